@@ -1,0 +1,1 @@
+//! The framewright command: replay and measure page allocators.

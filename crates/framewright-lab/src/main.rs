@@ -1,0 +1,3 @@
+//! The `framewright` command.
+
+fn main() {}

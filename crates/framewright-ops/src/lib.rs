@@ -1,0 +1,1 @@
+//! The operation language of the Framewright page allocator: print, parse, generate, an oracle and a runner.

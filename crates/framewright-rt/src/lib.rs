@@ -1,0 +1,1 @@
+//! User-space runtime of the Framewright page allocator.

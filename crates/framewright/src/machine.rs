@@ -1,0 +1,258 @@
+//! The one way in and out of the core.
+//!
+//! The core names no atomic, no thread, no clock and no pointer to managed memory. What it shares is a [`Word`] of a
+//! generic [`Machine`]; what it needs of its surroundings is a method of [`Machine`]. The same core therefore runs
+//! natively, under a model checker, on a simulated machine that charges every access, and inside a kernel.
+//!
+//! Most methods have a default that does nothing and vanishes when compiled: a small kernel implements the five word
+//! types, [`Machine::pin`], the interrupt guard and the three fences, and is done.
+//!
+//! # Orderings
+//!
+//! A word's operation takes the core's own [`Ordering`]. There is no sequentially consistent access on purpose: model
+//! checkers treat it as acquire-release. Where a store must be ordered before a later load, the code says so with
+//! [`Machine::fence`], or with the pair [`Machine::light_fence`] / [`Machine::heavy_fence`], in which the side that
+//! runs rarely pays for both.
+
+use crate::event::Event;
+use crate::pfn::{CpuId, NodeId, Order, Pfn};
+use crate::request::Gfp;
+
+/// What an access to a word orders. A load ignores `Release`, a store ignores `Acquire`; neither is an error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ordering {
+    /// Atomic, nothing more.
+    Relaxed,
+    /// Later accesses stay behind this load.
+    Acquire,
+    /// Earlier accesses stay before this store.
+    Release,
+    /// Both, for read-modify-write operations.
+    AcqRel,
+}
+
+/// A wait gave up; nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Busy;
+
+/// How long a wait may last.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Patience {
+    /// The turn is certain to come: a fair queue whose holders run bounded sections and call nobody.
+    Turn,
+    /// Look so many times, then give up with [`Busy`].
+    Tries(u32),
+}
+
+/// A shared integer of type `T`, with its size and alignment.
+pub trait Word<T: Copy>: Sized {
+    /// A word that holds `value`.
+    fn new(value: T) -> Self;
+    /// Reads the word.
+    fn load(&self, order: Ordering) -> T;
+    /// Writes the word.
+    fn store(&self, value: T, order: Ordering);
+    /// Writes the word and returns what it held.
+    fn swap(&self, value: T, order: Ordering) -> T;
+    /// Writes `new` if the word holds `current`; otherwise changes nothing and returns what it holds.
+    fn cas(&self, current: T, new: T, order: Ordering) -> Result<T, T>;
+    /// Adds with wrap-around and returns what the word held before. Subtract by adding the negated value.
+    fn add(&self, value: T, order: Ordering) -> T;
+    /// Waits until `waiting` no longer holds of the word and returns the value that ended the wait, read with
+    /// acquire ordering. Every wait of the core comes through here.
+    ///
+    /// # Errors
+    /// [`Busy`] when `patience` ran out; never with [`Patience::Turn`].
+    fn wait_while(&self, patience: Patience, waiting: impl FnMut(T) -> bool) -> Result<T, Busy>;
+}
+
+/// Preemption is off: the thread stays on this CPU until the guard is dropped.
+pub trait Pinned {
+    /// The CPU the guard pins to.
+    fn cpu(&self) -> CpuId;
+    /// The memory node nearest to that CPU.
+    fn node(&self) -> NodeId;
+}
+
+/// What the core runs on. See the module's description.
+pub trait Machine {
+    /// 8-bit word.
+    type U8: Word<u8>;
+    /// 16-bit word.
+    type U16: Word<u16>;
+    /// 32-bit word.
+    type U32: Word<u32>;
+    /// 64-bit word.
+    type U64: Word<u64>;
+    /// Word as wide as an address.
+    type Usize: Word<usize>;
+    /// Guard: preemption is off while it lives.
+    type Pin<'a>: Pinned
+    where
+        Self: 'a;
+    /// Guard: interrupts of this CPU are held off while it lives; dropping it restores what was before.
+    type Irq<'a>
+    where
+        Self: 'a;
+
+    /// Turns preemption off. Nests.
+    fn pin(&self) -> Self::Pin<'_>;
+
+    /// Holds interrupts of this CPU off. Nests. Where nothing can interrupt (a plain thread), does nothing.
+    fn irq_save(&self) -> Self::Irq<'_>;
+
+    /// Whether the caller runs in an interrupt (or a signal handler).
+    fn in_interrupt(&self) -> bool {
+        false
+    }
+
+    /// Sequentially consistent fence.
+    fn fence(&self);
+
+    /// The cheap half of an asymmetric fence: orders the compiler, and the processor only as far as the other side's
+    /// [`Machine::heavy_fence`] makes it. Any machine may use a full fence for both.
+    fn light_fence(&self) {
+        self.fence();
+    }
+
+    /// The dear half: when it returns, every other CPU has passed a full fence.
+    fn heavy_fence(&self) {
+        self.fence();
+    }
+
+    /// One turn of a waiting loop.
+    fn relax(&self) {}
+
+    /// Time in nanoseconds from any start. May stand still; a step back is tolerated.
+    fn now(&self) -> u64 {
+        0
+    }
+
+    /// Sleeps until `deadline` (on the clock of [`Machine::now`]) or until [`Machine::wake`] for the same waiter. Called
+    /// with no lock held, not pinned. May return early, or at once where nothing can sleep.
+    fn sleep_until(&self, waiter: Waiter, deadline: u64) {
+        let _ = (waiter, deadline);
+    }
+
+    /// Wakes whoever sleeps as `waiter`. Called with no lock held.
+    fn wake(&self, waiter: Waiter) {
+        let _ = waiter;
+    }
+
+    /// The code reached a point with a named instruction cost; only a simulator cares.
+    fn step(&self, step: Step) {
+        let _ = step;
+    }
+
+    /// The core will soon write the descriptor behind `word`.
+    fn prefetch(&self, word: &Self::U64) {
+        let _ = word;
+    }
+
+    /// Fills the memory of a block with zeros, for `__GFP_ZERO`.
+    fn zero(&self, pfn: Pfn, order: Order) {
+        let _ = (pfn, order);
+    }
+
+    /// Whether [`Machine::event`] listens; asked before an event is put together.
+    fn traces(&self) -> bool {
+        false
+    }
+
+    /// Something worth a tracepoint happened. May be called under a lock: must not call the allocator.
+    fn event(&self, event: &Event) {
+        let _ = event;
+    }
+
+    /// Memory is short: free something through the allocator's own calls and say how much. Called with no lock held; may
+    /// fail, sleep or call the allocator again (such calls must carry `PF_MEMALLOC`'s flag, `__GFP_MEMALLOC`, or
+    /// not ask for reclaim, and are refused reclaim otherwise).
+    fn reclaim(&self, need: &Need) -> Reclaimed {
+        let _ = need;
+        Reclaimed { frames: 0 }
+    }
+
+    /// Moves the contents of the allocated, movable block at `from` to a block that the callee allocates itself, and
+    /// frees `from`. Called with no lock held.
+    ///
+    /// # Errors
+    /// [`Busy`] when the block cannot move now; it then stays as it was.
+    fn migrate(&self, from: Pfn, order: Order) -> Result<(), Busy> {
+        let _ = (from, order);
+        Err(Busy)
+    }
+
+    /// Whether the named point shall fail this time; for tests, constant `false` elsewhere.
+    fn fault(&self, point: Fault) -> bool {
+        let _ = point;
+        false
+    }
+}
+
+/// Who may sleep or be woken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waiter {
+    /// The node's background reclaim.
+    Kswapd(NodeId),
+    /// The node's background compaction.
+    Kcompactd(NodeId),
+    /// Requests that wait for free memory on the node.
+    Allocation(NodeId),
+}
+
+/// What a failing request is short of; the argument of [`Machine::reclaim`].
+#[derive(Clone, Copy, Debug)]
+pub struct Need {
+    /// Node that the request prefers.
+    pub node: NodeId,
+    /// Order of the request.
+    pub order: Order,
+    /// Flags of the request.
+    pub gfp: Gfp,
+    /// How often this request has asked before.
+    pub attempt: u32,
+}
+
+/// What reclaim achieved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reclaimed {
+    /// Frames freed.
+    pub frames: u64,
+}
+
+/// Points with a named instruction cost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Step {
+    /// Entry of an allocation, up to the choice of a zone.
+    Alloc,
+    /// Entry of a free, up to the per-CPU list.
+    Free,
+    /// One block moved between a per-CPU list and its CPU.
+    Pcp,
+    /// One block taken off or put on a free list.
+    List,
+    /// One step of a split or merge.
+    Split,
+    /// Search for another type's block.
+    Fallback,
+}
+
+/// Points at which a test can make the allocator fail.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum Fault {
+    /// A whole request: no zone has anything.
+    Alloc,
+    /// A refill of a per-CPU list brings nothing.
+    Refill,
+    /// Entering a per-CPU list is refused, as if another CPU were draining it.
+    PcpBusy,
+    /// A block of a contiguous range cannot be isolated.
+    Isolate,
+}
+
+impl Fault {
+    /// Every point.
+    pub const ALL: [Fault; 4] = [Fault::Alloc, Fault::Refill, Fault::PcpBusy, Fault::Isolate];
+}
