@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Checks that the API documentation builds.
+#
+# Why: a reader follows its links. Fails on any warning of rustdoc: a broken or private link, bad HTML, a bare URL.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings" cargo doc --no-deps --workspace --locked

@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# Checks that every crate is formatted as rustfmt.toml says.
+#
+# Why: a diff then shows only what was meant. Fails if `cargo fmt` would change a file.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+cargo fmt --all --check

@@ -1,0 +1,136 @@
+#!/usr/bin/env bash
+# Checks that no public operation of the core can panic, by linking.
+#
+# Why: the core runs where a panic stops the machine, so every failure has to be a value. Reading the code for it does
+# not scale; the symbol table of an optimised, linked object decides it.
+#
+# How: crates/framewright-nopanic calls every operation from functions named framewright_call_*. It is built as a
+# freestanding static library (profile in its freestanding.toml), then linked with --gc-sections and only those functions
+# as roots, so that code of the precompiled standard core which nothing calls is gone. Then the symbols are read.
+#
+# Fails if: a symbol of core::panicking or the panic handler is left; the linked object needs a symbol other than the
+# memory functions of C; a call was lost on the way (nothing would have been proved); a pub fn of the core
+# is called by no framewright_call_*; or, as positive control, the build with one planted indexing operation does *not*
+# show core::panicking.
+#
+# Target: the host, and x86_64-unknown-none as well where its standard core is installed.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+host=$(rustc -vV | sed -n 's/^host: //p')
+bare=x86_64-unknown-none
+lld=$(rustc --print sysroot)/lib/rustlib/$host/bin/rust-lld
+crate=crates/framewright-nopanic
+panicking='4core9panicking|rust_begin_unwind|framewright_panic_is_reachable'
+memory='memcpy|memmove|memset|memcmp|bcmp|strlen'
+
+fail() {
+    echo "no_panic: $*" >&2
+    exit 1
+}
+
+# The linker and the symbol reader, both from the toolchain or from binutils.
+if [ -x "$lld" ]; then
+    linker=("$lld" -flavor gnu)
+elif command -v ld >/dev/null; then
+    linker=(ld)
+else
+    fail "neither rust-lld in the toolchain nor ld of binutils was found"
+fi
+nm=$(command -v nm || command -v llvm-nm) || fail "neither nm nor llvm-nm was found (package binutils)"
+
+# build TARGET FEATURE OUT: builds, links with the calls as roots, and writes the symbols of the result to OUT.
+build() {
+    local target=$1 feature=$2 out=$3 directory archive roots
+    cargo rustc --quiet --locked --package framewright-nopanic --lib --crate-type staticlib --target "$target" \
+        --config "$crate/freestanding.toml" --profile freestanding --features "$feature"
+    directory=$(cargo metadata --locked --no-deps --format-version 1 |
+        sed -n 's/.*"target_directory":"\([^"]*\)".*/\1/p')
+    archive=$directory/$target/freestanding/libframewright_nopanic.a
+    # Objects of the standard library without symbols make nm grumble on its error stream.
+    "$nm" --defined-only "$archive" 2>/dev/null | awk '$3 ~ /^framewright_call_/ { print $3 }' | sort -u >"$work/roots"
+    [ -s "$work/roots" ] || fail "$archive defines no framewright_call_*"
+    mapfile -t roots <"$work/roots"
+    "${linker[@]}" --gc-sections --unresolved-symbols=ignore-all -e "${roots[0]}" "${roots[@]/#/--undefined=}" \
+        -o "$work/linked" "$archive"
+    "$nm" "$work/linked" | awk '{ print $NF, $(NF - 1) }' | sort -u >"$out"
+}
+
+# expected_calls CONTROL: the functions that `call!` makes; with the planted one if CONTROL is 1.
+expected_calls() {
+    awk -v control="$1" '
+        /^#\[cfg\(feature = "control"\)\]/ { planted = 1 }
+        /^call! \{/ { inside = 1 }
+        /^}/ { planted = inside = 0 }
+        inside && /^    fn [a-z0-9_]+\(/ {
+            if (planted && control != 1) next
+            sub(/^    fn /, ""); sub(/\(.*/, "")
+            print "framewright_call_" $0
+        }' "$crate/src/calls.rs" | sort -u
+}
+
+# uncalled SOURCE CALLS: every pub fn under SOURCE (test modules aside) whose name no `.name` or `::name` in CALLS uses.
+# By name only: `Order::index` counts as called when `ZoneIdx::index` is. The linker cannot tell them apart earlier.
+uncalled() {
+    find "$1" -name '*.rs' | sort | while read -r file; do
+        awk -v file="$file" '
+            /^#\[cfg\((all\()?test/ { exit }
+            /^ *pub (const )?(unsafe )?fn / {
+                sub(/^ *pub (const )?(unsafe )?fn /, ""); sub(/[^A-Za-z0-9_].*/, "")
+                print file, $0
+            }' "$file"
+    done | while read -r file name; do
+        grep -Eq "[.:]$name([^A-Za-z0-9_]|\$)" "$2" || echo "$file: $name"
+    done
+}
+
+# Self-test of `uncalled`: one function called, one not.
+mkdir "$work/src"
+printf 'impl A {\n    pub const fn called(self) {}\n    pub fn forgotten(self) {}\n    pub(crate) fn inner(self) {}\n}\n' \
+    >"$work/src/a.rs"
+echo 'a.called();' >"$work/calls.rs"
+[ "$(uncalled "$work/src" "$work/calls.rs")" = "$work/src/a.rs: forgotten" ] || fail "self-test: coverage is not seen"
+
+echo "linked with ${linker[0]##*/}, symbols read with ${nm##*/}"
+missing=$(uncalled crates/framewright/src "$crate/src/calls.rs")
+[ -z "$missing" ] || fail "public functions of the core that $crate/src/calls.rs does not call:
+$missing"
+
+targets=("$host")
+case $host in
+*-linux-*) ;;
+*)
+    echo "SKIPPED: no_panic on $host, whose objects are not ELF"
+    targets=()
+    ;;
+esac
+if [ -d "$(rustc --print target-libdir --target $bare)" ]; then
+    targets+=("$bare")
+else
+    echo "SKIPPED: no_panic on $bare, whose standard core is not installed; checked on the host only"
+fi
+
+for target in "${targets[@]}"; do
+    build "$target" control "$work/control"
+    expected_calls 1 | while read -r call; do
+        grep -q "^$call T" "$work/control" || fail "$target: $call was lost in the control's link"
+    done
+    grep -Eq '4core9panicking' "$work/control" || fail "$target: the planted indexing operation was not found"
+    grep -Eq '^framewright_panic_is_reachable U' "$work/control" || fail "$target: the control reaches no panic handler"
+
+    build "$target" freestanding "$work/symbols"
+    expected_calls 0 | while read -r call; do
+        grep -q "^$call T" "$work/symbols" || fail "$target: $call was lost in the link"
+    done
+    if grep -E "$panicking" "$work/symbols"; then
+        fail "$target: the symbols above are reachable from the core's operations"
+    fi
+    if awk '$2 == "U" { print $1 }' "$work/symbols" | grep -Evx "$memory"; then
+        fail "$target: the core needs the symbols above from outside"
+    fi
+    echo "$target: $(expected_calls 0 | wc -l) calls linked, $(wc -l <"$work/symbols") symbols, none of core::panicking;" \
+        "the control shows $(grep -Ec "$panicking" "$work/control")"
+done

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Checks that the core needs no standard library, no allocator and no unsafe code.
+#
+# Why: it is to be embedded in kernels. Fails if the core's lib.rs lacks `no_std` or `forbid(unsafe_code)`; if code outside
+# test modules names std or alloc; if the core has a dependency; or if it does not build for x86_64-unknown-none. Where that
+# target is not installed the last part is skipped, loudly, and the host's build takes its place; that nothing
+# brings std along is then shown by ci/no_panic.sh, whose panic handler would clash with the one of std.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+bare=x86_64-unknown-none
+core=crates/framewright
+
+fail() {
+    echo "no_std: $*" >&2
+    exit 1
+}
+
+# names_std DIRECTORY: lines outside test modules and comments that name std or alloc as a crate.
+names_std() {
+    find "$1" -name '*.rs' -exec awk '
+        FNR == 1 { tests = 0 }
+        /^#\[cfg\((all\()?test/ { tests = 1 }
+        { code = $0; sub(/\/\/.*/, "", code) }
+        !tests && code ~ /(^|[^A-Za-z0-9_:])(std|alloc)::|extern crate (std|alloc)/ {
+            print FILENAME ":" FNR ": " $0
+        }' {} +
+}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+printf '// std::fmt\nuse std::fmt;\n#[cfg(test)]\nmod tests {\n    use std::fmt;\n}\n' >"$work/a.rs"
+[ "$(names_std "$work")" = "$work/a.rs:2: use std::fmt;" ] || fail "self-test: a use of std was not found"
+
+grep -Eqx '#!\[no_std\]' "$core/src/lib.rs" || fail "$core/src/lib.rs is not #![no_std]"
+grep -Eqx '#!\[forbid\(unsafe_code\)\]' "$core/src/lib.rs" || fail "$core/src/lib.rs does not forbid unsafe code"
+found=$(names_std "$core/src")
+[ -z "$found" ] || fail "the core names std or alloc:
+$found"
+tree=$(cargo tree --locked --package framewright --edges normal,build --all-features --prefix none)
+[ "$(wc -l <<<"$tree")" -eq 1 ] || fail "the core has dependencies:
+$tree"
+
+if [ -d "$(rustc --print target-libdir --target $bare)" ]; then
+    cargo build --locked --package framewright --target "$bare"
+    echo "no_std: the core builds for $bare"
+else
+    echo "SKIPPED: no_std build for $bare, whose standard core is not installed (rustup target add $bare)"
+    cargo build --locked --package framewright
+    echo "no_std: the core builds for the host, with no dependency and no mention of std or alloc"
+fi
