@@ -2,7 +2,8 @@
 # Checks that the API documentation builds.
 #
 # Why: a reader follows its links. Fails on any warning of rustdoc: a broken or private link, bad HTML, a bare URL.
+# Libraries only: the program `framewright` would be written over the core, which has the same name.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings" cargo doc --no-deps --workspace --locked
+RUSTDOCFLAGS="${RUSTDOCFLAGS:-} -D warnings" cargo doc --no-deps --workspace --lib --locked

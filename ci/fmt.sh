@@ -5,4 +5,4 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-cargo fmt --all --check
+cargo fmt --all --check -- --color=never
