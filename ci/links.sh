@@ -68,25 +68,25 @@ defines() {
 
 # broken_code DOCUMENT TEXT: says so if a code span names a file, or a name in a file, that does not exist.
 broken_code() {
-    local document=$1 text=$2 path names=() candidate found=()
+    local document=$1 text=$2 path names=() candidate files=()
     [[ $text =~ ^[A-Za-z0-9_./-]+\.(rs|sh|toml|md|awk)(::[A-Za-z0-9_:]+)?(\(\))?$ || $text =~ ^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*/$ ]] ||
         return 0
     path=${text%%::*}
     path=${path%/}
     for candidate in "$(dirname "$document")/$path" "$root/$path"; do
-        [ ! -e "$candidate" ] || found+=("$candidate")
+        [ ! -e "$candidate" ] || files+=("$candidate")
     done
-    if [ "${#found[@]}" -eq 0 ]; then
-        mapfile -t found < <(awk -v end="/$path" 'substr($0, length($0) - length(end) + 1) == end' "$work/tree")
+    if [ "${#files[@]}" -eq 0 ]; then
+        mapfile -t files < <(awk -v end="/$path" 'substr($0, length($0) - length(end) + 1) == end' "$work/tree")
     fi
-    if [ "${#found[@]}" -eq 0 ]; then
+    if [ "${#files[@]}" -eq 0 ]; then
         echo "${document#"$root"/}: \`$text\`: no such file"
         return 0
     fi
     [[ $text == *::* ]] || return 0
     text=${text%"()"}
     IFS=: read -ra names <<<"$(sed 's/^[^:]*:://; s/::/:/g' <<<"$text")"
-    for candidate in "${found[@]}"; do
+    for candidate in "${files[@]}"; do
         ! defines "$candidate" "${names[@]}" || return 0
     done
     echo "${document#"$root"/}: \`$2\`: not in $(basename "$path")"

@@ -22,7 +22,7 @@ foreign() {
     cd "$1"
     git ls-files --cached --others --exclude-standard -z | sort -zu | while IFS= read -r -d '' file; do
         # Text only: grep -I takes a file with a zero byte for one without a match.
-        [ -f "$file" ] && grep -Iq . "$file" || continue
+        if [ ! -f "$file" ] || ! grep -Iq . "$file"; then continue; fi
         grep -EnH "$homes|$hosts" "$file" || true
         case $file in
         tests/* | */tests/*) ;;
