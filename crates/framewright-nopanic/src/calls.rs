@@ -8,8 +8,11 @@
 use core::fmt::{self, Write};
 
 use framewright::event::Event;
+use framewright::machine::{Busy, Machine, Ordering, Patience, Pinned, Word};
 use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::request::{Gfp, NodeSet, Policy, Request};
+
+use crate::board::{Board, U64};
 
 macro_rules! call {
     ($( fn $name:ident($( $argument:ident: $type:ty ),* $(,)?) -> $result:ty $body:block )*) => { $(
@@ -94,6 +97,17 @@ call! {
 
     fn request(gfp: Gfp, order: u8, node: NodeId, policy: Policy, limit: Pfn) -> (Request, Request) {
         (Request::page(gfp).on(node), Request::new(gfp, order).with(policy).below(limit))
+    }
+}
+
+// The seam: this machine itself must not be what panics.
+call! {
+    fn seam(board: &'static Board, word: &'static U64, value: u64, order: Ordering) -> Result<(u64, CpuId), Busy> {
+        let pin = board.pin();
+        let _irq = board.irq_save();
+        word.store(word.load(order), order);
+        let old = word.swap(value, order) ^ word.add(value, order) ^ word.cas(value, 0, order).unwrap_or(0);
+        word.wait_while(Patience::Tries(9), |now| now != old).map(|now| (now, pin.cpu()))
     }
 }
 
