@@ -1,0 +1,93 @@
+//! `/proc/zoneinfo`: sizes, watermarks, counters and per-CPU lists of every zone.
+//!
+//! A zone without memory has its sizes and its protection only; they are of use because the protection of the zones
+//! below depends on all kinds.
+
+use core::fmt;
+
+use super::{Source, ZoneSnapshot, nodes, zones_of};
+use crate::pfn::{CpuId, NodeId, ZoneIdx};
+
+/// Prints `/proc/zoneinfo`.
+///
+/// As in Linux, the watermarks that it shows are those in force: `boost` is printed and contained in the three below it.
+#[derive(Clone, Copy, Debug)]
+pub struct ZoneInfo<'a, S: Source + ?Sized>(pub &'a S);
+
+impl<S: Source + ?Sized> fmt::Display for ZoneInfo<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for node in nodes(self.0) {
+            let mut online = false;
+            let mut is_first = true;
+            for zone in zones_of(self.0, node) {
+                online = true;
+                writeln!(f, "Node {}, zone {:>8}", zone.node.0, zone.kind)?;
+                if zone.is_populated() && is_first {
+                    f.write_str("  per-node stats\n")?;
+                    is_first = false;
+                }
+                self.pages(f, &zone)?;
+                if zone.is_populated() {
+                    self.counters(f, &zone)?;
+                    self.pagesets(f, node, &zone)?;
+                    writeln!(f, "  node_unreclaimable:  {}", u8::from(zone.unreclaimable))?;
+                    writeln!(f, "  start_pfn:           {}", zone.start_pfn.0)?;
+                }
+            }
+            if online && self.0.has_device_zone() {
+                writeln!(f, "Node {}, zone {:>8}", node.0, "Device")?;
+                self.pages(f, &ZoneSnapshot::default())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<S: Source + ?Sized> ZoneInfo<'_, S> {
+    fn pages(&self, f: &mut fmt::Formatter<'_>, zone: &ZoneSnapshot) -> fmt::Result {
+        let lines = [
+            ("  pages free", zone.free),
+            ("        boost", zone.boost),
+            ("        min", zone.min.saturating_add(zone.boost)),
+            ("        low", zone.low.saturating_add(zone.boost)),
+            ("        high", zone.high.saturating_add(zone.boost)),
+            ("        spanned", zone.spanned),
+            ("        present", zone.present),
+            ("        managed", zone.managed),
+            ("        cma", zone.cma),
+        ];
+        for (label, frames) in lines {
+            writeln!(f, "{label:<16} {frames}")?;
+        }
+        f.write_str("        protection: (")?;
+        let [dma, dma32, normal, movable] = zone.protection;
+        write!(f, "{dma}, {dma32}, {normal}, {movable}")?;
+        if self.0.has_device_zone() {
+            // What may come from Device may come from Movable too, and Device has no memory of its own to protect.
+            write!(f, ", {movable}")?;
+        }
+        f.write_str(")\n")
+    }
+
+    fn counters(&self, f: &mut fmt::Formatter<'_>, zone: &ZoneSnapshot) -> fmt::Result {
+        let free = [("nr_free_pages", zone.free), ("nr_free_cma", zone.free_cma)];
+        for (name, count) in free.into_iter().chain(zone.numa.named()) {
+            writeln!(f, "      {name:<12} {count}")?;
+        }
+        Ok(())
+    }
+
+    fn pagesets(&self, f: &mut fmt::Formatter<'_>, node: NodeId, zone: &ZoneSnapshot) -> fmt::Result {
+        f.write_str("  pagesets\n")?;
+        let idx = ZoneIdx::of(node, zone.kind);
+        let cpus = u16::try_from(self.0.nr_cpus()).unwrap_or(u16::MAX);
+        for pcp in (0..cpus).filter_map(|cpu| self.0.pcp(idx, CpuId(cpu))) {
+            writeln!(f, "    cpu: {}", pcp.cpu.0)?;
+            writeln!(f, "              count: {}", pcp.count)?;
+            writeln!(f, "              high:  {}", pcp.high)?;
+            writeln!(f, "              batch: {}", pcp.batch)?;
+            writeln!(f, "  vm stats threshold: {}", zone.stat_threshold)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,163 @@
+//! An allocator's state taken from files that a kernel printed.
+
+use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
+use framewright::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
+
+use crate::strict;
+
+/// A state to print; zones and per-CPU lists that are not in the tables do not exist.
+#[derive(Clone, Debug)]
+pub(crate) struct Recorded {
+    pub max_order: Order,
+    pub pageblock_order: Order,
+    pub has_cma: bool,
+    pub has_device_zone: bool,
+    pub zones: Vec<ZoneSnapshot>,
+    pub pcps: Vec<(ZoneIdx, PcpSnapshot)>,
+    pub events: VmEvents,
+}
+
+impl Source for Recorded {
+    fn max_order(&self) -> Order {
+        self.max_order
+    }
+
+    fn pageblock_order(&self) -> Order {
+        self.pageblock_order
+    }
+
+    fn has_cma(&self) -> bool {
+        self.has_cma
+    }
+
+    fn has_device_zone(&self) -> bool {
+        self.has_device_zone
+    }
+
+    fn nr_nodes(&self) -> usize {
+        self.zones.iter().map(|zone| zone.node.index() + 1).max().unwrap_or(0)
+    }
+
+    fn nr_cpus(&self) -> usize {
+        self.pcps.iter().map(|(_, pcp)| pcp.cpu.index() + 1).max().unwrap_or(0)
+    }
+
+    fn zone(&self, idx: ZoneIdx) -> Option<ZoneSnapshot> {
+        self.zones.iter().find(|zone| ZoneIdx::of(zone.node, zone.kind) == idx).copied()
+    }
+
+    fn pcp(&self, idx: ZoneIdx, cpu: CpuId) -> Option<PcpSnapshot> {
+        self.pcps.iter().find(|(zone, pcp)| (*zone, pcp.cpu) == (idx, cpu)).map(|&(_, pcp)| pcp)
+    }
+
+    fn events(&self) -> VmEvents {
+        self.events
+    }
+}
+
+/// What pagetypeinfo, zoneinfo and vmstat of a kernel with `CONFIG_ZONE_DEVICE` say.
+pub(crate) fn recorded(pagetypeinfo: &str, zoneinfo: &str, vmstat: &str) -> Result<Recorded, String> {
+    let nodes = strict::pagetypeinfo(pagetypeinfo)?;
+    let first = nodes.first().ok_or("no node")?;
+    let columns = first.free.first().map_or(0, |row| row.counts.len());
+    let mut recorded = Recorded {
+        max_order: Order(columns.saturating_sub(1) as u8),
+        pageblock_order: Order(first.pageblock_order as u8),
+        has_cma: first.types.iter().any(|ty| ty == "CMA"),
+        has_device_zone: true,
+        zones: Vec::new(),
+        pcps: Vec::new(),
+        events: events(&strict::vmstat(vmstat)?),
+    };
+    for zone in strict::zoneinfo(zoneinfo)? {
+        let Some(kind) = ZoneKind::ALL.into_iter().find(|kind| kind.name() == zone.name) else { continue };
+        let mut snapshot = snapshot(&zone, kind);
+        for node in &nodes {
+            add_free_lists(&mut snapshot, node);
+        }
+        recorded.zones.push(snapshot);
+        let idx = ZoneIdx::of(snapshot.node, kind);
+        recorded.pcps.extend(
+            zone.pagesets
+                .iter()
+                .map(|&[cpu, count, high, batch, _]| (idx, PcpSnapshot { cpu: CpuId(cpu as u16), count, high, batch })),
+        );
+    }
+    Ok(recorded)
+}
+
+fn snapshot(zone: &strict::Zone, kind: ZoneKind) -> ZoneSnapshot {
+    let mut protection = [0; ZoneKind::COUNT];
+    protection.copy_from_slice(&zone.protection[..ZoneKind::COUNT]);
+    let boost = zone.value("boost");
+    ZoneSnapshot {
+        node: NodeId(zone.node as u8),
+        kind,
+        start_pfn: Pfn(zone.value("start_pfn")),
+        spanned: zone.value("spanned"),
+        present: zone.value("present"),
+        managed: zone.value("managed"),
+        cma: zone.value("cma"),
+        free: zone.value("free"),
+        free_cma: zone.value("nr_free_cma"),
+        boost,
+        min: zone.value("min") - boost,
+        low: zone.value("low") - boost,
+        high: zone.value("high") - boost,
+        protection,
+        numa: NumaCounters {
+            hit: zone.value("numa_hit"),
+            miss: zone.value("numa_miss"),
+            foreign: zone.value("numa_foreign"),
+            interleave: zone.value("numa_interleave"),
+            local: zone.value("numa_local"),
+            other: zone.value("numa_other"),
+        },
+        stat_threshold: zone.pagesets.first().map_or(0, |pageset| pageset[4] as u32),
+        unreclaimable: zone.value("node_unreclaimable") != 0,
+        ..ZoneSnapshot::default()
+    }
+}
+
+fn add_free_lists(snapshot: &mut ZoneSnapshot, node: &strict::PageTypes) {
+    let (id, name) = (u64::from(snapshot.node.0), snapshot.kind.name());
+    let index = |name: &str| MigrateType::ALL.iter().position(|ty| ty.name() == name);
+    for row in node.free.iter().filter(|row| row.node == id && row.zone == name) {
+        let Some(ty) = row.ty.as_deref().and_then(index) else { continue };
+        for (by_type, &count) in snapshot.nr_free.iter_mut().zip(&row.counts) {
+            by_type[ty] = count;
+        }
+    }
+    for row in node.blocks.iter().filter(|row| row.node == id && row.zone == name) {
+        for (ty, &count) in node.types.iter().zip(&row.counts) {
+            if let Some(ty) = index(ty) {
+                snapshot.blocks[ty] = count;
+            }
+        }
+    }
+}
+
+fn events(vmstat: &[(String, u64)]) -> VmEvents {
+    let value = |name: &str| vmstat.iter().find(|(have, _)| have == name).map(|&(_, value)| value);
+    let by_kind = |event: &str| {
+        let values = ["dma", "dma32", "normal", "movable"].map(|kind| value(&format!("{event}_{kind}")));
+        values[0].map(|_| values.map(Option::unwrap_or_default))
+    };
+    VmEvents {
+        pgalloc: by_kind("pgalloc").unwrap_or_default(),
+        allocstall: by_kind("allocstall"),
+        pgfree: value("pgfree").unwrap_or_default(),
+        pageoutrun: value("pageoutrun"),
+        pgmigrate_success: value("pgmigrate_success"),
+        pgmigrate_fail: value("pgmigrate_fail"),
+        compact_migrate_scanned: value("compact_migrate_scanned"),
+        compact_free_scanned: value("compact_free_scanned"),
+        compact_isolated: value("compact_isolated"),
+        compact_stall: value("compact_stall"),
+        compact_fail: value("compact_fail"),
+        compact_success: value("compact_success"),
+        compact_daemon_wake: value("compact_daemon_wake"),
+        compact_daemon_migrate_scanned: value("compact_daemon_migrate_scanned"),
+        compact_daemon_free_scanned: value("compact_daemon_free_scanned"),
+    }
+}
