@@ -1,1 +1,21 @@
-//! User-space runtime of the Framewright page allocator.
+//! Framewright in a user-space process.
+//!
+//! | machine | words | for |
+//! |---|---|---|
+//! | [`Native`] | atomics | threads of a process, each pinned to one of the allocator's CPUs while it allocates |
+//! | [`Solo`] | plain cells | one thread that plays all CPUs: replay, tests, deterministic runs |
+//!
+//! [`Storage`] is the memory of the descriptors, for either.
+
+mod native;
+mod solo;
+mod storage;
+
+pub use native::{Native, NativeIrq, NativePin, NativeWord};
+pub use solo::{Solo, SoloIrq, SoloPin, SoloWord};
+pub use storage::Storage;
+
+/// The readme's example is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

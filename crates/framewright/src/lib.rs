@@ -1,8 +1,52 @@
 //! A page-frame allocator with the semantics of Linux's, to embed.
+//!
+//! The core takes no memory of its own, names no atomic, thread or clock, has no `unsafe`, and does not panic. What it
+//! needs of its surroundings comes in through [`machine::Machine`]; the memory of its descriptors is handed in by the
+//! caller ([`boot`]).
+//!
+//! The modules below stand in the order in which an allocation visits them; each uses only what stands below it.
 #![no_std]
 #![forbid(unsafe_code)]
+#![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+#![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-pub mod event;
+mod inspect;
+mod allocator;
+pub mod report;
+pub mod validate;
+mod slowpath;
+mod contig;
+pub mod boot;
+mod node;
+mod pcp;
+mod zone;
+mod fallback;
+mod buddy;
+mod list;
+mod ground;
+mod frame;
+mod pageblock;
+pub mod watermark;
+mod vmstat;
+pub mod mechanisms;
+mod lock;
 pub mod machine;
-pub mod pfn;
+pub mod event;
 pub mod request;
+pub mod error;
+pub mod pfn;
+
+pub use allocator::{Allocator, BulkFree, FrameState};
+pub use boot::{Config, Layout, Parts, Region, Tuning};
+pub use error::{AllocError, BootError, FreeError, Why};
+pub use event::Event;
+pub use frame::{Geometry, Link};
+pub use ground::Cpu;
+pub use inspect::Counters;
+pub use machine::Machine;
+pub use mechanisms::Mechanisms;
+pub use pcp::Pcp;
+pub use pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
+pub use request::{Gfp, NodeSet, Policy, Request};
+pub use validate::{Census, Violation};
+pub use zone::Zone;

@@ -1,0 +1,224 @@
+//! Threads of a process as the allocator's CPUs.
+//!
+//! Words are the standard library's atomics. A *CPU* is a slot that one thread holds at a time: pinning takes the slot that the
+//! thread held last if it is free, else another, else waits for one. So any number of threads may allocate, as many at a
+//! time as there are slots; with at least as many slots as threads nobody waits.
+
+use std::cell::RefCell;
+use std::sync::atomic::{self, AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
+
+use framewright::machine::{Busy, Machine, Ordering, Patience, Pinned, Word};
+use framewright::pfn::{CpuId, NodeId};
+
+/// A word shared between threads: the atomic integer `A`.
+#[repr(transparent)]
+#[derive(Debug)]
+pub struct NativeWord<A>(A);
+
+const fn load_order(order: Ordering) -> atomic::Ordering {
+    match order {
+        Ordering::Relaxed | Ordering::Release => atomic::Ordering::Relaxed,
+        Ordering::Acquire | Ordering::AcqRel => atomic::Ordering::Acquire,
+    }
+}
+
+const fn store_order(order: Ordering) -> atomic::Ordering {
+    match order {
+        Ordering::Relaxed | Ordering::Acquire => atomic::Ordering::Relaxed,
+        Ordering::Release | Ordering::AcqRel => atomic::Ordering::Release,
+    }
+}
+
+const fn rmw_order(order: Ordering) -> atomic::Ordering {
+    match order {
+        Ordering::Relaxed => atomic::Ordering::Relaxed,
+        Ordering::Acquire => atomic::Ordering::Acquire,
+        Ordering::Release => atomic::Ordering::Release,
+        Ordering::AcqRel => atomic::Ordering::AcqRel,
+    }
+}
+
+/// How often a waiter looks before it lets other threads run: the holder may have been preempted.
+const SPINS: u32 = 64;
+
+macro_rules! native_words {
+    ($($int:ty => $atomic:ty),+) => { $(
+        impl Word<$int> for NativeWord<$atomic> {
+            fn new(value: $int) -> Self {
+                NativeWord(<$atomic>::new(value))
+            }
+
+            #[inline]
+            fn load(&self, order: Ordering) -> $int {
+                self.0.load(load_order(order))
+            }
+
+            #[inline]
+            fn store(&self, value: $int, order: Ordering) {
+                self.0.store(value, store_order(order));
+            }
+
+            #[inline]
+            fn swap(&self, value: $int, order: Ordering) -> $int {
+                self.0.swap(value, rmw_order(order))
+            }
+
+            #[inline]
+            fn cas(&self, current: $int, new: $int, order: Ordering) -> Result<$int, $int> {
+                self.0.compare_exchange(current, new, rmw_order(order), load_order(order))
+            }
+
+            #[inline]
+            fn add(&self, value: $int, order: Ordering) -> $int {
+                self.0.fetch_add(value, rmw_order(order))
+            }
+
+            fn wait_while(&self, patience: Patience, mut waiting: impl FnMut($int) -> bool) -> Result<$int, Busy> {
+                let mut looks = 0_u32;
+                loop {
+                    let value = self.0.load(atomic::Ordering::Acquire);
+                    if !waiting(value) {
+                        return Ok(value);
+                    }
+                    looks = looks.saturating_add(1);
+                    if matches!(patience, Patience::Tries(tries) if looks >= tries) {
+                        return Err(Busy);
+                    }
+                    if looks % SPINS == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+                }
+            }
+        }
+    )+ };
+}
+
+native_words!(u8 => AtomicU8, u16 => AtomicU16, u32 => AtomicU32, u64 => AtomicU64, usize => AtomicUsize);
+
+/// The threads of this process; see the module's description.
+#[derive(Debug)]
+pub struct Native {
+    /// Tells machines apart in what a thread remembers.
+    id: usize,
+    nodes: Vec<NodeId>,
+    taken: Vec<AtomicBool>,
+}
+
+impl Native {
+    /// One CPU slot for each entry of `cpus`, on that node: the same list that the configuration has.
+    pub fn new(cpus: &[NodeId]) -> Native {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        Native {
+            id: NEXT.fetch_add(1, atomic::Ordering::Relaxed),
+            nodes: cpus.to_vec(),
+            taken: cpus.iter().map(|_| AtomicBool::new(false)).collect(),
+        }
+    }
+
+    /// Takes any slot, `first` if possible.
+    fn take_slot(&self, first: usize) -> usize {
+        let count = self.taken.len().max(1);
+        let mut looks = 0_usize;
+        loop {
+            let slot = (first + looks) % count;
+            if self.taken.get(slot).is_none_or(|taken| !taken.swap(true, atomic::Ordering::Acquire)) {
+                return slot;
+            }
+            looks = looks.wrapping_add(1);
+            if looks % count == 0 {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+/// A slot that this thread holds, or held last.
+struct Lease {
+    machine: usize,
+    slot: usize,
+    depth: usize,
+}
+
+thread_local! {
+    static LEASES: RefCell<Vec<Lease>> = const { RefCell::new(Vec::new()) };
+}
+
+/// The thread has one of the machine's CPU slots to itself.
+pub struct NativePin<'a> {
+    machine: &'a Native,
+    slot: usize,
+}
+
+impl Pinned for NativePin<'_> {
+    fn cpu(&self) -> CpuId {
+        CpuId(self.slot as u16)
+    }
+
+    fn node(&self) -> NodeId {
+        self.machine.nodes.get(self.slot).copied().unwrap_or_default()
+    }
+}
+
+impl Drop for NativePin<'_> {
+    fn drop(&mut self) {
+        LEASES.with_borrow_mut(|leases| {
+            if let Some(lease) = leases.iter_mut().find(|lease| lease.machine == self.machine.id) {
+                lease.depth -= 1;
+                if lease.depth == 0
+                    && let Some(taken) = self.machine.taken.get(self.slot)
+                {
+                    taken.store(false, atomic::Ordering::Release);
+                }
+            }
+        });
+    }
+}
+
+/// Nothing interrupts a thread but signal handlers, which must not call the allocator.
+pub struct NativeIrq;
+
+impl Machine for Native {
+    type U8 = NativeWord<AtomicU8>;
+    type U16 = NativeWord<AtomicU16>;
+    type U32 = NativeWord<AtomicU32>;
+    type U64 = NativeWord<AtomicU64>;
+    type Usize = NativeWord<AtomicUsize>;
+    type Pin<'a> = NativePin<'a>;
+    type Irq<'a> = NativeIrq;
+
+    fn pin(&self) -> NativePin<'_> {
+        let slot = LEASES.with_borrow_mut(|leases| {
+            if let Some(lease) = leases.iter_mut().find(|lease| lease.machine == self.id) {
+                if lease.depth == 0 {
+                    lease.slot = self.take_slot(lease.slot);
+                }
+                lease.depth += 1;
+                return lease.slot;
+            }
+            let slot = self.take_slot(0);
+            leases.push(Lease { machine: self.id, slot, depth: 1 });
+            slot
+        });
+        NativePin { machine: self, slot }
+    }
+
+    fn irq_save(&self) -> NativeIrq {
+        NativeIrq
+    }
+
+    fn fence(&self) {
+        atomic::fence(atomic::Ordering::SeqCst);
+    }
+
+    fn relax(&self) {
+        std::hint::spin_loop();
+    }
+
+    fn now(&self) -> u64 {
+        static START: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+        START.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64
+    }
+
+    fn sleep_until(&self, _: framewright::machine::Waiter, deadline: u64) {
+        let left = deadline.saturating_sub(self.now()).min(1_000_000_000);
+        std::thread::sleep(std::time::Duration::from_nanos(left));
+    }
+}

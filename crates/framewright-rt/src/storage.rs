@@ -1,0 +1,60 @@
+//! The memory of an allocator's descriptors, on the heap.
+
+use framewright::machine::{Machine, Word};
+use framewright::pfn::NodeId;
+use framewright::{Cpu, Layout, Link, Parts, Pcp, Zone};
+
+/// Owns what [`Parts`] borrows: zeroed words and default records, as many as a [`Layout`] says.
+pub struct Storage<M: Machine> {
+    sections: Vec<u32>,
+    bases: Vec<u64>,
+    states: Vec<M::U64>,
+    links: Vec<Link<M>>,
+    heads: Vec<M::U8>,
+    pageblocks: Vec<M::U32>,
+    zones: Vec<Zone<M>>,
+    near: Vec<NodeId>,
+    cpus: Vec<Cpu<M>>,
+    pcps: Vec<Pcp<M>>,
+    slots: Vec<M::U32>,
+}
+
+fn fill<T>(count: usize, make: impl FnMut() -> T) -> Vec<T> {
+    std::iter::repeat_with(make).take(count).collect()
+}
+
+impl<M: Machine> Storage<M> {
+    /// Memory for the descriptors of `layout`; about 17 bytes for each frame.
+    pub fn new(layout: &Layout) -> Self {
+        Storage {
+            sections: vec![0; layout.sections],
+            bases: vec![0; layout.bases],
+            states: fill(layout.frames, || Word::new(0)),
+            links: fill(layout.frames, Link::default),
+            heads: fill(layout.frames, || Word::new(0)),
+            pageblocks: fill(layout.pageblocks, || Word::new(0)),
+            zones: fill(layout.zones, Zone::default),
+            near: vec![NodeId(0); layout.near],
+            cpus: fill(layout.cpus, Cpu::default),
+            pcps: fill(layout.pcps, Pcp::default),
+            slots: fill(layout.slots, || Word::new(0)),
+        }
+    }
+
+    /// The parts to boot an allocator with. Boot one once: the descriptors must be fresh.
+    pub fn parts(&mut self) -> Parts<'_, M> {
+        Parts {
+            sections: &mut self.sections,
+            bases: &mut self.bases,
+            states: &mut self.states,
+            links: &mut self.links,
+            heads: &mut self.heads,
+            pageblocks: &mut self.pageblocks,
+            zones: &mut self.zones,
+            near: &mut self.near,
+            cpus: &mut self.cpus,
+            pcps: &mut self.pcps,
+            slots: &mut self.slots,
+        }
+    }
+}

@@ -1,0 +1,457 @@
+//! The public calls.
+//!
+//! [`Allocator`] is a value: there may be many, each over its own memory. All calls take `&self` and may be made from any
+//! CPU at once, as far as its machine's words are shared between threads. None panics, none allocates, none
+//! touches the memory it manages; what is wrong with a call is said by its error, and then nothing has changed.
+
+use crate::boot::{self, Config, Parts};
+use crate::contig::{Purpose, refusal};
+use crate::error::{AllocError, BootError, FreeError};
+use crate::event::Event;
+use crate::frame::{Geometry, Part};
+use crate::machine::{Machine, Ordering, Word};
+use crate::mechanisms::Mechanisms;
+use crate::node::{World, first_rights};
+use crate::pcp::RingId;
+use crate::pfn::{CpuId, Frame, MigrateType, Order, Pfn, PfnRange, ZoneIdx};
+use crate::request::{__GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_ZERO, Gfp, Policy, Request};
+use crate::slowpath::mark_parts;
+use crate::validate::{self, Census, Violation};
+use crate::vmstat::GlobalEvent;
+
+/// A page-frame allocator over a memory map.
+pub struct Allocator<'a, M: Machine> {
+    world: World<'a, M>,
+}
+
+/// Result of [`Allocator::free_bulk`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BulkFree {
+    /// Blocks freed.
+    pub freed: usize,
+    /// Blocks refused; they are as they were.
+    pub refused: usize,
+    /// Why the first of them was.
+    pub first: Option<FreeError>,
+}
+
+/// What a frame is, for [`Allocator::state_of`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FrameState {
+    /// Not memory of this allocator.
+    Hole,
+    /// In a free block: where it starts, and its order.
+    Free(Pfn, Order),
+    /// In a block on a per-CPU list.
+    Pcp(Pfn, Order),
+    /// In an allocated block.
+    Allocated(Pfn, Order),
+    /// Withheld.
+    Offline(Pfn, Order),
+    /// Put aside.
+    Quarantined(Pfn, Order),
+}
+
+impl<'a, M: Machine> Allocator<'a, M> {
+    /// Sets up an allocator: all usable memory of `config` is free afterwards. `parts` must be as long as
+    /// [`crate::Layout::of`] says, of zeroed words and default records.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration or the parts.
+    pub fn boot(machine: M, config: &Config<'_>, parts: Parts<'a, M>) -> Result<Self, BootError> {
+        boot::boot(machine, config, parts).map(|world| Allocator { world })
+    }
+
+    /// What it runs on.
+    pub fn machine(&self) -> &M {
+        &self.world.ground.machine
+    }
+
+    /// The mechanisms at work.
+    pub fn mechanisms(&self) -> Mechanisms {
+        self.world.ground.mechanisms
+    }
+
+    /// Page size and largest orders.
+    pub fn geometry(&self) -> Geometry {
+        self.world.ground.frames.geometry
+    }
+
+    /// Number of nodes.
+    pub fn nodes(&self) -> usize {
+        self.world.nodes
+    }
+
+    /// Number of CPUs.
+    pub fn cpus(&self) -> usize {
+        self.world.ground.cpus.len()
+    }
+
+    /// Allocates a block of `1 << request.order` frames; returns its first.
+    ///
+    /// # Errors
+    /// The request makes no sense, or there is no memory for it.
+    pub fn alloc(&self, request: &Request) -> Result<Pfn, AllocError> {
+        self.check(request)?;
+        let result = self.world.alloc(request);
+        let pfn = result.ok().map(|frame| self.world.ground.frames.pfn(frame));
+        self.trace(|| Event::PageAlloc {
+            pfn,
+            order: request.order,
+            migratetype: request.gfp.migratetype(),
+            gfp: request.gfp,
+        });
+        let why = match (pfn, result) {
+            (Some(pfn), _) => {
+                if request.gfp.contains(__GFP_ZERO) {
+                    self.world.ground.machine.zero(pfn, request.order);
+                }
+                return Ok(pfn);
+            }
+            (None, Err(why)) => why,
+            (None, Ok(_)) => crate::error::Why::NoZone,
+        };
+        Err(AllocError::NoMemory { why })
+    }
+
+    /// Frees a block that was allocated with this order.
+    ///
+    /// # Errors
+    /// The frame does not begin such a block; the error names what it is. Two CPUs that free the same block in the
+    /// same instant are the one wrong free that may go unnoticed.
+    pub fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let frame = match self.freeable(pfn, order) {
+            Ok(frame) => frame,
+            Err(error) => {
+                self.world.ground.events.count(GlobalEvent::BadFree);
+                return Err(error);
+            }
+        };
+        self.trace(|| Event::PageFree { pfn, order });
+        self.world.pinned(|cx| self.world.give(cx, frame, order));
+        Ok(())
+    }
+
+    /// Allocates blocks into `out` from the front until it is full or memory is short; returns how many. What lies behind is
+    /// untouched. One visit of a per-CPU list serves many blocks.
+    ///
+    /// # Errors
+    /// As [`Allocator::alloc`], if not even one block was allocated.
+    pub fn alloc_bulk(&self, request: &Request, out: &mut [Pfn]) -> Result<usize, AllocError> {
+        self.check(request)?;
+        let mut done = self.alloc_bulk_here(request, out);
+        while let Some(entry) = out.get_mut(done) {
+            match self.alloc(request) {
+                Ok(pfn) => *entry = pfn,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+            done = done.saturating_add(1);
+        }
+        Ok(done)
+    }
+
+    /// The part of a bulk allocation that the first zone's per-CPU list serves.
+    fn alloc_bulk_here(&self, request: &Request, out: &mut [Pfn]) -> usize {
+        let world = &self.world;
+        let mut done = 0_usize;
+        let simple = request.below.is_none() && !matches!(request.policy, Policy::Interleave(_));
+        if !simple || world.ground.machine.fault(crate::machine::Fault::Alloc) {
+            return 0;
+        }
+        world.pinned(|cx| {
+            let plan = world.plan(cx, request);
+            let rights = first_rights(&plan);
+            let zone = world.zonelist(&plan).next()?;
+            let ring = RingId::of(plan.order, plan.migratetype, self.geometry().pageblock_order)?;
+            let pcp = world.pcps.enter(cx, zone)?;
+            for entry in out.iter_mut() {
+                if !zone.may_take_racy(plan.order, world.max_order(), plan.highest, rights) {
+                    break;
+                }
+                let frame = pcp.take(ring, &plan.want(rights))?;
+                let movable = plan.migratetype == MigrateType::Movable;
+                mark_parts(&world.ground.frames, frame, plan.order, 1, movable);
+                world.count_alloc(cx, zone, zone, &plan);
+                *entry = world.ground.frames.pfn(frame);
+                done = done.saturating_add(1);
+            }
+            Some(())
+        });
+        for pfn in out.iter().take(done) {
+            let (order, gfp) = (request.order, request.gfp);
+            self.trace(|| Event::PageAlloc { pfn: Some(*pfn), order, migratetype: gfp.migratetype(), gfp });
+            if gfp.contains(__GFP_ZERO) {
+                world.ground.machine.zero(*pfn, order);
+            }
+        }
+        done
+    }
+
+    /// Frees blocks of one order. Each is freed or refused on its own.
+    pub fn free_bulk(&self, blocks: &[Pfn], order: Order) -> BulkFree {
+        let mut result = BulkFree::default();
+        for &pfn in blocks {
+            match self.free(pfn, order) {
+                Ok(()) => result.freed = result.freed.saturating_add(1),
+                Err(error) => {
+                    result.refused = result.refused.saturating_add(1);
+                    result.first = result.first.or(Some(error));
+                }
+            }
+        }
+        result
+    }
+
+    /// Allocates the block of `order` at `pfn`. What is in the way is moved if it can be and `gfp` lets the caller
+    /// wait (`__GFP_DIRECT_RECLAIM`).
+    ///
+    /// # Errors
+    /// The block is not memory of one zone, or something in it stays.
+    pub fn alloc_at(&self, pfn: Pfn, order: Order, gfp: Gfp) -> Result<Pfn, AllocError> {
+        if order > self.geometry().max_order {
+            return Err(AllocError::BadOrder { order, max: self.geometry().max_order });
+        }
+        if !pfn.is_aligned(order) {
+            return Err(AllocError::BadRange(PfnRange::block(pfn, order)));
+        }
+        let movable = gfp.migratetype() == MigrateType::Movable;
+        if self.world.take_free_block(pfn, order, movable).is_none() {
+            self.world.take_range(PfnRange::block(pfn, order), Purpose::Allocate { movable }, gfp.may_reclaim())?;
+        }
+        let migratetype = gfp.migratetype();
+        self.trace(|| Event::PageAlloc { pfn: Some(pfn), order, migratetype, gfp });
+        if gfp.contains(__GFP_ZERO) {
+            self.world.ground.machine.zero(pfn, order);
+        }
+        Ok(pfn)
+    }
+
+    /// Allocates exactly the frames of `range`, of any length and alignment within one zone. It consists of the largest
+    /// aligned blocks that tile it; free it by [`Allocator::free_range`], whole or in parts.
+    ///
+    /// # Errors
+    /// The range is not memory of one zone, or something in it stays.
+    pub fn alloc_range(&self, range: PfnRange, gfp: Gfp) -> Result<(), AllocError> {
+        let movable = gfp.migratetype() == MigrateType::Movable;
+        self.world.take_range(range, Purpose::Allocate { movable }, gfp.may_reclaim())?;
+        for (pfn, order) in range.blocks(self.geometry().max_order) {
+            self.trace(|| Event::PageAlloc { pfn: Some(pfn), order, migratetype: gfp.migratetype(), gfp });
+            if gfp.contains(__GFP_ZERO) {
+                self.world.ground.machine.zero(pfn, order);
+            }
+        }
+        Ok(())
+    }
+
+    /// Allocates `frames` contiguous frames, the first a multiple of `1 << align`. Up to the largest order a larger block is
+    /// allocated and its tail freed; above, ranges are tried from the start of each zone on.
+    ///
+    /// # Errors
+    /// `frames` is 0, or there is no such range.
+    pub fn alloc_contig(&self, frames: u64, align: Order, request: &Request) -> Result<PfnRange, AllocError> {
+        let max = self.geometry().max_order;
+        if frames == 0 || align.0 >= 52 {
+            return Err(AllocError::BadRange(PfnRange::new(0, frames)));
+        }
+        let order = Order(64_u32.saturating_sub(frames.saturating_sub(1).leading_zeros()) as u8).max(align);
+        if order <= max {
+            let pfn = self.alloc(&Request { order, ..*request })?;
+            let (range, block) = (PfnRange { start: pfn, end: pfn.add(frames) }, PfnRange::block(pfn, order));
+            let tail = PfnRange { start: range.end, ..block };
+            if !tail.is_empty() {
+                // The block is ours, so its tail can be freed.
+                let _ = self.free_range(tail);
+            }
+            return Ok(range);
+        }
+        self.check(&Request { order: Order(0), ..*request })?;
+        self.search_contig(frames, align.max(Order(0)), request)
+    }
+
+    fn search_contig(&self, frames: u64, align: Order, request: &Request) -> Result<PfnRange, AllocError> {
+        let world = &self.world;
+        let plan = world.pinned(|cx| world.plan(cx, request)).ok_or(AllocError::BadFlags)?;
+        let step = align.frames().max(self.geometry().pageblock_order.frames());
+        let movable = plan.migratetype == MigrateType::Movable;
+        for zone in world.zonelist(&plan) {
+            let end = plan.below.map_or(zone.span.end, |limit| limit.min(zone.span.end));
+            let mut start = Pfn(zone.span.start.0.saturating_add(step.wrapping_sub(1))
+                & step.wrapping_sub(1).wrapping_neg().wrapping_sub(1));
+            while start.add(frames) <= end {
+                let range = PfnRange { start, end: start.add(frames) };
+                match world.take_range(range, Purpose::Allocate { movable }, request.gfp.may_reclaim()) {
+                    Ok(()) => return Ok(range),
+                    // Everything up to the obstacle's step is ruled out.
+                    Err(AllocError::Busy { pfn }) => start = start.add(pfn.0.saturating_sub(start.0) / step * step),
+                    Err(_) => {}
+                }
+                start = start.add(step);
+            }
+        }
+        Err(AllocError::NoMemory { why: crate::error::Why::Fragmented })
+    }
+
+    /// Frees any part of what is allocated: several blocks, or parts of blocks, whose rest stays allocated in the largest
+    /// aligned blocks that tile it.
+    ///
+    /// # Errors
+    /// Some frame of the range is not allocated; then nothing was freed.
+    pub fn free_range(&self, range: PfnRange) -> Result<(), FreeError> {
+        self.world.free_range(range).inspect_err(|_| self.world.ground.events.count(GlobalEvent::BadFree))?;
+        for (pfn, order) in range.blocks(self.geometry().max_order) {
+            self.trace(|| Event::PageFree { pfn, order });
+        }
+        Ok(())
+    }
+
+    /// Makes allocated blocks of order `to` out of the one of order `from` at `pfn`.
+    ///
+    /// # Errors
+    /// There is no such block, or `to` is larger than `from`.
+    pub fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
+        let frame = self.freeable(pfn, from)?;
+        if to > from {
+            return Err(FreeError::BadOrder { order: to, max: from });
+        }
+        let frames = &self.world.ground.frames;
+        let movable = frames.head(frame).is_movable();
+        mark_parts(frames, frame, to, from.frames() >> to.0.min(63), movable);
+        Ok(())
+    }
+
+    /// Gives what a CPU keeps on its lists back to the zones. Returns the number of frames.
+    pub fn drain_cpu(&self, cpu: CpuId) -> u64 {
+        self.world.drain_cpu(cpu)
+    }
+
+    /// Gives what all CPUs keep on their lists back to the zones. Returns the number of frames.
+    pub fn drain_all(&self) -> u64 {
+        self.world.drain_all()
+    }
+
+    /// A CPU stopped running for good: drains its lists and takes over its counters. Returns the number of frames. It may
+    /// run again later without further notice.
+    pub fn offline_cpu(&self, cpu: CpuId) -> u64 {
+        let drained = self.world.drain_cpu(cpu);
+        for zone in self.world.zones {
+            self.world.pinned(|cx| {
+                if let Ok(pcp) = self.world.pcps.claim(cx, cpu, zone) {
+                    pcp.fold_events();
+                }
+            });
+        }
+        drained
+    }
+
+    /// Takes memory away: its frames are withheld until [`Allocator::bring_online`]. What is movable is moved.
+    ///
+    /// # Errors
+    /// The range is not memory of one zone, or something in it stays.
+    pub fn take_offline(&self, range: PfnRange) -> Result<(), AllocError> {
+        self.world.take_range(range, Purpose::Offline, true)
+    }
+
+    /// Hands out what was withheld in `range` since boot or [`Allocator::take_offline`]. Returns the number of frames.
+    pub fn bring_online(&self, range: PfnRange) -> u64 {
+        self.world.bring_online(range)
+    }
+
+    /// Sets the mobility that the pageblock around `pfn` is grouped under. Its free blocks follow.
+    ///
+    /// # Errors
+    /// The frame is not memory, or the type is that of isolated memory.
+    pub fn set_pageblock_type(&self, pfn: Pfn, migratetype: MigrateType) -> Result<(), AllocError> {
+        let wrong = AllocError::BadRange(PfnRange { start: pfn, end: pfn.add(1) });
+        let frame = self.world.ground.frames.frame(pfn).ok_or(wrong)?;
+        let zone = self.world.zone_of(frame).filter(|_| migratetype != MigrateType::Isolate).ok_or(wrong)?;
+        let done = self.world.pinned(|cx| zone.lock(cx).set_type(frame, migratetype));
+        if done == Some(true) { Ok(()) } else { Err(wrong) }
+    }
+
+    /// Mobility that the pageblock around `pfn` is grouped under; none for a hole.
+    pub fn pageblock_type(&self, pfn: Pfn) -> Option<MigrateType> {
+        let word = self.world.ground.frames.pageblock(self.world.ground.frames.frame(pfn)?);
+        word.zone().map(|_| word.migratetype())
+    }
+
+    /// What a frame is, at this moment.
+    pub fn state_of(&self, pfn: Pfn) -> FrameState {
+        let frames = &self.world.ground.frames;
+        let Some(frame) = frames.frame(pfn) else { return FrameState::Hole };
+        match frames.part_of(frame) {
+            Part::Hole => FrameState::Hole,
+            Part::Free(head, order) => FrameState::Free(frames.pfn(head), order),
+            Part::Pcp(head, order) => FrameState::Pcp(frames.pfn(head), order),
+            Part::Allocated(head, order) => FrameState::Allocated(frames.pfn(head), order),
+            Part::Offline(head, order) => FrameState::Offline(frames.pfn(head), order),
+            Part::Quarantined(head, order) => FrameState::Quarantined(frames.pfn(head), order),
+        }
+    }
+
+    /// Free frames of a zone, without per-CPU lists, at this moment.
+    pub fn free_frames(&self, zone: ZoneIdx) -> u64 {
+        self.world.zone(zone).map_or(0, |zone| zone.count.free.load(Ordering::Relaxed))
+    }
+
+    /// Checks every numbered invariant; see [`crate::validate`]. To be called while no other call is in progress.
+    ///
+    /// # Errors
+    /// The first invariant found violated.
+    pub fn validate(&self) -> Result<Census, Violation> {
+        validate::validate(&self.world)
+    }
+
+    pub(crate) fn world(&self) -> &World<'a, M> {
+        &self.world
+    }
+
+    /// Checks a request's order, flags and nodes.
+    fn check(&self, request: &Request) -> Result<(), AllocError> {
+        let max = self.geometry().max_order;
+        if request.order > max {
+            return Err(AllocError::BadOrder { order: request.order, max });
+        }
+        let gfp = request.gfp;
+        if gfp.contains(__GFP_MOVABLE | __GFP_RECLAIMABLE) || gfp.contains(__GFP_DMA | __GFP_DMA32) {
+            return Err(AllocError::BadFlags);
+        }
+        match request.policy {
+            Policy::Prefer(node) if node.index() >= self.world.nodes => Err(AllocError::BadNode(node)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The descriptor of an allocated block of `order` at `pfn`, or why there is none.
+    fn freeable(&self, pfn: Pfn, order: Order) -> Result<Frame, FreeError> {
+        let frames = &self.world.ground.frames;
+        let Some(frame) = frames.frame(pfn) else { return Err(FreeError::Foreign(pfn)) };
+        if frames.head(frame).is_allocated_of(order) && order <= frames.geometry.max_order {
+            return Ok(frame);
+        }
+        Err(self.refuse(pfn, frame, order))
+    }
+
+    #[cold]
+    fn refuse(&self, pfn: Pfn, frame: Frame, order: Order) -> FreeError {
+        let frames = &self.world.ground.frames;
+        let max = frames.geometry.max_order;
+        if order > max {
+            return FreeError::BadOrder { order, max };
+        }
+        if !pfn.is_aligned(order) {
+            return FreeError::Misaligned(pfn, order);
+        }
+        match frames.part_of(frame) {
+            Part::Allocated(head, actual) if head == frame => FreeError::WrongOrder { pfn, actual },
+            Part::Allocated(head, _) => FreeError::NotHead { pfn, head: frames.pfn(head) },
+            other => refusal(pfn, other),
+        }
+    }
+
+    fn trace(&self, event: impl FnOnce() -> Event) {
+        if self.world.ground.machine.traces() {
+            self.world.ground.machine.event(&event());
+        }
+    }
+}

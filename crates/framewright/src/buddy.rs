@@ -1,0 +1,270 @@
+//! The buddy algorithm.
+//!
+//! Free memory is kept as blocks of `1 << order` frames, each aligned to its size. A block's *buddy* is the neighbour that
+//! makes a block of the next order with it: its number differs in bit `order` alone. Taking a block splits a larger one
+//! in halves until it fits, upper halves going back; freeing one merges it with its buddy while that is free too.
+//! Both cost at most `max_order` steps, each of one or two cache lines.
+//!
+//! Blocks are kept apart by the migratetype of their pageblock. Below the pageblock order buddies share a pageblock, so
+//! merging never mixes types. Above, two types merge only if both are ones that requests ask for; the buddy's
+//! pageblocks then take the type of the block being freed, so that later halves land on the right lists.
+//!
+//! A merged block goes to the front of its list, to be reused while warm, unless the block that it would merge with next
+//! is partly free already: then it goes to the back, to give the rest the time to come back.
+//!
+//! [`Buddy`] exists only while the zone's lock is held: [`crate::zone::ZoneGuard`] makes it.
+
+use crate::frame::{Corrupt, Frames, State};
+use crate::list::{End, FreeLists};
+use crate::machine::{Machine, Ordering, Word};
+use crate::pfn::{CpuId, Frame, MigrateType, Order};
+
+/// Numbers of free frames, kept by the operations that change them.
+///
+/// Invariant B4: `free` is the sum of the blocks on all lists but those of isolated ones, `cma` and `highatomic` the parts
+/// of it on the lists of these types, `isolated` the sum on the isolated lists.
+pub(crate) struct FreeCount<M: Machine> {
+    pub(crate) free: M::U64,
+    pub(crate) cma: M::U64,
+    pub(crate) highatomic: M::U64,
+    pub(crate) isolated: M::U64,
+}
+
+impl<M: Machine> Default for FreeCount<M> {
+    fn default() -> Self {
+        FreeCount { free: Word::new(0), cma: Word::new(0), highatomic: Word::new(0), isolated: Word::new(0) }
+    }
+}
+
+impl<M: Machine> FreeCount<M> {
+    /// Adds `frames` (a negative number in two's complement to subtract). The zone lock is held: no atomic needed.
+    fn change(&self, migratetype: MigrateType, frames: u64) {
+        let change = |word: &M::U64| word.store(word.load(Ordering::Relaxed).wrapping_add(frames), Ordering::Relaxed);
+        match migratetype {
+            MigrateType::Isolate => return change(&self.isolated),
+            MigrateType::Cma => change(&self.cma),
+            MigrateType::HighAtomic => change(&self.highatomic),
+            _ => {}
+        }
+        change(&self.free);
+    }
+
+    pub(crate) fn reset(&self) {
+        for word in [&self.free, &self.cma, &self.highatomic, &self.isolated] {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Where a freed block goes on its list.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    /// By the rule at the head of this file.
+    Warm,
+    /// To the back: memory that nobody has used yet.
+    Last,
+}
+
+/// A zone's free lists while its lock is held.
+#[derive(Clone, Copy)]
+pub(crate) struct Buddy<'g, 'a, M: Machine> {
+    pub(crate) frames: &'g Frames<'a, M>,
+    pub(crate) lists: &'g FreeLists<M>,
+    pub(crate) count: &'g FreeCount<M>,
+    /// Who holds the lock; noted in what it takes.
+    pub(crate) cpu: CpuId,
+}
+
+impl<M: Machine> Buddy<'_, '_, M> {
+    pub(crate) fn max_order(&self) -> Order {
+        self.frames.geometry.max_order
+    }
+
+    pub(crate) fn pageblock_order(&self) -> Order {
+        self.frames.geometry.pageblock_order
+    }
+
+    /// Whether the list has a block.
+    pub(crate) fn has(&self, order: Order, migratetype: MigrateType) -> bool {
+        self.lists.len_racy(order, migratetype) != 0
+    }
+
+    /// Takes the smallest sufficient block of a type and splits it down to `order`.
+    pub(crate) fn take_smallest(&self, order: Order, migratetype: MigrateType) -> Result<Option<Frame>, Corrupt> {
+        for larger in order.up_to(self.max_order()) {
+            if let Some(frame) = self.lists.first(larger, migratetype) {
+                self.remove(frame, larger, migratetype)?;
+                self.expand(frame, larger, order, migratetype)?;
+                return Ok(Some(frame));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes a free block off its list; nothing starts at its head any more.
+    pub(crate) fn remove(&self, frame: Frame, order: Order, migratetype: MigrateType) -> Result<(), Corrupt> {
+        let found = self.frames.state(frame).as_free();
+        if found != Some((order, migratetype)) {
+            return Err(Corrupt(frame));
+        }
+        self.lists.remove(self.frames, frame, (order, migratetype))?;
+        self.count.change(migratetype, order.frames().wrapping_neg());
+        self.frames.change(frame, |state| state.take(order, self.cpu))
+    }
+
+    /// Puts a block that starts nothing on a list.
+    pub(crate) fn insert(&self, frame: Frame, order: Order, migratetype: MigrateType, end: End) -> Result<(), Corrupt> {
+        if !self.frames.head(frame).is_none() {
+            return Err(Corrupt(frame));
+        }
+        self.frames.change(frame, |state| state.free(order, migratetype))?;
+        if let Err(corrupt) = self.lists.insert(self.frames, frame, (order, migratetype), end) {
+            let _ = self.frames.change(frame, |state| state.take(order, self.cpu));
+            return Err(corrupt);
+        }
+        self.count.change(migratetype, order.frames());
+        Ok(())
+    }
+
+    /// Gives back the upper halves of a block of order `from` until `to` is left at `frame`.
+    pub(crate) fn expand(&self, frame: Frame, from: Order, to: Order, migratetype: MigrateType) -> Result<(), Corrupt> {
+        let mut order = from;
+        while order > to {
+            order = order.down();
+            self.insert(frame.add(order.frames()), order, migratetype, End::Front)?;
+        }
+        Ok(())
+    }
+
+    /// Frees a block: merges it with its buddies and puts the result on the list of its pageblock's type.
+    pub(crate) fn free(&self, frame: Frame, order: Order, place: Place) -> Result<(), Corrupt> {
+        let mut frame = frame;
+        let mut order = order;
+        let migratetype = self.frames.pageblock(frame).migratetype();
+        while order < self.max_order() {
+            let buddy = frame.buddy(order);
+            let Some(found) = self.mergeable(frame, buddy, order, migratetype) else { break };
+            self.remove(buddy, order, found)?;
+            if found != migratetype {
+                self.retag(buddy, order, migratetype);
+            }
+            frame = Frame(frame.0.min(buddy.0));
+            order = order.up();
+        }
+        let last = place == Place::Last || self.will_merge_soon(frame, order);
+        self.insert(frame, order, migratetype, if last { End::Back } else { End::Front })
+    }
+
+    /// The type of the free block `buddy`, if a block of `migratetype` may merge with it.
+    fn mergeable(&self, frame: Frame, buddy: Frame, order: Order, migratetype: MigrateType) -> Option<MigrateType> {
+        let (free_order, found) = self.frames.state(buddy).as_free()?;
+        if free_order != order {
+            return None;
+        }
+        if order >= self.pageblock_order() {
+            let same_zone = self.frames.pageblock(frame).same_zone(self.frames.pageblock(buddy));
+            let same_kind = found == migratetype || (found.is_mergeable() && migratetype.is_mergeable());
+            return (same_zone && same_kind).then_some(found);
+        }
+        Some(found)
+    }
+
+    /// Whether the block that this one waits to merge with is all that is missing for the order after next.
+    fn will_merge_soon(&self, frame: Frame, order: Order) -> bool {
+        if order.up() >= self.max_order() {
+            return false;
+        }
+        let parent = frame.align_down(order.up());
+        let uncle: Option<(Order, _)> = self.frames.state(parent.buddy(order.up())).as_free();
+        uncle.is_some_and(|(free_order, _)| free_order == order.up())
+    }
+
+    /// Sets the type of every pageblock that a block of at least the pageblock order covers.
+    pub(crate) fn retag(&self, frame: Frame, order: Order, migratetype: MigrateType) {
+        let step = self.pageblock_order().frames();
+        let mut offset = 0;
+        while offset < order.frames() {
+            let at = frame.add(offset);
+            self.frames.set_pageblock(at, self.frames.pageblock(at).with(migratetype));
+            offset = offset.wrapping_add(step.max(1));
+        }
+    }
+
+    /// Sets the type of the pageblock around `frame` and moves its free blocks to the lists of that type. A free block
+    /// larger than the pageblock is split around it first. Returns the number of frames moved.
+    pub(crate) fn retype_pageblock(&self, frame: Frame, migratetype: MigrateType) -> Result<u64, Corrupt> {
+        let order = self.pageblock_order();
+        let start = frame.align_down(order);
+        self.isolate_from_larger(start, order)?;
+        let end = start.add(order.frames());
+        let mut moved = 0_u64;
+        let mut at = start;
+        while at < end {
+            at = match self.frames.state(at).as_free() {
+                Some((free_order, old)) => {
+                    self.move_to(at, free_order, old, migratetype)?;
+                    moved = moved.wrapping_add(free_order.frames());
+                    at.add(free_order.frames())
+                }
+                None => self.skip_used(at),
+            };
+        }
+        self.frames.set_pageblock(start, self.frames.pageblock(start).with(migratetype));
+        if self.frames.state(start).as_free() == Some((order, migratetype)) {
+            // Wholly free: its buddy may have the same type now.
+            self.remove(start, order, migratetype)?;
+            self.free(start, order, Place::Warm)?;
+        }
+        Ok(moved)
+    }
+
+    /// The next frame at which something may start, behind the block at `at`, which is not free.
+    pub(crate) fn skip_used(&self, at: Frame) -> Frame {
+        self.frames.block_at(at).map_or(at.add(1), |part| part.end(at))
+    }
+
+    /// Moves a free block to the list of another type.
+    fn move_to(&self, frame: Frame, order: Order, from: MigrateType, to: MigrateType) -> Result<(), Corrupt> {
+        self.lists.remove(self.frames, frame, (order, from))?;
+        self.count.change(from, order.frames().wrapping_neg());
+        self.frames.change(frame, |state: State| state.retype(to))?;
+        self.lists.insert(self.frames, frame, (order, to), End::Front)?;
+        self.count.change(to, order.frames());
+        Ok(())
+    }
+
+    /// If the block of `order` at `start` is part of a larger free block, splits that one until it is not.
+    pub(crate) fn isolate_from_larger(&self, start: Frame, order: Order) -> Result<(), Corrupt> {
+        let Some((head, larger, migratetype)) = self.free_around(start).filter(|&(_, larger, _)| larger > order) else {
+            return Ok(());
+        };
+        self.remove(head, larger, migratetype)?;
+        self.carve(head, larger, (start, order))?;
+        self.insert(start, order, self.frames.pageblock(start).migratetype(), End::Front)
+    }
+
+    /// Gives back all of the block of order `from` at `head` (taken off the lists) but the block `keep` inside of it.
+    pub(crate) fn carve(&self, head: Frame, from: Order, keep: (Frame, Order)) -> Result<(), Corrupt> {
+        let (kept, to) = keep;
+        let mut head = head;
+        let mut order = from;
+        while order > to {
+            order = order.down();
+            let upper = head.add(order.frames());
+            let (rest, next) = if kept >= upper { (head, upper) } else { (upper, head) };
+            self.insert(rest, order, self.frames.pageblock(rest).migratetype(), End::Front)?;
+            head = next;
+        }
+        Ok(())
+    }
+
+    /// The free block that `frame` is part of.
+    pub(crate) fn free_around(&self, frame: Frame) -> Option<(Frame, Order, MigrateType)> {
+        Order(0).up_to(self.max_order()).find_map(|order| {
+            let start = frame.align_down(order);
+            let (free_order, migratetype) = self.frames.state(start).as_free()?;
+            let end = start.add(free_order.frames());
+            (frame < end).then_some((start, free_order, migratetype))
+        })
+    }
+}

@@ -1,0 +1,335 @@
+//! Ranges: memory at a given place, of any length.
+//!
+//! A range is taken in four steps, each undone if a later one fails:
+//!
+//! 1. its pageblocks are *isolated*: their free blocks go to the isolated lists, where no request finds them, and what is
+//!    freed in them follows;
+//! 2. per-CPU lists are drained, so that what they hold of the range joins;
+//! 3. what is allocated and movable is moved away by the machine's callback; anything else ends the attempt with `Busy`;
+//! 4. the free blocks of the range are taken, cut at its ends, and the pageblocks get their types back.
+//!
+//! Taking memory offline is the same with another mark at the end.
+
+use crate::buddy::Place;
+use crate::error::{AllocError, FreeError};
+use crate::frame::{Frames, Head, Kind, Part};
+use crate::ground::Cx;
+use crate::machine::{Fault, Machine, Ordering, Word};
+use crate::node::World;
+use crate::pfn::{Frame, MigrateType, Order, Pfn, PfnRange};
+use crate::vmstat::ZoneEvent;
+use crate::zone::Zone;
+
+/// How often steps 2 and 3 are repeated while the range still changes under them.
+const ROUNDS: u32 = 8;
+
+/// What becomes of the blocks of a range that was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// Allocated; movable or not.
+    Allocate { movable: bool },
+    /// Withheld.
+    Offline,
+}
+
+impl<'a, M: Machine> World<'a, M> {
+    /// Takes exactly the frames of `range`, moving away what can be moved if `may_move`.
+    pub(crate) fn take_range(&self, range: PfnRange, purpose: Purpose, may_move: bool) -> Result<(), AllocError> {
+        let zone = self.zone_of_range(range).ok_or(AllocError::BadRange(range))?;
+        let isolated = self.isolate(zone, range);
+        let result = if isolated.end < range.end {
+            Err(AllocError::Busy { pfn: isolated.end })
+        } else {
+            self.vacate(range, may_move).and_then(|()| self.collect(zone, range, purpose))
+        };
+        self.unisolate(zone, isolated);
+        result
+    }
+
+    /// Takes one block, if it is free as it stands. Cheaper than [`World::take_range`]: one look under the lock.
+    pub(crate) fn take_free_block(&self, pfn: Pfn, order: Order, movable: bool) -> Option<()> {
+        let frames = &self.ground.frames;
+        let frame = frames.frame(pfn)?;
+        let zone = self.zone_of(frame)?;
+        self.pinned(|cx| {
+            let guard = zone.lock(cx);
+            let buddy = guard.buddy();
+            let (head, larger, migratetype) = buddy.free_around(frame)?;
+            if larger < order || migratetype == MigrateType::Isolate {
+                return None;
+            }
+            buddy.remove(head, larger, migratetype).ok()?;
+            buddy.carve(head, larger, (frame, order)).ok()?;
+            frames.set_head(frame, Head::allocated(order, movable));
+            self.count_range(cx, zone, order.frames());
+            Some(())
+        })?
+    }
+
+    /// The zone that all frames of a non-empty range belong to, none of them a hole or withheld.
+    fn zone_of_range(&self, range: PfnRange) -> Option<&'a Zone<M>> {
+        let frames = &self.ground.frames;
+        let zone = self.zone_of(frames.frame(range.start)?)?;
+        let step = frames.geometry.pageblock_order;
+        let mut pfn = range.start;
+        while pfn < range.end {
+            let frame = frames.frame(pfn)?;
+            if frames.pageblock(frame).zone() != Some(zone.idx) {
+                return None;
+            }
+            pfn = Pfn(pfn.0 | step.mask()).add(1);
+        }
+        (!range.is_empty()).then_some(zone)
+    }
+
+    /// Isolates the pageblocks of `range` from the first on; returns the part that was, whole pageblocks.
+    fn isolate(&self, zone: &Zone<M>, range: PfnRange) -> PfnRange {
+        let frames = &self.ground.frames;
+        let mask = frames.geometry.pageblock_order.mask();
+        let mut done = PfnRange { start: Pfn(range.start.0 & !mask), end: Pfn(range.start.0 & !mask) };
+        while done.end < range.end {
+            let isolated = self.pinned(|cx| {
+                let frame = frames.frame(done.end)?;
+                let guard = zone.lock(cx);
+                let taken = frames.pageblock(frame).migratetype() == MigrateType::Isolate;
+                let fails = taken || self.ground.machine.fault(Fault::Isolate);
+                (!fails && guard.set_type(frame, MigrateType::Isolate)).then_some(())
+            });
+            if isolated.flatten().is_none() {
+                break;
+            }
+            done.end = done.end.add(mask).add(1);
+        }
+        done
+    }
+
+    /// Gives pageblocks their types back.
+    fn unisolate(&self, zone: &Zone<M>, range: PfnRange) {
+        let frames = &self.ground.frames;
+        let step = frames.geometry.pageblock_order.frames();
+        let mut pfn = range.start;
+        while pfn < range.end {
+            self.pinned(|cx| {
+                if let Some(frame) = frames.frame(pfn) {
+                    let guard = zone.lock(cx);
+                    guard.set_type(frame, frames.pageblock(frame).restored());
+                }
+            });
+            pfn = pfn.add(step.max(1));
+        }
+    }
+
+    /// Empties an isolated range: everything in it is free, or the first frame in the way is named.
+    fn vacate(&self, range: PfnRange, may_move: bool) -> Result<(), AllocError> {
+        let mut obstacle = Some(range.start);
+        for _ in 0..ROUNDS {
+            self.drain_all();
+            obstacle = self.move_away(range, may_move)?;
+            if obstacle.is_none() {
+                return Ok(());
+            }
+        }
+        Err(AllocError::Busy { pfn: obstacle.unwrap_or(range.start) })
+    }
+
+    /// One pass of steps 2 and 3. None if all of the range is free, otherwise a frame that may be so after another drain.
+    fn move_away(&self, range: PfnRange, may_move: bool) -> Result<Option<Pfn>, AllocError> {
+        let frames = &self.ground.frames;
+        let mut again = None;
+        let mut pfn = range.start;
+        while pfn < range.end {
+            let frame = frames.frame(pfn).ok_or(AllocError::BadRange(range))?;
+            let part = frames.part_of(frame);
+            match part {
+                Part::Free(..) => {}
+                Part::Pcp(..) => again = Some(pfn),
+                Part::Allocated(head, order) if may_move && frames.head(head).is_movable() => {
+                    let from = frames.pfn(head);
+                    if self.ground.machine.migrate(from, order).is_err() {
+                        return Err(AllocError::Busy { pfn: from });
+                    }
+                    again = Some(pfn);
+                }
+                // A block between two states: look again.
+                Part::Hole if frames.pageblock(frame).zone().is_some() => again = Some(pfn),
+                Part::Hole | Part::Offline(..) | Part::Allocated(..) | Part::Quarantined(..) => {
+                    return Err(AllocError::Busy { pfn });
+                }
+            }
+            pfn = pfn.add(u64::from(part.end(frame).0.wrapping_sub(frame.0)).max(1));
+        }
+        Ok(again)
+    }
+
+    /// Step 4: takes the free blocks of an isolated range. What somebody got hold of meanwhile undoes all of it.
+    fn collect(&self, zone: &Zone<M>, range: PfnRange, purpose: Purpose) -> Result<(), AllocError> {
+        let frames = &self.ground.frames;
+        let mut pfn = range.start;
+        while pfn < range.end {
+            let taken = self.pinned(|cx| self.collect_one(cx, zone, pfn, range)).flatten();
+            let Some(taken) = taken else {
+                let done = PfnRange { start: range.start, end: pfn };
+                self.give_range(zone, done);
+                return Err(AllocError::Busy { pfn });
+            };
+            pfn = taken;
+        }
+        for (pfn, order) in range.blocks(self.max_order()) {
+            let Some(frame) = frames.frame(pfn) else { continue };
+            match purpose {
+                Purpose::Allocate { movable } => {
+                    frames.set_head(frame, Head::allocated(order, movable));
+                    self.pinned(|cx| {
+                        let _guard = zone.lock(cx);
+                        self.count_range(cx, zone, order.frames());
+                    });
+                }
+                Purpose::Offline => {
+                    let _ = frames.change(frame, |state| state.retire(order));
+                    zone.offline.add(order.frames(), Ordering::Relaxed);
+                    zone.managed.add(order.frames().wrapping_neg(), Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Counts frames taken by place, which no request preferred to be anywhere. Called with interrupts held off.
+    fn count_range(&self, cx: Cx<'_, 'a, M>, zone: &Zone<M>, frames: u64) {
+        if let Some(own) = self.pcps.record(cx.cpu, zone) {
+            own.events.count(ZoneEvent::AllocFrames, frames);
+        }
+    }
+
+    /// Takes the free block around `pfn`, gives back what lies outside of `range`, and returns the first frame behind it.
+    fn collect_one(&self, cx: Cx<'_, 'a, M>, zone: &Zone<M>, pfn: Pfn, range: PfnRange) -> Option<Pfn> {
+        let frames = &self.ground.frames;
+        let frame = frames.frame(pfn)?;
+        let guard = zone.lock(cx);
+        let buddy = guard.buddy();
+        let (head, order, migratetype) = buddy.free_around(frame)?;
+        if migratetype != MigrateType::Isolate {
+            return None;
+        }
+        buddy.remove(head, order, migratetype).ok()?;
+        let block = PfnRange::block(frames.pfn(head), order);
+        let inside = block.intersect(range);
+        let outside = [PfnRange { end: inside.start, ..block }, PfnRange { start: inside.end, ..block }];
+        for (pfn, order) in outside.into_iter().flat_map(|part| part.blocks(self.max_order())) {
+            if let Some(frame) = frames.frame(pfn) {
+                guard.give(frame, order, Place::Warm);
+            }
+        }
+        Some(inside.end)
+    }
+
+    /// Frees frames that were collected and say nothing yet.
+    fn give_range(&self, zone: &Zone<M>, range: PfnRange) {
+        for (pfn, order) in range.blocks(self.max_order()) {
+            if let Some(frame) = self.ground.frames.frame(pfn) {
+                self.pinned(|cx| zone.lock(cx).give(frame, order, Place::Warm));
+            }
+        }
+    }
+
+    /// Frees any part of what is allocated. Blocks at the ends are cut; nothing changes if any frame is not allocated.
+    pub(crate) fn free_range(&self, range: PfnRange) -> Result<(), FreeError> {
+        if range.is_empty() {
+            return Err(FreeError::BadRange(range));
+        }
+        let frames = &self.ground.frames;
+        self.each_allocated(range, |_, _| {})?;
+        self.each_allocated(range, |head, order| {
+            let block = PfnRange::block(frames.pfn(head), order);
+            let inside = block.intersect(range);
+            let movable = frames.head(head).is_movable();
+            if inside != block {
+                // Cut: every piece becomes a block of its own, highest first, so that the head is rewritten last.
+                frames.set_head(head, Head::NONE);
+                let ends = [PfnRange { end: inside.start, ..block }, inside, PfnRange { start: inside.end, ..block }];
+                for (pfn, order) in ends.into_iter().flat_map(|part| part.blocks(self.max_order())) {
+                    mark(frames, pfn, order, movable);
+                }
+            }
+            for (pfn, order) in inside.blocks(self.max_order()) {
+                if let Some(frame) = frames.frame(pfn) {
+                    // An inside that is a whole block has the block's order: both are the largest that fit.
+                    self.pinned(|cx| self.give(cx, frame, order));
+                }
+            }
+        })
+    }
+
+    /// Calls `visit` with each allocated block that `range` touches.
+    fn each_allocated(&self, range: PfnRange, mut visit: impl FnMut(Frame, Order)) -> Result<(), FreeError> {
+        let frames = &self.ground.frames;
+        let mut pfn = range.start;
+        while pfn < range.end {
+            let frame = frames.frame(pfn).ok_or(FreeError::Foreign(pfn))?;
+            let (head, order) = match frames.part_of(frame) {
+                Part::Allocated(head, order) => (head, order),
+                other => return Err(refusal(pfn, other)),
+            };
+            let end = frames.pfn(head).add(order.frames());
+            visit(head, order);
+            pfn = end;
+        }
+        Ok(())
+    }
+
+    /// Gives withheld blocks that lie wholly in `range` to the allocator. Returns the number of frames.
+    pub(crate) fn bring_online(&self, range: PfnRange) -> u64 {
+        let frames = &self.ground.frames;
+        let mut online = 0_u64;
+        let mut pfn = range.start;
+        while pfn < range.end {
+            let Some(frame) = frames.frame(pfn) else {
+                pfn = Pfn(pfn.0 | self.max_order().mask()).add(1);
+                continue;
+            };
+            let mut next = pfn.add(1);
+            if let Some(Part::Offline(_, order)) = frames.block_at(frame) {
+                next = pfn.add(order.frames());
+                if next <= range.end && self.revive(frame, order) {
+                    online = online.saturating_add(order.frames());
+                }
+            }
+            pfn = next;
+        }
+        online
+    }
+
+    fn revive(&self, frame: Frame, order: Order) -> bool {
+        let Some(zone) = self.zone_of(frame) else { return false };
+        self.pinned(|cx| {
+            let guard = zone.lock(cx);
+            // Somebody else may have done it since.
+            let frames = &self.ground.frames;
+            let still = frames.state(frame).kind() == Kind::Offline && frames.state(frame).order() == order;
+            let revived = still && frames.change(frame, |state| state.revive()).is_ok();
+            if revived {
+                zone.offline.add(order.frames().wrapping_neg(), Ordering::Relaxed);
+                zone.managed.add(order.frames(), Ordering::Relaxed);
+                guard.give(frame, order, Place::Last);
+            }
+            revived
+        })
+        .unwrap_or(false)
+    }
+}
+
+fn mark<M: Machine>(frames: &Frames<'_, M>, pfn: Pfn, order: Order, movable: bool) {
+    if let Some(frame) = frames.frame(pfn) {
+        frames.set_head(frame, Head::allocated(order, movable));
+    }
+}
+
+/// Why a frame that is part of something else than an allocated block cannot be freed.
+pub(crate) fn refusal(pfn: Pfn, part: Part) -> FreeError {
+    match part {
+        Part::Hole | Part::Allocated(..) => FreeError::Foreign(pfn),
+        Part::Free(..) | Part::Pcp(..) => FreeError::AlreadyFree(pfn),
+        Part::Offline(..) => FreeError::Offline(pfn),
+        Part::Quarantined(..) => FreeError::Quarantined(pfn),
+    }
+}

@@ -1,0 +1,181 @@
+//! What can go wrong, as values.
+//!
+//! A refused call changes nothing but a counter. No call of the core panics.
+
+use core::fmt;
+
+use crate::pfn::{NodeId, Order, Pfn, PfnRange};
+
+/// Why a request got no memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Why {
+    /// Every zone that the request may use is at its watermark, and reclaim brought nothing.
+    Watermark,
+    /// There is free memory above the watermarks, but no free block of this order.
+    Fragmented,
+    /// No zone with memory satisfies the request's flags, policy and address limit.
+    NoZone,
+    /// The request must not wait, and what it may use is exhausted.
+    WouldWait,
+    /// A test made it fail.
+    Fault,
+}
+
+/// A request was not served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum AllocError {
+    /// The order is above the largest one set at boot.
+    BadOrder {
+        /// What was asked for.
+        order: Order,
+        /// The largest possible.
+        max: Order,
+    },
+    /// The node does not exist.
+    BadNode(NodeId),
+    /// The flags contradict each other: `__GFP_MOVABLE` with `__GFP_RECLAIMABLE`, or several zones.
+    BadFlags,
+    /// A range is empty, not within one zone, or has frames that are not memory.
+    BadRange(PfnRange),
+    /// There is no memory for it.
+    NoMemory {
+        /// The reason.
+        why: Why,
+    },
+    /// The range holds something that cannot be moved away, or somebody else is at it.
+    Busy {
+        /// The first frame in the way.
+        pfn: Pfn,
+    },
+}
+
+impl fmt::Display for AllocError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AllocError::BadOrder { order, max } => write!(f, "order {order} is above the largest, {max}"),
+            AllocError::BadNode(node) => write!(f, "there is no node {}", node.0),
+            AllocError::BadFlags => f.write_str("the flags contradict each other"),
+            AllocError::BadRange(range) => write!(f, "{range} is not memory of one zone"),
+            AllocError::NoMemory { why } => f.write_str(match why {
+                Why::Watermark => "out of memory: every allowed zone is at its watermark",
+                Why::Fragmented => "out of memory: no free block is large enough",
+                Why::NoZone => "no zone with memory satisfies the request",
+                Why::WouldWait => "out of memory for a request that must not wait",
+                Why::Fault => "made to fail by a test",
+            }),
+            AllocError::Busy { pfn } => write!(f, "frame {pfn} is in use and cannot be moved"),
+        }
+    }
+}
+
+impl core::error::Error for AllocError {}
+
+/// A free was refused; nothing changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum FreeError {
+    /// The frame is not memory of this allocator: outside of it, or in a hole.
+    Foreign(Pfn),
+    /// A block of this order cannot start at this frame.
+    Misaligned(Pfn, Order),
+    /// The order is above the largest one set at boot.
+    BadOrder {
+        /// What was given.
+        order: Order,
+        /// The largest possible.
+        max: Order,
+    },
+    /// The block was allocated with another order.
+    WrongOrder {
+        /// The block.
+        pfn: Pfn,
+        /// The order it was allocated with.
+        actual: Order,
+    },
+    /// The frame is part of an allocated block that starts elsewhere.
+    NotHead {
+        /// The frame given.
+        pfn: Pfn,
+        /// Where its block starts.
+        head: Pfn,
+    },
+    /// The frame is free already, on a free list or a per-CPU list.
+    AlreadyFree(Pfn),
+    /// The frame is taken offline or reserved since boot.
+    Offline(Pfn),
+    /// The frame was put aside because its metadata was found damaged.
+    Quarantined(Pfn),
+    /// A range is empty or overflows.
+    BadRange(PfnRange),
+}
+
+impl fmt::Display for FreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FreeError::Foreign(pfn) => write!(f, "frame {pfn} is not this allocator's memory"),
+            FreeError::Misaligned(pfn, order) => write!(f, "no block of order {order} can start at frame {pfn}"),
+            FreeError::BadOrder { order, max } => write!(f, "order {order} is above the largest, {max}"),
+            FreeError::WrongOrder { pfn, actual } => write!(f, "block {pfn} was allocated with order {actual}"),
+            FreeError::NotHead { pfn, head } => write!(f, "frame {pfn} is inside the block that starts at {head}"),
+            FreeError::AlreadyFree(pfn) => write!(f, "frame {pfn} is free already"),
+            FreeError::Offline(pfn) => write!(f, "frame {pfn} is offline or reserved"),
+            FreeError::Quarantined(pfn) => write!(f, "frame {pfn} is in quarantine"),
+            FreeError::BadRange(range) => write!(f, "{range} is not a range of frames"),
+        }
+    }
+}
+
+impl core::error::Error for FreeError {}
+
+/// The allocator could not be set up; nothing was changed but the memory handed in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum BootError {
+    /// `max_order` is above [`Order::LIMIT`], or `pageblock_order` above `max_order`, or the page size out of range.
+    BadGeometry,
+    /// There is no usable memory in the map.
+    NoMemory,
+    /// There is no CPU, or more than 65,535.
+    BadCpus,
+    /// The region with this position is empty, out of order, overlaps its predecessor or ends above 2^52 frames.
+    BadRegion(usize),
+    /// A region or CPU names a node of 64 or above.
+    BadNode(NodeId),
+    /// The distance table has not `nodes * nodes` entries.
+    BadDistances,
+    /// The map has more frames than 32-bit links can name.
+    TooManyFrames {
+        /// Frames in the map, holes inside of largest blocks included.
+        frames: u64,
+    },
+    /// A slice of [`crate::boot::Parts`] is shorter than [`crate::boot::Layout`] says.
+    TooShort {
+        /// The slice.
+        part: &'static str,
+        /// Entries needed.
+        needed: usize,
+        /// Entries given.
+        given: usize,
+    },
+}
+
+impl fmt::Display for BootError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BootError::BadGeometry => f.write_str("page size, largest order and pageblock order do not fit together"),
+            BootError::NoMemory => f.write_str("the memory map has no usable frame"),
+            BootError::BadCpus => f.write_str("the number of CPUs must be 1 to 65535"),
+            BootError::BadRegion(i) => write!(f, "region {i} of the memory map is empty, out of order or overlapping"),
+            BootError::BadNode(node) => write!(f, "node {} is above the largest, 63", node.0),
+            BootError::BadDistances => f.write_str("the distance table must have nodes x nodes entries"),
+            BootError::TooManyFrames { frames } => write!(f, "{frames} frames are more than 32-bit links can name"),
+            BootError::TooShort { part, needed, given } => {
+                write!(f, "the memory for {part} has room for {given} entries, {needed} are needed")
+            }
+        }
+    }
+}
+
+impl core::error::Error for BootError {}

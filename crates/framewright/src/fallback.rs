@@ -1,0 +1,293 @@
+//! Which list a block comes from.
+//!
+//! A request is served from the lists of its own type while they last. When they are empty, something of another type
+//! must be used, and every choice mixes mobilities a little: an unmovable page inside a movable pageblock keeps that
+//! pageblock from ever being free as a whole. The ladder, in order of increasing harm, is [`Mode`]:
+//!
+//! 1. *normal*: the smallest sufficient block of the own type;
+//! 2. *CMA* (part of *normal* in the code): for movable requests, the memory lent by contiguous reserves (first of all while it is more than half of what
+//!    is free);
+//! 3. *claim*: take over a whole pageblock of another type, if at least half of it is free or compatible;
+//! 4. *steal*: take one block and leave its pageblock's type alone.
+//!
+//! Two policies walk it. [`FallbackPolicy::Classic`] looks for the largest block of any fallback type and then decides
+//! between 3 and 4 on the spot; a movable request that may not claim takes the smallest block instead.
+//! [`FallbackPolicy::ClaimSteal`] exhausts 3 over all orders before it thinks of 4, and remembers the rung over a
+//! refill. With `nofragment`, nothing smaller than a pageblock is taken from another type.
+//!
+//! The decisions are pure functions of numbers at the foot of the file; what they decide is carried out by `buddy.rs`.
+
+use crate::buddy::Buddy;
+use crate::frame::{Corrupt, Part};
+use crate::machine::{Machine, Ordering, Word};
+use crate::mechanisms::FallbackPolicy;
+use crate::pfn::{Frame, MigrateType, Order};
+
+/// What a request wants of a zone's lists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Want {
+    pub(crate) order: Order,
+    pub(crate) migratetype: MigrateType,
+    /// Movable requests may use CMA's memory.
+    pub(crate) cma: bool,
+    /// Nothing smaller than a pageblock from another type.
+    pub(crate) nofragment: bool,
+}
+
+/// Rung of the ladder that served last; see the module's description.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Mode {
+    Normal,
+    Claim,
+    Steal,
+}
+
+/// A block taken from the lists of another type.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fallback {
+    /// The block found, before it was split.
+    pub(crate) found: Frame,
+    pub(crate) order: Order,
+    pub(crate) migratetype: MigrateType,
+}
+
+/// A block for a request, and where it came from if not from its own lists.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taken {
+    pub(crate) frame: Frame,
+    pub(crate) fallback: Option<Fallback>,
+}
+
+/// Takes one block. `mode` is where to begin and becomes the rung that served; start with [`Mode::Normal`] under each lock.
+pub(crate) fn take<M: Machine>(
+    buddy: &Buddy<'_, '_, M>,
+    want: &Want,
+    policy: FallbackPolicy,
+    mode: &mut Mode,
+) -> Result<Option<Taken>, Corrupt> {
+    let own = |frame| Taken { frame, fallback: None };
+    if *mode < Mode::Steal {
+        *mode = Mode::Normal;
+        if let Some(frame) = take_own(buddy, want)? {
+            return Ok(Some(own(frame)));
+        }
+    }
+    match policy {
+        FallbackPolicy::Classic => classic(buddy, want),
+        FallbackPolicy::ClaimSteal => {
+            if *mode < Mode::Steal {
+                *mode = Mode::Claim;
+                if let Some(taken) = claim(buddy, want)? {
+                    return Ok(Some(taken));
+                }
+            }
+            if want.nofragment {
+                return Ok(None);
+            }
+            *mode = Mode::Steal;
+            steal_smallest(buddy, want)
+        }
+    }
+}
+
+/// Normal and CMA rungs.
+fn take_own<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option<Frame>, Corrupt> {
+    let free = buddy.count.free.load(Ordering::Relaxed);
+    let cma = buddy.count.cma.load(Ordering::Relaxed);
+    let cma_first = want.cma && cma > free / 2;
+    if cma_first && let Some(frame) = buddy.take_smallest(want.order, MigrateType::Cma)? {
+        return Ok(Some(frame));
+    }
+    if let Some(frame) = buddy.take_smallest(want.order, want.migratetype)? {
+        return Ok(Some(frame));
+    }
+    if want.cma && !cma_first { buddy.take_smallest(want.order, MigrateType::Cma) } else { Ok(None) }
+}
+
+fn classic<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option<Taken>, Corrupt> {
+    let lowest = lowest_order(want, buddy.pageblock_order());
+    for order in lowest.up_to(buddy.max_order()).rev() {
+        let Some(migratetype) = first_fallback(buddy, order, want.migratetype) else { continue };
+        let whole = may_claim(order, want.migratetype, buddy.pageblock_order());
+        if !whole && want.migratetype == MigrateType::Movable && order > want.order {
+            return steal_smallest(buddy, want);
+        }
+        let Some(found) = buddy.lists.first(order, migratetype) else { continue };
+        let fallback = Fallback { found, order, migratetype };
+        if whole && let Some(frame) = try_claim(buddy, fallback, want)? {
+            return Ok(Some(Taken { frame, fallback: Some(fallback) }));
+        }
+        return take_single(buddy, fallback, want.order).map(Some);
+    }
+    Ok(None)
+}
+
+fn claim<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option<Taken>, Corrupt> {
+    let lowest = lowest_order(want, buddy.pageblock_order());
+    for order in lowest.up_to(buddy.max_order()).rev() {
+        if !may_claim(order, want.migratetype, buddy.pageblock_order()) {
+            break;
+        }
+        let Some(migratetype) = first_fallback(buddy, order, want.migratetype) else { continue };
+        let Some(found) = buddy.lists.first(order, migratetype) else { continue };
+        let fallback = Fallback { found, order, migratetype };
+        if let Some(frame) = try_claim(buddy, fallback, want)? {
+            return Ok(Some(Taken { frame, fallback: Some(fallback) }));
+        }
+    }
+    Ok(None)
+}
+
+fn steal_smallest<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option<Taken>, Corrupt> {
+    for order in want.order.up_to(buddy.max_order()) {
+        let Some(migratetype) = first_fallback(buddy, order, want.migratetype) else { continue };
+        let Some(found) = buddy.lists.first(order, migratetype) else { continue };
+        return take_single(buddy, Fallback { found, order, migratetype }, want.order).map(Some);
+    }
+    Ok(None)
+}
+
+/// Takes the block alone; what is split off stays with its pageblock's type.
+fn take_single<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, order: Order) -> Result<Taken, Corrupt> {
+    buddy.remove(from.found, from.order, from.migratetype)?;
+    buddy.expand(from.found, from.order, order, from.migratetype)?;
+    Ok(Taken { frame: from.found, fallback: Some(from) })
+}
+
+/// Takes over the pageblock (or pageblocks) of the block found and serves the request from it, if worth it.
+fn try_claim<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) -> Result<Option<Frame>, Corrupt> {
+    if from.order >= buddy.pageblock_order() {
+        buddy.remove(from.found, from.order, from.migratetype)?;
+        buddy.retag(from.found, from.order, want.migratetype);
+        buddy.expand(from.found, from.order, want.order, want.migratetype)?;
+        return Ok(Some(from.found));
+    }
+    let census = census(buddy, from.found);
+    if !census.worth_claiming(want.migratetype, from.migratetype, buddy.pageblock_order()) {
+        return Ok(None);
+    }
+    buddy.retype_pageblock(from.found, want.migratetype)?;
+    buddy.take_smallest(want.order, want.migratetype)
+}
+
+/// The first type in the request's fallback order that has a block of `order`.
+fn first_fallback<M: Machine>(buddy: &Buddy<'_, '_, M>, order: Order, want: MigrateType) -> Option<MigrateType> {
+    fallback_order(want).iter().copied().find(|&migratetype| buddy.has(order, migratetype))
+}
+
+/// What the frames of one pageblock are used for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Census {
+    pub(crate) free: u64,
+    pub(crate) movable: u64,
+    pub(crate) other: u64,
+}
+
+/// Counts the frames of the pageblock around `frame`. The zone lock is held; at most one look per frame.
+fn census<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame) -> Census {
+    let order = buddy.pageblock_order();
+    let start = frame.align_down(order);
+    let end = start.add(order.frames());
+    let mut census = Census::default();
+    let mut at = start;
+    while at < end {
+        let part = buddy.frames.block_at(at);
+        let next = part.map_or(at.add(1), |part| part.end(at)).min(end);
+        let frames = u64::from(next.0.wrapping_sub(at.0));
+        let counter = match part {
+            Some(Part::Free(..)) => Some(&mut census.free),
+            Some(Part::Allocated(..)) if buddy.frames.head(at).is_movable() => Some(&mut census.movable),
+            Some(_) => Some(&mut census.other),
+            None => None,
+        };
+        if let Some(counter) = counter {
+            *counter = counter.wrapping_add(frames);
+        }
+        at = next;
+    }
+    census
+}
+
+impl Census {
+    /// The half rule: a pageblock changes its type when at least half of it is free or of the new kind anyway.
+    fn worth_claiming(self, want: MigrateType, from: MigrateType, pageblock_order: Order) -> bool {
+        let alike = match (want, from) {
+            (MigrateType::Movable, _) => self.movable,
+            // In a movable pageblock, what is not movable is one of the requester's kind, or nearly.
+            (_, MigrateType::Movable) => self.other,
+            _ => 0,
+        };
+        self.free.saturating_add(alike) >= pageblock_order.frames() / 2
+    }
+}
+
+/// Types whose lists may serve a request, the least harmful first.
+const fn fallback_order(want: MigrateType) -> &'static [MigrateType] {
+    match want {
+        MigrateType::Unmovable => &[MigrateType::Reclaimable, MigrateType::Movable],
+        MigrateType::Movable => &[MigrateType::Reclaimable, MigrateType::Unmovable],
+        MigrateType::Reclaimable => &[MigrateType::Unmovable, MigrateType::Movable],
+        _ => &[],
+    }
+}
+
+/// The smallest block of another type that a request may use.
+fn lowest_order(want: &Want, pageblock_order: Order) -> Order {
+    if want.nofragment { want.order.max(pageblock_order) } else { want.order }
+}
+
+/// Whether taking over the pageblock of a free block of `order` is worth a look. A movable request takes over only
+/// for a large gain: a movable page in an unmovable pageblock can be moved away later. An unmovable or
+/// reclaimable one always tries, because what it leaves in a movable pageblock stays.
+fn may_claim(order: Order, want: MigrateType, pageblock_order: Order) -> bool {
+    order >= pageblock_order
+        || order.0 >= pageblock_order.0 / 2
+        || matches!(want, MigrateType::Unmovable | MigrateType::Reclaimable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn movable_requests_claim_only_for_a_large_gain() {
+        let pageblock = Order(9);
+        for (order, want, expected) in [
+            (9, MigrateType::Movable, true),
+            (4, MigrateType::Movable, true),
+            (3, MigrateType::Movable, false),
+            (0, MigrateType::Unmovable, true),
+            (0, MigrateType::Reclaimable, true),
+        ] {
+            assert_eq!(may_claim(Order(order), want, pageblock), expected, "order {order}, {want}");
+        }
+    }
+
+    #[test]
+    fn half_of_a_pageblock_decides() {
+        let census = |free, movable, other| Census { free, movable, other };
+        for (census, want, from, expected) in [
+            (census(256, 256, 0), MigrateType::Unmovable, MigrateType::Movable, true),
+            (census(255, 257, 0), MigrateType::Unmovable, MigrateType::Movable, false),
+            (census(100, 256, 156), MigrateType::Unmovable, MigrateType::Movable, true),
+            (census(100, 156, 256), MigrateType::Movable, MigrateType::Unmovable, true),
+            (census(100, 155, 257), MigrateType::Movable, MigrateType::Unmovable, false),
+            (census(200, 0, 312), MigrateType::Unmovable, MigrateType::Reclaimable, false),
+        ] {
+            assert_eq!(census.worth_claiming(want, from, Order(9)), expected, "{census:?} {want} from {from}");
+        }
+    }
+
+    #[test]
+    fn nofragment_takes_whole_pageblocks_only() {
+        let want = |order, nofragment| Want {
+            order: Order(order),
+            migratetype: MigrateType::Unmovable,
+            cma: false,
+            nofragment,
+        };
+        assert_eq!(lowest_order(&want(0, true), Order(9)), Order(9));
+        assert_eq!(lowest_order(&want(10, true), Order(9)), Order(10));
+        assert_eq!(lowest_order(&want(2, false), Order(9)), Order(2));
+    }
+}

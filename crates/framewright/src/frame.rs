@@ -1,0 +1,350 @@
+//! What is known of each frame.
+//!
+//! Three dense arrays, indexed by [`Frame`], 17 bytes in all, apart so that each path touches only what it needs:
+//!
+//! | array | bytes | says | written by |
+//! |---|---|---|---|
+//! | head | 1 | whether an allocated or per-CPU block starts here, and its order | whoever owns the block, plainly |
+//! | state | 8 | whether a *free* block starts here (order, list), or the block is offline or in quarantine | CAS, under the zone lock |
+//! | link | 8 | neighbours on a free list | under the zone lock |
+//!
+//! **A memory of zeros is a hole**: no head, no state, no link. The arrays need no initialisation, and booting touches only
+//! descriptors of block heads.
+//!
+//! At any quiescent moment each frame that is memory lies in exactly one block, and the block's *first* frame says all about
+//! it; the others (tails) are zero in `head` and `Out` in `state`. So a block is split or merged without visiting
+//! its tails, and a frame's block is found by looking at the at most 19 frames where it could start.
+//!
+//! The fast path reads and writes the head byte alone. That is not atomic against a second CPU that frees the same
+//! block in the same instant: the one wrong free that is not caught (a swap there would double the path's cost).
+//!
+//! Frames are numbered by *sections* of the largest block's size: the section table maps `pfn >> max_order` to a slot, or
+//! to none for a section without memory. Holes of whole sections cost 4 bytes each.
+
+use crate::machine::{Machine, Ordering, Word};
+use crate::pageblock::Pageblock;
+use crate::pfn::{CpuId, Frame, MigrateType, Order, Pfn};
+
+/// Sizes fixed at boot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Geometry {
+    /// Binary logarithm of the page size in bytes.
+    pub page_shift: u8,
+    /// Order of the largest block.
+    pub max_order: Order,
+    /// Order of a pageblock, the unit of grouping by mobility.
+    pub pageblock_order: Order,
+}
+
+/// A block that is neither allocated nor on a per-CPU list: see the module's description.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct State(pub(crate) u64);
+
+/// What a [`State`] says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// No free block starts here.
+    Out,
+    /// A free block starts here, and it is on its list.
+    Free,
+    /// A block that is withheld: reserved at boot, or taken offline.
+    Offline,
+    /// A block that was put aside because its descriptors were damaged.
+    Quarantined,
+}
+
+// Bits: 0-3 kind, 4-8 order, 9-12 migratetype, 16-31 owner, 32-63 generation.
+impl State {
+    const ORDER: u32 = 4;
+    const TYPE: u32 = 9;
+    const OWNER: u32 = 16;
+    const GENERATION: u32 = 32;
+    const LOW: u64 = 0xffff;
+
+    pub(crate) const fn kind(self) -> Kind {
+        match self.0 & 0xf {
+            0 => Kind::Out,
+            1 => Kind::Free,
+            2 => Kind::Offline,
+            _ => Kind::Quarantined,
+        }
+    }
+
+    pub(crate) const fn order(self) -> Order {
+        Order((self.0 >> State::ORDER) as u8 & 0x1f)
+    }
+
+    pub(crate) const fn migratetype(self) -> MigrateType {
+        match MigrateType::from_index((self.0 >> State::TYPE) as usize & 0xf) {
+            Some(migratetype) => migratetype,
+            None => MigrateType::Isolate,
+        }
+    }
+
+    /// The order and type, if a free block starts here.
+    pub(crate) fn as_free(self) -> Option<(Order, MigrateType)> {
+        (self.kind() == Kind::Free).then(|| (self.order(), self.migratetype()))
+    }
+
+    pub(crate) const fn generation(self) -> u32 {
+        (self.0 >> State::GENERATION) as u32
+    }
+
+    const fn with(self, kind: u64, order: Order, migratetype: MigrateType) -> State {
+        let low = kind | (order.0 as u64 & 0x1f) << State::ORDER | (migratetype as u64) << State::TYPE;
+        State(self.0 & !State::LOW | low)
+    }
+
+    /// Out → free.
+    pub(crate) fn free(self, order: Order, migratetype: MigrateType) -> Option<State> {
+        (self.kind() == Kind::Out).then(|| self.with(1, order, migratetype))
+    }
+
+    /// Free → out, with a new generation and the CPU that took it.
+    pub(crate) fn take(self, order: Order, cpu: CpuId) -> Option<State> {
+        let (actual, _) = self.as_free()?;
+        let generation = u64::from(self.generation().wrapping_add(1)) << State::GENERATION;
+        (actual == order).then_some(State(generation | u64::from(cpu.0) << State::OWNER))
+    }
+
+    /// Free → free on another list.
+    pub(crate) fn retype(self, migratetype: MigrateType) -> Option<State> {
+        let (order, _) = self.as_free()?;
+        Some(self.with(1, order, migratetype))
+    }
+
+    /// Out → offline.
+    pub(crate) fn retire(self, order: Order) -> Option<State> {
+        (self.kind() == Kind::Out).then(|| self.with(2, order, MigrateType::Unmovable))
+    }
+
+    /// Out → quarantined.
+    pub(crate) fn quarantine(self, order: Order) -> Option<State> {
+        (self.kind() == Kind::Out).then(|| self.with(3, order, MigrateType::Unmovable))
+    }
+
+    /// Offline → out.
+    pub(crate) fn revive(self) -> Option<State> {
+        (self.kind() == Kind::Offline).then_some(State(self.0 & !State::LOW))
+    }
+}
+
+/// A block that is allocated or on a per-CPU list: see the module's description.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Head(pub(crate) u8);
+
+// Bits: 0-4 order, 5 allocated, 6 movable, 7 on a per-CPU list.
+impl Head {
+    pub(crate) const NONE: Head = Head(0);
+    const ORDER: u8 = 0x1f;
+    const ALLOCATED: u8 = 0x20;
+    const MOVABLE: u8 = 0x40;
+    const PCP: u8 = 0x80;
+
+    pub(crate) const fn allocated(order: Order, movable: bool) -> Head {
+        Head(order.0 & Head::ORDER | Head::ALLOCATED | if movable { Head::MOVABLE } else { 0 })
+    }
+
+    pub(crate) const fn pcp(order: Order) -> Head {
+        Head(order.0 & Head::ORDER | Head::PCP)
+    }
+
+    pub(crate) const fn order(self) -> Order {
+        Order(self.0 & Head::ORDER)
+    }
+
+    pub(crate) const fn is_none(self) -> bool {
+        self.0 == 0
+    }
+
+    pub(crate) const fn is_allocated(self) -> bool {
+        self.0 & Head::ALLOCATED != 0
+    }
+
+    pub(crate) const fn is_allocated_of(self, order: Order) -> bool {
+        self.0 & !Head::MOVABLE == Head::allocated(order, false).0
+    }
+
+    pub(crate) const fn is_movable(self) -> bool {
+        self.0 & (Head::ALLOCATED | Head::MOVABLE) == Head::ALLOCATED | Head::MOVABLE
+    }
+
+    pub(crate) const fn is_pcp(self) -> bool {
+        self.0 & Head::PCP != 0
+    }
+}
+
+/// Neighbours of a block on its free list.
+pub struct Link<M: Machine> {
+    pub(crate) next: M::U32,
+    pub(crate) prev: M::U32,
+}
+
+impl<M: Machine> Default for Link<M> {
+    fn default() -> Self {
+        Link { next: Word::new(0), prev: Word::new(0) }
+    }
+}
+
+/// A descriptor holds what it cannot hold. Names the frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Corrupt(pub(crate) Frame);
+
+/// What a frame is part of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Part {
+    /// No memory.
+    Hole,
+    /// A block on a free list.
+    Free(Frame, Order),
+    /// A block on a per-CPU list.
+    Pcp(Frame, Order),
+    /// An allocated block.
+    Allocated(Frame, Order),
+    /// A block that is withheld.
+    Offline(Frame, Order),
+    /// A block that was put aside.
+    Quarantined(Frame, Order),
+}
+
+impl Part {
+    /// First frame behind the part, seen from `frame`.
+    pub(crate) fn end(self, frame: Frame) -> Frame {
+        match self {
+            Part::Hole => frame.add(1),
+            Part::Free(head, order)
+            | Part::Pcp(head, order)
+            | Part::Allocated(head, order)
+            | Part::Offline(head, order)
+            | Part::Quarantined(head, order) => head.add(order.frames()),
+        }
+    }
+}
+
+/// All descriptors, and the translation of frame numbers.
+pub(crate) struct Frames<'a, M: Machine> {
+    pub(crate) geometry: Geometry,
+    /// Section number of the first entry of `sections`.
+    pub(crate) first_section: u64,
+    /// Slot + 1 of each section; 0 for a section without memory.
+    pub(crate) sections: &'a [u32],
+    /// First frame number of each slot.
+    pub(crate) bases: &'a [u64],
+    pub(crate) states: &'a [M::U64],
+    pub(crate) links: &'a [Link<M>],
+    pub(crate) heads: &'a [M::U8],
+    pub(crate) pageblocks: &'a [M::U32],
+}
+
+impl<M: Machine> Frames<'_, M> {
+    /// The descriptor index of a frame number; none outside of every section.
+    pub(crate) fn frame(&self, pfn: Pfn) -> Option<Frame> {
+        let order = self.geometry.max_order;
+        let section = (pfn.0 >> order.0).checked_sub(self.first_section)?;
+        let slot = self.sections.get(section as usize)?.checked_sub(1)?;
+        Some(Frame((slot << order.0) | (pfn.0 & order.mask()) as u32))
+    }
+
+    /// The frame number of a descriptor index; `u64::MAX` for an index that no descriptor has.
+    pub(crate) fn pfn(&self, frame: Frame) -> Pfn {
+        let order = self.geometry.max_order;
+        match self.bases.get((frame.0 >> order.0) as usize) {
+            Some(base) => Pfn(base | (u64::from(frame.0) & order.mask())),
+            None => Pfn(u64::MAX),
+        }
+    }
+
+    pub(crate) fn state(&self, frame: Frame) -> State {
+        self.states.get(frame.index()).map_or(State(0), |word| State(word.load(Ordering::Relaxed)))
+    }
+
+    /// Changes a state word by a transition that must apply to what it holds.
+    pub(crate) fn change(&self, frame: Frame, transition: impl Fn(State) -> Option<State>) -> Result<(), Corrupt> {
+        let word = self.states.get(frame.index()).ok_or(Corrupt(frame))?;
+        let now = State(word.load(Ordering::Relaxed));
+        let next = transition(now).ok_or(Corrupt(frame))?;
+        // Relaxed: the zone lock orders list changes; the CAS is there to catch who changes it without.
+        word.cas(now.0, next.0, Ordering::Relaxed).map(drop).map_err(|_| Corrupt(frame))
+    }
+
+    pub(crate) fn head(&self, frame: Frame) -> Head {
+        self.heads.get(frame.index()).map_or(Head::NONE, |word| Head(word.load(Ordering::Relaxed)))
+    }
+
+    pub(crate) fn set_head(&self, frame: Frame, head: Head) {
+        if let Some(word) = self.heads.get(frame.index()) {
+            word.store(head.0, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn pageblock(&self, frame: Frame) -> Pageblock {
+        let index = frame.index() >> self.geometry.pageblock_order.0;
+        self.pageblocks.get(index).map_or(Pageblock::HOLE, |word| Pageblock(word.load(Ordering::Relaxed)))
+    }
+
+    /// Rewrites the word of the pageblock around `frame`; the zone lock is held.
+    pub(crate) fn set_pageblock(&self, frame: Frame, pageblock: Pageblock) {
+        let index = frame.index() >> self.geometry.pageblock_order.0;
+        if let Some(word) = self.pageblocks.get(index) {
+            word.store(pageblock.0, Ordering::Relaxed);
+        }
+    }
+
+    /// What `frame` is part of. Racy unless the zone lock is held: a block may be split or merged meanwhile.
+    pub(crate) fn part_of(&self, frame: Frame) -> Part {
+        Order(0)
+            .up_to(self.geometry.max_order)
+            .map(|order| frame.align_down(order))
+            .find_map(|start| self.block_at(start).filter(|part| frame < part.end(start)))
+            .unwrap_or(Part::Hole)
+    }
+
+    /// The block that starts at `frame`.
+    pub(crate) fn block_at(&self, frame: Frame) -> Option<Part> {
+        let head = self.head(frame);
+        if head.is_allocated() {
+            return Some(Part::Allocated(frame, head.order()));
+        }
+        if head.is_pcp() {
+            return Some(Part::Pcp(frame, head.order()));
+        }
+        let state = self.state(frame);
+        match state.kind() {
+            Kind::Out => None,
+            Kind::Free => Some(Part::Free(frame, state.order())),
+            Kind::Offline => Some(Part::Offline(frame, state.order())),
+            Kind::Quarantined => Some(Part::Quarantined(frame, state.order())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transitions_apply_only_where_they_should() {
+        let out = State(7 << 32);
+        let free = out.free(Order(3), MigrateType::Movable).unwrap();
+        assert_eq!(free.as_free(), Some((Order(3), MigrateType::Movable)));
+        assert_eq!(free.free(Order(3), MigrateType::Movable), None, "a free block is not freed again");
+        assert_eq!(free.take(Order(2), CpuId(1)), None, "a block is taken whole");
+        let taken = free.take(Order(3), CpuId(9)).unwrap();
+        assert_eq!((taken.kind(), taken.generation()), (Kind::Out, 8));
+        assert_eq!(free.retype(MigrateType::Cma).unwrap().as_free(), Some((Order(3), MigrateType::Cma)));
+        let offline = out.retire(Order(5)).unwrap();
+        assert_eq!((offline.kind(), offline.order()), (Kind::Offline, Order(5)));
+        assert_eq!(offline.free(Order(5), MigrateType::Movable), None);
+        assert_eq!(offline.revive().unwrap().kind(), Kind::Out);
+        assert_eq!(State(u64::MAX).take(Order(31), CpuId(0)), None);
+    }
+
+    #[test]
+    fn head_bytes_tell_blocks_apart() {
+        let head = Head::allocated(Order(9), true);
+        assert!(head.is_allocated() && head.is_movable() && !head.is_pcp());
+        assert!(head.is_allocated_of(Order(9)) && !head.is_allocated_of(Order(8)));
+        assert!(!Head::pcp(Order(9)).is_allocated_of(Order(9)));
+        assert!(!Head::NONE.is_allocated_of(Order(0)) && Head::NONE.is_none());
+    }
+}

@@ -1,0 +1,50 @@
+//! What all layers stand on: the machine, the chosen mechanisms, the descriptors, and one record per CPU.
+
+use crate::frame::Frames;
+use crate::lock::Held;
+use crate::machine::{Machine, Word};
+use crate::mechanisms::Mechanisms;
+use crate::pfn::{CpuId, NodeId};
+use crate::vmstat::GlobalEvents;
+
+/// One CPU's own words.
+pub struct Cpu<M: Machine> {
+    pub(crate) held: Held<M>,
+    /// Whose turn it is in interleaved requests of this CPU.
+    pub(crate) turn: M::U32,
+    /// Nesting of reclaim by this CPU's requests: while it is not 0, they are refused more.
+    pub(crate) reclaiming: M::U32,
+}
+
+impl<M: Machine> Default for Cpu<M> {
+    fn default() -> Self {
+        Cpu { held: Held::default(), turn: Word::new(0), reclaiming: Word::new(0) }
+    }
+}
+
+/// See the module's description.
+pub(crate) struct Ground<'a, M: Machine> {
+    pub(crate) machine: M,
+    pub(crate) mechanisms: Mechanisms,
+    pub(crate) frames: Frames<'a, M>,
+    pub(crate) cpus: &'a [Cpu<M>],
+    pub(crate) events: GlobalEvents<M>,
+}
+
+/// One call's context: where it runs, pinned.
+pub(crate) struct Cx<'g, 'a, M: Machine> {
+    pub(crate) ground: &'g Ground<'a, M>,
+    pub(crate) cpu: CpuId,
+    /// The node of that CPU.
+    pub(crate) node: NodeId,
+    pub(crate) own: &'g Cpu<M>,
+}
+
+// Not derived: that would ask for `M: Copy`.
+impl<M: Machine> Clone for Cx<'_, '_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Cx<'_, '_, M> {}

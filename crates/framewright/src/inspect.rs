@@ -1,0 +1,154 @@
+//! The allocator as a source of reports.
+//!
+//! Reads what `report.rs` prints. All of it is a moment's view; at a quiescent point it is exact.
+
+use crate::allocator::Allocator;
+use crate::machine::{Machine, Ordering, Word};
+use crate::pfn::{CpuId, Frame, MigrateType, Order, ZoneIdx, ZoneKind};
+use crate::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
+use crate::vmstat::{GlobalEvent, ZoneEvent};
+use crate::watermark::Mark;
+use crate::zone::Zone;
+
+/// What only slow paths count, since boot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Requests that failed.
+    pub failed: u64,
+    /// Frees that were refused.
+    pub bad_frees: u64,
+    /// Times background reclaim was woken.
+    pub kswapd_wakes: u64,
+    /// Blocks below the pageblock order taken from another type's lists (`mm_page_alloc_extfrag` with fragmenting=1).
+    pub extfrag_fragmenting: u64,
+    /// Blocks of whole pageblocks taken from another type's lists (fragmenting=0).
+    pub extfrag_whole: u64,
+    /// Free lists rebuilt after a damaged descriptor was met.
+    pub repairs: u64,
+}
+
+impl<M: Machine> Allocator<'_, M> {
+    /// The slow paths' counters.
+    pub fn counters(&self) -> Counters {
+        let events = &self.world().ground.events;
+        Counters {
+            failed: events.get(GlobalEvent::AllocFail),
+            bad_frees: events.get(GlobalEvent::BadFree),
+            kswapd_wakes: events.get(GlobalEvent::KswapdWake),
+            extfrag_fragmenting: events.get(GlobalEvent::ExtFragFragmenting),
+            extfrag_whole: events.get(GlobalEvent::ExtFragWhole),
+            repairs: events.get(GlobalEvent::Repairs),
+        }
+    }
+
+    /// Pageblocks of a zone by type. Reads every pageblock's word.
+    fn pageblocks_by_type(&self, zone: ZoneIdx) -> [u64; MigrateType::COUNT] {
+        let frames = &self.world().ground.frames;
+        let mut blocks = [0_u64; MigrateType::COUNT];
+        for index in 0..frames.pageblocks.len() {
+            let word = frames.pageblock(Frame((index as u32) << frames.geometry.pageblock_order.0));
+            if word.zone() == Some(zone)
+                && let Some(count) = blocks.get_mut(word.migratetype().index())
+            {
+                *count = count.saturating_add(1);
+            }
+        }
+        blocks
+    }
+
+    fn numa_of(&self, zone: &Zone<M>) -> NumaCounters {
+        let count = |event| self.world().event_racy(zone, event);
+        NumaCounters {
+            hit: count(ZoneEvent::NumaHit),
+            miss: count(ZoneEvent::NumaMiss),
+            foreign: count(ZoneEvent::NumaForeign),
+            interleave: count(ZoneEvent::NumaInterleave),
+            local: count(ZoneEvent::NumaLocal),
+            other: count(ZoneEvent::NumaOther),
+        }
+    }
+}
+
+/// Free blocks of a zone by order and type.
+fn free_blocks<M: Machine>(zone: &Zone<M>) -> [[u64; MigrateType::COUNT]; Order::COUNT] {
+    core::array::from_fn(|order| {
+        core::array::from_fn(|migratetype| {
+            let migratetype = MigrateType::from_index(migratetype).unwrap_or_default();
+            u64::from(zone.lists.len_racy(Order(order as u8), migratetype))
+        })
+    })
+}
+
+impl<M: Machine> Source for Allocator<'_, M> {
+    fn max_order(&self) -> Order {
+        self.geometry().max_order
+    }
+
+    fn pageblock_order(&self) -> Order {
+        self.geometry().pageblock_order
+    }
+
+    fn has_cma(&self) -> bool {
+        let cma = MigrateType::Cma.index();
+        let count = |zone: &Zone<M>| self.pageblocks_by_type(zone.idx).get(cma).copied();
+        self.world().zones.iter().any(|zone| zone.is_populated() && count(zone) != Some(0))
+    }
+
+    fn nr_nodes(&self) -> usize {
+        self.nodes()
+    }
+
+    fn nr_cpus(&self) -> usize {
+        self.cpus()
+    }
+
+    fn zone(&self, idx: ZoneIdx) -> Option<ZoneSnapshot> {
+        let zone = self.world().zone(idx)?;
+        let blocks = self.pageblocks_by_type(idx);
+        let memory = zone.memory_racy();
+        let pageblock = self.geometry().pageblock_order.frames();
+        Some(ZoneSnapshot {
+            node: zone.node(),
+            kind: zone.kind(),
+            start_pfn: zone.span.start,
+            spanned: zone.span.frames(),
+            present: zone.present.load(Ordering::Relaxed),
+            managed: zone.managed.load(Ordering::Relaxed),
+            cma: blocks.get(MigrateType::Cma.index()).copied().unwrap_or(0).saturating_mul(pageblock),
+            free: memory.free,
+            free_cma: memory.cma,
+            boost: 0,
+            min: zone.mark(Mark::Min),
+            low: zone.mark(Mark::Low),
+            high: zone.mark(Mark::High),
+            protection: zone.reserve,
+            nr_free: free_blocks(zone),
+            blocks,
+            mixed: None,
+            numa: self.numa_of(zone),
+            stat_threshold: 0,
+            unreclaimable: false,
+        })
+    }
+
+    fn pcp(&self, idx: ZoneIdx, cpu: CpuId) -> Option<PcpSnapshot> {
+        let record = self.world().pcps.record(cpu, self.world().zone(idx)?)?;
+        let size = record.size();
+        let count = u64::from(record.count_racy());
+        Some(PcpSnapshot { cpu, count, high: u64::from(size.high), batch: u64::from(size.batch) })
+    }
+
+    fn events(&self) -> VmEvents {
+        let world = self.world();
+        let sum = |event, kind: Option<ZoneKind>| {
+            let zones = world.zones.iter().filter(|zone| kind.is_none_or(|kind| zone.kind() == kind));
+            zones.map(|zone| world.event_racy(zone, event)).fold(0_u64, u64::wrapping_add)
+        };
+        VmEvents {
+            pgalloc: ZoneKind::ALL.map(|kind| sum(ZoneEvent::AllocFrames, Some(kind))),
+            allocstall: Some(world.ground.events.stalls()),
+            pgfree: sum(ZoneEvent::FreeFrames, None),
+            ..VmEvents::default()
+        }
+    }
+}

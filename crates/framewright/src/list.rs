@@ -1,0 +1,181 @@
+//! Free lists: circular, doubly linked, by index.
+//!
+//! A link word names a neighbour as a [`Node`]: 0 is nobody (zeroed memory is linked to nothing), `frame + 1` a block, and
+//! the numbers from `Frame::LIMIT + 1` up the heads of the zone's lists. The head is a node of its ring like any other, so no
+//! operation has a special case for the ends. A node off its list holds 0, which names nobody, so that a stale neighbour
+//! is recognised: every operation first checks that the neighbours agree (two loads, in release builds too) and
+//! changes nothing if they don't.
+//!
+//! All words are written under the zone lock, relaxed; the lock orders them.
+
+use crate::frame::{Corrupt, Frames, Link};
+use crate::machine::{Machine, Ordering, Word};
+use crate::pfn::{Frame, MigrateType, Order};
+
+/// Value of a link word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Node(u32);
+
+impl Node {
+    const NOBODY: Node = Node(0);
+    const FIRST_HEAD: u32 = Frame::LIMIT as u32 + 1;
+
+    const fn block(frame: Frame) -> Node {
+        Node(frame.0.wrapping_add(1))
+    }
+
+    const fn head(order: Order, migratetype: MigrateType) -> Node {
+        Node(Node::FIRST_HEAD.wrapping_add(order.0 as u32 * MigrateType::COUNT as u32 + migratetype as u32))
+    }
+
+    fn as_block(self) -> Option<Frame> {
+        (self.0 != 0 && self.0 < Node::FIRST_HEAD).then(|| Frame(self.0.wrapping_sub(1)))
+    }
+}
+
+/// Which end of a list. Blocks are taken from the front, so the back is for those that shall stay longest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    Front,
+    Back,
+}
+
+/// One list: its head and length.
+struct List<M: Machine> {
+    head: Link<M>,
+    len: M::U32,
+}
+
+/// The free lists of one zone, by order and migratetype. Reached through [`crate::zone::ZoneGuard`], which holds the lock.
+///
+/// Invariants, with the lock free:
+/// - B1 a block is on list (o, t) ⇔ its state is free with order o and type t
+/// - B2 `len` is the number of blocks on the list
+/// - B3 `next` and `prev` of neighbours name each other
+pub(crate) struct FreeLists<M: Machine> {
+    lists: [[List<M>; MigrateType::COUNT]; Order::COUNT],
+}
+
+impl<M: Machine> Default for FreeLists<M> {
+    fn default() -> Self {
+        FreeLists {
+            lists: core::array::from_fn(|order| {
+                core::array::from_fn(|migratetype| {
+                    let order = Order(order as u8);
+                    let migratetype = MigrateType::from_index(migratetype).unwrap_or_default();
+                    let node = Node::head(order, migratetype);
+                    List { head: Link { next: Word::new(node.0), prev: Word::new(node.0) }, len: Word::new(0) }
+                })
+            }),
+        }
+    }
+}
+
+impl<M: Machine> FreeLists<M> {
+    fn list(&self, order: Order, migratetype: MigrateType) -> Option<&List<M>> {
+        self.lists.get(order.index())?.get(migratetype.index())
+    }
+
+    /// Number of blocks on a list. True for the holder of the lock, otherwise a moment's view.
+    pub(crate) fn len_racy(&self, order: Order, migratetype: MigrateType) -> u32 {
+        self.list(order, migratetype).map_or(0, |list| list.len.load(Ordering::Relaxed))
+    }
+
+    /// The block at the front of a list.
+    pub(crate) fn first(&self, order: Order, migratetype: MigrateType) -> Option<Frame> {
+        Node(self.list(order, migratetype)?.head.next.load(Ordering::Relaxed)).as_block()
+    }
+
+    /// The block at the back of a list.
+    pub(crate) fn last(&self, order: Order, migratetype: MigrateType) -> Option<Frame> {
+        Node(self.list(order, migratetype)?.head.prev.load(Ordering::Relaxed)).as_block()
+    }
+
+    /// The block behind `frame` on its list.
+    pub(crate) fn next(&self, frames: &Frames<'_, M>, frame: Frame) -> Option<Frame> {
+        Node(frames.links.get(frame.index())?.next.load(Ordering::Relaxed)).as_block()
+    }
+
+    /// The block before `frame` on its list.
+    pub(crate) fn prev(&self, frames: &Frames<'_, M>, frame: Frame) -> Option<Frame> {
+        Node(frames.links.get(frame.index())?.prev.load(Ordering::Relaxed)).as_block()
+    }
+
+    /// Empties every list without looking at the blocks on them.
+    pub(crate) fn reset(&self) {
+        for order in Order(0).up_to(Order::LIMIT) {
+            for migratetype in MigrateType::ALL {
+                if let Some(list) = self.list(order, migratetype) {
+                    let node = Node::head(order, migratetype);
+                    list.head.next.store(node.0, Ordering::Relaxed);
+                    list.head.prev.store(node.0, Ordering::Relaxed);
+                    list.len.store(0, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Puts a block on a list.
+    pub(crate) fn insert(
+        &self,
+        frames: &Frames<'_, M>,
+        frame: Frame,
+        (order, migratetype): (Order, MigrateType),
+        end: End,
+    ) -> Result<(), Corrupt> {
+        let list = self.list(order, migratetype).ok_or(Corrupt(frame))?;
+        let link = frames.links.get(frame.index()).ok_or(Corrupt(frame))?;
+        let head = Node::head(order, migratetype);
+        let node = Node::block(frame);
+        let (prev, next) = match end {
+            End::Front => (head, Node(list.head.next.load(Ordering::Relaxed))),
+            End::Back => (Node(list.head.prev.load(Ordering::Relaxed)), head),
+        };
+        let before = self.link(frames, prev).ok_or(Corrupt(frame))?;
+        let after = self.link(frames, next).ok_or(Corrupt(frame))?;
+        if before.next.load(Ordering::Relaxed) != next.0 || after.prev.load(Ordering::Relaxed) != prev.0 {
+            return Err(Corrupt(next.as_block().or(prev.as_block()).unwrap_or(frame)));
+        }
+        link.next.store(next.0, Ordering::Relaxed);
+        link.prev.store(prev.0, Ordering::Relaxed);
+        after.prev.store(node.0, Ordering::Relaxed);
+        before.next.store(node.0, Ordering::Relaxed);
+        list.len.store(list.len.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Takes a block off the list it is on.
+    pub(crate) fn remove(
+        &self,
+        frames: &Frames<'_, M>,
+        frame: Frame,
+        (order, migratetype): (Order, MigrateType),
+    ) -> Result<(), Corrupt> {
+        let list = self.list(order, migratetype).ok_or(Corrupt(frame))?;
+        let link = frames.links.get(frame.index()).ok_or(Corrupt(frame))?;
+        let node = Node::block(frame);
+        let next = Node(link.next.load(Ordering::Relaxed));
+        let prev = Node(link.prev.load(Ordering::Relaxed));
+        let after = self.link(frames, next).ok_or(Corrupt(frame))?;
+        let before = self.link(frames, prev).ok_or(Corrupt(frame))?;
+        if before.next.load(Ordering::Relaxed) != node.0 || after.prev.load(Ordering::Relaxed) != node.0 {
+            return Err(Corrupt(frame));
+        }
+        after.prev.store(prev.0, Ordering::Relaxed);
+        before.next.store(next.0, Ordering::Relaxed);
+        link.next.store(Node::NOBODY.0, Ordering::Relaxed);
+        link.prev.store(Node::NOBODY.0, Ordering::Relaxed);
+        list.len.store(list.len.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// The link words of a node: a block's, or a list head's.
+    fn link<'l>(&'l self, frames: &'l Frames<'_, M>, node: Node) -> Option<&'l Link<M>> {
+        if let Some(frame) = node.as_block() {
+            return frames.links.get(frame.index());
+        }
+        let list = node.0.checked_sub(Node::FIRST_HEAD)? as usize;
+        let order = list / MigrateType::COUNT;
+        Some(&self.lists.get(order)?.get(list % MigrateType::COUNT)?.head)
+    }
+}

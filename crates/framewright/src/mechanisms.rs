@@ -1,0 +1,228 @@
+//! Which published mechanism is at work, chosen at boot.
+//!
+//! Each switch is independent, so that any ablation is a configuration and never a branch of the code base. A switch
+//! names only choices that exist; the first is Linux's own at the time of the recorded trace (6.1), the baseline that
+//! everything else is compared with.
+
+use core::fmt;
+
+macro_rules! switches {
+    ($(
+        $(#[$doc:meta])*
+        $field:ident ($key:literal): $Type:ident {
+            $( $(#[$vdoc:meta])* $Variant:ident = $name:literal ),+ $(,)?
+        }
+    )+) => {
+        $(
+            $(#[$doc])*
+            #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+            #[non_exhaustive]
+            pub enum $Type { $( $(#[$vdoc])* $Variant ),+ }
+
+            impl $Type {
+                /// Every choice, the baseline first.
+                pub const ALL: &[$Type] = &[$($Type::$Variant),+];
+
+                /// Name of the choice in configuration files and on the command line.
+                pub const fn name(self) -> &'static str {
+                    match self { $($Type::$Variant => $name),+ }
+                }
+            }
+        )+
+
+        /// The choice of each switch.
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+        pub struct Mechanisms {
+            $( $(#[$doc])* pub $field: $Type ),+
+        }
+
+        impl Mechanisms {
+            /// Names of all switches.
+            pub const SWITCHES: &[&str] = &[$($key),+];
+
+            /// Sets one switch by name.
+            ///
+            /// # Errors
+            /// The switch is unknown, or has no such choice.
+            pub fn set(&mut self, switch: &str, choice: &str) -> Result<(), UnknownSwitch> {
+                match switch {
+                    $( $key => {
+                        self.$field = *$Type::ALL.iter().find(|c| c.name() == choice)
+                            .ok_or(UnknownSwitch::Choice(Mechanisms::choices(switch)))?;
+                    } )+
+                    _ => return Err(UnknownSwitch::Switch),
+                }
+                Ok(())
+            }
+
+            /// Names of the choices that a switch has; empty for an unknown switch.
+            pub fn choices(switch: &str) -> &'static [&'static str] {
+                match switch {
+                    $( $key => &[$($name),+], )+
+                    _ => &[],
+                }
+            }
+        }
+
+        impl fmt::Display for Mechanisms {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                let mut separator = "";
+                $(
+                    write!(f, "{separator}{}={}", $key, self.$field.name())?;
+                    separator = ",";
+                )+
+                let _ = separator;
+                Ok(())
+            }
+        }
+    };
+}
+
+switches! {
+    /// The zone lock.
+    zone_lock("zone-lock"): ZoneLock {
+        /// A fair spin lock: first come, first served.
+        #[default]
+        Ticket = "ticket",
+    }
+    /// Where in the zone the lock lies.
+    lock_place("lock-place"): LockPlace {
+        /// Right before the order-0 lists, which its owner gets for free.
+        #[default]
+        BesideLists = "beside-lists",
+    }
+    /// How blocks go back to the buddy lists.
+    free_path("free-path"): FreePath {
+        /// Each block is merged with its buddies under the zone lock.
+        #[default]
+        MergeUnderLock = "merge",
+    }
+    /// How per-CPU lists are filled.
+    refill("refill"): Refill {
+        /// Block by block under the zone lock, a batch at a time.
+        #[default]
+        OneByOne = "one-by-one",
+    }
+    /// Which CPU's list a block freed by another CPU goes to.
+    remote_free("remote-free"): RemoteFree {
+        /// The list of the CPU that frees it.
+        #[default]
+        FreeingCpu = "freeing-cpu",
+    }
+    /// What keeps an interrupt off a per-CPU list while its CPU is at it.
+    pcp_protection("pcp-protection"): PcpProtection {
+        /// Interrupts are held off.
+        #[default]
+        InterruptsOff = "interrupts-off",
+    }
+    /// Size of the per-CPU lists.
+    pcp_size("pcp-size"): PcpSize {
+        /// `batch` and `high` as computed at boot.
+        #[default]
+        Fixed = "fixed",
+    }
+    /// NUMA statistics.
+    numa_stat("numa-stat"): NumaStat {
+        /// Counted per CPU, added up when read.
+        #[default]
+        Events = "events",
+        /// Not counted; read as 0.
+        Off = "off",
+    }
+    /// How a request is served from the lists of another mobility.
+    fallback("fallback"): FallbackPolicy {
+        /// Largest block first, whole pageblock stolen where worth it (Linux 2017 to early 2025).
+        #[default]
+        Classic = "classic",
+        /// Claim whole pageblocks from the top, else steal the smallest block; a refill remembers which (Linux ≥ 6.15).
+        ClaimSteal = "claim-steal",
+    }
+    /// Avoid mixing mobilities by using a lower zone first (`ALLOC_NOFRAGMENT`).
+    nofragment("nofragment"): Nofragment {
+        /// In the first pass over the zones.
+        #[default]
+        FirstPass = "first-pass",
+        /// Never.
+        Off = "off",
+    }
+}
+
+/// A name that no switch or choice has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum UnknownSwitch {
+    /// There is no such switch; [`Mechanisms::SWITCHES`] has the names.
+    Switch,
+    /// The switch has only these choices.
+    Choice(&'static [&'static str]),
+    /// A part is not of the form `switch=choice` and no preset's name.
+    Form,
+}
+
+/// Sets of choices that have a name.
+pub const PRESETS: &[(&str, Mechanisms)] = &[
+    ("baseline", Mechanisms::BASELINE),
+    ("linux-6.1", Mechanisms::BASELINE),
+    ("claim-steal", Mechanisms { fallback: FallbackPolicy::ClaimSteal, ..Mechanisms::BASELINE }),
+    ("mixing", Mechanisms { nofragment: Nofragment::Off, ..Mechanisms::BASELINE }),
+];
+
+impl Mechanisms {
+    /// Linux 6.1's choices, as far as they exist here.
+    pub const BASELINE: Mechanisms = Mechanisms {
+        zone_lock: ZoneLock::Ticket,
+        lock_place: LockPlace::BesideLists,
+        free_path: FreePath::MergeUnderLock,
+        refill: Refill::OneByOne,
+        remote_free: RemoteFree::FreeingCpu,
+        pcp_protection: PcpProtection::InterruptsOff,
+        pcp_size: PcpSize::Fixed,
+        numa_stat: NumaStat::Events,
+        fallback: FallbackPolicy::Classic,
+        nofragment: Nofragment::FirstPass,
+    };
+
+    /// Reads a list such as `baseline,fallback=claim-steal`: presets and switches, later ones winning.
+    ///
+    /// # Errors
+    /// The part that is wrong, and how.
+    pub fn parse(text: &str) -> Result<Mechanisms, (&str, UnknownSwitch)> {
+        let mut mechanisms = Mechanisms::BASELINE;
+        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+            if let Some((_, preset)) = PRESETS.iter().find(|(name, _)| *name == part) {
+                mechanisms = *preset;
+            } else {
+                let (switch, choice) = part.split_once('=').ok_or((part, UnknownSwitch::Form))?;
+                mechanisms.set(switch.trim(), choice.trim()).map_err(|error| (part, error))?;
+            }
+        }
+        Ok(mechanisms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn lists_of_switches_round_trip() {
+        let text = "baseline, fallback=claim-steal,nofragment=off";
+        let mechanisms = Mechanisms::parse(text).unwrap();
+        assert_eq!(mechanisms.fallback, FallbackPolicy::ClaimSteal);
+        assert_eq!(Mechanisms::parse(&mechanisms.to_string()), Ok(mechanisms));
+        assert_eq!(Mechanisms::parse(""), Ok(Mechanisms::default()));
+        assert_eq!(Mechanisms::BASELINE, Mechanisms::default());
+    }
+
+    #[test]
+    fn wrong_names_are_named() {
+        assert_eq!(
+            Mechanisms::parse("fallback=x"),
+            Err(("fallback=x", UnknownSwitch::Choice(&["classic", "claim-steal"])))
+        );
+        assert_eq!(Mechanisms::parse("speed=9"), Err(("speed=9", UnknownSwitch::Switch)));
+        assert_eq!(Mechanisms::parse("fast"), Err(("fast", UnknownSwitch::Form)));
+    }
+}

@@ -1,0 +1,74 @@
+//! Pageblocks: the unit in which mobilities are kept apart.
+//!
+//! A pageblock is `1 << pageblock_order` frames (2 MiB on x86-64). Its word says which zone it belongs to and which
+//! type its free blocks are grouped under. **Every free block is on the list of its pageblock's type**; a free block of
+//! several pageblocks has one type, and so have they. The zone is fixed at boot: where a zone begins inside of
+//! a pageblock, the pageblock belongs to the zone that has it first, and the other's frames in it stay unused (and are
+//! reported). An isolated pageblock remembers what it was.
+
+use crate::pfn::{MigrateType, ZoneIdx};
+
+/// Word of one pageblock. Bits: 0-3 type, 4-7 type before isolation, 8-15 zone, 16 has memory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Pageblock(pub(crate) u32);
+
+impl Pageblock {
+    /// A pageblock without memory, as zeroed descriptors have it.
+    pub(crate) const HOLE: Pageblock = Pageblock(0);
+    const PRESENT: u32 = 1 << 16;
+
+    pub(crate) const fn new(zone: ZoneIdx, migratetype: MigrateType) -> Pageblock {
+        let migratetype = migratetype as u32;
+        Pageblock(Pageblock::PRESENT | (zone.0 as u32) << 8 | migratetype << 4 | migratetype)
+    }
+
+    /// The zone; none for a hole.
+    pub(crate) const fn zone(self) -> Option<ZoneIdx> {
+        if self.0 & Pageblock::PRESENT != 0 { Some(ZoneIdx((self.0 >> 8) as u8)) } else { None }
+    }
+
+    pub(crate) const fn migratetype(self) -> MigrateType {
+        match MigrateType::from_index(self.0 as usize & 0xf) {
+            Some(migratetype) => migratetype,
+            None => MigrateType::Isolate,
+        }
+    }
+
+    /// The type that an isolated pageblock goes back to; its type otherwise.
+    pub(crate) const fn restored(self) -> MigrateType {
+        match MigrateType::from_index((self.0 >> 4) as usize & 0xf) {
+            Some(migratetype) => migratetype,
+            None => MigrateType::Movable,
+        }
+    }
+
+    /// The same pageblock with another type; isolation keeps the old one in mind.
+    pub(crate) const fn with(self, migratetype: MigrateType) -> Pageblock {
+        let saved = match migratetype {
+            MigrateType::Isolate => self.restored(),
+            other => other,
+        };
+        Pageblock(self.0 & !0xff | (saved as u32) << 4 | migratetype as u32)
+    }
+
+    /// Whether both belong to the same zone.
+    pub(crate) const fn same_zone(self, other: Pageblock) -> bool {
+        (self.0 ^ other.0) >> 8 == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn isolation_is_undone() {
+        let block = Pageblock::new(ZoneIdx(6), MigrateType::Cma);
+        let isolated = block.with(MigrateType::Isolate).with(MigrateType::Isolate);
+        assert_eq!((isolated.migratetype(), isolated.restored()), (MigrateType::Isolate, MigrateType::Cma));
+        assert_eq!(isolated.with(isolated.restored()), block);
+        assert_eq!(isolated.zone(), Some(ZoneIdx(6)));
+        assert_eq!(Pageblock::HOLE.zone(), None);
+        assert!(!block.same_zone(Pageblock::new(ZoneIdx(7), MigrateType::Cma)));
+    }
+}

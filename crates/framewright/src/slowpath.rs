@@ -1,0 +1,207 @@
+//! When memory is short: the only ladder.
+//!
+//! A request that found nothing above the low mark climbs [`Rung`] by rung, in order of increasing harm to others, and stops at
+//! the first that serves it or that it may not use. Every loop on it has a bound: a request ends with a block or with
+//! [`Why`] not, whatever the callbacks do. Callbacks run unpinned, with no lock held.
+
+use crate::error::Why;
+use crate::frame::{Frames, Head};
+use crate::machine::{Machine, Need, Ordering, Waiter, Word};
+use crate::node::{Plan, World, first_rights};
+use crate::pfn::{CpuId, Frame, Order};
+use crate::request::{
+    __GFP_ATOMIC, __GFP_HIGH, __GFP_KSWAPD_RECLAIM, __GFP_MEMALLOC, __GFP_NOFAIL, __GFP_NOMEMALLOC, __GFP_NORETRY,
+    __GFP_RETRY_MAYFAIL, Request,
+};
+use crate::vmstat::GlobalEvent;
+use crate::watermark::{Mark, Rights};
+
+/// Above this order a request gives up sooner: so large a block is rarely worth long reclaim.
+const COSTLY_ORDER: Order = Order(3);
+/// Rounds of reclaim without success after which an ordinary request fails.
+const MAX_ROUNDS: u32 = 16;
+/// The same for `__GFP_NOFAIL`: with the pause below, about ten seconds. Then even it fails, rather than hang for ever.
+const NOFAIL_ROUNDS: u32 = 1_024;
+/// Pause of a `__GFP_NOFAIL` request between rounds, in nanoseconds.
+const NOFAIL_PAUSE: u64 = 10_000_000;
+
+/// What is tried next, in order of increasing harm.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Rung {
+    /// Background reclaim is woken; the min mark is all that must stay.
+    WakeAndMin,
+    /// All reserves, for who is about to free memory.
+    Reserves,
+    /// What other CPUs keep on their lists, and the reserve for high orders.
+    Gather,
+    /// The caller frees memory itself, again and again while that helps.
+    Reclaim,
+}
+
+impl<'a, M: Machine> World<'a, M> {
+    /// Serves a request, or says why not. The block's head says "allocated".
+    pub(crate) fn alloc(&self, request: &Request) -> Result<Frame, Why> {
+        if self.ground.machine.fault(crate::machine::Fault::Alloc) {
+            return Err(Why::Fault);
+        }
+        let first = self.pinned(|cx| {
+            let plan = self.plan(cx, request);
+            self.take(cx, &plan, first_rights(&plan)).map_err(|why| (plan, why))
+        });
+        match first {
+            None => Err(Why::NoZone),
+            Some(Ok(frame)) => Ok(frame),
+            Some(Err((_, Why::NoZone))) => Err(Why::NoZone),
+            Some(Err((plan, _))) => self.alloc_slowly(&plan),
+        }
+    }
+
+    #[cold]
+    fn alloc_slowly(&self, plan: &Plan) -> Result<Frame, Why> {
+        let rights = slow_rights(plan);
+        let mut why = Why::Watermark;
+        for rung in [Rung::WakeAndMin, Rung::Reserves, Rung::Gather, Rung::Reclaim] {
+            let result = match rung {
+                Rung::WakeAndMin => {
+                    if plan.gfp.contains(__GFP_KSWAPD_RECLAIM) {
+                        self.ground.events.count(GlobalEvent::KswapdWake);
+                        self.ground.machine.wake(Waiter::Kswapd(plan.start));
+                    }
+                    self.try_once(plan, rights)
+                }
+                Rung::Reserves if may_use_reserves(plan) => {
+                    self.try_once(plan, Rights { no_watermarks: true, ..rights })
+                }
+                Rung::Gather if plan.gfp.may_reclaim() => {
+                    self.gather(plan);
+                    self.try_once(plan, rights)
+                }
+                Rung::Reclaim if plan.gfp.may_reclaim() => self.reclaim(plan, rights),
+                Rung::Reserves => continue,
+                Rung::Gather | Rung::Reclaim => Err(if why == Why::Fragmented { why } else { Why::WouldWait }),
+            };
+            match result {
+                Ok(frame) => return Ok(frame),
+                Err(reason) => why = reason,
+            }
+        }
+        self.ground.events.count(GlobalEvent::AllocFail);
+        Err(why)
+    }
+
+    fn try_once(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
+        self.pinned(|cx| self.take(cx, plan, rights)).unwrap_or(Err(Why::NoZone))
+    }
+
+    /// Collects what lies about: every CPU's lists, and one pageblock of the high-atomic reserve per zone.
+    fn gather(&self, plan: &Plan) {
+        self.drain_all();
+        for zone in self.zonelist(plan) {
+            self.pinned(|cx| zone.lock(cx).unreserve_highatomic(plan.migratetype, true));
+        }
+    }
+
+    /// Lets the caller reclaim until the request is served, nothing more comes, or a bound is reached.
+    fn reclaim(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
+        // A request from inside of a reclaim callback does not reclaim again. The mark is on the CPU where it began; should
+        // the callback change CPUs, nesting ends after one level for each CPU.
+        let Some(Some(cpu)) = self.pinned(|cx| self.enter_reclaim(cx.cpu)) else { return Err(Why::WouldWait) };
+        self.ground.events.count_stall(plan.highest);
+        let result = self.reclaim_rounds(plan, rights);
+        self.leave_reclaim(cpu);
+        result
+    }
+
+    fn reclaim_rounds(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
+        let nofail = plan.gfp.contains(__GFP_NOFAIL);
+        let mut why = Why::Watermark;
+        for attempt in 0..if nofail { NOFAIL_ROUNDS } else { MAX_ROUNDS } {
+            let need = Need { node: plan.start, order: plan.order, gfp: plan.gfp, attempt };
+            let progress = self.ground.machine.reclaim(&need).frames != 0;
+            self.drain_all();
+            why = match self.try_once(plan, rights) {
+                Ok(frame) => return Ok(frame),
+                Err(why) => why,
+            };
+            if nofail {
+                let deadline = self.ground.machine.now().saturating_add(NOFAIL_PAUSE);
+                self.ground.machine.sleep_until(Waiter::Allocation(plan.start), deadline);
+            } else if !worth_another_round(plan, progress) {
+                break;
+            }
+        }
+        Err(why)
+    }
+
+    fn enter_reclaim(&self, cpu: CpuId) -> Option<CpuId> {
+        let word = &self.ground.cpus.get(cpu.index())?.reclaiming;
+        word.cas(0, 1, Ordering::Relaxed).ok().map(|_| cpu)
+    }
+
+    fn leave_reclaim(&self, cpu: CpuId) {
+        if let Some(own) = self.ground.cpus.get(cpu.index()) {
+            own.reclaiming.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Gives every block on every CPU's lists back to its zone. Returns the number of frames.
+    pub(crate) fn drain_all(&self) -> u64 {
+        let cpus = self.ground.cpus.len().min(usize::from(u16::MAX)) as u16;
+        (0..cpus).map(|cpu| self.drain_cpu(CpuId(cpu))).fold(0, u64::saturating_add)
+    }
+
+    /// Gives every block on one CPU's lists back to its zone. Returns the number of frames. A CPU that does not let go of its
+    /// lists in time keeps what it has.
+    pub(crate) fn drain_cpu(&self, cpu: CpuId) -> u64 {
+        let mut drained = 0_u64;
+        for zone in self.zones.iter().filter(|zone| zone.is_populated()) {
+            if self.pcps.record(cpu, zone).is_none_or(|pcp| pcp.count_racy() == 0) {
+                continue;
+            }
+            self.pinned(|cx| {
+                let Ok(pcp) = self.pcps.claim(cx, cpu, zone) else { return };
+                // A batch at a time, so that the zone lock is never held for long.
+                loop {
+                    let frames = pcp.drain(zone.pcp.batch.max(1));
+                    drained = drained.saturating_add(u64::from(frames));
+                    if frames == 0 {
+                        break;
+                    }
+                }
+            });
+        }
+        drained
+    }
+}
+
+/// Undoes the mark of an allocated block that is handed out in parts: `count` blocks of `order` from `frame` on.
+pub(crate) fn mark_parts<M: Machine>(frames: &Frames<'_, M>, frame: Frame, order: Order, count: u64, movable: bool) {
+    let mut at = frame;
+    for _ in 0..count {
+        frames.set_head(at, Head::allocated(order, movable));
+        at = at.add(order.frames());
+    }
+}
+
+/// Rights of a request that found nothing above the low mark.
+fn slow_rights(plan: &Plan) -> Rights {
+    let atomic = plan.gfp.contains(__GFP_ATOMIC) && !plan.gfp.contains(__GFP_NOMEMALLOC);
+    Rights {
+        mark: Mark::Min,
+        high: plan.gfp.contains(__GFP_HIGH),
+        harder: atomic,
+        nofragment: false,
+        ..first_rights(plan)
+    }
+}
+
+/// Whether the request may go below every mark. Memory for who frees memory must not be denied because memory is short.
+fn may_use_reserves(plan: &Plan) -> bool {
+    plan.gfp.contains(__GFP_MEMALLOC) && !plan.gfp.contains(__GFP_NOMEMALLOC)
+}
+
+/// Whether more reclaim may serve the request, after a round that did or did not free something.
+fn worth_another_round(plan: &Plan, progress: bool) -> bool {
+    let costly = plan.order > COSTLY_ORDER && !plan.gfp.contains(__GFP_RETRY_MAYFAIL);
+    progress && !costly && !plan.gfp.contains(__GFP_NORETRY)
+}

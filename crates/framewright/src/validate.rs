@@ -1,0 +1,300 @@
+//! Every numbered invariant, checked.
+//!
+//! To be called at a quiescent point: no other call in progress. (In a live system its findings may be those of a moment.) It
+//! reads every descriptor once and every list and ring once, and reports the first violation by the invariant's number.
+//!
+//! | number | invariant |
+//! |---|---|
+//! | B1 | a block is on list (order, type) ⇔ its state is free with this order and type |
+//! | B2 | a list's length is the number of blocks on it |
+//! | B3 | neighbours on a list name each other |
+//! | B4 | a zone's counts of free, CMA, high-atomic and isolated frames are those of its lists |
+//! | B5 | a free block lies on the list of its pageblocks' type, and in one zone |
+//! | B6 | no two free buddies that may merge |
+//! | F1 | blocks do not overlap: inside of a block nothing starts |
+//! | F2 | a block is aligned to its order |
+//! | P1 | every entry of a per-CPU list is a per-CPU block of the list's order, in the list's zone |
+//! | P2 | a CPU's count of frames is that of its rings; every per-CPU block is in exactly one ring |
+//! | Z1 | present = free + isolated + per-CPU + allocated + offline + quarantined + in flight |
+//! | Z2 | the high-atomic reserve is the frames of pageblocks of that type |
+//! | S1 | hit + miss = allocations = local + other; sum of foreign = sum of miss |
+//! | S2 | frames ever allocated − frames ever freed = frames allocated now |
+
+use core::fmt;
+
+use crate::frame::{Frames, Head, Part};
+use crate::ground::Cx;
+use crate::machine::{Machine, Ordering, Word};
+use crate::mechanisms::NumaStat;
+use crate::node::World;
+use crate::pfn::{CpuId, Frame, MigrateType, Order, Pfn};
+use crate::vmstat::ZoneEvent;
+use crate::zone::Zone;
+
+/// Where all frames are: `present` is the sum of the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Census {
+    /// Frames that are memory.
+    pub present: u64,
+    /// On free lists that requests may use.
+    pub free: u64,
+    /// On per-CPU lists.
+    pub pcp: u64,
+    /// Handed out.
+    pub allocated: u64,
+    /// On the free lists of isolated pageblocks.
+    pub isolated: u64,
+    /// On the way from one place to another; 0 at a quiescent point.
+    pub in_flight: u64,
+    /// Put aside because their descriptors were damaged.
+    pub quarantined: u64,
+    /// Withheld: reserved at boot or taken offline.
+    pub offline: u64,
+}
+
+impl Census {
+    /// Whether every frame is somewhere: the conservation equation.
+    pub fn is_conserved(&self) -> bool {
+        let parts =
+            [self.free, self.pcp, self.allocated, self.isolated, self.in_flight, self.quarantined, self.offline];
+        parts.iter().fold(0_u64, |sum, part| sum.saturating_add(*part)) == self.present
+    }
+
+    fn add(&mut self, other: &Census) {
+        self.present = self.present.saturating_add(other.present);
+        self.free = self.free.saturating_add(other.free);
+        self.pcp = self.pcp.saturating_add(other.pcp);
+        self.allocated = self.allocated.saturating_add(other.allocated);
+        self.isolated = self.isolated.saturating_add(other.isolated);
+        self.in_flight = self.in_flight.saturating_add(other.in_flight);
+        self.quarantined = self.quarantined.saturating_add(other.quarantined);
+        self.offline = self.offline.saturating_add(other.offline);
+    }
+}
+
+/// An invariant does not hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// Its number in the table of this module.
+    pub invariant: &'static str,
+    /// The frame at which that shows, if there is one.
+    pub pfn: Option<Pfn>,
+    /// What was expected.
+    pub expected: u64,
+    /// What was found.
+    pub found: u64,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "invariant {} is violated", self.invariant)?;
+        if let Some(pfn) = self.pfn {
+            write!(f, " at frame {pfn}")?;
+        }
+        write!(f, ": expected {}, found {}", self.expected, self.found)
+    }
+}
+
+impl core::error::Error for Violation {}
+
+fn equal(invariant: &'static str, pfn: Option<Pfn>, expected: u64, found: u64) -> Result<(), Violation> {
+    if expected == found { Ok(()) } else { Err(Violation { invariant, pfn, expected, found }) }
+}
+
+/// Checks a whole allocator.
+pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<Census, Violation> {
+    let mut total = Census::default();
+    let mut foreign = 0_u64;
+    let mut miss = 0_u64;
+    for zone in world.zones {
+        let census = frames_of(world, zone)?;
+        lists_of(world, zone)?;
+        let rings = world.pinned(|cx| rings_of(world, cx, zone)).unwrap_or(Ok(0))?;
+        equal("P2", None, census.pcp, rings)?;
+        counts_of(zone, &census)?;
+        statistics_of(world, zone, census.allocated)?;
+        foreign = foreign.saturating_add(world.event_racy(zone, ZoneEvent::NumaForeign));
+        miss = miss.saturating_add(world.event_racy(zone, ZoneEvent::NumaMiss));
+        total.add(&census);
+    }
+    equal("S1", None, miss, foreign)?;
+    if total.is_conserved() {
+        Ok(total)
+    } else {
+        Err(Violation { invariant: "Z1", pfn: None, expected: total.present, found: 0 })
+    }
+}
+
+/// Walks the zone's frames block by block: F1, F2, B5, B6, and what they are used for.
+fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<Census, Violation> {
+    let frames = &world.ground.frames;
+    let pageblock = frames.geometry.pageblock_order;
+    let mut census = Census { present: zone.present.load(Ordering::Relaxed), ..Census::default() };
+    let mut reserved = 0_u64;
+    let mut covered = Frame(0);
+    for index in 0..frames.pageblocks.len() {
+        let start = Frame((index as u32) << pageblock.0);
+        let word = frames.pageblock(start);
+        if word.zone() != Some(zone.idx) {
+            continue;
+        }
+        if word.migratetype() == MigrateType::HighAtomic {
+            reserved = reserved.saturating_add(pageblock.frames());
+        }
+        let end = start.add(pageblock.frames());
+        let mut at = start.max(covered);
+        while at < end {
+            at = match frames.block_at(at) {
+                Some(part) => block(frames, zone, at, part, &mut census)?,
+                None => at.add(1),
+            };
+        }
+        covered = at.max(covered);
+    }
+    equal("Z2", None, reserved, zone.highatomic_reserved.load(Ordering::Relaxed))?;
+    Ok(census)
+}
+
+/// Checks one block and returns the frame behind it.
+fn block<M: Machine>(
+    frames: &Frames<'_, M>,
+    zone: &Zone<M>,
+    at: Frame,
+    part: Part,
+    census: &mut Census,
+) -> Result<Frame, Violation> {
+    let pfn = Some(frames.pfn(at));
+    let end = part.end(at);
+    let count = u64::from(end.0.wrapping_sub(at.0));
+    equal("F2", pfn, 0, u64::from(at.0) & count.wrapping_sub(1))?;
+    if !matches!(part, Part::Free(..)) {
+        equal("F1", pfn, 0, u64::from(frames.state(at).as_free().is_some()))?;
+    }
+    let mut inner = at.add(1);
+    while inner < end {
+        equal("F1", Some(frames.pfn(inner)), 0, u64::from(frames.block_at(inner).is_some()))?;
+        inner = inner.add(1);
+    }
+    let counter = match part {
+        Part::Free(_, order) => {
+            free_block(frames, zone, at, order)?;
+            match frames.state(at).migratetype() {
+                MigrateType::Isolate => &mut census.isolated,
+                _ => &mut census.free,
+            }
+        }
+        Part::Pcp(..) => &mut census.pcp,
+        Part::Allocated(..) => &mut census.allocated,
+        Part::Offline(..) => &mut census.offline,
+        Part::Quarantined(..) => &mut census.quarantined,
+        Part::Hole => return Ok(end),
+    };
+    *counter = counter.saturating_add(count);
+    Ok(end)
+}
+
+/// B5 and B6.
+fn free_block<M: Machine>(frames: &Frames<'_, M>, zone: &Zone<M>, at: Frame, order: Order) -> Result<(), Violation> {
+    let pfn = Some(frames.pfn(at));
+    let migratetype = frames.state(at).migratetype();
+    let pageblock_order = frames.geometry.pageblock_order;
+    let mut inner = at;
+    while inner < at.add(order.frames()) {
+        let word = frames.pageblock(inner);
+        equal("B5", pfn, zone.idx.index() as u64, word.zone().map_or(u64::MAX, |idx| idx.index() as u64))?;
+        equal("B5", pfn, word.migratetype() as u64, migratetype as u64)?;
+        inner = inner.add(pageblock_order.frames());
+    }
+    let buddy = at.buddy(order);
+    if order < frames.geometry.max_order
+        && let Some((free, other)) = frames.state(buddy).as_free()
+    {
+        let same_zone = frames.pageblock(at).same_zone(frames.pageblock(buddy));
+        let same_kind = other == migratetype || (other.is_mergeable() && migratetype.is_mergeable());
+        let may = order < pageblock_order || (same_zone && same_kind);
+        equal("B6", pfn, 0, u64::from(free == order && may))?;
+    }
+    Ok(())
+}
+
+/// Walks the lists: B1 to B3.
+fn lists_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(), Violation> {
+    let frames = &world.ground.frames;
+    for order in Order(0).up_to(Order::LIMIT) {
+        for migratetype in MigrateType::ALL {
+            let len = zone.lists.len_racy(order, migratetype);
+            let mut found = 0_u32;
+            let mut at = zone.lists.first(order, migratetype);
+            let mut last = None;
+            while let Some(frame) = at {
+                let pfn = Some(frames.pfn(frame));
+                equal("B2", pfn, u64::from(len), u64::from(len.max(found.saturating_add(1))))?;
+                equal("B1", pfn, 1, u64::from(frames.state(frame).as_free() == Some((order, migratetype))))?;
+                equal("B1", pfn, 1, u64::from(frames.pageblock(frame).zone() == Some(zone.idx)))?;
+                equal("B3", pfn, 1, u64::from(zone.lists.prev(frames, frame) == last))?;
+                found = found.saturating_add(1);
+                last = at;
+                at = zone.lists.next(frames, frame);
+            }
+            equal("B2", None, u64::from(len), u64::from(found))?;
+            equal("B3", None, 1, u64::from(zone.lists.last(order, migratetype) == last))?;
+        }
+    }
+    Ok(())
+}
+
+/// Walks the rings of every CPU: P1 and P2. Returns the frames in them.
+fn rings_of<M: Machine>(world: &World<'_, M>, cx: Cx<'_, '_, M>, zone: &Zone<M>) -> Result<u64, Violation> {
+    let frames = &world.ground.frames;
+    let mut total = 0_u64;
+    for cpu in 0..world.ground.cpus.len().min(usize::from(u16::MAX)) as u16 {
+        let Some(record) = world.pcps.record(CpuId(cpu), zone) else { continue };
+        let mut sum = 0_u64;
+        let mut wrong = None;
+        if let Ok(guard) = world.pcps.claim(cx, CpuId(cpu), zone) {
+            guard.entries(|frame, order| {
+                sum = sum.saturating_add(order.frames());
+                let fits = frames.head(frame) == Head::pcp(order) && frames.pageblock(frame).zone() == Some(zone.idx);
+                wrong = wrong.or((!fits).then_some(frame));
+            });
+        }
+        equal("P1", wrong.map(|frame| frames.pfn(frame)), 0, u64::from(wrong.is_some()))?;
+        equal("P2", None, sum, u64::from(record.count_racy()))?;
+        total = total.saturating_add(sum);
+    }
+    Ok(total)
+}
+
+/// B4, and the counters that Z1 needs.
+fn counts_of<M: Machine>(zone: &Zone<M>, census: &Census) -> Result<(), Violation> {
+    let sum = |wanted: fn(MigrateType) -> bool| {
+        let types = MigrateType::ALL.into_iter().filter(|&migratetype| wanted(migratetype));
+        types
+            .flat_map(|migratetype| Order(0).up_to(Order::LIMIT).map(move |order| (order, migratetype)))
+            .map(|(order, mt)| u64::from(zone.lists.len_racy(order, mt)).saturating_mul(order.frames()))
+            .fold(0_u64, u64::saturating_add)
+    };
+    equal("B4", None, sum(|mt| mt != MigrateType::Isolate), zone.count.free.load(Ordering::Relaxed))?;
+    equal("B4", None, sum(|mt| mt == MigrateType::Cma), zone.count.cma.load(Ordering::Relaxed))?;
+    equal("B4", None, sum(|mt| mt == MigrateType::HighAtomic), zone.count.highatomic.load(Ordering::Relaxed))?;
+    equal("B4", None, sum(|mt| mt == MigrateType::Isolate), zone.count.isolated.load(Ordering::Relaxed))?;
+    equal("B1", None, census.free, zone.count.free.load(Ordering::Relaxed))?;
+    equal("B1", None, census.isolated, zone.count.isolated.load(Ordering::Relaxed))?;
+    equal("Z1", None, census.offline, zone.offline.load(Ordering::Relaxed))?;
+    equal("Z1", None, census.quarantined, zone.quarantined.load(Ordering::Relaxed))?;
+    let rest = [census.free, census.isolated, census.pcp, census.allocated, census.offline, census.quarantined];
+    equal("Z1", None, census.present, rest.iter().fold(0_u64, |sum, part| sum.saturating_add(*part)))
+}
+
+/// S1 and S2, as far as one zone can tell.
+fn statistics_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, allocated: u64) -> Result<(), Violation> {
+    let (gone, back) = (world.event_racy(zone, ZoneEvent::AllocFrames), world.event_racy(zone, ZoneEvent::FreeFrames));
+    equal("S2", None, allocated, gone.wrapping_sub(back))?;
+    if world.ground.mechanisms.numa_stat == NumaStat::Off {
+        return Ok(());
+    }
+    let count = |event| world.event_racy(zone, event);
+    let allocations = count(ZoneEvent::Allocs);
+    equal("S1", None, allocations, count(ZoneEvent::NumaHit).saturating_add(count(ZoneEvent::NumaMiss)))?;
+    equal("S1", None, allocations, count(ZoneEvent::NumaLocal).saturating_add(count(ZoneEvent::NumaOther)))
+}

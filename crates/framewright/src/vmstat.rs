@@ -1,0 +1,138 @@
+//! Counters.
+//!
+//! What every allocation counts is counted per CPU and zone by plain additions, and added up when somebody reads:
+//! [`ZoneEvents`]. A reader sees each CPU's counters at a slightly different moment; at a quiescent point the sums are
+//! exact. A CPU that goes offline leaves its counts to the zone. What only slow paths count is one shared word each:
+//! [`GlobalEvents`].
+//!
+//! Sum rules: `hit + miss = local + other = allocations`, and over all zones `foreign = miss`. `interleave` counts
+//! requests of that policy served by the node whose turn it was.
+
+use crate::machine::{Machine, Ordering, Word};
+use crate::pfn::ZoneKind;
+
+/// Events counted per CPU and zone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ZoneEvent {
+    /// Frames allocated (`pgalloc_*`).
+    AllocFrames,
+    /// Frames freed (`pgfree`).
+    FreeFrames,
+    /// Blocks allocated.
+    Allocs,
+    /// Blocks freed.
+    Frees,
+    /// Blocks served by the node that the request preferred (`numa_hit`).
+    NumaHit,
+    /// Blocks served for a request that preferred another node (`numa_miss`).
+    NumaMiss,
+    /// Requests that preferred this node and were served elsewhere (`numa_foreign`).
+    NumaForeign,
+    /// Interleaved requests served by the node whose turn it was (`numa_interleave`).
+    NumaInterleave,
+    /// Blocks served to a CPU of the zone's node (`numa_local`).
+    NumaLocal,
+    /// Blocks served to a CPU of another node (`numa_other`).
+    NumaOther,
+}
+
+impl ZoneEvent {
+    /// Every event.
+    const ALL: [ZoneEvent; 10] = [
+        ZoneEvent::AllocFrames,
+        ZoneEvent::FreeFrames,
+        ZoneEvent::Allocs,
+        ZoneEvent::Frees,
+        ZoneEvent::NumaHit,
+        ZoneEvent::NumaMiss,
+        ZoneEvent::NumaForeign,
+        ZoneEvent::NumaInterleave,
+        ZoneEvent::NumaLocal,
+        ZoneEvent::NumaOther,
+    ];
+}
+
+/// One CPU's counters of one zone, or a zone's counters of CPUs that are gone.
+pub(crate) struct ZoneEvents<M: Machine>([M::U64; ZoneEvent::ALL.len()]);
+
+impl<M: Machine> Default for ZoneEvents<M> {
+    fn default() -> Self {
+        ZoneEvents(core::array::from_fn(|_| Word::new(0)))
+    }
+}
+
+impl<M: Machine> ZoneEvents<M> {
+    /// Adds to a counter. Only the CPU that the counters belong to, with interrupts held off, may call this.
+    pub(crate) fn count(&self, event: ZoneEvent, n: u64) {
+        if let Some(word) = self.0.get(event as usize) {
+            word.store(word.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn get(&self, event: ZoneEvent) -> u64 {
+        self.0.get(event as usize).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// Moves all counts to `to`, from a CPU that is offline.
+    pub(crate) fn fold_into(&self, to: &Self) {
+        for (from, to) in self.0.iter().zip(&to.0) {
+            to.add(from.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        }
+    }
+}
+
+/// Events of the slow paths, counted in shared words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum GlobalEvent {
+    /// Requests that failed.
+    AllocFail,
+    /// Frees that were refused.
+    BadFree,
+    /// Times background reclaim was woken (`pageoutrun` counts its runs).
+    KswapdWake,
+    /// Blocks served from another type's lists by less than a pageblock (fragmenting).
+    ExtFragFragmenting,
+    /// Blocks served from another type's lists by whole pageblocks.
+    ExtFragWhole,
+    /// Free lists rebuilt after a damaged descriptor was met.
+    Repairs,
+}
+
+/// The allocator's shared counters.
+pub(crate) struct GlobalEvents<M: Machine> {
+    words: [M::U64; GlobalEvent::COUNT],
+    /// Requests that had to reclaim, by the highest zone they could use (`allocstall_*`).
+    stalls: [M::U64; ZoneKind::COUNT],
+}
+
+impl GlobalEvent {
+    const COUNT: usize = GlobalEvent::Repairs as usize + 1;
+}
+
+impl<M: Machine> Default for GlobalEvents<M> {
+    fn default() -> Self {
+        GlobalEvents { words: core::array::from_fn(|_| Word::new(0)), stalls: core::array::from_fn(|_| Word::new(0)) }
+    }
+}
+
+impl<M: Machine> GlobalEvents<M> {
+    pub(crate) fn count(&self, event: GlobalEvent) {
+        if let Some(word) = self.words.get(event as usize) {
+            word.add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn get(&self, event: GlobalEvent) -> u64 {
+        self.words.get(event as usize).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn count_stall(&self, highest: ZoneKind) {
+        if let Some(word) = self.stalls.get(highest.index()) {
+            word.add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn stalls(&self) -> [u64; ZoneKind::COUNT] {
+        ZoneKind::ALL.map(|kind| self.stalls.get(kind.index()).map_or(0, |word| word.load(Ordering::Relaxed)))
+    }
+}

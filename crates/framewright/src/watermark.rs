@@ -1,0 +1,225 @@
+//! How much must stay free.
+//!
+//! A zone keeps three marks, in frames of free memory: above *high* all is well, below *low* background reclaim runs,
+//! and below *min* only requests with a claim to reserves are served. On top of the mark a zone keeps a
+//! *lowmem reserve* from requests that could have used a higher zone, and sums that a request cannot use (isolated,
+//! CMA, the high-atomic reserve) are not counted as free for it.
+//!
+//! All of it is arithmetic on numbers handed in; nothing here reads a shared word.
+
+use crate::pfn::{MigrateType, Order, ZoneKind};
+
+/// Which mark a request must leave untouched.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Mark {
+    /// For requests that have waited or may not wait.
+    Min,
+    /// For the first try.
+    Low,
+    /// Where background reclaim stops.
+    High,
+}
+
+impl Mark {
+    /// As an index into a table by mark.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// What a request may do beyond the ordinary (`ALLOC_*`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rights {
+    /// The mark to respect; none at all with `no_watermarks`.
+    pub(crate) mark: Mark,
+    pub(crate) no_watermarks: bool,
+    /// `__GFP_HIGH`: down to half of the mark.
+    pub(crate) high: bool,
+    /// Cannot sleep: down to three quarters, and the high-atomic reserve.
+    pub(crate) harder: bool,
+    pub(crate) cma: bool,
+    pub(crate) nofragment: bool,
+}
+
+/// A zone's free memory at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FreeMemory {
+    pub(crate) free: u64,
+    pub(crate) cma: u64,
+    pub(crate) highatomic: u64,
+}
+
+/// Whether a zone with `memory` may serve a request of `order` when it must keep `mark` and, against this request's highest
+/// zone, `reserve` frames. `has` tells whether a list has a block; it is asked only for orders above 0.
+pub(crate) fn may_take(
+    order: Order,
+    max_order: Order,
+    memory: FreeMemory,
+    (mark, reserve): (u64, u64),
+    rights: Rights,
+    has: impl Fn(Order, MigrateType) -> bool,
+) -> bool {
+    if !rights.no_watermarks {
+        let mut keep = mark;
+        if rights.high {
+            keep = keep.saturating_sub(keep / 2);
+        }
+        if rights.harder {
+            keep = keep.saturating_sub(keep / 4);
+        }
+        let mut unusable = order.frames().saturating_sub(1);
+        if !rights.harder {
+            unusable = unusable.saturating_add(memory.highatomic);
+        }
+        if !rights.cma {
+            unusable = unusable.saturating_add(memory.cma);
+        }
+        if memory.free.saturating_sub(unusable) <= keep.saturating_add(reserve) {
+            return false;
+        }
+    }
+    order.0 == 0 || order.up_to(max_order).any(|larger| has_usable(larger, rights, &has))
+}
+
+fn has_usable(order: Order, rights: Rights, has: &impl Fn(Order, MigrateType) -> bool) -> bool {
+    MigrateType::ALL.into_iter().any(|migratetype| {
+        let usable = match migratetype {
+            MigrateType::Cma => rights.cma,
+            MigrateType::HighAtomic => rights.harder,
+            MigrateType::Isolate => false,
+            _ => true,
+        };
+        usable && has(order, migratetype)
+    })
+}
+
+/// The three marks of a zone, in frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Marks {
+    /// See [`Mark::Min`].
+    pub min: u64,
+    /// See [`Mark::Low`].
+    pub low: u64,
+    /// See [`Mark::High`].
+    pub high: u64,
+}
+
+impl Marks {
+    /// Mark by kind.
+    pub const fn get(&self, mark: Mark) -> u64 {
+        match mark {
+            Mark::Min => self.min,
+            Mark::Low => self.low,
+            Mark::High => self.high,
+        }
+    }
+
+    /// Linux's formula: `min` is the zone's share of `min_free_frames`, by managed frames; the gap between the marks is a quarter
+    /// of `min` or `scale` ten-thousandths of the zone, whichever is more.
+    pub fn compute(min_free_frames: u64, managed: u64, total_managed: u64, scale: u64) -> Marks {
+        let share = u128::from(min_free_frames).wrapping_mul(u128::from(managed));
+        let min = share.checked_div(u128::from(total_managed)).unwrap_or(0) as u64;
+        let gap = (min / 4).max(managed.saturating_mul(scale) / 10_000);
+        Marks { min, low: min.saturating_add(gap), high: min.saturating_add(gap.saturating_mul(2)) }
+    }
+}
+
+/// Default of `min_free_kbytes`: four times the square root of memory in KiB, from 128 to 262,144.
+pub fn min_free_kbytes(managed_kib: u64) -> u64 {
+    managed_kib.saturating_mul(16).isqrt().clamp(128, 262_144)
+}
+
+/// Frames that a zone of kind `below` keeps from requests that could use `above`: the memory in the zones between,
+/// divided by the zone's ratio (256 for DMA and DMA32, 32 for Normal; Linux's defaults).
+pub fn lowmem_reserve(below: ZoneKind, managed_between: u64) -> u64 {
+    match below {
+        ZoneKind::Dma | ZoneKind::Dma32 => managed_between / 256,
+        ZoneKind::Normal => managed_between / 32,
+        ZoneKind::Movable => 0,
+    }
+}
+
+/// Sizes of a zone's per-CPU lists, in frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PcpSize {
+    /// Moved to or from the zone at a time.
+    pub batch: u32,
+    /// When a list's CPU has so many, some go back.
+    pub high: u32,
+}
+
+impl PcpSize {
+    /// Linux's formula (6.1). `batch`: a thousandth of the zone, at most 1 MiB, a quarter of that, and then the number below a
+    /// power of two, which keeps batches of different CPUs from walking through the cache in step. `high`: what lies
+    /// below the low mark, shared by the CPUs of the node; at least four batches.
+    pub fn compute(managed: u64, low: u64, cpus: u64, page_shift: u8) -> PcpSize {
+        let mebibyte = 1_u64 << 20_u32.saturating_sub(u32::from(page_shift));
+        let quarter = ((managed >> 10).min(mebibyte) / 4).max(1);
+        let scaled = quarter.saturating_add(quarter / 2);
+        let below_power = (1_u64 << (63_u32.saturating_sub(scaled.leading_zeros()))).saturating_sub(1).max(1);
+        let batch = below_power.min(1 << 12);
+        let share = low.checked_div(cpus).unwrap_or(low).min(1 << 24);
+        PcpSize { batch: batch as u32, high: share.max(batch.saturating_mul(4)) as u32 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Zones of the recorded Linux 6.1 (1 GiB, 4 CPUs): managed, min, low, high, batch, pcp high.
+    const RECORDED: [(u64, [u64; 3], [u32; 2]); 3] = [
+        (3_840, [186, 232, 278], [1, 58]),
+        (36_915, [1_789, 2_236, 2_683], [7, 559]),
+        (191_382, [9_278, 11_597, 13_916], [63, 2_899]),
+    ];
+
+    #[test]
+    fn formulas_give_what_linux_printed() {
+        let total = RECORDED.iter().map(|zone| zone.0).sum();
+        for (managed, [min, low, high], [batch, pcp_high]) in RECORDED {
+            let marks = Marks::compute(11_254, managed, total, 10);
+            assert_eq!(marks, Marks { min, low, high });
+            assert_eq!(PcpSize::compute(managed, low, 4, 12), PcpSize { batch, high: pcp_high });
+        }
+        assert_eq!(lowmem_reserve(ZoneKind::Dma32, 191_382), 747);
+        assert_eq!(min_free_kbytes(16 << 20), 16_384);
+        assert_eq!(min_free_kbytes(1), 128);
+        assert_eq!(Marks::compute(5, 0, 0, 10), Marks::default());
+    }
+
+    fn rights(mark: Mark) -> Rights {
+        Rights { mark, no_watermarks: false, high: false, harder: false, cma: false, nofragment: false }
+    }
+
+    #[test]
+    fn marks_reserves_and_rights() {
+        let memory = FreeMemory { free: 1_000, cma: 100, highatomic: 50 };
+        let none = |_: Order, _| false;
+        let take = |mark, reserve, rights| may_take(Order(0), Order(10), memory, (mark, reserve), rights, none);
+        let plain = rights(Mark::Min);
+        assert!(take(849, 0, plain));
+        assert!(!take(850, 0, plain), "CMA and the high-atomic reserve are not counted");
+        assert!(!take(800, 50, plain), "the lowmem reserve counts on top");
+        assert!(take(850, 0, Rights { cma: true, ..plain }));
+        assert!(take(850, 0, Rights { harder: true, ..plain }));
+        assert!(take(1_698, 0, Rights { high: true, ..plain }));
+        assert!(!take(1_700, 0, Rights { high: true, ..plain }));
+        assert!(take(u64::MAX, 0, Rights { no_watermarks: true, ..plain }));
+    }
+
+    #[test]
+    fn large_orders_need_a_block() {
+        let memory = FreeMemory { free: 1_000, cma: 0, highatomic: 0 };
+        let take = |rights, migratetype| {
+            may_take(Order(4), Order(10), memory, (10, 0), rights, |order, mt| order == Order(6) && mt == migratetype)
+        };
+        let plain = rights(Mark::Low);
+        assert!(take(plain, MigrateType::Reclaimable));
+        assert!(
+            !take(plain, MigrateType::HighAtomic) && take(Rights { harder: true, ..plain }, MigrateType::HighAtomic)
+        );
+        assert!(!take(plain, MigrateType::Cma) && take(Rights { cma: true, ..plain }, MigrateType::Cma));
+        assert!(!take(plain, MigrateType::Isolate));
+    }
+}

@@ -1,0 +1,269 @@
+//! A zone: free memory of one kind on one node, behind one lock.
+//!
+//! All that needs the lock goes through [`ZoneGuard`]: taking blocks, giving them back, and changing a pageblock's
+//! type. The guard holds this CPU's interrupts off as well, because an interrupt that allocated would wait for its own CPU for ever.
+//!
+//! Sections under the lock are short: a batch of blocks, or the free blocks of one pageblock. The exception is the repair
+//! of damaged lists, which reads the whole zone and should never happen: state words are the truth, lists are
+//! rebuilt from them, and what could not be filed is put into quarantine rather than handed out.
+
+use crate::buddy::{Buddy, FreeCount, Place};
+use crate::event::Event;
+use crate::fallback::{self, Mode, Taken, Want};
+use crate::frame::Corrupt;
+use crate::ground::Cx;
+use crate::list::{End, FreeLists};
+use crate::lock::{Rank, TicketGuard, TicketLock};
+use crate::machine::{Machine, Ordering, Step, Word};
+use crate::pfn::{Frame, MigrateType, NodeId, Order, PfnRange, ZoneIdx, ZoneKind};
+use crate::vmstat::{GlobalEvent, ZoneEvents};
+use crate::watermark::{FreeMemory, Mark, Marks, PcpSize, Rights, may_take};
+
+/// One zone.
+///
+/// Invariants, with the lock free: B1-B4 of the lists, and
+/// - Z1 `present = free + isolated + pcp + allocated + offline + quarantined`, each counted in frames
+/// - Z2 `highatomic_reserved` is the number of frames in pageblocks of that type
+pub struct Zone<M: Machine> {
+    lock: TicketLock<M>,
+    pub(crate) lists: FreeLists<M>,
+    pub(crate) count: FreeCount<M>,
+    marks: [M::U64; 3],
+    pub(crate) highatomic_reserved: M::U64,
+    pub(crate) quarantined: M::U64,
+    pub(crate) offline: M::U64,
+    /// Frames that are memory, and those of them ever handed to the allocator.
+    pub(crate) present: M::U64,
+    pub(crate) managed: M::U64,
+    /// Counts of CPUs that went offline.
+    pub(crate) events: ZoneEvents<M>,
+    // Fixed at boot.
+    pub(crate) idx: ZoneIdx,
+    pub(crate) span: PfnRange,
+    /// Frames kept from requests whose highest zone is of this kind.
+    pub(crate) reserve: [u64; ZoneKind::COUNT],
+    pub(crate) pcp: PcpSize,
+}
+
+impl<M: Machine> Default for Zone<M> {
+    fn default() -> Self {
+        Zone {
+            lock: TicketLock::default(),
+            lists: FreeLists::default(),
+            count: FreeCount::default(),
+            marks: core::array::from_fn(|_| Word::new(0)),
+            highatomic_reserved: Word::new(0),
+            quarantined: Word::new(0),
+            offline: Word::new(0),
+            present: Word::new(0),
+            managed: Word::new(0),
+            events: ZoneEvents::default(),
+            idx: ZoneIdx::default(),
+            span: PfnRange::default(),
+            reserve: [0; ZoneKind::COUNT],
+            pcp: PcpSize::default(),
+        }
+    }
+}
+
+impl<M: Machine> Zone<M> {
+    pub(crate) fn kind(&self) -> ZoneKind {
+        self.idx.kind()
+    }
+
+    pub(crate) fn node(&self) -> NodeId {
+        self.idx.node()
+    }
+
+    pub(crate) fn is_populated(&self) -> bool {
+        self.present.load(Ordering::Relaxed) != 0
+    }
+
+    /// Takes the zone lock.
+    pub(crate) fn lock<'g, 'a>(&'g self, cx: Cx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
+        let irq = cx.ground.machine.irq_save();
+        cx.own.held.enter(Rank::Zone);
+        ZoneGuard { _ticket: self.lock.lock(), _irq: irq, cx, zone: self }
+    }
+
+    pub(crate) fn mark(&self, mark: Mark) -> u64 {
+        self.marks.get(mark.index()).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_marks(&self, marks: Marks) {
+        for (word, mark) in self.marks.iter().zip([Mark::Min, Mark::Low, Mark::High]) {
+            word.store(marks.get(mark), Ordering::Relaxed);
+        }
+    }
+
+    /// Free memory as a watermark sees it. A moment's view unless the lock is held.
+    pub(crate) fn memory_racy(&self) -> FreeMemory {
+        FreeMemory {
+            free: self.count.free.load(Ordering::Relaxed),
+            cma: self.count.cma.load(Ordering::Relaxed),
+            highatomic: self.count.highatomic.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Whether the marks let a request of `order` whose highest zone is `highest` take from here, at this moment.
+    pub(crate) fn may_take_racy(&self, order: Order, max: Order, highest: ZoneKind, rights: Rights) -> bool {
+        let reserve = self.reserve.get(highest.index()).copied().unwrap_or(0);
+        may_take(order, max, self.memory_racy(), (self.mark(rights.mark), reserve), rights, |order, migratetype| {
+            self.lists.len_racy(order, migratetype) != 0
+        })
+    }
+}
+
+/// Proof that a zone's lock is held.
+pub(crate) struct ZoneGuard<'g, 'a, M: Machine> {
+    // In this order: the lock is released before interrupts come back.
+    _ticket: TicketGuard<'g, M>,
+    _irq: M::Irq<'g>,
+    cx: Cx<'g, 'a, M>,
+    zone: &'g Zone<M>,
+}
+
+impl<M: Machine> Drop for ZoneGuard<'_, '_, M> {
+    fn drop(&mut self) {
+        self.cx.own.held.leave(Rank::Zone);
+    }
+}
+
+impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
+    /// The free lists.
+    pub(crate) fn buddy(&self) -> Buddy<'g, 'a, M> {
+        let (frames, zone) = (&self.cx.ground.frames, self.zone);
+        Buddy { frames, lists: &zone.lists, count: &zone.count, cpu: self.cx.cpu }
+    }
+
+    /// Takes one block for a request; its head says nothing yet. Damaged lists are repaired and tried once more.
+    pub(crate) fn take(&self, want: &Want, mode: &mut Mode, refill: bool) -> Option<Frame> {
+        self.cx.ground.machine.step(Step::List);
+        let policy = self.cx.ground.mechanisms.fallback;
+        let taken = self.attempt(|buddy| fallback::take(buddy, want, policy, mode)).flatten()?;
+        self.note(want, &taken, refill);
+        Some(taken.frame)
+    }
+
+    /// Takes a block from the reserve for high-order requests that must not wait.
+    pub(crate) fn take_highatomic(&self, order: Order) -> Option<Frame> {
+        self.attempt(|buddy| buddy.take_smallest(order, MigrateType::HighAtomic)).flatten()
+    }
+
+    /// Puts a block back whose head says nothing any more, merging it.
+    pub(crate) fn give(&self, frame: Frame, order: Order, place: Place) {
+        self.cx.ground.machine.step(Step::List);
+        if self.attempt(|buddy| buddy.free(frame, order, place)).is_none() {
+            self.quarantine(frame, order);
+        }
+    }
+
+    /// Sets a pageblock's type; its free blocks follow. Returns false if descriptors were damaged beyond repair.
+    pub(crate) fn set_type(&self, frame: Frame, migratetype: MigrateType) -> bool {
+        let old = self.cx.ground.frames.pageblock(frame).migratetype();
+        let done = self.attempt(|buddy| buddy.retype_pageblock(frame, migratetype)).is_some();
+        if done && (old == MigrateType::HighAtomic) != (migratetype == MigrateType::HighAtomic) {
+            let frames = self.buddy().pageblock_order().frames();
+            let change = if migratetype == MigrateType::HighAtomic { frames } else { frames.wrapping_neg() };
+            self.zone.highatomic_reserved.add(change, Ordering::Relaxed);
+        }
+        done
+    }
+
+    /// Keeps the pageblock of a high-order request that must not wait for the next such request. The reserve has at most one
+    /// hundredth of the zone and one pageblock more.
+    pub(crate) fn reserve_highatomic(&self, frame: Frame) {
+        let pageblock = self.buddy().pageblock_order().frames();
+        let limit = (self.zone.managed.load(Ordering::Relaxed) / 100).saturating_add(pageblock);
+        let reserved = self.zone.highatomic_reserved.load(Ordering::Relaxed);
+        let migratetype = self.cx.ground.frames.pageblock(frame).migratetype();
+        if reserved < limit && migratetype.is_mergeable() {
+            self.set_type(frame, MigrateType::HighAtomic);
+        }
+    }
+
+    /// Gives one pageblock of the high-atomic reserve that has free memory to requests of `migratetype`, keeping one in
+    /// reserve unless `force`. Returns whether there was one.
+    pub(crate) fn unreserve_highatomic(&self, migratetype: MigrateType, force: bool) -> bool {
+        let buddy = self.buddy();
+        let pageblock = buddy.pageblock_order().frames();
+        if !force && self.zone.highatomic_reserved.load(Ordering::Relaxed) <= pageblock {
+            return false;
+        }
+        let first = |order| self.zone.lists.first(order, MigrateType::HighAtomic);
+        match Order(0).up_to(buddy.max_order()).find_map(first) {
+            Some(frame) => self.set_type(frame, migratetype),
+            None => false,
+        }
+    }
+
+    /// Puts a block aside for good.
+    pub(crate) fn quarantine(&self, frame: Frame, order: Order) {
+        let _ = self.cx.ground.frames.change(frame, |state| state.quarantine(order));
+        self.zone.quarantined.add(order.frames(), Ordering::Relaxed);
+    }
+
+    /// Runs an operation on the lists; if it meets a damaged descriptor, repairs the lists and runs it once more.
+    fn attempt<T>(&self, mut operation: impl FnMut(&Buddy<'g, 'a, M>) -> Result<T, Corrupt>) -> Option<T> {
+        let buddy = self.buddy();
+        operation(&buddy).or_else(|_| self.repair().and_then(|()| operation(&buddy))).ok()
+    }
+
+    /// Rebuilds the lists from the state words.
+    #[cold]
+    fn repair(&self) -> Result<(), Corrupt> {
+        self.cx.ground.events.count(GlobalEvent::Repairs);
+        let buddy = self.buddy();
+        buddy.lists.reset();
+        buddy.count.reset();
+        let frames = buddy.frames;
+        let pageblock = buddy.pageblock_order();
+        for index in 0..frames.pageblocks.len() {
+            let start = Frame((index as u32) << pageblock.0);
+            if frames.pageblock(start).zone() == Some(self.zone.idx) {
+                let end = start.add(pageblock.frames());
+                let mut at = start;
+                while at < end {
+                    let next = buddy.skip_used(at);
+                    if let Some((order, _)) = frames.state(at).as_free() {
+                        frames.change(at, |state| state.take(order, self.cx.cpu))?;
+                        buddy.insert(at, order, frames.pageblock(at).migratetype(), End::Back)?;
+                    }
+                    at = next;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells the tracepoints.
+    fn note(&self, want: &Want, taken: &Taken, refill: bool) {
+        let machine = &self.cx.ground.machine;
+        let frames = &self.cx.ground.frames;
+        if let Some(from) = taken.fallback {
+            let pageblock_order = frames.geometry.pageblock_order;
+            let fragmenting = from.order < pageblock_order;
+            let event = if fragmenting { GlobalEvent::ExtFragFragmenting } else { GlobalEvent::ExtFragWhole };
+            self.cx.ground.events.count(event);
+            if machine.traces() {
+                machine.event(&Event::ExtFrag {
+                    pfn: frames.pfn(from.found),
+                    alloc_order: want.order,
+                    fallback_order: from.order,
+                    pageblock_order,
+                    alloc_migratetype: want.migratetype,
+                    fallback_migratetype: from.migratetype,
+                    change_ownership: frames.pageblock(from.found).migratetype() == want.migratetype,
+                });
+            }
+        }
+        if machine.traces() {
+            machine.event(&Event::AllocZoneLocked {
+                pfn: frames.pfn(taken.frame),
+                order: want.order,
+                migratetype: want.migratetype,
+                percpu_refill: refill,
+            });
+        }
+    }
+}
