@@ -7,10 +7,20 @@
 
 use core::fmt::{self, Write};
 
+use framewright::boot::{Config, Layout, Parts, Region};
+use framewright::error::{AllocError, BootError, FreeError};
 use framewright::event::Event;
 use framewright::machine::{Busy, Machine, Ordering, Patience, Pinned, Word};
+use framewright::mechanisms::{Mechanisms, UnknownSwitch};
 use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use framewright::report::{
+    self, BuddyInfo, ExtfragIndex, NumaCounters, NumaStat, PageTypeInfo, Source, UnusableIndex, VmStat, ZoneInfo,
+    ZoneSnapshot,
+};
 use framewright::request::{Gfp, NodeSet, Policy, Request};
+use framewright::validate::{Census, Violation};
+use framewright::watermark::{self, Mark, Marks, PcpSize};
+use framewright::{Allocator, BulkFree, Counters, Cpu, FrameState, Geometry, Link, Pcp, Zone};
 
 use crate::board::{Board, U64};
 
@@ -47,8 +57,8 @@ call! {
 
 // Units.
 call! {
-    fn pfn(pfn: Pfn, frames: u64, order: Order) -> (Pfn, bool) {
-        (pfn.add(frames), pfn.is_aligned(order))
+    fn pfn(pfn: Pfn, frames: u64, order: Order) -> (Pfn, bool, Pfn, Pfn) {
+        (pfn.add(frames), pfn.is_aligned(order), pfn.align_down(order), pfn.align_up(order))
     }
 
     fn pfn_range(start: u64, end: u64, other: PfnRange, pfn: Pfn) -> (PfnRange, u64, bool, bool) {
@@ -129,5 +139,132 @@ call! {
 
     fn display_event(sink: &'static mut Sink, event: Event) -> fmt::Result {
         write!(sink, "{} {event} {event:?}", event.name())
+    }
+}
+
+type Pages = Allocator<'static, Board>;
+
+// Setting up.
+call! {
+    fn layout(config: &'static Config<'static>) -> (Result<Layout, BootError>, usize) {
+        let layout = Layout::of(config);
+        (layout, layout.map_or(0, |layout| layout.bytes::<Board>()))
+    }
+
+    fn config(regions: &'static [Region], cpus: &'static [NodeId]) -> (Config<'static>, Region, Region) {
+        (Config::new(regions, cpus), Region::usable(1, 2, 3), Region::reserved(1, 2, 3))
+    }
+
+    fn boot(board: Board, config: &'static Config<'static>, parts: Parts<'static, Board>) -> Result<Pages, BootError> {
+        Allocator::boot(board, config, parts)
+    }
+
+    fn records(value: u8) -> (Zone<Board>, Pcp<Board>, Cpu<Board>, Link<Board>, u8) {
+        (Zone::default(), Pcp::default(), Cpu::default(), Link::default(), value)
+    }
+
+    fn mechanisms(text: &'static str) -> Result<Mechanisms, (&'static str, UnknownSwitch)> {
+        Mechanisms::parse(text)
+    }
+
+    fn switch(mechanisms: Mechanisms, switch: &'static str, choice: &'static str) -> (bool, Mechanisms, usize) {
+        let mut mechanisms = mechanisms;
+        (mechanisms.set(switch, choice).is_ok(), mechanisms, Mechanisms::choices(switch).len())
+    }
+
+    fn sizes(a: u64, b: u64, c: u64, d: u64, kind: ZoneKind, shift: u8, mark: Mark) -> (u64, u64, u64, PcpSize) {
+        let marks = Marks::compute(a, b, c, d);
+        let (least, reserve) = (watermark::min_free_kbytes(a), watermark::lowmem_reserve(kind, a));
+        (marks.get(mark), least, reserve, PcpSize::compute(a, b, c, shift))
+    }
+}
+
+// Allocating and freeing.
+call! {
+    fn alloc(pages: &'static Pages, request: Request) -> Result<Pfn, AllocError> {
+        pages.alloc(&request)
+    }
+
+    fn free(pages: &'static Pages, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        pages.free(pfn, order)
+    }
+
+    fn alloc_bulk(pages: &'static Pages, request: Request, out: &'static mut [Pfn]) -> Result<usize, AllocError> {
+        pages.alloc_bulk(&request, out)
+    }
+
+    fn free_bulk(pages: &'static Pages, blocks: &'static [Pfn], order: Order) -> BulkFree {
+        pages.free_bulk(blocks, order)
+    }
+
+    fn alloc_at(pages: &'static Pages, pfn: Pfn, order: Order, gfp: Gfp) -> Result<Pfn, AllocError> {
+        pages.alloc_at(pfn, order, gfp)
+    }
+
+    fn alloc_range(pages: &'static Pages, range: PfnRange, gfp: Gfp) -> Result<(), AllocError> {
+        pages.alloc_range(range, gfp)
+    }
+
+    fn alloc_contig(pages: &'static Pages, frames: u64, align: Order, request: Request) -> Result<PfnRange, AllocError> {
+        pages.alloc_contig(frames, align, &request)
+    }
+
+    fn free_range(pages: &'static Pages, range: PfnRange) -> Result<(), FreeError> {
+        pages.free_range(range)
+    }
+
+    fn split(pages: &'static Pages, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
+        pages.split(pfn, from, to)
+    }
+}
+
+// CPUs, memory and pageblocks that come and go.
+call! {
+    fn drain(pages: &'static Pages, cpu: CpuId) -> (u64, u64, u64) {
+        (pages.drain_cpu(cpu), pages.drain_all(), pages.offline_cpu(cpu))
+    }
+
+    fn hotplug(pages: &'static Pages, range: PfnRange) -> (Result<(), AllocError>, u64) {
+        (pages.take_offline(range), pages.bring_online(range))
+    }
+
+    fn pageblock(pages: &'static Pages, pfn: Pfn, mt: MigrateType) -> (Result<(), AllocError>, Option<MigrateType>) {
+        (pages.set_pageblock_type(pfn, mt), pages.pageblock_type(pfn))
+    }
+}
+
+// Looking.
+call! {
+    fn state(pages: &'static Pages, pfn: Pfn, zone: ZoneIdx) -> (FrameState, u64, usize, usize, Geometry, Mechanisms) {
+        let (state, free) = (pages.state_of(pfn), pages.free_frames(zone));
+        (state, free, pages.nodes(), pages.cpus(), pages.geometry(), pages.mechanisms())
+    }
+
+    fn validate(pages: &'static Pages) -> (Result<Census, Violation>, bool, Counters) {
+        let census = pages.validate();
+        (census, census.is_ok_and(|census| census.is_conserved()), pages.counters())
+    }
+
+    fn display_reports(sink: &'static mut Sink, pages: &'static Pages, node: NodeId) -> fmt::Result {
+        let (proc, node) = (VmStat(pages), NumaStat { source: pages, node });
+        let (unusable, index) = (UnusableIndex(pages), ExtfragIndex(pages));
+        write!(sink, "{}{}{}", BuddyInfo(pages), PageTypeInfo(pages), ZoneInfo(pages))
+            .and_then(|()| write!(sink, "{proc}{node}{unusable}{index}"))
+    }
+
+    fn display_errors(sink: &'static mut Sink, a: AllocError, f: FreeError, b: BootError, v: Violation) -> fmt::Result {
+        write!(sink, "{a} {a:?} {f} {f:?} {b} {v}")
+    }
+
+    fn display_mechanisms(sink: &'static mut Sink, mechanisms: Mechanisms) -> fmt::Result {
+        write!(sink, "{mechanisms} {mechanisms:?}")
+    }
+
+    fn snapshots(pages: &'static Pages, zone: ZoneSnapshot, numa: NumaCounters, order: Order) -> (bool, u64, u32, i32) {
+        let free = zone.free_by_order();
+        let numbers = numa.plus(zone.numa).named().iter().fold(0, |sum: u64, (_, n)| sum.wrapping_add(*n));
+        let events = pages.events().named().fold(numbers, |sum, (_, n)| sum.wrapping_add(n));
+        let (unusable, index) = (report::unusable_index(&free, order), report::fragmentation_index(&free, order));
+        (zone.is_populated(), events, unusable, index)
     }
 }

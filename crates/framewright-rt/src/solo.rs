@@ -70,6 +70,8 @@ macro_rules! solo_words {
 
 solo_words!(u8, u16, u32, u64, usize);
 
+type Sink<'h> = Box<dyn FnMut(&Event) + 'h>;
+type Faults<'h> = Box<dyn FnMut(Fault) -> bool + 'h>;
 type Reclaim<'h> = Box<dyn FnMut(&Need) -> u64 + 'h>;
 type Migrate<'h> = Box<dyn FnMut(Pfn, Order) -> Result<(), Busy> + 'h>;
 
@@ -80,10 +82,10 @@ pub struct Solo<'h> {
     cpu: Cell<CpuId>,
     now: Cell<u64>,
     traces: Cell<bool>,
-    sink: RefCell<Option<Box<dyn FnMut(&Event) + 'h>>>,
+    sink: RefCell<Option<Sink<'h>>>,
     reclaim: RefCell<Option<Reclaim<'h>>>,
     migrate: RefCell<Option<Migrate<'h>>>,
-    faults: RefCell<Option<Box<dyn FnMut(Fault) -> bool + 'h>>>,
+    faults: RefCell<Option<Faults<'h>>>,
     woken: Cell<u64>,
 }
 

@@ -272,21 +272,20 @@ impl<'a, M: Machine> Allocator<'a, M> {
     fn search_contig(&self, frames: u64, align: Order, request: &Request) -> Result<PfnRange, AllocError> {
         let world = &self.world;
         let plan = world.pinned(|cx| world.plan(cx, request)).ok_or(AllocError::BadFlags)?;
-        let step = align.frames().max(self.geometry().pageblock_order.frames());
+        // Ranges are tried by pageblocks: what is isolated for one is not looked at again for the next.
+        let step = align.max(self.geometry().pageblock_order);
         let movable = plan.migratetype == MigrateType::Movable;
         for zone in world.zonelist(&plan) {
             let end = plan.below.map_or(zone.span.end, |limit| limit.min(zone.span.end));
-            let mut start = Pfn(zone.span.start.0.saturating_add(step.wrapping_sub(1))
-                & step.wrapping_sub(1).wrapping_neg().wrapping_sub(1));
+            let mut start = zone.span.start.align_up(step);
             while start.add(frames) <= end {
                 let range = PfnRange { start, end: start.add(frames) };
                 match world.take_range(range, Purpose::Allocate { movable }, request.gfp.may_reclaim()) {
                     Ok(()) => return Ok(range),
-                    // Everything up to the obstacle's step is ruled out.
-                    Err(AllocError::Busy { pfn }) => start = start.add(pfn.0.saturating_sub(start.0) / step * step),
-                    Err(_) => {}
+                    // No range with the obstacle in it can be had.
+                    Err(AllocError::Busy { pfn }) => start = pfn.max(start).add(1).align_up(step),
+                    Err(_) => start = start.add(step.frames()),
                 }
-                start = start.add(step);
             }
         }
         Err(AllocError::NoMemory { why: crate::error::Why::Fragmented })

@@ -496,7 +496,9 @@ fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mu
 /// the neighbours of a full node do not all turn to the same one.
 fn place_nodes(config: &Config<'_>, near: &mut [NodeId]) {
     let nodes = config.nodes();
-    for (from, row) in near.chunks_mut(nodes.max(1)).enumerate().take(nodes) {
+    for from in 0..nodes {
+        let start = from.saturating_mul(nodes);
+        let Some(row) = near.get_mut(start..start.saturating_add(nodes)) else { continue };
         for (node, entry) in row.iter_mut().enumerate() {
             *entry = NodeId(node as u8);
         }

@@ -85,8 +85,8 @@ impl<'a, M: Machine> World<'a, M> {
     /// Isolates the pageblocks of `range` from the first on; returns the part that was, whole pageblocks.
     fn isolate(&self, zone: &Zone<M>, range: PfnRange) -> PfnRange {
         let frames = &self.ground.frames;
-        let mask = frames.geometry.pageblock_order.mask();
-        let mut done = PfnRange { start: Pfn(range.start.0 & !mask), end: Pfn(range.start.0 & !mask) };
+        let order = frames.geometry.pageblock_order;
+        let mut done = PfnRange { start: range.start.align_down(order), end: range.start.align_down(order) };
         while done.end < range.end {
             let isolated = self.pinned(|cx| {
                 let frame = frames.frame(done.end)?;
@@ -98,7 +98,7 @@ impl<'a, M: Machine> World<'a, M> {
             if isolated.flatten().is_none() {
                 break;
             }
-            done.end = done.end.add(mask).add(1);
+            done.end = done.end.add(order.frames());
         }
         done
     }

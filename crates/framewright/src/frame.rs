@@ -37,7 +37,7 @@ pub struct Geometry {
 }
 
 /// A block that is neither allocated nor on a per-CPU list: see the module's description.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct State(pub(crate) u64);
 
 /// What a [`State`] says.

@@ -9,7 +9,7 @@
 use crate::pfn::{MigrateType, ZoneIdx};
 
 /// Word of one pageblock. Bits: 0-3 type, 4-7 type before isolation, 8-15 zone, 16 has memory.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pageblock(pub(crate) u32);
 
 impl Pageblock {

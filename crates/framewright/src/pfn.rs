@@ -20,6 +20,16 @@ impl Pfn {
         Pfn(self.0.saturating_add(frames))
     }
 
+    /// The last frame at or below this one at which a block of `order` may start.
+    pub const fn align_down(self, order: Order) -> Pfn {
+        Pfn(self.0 & !order.mask())
+    }
+
+    /// The first frame at or above this one at which a block of `order` may start; saturates.
+    pub const fn align_up(self, order: Order) -> Pfn {
+        self.add(order.mask()).align_down(order)
+    }
+
     /// Whether a block of `order` may start here.
     pub const fn is_aligned(self, order: Order) -> bool {
         self.0 & order.mask() == 0
