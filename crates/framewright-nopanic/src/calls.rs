@@ -7,7 +7,8 @@
 
 use core::fmt::{self, Write};
 
-use framewright::boot::{Config, Layout, Parts, Region};
+use framewright::boot::Parts;
+use framewright::config::{Config, Layout, Region};
 use framewright::error::{AllocError, BootError, FreeError};
 use framewright::event::Event;
 use framewright::machine::{Busy, Machine, Ordering, Patience, Pinned, Word};
@@ -257,7 +258,7 @@ call! {
     }
 
     fn display_mechanisms(sink: &'static mut Sink, mechanisms: Mechanisms) -> fmt::Result {
-        write!(sink, "{mechanisms} {mechanisms:?}")
+        write!(sink, "{mechanisms}")
     }
 
     fn snapshots(pages: &'static Pages, zone: ZoneSnapshot, numa: NumaCounters, order: Order) -> (bool, u64, u32, i32) {

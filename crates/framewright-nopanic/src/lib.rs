@@ -14,7 +14,9 @@
 //! called there).
 //!
 //! Formatting counts as an operation. `Display` and derived `Debug` of integers, flags and enums link without a panic,
-//! padding and hexadecimal included. Three things of the standard `core` do not, and the core must not use them:
+//! padding and hexadecimal included. Four things of the standard `core` do not, and the core must not use them itself:
+//! `{:?}` of a struct whose derived `Debug` has six fields or more (`Formatter::debug_struct_fields_finish` asserts that it
+//! got as many names as values),
 //! `{:?}` of a `str` and of a `char` (escaping slices the string and unwraps a `char`: `core::str::slice_error_fail`,
 //! `core::slice::index::slice_index_fail`, `core::option::unwrap_failed`), and floating-point numbers
 //! (`core::num::flt2dec` and `bignum` index and divide).

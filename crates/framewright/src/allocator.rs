@@ -4,7 +4,8 @@
 //! CPU at once, as far as its machine's words are shared between threads. None panics, none allocates, none
 //! touches the memory it manages; what is wrong with a call is said by its error, and then nothing has changed.
 
-use crate::boot::{self, Config, Parts};
+use crate::boot::{self, Parts};
+use crate::config::Config;
 use crate::contig::{Purpose, refusal};
 use crate::error::{AllocError, BootError, FreeError};
 use crate::event::Event;

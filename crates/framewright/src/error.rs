@@ -150,7 +150,7 @@ pub enum BootError {
         /// Frames in the map, holes inside of largest blocks included.
         frames: u64,
     },
-    /// A slice of [`crate::boot::Parts`] is shorter than [`crate::boot::Layout`] says.
+    /// A slice of [`crate::boot::Parts`] is shorter than [`crate::Layout`] says.
     TooShort {
         /// The slice.
         part: &'static str,

@@ -17,6 +17,7 @@ pub mod validate;
 mod slowpath;
 mod contig;
 pub mod boot;
+pub mod config;
 mod node;
 mod pcp;
 mod zone;
@@ -37,7 +38,8 @@ pub mod error;
 pub mod pfn;
 
 pub use allocator::{Allocator, BulkFree, FrameState};
-pub use boot::{Config, Layout, Parts, Region, Tuning};
+pub use boot::Parts;
+pub use config::{Config, Layout, Region, Tuning};
 pub use error::{AllocError, BootError, FreeError, Why};
 pub use event::Event;
 pub use frame::{Geometry, Link};

@@ -1,0 +1,366 @@
+//! What is managed: the memory map, the CPUs, and the sizes that follow from them.
+//!
+//! A region is cut into zones by address: below `dma_end` DMA, below `dma32_end` DMA32, inside of a movable range Movable,
+//! otherwise Normal. From the zones' sizes follow their watermarks, reserves and per-CPU lists, by Linux's formulas
+//! (`watermark.rs`) unless a [`Tuning`] says otherwise; and from all of that the size of the descriptors ([`Layout`]).
+
+use crate::error::BootError;
+use crate::frame::{Geometry, Link};
+use crate::ground::Cpu;
+use crate::machine::Machine;
+use crate::mechanisms::Mechanisms;
+use crate::pcp::{self, Pcp};
+use crate::pfn::{Frame, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use crate::watermark::{Marks, PcpSize, lowmem_reserve, min_free_kbytes};
+use crate::zone::Zone;
+
+/// A range of memory on one node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// Its frames.
+    pub range: PfnRange,
+    /// Its node.
+    pub node: NodeId,
+    /// Whether the allocator may hand it out. What is not usable is present but withheld, until
+    /// [`crate::Allocator::bring_online`].
+    pub usable: bool,
+}
+
+impl Region {
+    /// Memory to hand out: the frames from `start` up to, not including, `end`, on node `node`.
+    pub const fn usable(start: u64, end: u64, node: u8) -> Region {
+        Region { range: PfnRange::new(start, end), node: NodeId(node), usable: true }
+    }
+
+    /// Memory that somebody else uses: firmware, the kernel's image, the descriptors themselves.
+    pub const fn reserved(start: u64, end: u64, node: u8) -> Region {
+        Region { usable: false, ..Region::usable(start, end, node) }
+    }
+}
+
+/// Sizes of one zone that replace the computed ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tuning {
+    /// The zone.
+    pub zone: ZoneIdx,
+    /// Its watermarks, in frames.
+    pub marks: Option<Marks>,
+    /// Frames kept from requests by their highest zone (`protection` in zoneinfo).
+    pub reserve: Option<[u64; ZoneKind::COUNT]>,
+    /// Its per-CPU lists.
+    pub pcp: Option<PcpSize>,
+}
+
+/// What the allocator manages.
+#[derive(Clone, Copy, Debug)]
+pub struct Config<'c> {
+    /// The memory map: ascending, not overlapping.
+    pub regions: &'c [Region],
+    /// The node of each CPU.
+    pub cpus: &'c [NodeId],
+    /// Distances between nodes, row by row (`nodes * nodes`); empty: all others are equally far.
+    pub distances: &'c [u8],
+    /// Page size and largest orders.
+    pub geometry: Geometry,
+    /// First frame behind zone DMA.
+    pub dma_end: Pfn,
+    /// First frame behind zone DMA32.
+    pub dma32_end: Pfn,
+    /// Memory kept for movable requests, as zone Movable.
+    pub movable: &'c [PfnRange],
+    /// Pageblocks kept for large contiguous requests and lent to movable ones; whole pageblocks.
+    pub cma: &'c [PfnRange],
+    /// `min_free_kbytes`; none for Linux's formula.
+    pub min_free_kbytes: Option<u64>,
+    /// Gap between watermarks in ten-thousandths of the zone.
+    pub watermark_scale_factor: u64,
+    /// Zones with sizes of their own.
+    pub tuning: &'c [Tuning],
+    /// The mechanisms at work.
+    pub mechanisms: Mechanisms,
+}
+
+impl<'c> Config<'c> {
+    /// x86-64's choices for everything but memory and CPUs: 4 KiB pages, blocks of up to 4 MiB, pageblocks of 2 MiB.
+    pub const fn new(regions: &'c [Region], cpus: &'c [NodeId]) -> Config<'c> {
+        Config {
+            regions,
+            cpus,
+            distances: &[],
+            geometry: Geometry { page_shift: 12, max_order: Order(10), pageblock_order: Order(9) },
+            dma_end: Pfn(0x1000),
+            dma32_end: Pfn(0x10_0000),
+            movable: &[],
+            cma: &[],
+            min_free_kbytes: None,
+            watermark_scale_factor: 10,
+            tuning: &[],
+            mechanisms: Mechanisms::BASELINE,
+        }
+    }
+
+    /// Number of nodes: one more than the highest named.
+    pub(crate) fn nodes(&self) -> usize {
+        let nodes = self.regions.iter().map(|region| region.node).chain(self.cpus.iter().copied());
+        nodes.map(|node| node.index().saturating_add(1)).max().unwrap_or(0)
+    }
+
+    /// The map cut at zone boundaries.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece> + use<'c> {
+        let config = *self;
+        config.regions.iter().flat_map(move |region| {
+            let mut rest = region.range;
+            core::iter::from_fn(move || {
+                (!rest.is_empty()).then(|| {
+                    let start = rest.start;
+                    let end = config.boundary_behind(start).min(rest.end);
+                    rest.start = end;
+                    let zone = ZoneIdx::of(region.node, config.kind_at(start));
+                    Piece { range: PfnRange { start, end }, zone, usable: region.usable }
+                })
+            })
+        })
+    }
+
+    fn kind_at(&self, pfn: Pfn) -> ZoneKind {
+        if self.movable.iter().any(|range| range.contains(pfn)) {
+            ZoneKind::Movable
+        } else if pfn < self.dma_end {
+            ZoneKind::Dma
+        } else if pfn < self.dma32_end {
+            ZoneKind::Dma32
+        } else {
+            ZoneKind::Normal
+        }
+    }
+
+    fn boundary_behind(&self, pfn: Pfn) -> Pfn {
+        let movable = self.movable.iter().flat_map(|range| [range.start, range.end]);
+        let all = movable.chain([self.dma_end, self.dma32_end]);
+        all.filter(|&boundary| boundary > pfn).min().unwrap_or(Pfn(u64::MAX))
+    }
+
+    pub(crate) fn check(&self) -> Result<(), BootError> {
+        let Geometry { page_shift, max_order, pageblock_order } = self.geometry;
+        if max_order > Order::LIMIT || pageblock_order > max_order || !(6..=30).contains(&page_shift) {
+            return Err(BootError::BadGeometry);
+        }
+        if self.cpus.is_empty() || self.cpus.len() > usize::from(u16::MAX) {
+            return Err(BootError::BadCpus);
+        }
+        let mut behind = Pfn(0);
+        for (i, region) in self.regions.iter().enumerate() {
+            let range = region.range;
+            if range.is_empty() || range.start < behind || range.end.0 > 1 << 52 {
+                return Err(BootError::BadRegion(i));
+            }
+            behind = range.end;
+        }
+        let mut nodes = self.regions.iter().map(|region| region.node).chain(self.cpus.iter().copied());
+        if let Some(node) = nodes.find(|node| node.index() >= NodeId::LIMIT) {
+            return Err(BootError::BadNode(node));
+        }
+        let entries = self.nodes().saturating_mul(self.nodes());
+        if !self.distances.is_empty() && self.distances.len() != entries {
+            return Err(BootError::BadDistances);
+        }
+        if self.regions.iter().any(|region| region.usable) { Ok(()) } else { Err(BootError::NoMemory) }
+    }
+
+    /// Sizes of a zone: span, present and managed frames.
+    pub(crate) fn size_of(&self, zone: ZoneIdx) -> ZoneSize {
+        let mut size = ZoneSize::default();
+        for piece in self.pieces().filter(|piece| piece.zone == zone) {
+            size.span = if size.present == 0 {
+                piece.range
+            } else {
+                PfnRange { start: size.span.start.min(piece.range.start), end: size.span.end.max(piece.range.end) }
+            };
+            size.present = size.present.saturating_add(piece.range.frames());
+            if piece.usable {
+                size.managed = size.managed.saturating_add(piece.range.frames());
+            }
+        }
+        size
+    }
+
+    pub(crate) fn zones(&self) -> impl Iterator<Item = ZoneIdx> + use<'c> {
+        (0..self.nodes())
+            .flat_map(|node| ZoneKind::ALL.into_iter().map(move |kind| ZoneIdx::of(NodeId(node as u8), kind)))
+    }
+
+    fn managed(&self) -> u64 {
+        self.regions.iter().filter(|region| region.usable).map(|region| region.range.frames()).sum()
+    }
+
+    fn tuning_of(&self, zone: ZoneIdx) -> Option<&'c Tuning> {
+        self.tuning.iter().find(|tuning| tuning.zone == zone)
+    }
+
+    pub(crate) fn marks_of(&self, zone: ZoneIdx, size: ZoneSize) -> Marks {
+        let computed = || {
+            let total = self.managed();
+            let kib_shift = u32::from(self.geometry.page_shift).saturating_sub(10);
+            let kib = self.min_free_kbytes.unwrap_or_else(|| min_free_kbytes(total << kib_shift));
+            let marks = Marks::compute(kib >> kib_shift, size.managed, total, self.watermark_scale_factor);
+            // The formula is made for whole machines: never keep more than an eighth of a small zone.
+            let most = size.managed / 8;
+            Marks { min: marks.min.min(most / 2), low: marks.low.min(most * 3 / 4), high: marks.high.min(most) }
+        };
+        self.tuning_of(zone).and_then(|tuning| tuning.marks).unwrap_or_else(computed)
+    }
+
+    pub(crate) fn pcp_of(&self, zone: ZoneIdx, size: ZoneSize) -> PcpSize {
+        let computed = || {
+            let here = self.cpus.iter().filter(|&&node| node == zone.node()).count();
+            let cpus = if here == 0 { self.cpus.len() } else { here };
+            PcpSize::compute(size.managed, self.marks_of(zone, size).low, cpus as u64, self.geometry.page_shift)
+        };
+        self.tuning_of(zone).and_then(|tuning| tuning.pcp).unwrap_or_else(computed)
+    }
+
+    /// Frames that `zone` keeps from requests whose highest zone is of each kind.
+    pub(crate) fn reserve_of(&self, zone: ZoneIdx) -> [u64; ZoneKind::COUNT] {
+        let computed = || {
+            let mut above = 0_u64;
+            ZoneKind::ALL.map(|kind| {
+                if kind <= zone.kind() {
+                    return 0;
+                }
+                above = above.saturating_add(self.size_of(ZoneIdx::of(zone.node(), kind)).managed);
+                lowmem_reserve(zone.kind(), above)
+            })
+        };
+        self.tuning_of(zone).and_then(|tuning| tuning.reserve).unwrap_or_else(computed)
+    }
+}
+
+/// A part of the map that lies in one zone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) range: PfnRange,
+    pub(crate) zone: ZoneIdx,
+    pub(crate) usable: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ZoneSize {
+    pub(crate) span: PfnRange,
+    pub(crate) present: u64,
+    pub(crate) managed: u64,
+}
+
+/// How many entries each slice of [`crate::Parts`] must have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Layout {
+    /// Entries of [`crate::Parts::sections`].
+    pub sections: usize,
+    /// Entries of [`crate::Parts::bases`].
+    pub bases: usize,
+    /// Entries of [`crate::Parts::states`], [`crate::Parts::links`] and [`crate::Parts::heads`].
+    pub frames: usize,
+    /// Entries of [`crate::Parts::pageblocks`].
+    pub pageblocks: usize,
+    /// Entries of [`crate::Parts::zones`].
+    pub zones: usize,
+    /// Entries of [`crate::Parts::near`].
+    pub near: usize,
+    /// Entries of [`crate::Parts::cpus`].
+    pub cpus: usize,
+    /// Entries of [`crate::Parts::pcps`].
+    pub pcps: usize,
+    /// Entries of [`crate::Parts::slots`].
+    pub slots: usize,
+}
+
+impl Layout {
+    /// What the descriptors of `config` need.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    pub fn of(config: &Config<'_>) -> Result<Layout, BootError> {
+        config.check()?;
+        let order = config.geometry.max_order;
+        let mut sections = Sections::of(config);
+        let span = sections.span();
+        let slots = sections.by_ref().count() as u64;
+        let frames = slots.saturating_mul(order.frames());
+        if frames > Frame::LIMIT || span >> 32 != 0 {
+            return Err(BootError::TooManyFrames { frames });
+        }
+        let (nodes, cpus) = (config.nodes(), config.cpus.len());
+        let zones = nodes.saturating_mul(ZoneKind::COUNT);
+        let ring_slots: u64 = config.zones().map(|zone| ring_slots(config, zone)).sum();
+        Ok(Layout {
+            sections: span as usize,
+            bases: slots as usize,
+            frames: frames as usize,
+            pageblocks: (frames >> config.geometry.pageblock_order.0) as usize,
+            zones,
+            near: nodes.saturating_mul(nodes),
+            cpus,
+            pcps: zones.saturating_mul(cpus),
+            slots: (ring_slots as usize).saturating_mul(cpus),
+        })
+    }
+
+    /// Bytes of all slices on machine `M`.
+    pub const fn bytes<M: Machine>(&self) -> usize {
+        use core::mem::size_of;
+        let frames = size_of::<M::U64>() + size_of::<Link<M>>() + size_of::<M::U8>();
+        self.sections * size_of::<u32>()
+            + self.bases * size_of::<u64>()
+            + self.frames * frames
+            + self.pageblocks * size_of::<M::U32>()
+            + self.zones * size_of::<Zone<M>>()
+            + self.near * size_of::<NodeId>()
+            + self.cpus * size_of::<Cpu<M>>()
+            + self.pcps * size_of::<Pcp<M>>()
+            + self.slots * size_of::<M::U32>()
+    }
+}
+
+/// Ring entries that one CPU needs for a zone.
+fn ring_slots(config: &Config<'_>, zone: ZoneIdx) -> u64 {
+    let size = config.size_of(zone);
+    if size.present == 0 { 0 } else { pcp::slots(config.pcp_of(zone, size), config.geometry.pageblock_order) }
+}
+
+/// The sections that have memory, ascending.
+pub(crate) struct Sections<'c> {
+    regions: &'c [Region],
+    shift: u8,
+    next: u64,
+}
+
+impl<'c> Sections<'c> {
+    pub(crate) fn of(config: &Config<'c>) -> Sections<'c> {
+        Sections { regions: config.regions, shift: config.geometry.max_order.0, next: 0 }
+    }
+
+    pub(crate) fn first(&self) -> u64 {
+        self.regions.first().map_or(0, |region| region.range.start.0 >> self.shift)
+    }
+
+    /// From the first section to behind the last.
+    fn span(&self) -> u64 {
+        let last = self.regions.last().map_or(0, |region| region.range.end.0.saturating_sub(1) >> self.shift);
+        last.saturating_sub(self.first()).saturating_add(1)
+    }
+}
+
+impl Iterator for Sections<'_> {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        while let Some((region, rest)) = self.regions.split_first() {
+            let section = self.next.max(region.range.start.0 >> self.shift);
+            if section <= region.range.end.0.saturating_sub(1) >> self.shift {
+                self.next = section.saturating_add(1);
+                return Some(section);
+            }
+            self.regions = rest;
+        }
+        None
+    }
+}
