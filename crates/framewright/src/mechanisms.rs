@@ -187,11 +187,12 @@ impl Mechanisms {
     /// The part that is wrong, and how.
     pub fn parse(text: &str) -> Result<Mechanisms, (&str, UnknownSwitch)> {
         let mut mechanisms = Mechanisms::BASELINE;
-        for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
+        // Patterns of several chars: the search for a single one links a panic.
+        for part in text.split([',']).map(str::trim).filter(|part| !part.is_empty()) {
             if let Some((_, preset)) = PRESETS.iter().find(|(name, _)| *name == part) {
                 mechanisms = *preset;
             } else {
-                let (switch, choice) = part.split_once('=').ok_or((part, UnknownSwitch::Form))?;
+                let (switch, choice) = part.split_once(['=']).ok_or((part, UnknownSwitch::Form))?;
                 mechanisms.set(switch.trim(), choice.trim()).map_err(|error| (part, error))?;
             }
         }
