@@ -1,1 +1,4 @@
-//! The framewright command: replay and measure page allocators.
+//! The laboratory around the allocator: what reads a kernel's trace, and what the `framewright` command is made of.
+#![forbid(unsafe_code)]
+
+pub mod trace;

@@ -1,0 +1,26 @@
+//! Traces of a kernel's page allocator: what its users asked of it, as recorded by its tracepoints.
+//!
+//! [`Trace::open`] takes whatever there is: the text that ftrace, `trace-cmd report` or `perf script` print, compressed or
+//! not; a directory with such a text and files of `/proc` from just before it; or our own compact form, which holds both.
+//! It yields [`record::Record`]s in the order of the trace, together with what is known of memory before the first one
+//! ([`state::InitialState`]) and how far the trace can be trusted ([`record::Quality`]). [`convert`] writes the compact form.
+//!
+//! Files by what they know: `input.rs` compression and lines, `text/` the tracers' formats, `proc/` the formats of `/proc`,
+//! `compact/` our own, `record.rs` and `state.rs` what is the same for all, `open.rs` which is which.
+//!
+//! Everything here reads files that others made. So memory is bounded whatever they hold, nothing in them can make the
+//! program panic, and an error names file, line and reason.
+
+pub mod compact;
+pub mod error;
+pub mod input;
+mod open;
+pub mod proc;
+pub mod record;
+pub mod state;
+pub mod text;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::open::{Trace, convert};

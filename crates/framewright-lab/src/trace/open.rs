@@ -1,0 +1,185 @@
+//! A trace, wherever it is and whatever form it has.
+//!
+//! Forms are told by first bytes, not by names, except that `*.fwt` is never taken for text: a cut or damaged compact trace
+//! shall be reported as one. Names matter only to find the files in a directory. There must be one trace in it; with
+//! two, which one is meant is the user's to say. The files of `/proc` are read only with a directory: beside a text that is
+//! named by itself they could be of another day.
+//!
+//! Rejected: reading text in a second thread. The parser alone keeps up with the decompression of the text, and the compact
+//! form is there for those to whom a second matters.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Read};
+use std::path::{Path, PathBuf};
+
+use super::compact::{self, CompactReader, CompactWriter};
+use super::error::{Reason, Result, TraceError, file_name};
+use super::input::{self, Source};
+use super::record::{Comms, Quality, Record};
+use super::state::InitialState;
+use super::text::{TextOptions, TextReader};
+
+/// Names that the text of a trace has in a directory of its own.
+const TEXT_NAMES: [&str; 3] = ["trace.txt", "trace.txt.zst", "trace.txt.gz"];
+
+/// The records of a trace, one after the other, and the state before them.
+///
+/// After an error there is nothing more.
+pub struct Trace {
+    reader: Reader,
+    path: PathBuf,
+}
+
+enum Reader {
+    Text(Box<TextReader<Source>>, Box<InitialState>),
+    Compact(Box<CompactReader<Source>>),
+}
+
+impl Trace {
+    /// Opens a trace with the options that suit most.
+    ///
+    /// # Errors
+    /// See [`Trace::open_with`].
+    pub fn open(path: &Path) -> Result<Trace> {
+        Trace::open_with(path, &TextOptions::default())
+    }
+
+    /// Opens a trace. `path` is a compact trace, the text of one (compressed or not; then nothing is known of the state),
+    /// or a directory with one `*.fwt` or one `trace.txt`, `trace.txt.zst` or `trace.txt.gz` and beside the latter any of
+    /// `zoneinfo`, `buddyinfo`, `pagetypeinfo`, `vmstat` (with `.txt` or not) and `kpageflags`, compressed or not.
+    ///
+    /// Addresses in a text are checked against the zones' frames where these are known and `options` does not say.
+    ///
+    /// # Errors
+    /// There is no trace or more than one, or a file cannot be read or is malformed.
+    pub fn open_with(path: &Path, options: &TextOptions) -> Result<Trace> {
+        let name = file_name(path);
+        let metadata = fs::metadata(path).map_err(|error| TraceError::new(&name, error))?;
+        if !metadata.is_dir() {
+            return Trace::open_file(path, InitialState::default(), options);
+        }
+        let file = only_trace(path)?;
+        let state = if file.extension().is_some_and(|ending| ending == "fwt") {
+            InitialState::default()
+        } else {
+            InitialState::read(path)?
+        };
+        Trace::open_file(&file, state, options)
+    }
+
+    fn open_file(path: &Path, state: InitialState, options: &TextOptions) -> Result<Trace> {
+        let name = file_name(path);
+        let fail = |error| TraceError::new(&name, error);
+        let mut source = input::open(path)?;
+        let mut start = Vec::new();
+        (&mut source).take(compact::MAGIC.len() as u64).read_to_end(&mut start).map_err(fail)?;
+        let is_compact = start == compact::MAGIC || path.extension().is_some_and(|ending| ending == "fwt");
+        let source: Source = Box::new(std::io::Cursor::new(start).chain(source));
+        let reader = if is_compact {
+            Reader::Compact(Box::new(CompactReader::new(source, &name)?))
+        } else {
+            let zones_end = state.zoneinfo.as_ref().map(|zones| zones.end_pfn()).filter(|end| end.0 > 0);
+            let options = TextOptions { end_pfn: options.end_pfn.or(zones_end), ..*options };
+            Reader::Text(Box::new(TextReader::new(source, &name, &options)), Box::new(state))
+        };
+        Ok(Trace { reader, path: path.to_owned() })
+    }
+
+    /// The file that the records come from.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is known of the state before the first record.
+    pub fn initial(&self) -> &InitialState {
+        match &self.reader {
+            Reader::Text(_, state) => state,
+            Reader::Compact(reader) => reader.initial(),
+        }
+    }
+
+    /// The names of tasks so far.
+    pub fn comms(&self) -> &Comms {
+        match &self.reader {
+            Reader::Text(reader, _) => reader.comms(),
+            Reader::Compact(reader) => reader.comms(),
+        }
+    }
+
+    /// What the trace is worth; complete once the last record has been read.
+    pub fn quality(&self) -> &Quality {
+        match &self.reader {
+            Reader::Text(reader, _) => reader.quality(),
+            Reader::Compact(reader) => reader.quality(),
+        }
+    }
+}
+
+impl Iterator for Trace {
+    type Item = Result<Record>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Result<Record>> {
+        match &mut self.reader {
+            Reader::Text(reader, _) => reader.next(),
+            Reader::Compact(reader) => reader.next(),
+        }
+    }
+}
+
+/// The one trace in a directory.
+fn only_trace(directory: &Path) -> Result<PathBuf> {
+    let name = file_name(directory);
+    let fail = |error| TraceError::new(&name, error);
+    let mut found = Vec::new();
+    for entry in fs::read_dir(directory).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        let is_text = path.file_name().is_some_and(|name| TEXT_NAMES.iter().any(|&text| name == text));
+        if is_text || path.extension().is_some_and(|ending| ending == "fwt") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    match found.len() {
+        0 => Err(TraceError::new(&name, Reason::NoTrace)),
+        1 => Ok(found.swap_remove(0)),
+        _ => {
+            let names: Vec<_> = found.iter().filter_map(|path| path.file_name()).collect();
+            let names: Vec<_> = names.iter().map(|name| file_name(Path::new(name))).collect();
+            Err(TraceError::new(&name, Reason::SeveralTraces(names.join(", "))))
+        }
+    }
+}
+
+/// Reads the trace at `input` and writes it in compact form to `output`, which comes into being only when it is whole:
+/// until then it is a file beside it.
+///
+/// # Errors
+/// The trace cannot be read or is malformed, or `output` cannot be written.
+pub fn convert(input: &Path, output: &Path, options: &TextOptions) -> Result<Quality> {
+    let mut trace = Trace::open_with(input, options)?;
+    let mut partial = output.as_os_str().to_owned();
+    partial.push(format!(".partial-{}", std::process::id()));
+    let partial = PathBuf::from(partial);
+    let written = write(&mut trace, &partial)
+        .and_then(|()| fs::rename(&partial, output).map_err(|error| TraceError::new(&file_name(output), error)));
+    if let Err(error) = written {
+        // The first error says more than one about cleaning up after it.
+        let _ = fs::remove_file(&partial);
+        return Err(error);
+    }
+    Ok(trace.quality().clone())
+}
+
+fn write(trace: &mut Trace, output: &Path) -> Result<()> {
+    let name = file_name(output);
+    let fail = |error| TraceError::new(&name, error);
+    let file = File::create(output).map_err(fail)?;
+    let mut writer = CompactWriter::new(BufWriter::new(file), trace.initial()).map_err(fail)?;
+    while let Some(record) = trace.next() {
+        writer.push(record?, trace.comms()).map_err(fail)?;
+    }
+    let file = writer.finish(trace.comms(), trace.quality()).map_err(fail)?;
+    let file = file.into_inner().map_err(|error| fail(error.into_error()))?;
+    file.sync_all().map_err(fail)
+}

@@ -1,0 +1,118 @@
+//! The state of memory just before a trace's first event, from files in the formats of `/proc`.
+//!
+//! Each file is optional; what a replay cannot do without one is the replay's to say. The texts are kept beside what was
+//! read from them, so that a trace can be written again without loss.
+
+use std::path::Path;
+
+use super::error::{Reason, Result, TraceError, file_name};
+use super::input;
+use super::proc::{BuddyInfo, KPageFlags, PageTypeInfo, VmStat, ZoneInfo, text};
+
+/// The largest text file of a state, in bytes; that of a machine with 1,024 CPUs has 5 MB.
+pub const TEXT_LIMIT: u64 = 16 << 20;
+
+/// The text files of a state.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum StateFile {
+    /// `/proc/zoneinfo`
+    ZoneInfo,
+    /// `/proc/buddyinfo`
+    BuddyInfo,
+    /// `/proc/pagetypeinfo`
+    PageTypeInfo,
+    /// `/proc/vmstat`
+    VmStat,
+}
+
+impl StateFile {
+    /// All of them.
+    pub const ALL: [StateFile; 4] =
+        [StateFile::ZoneInfo, StateFile::BuddyInfo, StateFile::PageTypeInfo, StateFile::VmStat];
+
+    /// Name in `/proc`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            StateFile::ZoneInfo => "zoneinfo",
+            StateFile::BuddyInfo => "buddyinfo",
+            StateFile::PageTypeInfo => "pagetypeinfo",
+            StateFile::VmStat => "vmstat",
+        }
+    }
+}
+
+/// What is known of the state before the first event.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct InitialState {
+    /// Zones.
+    pub zoneinfo: Option<ZoneInfo>,
+    /// Free blocks.
+    pub buddyinfo: Option<BuddyInfo>,
+    /// Free blocks and pageblocks by mobility.
+    pub pagetypeinfo: Option<PageTypeInfo>,
+    /// Counters.
+    pub vmstat: Option<VmStat>,
+    /// Flags of every frame.
+    pub kpageflags: Option<KPageFlags>,
+    texts: [Option<String>; StateFile::ALL.len()],
+}
+
+impl InitialState {
+    /// Whether nothing is known.
+    pub fn is_empty(&self) -> bool {
+        self.kpageflags.is_none() && self.texts.iter().all(Option::is_none)
+    }
+
+    /// The text that one of the files was read from.
+    pub fn text(&self, file: StateFile) -> Option<&str> {
+        self.texts[file as usize].as_deref()
+    }
+
+    /// Reads one of the files from its bytes; messages call it `name`.
+    ///
+    /// # Errors
+    /// The file is malformed.
+    pub fn set(&mut self, file: StateFile, bytes: Vec<u8>, name: &str) -> Result<()> {
+        let text = text(&bytes, name)?;
+        match file {
+            StateFile::ZoneInfo => self.zoneinfo = Some(ZoneInfo::parse(text, name)?),
+            StateFile::BuddyInfo => self.buddyinfo = Some(BuddyInfo::parse(text, name)?),
+            StateFile::PageTypeInfo => self.pagetypeinfo = Some(PageTypeInfo::parse(text, name)?),
+            StateFile::VmStat => self.vmstat = Some(VmStat::parse(text, name)?),
+        }
+        self.texts[file as usize] = Some(text.to_owned());
+        Ok(())
+    }
+
+    /// Reads the files that are in `directory`: those of `/proc` by their names, with `.txt` or not, compressed or not.
+    ///
+    /// # Errors
+    /// A file is there and cannot be read or is malformed.
+    pub fn read(directory: &Path) -> Result<InitialState> {
+        let mut state = InitialState::default();
+        for file in StateFile::ALL {
+            if let Some(path) = find(directory, file.name(), &["", ".txt"])? {
+                state.set(file, input::read_whole(&path, TEXT_LIMIT)?, &file_name(&path))?;
+            }
+        }
+        if let Some(path) = find(directory, "kpageflags", &["", ".bin"])? {
+            state.kpageflags = Some(KPageFlags::parse(input::open(&path)?, &file_name(&path))?);
+        }
+        Ok(state)
+    }
+}
+
+/// The file called `name` with any of `endings` and any ending of compressed files.
+fn find(directory: &Path, name: &str, endings: &[&str]) -> Result<Option<std::path::PathBuf>> {
+    for ending in endings {
+        for packed in ["", ".zst", ".gz"] {
+            let path = directory.join(format!("{name}{ending}{packed}"));
+            match path.try_exists() {
+                Ok(true) => return Ok(Some(path)),
+                Ok(false) => {}
+                Err(error) => return Err(TraceError::new(&file_name(&path), Reason::Io(error))),
+            }
+        }
+    }
+    Ok(None)
+}

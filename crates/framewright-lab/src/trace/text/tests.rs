@@ -1,0 +1,432 @@
+use std::fmt::Write;
+
+use framewright::pfn::MigrateType;
+use framewright::request::{__GFP_COMP, __GFP_ZERO, GFP_HIGHUSER_MOVABLE, GFP_KERNEL};
+
+use super::*;
+
+const FREE: &str = "mm_page_free: page=00000000ca3d8483 pfn=0x105916 order=1";
+const FREED: Kind = Kind::Free { pfn: Pfn(0x10_5916), order: Order(1) };
+
+fn reader(text: &[u8], options: TextOptions) -> TextReader<&[u8]> {
+    TextReader::new(text, "trace.txt", &options)
+}
+
+/// All records of a text without errors.
+fn records(text: &str) -> (Vec<Record>, Quality) {
+    let mut reader = reader(text.as_bytes(), TextOptions::default());
+    let records = reader.by_ref().map(|record| record.unwrap_or_else(|error| panic!("{error}\nin: {text}"))).collect();
+    (records, reader.quality().clone())
+}
+
+/// The event of one line of ftrace with these fields.
+fn kind(event: &str) -> Kind {
+    let (records, _) = records(&format!("  fio-225 [000] ..... 19.396058: {event}\n"));
+    assert_eq!(records.len(), 1, "{event}");
+    records[0].kind
+}
+
+/// The first error of a text.
+fn error(text: &[u8], options: TextOptions) -> TraceError {
+    reader(text, options).find_map(Result::err).unwrap_or_else(|| panic!("no error in {}", text.escape_ascii()))
+}
+
+#[test]
+fn heads_of_every_tool_are_read() {
+    let micro = 19_396_058_000;
+    let table = [
+        // ftrace: with and without flags and thread group.
+        ("             fio-225     [003] d..3.    19.396058: EV", "fio", 225, 3, micro),
+        ("             fio-225     [003]    19.396058: EV", "fio", 225, 3, micro),
+        ("             fio-225     (    225) [003] .N...    19.396058: EV", "fio", 225, 3, micro),
+        ("             fio-225     (-------) [003] ....1    19.396058: EV", "fio", 225, 3, micro),
+        ("          <idle>-0       [001] ..s1.   244.022585: EV", "<idle>", 0, 1, 244_022_585_000),
+        ("           <...>-31337   [127] d.h2.   244.022585: EV", "<...>", 31337, 127, 244_022_585_000),
+        ("    kworker/2:1H-137     [002] .....    19.396058: EV", "kworker/2:1H", 137, 2, micro),
+        // Names that look like something else.
+        (" Web Content-1234 [001] ..... 19.396058: EV", "Web Content", 1234, 1, micro),
+        (" a-b-12 - 7-99 [001] ..... 19.396058: EV", "a-b-12 - 7", 99, 1, micro),
+        (" x [002] y-99 [001] ..... 19.396058: EV", "x [002] y", 99, 1, micro),
+        (" x-1 [002] y-99 [001] ..... 19.396058: EV", "x-1 [002] y", 99, 1, micro),
+        (" (sd-pam)-99 [001] ..... 19.396058: EV", "(sd-pam)", 99, 1, micro),
+        (" a: b-99 (   99) [001] 19.396058: EV", "a: b", 99, 1, micro),
+        (" -99 [001] 19.396058: EV", "", 99, 1, micro),
+        // trace-cmd report: nanoseconds, blanks behind the name.
+        ("     fio-225   [000]    19.396058123: mm_page_free:         PF", "fio", 225, 0, 19_396_058_123),
+        ("     fio-225   [000] d..3.  19.396058123: mm_page_free:     PF", "fio", 225, 0, 19_396_058_123),
+        // perf script: subsystem, thread or process/thread, period.
+        ("fio   225 [000]    19.396058: kmem:EV", "fio", 225, 0, micro),
+        ("fio   220/225 [000]    19.396058: kmem:EV", "fio", 225, 0, micro),
+        ("fio   225 [000]    19.396058:          1 kmem:EV", "fio", 225, 0, micro),
+        ("Web Content  220/225   [000]    19.396058012: kmem:EV", "Web Content", 225, 0, 19_396_058_012),
+        ("fio-a 225 [65535] 19.4: kmem:EV", "fio-a", 225, 65535, 19_400_000_000),
+        // Function graph with the columns that say who and when.
+        (" 0)   fio-225    |   1.2 us    |  /* EV */", "fio", 225, 0, 0),
+        ("   19.396058 |   2)  Web Content-7 |  d..1 |             |  /* EV */", "Web Content", 7, 2, micro),
+        ("   19.396058 |   3)               |  /* EV */", "<...>", 0, 3, micro),
+    ];
+    for (line, comm, pid, cpu, time) in table {
+        let line = line.replace("EV", FREE).replace("PF", &FREE[14..]) + "\n";
+        let mut reader = reader(line.as_bytes(), TextOptions::default());
+        let record = reader.next().unwrap_or_else(|| panic!("nothing in {line}")).unwrap();
+        assert_eq!((record.pid, record.cpu, record.time, record.kind), (pid, CpuId(cpu), time, FREED), "{line}");
+        assert_eq!(reader.comms().name(record.comm), comm, "{line}");
+        assert!(reader.next().is_none());
+    }
+}
+
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn fields_of_every_event_are_read() {
+    let alloc = |pfn, order, migratetype, gfp| Kind::Alloc { pfn, order: Order(order), migratetype, gfp };
+    let (mov, unmov) = (MigrateType::Movable, MigrateType::Unmovable);
+    let highuser = GFP_HIGHUSER_MOVABLE | __GFP_COMP | __GFP_ZERO;
+    let page = |pfn| Some(Pfn(pfn));
+    let table = [
+        (
+            "mm_page_alloc: page=0000000a pfn=0x106839 order=0 migratetype=1 gfp_flags=GFP_HIGHUSER_MOVABLE|__GFP_COMP|__GFP_ZERO",
+            alloc(page(0x10_6839), 0, mov, highuser),
+        ),
+        (
+            "mm_page_alloc: page=0xa pfn=970744 order=3 migratetype=0 gfp_flags=GFP_KERNEL",
+            alloc(page(970_744), 3, unmov, GFP_KERNEL),
+        ),
+        (
+            "mm_page_alloc: page=0xa pfn=1 order=9 migratetype=1 gfp_flags=0x140cca",
+            alloc(page(1), 9, mov, Gfp(0x14_0cca)),
+        ),
+        // What perf prints when it cannot follow the kernel's format.
+        (
+            "mm_page_alloc: [FAILED TO PARSE] pfn=0x7b order=0 gfp_flags=1314250 migratetype=1",
+            alloc(page(0x7b), 0, mov, Gfp(0x14_0dca)),
+        ),
+        // Vendors' fields, other order, commas.
+        (
+            "mm_page_alloc: nr_free=3650 gfp_flags=GFP_KERNEL, migratetype=0, order=2, pfn=0x10, page=0xa cpu=3 cold",
+            alloc(page(0x10), 2, unmov, GFP_KERNEL),
+        ),
+        // Failed requests.
+        (
+            "mm_page_alloc: page=(nil) pfn=0 order=4 migratetype=0 gfp_flags=GFP_KERNEL",
+            alloc(None, 4, unmov, GFP_KERNEL),
+        ),
+        (
+            "mm_page_alloc: page=(null) pfn=0 order=4 migratetype=0 gfp_flags=GFP_KERNEL",
+            alloc(None, 4, unmov, GFP_KERNEL),
+        ),
+        (
+            "mm_page_alloc: page=0000000000000000 pfn=0x0 order=9 migratetype=0 gfp_flags=none",
+            alloc(None, 9, unmov, Gfp::NONE),
+        ),
+        (
+            "mm_page_alloc: page=0x0 pfn=18446744073709551615 order=4 migratetype=0 gfp_flags=GFP_KERNEL",
+            alloc(None, 4, unmov, GFP_KERNEL),
+        ),
+        (
+            "mm_page_alloc: pfn=0xffffffffffffffff order=4 gfp_flags=3264 migratetype=0",
+            alloc(None, 4, unmov, GFP_KERNEL),
+        ),
+        // A machine whose frame 0 is ordinary memory, and a kernel that hides pointers.
+        (
+            "mm_page_alloc: page=00ab pfn=0x0 order=0 migratetype=0 gfp_flags=GFP_KERNEL",
+            alloc(page(0), 0, unmov, GFP_KERNEL),
+        ),
+        (
+            "mm_page_alloc: page=(____ptrval____) pfn=0x0 order=0 migratetype=0 gfp_flags=GFP_KERNEL",
+            alloc(page(0), 0, unmov, GFP_KERNEL),
+        ),
+        ("mm_page_free_direct: page=ffffea pfn=1071382 order=1", FREED),
+        ("kmem:mm_page_free: page=0x1 pfn=0x105916 order=1", FREED),
+        ("mm_page_free_batched: page=0x1 pfn=0x7 order=0", Kind::FreeBatched { pfn: Pfn(7) }),
+        ("mm_page_free_batched: page=0x1 pfn=7 order=0 cold=1", Kind::FreeBatched { pfn: Pfn(7) }),
+        ("mm_pagevec_free: page=0x1 pfn=7 order=0 cold=0", Kind::FreeBatched { pfn: Pfn(7) }),
+        (
+            "mm_page_pcpu_drain: page=0x1 pfn=0x7 order=1 migratetype=2",
+            Kind::PcpuDrain { pfn: Pfn(7), order: Order(1), migratetype: MigrateType::Reclaimable },
+        ),
+        (
+            "mm_page_alloc_zone_locked: page=0x1 pfn=0x7 order=0 migratetype=1 cpu=2 percpu_refill=1",
+            Kind::AllocZoneLocked { pfn: page(7), order: Order(0), migratetype: mov, percpu_refill: true },
+        ),
+        (
+            "mm_page_alloc_zone_locked: page=(nil) pfn=0x0 order=2 migratetype=3",
+            Kind::AllocZoneLocked {
+                pfn: None,
+                order: Order(2),
+                migratetype: MigrateType::HighAtomic,
+                percpu_refill: false,
+            },
+        ),
+        (
+            "mm_page_alloc_extfrag: page=0x1 pfn=0x115c00 alloc_order=0 fallback_order=10 pageblock_order=9 \
+             alloc_migratetype=0 fallback_migratetype=1 fragmenting=0 change_ownership=1",
+            Kind::ExtFrag {
+                pfn: Pfn(0x11_5c00),
+                alloc_order: Order(0),
+                fallback_order: Order(10),
+                pageblock_order: Order(9),
+                alloc_migratetype: unmov,
+                fallback_migratetype: mov,
+                fragmenting: false,
+                change_ownership: true,
+            },
+        ),
+        (
+            "page_migrate: (folio_migrate_flags+0x0/0x180) new=0xffd40000047fffc0 old=0xffd40000043823c0",
+            Kind::Move { old: Pfn(0x10_e08f), new: Pfn(0x11_ffff) },
+        ),
+        (
+            "probe:page_migrate: (ffffffff8133a4b0) new=18446719884453740800 old=0xffffea0004000040",
+            Kind::Move { old: Pfn(0x10_0001), new: Pfn(4) },
+        ),
+    ];
+    for (event, expected) in table {
+        assert_eq!(kind(event), expected, "{event}");
+    }
+}
+
+#[test]
+fn what_is_no_event_of_ours_is_counted() {
+    let text = format!(
+        "# tracer: nop\n#\n# entries-in-buffer/entries-written: 100/142   #P:4\n\
+         version = 7\ncpus=4\nCPU 2 is empty\n\
+         fio-225 [000] ..... 19.396058: {FREE}\n\
+         fio-225 [000] ..... 19.396057: <stack trace>\n => __free_pages\n => 0xffff\n\
+         fio-225 [000] ..... 19.396059: sched_switch: prev_comm=fio pfn=0x7 ==> next_comm=x\n\
+         fio-225 [000] ..... 19.396059: sys_enter(fd: 3)\n\
+         CPU:3 [LOST 12 EVENTS]\nCPU:2 [LOST EVENTS]\nCPU:1 [33 EVENTS DROPPED]\nCPU:0 [EVENTS DROPPED]\n\
+         fio 225 [000] 19.396058: PERF_RECORD_LOST lost 5\nProcessed 70 events and lost 2 chunks!\n\
+         fio   225 [000]    19.396057: kmem:{FREE}\r\n\
+         \tffffffff8133a4b0 __free_pages+0x0 ([kernel.kallsyms])\n\t    7f0012345678 [unknown] (/usr/bin/fio)\n\n\
+         \x20 1)               |  __free_pages() {{\n\x20 1)               |    /* {FREE} */\n\x20 1)   0.123 us    |  }}\n\
+         \x20------------------------------------------\n\x20 1)  fio-225  =>  fio-226\n\
+         what is this?\n"
+    );
+    let (found, quality) = records(&text);
+    assert_eq!(found.len(), 3);
+    assert_eq!(found[2], Record { time: 19_396_057_000, pid: 0, comm: CommId(0), cpu: CpuId(1), kind: FREED });
+    assert_eq!((quality.lost_events, quality.lost_reports), (42 + 12 + 33 + 5, 7));
+    assert_eq!((quality.time_steps_back, quality.untimed), (1, 1));
+    insta::assert_debug_snapshot!(
+        (quality.lines, quality.skipped_lines, quality.unrecognized_lines, &quality.unknown),
+        @r#"
+    (
+        28,
+        16,
+        1,
+        {
+            "(text without a name)": 1,
+            "sched_switch": 1,
+        },
+    )
+    "#
+    );
+}
+
+#[test]
+fn numbers_of_mobilities_are_found_out() {
+    let old = Some(Numbering::ReclaimableFirst);
+    let new = Some(Numbering::MovableFirst);
+    let (movable, reclaimable) = (MigrateType::Movable, MigrateType::Reclaimable);
+    let event = |body: &str| format!("fio-225 [000] ..... 19.396058: {body}\n");
+    let alloc =
+        |mt: u8, gfp: &str| event(&format!("mm_page_alloc: page=0xa pfn=1 order=0 migratetype={mt} gfp_flags={gfp}"));
+    let drain = event("mm_page_pcpu_drain: page=0x1 pfn=0x7 order=1 migratetype=1");
+    let user = |mt| alloc(mt, "GFP_HIGHUSER_MOVABLE");
+    let slab = |mt| alloc(mt, "GFP_NOFS|__GFP_RECLAIMABLE");
+    let table: Vec<(Option<Numbering>, String, MigrateType)> = vec![
+        (None, drain.clone(), movable),
+        (old, drain.clone(), reclaimable),
+        (None, user(1) + &drain, movable),
+        (None, user(2) + &drain, reclaimable),
+        (None, slab(2) + &drain, movable),
+        (None, slab(1) + &drain, reclaimable),
+        (None, alloc(2, "0xca") + &drain, reclaimable),
+        (None, alloc(0, "GFP_KERNEL") + &slab(1) + &drain, reclaimable),
+        (old, user(1) + &drain, reclaimable),
+        (new, user(2) + &drain, movable),
+        (None, format!("# irqsoff latency trace v1.1.5 on 3.10.0-rc3+\n{drain}"), reclaimable),
+        (None, format!("# os release : 4.4.0\n{drain}"), movable),
+        (new, format!("# os release : 2.6.32\n{drain}"), movable),
+    ];
+    for (numbering, text, expected) in table {
+        let records: Vec<_> = reader(text.as_bytes(), TextOptions { numbering, ..TextOptions::default() }).collect();
+        let Some(Ok(Record { kind: Kind::PcpuDrain { migratetype, .. }, .. })) = records.last() else {
+            panic!("{records:?} for {text}")
+        };
+        assert_eq!(*migratetype, expected, "{text}");
+    }
+    for (text, fault) in [
+        (drain.clone() + &user(2), LineFault::Numbering),
+        (user(1) + &user(2), LineFault::Contradiction { value: 2, gfp: GFP_HIGHUSER_MOVABLE }),
+        (user(6), LineFault::Migratetype(6)),
+    ] {
+        let error = error(text.as_bytes(), TextOptions::default());
+        assert!(matches!(error.reason(), Reason::Line(found) if *found == fault), "{error}");
+    }
+}
+
+#[test]
+fn addresses_of_descriptors_are_refused_when_in_doubt() {
+    let line = |old: u64| format!("fio-225 [000] ..... 19.4: page_migrate: (x) new=0xffd4000000000040 old={old:#x}\n");
+    let given = |base| TextOptions { vmemmap: Some(base), ..TextOptions::default() };
+    let up_to = |end| TextOptions { end_pfn: Some(Pfn(end)), ..TextOptions::default() };
+    let usual = TextOptions::default();
+    let old = |text: &str, options| match reader(text.as_bytes(), options).next() {
+        Some(Ok(Record { kind: Kind::Move { old, new: Pfn(1) }, .. })) => Ok(old.0),
+        Some(Err(error)) => Err(error.to_string()),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(old(&line(0xffd4_0000_0400_0000), usual), Ok(0x10_0000));
+    assert_eq!(old(&line(0xffd4_0000_0400_0000), up_to(0x10_0001)), Ok(0x10_0000));
+    assert_eq!(old(&line(0xffd4_0080_0000_0000), given(0xffd4_0000_0000_0000)), Ok(0x2_0000_0000));
+    let mut errors = String::new();
+    for (address, options) in [
+        (0xffd4_0000_0400_0000, up_to(0x10_0000)),
+        (0xffd4_0080_0000_0000, usual),
+        (0xffd4_0000_0400_0001, usual),
+        (0xffff_f512_0400_0000, usual),
+        (0x10, usual),
+        (0xffd3_0000_0000_0000, given(0xffd4_0000_0000_0000)),
+    ] {
+        writeln!(errors, "{}", old(&line(address), options).unwrap_err()).unwrap();
+    }
+    insta::assert_snapshot!(errors, @"
+    trace.txt:1: 0xffd4000004000000 would be the page descriptor of frame 0x100000, above all others (they end at 0x100000); say where frame 0's is
+    trace.txt:1: 0xffd4008000000000 would be the page descriptor of frame 0x200000000, above all others (they end at 0x100001); say where frame 0's is
+    trace.txt:1: 0xffd4000004000001 is not the address of a page descriptor: not a multiple of 64 above 0xffd4000000000000
+    trace.txt:1: 0xfffff51204000000 is in no table of page descriptors at one of the usual addresses (the kernel randomises them unless booted with nokaslr); say where frame 0's is
+    trace.txt:1: 0x10 is in no table of page descriptors at one of the usual addresses (the kernel randomises them unless booted with nokaslr); say where frame 0's is
+    trace.txt:1: 0xffd3000000000000 is not the address of a page descriptor: not a multiple of 64 above 0xffd4000000000000
+    ");
+}
+
+#[test]
+fn malformed_lines_are_named_with_file_line_and_reason() {
+    let good = format!("fio-225 [000] ..... 19.396058: {FREE}\n");
+    let alloc = "mm_page_alloc: page=0xa pfn=0x7 order=0 migratetype=0 gfp_flags=GFP_KERNEL";
+    let mut errors = String::new();
+    for bad in [
+        "fio-225 [000] ..... 19.396058: mm_page_free: page=0xa order=0",
+        "fio-225 [000] ..... 19.396058: mm_page_free: page=0xa pfn=0x order=0",
+        "fio-225 [000] ..... 19.396058: mm_page_free: page=0xa pfn=1d1ac1 order=0",
+        "fio-225 [000] ..... 19.396058: mm_page_free: page=0xa pfn=0xfffffffffffffff order=0",
+        "fio-225 [000] ..... 19.396058: mm_page_free: page=0xa pfn=0x7 order=19",
+        "fio-225 [000] ..... 19.396058: mm_page_free: page=0xa pfn=0x7 order=-1",
+        "fio-225 [000] ..... 19.396058: mm_page_free: page=0xa pfn=0x7 order=\x1b[31m\u{9b}",
+        &format!("fio-225 [000] ..... 19.396058: mm_page_free: page=0xa pfn=0x7 ord{}", good.trim()),
+        &format!("fio-225 [000] ..... 19.396058: mm_page_free: page=0xa pfn=0x7 order=0 {}", good.trim()),
+        &format!("fio-225 [000] ..... 19.396058: {}", alloc.replace("GFP_KERNEL", "GFP_KERNEL|__GFP_HALF")),
+        &format!("fio-225 [000] ..... 19.396058: {}", alloc.replace("GFP_KERNEL", "")),
+        &format!("fio-225 [000] ..... 19.396058: {}", alloc.replace("GFP_KERNEL", "0x1ffffffff")),
+        &format!("fio-225 [000] ..... 19.396058: {}", alloc.replace("gfp_flags", "flags")),
+        &format!("fio-225 [000] ..... 19.396058: {}", alloc.replace("migratetype=0", "migratetype=6")),
+        &format!("fio-225 [000] ..... 19396058: {FREE}"),
+        &format!("fio-225 [99999] ..... 19.396058: {FREE}"),
+        &format!("fio-99999999999 [000] ..... 19.396058: {FREE}"),
+        &format!("fio-225 [000] ..... 99999999999999999999.396058: {FREE}"),
+        &format!("fio-225 [000] ..... 19.3960581234: {FREE}"),
+        &format!("{FREE} and no head at all, but with very much text behind it {}", "x".repeat(200)),
+        "fio-225 [000] ..... 19.396058: mm_page_alloc_extfrag: page=0xa pfn=0x7 alloc_order=0 fallback_order=1 \
+         pageblock_order=9 alloc_migratetype=0 fallback_migratetype=1 fragmenting=2 change_ownership=0",
+        "fio-225 [000] ..... 19.396058: mm_page_alloc_extfrag: page=0xa pfn=0x7 alloc_order=0 fallback_order=1",
+    ] {
+        let text = format!("{good}{bad}\n{good}");
+        let error = error(text.as_bytes(), TextOptions::default());
+        assert_eq!(error.line(), Some(2), "{error}");
+        writeln!(errors, "{error}").unwrap();
+
+        let mut lenient = reader(text.as_bytes(), TextOptions { lenient: true, ..TextOptions::default() });
+        assert_eq!(lenient.by_ref().filter(Result::is_ok).count(), 2, "{bad}");
+        assert_eq!(lenient.quality().malformed, [error.to_string()]);
+    }
+    insta::assert_snapshot!(errors, @r"
+    trace.txt:2: mm_page_free has no pfn=
+    trace.txt:2: mm_page_free has pfn=`0x`, which is no number
+    trace.txt:2: mm_page_free has pfn=`1d1ac1`, which is no number
+    trace.txt:2: mm_page_free has pfn=1152921504606846975, above 4503599627370495
+    trace.txt:2: mm_page_free has order=19, above 18
+    trace.txt:2: mm_page_free has order=`-1`, which is no number
+    trace.txt:2: mm_page_free has order=`\x1b[31m\xc2\x9b`, which is no number
+    trace.txt:2: mm_page_free has pfn= twice, as if two lines had run together
+    trace.txt:2: mm_page_free has pfn= twice, as if two lines had run together
+    trace.txt:2: gfp_flags has `__GFP_HALF`, which is no flag
+    trace.txt:2: gfp_flags has ``, which is no flag
+    trace.txt:2: gfp_flags has `0x1ffffffff`, which is no flag
+    trace.txt:2: mm_page_alloc has no gfp_flags=
+    trace.txt:2: there is no mobility with the number 6
+    trace.txt:2: the time is no number of seconds in `fio-225 [000] ..... 19396058: mm_page_free: page=00000000ca3d8483 pfn=0x105916 order=1`; trace with the clock `local`, `global` or `mono`
+    trace.txt:2: there is no `task-pid [cpu] seconds:` before the event in `fio-225 [99999] ..... 19.396058: mm_page_free: page=00000000ca3d8483 pfn=0x105916 order=1`
+    trace.txt:2: there is no `task-pid [cpu] seconds:` before the event in `fio-99999999999 [000] ..... 19.396058: mm_page_free: page=00000000ca3d8483 pfn=0x105916 order=1`
+    trace.txt:2: there is no `task-pid [cpu] seconds:` before the event in `fio-225 [000] ..... 99999999999999999999.396058: mm_page_free: page=00000000ca3d8483 pfn=0x105916 order=1`
+    trace.txt:2: there is no `task-pid [cpu] seconds:` before the event in `fio-225 [000] ..... 19.3960581234: mm_page_free: page=00000000ca3d8483 pfn=0x105916 order=1`
+    trace.txt:2: there is no `task-pid [cpu] seconds:` before the event in `mm_page_free: page=00000000ca3d8483 pfn=0x105916 order=1 and no head at all, but with very much text behind it xxxxxxxxx...`
+    trace.txt:2: mm_page_alloc_extfrag has fragmenting=2, above 1
+    trace.txt:2: mm_page_alloc_extfrag has no pageblock_order=
+    ");
+}
+
+#[test]
+fn cut_files_are_errors() {
+    let good = format!("fio-225 [000] ..... 19.396058: {FREE}\n");
+    let both = good.repeat(2);
+    for cut in good.len() + 1..both.len() {
+        let error = error(&both.as_bytes()[..cut], TextOptions::default());
+        assert_eq!(error.to_string(), "trace.txt:2: the file ends in the middle of this line", "cut at {cut}");
+    }
+    let mut lenient =
+        reader(&both.as_bytes()[..both.len() - 1], TextOptions { lenient: true, ..TextOptions::default() });
+    assert_eq!(lenient.by_ref().filter(Result::is_ok).count(), 2);
+    // Nothing is lost with a cut comment.
+    assert_eq!(records(&format!("{good}# tra")).0.len(), 1);
+}
+
+#[test]
+fn a_text_that_is_no_trace_is_refused() {
+    let error = error(b"Dear Sir,\nnone of your\nbusiness\n", TextOptions::default());
+    assert_eq!(error.to_string(), "trace.txt: none of its 3 lines is one of ftrace, trace-cmd report or perf script");
+    assert_eq!(records("").0, []);
+    assert_eq!(records("# tracer: nop\n#\n").0, []);
+    // A trace without an event of ours is one all the same.
+    assert_eq!(records("fio-1 [000] 1.0: sched_wakeup: comm=fio\nrubbish\n").0, []);
+}
+
+#[test]
+fn any_bytes_are_survived() {
+    let good = format!("fio-225 [000] ..... 19.396058: {FREE}\n");
+    let lenient = TextOptions { lenient: true, ..TextOptions::default() };
+    let long = [&vec![b'y'; 1 << 20][..], b"\n", good.as_bytes()].concat();
+    assert_eq!(reader(&long, lenient).filter(Result::is_ok).count(), 1);
+    insta::assert_snapshot!(error(&long, TextOptions::default()), @"trace.txt:1: the line is longer than 65536 bytes; it starts `yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy`");
+    for splice in [
+        &b"\0"[..],
+        b"\xff\xfe",
+        b"[",
+        b"]",
+        b"\n",
+        b" [000] ",
+        b"-",
+        b"(",
+        b")",
+        b"=",
+        b":",
+        b"| /* ",
+        b"0x",
+        b"%n\x1b",
+    ] {
+        for at in 0..good.len() {
+            let text = [&good.as_bytes()[..at], splice, &good.as_bytes()[at..]].concat();
+            for options in [lenient, TextOptions::default()] {
+                let found: Vec<_> = reader(&text, options).collect();
+                let errors = found.iter().filter_map(|record| record.as_ref().err());
+                for error in errors {
+                    assert!(!error.to_string().contains(|c: char| c.is_control()), "{error:?}");
+                }
+            }
+        }
+    }
+    let named = [b"a\xffb-1".as_slice(), &good.as_bytes()[7..]].concat();
+    let mut reader = reader(&named, TextOptions::default());
+    let record = reader.next().unwrap().unwrap();
+    assert_eq!(reader.comms().name(record.comm), "a\u{fffd}b");
+}
