@@ -1,3 +1,37 @@
 //! The `framewright` command.
 
-fn main() {}
+mod command;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// The laboratory of the Framewright page allocator.
+#[derive(Parser)]
+#[command(version, propagate_version = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(clap::Subcommand)]
+enum Command {
+    Replay(command::replay::Replay),
+    Convert(command::convert::Convert),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Replay(replay) => replay.run(),
+        Command::Convert(convert) => convert.run(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        // Whoever read our output has seen enough.
+        Err(error) if command::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! `framewright convert`: any trace to the compact form.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use clap::Args;
+use framewright_lab::trace;
+
+use super::{Reading, print};
+
+/// Write a trace in compact form: one file with events and initial state, a fiftieth of the text's size.
+#[derive(Args)]
+pub(crate) struct Convert {
+    /// The trace: a directory, or a text or compact file.
+    input: PathBuf,
+    /// The file to write; by custom its name ends in .fwt.
+    output: PathBuf,
+    /// Replace the output if it exists.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    reading: Reading,
+}
+
+impl Convert {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        if self.output.exists() && !self.force {
+            bail!("{} exists; --force replaces it", self.output.display());
+        }
+        let quality = trace::convert(&self.input, &self.output, &self.reading.options())?;
+        let bytes = std::fs::metadata(&self.output)?.len();
+        print(&format!(
+            "{}: {} events in {bytes} bytes, {} lost, {} unknown, {} unreadable lines\n",
+            self.output.display(),
+            quality.records(),
+            quality.lost_events,
+            quality.unknown_events(),
+            quality.malformed_lines
+        ))
+    }
+}

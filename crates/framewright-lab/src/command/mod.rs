@@ -1,0 +1,72 @@
+//! The subcommands: arguments in, a call of the library, output out.
+
+pub(crate) mod convert;
+pub(crate) mod replay;
+
+use std::io::{self, Write};
+
+use clap::{Args, ValueEnum};
+use framewright_lab::trace::text::{Numbering, TextOptions};
+
+/// Form of the output.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// Writes all of the output at once.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// How to read a text trace.
+#[derive(Args)]
+#[command(next_help_heading = "Reading a text trace")]
+pub(crate) struct Reading {
+    /// Count malformed lines and go on, instead of stopping at the first.
+    #[arg(long)]
+    lenient: bool,
+    /// Address of frame 0's page descriptor, for page moves recorded under address randomisation, as 0xffffea0000000000.
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    vmemmap: Option<u64>,
+    /// How the kernel numbers mobilities, where the trace does not tell.
+    #[arg(long, value_enum)]
+    migratetypes: Option<Kernel>,
+}
+
+/// Numbering of mobilities by the kernel's age.
+#[derive(Clone, Copy, ValueEnum)]
+enum Kernel {
+    /// Linux 4.4 and later: 1 is movable, 2 reclaimable.
+    Since4_4,
+    /// Before: 1 is reclaimable, 2 movable.
+    Before4_4,
+}
+
+impl Reading {
+    pub(crate) fn options(&self) -> TextOptions {
+        TextOptions {
+            lenient: self.lenient,
+            vmemmap: self.vmemmap,
+            numbering: self.migratetypes.map(|kernel| match kernel {
+                Kernel::Since4_4 => Numbering::MovableFirst,
+                Kernel::Before4_4 => Numbering::ReclaimableFirst,
+            }),
+            end_pfn: None,
+        }
+    }
+}
+
+fn address(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    u64::from_str_radix(digits, 16).map_err(|_| "is no hexadecimal address".to_owned())
+}

@@ -1,0 +1,114 @@
+//! `framewright replay`: what would have happened under our mechanisms.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use framewright::Mechanisms;
+use framewright::mechanisms::{PRESETS, UnknownSwitch};
+use framewright_lab::replay::{Report, Table, replay};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::{Format, Reading, print};
+
+/// The trace that is replayed if none is named, beside this crate in the project.
+const SHIPPED: &str = "../../data/traces/linux-6.1-thpfioscale-1g.fwt";
+
+/// Replay a kernel's trace: what Linux did beside what we do with the same requests.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  framewright replay
+      the recorded trace that comes with the project
+  framewright replay trace-dir --mechanisms baseline --mechanisms fallback=claim-steal
+      two sets of mechanisms side by side
+  framewright replay trace.txt.gz --format json")]
+pub(crate) struct Replay {
+    /// The trace: a directory with trace.txt and files of /proc, or a text or compact file [default: the project's own].
+    trace: Option<PathBuf>,
+    /// Presets and switches to replay under, as `baseline,fallback=claim-steal`, or a TOML file; repeat for more columns.
+    #[arg(long, short, value_name = "LIST|FILE.toml")]
+    mechanisms: Vec<String>,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    #[command(flatten)]
+    reading: Reading,
+}
+
+impl Replay {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join(SHIPPED);
+        let path = self.trace.as_deref().unwrap_or(&shipped);
+        if self.trace.is_none() && !path.exists() {
+            bail!("the project's own trace is not at {}; name a trace", path.display());
+        }
+        let mechanisms = self.mechanisms()?;
+        let passes = mechanisms.len() + 1;
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+        bar.set_style(ProgressStyle::with_template("{spinner} {msg} {pos} events, {per_sec}").context("progress bar")?);
+        let mut pass = usize::MAX;
+        let report = replay(path, &self.reading.options(), &mechanisms, &mut |now, records| {
+            if now != pass {
+                pass = now;
+                bar.reset();
+                bar.set_message(format!("pass {} of {passes}:", now + 1));
+            }
+            bar.set_position(records);
+        });
+        bar.finish_and_clear();
+        let report = report?;
+        print(&self.render(&report)?)?;
+        self.verdict(&report)
+    }
+
+    fn mechanisms(&self) -> anyhow::Result<Vec<Mechanisms>> {
+        if self.mechanisms.is_empty() {
+            return Ok(vec![Mechanisms::BASELINE]);
+        }
+        self.mechanisms.iter().map(|text| parse(text)).collect()
+    }
+
+    fn render(&self, report: &Report) -> anyhow::Result<String> {
+        Ok(match self.format {
+            Format::Text => Table(report).to_string(),
+            Format::Json => serde_json::to_string_pretty(report)? + "\n",
+        })
+    }
+
+    /// A replay that lost memory or refused a free is a failure, whatever else it shows.
+    fn verdict(&self, report: &Report) -> anyhow::Result<()> {
+        for column in &report.columns {
+            if column.frees_refused != 0 || !column.pages_conserved {
+                bail!("{} frees were refused under {}", column.frees_refused, column.mechanisms);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Reads a list of switches, or a TOML file with a `preset` and switches as keys.
+fn parse(text: &str) -> anyhow::Result<Mechanisms> {
+    if !text.ends_with(".toml") {
+        return parse_list(text);
+    }
+    let content = std::fs::read_to_string(text).with_context(|| format!("cannot read {text}"))?;
+    let table: toml::Table = content.parse().with_context(|| format!("{text} is no TOML"))?;
+    let preset = table.get("preset").map(|value| value.as_str().ok_or_else(|| anyhow!("{text}: preset is no name")));
+    let mut list = preset.transpose()?.unwrap_or("baseline").to_owned();
+    for (switch, choice) in table.iter().filter(|(key, _)| *key != "preset") {
+        let choice = choice.as_str().ok_or_else(|| anyhow!("{text}: {switch} is no name"))?;
+        list.push_str(&format!(",{switch}={choice}"));
+    }
+    parse_list(&list).with_context(|| text.to_owned())
+}
+
+fn parse_list(text: &str) -> anyhow::Result<Mechanisms> {
+    Mechanisms::parse(text).map_err(|(part, error)| match error {
+        UnknownSwitch::Switch => anyhow!("{part}: there is no such switch; there are {}", Mechanisms::SWITCHES.join(", ")),
+        UnknownSwitch::Choice(choices) => anyhow!("{part}: the choices are {}", choices.join(", ")),
+        UnknownSwitch::Form => {
+            let presets: Vec<_> = PRESETS.iter().map(|(name, _)| *name).collect();
+            anyhow!("{part} is no preset ({}) and no switch=choice", presets.join(", "))
+        }
+    })
+}
