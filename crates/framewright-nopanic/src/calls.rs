@@ -176,7 +176,7 @@ call! {
     fn sizes(a: u64, b: u64, c: u64, d: u64, kind: ZoneKind, shift: u8, mark: Mark) -> (u64, u64, u64, PcpSize) {
         let marks = Marks::compute(a, b, c, d);
         let (least, reserve) = (watermark::min_free_kbytes(a), watermark::lowmem_reserve(kind, a));
-        (marks.get(mark), least, reserve, PcpSize::compute(a, b, c, shift))
+        (marks.get(mark), least, reserve, PcpSize::compute(a, b, c, shift).clamped())
     }
 }
 

@@ -7,10 +7,11 @@
 use crate::boot::{self, Parts};
 use crate::config::Config;
 use crate::contig::{Purpose, refusal};
-use crate::error::{AllocError, BootError, FreeError};
+use crate::error::{AllocError, BootError, FreeError, Why};
 use crate::event::Event;
 use crate::frame::{Geometry, Part};
-use crate::machine::{Machine, Ordering, Word};
+use crate::ground::Cx;
+use crate::machine::{Fault, Machine, Ordering, Word};
 use crate::mechanisms::Mechanisms;
 use crate::node::{World, first_rights};
 use crate::pcp::RingId;
@@ -19,6 +20,10 @@ use crate::request::{__GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, _
 use crate::slowpath::mark_parts;
 use crate::validate::{self, Census, Violation};
 use crate::vmstat::GlobalEvent;
+use crate::watermark::Rights;
+
+/// Blocks of a bulk request served in one visit of a per-CPU list, for which interrupts are held off.
+const BULK: usize = 64;
 
 /// A page-frame allocator over a memory map.
 pub struct Allocator<'a, M: Machine> {
@@ -94,25 +99,19 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// The request makes no sense, or there is no memory for it.
     pub fn alloc(&self, request: &Request) -> Result<Pfn, AllocError> {
         self.check(request)?;
-        let result = self.world.alloc(request);
-        let pfn = result.ok().map(|frame| self.world.ground.frames.pfn(frame));
-        self.trace(|| Event::PageAlloc {
-            pfn,
-            order: request.order,
-            migratetype: request.gfp.migratetype(),
-            gfp: request.gfp,
-        });
-        let why = match (pfn, result) {
-            (Some(pfn), _) => {
-                if request.gfp.contains(__GFP_ZERO) {
-                    self.world.ground.machine.zero(pfn, request.order);
-                }
-                return Ok(pfn);
+        match self.world.alloc(request) {
+            Ok(frame) => {
+                let pfn = self.world.ground.frames.pfn(frame);
+                self.announce(pfn, request);
+                Ok(pfn)
             }
-            (None, Err(why)) => why,
-            (None, Ok(_)) => crate::error::Why::NoZone,
-        };
-        Err(AllocError::NoMemory { why })
+            Err(why) => {
+                let Request { gfp, order, .. } = *request;
+                self.world.ground.events.count(GlobalEvent::AllocFail);
+                self.trace(|| Event::PageAlloc { pfn: None, order, migratetype: gfp.migratetype(), gfp });
+                Err(AllocError::NoMemory { why })
+            }
+        }
     }
 
     /// Frees a block that was allocated with this order.
@@ -129,8 +128,11 @@ impl<'a, M: Machine> Allocator<'a, M> {
             }
         };
         self.trace(|| Event::PageFree { pfn, order });
-        self.world.pinned(|cx| self.world.give(cx, frame, order));
-        Ok(())
+        match self.world.pinned(|cx| self.world.give(cx, frame, order)) {
+            Some(true) => Ok(()),
+            Some(false) => Err(FreeError::AlreadyFree(pfn)),
+            None => Err(FreeError::NoCpu),
+        }
     }
 
     /// Allocates blocks into `out` from the front until it is full or memory is short; returns how many. What lies behind is
@@ -152,41 +154,55 @@ impl<'a, M: Machine> Allocator<'a, M> {
         Ok(done)
     }
 
-    /// The part of a bulk allocation that the first zone's per-CPU list serves.
+    /// The part of a bulk allocation that the first zone's per-CPU list serves, at most [`BULK`] blocks a visit.
     fn alloc_bulk_here(&self, request: &Request, out: &mut [Pfn]) -> usize {
-        let world = &self.world;
-        let mut done = 0_usize;
         let simple = request.below.is_none() && !matches!(request.policy, Policy::Interleave(_));
-        if !simple || world.ground.machine.fault(crate::machine::Fault::Alloc) {
+        if !simple || self.world.ground.machine.fault(Fault::Alloc) {
             return 0;
         }
-        world.pinned(|cx| {
-            let plan = world.plan(cx, request);
-            let rights = first_rights(&plan);
-            let zone = world.zonelist(&plan).next()?;
-            let ring = RingId::of(plan.order, plan.migratetype, self.geometry().pageblock_order)?;
-            let pcp = world.pcps.enter(cx, zone)?;
-            for entry in out.iter_mut() {
-                if !zone.may_take_racy(plan.order, world.max_order(), plan.highest, rights) {
-                    break;
-                }
-                let frame = pcp.take(ring, &plan.want(rights))?;
-                let movable = plan.migratetype == MigrateType::Movable;
-                mark_parts(&world.ground.frames, frame, plan.order, 1, movable);
-                world.count_alloc(cx, zone, zone, &plan);
-                *entry = world.ground.frames.pfn(frame);
-                done = done.saturating_add(1);
+        let mut done = 0_usize;
+        for visit in out.chunks_mut(BULK) {
+            let served = self.world.pinned(|cx| self.visit(cx, request, visit)).unwrap_or(0);
+            for pfn in visit.iter().take(served) {
+                self.announce(*pfn, request);
             }
-            Some(())
-        });
-        for pfn in out.iter().take(done) {
-            let (order, gfp) = (request.order, request.gfp);
-            self.trace(|| Event::PageAlloc { pfn: Some(*pfn), order, migratetype: gfp.migratetype(), gfp });
-            if gfp.contains(__GFP_ZERO) {
-                world.ground.machine.zero(*pfn, order);
+            done = done.saturating_add(served);
+            if served < visit.len() {
+                break;
             }
         }
         done
+    }
+
+    /// Fills `out` from the first zone's per-CPU list as far as that goes.
+    fn visit(&self, cx: Cx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
+        let world = &self.world;
+        let plan = world.plan(cx, request);
+        let rights = first_rights(&plan);
+        let Some(zone) = world.zonelist(&plan).next() else { return 0 };
+        let Some(ring) = RingId::of(plan.order, plan.migratetype, self.geometry().pageblock_order) else { return 0 };
+        let Some(pcp) = world.pcps.enter(cx, zone) else { return 0 };
+        let rights = Rights { nofragment: world.may_avoid_mixing(zone), ..rights };
+        let mut done = 0_usize;
+        for entry in out.iter_mut() {
+            if !zone.may_take_racy(plan.order, world.max_order(), plan.highest, rights) {
+                break;
+            }
+            let Some(frame) = pcp.take(ring, &plan.want(rights)) else { break };
+            world.hand_out(cx, frame, (zone, zone), &plan, pcp.events());
+            *entry = world.ground.frames.pfn(frame);
+            done = done.saturating_add(1);
+        }
+        done
+    }
+
+    /// Tells the tracepoints of a block that was served, and zeroes it if asked to.
+    fn announce(&self, pfn: Pfn, request: &Request) {
+        let Request { gfp, order, .. } = *request;
+        self.trace(|| Event::PageAlloc { pfn: Some(pfn), order, migratetype: gfp.migratetype(), gfp });
+        if gfp.contains(__GFP_ZERO) {
+            self.world.ground.machine.zero(pfn, order);
+        }
     }
 
     /// Frees blocks of one order. Each is freed or refused on its own.
@@ -216,15 +232,12 @@ impl<'a, M: Machine> Allocator<'a, M> {
         if !pfn.is_aligned(order) {
             return Err(AllocError::BadRange(PfnRange::block(pfn, order)));
         }
+        self.check(&Request::page(gfp))?;
         let movable = gfp.migratetype() == MigrateType::Movable;
         if self.world.take_free_block(pfn, order, movable).is_none() {
             self.world.take_range(PfnRange::block(pfn, order), Purpose::Allocate { movable }, gfp.may_reclaim())?;
         }
-        let migratetype = gfp.migratetype();
-        self.trace(|| Event::PageAlloc { pfn: Some(pfn), order, migratetype, gfp });
-        if gfp.contains(__GFP_ZERO) {
-            self.world.ground.machine.zero(pfn, order);
-        }
+        self.announce(pfn, &Request { order, ..Request::page(gfp) });
         Ok(pfn)
     }
 
@@ -234,15 +247,17 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// # Errors
     /// The range is not memory of one zone, or something in it stays.
     pub fn alloc_range(&self, range: PfnRange, gfp: Gfp) -> Result<(), AllocError> {
+        self.check(&Request::page(gfp))?;
         let movable = gfp.migratetype() == MigrateType::Movable;
         self.world.take_range(range, Purpose::Allocate { movable }, gfp.may_reclaim())?;
-        for (pfn, order) in range.blocks(self.geometry().max_order) {
-            self.trace(|| Event::PageAlloc { pfn: Some(pfn), order, migratetype: gfp.migratetype(), gfp });
-            if gfp.contains(__GFP_ZERO) {
-                self.world.ground.machine.zero(pfn, order);
-            }
-        }
+        self.announce_range(range, gfp);
         Ok(())
+    }
+
+    fn announce_range(&self, range: PfnRange, gfp: Gfp) {
+        for (pfn, order) in range.blocks(self.geometry().max_order) {
+            self.announce(pfn, &Request { order, ..Request::page(gfp) });
+        }
     }
 
     /// Allocates `frames` contiguous frames, the first a multiple of `1 << align`. Up to the largest order a larger block is
@@ -282,14 +297,17 @@ impl<'a, M: Machine> Allocator<'a, M> {
             while start.add(frames) <= end {
                 let range = PfnRange { start, end: start.add(frames) };
                 match world.take_range(range, Purpose::Allocate { movable }, request.gfp.may_reclaim()) {
-                    Ok(()) => return Ok(range),
+                    Ok(()) => {
+                        self.announce_range(range, request.gfp);
+                        return Ok(range);
+                    }
                     // No range with the obstacle in it can be had.
                     Err(AllocError::Busy { pfn }) => start = pfn.max(start).add(1).align_up(step),
                     Err(_) => start = start.add(step.frames()),
                 }
             }
         }
-        Err(AllocError::NoMemory { why: crate::error::Why::Fragmented })
+        Err(AllocError::NoMemory { why: Why::Fragmented })
     }
 
     /// Frees any part of what is allocated: several blocks, or parts of blocks, whose rest stays allocated in the largest
@@ -298,6 +316,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// # Errors
     /// Some frame of the range is not allocated; then nothing was freed.
     pub fn free_range(&self, range: PfnRange) -> Result<(), FreeError> {
+        if self.world.pinned(|_| ()).is_none() {
+            return Err(FreeError::NoCpu);
+        }
         self.world.free_range(range).inspect_err(|_| self.world.ground.events.count(GlobalEvent::BadFree))?;
         for (pfn, order) in range.blocks(self.geometry().max_order) {
             self.trace(|| Event::PageFree { pfn, order });
@@ -349,12 +370,16 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// # Errors
     /// The range is not memory of one zone, or something in it stays.
     pub fn take_offline(&self, range: PfnRange) -> Result<(), AllocError> {
-        self.world.take_range(range, Purpose::Offline, true)
+        self.world.take_range(range, Purpose::Offline, true)?;
+        self.world.refresh_marks();
+        Ok(())
     }
 
     /// Hands out what was withheld in `range` since boot or [`Allocator::take_offline`]. Returns the number of frames.
     pub fn bring_online(&self, range: PfnRange) -> u64 {
-        self.world.bring_online(range)
+        let online = self.world.bring_online(range);
+        self.world.refresh_marks();
+        online
     }
 
     /// Sets the mobility that the pageblock around `pfn` is grouped under. Its free blocks follow.

@@ -47,25 +47,27 @@ pub struct Parts<'a, M: Machine> {
 }
 
 impl<M: Machine> Parts<'_, M> {
-    fn check(&self, layout: &Layout) -> Result<(), BootError> {
-        let parts = [
-            ("sections", layout.sections, self.sections.len()),
-            ("bases", layout.bases, self.bases.len()),
-            ("states", layout.frames, self.states.len()),
-            ("links", layout.frames, self.links.len()),
-            ("heads", layout.frames, self.heads.len()),
-            ("pageblocks", layout.pageblocks, self.pageblocks.len()),
-            ("zones", layout.zones, self.zones.len()),
-            ("near", layout.near, self.near.len()),
-            ("cpus", layout.cpus, self.cpus.len()),
-            ("pcps", layout.pcps, self.pcps.len()),
-            ("slots", layout.slots, self.slots.len()),
-        ];
-        match parts.into_iter().find(|&(_, needed, given)| given < needed) {
-            Some((part, needed, given)) => Err(BootError::TooShort { part, needed, given }),
-            None => Ok(()),
-        }
+    /// The same parts, each as long as the layout says.
+    fn cut(self, layout: &Layout) -> Result<Self, BootError> {
+        Ok(Parts {
+            sections: cut("sections", self.sections, layout.sections)?,
+            bases: cut("bases", self.bases, layout.bases)?,
+            states: cut("states", self.states, layout.frames)?,
+            links: cut("links", self.links, layout.frames)?,
+            heads: cut("heads", self.heads, layout.frames)?,
+            pageblocks: cut("pageblocks", self.pageblocks, layout.pageblocks)?,
+            zones: cut("zones", self.zones, layout.zones)?,
+            near: cut("near", self.near, layout.near)?,
+            cpus: cut("cpus", self.cpus, layout.cpus)?,
+            pcps: cut("pcps", self.pcps, layout.pcps)?,
+            slots: cut("slots", self.slots, layout.slots)?,
+        })
     }
+}
+
+fn cut<'a, T>(part: &'static str, slice: &'a mut [T], needed: usize) -> Result<&'a mut [T], BootError> {
+    let given = slice.len();
+    slice.get_mut(..needed).ok_or(BootError::TooShort { part, needed, given })
 }
 
 /// Builds the world over the caller's memory and hands it all usable frames.
@@ -75,7 +77,7 @@ pub(crate) fn boot<'a, M: Machine>(
     parts: Parts<'a, M>,
 ) -> Result<World<'a, M>, BootError> {
     let layout = Layout::of(config)?;
-    parts.check(&layout)?;
+    let parts = parts.cut(&layout)?;
     place_sections(config, parts.sections, parts.bases);
     place_zones(config, parts.zones, parts.pcps, layout.cpus);
     place_nodes(config, parts.near);
@@ -94,14 +96,19 @@ pub(crate) fn boot<'a, M: Machine>(
             machine,
             mechanisms: config.mechanisms,
             frames,
-            cpus: parts.cpus.get(..layout.cpus).unwrap_or(&[]),
+            cpus: parts.cpus,
             events: GlobalEvents::default(),
         },
         zones: parts.zones,
         pcps: Pcps { records: parts.pcps, slots: parts.slots, zones: layout.zones },
         near: parts.near,
         nodes: config.nodes(),
+        min_free_frames: config.min_free_frames(),
+        scale: config.watermark_scale_factor,
     };
+    if world.pinned(|_| ()).is_none() {
+        return Err(BootError::BadCpus);
+    }
     tag_pageblocks(config, &world);
     config.pieces().for_each(|piece| fill(&world, piece));
     Ok(world)
@@ -126,6 +133,7 @@ fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mu
         zone.idx = idx;
         zone.span = size.span;
         zone.reserve = config.reserve_of(idx);
+        zone.tuned = config.tuning_of(idx).is_some_and(|tuning| tuning.marks.is_some());
         zone.set_marks(config.marks_of(idx, size));
         if size.present == 0 {
             continue;
@@ -190,8 +198,12 @@ fn fill<M: Machine>(world: &World<'_, M>, piece: Piece) {
         let Some(zone) = owner.and_then(|idx| world.zone(idx)) else { continue };
         world.pinned(|cx| {
             let guard = zone.lock(cx);
+            if owner != Some(piece.zone) {
+                // Part of a pageblock that another zone has: as good as a hole.
+                return;
+            }
             zone.present.add(order.frames(), Ordering::Relaxed);
-            if piece.usable && owner == Some(piece.zone) {
+            if piece.usable {
                 zone.managed.add(order.frames(), Ordering::Relaxed);
                 guard.give(frame, order, Place::Last);
             } else {

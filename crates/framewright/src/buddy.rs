@@ -17,22 +17,29 @@
 use crate::frame::{Corrupt, Frames, State};
 use crate::list::{End, FreeLists};
 use crate::machine::{Machine, Ordering, Word};
-use crate::pfn::{CpuId, Frame, MigrateType, Order};
+use crate::pfn::{CpuId, Frame, MigrateType, Order, PfnRange};
 
 /// Numbers of free frames, kept by the operations that change them.
 ///
-/// Invariant B4: `free` is the sum of the blocks on all lists but those of isolated ones, `cma` and `highatomic` the parts
+/// Invariant B4: `quarantined` is the frames put aside. `free` is the sum of the blocks on all lists but those of isolated ones, `cma` and `highatomic` the parts
 /// of it on the lists of these types, `isolated` the sum on the isolated lists.
 pub(crate) struct FreeCount<M: Machine> {
     pub(crate) free: M::U64,
     pub(crate) cma: M::U64,
     pub(crate) highatomic: M::U64,
     pub(crate) isolated: M::U64,
+    pub(crate) quarantined: M::U64,
 }
 
 impl<M: Machine> Default for FreeCount<M> {
     fn default() -> Self {
-        FreeCount { free: Word::new(0), cma: Word::new(0), highatomic: Word::new(0), isolated: Word::new(0) }
+        FreeCount {
+            free: Word::new(0),
+            cma: Word::new(0),
+            highatomic: Word::new(0),
+            isolated: Word::new(0),
+            quarantined: Word::new(0),
+        }
     }
 }
 
@@ -49,6 +56,7 @@ impl<M: Machine> FreeCount<M> {
         change(&self.free);
     }
 
+    /// Forgets what is on the lists.
     pub(crate) fn reset(&self) {
         for word in [&self.free, &self.cma, &self.highatomic, &self.isolated] {
             word.store(0, Ordering::Relaxed);
@@ -93,12 +101,17 @@ impl<M: Machine> Buddy<'_, '_, M> {
     pub(crate) fn take_smallest(&self, order: Order, migratetype: MigrateType) -> Result<Option<Frame>, Corrupt> {
         for larger in order.up_to(self.max_order()) {
             if let Some(frame) = self.lists.first(larger, migratetype) {
-                self.remove(frame, larger, migratetype)?;
-                self.expand(frame, larger, order, migratetype)?;
-                return Ok(Some(frame));
+                return self.take(frame, larger, order, migratetype).map(Some);
             }
         }
         Ok(None)
+    }
+
+    /// Takes the free block of order `from` at `frame` and splits it down to `to`.
+    pub(crate) fn take(&self, frame: Frame, from: Order, to: Order, mt: MigrateType) -> Result<Frame, Corrupt> {
+        self.remove(frame, from, mt)?;
+        self.carve(frame, from, (frame, to));
+        Ok(frame)
     }
 
     /// Takes a free block off its list; nothing starts at its head any more.
@@ -126,25 +139,25 @@ impl<M: Machine> Buddy<'_, '_, M> {
         Ok(())
     }
 
-    /// Gives back the upper halves of a block of order `from` until `to` is left at `frame`.
-    pub(crate) fn expand(&self, frame: Frame, from: Order, to: Order, migratetype: MigrateType) -> Result<(), Corrupt> {
-        let mut order = from;
-        while order > to {
-            order = order.down();
-            self.insert(frame.add(order.frames()), order, migratetype, End::Front)?;
-        }
-        Ok(())
-    }
-
     /// Frees a block: merges it with its buddies and puts the result on the list of its pageblock's type.
-    pub(crate) fn free(&self, frame: Frame, order: Order, place: Place) -> Result<(), Corrupt> {
+    ///
+    /// On damage met half-way nothing is lost: what was merged so far goes back, or into quarantine.
+    pub(crate) fn free(&self, frame: Frame, order: Order, place: Place) {
+        if order > self.pageblock_order() && !self.is_of_one_type(frame, order) {
+            // Its pageblocks were given types of their own while it was in use.
+            let half = order.down();
+            self.free(frame, half, place);
+            return self.free(frame.add(half.frames()), half, place);
+        }
         let mut frame = frame;
         let mut order = order;
         let migratetype = self.frames.pageblock(frame).migratetype();
         while order < self.max_order() {
             let buddy = frame.buddy(order);
             let Some(found) = self.mergeable(frame, buddy, order, migratetype) else { break };
-            self.remove(buddy, order, found)?;
+            if self.remove(buddy, order, found).is_err() {
+                break;
+            }
             if found != migratetype {
                 self.retag(buddy, order, migratetype);
             }
@@ -152,7 +165,29 @@ impl<M: Machine> Buddy<'_, '_, M> {
             order = order.up();
         }
         let last = place == Place::Last || self.will_merge_soon(frame, order);
-        self.insert(frame, order, migratetype, if last { End::Back } else { End::Front })
+        self.put(frame, order, migratetype, if last { End::Back } else { End::Front });
+    }
+
+    /// Puts a block that starts nothing on a list; into quarantine if that is not possible.
+    fn put(&self, frame: Frame, order: Order, migratetype: MigrateType, end: End) {
+        if self.insert(frame, order, migratetype, end).is_err() {
+            self.quarantine(frame, order);
+        }
+    }
+
+    /// Puts a block aside for good: it is on no list, and nothing is said of it but that.
+    pub(crate) fn quarantine(&self, frame: Frame, order: Order) {
+        if self.frames.change(frame, |state| state.quarantine(order)).is_ok() {
+            let word = &self.count.quarantined;
+            word.store(word.load(Ordering::Relaxed).wrapping_add(order.frames()), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether all pageblocks of a block have the same type.
+    fn is_of_one_type(&self, frame: Frame, order: Order) -> bool {
+        let migratetype = self.frames.pageblock(frame).migratetype();
+        let mut rest = PfnRange::new(0, order.frames()).blocks(self.pageblock_order());
+        rest.all(|(offset, _)| self.frames.pageblock(frame.add(offset.0)).migratetype() == migratetype)
     }
 
     /// The type of the free block `buddy`, if a block of `migratetype` may merge with it.
@@ -181,12 +216,9 @@ impl<M: Machine> Buddy<'_, '_, M> {
 
     /// Sets the type of every pageblock that a block of at least the pageblock order covers.
     pub(crate) fn retag(&self, frame: Frame, order: Order, migratetype: MigrateType) {
-        let step = self.pageblock_order().frames();
-        let mut offset = 0;
-        while offset < order.frames() {
-            let at = frame.add(offset);
+        for (offset, _) in PfnRange::new(0, order.frames()).blocks(self.pageblock_order()) {
+            let at = frame.add(offset.0);
             self.frames.set_pageblock(at, self.frames.pageblock(at).with(migratetype));
-            offset = offset.wrapping_add(step.max(1));
         }
     }
 
@@ -210,10 +242,14 @@ impl<M: Machine> Buddy<'_, '_, M> {
             };
         }
         self.frames.set_pageblock(start, self.frames.pageblock(start).with(migratetype));
-        if self.frames.state(start).as_free() == Some((order, migratetype)) {
-            // Wholly free: its buddy may have the same type now.
+        let buddy = self.frames.state(start.buddy(order)).as_free();
+        if order < self.max_order()
+            && self.frames.state(start).as_free() == Some((order, migratetype))
+            && buddy == Some((order, migratetype))
+        {
+            // Wholly free, and its buddy has the same type now. (One of another type keeps it: it was not asked.)
             self.remove(start, order, migratetype)?;
-            self.free(start, order, Place::Warm)?;
+            self.free(start, order, Place::Warm);
         }
         Ok(moved)
     }
@@ -239,12 +275,13 @@ impl<M: Machine> Buddy<'_, '_, M> {
             return Ok(());
         };
         self.remove(head, larger, migratetype)?;
-        self.carve(head, larger, (start, order))?;
-        self.insert(start, order, self.frames.pageblock(start).migratetype(), End::Front)
+        self.carve(head, larger, (start, order));
+        self.put(start, order, self.frames.pageblock(start).migratetype(), End::Front);
+        Ok(())
     }
 
     /// Gives back all of the block of order `from` at `head` (taken off the lists) but the block `keep` inside of it.
-    pub(crate) fn carve(&self, head: Frame, from: Order, keep: (Frame, Order)) -> Result<(), Corrupt> {
+    pub(crate) fn carve(&self, head: Frame, from: Order, keep: (Frame, Order)) {
         let (kept, to) = keep;
         let mut head = head;
         let mut order = from;
@@ -252,10 +289,9 @@ impl<M: Machine> Buddy<'_, '_, M> {
             order = order.down();
             let upper = head.add(order.frames());
             let (rest, next) = if kept >= upper { (head, upper) } else { (upper, head) };
-            self.insert(rest, order, self.frames.pageblock(rest).migratetype(), End::Front)?;
+            self.put(rest, order, self.frames.pageblock(rest).migratetype(), End::Front);
             head = next;
         }
-        Ok(())
     }
 
     /// The free block that `frame` is part of.

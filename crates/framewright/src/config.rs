@@ -189,24 +189,26 @@ impl<'c> Config<'c> {
             .flat_map(|node| ZoneKind::ALL.into_iter().map(move |kind| ZoneIdx::of(NodeId(node as u8), kind)))
     }
 
-    fn managed(&self) -> u64 {
+    pub(crate) fn managed(&self) -> u64 {
         self.regions.iter().filter(|region| region.usable).map(|region| region.range.frames()).sum()
     }
 
-    fn tuning_of(&self, zone: ZoneIdx) -> Option<&'c Tuning> {
+    pub(crate) fn tuning_of(&self, zone: ZoneIdx) -> Option<&'c Tuning> {
         self.tuning.iter().find(|tuning| tuning.zone == zone)
     }
 
+    /// Frames to keep free, to be shared out among the zones.
+    pub(crate) fn min_free_frames(&self) -> u64 {
+        let shift = u32::from(self.geometry.page_shift);
+        let kib_of = |frames: u64| if shift >= 10 { frames << (shift - 10) } else { frames >> (10 - shift) };
+        let frames_of =
+            |kib: u64| if shift >= 10 { kib >> (shift - 10) } else { kib.saturating_mul(1 << (10 - shift)) };
+        frames_of(self.min_free_kbytes.unwrap_or_else(|| min_free_kbytes(kib_of(self.managed()))))
+    }
+
     pub(crate) fn marks_of(&self, zone: ZoneIdx, size: ZoneSize) -> Marks {
-        let computed = || {
-            let total = self.managed();
-            let kib_shift = u32::from(self.geometry.page_shift).saturating_sub(10);
-            let kib = self.min_free_kbytes.unwrap_or_else(|| min_free_kbytes(total << kib_shift));
-            let marks = Marks::compute(kib >> kib_shift, size.managed, total, self.watermark_scale_factor);
-            // The formula is made for whole machines: never keep more than an eighth of a small zone.
-            let most = size.managed / 8;
-            Marks { min: marks.min.min(most / 2), low: marks.low.min(most * 3 / 4), high: marks.high.min(most) }
-        };
+        let scale = self.watermark_scale_factor;
+        let computed = || Marks::compute(self.min_free_frames(), size.managed, self.managed(), scale);
         self.tuning_of(zone).and_then(|tuning| tuning.marks).unwrap_or_else(computed)
     }
 
@@ -216,7 +218,7 @@ impl<'c> Config<'c> {
             let cpus = if here == 0 { self.cpus.len() } else { here };
             PcpSize::compute(size.managed, self.marks_of(zone, size).low, cpus as u64, self.geometry.page_shift)
         };
-        self.tuning_of(zone).and_then(|tuning| tuning.pcp).unwrap_or_else(computed)
+        self.tuning_of(zone).and_then(|tuning| tuning.pcp).unwrap_or_else(computed).clamped()
     }
 
     /// Frames that `zone` keeps from requests whose highest zone is of each kind.
@@ -281,9 +283,8 @@ impl Layout {
     pub fn of(config: &Config<'_>) -> Result<Layout, BootError> {
         config.check()?;
         let order = config.geometry.max_order;
-        let mut sections = Sections::of(config);
-        let span = sections.span();
-        let slots = sections.by_ref().count() as u64;
+        let sections = Sections::of(config);
+        let (span, slots) = (sections.span(), sections.count_all());
         let frames = slots.saturating_mul(order.frames());
         if frames > Frame::LIMIT || span >> 32 != 0 {
             return Err(BootError::TooManyFrames { frames });
@@ -305,18 +306,20 @@ impl Layout {
     }
 
     /// Bytes of all slices on machine `M`.
-    pub const fn bytes<M: Machine>(&self) -> usize {
+    pub fn bytes<M: Machine>(&self) -> usize {
         use core::mem::size_of;
-        let frames = size_of::<M::U64>() + size_of::<Link<M>>() + size_of::<M::U8>();
-        self.sections * size_of::<u32>()
-            + self.bases * size_of::<u64>()
-            + self.frames * frames
-            + self.pageblocks * size_of::<M::U32>()
-            + self.zones * size_of::<Zone<M>>()
-            + self.near * size_of::<NodeId>()
-            + self.cpus * size_of::<Cpu<M>>()
-            + self.pcps * size_of::<Pcp<M>>()
-            + self.slots * size_of::<M::U32>()
+        let parts = [
+            (self.sections, size_of::<u32>()),
+            (self.bases, size_of::<u64>()),
+            (self.frames, size_of::<M::U64>() + size_of::<Link<M>>() + size_of::<M::U8>()),
+            (self.pageblocks, size_of::<M::U32>()),
+            (self.zones, size_of::<Zone<M>>()),
+            (self.near, size_of::<NodeId>()),
+            (self.cpus, size_of::<Cpu<M>>()),
+            (self.pcps, size_of::<Pcp<M>>()),
+            (self.slots, size_of::<M::U32>()),
+        ];
+        parts.iter().map(|(entries, size)| entries.saturating_mul(*size)).fold(0, usize::saturating_add)
     }
 }
 
@@ -340,6 +343,18 @@ impl<'c> Sections<'c> {
 
     pub(crate) fn first(&self) -> u64 {
         self.regions.first().map_or(0, |region| region.range.start.0 >> self.shift)
+    }
+
+    /// How many sections have memory.
+    fn count_all(&self) -> u64 {
+        let mut count = 0_u64;
+        let mut behind = 0;
+        for region in self.regions {
+            let first = (region.range.start.0 >> self.shift).max(behind);
+            behind = (region.range.end.0.saturating_sub(1) >> self.shift).saturating_add(1);
+            count = count.saturating_add(behind.saturating_sub(first));
+        }
+        count
     }
 
     /// From the first section to behind the last.

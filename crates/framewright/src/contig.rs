@@ -18,6 +18,7 @@ use crate::machine::{Fault, Machine, Ordering, Word};
 use crate::node::World;
 use crate::pfn::{Frame, MigrateType, Order, Pfn, PfnRange};
 use crate::vmstat::ZoneEvent;
+use crate::watermark::Marks;
 use crate::zone::Zone;
 
 /// How often steps 2 and 3 are repeated while the range still changes under them.
@@ -53,33 +54,48 @@ impl<'a, M: Machine> World<'a, M> {
         let zone = self.zone_of(frame)?;
         self.pinned(|cx| {
             let guard = zone.lock(cx);
-            let buddy = guard.buddy();
-            let (head, larger, migratetype) = buddy.free_around(frame)?;
-            if larger < order || migratetype == MigrateType::Isolate {
-                return None;
-            }
-            buddy.remove(head, larger, migratetype).ok()?;
-            buddy.carve(head, larger, (frame, order)).ok()?;
+            guard.take_with(|buddy| {
+                let around = buddy.free_around(frame);
+                let Some((head, larger, mt)) = around.filter(|&(_, o, mt)| o >= order && mt != MigrateType::Isolate)
+                else {
+                    return Ok(None);
+                };
+                buddy.remove(head, larger, mt)?;
+                buddy.carve(head, larger, (frame, order));
+                Ok(Some(()))
+            })?;
             frames.set_head(frame, Head::allocated(order, movable));
             self.count_range(cx, zone, order.frames());
             Some(())
         })?
     }
 
-    /// The zone that all frames of a non-empty range belong to, none of them a hole or withheld.
+    /// The zone that all frames of a non-empty range belong to; none if one of them is a hole, withheld or put aside.
     fn zone_of_range(&self, range: PfnRange) -> Option<&'a Zone<M>> {
         let frames = &self.ground.frames;
         let zone = self.zone_of(frames.frame(range.start)?)?;
-        let step = frames.geometry.pageblock_order;
         let mut pfn = range.start;
         while pfn < range.end {
             let frame = frames.frame(pfn)?;
             if frames.pageblock(frame).zone() != Some(zone.idx) {
                 return None;
             }
-            pfn = Pfn(pfn.0 | step.mask()).add(1);
+            let part = frames.part_of(frame);
+            if matches!(part, Part::Hole | Part::Offline(..) | Part::Quarantined(..)) && !self.is_between(zone, frame) {
+                return None;
+            }
+            pfn = pfn.add(u64::from(part.end(frame).0.wrapping_sub(frame.0)).max(1));
         }
         (!range.is_empty()).then_some(zone)
+    }
+
+    /// Whether a frame that seemed to be in no block was just on its way between two. It is so only under the lock.
+    fn is_between(&self, zone: &Zone<M>, frame: Frame) -> bool {
+        let part = self.pinned(|cx| {
+            let _guard = zone.lock(cx);
+            self.ground.frames.part_of(frame)
+        });
+        !matches!(part, None | Some(Part::Hole | Part::Offline(..) | Part::Quarantined(..)))
     }
 
     /// Isolates the pageblocks of `range` from the first on; returns the part that was, whole pageblocks.
@@ -163,35 +179,62 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Step 4: takes the free blocks of an isolated range. What somebody got hold of meanwhile undoes all of it.
     fn collect(&self, zone: &Zone<M>, range: PfnRange, purpose: Purpose) -> Result<(), AllocError> {
-        let frames = &self.ground.frames;
+        let movable = purpose == Purpose::Allocate { movable: true };
         let mut pfn = range.start;
         while pfn < range.end {
-            let taken = self.pinned(|cx| self.collect_one(cx, zone, pfn, range)).flatten();
-            let Some(taken) = taken else {
-                let done = PfnRange { start: range.start, end: pfn };
-                self.give_range(zone, done);
+            let Some(next) = self.pinned(|cx| self.collect_one(cx, zone, pfn, range, movable)).flatten() else {
+                // What was taken so far is allocated, and freed as such.
+                let _ = self.free_range(PfnRange { start: range.start, end: pfn });
                 return Err(AllocError::Busy { pfn });
             };
-            pfn = taken;
+            pfn = next;
         }
         for (pfn, order) in range.blocks(self.max_order()) {
-            let Some(frame) = frames.frame(pfn) else { continue };
+            let Some(frame) = self.ground.frames.frame(pfn) else { continue };
             match purpose {
-                Purpose::Allocate { movable } => {
-                    frames.set_head(frame, Head::allocated(order, movable));
-                    self.pinned(|cx| {
-                        let _guard = zone.lock(cx);
-                        self.count_range(cx, zone, order.frames());
-                    });
-                }
-                Purpose::Offline => {
-                    let _ = frames.change(frame, |state| state.retire(order));
-                    zone.offline.add(order.frames(), Ordering::Relaxed);
-                    zone.managed.add(order.frames().wrapping_neg(), Ordering::Relaxed);
-                }
+                Purpose::Allocate { .. } => self.join(frame, order, movable),
+                Purpose::Offline => self.withhold(zone, frame, order),
             }
         }
         Ok(())
+    }
+
+    /// Makes one allocated block of those that lie in a block of ours.
+    fn join(&self, frame: Frame, order: Order, movable: bool) {
+        let frames = &self.ground.frames;
+        if frames.head(frame) != Head::allocated(order, movable) {
+            let mut inner = frame.add(order.frames());
+            while inner > frame {
+                inner = Frame(inner.0.wrapping_sub(1));
+                frames.set_head(inner, Head::NONE);
+            }
+            frames.set_head(frame, Head::allocated(order, movable));
+        }
+    }
+
+    /// Turns a block of ours into a withheld one.
+    fn withhold(&self, zone: &Zone<M>, frame: Frame, order: Order) {
+        let frames = &self.ground.frames;
+        self.join(frame, order, false);
+        self.pinned(|cx| {
+            let _guard = zone.lock(cx);
+            frames.set_head(frame, Head::NONE);
+            let _ = frames.change(frame, |state| state.retire(order));
+            zone.offline.add(order.frames(), Ordering::Relaxed);
+            zone.managed.add(order.frames().wrapping_neg(), Ordering::Relaxed);
+            if let Some(own) = self.pcps.record(cx.cpu, zone) {
+                own.events.count(ZoneEvent::FreeFrames, order.frames());
+            }
+        });
+    }
+
+    /// Sets the marks anew after memory came or went.
+    pub(crate) fn refresh_marks(&self) {
+        let managed = |zone: &Zone<M>| zone.managed.load(Ordering::Relaxed);
+        let total = self.zones.iter().map(managed).fold(0, u64::saturating_add);
+        for zone in self.zones.iter().filter(|zone| !zone.tuned) {
+            zone.set_marks(Marks::compute(self.min_free_frames, managed(zone), total, self.scale));
+        }
     }
 
     /// Counts frames taken by place, which no request preferred to be anywhere. Called with interrupts held off.
@@ -201,17 +244,20 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Takes the free block around `pfn`, gives back what lies outside of `range`, and returns the first frame behind it.
-    fn collect_one(&self, cx: Cx<'_, 'a, M>, zone: &Zone<M>, pfn: Pfn, range: PfnRange) -> Option<Pfn> {
+    /// Takes the free block around `pfn`, gives back what lies outside of `range`, and returns the first frame behind what
+    /// it took, which is allocated.
+    fn collect_one(&self, cx: Cx<'_, 'a, M>, zone: &Zone<M>, pfn: Pfn, range: PfnRange, movable: bool) -> Option<Pfn> {
         let frames = &self.ground.frames;
         let frame = frames.frame(pfn)?;
         let guard = zone.lock(cx);
-        let buddy = guard.buddy();
-        let (head, order, migratetype) = buddy.free_around(frame)?;
-        if migratetype != MigrateType::Isolate {
-            return None;
-        }
-        buddy.remove(head, order, migratetype).ok()?;
+        let (head, order) = guard.take_with(|buddy| {
+            let Some((head, order, mt)) = buddy.free_around(frame).filter(|found| found.2 == MigrateType::Isolate)
+            else {
+                return Ok(None);
+            };
+            buddy.remove(head, order, mt)?;
+            Ok(Some((head, order)))
+        })?;
         let block = PfnRange::block(frames.pfn(head), order);
         let inside = block.intersect(range);
         let outside = [PfnRange { end: inside.start, ..block }, PfnRange { start: inside.end, ..block }];
@@ -220,16 +266,11 @@ impl<'a, M: Machine> World<'a, M> {
                 guard.give(frame, order, Place::Warm);
             }
         }
-        Some(inside.end)
-    }
-
-    /// Frees frames that were collected and say nothing yet.
-    fn give_range(&self, zone: &Zone<M>, range: PfnRange) {
-        for (pfn, order) in range.blocks(self.max_order()) {
-            if let Some(frame) = self.ground.frames.frame(pfn) {
-                self.pinned(|cx| zone.lock(cx).give(frame, order, Place::Warm));
-            }
+        for (pfn, order) in inside.blocks(self.max_order()) {
+            mark(frames, pfn, order, movable);
         }
+        self.count_range(cx, zone, inside.frames());
+        Some(inside.end)
     }
 
     /// Frees any part of what is allocated. Blocks at the ends are cut; nothing changes if any frame is not allocated.
@@ -244,8 +285,7 @@ impl<'a, M: Machine> World<'a, M> {
             let inside = block.intersect(range);
             let movable = frames.head(head).is_movable();
             if inside != block {
-                // Cut: every piece becomes a block of its own, highest first, so that the head is rewritten last.
-                frames.set_head(head, Head::NONE);
+                // Cut: every piece becomes a block of its own.
                 let ends = [PfnRange { end: inside.start, ..block }, inside, PfnRange { start: inside.end, ..block }];
                 for (pfn, order) in ends.into_iter().flat_map(|part| part.blocks(self.max_order())) {
                     mark(frames, pfn, order, movable);
@@ -281,6 +321,7 @@ impl<'a, M: Machine> World<'a, M> {
     pub(crate) fn bring_online(&self, range: PfnRange) -> u64 {
         let frames = &self.ground.frames;
         let mut online = 0_u64;
+        let range = range.intersect(frames.span());
         let mut pfn = range.start;
         while pfn < range.end {
             let Some(frame) = frames.frame(pfn) else {

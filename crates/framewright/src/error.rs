@@ -20,6 +20,8 @@ pub enum Why {
     WouldWait,
     /// A test made it fail.
     Fault,
+    /// The machine says that the caller runs on a CPU that the allocator was not set up with.
+    NoCpu,
 }
 
 /// A request was not served.
@@ -64,6 +66,7 @@ impl fmt::Display for AllocError {
                 Why::NoZone => "no zone with memory satisfies the request",
                 Why::WouldWait => "out of memory for a request that must not wait",
                 Why::Fault => "made to fail by a test",
+                Why::NoCpu => "the caller's CPU is none that the allocator was set up with",
             }),
             AllocError::Busy { pfn } => write!(f, "frame {pfn} is in use and cannot be moved"),
         }
@@ -109,6 +112,8 @@ pub enum FreeError {
     Quarantined(Pfn),
     /// A range is empty or overflows.
     BadRange(PfnRange),
+    /// The machine says that the caller runs on a CPU that the allocator was not set up with.
+    NoCpu,
 }
 
 impl fmt::Display for FreeError {
@@ -123,6 +128,7 @@ impl fmt::Display for FreeError {
             FreeError::Offline(pfn) => write!(f, "frame {pfn} is offline or reserved"),
             FreeError::Quarantined(pfn) => write!(f, "frame {pfn} is in quarantine"),
             FreeError::BadRange(range) => write!(f, "{range} is not a range of frames"),
+            FreeError::NoCpu => f.write_str("the caller's CPU is none that the allocator was set up with"),
         }
     }
 }
@@ -137,7 +143,7 @@ pub enum BootError {
     BadGeometry,
     /// There is no usable memory in the map.
     NoMemory,
-    /// There is no CPU, or more than 65,535.
+    /// There is no CPU, or more than 65,535, or the machine runs on one that is not among them.
     BadCpus,
     /// The region with this position is empty, out of order, overlaps its predecessor or ends above 2^52 frames.
     BadRegion(usize),

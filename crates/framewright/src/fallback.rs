@@ -11,7 +11,10 @@
 //! 4. *steal*: take one block and leave its pageblock's type alone.
 //!
 //! Two policies walk it. [`FallbackPolicy::Classic`] looks for the largest block of any fallback type and then decides
-//! between 3 and 4 on the spot; a movable request that may not claim takes the smallest block instead.
+//! between 3 and 4 on the spot; a movable request that may not claim takes the smallest block instead. This is
+//! Linux's policy of 2017 to early 2025, in the form that it had from 6.10 on, when free blocks came to be listed
+//! under their pageblock's type. Before, an unworthy claim still moved the pageblock's free blocks to the requester's list
+//! and left only the type alone: later requests then met them there and counted no fallback.
 //! [`FallbackPolicy::ClaimSteal`] exhausts 3 over all orders before it thinks of 4, and remembers the rung over a
 //! refill. With `nofragment`, nothing smaller than a pageblock is taken from another type.
 //!
@@ -32,6 +35,17 @@ pub(crate) struct Want {
     pub(crate) cma: bool,
     /// Nothing smaller than a pageblock from another type.
     pub(crate) nofragment: bool,
+}
+
+impl Want {
+    /// Whether a block on the list of this type may serve the request at all.
+    pub(crate) fn may_use(&self, migratetype: MigrateType) -> bool {
+        match migratetype {
+            MigrateType::Cma => self.cma,
+            MigrateType::HighAtomic | MigrateType::Isolate => false,
+            _ => true,
+        }
+    }
 }
 
 /// Rung of the ladder that served last; see the module's description.
@@ -149,9 +163,8 @@ fn steal_smallest<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<O
 
 /// Takes the block alone; what is split off stays with its pageblock's type.
 fn take_single<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, order: Order) -> Result<Taken, Corrupt> {
-    buddy.remove(from.found, from.order, from.migratetype)?;
-    buddy.expand(from.found, from.order, order, from.migratetype)?;
-    Ok(Taken { frame: from.found, fallback: Some(from) })
+    let frame = buddy.take(from.found, from.order, order, from.migratetype)?;
+    Ok(Taken { frame, fallback: Some(from) })
 }
 
 /// Takes over the pageblock (or pageblocks) of the block found and serves the request from it, if worth it.
@@ -159,7 +172,7 @@ fn try_claim<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) 
     if from.order >= buddy.pageblock_order() {
         buddy.remove(from.found, from.order, from.migratetype)?;
         buddy.retag(from.found, from.order, want.migratetype);
-        buddy.expand(from.found, from.order, want.order, want.migratetype)?;
+        buddy.carve(from.found, from.order, (from.found, want.order));
         return Ok(Some(from.found));
     }
     let census = census(buddy, from.found);

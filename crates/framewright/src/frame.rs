@@ -23,7 +23,7 @@
 
 use crate::machine::{Machine, Ordering, Word};
 use crate::pageblock::Pageblock;
-use crate::pfn::{CpuId, Frame, MigrateType, Order, Pfn};
+use crate::pfn::{CpuId, Frame, MigrateType, Order, Pfn, PfnRange};
 
 /// Sizes fixed at boot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -241,8 +241,15 @@ impl<M: Machine> Frames<'_, M> {
     pub(crate) fn frame(&self, pfn: Pfn) -> Option<Frame> {
         let order = self.geometry.max_order;
         let section = (pfn.0 >> order.0).checked_sub(self.first_section)?;
-        let slot = self.sections.get(section as usize)?.checked_sub(1)?;
+        let slot = self.sections.get(usize::try_from(section).ok()?)?.checked_sub(1)?;
         Some(Frame((slot << order.0) | (pfn.0 & order.mask()) as u32))
+    }
+
+    /// All frame numbers from the first section with memory to the last.
+    pub(crate) fn span(&self) -> PfnRange {
+        let shift = self.geometry.max_order.0;
+        let end = self.first_section.saturating_add(self.sections.len() as u64);
+        PfnRange::new(self.first_section << shift, end << shift)
     }
 
     /// The frame number of a descriptor index; `u64::MAX` for an index that no descriptor has.

@@ -8,17 +8,17 @@ use crate::pfn::{CpuId, NodeId};
 use crate::vmstat::GlobalEvents;
 
 /// One CPU's own words.
+// Aligned so that no two CPUs write to the same pair of cache lines.
+#[repr(align(128))]
 pub struct Cpu<M: Machine> {
     pub(crate) held: Held<M>,
     /// Whose turn it is in interleaved requests of this CPU.
     pub(crate) turn: M::U32,
-    /// Nesting of reclaim by this CPU's requests: while it is not 0, they are refused more.
-    pub(crate) reclaiming: M::U32,
 }
 
 impl<M: Machine> Default for Cpu<M> {
     fn default() -> Self {
-        Cpu { held: Held::default(), turn: Word::new(0), reclaiming: Word::new(0) }
+        Cpu { held: Held::default(), turn: Word::new(0) }
     }
 }
 

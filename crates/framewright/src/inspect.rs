@@ -4,6 +4,7 @@
 
 use crate::allocator::Allocator;
 use crate::machine::{Machine, Ordering, Word};
+use crate::mechanisms::NumaStat;
 use crate::pfn::{CpuId, Frame, MigrateType, Order, ZoneIdx, ZoneKind};
 use crate::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
 use crate::vmstat::{GlobalEvent, ZoneEvent};
@@ -58,12 +59,15 @@ impl<M: Machine> Allocator<'_, M> {
 
     fn numa_of(&self, zone: &Zone<M>) -> NumaCounters {
         let count = |event| self.world().event_racy(zone, event);
+        if self.mechanisms().numa_stat == NumaStat::Off {
+            return NumaCounters::default();
+        }
         NumaCounters {
-            hit: count(ZoneEvent::NumaHit),
+            hit: count(ZoneEvent::Allocs).saturating_sub(count(ZoneEvent::NumaMiss)),
             miss: count(ZoneEvent::NumaMiss),
             foreign: count(ZoneEvent::NumaForeign),
             interleave: count(ZoneEvent::NumaInterleave),
-            local: count(ZoneEvent::NumaLocal),
+            local: count(ZoneEvent::Allocs).saturating_sub(count(ZoneEvent::NumaOther)),
             other: count(ZoneEvent::NumaOther),
         }
     }

@@ -101,7 +101,7 @@ pub trait Machine {
     /// Holds interrupts of this CPU off. Nests. Where nothing can interrupt (a plain thread), does nothing.
     fn irq_save(&self) -> Self::Irq<'_>;
 
-    /// Whether the caller runs in an interrupt (or a signal handler).
+    /// Whether the caller runs in an interrupt (or a signal handler). Such a caller's requests never reclaim.
     fn in_interrupt(&self) -> bool {
         false
     }
@@ -165,8 +165,8 @@ pub trait Machine {
     }
 
     /// Memory is short: free something through the allocator's own calls and say how much. Called with no lock held; may
-    /// fail, sleep or call the allocator again (such calls must carry `PF_MEMALLOC`'s flag, `__GFP_MEMALLOC`, or
-    /// not ask for reclaim, and are refused reclaim otherwise).
+    /// fail, sleep or call the allocator again. What it allocates itself must carry `__GFP_MEMALLOC` (as a task that
+    /// frees memory does in Linux) or ask for no reclaim, or it would be called from inside of itself.
     fn reclaim(&self, need: &Need) -> Reclaimed {
         let _ = need;
         Reclaimed { frames: 0 }

@@ -1,8 +1,7 @@
 //! Which published mechanism is at work, chosen at boot.
 //!
 //! Each switch is independent, so that any ablation is a configuration and never a branch of the code base. A switch
-//! names only choices that exist; the first is Linux's own at the time of the recorded trace (6.1), the baseline that
-//! everything else is compared with.
+//! names only choices that exist; the first is the baseline that everything else is compared with.
 
 use core::fmt;
 
@@ -131,7 +130,7 @@ switches! {
     }
     /// How a request is served from the lists of another mobility.
     fallback("fallback"): FallbackPolicy {
-        /// Largest block first, whole pageblock stolen where worth it (Linux 2017 to early 2025).
+        /// Largest block first, whole pageblock claimed where worth it (Linux 6.10 to 6.14; before, with looser lists).
         #[default]
         Classic = "classic",
         /// Claim whole pageblocks from the top, else steal the smallest block; a refill remembers which (Linux ≥ 6.15).
@@ -161,13 +160,12 @@ pub enum UnknownSwitch {
 /// Sets of choices that have a name.
 pub const PRESETS: &[(&str, Mechanisms)] = &[
     ("baseline", Mechanisms::BASELINE),
-    ("linux-6.1", Mechanisms::BASELINE),
     ("claim-steal", Mechanisms { fallback: FallbackPolicy::ClaimSteal, ..Mechanisms::BASELINE }),
     ("mixing", Mechanisms { nofragment: Nofragment::Off, ..Mechanisms::BASELINE }),
 ];
 
 impl Mechanisms {
-    /// Linux 6.1's choices, as far as they exist here.
+    /// Linux's choices before the published mechanisms; nearest to 6.1, but for lists that follow the pageblock's type.
     pub const BASELINE: Mechanisms = Mechanisms {
         zone_lock: ZoneLock::Ticket,
         lock_place: LockPlace::BesideLists,

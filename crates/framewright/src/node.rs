@@ -2,7 +2,8 @@
 //!
 //! A request has a preferred node. Zones are tried node by node, nearest first, and within a node from the highest kind that the
 //! request may use down to DMA, so that scarce low memory is used last. `__GFP_THISNODE` stops after the first
-//! node, a policy may leave nodes out, and an address limit leaves out zones that begin above it.
+//! node, a policy may leave nodes out, and an address limit leaves out zones above it. A zone that the limit runs through
+//! is searched block by block, when all else has failed.
 //!
 //! With `nofragment`, the first pass takes nothing from another type that is smaller than a pageblock: it prefers a
 //! lower zone of the *same* node. Locality comes before that: when the walk would leave the node, it starts over without.
@@ -15,9 +16,9 @@ use crate::ground::{Cx, Ground};
 use crate::machine::{Machine, Ordering, Pinned, Word};
 use crate::mechanisms::{Nofragment, NumaStat};
 use crate::pcp::{Pcps, RingId};
-use crate::pfn::{CpuId, Frame, MigrateType, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
+use crate::pfn::{CpuId, Frame, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use crate::request::{__GFP_THISNODE, Gfp, NodeSet, Policy, Request};
-use crate::vmstat::ZoneEvent;
+use crate::vmstat::{ZoneEvent, ZoneEvents};
 use crate::watermark::{Mark, Rights};
 use crate::zone::Zone;
 
@@ -29,6 +30,9 @@ pub(crate) struct World<'a, M: Machine> {
     /// For each node, all nodes by distance, itself first.
     pub(crate) near: &'a [NodeId],
     pub(crate) nodes: usize,
+    /// Frames to keep free, shared out among the zones, and the gap between their marks; see `Config`.
+    pub(crate) min_free_frames: u64,
+    pub(crate) scale: u64,
 }
 
 /// A request after its flags and policy were read.
@@ -79,7 +83,8 @@ impl<'a, M: Machine> World<'a, M> {
             Policy::Interleave(nodes) => {
                 let turn = cx.own.turn.load(Ordering::Relaxed);
                 cx.own.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
-                (nodes.nth_cyclic(turn).unwrap_or(cx.node), NodeSet::ALL)
+                let there = NodeSet(nodes.0 & (u64::MAX >> 64_usize.saturating_sub(self.nodes).min(63)));
+                (there.nth_cyclic(turn).unwrap_or(cx.node), NodeSet::ALL)
             }
         };
         let only_here = request.gfp.contains(__GFP_THISNODE);
@@ -105,8 +110,8 @@ impl<'a, M: Machine> World<'a, M> {
         self.by_distance(node).iter().copied().find(|&near| among.contains(near)).unwrap_or(node)
     }
 
-    /// The zones that a plan may use, in the order they are tried.
-    pub(crate) fn zonelist(&self, plan: &Plan) -> impl Iterator<Item = &'a Zone<M>> {
+    /// The zones that a plan may use, in the order they are tried: none of which has a frame at or above its address limit.
+    pub(crate) fn zonelist(&self, plan: &Plan) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
         let Plan { highest, allowed, below, start, .. } = *plan;
         let nodes = self.by_distance(start).iter().copied().filter(move |&node| allowed.contains(node));
         let zones = self.zones;
@@ -114,34 +119,37 @@ impl<'a, M: Machine> World<'a, M> {
             .flat_map(move |node| ZoneKind::ALL.into_iter().rev().map(move |kind| ZoneIdx::of(node, kind)))
             .filter(move |idx| idx.kind() <= highest)
             .filter_map(move |idx| zones.get(idx.index()))
-            .filter(move |zone| zone.is_populated() && below.is_none_or(|limit| zone.span.start < limit))
+            .filter(move |zone| zone.is_populated() && below.is_none_or(|limit| zone.span.end <= limit))
     }
 
-    /// Tries every zone of the plan once and returns a block whose head says "allocated".
+    /// Tries every zone of the plan once and returns a block whose head says "allocated". Zones that an address limit runs
+    /// through are left to [`World::take_below`].
     pub(crate) fn take(&self, cx: Cx<'_, 'a, M>, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
-        let preferred = self.zonelist(plan).next().ok_or(Why::NoZone)?;
+        let mut zones = self.zonelist(plan);
+        let Some(preferred) = zones.next() else {
+            return Err(if self.split_zones(plan).next().is_some() { Why::Fragmented } else { Why::NoZone });
+        };
         let mut rights = Rights { nofragment: rights.nofragment && self.may_avoid_mixing(preferred), ..rights };
+        let mut zone = Some(preferred);
+        let mut why = Why::Watermark;
         loop {
-            let mut why = Why::Watermark;
-            for zone in self.zonelist(plan) {
-                if rights.nofragment && zone.node() != preferred.node() {
-                    break;
-                }
-                if !zone.may_take_racy(plan.order, self.max_order(), plan.highest, rights) {
-                    if self.has_enough(zone, plan, rights) {
-                        why = Why::Fragmented;
+            match zone.filter(|zone| !rights.nofragment || zone.node() == preferred.node()) {
+                Some(zone) if zone.may_take_racy(plan.order, self.max_order(), plan.highest, rights) => {
+                    if let Some(frame) = self.take_from(cx, zone, preferred, plan, rights) {
+                        return Ok(frame);
                     }
-                    continue;
+                    why = Why::Fragmented;
                 }
-                if let Some(frame) = self.take_from(cx, zone, preferred, plan, rights) {
-                    return Ok(frame);
+                Some(zone) if self.has_enough(zone, plan, rights) => why = Why::Fragmented,
+                Some(_) => {}
+                None if rights.nofragment => {
+                    // Once more from the start, mixing allowed.
+                    rights.nofragment = false;
+                    zones = self.zonelist(plan);
                 }
-                why = Why::Fragmented;
+                None => return Err(why),
             }
-            if !rights.nofragment {
-                return Err(why);
-            }
-            rights.nofragment = false;
+            zone = zones.next();
         }
     }
 
@@ -150,7 +158,7 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Whether trying a lower zone of the node first is worth it: not in favour of the tiny DMA zone.
-    fn may_avoid_mixing(&self, preferred: &Zone<M>) -> bool {
+    pub(crate) fn may_avoid_mixing(&self, preferred: &Zone<M>) -> bool {
         let lower = self.zone(ZoneIdx::of(preferred.node(), ZoneKind::Dma32));
         self.ground.mechanisms.nofragment == Nofragment::FirstPass
             && preferred.kind() == ZoneKind::Normal
@@ -172,86 +180,128 @@ impl<'a, M: Machine> World<'a, M> {
         rights: Rights,
     ) -> Option<Frame> {
         let want = plan.want(rights);
-        let movable = plan.migratetype == MigrateType::Movable;
-        if let Some(limit) = plan.below.filter(|&limit| zone.span.end > limit) {
-            let frame = self.take_below(cx, zone, plan.order, limit)?;
-            self.ground.frames.set_head(frame, Head::allocated(plan.order, movable));
-            let _guard = zone.lock(cx);
-            self.count_alloc(cx, zone, preferred, plan);
-            return Some(frame);
-        }
+        let reserve = rights.harder && plan.order.0 != 0;
         let ring = RingId::of(plan.order, plan.migratetype, self.ground.frames.geometry.pageblock_order);
         if let Some(ring) = ring
             && let Some(pcp) = self.pcps.enter(cx, zone)
         {
-            let frame = pcp.take(ring, &want)?;
-            self.ground.frames.set_head(frame, Head::allocated(plan.order, movable));
-            self.count_alloc(cx, zone, preferred, plan);
-            return Some(frame);
+            if let Some(frame) = pcp.take(ring, &want) {
+                self.hand_out(cx, frame, (zone, preferred), plan, pcp.events());
+                drop(pcp);
+                if reserve {
+                    zone.lock(cx).reserve_highatomic(frame, plan.order);
+                }
+                return Some(frame);
+            }
+            if !reserve {
+                return None;
+            }
         }
         let guard = zone.lock(cx);
-        let reserved = (rights.harder && plan.order.0 != 0).then(|| guard.take_highatomic(plan.order)).flatten();
+        let reserved = if reserve { guard.take_highatomic(plan.order) } else { None };
         let frame = reserved.or_else(|| guard.take(&want, &mut Mode::Normal, false))?;
-        if rights.harder && plan.order.0 != 0 && reserved.is_none() {
-            guard.reserve_highatomic(frame);
+        if reserve && reserved.is_none() {
+            guard.reserve_highatomic(frame, plan.order);
         }
-        self.ground.frames.set_head(frame, Head::allocated(plan.order, movable));
-        self.count_alloc(cx, zone, preferred, plan);
+        let own = self.pcps.record(cx.cpu, zone)?;
+        self.hand_out(cx, frame, (zone, preferred), plan, &own.events);
         Some(frame)
     }
 
-    /// Takes a block below an address limit that runs through the zone. Looks at the blocks one after the other without the lock
-    /// and takes the first that is large enough under it; rare (a device's odd limit), so it may cost.
-    fn take_below(&self, cx: Cx<'_, 'a, M>, zone: &'a Zone<M>, order: Order, limit: Pfn) -> Option<Frame> {
-        let frames = &self.ground.frames;
-        let mut pfn = zone.span.start;
-        while pfn < limit {
-            let Some(frame) = frames.frame(pfn) else {
-                pfn = Pfn(pfn.0 | self.max_order().mask()).add(1);
-                continue;
-            };
-            let part = frames.block_at(frame);
-            let next = part.map_or(1, |part| u64::from(part.end(frame).0.wrapping_sub(frame.0))).max(1);
-            let fits = PfnLimit { pfn, order, limit }.holds();
-            if matches!(part, Some(Part::Free(_, free)) if free >= order) && fits {
-                let guard = zone.lock(cx);
-                let buddy = guard.buddy();
-                let usable = |migratetype| migratetype != MigrateType::Isolate;
-                if let Some((free, migratetype)) = frames.state(frame).as_free()
-                    && free >= order
-                    && usable(migratetype)
-                    && frames.pageblock(frame).zone() == Some(zone.idx)
-                    && buddy.remove(frame, free, migratetype).is_ok()
-                {
-                    return buddy.expand(frame, free, order, migratetype).ok().map(|()| frame);
-                }
+    /// Marks a block as allocated and counts it. Called with interrupts held off, so that nothing comes between.
+    pub(crate) fn hand_out(
+        &self,
+        cx: Cx<'_, 'a, M>,
+        frame: Frame,
+        (zone, preferred): (&Zone<M>, &Zone<M>),
+        plan: &Plan,
+        events: &ZoneEvents<M>,
+    ) {
+        let movable = plan.migratetype == MigrateType::Movable;
+        self.ground.frames.set_head(frame, Head::allocated(plan.order, movable));
+        events.count(ZoneEvent::Allocs, 1);
+        events.count(ZoneEvent::AllocFrames, plan.order.frames());
+        if self.ground.mechanisms.numa_stat == NumaStat::Off {
+            return;
+        }
+        if zone.node() != cx.node {
+            events.count(ZoneEvent::NumaOther, 1);
+        }
+        if zone.node() != preferred.node() {
+            events.count(ZoneEvent::NumaMiss, 1);
+            if let Some(record) = self.pcps.record(cx.cpu, preferred) {
+                record.events.count(ZoneEvent::NumaForeign, 1);
             }
-            pfn = pfn.add(next);
+        } else if plan.interleaved {
+            events.count(ZoneEvent::NumaInterleave, 1);
+        }
+    }
+
+    /// The zones of a plan that its address limit runs through.
+    fn split_zones(&self, plan: &Plan) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
+        let limit = plan.below.unwrap_or(Pfn(0));
+        let whole = Plan { below: None, ..*plan };
+        self.zonelist(&whole).filter(move |zone| zone.span.start < limit && limit < zone.span.end)
+    }
+
+    /// Takes a block below an address limit, from the zones that it runs through. Looks at the free blocks one after the
+    /// other, a stretch at a time and without the lock, and takes the first that is large enough under it. Rare (a
+    /// device's odd limit), so it may cost.
+    pub(crate) fn take_below(&self, plan: &Plan, rights: Rights) -> Option<Frame> {
+        let limit = plan.below?;
+        let max_order = self.max_order();
+        for zone in self.split_zones(plan) {
+            let mut start = zone.span.start;
+            while start < limit && zone.may_take_racy(plan.order, max_order, plan.highest, rights) {
+                let end = start.add(1).align_up(max_order).min(limit);
+                let stretch = PfnRange { start, end };
+                if let Some(frame) = self.pinned(|cx| self.take_within(cx, zone, stretch, plan, rights)).flatten() {
+                    return Some(frame);
+                }
+                start = end;
+            }
         }
         None
     }
 
-    /// Counts an allocation. Called with interrupts held off.
-    pub(crate) fn count_alloc(&self, cx: Cx<'_, 'a, M>, zone: &Zone<M>, preferred: &Zone<M>, plan: &Plan) {
-        let Some(own) = self.pcps.record(cx.cpu, zone) else { return };
-        own.events.count(ZoneEvent::Allocs, 1);
-        own.events.count(ZoneEvent::AllocFrames, plan.order.frames());
-        if self.ground.mechanisms.numa_stat == NumaStat::Off {
-            return;
-        }
-        if zone.node() == preferred.node() {
-            own.events.count(ZoneEvent::NumaHit, 1);
-            if plan.interleaved {
-                own.events.count(ZoneEvent::NumaInterleave, 1);
+    /// Takes a block that begins and ends in a stretch of at most a largest block.
+    fn take_within(
+        &self,
+        cx: Cx<'_, 'a, M>,
+        zone: &'a Zone<M>,
+        stretch: PfnRange,
+        plan: &Plan,
+        rights: Rights,
+    ) -> Option<Frame> {
+        let frames = &self.ground.frames;
+        let want = plan.want(rights);
+        // Everything that starts in the stretch is in one section, or the stretch is a hole.
+        let first = frames.frame(stretch.start)?;
+        let end = first.add(stretch.frames());
+        let mut at = first;
+        while at < end {
+            let part = frames.block_at(at);
+            let next = part.map_or(at.add(1), |part| part.end(at));
+            let fits =
+                matches!(part, Some(Part::Free(_, free)) if free >= plan.order) && at.add(plan.order.frames()) <= end;
+            if fits && frames.pageblock(at).zone() == Some(zone.idx) {
+                let guard = zone.lock(cx);
+                let taken = guard.take_with(|buddy| match frames.state(at).as_free() {
+                    Some((free, mt)) if free >= plan.order && want.may_use(mt) => {
+                        buddy.take(at, free, plan.order, mt).map(Some)
+                    }
+                    _ => Ok(None),
+                });
+                if let Some(frame) = taken
+                    && let Some(own) = self.pcps.record(cx.cpu, zone)
+                {
+                    self.hand_out(cx, frame, (zone, zone), plan, &own.events);
+                    return Some(frame);
+                }
             }
-        } else {
-            own.events.count(ZoneEvent::NumaMiss, 1);
-            if let Some(record) = self.pcps.record(cx.cpu, preferred) {
-                record.events.count(ZoneEvent::NumaForeign, 1);
-            }
+            at = next.max(at.add(1));
         }
-        let near = if zone.node() == cx.node { ZoneEvent::NumaLocal } else { ZoneEvent::NumaOther };
-        own.events.count(near, 1);
+        None
     }
 
     /// A zone's counter, summed over all CPUs. Exact at a quiescent point.
@@ -261,43 +311,31 @@ impl<'a, M: Machine> World<'a, M> {
         records.map(|record| record.events.get(event)).fold(zone.events.get(event), u64::wrapping_add)
     }
 
-    /// Gives back a block that was found to be allocated with this order.
-    pub(crate) fn give(&self, cx: Cx<'_, 'a, M>, frame: Frame, order: Order) {
+    /// Gives back a block that was found to be allocated with this order. False if it is so no more: another CPU freed it in
+    /// between.
+    pub(crate) fn give(&self, cx: Cx<'_, 'a, M>, frame: Frame, order: Order) -> bool {
         let frames = &self.ground.frames;
         let pageblock = frames.pageblock(frame);
-        let Some(zone) = pageblock.zone().and_then(|idx| self.zone(idx)) else { return };
-        let count = |event, n| {
-            if let Some(own) = self.pcps.record(cx.cpu, zone) {
-                own.events.count(event, n);
-            }
-        };
+        let Some(zone) = pageblock.zone().and_then(|idx| self.zone(idx)) else { return false };
         let ring = RingId::of(order, pageblock.migratetype(), frames.geometry.pageblock_order);
         if let Some(ring) = ring
             && let Some(pcp) = self.pcps.enter(cx, zone)
         {
-            count(ZoneEvent::Frees, 1);
-            count(ZoneEvent::FreeFrames, order.frames());
+            pcp.events().count(ZoneEvent::FreeFrames, order.frames());
             pcp.give(ring, frame);
-            return;
+            return true;
         }
         let guard = zone.lock(cx);
-        count(ZoneEvent::Frees, 1);
-        count(ZoneEvent::FreeFrames, order.frames());
+        // Under the lock no second free can pass: for blocks that no per-CPU list keeps the check is exact.
+        if !frames.head(frame).is_allocated_of(order) {
+            return false;
+        }
+        if let Some(own) = self.pcps.record(cx.cpu, zone) {
+            own.events.count(ZoneEvent::FreeFrames, order.frames());
+        }
         frames.set_head(frame, Head::NONE);
         guard.give(frame, order, Place::Warm);
-    }
-}
-
-/// A block that must end below a limit.
-struct PfnLimit {
-    pfn: Pfn,
-    order: Order,
-    limit: Pfn,
-}
-
-impl PfnLimit {
-    fn holds(&self) -> bool {
-        self.pfn.add(self.order.frames()) <= self.limit
+        true
     }
 }
 

@@ -24,7 +24,7 @@ impl Pageblock {
 
     /// The zone; none for a hole.
     pub(crate) const fn zone(self) -> Option<ZoneIdx> {
-        if self.0 & Pageblock::PRESENT != 0 { Some(ZoneIdx((self.0 >> 8) as u8)) } else { None }
+        if self.0 & Pageblock::PRESENT != 0 { Some(ZoneIdx((self.0 >> 8) as u16 & 0xff)) } else { None }
     }
 
     pub(crate) const fn migratetype(self) -> MigrateType {

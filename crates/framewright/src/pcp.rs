@@ -31,7 +31,7 @@ use crate::machine::{Busy, Fault, Machine, Ordering, Patience, Step, Word};
 use crate::pfn::{CpuId, Frame, MigrateType, Order};
 use crate::vmstat::ZoneEvents;
 use crate::watermark::PcpSize;
-use crate::zone::Zone;
+use crate::zone::{Zone, ZoneGuard};
 
 /// Orders 0 to 3 have per-CPU lists (above, a request costs more than a list saves), and the pageblock order.
 const SMALL_ORDERS: usize = 4;
@@ -39,6 +39,10 @@ const SMALL_ORDERS: usize = 4;
 const RINGS: usize = SMALL_ORDERS * MigrateType::PCP_COUNT + 2;
 /// How often a drain looks at a busy owner before it gives up. An owner's section is short unless its thread is stopped.
 const DRAIN_TRIES: u32 = 1 << 20;
+/// How many other claimers a claimer lets pass.
+const CLAIM_ROUNDS: u32 = 16;
+/// Ring entries in a cache line: each CPU's rings of a zone start on one of their own.
+const SLOTS_IN_LINE: usize = 16;
 
 /// One of a CPU's lists: an order, and a mobility that requests can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,13 +81,14 @@ impl RingId {
     /// Entries that the ring needs: all of `high` and a batch more, at least two refills, rounded to a power of two.
     pub(crate) fn capacity(self, size: PcpSize) -> u32 {
         let frames = size.high.saturating_add(size.batch);
-        (frames >> self.order.0.min(31)).max(4).next_power_of_two()
+        (frames >> self.order.0.min(31)).clamp(4, 1 << 25).next_power_of_two()
     }
 }
 
 /// Ring entries that one CPU needs for a zone.
 pub(crate) fn slots(size: PcpSize, pageblock_order: Order) -> u64 {
-    RingId::all(pageblock_order).map(|ring| u64::from(ring.capacity(size))).sum()
+    let slots: u64 = RingId::all(pageblock_order).map(|ring| u64::from(ring.capacity(size))).sum();
+    slots.next_multiple_of(SLOTS_IN_LINE as u64)
 }
 
 /// One array of frame numbers. `bottom` is the cold end; entries wrap at the capacity.
@@ -99,7 +104,9 @@ struct Ring<M: Machine> {
 ///
 /// Invariants, while neither owner nor claimer is at it:
 /// - P1 each entry of a ring is a block whose head says "per-CPU" with the ring's order
-/// - P2 `count` is the number of frames in all rings
+/// - P2 `count` is the number of frames in all rings; no ring has more entries than room
+// Aligned so that no two CPUs write to the same pair of cache lines.
+#[repr(align(128))]
 pub struct Pcp<M: Machine> {
     busy: M::U32,
     claim: M::U32,
@@ -137,7 +144,7 @@ impl<M: Machine> Pcp<M> {
                 next = next.saturating_add(ring.capacity as usize);
             }
         }
-        next
+        next.next_multiple_of(SLOTS_IN_LINE)
     }
 
     /// Frames in all rings, at this moment.
@@ -196,17 +203,25 @@ impl<'a, M: Machine> Pcps<'a, M> {
     ) -> Result<PcpGuard<'g, 'a, M>, Busy> {
         let machine = &cx.ground.machine;
         let pcp = self.record(cpu, zone).ok_or(Busy)?;
-        let irq = machine.irq_save();
         // ORDER: Acquire. Sees what the last claimer did; partner: the Release in `PcpGuard::drop`.
-        while pcp.claim.cas(0, 1, Ordering::Acquire).is_err() {
+        let mut claimed = pcp.claim.cas(0, 1, Ordering::Acquire);
+        for _ in 0..CLAIM_ROUNDS {
+            if claimed.is_ok() {
+                break;
+            }
             pcp.claim.wait_while(Patience::Tries(DRAIN_TRIES), |claim| claim != 0)?;
+            claimed = pcp.claim.cas(0, 1, Ordering::Acquire);
         }
+        claimed.map_err(|_| Busy)?;
+        // Interrupts stay on until the wait is over: a heavy fence may be an interrupt to every CPU, and one that comes in
+        // here finds the claim and goes to the zone.
         machine.heavy_fence();
         // ORDER: wait_while acquires what the owner did; partner: the Release of `busy` in `PcpGuard::drop`.
         if let Err(busy) = pcp.busy.wait_while(Patience::Tries(DRAIN_TRIES), |busy| busy != 0) {
             pcp.claim.store(0, Ordering::Release);
             return Err(busy);
         }
+        let irq = machine.irq_save();
         cx.own.held.enter(Rank::Pcp);
         Ok(PcpGuard { _irq: irq, cx, zone, pcp, slots: self.slots, flag: &pcp.claim })
     }
@@ -232,6 +247,11 @@ impl<M: Machine> Drop for PcpGuard<'_, '_, M> {
 }
 
 impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
+    /// The counters of the running CPU, if that is whose lists these are.
+    pub(crate) fn events(&self) -> &'a ZoneEvents<M> {
+        &self.pcp.events
+    }
+
     /// Takes a block, refilling the ring if it is empty.
     pub(crate) fn take(&self, id: RingId, want: &Want) -> Option<Frame> {
         self.cx.ground.machine.step(Step::Pcp);
@@ -254,7 +274,8 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         let Some(ring) = self.pcp.rings.get(id.index) else { return };
         let PcpSize { batch, high } = self.pcp.size;
         if ring.len.load(Ordering::Relaxed) >= ring.capacity {
-            self.drain(batch);
+            // A drain takes from all rings in turn and may pass this one by: make room here.
+            self.spill(id.index);
         }
         self.cx.ground.frames.set_head(frame, Head::pcp(id.order));
         self.push_top(id, ring, frame);
@@ -280,14 +301,32 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
             };
             empty = 0;
             drained = drained.saturating_add(order.frames() as u32);
-            if self.cx.ground.frames.head(frame) == Head::pcp(order) {
-                self.cx.ground.frames.set_head(frame, Head::NONE);
-                self.note_drain(frame, order);
-                zone.give(frame, order, Place::Warm);
-            }
+            self.give_to_zone(&zone, frame, order);
         }
         self.pcp.turn.store(ring as u32, Ordering::Relaxed);
         drained
+    }
+
+    /// Gives the coldest block of a ring back to the zone.
+    #[cold]
+    fn spill(&self, ring: usize) {
+        if let Some((frame, order)) = self.pop_bottom(ring) {
+            self.give_to_zone(&self.zone.lock(self.cx), frame, order);
+        }
+    }
+
+    fn give_to_zone(&self, zone: &ZoneGuard<'_, 'a, M>, frame: Frame, order: Order) {
+        // A damaged entry stays out of the lists; `validate` finds it.
+        if self.cx.ground.frames.head(frame) == Head::pcp(order) {
+            self.cx.ground.frames.set_head(frame, Head::NONE);
+            self.note_drain(frame, order);
+            zone.give(frame, order, Place::Warm);
+        }
+    }
+
+    /// Whether every ring has room for the entries it says it has.
+    pub(crate) fn fits(&self) -> bool {
+        self.pcp.rings.iter().all(|ring| ring.len.load(Ordering::Relaxed) <= ring.capacity)
     }
 
     /// Calls `visit` with every entry and the order it should have.

@@ -251,17 +251,17 @@ impl fmt::Display for ZoneKind {
 
 /// Position of a zone in the allocator's table: `node * 4 + kind`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
-pub struct ZoneIdx(pub u8);
+pub struct ZoneIdx(pub u16);
 
 impl ZoneIdx {
     /// The zone of `kind` on `node`.
     pub const fn of(node: NodeId, kind: ZoneKind) -> ZoneIdx {
-        ZoneIdx((node.0 << 2) | kind as u8)
+        ZoneIdx((node.0 as u16) << 2 | kind as u16)
     }
 
     /// The node that the zone belongs to.
     pub const fn node(self) -> NodeId {
-        NodeId(self.0 >> 2)
+        NodeId((self.0 >> 2) as u8)
     }
 
     /// The zone's kind.

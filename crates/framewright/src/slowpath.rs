@@ -2,11 +2,12 @@
 //!
 //! A request that found nothing above the low mark climbs [`Rung`] by rung, in order of increasing harm to others, and stops at
 //! the first that serves it or that it may not use. Every loop on it has a bound: a request ends with a block or with
-//! [`Why`] not, whatever the callbacks do. Callbacks run unpinned, with no lock held.
+//! [`Why`] not, whatever the callbacks do. Callbacks run unpinned, with no lock held; what they allocate themselves must
+//! carry `__GFP_MEMALLOC`, which reclaims no further and may use the reserves.
 
 use crate::error::Why;
 use crate::frame::{Frames, Head};
-use crate::machine::{Machine, Need, Ordering, Waiter, Word};
+use crate::machine::{Fault, Machine, Need, Waiter};
 use crate::node::{Plan, World, first_rights};
 use crate::pfn::{CpuId, Frame, Order};
 use crate::request::{
@@ -15,10 +16,11 @@ use crate::request::{
 };
 use crate::vmstat::GlobalEvent;
 use crate::watermark::{Mark, Rights};
+use crate::zone::Zone;
 
 /// Above this order a request gives up sooner: so large a block is rarely worth long reclaim.
 const COSTLY_ORDER: Order = Order(3);
-/// Rounds of reclaim without success after which an ordinary request fails.
+/// Rounds of reclaim after which an ordinary request fails, although each freed something.
 const MAX_ROUNDS: u32 = 16;
 /// The same for `__GFP_NOFAIL`: with the pause below, about ten seconds. Then even it fails, rather than hang for ever.
 const NOFAIL_ROUNDS: u32 = 1_024;
@@ -32,16 +34,22 @@ enum Rung {
     WakeAndMin,
     /// All reserves, for who is about to free memory.
     Reserves,
-    /// What other CPUs keep on their lists, and the reserve for high orders.
-    Gather,
+    /// What other CPUs keep on their lists.
+    Drain,
     /// The caller frees memory itself, again and again while that helps.
     Reclaim,
+    /// The reserve for high orders.
+    HighAtomic,
+}
+
+impl Rung {
+    const ALL: [Rung; 5] = [Rung::WakeAndMin, Rung::Reserves, Rung::Drain, Rung::Reclaim, Rung::HighAtomic];
 }
 
 impl<'a, M: Machine> World<'a, M> {
     /// Serves a request, or says why not. The block's head says "allocated".
     pub(crate) fn alloc(&self, request: &Request) -> Result<Frame, Why> {
-        if self.ground.machine.fault(crate::machine::Fault::Alloc) {
+        if self.ground.machine.fault(Fault::Alloc) {
             return Err(Why::Fault);
         }
         let first = self.pinned(|cx| {
@@ -49,7 +57,7 @@ impl<'a, M: Machine> World<'a, M> {
             self.take(cx, &plan, first_rights(&plan)).map_err(|why| (plan, why))
         });
         match first {
-            None => Err(Why::NoZone),
+            None => Err(Why::NoCpu),
             Some(Ok(frame)) => Ok(frame),
             Some(Err((_, Why::NoZone))) => Err(Why::NoZone),
             Some(Err((plan, _))) => self.alloc_slowly(&plan),
@@ -59,43 +67,57 @@ impl<'a, M: Machine> World<'a, M> {
     #[cold]
     fn alloc_slowly(&self, plan: &Plan) -> Result<Frame, Why> {
         let rights = slow_rights(plan);
+        let may_wait = plan.gfp.may_reclaim() && !self.ground.machine.in_interrupt();
         let mut why = Why::Watermark;
-        for rung in [Rung::WakeAndMin, Rung::Reserves, Rung::Gather, Rung::Reclaim] {
+        for rung in Rung::ALL {
             let result = match rung {
                 Rung::WakeAndMin => {
-                    if plan.gfp.contains(__GFP_KSWAPD_RECLAIM) {
-                        self.ground.events.count(GlobalEvent::KswapdWake);
-                        self.ground.machine.wake(Waiter::Kswapd(plan.start));
-                    }
+                    self.wake_kswapd(plan);
                     self.try_once(plan, rights)
                 }
                 Rung::Reserves if may_use_reserves(plan) => {
                     self.try_once(plan, Rights { no_watermarks: true, ..rights })
                 }
-                Rung::Gather if plan.gfp.may_reclaim() => {
-                    self.gather(plan);
+                Rung::Drain if may_wait => {
+                    self.drain_all();
                     self.try_once(plan, rights)
                 }
-                Rung::Reclaim if plan.gfp.may_reclaim() => self.reclaim(plan, rights),
-                Rung::Reserves => continue,
-                Rung::Gather | Rung::Reclaim => Err(if why == Why::Fragmented { why } else { Why::WouldWait }),
+                Rung::Reclaim if may_wait && !plan.gfp.contains(__GFP_MEMALLOC) => self.reclaim(plan, rights),
+                Rung::HighAtomic if may_wait => {
+                    self.unreserve(plan);
+                    self.try_once(plan, rights)
+                }
+                Rung::Reserves | Rung::Drain | Rung::Reclaim | Rung::HighAtomic => continue,
             };
             match result {
                 Ok(frame) => return Ok(frame),
                 Err(reason) => why = reason,
             }
         }
-        self.ground.events.count(GlobalEvent::AllocFail);
-        Err(why)
+        Err(if may_wait || why == Why::Fragmented { why } else { Why::WouldWait })
     }
 
     fn try_once(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
-        self.pinned(|cx| self.take(cx, plan, rights)).unwrap_or(Err(Why::NoZone))
+        let result = self.pinned(|cx| self.take(cx, plan, rights)).unwrap_or(Err(Why::NoCpu));
+        result.or_else(|why| self.take_below(plan, rights).ok_or(why))
     }
 
-    /// Collects what lies about: every CPU's lists, and one pageblock of the high-atomic reserve per zone.
-    fn gather(&self, plan: &Plan) {
-        self.drain_all();
+    /// Wakes background reclaim on every node that the request could have used.
+    fn wake_kswapd(&self, plan: &Plan) {
+        if !plan.gfp.contains(__GFP_KSWAPD_RECLAIM) {
+            return;
+        }
+        self.ground.events.count(GlobalEvent::KswapdWake);
+        let mut last = None;
+        for node in self.zonelist(plan).map(Zone::node) {
+            if last.replace(node) != Some(node) {
+                self.ground.machine.wake(Waiter::Kswapd(node));
+            }
+        }
+    }
+
+    /// Gives one pageblock of each zone's high-atomic reserve to the request's kind.
+    fn unreserve(&self, plan: &Plan) {
         for zone in self.zonelist(plan) {
             self.pinned(|cx| zone.lock(cx).unreserve_highatomic(plan.migratetype, true));
         }
@@ -103,16 +125,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Lets the caller reclaim until the request is served, nothing more comes, or a bound is reached.
     fn reclaim(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
-        // A request from inside of a reclaim callback does not reclaim again. The mark is on the CPU where it began; should
-        // the callback change CPUs, nesting ends after one level for each CPU.
-        let Some(Some(cpu)) = self.pinned(|cx| self.enter_reclaim(cx.cpu)) else { return Err(Why::WouldWait) };
         self.ground.events.count_stall(plan.highest);
-        let result = self.reclaim_rounds(plan, rights);
-        self.leave_reclaim(cpu);
-        result
-    }
-
-    fn reclaim_rounds(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
         let nofail = plan.gfp.contains(__GFP_NOFAIL);
         let mut why = Why::Watermark;
         for attempt in 0..if nofail { NOFAIL_ROUNDS } else { MAX_ROUNDS } {
@@ -131,17 +144,6 @@ impl<'a, M: Machine> World<'a, M> {
             }
         }
         Err(why)
-    }
-
-    fn enter_reclaim(&self, cpu: CpuId) -> Option<CpuId> {
-        let word = &self.ground.cpus.get(cpu.index())?.reclaiming;
-        word.cas(0, 1, Ordering::Relaxed).ok().map(|_| cpu)
-    }
-
-    fn leave_reclaim(&self, cpu: CpuId) {
-        if let Some(own) = self.ground.cpus.get(cpu.index()) {
-            own.reclaiming.store(0, Ordering::Relaxed);
-        }
     }
 
     /// Gives every block on every CPU's lists back to its zone. Returns the number of frames.

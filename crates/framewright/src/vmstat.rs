@@ -5,8 +5,9 @@
 //! exact. A CPU that goes offline leaves its counts to the zone. What only slow paths count is one shared word each:
 //! [`GlobalEvents`].
 //!
-//! Sum rules: `hit + miss = local + other = allocations`, and over all zones `foreign = miss`. `interleave` counts
-//! requests of that policy served by the node whose turn it was.
+//! Only what is rare is counted beside the allocations themselves: `hit = allocations − miss` and `local = allocations −
+//! other`, so that a local success costs nothing more. Over all zones `foreign = miss`. `interleave` counts requests of
+//! that policy served by the node whose turn it was.
 
 use crate::machine::{Machine, Ordering, Word};
 use crate::pfn::ZoneKind;
@@ -18,36 +19,27 @@ pub(crate) enum ZoneEvent {
     AllocFrames,
     /// Frames freed (`pgfree`).
     FreeFrames,
-    /// Blocks allocated.
+    /// Blocks allocated by requests.
     Allocs,
-    /// Blocks freed.
-    Frees,
-    /// Blocks served by the node that the request preferred (`numa_hit`).
-    NumaHit,
     /// Blocks served for a request that preferred another node (`numa_miss`).
     NumaMiss,
     /// Requests that preferred this node and were served elsewhere (`numa_foreign`).
     NumaForeign,
     /// Interleaved requests served by the node whose turn it was (`numa_interleave`).
     NumaInterleave,
-    /// Blocks served to a CPU of the zone's node (`numa_local`).
-    NumaLocal,
     /// Blocks served to a CPU of another node (`numa_other`).
     NumaOther,
 }
 
 impl ZoneEvent {
     /// Every event.
-    const ALL: [ZoneEvent; 10] = [
+    const ALL: [ZoneEvent; 7] = [
         ZoneEvent::AllocFrames,
         ZoneEvent::FreeFrames,
         ZoneEvent::Allocs,
-        ZoneEvent::Frees,
-        ZoneEvent::NumaHit,
         ZoneEvent::NumaMiss,
         ZoneEvent::NumaForeign,
         ZoneEvent::NumaInterleave,
-        ZoneEvent::NumaLocal,
         ZoneEvent::NumaOther,
     ];
 }

@@ -115,12 +115,18 @@ impl Marks {
     }
 
     /// Linux's formula: `min` is the zone's share of `min_free_frames`, by managed frames; the gap between the marks is a quarter
-    /// of `min` or `scale` ten-thousandths of the zone, whichever is more.
+    /// of `min` or `scale` ten-thousandths of the zone, whichever is more. The formula is made for whole machines; of a small
+    /// zone no more than an eighth is kept.
     pub fn compute(min_free_frames: u64, managed: u64, total_managed: u64, scale: u64) -> Marks {
         let share = u128::from(min_free_frames).wrapping_mul(u128::from(managed));
         let min = share.checked_div(u128::from(total_managed)).unwrap_or(0) as u64;
         let gap = (min / 4).max(managed.saturating_mul(scale) / 10_000);
-        Marks { min, low: min.saturating_add(gap), high: min.saturating_add(gap.saturating_mul(2)) }
+        let most = managed / 8;
+        Marks {
+            min: min.min(most / 2),
+            low: min.saturating_add(gap).min(most / 4 * 3),
+            high: min.saturating_add(gap.saturating_mul(2)).min(most),
+        }
     }
 }
 
@@ -149,6 +155,11 @@ pub struct PcpSize {
 }
 
 impl PcpSize {
+    /// The same sizes within what lists can have: a batch of 1 to 4,096 frames, a high of 1 to 2^24.
+    pub fn clamped(self) -> PcpSize {
+        PcpSize { batch: self.batch.clamp(1, 1 << 12), high: self.high.clamp(1, 1 << 24) }
+    }
+
     /// Linux's formula (6.1). `batch`: a thousandth of the zone, at most 1 MiB, a quarter of that, and then the number below a
     /// power of two, which keeps batches of different CPUs from walking through the cache in step. `high`: what lies
     /// below the low mark, shared by the CPUs of the node; at least four batches.
@@ -157,9 +168,9 @@ impl PcpSize {
         let quarter = ((managed >> 10).min(mebibyte) / 4).max(1);
         let scaled = quarter.saturating_add(quarter / 2);
         let below_power = (1_u64 << (63_u32.saturating_sub(scaled.leading_zeros()))).saturating_sub(1).max(1);
-        let batch = below_power.min(1 << 12);
-        let share = low.checked_div(cpus).unwrap_or(low).min(1 << 24);
-        PcpSize { batch: batch as u32, high: share.max(batch.saturating_mul(4)) as u32 }
+        let batch = below_power.min(1 << 12) as u32;
+        let share = low.checked_div(cpus).unwrap_or(low).min(1 << 24) as u32;
+        PcpSize { batch, high: share.max(batch.saturating_mul(4)) }
     }
 }
 

@@ -30,7 +30,6 @@ pub struct Zone<M: Machine> {
     pub(crate) count: FreeCount<M>,
     marks: [M::U64; 3],
     pub(crate) highatomic_reserved: M::U64,
-    pub(crate) quarantined: M::U64,
     pub(crate) offline: M::U64,
     /// Frames that are memory, and those of them ever handed to the allocator.
     pub(crate) present: M::U64,
@@ -43,6 +42,8 @@ pub struct Zone<M: Machine> {
     /// Frames kept from requests whose highest zone is of this kind.
     pub(crate) reserve: [u64; ZoneKind::COUNT],
     pub(crate) pcp: PcpSize,
+    /// The marks were given, and do not follow the zone's size.
+    pub(crate) tuned: bool,
 }
 
 impl<M: Machine> Default for Zone<M> {
@@ -53,7 +54,6 @@ impl<M: Machine> Default for Zone<M> {
             count: FreeCount::default(),
             marks: core::array::from_fn(|_| Word::new(0)),
             highatomic_reserved: Word::new(0),
-            quarantined: Word::new(0),
             offline: Word::new(0),
             present: Word::new(0),
             managed: Word::new(0),
@@ -62,6 +62,7 @@ impl<M: Machine> Default for Zone<M> {
             span: PfnRange::default(),
             reserve: [0; ZoneKind::COUNT],
             pcp: PcpSize::default(),
+            tuned: false,
         }
     }
 }
@@ -145,6 +146,11 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         Some(taken.frame)
     }
 
+    /// Runs an operation that takes one given block off the lists.
+    pub(crate) fn take_with<T>(&self, take: impl FnMut(&Buddy<'g, 'a, M>) -> Result<Option<T>, Corrupt>) -> Option<T> {
+        self.attempt(take).flatten()
+    }
+
     /// Takes a block from the reserve for high-order requests that must not wait.
     pub(crate) fn take_highatomic(&self, order: Order) -> Option<Frame> {
         self.attempt(|buddy| buddy.take_smallest(order, MigrateType::HighAtomic)).flatten()
@@ -153,9 +159,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     /// Puts a block back whose head says nothing any more, merging it.
     pub(crate) fn give(&self, frame: Frame, order: Order, place: Place) {
         self.cx.ground.machine.step(Step::List);
-        if self.attempt(|buddy| buddy.free(frame, order, place)).is_none() {
-            self.quarantine(frame, order);
-        }
+        self.buddy().free(frame, order, place);
     }
 
     /// Sets a pageblock's type; its free blocks follow. Returns false if descriptors were damaged beyond repair.
@@ -171,13 +175,13 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     }
 
     /// Keeps the pageblock of a high-order request that must not wait for the next such request. The reserve has at most one
-    /// hundredth of the zone and one pageblock more.
-    pub(crate) fn reserve_highatomic(&self, frame: Frame) {
+    /// hundredth of the zone and one pageblock more; blocks of several pageblocks are not kept.
+    pub(crate) fn reserve_highatomic(&self, frame: Frame, order: Order) {
         let pageblock = self.buddy().pageblock_order().frames();
         let limit = (self.zone.managed.load(Ordering::Relaxed) / 100).saturating_add(pageblock);
         let reserved = self.zone.highatomic_reserved.load(Ordering::Relaxed);
         let migratetype = self.cx.ground.frames.pageblock(frame).migratetype();
-        if reserved < limit && migratetype.is_mergeable() {
+        if reserved < limit && migratetype.is_mergeable() && order <= self.buddy().pageblock_order() {
             self.set_type(frame, MigrateType::HighAtomic);
         }
     }
@@ -197,43 +201,53 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         }
     }
 
-    /// Puts a block aside for good.
-    pub(crate) fn quarantine(&self, frame: Frame, order: Order) {
-        let _ = self.cx.ground.frames.change(frame, |state| state.quarantine(order));
-        self.zone.quarantined.add(order.frames(), Ordering::Relaxed);
-    }
-
     /// Runs an operation on the lists; if it meets a damaged descriptor, repairs the lists and runs it once more.
     fn attempt<T>(&self, mut operation: impl FnMut(&Buddy<'g, 'a, M>) -> Result<T, Corrupt>) -> Option<T> {
         let buddy = self.buddy();
-        operation(&buddy).or_else(|_| self.repair().and_then(|()| operation(&buddy))).ok()
+        let first = operation(&buddy);
+        first
+            .or_else(|_| {
+                self.repair();
+                operation(&buddy)
+            })
+            .ok()
     }
 
-    /// Rebuilds the lists from the state words.
+    /// Rebuilds the lists from the state words. A state that cannot be true is put into quarantine; blocks whose links
+    /// alone were damaged lose nothing.
     #[cold]
-    fn repair(&self) -> Result<(), Corrupt> {
+    fn repair(&self) {
         self.cx.ground.events.count(GlobalEvent::Repairs);
         let buddy = self.buddy();
         buddy.lists.reset();
         buddy.count.reset();
         let frames = buddy.frames;
         let pageblock = buddy.pageblock_order();
+        let mut behind = Frame(0);
         for index in 0..frames.pageblocks.len() {
             let start = Frame((index as u32) << pageblock.0);
-            if frames.pageblock(start).zone() == Some(self.zone.idx) {
-                let end = start.add(pageblock.frames());
-                let mut at = start;
-                while at < end {
-                    let next = buddy.skip_used(at);
-                    if let Some((order, _)) = frames.state(at).as_free() {
-                        frames.change(at, |state| state.take(order, self.cx.cpu))?;
-                        buddy.insert(at, order, frames.pageblock(at).migratetype(), End::Back)?;
-                    }
-                    at = next;
-                }
+            if frames.pageblock(start).zone() != Some(self.zone.idx) {
+                continue;
             }
+            let mut at = start.max(behind);
+            while at < start.add(pageblock.frames()) {
+                let state = frames.state(at);
+                let Some((order, _)) = state.as_free() else {
+                    at = buddy.skip_used(at);
+                    continue;
+                };
+                let possible = order <= buddy.max_order() && at.align_down(order) == at && frames.head(at).is_none();
+                // Every free block starts over; what cannot be one counts as a single frame.
+                let _ = frames.change(at, |state| state.take(order, self.cx.cpu));
+                let order = if possible { order } else { Order(0) };
+                let migratetype = frames.pageblock(at).migratetype();
+                if !possible || buddy.insert(at, order, migratetype, End::Back).is_err() {
+                    buddy.quarantine(at, order);
+                }
+                at = at.add(order.frames());
+            }
+            behind = at;
         }
-        Ok(())
     }
 
     /// Tells the tracepoints.
