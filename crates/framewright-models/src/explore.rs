@@ -1,0 +1,169 @@
+//! Exploring a model: every schedule of its threads, up to a bound.
+
+use std::any::Any;
+use std::cell::RefCell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use framewright::machine::{Machine, Ordering, Word};
+
+use crate::loom_machine::{LoomMachine, run_on};
+use crate::session::{self, Plant};
+use crate::stage::Stage;
+
+/// What a few CPUs do at once, and what must hold whichever way their steps fall together.
+#[derive(Clone, Copy)]
+pub struct Model {
+    /// As `// ORDER:` comments of the core name it.
+    pub name: &'static str,
+    /// Preemptions of an execution: none for any number.
+    pub bound: Option<usize>,
+    /// Whether waits for a lock spin, as they really do, instead of sleeping until the lock changes hands. Spinning
+    /// multiplies the schedules; the model of the lock itself shows that both come to the same.
+    pub spins: bool,
+    /// Makes the stage, as CPU 0, before the threads start.
+    pub stage: fn() -> Stage,
+    /// What each thread does, as the CPU of its place in the list.
+    pub cpus: &'static [fn(&Stage)],
+    /// What must hold when all threads have finished.
+    pub check: fn(&Stage),
+}
+
+/// What exploration found.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Executions until the search was complete, or until the first failure.
+    pub executions: u64,
+    /// Words that the threads share.
+    pub words: usize,
+    /// Wall-clock time, with the searches that were thrown away.
+    pub elapsed: Duration,
+    /// What went wrong, if anything did.
+    pub failure: Option<String>,
+    /// Times the planted call was met; 0 without a plant.
+    pub met: u64,
+}
+
+/// Panic payload: a word has to become one of loom's, start over.
+struct StartOver;
+
+/// Stack of a model's threads, in words of 8 bytes: a panic that prints a backtrace must fit.
+const STACK: usize = 1 << 15;
+/// Steps of one execution; more means that threads wait for each other for ever.
+const STEPS: usize = 20_000;
+
+/// What the threads of an execution have in common.
+struct Run {
+    model: &'static Model,
+    stage: Stage,
+    finished: <LoomMachine as Machine>::U32,
+}
+
+thread_local! {
+    static RUN: RefCell<Option<Rc<Run>>> = const { RefCell::new(None) };
+    static QUIET: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+/// Explores a model completely, up to its bound (or `bound`, if that is given and lower).
+pub fn explore(model: &'static Model, plant: Option<Plant>) -> Outcome {
+    let began = Instant::now();
+    session::with(|session| session.start(plant, model.spins));
+    QUIET.set(plant.is_some());
+    quiet_hook();
+    let failure = loop {
+        let result = catch_unwind(AssertUnwindSafe(|| builder(model).check(move || execute(model))));
+        RUN.with_borrow_mut(Option::take);
+        if session::with(|session| session.learned.get()) {
+            session::with(|session| session.restart());
+            continue;
+        }
+        break result.err().map(|payload| text(payload.as_ref()));
+    };
+    QUIET.set(false);
+    session::with(|session| Outcome {
+        executions: session.executions.get(),
+        words: session.words(),
+        elapsed: began.elapsed(),
+        failure,
+        met: session.met.get(),
+    })
+}
+
+/// Everything that environment variables could change is set here.
+fn builder(model: &Model) -> loom::model::Builder {
+    let mut builder = loom::model::Builder::new();
+    builder.max_threads = model.cpus.len() + 1;
+    builder.max_branches = STEPS;
+    builder.max_permutations = None;
+    builder.max_duration = None;
+    builder.preemption_bound = model.bound;
+    builder.checkpoint_file = None;
+    builder.location = false;
+    builder.log = false;
+    builder
+}
+
+/// One execution. Loom's first thread has a small stack, so it only starts the one that does the work.
+fn execute(model: &'static Model) {
+    session::with(|session| {
+        session.execute();
+        session.executions.set(session.executions.get() + 1);
+    });
+    spawn(move || first(model));
+}
+
+fn spawn(body: impl FnOnce() + Send + 'static) {
+    // The handle is not joined: the last thread to finish does what is left to do.
+    let handle = loom::thread::Builder::new().stack_size(STACK).spawn(body);
+    drop(handle.expect("loom's threads start"));
+}
+
+fn first(model: &'static Model) {
+    run_on(0);
+    let run = Rc::new(Run { model, stage: (model.stage)(), finished: Word::new(0) });
+    RUN.with_borrow_mut(|slot| *slot = Some(run.clone()));
+    session::with(|session| session.together());
+    for cpu in 1..model.cpus.len() {
+        spawn(move || {
+            let run = RUN.with_borrow(Clone::clone);
+            run_on(cpu as u16);
+            play(run.expect("the first thread made the run"), cpu);
+        });
+    }
+    play(run, 0);
+}
+
+/// One thread's part. Who finishes last checks the outcome.
+fn play(run: Rc<Run>, cpu: usize) {
+    (run.model.cpus[cpu])(&run.stage);
+    // Acquires what the others did before they finished.
+    let finished = run.finished.add(1, Ordering::AcqRel);
+    if finished as usize + 1 < run.model.cpus.len() {
+        return;
+    }
+    session::with(|session| session.finish());
+    RUN.with_borrow_mut(Option::take);
+    if session::with(|session| session.learned.get()) {
+        resume_unwind(Box::new(StartOver));
+    }
+    (run.model.check)(&run.stage);
+}
+
+fn text(payload: &(dyn Any + Send)) -> String {
+    let owned = payload.downcast_ref::<String>().cloned();
+    owned.or(payload.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_else(|| "unknown".to_owned())
+}
+
+/// Keeps failures that are wanted, or that come of a search to be thrown away, from the terminal.
+fn quiet_hook() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        let loud = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            if !QUIET.get() && !session::with(|session| session.learned.get()) {
+                loud(info);
+            }
+        }));
+    });
+}

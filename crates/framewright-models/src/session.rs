@@ -1,0 +1,167 @@
+//! What one exploration knows beside loom: which words are shared, what is planted, what was reached.
+//!
+//! loom runs all threads of a model as coroutines of the one thread that explores it. So a plain thread local is seen by all
+//! of them, and two explorations in two test threads do not meet.
+//!
+//! # Which words loom has to know
+//!
+//! An allocator has about two thousand words; a model's threads meet in a few dozen. Telling loom of all would cost a
+//! millisecond for each execution and most of the search. A word that a single thread touches, or that nobody writes, behaves
+//! like a plain cell under every schedule. So exploration starts with plain words; a word that two threads touch, one of them
+//! writing, is noted, and exploration starts over with that word made of loom's atomics. It ends when a *complete*
+//! search met no plain word that two threads shared: that search is the result, the ones before it are thrown away.
+//! Words are told apart by the order in which they are made, which is the same in every execution.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::panic::Location;
+use std::rc::Rc;
+
+use framewright::machine::Ordering;
+
+/// Part of an execution.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum Phase {
+    /// One thread sets things up or looks at what came of it; words are plain.
+    #[default]
+    Alone,
+    /// The model's threads run.
+    Together,
+}
+
+/// A call in the core: file name without its folder, and line.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct Place {
+    /// Such as `pcp.rs`.
+    pub file: &'static str,
+    /// Counted from 1.
+    pub line: u32,
+}
+
+/// A bug put into the core from below, at one call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Plant {
+    /// The call orders nothing: its ordering is relaxed, or its fence is gone.
+    Relax(Place),
+    /// The call does nothing: a store is lost, a load finds zero, a wait is over at once, an exchange claims to have succeeded.
+    Skip(Place),
+}
+
+/// A word that becomes one of loom's when the model's threads start.
+pub(crate) trait Share {
+    fn share(&self);
+}
+
+/// See the module's description.
+#[derive(Default)]
+pub(crate) struct Session {
+    pub(crate) phase: Cell<Phase>,
+    plant: Cell<Option<Plant>>,
+    spins: Cell<bool>,
+    /// Times the planted call was met.
+    pub(crate) met: Cell<u64>,
+    next: Cell<u32>,
+    shared: RefCell<BTreeSet<u32>>,
+    waiting: RefCell<Vec<Rc<dyn Share>>>,
+    pub(crate) learned: Cell<bool>,
+    pub(crate) executions: Cell<u64>,
+}
+
+thread_local! {
+    static SESSION: Session = Session::default();
+}
+
+/// The exploration that this thread runs.
+pub(crate) fn with<T>(look: impl FnOnce(&Session) -> T) -> T {
+    SESSION.with(look)
+}
+
+impl Session {
+    /// A new exploration, with nothing known of its words.
+    pub(crate) fn start(&self, plant: Option<Plant>, spins: bool) {
+        self.plant.set(plant);
+        let planted = plant.map(|(Plant::Relax(place) | Plant::Skip(place))| place.file);
+        self.spins.set(spins || planted == Some("lock.rs"));
+        self.met.set(0);
+        self.shared.borrow_mut().clear();
+        self.restart();
+    }
+
+    /// The same exploration from its beginning, with what was learned of its words.
+    pub(crate) fn restart(&self) {
+        self.learned.set(false);
+        self.executions.set(0);
+    }
+
+    /// Whether a wait for a turn may sleep until something is stored, rather than look again and again. That is the same
+    /// as long as the lock's own orderings are there: waking somebody orders memory as they do.
+    pub(crate) fn sleeps(&self) -> bool {
+        !self.spins.get()
+    }
+
+    /// A new execution: words are made anew.
+    pub(crate) fn execute(&self) {
+        self.phase.set(Phase::Alone);
+        self.next.set(0);
+        self.waiting.borrow_mut().clear();
+    }
+
+    /// Number of the word that is being made, and whether it must be loom's.
+    pub(crate) fn number(&self) -> (u32, bool) {
+        let number = self.next.get();
+        self.next.set(number + 1);
+        (number, self.shared.borrow().contains(&number))
+    }
+
+    pub(crate) fn share_later(&self, word: Rc<dyn Share>) {
+        self.waiting.borrow_mut().push(word);
+    }
+
+    /// The model's threads start: what must be loom's becomes so.
+    pub(crate) fn together(&self) {
+        for word in self.waiting.borrow_mut().drain(..) {
+            word.share();
+        }
+        self.phase.set(Phase::Together);
+    }
+
+    /// The model's threads are done.
+    pub(crate) fn finish(&self) {
+        self.phase.set(Phase::Alone);
+    }
+
+    /// A plain word turned out to be shared.
+    pub(crate) fn learn(&self, number: u32) {
+        self.shared.borrow_mut().insert(number);
+        self.learned.set(true);
+    }
+
+    /// Number of words that are loom's.
+    pub(crate) fn words(&self) -> usize {
+        self.shared.borrow().len()
+    }
+
+    /// The ordering that an operation called at `place` gets.
+    pub(crate) fn ordering(&self, place: &Location<'_>, ordering: Ordering) -> Ordering {
+        let relax = matches!(self.plant.get(), Some(Plant::Relax(planted)) if self.is_met(planted, place));
+        if relax { Ordering::Relaxed } else { ordering }
+    }
+
+    /// Whether a fence called at `place` is there.
+    pub(crate) fn fences(&self, place: &Location<'_>) -> bool {
+        !matches!(self.plant.get(), Some(Plant::Relax(planted) | Plant::Skip(planted)) if self.is_met(planted, place))
+    }
+
+    /// Whether an operation called at `place` does nothing.
+    pub(crate) fn skips(&self, place: &Location<'_>) -> bool {
+        matches!(self.plant.get(), Some(Plant::Skip(planted)) if self.is_met(planted, place))
+    }
+
+    fn is_met(&self, planted: Place, place: &Location<'_>) -> bool {
+        let met = place.line() == planted.line
+            && self.phase.get() == Phase::Together
+            && place.file().rsplit(['/', '\\']).next() == Some(planted.file);
+        self.met.set(self.met.get() + u64::from(met));
+        met
+    }
+}

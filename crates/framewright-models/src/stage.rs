@@ -1,0 +1,247 @@
+//! What a model plays on: a tiny allocator, the pages it hands out, and a lock by itself.
+//!
+//! Every page has a *payload*, plain memory that loom watches. Whoever owns the page writes it right after it got the page
+//! and right before it gives it up. An allocator made of atomics has no race that a detector could see; the payload has
+//! one as soon as the way of a page from one owner to the next is not ordered, or two owners have it at once.
+//!
+//! At the end of each execution, when all threads have finished, the stage is checked: every numbered invariant of the core, no
+//! frame lost, and as many allocated as the model holds.
+
+use std::cell::Cell;
+
+use framewright::machine::{Ordering, Word};
+use framewright::mechanisms::NumaStat;
+use framewright::pfn::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use framewright::request::{GFP_NOWAIT, Gfp, Request};
+use framewright::watermark::{Marks, PcpSize};
+use framewright::{Allocator, Census, Config, Geometry, Layout, Machine, Mechanisms, Region, Tuning};
+use framewright_rt::Storage;
+use loom::cell::UnsafeCell;
+use self_cell::MutBorrow;
+
+use crate::lock::TicketLock;
+use crate::loom_machine::{LoomMachine, run_on, running_cpu};
+
+type TinyAllocator<'a> = Allocator<'a, LoomMachine>;
+
+self_cell::self_cell!(
+    struct Tiny {
+        owner: MutBorrow<Storage<LoomMachine>>,
+        #[not_covariant]
+        dependent: TinyAllocator,
+    }
+);
+
+/// Sizes of a stage. All memory is one zone of one node, from frame 0 on, with no watermarks.
+#[derive(Clone, Copy, Debug)]
+pub struct Sizes {
+    /// Frames; at most 64.
+    pub frames: u64,
+    /// Order of the largest block.
+    pub max_order: u8,
+    /// Order of a pageblock.
+    pub pageblock_order: u8,
+    /// Per-CPU lists.
+    pub pcp: PcpSize,
+    /// CPUs of the allocator.
+    pub cpus: usize,
+    /// Whether owners keep away from their per-CPU lists.
+    pub bypass_pcp: bool,
+}
+
+impl Sizes {
+    /// Four frames, two CPUs, single pages moved between lists and zone, at most two of them in a list.
+    pub const TINY: Sizes = Sizes {
+        frames: 4,
+        max_order: 1,
+        pageblock_order: 1,
+        pcp: PcpSize { batch: 1, high: 2 },
+        cpus: 2,
+        bypass_pcp: false,
+    };
+}
+
+/// Memory of a page: loom watches the cell, the flag says whether somebody owns it.
+struct Page {
+    payload: UnsafeCell<()>,
+    owned: Cell<bool>,
+}
+
+/// See the module's description.
+pub struct Stage {
+    tiny: Tiny,
+    pages: Vec<Page>,
+    /// Blocks that the set-up left to the threads, or threads left behind; each slot has one user at a time.
+    held: [Cell<Option<(Pfn, Order)>>; 4],
+    frames: u64,
+    /// A word by which one thread tells another something.
+    pub flag: <LoomMachine as Machine>::U32,
+    /// A lock by itself; page 0 stands for what it protects.
+    pub(crate) lock: TicketLock<LoomMachine>,
+}
+
+const REQUEST: Request = Request::page(GFP_NOWAIT);
+
+fn boot(sizes: &Sizes) -> Tiny {
+    let regions = [Region::usable(0, sizes.frames, 0)];
+    let cpus = vec![NodeId(0); sizes.cpus];
+    let zone = ZoneIdx::of(NodeId(0), ZoneKind::Normal);
+    let marks = Some(Marks::default());
+    let tuning = [Tuning { zone, marks, reserve: Some([0; ZoneKind::COUNT]), pcp: Some(sizes.pcp) }];
+    let geometry =
+        Geometry { page_shift: 12, max_order: Order(sizes.max_order), pageblock_order: Order(sizes.pageblock_order) };
+    let config = Config {
+        geometry,
+        dma_end: Pfn(0),
+        dma32_end: Pfn(0),
+        tuning: &tuning,
+        mechanisms: Mechanisms { numa_stat: NumaStat::Off, ..Mechanisms::BASELINE },
+        ..Config::new(&regions, &cpus)
+    };
+    let layout = Layout::of(&config).expect("the sizes of a model describe a machine");
+    let machine = LoomMachine { bypass_pcp: sizes.bypass_pcp };
+    Tiny::new(MutBorrow::new(Storage::new(&layout)), |storage| {
+        Allocator::boot(machine, &config, storage.borrow_mut().parts()).expect("the sizes of a model boot")
+    })
+}
+
+impl Stage {
+    /// A booted allocator with all memory free.
+    pub fn new(sizes: &Sizes) -> Stage {
+        let page = || Page { payload: UnsafeCell::new(()), owned: Cell::new(false) };
+        Stage {
+            tiny: boot(sizes),
+            pages: std::iter::repeat_with(page).take(sizes.frames as usize).collect(),
+            held: Default::default(),
+            frames: sizes.frames,
+            flag: Word::new(0),
+            lock: TicketLock::default(),
+        }
+    }
+
+    /// Runs `operation` on the allocator.
+    pub fn on<T>(&self, operation: impl FnOnce(&Allocator<'_, LoomMachine>) -> T) -> T {
+        self.tiny.with_dependent(|_, allocator| operation(allocator))
+    }
+
+    /// Runs `operation` of the set-up as another CPU.
+    pub fn as_cpu(&self, cpu: u16, operation: impl FnOnce(&Stage)) {
+        let own = running_cpu();
+        run_on(cpu);
+        operation(self);
+        run_on(own);
+    }
+
+    /// Writes the payload of a page: a race unless what was done to it before is ordered before this.
+    pub fn write(&self, page: u64) {
+        self.page(page).payload.with_mut(|_| ());
+    }
+
+    fn page(&self, page: u64) -> &Page {
+        &self.pages[page as usize]
+    }
+
+    fn own(&self, start: Pfn, frames: u64) {
+        for page in start.0..start.0 + frames {
+            assert!(!self.page(page).owned.replace(true), "page {page} was handed out twice");
+            self.write(page);
+        }
+    }
+
+    fn disown(&self, start: Pfn, frames: u64) {
+        for page in start.0..start.0 + frames {
+            self.write(page);
+            assert!(self.page(page).owned.replace(false), "page {page} was taken from its owner");
+        }
+    }
+
+    /// Allocates a block without waiting for memory; none if there is none at this moment.
+    pub fn alloc(&self, order: u8) -> Option<Pfn> {
+        self.alloc_for(GFP_NOWAIT, order)
+    }
+
+    /// Allocates a block as `gfp` says.
+    pub fn alloc_for(&self, gfp: Gfp, order: u8) -> Option<Pfn> {
+        let pfn = self.on(|allocator| allocator.alloc(&Request { gfp, order: Order(order), ..REQUEST })).ok()?;
+        self.own(pfn, Order(order).frames());
+        Some(pfn)
+    }
+
+    /// Frees a block.
+    pub fn free(&self, pfn: Pfn, order: u8) {
+        self.disown(pfn, Order(order).frames());
+        self.on(|allocator| allocator.free(pfn, Order(order))).expect("an owner's free is right");
+    }
+
+    /// Allocates a block and frees it at once.
+    pub fn alloc_and_free(&self, order: u8) {
+        if let Some(pfn) = self.alloc(order) {
+            self.free(pfn, order);
+        }
+    }
+
+    /// Allocates a block and leaves it in a slot.
+    pub fn alloc_into(&self, slot: usize, order: u8) {
+        self.held[slot].set(self.alloc(order).map(|pfn| (pfn, Order(order))));
+    }
+
+    /// Frees what lies in a slot.
+    pub fn free_from(&self, slot: usize) {
+        if let Some((pfn, order)) = self.held[slot].take() {
+            self.free(pfn, order.0);
+        }
+    }
+
+    /// The block in a slot.
+    pub fn block_in(&self, slot: usize) -> Option<(Pfn, Order)> {
+        self.held[slot].get()
+    }
+
+    /// Takes a range, as a whole; says whether that went well.
+    pub fn alloc_range(&self, start: u64, end: u64) -> bool {
+        let range = PfnRange::new(start, end);
+        let taken = self.on(|allocator| allocator.alloc_range(range, GFP_NOWAIT)).is_ok();
+        if taken {
+            self.own(range.start, range.frames());
+        }
+        taken
+    }
+
+    /// Frees a range.
+    pub fn free_range(&self, start: u64, end: u64) {
+        let range = PfnRange::new(start, end);
+        self.disown(range.start, range.frames());
+        self.on(|allocator| allocator.free_range(range)).expect("an owner's free is right");
+    }
+
+    /// Gives the lists of a CPU back to the zone; returns the number of frames.
+    pub fn drain(&self, cpu: u16) -> u64 {
+        self.on(|allocator| allocator.drain_cpu(CpuId(cpu)))
+    }
+
+    /// Tells the other side that something is done.
+    pub fn signal(&self, value: u32) {
+        self.flag.store(value, Ordering::Release);
+    }
+
+    /// Waits until the other side said that something is done.
+    pub fn await_signal(&self, value: u32) {
+        let _ = self.flag.wait_while(framewright::machine::Patience::Turn, |now| now < value);
+    }
+
+    /// Checks every invariant and that no frame was lost.
+    ///
+    /// # Panics
+    /// One is violated.
+    pub fn check(&self) -> Census {
+        let census = match self.on(|allocator| allocator.validate()) {
+            Ok(census) => census,
+            Err(violation) => panic!("{violation}"),
+        };
+        let owned = self.pages.iter().filter(|page| page.owned.get()).count() as u64;
+        assert_eq!((census.present, census.allocated), (self.frames, owned), "frames are lost or doubled: {census:?}");
+        assert_eq!(census.quarantined, 0, "descriptors were damaged");
+        assert_eq!(self.on(|allocator| allocator.counters()).repairs, 0, "lists had to be repaired");
+        census
+    }
+}

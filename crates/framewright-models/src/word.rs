@@ -1,0 +1,314 @@
+//! Words that loom watches.
+//!
+//! A [`LoomWord`] starts as a plain cell. If the exploration knows that threads share it (see [`crate::session`]), it turns into one of
+//! loom's atomics at the moment the model's threads start, holding what it held; so setting up costs no branch of the search
+//! and none of the seven stores that loom remembers of each atomic.
+//!
+//! Every operation knows where in the core it was called from, which is how a bug is planted at one call without a
+//! change in the core.
+//!
+//! While a panic unwinds (loom found something, or a check failed), guards still store into their words; those stores go
+//! nowhere, because another thread must not be scheduled from inside of a panic.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::panic::Location;
+use std::rc::Rc;
+
+use framewright::machine::{Busy, Ordering, Patience, Word};
+use loom::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
+use loom::thread::Thread;
+
+use crate::loom_machine::running_cpu;
+use crate::session::{self, Phase, Share};
+
+/// How often a bounded wait of the core looks, instead of a million times. One look would never see the other side arrive;
+/// two explore both "it came" and "it did not".
+const LOOKS: u32 = 2;
+
+/// What the words need of loom's atomics.
+pub trait Atomic<T: Copy>: Sized + 'static {
+    /// An atomic that holds `value`.
+    fn new(value: T) -> Self;
+    /// Atomic load.
+    fn load(&self, order: atomic::Ordering) -> T;
+    /// Atomic store.
+    fn store(&self, value: T, order: atomic::Ordering);
+    /// Atomic exchange.
+    fn swap(&self, value: T, order: atomic::Ordering) -> T;
+    /// Atomic compare and exchange.
+    ///
+    /// # Errors
+    /// What it holds instead of `current`.
+    fn cas(&self, current: T, new: T, orders: (atomic::Ordering, atomic::Ordering)) -> Result<T, T>;
+    /// Atomic addition with wrap-around.
+    fn add(&self, value: T, order: atomic::Ordering) -> T;
+    /// Addition with wrap-around.
+    fn sum(a: T, b: T) -> T;
+}
+
+macro_rules! atomics {
+    ($($int:ty => $atomic:ty),+) => { $(
+        impl Atomic<$int> for $atomic {
+            fn new(value: $int) -> Self {
+                <$atomic>::new(value)
+            }
+
+            fn load(&self, order: atomic::Ordering) -> $int {
+                self.load(order)
+            }
+
+            fn store(&self, value: $int, order: atomic::Ordering) {
+                self.store(value, order);
+            }
+
+            fn swap(&self, value: $int, order: atomic::Ordering) -> $int {
+                self.swap(value, order)
+            }
+
+            fn cas(&self, current: $int, new: $int, orders: (atomic::Ordering, atomic::Ordering)) -> Result<$int, $int> {
+                self.compare_exchange(current, new, orders.0, orders.1)
+            }
+
+            fn add(&self, value: $int, order: atomic::Ordering) -> $int {
+                self.fetch_add(value, order)
+            }
+
+            fn sum(a: $int, b: $int) -> $int {
+                a.wrapping_add(b)
+            }
+        }
+    )+ };
+}
+
+atomics!(u8 => AtomicU8, u16 => AtomicU16, u32 => AtomicU32, u64 => AtomicU64, usize => AtomicUsize);
+
+fn load_order(order: Ordering) -> atomic::Ordering {
+    match order {
+        Ordering::Relaxed | Ordering::Release => atomic::Ordering::Relaxed,
+        Ordering::Acquire | Ordering::AcqRel => atomic::Ordering::Acquire,
+    }
+}
+
+fn store_order(order: Ordering) -> atomic::Ordering {
+    match order {
+        Ordering::Relaxed | Ordering::Acquire => atomic::Ordering::Relaxed,
+        Ordering::Release | Ordering::AcqRel => atomic::Ordering::Release,
+    }
+}
+
+fn rmw_order(order: Ordering) -> atomic::Ordering {
+    match order {
+        Ordering::Relaxed => atomic::Ordering::Relaxed,
+        Ordering::Acquire => atomic::Ordering::Acquire,
+        Ordering::Release => atomic::Ordering::Release,
+        Ordering::AcqRel => atomic::Ordering::AcqRel,
+    }
+}
+
+/// A shared word.
+struct Inner<T, A> {
+    /// What it was set up with, later what was stored last.
+    value: Cell<T>,
+    atomic: OnceCell<A>,
+    /// Threads that sleep until something is stored.
+    sleepers: RefCell<Vec<Thread>>,
+}
+
+impl<T: Copy, A: Atomic<T>> Share for Inner<T, A> {
+    fn share(&self) {
+        let _ = self.atomic.set(A::new(self.value.get()));
+    }
+}
+
+impl<T: Copy, A> Inner<T, A> {
+    /// Notes what was stored, and wakes who waits for that. Waking orders memory as a release store does, so only a
+    /// release store may wake.
+    fn stored(&self, value: T, order: Ordering) {
+        self.value.set(value);
+        if matches!(order, Ordering::Release | Ordering::AcqRel) {
+            self.sleepers.borrow_mut().drain(..).for_each(|sleeper| sleeper.unpark());
+        }
+    }
+}
+
+/// Where a word's value is.
+enum Body<T, A> {
+    Plain(Cell<T>),
+    Shared(Rc<Inner<T, A>>),
+}
+
+/// A word of a model: see the module's description.
+pub struct LoomWord<T, A> {
+    body: Body<T, A>,
+    number: u32,
+    /// Which threads touched it while it was plain, a bit each, and [`WRITTEN`].
+    touched: Cell<u8>,
+}
+
+const WRITTEN: u8 = 0x80;
+
+impl<T: Copy + PartialEq + 'static, A: Atomic<T>> LoomWord<T, A> {
+    /// Runs one of two forms of an operation, whichever the word is at the moment. The shared form is given the atomic
+    /// and what to do once something was stored.
+    fn access<R>(
+        &self,
+        writes: bool,
+        plain: impl FnOnce(&Cell<T>) -> R,
+        shared: impl FnOnce(&A, &Inner<T, A>) -> R,
+    ) -> R {
+        let value = match &self.body {
+            Body::Plain(value) => value,
+            Body::Shared(inner) => match inner.atomic.get() {
+                Some(atomic) if !std::thread::panicking() => return shared(atomic, inner),
+                _ => return plain(&inner.value),
+            },
+        };
+        self.touch(writes);
+        plain(value)
+    }
+
+    /// Lets other threads run until the word may have changed: for ever if `waiting` holds of what was stored last and the
+    /// session says that waits sleep, otherwise for a moment.
+    fn pause(&self, waiting: bool) {
+        if let Body::Shared(inner) = &self.body
+            && waiting
+        {
+            inner.sleepers.borrow_mut().push(loom::thread::current());
+            loom::thread::park();
+        } else {
+            loom::thread::yield_now();
+        }
+    }
+
+    /// What was stored last, whether or not the running thread can see it yet.
+    fn latest(&self) -> T {
+        match &self.body {
+            Body::Plain(value) => value.get(),
+            Body::Shared(inner) => inner.value.get(),
+        }
+    }
+
+    /// Notes who touches a plain word.
+    fn touch(&self, writes: bool) {
+        if std::thread::panicking() || session::with(|session| session.phase.get()) == Phase::Alone {
+            return;
+        }
+        let touched = self.touched.get() | 1 << running_cpu() | if writes { WRITTEN } else { 0 };
+        if touched != self.touched.get() {
+            self.touched.set(touched);
+            if touched & WRITTEN != 0 && (touched & !WRITTEN).count_ones() > 1 {
+                session::with(|session| session.learn(self.number));
+            }
+        }
+    }
+}
+
+/// The ordering of a call at `place`; none if the call does nothing.
+fn at(place: &Location<'_>, order: Ordering) -> Option<Ordering> {
+    session::with(|session| (!session.skips(place)).then(|| session.ordering(place, order)))
+}
+
+impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord<T, A> {
+    fn new(value: T) -> Self {
+        let (number, is_shared) = session::with(|session| session.number());
+        let body = if is_shared {
+            let inner =
+                Rc::new(Inner { value: Cell::new(value), atomic: OnceCell::<A>::new(), sleepers: RefCell::default() });
+            session::with(|session| session.share_later(inner.clone()));
+            Body::Shared(inner)
+        } else {
+            Body::Plain(Cell::new(value))
+        };
+        LoomWord { body, number, touched: Cell::new(0) }
+    }
+
+    #[track_caller]
+    fn load(&self, order: Ordering) -> T {
+        let Some(order) = at(Location::caller(), order) else { return T::default() };
+        self.access(false, Cell::get, |atomic, _| atomic.load(load_order(order)))
+    }
+
+    #[track_caller]
+    fn store(&self, value: T, order: Ordering) {
+        let Some(order) = at(Location::caller(), order) else { return };
+        self.access(
+            true,
+            |cell| cell.set(value),
+            |atomic, inner| {
+                atomic.store(value, store_order(order));
+                inner.stored(value, order);
+            },
+        );
+    }
+
+    #[track_caller]
+    fn swap(&self, value: T, order: Ordering) -> T {
+        let Some(order) = at(Location::caller(), order) else { return T::default() };
+        self.access(
+            true,
+            |cell| cell.replace(value),
+            |atomic, inner| {
+                let before = atomic.swap(value, rmw_order(order));
+                inner.stored(value, order);
+                before
+            },
+        )
+    }
+
+    #[track_caller]
+    fn cas(&self, current: T, new: T, order: Ordering) -> Result<T, T> {
+        let Some(order) = at(Location::caller(), order) else { return Ok(current) };
+        let plain = |cell: &Cell<T>| {
+            let now = cell.get();
+            if now == current {
+                cell.set(new);
+                Ok(now)
+            } else {
+                Err(now)
+            }
+        };
+        self.access(true, plain, |atomic, inner| {
+            let result = atomic.cas(current, new, (rmw_order(order), load_order(order)));
+            if result.is_ok() {
+                inner.stored(new, order);
+            }
+            result
+        })
+    }
+
+    #[track_caller]
+    fn add(&self, value: T, order: Ordering) -> T {
+        let Some(order) = at(Location::caller(), order) else { return T::default() };
+        self.access(
+            true,
+            |cell| cell.replace(A::sum(cell.get(), value)),
+            |atomic, inner| {
+                let before = atomic.add(value, rmw_order(order));
+                inner.stored(A::sum(before, value), order);
+                before
+            },
+        )
+    }
+
+    /// A wait for a turn sleeps until something is stored, where the session says so; other waits look, and let other
+    /// threads run in between. loom shows a thread that yielded no store again that it has seen before.
+    #[track_caller]
+    fn wait_while(&self, patience: Patience, mut waiting: impl FnMut(T) -> bool) -> Result<T, Busy> {
+        let place = Location::caller();
+        let sleeps = patience == Patience::Turn && session::with(|session| session.sleeps());
+        let mut looks = 0;
+        loop {
+            let order = at(place, Ordering::Acquire);
+            let load = order.map_or(atomic::Ordering::Relaxed, load_order);
+            let value = self.access(false, Cell::get, |atomic, _| atomic.load(load));
+            if !waiting(value) || order.is_none() || std::thread::panicking() {
+                return Ok(value);
+            }
+            looks += 1;
+            if matches!(patience, Patience::Tries(_)) && looks >= LOOKS {
+                return Err(Busy);
+            }
+            self.pause(sleeps && waiting(self.latest()));
+        }
+    }
+}
