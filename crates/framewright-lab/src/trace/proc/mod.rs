@@ -100,6 +100,11 @@ fn number(word: &str) -> Parsed<u64> {
     word.parse().map_err(|_| ProcFault::expected("a number", word))
 }
 
+/// Whether a zone can be called so. Names appear in messages, so they must not hold anything.
+fn is_name(zone: &str) -> bool {
+    (1..=16).contains(&zone.len()) && zone.bytes().all(|b| b.is_ascii_alphanumeric())
+}
+
 /// The node, the zone's name and the rest of `Node 0, zone   Normal ...`; none if the line starts otherwise.
 fn zone_head(line: &str) -> Option<Parsed<(u32, &str, &str)>> {
     let rest = line.trim_start().strip_prefix("Node ")?;
@@ -108,7 +113,7 @@ fn zone_head(line: &str) -> Option<Parsed<(u32, &str, &str)>> {
         let rest = rest.trim_start().strip_prefix("zone")?.trim_start();
         let end = rest.find([' ', ',', '\t']).unwrap_or(rest.len());
         let (zone, rest) = rest.split_at(end);
-        Some((node.trim().parse().ok()?, zone, rest)).filter(|_| !zone.is_empty())
+        Some((node.trim().parse().ok()?, zone, rest)).filter(|_| is_name(zone))
     };
     Some(parse().ok_or_else(|| ProcFault::expected("`Node N, zone NAME`", line)))
 }

@@ -191,6 +191,7 @@ fn malformed_files_are_named_with_line_and_reason() {
         zones("cpu: 0", "cpu: zero"),
         zones("start_pfn:           1", "start_pfn: \x1b[1m"),
         zones("Node 1, zone", "Node 1, zo"),
+        zones("Movable\n  pages free     0", "Mov\x1b[1m"),
         buddy(""),
         buddy("Node 0, zone      DMA      0      1\nNode 0, zone   Normal      6 "),
         buddy("Node 0, zone      DMA"),
@@ -230,6 +231,7 @@ fn malformed_files_are_named_with_line_and_reason() {
     zoneinfo:19: expected a CPU's number, found `zero`
     zoneinfo:31: expected a number, found `\x1b[1m`
     zoneinfo:32: expected `Node N, zone NAME`, found `Node 1, zo  Movable`
+    zoneinfo:32: expected `Node N, zone NAME`, found `Node 1, zone  Mov\x1b[1m`
     buddyinfo: there is no zone in it
     buddyinfo:2: 1 numbers, but 2 in the lines before
     buddyinfo:1: expected a number for each of up to 19 orders, found ``

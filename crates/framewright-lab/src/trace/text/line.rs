@@ -71,19 +71,24 @@ pub(super) fn classify(line: &[u8]) -> Line<'_> {
 fn bracket(text: &[u8]) -> Option<(u16, &[u8])> {
     let close = memchr::memchr(b']', text.get(..6).unwrap_or(text))?;
     let cpu = u16::try_from(decimal(&text[..close])?).ok()?;
-    Some((cpu, &text[close + 1..]))
+    // The blank also keeps the work on a line of nothing but brackets in proportion to its length.
+    Some((cpu, text[close + 1..].strip_prefix(b" ")?))
 }
+
+/// The most bytes that the number of a thread group takes up with its padding.
+const THREAD_GROUP: usize = 24;
 
 /// The task before the CPU: `comm-pid`, `comm-pid (tgid)`, `comm pid` or `comm pid/tid`.
 fn task(text: &[u8]) -> Option<(&[u8], u32)> {
     let mut text = text.trim_ascii_end();
     if let Some(inside) = text.strip_suffix(b")") {
+        let inside = &inside[inside.len().saturating_sub(THREAD_GROUP)..];
         let open = memchr::memrchr(b'(', inside)?;
         let tgid = inside[open + 1..].trim_ascii();
         if !tgid.iter().all(|&b| b.is_ascii_digit() || b == b'-') {
             return None;
         }
-        text = inside[..open].trim_ascii_end();
+        text = text[..text.len() - 1 - (inside.len() - open)].trim_ascii_end();
     }
     let (rest, pid) = split_digits(text)?;
     let comm = match rest {

@@ -278,7 +278,7 @@ impl Event {
     fn is_in(text: &[u8]) -> bool {
         [&b"mm_page"[..], b"page_migrate"].iter().any(|start| {
             memchr::memmem::find_iter(text, start).any(|at| {
-                let rest = &text[at..];
+                let rest = &text[at..text.len().min(at + 32)];
                 rest.iter().position(|&b| b == b':').is_some_and(|colon| Event::named(&rest[..colon]).is_some())
             })
         })
