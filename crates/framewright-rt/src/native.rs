@@ -3,12 +3,15 @@
 //! Words are the standard library's atomics. A *CPU* is a slot that one thread holds at a time: pinning takes the slot that the
 //! thread held last if it is free, else another, else waits for one. So any number of threads may allocate, as many at a
 //! time as there are slots; with at least as many slots as threads nobody waits.
+//!
+//! The asymmetric fence is Linux's `membarrier`, where it is allowed; otherwise both sides pass a full fence.
 
 use std::cell::RefCell;
 use std::sync::atomic::{self, AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 
 use framewright::machine::{Busy, Machine, Ordering, Patience, Pinned, Word};
 use framewright::pfn::{CpuId, NodeId};
+use rustix::thread::{MembarrierCommand, membarrier};
 
 /// A word shared between threads: the atomic integer `A`.
 #[repr(transparent)]
@@ -100,6 +103,8 @@ pub struct Native {
     id: usize,
     nodes: Vec<NodeId>,
     taken: Vec<AtomicBool>,
+    /// The kernel can make every thread of the process pass a fence, so that the other side of it costs nothing.
+    asymmetric: bool,
 }
 
 impl Native {
@@ -110,6 +115,7 @@ impl Native {
             id: NEXT.fetch_add(1, atomic::Ordering::Relaxed),
             nodes: cpus.to_vec(),
             taken: cpus.iter().map(|_| AtomicBool::new(false)).collect(),
+            asymmetric: membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok(),
         }
     }
 
@@ -206,6 +212,23 @@ impl Machine for Native {
 
     fn fence(&self) {
         atomic::fence(atomic::Ordering::SeqCst);
+    }
+
+    fn light_fence(&self) {
+        if self.asymmetric {
+            atomic::compiler_fence(atomic::Ordering::SeqCst);
+        } else {
+            atomic::fence(atomic::Ordering::SeqCst);
+        }
+    }
+
+    fn heavy_fence(&self) {
+        atomic::fence(atomic::Ordering::SeqCst);
+        if self.asymmetric && membarrier(MembarrierCommand::PrivateExpedited).is_err() {
+            // A forked child has to register for itself.
+            let _ = membarrier(MembarrierCommand::RegisterPrivateExpedited);
+            let _ = membarrier(MembarrierCommand::PrivateExpedited);
+        }
     }
 
     fn relax(&self) {

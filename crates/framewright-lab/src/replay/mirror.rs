@@ -19,7 +19,7 @@ use super::ReplayError;
 use super::frames::Span;
 use super::machine::Recorded;
 use super::outcome::{Column, Extfrag, Run, Seen, ZoneBlocks};
-use super::survey::{STRETCH, Survey, is_first_try, is_huge_try};
+use super::survey::{FirstTry, STRETCH, Survey, Try, is_huge};
 use crate::trace::Trace;
 use crate::trace::record::{Kind, Record};
 use crate::trace::text::TextOptions;
@@ -129,6 +129,7 @@ struct Mirror<'p, 'a, 'h> {
     pages: &'p Allocator<'a, Solo<'h>>,
     span: Span,
     pageblock_order: Order,
+    first_try: FirstTry,
     home: Vec<Home>,
     /// Orders of the kernel's allocated blocks, above 0, by their first frame.
     large: HashMap<Pfn, Order>,
@@ -145,6 +146,7 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
             pages,
             span: survey.span,
             pageblock_order: survey.pageblock_order,
+            first_try: survey.first_try,
             home: vec![Home::FREE; survey.span.len()],
             large: HashMap::new(),
             faults: HashMap::new(),
@@ -191,10 +193,12 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
         self.pages.machine().set_now(record.time);
         match record.kind {
             Kind::Alloc { pfn, order, migratetype, gfp } => {
-                if is_huge_try(order, migratetype, self.pageblock_order) {
-                    self.huge_try(record.pid, pfn, gfp);
-                } else {
-                    self.alloc(record.pid, pfn, Request { order, ..Request::page(gfp) });
+                let open = self.faults.contains_key(&record.pid);
+                let huge = is_huge(order, migratetype, self.pageblock_order);
+                match self.first_try.classify(gfp, open) {
+                    Try::First if huge => self.huge_try(record.pid, pfn, gfp, true),
+                    Try::Again if huge => self.huge_try(record.pid, pfn, gfp, false),
+                    _ => self.alloc(record.pid, pfn, Request { order, ..Request::page(gfp) }),
                 }
             }
             Kind::Free { pfn, order } => self.free(pfn, order),
@@ -225,9 +229,8 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
     }
 
     /// A task's try for a huge page. `theirs` is what the kernel answered.
-    fn huge_try(&mut self, pid: u32, theirs: Option<Pfn>, gfp: Gfp) {
+    fn huge_try(&mut self, pid: u32, theirs: Option<Pfn>, gfp: Gfp, first: bool) {
         let open = self.faults.remove(&pid);
-        let first = is_first_try(gfp, open.is_some());
         let mut ours = open.filter(|_| !first).and_then(|fault| fault.ours);
         self.counts.faults += u64::from(first);
         if ours.is_none() {

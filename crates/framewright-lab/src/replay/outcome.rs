@@ -107,7 +107,7 @@ pub struct LinuxColumn {
     pub extfrag_events: u64,
     /// Those of them from blocks smaller than a pageblock.
     pub extfrag_fragmenting: u64,
-    /// Requests for huge pages: first tries and retries.
+    /// Requests for huge pages by faults: first tries and retries.
     pub order9_requests: u64,
     /// Faults: first tries with their retries.
     pub order9_faults: u64,
@@ -317,10 +317,10 @@ pub(super) fn report(survey: &Survey, machine: &Recorded, columns: Vec<Column>) 
         linux: LinuxColumn {
             extfrag_events: linux.extfrag.total(),
             extfrag_fragmenting: linux.extfrag.fragmenting(survey.pageblock_order),
-            order9_requests: linux.first_tries + linux.retries,
-            order9_faults: linux.faults,
-            order9_faults_served: linux.served,
-            peak_blocks_held: linux.peak_held,
+            order9_requests: linux.faults.requests,
+            order9_faults: linux.faults.count,
+            order9_faults_served: linux.faults.served,
+            peak_blocks_held: linux.faults.peak_held,
             unusable_index: unusable(&zones),
             events_per_second: linux.requests as f64 / seconds.max(1e-9),
             page_moves: linux.moves,

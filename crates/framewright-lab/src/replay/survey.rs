@@ -37,6 +37,8 @@ pub(super) struct Survey {
     pub(super) was_free: FixedBitSet,
     /// The first mobility that each pageblock served, from the start of the span's first pageblock on.
     pub(super) first_type: Vec<Option<MigrateType>>,
+    /// How faults are told.
+    pub(super) first_try: FirstTry,
     pub(super) linux: Linux,
 }
 
@@ -47,25 +49,81 @@ pub(super) struct Linux {
     pub(super) nanoseconds: u64,
     pub(super) extfrag: Extfrag,
     pub(super) orders: BTreeMap<Order, OrderCount>,
-    pub(super) first_tries: u64,
-    pub(super) retries: u64,
-    pub(super) faults: u64,
-    pub(super) served: u64,
-    pub(super) peak_held: u64,
+    pub(super) faults: Faults,
     pub(super) moves: u64,
     /// Frames in use at the end; what nothing is known of is left out.
     pub(super) used: FixedBitSet,
     pub(super) touched: FixedBitSet,
 }
 
-/// Whether an allocation is a task's try for a huge page.
-pub(super) fn is_huge_try(order: Order, migratetype: MigrateType, pageblock_order: Order) -> bool {
-    order == pageblock_order && order.0 > 3 && migratetype == MigrateType::Movable
+/// The huge page faults of a trace.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Faults {
+    pub(super) requests: u64,
+    pub(super) count: u64,
+    pub(super) served: u64,
+    pub(super) peak_held: u64,
+    /// Tasks with a fault whose tries all failed so far.
+    open: HashSet<u32>,
+    /// Huge pages that were served and not yet taken back.
+    held: HashSet<Pfn>,
 }
 
-/// Which try of a fault this is. A task asks its own node first, and without `__GFP_THISNODE` only after that failed.
-pub(super) fn is_first_try(gfp: Gfp, fault_is_open: bool) -> bool {
-    gfp.contains(__GFP_THISNODE) || !fault_is_open
+/// How to tell the first try of a fault. A task asks its own node first, with `__GFP_THISNODE`, and without it only after
+/// that failed. A huge page asked for without either (by khugepaged, say) is no fault, unless the trace has no
+/// such flag at all, as those of older kernels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum FirstTry {
+    Marked,
+    Unmarked,
+}
+
+/// What a request for a huge page is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Try {
+    First,
+    Again,
+    NoFault,
+}
+
+impl FirstTry {
+    /// What a request with `gfp` is; `open` says whether its task has a fault that failed so far.
+    pub(super) fn classify(self, gfp: Gfp, open: bool) -> Try {
+        let marked = gfp.contains(__GFP_THISNODE);
+        match self {
+            FirstTry::Marked if marked => Try::First,
+            FirstTry::Unmarked if marked || !open => Try::First,
+            _ if open => Try::Again,
+            _ => Try::NoFault,
+        }
+    }
+}
+
+impl Faults {
+    fn huge(&mut self, rule: FirstTry, pid: u32, pfn: Option<Pfn>, gfp: Gfp) {
+        let this = rule.classify(gfp, self.open.contains(&pid));
+        if this == Try::NoFault {
+            return;
+        }
+        self.requests += 1;
+        self.count += u64::from(this == Try::First);
+        match pfn {
+            Some(pfn) => {
+                self.open.remove(&pid);
+                self.served += 1;
+                self.held.insert(pfn);
+                self.peak_held = self.peak_held.max(self.held.len() as u64);
+            }
+            None => {
+                self.open.insert(pid);
+            }
+        }
+    }
+}
+
+/// Whether a request is one for a huge page of a process.
+pub(super) fn is_huge(order: Order, migratetype: MigrateType, pageblock_order: Order) -> bool {
+    order == pageblock_order && order.0 > 3 && migratetype == MigrateType::Movable
 }
 
 pub(super) fn survey(
@@ -96,13 +154,14 @@ pub(super) fn survey(
     let initial = trace.initial().clone();
     let quality = trace.quality().clone();
     let cpus = pass.cpus.max(recorded_cpus(&initial));
-    let Pass { span, was_used, was_free, first_type, linux, .. } = pass;
-    let first = first_type;
+    let first_try = if pass.uses_thisnode { FirstTry::Marked } else { FirstTry::Unmarked };
+    pass.linux.faults = if pass.uses_thisnode { pass.marked } else { pass.unmarked };
+    let Pass { span, was_used, was_free, first_type: first, linux, .. } = pass;
     let blocks = (span.range.end.align_up(pageblock_order).0 - span.range.start.align_down(pageblock_order).0)
         >> pageblock_order.0;
     let base = span.range.start.0 >> pageblock_order.0;
     let first_type = (0..blocks).map(|block| first.get(&(base + block)).copied()).collect();
-    Ok(Survey { name, quality, initial, pageblock_order, span, cpus, was_used, was_free, first_type, linux })
+    Ok(Survey { name, quality, initial, pageblock_order, span, cpus, was_used, was_free, first_type, first_try, linux })
 }
 
 fn recorded_cpus(initial: &InitialState) -> usize {
@@ -121,10 +180,10 @@ struct Pass {
     was_free: FixedBitSet,
     first_type: HashMap<u64, MigrateType>,
     linux: Linux,
-    /// Tasks with a fault whose tries all failed so far.
-    open: HashSet<u32>,
-    /// Huge pages that the kernel served to faults and not yet took back.
-    held: HashSet<Pfn>,
+    /// Faults by either rule: which one holds is known at the end.
+    uses_thisnode: bool,
+    marked: Faults,
+    unmarked: Faults,
     /// Orders of what is allocated, above 0.
     large: HashMap<Pfn, Order>,
 }
@@ -144,8 +203,9 @@ impl Pass {
             was_free: FixedBitSet::new(),
             first_type: HashMap::new(),
             linux: Linux::default(),
-            open: HashSet::new(),
-            held: HashSet::new(),
+            uses_thisnode: false,
+            marked: Faults::default(),
+            unmarked: Faults::default(),
             large: HashMap::new(),
         };
         if pass.fixed && span.range.frames() <= Span::LIMIT {
@@ -226,24 +286,10 @@ impl Pass {
 
     fn alloc(&mut self, pid: u32, pfn: Option<Pfn>, order: Order, migratetype: MigrateType, gfp: Gfp) {
         self.linux.orders.entry(order).or_default().count(pfn.is_some());
-        if is_huge_try(order, migratetype, self.pageblock_order) {
-            if is_first_try(gfp, self.open.contains(&pid)) {
-                self.linux.first_tries += 1;
-                self.linux.faults += 1;
-            } else {
-                self.linux.retries += 1;
-            }
-            match pfn {
-                Some(pfn) => {
-                    self.open.remove(&pid);
-                    self.linux.served += 1;
-                    self.held.insert(pfn);
-                    self.linux.peak_held = self.linux.peak_held.max(self.held.len() as u64);
-                }
-                None => {
-                    self.open.insert(pid);
-                }
-            }
+        if is_huge(order, migratetype, self.pageblock_order) {
+            self.uses_thisnode |= gfp.contains(__GFP_THISNODE);
+            self.marked.huge(FirstTry::Marked, pid, pfn, gfp);
+            self.unmarked.huge(FirstTry::Unmarked, pid, pfn, gfp);
         }
         let Some(pfn) = pfn else { return };
         if order.0 != 0 {
@@ -257,7 +303,9 @@ impl Pass {
 
     fn free(&mut self, pfn: Pfn, order: Order) {
         self.large.remove(&pfn);
-        self.held.remove(&pfn.align_down(self.pageblock_order));
+        for faults in [&mut self.marked, &mut self.unmarked] {
+            faults.held.remove(&pfn.align_down(self.pageblock_order));
+        }
         self.touch(pfn, order, false);
     }
 
