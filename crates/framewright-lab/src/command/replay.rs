@@ -11,8 +11,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{Format, Reading, print};
 
-/// The trace that is replayed if none is named, beside this crate in the project.
-const SHIPPED: &str = "../../data/traces/linux-6.1-thpfioscale-1g.fwt";
+/// The trace that is replayed if none is named, in the project's folder.
+const SHIPPED: &str = "data/traces/linux-6.1-thpfioscale-1g.fwt";
 
 /// Replay a kernel's trace: what Linux did beside what we do with the same requests.
 #[derive(Args)]
@@ -37,7 +37,7 @@ pub(crate) struct Replay {
 
 impl Replay {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        let shipped = Path::new(env!("CARGO_MANIFEST_DIR")).join(SHIPPED);
+        let shipped = shipped();
         let path = self.trace.as_deref().unwrap_or(&shipped);
         if self.trace.is_none() && !path.exists() {
             bail!("the project's own trace is not at {}; name a trace", path.display());
@@ -84,6 +84,12 @@ impl Replay {
         }
         Ok(())
     }
+}
+
+/// Where the project's own trace is.
+fn shipped() -> PathBuf {
+    let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
+    crate_dir.ancestors().nth(2).unwrap_or(crate_dir).join(SHIPPED)
 }
 
 /// Reads a list of switches, or a TOML file with a `preset` and switches as keys.
