@@ -10,7 +10,7 @@ use core::fmt::{self, Write};
 use framewright::boot::Parts;
 use framewright::config::{Config, Layout, Region};
 use framewright::error::{AllocError, BootError, FreeError};
-use framewright::event::Event;
+use framewright::event::{Event, TraceLine};
 use framewright::machine::{Busy, Machine, Ordering, Patience, Pinned, Word};
 use framewright::mechanisms::{Mechanisms, UnknownSwitch};
 use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
@@ -138,8 +138,9 @@ call! {
         write!(sink, "{} {request:?} {request:#?}", request.gfp)
     }
 
-    fn display_event(sink: &'static mut Sink, event: Event) -> fmt::Result {
-        write!(sink, "{} {event} {event:?}", event.name())
+    fn display_event(sink: &'static mut Sink, event: Event, task: &'static str, cpu: CpuId, now: u64) -> fmt::Result {
+        let line = TraceLine { task, pid: 1, cpu, now, event: &event };
+        write!(sink, "{} {event} {event:?} {line}", event.name())
     }
 }
 

@@ -6,7 +6,7 @@
 
 use core::fmt;
 
-use crate::pfn::{MigrateType, Order, Pfn};
+use crate::pfn::{CpuId, MigrateType, Order, Pfn};
 use crate::request::Gfp;
 
 /// Something that happened to a block.
@@ -80,6 +80,32 @@ impl Event {
             Event::PcpuDrain { .. } => "mm_page_pcpu_drain",
             Event::AllocZoneLocked { .. } => "mm_page_alloc_zone_locked",
         }
+    }
+}
+
+/// An event as a whole line of ftrace's text: who, where, when, and what.
+///
+/// `            fio-214     [002] .....    13.457127: mm_page_alloc: …`. The flags of interrupts and preemption, which only
+/// a kernel has, are dots. To print an event alone, as scripts expect it behind the line's head, use its own `Display`.
+#[derive(Clone, Copy, Debug)]
+pub struct TraceLine<'e> {
+    /// Name of the task.
+    pub task: &'e str,
+    /// Its number.
+    pub pid: u32,
+    /// The CPU that it ran on.
+    pub cpu: CpuId,
+    /// When, in nanoseconds; printed in seconds to the microsecond.
+    pub now: u64,
+    /// What happened.
+    pub event: &'e Event,
+}
+
+impl fmt::Display for TraceLine<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TraceLine { task, pid, cpu: CpuId(cpu), now, event } = *self;
+        let (seconds, micros) = (now / 1_000_000_000, now % 1_000_000_000 / 1_000);
+        write!(f, "{task:>16}-{pid:<7} [{cpu:03}] ..... {seconds:>5}.{micros:06}: {event}")
     }
 }
 
@@ -189,9 +215,12 @@ mod tests {
             Event::PcpuDrain { pfn: Pfn(16), order: Order(1), migratetype: MigrateType::Unmovable }.to_string(),
             "mm_page_pcpu_drain: page=ffffea0000000400 pfn=0x10 order=1 migratetype=0"
         );
+        let event = Event::PageFree { pfn: Pfn(16), order: Order(1) };
+        let line = TraceLine { task: "run.sh", pid: 1, cpu: CpuId(2), now: 13_457_127_900, event: &event };
         assert_eq!(
-            Event::PageFree { pfn: Pfn(16), order: Order(1) }.to_string(),
-            "mm_page_free: page=ffffea0000000400 pfn=0x10 order=1"
+            line.to_string(),
+            "          run.sh-1       [002] .....    13.457127: mm_page_free: page=ffffea0000000400 pfn=0x10 order=1"
         );
+        assert_eq!(event.to_string(), "mm_page_free: page=ffffea0000000400 pfn=0x10 order=1");
     }
 }

@@ -167,9 +167,8 @@ impl Gfp {
             "GFP_TEMPORARY" => Some(GFP_KERNEL | __GFP_RECLAIMABLE),
             "__GFP_WAIT" => Some(__GFP_RECLAIM),
             "__GFP_REPEAT" => Some(__GFP_RETRY_MAYFAIL),
-            "__GFP_COLD" | "__GFP_NOTRACK" | "__GFP_OTHER_NODE" | "__GFP_NOLOCKDEP" | "__GFP_NO_OBJ_EXT" => {
-                Some(Gfp::NONE)
-            }
+            "__GFP_COLD" | "__GFP_NO_KSWAPD" | "__GFP_NOACCOUNT" | "__GFP_KMEMCG" | "__GFP_NOTRACK"
+            | "__GFP_OTHER_NODE" | "__GFP_NOLOCKDEP" | "__GFP_NO_OBJ_EXT" => Some(Gfp::NONE),
             "__GFP_SKIP_KASAN" | "__GFP_SKIP_KASAN_UNPOISON" | "__GFP_SKIP_KASAN_POISON" | "__GFP_SKIP_ZERO" => {
                 Some(Gfp::NONE)
             }
