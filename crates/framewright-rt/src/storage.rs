@@ -1,7 +1,7 @@
 //! The memory of an allocator's descriptors, on the heap.
 
 use framewright::machine::{Machine, Word};
-use framewright::pfn::NodeId;
+use framewright::pfn::ZoneIdx;
 use framewright::{Cpu, Layout, Link, Parts, Pcp, Zone};
 
 /// Owns what [`Parts`] borrows: zeroed words and default records, as many as a [`Layout`] says.
@@ -13,7 +13,7 @@ pub struct Storage<M: Machine> {
     heads: Vec<M::U8>,
     pageblocks: Vec<M::U32>,
     zones: Vec<Zone<M>>,
-    near: Vec<NodeId>,
+    zonelists: Vec<ZoneIdx>,
     cpus: Vec<Cpu<M>>,
     pcps: Vec<Pcp<M>>,
     slots: Vec<M::U32>,
@@ -34,7 +34,7 @@ impl<M: Machine> Storage<M> {
             heads: fill(layout.frames, || Word::new(0)),
             pageblocks: fill(layout.pageblocks, || Word::new(0)),
             zones: fill(layout.zones, Zone::default),
-            near: vec![NodeId(0); layout.near],
+            zonelists: vec![ZoneIdx::NONE; layout.zonelists],
             cpus: fill(layout.cpus, Cpu::default),
             pcps: fill(layout.pcps, Pcp::default),
             slots: fill(layout.slots, || Word::new(0)),
@@ -51,7 +51,7 @@ impl<M: Machine> Storage<M> {
             heads: &mut self.heads,
             pageblocks: &mut self.pageblocks,
             zones: &mut self.zones,
-            near: &mut self.near,
+            zonelists: &mut self.zonelists,
             cpus: &mut self.cpus,
             pcps: &mut self.pcps,
             slots: &mut self.slots,

@@ -16,7 +16,7 @@ use crate::machine::{Machine, Ordering, Word};
 use crate::node::World;
 use crate::pageblock::Pageblock;
 use crate::pcp::{Pcp, Pcps};
-use crate::pfn::{MigrateType, NodeId, Pfn, PfnRange, ZoneKind};
+use crate::pfn::{MigrateType, NodeId, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use crate::vmstat::GlobalEvents;
 use crate::zone::Zone;
 
@@ -36,8 +36,8 @@ pub struct Parts<'a, M: Machine> {
     pub pageblocks: &'a mut [M::U32],
     /// Zones.
     pub zones: &'a mut [Zone<M>],
-    /// Nodes by distance.
-    pub near: &'a mut [NodeId],
+    /// For each node, zones in the order they are tried.
+    pub zonelists: &'a mut [ZoneIdx],
     /// CPUs.
     pub cpus: &'a mut [Cpu<M>],
     /// Per-CPU lists.
@@ -57,7 +57,7 @@ impl<M: Machine> Parts<'_, M> {
             heads: cut("heads", self.heads, layout.frames)?,
             pageblocks: cut("pageblocks", self.pageblocks, layout.pageblocks)?,
             zones: cut("zones", self.zones, layout.zones)?,
-            near: cut("near", self.near, layout.near)?,
+            zonelists: cut("zonelists", self.zonelists, layout.zonelists)?,
             cpus: cut("cpus", self.cpus, layout.cpus)?,
             pcps: cut("pcps", self.pcps, layout.pcps)?,
             slots: cut("slots", self.slots, layout.slots)?,
@@ -80,7 +80,7 @@ pub(crate) fn boot<'a, M: Machine>(
     let parts = parts.cut(&layout)?;
     place_sections(config, parts.sections, parts.bases);
     place_zones(config, parts.zones, parts.pcps, layout.cpus);
-    place_nodes(config, parts.near);
+    place_zonelists(config, parts.zonelists);
     let frames = Frames {
         geometry: config.geometry,
         first_section: Sections::of(config).first(),
@@ -101,7 +101,7 @@ pub(crate) fn boot<'a, M: Machine>(
         },
         zones: parts.zones,
         pcps: Pcps { records: parts.pcps, slots: parts.slots, zones: layout.zones },
-        near: parts.near,
+        zonelists: parts.zonelists,
         nodes: config.nodes(),
         min_free_frames: config.min_free_frames(),
         scale: config.watermark_scale_factor,
@@ -147,23 +147,32 @@ fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mu
     }
 }
 
-/// Orders the nodes around each node: nearest first; at equal distance the next higher number first, going round, so that
-/// the neighbours of a full node do not all turn to the same one.
-fn place_nodes(config: &Config<'_>, near: &mut [NodeId]) {
+/// Makes each node's list: its own zones first, then the other nodes' by distance, and of each node the highest kind first.
+/// At equal distance the next higher number comes first, going round, so that the neighbours of a full node do not
+/// all turn to the same one. Zones without memory are left out; what is left of the list names no zone.
+fn place_zonelists(config: &Config<'_>, zonelists: &mut [ZoneIdx]) {
     let nodes = config.nodes();
+    let length = nodes.saturating_mul(ZoneKind::COUNT);
     for from in 0..nodes {
-        let start = from.saturating_mul(nodes);
-        let Some(row) = near.get_mut(start..start.saturating_add(nodes)) else { continue };
-        // Keys differ, so the next is the least above the last.
+        let start = from.saturating_mul(length);
+        let Some(list) = zonelists.get_mut(start..start.saturating_add(length)) else { continue };
+        // Keys differ, so the next node is the least above the last.
         let key = |to: usize| {
-            let distance = config.distances.get(start.saturating_add(to)).copied().unwrap_or(10);
+            let distance = config.distances.get(from.saturating_mul(nodes).saturating_add(to)).copied().unwrap_or(10);
             let turn = to.saturating_add(nodes).saturating_sub(from).checked_rem(nodes).unwrap_or(0);
             (to != from, distance, turn, to)
         };
         let mut last = None;
-        for entry in row {
+        let by_distance = (0..nodes).filter_map(|_| {
             last = (0..nodes).map(key).filter(|&next| last.is_none_or(|last| next > last)).min();
-            *entry = last.map_or(*entry, |(.., to)| NodeId(to as u8));
+            last.map(|(.., to)| NodeId(to as u8))
+        });
+        let zones = by_distance
+            .flat_map(|node| ZoneKind::ALL.into_iter().rev().map(move |kind| ZoneIdx::of(node, kind)))
+            .filter(|&zone| config.size_of(zone).present != 0)
+            .chain(core::iter::repeat(ZoneIdx::NONE));
+        for (entry, zone) in list.iter_mut().zip(zones) {
+            *entry = zone;
         }
     }
 }

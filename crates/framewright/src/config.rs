@@ -265,8 +265,8 @@ pub struct Layout {
     pub pageblocks: usize,
     /// Entries of [`crate::Parts::zones`].
     pub zones: usize,
-    /// Entries of [`crate::Parts::near`].
-    pub near: usize,
+    /// Entries of [`crate::Parts::zonelists`].
+    pub zonelists: usize,
     /// Entries of [`crate::Parts::cpus`].
     pub cpus: usize,
     /// Entries of [`crate::Parts::pcps`].
@@ -298,7 +298,7 @@ impl Layout {
             frames: frames as usize,
             pageblocks: (frames >> config.geometry.pageblock_order.0) as usize,
             zones,
-            near: nodes.saturating_mul(nodes),
+            zonelists: nodes.saturating_mul(zones),
             cpus,
             pcps: zones.saturating_mul(cpus),
             slots: (ring_slots as usize).saturating_mul(cpus),
@@ -314,7 +314,7 @@ impl Layout {
             (self.frames, size_of::<M::U64>() + size_of::<Link<M>>() + size_of::<M::U8>()),
             (self.pageblocks, size_of::<M::U32>()),
             (self.zones, size_of::<Zone<M>>()),
-            (self.near, size_of::<NodeId>()),
+            (self.zonelists, size_of::<ZoneIdx>()),
             (self.cpus, size_of::<Cpu<M>>()),
             (self.pcps, size_of::<Pcp<M>>()),
             (self.slots, size_of::<M::U32>()),

@@ -27,8 +27,8 @@ pub(crate) struct World<'a, M: Machine> {
     pub(crate) ground: Ground<'a, M>,
     pub(crate) zones: &'a [Zone<M>],
     pub(crate) pcps: Pcps<'a, M>,
-    /// For each node, all nodes by distance, itself first.
-    pub(crate) near: &'a [NodeId],
+    /// For each node, the zones with memory in the order they are tried from there.
+    pub(crate) zonelists: &'a [ZoneIdx],
     pub(crate) nodes: usize,
     /// Frames to keep free, shared out among the zones, and the gap between their marks; see `Config`.
     pub(crate) min_free_frames: u64,
@@ -100,26 +100,25 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// The nodes by distance from `node`.
-    fn by_distance(&self, node: NodeId) -> &'a [NodeId] {
-        let start = node.index().saturating_mul(self.nodes);
-        self.near.get(start..start.saturating_add(self.nodes)).unwrap_or(&[])
+    /// The zones with memory, nearest to `node` first.
+    fn zones_from(&self, node: NodeId) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
+        let zones = self.zones;
+        let start = node.index().saturating_mul(zones.len());
+        let list = self.zonelists.get(start..start.saturating_add(zones.len())).unwrap_or(&[]);
+        list.iter().map_while(move |idx| zones.get(idx.index()))
     }
 
     fn nearest(&self, node: NodeId, among: NodeSet) -> NodeId {
-        self.by_distance(node).iter().copied().find(|&near| among.contains(near)).unwrap_or(node)
+        self.zones_from(node).map(Zone::node).find(|&near| among.contains(near)).unwrap_or(node)
     }
 
     /// The zones that a plan may use, in the order they are tried: none of which has a frame at or above its address limit.
     pub(crate) fn zonelist(&self, plan: &Plan) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
         let Plan { highest, allowed, below, start, .. } = *plan;
-        let nodes = self.by_distance(start).iter().copied().filter(move |&node| allowed.contains(node));
-        let zones = self.zones;
-        nodes
-            .flat_map(move |node| ZoneKind::ALL.into_iter().rev().map(move |kind| ZoneIdx::of(node, kind)))
-            .filter(move |idx| idx.kind() <= highest)
-            .filter_map(move |idx| zones.get(idx.index()))
-            .filter(move |zone| zone.is_populated() && below.is_none_or(|limit| zone.span.end <= limit))
+        self.zones_from(start).filter(move |zone| {
+            let fits = below.is_none_or(|limit| zone.span.end <= limit);
+            zone.kind() <= highest && allowed.contains(zone.node()) && fits
+        })
     }
 
     /// Tries every zone of the plan once and returns a block whose head says "allocated". Zones that an address limit runs

@@ -254,6 +254,9 @@ impl fmt::Display for ZoneKind {
 pub struct ZoneIdx(pub u16);
 
 impl ZoneIdx {
+    /// No zone: fills the end of lists.
+    pub const NONE: ZoneIdx = ZoneIdx(u16::MAX);
+
     /// The zone of `kind` on `node`.
     pub const fn of(node: NodeId, kind: ZoneKind) -> ZoneIdx {
         ZoneIdx((node.0 as u16) << 2 | kind as u16)
