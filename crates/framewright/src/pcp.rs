@@ -172,6 +172,7 @@ impl<'a, M: Machine> Pcps<'a, M> {
 
     /// Enters the lists of the running CPU. None when they are in use, by a drain or by what this call interrupted: the
     /// caller goes to the zone instead.
+    #[inline]
     pub(crate) fn enter<'g>(&self, cx: Cx<'g, 'a, M>, zone: &'g Zone<M>) -> Option<PcpGuard<'g, 'a, M>> {
         let machine = &cx.ground.machine;
         let pcp = self.record(cx.cpu, zone)?;
@@ -254,11 +255,18 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
 
     /// Takes a block, refilling the ring if it is empty.
     pub(crate) fn take(&self, id: RingId, want: &Want) -> Option<Frame> {
-        self.cx.ground.machine.step(Step::Pcp);
         let ring = self.pcp.rings.get(id.index)?;
         if ring.len.load(Ordering::Relaxed) == 0 {
             self.refill(id, ring, want);
         }
+        self.take_cached(id)
+    }
+
+    /// Takes a block if the ring has one.
+    #[inline]
+    pub(crate) fn take_cached(&self, id: RingId) -> Option<Frame> {
+        self.cx.ground.machine.step(Step::Pcp);
+        let ring = self.pcp.rings.get(id.index)?;
         loop {
             let frame = self.pop(id, ring)?;
             // A damaged entry is dropped here and found by `validate`; it must not be handed out.
