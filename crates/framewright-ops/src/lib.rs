@@ -1,1 +1,77 @@
-//! The operation language of the Framewright page allocator: print, parse, generate, an oracle and a runner.
+//! One language for all testing of the page allocator.
+//!
+//! A test case is a [`Scenario`]: a machine ([`Shape`]) and a list of operations ([`Op`]) on it. It prints as text, one line an
+//! operation, and parses back, so that a unit case, a generated sequence, a workload and a failing run are the same
+//! thing: a file (extension `.ops`) that every tool can run.
+//!
+//! ```
+//! use framewright_ops::{Outcome, Scenario, run};
+//!
+//! let scenario: Scenario = "
+//!     max-order 4                                  # a small machine: blocks of up to 16 frames,
+//!     pageblock-order 2                            # pageblocks of 4,
+//!     memory 0x0..0x40 node 0                      # 64 frames of memory,
+//!     cpus 0 0                                     # and two CPUs on node 0
+//!     a1 = alloc order 2 GFP_KERNEL
+//!     raw-free a1+1 order 0                        # a wrong free, which must be refused
+//!     run-on 1
+//!     free a1 -> ok
+//! "
+//! .parse()
+//! .unwrap();
+//! let report = run(&scenario).unwrap();
+//! assert!(matches!(report.outcomes[1], Outcome::Refused(_)));
+//! assert_eq!(report.census.allocated, 0);
+//!
+//! // What a generator made prints as such a text, and means the same when it is read back.
+//! let generated = framewright_ops::generate::scenario(42);
+//! assert_eq!(generated.to_string().parse(), Ok(generated.clone()));
+//! run(&generated).unwrap();
+//! ```
+//!
+//! [`run()`] boots the machine, carries the operations out and judges each answer by a naive [`Oracle`], which keeps a
+//! record for every frame and knows nothing of lists and buddies. After each operation the allocator's own `validate` runs
+//! and its census is compared. A [`Failure`] names the operation and contains the case as text; [`shrink::shrink`] makes
+//! it small.
+//!
+//! | module | what for |
+//! |---|---|
+//! | [`run`](mod@run) | a whole scenario, judged |
+//! | [`session`] | one operation after the other, with a look at the machine in between |
+//! | [`generate`], [`machines`] | scenarios and machines from a seed |
+//! | `strategy` | the same as a strategy of proptest (feature `proptest`) |
+//! | [`shrink`] | small failing cases |
+//! | [`scenario`], [`shape`], [`op`], [`row`] | the language |
+//! | [`oracle`], [`memory`] | what an allocator may answer |
+#![forbid(unsafe_code)]
+
+#[cfg(feature = "proptest")]
+pub mod strategy;
+pub mod shrink;
+pub mod generate;
+pub mod machines;
+pub mod rng;
+pub mod run;
+pub mod session;
+mod hooks;
+mod give;
+mod player;
+mod judge;
+pub mod oracle;
+pub mod memory;
+mod outcome;
+pub mod scenario;
+pub mod shape;
+mod parse;
+pub mod op;
+pub mod row;
+mod words;
+
+pub use op::{Handle, OnMigrate, OnReclaim, Op, Place, Terms};
+pub use oracle::Oracle;
+pub use outcome::Outcome;
+pub use row::Row;
+pub use run::{Checks, Failure, Report, run, run_with};
+pub use scenario::{ParseError, Scenario, Step};
+pub use session::{Encounters, Session, Snapshot, with_session};
+pub use shape::Shape;

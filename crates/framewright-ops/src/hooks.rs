@@ -1,0 +1,135 @@
+//! The machine's callbacks, as a scenario chooses them.
+//!
+//! They run in the middle of an operation, with no lock of the allocator held, and may call it again. What they get and
+//! give back goes through the oracle like everything else; what they find wrong is kept and reported with the operation
+//! that called them.
+
+use framewright::machine::{Busy, Need};
+use framewright::request::{__GFP_MEMALLOC, __GFP_MOVABLE, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
+use framewright::{Order, Pfn, PfnRange, Request};
+
+use crate::op::{Handle, OnMigrate, OnReclaim, Op, Terms};
+use crate::outcome::Wrong;
+use crate::player::Player;
+
+/// Names that callbacks use for what they allocate and free at once.
+const TRANSIENT: [Handle; 3] = [Handle(u32::MAX), Handle(u32::MAX - 1), Handle(u32::MAX - 2)];
+
+impl Player<'_> {
+    /// Frees memory, or does not; returns how many frames it says it freed.
+    pub(crate) fn reclaim(&self, need: &Need) -> u64 {
+        let what = {
+            let mut hooks = self.hooks.borrow_mut();
+            hooks.reclaims += 1;
+            hooks.on_reclaim
+        };
+        let freed = match what {
+            OnReclaim::Fail => Ok(0),
+            OnReclaim::Lie => Ok(1),
+            OnReclaim::Free(blocks) => (0..blocks).try_fold(0, |sum, _| Ok(sum + self.free_oldest()?)),
+            OnReclaim::Nest => self.reclaim_nested(need),
+            OnReclaim::Drain => {
+                self.pages.drain_all();
+                Ok(1)
+            }
+        };
+        self.noted(freed).unwrap_or(0)
+    }
+
+    /// Keeps what is wrong for the operation that is under way.
+    fn noted<T>(&self, result: Result<T, Wrong>) -> Option<T> {
+        result.map_err(|wrong| self.hooks.borrow_mut().wrong.get_or_insert(wrong).len()).ok()
+    }
+
+    /// Frees one block of the oldest handle. Returns its frames.
+    fn free_oldest(&self) -> Result<u64, Wrong> {
+        let oldest = {
+            let oracle = self.oracle.borrow();
+            oracle.held().first().and_then(|&handle| oracle.blocks(handle).first().copied())
+        };
+        let Some((pfn, order)) = oldest else { return Ok(0) };
+        self.raw_free(pfn, order)?;
+        Ok(order.frames())
+    }
+
+    fn reclaim_nested(&self, need: &Need) -> Result<u64, Wrong> {
+        let requests = [Request::new(need.gfp, need.order.0), Request::page(GFP_NOWAIT | __GFP_MEMALLOC)];
+        for (name, request) in TRANSIENT.into_iter().zip(requests) {
+            let terms = Terms::new(request.gfp);
+            self.perform_nested(&[Op::Alloc { name, order: request.order, terms }])?;
+        }
+        self.perform_nested(&[Op::Free(TRANSIENT[0]), Op::Free(TRANSIENT[1])])?;
+        self.free_oldest()
+    }
+
+    /// Moves a block, or does not.
+    pub(crate) fn migrate(&self, from: Pfn, order: Order) -> Result<(), Busy> {
+        let what = {
+            let mut hooks = self.hooks.borrow_mut();
+            hooks.migrations += 1;
+            hooks.on_migrate
+        };
+        let block = self.oracle.borrow().block_at(from);
+        let moved = match what {
+            _ if !matches!(block, Some((head, held, true, _)) if (head, held) == (from, order)) => {
+                Err(format!("asked to move {from} of order {order}, which is no movable block: {block:?}"))
+            }
+            OnMigrate::Fail => Ok(false),
+            OnMigrate::Lie => Ok(true),
+            OnMigrate::Move => self.move_away(from, order, true),
+            OnMigrate::Free => self.raw_free(from, order).map(|_| true),
+            OnMigrate::Abandon => self.move_away(from, order, false),
+            OnMigrate::Nest => self.migrate_nested(from, order),
+        };
+        if self.noted(moved) == Some(true) { Ok(()) } else { Err(Busy) }
+    }
+
+    /// Allocates a place for a block's contents; then moves there, or gives the place back.
+    fn move_away(&self, from: Pfn, order: Order, keep: bool) -> Result<bool, Wrong> {
+        // Not to reclaim in turn: this may be part of somebody's reclaim.
+        let gfp = GFP_NOWAIT | __GFP_MOVABLE;
+        let Ok(to) = self.pages.alloc(&Request::new(gfp, order.0)) else { return Ok(false) };
+        if keep {
+            self.oracle.borrow_mut().relocate(from, to)?;
+        }
+        let freed = if keep { from } else { to };
+        self.pages.free(freed, order).map_err(|error| format!("a right free of {freed} was refused: {error}"))?;
+        Ok(keep)
+    }
+
+    fn migrate_nested(&self, from: Pfn, order: Order) -> Result<bool, Wrong> {
+        let pageblock = self.oracle.borrow().memory().pageblock(from);
+        let [one, two, three] = TRANSIENT;
+        self.perform_nested(&[
+            Op::Alloc { name: one, order: Order(0), terms: Terms::new(GFP_KERNEL) },
+            Op::Bulk { name: two, count: 3, order: Order(1), terms: Terms::new(GFP_HIGHUSER_MOVABLE) },
+            // The pageblock is being emptied by whom we help: this must be refused.
+            Op::AllocRange {
+                name: three,
+                range: PfnRange { end: pageblock.start.add(1), ..pageblock },
+                gfp: GFP_KERNEL,
+            },
+            Op::DrainAll,
+            Op::Free(one),
+            Op::Free(two),
+            Op::Free(three),
+        ])?;
+        // What was done on the way may have freed the block.
+        match self.oracle.borrow().block_at(from) {
+            Some((head, held, ..)) if (head, held) == (from, order) => {}
+            _ => return Ok(true),
+        }
+        self.move_away(from, order, true)
+    }
+
+    /// Carries out operations in the middle of another.
+    fn perform_nested(&self, ops: &[Op]) -> Result<(), Wrong> {
+        self.depth.set(self.depth.get() + 1);
+        let mut wrong = None;
+        for op in ops {
+            wrong = wrong.or(self.perform(op).err().map(|wrong| format!("`{op}`: {wrong}")));
+        }
+        self.depth.set(self.depth.get() - 1);
+        wrong.map_or(Ok(()), Err)
+    }
+}

@@ -1,0 +1,384 @@
+//! Plays operations on an allocator and judges each answer.
+//!
+//! The player stands between a scenario and a [`Solo`] machine: it carries operations out, tells the oracle what came of them,
+//! and is the machine's callbacks and faults as well. Callbacks run in the middle of an operation and may call the
+//! allocator themselves, so the player's state is never borrowed across a call of it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+
+use framewright::machine::Fault;
+use framewright::{AllocError, Allocator, CpuId, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange, Request};
+use framewright_rt::Solo;
+
+use crate::judge::{Judge, RangeVerdict, contradict, free_range, range_verdict};
+use crate::op::{Handle, OnMigrate, OnReclaim, Op, Terms};
+use crate::oracle::Oracle;
+use crate::outcome::{Outcome, Wrong};
+use crate::shape::Shape;
+
+/// What was made to fail, and what was reached.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Faults {
+    /// Points still to fail, and how often they will be reached until then.
+    armed: Vec<(Fault, u64)>,
+    /// How often each point of `Fault::ALL` was reached.
+    pub(crate) hits: [u64; Fault::ALL.len()],
+    /// How often each failed.
+    pub(crate) fired: [u64; Fault::ALL.len()],
+    /// Which of the times that [`Fault::Alloc`] was reached it failed, counted from 1.
+    failed: BTreeSet<u64>,
+}
+
+impl Faults {
+    /// The point is reached: whether it fails.
+    fn reach(&mut self, point: Fault) -> bool {
+        let index = Fault::ALL.iter().position(|&known| known == point).unwrap_or(0);
+        self.hits[index] += 1;
+        let mut fails = false;
+        self.armed.retain_mut(|(armed, left)| {
+            if *armed != point {
+                return true;
+            }
+            *left = left.saturating_sub(1);
+            fails |= *left == 0;
+            *left != 0
+        });
+        self.fired[index] += u64::from(fails);
+        if fails && point == Fault::Alloc {
+            self.failed.insert(self.hits[index]);
+        }
+        fails
+    }
+}
+
+/// What the callbacks do and did.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hooks {
+    pub(crate) on_reclaim: OnReclaim,
+    pub(crate) on_migrate: OnMigrate,
+    pub(crate) reclaims: u64,
+    pub(crate) migrations: u64,
+    /// The first thing that a callback found wrong.
+    pub(crate) wrong: Option<Wrong>,
+}
+
+/// See the module's description.
+pub(crate) struct Player<'h> {
+    pub(crate) pages: &'h Allocator<'h, Solo<'h>>,
+    pub(crate) oracle: RefCell<Oracle>,
+    pub(crate) faults: RefCell<Faults>,
+    pub(crate) hooks: RefCell<Hooks>,
+    cpus: Vec<NodeId>,
+    cpu: Cell<CpuId>,
+    /// How many callbacks are under way.
+    pub(crate) depth: Cell<u32>,
+    /// Frees that were refused so far.
+    pub(crate) refused: Cell<u64>,
+    /// Ranges taken offline.
+    pub(crate) offline: RefCell<Vec<PfnRange>>,
+}
+
+impl<'h> Player<'h> {
+    pub(crate) fn new(pages: &'h Allocator<'h, Solo<'h>>, shape: &Shape) -> Player<'h> {
+        Player {
+            pages,
+            oracle: RefCell::new(Oracle::new(shape)),
+            faults: RefCell::default(),
+            hooks: RefCell::default(),
+            cpus: shape.cpus.clone(),
+            cpu: Cell::new(CpuId(0)),
+            depth: Cell::new(0),
+            refused: Cell::new(0),
+            offline: RefCell::default(),
+        }
+    }
+
+    /// Becomes the machine's callbacks.
+    pub(crate) fn hook(&'h self) {
+        let machine = self.pages.machine();
+        machine.on_fault(|point| self.faults.borrow_mut().reach(point));
+        machine.on_reclaim(|need| self.reclaim(need));
+        machine.on_migrate(|from, order| self.migrate(from, order));
+    }
+
+    /// Forgets the callbacks, so that nothing refers to the player any more.
+    pub(crate) fn unhook(&self) {
+        let machine = self.pages.machine();
+        machine.on_fault(|_| false);
+        machine.on_reclaim(|_| 0);
+        machine.on_migrate(|_, _| Err(framewright::machine::Busy));
+    }
+
+    /// Carries out one operation.
+    ///
+    /// # Errors
+    /// The allocator's answer is wrong.
+    pub(crate) fn perform(&self, op: &Op) -> Result<Outcome, Wrong> {
+        let outcome = match *op {
+            Op::Alloc { name, order, terms } => self.alloc(name, order, terms),
+            Op::Bulk { name, count, order, terms } => self.bulk(name, count, terms.request(order)),
+            Op::AllocAt { name, pfn, order, gfp } => self.alloc_at(name, pfn, order, gfp),
+            Op::AllocRange { name, range, gfp } => {
+                let wrong = contradict(gfp).then_some(AllocError::BadFlags);
+                self.take(name, range, gfp, wrong, |pages| pages.alloc_range(range, gfp))
+            }
+            Op::AllocContig { name, frames, align, terms } => self.contig(name, frames, align, terms),
+            Op::Free(handle) => self.free(handle),
+            Op::FreePart { handle, skip, frames } => self.free_part(handle, skip, frames),
+            Op::Split { handle, to } => self.split(handle, to),
+            Op::RawFree { place, order } => self.at(place, |pfn| self.raw_free(pfn, order)),
+            Op::RawFreeRange { place, frames } => self.at(place, |pfn| self.raw_free_range(pfn, frames)),
+            Op::RawSplit { place, from, to } => self.at(place, |pfn| self.raw_split(pfn, from, to)),
+            Op::TakeOffline(range) => self.take_offline(range),
+            Op::BringOnline(range) => self.bring_online(range),
+            Op::SetType { pfn, migratetype } => self.set_type(pfn, migratetype),
+            Op::Expect(ref row) => match row.observe(self.pages) {
+                Some(found) if found == *row => Ok(Outcome::Done),
+                Some(found) => Err(format!("found {found}")),
+                None => Err("there is no such zone or pageblock".into()),
+            },
+            Op::Validate => self.pages.validate().map(|_| Outcome::Done).map_err(|violation| violation.to_string()),
+            ref other => self.control(other),
+        };
+        match self.hooks.borrow_mut().wrong.take() {
+            Some(wrong) => Err(format!("in a callback: {wrong}")),
+            None => outcome,
+        }
+    }
+
+    /// Operations that concern no block.
+    fn control(&self, op: &Op) -> Result<Outcome, Wrong> {
+        match *op {
+            Op::DrainAll => return self.drained(None, self.pages.drain_all()),
+            Op::DrainCpu(cpu) => return self.drained(Some(cpu), self.pages.drain_cpu(cpu)),
+            Op::OfflineCpu(cpu) => return self.drained(Some(cpu), self.pages.offline_cpu(cpu)),
+            Op::RunOn(cpu) if cpu.index() >= self.cpus.len() => return Ok(Outcome::Skipped),
+            Op::RunOn(cpu) => {
+                self.cpu.set(cpu);
+                self.pages.machine().run_on(cpu);
+            }
+            Op::Fault { point, hit } => self.faults.borrow_mut().armed.push((point, hit.max(1))),
+            Op::OnReclaim(what) => self.hooks.borrow_mut().on_reclaim = what,
+            Op::OnMigrate(what) => self.hooks.borrow_mut().on_migrate = what,
+            _ => {}
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// How many faults fired so far.
+    pub(crate) fn fired(&self) -> u64 {
+        self.faults.borrow().fired.iter().sum()
+    }
+
+    /// Whether the allocator may have been kept from an answer that it owes: a fault fired, or others are at work around
+    /// this operation.
+    pub(crate) fn disturbed_since(&self, fired: u64) -> bool {
+        self.fired() != fired || self.depth.get() != 0
+    }
+
+    /// How often requests were begun so far.
+    fn begun(&self) -> u64 {
+        self.faults.borrow().hits[0]
+    }
+
+    /// Whether the request that was begun next after so many was made to fail.
+    fn failed_after(&self, begun: u64) -> bool {
+        self.faults.borrow().failed.contains(&(begun + 1))
+    }
+
+    pub(crate) fn here(&self) -> NodeId {
+        self.cpus.get(self.cpu.get().index()).copied().unwrap_or_default()
+    }
+
+    /// Lets `check` judge a request; the oracle is borrowed meanwhile.
+    fn judge<T>(&self, request: Request, disturbed: bool, check: impl FnOnce(&Judge<'_, '_, Solo<'_>>) -> T) -> T {
+        let oracle = self.oracle.borrow();
+        check(&Judge { pages: self.pages, memory: oracle.memory(), request, here: self.here(), disturbed })
+    }
+
+    /// Notes a block that a request was given.
+    pub(crate) fn given(&self, name: Handle, pfn: Pfn, request: Request) -> Result<(), Wrong> {
+        let block = PfnRange::block(pfn, request.order);
+        let movable = request.gfp.migratetype() == MigrateType::Movable;
+        self.oracle.borrow_mut().hold(name, (pfn, request.order), movable)?;
+        self.judge(request, false, |judge| judge.placed(block).and_then(|()| judge.mobility(block)))
+    }
+
+    fn alloc(&self, name: Handle, order: Order, terms: Terms) -> Result<Outcome, Wrong> {
+        if self.oracle.borrow().is_held(name) {
+            return Ok(Outcome::Skipped);
+        }
+        let request = terms.request(order);
+        let (fired, begun) = (self.fired(), self.begun());
+        let result = self.pages.alloc(&request);
+        let refusal = self.judge(request, false, |judge| judge.refusal());
+        match (result, refusal) {
+            (Ok(pfn), None) => self.given(name, pfn, request).map(|()| Outcome::Block(pfn)),
+            (Err(error), Some(refusal)) if error == refusal => Ok(Outcome::NotServed(error)),
+            (Err(error), None) => {
+                let disturbed = self.disturbed_since(fired);
+                self.judge(request, disturbed, |judge| judge.failed(error, self.failed_after(begun)))?;
+                Ok(Outcome::NotServed(error))
+            }
+            (result, Some(refusal)) => Err(format!("answered {result:?}, should be {refusal:?}")),
+        }
+    }
+
+    fn bulk(&self, name: Handle, count: u32, request: Request) -> Result<Outcome, Wrong> {
+        if self.oracle.borrow().is_held(name) {
+            return Ok(Outcome::Skipped);
+        }
+        const UNTOUCHED: Pfn = Pfn(u64::MAX);
+        let mut blocks = vec![UNTOUCHED; count as usize];
+        let fired = self.fired();
+        let result = self.pages.alloc_bulk(&request, &mut blocks);
+        let disturbed = self.disturbed_since(fired);
+        let refusal = self.judge(request, false, |judge| judge.refusal());
+        let served = result.unwrap_or(0);
+        if blocks.iter().position(|&pfn| pfn == UNTOUCHED).unwrap_or(blocks.len()) != served
+            || blocks.iter().skip(served).any(|&pfn| pfn != UNTOUCHED)
+        {
+            return Err(format!("answered {result:?} and wrote {blocks:?}"));
+        }
+        blocks.iter().take(served).try_for_each(|&pfn| self.given(name, pfn, request))?;
+        match (result, refusal) {
+            (Ok(0), None) if count != 0 => Err("no block was allocated, and no error says why".into()),
+            (Ok(served), None) => {
+                let short = served < count as usize && !disturbed;
+                match self.judge(request, disturbed, |judge| judge.could_serve()) {
+                    Some(zone) if short => Err(format!(
+                        "{served} of {count} blocks allocated, but {} on node {} could serve more",
+                        zone.kind(),
+                        zone.node().0
+                    )),
+                    _ => Ok(Outcome::Blocks(served)),
+                }
+            }
+            (Err(error), Some(refusal)) if error == refusal => Ok(Outcome::NotServed(error)),
+            // The point is reached twice: once for all that the per-CPU list may serve, once for the first block.
+            (Err(AllocError::NoMemory { why: framewright::Why::Fault }), None) if self.fired() != fired => {
+                Ok(Outcome::NotServed(AllocError::NoMemory { why: framewright::Why::Fault }))
+            }
+            (Err(error), None) => {
+                self.judge(request, disturbed, |judge| judge.failed(error, false))?;
+                Ok(Outcome::NotServed(error))
+            }
+            (result, Some(refusal)) => Err(format!("answered {result:?}, should be {refusal:?}")),
+        }
+    }
+
+    fn alloc_at(&self, name: Handle, pfn: Pfn, order: Order, gfp: Gfp) -> Result<Outcome, Wrong> {
+        let range = PfnRange::block(pfn, order);
+        let max = self.pages.geometry().max_order;
+        let wrong = match order {
+            _ if order > max => Some(AllocError::BadOrder { order, max }),
+            _ if !pfn.is_aligned(order) => Some(AllocError::BadRange(range)),
+            _ => contradict(gfp).then_some(AllocError::BadFlags),
+        };
+        self.take(name, range, gfp, wrong, |pages| match pages.alloc_at(pfn, order, gfp) {
+            Ok(at) if at != pfn => unreachable!("asked for {pfn}, got {at}"),
+            result => result.map(drop),
+        })
+    }
+
+    /// Takes exactly the frames of a range for a handle. `wrong` is the error that the request's form deserves.
+    fn take(
+        &self,
+        name: Handle,
+        range: PfnRange,
+        gfp: Gfp,
+        wrong: Option<AllocError>,
+        call: impl FnOnce(&Allocator<'h, Solo<'h>>) -> Result<(), AllocError>,
+    ) -> Result<Outcome, Wrong> {
+        if self.oracle.borrow().is_held(name) {
+            return Ok(Outcome::Skipped);
+        }
+        let fired = self.fired();
+        let verdict = range_verdict(self.oracle.borrow().memory(), range, gfp.may_reclaim());
+        let result = call(self.pages);
+        let disturbed = self.disturbed_since(fired);
+        let wrong = wrong.or((verdict == RangeVerdict::Bad).then_some(AllocError::BadRange(range)));
+        if wrong.is_some() || result.is_err() {
+            return self.not_taken(range, result, (verdict, wrong, disturbed));
+        }
+        if verdict == RangeVerdict::Busy {
+            return Err("allocated, although something in the range cannot move".into());
+        }
+        let movable = gfp.migratetype() == MigrateType::Movable;
+        self.oracle.borrow_mut().hold_range(name, range, movable)?;
+        Ok(Outcome::Done)
+    }
+
+    /// Judges why a range was not taken.
+    pub(crate) fn not_taken(
+        &self,
+        range: PfnRange,
+        result: Result<(), AllocError>,
+        (verdict, wrong, disturbed): (RangeVerdict, Option<AllocError>, bool),
+    ) -> Result<Outcome, Wrong> {
+        match (result, wrong) {
+            (Err(error), Some(wrong)) if error == wrong => Ok(Outcome::NotServed(error)),
+            (result, Some(wrong)) => Err(format!("answered {result:?}, should be {wrong:?}")),
+            (Err(AllocError::Busy { .. }), None) if verdict == RangeVerdict::Serve && !disturbed => {
+                Err(format!("all of {range} was free, but it was not taken: {result:?}"))
+            }
+            (Err(error @ AllocError::Busy { pfn }), None) => {
+                // The first frame in the way, or where the block begins that it is part of.
+                let reach = self.pages.geometry().max_order.frames();
+                if pfn >= range.end || pfn.add(reach) <= range.start {
+                    return Err(format!("answered {error:?}, which is nowhere near {range}"));
+                }
+                Ok(Outcome::NotServed(error))
+            }
+            (result, None) => Err(format!("answered {result:?} to a range that makes sense")),
+        }
+    }
+
+    fn contig(&self, name: Handle, frames: u64, align: Order, terms: Terms) -> Result<Outcome, Wrong> {
+        if self.oracle.borrow().is_held(name) {
+            return Ok(Outcome::Skipped);
+        }
+        let (fired, begun) = (self.fired(), self.begun());
+        let result = self.pages.alloc_contig(frames, align, &terms.request(Order(0)));
+        let disturbed = self.disturbed_since(fired);
+        let geometry = self.pages.geometry();
+        let order = Order(frames.saturating_sub(1).checked_ilog2().map_or(0, |log| log as u8 + 1)).max(align);
+        // Up to the largest order it is an ordinary request whose tail is given back.
+        let small = order <= geometry.max_order;
+        let request = terms.request(if small { order } else { Order(0) });
+        let refusal = if frames == 0 || align.0 >= 52 {
+            Some(AllocError::BadRange(PfnRange::new(0, frames)))
+        } else {
+            self.judge(request, false, |judge| judge.refusal())
+        };
+        match (result, refusal) {
+            (Ok(range), None) => {
+                if range.frames() != frames || !range.start.is_aligned(align) {
+                    return Err(format!("got {range}, asked for {frames} frames aligned to order {align}"));
+                }
+                let movable = terms.gfp.migratetype() == MigrateType::Movable;
+                self.oracle.borrow_mut().hold_range(name, range, movable)?;
+                self.judge(request, false, |judge| {
+                    judge.placed(range)?;
+                    if small { judge.mobility(range) } else { Ok(()) }
+                })?;
+                Ok(Outcome::Range(range))
+            }
+            (Err(error), Some(refusal)) if error == refusal => Ok(Outcome::NotServed(error)),
+            (Err(error), None) => {
+                if small {
+                    self.judge(request, disturbed, |judge| judge.failed(error, self.failed_after(begun)))?;
+                } else if !matches!(error, AllocError::NoMemory { .. }) {
+                    return Err(format!("answered {error:?} to a request that makes sense"));
+                } else if !disturbed {
+                    let step = align.frames().max(geometry.pageblock_order.frames());
+                    let free = self.judge(request, false, |judge| free_range(judge, frames, step));
+                    free.map_or(Ok(()), |range| Err(format!("answered {error:?}, but {range} is free")))?;
+                }
+                Ok(Outcome::NotServed(error))
+            }
+            (result, Some(refusal)) => Err(format!("answered {result:?}, should be {refusal:?}")),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! A whole test case: a machine and what happens on it.
+//!
+//! The text form (extension `.ops`) is the machine's lines (`shape.rs`), then a line for each operation (`op.rs`). Behind
+//! ` -> ` a line may say what must come of the operation, in the words of [`crate::Outcome`]. `#` begins a comment;
+//! empty lines mean nothing.
+//!
+//! ```text
+//! max-order 4
+//! pageblock-order 2
+//! memory 0x0..0x40 node 0
+//! cpus 0
+//! a1 = alloc order 2 GFP_KERNEL
+//! raw-free a1+1 order 0 -> frame 0x1 is inside the block that starts at 0x0
+//! free a1 -> ok
+//! ```
+
+use std::collections::HashMap;
+use std::fmt;
+use std::str::FromStr;
+
+use framewright::NodeId;
+
+use crate::op::{Handle, Op};
+use crate::shape::Shape;
+use crate::words::Reason;
+
+/// An operation, and what must come of it if that matters.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Step {
+    /// The operation.
+    pub op: Op,
+    /// The outcome as it prints.
+    pub expected: Option<String>,
+}
+
+impl From<Op> for Step {
+    fn from(op: Op) -> Step {
+        Step { op, expected: None }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.op.fmt(f)?;
+        match &self.expected {
+            Some(expected) => write!(f, " -> {expected}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A machine and a list of operations.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Scenario {
+    /// The machine.
+    pub shape: Shape,
+    /// What happens on it.
+    pub steps: Vec<Step>,
+}
+
+impl Scenario {
+    /// Operations on a machine, of which nothing in particular is expected.
+    pub fn new(shape: Shape, ops: impl IntoIterator<Item = Op>) -> Scenario {
+        Scenario { shape, steps: ops.into_iter().map(Step::from).collect() }
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.shape.fmt(f)?;
+        self.steps.iter().try_for_each(|step| writeln!(f, "{step}"))
+    }
+}
+
+/// A text that is no scenario.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ParseError {
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What is wrong with it.
+    pub reason: String,
+}
+
+impl fmt::Display for ParseError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.reason)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+impl FromStr for Scenario {
+    type Err = ParseError;
+
+    fn from_str(text: &str) -> Result<Scenario, ParseError> {
+        let mut reader = Reader::default();
+        for (line, content) in (1..).zip(text.lines()) {
+            reader.read(line, content).map_err(|reason| ParseError { line, reason })?;
+        }
+        let Reader { mut shape, steps, .. } = reader;
+        if shape.regions.is_empty() {
+            let line = text.lines().count().max(1);
+            return Err(ParseError { line, reason: "the text ends and no line describes `memory`".into() });
+        }
+        if shape.cpus.is_empty() {
+            shape.cpus.push(NodeId(0));
+        }
+        Ok(Scenario { shape, steps })
+    }
+}
+
+struct Reader {
+    shape: Shape,
+    steps: Vec<Step>,
+    /// The line that defines each handle.
+    defined: HashMap<Handle, usize>,
+}
+
+impl Default for Reader {
+    fn default() -> Self {
+        Reader { shape: Shape::new(&[], &[]), steps: Vec::new(), defined: HashMap::new() }
+    }
+}
+
+impl Reader {
+    fn read(&mut self, number: usize, line: &str) -> Result<(), Reason> {
+        let line = line.split_once('#').map_or(line, |(line, _)| line).trim();
+        if line.is_empty() {
+            return Ok(());
+        }
+        if self.shape.read(line)? {
+            let late = || Err("the machine must be described before the first operation".into());
+            return if self.steps.is_empty() { Ok(()) } else { late() };
+        }
+        let (op, expected) = line.split_once("->").map_or((line, None), |(op, rest)| (op, Some(rest.trim())));
+        let op: Op = op.parse()?;
+        if let Some(handle) = op.defines()
+            && let Some(before) = self.defined.insert(handle, number)
+        {
+            return Err(format!("{handle} has a meaning since line {before}"));
+        }
+        self.steps.push(Step { op, expected: expected.map(str::to_owned) });
+        Ok(())
+    }
+}

@@ -1,0 +1,173 @@
+//! A machine to play operations on, one by one.
+//!
+//! What [`crate::run`] does with a whole list, for tests that look at the machine in between. An operation that is
+//! answered wrongly is an error here too: the oracle listens all the time.
+
+use std::mem::ManuallyDrop;
+
+use framewright::machine::Fault;
+use framewright::report::{PcpSnapshot, Source, VmEvents, ZoneSnapshot};
+use framewright::{Allocator, Census, CpuId, FrameState, Layout, MigrateType, Pfn};
+use framewright_rt::{Solo, Storage};
+
+use crate::op::Op;
+use crate::oracle::Oracle;
+use crate::outcome::{Outcome, Wrong};
+use crate::player::Player;
+use crate::row::{Row, zones};
+use crate::shape::Shape;
+
+/// A machine under way.
+pub struct Session<'h> {
+    player: &'h Player<'h>,
+}
+
+/// Boots a machine and lets `body` play on it.
+///
+/// # Errors
+/// The machine cannot be booted, or what `body` found wrong.
+pub fn with_session<T>(shape: &Shape, body: impl FnOnce(&Session<'_>) -> Result<T, Wrong>) -> Result<T, Wrong> {
+    let config = shape.config();
+    let layout = Layout::of(&config).map_err(|error| error.to_string())?;
+    let mut storage = Storage::new(&layout);
+    let booted = Allocator::boot(Solo::new(&shape.cpus), &config, storage.parts());
+    // Neither is dropped, because the allocator's machine refers to the player and the player to the allocator; `unhook`
+    // drops what there is to drop.
+    let pages = ManuallyDrop::new(booted.map_err(|error| error.to_string())?);
+    let player = ManuallyDrop::new(Player::new(&pages, shape));
+    player.hook();
+    let result = body(&Session { player: &player });
+    player.unhook();
+    result
+}
+
+/// What the callbacks and fault points saw so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Encounters {
+    /// How often each point of [`Fault::ALL`] was reached.
+    pub hits: [u64; Fault::ALL.len()],
+    /// How often each was made to fail.
+    pub fired: [u64; Fault::ALL.len()],
+    /// Calls of the reclaim callback.
+    pub reclaims: u64,
+    /// Calls of the migrate callback.
+    pub migrations: u64,
+}
+
+impl<'h> Session<'h> {
+    /// The allocator.
+    pub fn pages(&self) -> &'h Allocator<'h, Solo<'h>> {
+        self.player.pages
+    }
+
+    /// A copy of what the oracle knows.
+    pub fn oracle(&self) -> Oracle {
+        self.player.oracle.borrow().clone()
+    }
+
+    /// Carries out one operation.
+    ///
+    /// # Errors
+    /// The allocator's answer is wrong.
+    pub fn perform(&self, op: &Op) -> Result<Outcome, Wrong> {
+        self.player.perform(op)
+    }
+
+    /// Checks the invariants, the census, and the counters that tell of trouble.
+    ///
+    /// # Errors
+    /// The first thing found wrong.
+    pub fn check(&self) -> Result<Census, Wrong> {
+        let player = self.player;
+        let census = player.pages.validate().map_err(|violation| violation.to_string())?;
+        player.oracle.borrow().compare(&census)?;
+        let counters = player.pages.counters();
+        if counters.repairs != 0 {
+            return Err("the lists had to be repaired".into());
+        }
+        match player.refused.get() {
+            refused if refused == counters.bad_frees => Ok(census),
+            refused => Err(format!("{} refused frees were counted, should be {refused}", counters.bad_frees)),
+        }
+    }
+
+    /// Compares every frame with the oracle.
+    ///
+    /// # Errors
+    /// A frame is not what it should be.
+    pub fn check_frames(&self) -> Result<(), Wrong> {
+        self.player.oracle.borrow().compare_frames(self.player.pages)
+    }
+
+    /// Frees all that is held, brings back what was taken offline and drains: all memory must be free then.
+    ///
+    /// # Errors
+    /// Something was refused, or some memory is missing.
+    pub fn give_everything_back(&self) -> Result<Census, Wrong> {
+        let player = self.player;
+        let held = player.oracle.borrow().held();
+        held.into_iter().try_for_each(|handle| player.free(handle).map(drop))?;
+        let offline = player.offline.take();
+        offline.into_iter().try_for_each(|range| player.bring_online(range).map(drop))?;
+        player.drained(None, player.pages.drain_all())?;
+        let census = self.check()?;
+        self.check_frames()?;
+        match census.present - census.offline {
+            free if free == census.free => Ok(census),
+            free => Err(format!("{} frames are free in the end, of {free}", census.free)),
+        }
+    }
+
+    /// What callbacks and faults saw.
+    pub fn encounters(&self) -> Encounters {
+        let faults = self.player.faults.borrow();
+        let hooks = self.player.hooks.borrow();
+        let (hits, fired) = (faults.hits, faults.fired);
+        Encounters { hits, fired, reclaims: hooks.reclaims, migrations: hooks.migrations }
+    }
+
+    /// Every row of free blocks and per-CPU frames that is not all zeros.
+    pub fn rows(&self) -> Vec<Row> {
+        Row::all(self.player.pages)
+    }
+
+    /// All that can be seen of the allocator's state.
+    pub fn snapshot(&self) -> Snapshot {
+        let pages = self.player.pages;
+        let oracle = self.player.oracle.borrow();
+        let cpus = (0..pages.cpus()).map(|cpu| CpuId(cpu as u16));
+        let pcps = zones(pages.nodes()).flat_map(|zone| cpus.clone().filter_map(move |cpu| pages.pcp(zone, cpu)));
+        let block = |pfn: Pfn| (pages.state_of(pfn), pages.pageblock_type(pfn));
+        Snapshot {
+            zones: zones(pages.nodes()).filter_map(|zone| pages.zone(zone)).collect(),
+            pcps: pcps.collect(),
+            frames: oracle.memory().all().map(|(pfn, _)| (pfn, block(pfn))).collect(),
+            events: pages.events(),
+        }
+    }
+}
+
+/// All that can be seen of an allocator's state but its counters of failures.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Snapshot {
+    zones: Vec<ZoneSnapshot>,
+    pcps: Vec<PcpSnapshot>,
+    frames: Vec<(Pfn, (FrameState, Option<MigrateType>))>,
+    events: VmEvents,
+}
+
+impl Snapshot {
+    /// Where another snapshot differs, in words; none if nowhere.
+    pub fn difference(&self, other: &Snapshot) -> Option<String> {
+        let mut frames = self.frames.iter().zip(&other.frames);
+        if let Some((before, after)) = frames.find(|(before, after)| before != after) {
+            return Some(format!("frame {} was {:?} and is {:?}", before.0, before.1, after.1));
+        }
+        let mut zones = self.zones.iter().zip(&other.zones);
+        if let Some((before, after)) = zones.find(|(before, after)| before != after) {
+            return Some(format!("the zone was {before:?} and is {after:?}"));
+        }
+        (self != other)
+            .then(|| format!("was {:?} {:?}, is {:?} {:?}", self.pcps, self.events, other.pcps, other.events))
+    }
+}

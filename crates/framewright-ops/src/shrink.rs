@@ -1,0 +1,267 @@
+//! Makes a failing scenario small.
+//!
+//! Delta debugging: operations are left out, in large chunks first and then one by one; what is left gets simpler operands,
+//! and the machine fewer oddities; all of it again while anything still helps. Handles make that sound: an operation whose
+//! handle went with another does nothing. A [`Shrinker`] only proposes; whether a proposal still fails is the caller's to
+//! find out, so that a property test's own machinery can drive it as well as [`shrink`] does.
+
+use framewright::request::GFP_KERNEL;
+use framewright::{Gfp, Mechanisms, Order, PfnRange, Policy, Region};
+
+use crate::op::{Op, Terms};
+use crate::scenario::{Scenario, Step};
+use crate::shape::Shape;
+
+/// What is tried next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cursor {
+    /// Leave out `chunk` steps from `at` on.
+    Drop { at: usize, chunk: usize },
+    /// Make the operation at `at` simpler, in the `variant`-th way.
+    Operands { at: usize, variant: usize },
+    /// Make the machine simpler, in the `variant`-th way.
+    Machine { variant: usize },
+    /// Nothing is left to try.
+    Done,
+}
+
+/// Proposes ever smaller scenarios.
+#[derive(Clone, Debug)]
+pub struct Shrinker {
+    best: Scenario,
+    cursor: Cursor,
+    /// Whether this round made anything smaller.
+    progress: bool,
+}
+
+impl Shrinker {
+    /// To shrink a scenario that fails.
+    pub fn new(scenario: Scenario) -> Shrinker {
+        let cursor = Shrinker::first(&scenario);
+        Shrinker { best: scenario, cursor, progress: false }
+    }
+
+    fn first(scenario: &Scenario) -> Cursor {
+        Cursor::Drop { at: 0, chunk: scenario.steps.len().div_ceil(2).max(1) }
+    }
+
+    /// The smallest scenario known to fail.
+    pub fn best(&self) -> &Scenario {
+        &self.best
+    }
+
+    /// A smaller scenario; none when nothing is left to try. To be followed by [`Shrinker::accept`] or
+    /// [`Shrinker::reject`], else it is proposed again.
+    pub fn propose(&mut self) -> Option<Scenario> {
+        loop {
+            if let Some(proposal) = self.candidate() {
+                return Some(proposal);
+            }
+            if !self.advance() {
+                return None;
+            }
+        }
+    }
+
+    /// The proposal still fails: go on from there.
+    pub fn accept(&mut self, proposal: Scenario) {
+        self.best = proposal;
+        self.progress = true;
+        match &mut self.cursor {
+            Cursor::Operands { variant, .. } | Cursor::Machine { variant } => *variant = 0,
+            Cursor::Drop { .. } | Cursor::Done => {}
+        }
+    }
+
+    /// The proposal does not fail.
+    pub fn reject(&mut self) {
+        match &mut self.cursor {
+            Cursor::Drop { at, chunk } => *at += *chunk,
+            Cursor::Operands { variant, .. } | Cursor::Machine { variant } => *variant += 1,
+            Cursor::Done => {}
+        }
+    }
+
+    fn candidate(&self) -> Option<Scenario> {
+        let Scenario { shape, steps } = &self.best;
+        match self.cursor {
+            Cursor::Drop { at, chunk } => {
+                let rest = steps.get(at..).filter(|rest| !rest.is_empty())?;
+                let kept = steps[..at].iter().chain(rest.iter().skip(chunk)).cloned().collect();
+                Some(Scenario { shape: shape.clone(), steps: kept })
+            }
+            Cursor::Operands { at, variant } => {
+                let op = simpler_ops(&steps.get(at)?.op).into_iter().nth(variant)?;
+                let mut scenario = self.best.clone();
+                scenario.steps[at] = Step::from(op);
+                Some(scenario)
+            }
+            Cursor::Machine { variant } => {
+                let shape = simpler_shapes(shape).into_iter().nth(variant)?;
+                Some(Scenario { shape, steps: steps.clone() })
+            }
+            Cursor::Done => None,
+        }
+    }
+
+    /// Goes on where there may be more proposals; false if nowhere.
+    fn advance(&mut self) -> bool {
+        self.cursor = match self.cursor {
+            Cursor::Drop { chunk, .. } if chunk > 1 => Cursor::Drop { at: 0, chunk: chunk / 2 },
+            Cursor::Drop { .. } => Cursor::Operands { at: 0, variant: 0 },
+            Cursor::Operands { at, .. } if at + 1 < self.best.steps.len() => {
+                Cursor::Operands { at: at + 1, variant: 0 }
+            }
+            Cursor::Operands { .. } => Cursor::Machine { variant: 0 },
+            Cursor::Machine { .. } if self.progress => {
+                self.progress = false;
+                Shrinker::first(&self.best)
+            }
+            Cursor::Machine { .. } | Cursor::Done => Cursor::Done,
+        };
+        self.cursor != Cursor::Done
+    }
+}
+
+/// The smallest scenario found for which `fails` still holds, after at most `tries` proposals.
+pub fn shrink(scenario: Scenario, tries: usize, mut fails: impl FnMut(&Scenario) -> bool) -> Scenario {
+    let mut shrinker = Shrinker::new(scenario);
+    for _ in 0..tries {
+        match shrinker.propose() {
+            Some(proposal) if fails(&proposal) => shrinker.accept(proposal),
+            Some(_) => shrinker.reject(),
+            None => break,
+        }
+    }
+    shrinker.best
+}
+
+/// Simpler requests.
+fn simpler_terms(terms: Terms) -> Vec<Terms> {
+    let mut simpler = Vec::new();
+    if terms.policy != Policy::Local {
+        simpler.push(Terms { policy: Policy::Local, ..terms });
+    }
+    if terms.below.is_some() {
+        simpler.push(Terms { below: None, ..terms });
+    }
+    simpler.extend(simpler_gfps(terms.gfp).into_iter().map(|gfp| Terms { gfp, ..terms }));
+    simpler
+}
+
+/// The plainest flags, then all flags but one.
+fn simpler_gfps(gfp: Gfp) -> Vec<Gfp> {
+    if gfp == GFP_KERNEL {
+        return Vec::new();
+    }
+    let without = (0..32).map(|bit| Gfp(gfp.0 & !(1 << bit))).filter(move |&fewer| fewer != gfp);
+    [GFP_KERNEL].into_iter().chain(without.filter(|&fewer| fewer != GFP_KERNEL)).collect()
+}
+
+/// Order 0, then the order below.
+fn simpler_orders(order: Order) -> Vec<Order> {
+    let mut orders: Vec<Order> = [Order(0), order.down()].into_iter().filter(|&simpler| simpler != order).collect();
+    orders.dedup();
+    orders
+}
+
+fn fewer(count: u64) -> Vec<u64> {
+    let mut counts: Vec<u64> = [1, count / 2, count.saturating_sub(1)].into_iter().filter(|&n| n < count).collect();
+    counts.dedup();
+    counts
+}
+
+fn shorter(range: PfnRange) -> Vec<PfnRange> {
+    let lengths = fewer(range.frames()).into_iter().filter(|&frames| frames != 0);
+    lengths.map(|frames| PfnRange { end: range.start.add(frames), ..range }).collect()
+}
+
+/// The same operation with simpler operands, simplest first.
+fn simpler_ops(op: &Op) -> Vec<Op> {
+    let mut simpler = Vec::new();
+    match *op {
+        Op::Alloc { name, order, terms } => {
+            simpler.extend(simpler_orders(order).into_iter().map(|order| Op::Alloc { name, order, terms }));
+            simpler.extend(simpler_terms(terms).into_iter().map(|terms| Op::Alloc { name, order, terms }));
+        }
+        Op::Bulk { name, count, order, terms } => {
+            simpler.push(Op::Alloc { name, order, terms });
+            let fewer = fewer(count.into()).into_iter().map(|count| count as u32);
+            simpler.extend(fewer.map(|count| Op::Bulk { name, count, order, terms }));
+            simpler.extend(simpler_orders(order).into_iter().map(|order| Op::Bulk { name, count, order, terms }));
+            simpler.extend(simpler_terms(terms).into_iter().map(|terms| Op::Bulk { name, count, order, terms }));
+        }
+        Op::AllocAt { name, pfn, order, gfp } => {
+            simpler.extend(simpler_orders(order).into_iter().map(|order| Op::AllocAt { name, pfn, order, gfp }));
+            simpler.extend(simpler_gfps(gfp).into_iter().map(|gfp| Op::AllocAt { name, pfn, order, gfp }));
+        }
+        Op::AllocRange { name, range, gfp } => {
+            simpler.extend(shorter(range).into_iter().map(|range| Op::AllocRange { name, range, gfp }));
+            simpler.extend(simpler_gfps(gfp).into_iter().map(|gfp| Op::AllocRange { name, range, gfp }));
+        }
+        Op::AllocContig { name, frames, align, terms } => {
+            let make = |frames, align, terms| Op::AllocContig { name, frames, align, terms };
+            simpler.extend(fewer(frames).into_iter().map(|frames| make(frames, align, terms)));
+            simpler.extend(simpler_orders(align).into_iter().map(|align| make(frames, align, terms)));
+            simpler.extend(simpler_terms(terms).into_iter().map(|terms| make(frames, align, terms)));
+        }
+        Op::TakeOffline(range) => simpler.extend(shorter(range).into_iter().map(Op::TakeOffline)),
+        Op::BringOnline(range) => simpler.extend(shorter(range).into_iter().map(Op::BringOnline)),
+        Op::FreePart { handle, skip, frames } => {
+            simpler.push(Op::Free(handle));
+            simpler.extend(fewer(frames).into_iter().map(|frames| Op::FreePart { handle, skip, frames }));
+        }
+        _ => {}
+    }
+    simpler
+}
+
+/// The same machine with one oddity less, or less memory.
+fn simpler_shapes(shape: &Shape) -> Vec<Shape> {
+    let mut simpler = Vec::new();
+    let mut push = |change: &dyn Fn(&mut Shape)| {
+        let mut changed = shape.clone();
+        change(&mut changed);
+        if changed != *shape && changed.regions.iter().any(|region| region.usable) {
+            simpler.push(changed);
+        }
+    };
+    push(&|shape| shape.tuning.clear());
+    push(&|shape| shape.distances.clear());
+    push(&|shape| shape.mechanisms = Mechanisms::BASELINE);
+    push(&|shape| shape.cma.clear());
+    push(&|shape| shape.movable.clear());
+    push(&|shape| shape.dma32_end = shape.dma_end);
+    push(&|shape| (shape.dma_end, shape.dma32_end) = (framewright::Pfn(0), framewright::Pfn(0)));
+    push(&|shape| shape.cpus.truncate(shape.cpus.len().div_ceil(2)));
+    push(&|shape| shape.cpus.iter_mut().for_each(|node| node.0 = 0));
+    for at in 0..shape.regions.len() {
+        push(&|shape| {
+            shape.regions.remove(at);
+        });
+        push(&|shape| shape.regions[at] = half(shape.regions[at]));
+        push(&|shape| shape.regions[at].node.0 = 0);
+        push(&|shape| shape.regions[at].usable = true);
+    }
+    for at in 0..shape.cma.len() {
+        push(&|shape| {
+            shape.cma.remove(at);
+        });
+    }
+    simpler.into_iter().map(distances_that_fit).collect()
+}
+
+/// The lower half of a region, cut where a large block may end.
+fn half(region: Region) -> Region {
+    let half = region.range.frames().div_ceil(2).next_power_of_two();
+    let end = region.range.start.add(half).min(region.range.end);
+    Region { range: PfnRange { end, ..region.range }, ..region }
+}
+
+/// With fewer nodes the table of distances must go.
+fn distances_that_fit(mut shape: Shape) -> Shape {
+    if shape.distances.len() != shape.nodes() * shape.nodes() {
+        shape.distances.clear();
+    }
+    shape
+}
