@@ -9,7 +9,9 @@ use framewright_ops::{Failure, generate, run};
 
 /// What failures of one kind have in common: the beginning of their text, numbers aside.
 fn kind(failure: &Failure) -> String {
-    failure.wrong.chars().filter(|char| !char.is_ascii_digit()).take(38).collect()
+    let words = failure.wrong.split_whitespace().take_while(|word| !word.starts_with("0x")).take(6);
+    let words = words.map(|word| if word.starts_with(|first: char| first.is_ascii_digit()) { "n" } else { word });
+    words.collect::<Vec<_>>().join(" ")
 }
 
 fn main() {

@@ -105,19 +105,18 @@ impl<M: Machine> Judge<'_, '_, M> {
         }
         let (may, must) = self.nodes();
         let highest = self.request.gfp.highest_zone();
-        let zones = self.memory.zones();
-        // A zone of which other zones' pageblocks have all is as good as none.
-        let exists = |zone: &ZoneIdx| self.pages.zone(*zone).is_some_and(|zone| zone.is_populated());
-        let allowed = |nodes: NodeSet| {
-            zones.iter().any(|(zone, first)| {
+        let allowed = |nodes: NodeSet, counts: &dyn Fn(ZoneIdx) -> bool| {
+            self.memory.zones().iter().any(|(&zone, first)| {
                 let below = self.request.below.is_none_or(|limit| *first < limit);
-                below && nodes.contains(zone.node()) && zone.kind() <= highest && exists(zone)
+                below && nodes.contains(zone.node()) && zone.kind() <= highest && counts(zone)
             })
         };
-        if why == Why::NoZone && allowed(must) {
+        // A zone of which other zones' pageblocks have all may be taken for one or not.
+        let exists = |zone| self.pages.zone(zone).is_some_and(|zone| zone.is_populated());
+        if why == Why::NoZone && allowed(must, &exists) {
             return Err("answered that no zone satisfies the request, but one does".into());
         }
-        if why != Why::NoZone && !allowed(may) {
+        if why != Why::NoZone && !allowed(may, &|_| true) {
             return Err(format!("no zone satisfies the request, but the answer was {error:?}"));
         }
         match self.could_serve() {
