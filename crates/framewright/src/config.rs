@@ -62,11 +62,11 @@ pub struct Config<'c> {
     pub distances: &'c [u8],
     /// Page size and largest orders.
     pub geometry: Geometry,
-    /// First frame behind zone DMA.
+    /// First frame behind zone DMA; rounded down to a pageblock.
     pub dma_end: Pfn,
-    /// First frame behind zone DMA32.
+    /// First frame behind zone DMA32; rounded down to a pageblock.
     pub dma32_end: Pfn,
-    /// Memory kept for movable requests, as zone Movable.
+    /// Memory kept for movable requests, as zone Movable; both ends rounded down to a pageblock.
     pub movable: &'c [PfnRange],
     /// Pageblocks kept for large contiguous requests and lent to movable ones; whole pageblocks.
     pub cma: &'c [PfnRange],
@@ -122,21 +122,31 @@ impl<'c> Config<'c> {
         })
     }
 
+    /// The kind of zone at a frame. Limits are rounded down to pageblocks, so that none has frames of two kinds: what lies
+    /// below a limit may always count as what lies above it, but not the other way round.
     fn kind_at(&self, pfn: Pfn) -> ZoneKind {
-        if self.movable.iter().any(|range| range.contains(pfn)) {
+        if self.movable.iter().any(|&range| self.whole(range).contains(pfn)) {
             ZoneKind::Movable
-        } else if pfn < self.dma_end {
+        } else if pfn < self.limit(self.dma_end) {
             ZoneKind::Dma
-        } else if pfn < self.dma32_end {
+        } else if pfn < self.limit(self.dma32_end) {
             ZoneKind::Dma32
         } else {
             ZoneKind::Normal
         }
     }
 
+    fn limit(&self, pfn: Pfn) -> Pfn {
+        pfn.align_down(self.geometry.pageblock_order)
+    }
+
+    fn whole(&self, range: PfnRange) -> PfnRange {
+        PfnRange { start: self.limit(range.start), end: self.limit(range.end) }
+    }
+
     fn boundary_behind(&self, pfn: Pfn) -> Pfn {
-        let movable = self.movable.iter().flat_map(|range| [range.start, range.end]);
-        let all = movable.chain([self.dma_end, self.dma32_end]);
+        let movable = self.movable.iter().flat_map(|&range| [self.whole(range).start, self.whole(range).end]);
+        let all = movable.chain([self.limit(self.dma_end), self.limit(self.dma32_end)]);
         all.filter(|&boundary| boundary > pfn).min().unwrap_or(Pfn(u64::MAX))
     }
 

@@ -176,7 +176,7 @@ fn try_claim<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) 
         return Ok(Some(from.found));
     }
     let census = census(buddy, from.found);
-    if !census.worth_claiming(want.migratetype, from.migratetype, buddy.pageblock_order()) {
+    if !census.worth_claiming(want.migratetype, from.migratetype) {
         return Ok(None);
     }
     buddy.retype_pageblock(from.found, want.migratetype)?;
@@ -222,15 +222,16 @@ fn census<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame) -> Census {
 }
 
 impl Census {
-    /// The half rule: a pageblock changes its type when at least half of it is free or of the new kind anyway.
-    fn worth_claiming(self, want: MigrateType, from: MigrateType, pageblock_order: Order) -> bool {
+    /// The half rule: a pageblock changes its type when at least half of its memory is free or of the new kind anyway.
+    fn worth_claiming(self, want: MigrateType, from: MigrateType) -> bool {
         let alike = match (want, from) {
             (MigrateType::Movable, _) => self.movable,
             // In a movable pageblock, what is not movable is one of the requester's kind, or nearly.
             (_, MigrateType::Movable) => self.other,
             _ => 0,
         };
-        self.free.saturating_add(alike) >= pageblock_order.frames() / 2
+        let memory = self.free.saturating_add(self.movable).saturating_add(self.other);
+        self.free.saturating_add(alike) >= memory / 2
     }
 }
 
@@ -286,8 +287,10 @@ mod tests {
             (census(100, 156, 256), MigrateType::Movable, MigrateType::Unmovable, true),
             (census(100, 155, 257), MigrateType::Movable, MigrateType::Unmovable, false),
             (census(200, 0, 312), MigrateType::Unmovable, MigrateType::Reclaimable, false),
+            // Half a hole: what counts is the memory.
+            (census(128, 128, 0), MigrateType::Unmovable, MigrateType::Movable, true),
         ] {
-            assert_eq!(census.worth_claiming(want, from, Order(9)), expected, "{census:?} {want} from {from}");
+            assert_eq!(census.worth_claiming(want, from), expected, "{census:?} {want} from {from}");
         }
     }
 

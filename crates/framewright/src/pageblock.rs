@@ -2,9 +2,9 @@
 //!
 //! A pageblock is `1 << pageblock_order` frames (2 MiB on x86-64). Its word says which zone it belongs to and which
 //! type its free blocks are grouped under. **Every free block is on the list of its pageblock's type**; a free block of
-//! several pageblocks has one type, and so have they. The zone is fixed at boot: where a zone begins inside of
-//! a pageblock, the pageblock belongs to the zone that has it first, and the other's frames in it stay unused (and are
-//! reported). An isolated pageblock remembers what it was.
+//! several pageblocks has one type, and so have they. The zone is fixed at boot: where a node begins inside of a
+//! pageblock, the pageblock belongs to the node that has it first, and the other's frames in it are as good as a hole. An
+//! isolated pageblock remembers what it was.
 
 use crate::pfn::{MigrateType, ZoneIdx};
 
