@@ -36,7 +36,7 @@ fn bug_low_mark_below_min() {
 #[ignore = "Allocator::search_contig: a zone's span is searched, and what other zones have in it is taken"]
 fn bug_contiguous_range_from_a_zone_that_the_flags_exclude() {
     must_run(
-        "max-order 4\npageblock-order 4\nmemory 0x20..0x60 node 0\nmemory 0xc0..0xd0 node 0\ncpus 0\n\
+        "max-order 4\npageblock-order 4\nmemory 0x30..0x60 node 0\nmemory 0xc0..0xd0 node 0\ncpus 0\n\
          dma-end 0x0\ndma32-end 0x0\nmovable 0x40..0x90\na1 = alloc-contig 31 align 0 GFP_KERNEL",
     );
 }
