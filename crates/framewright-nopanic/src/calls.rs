@@ -102,7 +102,7 @@ call! {
     }
 
     fn node_set(set: NodeSet, node: NodeId, n: u32) -> (NodeSet, bool, u32, bool, Option<NodeId>) {
-        let with = set.with(NodeSet::only(node));
+        let with = set.with(NodeSet::only(node)).only_with(NodeSet::first(n as usize));
         (with, set.contains(node), set.len(), set.is_empty(), set.nth_cyclic(n))
     }
 

@@ -12,19 +12,16 @@ fn must_run(text: &str) {
 }
 
 #[test]
-#[ignore = "World::plan: with __GFP_THISNODE the policy's set is replaced by the starting node, even if that is not in the set"]
 fn bug_this_node_ignores_bind() {
     must_run("memory 0x0..0x400 node 0\ncpus 0\na1 = alloc order 0 GFP_KERNEL|__GFP_THISNODE bind none");
 }
 
 #[test]
-#[ignore = "World::plan: as above, with a set whose only node has no memory: the nearest is taken to be the caller's"]
 fn bug_this_node_ignores_bind_to_a_node_without_memory() {
     must_run("memory 0x0..0x400 node 0\ncpus 0 1\na1 = alloc order 0 GFP_KERNEL|__GFP_THISNODE bind 1");
 }
 
 #[test]
-#[ignore = "Marks::compute: low is 0 and min is 1 in a zone of 16 to 31 frames, because 3/4 is rounded before it is multiplied"]
 fn bug_low_mark_below_min() {
     must_run(
         "max-order 6\npageblock-order 4\nmemory 0x0..0x10 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
@@ -33,7 +30,6 @@ fn bug_low_mark_below_min() {
 }
 
 #[test]
-#[ignore = "Allocator::search_contig: a zone's span is searched, and what other zones have in it is taken"]
 fn bug_contiguous_range_from_a_zone_that_the_flags_exclude() {
     must_run(
         "max-order 4\npageblock-order 4\nmemory 0x30..0x60 node 0\nmemory 0xc0..0xd0 node 0\ncpus 0\n\
@@ -42,7 +38,6 @@ fn bug_contiguous_range_from_a_zone_that_the_flags_exclude() {
 }
 
 #[test]
-#[ignore = "Allocator::search_contig: zones that the address limit runs through are not searched"]
 fn bug_contiguous_range_below_a_limit_inside_of_a_zone() {
     must_run(
         "max-order 9\nmemory 0x0..0x800 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\

@@ -244,7 +244,6 @@ fn page_of_impossible_order_is_put_aside() {
 }
 
 #[test]
-#[ignore = "repair believes any aligned order: a block that it enlarged over its neighbours is handed out with them"]
 fn damaged_order_gives_no_frame_twice() {
     let (_, free) = boot_fragmented();
     for (pfn, order) in free {

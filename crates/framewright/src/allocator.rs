@@ -287,25 +287,12 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     fn search_contig(&self, frames: u64, align: Order, request: &Request) -> Result<PfnRange, AllocError> {
         let world = &self.world;
-        let plan = world.pinned(|cx| world.plan(cx, request)).ok_or(AllocError::BadFlags)?;
-        // Ranges are tried by pageblocks: what is isolated for one is not looked at again for the next.
+        let plan = world.pinned(|cx| world.plan(cx, request)).ok_or(AllocError::NoMemory { why: Why::NoCpu })?;
+        // By pageblocks: what is isolated for one range is not looked at again for the next.
         let step = align.max(self.geometry().pageblock_order);
-        let movable = plan.migratetype == MigrateType::Movable;
-        for zone in world.zonelist(&plan) {
-            let end = plan.below.map_or(zone.span.end, |limit| limit.min(zone.span.end));
-            let mut start = zone.span.start.align_up(step);
-            while start.add(frames) <= end {
-                let range = PfnRange { start, end: start.add(frames) };
-                match world.take_range(range, Purpose::Allocate { movable }, request.gfp.may_reclaim()) {
-                    Ok(()) => {
-                        self.announce_range(range, request.gfp);
-                        return Ok(range);
-                    }
-                    // No range with the obstacle in it can be had.
-                    Err(AllocError::Busy { pfn }) => start = pfn.max(start).add(1).align_up(step),
-                    Err(_) => start = start.add(step.frames()),
-                }
-            }
+        if let Some(range) = world.search_range(frames, step, &plan) {
+            self.announce_range(range, request.gfp);
+            return Ok(range);
         }
         Err(AllocError::NoMemory { why: Why::Fragmented })
     }

@@ -183,6 +183,14 @@ impl<M: Machine> Buddy<'_, '_, M> {
         }
     }
 
+    /// Whether a state that says so can be true: the block is aligned, and nothing else starts in it. Looks at every frame.
+    pub(crate) fn could_be_free(&self, frame: Frame, order: Order) -> bool {
+        order <= self.max_order()
+            && frame.align_down(order) == frame
+            && self.frames.head(frame).is_none()
+            && (1..order.frames()).all(|offset| self.frames.block_at(frame.add(offset)).is_none())
+    }
+
     /// Whether all pageblocks of a block have the same type.
     fn is_of_one_type(&self, frame: Frame, order: Order) -> bool {
         let migratetype = self.frames.pageblock(frame).migratetype();
@@ -242,16 +250,31 @@ impl<M: Machine> Buddy<'_, '_, M> {
             };
         }
         self.frames.set_pageblock(start, self.frames.pageblock(start).with(migratetype));
-        let buddy = self.frames.state(start.buddy(order)).as_free();
-        if order < self.max_order()
-            && self.frames.state(start).as_free() == Some((order, migratetype))
-            && buddy == Some((order, migratetype))
-        {
-            // Wholly free, and its buddy has the same type now. (One of another type keeps it: it was not asked.)
-            self.remove(start, order, migratetype)?;
-            self.free(start, order, Place::Warm);
+        if self.frames.state(start).as_free() == Some((order, migratetype)) {
+            self.join_alike(start, order, migratetype)?;
         }
         Ok(moved)
+    }
+
+    /// Merges a free block with its buddies as long as they have the same type. Those of another keep it: unlike a block
+    /// that is being freed, this one has no better claim to them.
+    fn join_alike(&self, frame: Frame, order: Order, migratetype: MigrateType) -> Result<(), Corrupt> {
+        let alike = |frame: Frame, order: Order| {
+            let buddy = frame.buddy(order);
+            let same_zone = self.frames.pageblock(frame).same_zone(self.frames.pageblock(buddy));
+            order < self.max_order() && same_zone && self.frames.state(buddy).as_free() == Some((order, migratetype))
+        };
+        if !alike(frame, order) {
+            return Ok(());
+        }
+        self.remove(frame, order, migratetype)?;
+        let (mut frame, mut order) = (frame, order);
+        while alike(frame, order) && self.remove(frame.buddy(order), order, migratetype).is_ok() {
+            frame = frame.align_down(order.up());
+            order = order.up();
+        }
+        self.put(frame, order, migratetype, End::Front);
+        Ok(())
     }
 
     /// The next frame at which something may start, behind the block at `at`, which is not free.

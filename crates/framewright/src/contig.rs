@@ -15,7 +15,7 @@ use crate::error::{AllocError, FreeError};
 use crate::frame::{Frames, Head, Kind, Part};
 use crate::ground::Cx;
 use crate::machine::{Fault, Machine, Ordering, Word};
-use crate::node::World;
+use crate::node::{Plan, World};
 use crate::pfn::{Frame, MigrateType, Order, Pfn, PfnRange};
 use crate::vmstat::ZoneEvent;
 use crate::watermark::Marks;
@@ -37,6 +37,17 @@ impl<'a, M: Machine> World<'a, M> {
     /// Takes exactly the frames of `range`, moving away what can be moved if `may_move`.
     pub(crate) fn take_range(&self, range: PfnRange, purpose: Purpose, may_move: bool) -> Result<(), AllocError> {
         let zone = self.zone_of_range(range).ok_or(AllocError::BadRange(range))?;
+        self.take_range_of(zone, range, purpose, may_move)
+    }
+
+    /// Takes the frames of a range that all belong to a zone.
+    fn take_range_of(
+        &self,
+        zone: &Zone<M>,
+        range: PfnRange,
+        purpose: Purpose,
+        may_move: bool,
+    ) -> Result<(), AllocError> {
         let isolated = self.isolate(zone, range);
         let result = if isolated.end < range.end {
             Err(AllocError::Busy { pfn: isolated.end })
@@ -45,6 +56,29 @@ impl<'a, M: Machine> World<'a, M> {
         };
         self.unisolate(zone, isolated);
         result
+    }
+
+    /// Takes the first range of `frames` frames that can be had, aligned to `step`, from the zones of a plan.
+    pub(crate) fn search_range(&self, frames: u64, step: Order, plan: &Plan) -> Option<PfnRange> {
+        let movable = plan.migratetype == MigrateType::Movable;
+        let purpose = Purpose::Allocate { movable };
+        for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
+            let end = plan.below.map_or(zone.span.end, |limit| limit.min(zone.span.end));
+            let mut start = zone.span.start.align_up(step);
+            while start.add(frames) <= end {
+                let range = PfnRange { start, end: start.add(frames) };
+                // The span may have holes, and memory of other zones.
+                let found = self.zone_of_range(range).filter(|found| found.idx == zone.idx);
+                let result = found.map(|_| self.take_range_of(zone, range, purpose, plan.gfp.may_reclaim()));
+                start = match result {
+                    Some(Ok(())) => return Some(range),
+                    // No range with the obstacle in it can be had.
+                    Some(Err(AllocError::Busy { pfn })) => pfn.max(start).add(1).align_up(step),
+                    _ => start.add(step.frames()),
+                };
+            }
+        }
+        None
     }
 
     /// Takes one block, if it is free as it stands. Cheaper than [`World::take_range`]: one look under the lock.

@@ -83,7 +83,7 @@ impl<'a, M: Machine> World<'a, M> {
             Policy::Interleave(nodes) => {
                 let turn = cx.own.turn.load(Ordering::Relaxed);
                 cx.own.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
-                let there = NodeSet(nodes.0 & (u64::MAX >> 64_usize.saturating_sub(self.nodes).min(63)));
+                let there = nodes.only_with(NodeSet::first(self.nodes));
                 (there.nth_cyclic(turn).unwrap_or(cx.node), NodeSet::ALL)
             }
         };
@@ -94,7 +94,7 @@ impl<'a, M: Machine> World<'a, M> {
             gfp: request.gfp,
             highest: request.gfp.highest_zone(),
             start,
-            allowed: if only_here { NodeSet::only(start) } else { allowed },
+            allowed: if only_here { allowed.only_with(NodeSet::only(start)) } else { allowed },
             below: request.below,
             interleaved: matches!(request.policy, Policy::Interleave(_)),
         }
@@ -261,7 +261,7 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// The zones of a plan that its address limit runs through.
-    fn split_zones(&self, plan: &Plan) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
+    pub(crate) fn split_zones(&self, plan: &Plan) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
         let limit = plan.below.unwrap_or(Pfn(0));
         let whole = Plan { below: None, ..*plan };
         self.zonelist(&whole).filter(move |zone| zone.span.start < limit && limit < zone.span.end)

@@ -256,7 +256,17 @@ impl NodeSet {
         self.0 == 0
     }
 
-    /// The nodes of both sets.
+    /// The first `count` nodes.
+    pub const fn first(count: usize) -> NodeSet {
+        NodeSet(if count < 64 { (1 << count) - 1 } else { u64::MAX })
+    }
+
+    /// The nodes that both sets have.
+    pub const fn only_with(self, other: NodeSet) -> NodeSet {
+        NodeSet(self.0 & other.0)
+    }
+
+    /// The nodes of either set.
     pub const fn with(self, other: NodeSet) -> NodeSet {
         NodeSet(self.0 | other.0)
     }

@@ -124,7 +124,7 @@ impl Marks {
         let most = managed / 8;
         Marks {
             min: min.min(most / 2),
-            low: min.saturating_add(gap).min(most / 4 * 3),
+            low: min.saturating_add(gap).min(most.saturating_mul(3) / 4),
             high: min.saturating_add(gap.saturating_mul(2)).min(most),
         }
     }

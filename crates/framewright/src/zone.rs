@@ -213,8 +213,9 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
             .ok()
     }
 
-    /// Rebuilds the lists from the state words. A state that cannot be true is put into quarantine; blocks whose links
-    /// alone were damaged lose nothing.
+    /// Rebuilds the lists from the state words. Blocks whose links alone were damaged lose nothing. A state that cannot be
+    /// true is put into quarantine. What a damaged state made smaller is in no block any more: it is never handed
+    /// out, and `validate` tells how much is missing.
     #[cold]
     fn repair(&self) {
         self.cx.ground.events.count(GlobalEvent::Repairs);
@@ -236,7 +237,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
                     at = buddy.skip_used(at);
                     continue;
                 };
-                let possible = order <= buddy.max_order() && at.align_down(order) == at && frames.head(at).is_none();
+                let possible = buddy.could_be_free(at, order);
                 // Every free block starts over; what cannot be one counts as a single frame.
                 let _ = frames.change(at, |state| state.take(order, self.cx.cpu));
                 let order = if possible { order } else { Order(0) };
