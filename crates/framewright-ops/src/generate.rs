@@ -85,6 +85,9 @@ impl Weights {
     pub const MISUSE: Weights =
         Weights { alloc: 15, free: 12, parts: 8, misuse: 50, ranges: 3, cpus: 4, ..Weights::NONE };
 
+    /// Wrong frees alone: of what a list made on the same machine with other weights holds.
+    pub const WRONG: Weights = Weights { misuse: 1, ..Weights::NONE };
+
     /// Nothing, to start from.
     pub const NONE: Weights = Weights {
         alloc: 0,
@@ -319,7 +322,9 @@ impl Generator<'_> {
 
     /// A place that a wrong free may name: held, freed long ago, or nobody's.
     fn place(&mut self) -> Place {
-        let handle = Handle(self.rng.between(1, u64::from(self.next.max(2)) - 1) as u32);
+        // Without operations of its own the list names those of another.
+        let defined = if self.next == 1 { 40 } else { u64::from(self.next) - 1 };
+        let handle = Handle(self.rng.between(1, defined) as u32);
         match self.rng.below(8) {
             0..=2 => Place::At(self.pfn()),
             3..=4 => Place::In(handle, 0),

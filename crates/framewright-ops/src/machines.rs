@@ -91,6 +91,11 @@ pub fn named() -> impl Iterator<Item = (&'static str, Shape)> {
     NAMED.iter().filter_map(|(name, text)| Some((*name, text.parse::<Scenario>().ok()?.shape)))
 }
 
+/// Frames of a machine's memory map.
+pub fn frames(shape: &Shape) -> u64 {
+    shape.regions.iter().map(|region| region.range.frames()).sum()
+}
+
 /// A machine with a name, or a random one; either with random mechanisms.
 pub fn any(rng: &mut Rng) -> Shape {
     let named = NAMED.get(rng.below(2 * NAMED.len() as u64) as usize);

@@ -2,8 +2,9 @@
 //!
 //! As naive as can be: what a frame is used for stands in a table by frame, and so does the zone that it belongs to. No
 //! list, no buddy, no bit of the core's descriptors. From the core comes only what is a rule rather than a method: that a
-//! pageblock belongs to the zone of its first memory (what other zones have in it is as good as a hole), and that
-//! memory that is withheld is withheld in the largest aligned blocks that tile it.
+//! pageblock belongs to the node of its first memory (what other nodes have in it is as good as a hole), that zone limits
+//! are rounded down to pageblocks, and that memory that is withheld is withheld in the largest aligned blocks that
+//! tile it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -208,11 +209,17 @@ impl Memory {
     }
 }
 
+/// Where a pageblock begins.
+fn whole(shape: &Shape, pfn: Pfn) -> Pfn {
+    Pfn(pfn.0 & !shape.geometry.pageblock_order.mask())
+}
+
 fn kind_at(shape: &Shape, pfn: Pfn) -> ZoneKind {
+    let movable = |range: &PfnRange| whole(shape, range.start) <= pfn && pfn < whole(shape, range.end);
     match pfn {
-        _ if shape.movable.iter().any(|range| range.contains(pfn)) => ZoneKind::Movable,
-        _ if pfn < shape.dma_end => ZoneKind::Dma,
-        _ if pfn < shape.dma32_end => ZoneKind::Dma32,
+        _ if shape.movable.iter().any(movable) => ZoneKind::Movable,
+        _ if pfn < whole(shape, shape.dma_end) => ZoneKind::Dma,
+        _ if pfn < whole(shape, shape.dma32_end) => ZoneKind::Dma32,
         _ => ZoneKind::Normal,
     }
 }
@@ -220,7 +227,8 @@ fn kind_at(shape: &Shape, pfn: Pfn) -> ZoneKind {
 /// The memory map cut wherever a zone may begin: range, whether usable, zone by address.
 fn pieces(shape: &Shape) -> Vec<(PfnRange, bool, ZoneIdx)> {
     let movable = shape.movable.iter().flat_map(|range| [range.start, range.end]);
-    let cuts: BTreeSet<Pfn> = movable.chain([shape.dma_end, shape.dma32_end]).collect();
+    let cuts = movable.chain([shape.dma_end, shape.dma32_end]).map(|cut| whole(shape, cut));
+    let cuts: BTreeSet<Pfn> = cuts.collect();
     let mut pieces = Vec::new();
     for region in &shape.regions {
         let mut start = region.range.start;
