@@ -185,11 +185,12 @@ fn zone_limit_inside_of_a_pageblock_loses_no_frame() {
     assert_eq!(served, 0x2000 - BASE);
 }
 
-/// Once, slices longer than the layout asks for gave the allocator zones that its lists had no room for.
+/// Once, slices longer than the layout asks for gave the allocator zones and CPUs that are not there.
 #[test]
 fn longer_slices_than_needed_change_nothing() {
-    let regions = [Region::usable(BASE, BASE + 4096, 0)];
-    let config = Config::new(&regions, &CPU);
+    let regions = [Region::usable(0, 4096, 0)];
+    let cpus = [NodeId(0), NodeId(0)];
+    let config = Config::new(&regions, &cpus);
     let exact = Layout::of(&config).unwrap();
     for longer in [
         Layout { sections: exact.sections + 1, bases: exact.bases + 1, ..exact },
@@ -198,11 +199,14 @@ fn longer_slices_than_needed_change_nothing() {
         Layout { cpus: exact.cpus + 1, pcps: exact.pcps + 1, slots: exact.slots + 1, ..exact },
     ] {
         let mut storage = Storage::new(&longer);
-        let pages = Allocator::boot(Solo::new(&CPU), &config, storage.parts()).unwrap();
+        let pages = Allocator::boot(Solo::new(&cpus), &config, storage.parts()).unwrap();
         let census = pages.validate().unwrap();
-        assert_eq!((census.free, pages.cpus(), pages.nodes()), (4096, 1, 1));
-        let held: Vec<_> = (0..100).map(|_| pages.alloc(&Request::page(GFP_KERNEL)).unwrap()).collect();
-        assert_eq!(pages.free_bulk(&held, Order(0)).freed, 100);
+        assert_eq!((census.free, pages.cpus(), pages.nodes()), (4096, 2, 1));
+        for cpu in [CpuId(0), CpuId(1)] {
+            pages.machine().run_on(cpu);
+            let held: Vec<_> = (0..100).map(|_| pages.alloc(&Request::page(GFP_KERNEL)).unwrap()).collect();
+            assert_eq!(pages.free_bulk(&held, Order(0)).freed, 100);
+        }
         pages.drain_all();
         assert_eq!(pages.validate().unwrap(), census);
     }

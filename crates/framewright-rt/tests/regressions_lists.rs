@@ -27,14 +27,15 @@ const fn lists(batch: u32, high: u32) -> Tuning {
     Tuning { zone, marks: Some(marks), reserve: None, pcp: Some(PcpSize { batch, high }) }
 }
 
-/// Allocates up to `count` blocks of each order and mobility, then frees them in the same sequence: the rings of small
-/// blocks fill first, and the large ones push the sum over the limit. Nothing may be lost on the way.
-fn fill_and_return(pages: &Pages, zone: Gfp, orders: &[u8], count: usize, case: &str) {
+/// Stocks the rings of all orders but the last, then frees many blocks of the last: they alone push the sum over the limit,
+/// while drains go round by ring. Nothing may be lost on the way.
+fn fill_and_return(pages: &Pages, zone: Gfp, orders: &[u8], last: Request, case: &str) {
     let mut held = Vec::new();
     for (&order, mobility) in orders.iter().flat_map(|order| MOBILITIES.map(|mobility| (order, mobility))) {
         let request = Request::new(GFP_NOWAIT | zone | mobility, order);
-        held.extend((0..count).map_while(|_| pages.alloc(&request).ok()).map(|pfn| (pfn, Order(order))));
+        held.extend((0..20).map_while(|_| pages.alloc(&request).ok()).map(|pfn| (pfn, request.order)));
     }
+    held.extend((0..60).map_while(|_| pages.alloc(&last).ok()).map(|pfn| (pfn, last.order)));
     for (pfn, order) in held {
         pages.free(pfn, order).unwrap();
     }
@@ -49,9 +50,16 @@ fn fill_and_return(pages: &Pages, zone: Gfp, orders: &[u8], count: usize, case: 
 fn full_ring_makes_room() {
     let regions = [Region::usable(0x1000, 0x1000 + 36_864, 0)];
     for (batch, high) in [(7, 559), (0, 0), (1, 1), (1, 4), (2, 3), (63, 10), (4096, 1), (1, 600), (u32::MAX, 1)] {
-        for orders in [&[0, 1, 2, 3, 9][..], &[0, 3], &[3, 0], &[9, 0], &[0]] {
+        for (orders, last) in [(&[0, 1, 2, 3][..], 9), (&[0], 3), (&[3], 0), (&[9], 0), (&[], 0)] {
             let pages = boot(&Config { tuning: &[lists(batch, high)], ..Config::new(&regions, &CPU) });
-            fill_and_return(pages, Gfp::NONE, orders, 30, &format!("batch {batch}, high {high}, orders {orders:?}"));
+            let last = Request::new(GFP_NOWAIT | __GFP_MOVABLE, last);
+            fill_and_return(
+                pages,
+                Gfp::NONE,
+                orders,
+                last,
+                &format!("batch {batch}, high {high}, {orders:?}, {last:?}"),
+            );
         }
     }
 }
@@ -61,7 +69,7 @@ fn full_ring_makes_room() {
 fn full_ring_of_computed_size_makes_room() {
     let regions = [Region::usable(0x1, 0x1000, 0), Region::usable(0x10_0000, 0x14_0000, 0)];
     let pages = boot(&Config::new(&regions, &CPU));
-    fill_and_return(pages, GFP_DMA, &[0, 3], 60, "zone DMA");
+    fill_and_return(pages, GFP_DMA, &[0], Request::new(GFP_NOWAIT | GFP_DMA, 3), "zone DMA");
 }
 
 /// Once, these sizes overflowed while the layout was computed.
