@@ -4,11 +4,12 @@
 //! was refused and no list had to be repaired. The lists are tiny, so that refills, drains and claims meet all the time. Pages in
 //! the *pool* belong to nobody: the migration callback moves them, the reclaim callback frees them.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering::SeqCst};
 use std::sync::{Barrier, Mutex, OnceLock};
 
-use framewright::machine::{Busy, Machine, Need, Pinned, Reclaimed};
+use framewright::machine::{Busy, Machine, Need, Pinned, Reclaimed, Step};
 use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::report::BuddyInfo;
 use framewright::request::{
@@ -91,6 +92,16 @@ impl Shared {
     }
 }
 
+/// Lets other threads run now and then, where a thread is not often interrupted by itself.
+fn stumble() {
+    thread_local!(static TURN: Cell<u32> = const { Cell::new(0) });
+    let turn = TURN.get().wrapping_add(1);
+    TURN.set(turn);
+    if turn % 7 == 0 {
+        std::thread::yield_now();
+    }
+}
+
 /// [`Native`] with callbacks.
 struct Threads {
     native: Native,
@@ -120,10 +131,16 @@ impl Machine for Threads {
 
     fn light_fence(&self) {
         self.native.light_fence();
+        stumble();
     }
 
     fn heavy_fence(&self) {
         self.native.heavy_fence();
+    }
+
+    /// The core is in the middle of something here.
+    fn step(&self, _: Step) {
+        stumble();
     }
 
     fn reclaim(&self, _: &Need) -> Reclaimed {
@@ -341,7 +358,7 @@ impl Player {
         assert_eq!(pages.free(Pfn(0xff8), Order(0)), Err(FreeError::Foreign(Pfn(0xff8))));
         assert_eq!(pages.free(Pfn(0x2f90), Order(0)), Err(FreeError::Offline(Pfn(0x2f90))));
         let Some(&Holding::Block(pfn, order)) = self.held.last() else { return };
-        assert_eq!(pages.free(pfn, order.up()).is_err(), true, "{pfn} as order {}", order.up());
+        assert!(pages.free(pfn, order.up()).is_err(), "{pfn} as order {}", order.up());
         if order.0 != 0 {
             assert_eq!(pages.free(pfn.add(1), Order(0)), Err(FreeError::NotHead { pfn: pfn.add(1), head: pfn }));
             assert_eq!(pages.free(pfn, order.down()), Err(FreeError::WrongOrder { pfn, actual: order }));
