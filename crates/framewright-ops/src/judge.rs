@@ -10,7 +10,8 @@ use framewright::machine::Machine;
 use framewright::report::{Source, ZoneSnapshot};
 use framewright::request::{__GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_THISNODE};
 use framewright::{
-    AllocError, Allocator, Gfp, MigrateType, NodeId, NodeSet, Order, Pfn, PfnRange, Policy, Request, Why, ZoneIdx,
+    AllocError, Allocator, FrameState, Gfp, MigrateType, NodeId, NodeSet, Order, Pfn, PfnRange, Policy, Request, Why,
+    ZoneIdx,
 };
 
 use crate::memory::Memory;
@@ -25,6 +26,8 @@ pub(crate) struct Judge<'j, 'a, M: Machine> {
     pub(crate) request: Request,
     /// The node of the CPU that asked.
     pub(crate) here: NodeId,
+    /// Distances between nodes, row by row.
+    pub(crate) distances: &'j [u8],
     /// Whether something was made to fail on the way: then any honest failure is right.
     pub(crate) disturbed: bool,
 }
@@ -129,17 +132,58 @@ impl<M: Machine> Judge<'_, '_, M> {
 
     /// A zone that the request may use, with enough free memory above its low mark and a block that is large enough.
     pub(crate) fn could_serve(&self) -> Option<ZoneIdx> {
+        self.could_serve_on(|_| true)
+    }
+
+    /// The same on nodes that `counts`.
+    fn could_serve_on(&self, counts: impl Fn(NodeId) -> bool) -> Option<ZoneIdx> {
         let (_, must) = self.nodes();
         let highest = self.request.gfp.highest_zone();
         zones(self.pages.nodes()).find(|&idx| {
-            let allowed = idx.kind() <= highest && must.contains(idx.node());
+            let allowed = idx.kind() <= highest && must.contains(idx.node()) && counts(idx.node());
             allowed && self.pages.zone(idx).is_some_and(|zone| zone.is_populated() && self.has_room(&zone))
         })
     }
 
+    /// Checks that no node nearer than the one that served the request could have: when the last try was made it had no
+    /// more room than now. Within a node a lower zone may be right, to avoid mixing.
+    pub(crate) fn nearest(&self, range: PfnRange) -> Result<(), Wrong> {
+        let Some(served) = self.memory.zone_of(range).map(ZoneIdx::node) else { return Ok(()) };
+        if self.request.below.is_some() {
+            // Zones that the limit runs through come last, wherever they are.
+            return Ok(());
+        }
+        let start = match self.request.policy {
+            Policy::Local => self.here,
+            Policy::Prefer(node) => node,
+            Policy::Bind(nodes) if nodes.contains(self.here) && self.has_memory(self.here) => self.here,
+            // From the nearest node of the set on, distances count from there.
+            Policy::Bind(_) => return Ok(()),
+            // Whose turn it was is the allocator's to know.
+            Policy::Interleave(_) => return Ok(()),
+        };
+        let nodes = self.pages.nodes();
+        let distance = |to: NodeId| {
+            let row = start.index() * nodes;
+            let turn = (to.index() + nodes - start.index()) % nodes;
+            (to != start, self.distances.get(row + to.index()).copied().unwrap_or(10), turn)
+        };
+        match self.could_serve_on(|node| distance(node) < distance(served)) {
+            Some(zone) if !self.disturbed => {
+                Err(format!("served by node {}, though node {} is nearer and has room", served.0, zone.node().0))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn has_memory(&self, node: NodeId) -> bool {
+        self.memory.zones().keys().any(|zone| zone.node() == node)
+    }
+
     fn has_room(&self, zone: &ZoneSnapshot) -> bool {
         let Request { gfp, order, below, .. } = self.request;
-        if below.is_some_and(|limit| limit < zone.start_pfn.add(zone.spanned)) {
+        let span = PfnRange { start: zone.start_pfn, end: zone.start_pfn.add(zone.spanned) };
+        if below.is_some_and(|limit| limit < span.end && !self.has_block(span, limit)) {
             return false;
         }
         let movable = gfp.migratetype() == MigrateType::Movable;
@@ -152,6 +196,24 @@ impl<M: Machine> Judge<'_, '_, M> {
         let free: u64 = counted.map(|(order, migratetype)| blocks(order, migratetype) << order.0).sum();
         let keep = zone.low.saturating_add(zone.protection[gfp.highest_zone().index()]);
         large && free.saturating_sub(order.frames() - 1) > keep
+    }
+}
+
+impl<M: Machine> Judge<'_, '_, M> {
+    /// Whether a zone has a free block for the request that ends below a limit, on a list that it may use.
+    fn has_block(&self, span: PfnRange, limit: Pfn) -> bool {
+        let Request { gfp, order, .. } = self.request;
+        let below = span.intersect(PfnRange { end: limit, ..span });
+        self.memory.frames_in(below).any(|(pfn, known)| {
+            let free = |pfn| matches!(self.pages.state_of(pfn), FrameState::Free(_, free) if free >= order);
+            let usable = match self.pages.pageblock_type(pfn) {
+                Some(MigrateType::Cma) => gfp.migratetype() == MigrateType::Movable,
+                Some(migratetype) => migratetype.is_mergeable(),
+                None => false,
+            };
+            let here = known.zone == self.memory.known(span.start).map_or(known.zone, |first| first.zone);
+            here && usable && pfn.is_aligned(order) && pfn.add(order.frames()) <= limit && free(pfn)
+        })
     }
 }
 

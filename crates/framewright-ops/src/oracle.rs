@@ -261,6 +261,11 @@ impl Oracle {
         None
     }
 
+    /// Frames that are held.
+    pub fn held_frames(&self) -> u64 {
+        self.held
+    }
+
     /// Compares the conservation equation's parts.
     ///
     /// # Errors

@@ -72,7 +72,7 @@ fn defining(name: Handle, words: &mut Words<'_>) -> Result<Op, Reason> {
             Op::Alloc { name, order: words.order()?, terms: terms(words)? }
         }
         "bulk" => {
-            let count = words.number("a number of blocks")?;
+            let count = bulk_count(words)?;
             words.keyword("order")?;
             Op::Bulk { name, count, order: words.order()?, terms: terms(words)? }
         }
@@ -89,6 +89,16 @@ fn defining(name: Handle, words: &mut Words<'_>) -> Result<Op, Reason> {
         }
         other => return Err(format!("`{other}` is no operation that allocates")),
     })
+}
+
+/// How many blocks one `bulk` may ask for: the run keeps room for their frame numbers.
+const MAX_BULK: u32 = 1_000_000;
+
+fn bulk_count(words: &mut Words<'_>) -> Result<u32, Reason> {
+    let wanted = format!("at most {MAX_BULK} blocks");
+    let word = words.word(&wanted)?;
+    let count = number(word).filter(|&count| count <= MAX_BULK);
+    count.ok_or_else(|| format!("`{word}` where {wanted} should be"))
 }
 
 fn raw_split(words: &mut Words<'_>) -> Result<Op, Reason> {

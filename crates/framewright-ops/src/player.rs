@@ -7,8 +7,8 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
-use framewright::machine::Fault;
-use framewright::{AllocError, Allocator, CpuId, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange, Request};
+use framewright::machine::{Busy, Fault};
+use framewright::{AllocError, Allocator, CpuId, Event, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange, Request};
 use framewright_rt::Solo;
 
 use crate::judge::{Judge, RangeVerdict, contradict, free_range, range_verdict};
@@ -70,11 +70,14 @@ pub(crate) struct Player<'h> {
     pub(crate) faults: RefCell<Faults>,
     pub(crate) hooks: RefCell<Hooks>,
     cpus: Vec<NodeId>,
+    distances: Vec<u8>,
     cpu: Cell<CpuId>,
     /// How many callbacks are under way.
     pub(crate) depth: Cell<u32>,
     /// Frees that were refused so far.
     pub(crate) refused: Cell<u64>,
+    /// Frames allocated less frames freed, by the tracepoints.
+    pub(crate) traced: Cell<u64>,
     /// Ranges taken offline.
     pub(crate) offline: RefCell<Vec<PfnRange>>,
 }
@@ -87,9 +90,11 @@ impl<'h> Player<'h> {
             faults: RefCell::default(),
             hooks: RefCell::default(),
             cpus: shape.cpus.clone(),
+            distances: shape.distances.clone(),
             cpu: Cell::new(CpuId(0)),
             depth: Cell::new(0),
             refused: Cell::new(0),
+            traced: Cell::new(0),
             offline: RefCell::default(),
         }
     }
@@ -100,6 +105,14 @@ impl<'h> Player<'h> {
         machine.on_fault(|point| self.faults.borrow_mut().reach(point));
         machine.on_reclaim(|need| self.reclaim(need));
         machine.on_migrate(|from, order| self.migrate(from, order));
+        machine.on_event(|event| {
+            let change = match event {
+                Event::PageAlloc { pfn: Some(_), order, .. } => order.frames(),
+                Event::PageFree { order, .. } => order.frames().wrapping_neg(),
+                _ => 0,
+            };
+            self.traced.set(self.traced.get().wrapping_add(change));
+        });
     }
 
     /// Forgets the callbacks, so that nothing refers to the player any more.
@@ -107,7 +120,8 @@ impl<'h> Player<'h> {
         let machine = self.pages.machine();
         machine.on_fault(|_| false);
         machine.on_reclaim(|_| 0);
-        machine.on_migrate(|_, _| Err(framewright::machine::Busy));
+        machine.on_migrate(|_, _| Err(Busy));
+        machine.on_event(|_| {});
     }
 
     /// Carries out one operation.
@@ -194,15 +208,20 @@ impl<'h> Player<'h> {
     /// Lets `check` judge a request; the oracle is borrowed meanwhile.
     fn judge<T>(&self, request: Request, disturbed: bool, check: impl FnOnce(&Judge<'_, '_, Solo<'_>>) -> T) -> T {
         let oracle = self.oracle.borrow();
-        check(&Judge { pages: self.pages, memory: oracle.memory(), request, here: self.here(), disturbed })
+        let (pages, memory, distances) = (self.pages, oracle.memory(), self.distances.as_slice());
+        check(&Judge { pages, memory, request, here: self.here(), distances, disturbed })
     }
 
     /// Notes a block that a request was given.
-    pub(crate) fn given(&self, name: Handle, pfn: Pfn, request: Request) -> Result<(), Wrong> {
+    fn given(&self, name: Handle, pfn: Pfn, request: Request, disturbed: bool) -> Result<(), Wrong> {
         let block = PfnRange::block(pfn, request.order);
         let movable = request.gfp.migratetype() == MigrateType::Movable;
         self.oracle.borrow_mut().hold(name, (pfn, request.order), movable)?;
-        self.judge(request, false, |judge| judge.placed(block).and_then(|()| judge.mobility(block)))
+        self.judge(request, disturbed, |judge| {
+            judge.placed(block)?;
+            judge.mobility(block)?;
+            judge.nearest(block)
+        })
     }
 
     fn alloc(&self, name: Handle, order: Order, terms: Terms) -> Result<Outcome, Wrong> {
@@ -214,7 +233,10 @@ impl<'h> Player<'h> {
         let result = self.pages.alloc(&request);
         let refusal = self.judge(request, false, |judge| judge.refusal());
         match (result, refusal) {
-            (Ok(pfn), None) => self.given(name, pfn, request).map(|()| Outcome::Block(pfn)),
+            (Ok(pfn), None) => {
+                let disturbed = self.disturbed_since(fired);
+                self.given(name, pfn, request, disturbed).map(|()| Outcome::Block(pfn))
+            }
             (Err(error), Some(refusal)) if error == refusal => Ok(Outcome::NotServed(error)),
             (Err(error), None) => {
                 let disturbed = self.disturbed_since(fired);
@@ -241,7 +263,10 @@ impl<'h> Player<'h> {
         {
             return Err(format!("answered {result:?} and wrote {blocks:?}"));
         }
-        blocks.iter().take(served).try_for_each(|&pfn| self.given(name, pfn, request))?;
+        // Lists that were drained for one block are room that nobody had for those before.
+        let last = |index: usize| index + 1 == count as usize;
+        let mut given = blocks.iter().take(served).enumerate();
+        given.try_for_each(|(index, &pfn)| self.given(name, pfn, request, disturbed || !last(index)))?;
         match (result, refusal) {
             (Ok(0), None) if count != 0 => Err("no block was allocated, and no error says why".into()),
             (Ok(served), None) => {

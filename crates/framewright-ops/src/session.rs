@@ -81,6 +81,10 @@ impl<'h> Session<'h> {
         let player = self.player;
         let census = player.pages.validate().map_err(|violation| violation.to_string())?;
         player.oracle.borrow().compare(&census)?;
+        let (held, traced) = (player.oracle.borrow().held_frames(), player.traced.get());
+        if held != traced {
+            return Err(format!("{traced} frames are allocated by the tracepoints, should be {held}"));
+        }
         let counters = player.pages.counters();
         if counters.repairs != 0 {
             return Err("the lists had to be repaired".into());

@@ -1,4 +1,4 @@
-//! What is known to be wrong and not repaired yet: each test fails. Whoever repairs one takes `#[ignore]` away.
+//! Bugs of the core that generated operations found, as small as they shrank to, and a few that came near.
 
 use framewright_ops::{Scenario, run};
 
@@ -12,17 +12,17 @@ fn must_run(text: &str) {
 }
 
 #[test]
-fn bug_this_node_ignores_bind() {
+fn this_node_ignores_bind() {
     must_run("memory 0x0..0x400 node 0\ncpus 0\na1 = alloc order 0 GFP_KERNEL|__GFP_THISNODE bind none");
 }
 
 #[test]
-fn bug_this_node_ignores_bind_to_a_node_without_memory() {
+fn this_node_ignores_bind_to_a_node_without_memory() {
     must_run("memory 0x0..0x400 node 0\ncpus 0 1\na1 = alloc order 0 GFP_KERNEL|__GFP_THISNODE bind 1");
 }
 
 #[test]
-fn bug_low_mark_below_min() {
+fn low_mark_below_min() {
     must_run(
         "max-order 6\npageblock-order 4\nmemory 0x0..0x10 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
          a1 = alloc order 0 GFP_KERNEL\na2 = bulk 15 order 0 GFP_KERNEL\nfree a1\na3 = alloc order 0 GFP_KERNEL",
@@ -30,7 +30,7 @@ fn bug_low_mark_below_min() {
 }
 
 #[test]
-fn bug_contiguous_range_from_a_zone_that_the_flags_exclude() {
+fn contiguous_range_from_a_zone_that_the_flags_exclude() {
     must_run(
         "max-order 4\npageblock-order 4\nmemory 0x30..0x60 node 0\nmemory 0xc0..0xd0 node 0\ncpus 0\n\
          dma-end 0x0\ndma32-end 0x0\nmovable 0x40..0x90\na1 = alloc-contig 31 align 0 GFP_KERNEL",
@@ -38,9 +38,22 @@ fn bug_contiguous_range_from_a_zone_that_the_flags_exclude() {
 }
 
 #[test]
-fn bug_contiguous_range_below_a_limit_inside_of_a_zone() {
+fn contiguous_range_below_a_limit_inside_of_a_zone() {
     must_run(
         "max-order 9\nmemory 0x0..0x800 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
          a1 = alloc-contig 513 align 0 GFP_KERNEL below 0x600",
+    );
+}
+
+#[test]
+#[ignore = "World::plan: of a bound request's nodes the second is the nearest to the first, not to the running CPU"]
+fn bug_bound_requests_go_by_distance_from_the_first_node() {
+    must_run(
+        "max-order 4\npageblock-order 4\nmemory 0x0..0x10 node 0\nmemory 0x10..0x20 node 1\nmemory 0x20..0x30 node 2\n\
+         memory 0x30..0x40 node 3\ncpus 0\ndistances 10 11 12 13 11 10 20 15 12 20 10 15 13 15 15 10\n\
+         dma-end 0x0\ndma32-end 0x0\nmarks 1 Normal 0 0 0\nmarks 2 Normal 0 0 0\nmarks 3 Normal 0 0 0\n\
+         pcp 1 Normal 1 1\npcp 2 Normal 1 1\npcp 3 Normal 1 1\n\
+         a1 = alloc order 4 GFP_KERNEL bind 1,2,3 -> 0x10\na2 = alloc order 4 GFP_KERNEL bind 1,2,3 -> 0x20\n\
+         a3 = alloc order 4 GFP_KERNEL bind 1,2,3 -> 0x30",
     );
 }

@@ -1,0 +1,110 @@
+//! Reclaim and migration callbacks that fail, lie, free memory, and call the allocator themselves.
+//!
+//! Whatever they do: nothing is lost, every answer is right, and a request asks a bounded number of times.
+
+use framewright_ops::{Outcome, Report, Scenario, run};
+
+/// 64 frames, all of them in use: half movable.
+const FULL: &str = "
+    max-order 4
+    pageblock-order 2
+    memory 0x0..0x40 node 0
+    cpus 0
+    dma-end 0x0
+    dma32-end 0x0
+    marks 0 Normal 0 0 0
+    a1 = alloc-at 0x0 order 4 GFP_HIGHUSER_MOVABLE
+    a2 = alloc-at 0x10 order 4 GFP_HIGHUSER_MOVABLE
+    a3 = alloc-range 0x20..0x40 GFP_KERNEL
+    split a1 order 1
+    split a2 order 0
+";
+
+fn report(text: &str) -> Report {
+    let scenario: Scenario = text.parse().unwrap_or_else(|error| panic!("{error}\n{text}"));
+    run(&scenario).unwrap_or_else(|failure| panic!("{failure}"))
+}
+
+#[test]
+fn reclaim_is_asked_a_bounded_number_of_times() {
+    const OUT: &str = "out of memory: every allowed zone is at its watermark";
+    // What the callback does, the request, what comes of it, how often it is asked.
+    let cases = [
+        ("fail", "order 0 GFP_KERNEL", OUT, 1),
+        ("lie", "order 0 GFP_KERNEL", OUT, 16),
+        ("drain", "order 0 GFP_KERNEL", OUT, 16),
+        ("lie", "order 0 GFP_KERNEL|__GFP_NORETRY", OUT, 1),
+        ("lie", "order 4 GFP_KERNEL", OUT, 1),
+        ("lie", "order 4 GFP_KERNEL|__GFP_RETRY_MAYFAIL", OUT, 16),
+        ("lie", "order 0 GFP_KERNEL|__GFP_NOFAIL", OUT, 1024),
+        ("fail", "order 0 GFP_KERNEL|__GFP_NOFAIL", OUT, 1024),
+        ("lie", "order 0 GFP_ATOMIC", "out of memory for a request that must not wait", 0),
+        ("free 1", "order 0 GFP_NOWAIT", "out of memory for a request that must not wait", 0),
+        ("free 1", "order 0 GFP_KERNEL", "0x0", 1),
+        ("free 1", "order 0 GFP_KERNEL|__GFP_MEMALLOC", OUT, 0),
+        ("free 3", "order 1 GFP_KERNEL", "0x0", 1),
+        // Two frames are freed at a time: after four calls there is a block of 8.
+        ("free 1", "order 3 GFP_KERNEL", "0x0", 4),
+        ("free 1", "order 4 GFP_KERNEL|__GFP_RETRY_MAYFAIL", "0x0", 8),
+        ("nest", "order 0 GFP_KERNEL", "0x0", 1),
+        ("nest", "order 2 GFP_KERNEL", "0x0", 2),
+    ];
+    for (what, request, outcome, calls) in cases {
+        let text = format!("{FULL}\non-reclaim {what}\na9 = alloc {request} -> {outcome}");
+        assert_eq!(report(&text).encounters.reclaims, calls, "{what}: {request}");
+    }
+}
+
+#[test]
+fn migration_moves_or_does_not() {
+    // What the callback does, the frames wanted, what comes of it, the most that it may be asked.
+    let cases = [
+        ("fail", "0x0..0x8", "frame 0x0 is in use and cannot be moved", 1),
+        ("lie", "0x0..0x8", "frame 0x6 is in use and cannot be moved", 8 * 4),
+        ("abandon", "0x0..0x8", "frame 0x0 is in use and cannot be moved", 1),
+        ("free", "0x0..0x8", "ok", 4),
+        ("free", "0x1..0x17", "ok", 8 + 7),
+        ("free", "0x1c..0x24", "frame 0x20 is in use and cannot be moved", 4),
+        // There is nowhere to move to.
+        ("move", "0x0..0x8", "frame 0x0 is in use and cannot be moved", 1),
+        ("nest", "0x0..0x8", "frame 0x0 is in use and cannot be moved", 1),
+    ];
+    for (what, range, outcome, calls) in cases {
+        let text = format!("{FULL}\non-migrate {what}\na9 = alloc-range {range} GFP_KERNEL -> {outcome}");
+        let migrations = report(&text).encounters.migrations;
+        assert!(migrations <= calls, "{what} {range}: asked {migrations} times");
+    }
+}
+
+#[test]
+fn blocks_move_where_there_is_room() {
+    for what in ["move", "nest"] {
+        for range in ["0x0..0x8", "0x3..0x1d", "0x0..0x10"] {
+            let text = format!("{FULL}\nfree a3\non-migrate {what}\na9 = alloc-range {range} GFP_KERNEL -> ok\n");
+            let report = report(&text);
+            assert!(report.encounters.migrations >= 4, "{what} {range}: {report:?}");
+        }
+        let text = format!("{FULL}\nfree a3\non-migrate {what}\ntake-offline 0x0..0x10 -> ok\nbring-online 0x0..0x20");
+        assert_eq!(report(&text).count(|outcome| matches!(outcome, Outcome::Frames(16))), 1);
+    }
+}
+
+/// While a range is being emptied, its callback asks for memory, and that calls the other callback.
+#[test]
+fn callbacks_call_each_other() {
+    for reclaim in ["fail", "lie", "free 1", "free 7", "nest", "drain"] {
+        for migrate in ["fail", "lie", "move", "free", "abandon", "nest"] {
+            let text = format!(
+                "{FULL}\non-reclaim {reclaim}\non-migrate {migrate}\n\
+                 a4 = alloc-range 0x0..0x13 GFP_KERNEL\na5 = alloc order 2 GFP_KERNEL\n\
+                 a6 = bulk 20 order 0 GFP_HIGHUSER_MOVABLE\ntake-offline 0x0..0x20\na7 = alloc order 4 GFP_KERNEL\n\
+                 fault Isolate 2\na8 = alloc-contig 20 align 2 GFP_KERNEL\nbring-online 0x0..0x40"
+            );
+            let encounters = report(&text).encounters;
+            assert!(
+                encounters.reclaims < 1_000 && encounters.migrations < 1_000,
+                "{reclaim} {migrate}: {encounters:?}"
+            );
+        }
+    }
+}
