@@ -167,7 +167,7 @@ impl Generator<'_> {
             7 if self.rng.one_in(2) => Op::TakeOffline(self.range()),
             7 => Op::BringOnline(self.range()),
             8 => Op::SetType { pfn: self.pfn(), migratetype: *self.rng.pick(&MigrateType::ALL) },
-            9 => Op::Fault { point: *self.rng.pick(&Fault::ALL), hit: self.rng.between(1, 12) },
+            9 => Op::Fault { point: *self.rng.pick(&Fault::ALL), hit: self.rng.between(1, 6) },
             10 => self.hook(),
             _ => self.alloc(),
         }

@@ -89,6 +89,7 @@ impl Player<'_> {
         // Not to reclaim in turn: this may be part of somebody's reclaim.
         let gfp = GFP_NOWAIT | __GFP_MOVABLE;
         let Ok(to) = self.pages.alloc(&Request::new(gfp, order.0)) else { return Ok(false) };
+        self.count_served(to);
         if keep {
             self.oracle.borrow_mut().relocate(from, to)?;
         }

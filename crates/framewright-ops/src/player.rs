@@ -76,6 +76,9 @@ pub(crate) struct Player<'h> {
     pub(crate) depth: Cell<u32>,
     /// Frees that were refused so far.
     pub(crate) refused: Cell<u64>,
+    /// Requests served by the caller's node, and by others.
+    pub(crate) local: Cell<u64>,
+    pub(crate) other: Cell<u64>,
     /// Frames allocated less frames freed, by the tracepoints.
     pub(crate) traced: Cell<u64>,
     /// Ranges taken offline.
@@ -94,6 +97,8 @@ impl<'h> Player<'h> {
             cpu: Cell::new(CpuId(0)),
             depth: Cell::new(0),
             refused: Cell::new(0),
+            local: Cell::new(0),
+            other: Cell::new(0),
             traced: Cell::new(0),
             offline: RefCell::default(),
         }
@@ -212,11 +217,19 @@ impl<'h> Player<'h> {
         check(&Judge { pages, memory, request, here: self.here(), distances, disturbed })
     }
 
+    /// Counts a request that was served with the block at `pfn`.
+    pub(crate) fn count_served(&self, pfn: Pfn) {
+        let node = self.oracle.borrow().memory().known(pfn).map(|known| known.zone.node());
+        let counter = if node == Some(self.here()) { &self.local } else { &self.other };
+        counter.set(counter.get() + 1);
+    }
+
     /// Notes a block that a request was given.
     fn given(&self, name: Handle, pfn: Pfn, request: Request, disturbed: bool) -> Result<(), Wrong> {
         let block = PfnRange::block(pfn, request.order);
         let movable = request.gfp.migratetype() == MigrateType::Movable;
         self.oracle.borrow_mut().hold(name, (pfn, request.order), movable)?;
+        self.count_served(pfn);
         self.judge(request, disturbed, |judge| {
             judge.placed(block)?;
             judge.mobility(block)?;
@@ -384,6 +397,9 @@ impl<'h> Player<'h> {
                 }
                 let movable = terms.gfp.migratetype() == MigrateType::Movable;
                 self.oracle.borrow_mut().hold_range(name, range, movable)?;
+                if small {
+                    self.count_served(range.start);
+                }
                 self.judge(request, false, |judge| {
                     judge.placed(range)?;
                     if small { judge.mobility(range) } else { Ok(()) }

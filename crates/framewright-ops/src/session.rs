@@ -1,12 +1,13 @@
 //! A machine to play operations on, one by one.
 //!
-//! What [`crate::run`] does with a whole list, for tests that look at the machine in between. An operation that is
+//! What [`crate::run()`] does with a whole list, for tests that look at the machine in between. An operation that is
 //! answered wrongly is an error here too: the oracle listens all the time.
 
 use std::mem::ManuallyDrop;
 
 use framewright::machine::Fault;
-use framewright::report::{PcpSnapshot, Source, VmEvents, ZoneSnapshot};
+use framewright::mechanisms::NumaStat;
+use framewright::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
 use framewright::{Allocator, Census, CpuId, FrameState, Layout, MigrateType, Pfn};
 use framewright_rt::{Solo, Storage};
 
@@ -95,12 +96,29 @@ impl<'h> Session<'h> {
         }
     }
 
-    /// Compares every frame with the oracle.
+    /// Compares every frame with the oracle, and the statistics with what was served.
     ///
     /// # Errors
-    /// A frame is not what it should be.
+    /// A frame or a sum is not what it should be.
     pub fn check_frames(&self) -> Result<(), Wrong> {
-        self.player.oracle.borrow().compare_frames(self.player.pages)
+        let pages = self.player.pages;
+        self.player.oracle.borrow().compare_frames(pages)?;
+        if pages.mechanisms().numa_stat == NumaStat::Off {
+            return Ok(());
+        }
+        let numa = zones(pages.nodes()).filter_map(|zone| pages.zone(zone)).map(|zone| zone.numa);
+        let sum = numa.fold(NumaCounters::default(), NumaCounters::plus);
+        let (local, other) = (self.player.local.get(), self.player.other.get());
+        let rows = [
+            ("numa_local", local, sum.local),
+            ("numa_other", other, sum.other),
+            ("numa_hit + numa_miss", local + other, sum.hit + sum.miss),
+            ("numa_foreign", sum.miss, sum.foreign),
+        ];
+        match rows.into_iter().find(|(_, ours, theirs)| ours != theirs) {
+            Some((name, ours, theirs)) => Err(format!("{name} is {theirs}, should be {ours}")),
+            None => Ok(()),
+        }
     }
 
     /// Frees all that is held, brings back what was taken offline and drains: all memory must be free then.

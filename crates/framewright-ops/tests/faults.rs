@@ -35,31 +35,24 @@ fn scripts_run_undisturbed() {
     }
 }
 
-/// Takes every frame there is, one by one, and gives them back. To be called when all is free.
+/// Takes every frame there is, one by one, and gives them back.
 fn take_every_frame(session: &Session<'_>) -> Result<(), String> {
     let free = session.give_everything_back()?.free;
     let terms = Terms::new(GFP_HIGHUSER_MOVABLE | __GFP_MEMALLOC);
-    let request = terms.request(Order(0));
-    let pages = session.pages();
-    let mut taken = Vec::new();
-    // A pageblock of the high-atomic reserve is dissolved by a request that fails, for the next.
-    let mut failed = 0;
-    while failed <= free {
-        match pages.alloc(&request) {
-            Ok(pfn) => taken.push(pfn),
-            Err(_) => failed += 1,
+    let mut taken = 0;
+    // A request that fails dissolves one pageblock of each high-atomic reserve, for the next.
+    for attempt in 0..=free as u32 {
+        let count = (free - taken) as u32;
+        match session.perform(&Op::Bulk { name: Handle(1 << 30 | attempt), count, order: Order(0), terms })? {
+            Outcome::Blocks(blocks) => taken += blocks as u64,
+            Outcome::NotServed(_) => {}
+            other => return Err(format!("taking every frame: {other}")),
         }
-        if taken.len() as u64 == free {
-            break;
+        if taken == free {
+            return session.give_everything_back().map(drop);
         }
     }
-    if taken.len() as u64 != free {
-        return Err(format!("{} of {free} frames could be taken in the end", taken.len()));
-    }
-    match pages.free_bulk(&taken, Order(0)) {
-        result if result.refused == 0 => session.give_everything_back().map(drop),
-        result => Err(format!("{result:?}")),
-    }
+    Err(format!("{taken} of {free} frames could be taken in the end"))
 }
 
 /// Runs a script in which `point` fails the `hit`-th time that it is reached.

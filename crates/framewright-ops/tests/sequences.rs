@@ -4,8 +4,12 @@
 //! others, `FRAMEWRIGHT_CASES=n` so many. A failing sequence is shrunk and shown as the text of a `.ops` file. In four
 //! parts, because tests run in parallel and sequences do not depend on each other.
 
-use framewright_ops::run;
+use std::collections::BTreeMap;
+
+use framewright::machine::Fault;
+use framewright::{AllocError, FreeError};
 use framewright_ops::strategy::Scenarios;
+use framewright_ops::{Checks, Outcome, generate, run, run_with};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
 const CASES: u32 = 10_000;
@@ -53,4 +57,45 @@ fn sequences_agree_with_the_oracle_3() {
 #[test]
 fn sequences_agree_with_the_oracle_4() {
     part(4);
+}
+
+/// What an outcome is, in a word.
+fn kind(outcome: &Outcome) -> String {
+    let text = match outcome {
+        Outcome::NotServed(AllocError::NoMemory { why }) => format!("{why:?}"),
+        Outcome::NotServed(AllocError::BadRange(_)) => "BadRange of an allocation".into(),
+        Outcome::NotServed(AllocError::BadOrder { .. }) => "BadOrder of an allocation".into(),
+        Outcome::NotServed(error) => format!("{error:?}"),
+        Outcome::Refused(FreeError::BadRange(_)) => "BadRange of a free".into(),
+        Outcome::Refused(FreeError::BadOrder { .. }) => "BadOrder of a free".into(),
+        Outcome::Refused(error) => format!("{error:?}"),
+        other => format!("{other:?}"),
+    };
+    text.split(['(', '{']).next().unwrap_or_default().trim().to_owned()
+}
+
+/// Sequences that never get anywhere show nothing.
+#[test]
+fn sequences_reach_everything() {
+    let mut seen: BTreeMap<String, u64> = BTreeMap::new();
+    for seed in 0..1_500 {
+        let report = run_with(&generate::scenario(seed), Checks { every: 0, expected: true }).unwrap();
+        let mut count = |what: String, times: u64| *seen.entry(what).or_default() += times;
+        report.outcomes.iter().for_each(|outcome| count(kind(outcome), 1));
+        for (point, fired) in Fault::ALL.into_iter().zip(report.encounters.fired) {
+            count(format!("fault {point:?}"), fired);
+        }
+        count("reclaim".into(), report.encounters.reclaims);
+        count("migration".into(), report.encounters.migrations);
+        count("fallback".into(), report.fallbacks);
+    }
+    let wanted = [
+        ["Done", "Skipped", "Block", "Blocks", "Range", "Frames"].as_slice(),
+        &["Watermark", "Fragmented", "NoZone", "WouldWait", "Fault", "BadFlags", "BadNode", "Busy"],
+        &["BadRange of an allocation", "BadOrder of an allocation", "BadRange of a free", "BadOrder of a free"],
+        &["Foreign", "Misaligned", "WrongOrder", "NotHead", "AlreadyFree", "Offline"],
+        &["fault Alloc", "fault Refill", "fault PcpBusy", "fault Isolate", "reclaim", "migration", "fallback"],
+    ];
+    let rare: Vec<&str> = wanted.concat().into_iter().filter(|&what| seen.get(what).is_none_or(|&n| n < 50)).collect();
+    assert!(rare.is_empty(), "{rare:?} in {seen:#?}");
 }
