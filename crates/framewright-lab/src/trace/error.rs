@@ -96,19 +96,15 @@ impl fmt::Display for TraceError {
     }
 }
 
-impl std::error::Error for TraceError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match &self.0.reason {
-            Reason::Io(error) => Some(error),
-            _ => None,
-        }
-    }
-}
+// The message says everything; a source would say it again.
+impl std::error::Error for TraceError {}
 
 impl From<io::Error> for Reason {
     fn from(error: io::Error) -> Reason {
         match error.kind() {
-            io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput => Reason::Compression(error.to_string()),
+            io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof => {
+                Reason::Compression(error.to_string())
+            }
             _ => Reason::Io(error),
         }
     }
@@ -174,8 +170,10 @@ mod tests {
         assert!(error.to_string().starts_with("t.txt:7: "));
         let error = TraceError::new("dir", io::Error::from(io::ErrorKind::NotFound));
         assert_eq!(error.to_string(), "dir: entity not found");
-        assert!(std::error::Error::source(&error).is_some());
+        assert!(std::error::Error::source(&error).is_none(), "or it would be printed twice");
         let error = TraceError::new("a.gz", io::Error::new(io::ErrorKind::InvalidData, "bad block"));
         assert_eq!(error.to_string(), "a.gz: compressed data are damaged or cut off: bad block");
+        let error = TraceError::at("a.gz", 3, io::Error::from(io::ErrorKind::UnexpectedEof));
+        assert!(error.to_string().starts_with("a.gz:3: compressed data are damaged or cut off: "));
     }
 }

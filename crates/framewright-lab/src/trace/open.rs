@@ -161,7 +161,7 @@ pub fn convert(input: &Path, output: &Path, options: &TextOptions) -> Result<Qua
     let mut partial = output.as_os_str().to_owned();
     partial.push(format!(".partial-{}", std::process::id()));
     let partial = PathBuf::from(partial);
-    let written = write(&mut trace, &partial)
+    let written = write(&mut trace, &partial, &file_name(output))
         .and_then(|()| fs::rename(&partial, output).map_err(|error| TraceError::new(&file_name(output), error)));
     if let Err(error) = written {
         // The first error says more than one about cleaning up after it.
@@ -171,9 +171,9 @@ pub fn convert(input: &Path, output: &Path, options: &TextOptions) -> Result<Qua
     Ok(trace.quality().clone())
 }
 
-fn write(trace: &mut Trace, output: &Path) -> Result<()> {
-    let name = file_name(output);
-    let fail = |error| TraceError::new(&name, error);
+/// Writes to `output`, which messages call `name`.
+fn write(trace: &mut Trace, output: &Path, name: &str) -> Result<()> {
+    let fail = |error| TraceError::new(name, error);
     let file = File::create(output).map_err(fail)?;
     let mut writer = CompactWriter::new(BufWriter::new(file), trace.initial()).map_err(fail)?;
     while let Some(record) = trace.next() {

@@ -82,7 +82,7 @@ impl ZoneState {
 
     /// Frames on all per-CPU lists: free for the kernel, but in no free block.
     pub fn pageset_frames(&self) -> u64 {
-        self.pagesets.iter().map(|set| set.count).sum()
+        self.pagesets.iter().fold(0, |frames, set| frames.saturating_add(set.count))
     }
 }
 
