@@ -8,7 +8,7 @@ use clap::Parser;
 
 /// The laboratory of the Framewright page allocator.
 #[derive(Parser)]
-#[command(version, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "framewright", version, propagate_version = true, arg_required_else_help = true)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         // Whoever read our output has seen enough.
         Err(error) if command::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", command::printable(&format!("{error:#}")));
             ExitCode::from(2)
         }
     }

@@ -24,6 +24,18 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
+/// A message for a terminal: what it quotes may be somebody else's, so control characters are escaped.
+pub(crate) fn printable(message: &str) -> String {
+    message.trim_end().chars().fold(String::new(), |mut text, c| {
+        if c.is_control() && c != '\n' {
+            text.extend(c.escape_default());
+        } else {
+            text.push(c);
+        }
+        text
+    })
+}
+
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
@@ -39,7 +51,7 @@ pub(crate) struct Reading {
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     vmemmap: Option<u64>,
     /// How the kernel numbers mobilities, where the trace does not tell.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, value_name = "KERNEL")]
     migratetypes: Option<Kernel>,
 }
 
@@ -47,8 +59,10 @@ pub(crate) struct Reading {
 #[derive(Clone, Copy, ValueEnum)]
 enum Kernel {
     /// Linux 4.4 and later: 1 is movable, 2 reclaimable.
+    #[value(name = "since-4.4")]
     Since4_4,
     /// Before: 1 is reclaimable, 2 movable.
+    #[value(name = "before-4.4")]
     Before4_4,
 }
 

@@ -1,12 +1,14 @@
 //! `framewright replay`: what would have happened under our mechanisms.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use framewright::Mechanisms;
 use framewright::mechanisms::{PRESETS, UnknownSwitch};
-use framewright_lab::replay::{Report, Table, replay};
+use framewright_lab::replay::{Column, ReplayError, ReplayOptions, Report, Table, replay};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{Format, Reading, print};
@@ -31,6 +33,9 @@ pub(crate) struct Replay {
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Memory that the tables for a recorded machine may take, in MiB.
+    #[arg(long, value_name = "MIB", default_value_t = 4096, value_parser = clap::value_parser!(u64).range(1..1 << 40))]
+    max_memory: u64,
     #[command(flatten)]
     reading: Reading,
 }
@@ -47,7 +52,8 @@ impl Replay {
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
         bar.set_style(ProgressStyle::with_template("{spinner} {msg} {pos} events, {per_sec}").context("progress bar")?);
         let mut pass = usize::MAX;
-        let report = replay(path, &self.reading.options(), &mechanisms, &mut |now, records| {
+        let options = ReplayOptions { text: self.reading.options(), memory_limit: self.max_memory << 20 };
+        let report = replay(path, &options, &mechanisms, &mut |now, records| {
             if now != pass {
                 pass = now;
                 bar.reset();
@@ -56,7 +62,10 @@ impl Replay {
             bar.set_position(records);
         });
         bar.finish_and_clear();
-        let report = report?;
+        let report = report.map_err(|error| match error {
+            ReplayError::TooLarge { .. } => anyhow!("{error}; --max-memory sets it"),
+            error => error.into(),
+        })?;
         print(&self.render(&report)?)?;
         self.verdict(&report)
     }
@@ -77,30 +86,47 @@ impl Replay {
 
     /// A replay that lost memory or refused a free is a failure, whatever else it shows.
     fn verdict(&self, report: &Report) -> anyhow::Result<()> {
-        for column in &report.columns {
-            if column.frees_refused != 0 || !column.pages_conserved {
-                bail!("{} frees were refused under {}", column.frees_refused, column.mechanisms);
+        for Column { mechanisms, frees_refused, pages_conserved, .. } in &report.columns {
+            if *frees_refused != 0 {
+                bail!("{frees_refused} frees were refused under {mechanisms}");
+            }
+            if !pages_conserved {
+                bail!("pages were lost under {mechanisms}");
             }
         }
         Ok(())
     }
 }
 
-/// Where the project's own trace is.
+/// Where the project's own trace is: below the current folder, or else where the project was built.
 fn shipped() -> PathBuf {
+    let here = Path::new(SHIPPED);
+    if here.exists() {
+        return here.to_owned();
+    }
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     crate_dir.ancestors().nth(2).unwrap_or(crate_dir).join(SHIPPED)
 }
+
+/// How large a file with mechanisms may be, in bytes.
+const TOML_LIMIT: u64 = 1 << 16;
 
 /// Reads a list of switches, or a TOML file with a `preset` and switches as keys.
 fn parse(text: &str) -> anyhow::Result<Mechanisms> {
     if !text.ends_with(".toml") {
         return parse_list(text);
     }
-    let content = std::fs::read_to_string(text).with_context(|| format!("cannot read {text}"))?;
+    let mut content = String::new();
+    let file = File::open(text).with_context(|| format!("cannot read {text}"))?;
+    file.take(TOML_LIMIT + 1).read_to_string(&mut content).with_context(|| format!("cannot read {text}"))?;
+    if content.len() as u64 > TOML_LIMIT {
+        bail!("{text} is larger than {TOML_LIMIT} bytes");
+    }
     let table: toml::Table = content.parse().with_context(|| format!("{text} is no TOML"))?;
-    let preset = table.get("preset").map(|value| value.as_str().ok_or_else(|| anyhow!("{text}: preset is no name")));
-    let mut list = preset.transpose()?.unwrap_or("baseline").to_owned();
+    let mut list = "baseline".to_owned();
+    if let Some(preset) = table.get("preset") {
+        list = preset.as_str().ok_or_else(|| anyhow!("{text}: preset is no name"))?.to_owned();
+    }
     for (switch, choice) in table.iter().filter(|(key, _)| *key != "preset") {
         let choice = choice.as_str().ok_or_else(|| anyhow!("{text}: {switch} is no name"))?;
         list.push_str(&format!(",{switch}={choice}"));
@@ -110,7 +136,9 @@ fn parse(text: &str) -> anyhow::Result<Mechanisms> {
 
 fn parse_list(text: &str) -> anyhow::Result<Mechanisms> {
     Mechanisms::parse(text).map_err(|(part, error)| match error {
-        UnknownSwitch::Switch => anyhow!("{part}: there is no such switch; there are {}", Mechanisms::SWITCHES.join(", ")),
+        UnknownSwitch::Switch => {
+            anyhow!("{part}: there is no such switch; there are {}", Mechanisms::SWITCHES.join(", "))
+        }
         UnknownSwitch::Choice(choices) => anyhow!("{part}: the choices are {}", choices.join(", ")),
         UnknownSwitch::Form => {
             let presets: Vec<_> = PRESETS.iter().map(|(name, _)| *name).collect();

@@ -9,19 +9,29 @@ pub(super) struct Span {
 }
 
 impl Span {
-    /// How many frames a replay can follow: 1 TiB of 4 KiB pages; 4 bytes each.
-    pub(super) const LIMIT: u64 = 1 << 28;
+    /// Bytes that the tables of a replay take for each frame, the allocator's own among them; those for CPUs come on top.
+    pub(super) const FRAME_BYTES: u64 = 24;
+    /// How many frames the tables can number.
+    const LIMIT: u64 = 1 << 31;
+
+    /// Whether tables for all of its frames fit into `bytes`.
+    pub(super) fn fits(&self, bytes: u64) -> bool {
+        let frames = self.range.frames();
+        frames <= Span::LIMIT && frames * Span::FRAME_BYTES <= bytes
+    }
 
     /// Includes a block.
     pub(super) fn include(&mut self, block: PfnRange) {
         if self.range.is_empty() {
             self.range = block;
-        } else {
-            self.range = PfnRange {
-                start: self.range.start.min(block.start),
-                end: self.range.end.max(block.end),
-            };
+        } else if !block.is_empty() {
+            self.range = PfnRange { start: self.range.start.min(block.start), end: self.range.end.max(block.end) };
         }
+    }
+
+    /// Whether all frames of a block are in the span.
+    pub(super) fn covers(&self, block: PfnRange) -> bool {
+        self.range.start <= block.start && block.end <= self.range.end
     }
 
     /// Number of frames, for the size of a table.
@@ -41,8 +51,53 @@ impl Span {
 
     /// Positions of a block's frames that lie in the span.
     pub(super) fn block(&self, pfn: Pfn, order: Order) -> std::ops::Range<usize> {
-        let inside = PfnRange::block(pfn, order).intersect(self.range);
-        let start = inside.start.0.saturating_sub(self.range.start.0) as usize;
+        self.positions(PfnRange::block(pfn, order))
+    }
+
+    /// Positions of a range's frames that lie in the span; empty if none do.
+    pub(super) fn positions(&self, range: PfnRange) -> std::ops::Range<usize> {
+        let inside = range.intersect(self.range);
+        if inside.is_empty() {
+            return 0..0;
+        }
+        let start = (inside.start.0 - self.range.start.0) as usize;
         start..start + inside.frames() as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_are_those_inside() {
+        let span = Span { range: PfnRange::new(100, 200) };
+        let table = [
+            (PfnRange::new(100, 200), 0..100),
+            (PfnRange::new(90, 110), 0..10),
+            (PfnRange::new(190, 300), 90..100),
+            (PfnRange::new(0, u64::MAX), 0..100),
+            (PfnRange::new(0, 100), 0..0),
+            (PfnRange::new(200, 300), 0..0),
+            (PfnRange::new(150, 150), 0..0),
+            (PfnRange::new(u64::MAX, u64::MAX), 0..0),
+        ];
+        for (range, positions) in table {
+            assert_eq!(span.positions(range), positions, "{range}");
+        }
+        assert_eq!((span.index(Pfn(99)), span.index(Pfn(100)), span.index(Pfn(200))), (None, Some(0), None));
+    }
+
+    #[test]
+    fn spans_grow_and_have_a_price() {
+        let mut span = Span::default();
+        span.include(PfnRange::new(50, 60));
+        span.include(PfnRange::new(7, 7));
+        span.include(PfnRange::new(10, 11));
+        assert_eq!(span.range, PfnRange::new(10, 60));
+        assert!(span.covers(PfnRange::new(10, 60)) && !span.covers(PfnRange::new(9, 60)));
+        assert!(span.fits(50 * Span::FRAME_BYTES) && !span.fits(50 * Span::FRAME_BYTES - 1));
+        span.include(PfnRange::new(0, u64::MAX));
+        assert!(!span.fits(u64::MAX));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! With `kpageflags` the map is exact: a frame is a hole, reserved, free or in use. With `zoneinfo` alone the zones are known,
 //! but not which of their frames are memory: those that events name are, and others from the start of the zone on until
-//! the number is right. With neither there is one zone of the frames that events name.
+//! the number is right. With neither there is one zone, from the lowest to the highest frame that events name.
 //!
 //! Types of pageblocks are recorded only as numbers per zone. They are dealt out by evidence: pageblocks that first served
 //! an unmovable or reclaimable request, then those with most frames in use that are on no LRU list.
@@ -11,7 +11,10 @@ use framewright::config::{Config, Region, Tuning};
 use framewright::pfn::{MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::watermark::{Marks, PcpSize};
 
+use super::ReplayError;
+use super::frames::Span;
 use super::survey::Survey;
+use super::zones::{populated, reserve_of};
 use crate::trace::proc::{KPageFlags, ZoneInfo, ZoneState, flag};
 
 /// What a frame was when recording began.
@@ -33,8 +36,8 @@ pub(super) struct Recorded {
     pub(super) pageblock_order: Order,
     pub(super) dma_end: Pfn,
     pub(super) dma32_end: Pfn,
-    /// Frames in use, and whether they could be moved.
-    pub(super) used: Vec<(Pfn, bool)>,
+    span: Span,
+    classes: Vec<Class>,
     /// Types of pageblocks other than movable.
     pub(super) types: Vec<(Pfn, MigrateType)>,
     /// How much of the initial state was recorded.
@@ -54,34 +57,45 @@ pub enum Knowledge {
 }
 
 impl Recorded {
-    pub(super) fn new(survey: &Survey) -> Recorded {
+    /// How many pieces of memory and holes a map can have. Real ones have hundreds.
+    const REGION_LIMIT: usize = 1 << 18;
+
+    /// # Errors
+    /// The memory map is in too many pieces.
+    pub(super) fn new(survey: &Survey) -> Result<Recorded, ReplayError> {
         let zones = survey.initial.zoneinfo.as_ref();
         let classes = classes(survey);
-        let buddyinfo = survey.initial.buddyinfo.as_ref();
-        let mut recorded = Recorded {
-            regions: regions(survey, zones, &classes),
-            cpus: vec![NodeId(0); survey.cpus],
+        let regions = regions(survey, zones, &classes);
+        if regions.len() > Recorded::REGION_LIMIT {
+            return Err(ReplayError::Scattered { file: survey.name.clone(), limit: Recorded::REGION_LIMIT });
+        }
+        let movable = zones.into_iter().flat_map(populated).filter(|zone| zone.kind() == Some(ZoneKind::Movable));
+        Ok(Recorded {
+            regions,
+            cpus: survey.cpus.clone(),
             tuning: zones.map(tuning).unwrap_or_default(),
-            movable: Vec::new(),
-            max_order: buddyinfo.map_or(Order(10), |info| info.max_order()).max(survey.pageblock_order),
+            movable: movable.map(ZoneState::range).collect(),
+            max_order: survey.max_order,
             pageblock_order: survey.pageblock_order,
             dma_end: zones.map_or(Pfn(0), |zones| end_of(zones, ZoneKind::Dma)),
             dma32_end: zones.map_or(Pfn(0), |zones| end_of(zones, ZoneKind::Dma32)),
-            used: Vec::new(),
             types: zones.map(|zones| types(survey, zones, &classes)).unwrap_or_default(),
+            span: survey.span,
+            classes,
             knowledge: match (&survey.initial.kpageflags, zones) {
                 (Some(_), _) => Knowledge::Frames,
                 (None, Some(_)) => Knowledge::Zones,
                 (None, None) => Knowledge::Nothing,
             },
-        };
-        for zone in zones.iter().flat_map(|zones| &zones.zones) {
-            if zone.kind() == Some(ZoneKind::Movable) && zone.spanned != 0 {
-                recorded.movable.push(zone.range());
-            }
-        }
-        recorded.used = used(survey, &classes);
-        recorded
+        })
+    }
+
+    /// Frames in use when recording began, and whether they could be moved.
+    pub(super) fn used(&self) -> impl Iterator<Item = (Pfn, bool)> {
+        self.classes.iter().enumerate().filter_map(|(index, class)| match class {
+            Class::Used { movable } => Some((self.span.pfn(index), *movable)),
+            _ => None,
+        })
     }
 
     /// The kind of zone that a frame belongs to.
@@ -115,7 +129,16 @@ fn classes(survey: &Survey) -> Vec<Class> {
     let mut classes: Vec<Class> = match (&survey.initial.kpageflags, &survey.initial.zoneinfo) {
         (Some(flags), _) => from_flags(survey, flags),
         (None, Some(zones)) => from_zones(survey, zones),
-        (None, None) => vec![Class::Free; span.len()],
+        (None, None) => {
+            // The span is rounded to large steps; what no event comes near is no memory.
+            let mut classes = vec![Class::Hole; span.len()];
+            let range = PfnRange {
+                start: survey.named.start.align_down(survey.max_order),
+                end: survey.named.end.align_up(survey.max_order),
+            };
+            classes[span.positions(range)].fill(Class::Free);
+            classes
+        }
     };
     // What events show is certain.
     for index in survey.was_free.ones() {
@@ -142,10 +165,7 @@ fn from_flags(survey: &Survey, flags: &KPageFlags) -> Vec<Class> {
         } else {
             Class::Used { movable: flags & (flag::LRU | flag::ANON) != 0 }
         };
-        let inside = range.intersect(span.range);
-        if let Some(start) = span.index(inside.start).filter(|_| !inside.is_empty()) {
-            classes[start..start + inside.frames() as usize].fill(class);
-        }
+        classes[span.positions(range)].fill(class);
     }
     classes
 }
@@ -154,11 +174,10 @@ fn from_zones(survey: &Survey, zones: &ZoneInfo) -> Vec<Class> {
     let span = survey.span;
     let mut classes = vec![Class::Hole; span.len()];
     let touched = &survey.linux.touched;
-    for zone in zones.zones.iter().filter(|zone| zone.spanned != 0) {
-        let Some(start) = span.index(zone.range().start) else { continue };
-        let frames = start..start + zone.spanned as usize;
+    for zone in populated(zones) {
+        let frames = span.positions(zone.range());
         let mut missing = zone.present.saturating_sub(touched.count_ones(frames.clone()) as u64);
-        let free = zone.free + zone.pageset_frames();
+        let free = zone.free.saturating_add(zone.pageset_frames());
         let mut missing_free = free.saturating_sub(survey.was_free.count_ones(frames.clone()) as u64);
         for index in frames.filter(|&index| !touched.contains(index)) {
             if missing == 0 {
@@ -179,30 +198,25 @@ fn from_zones(survey: &Survey, zones: &ZoneInfo) -> Vec<Class> {
 
 /// The first frame behind the zones of a kind: where the next populated kind starts.
 fn end_of(zones: &ZoneInfo, kind: ZoneKind) -> Pfn {
-    let above = |zone: &&ZoneState| zone.spanned != 0 && zone.kind().is_some_and(|above| above > kind);
-    let next = zones.zones.iter().filter(above).map(|zone| zone.range().start).min();
-    let own = zones.zones.iter().filter(|zone| zone.kind() == Some(kind)).map(|zone| zone.range().end).max();
+    let above = |zone: &&ZoneState| zone.kind().is_none_or(|above| above > kind);
+    let next = populated(zones).filter(above).map(|zone| zone.range().start).min();
+    let own = populated(zones).filter(|zone| zone.kind() == Some(kind)).map(|zone| zone.range().end).max();
     match (own, next) {
-        (Some(own), Some(next)) if own.0 != 0 => next.max(own),
+        (Some(own), Some(next)) => next.max(own),
         (Some(own), None) => own,
-        _ => Pfn(0),
+        (None, _) => Pfn(0),
     }
 }
 
 /// The memory map: runs of usable and reserved frames within each zone's span.
 fn regions(survey: &Survey, zones: Option<&ZoneInfo>, classes: &[Class]) -> Vec<Region> {
-    let whole = [(survey.span.range, 0)];
     let ranges: Vec<(PfnRange, u32)> = match zones {
-        Some(zones) => {
-            let populated = zones.zones.iter().filter(|zone| zone.spanned != 0);
-            populated.map(|zone| (zone.range(), zone.node)).collect()
-        }
-        None => whole.to_vec(),
+        Some(zones) => populated(zones).map(|zone| (zone.range(), zone.node)).collect(),
+        None => vec![(survey.span.range, 0)],
     };
     let mut regions: Vec<Region> = Vec::new();
     for (range, node) in ranges {
-        let Some(start) = survey.span.index(range.start) else { continue };
-        let inside = &classes[start..(start + range.frames() as usize).min(classes.len())];
+        let inside = &classes[survey.span.positions(range)];
         let kind = |class: &Class| match class {
             Class::Hole => None,
             Class::Reserved => Some(false),
@@ -210,6 +224,9 @@ fn regions(survey: &Survey, zones: Option<&ZoneInfo>, classes: &[Class]) -> Vec<
         };
         let mut at = range.start;
         for run in inside.chunk_by(|a, b| kind(a) == kind(b)) {
+            if regions.len() > Recorded::REGION_LIMIT {
+                break;
+            }
             let end = at.add(run.len() as u64);
             if let Some(usable) = run.first().and_then(kind) {
                 regions.push(Region { range: PfnRange { start: at, end }, node: NodeId(node as u8), usable });
@@ -222,31 +239,18 @@ fn regions(survey: &Survey, zones: Option<&ZoneInfo>, classes: &[Class]) -> Vec<
 }
 
 fn tuning(zones: &ZoneInfo) -> Vec<Tuning> {
-    let known = zones.zones.iter().filter(|zone| zone.spanned != 0).filter_map(|zone| Some((zone, zone.kind()?)));
+    let known = populated(zones).filter_map(|zone| Some((zone, zone.kind()?)));
     known
         .map(|(zone, kind)| {
-            let mut reserve = [0; ZoneKind::COUNT];
-            for (to, from) in reserve.iter_mut().zip(&zone.protection) {
-                *to = *from;
-            }
             let set = zone.pagesets.first();
+            // No list is larger than its zone, whatever the file says; the memory for it is taken at once.
+            let fits = |frames: u64| frames.min(zone.spanned).min(1 << 24) as u32;
             Tuning {
                 zone: ZoneIdx::of(NodeId(zone.node as u8), kind),
                 marks: Some(Marks { min: zone.min, low: zone.low, high: zone.high }),
-                reserve: Some(reserve),
-                pcp: set.map(|set| PcpSize { batch: set.batch as u32, high: set.high.min(1 << 24) as u32 }),
+                reserve: Some(reserve_of(zones, zone)),
+                pcp: set.map(|set| PcpSize { batch: fits(set.batch), high: fits(set.high) }),
             }
-        })
-        .collect()
-}
-
-/// Frames in use when recording began.
-fn used(survey: &Survey, classes: &[Class]) -> Vec<(Pfn, bool)> {
-    let frames = classes.iter().enumerate();
-    frames
-        .filter_map(|(index, class)| match class {
-            Class::Used { movable } => Some((survey.span.pfn(index), *movable)),
-            _ => None,
         })
         .collect()
 }
@@ -256,15 +260,15 @@ fn types(survey: &Survey, zones: &ZoneInfo, classes: &[Class]) -> Vec<(Pfn, Migr
     let Some(info) = &survey.initial.pagetypeinfo else { return Vec::new() };
     let order = survey.pageblock_order;
     let mut types = Vec::new();
-    for zone in zones.zones.iter().filter(|zone| zone.spanned != 0) {
+    for zone in populated(zones) {
         let Some(row) = info.pageblocks.iter().find(|row| row.node == zone.node && row.zone == zone.name) else {
             continue;
         };
         let range = zone.range();
         let first = range.start.0 >> order.0;
         let blocks = first..range.end.align_up(order).0 >> order.0;
-        let mut scored: Vec<(u32, u64)> = blocks.map(|block| (score(survey, classes, block), block)).collect();
-        scored.retain(|&(score, _)| score != 0);
+        let scored = blocks.map(|block| (score(survey, classes, block), block));
+        let mut scored: Vec<(u32, u64)> = scored.filter(|&(score, _)| score != 0).collect();
         scored.sort_by_key(|&(score, block)| (std::cmp::Reverse(score), block));
         for wanted in [MigrateType::Reclaimable, MigrateType::Unmovable, MigrateType::HighAtomic, MigrateType::Cma] {
             let mut left = row.count[wanted.index()];

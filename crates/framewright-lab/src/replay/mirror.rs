@@ -9,20 +9,21 @@ use std::path::Path;
 use std::time::Instant;
 
 use framewright::event::Event;
-use framewright::pfn::{CpuId, MigrateType, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use framewright::pfn::{MigrateType, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::report::{PageTypeInfo, Source};
-use framewright::request::{__GFP_NORETRY, __GFP_THISNODE, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp};
+use framewright::request::{GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp};
 use framewright::{Allocator, Layout, Mechanisms, Request};
 use framewright_rt::{Solo, Storage};
 
-use super::ReplayError;
+use super::faults::{FirstTry, Try, is_huge};
 use super::frames::Span;
+use super::large::Large;
 use super::machine::Recorded;
 use super::outcome::{Column, Extfrag, Run, Seen, ZoneBlocks};
-use super::survey::{FirstTry, STRETCH, Survey, Try, is_huge};
+use super::survey::{STRETCH, Survey};
+use super::{ReplayError, ReplayOptions};
 use crate::trace::Trace;
 use crate::trace::record::{Kind, Record};
-use crate::trace::text::TextOptions;
 
 /// Base pages that stand for a huge page.
 const BASE_PAGES: u32 = 512;
@@ -44,6 +45,10 @@ impl Home {
         Home(index as u32 + Home::FIRST)
     }
 
+    fn is_vacant(self) -> bool {
+        matches!(self, Home::FREE | Home::LEFT)
+    }
+
     fn index(self) -> Option<usize> {
         self.0.checked_sub(Home::FIRST).map(|index| index as usize)
     }
@@ -61,14 +66,15 @@ struct Fault {
 /// Carries out the whole trace under one set of mechanisms.
 pub(super) fn run(
     path: &Path,
-    options: &TextOptions,
+    options: &ReplayOptions,
     survey: &Survey,
     machine: &Recorded,
     mechanisms: Mechanisms,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Column, ReplayError> {
     let config = framewright::Config { mechanisms, ..machine.config() };
-    let mut storage = Storage::new(&Layout::of(&config)?);
+    let layout = layout(&config, survey, options.memory_limit)?;
+    let mut storage = Storage::new(&layout);
     let extfrag = RefCell::new(Extfrag::default());
     let pages = Allocator::boot(Solo::new(&machine.cpus), &config, storage.parts())?;
     let mut mirror = Mirror::new(&pages, survey);
@@ -80,24 +86,9 @@ pub(super) fn run(
             extfrag.borrow_mut().count(alloc_order, fallback_order, alloc_migratetype, fallback_migratetype);
         }
     });
-    let mut trace = Trace::open_with(path, options)?;
-    let mut stretch = Vec::with_capacity(STRETCH as usize);
-    let mut seconds = 0.0;
-    let mut records = 0;
-    loop {
-        stretch.clear();
-        for record in trace.by_ref().take(STRETCH as usize) {
-            stretch.push(record?);
-        }
-        if stretch.is_empty() {
-            break;
-        }
-        // Only the requests are timed, not the reading of the trace.
-        let start = Instant::now();
-        stretch.iter().for_each(|record| mirror.carry_out(record));
-        seconds += start.elapsed().as_secs_f64();
-        records += stretch.len() as u64;
-        progress(records);
+    let (records, seconds) = mirror.carry_out_all(Trace::open_with(path, &options.text)?, progress)?;
+    if records != survey.quality.records() {
+        return Err(ReplayError::Changed { file: survey.name.clone(), first: survey.quality.records(), then: records });
     }
     let counts = mirror.counts;
     pages.validate().map_err(invalid("at the end of the trace"))?;
@@ -107,6 +98,18 @@ pub(super) fn run(
     let extfrag = extfrag.take();
     let run = Run { mechanisms, extfrag, seconds, events: survey.linux.requests, ..counts };
     Ok(run.column(machine.pageblock_order, blocks(&pages), types, &census))
+}
+
+/// The allocator's layout, if there may be so much of it.
+fn layout(config: &framewright::Config<'_>, survey: &Survey, limit: u64) -> Result<Layout, ReplayError> {
+    let layout = Layout::of(config)?;
+    let bytes = layout.bytes::<Solo<'_>>() as u64;
+    if bytes > limit {
+        let PfnRange { start, end } = survey.span.range;
+        let (file, last) = (survey.name.clone(), Pfn(end.0.saturating_sub(1)));
+        return Err(ReplayError::TooLarge { file, first: start, last, bytes, limit });
+    }
+    Ok(layout)
 }
 
 /// Free blocks of each zone.
@@ -131,8 +134,7 @@ struct Mirror<'p, 'a, 'h> {
     pageblock_order: Order,
     first_try: FirstTry,
     home: Vec<Home>,
-    /// Orders of the kernel's allocated blocks, above 0, by their first frame.
-    large: HashMap<Pfn, Order>,
+    large: Large,
     /// Faults that the kernel has not served so far, by task.
     faults: HashMap<u32, Fault>,
     /// Our huge pages of faults.
@@ -148,7 +150,7 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
             pageblock_order: survey.pageblock_order,
             first_try: survey.first_try,
             home: vec![Home::FREE; survey.span.len()],
-            large: HashMap::new(),
+            large: Large::new(&survey.span),
             faults: HashMap::new(),
             held: HashSet::new(),
             counts: Run {
@@ -177,7 +179,7 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
             // A pageblock of which no frame is memory has no type.
             let _ = self.pages.set_pageblock_type(pfn, migratetype);
         }
-        for &(pfn, movable) in &machine.used {
+        for (pfn, movable) in machine.used() {
             let gfp = if movable { GFP_HIGHUSER_MOVABLE } else { GFP_KERNEL };
             if self.pages.alloc_at(pfn, Order(0), gfp).is_ok() {
                 self.settle(pfn, Order(0), Some(pfn));
@@ -187,19 +189,41 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
         }
     }
 
+    /// Carries out a whole trace. Returns the number of records and the seconds that the requests took, without the reading.
+    fn carry_out_all(&mut self, mut trace: Trace, progress: &mut dyn FnMut(u64)) -> Result<(u64, f64), ReplayError> {
+        let mut stretch = Vec::with_capacity(STRETCH as usize);
+        let mut seconds = 0.0;
+        let mut records = 0;
+        loop {
+            stretch.clear();
+            for record in trace.by_ref().take(STRETCH as usize) {
+                stretch.push(record?);
+            }
+            if stretch.is_empty() {
+                return Ok((records, seconds));
+            }
+            let start = Instant::now();
+            stretch.iter().for_each(|record| self.carry_out(record));
+            seconds += start.elapsed().as_secs_f64();
+            records += stretch.len() as u64;
+            progress(records);
+        }
+    }
+
     fn carry_out(&mut self, record: &Record) {
-        let CpuId(cpu) = record.cpu;
-        self.pages.machine().run_on(CpuId(cpu));
+        self.pages.machine().run_on(record.cpu);
         self.pages.machine().set_now(record.time);
         match record.kind {
             Kind::Alloc { pfn, order, migratetype, gfp } => {
-                let open = self.faults.contains_key(&record.pid);
-                let huge = is_huge(order, migratetype, self.pageblock_order);
-                match self.first_try.classify(gfp, open) {
-                    Try::First if huge => self.huge_try(record.pid, pfn, gfp, true),
-                    Try::Again if huge => self.huge_try(record.pid, pfn, gfp, false),
-                    _ => self.alloc(record.pid, pfn, Request { order, ..Request::page(gfp) }),
+                if is_huge(order, migratetype, self.pageblock_order) {
+                    let open = self.faults.contains_key(&record.pid);
+                    match self.first_try.classify(gfp, open) {
+                        Try::First => return self.huge_try(record.pid, pfn, gfp, true),
+                        Try::Again => return self.huge_try(record.pid, pfn, gfp, false),
+                        Try::NoFault => {}
+                    }
                 }
+                self.alloc(record.pid, pfn, Request { order, ..Request::page(gfp) });
             }
             Kind::Free { pfn, order } => self.free(pfn, order),
             Kind::Move { old, new } => self.moved(old, new),
@@ -210,9 +234,8 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
     /// A request other than for a huge page.
     fn alloc(&mut self, pid: u32, theirs: Option<Pfn>, request: Request) {
         let is_base_page = request.order.0 == 0 && request.gfp.migratetype() == MigrateType::Movable;
-        if is_base_page
-            && let Some(fault) = self.faults.get_mut(&pid).filter(|fault| fault.ours.is_some() && fault.skip != 0)
-        {
+        let replaces = |fault: &&mut Fault| is_base_page && fault.ours.is_some() && fault.skip != 0;
+        if let Some(fault) = self.faults.get_mut(&pid).filter(replaces) {
             fault.skip -= 1;
             self.counts.skipped += 1;
             return self.settle_at(theirs, request.order, None);
@@ -230,30 +253,29 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
 
     /// A task's try for a huge page. `theirs` is what the kernel answered.
     fn huge_try(&mut self, pid: u32, theirs: Option<Pfn>, gfp: Gfp, first: bool) {
-        let open = self.faults.remove(&pid);
-        let mut ours = open.filter(|_| !first).and_then(|fault| fault.ours);
+        let open = self.faults.remove(&pid).filter(|_| !first);
+        let gained_before = open.is_some_and(|fault| fault.ours.is_some());
+        let mut ours = open.and_then(|fault| fault.ours);
         self.counts.faults += u64::from(first);
         if ours.is_none() {
             ours = self.ask_huge(gfp);
-            if ours.is_none() && first && theirs.is_some() && gfp.contains(__GFP_THISNODE) {
+            if ours.is_none() && first && theirs.is_some() {
                 // The kernel had no need of the second try that would have come now.
-                ours = self.ask_huge(gfp & !(__GFP_THISNODE | __GFP_NORETRY));
+                ours = self.first_try.second(gfp).and_then(|gfp| self.ask_huge(gfp));
             }
             self.counts.served += u64::from(ours.is_some());
         }
         match theirs {
             Some(theirs) => {
                 self.counts.lost += u64::from(ours.is_none());
-                if open.is_some_and(|fault| fault.ours.is_some()) && !first {
-                    // Counted as gained when the kernel's earlier try failed.
-                    self.counts.gained -= 1;
-                }
+                // Counted as gained when the kernel's earlier try failed.
+                self.counts.gained -= u64::from(gained_before);
                 self.settle(theirs, self.pageblock_order, ours);
             }
             None => {
-                let gained_before = !first && open.is_some_and(|fault| fault.ours.is_some());
                 self.counts.gained += u64::from(ours.is_some() && !gained_before);
-                self.faults.insert(pid, Fault { ours, skip: BASE_PAGES });
+                let skip = open.filter(|_| gained_before).map_or(BASE_PAGES, |fault| fault.skip);
+                self.faults.insert(pid, Fault { ours, skip });
             }
         }
     }
@@ -277,34 +299,32 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
 
     fn settle(&mut self, theirs: Pfn, order: Order, ours: Option<Pfn>) {
         let start = ours.and_then(|ours| self.span.index(ours));
+        let mut in_use = false;
         for (offset, index) in self.span.block(theirs, order).enumerate() {
-            let old = self.home[index];
+            let new = start.map_or(Home::NOWHERE, |start| Home::at(start + offset));
+            let old = std::mem::replace(&mut self.home[index], new);
+            in_use |= !old.is_vacant();
             if let Some(old) = old.index() {
                 // Its free was lost; a frame has one object.
-                self.counts.seen.reallocations += 1;
                 let pfn = self.span.pfn(old);
                 self.give_back(PfnRange::block(pfn, Order(0)));
             }
-            self.home[index] = start.map_or(Home::NOWHERE, |start| Home::at(start + offset));
         }
-        if order.0 != 0 {
-            self.large.insert(theirs, order);
-        }
+        self.counts.seen.reallocations += u64::from(in_use);
+        self.large.put(&self.span, theirs, order);
     }
 
     fn free(&mut self, theirs: Pfn, order: Order) {
-        let was = self.large.remove(&theirs).unwrap_or_default();
+        self.counts.seen.splits += u64::from(self.large.take(&self.span, theirs, order));
         let frames = self.span.block(theirs, order);
-        let Some(&first) = self.home.get(frames.start) else { return };
-        if order.0 == 0 || frames.len() == 1 {
-            self.home[frames.start] = Home::FREE;
-            match first.index() {
-                Some(index) => self.free_ours(self.span.pfn(index), order),
-                None => self.counts.seen.free_unknown += u64::from(first == Home::FREE),
+        if frames.len() == 1 {
+            let home = std::mem::replace(&mut self.home[frames.start], Home::FREE);
+            match home.index() {
+                Some(index) => self.free_ours(self.span.pfn(index), Order(0)),
+                None => self.counts.seen.free_unknown += u64::from(home == Home::FREE),
             }
             return;
         }
-        self.counts.seen.splits += u64::from(was != order && was.0 != 0);
         // Pieces of our memory that lie side by side are freed together.
         let mut piece: Option<PfnRange> = None;
         let mut unknown = false;
@@ -332,7 +352,6 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
     fn free_ours(&mut self, ours: Pfn, order: Order) {
         self.held.remove(&ours.align_down(self.pageblock_order));
         if self.pages.free(ours, order).is_err() {
-            self.counts.seen.splits += 1;
             self.give_back(PfnRange::block(ours, order));
         }
     }
@@ -346,19 +365,27 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
 
     /// The kernel moved an object. Ours stays; only its name changes.
     fn moved(&mut self, old: Pfn, new: Pfn) {
-        let order = self.large.get(&old).copied().unwrap_or_default();
-        let (from, to) = (self.span.block(old, order), self.span.block(new, order));
-        if to.clone().any(|index| !matches!(self.home[index], Home::FREE | Home::LEFT)) {
+        let mut order = self.large.starting_at(&self.span, old);
+        let fits = new.is_aligned(order) && self.is_vacant(new, order);
+        if !fits && self.large.starting_at(&self.span, new) != order {
+            // One page of a block that has been split.
+            order = Order(0);
+        }
+        if !self.is_vacant(new, order) {
             // A page was allocated for it: there are two until the old one is freed.
             self.counts.seen.moves_to_allocated += 1;
             return;
         }
-        self.large.remove(&old);
-        if order.0 != 0 {
-            self.large.insert(new, order);
-        }
-        for (from, to) in from.zip(to) {
+        self.large.take(&self.span, old, order);
+        self.large.put(&self.span, new, order);
+        for (from, to) in self.span.block(old, order).zip(self.span.block(new, order)) {
             self.home[to] = std::mem::replace(&mut self.home[from], Home::LEFT);
         }
+    }
+
+    /// Whether no frame of the kernel's block holds an object.
+    fn is_vacant(&self, pfn: Pfn, order: Order) -> bool {
+        self.span.covers(PfnRange::block(pfn, order))
+            && self.home[self.span.block(pfn, order)].iter().all(|home| home.is_vacant())
     }
 }

@@ -1,12 +1,13 @@
 //! What a replay found, as data: the machine-readable form of the report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use framewright::pfn::{MigrateType, Order, PfnRange};
 use framewright::report;
 use framewright::{Census, Mechanisms};
 use serde::Serialize;
 
+use super::faults::FirstTry;
 use super::machine::{Knowledge, Recorded};
 use super::survey::Survey;
 use crate::trace::record::Quality;
@@ -23,6 +24,8 @@ pub struct Report {
     pub trace: String,
     /// What it is worth.
     pub quality: TraceQuality,
+    /// What it was recorded on.
+    pub machine: Machine,
     /// What the recorded kernel did.
     pub linux: LinuxColumn,
     /// What the first set of mechanisms did; also the first of `columns`.
@@ -40,24 +43,45 @@ pub struct TraceQuality {
     pub by_name: BTreeMap<&'static str, u64>,
     /// Failed requests among them.
     pub failed_allocs: u64,
-    /// Events that the tracer lost.
+    /// Events that the tracer says it lost.
     pub lost_events: u64,
+    /// How often the tracer said so, with a number or without.
+    pub lost_reports: u64,
     /// Events that are none of the page allocator's.
     pub unknown_events: u64,
-    /// Lines that could not be read.
+    /// Lines of the page allocator's events that could not be read.
     pub malformed_lines: u64,
-    /// Frees of frames that nothing shows in use: page lists of compaction, mostly.
+    /// What was wrong with the first few of them.
+    pub malformed: Vec<String>,
+    /// Lines that are nothing that a tracer prints.
+    pub unrecognized_lines: u64,
+    /// Frees with a frame that nothing shows in use: of the page lists of compaction, mostly.
     pub free_unknown: u64,
-    /// Allocations of frames that were in use as far as was known; what was there is forgotten.
+    /// Allocations with a frame that was in use as far as was known; what was there is forgotten.
     pub reallocations: u64,
-    /// Frees of a part of a block.
+    /// Blocks of which a part was freed.
     pub splits: u64,
     /// Moves of an object to a page that had been allocated for it.
     pub moves_to_allocated: u64,
+    /// Which requests for a huge page are first tries of faults.
+    pub first_tries: FirstTry,
     /// What was known of the state before.
     pub initial_state: Knowledge,
     /// Free blocks of the reconstructed state that differ from the recorded buddyinfo, summed over orders and zones.
     pub initial_blocks_off: Option<u64>,
+}
+
+/// The machine that a trace was recorded on, as far as it shows.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Machine {
+    /// Number of CPUs.
+    pub cpus: usize,
+    /// Number of nodes.
+    pub nodes: usize,
+    /// Frames that the allocator has, reserved ones and holes left out.
+    pub frames: u64,
+    /// Order of a huge page and of a pageblock.
+    pub pageblock_order: u8,
 }
 
 /// Shares of free memory in blocks too small for an order, 0 to 1.
@@ -218,13 +242,14 @@ impl Extfrag {
     }
 
     fn rows(&self) -> Vec<ExtfragRow> {
-        let row = |(&(alloc, found, want, from), &events): (&(Order, Order, MigrateType, MigrateType), &u64)| ExtfragRow {
-            alloc_order: alloc.0,
-            fallback_order: found.0,
-            alloc_migratetype: want.name(),
-            fallback_migratetype: from.name(),
-            events,
-        };
+        let row =
+            |(&(alloc, found, want, from), &events): (&(Order, Order, MigrateType, MigrateType), &u64)| ExtfragRow {
+                alloc_order: alloc.0,
+                fallback_order: found.0,
+                alloc_migratetype: want.name(),
+                fallback_migratetype: from.name(),
+                events,
+            };
         self.0.iter().map(row).collect()
     }
 }
@@ -304,16 +329,15 @@ impl Run {
 }
 
 /// Puts the survey and the runs together.
-pub(super) fn report(survey: &Survey, machine: &Recorded, columns: Vec<Column>) -> Report {
-    let first = columns.first().cloned();
-    let seen = first.as_ref().map(|column| column.seen).unwrap_or_default();
+pub(super) fn report(survey: &Survey, machine: &Recorded, first: Column, columns: Vec<Column>) -> Report {
     let linux = &survey.linux;
     let zones = linux_blocks(survey, machine);
     let seconds = linux.nanoseconds as f64 / 1e9;
     Report {
         schema_version: SCHEMA_VERSION,
         trace: survey.name.clone(),
-        quality: quality(survey, machine, &survey.quality, seen),
+        quality: quality(survey, machine, &survey.quality, first.seen),
+        machine: recorded_machine(machine),
         linux: LinuxColumn {
             extfrag_events: linux.extfrag.total(),
             extfrag_fragmenting: linux.extfrag.fragmenting(survey.pageblock_order),
@@ -328,9 +352,18 @@ pub(super) fn report(survey: &Survey, machine: &Recorded, columns: Vec<Column>) 
             orders: order_rows(&linux.orders),
             buddyinfo: zones,
         },
-        // A replay has at least one set of mechanisms.
-        framewright: first.expect("a replay without mechanisms"),
+        framewright: first,
         columns,
+    }
+}
+
+fn recorded_machine(machine: &Recorded) -> Machine {
+    let usable = || machine.regions.iter().filter(|region| region.usable);
+    Machine {
+        cpus: machine.cpus.len(),
+        nodes: usable().map(|region| region.node).collect::<BTreeSet<_>>().len(),
+        frames: usable().map(|region| region.range.frames()).sum(),
+        pageblock_order: machine.pageblock_order.0,
     }
 }
 
@@ -340,7 +373,13 @@ fn quality(survey: &Survey, machine: &Recorded, quality: &Quality, seen: Seen) -
     let off = match (&state.kpageflags, &state.zoneinfo, &state.buddyinfo) {
         (Some(flags), Some(zones), Some(recorded)) => {
             let ours = flags.buddyinfo(zones, recorded.max_order());
-            Some(recorded.differences(&ours).iter().map(|off| off.ours.abs_diff(off.theirs)).sum())
+            Some(
+                recorded
+                    .differences(&ours)
+                    .iter()
+                    .map(|off| off.ours.abs_diff(off.theirs))
+                    .fold(0, u64::saturating_add),
+            )
         }
         _ => None,
     };
@@ -349,12 +388,16 @@ fn quality(survey: &Survey, machine: &Recorded, quality: &Quality, seen: Seen) -
         by_name: names.filter(|(_, count)| *count != 0).collect(),
         failed_allocs: quality.failed_allocs,
         lost_events: quality.lost_events,
+        lost_reports: quality.lost_reports,
         unknown_events: quality.unknown_events(),
         malformed_lines: quality.malformed_lines,
+        malformed: quality.malformed.clone(),
+        unrecognized_lines: quality.unrecognized_lines,
         free_unknown: seen.free_unknown,
         reallocations: seen.reallocations,
         splits: seen.splits,
         moves_to_allocated: seen.moves_to_allocated,
+        first_tries: survey.first_try,
         initial_state: machine.knowledge,
         initial_blocks_off: off,
     }
@@ -364,16 +407,15 @@ fn quality(survey: &Survey, machine: &Recorded, quality: &Quality, seen: Seen) -
 fn linux_blocks(survey: &Survey, machine: &Recorded) -> Vec<ZoneBlocks> {
     let span = survey.span;
     let mut used = survey.linux.used.clone();
-    for (pfn, _) in &machine.used {
-        if let Some(index) = span.index(*pfn).filter(|&index| !survey.linux.touched.contains(index)) {
+    for (pfn, _) in machine.used() {
+        if let Some(index) = span.index(pfn).filter(|&index| !survey.linux.touched.contains(index)) {
             used.insert(index);
         }
     }
     let mut zones: BTreeMap<(u8, usize), ZoneBlocks> = BTreeMap::new();
     let orders = machine.max_order.index() + 1;
     for region in machine.regions.iter().filter(|region| region.usable) {
-        let Some(start) = span.index(region.range.start) else { continue };
-        let frames = start..start + region.range.frames() as usize;
+        let frames = span.positions(region.range);
         let mut at = frames.start;
         while at < frames.end {
             let free = !used.contains(at);

@@ -3,22 +3,27 @@
 //! What happens to a frame first tells what it was when recording began. A frame that is allocated first was free, if
 //! only on a per-CPU list, where `kpageflags` does not show it; one that is freed or moved away first was in use.
 //! The first request that a pageblock serves hints at its type, which nothing recorded says.
+//!
+//! Tables have an entry for each frame of the machine, which the state tells; without a state they grow with the trace.
+//! Both are what the trace claims, so their size is checked against the limit before they are made.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use fixedbitset::FixedBitSet;
-use framewright::pfn::{CpuId, MigrateType, Order, Pfn, PfnRange};
-use framewright::request::{__GFP_THISNODE, Gfp};
+use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange};
 
-use super::ReplayError;
+use super::faults::{Candidates, Faults, FirstTry, is_huge};
 use super::frames::Span;
+use super::large::Large;
 use super::outcome::{Extfrag, OrderCount};
+use super::zones::{self, CpuNodes};
+use super::{ReplayError, ReplayOptions};
 use crate::trace::Trace;
 use crate::trace::error::file_name;
+use crate::trace::proc::flag;
 use crate::trace::record::{Kind, Quality, Record};
 use crate::trace::state::InitialState;
-use crate::trace::text::TextOptions;
 
 /// Records read between two reports of progress.
 pub(super) const STRETCH: u64 = 1 << 16;
@@ -29,8 +34,12 @@ pub(super) struct Survey {
     pub(super) quality: Quality,
     pub(super) initial: InitialState,
     pub(super) pageblock_order: Order,
+    pub(super) max_order: Order,
     pub(super) span: Span,
-    pub(super) cpus: usize,
+    /// From the lowest to the highest frame that an event names.
+    pub(super) named: PfnRange,
+    /// The node of each CPU.
+    pub(super) cpus: Vec<NodeId>,
     /// Frames that were in use when recording began, as far as events tell.
     pub(super) was_used: FixedBitSet,
     /// Frames that were free when recording began, as far as events tell.
@@ -56,224 +65,160 @@ pub(super) struct Linux {
     pub(super) touched: FixedBitSet,
 }
 
-/// The huge page faults of a trace.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Faults {
-    pub(super) requests: u64,
-    pub(super) count: u64,
-    pub(super) served: u64,
-    pub(super) peak_held: u64,
-    /// Tasks with a fault whose tries all failed so far.
-    open: HashSet<u32>,
-    /// Huge pages that were served and not yet taken back.
-    held: HashSet<Pfn>,
-}
-
-/// How to tell the first try of a fault. A task asks its own node first, with `__GFP_THISNODE`, and without it only after
-/// that failed. A huge page asked for without either (by khugepaged, say) is no fault, unless the trace has no
-/// such flag at all, as those of older kernels.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum FirstTry {
-    Marked,
-    Unmarked,
-}
-
-/// What a request for a huge page is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Try {
-    First,
-    Again,
-    NoFault,
-}
-
-impl FirstTry {
-    /// What a request with `gfp` is; `open` says whether its task has a fault that failed so far.
-    pub(super) fn classify(self, gfp: Gfp, open: bool) -> Try {
-        let marked = gfp.contains(__GFP_THISNODE);
-        match self {
-            FirstTry::Marked if marked => Try::First,
-            FirstTry::Unmarked if marked || !open => Try::First,
-            _ if open => Try::Again,
-            _ => Try::NoFault,
-        }
-    }
-}
-
-impl Faults {
-    fn huge(&mut self, rule: FirstTry, pid: u32, pfn: Option<Pfn>, gfp: Gfp) {
-        let this = rule.classify(gfp, self.open.contains(&pid));
-        if this == Try::NoFault {
-            return;
-        }
-        self.requests += 1;
-        self.count += u64::from(this == Try::First);
-        match pfn {
-            Some(pfn) => {
-                self.open.remove(&pid);
-                self.served += 1;
-                self.held.insert(pfn);
-                self.peak_held = self.peak_held.max(self.held.len() as u64);
-            }
-            None => {
-                self.open.insert(pid);
-            }
-        }
-    }
-}
-
-/// Whether a request is one for a huge page of a process.
-pub(super) fn is_huge(order: Order, migratetype: MigrateType, pageblock_order: Order) -> bool {
-    order == pageblock_order && order.0 > 3 && migratetype == MigrateType::Movable
-}
-
 pub(super) fn survey(
     path: &Path,
-    options: &TextOptions,
+    options: &ReplayOptions,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Survey, ReplayError> {
-    let mut trace = Trace::open_with(path, options)?;
-    let name = file_name(path);
-    let pageblock_order = trace.initial().pagetypeinfo.as_ref().map_or(Order(9), |info| info.pageblock_order);
-    let mut pass = Pass::new(trace.initial(), pageblock_order);
+    let mut trace = Trace::open_with(path, &options.text)?;
+    let mut pass = Pass::new(file_name(path), trace.initial(), options.memory_limit)?;
     let mut first_time = None;
     let mut records = 0_u64;
-    while let Some(record) = trace.next() {
+    for record in trace.by_ref() {
         let record = record?;
-        pass.frames(&name, &record.kind)?;
+        records += 1;
+        pass.make_room(records, &record.kind)?;
         pass.record(&record);
         let start = *first_time.get_or_insert(record.time);
         pass.linux.nanoseconds = pass.linux.nanoseconds.max(record.time.saturating_sub(start));
-        records += 1;
-        if records.is_multiple_of(STRETCH) {
+        if records % STRETCH == 0 {
             progress(records);
         }
     }
     if pass.linux.requests == 0 {
-        return Err(ReplayError::Empty(name));
+        return Err(ReplayError::Empty(pass.name));
     }
-    let initial = trace.initial().clone();
-    let quality = trace.quality().clone();
-    let cpus = pass.cpus.max(recorded_cpus(&initial));
-    let first_try = if pass.uses_thisnode { FirstTry::Marked } else { FirstTry::Unmarked };
-    pass.linux.faults = if pass.uses_thisnode { pass.marked } else { pass.unmarked };
-    let Pass { span, was_used, was_free, first_type: first, linux, .. } = pass;
-    let blocks = (span.range.end.align_up(pageblock_order).0 - span.range.start.align_down(pageblock_order).0)
-        >> pageblock_order.0;
-    let base = span.range.start.0 >> pageblock_order.0;
-    let first_type = (0..blocks).map(|block| first.get(&(base + block)).copied()).collect();
-    Ok(Survey { name, quality, initial, pageblock_order, span, cpus, was_used, was_free, first_type, first_try, linux })
-}
-
-fn recorded_cpus(initial: &InitialState) -> usize {
-    let zones = initial.zoneinfo.iter().flat_map(|info| &info.zones);
-    zones.flat_map(|zone| &zone.pagesets).map(|set| set.cpu as usize + 1).max().unwrap_or(1)
+    Ok(pass.finish(trace.initial().clone(), trace.quality().clone()))
 }
 
 /// State of the pass.
 struct Pass {
+    name: String,
+    memory_limit: u64,
     pageblock_order: Order,
+    max_order: Order,
     span: Span,
+    named: Span,
     /// The span is known beforehand: from zoneinfo or kpageflags.
     fixed: bool,
     cpus: usize,
+    cpu_nodes: CpuNodes,
     was_used: FixedBitSet,
     was_free: FixedBitSet,
     first_type: HashMap<u64, MigrateType>,
     linux: Linux,
-    /// Faults by either rule: which one holds is known at the end.
-    uses_thisnode: bool,
-    marked: Faults,
-    unmarked: Faults,
-    /// Orders of what is allocated, above 0.
-    large: HashMap<Pfn, Order>,
+    faults: Candidates,
+    large: Large,
 }
 
 impl Pass {
-    fn new(initial: &InitialState, pageblock_order: Order) -> Pass {
-        let mut span = Span::default();
-        for zone in initial.zoneinfo.iter().flat_map(|info| &info.zones).filter(|zone| zone.spanned != 0) {
-            span.include(zone.range());
+    fn new(name: String, initial: &InitialState, memory_limit: u64) -> Result<Pass, ReplayError> {
+        let zones = initial.zoneinfo.as_ref();
+        if let Some((zone, fault)) = zones.and_then(|zones| zones::check(zones).err()) {
+            return Err(ReplayError::Zone { file: name, node: zone.node, zone: zone.name.clone(), fault });
         }
+        let mut span = Span::default();
+        match (zones, &initial.kpageflags) {
+            (Some(zones), _) => zones::populated(zones).for_each(|zone| span.include(zone.range())),
+            (None, Some(flags)) => {
+                let there = flags.runs().filter(|(_, bits)| bits & (flag::NOPAGE | flag::OFFLINE) == 0);
+                there.for_each(|(range, _)| span.include(range));
+            }
+            (None, None) => {}
+        }
+        let recorded = initial.pagetypeinfo.as_ref().map(|info| info.pageblock_order);
+        let pageblock_order = recorded.filter(|order| order.0 != 0).unwrap_or(Order(9));
+        let largest = initial.buddyinfo.as_ref().map_or(Order(10), |info| info.max_order());
         let mut pass = Pass {
+            name,
+            memory_limit,
             pageblock_order,
+            max_order: largest.max(pageblock_order),
             fixed: !span.range.is_empty(),
-            span,
-            cpus: 1,
+            span: Span::default(),
+            named: Span::default(),
+            cpus: zones.map_or(1, zones::cpus),
+            cpu_nodes: CpuNodes::new(zones),
             was_used: FixedBitSet::new(),
             was_free: FixedBitSet::new(),
             first_type: HashMap::new(),
             linux: Linux::default(),
-            uses_thisnode: false,
-            marked: Faults::default(),
-            unmarked: Faults::default(),
-            large: HashMap::new(),
+            faults: Candidates::new(),
+            large: Large::default(),
         };
-        if pass.fixed && span.range.frames() <= Span::LIMIT {
-            pass.resize();
-        }
-        pass
+        pass.resize(span)?;
+        Ok(pass)
     }
 
-    fn resize(&mut self) {
-        for set in [&mut self.was_used, &mut self.was_free, &mut self.linux.used, &mut self.linux.touched] {
-            set.grow(self.span.len());
+    /// Makes the tables as large as `span`, which includes the one before.
+    fn resize(&mut self, span: Span) -> Result<(), ReplayError> {
+        if !span.fits(self.memory_limit) {
+            let PfnRange { start, end } = span.range;
+            let bytes = span.range.frames().saturating_mul(Span::FRAME_BYTES);
+            let (file, last, limit) = (self.name.clone(), Pfn(end.0.saturating_sub(1)), self.memory_limit);
+            return Err(ReplayError::TooLarge { file, first: start, last, bytes, limit });
         }
-    }
-
-    /// Makes room for the frames that a record names.
-    fn frames(&mut self, name: &str, kind: &Kind) -> Result<(), ReplayError> {
-        let mut blocks = [None, None];
-        match *kind {
-            Kind::Alloc { pfn: Some(pfn), order, .. } | Kind::Free { pfn, order } => {
-                blocks[0] = Some(PfnRange::block(pfn, order));
-            }
-            Kind::Move { old, new } => {
-                blocks = [old, new].map(|pfn| Some(PfnRange::block(pfn, Order(0))));
-            }
-            _ => {}
-        }
-        for block in blocks.into_iter().flatten() {
-            let inside = self.span.range.contains(block.start) && block.end <= self.span.range.end;
-            if inside && self.was_used.len() == self.span.len() {
-                continue;
-            }
-            self.widen(name, block)?;
-        }
-        Ok(())
-    }
-
-    #[cold]
-    fn widen(&mut self, name: &str, block: PfnRange) -> Result<(), ReplayError> {
-        let old = self.span;
-        let mut span = old;
-        span.include(block);
-        // In steps, so that a growing trace is copied rarely.
-        span.include(PfnRange { start: span.range.start.align_down(Order(18)), end: span.range.end.align_up(Order(18)) });
-        let too_far = span.range.frames() > Span::LIMIT || span.range.end.0 > 1 << 52;
-        if too_far || self.fixed {
-            let (first, last) = (block.start.0, block.end.0.saturating_sub(1));
-            let limit = if self.fixed { self.span.range.frames() } else { Span::LIMIT };
-            return Err(ReplayError::TooManyFrames { file: name.to_owned(), first, last, limit });
-        }
-        let shift = (old.range.start.0 - span.range.start.0.min(old.range.start.0)) as usize;
-        for set in [&mut self.was_used, &mut self.was_free, &mut self.linux.used, &mut self.linux.touched] {
+        let old = self.span.range;
+        let shift = if old.is_empty() { 0 } else { (old.start.0 - span.range.start.0) as usize };
+        let linux = &mut self.linux;
+        let sets =
+            [&mut self.was_used, &mut self.was_free, &mut linux.used, &mut linux.touched, &mut self.large.inside];
+        for set in sets {
             let mut wider = FixedBitSet::with_capacity(span.len());
-            wider.extend(set.ones().map(|index| index + shift));
+            set.ones().for_each(|index| wider.insert(index + shift));
             *set = wider;
         }
         self.span = span;
         Ok(())
     }
 
+    /// Makes room for the frames that a record names, the `event`-th of the trace.
+    fn make_room(&mut self, event: u64, kind: &Kind) -> Result<(), ReplayError> {
+        let blocks = match *kind {
+            Kind::Alloc { pfn: Some(pfn), order, .. } | Kind::Free { pfn, order } => {
+                self.max_order = self.max_order.max(order);
+                [Some(PfnRange::block(pfn, order)), None]
+            }
+            Kind::Move { old, new } => [old, new].map(|pfn| Some(PfnRange::block(pfn, Order(0)))),
+            _ => return Ok(()),
+        };
+        for block in blocks.into_iter().flatten() {
+            if !self.span.covers(block) {
+                self.widen(event, block)?;
+            }
+            self.named.include(block);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn widen(&mut self, event: u64, block: PfnRange) -> Result<(), ReplayError> {
+        const POSSIBLE: PfnRange = PfnRange::new(0, 1 << 52);
+        let known = if self.fixed { self.span.range } else { POSSIBLE };
+        if self.fixed || block.end > POSSIBLE.end {
+            return Err(ReplayError::Outside { file: self.name.clone(), event, block, known });
+        }
+        // In steps, so that a growing trace is copied rarely.
+        let step = Order(18);
+        let mut span = self.span;
+        span.include(PfnRange { start: block.start.align_down(step), end: block.end.align_up(step) });
+        self.resize(span)
+    }
+
     fn record(&mut self, record: &Record) {
         if record.kind.is_request() {
             self.linux.requests += 1;
         }
-        let CpuId(cpu) = record.cpu;
-        self.cpus = self.cpus.max(usize::from(cpu) + 1);
+        self.cpus = self.cpus.max(record.cpu.index() + 1);
         match record.kind {
             Kind::Alloc { pfn, order, migratetype, gfp } => {
-                self.alloc(record.pid, pfn, order, migratetype, gfp);
+                self.linux.orders.entry(order).or_default().count(pfn.is_some());
+                if is_huge(order, migratetype, self.pageblock_order) {
+                    self.faults.request(record.pid, pfn, gfp);
+                }
+                if let Some(pfn) = pfn {
+                    self.alloc(record.cpu, pfn, order, migratetype);
+                }
             }
             Kind::Free { pfn, order } => self.free(pfn, order),
             Kind::Move { old, new } => self.moved(old, new),
@@ -284,17 +229,9 @@ impl Pass {
         }
     }
 
-    fn alloc(&mut self, pid: u32, pfn: Option<Pfn>, order: Order, migratetype: MigrateType, gfp: Gfp) {
-        self.linux.orders.entry(order).or_default().count(pfn.is_some());
-        if is_huge(order, migratetype, self.pageblock_order) {
-            self.uses_thisnode |= gfp.contains(__GFP_THISNODE);
-            self.marked.huge(FirstTry::Marked, pid, pfn, gfp);
-            self.unmarked.huge(FirstTry::Unmarked, pid, pfn, gfp);
-        }
-        let Some(pfn) = pfn else { return };
-        if order.0 != 0 {
-            self.large.insert(pfn, order);
-        }
+    fn alloc(&mut self, cpu: CpuId, pfn: Pfn, order: Order, migratetype: MigrateType) {
+        self.cpu_nodes.count(cpu, pfn);
+        self.large.put(&self.span, pfn, order);
         if order < self.pageblock_order {
             self.first_type.entry(pfn.0 >> self.pageblock_order.0).or_insert(migratetype);
         }
@@ -302,19 +239,25 @@ impl Pass {
     }
 
     fn free(&mut self, pfn: Pfn, order: Order) {
-        self.large.remove(&pfn);
-        for faults in [&mut self.marked, &mut self.unmarked] {
-            faults.held.remove(&pfn.align_down(self.pageblock_order));
-        }
+        self.large.take(&self.span, pfn, order);
+        self.faults.freed(pfn.align_down(self.pageblock_order));
         self.touch(pfn, order, false);
     }
 
     fn moved(&mut self, old: Pfn, new: Pfn) {
         self.linux.moves += 1;
-        let order = self.large.remove(&old).unwrap_or_default();
-        if order.0 != 0 {
-            self.large.insert(new, order);
+        let mut order = self.large.starting_at(&self.span, old);
+        let target = self.span.block(new, order);
+        let is_free = target.len() as u64 == order.frames() && !self.linux.used.contains_any_in_range(target);
+        if !(new.is_aligned(order) && is_free) && self.large.starting_at(&self.span, new) != order {
+            // One page of a block that has been split.
+            order = Order(0);
         }
+        if order == self.pageblock_order {
+            self.faults.moved(old, new);
+        }
+        self.large.take(&self.span, old, order);
+        self.large.put(&self.span, new, order);
         self.touch(new, order, true);
         // The old page is freed by an event of its own; that it was in use shows here.
         for index in self.span.block(old, order) {
@@ -336,6 +279,29 @@ impl Pass {
                 }
             }
             self.linux.used.set(index, now_used);
+        }
+    }
+
+    fn finish(mut self, initial: InitialState, quality: Quality) -> Survey {
+        let (first_try, faults) = self.faults.settle();
+        self.linux.faults = faults;
+        let order = self.pageblock_order;
+        let base = self.span.range.start.0 >> order.0;
+        let end = self.span.range.end.align_up(order).0 >> order.0;
+        Survey {
+            name: self.name,
+            quality,
+            initial,
+            pageblock_order: order,
+            max_order: self.max_order,
+            span: self.span,
+            named: self.named.range,
+            cpus: self.cpu_nodes.settle(self.cpus),
+            was_used: self.was_used,
+            was_free: self.was_free,
+            first_type: (base..end).map(|block| self.first_type.get(&block).copied()).collect(),
+            first_try,
+            linux: self.linux,
         }
     }
 }

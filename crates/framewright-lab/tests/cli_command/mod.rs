@@ -1,0 +1,36 @@
+//! The command as a user runs it, and its answer as a transcript.
+#![allow(dead_code, reason = "every test binary uses its own part")]
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::replay_synthetic::project;
+
+/// The command in the project's folder, without a terminal.
+pub(crate) fn framewright(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_framewright"));
+    command.args(arguments).current_dir(project()).stdin(Stdio::null()).env("COLUMNS", "100");
+    command
+}
+
+/// Runs it; no message may be one of a panic, or hold a control character.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    let output = framewright(arguments).output().unwrap();
+    let error = text(&output.stderr);
+    assert!(!error.contains("panicked"), "{error}");
+    assert!(!error.chars().any(|c| c.is_control() && c != '\n'), "{error:?}");
+    output
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+/// What a user sees, with `folder` called DIR.
+pub(crate) fn transcript(folder: &Path, arguments: &[&str]) -> String {
+    let output = run(arguments);
+    let code = output.status.code().map_or_else(|| "killed".to_owned(), |code| code.to_string());
+    let all =
+        format!("$ framewright {}\n{}{}[{code}]\n", arguments.join(" "), text(&output.stdout), text(&output.stderr));
+    all.replace(&folder.display().to_string(), "DIR")
+}
