@@ -6,7 +6,7 @@
 
 use crate::boot::{self, Parts};
 use crate::config::Config;
-use crate::contig::{Purpose, refusal};
+use crate::contig::{self, Purpose, refusal};
 use crate::error::{AllocError, BootError, FreeError, Why};
 use crate::event::Event;
 use crate::frame::{Geometry, Part};
@@ -17,7 +17,6 @@ use crate::node::{World, first_rights};
 use crate::pcp::RingId;
 use crate::pfn::{CpuId, Frame, MigrateType, Order, Pfn, PfnRange, ZoneIdx};
 use crate::request::{__GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_ZERO, Gfp, Policy, Request};
-use crate::slowpath::mark_parts;
 use crate::validate::{self, Census, Violation};
 use crate::vmstat::GlobalEvent;
 use crate::watermark::Rights;
@@ -322,9 +321,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         if to > from {
             return Err(FreeError::BadOrder { order: to, max: from });
         }
-        let frames = &self.world.ground.frames;
-        let movable = frames.head(frame).is_movable();
-        mark_parts(frames, frame, to, from.frames() >> to.0.min(63), movable);
+        contig::split(&self.world.ground.frames, frame, from, to);
         Ok(())
     }
 

@@ -21,8 +21,8 @@ use crate::pfn::{CpuId, Frame, MigrateType, Order, PfnRange};
 
 /// Numbers of free frames, kept by the operations that change them.
 ///
-/// Invariant B4: `quarantined` is the frames put aside. `free` is the sum of the blocks on all lists but those of isolated ones, `cma` and `highatomic` the parts
-/// of it on the lists of these types, `isolated` the sum on the isolated lists.
+/// Invariant B4: `free` is the sum of the blocks on all lists but those of isolated ones, `cma` and `highatomic` the parts
+/// of it on the lists of these types, `isolated` the sum on the isolated lists. `quarantined` is the frames put aside.
 pub(crate) struct FreeCount<M: Machine> {
     pub(crate) free: M::U64,
     pub(crate) cma: M::U64,

@@ -393,9 +393,18 @@ impl<'a, M: Machine> World<'a, M> {
     }
 }
 
+/// Says of a block of ours that it is allocated as one.
 fn mark<M: Machine>(frames: &Frames<'_, M>, pfn: Pfn, order: Order, movable: bool) {
     if let Some(frame) = frames.frame(pfn) {
         frames.set_head(frame, Head::allocated(order, movable));
+    }
+}
+
+/// Makes allocated blocks of order `to` out of the one of order `from` at `frame`.
+pub(crate) fn split<M: Machine>(frames: &Frames<'_, M>, frame: Frame, from: Order, to: Order) {
+    let movable = frames.head(frame).is_movable();
+    for (offset, order) in PfnRange::new(0, from.frames()).blocks(to) {
+        frames.set_head(frame.add(offset.0), Head::allocated(order, movable));
     }
 }
 

@@ -5,8 +5,8 @@
 //! pageblock from ever being free as a whole. The ladder, in order of increasing harm, is [`Mode`]:
 //!
 //! 1. *normal*: the smallest sufficient block of the own type;
-//! 2. *CMA* (part of *normal* in the code): for movable requests, the memory lent by contiguous reserves (first of all while it is more than half of what
-//!    is free);
+//! 2. *CMA* (part of *normal* in the code): for movable requests, the memory lent by contiguous reserves (first of all
+//!    while it is more than half of what is free);
 //! 3. *claim*: take over a whole pageblock of another type, if at least half of it is free or compatible;
 //! 4. *steal*: take one block and leave its pageblock's type alone.
 //!

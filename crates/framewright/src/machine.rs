@@ -5,7 +5,7 @@
 //! natively, under a model checker, on a simulated machine that charges every access, and inside a kernel.
 //!
 //! Most methods have a default that does nothing and vanishes when compiled: a small kernel implements the five word
-//! types, [`Machine::pin`], the interrupt guard and the three fences, and is done.
+//! types, [`Machine::pin`], the interrupt guard and [`Machine::fence`], and is done.
 //!
 //! # Orderings
 //!

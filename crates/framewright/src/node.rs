@@ -135,11 +135,13 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// The way of nearly all requests: this CPU's list of the preferred zone has a block.
+    /// The way of nearly all requests: this CPU's list of the preferred zone has a block. (One for which a reserve is kept
+    /// goes the long way.)
     #[inline]
     fn take_cached(&self, cx: Cx<'_, 'a, M>, zone: &'a Zone<M>, plan: &Plan, rights: Rights) -> Option<Frame> {
         let ring = RingId::of(plan.order, plan.migratetype, self.ground.frames.geometry.pageblock_order)?;
-        if !zone.may_take_racy(Order(0), self.max_order(), plan.highest, rights) {
+        let keeps_reserve = rights.harder && plan.order.0 != 0;
+        if keeps_reserve || !zone.may_take_racy(Order(0), self.max_order(), plan.highest, rights) {
             return None;
         }
         let pcp = self.pcps.enter(cx, zone)?;

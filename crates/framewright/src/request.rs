@@ -50,7 +50,7 @@ gfp! {
     GFP_DMA32 = __GFP_DMA32.0;
     /// Both kinds of reclaim.
     __GFP_RECLAIM = __GFP_DIRECT_RECLAIM.0 | __GFP_KSWAPD_RECLAIM.0;
-    /// From high memory; on 64-bit machines only with `__GFP_MOVABLE` of any effect.
+    /// From high memory. Together with `__GFP_MOVABLE` this allows zone Movable; alone it changes nothing on 64-bit machines.
     __GFP_HIGHMEM = 0x02;
     /// From `ZoneKind::Dma`.
     __GFP_DMA = 0x01;

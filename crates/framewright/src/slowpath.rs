@@ -6,7 +6,6 @@
 //! carry `__GFP_MEMALLOC`, which reclaims no further and may use the reserves.
 
 use crate::error::Why;
-use crate::frame::{Frames, Head};
 use crate::machine::{Fault, Machine, Need, Waiter};
 use crate::node::{Plan, World, first_rights};
 use crate::pfn::{CpuId, Frame, Order};
@@ -173,15 +172,6 @@ impl<'a, M: Machine> World<'a, M> {
             });
         }
         drained
-    }
-}
-
-/// Undoes the mark of an allocated block that is handed out in parts: `count` blocks of `order` from `frame` on.
-pub(crate) fn mark_parts<M: Machine>(frames: &Frames<'_, M>, frame: Frame, order: Order, count: u64, movable: bool) {
-    let mut at = frame;
-    for _ in 0..count {
-        frames.set_head(at, Head::allocated(order, movable));
-        at = at.add(order.frames());
     }
 }
 
