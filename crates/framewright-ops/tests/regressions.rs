@@ -46,8 +46,7 @@ fn contiguous_range_below_a_limit_inside_of_a_zone() {
 }
 
 #[test]
-#[ignore = "World::plan: of a bound request's nodes the second is the nearest to the first, not to the running CPU"]
-fn bug_bound_requests_go_by_distance_from_the_first_node() {
+fn bound_requests_go_by_distance_from_the_first_node() {
     must_run(
         "max-order 4\npageblock-order 4\nmemory 0x0..0x10 node 0\nmemory 0x10..0x20 node 1\nmemory 0x20..0x30 node 2\n\
          memory 0x30..0x40 node 3\ncpus 0\ndistances 10 11 12 13 11 10 20 15 12 20 10 15 13 15 15 10\n\

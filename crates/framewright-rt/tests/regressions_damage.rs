@@ -296,7 +296,6 @@ fn damaged_order_gives_no_frame_twice() {
 }
 
 #[test]
-#[ignore = "Buddy::remove takes the order from the state it is to check, so a merge, a cut or a new type believes it"]
 fn damaged_order_gives_no_frame_twice_whoever_meets_it() {
     for (pfn, order, bit) in damaged_orders() {
         let damaged = order.0 ^ 1 << (bit - ORDER_BITS.start);

@@ -177,7 +177,7 @@ impl<M: Machine> Buddy<'_, '_, M> {
 
     /// Puts a block aside for good: it is on no list, and nothing is said of it but that.
     pub(crate) fn quarantine(&self, frame: Frame, order: Order) {
-        if self.frames.change(frame, |state| state.quarantine(order)).is_ok() {
+        if self.frames.change(frame, |state| Some(state.quarantine(order))).is_ok() {
             let word = &self.count.quarantined;
             word.store(word.load(Ordering::Relaxed).wrapping_add(order.frames()), Ordering::Relaxed);
         }

@@ -53,16 +53,30 @@ pub(crate) enum Kind {
     Quarantined,
 }
 
-// Bits: 0-3 kind, 4-8 order, 9-12 migratetype, 16-31 owner, 32-63 generation.
+// Bits: 0-1 kind, 2-6 order, 7-9 migratetype, 10-14 check, 15 zero, 16-31 owner, 32-63 generation.
+//
+// Each bit of kind, order and type is in exactly one bit of the check, so that any single flipped bit shows. A word that
+// does not check says "quarantined": nobody takes it for a free block.
 impl State {
-    const ORDER: u32 = 4;
-    const TYPE: u32 = 9;
+    const ORDER: u32 = 2;
+    const TYPE: u32 = 7;
+    const CHECK: u32 = 10;
     const OWNER: u32 = 16;
     const GENERATION: u32 = 32;
     const LOW: u64 = 0xffff;
 
+    const fn check(kind: u64, order: u64, migratetype: u64) -> u64 {
+        order ^ migratetype ^ kind << 3
+    }
+
+    const fn is_sound(self) -> bool {
+        let (kind, order, migratetype) = (self.0 & 3, self.0 >> State::ORDER & 0x1f, self.0 >> State::TYPE & 7);
+        self.0 >> State::CHECK & 0x3f == State::check(kind, order, migratetype)
+    }
+
     pub(crate) const fn kind(self) -> Kind {
-        match self.0 & 0xf {
+        match self.0 & 3 {
+            _ if !self.is_sound() => Kind::Quarantined,
             0 => Kind::Out,
             1 => Kind::Free,
             2 => Kind::Offline,
@@ -70,12 +84,13 @@ impl State {
         }
     }
 
+    /// The block's order; 0 where the word does not check.
     pub(crate) const fn order(self) -> Order {
-        Order((self.0 >> State::ORDER) as u8 & 0x1f)
+        if self.is_sound() { Order((self.0 >> State::ORDER) as u8 & 0x1f) } else { Order(0) }
     }
 
     pub(crate) const fn migratetype(self) -> MigrateType {
-        match MigrateType::from_index((self.0 >> State::TYPE) as usize & 0xf) {
+        match MigrateType::from_index((self.0 >> State::TYPE) as usize & 7) {
             Some(migratetype) => migratetype,
             None => MigrateType::Isolate,
         }
@@ -91,7 +106,9 @@ impl State {
     }
 
     const fn with(self, kind: u64, order: Order, migratetype: MigrateType) -> State {
-        let low = kind | (order.0 as u64 & 0x1f) << State::ORDER | (migratetype as u64) << State::TYPE;
+        let (order, migratetype) = (order.0 as u64 & 0x1f, migratetype as u64);
+        let check = State::check(kind, order, migratetype);
+        let low = kind | order << State::ORDER | migratetype << State::TYPE | check << State::CHECK;
         State(self.0 & !State::LOW | low)
     }
 
@@ -118,9 +135,9 @@ impl State {
         (self.kind() == Kind::Out).then(|| self.with(2, order, MigrateType::Unmovable))
     }
 
-    /// Out → quarantined.
-    pub(crate) fn quarantine(self, order: Order) -> Option<State> {
-        (self.kind() == Kind::Out).then(|| self.with(3, order, MigrateType::Unmovable))
+    /// Anything → quarantined: what it said before is not believed.
+    pub(crate) const fn quarantine(self, order: Order) -> State {
+        self.with(3, order, MigrateType::Unmovable)
     }
 
     /// Offline → out.
@@ -344,6 +361,15 @@ mod tests {
         assert_eq!(offline.free(Order(5), MigrateType::Movable), None);
         assert_eq!(offline.revive().unwrap().kind(), Kind::Out);
         assert_eq!(State(u64::MAX).take(Order(31), CpuId(0)), None);
+        for bit in 0..16 {
+            let flipped = State(free.0 ^ 1 << bit);
+            assert_eq!(
+                (flipped.kind(), flipped.order(), flipped.as_free()),
+                (Kind::Quarantined, Order(0), None),
+                "{bit}"
+            );
+            assert_ne!(State(out.0 ^ 1 << bit).kind(), Kind::Free, "{bit}");
+        }
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl<'a, M: Machine> World<'a, M> {
         let (start, allowed) = match request.policy {
             Policy::Local => (cx.node, NodeSet::ALL),
             Policy::Prefer(node) => (node, NodeSet::ALL),
-            Policy::Bind(nodes) => (self.nearest(cx.node, nodes), nodes),
+            Policy::Bind(nodes) => (cx.node, nodes),
             Policy::Interleave(nodes) => {
                 let turn = cx.own.turn.load(Ordering::Relaxed);
                 cx.own.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
@@ -88,13 +88,18 @@ impl<'a, M: Machine> World<'a, M> {
             }
         };
         let only_here = request.gfp.contains(__GFP_THISNODE);
+        // The one node of a strict request: the first, or of a set the nearest that has memory.
+        let here = match request.policy {
+            Policy::Bind(nodes) => NodeSet::only(self.nearest(start, nodes)),
+            _ => NodeSet::only(start),
+        };
         Plan {
             order: request.order,
             migratetype: request.gfp.migratetype(),
             gfp: request.gfp,
             highest: request.gfp.highest_zone(),
             start,
-            allowed: if only_here { allowed.only_with(NodeSet::only(start)) } else { allowed },
+            allowed: if only_here { allowed.only_with(here) } else { allowed },
             below: request.below,
             interleaved: matches!(request.policy, Policy::Interleave(_)),
         }

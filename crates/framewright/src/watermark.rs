@@ -169,7 +169,7 @@ impl PcpSize {
         let scaled = quarter.saturating_add(quarter / 2);
         let below_power = (1_u64 << (63_u32.saturating_sub(scaled.leading_zeros()))).saturating_sub(1).max(1);
         let batch = below_power.min(1 << 12) as u32;
-        let share = low.checked_div(cpus).unwrap_or(low).min(1 << 24) as u32;
+        let share = low.checked_div(cpus).unwrap_or(low).min(managed).min(1 << 24) as u32;
         PcpSize { batch, high: share.max(batch.saturating_mul(4)) }
     }
 }
