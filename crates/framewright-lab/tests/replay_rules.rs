@@ -479,4 +479,13 @@ fn huge_pages_held_at_once_are_those_of_faults_not_yet_freed() {
     trace.free(A + 5, 0).moved(B, C).free(B, 9).alloc(START + 0x800, 9, FIRST).alloc(START + 0xa00, 9, FIRST);
     let report = trace.replay();
     assert_eq!((report.linux.peak_blocks_held, report.framewright.peak_blocks_held), (3, 3));
+
+    // Four blocks, then the other four.
+    let mut trace = Synthetic::new();
+    let blocks = |first: u64| (first..first + 4).map(|block| START + block * 512);
+    blocks(0).for_each(|pfn| _ = trace.alloc(pfn, 9, FIRST));
+    blocks(0).for_each(|pfn| _ = trace.free(pfn, 9).alloc(pfn, 9, KERNEL));
+    blocks(4).for_each(|pfn| _ = trace.alloc(pfn, 9, FIRST));
+    let report = trace.replay();
+    assert_eq!((report.linux.peak_blocks_held, report.framewright.peak_blocks_held), (4, 4));
 }

@@ -50,7 +50,7 @@ impl Replay {
         let mechanisms = self.mechanisms()?;
         let passes = mechanisms.len() + 1;
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
-        bar.set_style(ProgressStyle::with_template("{spinner} {msg} {pos} events, {per_sec}").context("progress bar")?);
+        bar.set_style(ProgressStyle::with_template("{spinner} {msg} {human_pos} events").context("progress bar")?);
         let mut pass = usize::MAX;
         let options = ReplayOptions { text: self.reading.options(), memory_limit: self.max_memory << 20 };
         let report = replay(path, &options, &mechanisms, &mut |now, records| {
