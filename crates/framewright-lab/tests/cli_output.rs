@@ -114,6 +114,7 @@ fn json_has_what_programs_need() {
 
 #[test]
 fn the_projects_own_trace() {
+    // Our column changes with every change of policy. If one was meant: INSTA_UPDATE=always accepts it.
     insta::assert_snapshot!(masked(Path::new("DIR"), &["replay"]));
     // From another folder the trace is found as well.
     let folder = tempfile::tempdir().unwrap();
