@@ -28,6 +28,7 @@ fn main() {
             kinds.entry(kind(&failure)).or_default().push(seed);
         }
     }
+    println!("{} scenarios, {} kinds of failure", to.saturating_sub(from), kinds.len());
     for (name, seeds) in &kinds {
         println!("{:6} failures, first with seed {}: {name}", seeds.len(), seeds[0]);
     }

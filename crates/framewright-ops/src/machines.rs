@@ -113,8 +113,7 @@ pub fn any(rng: &mut Rng) -> Shape {
 pub fn random(rng: &mut Rng) -> Shape {
     let nodes = *rng.pick(&[1_u8, 1, 2, 2, 4]);
     let mut shape = Shape::new(&[], &[]);
-    shape.geometry.max_order = Order(rng.between(3, 10) as u8);
-    shape.geometry.pageblock_order = Order(rng.between(1, u64::from(shape.geometry.max_order.0).min(9)) as u8);
+    (shape.geometry.max_order, shape.geometry.pageblock_order) = orders(rng);
     let mut at = rng.below(3) * rng.below(40);
     for node in 0..nodes {
         // A node without memory, but never the last chance to have any.
@@ -147,6 +146,23 @@ pub fn random(rng: &mut Rng) -> Shape {
         tune(rng, &mut shape);
     }
     shape
+}
+
+/// Orders of the largest block and of a pageblock: mostly of a size that suits the memory, now and then the extremes.
+fn orders(rng: &mut Rng) -> (Order, Order) {
+    if rng.one_in(40) {
+        return *rng.pick(&[
+            (Order(0), Order(0)),
+            (Order(1), Order(0)),
+            (Order(4), Order(0)),
+            (Order(1), Order(1)),
+            (Order(14), Order(11)),
+            (Order(18), Order(9)),
+            (Order(18), Order(18)),
+        ]);
+    }
+    let max = rng.between(3, 10);
+    (Order(max as u8), Order(rng.between(1, max.min(9)) as u8))
 }
 
 /// Adds a node's memory from `at` on; returns where it ends.

@@ -3,7 +3,7 @@
 //! It knows of each frame who holds it, and of each handle which blocks are its own; from that alone it judges every
 //! answer. It does not predict *which* block a request gets, only that the one it got was free, lies where the
 //! request wants it, and is nobody else's; frees it predicts exactly, the error of a wrong one included. What must be served
-//! and what may fail is judged by [`crate::judge`].
+//! and what may fail is judged in `judge.rs`.
 //!
 //! Kept by the oracle, compared with the allocator's census after every operation: frames held = allocated, frames
 //! withheld = offline, all others = free + on per-CPU lists.
