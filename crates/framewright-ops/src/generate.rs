@@ -75,6 +75,7 @@ impl Weights {
         hooks: 6,
         cpus: 4,
         types: 3,
+        faults: 4,
         ..Weights::NONE
     };
 

