@@ -183,7 +183,9 @@ impl<M: Machine> Judge<'_, '_, M> {
     fn has_room(&self, zone: &ZoneSnapshot) -> bool {
         let Request { gfp, order, below, .. } = self.request;
         let span = PfnRange { start: zone.start_pfn, end: zone.start_pfn.add(zone.spanned) };
-        if below.is_some_and(|limit| limit < span.end && !self.has_block(span, limit)) {
+        if below
+            .is_some_and(|limit| limit < span.end && !self.has_block(ZoneIdx::of(zone.node, zone.kind), span, limit))
+        {
             return false;
         }
         let movable = gfp.migratetype() == MigrateType::Movable;
@@ -201,7 +203,7 @@ impl<M: Machine> Judge<'_, '_, M> {
 
 impl<M: Machine> Judge<'_, '_, M> {
     /// Whether a zone has a free block for the request that ends below a limit, on a list that it may use.
-    fn has_block(&self, span: PfnRange, limit: Pfn) -> bool {
+    fn has_block(&self, zone: ZoneIdx, span: PfnRange, limit: Pfn) -> bool {
         let Request { gfp, order, .. } = self.request;
         let below = span.intersect(PfnRange { end: limit, ..span });
         self.memory.frames_in(below).any(|(pfn, known)| {
@@ -211,8 +213,7 @@ impl<M: Machine> Judge<'_, '_, M> {
                 Some(migratetype) => migratetype.is_mergeable(),
                 None => false,
             };
-            let here = known.zone == self.memory.known(span.start).map_or(known.zone, |first| first.zone);
-            here && usable && pfn.is_aligned(order) && pfn.add(order.frames()) <= limit && free(pfn)
+            known.zone == zone && usable && pfn.is_aligned(order) && pfn.add(order.frames()) <= limit && free(pfn)
         })
     }
 }
