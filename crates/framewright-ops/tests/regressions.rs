@@ -56,3 +56,14 @@ fn bound_requests_go_by_distance_from_the_first_node() {
          a3 = alloc order 4 GFP_KERNEL bind 1,2,3 -> 0x30",
     );
 }
+
+#[test]
+#[ignore = "World::alloc_slowly: after Rung::Drain a __GFP_MEMALLOC request is tried with its ordinary rights, not with the reserves"]
+fn bug_reserves_do_not_reach_what_other_cpus_kept() {
+    must_run(
+        "max-order 4\npageblock-order 2\nmemory 0x0..0x40 node 0\ncpus 0 0\ndma-end 0x0\ndma32-end 0x0\n\
+         marks 0 Normal 8 8 8\npcp 0 Normal 4 20\na1 = alloc-range 0x0..0x3a GFP_KERNEL\nrun-on 1\n\
+         a2 = alloc-at 0x3a order 1 GFP_KERNEL\na3 = alloc-at 0x3c order 2 GFP_KERNEL\nsplit a3 order 0\nfree a2\n\
+         free a3\nrun-on 0\na4 = alloc order 0 GFP_KERNEL|__GFP_MEMALLOC -> 0x3c",
+    );
+}
