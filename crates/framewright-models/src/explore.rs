@@ -8,9 +8,13 @@ use std::time::{Duration, Instant};
 
 use framewright::machine::{Machine, Ordering, Word};
 
+use crate::interrupt::{self, Fences};
 use crate::loom_machine::{LoomMachine, run_on};
 use crate::session::{self, Plant};
 use crate::stage::Stage;
+
+/// What one CPU does.
+pub type Part = fn(&Stage);
 
 /// What a few CPUs do at once, and what must hold whichever way their steps fall together.
 #[derive(Clone, Copy)]
@@ -22,10 +26,12 @@ pub struct Model {
     /// Whether waits for a lock spin, as they really do, instead of sleeping until the lock changes hands. Spinning
     /// multiplies the schedules; the model of the lock itself shows that both come to the same.
     pub spins: bool,
-    /// Makes the stage, as CPU 0, before the threads start.
+    /// How the pair of fences is modelled.
+    pub fences: Fences,
+    /// Makes the stage, as the first CPU, before the threads start.
     pub stage: fn() -> Stage,
-    /// What each thread does, as the CPU of its place in the list.
-    pub cpus: &'static [fn(&Stage)],
+    /// The threads: which CPU each plays, and what it does there. The first is the one that made the stage.
+    pub threads: &'static [(u16, Part)],
     /// What must hold when all threads have finished.
     pub check: fn(&Stage),
 }
@@ -93,7 +99,7 @@ pub fn explore(model: &'static Model, plant: Option<Plant>) -> Outcome {
 /// Everything that environment variables could change is set here.
 fn builder(model: &Model) -> loom::model::Builder {
     let mut builder = loom::model::Builder::new();
-    builder.max_threads = model.cpus.len() + 1;
+    builder.max_threads = model.threads.len() + 1;
     builder.max_branches = STEPS;
     builder.max_permutations = None;
     builder.max_duration = None;
@@ -120,26 +126,29 @@ fn spawn(body: impl FnOnce() + Send + 'static) {
 }
 
 fn first(model: &'static Model) {
-    run_on(0);
+    let Some((&(cpu, body), others)) = model.threads.split_first() else { return };
+    run_on(cpu);
     let run = Rc::new(Run { model, stage: (model.stage)(), finished: Word::new(0) });
     RUN.with_borrow_mut(|slot| *slot = Some(run.clone()));
+    interrupt::together(model.fences, model.threads.iter().map(|&(cpu, _)| cpu));
     session::with(|session| session.together());
-    for cpu in 1..model.cpus.len() {
+    for &(cpu, body) in others {
         spawn(move || {
+            run_on(cpu);
             let run = RUN.with_borrow(Clone::clone);
-            run_on(cpu as u16);
-            play(run.expect("the first thread made the run"), cpu);
+            play(run.expect("the first thread made the run"), body);
         });
     }
-    play(run, 0);
+    play(run, body);
 }
 
 /// One thread's part. Who finishes last checks the outcome.
-fn play(run: Rc<Run>, cpu: usize) {
-    (run.model.cpus[cpu])(&run.stage);
+fn play(run: Rc<Run>, body: fn(&Stage)) {
+    body(&run.stage);
+    interrupt::finish();
     // Acquires what the others did before they finished.
     let finished = run.finished.add(1, Ordering::AcqRel);
-    if finished as usize + 1 < run.model.cpus.len() {
+    if finished as usize + 1 < run.model.threads.len() {
         return;
     }
     session::with(|session| session.finish());

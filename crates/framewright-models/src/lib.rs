@@ -1,14 +1,39 @@
 //! Model checking of the allocator: the production core under every schedule of a few threads.
+//!
+//! [`loom_machine::LoomMachine`] is a machine whose words are loom's atomics, so the core runs here unchanged. A
+//! [`explore::Model`] says what two or three CPUs do at once; exploration plays it under every interleaving and every value that
+//! the memory model allows a load to return, up to a number of preemptions where the search would not end otherwise.
+//!
+//! # What a model checks
+//!
+//! Each page has a payload of plain memory, written by whoever owns the page: if handing a page from its old owner to the new
+//! one is not ordered, loom reports a data race on the payload. At the end every model runs `validate`, and counts that no page was
+//! lost or has two owners.
+//!
+//! # What it covers
+//!
+//! Locks and per-CPU lists with two threads are searched without a bound where that ends within seconds, else with three
+//! preemptions; zones likewise; ranges (the largest sections) with one. `cargo test -p framewright-models -- --nocapture`
+//! prints for each model its bound, the number of words the threads share, and the number of executions.
+//!
+//! The negative controls in `tests/controls.rs` weaken one call of the core at a time, from below, and demand that a model
+//! finds it.
+//!
+//! # What it cannot show
+//!
+//! loom has no load buffering, knows no fence that acts on another thread ([`interrupt`] says how the pair is modelled), and
+//! more than three threads or longer sections do not end.
 
 // `lock.rs` below says `crate::machine`, as it does at home.
 use framewright::machine;
 
-pub mod models;
 pub mod explore;
-pub mod stage;
+pub mod interrupt;
 #[path = "../../framewright/src/lock.rs"]
-#[allow(dead_code, reason = "the core uses the rest")]
+#[allow(dead_code, unreachable_pub, reason = "the core uses the rest")]
 mod lock;
 pub mod loom_machine;
-pub mod word;
+pub mod models;
 pub mod session;
+pub mod stage;
+pub mod word;

@@ -1,10 +1,6 @@
 //! The machine of the models: loom's atomics, and a fixed CPU for each thread of a model.
 //!
-//! The pair of fences is a full fence on both sides. On a real machine the light one is nothing but an order to the compiler, and the
-//! heavy one makes every running CPU pass a full fence (`membarrier`, an interrupt to all): wherever in its program order a CPU
-//! meets that fence, either its earlier store is visible to the heavy side, or its later load sees the heavy side's
-//! store. Those are the outcomes that two full fences allow, so the heavy side promotes the light one, and loom, which knows
-//! no fence that acts on another thread, is given the promoted pair.
+//! See [`crate::interrupt`] for the pair of fences.
 
 use std::cell::Cell;
 use std::panic::Location;
@@ -13,8 +9,8 @@ use framewright::machine::{Fault, Machine, Pinned};
 use framewright::pfn::{CpuId, NodeId};
 use loom::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
-use crate::session;
 use crate::word::LoomWord;
+use crate::{interrupt, session};
 
 loom::thread_local! {
     static CPU: Cell<u16> = Cell::new(0);
@@ -53,12 +49,9 @@ impl Pinned for LoomPin {
 /// Nothing interrupts a thread of a model.
 pub struct LoomIrq;
 
-#[track_caller]
-fn fence_unless_planted() {
-    let place = Location::caller();
-    if session::with(|session| session.fences(place)) && !std::thread::panicking() {
-        fence(Ordering::SeqCst);
-    }
+/// Whether the fence called at `place` is to be passed.
+fn passes(place: &Location<'_>) -> bool {
+    session::with(|session| session.fences(place)) && !std::thread::panicking()
 }
 
 impl Machine for LoomMachine {
@@ -80,17 +73,23 @@ impl Machine for LoomMachine {
 
     #[track_caller]
     fn fence(&self) {
-        fence_unless_planted();
+        if passes(Location::caller()) {
+            fence(Ordering::SeqCst);
+        }
     }
 
     #[track_caller]
     fn light_fence(&self) {
-        fence_unless_planted();
+        if passes(Location::caller()) {
+            interrupt::light();
+        }
     }
 
     #[track_caller]
     fn heavy_fence(&self) {
-        fence_unless_planted();
+        if passes(Location::caller()) {
+            interrupt::heavy();
+        }
     }
 
     fn fault(&self, point: Fault) -> bool {

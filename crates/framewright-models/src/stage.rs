@@ -12,7 +12,7 @@ use std::cell::Cell;
 use framewright::machine::{Ordering, Word};
 use framewright::mechanisms::NumaStat;
 use framewright::pfn::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
-use framewright::request::{GFP_NOWAIT, Gfp, Request};
+use framewright::request::{__GFP_MOVABLE, Gfp, Request};
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{Allocator, Census, Config, Geometry, Layout, Machine, Mechanisms, Region, Tuning};
 use framewright_rt::Storage;
@@ -50,13 +50,13 @@ pub struct Sizes {
 }
 
 impl Sizes {
-    /// Four frames, two CPUs, single pages moved between lists and zone, at most two of them in a list.
+    /// Four frames, three CPUs, single pages moved between lists and zone, at most two of them in a list.
     pub const TINY: Sizes = Sizes {
         frames: 4,
         max_order: 1,
         pageblock_order: 1,
         pcp: PcpSize { batch: 1, high: 2 },
-        cpus: 2,
+        cpus: 3,
         bypass_pcp: false,
     };
 }
@@ -80,7 +80,8 @@ pub struct Stage {
     pub(crate) lock: TicketLock<LoomMachine>,
 }
 
-const REQUEST: Request = Request::page(GFP_NOWAIT);
+/// A request that waits for nothing. Movable, as the pageblocks are from the start, so that no block is stolen.
+const NOWAIT: Gfp = __GFP_MOVABLE;
 
 fn boot(sizes: &Sizes) -> Tiny {
     let regions = [Region::usable(0, sizes.frames, 0)];
@@ -141,6 +142,11 @@ impl Stage {
         &self.pages[page as usize]
     }
 
+    /// The running thread got a block by a call of its own.
+    pub fn hold(&self, pfn: Pfn, order: u8) {
+        self.own(pfn, Order(order).frames());
+    }
+
     fn own(&self, start: Pfn, frames: u64) {
         for page in start.0..start.0 + frames {
             assert!(!self.page(page).owned.replace(true), "page {page} was handed out twice");
@@ -157,13 +163,13 @@ impl Stage {
 
     /// Allocates a block without waiting for memory; none if there is none at this moment.
     pub fn alloc(&self, order: u8) -> Option<Pfn> {
-        self.alloc_for(GFP_NOWAIT, order)
+        self.alloc_for(NOWAIT, order)
     }
 
     /// Allocates a block as `gfp` says.
     pub fn alloc_for(&self, gfp: Gfp, order: u8) -> Option<Pfn> {
-        let pfn = self.on(|allocator| allocator.alloc(&Request { gfp, order: Order(order), ..REQUEST })).ok()?;
-        self.own(pfn, Order(order).frames());
+        let pfn = self.on(|allocator| allocator.alloc(&Request::new(gfp, order))).ok()?;
+        self.hold(pfn, order);
         Some(pfn)
     }
 
@@ -200,7 +206,7 @@ impl Stage {
     /// Takes a range, as a whole; says whether that went well.
     pub fn alloc_range(&self, start: u64, end: u64) -> bool {
         let range = PfnRange::new(start, end);
-        let taken = self.on(|allocator| allocator.alloc_range(range, GFP_NOWAIT)).is_ok();
+        let taken = self.on(|allocator| allocator.alloc_range(range, NOWAIT)).is_ok();
         if taken {
             self.own(range.start, range.frames());
         }

@@ -4,6 +4,15 @@
 //! loom's atomics at the moment the model's threads start, holding what it held; so setting up costs no branch of the search
 //! and none of the seven stores that loom remembers of each atomic.
 //!
+//! # Loads
+//!
+//! loom 0.7.2 skips schedules (its issues 166 and 392): of each atomic it remembers the last access alone, so that a thread's own
+//! load hides another thread's earlier load from the store that follows, and the order "store, then the other's load" is
+//! never tried. Words that their owner reads, changes and writes back, and that others look at, are just what per-CPU lists are
+//! made of. So each word has a *bell* for each thread, an atomic that the thread's loads read first, and a store that would
+//! not see a hidden load rings that thread's bell: a relaxed exchange that synchronises nothing, but shows the search the
+//! two accesses. That nothing is missed any more is tested against all interleavings of small programs.
+//!
 //! Every operation knows where in the core it was called from, which is how a bug is planted at one call without a
 //! change in the core.
 //!
@@ -16,14 +25,16 @@ use std::rc::Rc;
 
 use framewright::machine::{Busy, Ordering, Patience, Word};
 use loom::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
-use loom::thread::Thread;
 
+use crate::interrupt;
 use crate::loom_machine::running_cpu;
 use crate::session::{self, Phase, Share};
 
 /// How often a bounded wait of the core looks, instead of a million times. One look would never see the other side arrive;
 /// two explore both "it came" and "it did not".
 const LOOKS: u32 = 2;
+/// Most CPUs of a model.
+pub(crate) const CPUS: usize = 3;
 
 /// What the words need of loom's atomics.
 pub trait Atomic<T: Copy>: Sized + 'static {
@@ -110,23 +121,56 @@ struct Inner<T, A> {
     /// What it was set up with, later what was stored last.
     value: Cell<T>,
     atomic: OnceCell<A>,
-    /// Threads that sleep until something is stored.
-    sleepers: RefCell<Vec<Thread>>,
+    /// For loom's search: see the module's description.
+    bells: OnceCell<[A; CPUS]>,
+    /// Threads that loaded since the last store, a bit each, and the last of them.
+    readers: Cell<u8>,
+    last: Cell<u16>,
+    /// CPUs whose threads sleep until something is stored.
+    sleepers: RefCell<Vec<u16>>,
 }
 
-impl<T: Copy, A: Atomic<T>> Share for Inner<T, A> {
+impl<T: Copy + Default, A: Atomic<T>> Share for Inner<T, A> {
     fn share(&self) {
         let _ = self.atomic.set(A::new(self.value.get()));
+        let _ = self.bells.set(std::array::from_fn(|_| A::new(T::default())));
     }
 }
 
-impl<T: Copy, A> Inner<T, A> {
+impl<T: Copy + Default, A: Atomic<T>> Inner<T, A> {
+    fn load(&self, atomic: &A, order: atomic::Ordering) -> T {
+        let cpu = running_cpu();
+        if let Some(bell) = self.bell(cpu) {
+            bell.load(atomic::Ordering::Relaxed);
+        }
+        let value = atomic.load(order);
+        self.readers.set(self.readers.get() | 1 << cpu);
+        self.last.set(cpu);
+        value
+    }
+
+    fn bell(&self, cpu: u16) -> Option<&A> {
+        self.bells.get()?.get(usize::from(cpu))
+    }
+
+    /// To be called before the running thread writes: rings for the loads that others of this word's accesses hide.
+    fn ring(&self) {
+        let hidden = |cpu: &u16| self.readers.get() & 1 << cpu != 0 && ![self.last.get(), running_cpu()].contains(cpu);
+        while let Some(cpu) = (0..CPUS as u16).find(hidden) {
+            self.readers.set(self.readers.get() & !(1 << cpu));
+            if let Some(bell) = self.bell(cpu) {
+                bell.swap(T::default(), atomic::Ordering::Relaxed);
+            }
+        }
+        self.readers.set(0);
+    }
+
     /// Notes what was stored, and wakes who waits for that. Waking orders memory as a release store does, so only a
     /// release store may wake.
     fn stored(&self, value: T, order: Ordering) {
         self.value.set(value);
         if matches!(order, Ordering::Release | Ordering::AcqRel) {
-            self.sleepers.borrow_mut().drain(..).for_each(|sleeper| sleeper.unpark());
+            self.sleepers.borrow_mut().drain(..).for_each(interrupt::wake);
         }
     }
 }
@@ -147,7 +191,7 @@ pub struct LoomWord<T, A> {
 
 const WRITTEN: u8 = 0x80;
 
-impl<T: Copy + PartialEq + 'static, A: Atomic<T>> LoomWord<T, A> {
+impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> LoomWord<T, A> {
     /// Runs one of two forms of an operation, whichever the word is at the moment. The shared form is given the atomic
     /// and what to do once something was stored.
     fn access<R>(
@@ -159,7 +203,10 @@ impl<T: Copy + PartialEq + 'static, A: Atomic<T>> LoomWord<T, A> {
         let value = match &self.body {
             Body::Plain(value) => value,
             Body::Shared(inner) => match inner.atomic.get() {
-                Some(atomic) if !std::thread::panicking() => return shared(atomic, inner),
+                Some(atomic) if !std::thread::panicking() => {
+                    interrupt::may_strike();
+                    return shared(atomic, inner);
+                }
                 _ => return plain(&inner.value),
             },
         };
@@ -173,8 +220,8 @@ impl<T: Copy + PartialEq + 'static, A: Atomic<T>> LoomWord<T, A> {
         if let Body::Shared(inner) = &self.body
             && waiting
         {
-            inner.sleepers.borrow_mut().push(loom::thread::current());
-            loom::thread::park();
+            inner.sleepers.borrow_mut().push(running_cpu());
+            interrupt::sleep();
         } else {
             loom::thread::yield_now();
         }
@@ -212,8 +259,14 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
     fn new(value: T) -> Self {
         let (number, is_shared) = session::with(|session| session.number());
         let body = if is_shared {
-            let inner =
-                Rc::new(Inner { value: Cell::new(value), atomic: OnceCell::<A>::new(), sleepers: RefCell::default() });
+            let inner = Rc::new(Inner {
+                value: Cell::new(value),
+                atomic: OnceCell::<A>::new(),
+                bells: OnceCell::new(),
+                readers: Cell::new(0),
+                last: Cell::new(0),
+                sleepers: RefCell::default(),
+            });
             session::with(|session| session.share_later(inner.clone()));
             Body::Shared(inner)
         } else {
@@ -225,7 +278,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
     #[track_caller]
     fn load(&self, order: Ordering) -> T {
         let Some(order) = at(Location::caller(), order) else { return T::default() };
-        self.access(false, Cell::get, |atomic, _| atomic.load(load_order(order)))
+        self.access(false, Cell::get, |atomic, inner| inner.load(atomic, load_order(order)))
     }
 
     #[track_caller]
@@ -235,6 +288,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
             true,
             |cell| cell.set(value),
             |atomic, inner| {
+                inner.ring();
                 atomic.store(value, store_order(order));
                 inner.stored(value, order);
             },
@@ -248,6 +302,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
             true,
             |cell| cell.replace(value),
             |atomic, inner| {
+                inner.ring();
                 let before = atomic.swap(value, rmw_order(order));
                 inner.stored(value, order);
                 before
@@ -268,6 +323,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
             }
         };
         self.access(true, plain, |atomic, inner| {
+            inner.ring();
             let result = atomic.cas(current, new, (rmw_order(order), load_order(order)));
             if result.is_ok() {
                 inner.stored(new, order);
@@ -283,6 +339,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
             true,
             |cell| cell.replace(A::sum(cell.get(), value)),
             |atomic, inner| {
+                inner.ring();
                 let before = atomic.add(value, rmw_order(order));
                 inner.stored(A::sum(before, value), order);
                 before
@@ -300,7 +357,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
         loop {
             let order = at(place, Ordering::Acquire);
             let load = order.map_or(atomic::Ordering::Relaxed, load_order);
-            let value = self.access(false, Cell::get, |atomic, _| atomic.load(load));
+            let value = self.access(false, Cell::get, |atomic, inner| inner.load(atomic, load));
             if !waiting(value) || order.is_none() || std::thread::panicking() {
                 return Ok(value);
             }

@@ -58,8 +58,7 @@ fn bound_requests_go_by_distance_from_the_first_node() {
 }
 
 #[test]
-#[ignore = "World::alloc_slowly: after Rung::Drain a __GFP_MEMALLOC request is tried with its ordinary rights, not with the reserves"]
-fn bug_reserves_do_not_reach_what_other_cpus_kept() {
+fn reserves_do_not_reach_what_other_cpus_kept() {
     must_run(
         "max-order 4\npageblock-order 2\nmemory 0x0..0x40 node 0\ncpus 0 0\ndma-end 0x0\ndma32-end 0x0\n\
          marks 0 Normal 8 8 8\npcp 0 Normal 4 20\na1 = alloc-range 0x0..0x3a GFP_KERNEL\nrun-on 1\n\

@@ -87,7 +87,7 @@ macro_rules! native_words {
                     if matches!(patience, Patience::Tries(tries) if looks >= tries) {
                         return Err(Busy);
                     }
-                    if looks % SPINS == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+                    if looks.is_multiple_of(SPINS) { std::thread::yield_now() } else { std::hint::spin_loop() }
                 }
             }
         }
@@ -129,7 +129,7 @@ impl Native {
                 return slot;
             }
             looks = looks.wrapping_add(1);
-            if looks % count == 0 {
+            if looks.is_multiple_of(count) {
                 std::thread::yield_now();
             }
         }

@@ -66,6 +66,8 @@ impl<'a, M: Machine> World<'a, M> {
     #[cold]
     fn alloc_slowly(&self, plan: &Plan) -> Result<Frame, Why> {
         let rights = slow_rights(plan);
+        // Whoever may ignore the marks does so from the second rung on.
+        let most = Rights { no_watermarks: may_use_reserves(plan), ..rights };
         let may_wait = plan.gfp.may_reclaim() && !self.ground.machine.in_interrupt();
         let mut why = Why::Watermark;
         for rung in Rung::ALL {
@@ -74,17 +76,15 @@ impl<'a, M: Machine> World<'a, M> {
                     self.wake_kswapd(plan);
                     self.try_once(plan, rights)
                 }
-                Rung::Reserves if may_use_reserves(plan) => {
-                    self.try_once(plan, Rights { no_watermarks: true, ..rights })
-                }
+                Rung::Reserves if most.no_watermarks => self.try_once(plan, most),
                 Rung::Drain if may_wait => {
                     self.drain_all();
-                    self.try_once(plan, rights)
+                    self.try_once(plan, most)
                 }
                 Rung::Reclaim if may_wait && !plan.gfp.contains(__GFP_MEMALLOC) => self.reclaim(plan, rights),
                 Rung::HighAtomic if may_wait => {
                     self.unreserve(plan);
-                    self.try_once(plan, rights)
+                    self.try_once(plan, most)
                 }
                 Rung::Reserves | Rung::Drain | Rung::Reclaim | Rung::HighAtomic => continue,
             };

@@ -1,0 +1,38 @@
+//! The ticket lock by itself, compiled from the core's own `lock.rs`.
+
+use super::sound;
+use crate::explore::Model;
+use crate::interrupt::Fences;
+use crate::stage::{Sizes, Stage};
+
+/// Models of the lock.
+pub const MODELS: &[Model] = &[
+    Model {
+        name: "lock_ticket",
+        bound: None,
+        spins: true,
+        fences: Fences::Promoted,
+        stage: || Stage::new(&Sizes::TINY),
+        threads: &[(0, twice), (1, twice)],
+        check: sound,
+    },
+    Model {
+        name: "lock_ticket_3",
+        bound: Some(3),
+        spins: false,
+        fences: Fences::Promoted,
+        stage: || Stage::new(&Sizes::TINY),
+        threads: &[(0, once), (1, once), (2, once)],
+        check: sound,
+    },
+];
+
+fn once(stage: &Stage) {
+    let _guard = stage.lock.lock();
+    stage.write(0);
+}
+
+fn twice(stage: &Stage) {
+    once(stage);
+    once(stage);
+}

@@ -1,0 +1,24 @@
+//! The models, by what they are about.
+
+pub mod lock;
+pub mod pcp;
+pub mod range;
+pub mod zone;
+
+use crate::explore::Model;
+use crate::stage::Stage;
+
+/// All models.
+pub fn all() -> impl Iterator<Item = &'static Model> {
+    [lock::MODELS, pcp::MODELS, zone::MODELS, range::MODELS].into_iter().flatten()
+}
+
+/// The model of that name.
+pub fn named(name: &str) -> Option<&'static Model> {
+    all().find(|model| model.name == name)
+}
+
+/// What holds at the end of every model.
+fn sound(stage: &Stage) {
+    stage.check();
+}
