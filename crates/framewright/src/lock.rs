@@ -65,7 +65,8 @@ impl<M: Machine> TicketLock<M> {
     /// Takes the lock, waiting for the turn.
     pub(crate) fn lock(&self) -> TicketGuard<'_, M> {
         let ticket = self.next.add(1, Ordering::Relaxed);
-        // ORDER: wait_while reads with Acquire; partner: the Release in `TicketGuard::drop`. Model: lock_ticket.
+        // ORDER: the wait acquires what was done under the lock; partner: the Release in `TicketGuard::drop`.
+        // Model: lock_ticket.
         let _ = self.serving.wait_while(Patience::Turn, |serving| serving != ticket);
         TicketGuard { lock: self, ticket }
     }
@@ -79,7 +80,8 @@ pub(crate) struct TicketGuard<'l, M: Machine> {
 
 impl<M: Machine> Drop for TicketGuard<'_, M> {
     fn drop(&mut self) {
-        // ORDER: Release. Publishes everything written under the lock; partner: the Acquire in `TicketLock::lock`.
+        // ORDER: Release. Publishes everything written under the lock; partner: the wait in `TicketLock::lock`.
+        // Model: lock_ticket.
         self.lock.serving.store(self.ticket.wrapping_add(1), Ordering::Release);
     }
 }

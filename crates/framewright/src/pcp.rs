@@ -181,10 +181,14 @@ impl<'a, M: Machine> Pcps<'a, M> {
             return None;
         }
         pcp.busy.store(1, Ordering::Relaxed);
+        // ORDER: light fence. `busy` is out before `claim` is looked at; partner: the heavy fence in `claim`.
+        // Model: pcp_free.
         machine.light_fence();
         // ORDER: Acquire. Sees the rings as the last claimer left them; partner: the Release in `PcpGuard::drop`.
-        // The fence above orders it behind `busy`; partner: the heavy fence in `claim`. Model: pcp_drain.
+        // Model: pcp_alloc.
         if pcp.claim.load(Ordering::Acquire) != 0 {
+            // ORDER: Release. Who waits for `busy` to be 0 may meet this 0 alone, so it publishes earlier turns as well;
+            // partner: the wait in `claim`. Model: pcp_away_struck.
             pcp.busy.store(0, Ordering::Release);
             return None;
         }
@@ -205,20 +209,27 @@ impl<'a, M: Machine> Pcps<'a, M> {
         let machine = &cx.ground.machine;
         let pcp = self.record(cpu, zone).ok_or(Busy)?;
         // ORDER: Acquire. Sees what the last claimer did; partner: the Release in `PcpGuard::drop`.
+        // Covered: the heavy fence below acquires it too. Model: pcp_crowd.
         let mut claimed = pcp.claim.cas(0, 1, Ordering::Acquire);
         for _ in 0..CLAIM_ROUNDS {
             if claimed.is_ok() {
                 break;
             }
+            // ORDER: as above, for the wait and for the exchange. Covered: by the heavy fence. Model: pcp_crowd.
             pcp.claim.wait_while(Patience::Tries(DRAIN_TRIES), |claim| claim != 0)?;
             claimed = pcp.claim.cas(0, 1, Ordering::Acquire);
         }
         claimed.map_err(|_| Busy)?;
         // Interrupts stay on until the wait is over: a heavy fence may be an interrupt to every CPU, and one that comes in
         // here finds the claim and goes to the zone.
+        // ORDER: heavy fence. `claim` is out before `busy` is looked at; partner: the light fence in `enter`.
+        // Model: pcp_free.
         machine.heavy_fence();
-        // ORDER: wait_while acquires what the owner did; partner: the Release of `busy` in `PcpGuard::drop`.
+        // ORDER: the wait acquires what the owner did; partner: the Release of `busy` in `PcpGuard::drop` and `enter`.
+        // Model: pcp_free.
         if let Err(busy) = pcp.busy.wait_while(Patience::Tries(DRAIN_TRIES), |busy| busy != 0) {
+            // ORDER: Release. Passes on what the last claimer did; partner: the Acquires of `claim`. Covered: the heavy
+            // fence above publishes it too. Model: pcp_crowd.
             pcp.claim.store(0, Ordering::Release);
             return Err(busy);
         }
@@ -243,6 +254,7 @@ impl<M: Machine> Drop for PcpGuard<'_, '_, M> {
     fn drop(&mut self) {
         self.cx.own.held.leave(Rank::Pcp);
         // ORDER: Release. Publishes the rings; partner: the Acquire of the other side in `enter` or `claim`.
+        // Model: pcp_free, pcp_alloc.
         self.flag.store(0, Ordering::Release);
     }
 }
