@@ -168,7 +168,8 @@ impl<'a, M: Machine> World<'a, M> {
                     if let Some(frame) = self.take_from(cx, zone, preferred, plan, rights) {
                         return Ok(frame);
                     }
-                    why = Why::Fragmented;
+                    // For a single frame there is no block too small: what is left is not for this request.
+                    why = if plan.order.0 == 0 { Why::Watermark } else { Why::Fragmented };
                 }
                 Some(zone) if self.has_enough(zone, plan, rights) => why = Why::Fragmented,
                 Some(_) => {}

@@ -5,7 +5,7 @@
 //! `1 << order` frames, aligned to its own size.
 //!
 //! Two numberings of frames exist. [`Pfn`] is the caller's: an address divided by the page size, up to 52 bits, with
-//! holes. [`Frame`] is the core's: a dense 32-bit index into the descriptor arrays that skips whole holes but keeps
+//! holes. `Frame` is the core's: a dense 32-bit index into the descriptor arrays that skips whole holes but keeps
 //! every block of the largest order aligned, so that buddy arithmetic works on it unchanged. `frame.rs` translates.
 
 use core::fmt;

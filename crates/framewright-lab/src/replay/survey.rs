@@ -81,7 +81,7 @@ pub(super) fn survey(
         pass.record(&record);
         let start = *first_time.get_or_insert(record.time);
         pass.linux.nanoseconds = pass.linux.nanoseconds.max(record.time.saturating_sub(start));
-        if records % STRETCH == 0 {
+        if records.is_multiple_of(STRETCH) {
             progress(records);
         }
     }

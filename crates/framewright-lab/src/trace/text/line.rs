@@ -188,10 +188,10 @@ fn other(line: &[u8]) -> Line<'_> {
     if contains(line, b" and lost ") && contains(line, b"chunks") {
         return Line::Lost(None);
     }
-    if let Some(comment) = memchr::memmem::find(line, b"/* ") {
-        if let Some(head) = graph_head(&line[..comment]) {
-            return event(head, &line[comment + 3..]);
-        }
+    if let Some(comment) = memchr::memmem::find(line, b"/* ")
+        && let Some(head) = graph_head(&line[..comment])
+    {
+        return event(head, &line[comment + 3..]);
     }
     if graph_head(line).is_some() || contains(line, b" => ") || is_call_chain(line) || is_preamble(line) {
         Line::Skip
@@ -217,10 +217,11 @@ fn graph_head(text: &[u8]) -> Option<Head<'_>> {
                 continue;
             }
         }
-        if head.comm.is_none() && cpu.is_some() {
-            if let Some((comm, pid)) = task(column).filter(|(comm, _)| !comm.is_empty()) {
-                (head.comm, head.pid) = (Some(comm), pid);
-            }
+        if head.comm.is_none()
+            && cpu.is_some()
+            && let Some((comm, pid)) = task(column).filter(|(comm, _)| !comm.is_empty())
+        {
+            (head.comm, head.pid) = (Some(comm), pid);
         }
     }
     head.cpu = cpu?;

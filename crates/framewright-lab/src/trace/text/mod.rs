@@ -340,10 +340,10 @@ impl Parser {
         } else if let Some((_, counts)) = text.split_once("entries-in-buffer/entries-written:") {
             let count = |text: &str| line::decimal(text.as_bytes());
             let counts = counts.split_whitespace().next().and_then(|counts| counts.split_once('/'));
-            if let Some((Some(kept), Some(written))) = counts.map(|(kept, written)| (count(kept), count(written))) {
-                if written > kept {
-                    quality.count_lost(Some(written - kept));
-                }
+            if let Some((Some(kept), Some(written))) = counts.map(|(kept, written)| (count(kept), count(written)))
+                && written > kept
+            {
+                quality.count_lost(Some(written - kept));
             }
         }
     }
