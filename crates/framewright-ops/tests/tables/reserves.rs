@@ -205,7 +205,7 @@ const HIGH_ATOMIC: &[Case] = &[
         setup: "type 0x0 HighAtomic\na1 = alloc-range 0x4..0x40 GFP_KERNEL",
         before: "Node 0, zone Normal, type HighAtomic 0 0 1",
         ops: "a2 = alloc order 1 GFP_NOWAIT -> out of memory for a request that must not wait\n\
-              a3 = alloc order 0 GFP_ATOMIC -> out of memory: no free block is large enough\n\
+              a3 = alloc order 0 GFP_ATOMIC -> out of memory for a request that must not wait\n\
               a4 = alloc order 1 GFP_ATOMIC -> 0x0",
         after: "Node 0, zone Normal, type HighAtomic 0 1",
     },
