@@ -183,7 +183,7 @@ fn boot_fragmented() -> (&'static Pages, Blocks, Blocks) {
 
 /// Movable and unmovable by turns.
 fn request(order: u8, turn: u64) -> Request {
-    Request::new(if turn % 2 == 0 { GFP_NOWAIT | __GFP_MOVABLE } else { GFP_NOWAIT }, order)
+    Request::new(if turn.is_multiple_of(2) { GFP_NOWAIT | __GFP_MOVABLE } else { GFP_NOWAIT }, order)
 }
 
 fn count(pages: &Pages, wanted: fn(FrameState) -> bool) -> u64 {

@@ -147,7 +147,7 @@ fn shuffle(pages: &Pages, geometry: Geometry, seed: u64) {
         pages.machine().run_on(CpuId((pick % 3) as u16));
         if pick % 7 < 4 {
             let small = Order((pick >> 8) as u8 % 4).min(geometry.max_order);
-            let order = if pick % 97 == 0 { geometry.pageblock_order } else { small };
+            let order = if pick.is_multiple_of(97) { geometry.pageblock_order } else { small };
             let gfp = [GFP_KERNEL, GFP_HIGHUSER_MOVABLE, GFP_KERNEL | __GFP_RECLAIMABLE, GFP_ATOMIC][(pick >> 16) % 4];
             if let Ok(pfn) = pages.alloc(&Request::new(gfp, order.0)) {
                 held.add(pfn, order);

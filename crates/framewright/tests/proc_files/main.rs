@@ -326,7 +326,7 @@ impl Source for Liar {
     }
 
     fn pcp(&self, _: ZoneIdx, cpu: CpuId) -> Option<PcpSnapshot> {
-        (cpu.0 % 5000 == 0).then_some(PcpSnapshot { cpu: CpuId(u16::MAX), count: u64::MAX, high: 0, batch: 0 })
+        cpu.0.is_multiple_of(5000).then_some(PcpSnapshot { cpu: CpuId(u16::MAX), count: u64::MAX, high: 0, batch: 0 })
     }
 
     fn events(&self) -> VmEvents {
