@@ -10,10 +10,12 @@
 mod native;
 mod solo;
 mod storage;
+mod words;
 
-pub use native::{Native, NativeIrq, NativePin, NativeWord};
+pub use native::{Native, NativeIrq, NativePin};
 pub use solo::{Solo, SoloIrq, SoloPin, SoloWord};
 pub use storage::Storage;
+pub use words::NativeWord;
 
 /// The readme's example is compiled and run.
 #[cfg(doctest)]
