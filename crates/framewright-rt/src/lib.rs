@@ -7,11 +7,13 @@
 //!
 //! [`Storage`] is the memory of the descriptors, for either.
 
+mod cpus;
 mod native;
 mod solo;
 mod storage;
 mod words;
 
+pub use cpus::CpuMode;
 pub use native::{Native, NativeIrq, NativePin};
 pub use solo::{Solo, SoloIrq, SoloPin, SoloWord};
 pub use storage::Storage;

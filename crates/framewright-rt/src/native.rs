@@ -1,99 +1,128 @@
 //! Threads of a process as the allocator's CPUs.
 //!
-//! Words are the standard library's atomics. A *CPU* is a slot that one thread holds at a time: pinning takes the slot that the
-//! thread held last if it is free, else another, else waits for one. So any number of threads may allocate, as many at a
-//! time as there are slots; with at least as many slots as threads nobody waits.
+//! Words are the standard library's atomics. How a thread comes to a CPU is the matter of [`crate::cpus`]; which way is
+//! taken is decided when a machine is made ([`Native::new`]) and costs a predicted branch.
 //!
 //! The asymmetric fence is Linux's `membarrier`, where it is allowed; otherwise both sides pass a full fence.
 
-use std::cell::RefCell;
-use std::sync::atomic::{self, AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 
 use framewright::machine::{Machine, Pinned};
 use framewright::pfn::{CpuId, NodeId};
 use rustix::thread::{MembarrierCommand, membarrier};
 
+use crate::cpus::{CpuMode, Cpus, Place, Slot, lease};
 use crate::words::NativeWord;
 
 /// The threads of this process; see the module's description.
 #[derive(Debug)]
 pub struct Native {
-    /// Tells machines apart in what a thread remembers.
-    id: usize,
-    nodes: Vec<NodeId>,
-    taken: Vec<AtomicBool>,
+    /// The same as that of `cpus`, within reach.
+    id: u64,
     /// The kernel can make every thread of the process pass a fence, so that the other side of it costs nothing.
     asymmetric: bool,
+    cpus: Arc<Cpus>,
 }
 
 impl Native {
-    /// One CPU slot for each entry of `cpus`, on that node: the same list that the configuration has.
+    /// One CPU for each entry of `cpus`, on that node: the same list that the configuration has. A thread leases one at its
+    /// first pin and keeps it until it exits. The last CPU is leased to nobody: it is shared by the threads that
+    /// find no other, and they wait for each other there. So there should be one CPU more than busy threads.
     pub fn new(cpus: &[NodeId]) -> Native {
-        static NEXT: AtomicUsize = AtomicUsize::new(0);
-        Native {
-            id: NEXT.fetch_add(1, atomic::Ordering::Relaxed),
-            nodes: cpus.to_vec(),
-            taken: cpus.iter().map(|_| AtomicBool::new(false)).collect(),
-            asymmetric: membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok(),
+        Native::with(Cpus::new(cpus, 1), membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok())
+    }
+
+    fn with(cpus: Cpus, asymmetric: bool) -> Native {
+        Native { id: cpus.id, asymmetric, cpus: Arc::new(cpus) }
+    }
+
+    /// The same with full fences on both sides, as where `membarrier` is denied: slower, and on every operation. Only for a machine
+    /// that nobody uses yet.
+    #[must_use]
+    pub fn with_full_fences(self) -> Native {
+        Native { asymmetric: false, ..self }
+    }
+
+    /// Whether the fast side of the asymmetric fence is free, by `membarrier`.
+    pub fn has_light_fence(&self) -> bool {
+        self.asymmetric
+    }
+
+    /// How threads come to their CPUs.
+    pub fn mode(&self) -> CpuMode {
+        CpuMode::Lease
+    }
+
+    /// The node of each CPU: what the allocator's configuration must say too.
+    pub fn nodes(&self) -> &[NodeId] {
+        self.cpus.nodes()
+    }
+
+    /// Ends the calling thread's lease now instead of at its exit, and lets another thread have the CPU with what is cached
+    /// there. Says whether it had one. The thread's next pin leases again.
+    ///
+    /// # Safety
+    /// The thread has no pin of this machine: it is not in a call of the allocator (in one of its callbacks, say), and has
+    /// nothing that keeps it on a CPU.
+    pub unsafe fn give_up_lease(&self) -> bool {
+        lease::give_up(&self.cpus)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn pin_otherwise(&self) -> NativePin<'_> {
+        if self.cpus.refuses() {
+            return NativePin::new(Place::NOWHERE, None);
+        }
+        match lease::enter(&self.cpus) {
+            Some(place) => NativePin::new(place, None),
+            None => self.share(lease::mark()),
         }
     }
 
-    /// Takes any slot, `first` if possible.
-    fn take_slot(&self, first: usize) -> usize {
-        let count = self.taken.len().max(1);
-        let mut looks = 0_usize;
-        loop {
-            let slot = (first + looks) % count;
-            if self.taken.get(slot).is_none_or(|taken| !taken.swap(true, atomic::Ordering::Acquire)) {
-                return slot;
-            }
-            looks = looks.wrapping_add(1);
-            if looks.is_multiple_of(count) {
-                std::thread::yield_now();
-            }
+    fn share(&self, me: usize) -> NativePin<'_> {
+        match self.cpus.share(me) {
+            Some((place, slot)) => NativePin::new(place, Some(slot)),
+            None => NativePin::new(Place::NOWHERE, None),
         }
     }
 }
 
-/// A slot that this thread holds, or held last.
-struct Lease {
-    machine: usize,
-    slot: usize,
-    depth: usize,
-}
-
-thread_local! {
-    static LEASES: RefCell<Vec<Lease>> = const { RefCell::new(Vec::new()) };
-}
-
-/// The thread has one of the machine's CPU slots to itself.
+/// The thread has one of the machine's CPUs to itself. Must stay in its thread.
 pub struct NativePin<'a> {
-    machine: &'a Native,
-    slot: usize,
+    place: Place,
+    /// To be left; none if the thread keeps it anyway.
+    slot: Option<&'a Slot>,
+    thread: PhantomData<*const ()>,
+}
+
+impl<'a> NativePin<'a> {
+    #[inline]
+    fn new(place: Place, slot: Option<&'a Slot>) -> NativePin<'a> {
+        NativePin { place, slot, thread: PhantomData }
+    }
 }
 
 impl Pinned for NativePin<'_> {
+    #[inline]
     fn cpu(&self) -> CpuId {
-        CpuId(self.slot as u16)
+        self.place.cpu
     }
 
+    #[inline]
     fn node(&self) -> NodeId {
-        self.machine.nodes.get(self.slot).copied().unwrap_or_default()
+        self.place.node
     }
 }
 
 impl Drop for NativePin<'_> {
+    #[inline]
     fn drop(&mut self) {
-        LEASES.with_borrow_mut(|leases| {
-            if let Some(lease) = leases.iter_mut().find(|lease| lease.machine == self.machine.id) {
-                lease.depth -= 1;
-                if lease.depth == 0
-                    && let Some(taken) = self.machine.taken.get(self.slot)
-                {
-                    taken.store(false, atomic::Ordering::Release);
-                }
-            }
-        });
+        if let Some(slot) = self.slot {
+            slot.leave();
+        }
     }
 }
 
@@ -109,30 +138,25 @@ impl Machine for Native {
     type Pin<'a> = NativePin<'a>;
     type Irq<'a> = NativeIrq;
 
+    #[inline]
     fn pin(&self) -> NativePin<'_> {
-        let slot = LEASES.with_borrow_mut(|leases| {
-            if let Some(lease) = leases.iter_mut().find(|lease| lease.machine == self.id) {
-                if lease.depth == 0 {
-                    lease.slot = self.take_slot(lease.slot);
-                }
-                lease.depth += 1;
-                return lease.slot;
-            }
-            let slot = self.take_slot(0);
-            leases.push(Lease { machine: self.id, slot, depth: 1 });
-            slot
-        });
-        NativePin { machine: self, slot }
+        match lease::current(self.id) {
+            Some(place) => NativePin::new(place, None),
+            None => self.pin_otherwise(),
+        }
     }
 
+    #[inline]
     fn irq_save(&self) -> NativeIrq {
         NativeIrq
     }
 
+    #[inline]
     fn fence(&self) {
         atomic::fence(atomic::Ordering::SeqCst);
     }
 
+    #[inline]
     fn light_fence(&self) {
         if self.asymmetric {
             atomic::compiler_fence(atomic::Ordering::SeqCst);
@@ -150,6 +174,7 @@ impl Machine for Native {
         }
     }
 
+    #[inline]
     fn relax(&self) {
         std::hint::spin_loop();
     }

@@ -1,0 +1,292 @@
+//! Threads on CPUs.
+//!
+//! The core thinks in CPUs: whoever is *pinned* to one has its lists to itself. A process has threads, which the kernel moves
+//! and stops where it likes, so a CPU of the allocator is a *slot*, and what must hold is that no two threads are on one
+//! slot at a time. There are two ways to a slot:
+//!
+//! | way | a thread's slot | pinning costs | slots |
+//! |---|---|---|---|
+//! | [`lease`] | its own, from its first pin until it exits | a look at a thread-local word | as the caller says; best one more than threads |
+//! | [`rseq`] | that of the CPU it runs on just now | a restartable sequence, and a store to leave | possible CPUs and some spares |
+//!
+//! Neither needs an atomic read-modify-write, of which one costs more than all the rest of an allocation. Both have *shared*
+//! slots behind their own, for when a thread's own is not to be had: no lease is free, or the thread that was stopped in the
+//! middle of an operation has the CPU's slot. Those are taken by compare-and-swap and given back at once, so they are slower,
+//! and one who finds all of them taken waits. The wait spins first, then yields, then sleeps, because the holder may be a
+//! thread that does not run.
+//!
+//! A thread that has a slot of a machine already is given the same again instead of waiting for itself: an owned slot says
+//! who has it, and how often. Pins may therefore be dropped in any order.
+//!
+//! Rejected: a lock per slot that is taken on every pin (an uncontended one costs 16 ns a pair); hashing threads to slots
+//! (two busy threads meet for ever, while slots lie idle); an own slot for each thread without limit (the descriptors of a CPU's
+//! lists are laid out at boot).
+
+pub(crate) mod lease;
+
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicU64, AtomicUsize};
+use std::time::Duration;
+
+use framewright::pfn::{CpuId, NodeId};
+
+/// More slots than these cannot be named; the last number names no CPU at all.
+const MOST_SLOTS: usize = u16::MAX as usize;
+/// Looks of a waiter before it lets other threads run, and before it sleeps between looks.
+const SPINS: u32 = 64;
+const YIELDS: u32 = 4096;
+const NAP: Duration = Duration::from_micros(100);
+
+/// How threads come to their CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CpuMode {
+    /// A thread has a CPU to itself until it exits, as long as there are enough.
+    Lease,
+    /// A thread uses the allocator's CPU of the processor it runs on, for any number of threads.
+    PerCpu,
+}
+
+/// A CPU of the allocator and the memory node nearest to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    pub(crate) cpu: CpuId,
+    pub(crate) node: NodeId,
+}
+
+impl Place {
+    /// No CPU: the allocator refuses to work here.
+    pub(crate) const NOWHERE: Place = Place { cpu: CpuId(u16::MAX), node: NodeId(0) };
+}
+
+/// Who has a CPU of the allocator.
+// Two lines, as the processor fetches them in pairs. `owner` comes first: restartable sequences address it.
+#[repr(C, align(128))]
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    /// The mark of the thread that has the slot; 0 for none.
+    owner: AtomicUsize,
+    /// How often that thread has it beyond the first time. Only the owner looks at it or writes it.
+    depth: AtomicU32,
+}
+
+impl Slot {
+    fn is_free(&self) -> bool {
+        self.owner.load(Relaxed) == 0
+    }
+
+    pub(crate) fn is_of(&self, me: usize) -> bool {
+        self.owner.load(Relaxed) == me
+    }
+
+    fn take(&self, me: usize) -> bool {
+        self.is_free() && self.owner.compare_exchange(0, me, Acquire, Relaxed).is_ok()
+    }
+
+    /// The owner takes it once more.
+    pub(crate) fn nest(&self) {
+        self.depth.store(self.depth.load(Relaxed).wrapping_add(1), Relaxed);
+    }
+
+    /// The owner gives it back as often as it took it.
+    #[inline]
+    pub(crate) fn leave(&self) {
+        match self.depth.load(Relaxed) {
+            0 => self.owner.store(0, Release),
+            depth => self.depth.store(depth - 1, Relaxed),
+        }
+    }
+}
+
+/// The slots of a machine. Threads that have a lease know it weakly, so it may go at any time.
+#[derive(Debug)]
+pub(crate) struct Cpus {
+    /// Tells machines apart in what a thread remembers: never 0, never used again.
+    pub(crate) id: u64,
+    slots: Box<[Slot]>,
+    nodes: Box<[NodeId]>,
+    /// Slots before this one are leased, or those of processors; the others are shared.
+    shared: usize,
+    /// How many slots may be leased, about: a hint that saves the search.
+    free: AtomicIsize,
+    /// The slot that was given up last: it has warm pages.
+    warm: AtomicUsize,
+    /// This process must not use the allocator: it is a fork's child without a copy of the memory.
+    refuses: AtomicBool,
+}
+
+impl Cpus {
+    /// Slots on these nodes, of which the last `shared` are not for one thread or processor.
+    pub(crate) fn new(nodes: &[NodeId], shared: usize) -> Cpus {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        let nodes: Box<[NodeId]> = nodes.iter().copied().take(MOST_SLOTS).collect();
+        let own = nodes.len().saturating_sub(shared);
+        Cpus {
+            id: NEXT.fetch_add(1, Relaxed),
+            slots: nodes.iter().map(|_| Slot::default()).collect(),
+            nodes,
+            shared: own,
+            free: AtomicIsize::new(own as isize),
+            warm: AtomicUsize::new(0),
+            refuses: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn nodes(&self) -> &[NodeId] {
+        &self.nodes
+    }
+
+    pub(crate) fn refuses(&self) -> bool {
+        self.refuses.load(Relaxed)
+    }
+
+    fn place(&self, slot: usize) -> Place {
+        let node = self.nodes.get(slot).copied().unwrap_or_default();
+        Place { cpu: CpuId(slot as u16), node }
+    }
+
+    fn own_slots(&self) -> &[Slot] {
+        self.slots.get(..self.shared).unwrap_or_default()
+    }
+
+    fn shared_slots(&self) -> impl Iterator<Item = (usize, &Slot)> {
+        self.slots.iter().enumerate().skip(self.shared)
+    }
+
+    /// Whether it is worth asking for a lease.
+    fn may_lease(&self) -> bool {
+        self.free.load(Relaxed) > 0
+    }
+
+    /// Leases a free slot to the thread `me`: the one given up last, or one on the node `near`, or any.
+    fn lease(&self, me: usize, near: NodeId) -> Option<Place> {
+        if !self.may_lease() {
+            return None;
+        }
+        let warm = self.warm.load(Relaxed);
+        let is_near = |&slot: &usize| self.nodes.get(slot) == Some(&near);
+        let any = 0..self.shared;
+        let mut order = std::iter::once(warm).filter(is_near).chain(any.clone().filter(is_near)).chain(any);
+        let slot = order.find(|&slot| self.own_slots().get(slot).is_some_and(|slot| slot.take(me)))?;
+        self.free.fetch_sub(1, Relaxed);
+        Some(self.place(slot))
+    }
+
+    /// Ends a lease.
+    fn end_lease(&self, place: Place) {
+        let slot = place.cpu.index();
+        if let Some(owned) = self.own_slots().get(slot) {
+            self.warm.store(slot, Relaxed);
+            owned.leave();
+            self.free.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// A shared slot for the thread `me`, which leaves it later; waits for one if it has to. None if the machine has no CPUs.
+    #[cold]
+    pub(crate) fn share(&self, me: usize) -> Option<(Place, &Slot)> {
+        let mut looks = 0_u32;
+        loop {
+            if let Some(mine) = self.shared_slots().find(|(_, slot)| slot.is_of(me)) {
+                return Some(self.again(mine));
+            }
+            if let Some((slot, taken)) = self.shared_slots().find(|(_, slot)| slot.take(me)) {
+                return Some((self.place(slot), taken));
+            }
+            // Who has a slot must not wait for another: those who have the others may wait for this one.
+            if looks == 0
+                && let Some(mine) = self.slots.iter().enumerate().find(|(_, slot)| slot.is_of(me))
+            {
+                return Some(self.again(mine));
+            }
+            if self.slots.is_empty() {
+                return None;
+            }
+            looks = looks.saturating_add(1);
+            wait(looks);
+        }
+    }
+
+    fn again<'s>(&self, (index, slot): (usize, &'s Slot)) -> (Place, &'s Slot) {
+        slot.nest();
+        (self.place(index), slot)
+    }
+}
+
+/// One turn of waiting for a thread that may not be running.
+fn wait(looks: u32) {
+    if looks < SPINS {
+        std::hint::spin_loop();
+    } else if looks < YIELDS {
+        std::thread::yield_now();
+    } else {
+        std::thread::sleep(NAP);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NODES: [NodeId; 4] = [NodeId(0), NodeId(0), NodeId(1), NodeId(1)];
+
+    fn cpus_of(leases: impl IntoIterator<Item = Option<Place>>) -> Vec<Option<u16>> {
+        leases.into_iter().map(|lease| lease.map(|place| place.cpu.0)).collect()
+    }
+
+    #[test]
+    fn leases_prefer_the_node_and_end_with_the_slots() {
+        let cpus = Cpus::new(&NODES, 1);
+        let leases = [1, 1, 0, 0].map(|node| cpus.lease(7, NodeId(node)));
+        assert_eq!(cpus_of(leases), [Some(2), Some(0), Some(1), None], "the last slot is shared");
+        assert_eq!(leases[0].map(|place| place.node), Some(NodeId(1)));
+    }
+
+    #[test]
+    fn the_slot_given_up_last_is_leased_first() {
+        let cpus = Cpus::new(&NODES, 0);
+        let leases = [0; 4].map(|node| cpus.lease(7, NodeId(node)).unwrap());
+        for slot in [0, 1, 3] {
+            cpus.end_lease(leases[slot]);
+        }
+        let again = [0, 0, 1].map(|node| cpus.lease(8, NodeId(node)));
+        assert_eq!(cpus_of(again), [Some(0), Some(1), Some(3)], "the warm one was not near");
+        cpus.end_lease(leases[1]);
+        assert_eq!(cpus_of([cpus.lease(9, NodeId(0))]), [Some(1)]);
+    }
+
+    #[test]
+    fn a_shared_slot_is_taken_again_by_its_thread_and_left_as_often() {
+        let cpus = Cpus::new(&NODES, 2);
+        let first = cpus.share(7).unwrap();
+        let second = cpus.share(7).unwrap();
+        let other = cpus.share(8).unwrap();
+        assert_eq!([first.0, second.0, other.0].map(|place| place.cpu.0), [2, 2, 3]);
+        first.1.leave();
+        assert!(second.1.is_of(7));
+        second.1.leave();
+        assert!(second.1.is_free());
+        assert_eq!(cpus.share(9).unwrap().0, first.0);
+    }
+
+    #[test]
+    fn a_thread_with_a_slot_of_its_own_never_waits() {
+        let cpus = Cpus::new(&NODES, 1);
+        let own = cpus.lease(7, NodeId(0)).unwrap();
+        cpus.share(8).unwrap();
+        let (place, slot) = cpus.share(7).unwrap();
+        assert_eq!(place, own);
+        slot.leave();
+        assert!(slot.is_of(7), "the lease goes on");
+    }
+
+    #[test]
+    fn no_cpus_no_slot() {
+        assert!(Cpus::new(&[], 1).share(7).is_none());
+        assert_eq!(Cpus::new(&[], 1).lease(7, NodeId(0)), None);
+    }
+
+    #[test]
+    fn slots_do_not_share_lines() {
+        assert_eq!((size_of::<Slot>(), std::mem::offset_of!(Slot, owner)), (128, 0));
+    }
+}
