@@ -7,14 +7,23 @@
 //!
 //! [`Storage`] is the memory of the descriptors, for either.
 
+mod arena;
 mod cpus;
+mod error;
 mod native;
+pub mod os;
+mod pages;
 mod solo;
 mod storage;
 mod words;
 
+pub use arena::{
+    Arena, ArenaBuilder, ArenaReport, Backing, HugePage, NodeReport, Outcome, Placement, Transparent, Trimmed,
+};
 pub use cpus::CpuMode;
+pub use error::ArenaError;
 pub use native::{Native, NativeIrq, NativePin};
+pub use pages::{Block, Handle, OwnedPages, Pages, Split};
 pub use solo::{Solo, SoloIrq, SoloPin, SoloWord};
 pub use storage::Storage;
 pub use words::NativeWord;

@@ -1,0 +1,196 @@
+//! What an arena's memory is made of, and what became of it.
+
+use std::fmt;
+
+use framewright::{NodeId, NodeSet, Order, PfnRange};
+
+use crate::os::OsError;
+
+/// Size of the pages in a pool of huge pages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HugePage {
+    /// 2 MiB.
+    Size2MiB,
+    /// 1 GiB.
+    Size1GiB,
+}
+
+impl HugePage {
+    /// In bytes.
+    pub const fn bytes(self) -> u64 {
+        1 << self.shift()
+    }
+
+    pub(crate) const fn shift(self) -> u8 {
+        match self {
+            HugePage::Size2MiB => 21,
+            HugePage::Size1GiB => 30,
+        }
+    }
+}
+
+impl fmt::Display for HugePage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            HugePage::Size2MiB => "2 MiB",
+            HugePage::Size1GiB => "1 GiB",
+        })
+    }
+}
+
+/// What stands behind an arena's addresses.
+///
+/// | | after a fork | lack of memory shows | gives free memory back |
+/// |---|---|---|---|
+/// | [`Backing::Private`] | each process has its own | at the first touch, by the kernel's out-of-memory rules | yes |
+/// | [`Backing::Memfd`] | both see the same; only the parent allocates | as above | yes, in all processes |
+/// | [`Backing::Hugetlb`] | only the parent may touch it | when the arena is built | no |
+///
+/// With [`crate::ArenaBuilder::populate`] a lack of memory shows when the arena is built, whatever the backing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
+pub enum Backing {
+    /// Anonymous private memory: zeroed pages that take memory from their first touch on.
+    #[default]
+    Private,
+    /// A sealed memfd, mapped shared, which other processes can map as well: see [`crate::Arena::memfd`].
+    Memfd,
+    /// Huge pages out of the kernel's pool, set aside when the arena is built. The allocator's page stays what it is:
+    /// frames of 4 KiB by default, cut out of huge pages, so that small blocks enjoy the huge pages' translation too.
+    Hugetlb(HugePage),
+}
+
+impl fmt::Display for Backing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Backing::Private => f.write_str("private"),
+            Backing::Memfd => f.write_str("memfd"),
+            Backing::Hugetlb(page) => write!(f, "hugetlb of {page}"),
+        }
+    }
+}
+
+/// Whether private memory and memfds use huge pages that the kernel puts together by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Transparent {
+    /// As the system is set up.
+    #[default]
+    System,
+    /// Where they fit, if the system lets programs ask (`/sys/kernel/mm/transparent_hugepage`).
+    Always,
+    /// Nowhere.
+    Never,
+}
+
+/// Where a node's memory lies. Nodes are numbered as the operating system numbers them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Placement {
+    /// Anywhere: the arena's node is a label, as for a layout that is only simulated.
+    #[default]
+    Anywhere,
+    /// On these nodes only.
+    Bind(NodeSet),
+    /// On this node as long as it has memory.
+    Prefer(NodeId),
+    /// Page by page on these nodes in turn.
+    Interleave(NodeSet),
+}
+
+impl fmt::Display for Placement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = |f: &mut fmt::Formatter<'_>, name, nodes: NodeSet| {
+            f.write_str(name)?;
+            let all = (0..NodeId::LIMIT as u8).map(NodeId).filter(|&node| nodes.contains(node));
+            all.enumerate().try_for_each(|(i, node)| write!(f, "{}{}", if i == 0 { " " } else { "," }, node.0))
+        };
+        match *self {
+            Placement::Anywhere => f.write_str("anywhere"),
+            Placement::Bind(set) => nodes(f, "bind", set),
+            Placement::Prefer(node) => nodes(f, "prefer", NodeSet::only(node)),
+            Placement::Interleave(set) => nodes(f, "interleave", set),
+        }
+    }
+}
+
+/// What became of something that may be refused.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Outcome {
+    /// It was not asked for.
+    #[default]
+    NotAsked,
+    /// It was done.
+    Done,
+    /// It was refused, and the arena does without.
+    Refused(OsError),
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Outcome::NotAsked => f.write_str("not asked for"),
+            Outcome::Done => f.write_str("done"),
+            Outcome::Refused(error) => write!(f, "refused: {error}"),
+        }
+    }
+}
+
+/// One node of an arena, as it was built.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NodeReport {
+    /// The allocator's node.
+    pub node: NodeId,
+    /// Its frames.
+    pub range: PfnRange,
+    /// Where its memory was to lie.
+    pub placement: Placement,
+    /// Whether it does.
+    pub placed: Outcome,
+}
+
+/// What an arena was built as. `Display` prints it in a few lines.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArenaReport {
+    /// What the memory is; none if it was handed in.
+    pub backing: Option<Backing>,
+    /// Managed memory in bytes.
+    pub bytes: u64,
+    /// Address space of the frame descriptors in bytes; what is touched of it takes memory.
+    pub descriptors: u64,
+    /// Size of a page in bytes.
+    pub page: u64,
+    /// Order of the largest block.
+    pub max_order: Order,
+    /// CPU slots of the allocator.
+    pub cpus: usize,
+    /// Whether transparent huge pages were switched on or off, if asked.
+    pub transparent: Outcome,
+    /// Whether all pages were made, if asked.
+    pub populated: Outcome,
+    /// The nodes.
+    pub nodes: Vec<NodeReport>,
+}
+
+impl fmt::Display for ArenaReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.backing {
+            Some(backing) => write!(f, "{backing}")?,
+            None => f.write_str("memory handed in")?,
+        }
+        let ArenaReport { bytes, page, max_order, cpus, descriptors, .. } = self;
+        writeln!(f, ": {bytes} bytes, pages of {page}, largest order {max_order}, {cpus} CPU slots")?;
+        writeln!(f, "descriptors: {descriptors} bytes of address space")?;
+        for (name, outcome) in [("transparent huge pages", self.transparent), ("populated", self.populated)] {
+            if outcome != Outcome::NotAsked {
+                writeln!(f, "{name}: {outcome}")?;
+            }
+        }
+        for node in &self.nodes {
+            write!(f, "node {}: frames {}, {}", node.node.0, node.range, node.placement)?;
+            match node.placed {
+                Outcome::NotAsked => writeln!(f)?,
+                outcome => writeln!(f, ": {outcome}")?,
+            }
+        }
+        Ok(())
+    }
+}

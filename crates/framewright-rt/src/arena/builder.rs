@@ -1,0 +1,379 @@
+//! How an arena is described and built.
+//!
+//! Everything is checked before the first system call. Then, in this order: the memory is mapped, each node's part is placed,
+//! transparent huge pages are switched on or off, pages are made if they shall be, the descriptors' memory is
+//! mapped, and the allocator is booted over both. Whatever fails, the owners of what exists so far give it back.
+//!
+//! # What differs from a kernel
+//!
+//! - **One zone, Normal, for each node**, and Movable where asked for: no memory is out of any device's reach here.
+//! - **All marks are 0.** A kernel keeps reserves for who frees memory; here nobody needs any, and all of a small arena can be
+//!   had. [`ArenaBuilder::min_free`] sets the memory aside that `__GFP_HIGH` and `__GFP_MEMALLOC` requests may use.
+//! - **The largest block is 1 GiB**, or the largest that fits into the largest node. Fewer, larger blocks are also why 1 TiB
+//!   takes little to boot: descriptors are touched where blocks begin.
+//! - **A block's address is a multiple of its size**, for memory mapped here.
+
+use std::ptr::NonNull;
+
+use framewright::watermark::PcpSize;
+use framewright::{
+    Allocator, Config, Geometry, Layout, Mechanisms, NodeId, Order, PfnRange, Region, Tuning, ZoneIdx, ZoneKind,
+};
+
+use super::Arena;
+use super::backing::{ArenaReport, Backing, NodeReport, Outcome, Placement, Transparent};
+use super::memory::Memory;
+use super::metadata::Metadata;
+use crate::Native;
+use crate::error::ArenaError;
+
+/// Blocks are at most this large, in bytes: 1 GiB.
+const LARGEST_BLOCK_SHIFT: u8 = 30;
+/// A pageblock, the unit of grouping by mobility, is a huge page of 2 MiB.
+const PAGEBLOCK_SHIFT: u8 = 21;
+/// Frames that a CPU keeps at most, unless the arena is small: eight pageblocks of 4 KiB pages.
+const PCP_HIGH: u64 = 4096;
+
+/// One node's memory.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    bytes: u64,
+    placement: Placement,
+}
+
+/// What an [`Arena`] shall be. Begin with [`Arena::builder`].
+#[derive(Clone, Debug)]
+#[must_use = "nothing is built until `build` is called"]
+pub struct ArenaBuilder {
+    parts: Vec<Part>,
+    backing: Backing,
+    transparent: Transparent,
+    populate: bool,
+    strict: bool,
+    page: u64,
+    first_pfn: u64,
+    max_order: Option<Order>,
+    cpus: Option<usize>,
+    movable: u64,
+    min_free: u64,
+    pcp: Option<PcpSize>,
+    mechanisms: Mechanisms,
+}
+
+impl Default for ArenaBuilder {
+    fn default() -> Self {
+        ArenaBuilder {
+            parts: Vec::new(),
+            backing: Backing::Private,
+            transparent: Transparent::System,
+            populate: false,
+            strict: false,
+            page: 4096,
+            first_pfn: 0,
+            max_order: None,
+            cpus: None,
+            movable: 0,
+            min_free: 0,
+            pcp: None,
+            mechanisms: Mechanisms::BASELINE,
+        }
+    }
+}
+
+/// What follows from a builder, checked.
+struct Shape {
+    bytes: u64,
+    geometry: Geometry,
+    regions: Vec<Region>,
+    movable: Vec<PfnRange>,
+    cpus: Vec<NodeId>,
+    tuning: Vec<Tuning>,
+}
+
+impl ArenaBuilder {
+    /// One node of `bytes` bytes, anywhere. Replaces the nodes named so far.
+    pub fn size(self, bytes: u64) -> Self {
+        ArenaBuilder { parts: Vec::new(), ..self }.node(bytes, Placement::Anywhere)
+    }
+
+    /// One more node, of `bytes` bytes; the first is node 0. With several nodes each is a multiple of the pageblock (2 MiB).
+    /// Where the machine has fewer nodes, or for a try on a laptop, nodes placed [`Placement::Anywhere`] are labels only.
+    pub fn node(mut self, bytes: u64, placement: Placement) -> Self {
+        self.parts.push(Part { bytes, placement });
+        self
+    }
+
+    /// What stands behind the addresses; private memory by default.
+    pub fn backing(self, backing: Backing) -> Self {
+        ArenaBuilder { backing, ..self }
+    }
+
+    /// Transparent huge pages; as the system is set up by default.
+    pub fn transparent(self, transparent: Transparent) -> Self {
+        ArenaBuilder { transparent, ..self }
+    }
+
+    /// Makes every page when the arena is built (Linux 5.14), so that memory that there is not is an error then, and neither
+    /// a signal nor a killed process later.
+    pub fn populate(self, populate: bool) -> Self {
+        ArenaBuilder { populate, ..self }
+    }
+
+    /// Whether a placement or advice that the system refuses is an error. By default it is not: [`Arena::report`] says
+    /// what was refused.
+    pub fn strict(self, strict: bool) -> Self {
+        ArenaBuilder { strict, ..self }
+    }
+
+    /// Size of a page in bytes: what order 0 is. 4 KiB by default.
+    pub fn page(self, bytes: u64) -> Self {
+        ArenaBuilder { page: bytes, ..self }
+    }
+
+    /// Number of the first frame, a multiple of the largest block; 0 by default.
+    pub fn first_pfn(self, pfn: u64) -> Self {
+        ArenaBuilder { first_pfn: pfn, ..self }
+    }
+
+    /// Order of the largest block; by default the largest up to 1 GiB that fits into the largest node.
+    pub fn max_order(self, order: u8) -> Self {
+        ArenaBuilder { max_order: Some(Order(order)), ..self }
+    }
+
+    /// CPU slots; by default twice as many as the process may use, and one.
+    pub fn cpus(self, slots: usize) -> Self {
+        ArenaBuilder { cpus: Some(slots), ..self }
+    }
+
+    /// Keeps the last `bytes` bytes of each node for movable requests, as zone Movable; whole pageblocks.
+    pub fn movable(self, bytes: u64) -> Self {
+        ArenaBuilder { movable: bytes, ..self }
+    }
+
+    /// Keeps `bytes` bytes from ordinary requests (`min_free_kbytes`), shared out among the nodes; none by default.
+    pub fn min_free(self, bytes: u64) -> Self {
+        ArenaBuilder { min_free: bytes, ..self }
+    }
+
+    /// Sizes of the per-CPU lists, in frames; by default a sixteenth of each node shared among the CPU slots, at most
+    /// 4,096 frames for each.
+    pub fn pcp(self, size: PcpSize) -> Self {
+        ArenaBuilder { pcp: Some(size), ..self }
+    }
+
+    /// The mechanisms at work.
+    pub fn mechanisms(self, mechanisms: Mechanisms) -> Self {
+        ArenaBuilder { mechanisms, ..self }
+    }
+
+    /// Maps the memory and sets the allocator up.
+    ///
+    /// # Errors
+    /// What is wrong with the description, or which system call failed. Nothing is left mapped then.
+    pub fn build(self) -> Result<Arena, ArenaError> {
+        let shape = self.shape()?;
+        let layout = Layout::of(&self.config(&shape))?;
+        let len = usize::try_from(shape.bytes).map_err(|_| too_large(shape.bytes))?;
+        let block = 1_usize << (shape.geometry.max_order.0 + shape.geometry.page_shift);
+        let memory = Memory::map(self.backing, len, block)?;
+        self.boot(&shape, &layout, memory)
+    }
+
+    /// Sets the allocator up over memory that exists. Without nodes it is all one node.
+    ///
+    /// # Safety
+    /// The memory is initialized, readable and writable as long as the arena lives, from any thread, and nobody else
+    /// reads or writes it.
+    ///
+    /// # Errors
+    /// What is wrong with the description or the memory, or which system call failed.
+    pub unsafe fn build_in(self, memory: NonNull<[u8]>) -> Result<Arena, ArenaError> {
+        let given = memory.len() as u64;
+        let builder = if self.parts.is_empty() { self.size(given) } else { self };
+        let not_ours = [
+            (builder.backing != Backing::Private, "the backing"),
+            (builder.transparent != Transparent::System, "advice about huge pages"),
+            (builder.populate, "populating"),
+            (builder.parts.iter().any(|part| part.placement != Placement::Anywhere), "the placement on nodes"),
+        ];
+        if let Some(&(_, option)) = not_ours.iter().find(|(set, _)| *set) {
+            return Err(ArenaError::NotOurs { option });
+        }
+        let shape = builder.shape()?;
+        if shape.bytes != given {
+            return Err(ArenaError::WrongLength { bytes: given, nodes: shape.bytes });
+        }
+        let address = memory.cast::<u8>().as_ptr().addr();
+        if !(address as u64).is_multiple_of(builder.page) {
+            return Err(ArenaError::Misaligned { address, multiple: builder.page });
+        }
+        let layout = Layout::of(&builder.config(&shape))?;
+        // SAFETY: the caller's promise.
+        let memory = unsafe { Memory::foreign(memory) };
+        builder.boot(&shape, &layout, memory)
+    }
+
+    /// Checks the description and derives the core's configuration.
+    fn shape(&self) -> Result<Shape, ArenaError> {
+        let geometry = self.geometry()?;
+        let multiple = match (self.backing, self.parts.len()) {
+            (Backing::Hugetlb(page), _) => page.bytes(),
+            (_, 0 | 1) => self.page,
+            _ => self.page << geometry.pageblock_order.0,
+        };
+        let (shift, largest) = (geometry.page_shift, geometry.max_order.frames());
+        if !self.first_pfn.is_multiple_of(largest) {
+            return Err(ArenaError::BadFirstFrame { pfn: self.first_pfn, multiple: largest });
+        }
+        let mut shape = Shape {
+            bytes: 0,
+            geometry,
+            regions: Vec::new(),
+            movable: Vec::new(),
+            cpus: Vec::new(),
+            tuning: Vec::new(),
+        };
+        for (node, part) in self.parts.iter().enumerate() {
+            if part.bytes == 0 {
+                return Err(ArenaError::Empty);
+            }
+            if let Some(&bytes) = [part.bytes, self.movable].iter().find(|bytes| !bytes.is_multiple_of(multiple)) {
+                return Err(ArenaError::BadSize { bytes, multiple });
+            }
+            let end = shape.bytes.saturating_add(part.bytes);
+            if end > isize::MAX as u64 {
+                return Err(too_large(end));
+            }
+            let frame = |bytes: u64| self.first_pfn.saturating_add(bytes >> shift);
+            let node = u8::try_from(node).unwrap_or(u8::MAX);
+            shape.regions.push(Region::usable(frame(shape.bytes), frame(end), node));
+            if self.movable != 0 {
+                let start = end.saturating_sub(self.movable).max(shape.bytes);
+                shape.movable.push(PfnRange::new(frame(start), frame(end)));
+            }
+            shape.bytes = end;
+        }
+        let nodes = shape.regions.len().min(NodeId::LIMIT);
+        shape.cpus = (0..self.slots()).map(|cpu| NodeId((cpu % nodes.max(1)) as u8)).collect();
+        shape.tuning = self.tuning(&shape);
+        Ok(shape)
+    }
+
+    fn slots(&self) -> usize {
+        let parallel = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        self.cpus.unwrap_or_else(|| 2 * parallel() + 1)
+    }
+
+    fn geometry(&self) -> Result<Geometry, ArenaError> {
+        let largest_page = match self.backing {
+            Backing::Hugetlb(page) => page.bytes(),
+            Backing::Private | Backing::Memfd => 1 << LARGEST_BLOCK_SHIFT,
+        };
+        if !self.page.is_power_of_two() || !(4096..=largest_page).contains(&self.page) {
+            return Err(ArenaError::BadPage { bytes: self.page });
+        }
+        let page_shift = self.page.trailing_zeros() as u8;
+        let limit = LARGEST_BLOCK_SHIFT - page_shift;
+        let pageblock = PAGEBLOCK_SHIFT.saturating_sub(page_shift);
+        let frames = self.parts.iter().map(|part| part.bytes >> page_shift).max().unwrap_or(0);
+        let fitting = frames.checked_ilog2().ok_or(ArenaError::Empty)? as u8;
+        let max_order = self.max_order.unwrap_or(Order(fitting.clamp(pageblock, limit)));
+        if max_order.0 > limit {
+            return Err(ArenaError::Boot(framewright::BootError::BadGeometry));
+        }
+        Ok(Geometry { page_shift, max_order, pageblock_order: Order(pageblock).min(max_order) })
+    }
+
+    /// Sizes of the per-CPU lists: with marks of 0 Linux's formula, which shares out what lies below the low mark, gives none.
+    fn tuning(&self, shape: &Shape) -> Vec<Tuning> {
+        let cpus = shape.cpus.len().max(1) as u64;
+        let kinds = [ZoneKind::Normal, ZoneKind::Movable];
+        let zones = shape.regions.iter().flat_map(|region| kinds.map(|kind| (region, kind)));
+        let sized = zones.map(|(region, kind)| {
+            let frames = region.range.frames();
+            let shared = (frames / 16 / cpus).min(PCP_HIGH);
+            let size = PcpSize::compute(frames, shared.saturating_mul(cpus), cpus, shape.geometry.page_shift);
+            let pcp = self.pcp.unwrap_or(size);
+            Tuning { zone: ZoneIdx::of(region.node, kind), marks: None, reserve: None, pcp: Some(pcp) }
+        });
+        sized.collect()
+    }
+
+    fn config<'c>(&self, shape: &'c Shape) -> Config<'c> {
+        Config {
+            geometry: shape.geometry,
+            dma_end: framewright::Pfn(0),
+            dma32_end: framewright::Pfn(0),
+            movable: &shape.movable,
+            min_free_kbytes: Some(self.min_free >> 10),
+            watermark_scale_factor: if self.min_free == 0 { 0 } else { 10 },
+            tuning: &shape.tuning,
+            mechanisms: self.mechanisms,
+            ..Config::new(&shape.regions, &shape.cpus)
+        }
+    }
+
+    /// Prepares the memory and boots an allocator over it.
+    fn boot(self, shape: &Shape, layout: &Layout, memory: Memory) -> Result<Arena, ArenaError> {
+        let nodes = self.place(shape, &memory)?;
+        let transparent = memory.advise_transparent(self.transparent);
+        if let (Outcome::Refused(error), true) = (transparent, self.strict) {
+            return Err(ArenaError::Os(error));
+        }
+        let populated = self.make_pages(&memory)?;
+        let mut metadata = Metadata::new(layout)?;
+        let report = ArenaReport {
+            backing: memory.backing(),
+            bytes: shape.bytes,
+            descriptors: metadata.len() as u64,
+            page: self.page,
+            max_order: shape.geometry.max_order,
+            cpus: shape.cpus.len(),
+            transparent,
+            populated,
+            nodes,
+        };
+        // SAFETY: once, with the layout that it was made for. The allocator is dropped before its descriptors: by this
+        // function if it fails, and by the arena, in whose declaration it stands first.
+        let parts = unsafe { metadata.parts(layout) }.ok_or_else(|| too_large(shape.bytes))?;
+        let allocator = Allocator::boot(Native::new(&shape.cpus), &self.config(shape), parts)?;
+        Ok(Arena::new(allocator, metadata, memory, self.first_pfn, report))
+    }
+
+    /// Places each node's memory, before anything touches it.
+    fn place(&self, shape: &Shape, memory: &Memory) -> Result<Vec<NodeReport>, ArenaError> {
+        let mut at = 0_usize;
+        let place = |(part, region): (&Part, &Region)| {
+            let (node, placement, len) = (region.node, part.placement, part.bytes as usize);
+            let placed = match memory.place(at, len, placement) {
+                Ok(()) if placement == Placement::Anywhere => Outcome::NotAsked,
+                Ok(()) => Outcome::Done,
+                Err(error) if self.strict => return Err(ArenaError::Placement { node, error }),
+                Err(error) => Outcome::Refused(error),
+            };
+            at += len;
+            Ok(NodeReport { node, range: region.range, placement, placed })
+        };
+        self.parts.iter().zip(&shape.regions).map(place).collect()
+    }
+
+    /// Makes all pages, if asked to; and huge pages on given nodes anyway: the pool promised their number, not their
+    /// place, and one that is missing would be a signal at the first touch.
+    fn make_pages(&self, memory: &Memory) -> Result<Outcome, ArenaError> {
+        let placed = self.parts.iter().any(|part| part.placement != Placement::Anywhere);
+        let must = placed && matches!(self.backing, Backing::Hugetlb(_));
+        if !self.populate && !must {
+            return Ok(Outcome::NotAsked);
+        }
+        match memory.populate() {
+            Ok(()) => Ok(Outcome::Done),
+            // This kernel cannot do it for us. Of memory that it can, none is missing but for an error.
+            Err(error) if error.errno == libc::EINVAL && !self.strict => Ok(Outcome::Refused(error)),
+            Err(error) => Err(ArenaError::Os(error)),
+        }
+    }
+}
+
+fn too_large(bytes: u64) -> ArenaError {
+    ArenaError::TooLarge { bytes, max: isize::MAX as u64 }
+}

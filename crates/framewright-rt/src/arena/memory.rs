@@ -1,0 +1,147 @@
+//! The memory that an arena manages.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::ptr::NonNull;
+
+use super::backing::{Backing, HugePage, Outcome, Placement, Transparent};
+use crate::error::ArenaError;
+use crate::os::{Advice, Backed, Mapping, OsError, node_of, place, sealed_memfd};
+use framewright::NodeId;
+
+/// Memory of one kind, mapped until it is dropped; or the caller's.
+pub(super) enum Memory {
+    /// Mapped here. The file is that of shared memory.
+    Mapped { mapping: Mapping, backing: Backing, file: Option<OwnedFd> },
+    /// Handed in.
+    Foreign { start: NonNull<u8>, len: usize },
+}
+
+// SAFETY: who hands memory in promises that any thread may use it; the rest is `Send` by itself.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// `len` bytes at a multiple of `align`; with huge pages both are multiples of one.
+    pub(super) fn map(backing: Backing, len: usize, align: usize) -> Result<Memory, ArenaError> {
+        let (mapping, file) = match backing {
+            Backing::Private => (Mapping::new(Backed::Anonymous, len, align)?, None),
+            Backing::Memfd => {
+                let file = sealed_memfd("framewright", len)?;
+                (Mapping::new(Backed::File(file.as_fd()), len, align)?, Some(file))
+            }
+            Backing::Hugetlb(page) => {
+                let mapping = Mapping::new(Backed::Huge(page.shift()), len, align.max(page.bytes() as usize));
+                (mapping.map_err(|error| from_pool(error, page, len))?, None)
+            }
+        };
+        Ok(Memory::Mapped { mapping, backing, file })
+    }
+
+    /// # Safety
+    /// As [`super::ArenaBuilder::build_in`].
+    pub(super) unsafe fn foreign(memory: NonNull<[u8]>) -> Memory {
+        Memory::Foreign { start: memory.cast(), len: memory.len() }
+    }
+
+    pub(super) const fn start(&self) -> NonNull<u8> {
+        match self {
+            Memory::Mapped { mapping, .. } => mapping.start(),
+            Memory::Foreign { start, .. } => *start,
+        }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        match self {
+            Memory::Mapped { mapping, .. } => mapping.len(),
+            Memory::Foreign { len, .. } => *len,
+        }
+    }
+
+    pub(super) const fn backing(&self) -> Option<Backing> {
+        match self {
+            Memory::Mapped { backing, .. } => Some(*backing),
+            Memory::Foreign { .. } => None,
+        }
+    }
+
+    pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
+        match self {
+            Memory::Mapped { file, .. } => file.as_ref().map(AsFd::as_fd),
+            Memory::Foreign { .. } => None,
+        }
+    }
+
+    /// Says where `len` bytes from `at` on shall lie. Nothing has touched them yet.
+    pub(super) fn place(&self, at: usize, len: usize, placement: Placement) -> Result<(), OsError> {
+        match self {
+            Memory::Mapped { mapping, .. } => place(mapping, at, len, placement),
+            Memory::Foreign { .. } => Ok(()),
+        }
+    }
+
+    /// The node that a byte's memory lies on; none if it has none yet.
+    pub(super) fn node_at(&self, at: usize) -> Result<Option<NodeId>, OsError> {
+        node_of(self.start().as_ptr().wrapping_add(at))
+    }
+
+    /// Asks for huge pages, or for none.
+    pub(super) fn advise_transparent(&self, transparent: Transparent) -> Outcome {
+        let advice = match transparent {
+            Transparent::System => return Outcome::NotAsked,
+            Transparent::Always => Advice::HugePages,
+            Transparent::Never => Advice::NoHugePages,
+        };
+        match self {
+            // SAFETY: this advice changes no contents.
+            Memory::Mapped { mapping, .. } => match unsafe { mapping.advise(0, mapping.len(), advice) } {
+                Ok(()) => Outcome::Done,
+                Err(error) => Outcome::Refused(error),
+            },
+            Memory::Foreign { .. } => Outcome::NotAsked,
+        }
+    }
+
+    /// Makes all pages.
+    pub(super) fn populate(&self) -> Result<(), OsError> {
+        match self {
+            // SAFETY: this advice changes no contents.
+            Memory::Mapped { mapping, .. } => unsafe { mapping.advise(0, mapping.len(), Advice::Populate) },
+            Memory::Foreign { .. } => Ok(()),
+        }
+    }
+
+    /// How contents are given back, or why they are not.
+    pub(super) fn how_to_discard(&self) -> Result<(), ArenaError> {
+        let memory = match self {
+            Memory::Mapped { backing: Backing::Hugetlb(_), .. } => "hugetlb",
+            Memory::Mapped { .. } => return Ok(()),
+            Memory::Foreign { .. } => "handed-in",
+        };
+        Err(ArenaError::Unsupported { what: "giving memory back", memory })
+    }
+
+    /// Gives the contents of `len` bytes from `at` on back: they read as zero afterwards.
+    ///
+    /// # Safety
+    /// Nobody holds a reference to them.
+    pub(super) unsafe fn discard(&self, at: usize, len: usize) -> Result<(), ArenaError> {
+        self.how_to_discard()?;
+        if let Memory::Mapped { mapping, file, .. } = self {
+            let advice = if file.is_some() { Advice::Punch } else { Advice::Forget };
+            // SAFETY: the caller's promise.
+            unsafe { mapping.advise(at, len, advice)? };
+        }
+        Ok(())
+    }
+}
+
+/// What a failure to map huge pages means.
+fn from_pool(error: OsError, page: HugePage, len: usize) -> ArenaError {
+    let needed = len as u64 / page.bytes();
+    match error.errno {
+        libc::ENOMEM if Mapping::new(Backed::Anonymous, len, 1).is_ok() => ArenaError::HugePoolEmpty { page, needed },
+        libc::EINVAL | libc::ENODEV | libc::ENOSYS => ArenaError::NoHugePages { page },
+        _ => ArenaError::Os(error),
+    }
+}

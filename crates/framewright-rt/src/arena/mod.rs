@@ -1,0 +1,284 @@
+//! Memory of the process with an allocator over it.
+//!
+//! An [`Arena`] owns three things: memory, as pages from the kernel or handed in; descriptors, in memory of their own; and an
+//! [`Allocator`] over both. It is described by an [`ArenaBuilder`], and is `Send + Sync`: threads share it by reference
+//! (`std::thread::scope`) or as an `Arc<Arena>`. Many arenas may exist; they know nothing of each other.
+//!
+//! Blocks come as [`Pages`], which know their address, read as a slice and free themselves. Frames are numbered from
+//! [`Arena::frames`]' start on, and lie side by side at [`Arena::address`]: frame `n` is `n` pages above frame 0.
+//!
+//! # Whose memory a slice is
+//!
+//! `&mut [u8]` of a block is sound because the allocator hands each frame out once. Frame numbers can be freed by anybody
+//! who knows them, so the allocator behind an arena, with its interface of numbers, is reached by an `unsafe` call:
+//! [`Arena::allocator`]. What only looks, or cannot take a block away from its owner, is safe.
+//!
+//! Rejected: an arena that is a handle by itself (`Arc` inside): a reference is enough for most programs, and costs no
+//! counter that all threads share.
+
+mod backing;
+mod builder;
+mod memory;
+mod metadata;
+mod trim;
+
+pub use backing::{ArenaReport, Backing, HugePage, NodeReport, Outcome, Placement, Transparent};
+pub use builder::ArenaBuilder;
+pub use trim::Trimmed;
+
+use std::fmt;
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use framewright::report::{BuddyInfo, Source};
+use framewright::{AllocError, Allocator, Census, FreeError, NodeId, Order, Pfn, PfnRange, Request, Violation};
+
+use crate::Native;
+use crate::error::ArenaError;
+use crate::pages::{OwnedPages, Pages};
+use memory::Memory;
+use metadata::Metadata;
+
+/// Blocks of a bulk request that are asked for at a time.
+const BULK: usize = 256;
+
+/// Memory of the process with an allocator over it; see the module's description.
+///
+/// ```
+/// use framewright::{Request, request::GFP_USER};
+/// use framewright_rt::Arena;
+///
+/// let arena = Arena::builder().size(64 << 20).build()?;
+/// let mut huge = arena.alloc(&Request::new(GFP_USER, 9))?; // 2 MiB
+/// huge[..5].copy_from_slice(b"hello");
+/// let page = arena.alloc(&Request::page(GFP_USER))?;
+/// assert_eq!((huge.len(), page.len()), (2 << 20, 4096));
+/// drop((huge, page)); // freed
+/// assert_eq!(arena.validate()?.allocated, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Arena {
+    // In this order: the allocator uses the descriptors until it is dropped.
+    allocator: Allocator<'static, Native>,
+    _metadata: Metadata,
+    memory: Memory,
+    first: Pfn,
+    page_shift: u8,
+    refused: AtomicU64,
+    report: ArenaReport,
+}
+
+impl Arena {
+    /// Describes an arena.
+    pub fn builder() -> ArenaBuilder {
+        ArenaBuilder::default()
+    }
+
+    fn new(
+        allocator: Allocator<'static, Native>,
+        metadata: Metadata,
+        memory: Memory,
+        first_pfn: u64,
+        report: ArenaReport,
+    ) -> Arena {
+        let page_shift = allocator.geometry().page_shift;
+        let refused = AtomicU64::new(0);
+        Arena { allocator, _metadata: metadata, memory, first: Pfn(first_pfn), page_shift, refused, report }
+    }
+
+    /// Allocates a block; it is freed when dropped.
+    ///
+    /// Its contents are those of its last use: only memory that was never used, or was given back by [`Arena::trim`], is
+    /// zero. `__GFP_ZERO` in the request makes it so.
+    ///
+    /// # Errors
+    /// As [`Allocator::alloc`].
+    #[inline]
+    pub fn alloc(&self, request: &Request) -> Result<Pages<'_>, AllocError> {
+        let pfn = self.allocator.alloc(request)?;
+        // SAFETY: just allocated with this order.
+        Ok(unsafe { Pages::new(self, pfn, request.order) })
+    }
+
+    /// Allocates a block that keeps the arena alive.
+    ///
+    /// # Errors
+    /// As [`Allocator::alloc`].
+    pub fn alloc_owned(self: &Arc<Self>, request: &Request) -> Result<OwnedPages, AllocError> {
+        let pfn = self.allocator.alloc(request)?;
+        // SAFETY: just allocated with this order.
+        Ok(unsafe { OwnedPages::new(Arc::clone(self), pfn, request.order) })
+    }
+
+    /// Allocates up to `count` blocks and puts them at the end of `out`; returns how many there were. Cheaper than one by one.
+    ///
+    /// # Errors
+    /// As [`Allocator::alloc`], if not even one block was allocated.
+    pub fn alloc_bulk<'a>(
+        &'a self,
+        request: &Request,
+        count: usize,
+        out: &mut Vec<Pages<'a>>,
+    ) -> Result<usize, AllocError> {
+        let mut chunk = [Pfn(0); BULK];
+        let mut done = 0;
+        out.reserve(count);
+        while done < count {
+            let wanted = BULK.min(count - done);
+            let served = match self.allocator.alloc_bulk(request, &mut chunk[..wanted]) {
+                Ok(served) => served,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            };
+            // SAFETY: just allocated with this order.
+            out.extend(chunk[..served].iter().map(|&pfn| unsafe { Pages::new(self, pfn, request.order) }));
+            done += served;
+            if served < wanted {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// The allocator, with its interface of frame numbers.
+    ///
+    /// # Safety
+    /// Whoever frees, splits, moves or withholds a frame through it owns that frame: by having allocated it there, or by
+    /// [`Pages::into_raw`]. What others hold as [`Pages`] must stay theirs.
+    pub unsafe fn allocator(&self) -> &Allocator<'_, Native> {
+        &self.allocator
+    }
+
+    /// The allocator's state, for the formats of [`framewright::report`].
+    pub fn source(&self) -> &(impl Source + use<>) {
+        &self.allocator
+    }
+
+    /// Free blocks by order, as `/proc/buddyinfo` prints them.
+    pub fn buddyinfo(&self) -> impl fmt::Display + '_ {
+        BuddyInfo(&self.allocator)
+    }
+
+    /// What the arena was built as, and what was refused.
+    pub const fn report(&self) -> &ArenaReport {
+        &self.report
+    }
+
+    /// Its frames.
+    pub fn frames(&self) -> PfnRange {
+        PfnRange { start: self.first, end: self.first.add((self.memory.len() >> self.page_shift) as u64) }
+    }
+
+    /// Size of a page in bytes.
+    pub const fn page_size(&self) -> usize {
+        1 << self.page_shift
+    }
+
+    /// Where a frame's memory is; none if the frame is not the arena's.
+    #[inline]
+    pub fn address(&self, pfn: Pfn) -> Option<NonNull<u8>> {
+        let offset = pfn.0.checked_sub(self.first.0)?;
+        // SAFETY: within the arena's memory, which is one object.
+        self.frames().contains(pfn).then(|| unsafe { self.memory.start().add((offset as usize) << self.page_shift) })
+    }
+
+    /// The frame that an address lies in; none if it is not the arena's.
+    pub fn pfn_of<T: ?Sized>(&self, pointer: *const T) -> Option<Pfn> {
+        let offset = pointer.cast::<u8>().addr().checked_sub(self.memory.start().as_ptr().addr())?;
+        (offset < self.memory.len()).then(|| self.first.add((offset >> self.page_shift) as u64))
+    }
+
+    /// The node of the machine that a frame's memory lies on; none if it has none yet, because nothing has touched it.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn machine_node_of(&self, pfn: Pfn) -> Result<Option<NodeId>, ArenaError> {
+        match self.frames().contains(pfn) {
+            true => Ok(self.memory.node_at(((pfn.0 - self.first.0) as usize) << self.page_shift)?),
+            false => Ok(None),
+        }
+    }
+
+    /// The file behind a memfd arena, for another process to map; none for other memory. It is sealed against changes of its
+    /// size. Its offsets are those from the first frame's address.
+    ///
+    /// # Safety
+    /// Through this file the arena's memory can be written behind the back of [`Pages`]. Whoever does so, here or in another
+    /// process, writes only to blocks that nobody reads or writes as slices at that time.
+    pub unsafe fn memfd(&self) -> Option<BorrowedFd<'_>> {
+        self.memory.file()
+    }
+
+    /// Gives what CPUs keep on their lists back to the free lists. Returns the number of frames.
+    pub fn drain(&self) -> u64 {
+        self.allocator.drain_all()
+    }
+
+    /// Checks every invariant of the allocator. To be called while no other call is in progress.
+    ///
+    /// # Errors
+    /// The first invariant found violated.
+    pub fn validate(&self) -> Result<Census, Violation> {
+        self.allocator.validate()
+    }
+
+    /// How many blocks could not be freed when they were dropped; see [`Pages`].
+    pub fn refused_frees(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    fn note_refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Frees a block whose owner is gone.
+    #[inline]
+    pub(crate) fn free(&self, pfn: Pfn, order: Order) {
+        if self.allocator.free(pfn, order).is_err() {
+            self.note_refused();
+        }
+    }
+
+    /// Makes smaller blocks out of an allocated one.
+    pub(crate) fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
+        self.allocator.split(pfn, from, to)
+    }
+
+    /// Whether a block of this order is allocated here.
+    pub(crate) fn has(&self, pfn: Pfn, order: Order) -> bool {
+        self.allocator.state_of(pfn) == framewright::FrameState::Allocated(pfn, order)
+    }
+
+    /// Address of a frame that is known to be the arena's.
+    #[inline]
+    pub(crate) fn address_of(&self, pfn: Pfn) -> NonNull<u8> {
+        let offset = (pfn.0.wrapping_sub(self.first.0) as usize) << self.page_shift;
+        // SAFETY: the allocator hands out frames of the arena only.
+        unsafe { self.memory.start().add(offset) }
+    }
+
+    pub(crate) const fn page_shift(&self) -> u8 {
+        self.page_shift
+    }
+
+    /// Forgets the contents of an allocated block.
+    ///
+    /// # Safety
+    /// Nobody holds a reference to them.
+    pub(crate) unsafe fn discard(&self, pfn: Pfn, order: Order) -> Result<(), ArenaError> {
+        let at = (pfn.0.wrapping_sub(self.first.0) as usize) << self.page_shift;
+        // SAFETY: the caller's promise.
+        unsafe { self.memory.discard(at, (order.frames() as usize) << self.page_shift) }
+    }
+}
+
+impl fmt::Debug for Arena {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Arena")
+            .field("start", &self.memory.start())
+            .field("report", &self.report)
+            .finish_non_exhaustive()
+    }
+}

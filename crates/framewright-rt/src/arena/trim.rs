@@ -1,0 +1,77 @@
+//! Free memory given back to the operating system.
+//!
+//! A free block is first taken out of the free lists, as an allocation of exactly that block, so that nobody can be using it
+//! when its contents go; then the kernel forgets them; then it is freed again. What is in use is not touched, and what other
+//! threads take or free meanwhile is met as it is. Blocks below the order asked for are left alone: each piece costs a system
+//! call, and a huge page that is given back in part is lost as a huge page.
+//!
+//! Pages given back read as zero when they are used again, as new ones do. That says nothing of a block allocated
+//! later: part of it may be older. Who needs zeros asks for them with `__GFP_ZERO`.
+
+use framewright::{FrameState, Order, Pfn, PfnRange, request::GFP_NOWAIT};
+
+use super::Arena;
+use crate::error::ArenaError;
+
+/// What [`Arena::trim`] gave back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Trimmed {
+    /// Free blocks.
+    pub blocks: u64,
+    /// Their size in bytes. How much of that was resident is not known.
+    pub bytes: u64,
+}
+
+impl Arena {
+    /// Gives the memory of all free blocks of at least `order` back to the operating system, what CPUs keep on their lists
+    /// included. An order below the pageblock's means the pageblock's (2 MiB). Takes time in proportion to the arena's
+    /// size: about a look at a descriptor for every 2 MiB, and a system call for each free block.
+    ///
+    /// # Errors
+    /// The memory is huge pages or was handed in; or the kernel refused, after some blocks had been given back perhaps.
+    pub fn trim(&self, order: Order) -> Result<Trimmed, ArenaError> {
+        self.memory.how_to_discard()?;
+        let geometry = self.allocator.geometry();
+        let order = order.max(geometry.pageblock_order);
+        self.allocator.drain_all();
+        let mut trimmed = Trimmed::default();
+        let mut result = Ok(());
+        let PfnRange { start, end } = self.frames();
+        let mut pfn = start.align_up(geometry.pageblock_order);
+        while pfn < end && result.is_ok() {
+            pfn = match self.allocator.state_of(pfn) {
+                FrameState::Free(head, size) if size >= order => {
+                    match self.trim_block(head, size) {
+                        Ok(true) => {
+                            trimmed.blocks += 1;
+                            trimmed.bytes += size.frames() << geometry.page_shift;
+                        }
+                        Ok(false) => {}
+                        Err(error) => result = Err(error),
+                    }
+                    head.add(size.frames())
+                }
+                _ => pfn.add(geometry.pageblock_order.frames()),
+            };
+        }
+        // Freed pageblocks went to this CPU's list.
+        self.allocator.drain_all();
+        result.map(|()| trimmed)
+    }
+
+    /// Gives one free block's memory back. False if it is no longer free.
+    fn trim_block(&self, pfn: Pfn, order: Order) -> Result<bool, ArenaError> {
+        if self.allocator.alloc_at(pfn, order, GFP_NOWAIT).is_err() {
+            return Ok(false);
+        }
+        let geometry = self.allocator.geometry();
+        let at = (pfn.0 - self.first.0) << geometry.page_shift;
+        let len = order.frames() << geometry.page_shift;
+        // SAFETY: the block was free and is allocated by this function now: nobody refers to its contents.
+        let result = unsafe { self.memory.discard(at as usize, len as usize) };
+        if self.allocator.free(pfn, order).is_err() {
+            self.note_refused();
+        }
+        result.map(|()| true)
+    }
+}

@@ -1,0 +1,153 @@
+//! What can go wrong when an arena is built, as values that say what would help.
+
+use std::fmt;
+
+use framewright::{BootError, NodeId};
+
+use crate::arena::HugePage;
+use crate::os::OsError;
+
+/// An arena could not be built or trimmed. Nothing is left behind of one that could not be built.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum ArenaError {
+    /// A system call failed.
+    Os(OsError),
+    /// The memory has no bytes, or no size was given.
+    Empty,
+    /// A size is no multiple of what it must be a multiple of.
+    BadSize {
+        /// What was given, in bytes.
+        bytes: u64,
+        /// What it must be a multiple of: the page; the huge page; with several nodes, the pageblock.
+        multiple: u64,
+    },
+    /// All nodes together are larger than addresses or frame numbers can tell apart.
+    TooLarge {
+        /// What was asked for, in bytes.
+        bytes: u64,
+        /// The most there can be, in bytes.
+        max: u64,
+    },
+    /// The page size is no power of two from 4 KiB to 1 GiB, or larger than the huge page that backs it.
+    BadPage {
+        /// What was given, in bytes.
+        bytes: u64,
+    },
+    /// The first frame number is no multiple of the largest block.
+    BadFirstFrame {
+        /// What was given.
+        pfn: u64,
+        /// Frames in the largest block.
+        multiple: u64,
+    },
+    /// Memory handed in does not begin at a multiple of the page.
+    Misaligned {
+        /// Where it begins.
+        address: usize,
+        /// The page, in bytes.
+        multiple: u64,
+    },
+    /// Memory handed in is not as large as the nodes together.
+    WrongLength {
+        /// Its size in bytes.
+        bytes: u64,
+        /// The nodes' in bytes.
+        nodes: u64,
+    },
+    /// The option changes how memory is mapped, and memory handed in is mapped already.
+    NotOurs {
+        /// The option.
+        option: &'static str,
+    },
+    /// The pool has too few free huge pages.
+    HugePoolEmpty {
+        /// Their size.
+        page: HugePage,
+        /// How many were asked for.
+        needed: u64,
+    },
+    /// The machine or its kernel has no huge pages of this size.
+    NoHugePages {
+        /// The size.
+        page: HugePage,
+    },
+    /// A node's memory could not be placed as asked, and the builder is strict.
+    Placement {
+        /// The arena's node.
+        node: NodeId,
+        /// Why.
+        error: OsError,
+    },
+    /// What memory of this kind cannot do.
+    Unsupported {
+        /// What was asked for.
+        what: &'static str,
+        /// The kind of memory.
+        memory: &'static str,
+    },
+    /// The allocator refused the configuration.
+    Boot(BootError),
+}
+
+impl fmt::Display for ArenaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            ArenaError::Os(ref error) => error.fmt(f),
+            ArenaError::Empty => f.write_str("an arena needs at least one page of memory"),
+            ArenaError::BadSize { bytes, multiple } => write!(f, "{bytes} bytes are no multiple of {multiple}"),
+            ArenaError::TooLarge { bytes, max } => write!(f, "{bytes} bytes are more than the possible {max}"),
+            ArenaError::BadPage { bytes } => write!(
+                f,
+                "a page of {bytes} bytes: it must be a power of two from 4 KiB to 1 GiB, and no larger than a huge page"
+            ),
+            ArenaError::BadFirstFrame { pfn, multiple } => {
+                write!(f, "the first frame {pfn:#x} is no multiple of the largest block's {multiple:#x} frames")
+            }
+            ArenaError::Misaligned { address, multiple } => {
+                write!(f, "memory at {address:#x} does not begin at a multiple of {multiple} bytes")
+            }
+            ArenaError::WrongLength { bytes, nodes } => {
+                write!(f, "memory of {bytes} bytes was handed in for nodes of {nodes} bytes")
+            }
+            ArenaError::NotOurs { option } => {
+                write!(f, "{option} is up to who mapped the memory that was handed in")
+            }
+            ArenaError::HugePoolEmpty { page, needed } => write!(
+                f,
+                "fewer than {needed} huge pages of {page} are free; as root, raise /sys/kernel/mm/hugepages/hugepages-{}kB/\
+                 nr_hugepages{}",
+                page.bytes() >> 10,
+                if page == HugePage::Size2MiB { " (/proc/sys/vm/nr_hugepages)" } else { "" }
+            ),
+            ArenaError::NoHugePages { page } => {
+                write!(f, "there are no huge pages of {page} here; /sys/kernel/mm/hugepages lists the sizes there are")
+            }
+            ArenaError::Placement { node, ref error } => write!(f, "memory of node {}: {error}", node.0),
+            ArenaError::Unsupported { what, memory } => write!(f, "{what} does not work with {memory} memory"),
+            ArenaError::Boot(ref error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ArenaError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            ArenaError::Os(error) | ArenaError::Placement { error, .. } => Some(error),
+            ArenaError::Boot(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+impl From<OsError> for ArenaError {
+    fn from(error: OsError) -> ArenaError {
+        ArenaError::Os(error)
+    }
+}
+
+impl From<BootError> for ArenaError {
+    fn from(error: BootError) -> ArenaError {
+        ArenaError::Boot(error)
+    }
+}

@@ -1,0 +1,285 @@
+//! Address ranges of the process, each with one owner.
+//!
+//! A [`Range`] is address space that belongs to whoever holds the value, and is given back when it is dropped. Every step of
+//! setting a mapping up takes ranges apart or puts them together, so that at any failure what is held is exactly what
+//! exists, and nothing half-mapped is left behind.
+//!
+//! A [`Mapping`] is memory between two guards: first the room is reserved without access, larger than needed; what lies before
+//! the aligned start and behind the end is given back; then the middle becomes memory. An inaccessible page stays on both
+//! sides, so that who runs out of the memory's ends is stopped there. Anonymous memory is made by changing the protection of
+//! the room. Shared and huge memory needs a mapping of its own, for which the room's middle is opened: mapped over the room
+//! (`MAP_FIXED`), a failure would leave it open or not according to the kernel's version, and the last owner could then
+//! unmap what another thread has mapped there since. `MAP_FIXED_NOREPLACE` (Linux 4.17) fails instead where somebody was
+//! faster, and the room is looked for anew.
+
+use std::os::fd::BorrowedFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::mm::{self, MapFlags, MprotectFlags, ProtFlags};
+
+use super::{Call, OsError, attempt};
+
+/// Unit of protection; guards are of this size. Kernels with larger pages round lengths up.
+const PAGE: usize = 4096;
+/// How often a room is looked for when other threads map into its middle.
+const ROOMS: u32 = 16;
+
+/// Bytes that could not be unmapped because the kernel refused twice.
+static LEAKED: AtomicU64 = AtomicU64::new(0);
+
+/// What stands behind memory.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Backed<'f> {
+    /// Private zeroed pages, made at the first touch.
+    Anonymous,
+    /// The pages of a file, shared, from its start on.
+    File(BorrowedFd<'f>),
+    /// Private huge pages of `1 << shift` bytes out of the pool, set aside at once.
+    Huge(u8),
+}
+
+/// What the kernel is told of a range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Advice {
+    /// Use huge pages where they fit.
+    HugePages,
+    /// Use no huge pages: what is touched sparsely shall not become resident in between.
+    NoHugePages,
+    /// Make every page now, so that a lack of memory is an error here and no signal later.
+    Populate,
+    /// Forget the contents of private pages: they read as zero.
+    Forget,
+    /// Forget the contents of a file's pages: they read as zero, in every process.
+    Punch,
+}
+
+/// Owned address space.
+#[derive(Debug)]
+struct Range {
+    start: usize,
+    len: usize,
+}
+
+impl Range {
+    /// Inaccessible address space of `len` bytes.
+    fn reserve(len: usize) -> Result<Range, OsError> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no other.
+        let map = || unsafe { mm::mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::empty(), flags) };
+        Ok(Range { start: attempt(Call::Mmap, len, map)?.expose_provenance(), len })
+    }
+
+    /// Memory at an address that nothing is mapped at; none if something is by now.
+    fn at(start: usize, len: usize, backed: Backed<'_>) -> Result<Option<Range>, OsError> {
+        let (address, prot) = (std::ptr::without_provenance_mut(start), ProtFlags::READ | ProtFlags::WRITE);
+        let fixed = MapFlags::FIXED_NOREPLACE;
+        let map = || match backed {
+            // SAFETY: as below.
+            Backed::Anonymous => unsafe {
+                mm::mmap_anonymous(address, len, prot, fixed | MapFlags::PRIVATE | MapFlags::NORESERVE)
+            },
+            // SAFETY: as below.
+            Backed::File(file) => unsafe {
+                mm::mmap(address, len, prot, fixed | MapFlags::SHARED | MapFlags::NORESERVE, file, 0)
+            },
+            // SAFETY: the flag makes the call fail rather than replace what others have mapped.
+            Backed::Huge(shift) => unsafe {
+                let size = MapFlags::from_bits_retain(u32::from(shift) << libc::MAP_HUGE_SHIFT);
+                mm::mmap_anonymous(address, len, prot, fixed | MapFlags::PRIVATE | MapFlags::HUGETLB | size)
+            },
+        };
+        match attempt(Call::Mmap, len, map) {
+            Ok(got) => {
+                let range = Range { start: got.expose_provenance(), len };
+                // A kernel before 4.17 takes the address as a hint.
+                Ok((range.start == start).then_some(range))
+            }
+            Err(error) if error.errno == libc::EEXIST => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives the first `len` bytes back.
+    fn trim_front(&mut self, len: usize) -> Result<(), OsError> {
+        unmap(self.start, len)?;
+        self.start += len;
+        self.len -= len;
+        Ok(())
+    }
+
+    /// Gives all but the first `len` bytes back.
+    fn trim_back(&mut self, len: usize) -> Result<(), OsError> {
+        unmap(self.start + len, self.len - len)?;
+        self.len = len;
+        Ok(())
+    }
+
+    /// Gives `len` bytes from `at` on back and keeps what lies on both sides.
+    fn open(mut self, at: usize, len: usize) -> Result<(Range, Range), OsError> {
+        unmap(self.start + at, len)?;
+        let behind = Range { start: self.start + at + len, len: self.len - at - len };
+        self.len = at;
+        Ok((self, behind))
+    }
+
+    /// One range out of two neighbours.
+    fn join(mut self, mut next: Range) -> Range {
+        debug_assert_eq!(self.start + self.len, next.start);
+        self.len += std::mem::take(&mut next.len);
+        self
+    }
+}
+
+/// Unmaps a range that the caller owns.
+fn unmap(start: usize, len: usize) -> Result<(), OsError> {
+    if len == 0 {
+        return Ok(());
+    }
+    // SAFETY: the caller owns these addresses and forgets them; nobody holds a pointer into them.
+    attempt(Call::Munmap, len, || unsafe { mm::munmap(std::ptr::without_provenance_mut(start), len) })
+}
+
+impl Drop for Range {
+    fn drop(&mut self) {
+        // A refusal is possible in theory, when the number of mappings is at its limit and one would become two.
+        if unmap(self.start, self.len).is_err() && unmap(self.start, self.len).is_err() {
+            LEAKED.fetch_add(self.len as u64, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Memory between two guard pages; unmapped when dropped.
+#[derive(Debug)]
+pub(crate) struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+    /// With the guards.
+    _range: Range,
+}
+
+// SAFETY: a mapping is an address range of the process, which every thread may use; it hands out no reference itself.
+unsafe impl Send for Mapping {}
+// SAFETY: as above; all its methods are calls to the kernel, which does its own locking.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// `len` bytes of memory at a multiple of `align`, a power of two; both multiples of the page.
+    pub(crate) fn new(backed: Backed<'_>, len: usize, align: usize) -> Result<Mapping, OsError> {
+        let len = len.next_multiple_of(PAGE);
+        let align = align.max(PAGE);
+        let too_large = OsError { call: Call::Mmap, bytes: len as u64, errno: libc::ENOMEM };
+        let room = len.checked_add(2 * PAGE).and_then(|room| room.checked_add(align - PAGE)).ok_or(too_large)?;
+        for _ in 0..ROOMS {
+            let mut range = Range::reserve(room)?;
+            let start = (range.start + PAGE).next_multiple_of(align);
+            range.trim_front(start - PAGE - range.start)?;
+            range.trim_back(len + 2 * PAGE)?;
+            let range = match backed {
+                Backed::Anonymous => {
+                    allow(start, len)?;
+                    range
+                }
+                Backed::File(_) | Backed::Huge(_) => {
+                    let (low, high) = range.open(PAGE, len)?;
+                    let Some(middle) = Range::at(start, len, backed)? else { continue };
+                    low.join(middle).join(high)
+                }
+            };
+            if let Some(pointer) = NonNull::new(std::ptr::with_exposed_provenance_mut(start)) {
+                return Ok(Mapping { start: pointer, len, _range: range });
+            }
+        }
+        Err(OsError { errno: libc::EEXIST, ..too_large })
+    }
+
+    /// Its first byte.
+    pub(crate) const fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+
+    /// Its size in bytes, without guards.
+    pub(crate) const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Tells the kernel about `len` bytes from `at` on.
+    ///
+    /// # Safety
+    /// With [`Advice::Forget`] and [`Advice::Punch`] the contents change: nobody may hold a reference to them.
+    pub(crate) unsafe fn advise(&self, at: usize, len: usize, advice: Advice) -> Result<(), OsError> {
+        assert!(at.checked_add(len).is_some_and(|end| end <= self.len), "advice about memory outside of the mapping");
+        let advice = match advice {
+            Advice::HugePages => mm::Advice::LinuxHugepage,
+            Advice::NoHugePages => mm::Advice::LinuxNoHugepage,
+            Advice::Populate => mm::Advice::LinuxPopulateWrite,
+            Advice::Forget => mm::Advice::LinuxDontNeed,
+            Advice::Punch => mm::Advice::LinuxRemove,
+        };
+        let start = self.start.as_ptr().wrapping_add(at).cast();
+        // SAFETY: the range lies in this mapping, and the caller answers for its contents.
+        attempt(Call::Madvise, len, || unsafe { mm::madvise(start, len, advice) })
+    }
+}
+
+/// Makes reserved address space readable and writable.
+fn allow(start: usize, len: usize) -> Result<(), OsError> {
+    let address = std::ptr::without_provenance_mut(start);
+    let access = MprotectFlags::READ | MprotectFlags::WRITE;
+    // SAFETY: the caller owns the range, and nobody uses it yet.
+    attempt(Call::Mprotect, len, || unsafe { mm::mprotect(address, len, access) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::os::{Faults, sealed_memfd};
+
+    /// Whether some line of the process' map covers the address, and its access.
+    fn access(address: usize) -> Option<String> {
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        maps.lines().find_map(|line| {
+            let (range, rest) = line.split_once(' ')?;
+            let (start, end) = range.split_once('-')?;
+            let parse = |text| usize::from_str_radix(text, 16).unwrap();
+            (parse(start)..parse(end)).contains(&address).then(|| rest[..4].to_string())
+        })
+    }
+
+    #[test]
+    fn memory_lies_aligned_between_guards() {
+        let file = sealed_memfd("framewright-test", 1 << 20).unwrap();
+        for backed in [Backed::Anonymous, Backed::File(std::os::fd::AsFd::as_fd(&file))] {
+            for align in [1, PAGE, 1 << 21, 1 << 30] {
+                let mapping = Mapping::new(backed, 1 << 20, align).unwrap();
+                let start = mapping.start().as_ptr().addr();
+                assert!(start.is_multiple_of(align));
+                assert_eq!(&access(start).unwrap()[..2], "rw");
+                assert_eq!(&access(start + mapping.len() - 1).unwrap()[..2], "rw");
+                for guard in [start - 1, start + mapping.len()] {
+                    assert_eq!(access(guard).as_deref(), Some("---p"));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn no_such_room_is_an_error() {
+        for len in [usize::MAX - PAGE, usize::MAX / 2, 1 << 48] {
+            let error = Mapping::new(Backed::Anonymous, len & !(PAGE - 1), PAGE).unwrap_err();
+            assert_eq!((error.call, error.errno), (Call::Mmap, libc::ENOMEM));
+        }
+    }
+
+    #[test]
+    fn a_room_taken_by_others_is_looked_for_anew() {
+        let file = sealed_memfd("framewright-test", 1 << 20).unwrap();
+        let file = std::os::fd::AsFd::as_fd(&file);
+        let faults = Faults::nth_of(Call::Mmap, 2, libc::EEXIST);
+        assert!(Mapping::new(Backed::File(file), 1 << 20, PAGE).is_ok());
+        assert_eq!(faults.calls(), 4);
+        let faults = Faults::always(Call::Mmap, libc::EEXIST);
+        assert_eq!(Mapping::new(Backed::File(file), 1 << 20, PAGE).unwrap_err().errno, libc::EEXIST);
+        drop(faults);
+    }
+}

@@ -1,0 +1,51 @@
+//! Which nodes of the machine memory lies on.
+//!
+//! Policies are set by address range (`mbind`), before the range is touched; pages that exist already stay. A set of nodes is
+//! given as the operating system numbers them, up to 64. The library for these calls (libnuma) is C; the calls are made directly.
+
+use framewright::{NodeId, NodeSet};
+use rustix::io::Errno;
+
+use super::{Call, Mapping, OsError, attempt};
+use crate::arena::Placement;
+
+/// Binds `len` bytes of a mapping from `at` on to nodes.
+pub(crate) fn place(mapping: &Mapping, at: usize, len: usize, placement: Placement) -> Result<(), OsError> {
+    assert!(at.checked_add(len).is_some_and(|end| end <= mapping.len()), "a placement outside of the mapping");
+    let (mode, nodes) = match placement {
+        Placement::Anywhere => return Ok(()),
+        Placement::Bind(nodes) => (libc::MPOL_BIND, nodes),
+        Placement::Prefer(node) => (libc::MPOL_PREFERRED, NodeSet::only(node)),
+        Placement::Interleave(nodes) => (libc::MPOL_INTERLEAVE, nodes),
+    };
+    let start = mapping.start().as_ptr().wrapping_add(at);
+    attempt(Call::Mbind, len, || {
+        // The kernel reads one bit less than it is told.
+        let bits = NodeId::LIMIT + 1;
+        // SAFETY: a policy changes where pages come from, not what they hold; the mask outlives the call.
+        let result = unsafe { libc::syscall(libc::SYS_mbind, start, len, mode, &raw const nodes.0, bits, 0_u32) };
+        errno_of(result)
+    })
+}
+
+/// The node that a page's memory lies on; none if it has none yet.
+pub(crate) fn node_of(address: *const u8) -> Result<Option<NodeId>, OsError> {
+    let mut status = 0_i32;
+    attempt(Call::MovePages, 1, || {
+        // SAFETY: without target nodes nothing is moved; the kernel writes one status and reads one address.
+        let result = unsafe {
+            let (pages, nodes) = (&raw const address, std::ptr::null::<i32>());
+            libc::syscall(libc::SYS_move_pages, 0, 1_usize, pages, nodes, &raw mut status, 0)
+        };
+        errno_of(result)
+    })?;
+    Ok(u8::try_from(status).ok().map(NodeId))
+}
+
+fn errno_of(result: libc::c_long) -> rustix::io::Result<()> {
+    if result == 0 {
+        return Ok(());
+    }
+    let errno = std::io::Error::last_os_error().raw_os_error();
+    Err(Errno::from_raw_os_error(errno.unwrap_or(libc::EINVAL)))
+}

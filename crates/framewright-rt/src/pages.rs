@@ -1,0 +1,206 @@
+//! Blocks that know where they are and free themselves.
+//!
+//! A [`Block`] is an allocated block of an arena, owned by whoever holds the value: a slice of its bytes, sent between
+//! threads, freed when dropped. It holds the arena by a handle: [`Pages`] by reference, [`OwnedPages`] by `Arc`, for
+//! blocks that live longer than any scope.
+//!
+//! A drop cannot report an error and must not panic. A free that is refused (somebody freed the block by its number, or its
+//! descriptor was damaged) is counted in [`Arena::refused_frees`], and what the number names stays as it is.
+
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use framewright::{FreeError, Order, Pfn, PfnRange};
+
+use crate::arena::Arena;
+use crate::error::ArenaError;
+
+/// How a [`Block`] holds its arena.
+///
+/// Implemented by `&Arena` and `Arc<Arena>`.
+pub trait Handle: Clone + Deref<Target = Arena> + sealed::Sealed {}
+
+impl Handle for &Arena {}
+impl Handle for Arc<Arena> {}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for &super::Arena {}
+    impl Sealed for std::sync::Arc<super::Arena> {}
+}
+
+/// An allocated block that borrows its arena.
+pub type Pages<'a> = Block<&'a Arena>;
+
+/// An allocated block that keeps its arena alive.
+pub type OwnedPages = Block<Arc<Arena>>;
+
+/// An allocated block of an arena; see the module's description. It dereferences to its bytes.
+///
+/// The bytes of a block that was never used before are zero; otherwise they are what its last user left, unless the
+/// request said `__GFP_ZERO`.
+pub struct Block<H: Handle> {
+    arena: H,
+    pfn: Pfn,
+    order: Order,
+}
+
+impl<H: Handle> Block<H> {
+    /// # Safety
+    /// The block is allocated from this arena with this order, and nobody else owns it.
+    #[inline]
+    pub(crate) unsafe fn new(arena: H, pfn: Pfn, order: Order) -> Self {
+        Block { arena, pfn, order }
+    }
+
+    /// Takes a block over that was let go by [`Block::into_raw`], or allocated through [`Arena::allocator`].
+    ///
+    /// # Safety
+    /// The caller owns the block, and nobody makes another owner of it.
+    ///
+    /// # Errors
+    /// No block of this order is allocated there.
+    pub unsafe fn from_raw(arena: H, pfn: Pfn, order: Order) -> Result<Self, FreeError> {
+        // SAFETY: the caller's promise.
+        if arena.has(pfn, order) { Ok(unsafe { Block::new(arena, pfn, order) }) } else { Err(FreeError::Foreign(pfn)) }
+    }
+
+    /// Lets the block go without freeing it: whoever has its number and order owns it now.
+    pub fn into_raw(self) -> (Pfn, Order) {
+        let mut block = ManuallyDrop::new(self);
+        // SAFETY: the handle is dropped once, here: the block's own drop does not run.
+        unsafe { std::ptr::drop_in_place(&raw mut block.arena) };
+        (block.pfn, block.order)
+    }
+
+    /// Its first frame.
+    pub const fn pfn(&self) -> Pfn {
+        self.pfn
+    }
+
+    /// Its order: it has `1 << order` frames.
+    pub const fn order(&self) -> Order {
+        self.order
+    }
+
+    /// Its frames.
+    pub const fn frames(&self) -> PfnRange {
+        PfnRange::block(self.pfn, self.order)
+    }
+
+    /// Where it is.
+    #[inline]
+    pub fn address(&self) -> NonNull<u8> {
+        self.arena.address_of(self.pfn)
+    }
+
+    /// Its size in bytes.
+    #[inline]
+    #[expect(clippy::len_without_is_empty, reason = "no block is empty")]
+    pub fn len(&self) -> usize {
+        (self.order.frames() as usize) << self.arena.page_shift()
+    }
+
+    /// Its arena.
+    pub fn arena(&self) -> &Arena {
+        &self.arena
+    }
+
+    /// Gives its contents back to the operating system: it reads as zero afterwards, and takes no memory until it is written.
+    ///
+    /// # Errors
+    /// The memory is huge pages or was handed in, or the kernel refused. The contents are as before, or zero.
+    pub fn discard(&mut self) -> Result<(), ArenaError> {
+        // SAFETY: the block is borrowed by this call alone.
+        unsafe { self.arena.discard(self.pfn, self.order) }
+    }
+
+    /// Makes blocks of order `to` out of it, in ascending order of their frames.
+    ///
+    /// # Errors
+    /// `to` is larger than its order; then the block is returned as it was.
+    pub fn split(self, to: Order) -> Result<Split<H>, (Self, FreeError)> {
+        if let Err(error) = self.arena.split(self.pfn, self.order, to) {
+            return Err((self, error));
+        }
+        let arena = self.arena.clone();
+        let frames = self.frames();
+        self.into_raw();
+        Ok(Split { arena, frames, order: to })
+    }
+}
+
+impl<H: Handle> Drop for Block<H> {
+    #[inline]
+    fn drop(&mut self) {
+        self.arena.free(self.pfn, self.order);
+    }
+}
+
+impl<H: Handle> Deref for Block<H> {
+    type Target = [u8];
+
+    #[inline]
+    fn deref(&self) -> &[u8] {
+        // SAFETY: mapped as long as the arena lives, initialized by the kernel, and owned by this value: written only
+        // through a unique borrow of it.
+        unsafe { std::slice::from_raw_parts(self.address().as_ptr(), self.len()) }
+    }
+}
+
+impl<H: Handle> DerefMut for Block<H> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and this value is borrowed uniquely.
+        unsafe { std::slice::from_raw_parts_mut(self.address().as_ptr(), self.len()) }
+    }
+}
+
+impl<H: Handle> fmt::Debug for Block<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Pages({}, order {} at {:p})", self.pfn, self.order, self.address())
+    }
+}
+
+/// The blocks that [`Block::split`] made. Those that are not taken are freed.
+pub struct Split<H: Handle> {
+    arena: H,
+    frames: PfnRange,
+    order: Order,
+}
+
+impl<H: Handle> Iterator for Split<H> {
+    type Item = Block<H>;
+
+    fn next(&mut self) -> Option<Block<H>> {
+        if self.frames.is_empty() {
+            return None;
+        }
+        let pfn = self.frames.start;
+        self.frames.start = pfn.add(self.order.frames());
+        // SAFETY: one of the blocks that the split made; each is named once.
+        Some(unsafe { Block::new(self.arena.clone(), pfn, self.order) })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let blocks = (self.frames.frames() >> self.order.0) as usize;
+        (blocks, Some(blocks))
+    }
+}
+
+impl<H: Handle> ExactSizeIterator for Split<H> {}
+
+impl<H: Handle> Drop for Split<H> {
+    fn drop(&mut self) {
+        self.for_each(drop);
+    }
+}
+
+impl<H: Handle> fmt::Debug for Split<H> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Split({}, order {})", self.frames, self.order)
+    }
+}

@@ -1,0 +1,58 @@
+//! An arena of 1 TiB: its address space and its descriptors are there, and take memory only where they are touched.
+//!
+//! Alone in its file, so that nothing else is in the process while its memory is counted.
+
+use framewright::request::GFP_USER;
+use framewright::{Order, Request};
+use framewright_rt::Arena;
+use framewright_rt::os::Call;
+
+const TIB: u64 = 1 << 40;
+const MIB: u64 = 1 << 20;
+
+/// A line of `/proc/self/status` in bytes.
+fn status(name: &str) -> u64 {
+    let text = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
+}
+
+fn taken() -> u64 {
+    status("VmRSS:") + status("VmPTE:")
+}
+
+#[test]
+fn a_tebibyte_takes_memory_where_it_is_touched() {
+    let before = taken();
+    let arena = match Arena::builder().size(TIB).build() {
+        Ok(arena) => arena,
+        Err(framewright_rt::ArenaError::Os(error)) if error.call == Call::Mmap && error.errno == libc::ENOMEM => {
+            println!("SKIPPED: no 1 TiB of address space here: {error}");
+            return;
+        }
+        Err(error) => panic!("{error}"),
+    };
+    let grown = taken().saturating_sub(before);
+    println!("booted: {} KiB resident and page tables", grown >> 10);
+    println!("{}", arena.report());
+    assert!(grown < 64 * MIB, "{grown} bytes to boot");
+    assert_eq!(arena.frames().frames(), TIB >> 12);
+    assert!(arena.buddyinfo().to_string().ends_with(" 1024 \n"), "{}", arena.buddyinfo());
+
+    // Blocks of every order at both ends, and what they hold.
+    let mut held = Vec::new();
+    for order in [18, 9, 3, 0] {
+        let mut block = arena.alloc(&Request::new(GFP_USER, order)).unwrap();
+        let last = block.len() - 1;
+        (block[0], block[last]) = (order, !order);
+        assert!(block.address().as_ptr().addr().is_multiple_of(block.len()));
+        held.push(block);
+    }
+    for block in &held {
+        assert_eq!([block[0], *block.last().unwrap()], [block.order().0, !block.order().0]);
+    }
+    drop(held);
+    let trimmed = arena.trim(Order(18)).unwrap();
+    assert!(trimmed.blocks >= 1023, "{trimmed:?}");
+    assert!(taken().saturating_sub(before) < 64 * MIB);
+}
