@@ -62,10 +62,11 @@ impl<H: Handle> Block<H> {
     /// The caller owns the block, and nobody makes another owner of it.
     ///
     /// # Errors
-    /// No block of this order is allocated there.
+    /// No block of this order is allocated there; the error says what there is.
     pub unsafe fn from_raw(arena: H, pfn: Pfn, order: Order) -> Result<Self, FreeError> {
-        // SAFETY: the caller's promise.
-        if arena.has(pfn, order) { Ok(unsafe { Block::new(arena, pfn, order) }) } else { Err(FreeError::Foreign(pfn)) }
+        arena.find(pfn, order)?;
+        // SAFETY: the block is allocated, and its owner is the caller, by the caller's promise.
+        Ok(unsafe { Block::new(arena, pfn, order) })
     }
 
     /// Lets the block go without freeing it: whoever has its number and order owns it now.

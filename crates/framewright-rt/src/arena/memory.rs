@@ -5,7 +5,7 @@ use std::ptr::NonNull;
 
 use super::backing::{Backing, HugePage, Outcome, Placement, Transparent};
 use crate::error::ArenaError;
-use crate::os::{Advice, Backed, Mapping, OsError, node_of, place, sealed_memfd};
+use crate::os::{Advice, Backed, Call, Mapping, OsError, node_of, place, sealed_memfd};
 use framewright::NodeId;
 
 /// Memory of one kind, mapped until it is dropped; or the caller's.
@@ -139,9 +139,11 @@ impl Memory {
 /// What a failure to map huge pages means.
 fn from_pool(error: OsError, page: HugePage, len: usize) -> ArenaError {
     let needed = len as u64 / page.bytes();
-    match error.errno {
-        libc::ENOMEM if Mapping::new(Backed::Anonymous, len, 1).is_ok() => ArenaError::HugePoolEmpty { page, needed },
-        libc::EINVAL | libc::ENODEV | libc::ENOSYS => ArenaError::NoHugePages { page },
+    // Too little address space is the same error: only then are small pages refused as well.
+    let is_room = || Mapping::new(Backed::Anonymous, len, 1).is_ok();
+    match (error.call, error.errno) {
+        (Call::Mmap, libc::ENOMEM) if is_room() => ArenaError::HugePoolEmpty { page, needed },
+        (Call::Mmap, libc::EINVAL | libc::ENODEV | libc::ENOSYS) => ArenaError::NoHugePages { page },
         _ => ArenaError::Os(error),
     }
 }

@@ -33,7 +33,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use framewright::report::{BuddyInfo, Source};
-use framewright::{AllocError, Allocator, Census, FreeError, NodeId, Order, Pfn, PfnRange, Request, Violation};
+use framewright::{
+    AllocError, Allocator, Census, FrameState, FreeError, NodeId, Order, Pfn, PfnRange, Request, Violation,
+};
 
 use crate::Native;
 use crate::error::ArenaError;
@@ -246,9 +248,17 @@ impl Arena {
         self.allocator.split(pfn, from, to)
     }
 
-    /// Whether a block of this order is allocated here.
-    pub(crate) fn has(&self, pfn: Pfn, order: Order) -> bool {
-        self.allocator.state_of(pfn) == framewright::FrameState::Allocated(pfn, order)
+    /// Whether a block of this order is allocated here; if not, what there is.
+    pub(crate) fn find(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        match self.allocator.state_of(pfn) {
+            FrameState::Allocated(head, actual) if head == pfn && actual == order => Ok(()),
+            FrameState::Allocated(head, actual) if head == pfn => Err(FreeError::WrongOrder { pfn, actual }),
+            FrameState::Allocated(head, _) => Err(FreeError::NotHead { pfn, head }),
+            FrameState::Free(..) | FrameState::Pcp(..) => Err(FreeError::AlreadyFree(pfn)),
+            FrameState::Offline(..) => Err(FreeError::Offline(pfn)),
+            FrameState::Quarantined(..) => Err(FreeError::Quarantined(pfn)),
+            FrameState::Hole => Err(FreeError::Foreign(pfn)),
+        }
     }
 
     /// Address of a frame that is known to be the arena's.

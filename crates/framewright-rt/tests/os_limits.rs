@@ -1,0 +1,117 @@
+//! Limits of the operating system: address space, open files, file sizes, huge pages.
+//!
+//! A limit holds for a whole process, so each case runs this test program again, under a shell's `ulimit`.
+
+use std::process::Command;
+
+use framewright::request::GFP_USER;
+use framewright::{Order, Request};
+use framewright_rt::os::Call;
+use framewright_rt::{Arena, ArenaBuilder, ArenaError, Backing, HugePage};
+
+/// Runs one test of this file, which is ignored otherwise, under a limit.
+fn under(limit: &str, test: &str) {
+    let script = format!("ulimit {limit} && exec \"$0\" --exact {test} --ignored --nocapture --test-threads 1");
+    let output = Command::new("sh").arg("-c").arg(script).arg(std::env::current_exe().unwrap()).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
+}
+
+/// The call and error number that building fails with.
+fn os_error(builder: ArenaBuilder) -> (Call, i32) {
+    match builder.build() {
+        Err(ArenaError::Os(error)) => (error.call, error.errno),
+        Err(other) => panic!("{other}"),
+        Ok(arena) => panic!("{arena:?} was built"),
+    }
+}
+
+#[test]
+fn limits_are_errors() {
+    under("-v 1048576", "address_space");
+    under("-n 64", "open_files");
+    under("-f 1024", "file_size");
+}
+
+#[test]
+#[ignore = "run by `limits_are_errors` under a limit"]
+fn address_space() {
+    for backing in [Backing::Private, Backing::Memfd] {
+        let builder = || Arena::builder().backing(backing);
+        assert_eq!(os_error(builder().size(2 << 30)), (Call::Mmap, libc::ENOMEM));
+        let error = builder().size(2 << 30).build().unwrap_err();
+        assert!(error.to_string().contains("ulimit -v"), "{error}");
+        // What fits still works, and can be built again and again: nothing is left of what failed.
+        for _ in 0..20 {
+            assert!(builder().size(4 << 30).build().is_err());
+            let arena = builder().size(256 << 20).build().unwrap();
+            drop(arena.alloc(&Request::new(GFP_USER, 9)).unwrap());
+            assert_eq!(arena.validate().unwrap().allocated, 0);
+        }
+    }
+    // The memory itself fits, its descriptors do not.
+    let mut size = 1 << 30;
+    while Arena::builder().size(size).build().is_err() {
+        size -= 1 << 20;
+        assert!(size > 256 << 20);
+    }
+    assert!(Arena::builder().size(size).build().is_ok());
+}
+
+#[test]
+#[ignore = "run by `limits_are_errors` under a limit"]
+fn open_files() {
+    let _all: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
+    assert_eq!(os_error(Arena::builder().size(1 << 20).backing(Backing::Memfd)), (Call::MemfdCreate, libc::EMFILE));
+    assert!(Arena::builder().size(1 << 20).build().is_ok());
+}
+
+#[test]
+#[ignore = "run by `limits_are_errors` under a limit"]
+fn file_size() {
+    // The kernel also sends a signal, whose default action would end the process. As any program with such a limit must, ignore it.
+    // SAFETY: sets the action of a signal that no other code here handles.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+    let error = Arena::builder().size(64 << 20).backing(Backing::Memfd).build().unwrap_err();
+    assert!(matches!(error, ArenaError::Os(error) if error.call == Call::Ftruncate && error.errno == libc::EFBIG));
+    assert!(error.to_string().contains("ulimit -f"), "{error}");
+}
+
+/// Huge pages of a size in the pool that nobody uses; none if the machine has no such size.
+fn free_huge_pages(page: HugePage) -> Option<u64> {
+    let kib = page.bytes() >> 10;
+    let text = std::fs::read_to_string(format!("/sys/kernel/mm/hugepages/hugepages-{kib}kB/free_hugepages"));
+    text.ok().map(|text| text.trim().parse().unwrap())
+}
+
+#[test]
+fn a_pool_without_enough_huge_pages_is_named() {
+    for page in [HugePage::Size2MiB, HugePage::Size1GiB] {
+        let free = free_huge_pages(page);
+        let needed = free.unwrap_or(0) + 1;
+        let error = Arena::builder().size(needed * page.bytes()).backing(Backing::Hugetlb(page)).build().unwrap_err();
+        if free.is_some() {
+            assert_eq!(error, ArenaError::HugePoolEmpty { page, needed });
+            assert!(error.to_string().contains("nr_hugepages"), "{error}");
+        } else {
+            assert_eq!(error, ArenaError::NoHugePages { page });
+        }
+    }
+}
+
+#[test]
+fn huge_pages_of_the_pool_serve_small_blocks_too() {
+    let page = HugePage::Size2MiB;
+    if free_huge_pages(page).unwrap_or(0) < 4 {
+        println!("SKIPPED: fewer than 4 huge pages of {page} are free (/proc/sys/vm/nr_hugepages)");
+        return;
+    }
+    let arena = Arena::builder().size(4 * page.bytes()).backing(Backing::Hugetlb(page)).build().unwrap();
+    let mut huge = arena.alloc(&Request::new(GFP_USER, 9)).unwrap();
+    let mut small = arena.alloc(&Request::page(GFP_USER)).unwrap();
+    (huge[0], small[0]) = (1, 2);
+    assert!(huge.address().as_ptr().addr().is_multiple_of(2 << 20));
+    assert!(matches!(small.discard(), Err(ArenaError::Unsupported { .. })));
+    assert!(matches!(arena.trim(Order(9)), Err(ArenaError::Unsupported { .. })));
+    assert_eq!((huge[0], small[0]), (1, 2));
+}
