@@ -18,12 +18,14 @@ struct Cli {
 enum Command {
     Replay(command::replay::Replay),
     Convert(command::convert::Convert),
+    Bench(command::bench::Bench),
 }
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Replay(replay) => replay.run(),
         Command::Convert(convert) => convert.run(),
+        Command::Bench(bench) => bench.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,11 +1,13 @@
 //! The subcommands: arguments in, a call of the library, output out.
 
+pub(crate) mod bench;
 pub(crate) mod convert;
 pub(crate) mod replay;
 
 use std::io::{self, Write};
 
 use clap::{Args, ValueEnum};
+pub(crate) use framewright_lab::mechanisms;
 use framewright_lab::trace::text::{Numbering, TextOptions};
 
 /// Form of the output.

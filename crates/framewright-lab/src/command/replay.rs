@@ -1,17 +1,14 @@
 //! `framewright replay`: what would have happened under our mechanisms.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use framewright::Mechanisms;
-use framewright::mechanisms::{PRESETS, UnknownSwitch};
 use framewright_lab::replay::{Column, ReplayError, ReplayOptions, Report, Table, replay};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::{Format, Reading, print};
+use super::{Format, Reading, mechanisms, print};
 
 /// The trace that is replayed if none is named, in the project's folder.
 const SHIPPED: &str = "data/traces/linux-6.1-thpfioscale-1g.fwt";
@@ -74,7 +71,7 @@ impl Replay {
         if self.mechanisms.is_empty() {
             return Ok(vec![Mechanisms::BASELINE]);
         }
-        self.mechanisms.iter().map(|text| parse(text)).collect()
+        self.mechanisms.iter().map(|text| mechanisms::parse(text)).collect()
     }
 
     fn render(&self, report: &Report) -> anyhow::Result<String> {
@@ -106,43 +103,4 @@ fn shipped() -> PathBuf {
     }
     let crate_dir = Path::new(env!("CARGO_MANIFEST_DIR"));
     crate_dir.ancestors().nth(2).unwrap_or(crate_dir).join(SHIPPED)
-}
-
-/// How large a file with mechanisms may be, in bytes.
-const TOML_LIMIT: u64 = 1 << 16;
-
-/// Reads a list of switches, or a TOML file with a `preset` and switches as keys.
-fn parse(text: &str) -> anyhow::Result<Mechanisms> {
-    if !text.ends_with(".toml") {
-        return parse_list(text);
-    }
-    let mut content = String::new();
-    let file = File::open(text).with_context(|| format!("cannot read {text}"))?;
-    file.take(TOML_LIMIT + 1).read_to_string(&mut content).with_context(|| format!("cannot read {text}"))?;
-    if content.len() as u64 > TOML_LIMIT {
-        bail!("{text} is larger than {TOML_LIMIT} bytes");
-    }
-    let table: toml::Table = content.parse().with_context(|| format!("{text} is no TOML"))?;
-    let mut list = "baseline".to_owned();
-    if let Some(preset) = table.get("preset") {
-        list = preset.as_str().ok_or_else(|| anyhow!("{text}: preset is no name"))?.to_owned();
-    }
-    for (switch, choice) in table.iter().filter(|(key, _)| *key != "preset") {
-        let choice = choice.as_str().ok_or_else(|| anyhow!("{text}: {switch} is no name"))?;
-        list.push_str(&format!(",{switch}={choice}"));
-    }
-    parse_list(&list).with_context(|| text.to_owned())
-}
-
-fn parse_list(text: &str) -> anyhow::Result<Mechanisms> {
-    Mechanisms::parse(text).map_err(|(part, error)| match error {
-        UnknownSwitch::Switch => {
-            anyhow!("{part}: there is no such switch; there are {}", Mechanisms::SWITCHES.join(", "))
-        }
-        UnknownSwitch::Choice(choices) => anyhow!("{part}: the choices are {}", choices.join(", ")),
-        UnknownSwitch::Form => {
-            let presets: Vec<_> = PRESETS.iter().map(|(name, _)| *name).collect();
-            anyhow!("{part} is no preset ({}) and no switch=choice", presets.join(", "))
-        }
-    })
 }

@@ -1,0 +1,171 @@
+//! Options of the benchmark, for every program that runs it.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
+use framewright::Mechanisms;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::contender::{Entry, Role};
+use crate::crew::allowed_cpus;
+use crate::measure::{Plan, measure};
+use crate::report::{Report, SCHEMA};
+use crate::{MachineFacts, Shape, Table, judge};
+
+/// Form of the output.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// For programs.
+    Json,
+}
+
+/// What to measure, and how thoroughly.
+#[derive(Args)]
+pub struct Options {
+    /// Workloads or families of them (repeat, batch, fifo, rand, order, ...), separated by commas [default: all].
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    workload: Vec<String>,
+    /// Allocators, separated by commas; a workload's limit always takes part [default: all].
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    allocator: Vec<String>,
+    /// Numbers of threads, separated by commas [default: 1 and the number of CPUs].
+    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    threads: Vec<u16>,
+    /// Rounds that each number is the median of [default: 15, with --quick 5].
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    rounds: Option<u16>,
+    /// A third of the rounds, of a third of the length.
+    #[arg(long)]
+    quick: bool,
+    /// Seed of the shuffles.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+}
+
+impl Options {
+    /// Measures as the options say, with `entries` to choose from. Returns the text to print, and the report.
+    ///
+    /// # Errors
+    /// A name that does not exist.
+    pub fn run(&self, mechanisms: Mechanisms, entries: &[Entry]) -> anyhow::Result<(String, Report)> {
+        let plan = self.plan(mechanisms, entries)?;
+        let machine = MachineFacts::gather();
+        let mut notes = notes(&plan, &machine);
+        let bar = progress_bar()?;
+        let mut results = measure(&plan, &mut |progress| {
+            bar.set_message(progress.shape.to_string());
+            bar.set_position((progress.done * 1000.0) as u64);
+        });
+        bar.finish_and_clear();
+        notes.append(&mut results.notes);
+        let report = Report {
+            schema: SCHEMA.to_owned(),
+            machine,
+            mechanisms: mechanisms.to_string(),
+            seed: plan.seed,
+            rounds: plan.rounds,
+            cell_ms: (plan.cell_ns / 1e6) as u64,
+            frames: plan.pool(),
+            goals: judge(&results.rows),
+            rows: results.rows,
+            failures: results.failures,
+            notes,
+        };
+        let text = match self.format {
+            Format::Text => Table(&report).to_string(),
+            Format::Json => serde_json::to_string_pretty(&report)? + "\n",
+        };
+        Ok((text, report))
+    }
+
+    fn plan(&self, mechanisms: Mechanisms, entries: &[Entry]) -> anyhow::Result<Plan> {
+        let shapes = self.shapes()?;
+        let mut threads: Vec<usize> = self.threads.iter().map(|&threads| usize::from(threads)).collect();
+        if threads.is_empty() {
+            threads = vec![1, allowed_cpus().len().max(1)];
+            // Two threads exist on every machine, and producer and consumer are two.
+            if threads[1] == 1 && shapes.contains(&Shape::ProducerConsumer) {
+                threads[1] = 2;
+            }
+        }
+        threads.sort_unstable();
+        threads.dedup();
+        if shapes.iter().all(|shape| shape.threads(&threads).is_empty()) {
+            bail!("producer-consumer needs --threads 2");
+        }
+        Ok(Plan {
+            entries: self.entries(entries, &shapes)?,
+            shapes,
+            threads,
+            rounds: self.rounds.map_or(if self.quick { 5 } else { 15 }, usize::from),
+            cell_ns: if self.quick { 3e6 } else { 10e6 },
+            seed: self.seed,
+            mechanisms,
+            frames: 0,
+        })
+    }
+
+    fn shapes(&self) -> anyhow::Result<Vec<Shape>> {
+        let all = Shape::all();
+        if self.workload.is_empty() {
+            return Ok(all);
+        }
+        let mut wanted = Vec::new();
+        for name in &self.workload {
+            let found = Shape::named(name.trim());
+            if found.is_empty() {
+                bail!("{name}: there is no such workload; there are {}", list(&all));
+            }
+            wanted.extend(found);
+        }
+        Ok(all.into_iter().filter(|shape| wanted.contains(shape)).collect())
+    }
+
+    /// Those chosen, and the limits of the workloads.
+    fn entries(&self, entries: &[Entry], shapes: &[Shape]) -> anyhow::Result<Vec<Entry>> {
+        if let Some(name) = self.allocator.iter().find(|name| !entries.iter().any(|entry| entry.name == name.trim())) {
+            let names: Vec<_> = entries.iter().map(|entry| entry.name).collect();
+            bail!("{name}: there is no such allocator here; there are {}", list(&names));
+        }
+        let chosen = |entry: &Entry| {
+            self.allocator.is_empty()
+                || self.allocator.iter().any(|name| entry.name == name.trim())
+                || entry.role == Role::Limit && shapes.iter().any(|shape| shape.limit() == entry.name)
+        };
+        Ok(entries.iter().copied().filter(chosen).collect())
+    }
+}
+
+fn list(names: &[impl Display]) -> String {
+    names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn notes(plan: &Plan, machine: &MachineFacts) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(threads) = plan.threads.iter().find(|threads| **threads > machine.cpus) {
+        notes.push(format!(
+            "{threads} threads share {} CPUs: their numbers include waiting for each other",
+            machine.cpus
+        ));
+    }
+    if let Some(load) = machine.load.filter(|load| *load >= 0.5) {
+        notes.push(format!("the machine was busy before (load {load:.1}): trust ratios, not nanoseconds"));
+    }
+    notes
+}
+
+/// On a terminal only, and only if the run lasts.
+fn progress_bar() -> anyhow::Result<ProgressBar> {
+    let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
+    let style = "{wide_bar} {percent} % {msg:20} {elapsed} of about {duration}";
+    bar.set_style(ProgressStyle::with_template(style).context("progress bar")?);
+    bar.enable_steady_tick(Duration::from_secs(2));
+    Ok(bar)
+}

@@ -1,0 +1,71 @@
+//! The project's own allocator.
+//!
+//! Each row is the same allocator over one region of simulated frames (only descriptors exist, no memory behind them) with as
+//! many CPU slots as the machine has CPUs, called in a different way. The request is a constant, as it is in a program that
+//! embeds it, so the compiler may specialise the call for it, but not inline it: [`crate::contender`].
+
+use framewright::pfn::{NodeId, Order, Pfn};
+use framewright::request::GFP_KERNEL;
+use framewright::{Allocator, Config, Layout, Region, Request};
+use framewright_rt::{Native, Storage};
+use self_cell::{MutBorrow, self_cell};
+
+use crate::cell::Cells;
+use crate::contender::{Contender, Entry, Handle, Role, Setup, Work};
+
+/// The ways to call it.
+pub(crate) const ENTRIES: &[Entry] = &[Entry {
+    name: "framewright",
+    about: "this allocator, its plain calls",
+    role: Role::Own,
+    suits: |_| true,
+    capacity: |setup| setup.frames >> setup.order,
+    make: |setup| Ok(Box::new(Plain(boot(setup)?)) as Box<dyn Cells>),
+}];
+
+/// The first frame: 4 GiB, where zone Normal begins.
+const START: u64 = 0x10_0000;
+
+type Booted<'a> = Allocator<'a, Native>;
+
+self_cell!(
+    /// An allocator together with the memory of its descriptors.
+    struct Owned {
+        owner: MutBorrow<Storage<Native>>,
+        #[not_covariant]
+        dependent: Booted,
+    }
+);
+
+fn boot(setup: &Setup) -> Result<Owned, String> {
+    let regions = [Region::usable(START, START + setup.frames as u64, 0)];
+    let cpus = vec![NodeId(0); setup.cpus.max(setup.threads)];
+    let config = Config { mechanisms: setup.mechanisms, ..Config::new(&regions, &cpus) };
+    let layout = Layout::of(&config).map_err(|error| error.to_string())?;
+    Owned::try_new(MutBorrow::new(Storage::new(&layout)), |storage| {
+        Allocator::boot(Native::new(&cpus), &config, storage.borrow_mut().parts()).map_err(|error| error.to_string())
+    })
+}
+
+/// `Allocator::alloc` and `Allocator::free`.
+struct Plain(Owned);
+
+struct PlainHandle<'h, 'a>(&'h Booted<'a>);
+
+impl Handle for PlainHandle<'_, '_> {
+    #[inline(never)]
+    fn alloc<const ORDER: u8>(&mut self) -> Option<u64> {
+        self.0.alloc(&Request::new(GFP_KERNEL, ORDER)).ok().map(|pfn| pfn.0)
+    }
+
+    #[inline(never)]
+    fn free<const ORDER: u8>(&mut self, block: u64) -> bool {
+        self.0.free(Pfn(block), Order(ORDER)).is_ok()
+    }
+}
+
+impl Contender for Plain {
+    fn attach<W: Work>(&self, _: usize, work: W) -> W::Out {
+        self.0.with_dependent(|_, allocator| work.run(&mut PlainHandle(allocator)))
+    }
+}

@@ -1,0 +1,244 @@
+//! The timed loops, one for each kind of work.
+//!
+//! Each is generic over the handle and the order, so that every contender gets a loop of its own with two direct calls in it. The
+//! sum of all block numbers is returned, so that no allocation is unused. A loop reads the clock once before and
+//! once after; only the separate pass that tells allocation from free in batches reads it within, and only for
+//! batches of [`SPLIT_FROM`] pages and more, whose reading costs are then taken off.
+
+use std::sync::Arc;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use crate::contender::{Handle, Work};
+use crate::crew::Gate;
+use crate::ring::Ring;
+
+/// Smallest batch whose allocation and free are also told apart: below, reading the clock costs more than what it times.
+pub(crate) const SPLIT_FROM: usize = 64;
+/// In a ring: nothing more will come. No address and no frame is as high.
+const END: u64 = u64::MAX;
+
+/// Why a contender could not do its work.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Trouble {
+    /// It had no block left.
+    #[error("ran out of memory with {held} blocks held by the thread")]
+    OutOfMemory {
+        /// Blocks that the thread had at that moment.
+        held: usize,
+    },
+    /// It refused a correct free.
+    #[error("refused to free block {block:#x}, which was allocated")]
+    Refused {
+        /// The block.
+        block: u64,
+    },
+    /// It handed out a block while it was allocated.
+    #[error("handed out block {block:#x} twice")]
+    Twice {
+        /// The block.
+        block: u64,
+    },
+    /// It could not be set up.
+    #[error("could not be set up: {0}")]
+    Setup(String),
+}
+
+/// What one thread measured.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Timed {
+    /// Of everything.
+    pub(crate) elapsed: Duration,
+    /// Of allocations and of frees, in a pass of their own.
+    pub(crate) split: Option<(Duration, Duration)>,
+    pub(crate) checksum: u64,
+}
+
+pub(crate) type Outcome<T> = Result<T, Trouble>;
+
+/// What reading the clock adds to a duration.
+pub(crate) fn clock_cost() -> Duration {
+    static COST: OnceLock<Duration> = OnceLock::new();
+    *COST.get_or_init(|| (0..1000).map(|_| Instant::now().elapsed()).min().unwrap_or_default())
+}
+
+#[inline]
+fn take<const ORDER: u8, H: Handle>(handle: &mut H, held: usize) -> Outcome<u64> {
+    handle.alloc::<ORDER>().ok_or(Trouble::OutOfMemory { held })
+}
+
+#[inline]
+fn give<const ORDER: u8, H: Handle>(handle: &mut H, block: u64) -> Outcome<()> {
+    if handle.free::<ORDER>(block) { Ok(()) } else { Err(Trouble::Refused { block }) }
+}
+
+/// One block, again and again.
+pub(crate) struct Repeat<const ORDER: u8> {
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) pairs: usize,
+}
+
+impl<const ORDER: u8> Work for Repeat<ORDER> {
+    type Out = Outcome<Timed>;
+
+    fn run<H: Handle>(self, handle: &mut H) -> Outcome<Timed> {
+        self.gate.wait();
+        let mut checksum = 0_u64;
+        let start = Instant::now();
+        for _ in 0..self.pairs {
+            let block = take::<ORDER, H>(handle, 0)?;
+            checksum = checksum.wrapping_add(block);
+            give::<ORDER, H>(handle, block)?;
+        }
+        Ok(Timed { elapsed: start.elapsed(), split: None, checksum })
+    }
+}
+
+/// Many pages, then all of them back.
+pub(crate) struct Batch {
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) pages: usize,
+    pub(crate) fifo: bool,
+    pub(crate) batches: usize,
+}
+
+impl Batch {
+    fn alloc<H: Handle>(handle: &mut H, blocks: &mut [u64]) -> Outcome<()> {
+        for (held, slot) in blocks.iter_mut().enumerate() {
+            *slot = take::<0, H>(handle, held)?;
+        }
+        Ok(())
+    }
+
+    fn free<H: Handle>(&self, handle: &mut H, blocks: &[u64]) -> Outcome<()> {
+        if self.fifo {
+            blocks.iter().try_for_each(|&block| give::<0, H>(handle, block))
+        } else {
+            blocks.iter().rev().try_for_each(|&block| give::<0, H>(handle, block))
+        }
+    }
+
+    /// The pass that tells the two apart, over a quarter of the batches.
+    fn split<H: Handle>(&self, handle: &mut H, blocks: &mut [u64]) -> Outcome<(Duration, Duration)> {
+        let (mut allocating, mut freeing) = (Duration::ZERO, Duration::ZERO);
+        for _ in 0..self.batches.div_ceil(4) {
+            let start = Instant::now();
+            Batch::alloc(handle, blocks)?;
+            let middle = Instant::now();
+            self.free(handle, blocks)?;
+            freeing += middle.elapsed().saturating_sub(clock_cost());
+            allocating += (middle - start).saturating_sub(clock_cost());
+        }
+        Ok((allocating, freeing))
+    }
+}
+
+impl Work for Batch {
+    type Out = Outcome<Timed>;
+
+    fn run<H: Handle>(self, handle: &mut H) -> Outcome<Timed> {
+        let mut blocks = vec![1; self.pages];
+        self.gate.wait();
+        let mut checksum = 0_u64;
+        let start = Instant::now();
+        for _ in 0..self.batches {
+            Batch::alloc(handle, &mut blocks)?;
+            checksum = checksum.wrapping_add(blocks[self.pages / 2]);
+            self.free(handle, &blocks)?;
+        }
+        let elapsed = start.elapsed();
+        let split = if self.pages < SPLIT_FROM { None } else { Some(self.split(handle, &mut blocks)?) };
+        Ok(Timed { elapsed, split, checksum })
+    }
+}
+
+/// Allocates a thread's part of the pool.
+pub(crate) struct Fill<const ORDER: u8> {
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) blocks: usize,
+}
+
+impl<const ORDER: u8> Work for Fill<ORDER> {
+    type Out = Outcome<(Vec<u64>, Duration)>;
+
+    fn run<H: Handle>(self, handle: &mut H) -> Self::Out {
+        let mut blocks = vec![1; self.blocks];
+        self.gate.wait();
+        let start = Instant::now();
+        for (held, slot) in blocks.iter_mut().enumerate() {
+            *slot = take::<ORDER, H>(handle, held)?;
+        }
+        Ok((blocks, start.elapsed()))
+    }
+}
+
+/// Frees what the thread was dealt.
+pub(crate) struct Empty<const ORDER: u8> {
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) blocks: Vec<u64>,
+}
+
+impl<const ORDER: u8> Work for Empty<ORDER> {
+    type Out = Outcome<Duration>;
+
+    fn run<H: Handle>(self, handle: &mut H) -> Outcome<Duration> {
+        self.gate.wait();
+        let start = Instant::now();
+        for &block in &self.blocks {
+            give::<ORDER, H>(handle, block)?;
+        }
+        Ok(start.elapsed())
+    }
+}
+
+/// One end of producer and consumer.
+pub(crate) struct Pass {
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) ring: Arc<Ring>,
+    pub(crate) pages: usize,
+    pub(crate) producer: bool,
+}
+
+impl Work for Pass {
+    type Out = Outcome<Timed>;
+
+    fn run<H: Handle>(self, handle: &mut H) -> Outcome<Timed> {
+        self.gate.wait();
+        let start = Instant::now();
+        let checksum = if self.producer { self.produce(handle) } else { self.consume(handle) }?;
+        Ok(Timed { elapsed: start.elapsed(), split: None, checksum })
+    }
+}
+
+impl Pass {
+    fn produce<H: Handle>(&self, handle: &mut H) -> Outcome<u64> {
+        let mut side = self.ring.producer();
+        let mut checksum = 0_u64;
+        for _ in 0..self.pages {
+            let Some(block) = handle.alloc::<0>() else {
+                self.ring.push(&mut side, END);
+                return Err(Trouble::OutOfMemory { held: 0 });
+            };
+            checksum = checksum.wrapping_add(block);
+            self.ring.push(&mut side, block);
+        }
+        self.ring.push(&mut side, END);
+        Ok(checksum)
+    }
+
+    /// Goes on after a refused free, so that the producer never waits for a consumer that has left.
+    fn consume<H: Handle>(&self, handle: &mut H) -> Outcome<u64> {
+        let mut side = self.ring.consumer();
+        let (mut checksum, mut result) = (0_u64, Ok(()));
+        loop {
+            let block = self.ring.pop(&mut side);
+            if block == END {
+                return result.map(|()| checksum);
+            }
+            checksum = checksum.wrapping_add(block);
+            if !handle.free::<0>(block) {
+                result = Err(Trouble::Refused { block });
+            }
+        }
+    }
+}
