@@ -21,6 +21,7 @@ pub use arena::{
     Arena, ArenaBuilder, ArenaReport, Backing, HugePage, NodeReport, Outcome, Placement, Transparent, Trimmed,
 };
 pub use cpus::CpuMode;
+pub use cpus::rseq::RseqUnavailable;
 pub use error::ArenaError;
 pub use native::{Native, NativeIrq, NativePin};
 pub use pages::{Block, Handle, OwnedPages, Pages, Split};

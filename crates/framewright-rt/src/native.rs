@@ -1,7 +1,7 @@
 //! Threads of a process as the allocator's CPUs.
 //!
 //! Words are the standard library's atomics. How a thread comes to a CPU is the matter of [`crate::cpus`]; which way is
-//! taken is decided when a machine is made ([`Native::new`]) and costs a predicted branch.
+//! taken is decided when a machine is made ([`Native::new`], [`Native::per_cpu`]) and costs a predicted branch.
 //!
 //! The asymmetric fence is Linux's `membarrier`, where it is allowed; otherwise both sides pass a full fence.
 
@@ -13,6 +13,7 @@ use framewright::machine::{Machine, Pinned};
 use framewright::pfn::{CpuId, NodeId};
 use rustix::thread::{MembarrierCommand, membarrier};
 
+use crate::cpus::rseq::{self, Rseq, RseqUnavailable};
 use crate::cpus::{CpuMode, Cpus, Place, Slot, lease};
 use crate::words::NativeWord;
 
@@ -23,6 +24,8 @@ pub struct Native {
     id: u64,
     /// The kernel can make every thread of the process pass a fence, so that the other side of it costs nothing.
     asymmetric: bool,
+    /// CPUs follow the processors; otherwise they are leased.
+    rseq: Option<Rseq>,
     cpus: Arc<Cpus>,
 }
 
@@ -31,11 +34,27 @@ impl Native {
     /// first pin and keeps it until it exits. The last CPU is leased to nobody: it is shared by the threads that
     /// find no other, and they wait for each other there. So there should be one CPU more than busy threads.
     pub fn new(cpus: &[NodeId]) -> Native {
-        Native::with(Cpus::new(cpus, 1), membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok())
+        Native::with(Cpus::new(cpus, 1), None)
     }
 
-    fn with(cpus: Cpus, asymmetric: bool) -> Native {
-        Native { id: cpus.id, asymmetric, cpus: Arc::new(cpus) }
+    /// One CPU for each processor that the machine can have, and some spares; a thread uses that of the processor it runs on. The
+    /// configuration's CPUs must be [`Native::nodes`], with processors of node `nodes` and above taken to be on node 0.
+    ///
+    /// # Errors
+    /// [`RseqUnavailable`] where the architecture, the kernel or a sandbox does not let it.
+    pub fn per_cpu(nodes: usize) -> Result<Native, RseqUnavailable> {
+        Ok(Native::with(rseq::cpus(nodes), Some(Rseq::find()?)))
+    }
+
+    /// [`Native::per_cpu`] where that is to be had, otherwise [`Native::new`] with the CPUs `leased`. [`Native::mode`] says
+    /// which it is, and [`Native::nodes`] what the configuration must have.
+    pub fn auto(nodes: usize, leased: &[NodeId]) -> Native {
+        Native::per_cpu(nodes).unwrap_or_else(|_| Native::new(leased))
+    }
+
+    fn with(cpus: Cpus, rseq: Option<Rseq>) -> Native {
+        let asymmetric = membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok();
+        Native { id: cpus.id, asymmetric, rseq, cpus: Arc::new(cpus) }
     }
 
     /// The same with full fences on both sides, as where `membarrier` is denied: slower, and on every operation. Only for a machine
@@ -52,7 +71,7 @@ impl Native {
 
     /// How threads come to their CPUs.
     pub fn mode(&self) -> CpuMode {
-        CpuMode::Lease
+        if self.rseq.is_some() { CpuMode::PerCpu } else { CpuMode::Lease }
     }
 
     /// The node of each CPU: what the allocator's configuration must say too.
@@ -74,18 +93,14 @@ impl Native {
     #[inline(never)]
     fn pin_otherwise(&self) -> NativePin<'_> {
         if self.cpus.refuses() {
-            return NativePin::new(Place::NOWHERE, None);
+            return NativePin::of(None);
+        }
+        if let Some(rseq) = self.rseq {
+            return NativePin::of(rseq.enter_otherwise(&self.cpus));
         }
         match lease::enter(&self.cpus) {
-            Some(place) => NativePin::new(place, None),
-            None => self.share(lease::mark()),
-        }
-    }
-
-    fn share(&self, me: usize) -> NativePin<'_> {
-        match self.cpus.share(me) {
-            Some((place, slot)) => NativePin::new(place, Some(slot)),
-            None => NativePin::new(Place::NOWHERE, None),
+            Some(place) => NativePin::leased(place),
+            None => NativePin::of(self.cpus.share(lease::mark())),
         }
     }
 }
@@ -100,8 +115,16 @@ pub struct NativePin<'a> {
 
 impl<'a> NativePin<'a> {
     #[inline]
-    fn new(place: Place, slot: Option<&'a Slot>) -> NativePin<'a> {
-        NativePin { place, slot, thread: PhantomData }
+    fn leased(place: Place) -> NativePin<'a> {
+        NativePin { place, slot: None, thread: PhantomData }
+    }
+
+    #[inline]
+    fn of(entered: Option<(Place, &'a Slot)>) -> NativePin<'a> {
+        match entered {
+            Some((place, slot)) => NativePin { place, slot: Some(slot), thread: PhantomData },
+            None => NativePin::leased(Place::NOWHERE),
+        }
     }
 }
 
@@ -140,8 +163,12 @@ impl Machine for Native {
 
     #[inline]
     fn pin(&self) -> NativePin<'_> {
-        match lease::current(self.id) {
-            Some(place) => NativePin::new(place, None),
+        let pin = match &self.rseq {
+            None => lease::current(self.id).map(NativePin::leased),
+            Some(rseq) => rseq.enter(&self.cpus).map(|entered| NativePin::of(Some(entered))),
+        };
+        match pin {
+            Some(pin) => pin,
             None => self.pin_otherwise(),
         }
     }

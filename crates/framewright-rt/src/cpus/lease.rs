@@ -30,7 +30,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use framewright::pfn::NodeId;
 
-use super::{Cpus, Place};
+use super::{Cpus, Place, rseq};
 
 /// A thread's slot of one machine.
 struct Lease {
@@ -116,8 +116,13 @@ pub(crate) fn forget_current() {
     CURRENT.set((0, Place::NOWHERE));
 }
 
+/// Whether the thread's leases have ended with it.
+pub(super) fn exiting() -> bool {
+    EXITING.get()
+}
+
 /// Has [`exit`] called when the thread exits. False if that cannot be.
-pub(crate) fn watch_exit() -> bool {
+pub(super) fn watch_exit() -> bool {
     static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
     let key = *KEY.get_or_init(|| {
         let mut key: libc::pthread_key_t = 0;
@@ -130,10 +135,11 @@ pub(crate) fn watch_exit() -> bool {
     key.is_some_and(|key| unsafe { libc::pthread_setspecific(key, value) } == 0)
 }
 
-/// Ends all leases of the thread. From here on it shares.
+/// Ends all leases of the thread, and its registration with the kernel. From here on it shares.
 extern "C" fn exit(_: *mut c_void) {
     EXITING.set(true);
     forget_current();
+    rseq::part();
     let leases = LEASES.with(|leases| leases.try_borrow_mut().map(|mut leases| std::mem::take(&mut **leases)));
     for lease in leases.into_iter().flatten() {
         if let Some(cpus) = lease.cpus.upgrade() {

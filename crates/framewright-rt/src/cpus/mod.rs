@@ -23,6 +23,9 @@
 //! lists are laid out at boot).
 
 pub(crate) mod lease;
+pub(crate) mod rseq;
+mod sequence;
+mod topology;
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicU64, AtomicUsize};
@@ -67,9 +70,22 @@ pub(crate) struct Slot {
     owner: AtomicUsize,
     /// How often that thread has it beyond the first time. Only the owner looks at it or writes it.
     depth: AtomicU32,
+    /// Fixed, and here because the line is at hand.
+    node: NodeId,
 }
 
 impl Slot {
+    /// A free slot of a CPU on `node`.
+    fn on(node: NodeId) -> Slot {
+        Slot { node, ..Slot::default() }
+    }
+
+    /// What the slot is called as the CPU number `cpu`.
+    #[inline]
+    fn place(&self, cpu: u32) -> Place {
+        Place { cpu: CpuId(cpu as u16), node: self.node }
+    }
+
     fn is_free(&self) -> bool {
         self.owner.load(Relaxed) == 0
     }
@@ -104,8 +120,10 @@ pub(crate) struct Cpus {
     pub(crate) id: u64,
     slots: Box<[Slot]>,
     nodes: Box<[NodeId]>,
-    /// Slots before this one are leased, or those of processors; the others are shared.
-    shared: usize,
+    /// So many slots come first that are leased, or those of processors. The others are shared.
+    own: usize,
+    /// As many, or 0 when the machine refuses: then the numbers of processors are all too high.
+    limit: AtomicU32,
     /// How many slots may be leased, about: a hint that saves the search.
     free: AtomicIsize,
     /// The slot that was given up last: it has warm pages.
@@ -122,9 +140,10 @@ impl Cpus {
         let own = nodes.len().saturating_sub(shared);
         Cpus {
             id: NEXT.fetch_add(1, Relaxed),
-            slots: nodes.iter().map(|_| Slot::default()).collect(),
+            slots: nodes.iter().copied().map(Slot::on).collect(),
             nodes,
-            shared: own,
+            own,
+            limit: AtomicU32::new(own as u32),
             free: AtomicIsize::new(own as isize),
             warm: AtomicUsize::new(0),
             refuses: AtomicBool::new(false),
@@ -139,17 +158,12 @@ impl Cpus {
         self.refuses.load(Relaxed)
     }
 
-    fn place(&self, slot: usize) -> Place {
-        let node = self.nodes.get(slot).copied().unwrap_or_default();
-        Place { cpu: CpuId(slot as u16), node }
-    }
-
     fn own_slots(&self) -> &[Slot] {
-        self.slots.get(..self.shared).unwrap_or_default()
+        self.slots.get(..self.own).unwrap_or_default()
     }
 
     fn shared_slots(&self) -> impl Iterator<Item = (usize, &Slot)> {
-        self.slots.iter().enumerate().skip(self.shared)
+        self.slots.iter().enumerate().skip(self.own)
     }
 
     /// Whether it is worth asking for a lease.
@@ -164,11 +178,15 @@ impl Cpus {
         }
         let warm = self.warm.load(Relaxed);
         let is_near = |&slot: &usize| self.nodes.get(slot) == Some(&near);
-        let any = 0..self.shared;
+        let take = |slot: usize| {
+            let owned = self.own_slots().get(slot).filter(|owned| owned.take(me))?;
+            Some(owned.place(slot as u32))
+        };
+        let any = 0..self.own;
         let mut order = std::iter::once(warm).filter(is_near).chain(any.clone().filter(is_near)).chain(any);
-        let slot = order.find(|&slot| self.own_slots().get(slot).is_some_and(|slot| slot.take(me)))?;
+        let place = order.find_map(take)?;
         self.free.fetch_sub(1, Relaxed);
-        Some(self.place(slot))
+        Some(place)
     }
 
     /// Ends a lease.
@@ -187,16 +205,16 @@ impl Cpus {
         let mut looks = 0_u32;
         loop {
             if let Some(mine) = self.shared_slots().find(|(_, slot)| slot.is_of(me)) {
-                return Some(self.again(mine));
+                return Some(Self::again(mine));
             }
             if let Some((slot, taken)) = self.shared_slots().find(|(_, slot)| slot.take(me)) {
-                return Some((self.place(slot), taken));
+                return Some((taken.place(slot as u32), taken));
             }
             // Who has a slot must not wait for another: those who have the others may wait for this one.
             if looks == 0
                 && let Some(mine) = self.slots.iter().enumerate().find(|(_, slot)| slot.is_of(me))
             {
-                return Some(self.again(mine));
+                return Some(Self::again(mine));
             }
             if self.slots.is_empty() {
                 return None;
@@ -206,9 +224,9 @@ impl Cpus {
         }
     }
 
-    fn again<'s>(&self, (index, slot): (usize, &'s Slot)) -> (Place, &'s Slot) {
+    fn again((index, slot): (usize, &Slot)) -> (Place, &Slot) {
         slot.nest();
-        (self.place(index), slot)
+        (slot.place(index as u32), slot)
     }
 }
 

@@ -1,0 +1,246 @@
+//! The slot of the processor that a thread runs on, for any number of threads.
+//!
+//! Linux's *restartable sequences* let a thread do a few instructions on the processor's own data as if it could not be
+//! stopped: if it is stopped, moved or signalled before the last of them (the *commit*, one store), the kernel sends it to an
+//! abort address instead. Here the sequence is a lock without an atomic instruction:
+//!
+//! > read the number of this processor; if that processor's `owner` word is 0, store one's own mark there.
+//!
+//! Only threads on that processor store a mark, and two of them cannot be in the sequence at once, so a plain store does. The thread may
+//! be stopped or moved right after; it has the slot all the same, and whoever runs there next finds it taken. That
+//! thread does not wait: it takes one of the *spares* (see [`super::Cpus::share`]), and waits only when those are taken
+//! too. Leaving is one release store of 0, from whatever processor the thread is on by then: nobody else writes
+//! a word that is not 0. Who reads that 0 and stores its own mark has acquired what the last owner did (`mov` on x86-64,
+//! `ldar` on aarch64), and coherence keeps the mark behind the 0.
+//!
+//! Nothing else needs care. A thread whose affinity or cpuset changes is moved, which the sequence notices; a processor that goes
+//! offline leaves a slot that nobody enters until it returns, and its pages are to be had by a drain; one that comes was
+//! possible from the start; one with a number beyond the slots is served by the spares.
+//!
+//! # The kernel's side
+//!
+//! Each thread registers 32 bytes with the kernel, once. glibc does so since 2.35 and says where they are
+//! (`__rseq_offset` from the thread pointer), looked up at run time so that older libraries link; else the thread
+//! registers its own at its first pin and takes them back when it exits. Where that is denied (seccomp, an old kernel, a
+//! libc that has them but does not tell) this way is unavailable: [`RseqUnavailable`]. A fork's child inherits the registration.
+//! The last sequence's address stays in those bytes until the kernel next looks, so code that pins must not be unloaded.
+//!
+//! Rejected: `sched_getcpu` and a lock (10 + 16 ns a pair, here 2); a sequence around each whole operation, which would have to be
+//! written in assembly; the compact concurrency number (`mm_cid`), which needs newer kernels and libraries than many have.
+
+use std::fmt;
+use std::mem::offset_of;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use framewright::pfn::NodeId;
+
+use super::sequence::{self, SIGNATURE};
+use super::{Cpus, Place, Slot, lease, topology};
+
+/// Why CPUs cannot follow the processors here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RseqUnavailable {
+    /// No sequence is written for this architecture.
+    Architecture,
+    /// The kernel refused to register the thread; the error number of the system call.
+    Refused(i32),
+}
+
+impl fmt::Display for RseqUnavailable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            RseqUnavailable::Architecture => f.write_str("no restartable sequence is written for this architecture"),
+            RseqUnavailable::Refused(errno) => {
+                let reason = std::io::Error::from_raw_os_error(errno);
+                write!(f, "the kernel does not register restartable sequences: {reason}")
+            }
+        }
+    }
+}
+
+impl std::error::Error for RseqUnavailable {}
+
+/// What a thread shares with the kernel: the first 32 bytes of its `struct rseq`.
+#[repr(C, align(32))]
+pub(super) struct Area {
+    cpu_id_start: AtomicU32,
+    /// The processor that the thread runs on, or one of the numbers below.
+    cpu_id: AtomicU32,
+    /// The descriptor of the sequence that the thread is in.
+    rseq_cs: AtomicU64,
+    flags: AtomicU32,
+    padding: [AtomicU32; 3],
+}
+
+/// Numbers that no processor has.
+const UNREGISTERED: u32 = u32::MAX;
+const REFUSED: u32 = u32::MAX - 1;
+
+const AREA_BYTES: u32 = 32;
+const FLAG_UNREGISTER: i32 = 1;
+/// How often a thread tries again after the kernel interfered, before it takes a spare.
+const TRIES: u32 = 4;
+/// Processors for one spare, and the fewest and most spares: one is in use while a thread is stopped in an operation, or
+/// holds two CPUs at once.
+const CPUS_PER_SPARE: usize = 8;
+const SPARES: (usize, usize) = (2, 8);
+
+thread_local! {
+    /// For threads that the C library did not register.
+    static OWN: Area = const {
+        Area {
+            cpu_id_start: AtomicU32::new(0),
+            cpu_id: AtomicU32::new(UNREGISTERED),
+            rseq_cs: AtomicU64::new(0),
+            flags: AtomicU32::new(0),
+            padding: [const { AtomicU32::new(0) }; 3],
+        }
+    };
+}
+
+// What `sequence` takes for granted.
+const _: () = assert!(offset_of!(Area, cpu_id) == 4 && offset_of!(Area, rseq_cs) == 8);
+const _: () = assert!(size_of::<Area>() == AREA_BYTES as usize);
+const _: () = assert!(size_of::<Slot>() == 128 && offset_of!(Slot, owner) == 0);
+
+/// Where a thread's area is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Rseq {
+    /// So far from the thread pointer: the C library's.
+    Libc(isize),
+    /// In [`OWN`], once the thread has registered it.
+    Own,
+}
+
+impl Rseq {
+    /// Finds out what this process can use. Registers the calling thread if the C library did not.
+    ///
+    /// # Errors
+    /// [`RseqUnavailable`] if nothing.
+    pub(crate) fn find() -> Result<Rseq, RseqUnavailable> {
+        static FOUND: OnceLock<Result<Rseq, RseqUnavailable>> = OnceLock::new();
+        *FOUND.get_or_init(|| {
+            if !sequence::SUPPORTED {
+                return Err(RseqUnavailable::Architecture);
+            }
+            match libc_offset().map(Rseq::Libc) {
+                Some(found) if found.area().cpu_id.load(Relaxed) < REFUSED => Ok(found),
+                _ => join().map(|()| Rseq::Own),
+            }
+        })
+    }
+
+    /// The calling thread's area.
+    #[inline]
+    fn area(&self) -> &Area {
+        match *self {
+            // SAFETY: `libc_offset` found that glibc keeps an area there, in every thread for all of its life. It is written by
+            // the kernel and read as atomics, and the reference is used by this thread alone.
+            Rseq::Libc(offset) => unsafe { &*sequence::thread_pointer().offset(offset).cast() },
+            // SAFETY: a thread-local without destructor lives as long as its thread, and the reference is used by
+            // this thread alone.
+            Rseq::Own => OWN.with(|own| unsafe { NonNull::from(own).as_ref() }),
+        }
+    }
+
+    /// A number that no other living thread has; never 0.
+    pub(crate) fn mark(self) -> usize {
+        std::ptr::from_ref(self.area()).addr()
+    }
+
+    /// Takes the slot of this processor, if nobody has it. None as well if the kernel interfered, or on a processor without slot.
+    #[inline]
+    pub(crate) fn enter(self, cpus: &Cpus) -> Option<(Place, &Slot)> {
+        // SAFETY: the area is this thread's, the sequence looks at a slot only if its number is below `limit`, so many there
+        // are, and their layout is asserted above.
+        let cpu = unsafe { sequence::take(self.area(), cpus.slots.as_ptr(), cpus.limit.load(Relaxed)) };
+        let slot = cpus.slots.get(cpu as usize)?;
+        Some((slot.place(cpu), slot))
+    }
+
+    /// Takes a slot by all means. None if the machine refuses to work in this process.
+    #[cold]
+    pub(crate) fn enter_otherwise(self, cpus: &Cpus) -> Option<(Place, &Slot)> {
+        if cpus.refuses() {
+            return None;
+        }
+        if self == Rseq::Own && OWN.with(|own| own.cpu_id.load(Relaxed) == UNREGISTERED) {
+            // If it fails, the thread takes spares for ever.
+            let _ = join();
+        }
+        let mark = self.mark();
+        for _ in 0..TRIES {
+            let cpu = self.area().cpu_id.load(Relaxed);
+            let Some(slot) = cpus.own_slots().get(cpu as usize) else { break };
+            if slot.is_of(mark) {
+                slot.nest();
+                return Some((slot.place(cpu), slot));
+            }
+            if !slot.is_free() {
+                break;
+            }
+            if let Some(entered) = self.enter(cpus) {
+                return Some(entered);
+            }
+        }
+        let (place, spare) = cpus.share(mark)?;
+        // A spare has no processor; the thread has.
+        let here = cpus.slots.get(self.area().cpu_id.load(Relaxed) as usize);
+        Some((Place { node: here.map_or(place.node, |slot| slot.node), ..place }, spare))
+    }
+}
+
+/// The slots of a machine whose CPUs follow the processors: theirs, then spares. Nodes from `nodes` on are taken for node 0.
+pub(crate) fn cpus(nodes: usize) -> Cpus {
+    let mut processors = topology::processors();
+    processors.truncate(super::MOST_SLOTS - SPARES.1);
+    for node in processors.iter_mut().filter(|node| node.index() >= nodes) {
+        *node = NodeId(0);
+    }
+    let spares = (processors.len() / CPUS_PER_SPARE).clamp(SPARES.0, SPARES.1);
+    processors.resize(processors.len() + spares, NodeId(0));
+    Cpus::new(&processors, spares)
+}
+
+/// Where glibc keeps the areas that it registered, from the thread pointer.
+fn libc_offset() -> Option<isize> {
+    let (size, offset) = (symbol(c"__rseq_size")?, symbol(c"__rseq_offset")?);
+    // SAFETY: glibc documents these two as an `unsigned int` and a `ptrdiff_t`, constant once the program runs.
+    let (size, offset) = unsafe { (size.cast::<libc::c_uint>().read(), offset.cast::<isize>().read()) };
+    // Of the area's 32 bytes the fields of the first kernels are 20; 0 says that nothing was registered.
+    (size >= 20).then_some(offset)
+}
+
+fn symbol(name: &std::ffi::CStr) -> Option<NonNull<libc::c_void>> {
+    // SAFETY: the name ends with a null byte.
+    NonNull::new(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) })
+}
+
+/// Registers the thread's own area, until it exits.
+fn join() -> Result<(), RseqUnavailable> {
+    if lease::exiting() || !lease::watch_exit() {
+        return Err(RseqUnavailable::Refused(libc::EAGAIN));
+    }
+    register(0).inspect_err(|_| OWN.with(|own| own.cpu_id.store(REFUSED, Relaxed)))
+}
+
+/// Takes the thread's own area back from the kernel, if it has it: the memory will soon be something else.
+pub(super) fn part() {
+    if OWN.with(|own| own.cpu_id.load(Relaxed)) < REFUSED {
+        let _ = register(FLAG_UNREGISTER);
+        OWN.with(|own| own.cpu_id.store(REFUSED, Relaxed));
+    }
+}
+
+fn register(flags: i32) -> Result<(), RseqUnavailable> {
+    let area = OWN.with(std::ptr::from_ref);
+    // SAFETY: the kernel writes to the area as long as it is registered, which ends before the thread-local does (`part`), and
+    // whoever else reads or writes it does so atomically.
+    let status = unsafe { libc::syscall(libc::SYS_rseq, area, AREA_BYTES, flags, SIGNATURE) };
+    if status == 0 {
+        return Ok(());
+    }
+    Err(RseqUnavailable::Refused(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)))
+}

@@ -1,0 +1,159 @@
+//! The restartable sequence itself, for each architecture it is written for. What it does and why is in [`super::rseq`].
+//!
+//! A sequence is described to the kernel by 32 bytes: a version and flags (0), its first address, its length, and where to go
+//! if it is interrupted, which must follow a *signature*. The descriptor's addresses are relocated, so it lies where the
+//! loader may write once. The kernel learns of it by the store to `rseq_cs`, and forgets it when it stops the thread
+//! anywhere else: so the sequence begins with the very instruction behind that store. Leaving it by a jump is leaving it.
+//!
+//! The sequence for aarch64 is assembled but was not run by its authors.
+
+use super::Slot;
+use super::rseq::Area;
+
+/// Whether there is a sequence for this architecture.
+pub(super) const SUPPORTED: bool =
+    cfg!(all(target_os = "linux", target_pointer_width = "64", any(target_arch = "x86_64", target_arch = "aarch64")));
+
+/// Stands before each abort address, so that no other can be made one: the number that glibc registers too. Part of an
+/// instruction that traps.
+#[cfg(target_arch = "aarch64")]
+pub(super) const SIGNATURE: u32 = 0xd428_bc00;
+/// As above.
+#[cfg(not(target_arch = "aarch64"))]
+pub(super) const SIGNATURE: u32 = 0x5305_3053;
+
+/// What thread-local offsets count from.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(super) fn thread_pointer() -> *const u8 {
+    let pointer;
+    // SAFETY: reads a word that holds its own address, by the ABI.
+    unsafe { std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, readonly, pure)) };
+    pointer
+}
+
+/// If this processor's number is below `limit` and its slot's owner is 0: stores the area's address there and returns the
+/// number, with acquire ordering. Otherwise changes nothing and returns a number that no processor has.
+///
+/// # Safety
+/// `area` is registered for the calling thread, or its processor number is above every limit; `limit` slots start at `slots`.
+#[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
+#[inline]
+pub(super) unsafe fn take(area: &Area, slots: *const Slot, limit: u32) -> u32 {
+    let cpu: u32;
+    // SAFETY: within the slots by the comparison with `limit`; the words are atomics and one aligned `mov` reads or writes each.
+    // Whether interrupted or not it goes on behind the last instruction, with nothing changed but what it says.
+    unsafe {
+        std::arch::asm!(
+            ".pushsection .data.rel.ro.framewright_rseq, \"aw\", @progbits",
+            ".balign 32",
+            "5:",
+            ".long 0, 0",
+            ".quad 2f, 3f - 2f, 4f",
+            ".popsection",
+            "lea {slot}, [rip + 5b]",
+            "mov qword ptr [{area} + 8], {slot}",
+            "2:",
+            "mov {cpu:e}, dword ptr [{area} + 4]",
+            "cmp {cpu:e}, {limit:e}",
+            "jae 6f",
+            "mov {slot:e}, {cpu:e}",
+            "shl {slot}, 7",
+            "cmp qword ptr [{slots} + {slot}], 0",
+            "jne 6f",
+            "mov qword ptr [{slots} + {slot}], {area}",
+            "3:",
+            ".pushsection .text.framewright_rseq, \"ax\", @progbits",
+            // ud1 edi, [rip + signature]
+            ".byte 0x0f, 0xb9, 0x3d",
+            ".long {signature}",
+            "4:",
+            "6:",
+            "mov {cpu:e}, -1",
+            "jmp 7f",
+            ".popsection",
+            "7:",
+            area = in(reg) area,
+            slots = in(reg) slots,
+            limit = in(reg) limit,
+            cpu = out(reg) cpu,
+            slot = out(reg) _,
+            signature = const SIGNATURE,
+            options(nostack),
+        );
+    }
+    cpu
+}
+
+/// As on x86-64.
+#[cfg(target_arch = "aarch64")]
+#[inline]
+pub(super) fn thread_pointer() -> *const u8 {
+    let pointer;
+    // SAFETY: reads the register that user space has for this.
+    unsafe { std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, preserves_flags, nomem, pure)) };
+    pointer
+}
+
+/// As on x86-64.
+///
+/// # Safety
+/// As on x86-64.
+#[cfg(target_arch = "aarch64")]
+#[inline]
+pub(super) unsafe fn take(area: &Area, slots: *const Slot, limit: u32) -> u32 {
+    let cpu: u32;
+    // SAFETY: as on x86-64; the owner is read by `ldar`, for this architecture orders nothing by itself.
+    unsafe {
+        std::arch::asm!(
+            ".pushsection .data.rel.ro.framewright_rseq, \"aw\", %progbits",
+            ".balign 32",
+            "5:",
+            ".long 0, 0",
+            ".quad 2f, 3f - 2f, 4f",
+            ".popsection",
+            "adrp {slot}, 5b",
+            "add {slot}, {slot}, :lo12:5b",
+            "str {slot}, [{area}, #8]",
+            "2:",
+            "ldr {cpu:w}, [{area}, #4]",
+            "cmp {cpu:w}, {limit:w}",
+            "b.hs 6f",
+            "add {slot}, {slots}, {cpu:x}, lsl #7",
+            "ldar {owner}, [{slot}]",
+            "cbnz {owner}, 6f",
+            "str {area}, [{slot}]",
+            "3:",
+            "b 7f",
+            ".inst {signature}",
+            "4:",
+            "6:",
+            "mov {cpu:w}, #-1",
+            "7:",
+            area = in(reg) area,
+            slots = in(reg) slots,
+            limit = in(reg) limit,
+            cpu = out(reg) cpu,
+            slot = out(reg) _,
+            owner = out(reg) _,
+            signature = const SIGNATURE,
+            options(nostack),
+        );
+    }
+    cpu
+}
+
+/// Never called.
+#[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
+pub(super) fn thread_pointer() -> *const u8 {
+    std::ptr::null()
+}
+
+/// Never takes anything.
+///
+/// # Safety
+/// None.
+#[cfg(not(any(all(target_arch = "x86_64", target_pointer_width = "64"), target_arch = "aarch64")))]
+pub(super) unsafe fn take(_: &Area, _: *const Slot, _: u32) -> u32 {
+    u32::MAX
+}

@@ -1,0 +1,94 @@
+//! Which processors this machine may have, and the memory node of each, from sysfs.
+//!
+//! *Possible* processors, not those online: a processor that is plugged in later has its number, and its slot, already.
+
+use std::fs;
+use std::path::Path;
+
+use framewright::pfn::NodeId;
+
+const CPUS: &str = "/sys/devices/system/cpu/possible";
+const NODES: &str = "/sys/devices/system/node";
+
+/// The node of each possible processor, by its number; node 0 where the kernel does not say.
+pub(super) fn processors() -> Vec<NodeId> {
+    let listed = fs::read_to_string(CPUS).ok().and_then(|list| parse(&list)?.last().copied());
+    let count = listed.map_or_else(configured, |last| last + 1);
+    let mut nodes = vec![NodeId(0); count];
+    for (node, cpus) in nodes_below(Path::new(NODES)) {
+        for cpu in cpus {
+            if let Some(entry) = nodes.get_mut(cpu) {
+                *entry = node;
+            }
+        }
+    }
+    nodes
+}
+
+/// Processors of each node that has a folder in `root`.
+fn nodes_below(root: &Path) -> Vec<(NodeId, Vec<usize>)> {
+    let node = |entry: fs::DirEntry| {
+        let number = entry.file_name().to_str()?.strip_prefix("node")?.parse().ok()?;
+        let cpus = parse(&fs::read_to_string(entry.path().join("cpulist")).ok()?)?;
+        Some((NodeId(number), cpus))
+    };
+    fs::read_dir(root).into_iter().flatten().flatten().filter_map(node).collect()
+}
+
+fn configured() -> usize {
+    // SAFETY: asks for a number, and touches nothing.
+    let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    usize::try_from(count).unwrap_or(1).max(1)
+}
+
+/// Reads a list of the kernel's: numbers and ranges, ascending (`0-3,8,10-11`). None if it is not one.
+fn parse(list: &str) -> Option<Vec<usize>> {
+    let mut numbers = Vec::new();
+    for part in list.trim().split(',').filter(|part| !part.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u16, u16) = (first.parse().ok()?, last.parse().ok()?);
+        numbers.extend(usize::from(first)..=usize::from(last));
+    }
+    Some(numbers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_the_kernel() {
+        let cases: [(&str, Option<&[usize]>); 8] = [
+            ("0\n", Some(&[0])),
+            ("0-3\n", Some(&[0, 1, 2, 3])),
+            ("0-1,4,6-7", Some(&[0, 1, 4, 6, 7])),
+            ("\n", Some(&[])),
+            ("3-2", Some(&[])),
+            ("a", None),
+            ("0-", None),
+            ("0-70000", None),
+        ];
+        for (list, numbers) in cases {
+            assert_eq!(parse(list).as_deref(), numbers, "{list:?}");
+        }
+    }
+
+    #[test]
+    fn nodes_come_from_their_folders() {
+        let root = std::env::temp_dir().join(format!("framewright-nodes-{}", std::process::id()));
+        for (node, list) in [("node0", "0-1"), ("node3", "2"), ("nodes", "9"), ("node4", "?")] {
+            fs::create_dir_all(root.join(node)).unwrap();
+            fs::write(root.join(node).join("cpulist"), list).unwrap();
+        }
+        let mut nodes = nodes_below(&root);
+        nodes.sort();
+        assert_eq!(nodes, [(NodeId(0), vec![0, 1]), (NodeId(3), vec![2])]);
+        fs::remove_dir_all(&root).unwrap();
+        assert_eq!(nodes_below(&root), []);
+    }
+
+    #[test]
+    fn this_machine_has_processors() {
+        assert!(!processors().is_empty());
+    }
+}
