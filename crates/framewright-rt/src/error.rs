@@ -7,6 +7,20 @@ use framewright::{BootError, NodeId};
 use crate::arena::HugePage;
 use crate::os::OsError;
 
+/// A size, printed in the largest binary unit that it is a whole number of.
+pub(crate) struct Bytes(pub(crate) u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
+        match units.iter().find(|(shift, _)| self.0 != 0 && self.0.trailing_zeros() >= *shift) {
+            Some((shift, unit)) => write!(f, "{} {unit}", self.0 >> shift),
+            None if self.0 == 1 => f.write_str("1 byte"),
+            None => write!(f, "{} bytes", self.0),
+        }
+    }
+}
+
 /// An arena could not be built or trimmed. Nothing is left behind of one that could not be built.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -95,20 +109,25 @@ impl fmt::Display for ArenaError {
         match *self {
             ArenaError::Os(ref error) => error.fmt(f),
             ArenaError::Empty => f.write_str("an arena needs at least one page of memory"),
-            ArenaError::BadSize { bytes, multiple } => write!(f, "{bytes} bytes are no multiple of {multiple}"),
-            ArenaError::TooLarge { bytes, max } => write!(f, "{bytes} bytes are more than the possible {max}"),
+            ArenaError::BadSize { bytes, multiple } => {
+                write!(f, "a size of {} is no multiple of {}", Bytes(bytes), Bytes(multiple))
+            }
+            ArenaError::TooLarge { bytes, max } => {
+                write!(f, "{} are more than addresses can tell apart, {max} bytes", Bytes(bytes))
+            }
             ArenaError::BadPage { bytes } => write!(
                 f,
-                "a page of {bytes} bytes: it must be a power of two from 4 KiB to 1 GiB, and no larger than a huge page"
+                "a page of {}: it must be a power of two from 4 KiB to 1 GiB, and no larger than a huge page",
+                Bytes(bytes)
             ),
             ArenaError::BadFirstFrame { pfn, multiple } => {
                 write!(f, "the first frame {pfn:#x} is no multiple of the largest block's {multiple:#x} frames")
             }
             ArenaError::Misaligned { address, multiple } => {
-                write!(f, "memory at {address:#x} does not begin at a multiple of {multiple} bytes")
+                write!(f, "memory at {address:#x} does not begin at a multiple of {}", Bytes(multiple))
             }
             ArenaError::WrongLength { bytes, nodes } => {
-                write!(f, "memory of {bytes} bytes was handed in for nodes of {nodes} bytes")
+                write!(f, "memory of {} was handed in for nodes of {}", Bytes(bytes), Bytes(nodes))
             }
             ArenaError::NotOurs { option } => {
                 write!(f, "{option} is up to who mapped the memory that was handed in")

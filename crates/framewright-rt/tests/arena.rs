@@ -253,10 +253,10 @@ fn reports_read_well() {
     let builder = builder().node(4 * MIB, Placement::Anywhere).node(2 * MIB, Placement::Anywhere).cpus(3);
     let arena = builder.transparent(Transparent::Never).build().unwrap();
     let text = arena.report().to_string();
-    let descriptors = arena.report().descriptors;
+    let descriptors = arena.report().descriptors >> 10;
     let expected = format!(
-        "private: 6291456 bytes, pages of 4096, largest order 10, 3 CPU slots\n\
-         descriptors: {descriptors} bytes of address space\n\
+        "private: 6 MiB, pages of 4 KiB, largest order 10, 3 CPU slots\n\
+         descriptors: {descriptors} KiB of address space\n\
          transparent huge pages: done\n\
          node 0: frames 0x0..0x400, anywhere\n\
          node 1: frames 0x400..0x600, anywhere\n"

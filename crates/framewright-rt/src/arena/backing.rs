@@ -4,6 +4,7 @@ use std::fmt;
 
 use framewright::{NodeId, NodeSet, Order, PfnRange};
 
+use crate::error::Bytes;
 use crate::os::OsError;
 
 /// Size of the pages in a pool of huge pages.
@@ -176,9 +177,10 @@ impl fmt::Display for ArenaReport {
             Some(backing) => write!(f, "{backing}")?,
             None => f.write_str("memory handed in")?,
         }
-        let ArenaReport { bytes, page, max_order, cpus, descriptors, .. } = self;
-        writeln!(f, ": {bytes} bytes, pages of {page}, largest order {max_order}, {cpus} CPU slots")?;
-        writeln!(f, "descriptors: {descriptors} bytes of address space")?;
+        let ArenaReport { max_order, cpus, .. } = self;
+        let [bytes, page, descriptors] = [self.bytes, self.page, self.descriptors].map(Bytes);
+        writeln!(f, ": {bytes}, pages of {page}, largest order {max_order}, {cpus} CPU slots")?;
+        writeln!(f, "descriptors: {descriptors} of address space")?;
         for (name, outcome) in [("transparent huge pages", self.transparent), ("populated", self.populated)] {
             if outcome != Outcome::NotAsked {
                 writeln!(f, "{name}: {outcome}")?;

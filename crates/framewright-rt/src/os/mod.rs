@@ -28,6 +28,8 @@ use std::marker::PhantomData;
 
 use rustix::io::Errno;
 
+use crate::error::Bytes;
+
 /// A system call that arenas make.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -104,7 +106,7 @@ impl OsError {
 impl fmt::Display for OsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = std::io::Error::from_raw_os_error(self.errno);
-        write!(f, "{} of {} bytes failed: {reason}", self.call.name(), self.bytes)?;
+        write!(f, "{} of {} failed: {reason}", self.call.name(), Bytes(self.bytes))?;
         match self.hint() {
             Some(hint) => write!(f, "; {hint}"),
             None => Ok(()),
@@ -231,10 +233,10 @@ mod tests {
         let error = OsError { call: Call::Mbind, bytes: 4096, errno: 1 };
         assert_eq!(
             error.to_string(),
-            "mbind of 4096 bytes failed: Operation not permitted (os error 1); this process may not place memory (a \
+            "mbind of 4 KiB failed: Operation not permitted (os error 1); this process may not place memory (a \
              container's seccomp profile); build with best effort"
         );
         let error = OsError { call: Call::Ftruncate, bytes: 1, errno: 28 };
-        assert_eq!(error.to_string(), "ftruncate of 1 bytes failed: No space left on device (os error 28)");
+        assert_eq!(error.to_string(), "ftruncate of 1 byte failed: No space left on device (os error 28)");
     }
 }
