@@ -4,6 +4,7 @@ use std::fmt;
 
 use framewright::{BootError, NodeId};
 
+use crate::RseqUnavailable;
 use crate::arena::HugePage;
 use crate::os::OsError;
 
@@ -93,6 +94,8 @@ pub enum ArenaError {
         /// Why.
         error: OsError,
     },
+    /// CPUs cannot follow the processors here, and the builder is strict.
+    PerCpu(RseqUnavailable),
     /// What memory of this kind cannot do.
     Unsupported {
         /// What was asked for.
@@ -143,6 +146,7 @@ impl fmt::Display for ArenaError {
                 write!(f, "there are no huge pages of {page} here; /sys/kernel/mm/hugepages lists the sizes there are")
             }
             ArenaError::Placement { node, ref error } => write!(f, "memory of node {}: {error}", node.0),
+            ArenaError::PerCpu(ref error) => error.fmt(f),
             ArenaError::Unsupported { what, memory } => write!(f, "{what} does not work with {memory} memory"),
             ArenaError::Boot(ref error) => error.fmt(f),
         }
@@ -153,6 +157,7 @@ impl std::error::Error for ArenaError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             ArenaError::Os(error) | ArenaError::Placement { error, .. } => Some(error),
+            ArenaError::PerCpu(error) => Some(error),
             ArenaError::Boot(error) => Some(error),
             _ => None,
         }

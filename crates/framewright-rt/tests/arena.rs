@@ -6,10 +6,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::ptr::NonNull;
 
-use framewright::request::{__GFP_THISNODE, GFP_HIGHUSER_MOVABLE, GFP_USER};
+use framewright::request::{__GFP_THISNODE, __GFP_ZERO, GFP_HIGHUSER_MOVABLE, GFP_USER};
 use framewright::{BootError, NodeId, NodeSet, Order, Pfn, PfnRange, Policy, Request};
 use framewright_rt::os::OsError;
-use framewright_rt::{Arena, ArenaBuilder, ArenaError, Backing, HugePage, Outcome, Placement, Transparent};
+use framewright_rt::{Arena, ArenaBuilder, ArenaError, Backing, CpuMode, HugePage, Outcome, Placement, Transparent};
 
 const MIB: u64 = 1 << 20;
 
@@ -267,4 +267,48 @@ fn reports_read_well() {
     assert_eq!(Placement::Bind(NodeSet(0b1011)).to_string(), "bind 0,1,3");
     assert!(format!("{arena:?}").starts_with("Arena {"));
     assert_eq!(arena.buddyinfo().to_string().lines().count(), 2);
+}
+
+#[test]
+fn cpus_are_leased_or_follow_the_processors() {
+    let leased = builder().size(4 * MIB).cpus(3).build().unwrap();
+    assert_eq!((leased.report().cpu_mode, leased.report().cpus), (CpuMode::Lease, 3));
+    let arena = builder().size(4 * MIB).node(4 * MIB, Placement::Anywhere).cpu_mode(CpuMode::PerCpu).build().unwrap();
+    match (arena.report().cpu_mode, arena.report().per_cpu_refused) {
+        (CpuMode::PerCpu, None) => {}
+        (CpuMode::Lease, Some(why)) => {
+            println!("SKIPPED in part: {why}");
+            let strict = builder().size(MIB).cpu_mode(CpuMode::PerCpu).strict(true).build();
+            assert_eq!(strict.map(drop), Err(ArenaError::PerCpu(why)));
+            assert!(arena.report().to_string().contains("CPUs are leased: "));
+        }
+        other => panic!("{other:?}"),
+    }
+    for arena in [&leased, &arena] {
+        // More threads than CPUs.
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| (0..200).for_each(|_| drop(arena.alloc(&Request::page(GFP_USER)).unwrap())));
+            }
+        });
+        assert_eq!(arena.validate().unwrap().allocated, 0);
+    }
+}
+
+#[test]
+fn memory_is_zeroed_on_request() {
+    let arena = builder().size(4 * MIB).build().unwrap();
+    for (order, zeroed) in [(0, false), (0, true), (3, false), (3, true)] {
+        let request = Request::new(if zeroed { GFP_USER | __GFP_ZERO } else { GFP_USER }, order);
+        let mut blocks = Vec::new();
+        arena.alloc_bulk(&request, 100, &mut blocks).unwrap();
+        blocks.extend(arena.alloc(&request));
+        for block in &mut blocks {
+            assert!(!zeroed || block.iter().all(|&byte| byte == 0));
+            block.fill(5);
+        }
+    }
+    let arena = std::sync::Arc::new(arena);
+    let owned = arena.alloc_owned(&Request::page(GFP_USER | __GFP_ZERO)).unwrap();
+    assert!(owned.iter().all(|&byte| byte == 0));
 }

@@ -6,6 +6,7 @@ use framewright::{NodeId, NodeSet, Order, PfnRange};
 
 use crate::error::Bytes;
 use crate::os::OsError;
+use crate::{CpuMode, RseqUnavailable};
 
 /// Size of the pages in a pool of huge pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -163,6 +164,10 @@ pub struct ArenaReport {
     pub max_order: Order,
     /// CPU slots of the allocator.
     pub cpus: usize,
+    /// How threads come to them.
+    pub cpu_mode: CpuMode,
+    /// Why they do not follow the processors, if that was asked for.
+    pub per_cpu_refused: Option<RseqUnavailable>,
     /// Whether transparent huge pages were switched on or off, if asked.
     pub transparent: Outcome,
     /// Whether all pages were made, if asked.
@@ -180,6 +185,9 @@ impl fmt::Display for ArenaReport {
         let ArenaReport { max_order, cpus, .. } = self;
         let [bytes, page, descriptors] = [self.bytes, self.page, self.descriptors].map(Bytes);
         writeln!(f, ": {bytes}, pages of {page}, largest order {max_order}, {cpus} CPU slots")?;
+        if let Some(why) = self.per_cpu_refused {
+            writeln!(f, "CPUs are leased: {why}")?;
+        }
         writeln!(f, "descriptors: {descriptors} of address space")?;
         for (name, outcome) in [("transparent huge pages", self.transparent), ("populated", self.populated)] {
             if outcome != Outcome::NotAsked {

@@ -24,8 +24,8 @@ use super::Arena;
 use super::backing::{ArenaReport, Backing, NodeReport, Outcome, Placement, Transparent};
 use super::memory::Memory;
 use super::metadata::Metadata;
-use crate::Native;
 use crate::error::ArenaError;
+use crate::{CpuMode, Native, RseqUnavailable};
 
 /// Blocks are at most this large, in bytes: 1 GiB.
 const LARGEST_BLOCK_SHIFT: u8 = 30;
@@ -53,6 +53,7 @@ pub struct ArenaBuilder {
     page: u64,
     first_pfn: u64,
     max_order: Option<Order>,
+    cpu_mode: CpuMode,
     cpus: Option<usize>,
     movable: u64,
     min_free: u64,
@@ -71,6 +72,7 @@ impl Default for ArenaBuilder {
             page: 4096,
             first_pfn: 0,
             max_order: None,
+            cpu_mode: CpuMode::Lease,
             cpus: None,
             movable: 0,
             min_free: 0,
@@ -88,6 +90,12 @@ struct Shape {
     movable: Vec<PfnRange>,
     cpus: Vec<NodeId>,
     tuning: Vec<Tuning>,
+}
+
+/// What the arena runs on, and why it is not what was asked for.
+struct Runner {
+    machine: Native,
+    refused: Option<RseqUnavailable>,
 }
 
 impl ArenaBuilder {
@@ -140,7 +148,14 @@ impl ArenaBuilder {
         ArenaBuilder { max_order: Some(Order(order)), ..self }
     }
 
-    /// CPU slots; by default twice as many as the process may use, and one.
+    /// How threads come to the allocator's CPUs: by lease unless told otherwise. Where [`CpuMode::PerCpu`] is not to be had, the
+    /// arena leases, and [`Arena::report`] says so; unless the builder is strict.
+    pub fn cpu_mode(self, mode: CpuMode) -> Self {
+        ArenaBuilder { cpu_mode: mode, ..self }
+    }
+
+    /// CPU slots to lease, one more than threads that shall not wait for each other; by default twice as many as the
+    /// process may use, and one. They are dealt out to the nodes in turn.
     pub fn cpus(self, slots: usize) -> Self {
         ArenaBuilder { cpus: Some(slots), ..self }
     }
@@ -171,12 +186,12 @@ impl ArenaBuilder {
     /// # Errors
     /// What is wrong with the description, or which system call failed. Nothing is left mapped then.
     pub fn build(self) -> Result<Arena, ArenaError> {
-        let shape = self.shape()?;
+        let (shape, runner) = self.shape()?;
         let layout = Layout::of(&self.config(&shape))?;
         let len = usize::try_from(shape.bytes).map_err(|_| too_large(shape.bytes))?;
         let block = 1_usize << (shape.geometry.max_order.0 + shape.geometry.page_shift);
         let memory = Memory::map(self.backing, len, block)?;
-        self.boot(&shape, &layout, memory)
+        self.boot(&shape, runner, &layout, memory)
     }
 
     /// Sets the allocator up over memory that exists. Without nodes it is all one node.
@@ -199,7 +214,7 @@ impl ArenaBuilder {
         if let Some(&(_, option)) = not_ours.iter().find(|(set, _)| *set) {
             return Err(ArenaError::NotOurs { option });
         }
-        let shape = builder.shape()?;
+        let (shape, runner) = builder.shape()?;
         if shape.bytes != given {
             return Err(ArenaError::WrongLength { bytes: given, nodes: shape.bytes });
         }
@@ -210,11 +225,11 @@ impl ArenaBuilder {
         let layout = Layout::of(&builder.config(&shape))?;
         // SAFETY: the caller's promise.
         let memory = unsafe { Memory::foreign(memory) };
-        builder.boot(&shape, &layout, memory)
+        builder.boot(&shape, runner, &layout, memory)
     }
 
     /// Checks the description and derives the core's configuration.
-    fn shape(&self) -> Result<Shape, ArenaError> {
+    fn shape(&self) -> Result<(Shape, Runner), ArenaError> {
         let geometry = self.geometry()?;
         let multiple = match (self.backing, self.parts.len()) {
             (Backing::Hugetlb(page), _) => page.bytes(),
@@ -253,15 +268,28 @@ impl ArenaBuilder {
             }
             shape.bytes = end;
         }
-        let nodes = shape.regions.len().min(NodeId::LIMIT);
-        shape.cpus = (0..self.slots()).map(|cpu| NodeId((cpu % nodes.max(1)) as u8)).collect();
+        let runner = self.runner(shape.regions.len().clamp(1, NodeId::LIMIT))?;
+        shape.cpus = runner.machine.nodes().to_vec();
         shape.tuning = self.tuning(&shape);
-        Ok(shape)
+        Ok((shape, runner))
     }
 
-    fn slots(&self) -> usize {
+    /// What the arena of so many nodes runs on.
+    fn runner(&self, nodes: usize) -> Result<Runner, ArenaError> {
         let parallel = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        self.cpus.unwrap_or_else(|| 2 * parallel() + 1)
+        let slots = self.cpus.unwrap_or_else(|| 2 * parallel() + 1);
+        let lease = || {
+            let dealt: Vec<NodeId> = (0..slots).map(|cpu| NodeId((cpu % nodes) as u8)).collect();
+            Native::new(&dealt)
+        };
+        match self.cpu_mode {
+            CpuMode::Lease => Ok(Runner { machine: lease(), refused: None }),
+            CpuMode::PerCpu => match Native::per_cpu(nodes) {
+                Ok(machine) => Ok(Runner { machine, refused: None }),
+                Err(why) if self.strict => Err(ArenaError::PerCpu(why)),
+                Err(why) => Ok(Runner { machine: lease(), refused: Some(why) }),
+            },
+        }
     }
 
     fn geometry(&self) -> Result<Geometry, ArenaError> {
@@ -314,7 +342,7 @@ impl ArenaBuilder {
     }
 
     /// Prepares the memory and boots an allocator over it.
-    fn boot(self, shape: &Shape, layout: &Layout, memory: Memory) -> Result<Arena, ArenaError> {
+    fn boot(self, shape: &Shape, runner: Runner, layout: &Layout, memory: Memory) -> Result<Arena, ArenaError> {
         let nodes = self.place(shape, &memory)?;
         let transparent = memory.advise_transparent(self.transparent);
         if let (Outcome::Refused(error), true) = (transparent, self.strict) {
@@ -329,6 +357,8 @@ impl ArenaBuilder {
             page: self.page,
             max_order: shape.geometry.max_order,
             cpus: shape.cpus.len(),
+            cpu_mode: runner.machine.mode(),
+            per_cpu_refused: runner.refused,
             transparent,
             populated,
             nodes,
@@ -336,7 +366,7 @@ impl ArenaBuilder {
         // SAFETY: once, with the layout that it was made for. The allocator is dropped before its descriptors: by this
         // function if it fails, and by the arena, in whose declaration it stands first.
         let parts = unsafe { metadata.parts(layout) }.ok_or_else(|| too_large(shape.bytes))?;
-        let allocator = Allocator::boot(Native::new(&shape.cpus), &self.config(shape), parts)?;
+        let allocator = Allocator::boot(runner.machine, &self.config(shape), parts)?;
         Ok(Arena::new(allocator, metadata, memory, self.first_pfn, report))
     }
 
