@@ -8,8 +8,11 @@
 //! [`Storage`] is the memory of the descriptors, for either.
 
 mod arena;
+mod contents;
 mod cpus;
 mod error;
+mod fences;
+mod fork;
 mod native;
 pub mod os;
 mod pages;
@@ -20,9 +23,11 @@ mod words;
 pub use arena::{
     Arena, ArenaBuilder, ArenaReport, Backing, HugePage, NodeReport, Outcome, Placement, Transparent, Trimmed,
 };
+pub use contents::Memory;
 pub use cpus::CpuMode;
 pub use cpus::rseq::RseqUnavailable;
 pub use error::ArenaError;
+pub use fork::{Freeze, Rest};
 pub use native::{Native, NativeIrq, NativePin};
 pub use pages::{Block, Handle, OwnedPages, Pages, Split};
 pub use solo::{Solo, SoloIrq, SoloPin, SoloWord};

@@ -3,18 +3,21 @@
 //! Words are the standard library's atomics. How a thread comes to a CPU is the matter of [`crate::cpus`]; which way is
 //! taken is decided when a machine is made ([`Native::new`], [`Native::per_cpu`]) and costs a predicted branch.
 //!
-//! The asymmetric fence is Linux's `membarrier`, where it is allowed; otherwise both sides pass a full fence.
+//! The asymmetric fence is Linux's `membarrier`, where it is allowed ([`crate::fences`]); otherwise both sides pass a full fence.
 
+use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 
 use framewright::machine::{Machine, Pinned};
-use framewright::pfn::{CpuId, NodeId};
-use rustix::thread::{MembarrierCommand, membarrier};
+use framewright::pfn::{CpuId, NodeId, Order, Pfn};
 
+use crate::contents::Memory;
 use crate::cpus::rseq::{self, Rseq, RseqUnavailable};
 use crate::cpus::{CpuMode, Cpus, Place, Slot, lease};
+use crate::fences;
+use crate::fork::{self, Freeze};
 use crate::words::NativeWord;
 
 /// The threads of this process; see the module's description.
@@ -26,6 +29,7 @@ pub struct Native {
     asymmetric: bool,
     /// CPUs follow the processors; otherwise they are leased.
     rseq: Option<Rseq>,
+    memory: Option<Memory>,
     cpus: Arc<Cpus>,
 }
 
@@ -34,7 +38,8 @@ impl Native {
     /// first pin and keeps it until it exits. The last CPU is leased to nobody: it is shared by the threads that
     /// find no other, and they wait for each other there. So there should be one CPU more than busy threads.
     pub fn new(cpus: &[NodeId]) -> Native {
-        Native::with(Cpus::new(cpus, 1), None)
+        let Ok(made) = fork::register(|| Ok::<_, Infallible>((None, Cpus::new(cpus, 1))));
+        Native::with(made)
     }
 
     /// One CPU for each processor that the machine can have, and some spares; a thread uses that of the processor it runs on. The
@@ -43,7 +48,7 @@ impl Native {
     /// # Errors
     /// [`RseqUnavailable`] where the architecture, the kernel or a sandbox does not let it.
     pub fn per_cpu(nodes: usize) -> Result<Native, RseqUnavailable> {
-        Ok(Native::with(rseq::cpus(nodes), Some(Rseq::find()?)))
+        fork::register(|| Ok((Some(Rseq::find()?), rseq::cpus(nodes)))).map(Native::with)
     }
 
     /// [`Native::per_cpu`] where that is to be had, otherwise [`Native::new`] with the CPUs `leased`. [`Native::mode`] says
@@ -52,9 +57,8 @@ impl Native {
         Native::per_cpu(nodes).unwrap_or_else(|_| Native::new(leased))
     }
 
-    fn with(cpus: Cpus, rseq: Option<Rseq>) -> Native {
-        let asymmetric = membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok();
-        Native { id: cpus.id, asymmetric, rseq, cpus: Arc::new(cpus) }
+    fn with((rseq, cpus): (Option<Rseq>, Arc<Cpus>)) -> Native {
+        Native { id: cpus.id, asymmetric: fences::register(), rseq, memory: None, cpus }
     }
 
     /// The same with full fences on both sides, as where `membarrier` is denied: slower, and on every operation. Only for a machine
@@ -62,6 +66,23 @@ impl Native {
     #[must_use]
     pub fn with_full_fences(self) -> Native {
         Native { asymmetric: false, ..self }
+    }
+
+    /// The same with memory behind its frames: to clear and to poison.
+    #[must_use]
+    pub fn with_memory(self, memory: Memory) -> Native {
+        Native { memory: Some(memory), ..self }
+    }
+
+    /// What becomes of the allocator in a fork's child: `freeze` brings it to rest before the fork, and both processes go on with
+    /// their copies. Without, and at first, the child refuses ([`crate::Freeze`] says more).
+    pub fn set_fork_hook(&self, freeze: Option<Freeze>) {
+        fork::set_hook(&self.cpus, freeze);
+    }
+
+    /// Whether this process is a fork's child that must not use the allocator.
+    pub fn refuses(&self) -> bool {
+        self.cpus.refuses()
     }
 
     /// Whether the fast side of the asymmetric fence is free, by `membarrier`.
@@ -194,10 +215,14 @@ impl Machine for Native {
 
     fn heavy_fence(&self) {
         atomic::fence(atomic::Ordering::SeqCst);
-        if self.asymmetric && membarrier(MembarrierCommand::PrivateExpedited).is_err() {
-            // A forked child has to register for itself.
-            let _ = membarrier(MembarrierCommand::RegisterPrivateExpedited);
-            let _ = membarrier(MembarrierCommand::PrivateExpedited);
+        if self.asymmetric {
+            fences::heavy();
+        }
+    }
+
+    fn zero(&self, pfn: Pfn, order: Order) {
+        if let Some(memory) = &self.memory {
+            memory.zero(pfn, order);
         }
     }
 

@@ -121,14 +121,19 @@ pub(super) fn exiting() -> bool {
     EXITING.get()
 }
 
-/// Has [`exit`] called when the thread exits. False if that cannot be.
-pub(super) fn watch_exit() -> bool {
+/// The key whose destructor is [`exit`], made at the first call; none if there are too many.
+pub(crate) fn key() -> Option<libc::pthread_key_t> {
     static KEY: OnceLock<Option<libc::pthread_key_t>> = OnceLock::new();
-    let key = *KEY.get_or_init(|| {
+    *KEY.get_or_init(|| {
         let mut key: libc::pthread_key_t = 0;
         // SAFETY: the call writes a key to where it is told to. `exit` stays loaded as long as this code does.
         (unsafe { libc::pthread_key_create(&raw mut key, Some(exit)) } == 0).then_some(key)
-    });
+    })
+}
+
+/// Has [`exit`] called when the thread exits. False if that cannot be.
+pub(super) fn watch_exit() -> bool {
+    let key = key();
     // Any value but null has the destructor called.
     let value = std::ptr::without_provenance(1);
     // SAFETY: the key was created above and is never deleted; nobody follows the value.

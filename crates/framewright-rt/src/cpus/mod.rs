@@ -171,6 +171,21 @@ impl Cpus {
         self.free.load(Relaxed) > 0
     }
 
+    /// The process is a fork's child, with one thread: slots whose owner `stays` does not know are free. If `refuse`, the
+    /// machine does not work here.
+    pub(crate) fn enter_child(&self, stays: impl Fn(usize) -> bool, refuse: bool) {
+        for slot in self.slots.iter().filter(|slot| !stays(slot.owner.load(Relaxed))) {
+            slot.depth.store(0, Relaxed);
+            slot.owner.store(0, Relaxed);
+        }
+        let free = self.own_slots().iter().filter(|slot| slot.is_free()).count();
+        self.free.store(free as isize, Relaxed);
+        if refuse {
+            self.refuses.store(true, Relaxed);
+            self.limit.store(0, Relaxed);
+        }
+    }
+
     /// Leases a free slot to the thread `me`: the one given up last, or one on the node `near`, or any.
     fn lease(&self, me: usize, near: NodeId) -> Option<Place> {
         if !self.may_lease() {

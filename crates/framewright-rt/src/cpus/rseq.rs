@@ -105,6 +105,9 @@ const _: () = assert!(offset_of!(Area, cpu_id) == 4 && offset_of!(Area, rseq_cs)
 const _: () = assert!(size_of::<Area>() == AREA_BYTES as usize);
 const _: () = assert!(size_of::<Slot>() == 128 && offset_of!(Slot, owner) == 0);
 
+/// What this process can use, once that was asked.
+static FOUND: OnceLock<Result<Rseq, RseqUnavailable>> = OnceLock::new();
+
 /// Where a thread's area is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Rseq {
@@ -120,7 +123,6 @@ impl Rseq {
     /// # Errors
     /// [`RseqUnavailable`] if nothing.
     pub(crate) fn find() -> Result<Rseq, RseqUnavailable> {
-        static FOUND: OnceLock<Result<Rseq, RseqUnavailable>> = OnceLock::new();
         *FOUND.get_or_init(|| {
             if !sequence::SUPPORTED {
                 return Err(RseqUnavailable::Architecture);
@@ -146,7 +148,7 @@ impl Rseq {
     }
 
     /// A number that no other living thread has; never 0.
-    pub(crate) fn mark(self) -> usize {
+    fn mark(self) -> usize {
         std::ptr::from_ref(self.area()).addr()
     }
 
@@ -190,6 +192,11 @@ impl Rseq {
         let here = cpus.slots.get(self.area().cpu_id.load(Relaxed) as usize);
         Some((Place { node: here.map_or(place.node, |slot| slot.node), ..place }, spare))
     }
+}
+
+/// The calling thread's mark on slots that follow the processors, if there can be such.
+pub(crate) fn mark() -> Option<usize> {
+    FOUND.get()?.ok().map(Rseq::mark)
 }
 
 /// The slots of a machine whose CPUs follow the processors: theirs, then spares. Nodes from `nodes` on are taken for node 0.

@@ -1,0 +1,118 @@
+//! What is in the frames: zeros for who asks for them, a pattern in what is free.
+//!
+//! The allocator thinks in frame numbers; [`Memory`] says where the frames are. It serves the core's requests to clear a
+//! block that is about to be handed out, to fill a block with the *poison* pattern when it was freed, and to look whether
+//! somebody wrote to it meanwhile. A machine without memory does nothing, and finds everything in order.
+
+use std::ptr::NonNull;
+
+use framewright::pfn::{Order, Pfn};
+
+/// What freed memory is filled with. No valid pointer on 64-bit machines, and odd as a length.
+const POISON: u8 = 0xaa;
+
+/// Where the frames of an allocator are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Memory {
+    base: NonNull<u8>,
+    first: Pfn,
+    frames: u64,
+    page_shift: u8,
+}
+
+// SAFETY: it is the address of memory, of which each block is accessed only by who owns the block: `Memory::new`.
+unsafe impl Send for Memory {}
+// SAFETY: as above.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// `frames` frames of `1 << page_shift` bytes each, one after the other from `base` on, of which the first is `first`.
+    ///
+    /// # Safety
+    /// The memory stays readable and writable as long as a machine has it, but for blocks that the allocator never handed out or had
+    /// back; and a block is the allocator's, for the machine to read and write, until it is allocated and from when it was freed.
+    pub const unsafe fn new(base: NonNull<u8>, first: Pfn, frames: u64, page_shift: u8) -> Memory {
+        Memory { base, first, frames, page_shift }
+    }
+
+    /// The bytes of a block; none if any of it lies elsewhere.
+    fn block(&self, pfn: Pfn, order: Order) -> Option<NonNull<[u8]>> {
+        let index = pfn.0.checked_sub(self.first.0)?;
+        let end = index.checked_add(1_u64.checked_shl(order.0.into())?)?;
+        if end > self.frames {
+            return None;
+        }
+        let start = usize::try_from(index).ok()? << self.page_shift;
+        let bytes = usize::try_from(end - index).ok()? << self.page_shift;
+        // SAFETY: `end` frames lie within the memory, by the comparison.
+        Some(NonNull::slice_from_raw_parts(unsafe { self.base.add(start) }, bytes))
+    }
+
+    fn fill(&self, pfn: Pfn, order: Order, byte: u8) {
+        if let Some(block) = self.block(pfn, order) {
+            // SAFETY: the memory is there and the block the allocator's, by what the constructor was promised.
+            unsafe { block.cast::<u8>().write_bytes(byte, block.len()) };
+        }
+    }
+
+    /// Fills a block with zeros.
+    pub fn zero(&self, pfn: Pfn, order: Order) {
+        self.fill(pfn, order, 0);
+    }
+
+    /// Fills a block with the pattern of freed memory.
+    pub fn poison(&self, pfn: Pfn, order: Order) {
+        self.fill(pfn, order, POISON);
+    }
+
+    /// Whether a block has that pattern throughout.
+    pub fn is_poisoned(&self, pfn: Pfn, order: Order) -> bool {
+        // SAFETY: as in `fill`; nobody writes while the slice lives.
+        let is_whole = |block: NonNull<[u8]>| unsafe { block.as_ref() }.iter().all(|&byte| byte == POISON);
+        self.block(pfn, order).is_none_or(is_whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SHIFT: u8 = 4;
+
+    /// Eight frames of 16 bytes from frame 100 on.
+    fn memory() -> (Memory, Box<[u8; 128]>) {
+        let mut bytes = Box::new([7; 128]);
+        let base = NonNull::from(&mut *bytes).cast();
+        // SAFETY: the tests keep the bytes, and look at them only through the pointer while the memory is in use.
+        (unsafe { Memory::new(base, Pfn(100), 8, SHIFT) }, bytes)
+    }
+
+    #[test]
+    fn a_block_is_filled_and_nothing_else() {
+        let (memory, bytes) = memory();
+        memory.zero(Pfn(102), Order(1));
+        memory.poison(Pfn(107), Order(0));
+        let expected: Vec<u8> = [7, 7, 0, 0, 7, 7, 7, POISON].into_iter().flat_map(|byte| [byte; 16]).collect();
+        assert_eq!(bytes.as_slice(), expected);
+    }
+
+    #[test]
+    fn one_changed_byte_is_found() {
+        let (memory, _bytes) = memory();
+        memory.poison(Pfn(100), Order(3));
+        assert!(memory.is_poisoned(Pfn(100), Order(3)));
+        memory.zero(Pfn(105), Order(0));
+        assert!(!memory.is_poisoned(Pfn(104), Order(2)));
+        assert!(memory.is_poisoned(Pfn(100), Order(2)));
+    }
+
+    #[test]
+    fn blocks_elsewhere_are_left_alone() {
+        let (memory, bytes) = memory();
+        for (pfn, order) in [(99, 0), (108, 0), (104, 3), (0, 60), (u64::MAX, 0), (100, 70)] {
+            memory.zero(Pfn(pfn), Order(order));
+            assert!(memory.is_poisoned(Pfn(pfn), Order(order)));
+        }
+        assert_eq!(*bytes, [7; 128]);
+    }
+}

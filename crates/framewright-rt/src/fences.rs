@@ -1,0 +1,60 @@
+//! The dear side of the asymmetric fence: every thread of the process passes a full fence, so that the other side need not.
+//!
+//! Linux's `membarrier` does it in some 160 ns by interrupting the processors on which the process runs. A sandbox may deny
+//! it, which is found out when a machine is made; then both sides fence ([`crate::Native::has_light_fence`]). If it is denied
+//! *later*, the light sides are out there already, so the fence is made in another way: the calling thread goes to each processor
+//! in turn. Whoever ran there was switched out, and a switch is a full fence; who was not running was switched out before. This
+//! takes milliseconds, and only a process that shut its own door pays for it. If even that is denied, the process ends: going
+//! on would hand one page to two owners.
+//!
+//! Rejected for that case: `mprotect`, whose interrupt to every processor newer ones do without.
+
+use rustix::thread::{CpuSet, MembarrierCommand, membarrier, sched_getaffinity, sched_setaffinity};
+
+/// Asks the kernel for the right to [`heavy`]'s quick way. Says whether it was granted.
+pub(crate) fn register() -> bool {
+    membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok()
+}
+
+/// When it returns, every thread of the process has passed a full fence since it was called.
+pub(crate) fn heavy() {
+    let quick = || membarrier(MembarrierCommand::PrivateExpedited);
+    // A forked child may have to register for itself.
+    if quick().is_err() && !(register() && quick().is_ok()) && visit_all().is_err() {
+        eprintln!("framewright: membarrier and sched_setaffinity are denied to a process that relies on them");
+        std::process::abort();
+    }
+}
+
+/// Runs on every processor that the process may use, and then where it may have run before.
+fn visit_all() -> rustix::io::Result<()> {
+    let before = sched_getaffinity(None)?;
+    for cpu in 0..CpuSet::MAX_CPU {
+        let mut one = CpuSet::new();
+        one.set(cpu);
+        // Where this thread must not go no other can be: the bounds are the process's, and a thread's own set does not matter here.
+        match sched_setaffinity(None, &one) {
+            Ok(()) | Err(rustix::io::Errno::INVAL) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    sched_setaffinity(None, &before)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn visiting_all_processors_leaves_the_set_as_it_was() {
+        let before = sched_getaffinity(None).unwrap();
+        visit_all().unwrap();
+        assert_eq!(sched_getaffinity(None).unwrap(), before);
+    }
+
+    #[test]
+    fn heavy_returns() {
+        register();
+        heavy();
+    }
+}

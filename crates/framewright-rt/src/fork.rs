@@ -1,0 +1,126 @@
+//! Forks of the process.
+//!
+//! `fork` copies the memory as it is at that moment, and of the threads only the one that calls it. An allocator whose lists another
+//! thread is just changing would be copied broken, with locks that nobody will open. So before a fork each machine's
+//! allocator is brought to rest, and afterwards, in parent and child, let go again:
+//!
+//! | | |
+//! |---|---|
+//! | before | no machine is made or dropped from the registry; each machine's [`Freeze`] runs |
+//! | parent | what the hooks returned is dropped |
+//! | child | slots of threads that are not there are free, with the pages cached on them; the memory barrier is registered; what the hooks returned is dropped |
+//!
+//! A machine without a hook, or whose hook could not bring the allocator to rest, *refuses* in the child: it names a CPU that does
+//! not exist, and the allocator answers "no CPU" to whatever needs one. That is the default, and the right thing for memory that
+//! parent and child share (`MAP_SHARED`): two copies of the descriptors must not hand out the same pages. Children that only
+//! execute another program never notice.
+//!
+//! A thread that forks while it is pinned (in a callback of the allocator, say) gets a child that refuses, because its own
+//! operation keeps the allocator from coming to rest; it must not use what it pinned in the child.
+//!
+//! The registration for restartable sequences is the kernel's and inherited. Threads of [`crate::Background`] are not in the child.
+//! Ways around `fork` of the C library (`clone` by system call, `vfork`) run no handlers: their children must not allocate.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::mem::ManuallyDrop;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
+
+use crate::cpus::{Cpus, lease, rseq};
+use crate::fences;
+
+/// Brings an allocator to rest before a fork: no operation is under way and none begins, until what it returns is dropped, which
+/// happens in the parent and in the child. None if it could not; then the child refuses. Called on the forking thread; must not make
+/// machines. It should refer weakly to what owns the allocator, as it stays registered.
+pub type Freeze = Box<dyn Fn() -> Option<Rest> + Send + Sync>;
+
+/// Keeps an allocator at rest until it is dropped.
+pub type Rest = Box<dyn Any>;
+
+struct Entry {
+    cpus: Weak<Cpus>,
+    freeze: Option<Freeze>,
+}
+
+/// Machines of this process. Locked while it forks.
+static MACHINES: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+
+/// How many forks lie between this process and the one that began.
+static GENERATION: AtomicU64 = AtomicU64::new(0);
+
+/// From a fork's beginning to its end. The fields are dropped in this order.
+struct Fork {
+    machines: Vec<(Option<Rest>, Arc<Cpus>)>,
+    _registry: MutexGuard<'static, Vec<Entry>>,
+}
+
+thread_local! {
+    // No destructor: a thread may fork while it exits.
+    static UNDER_WAY: Cell<ManuallyDrop<Option<Fork>>> = const { Cell::new(ManuallyDrop::new(None)) };
+}
+
+fn lock() -> MutexGuard<'static, Vec<Entry>> {
+    MACHINES.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Tells processes apart that have forked from one another.
+pub(crate) fn generation() -> u64 {
+    GENERATION.load(Relaxed)
+}
+
+/// Has a machine looked after at forks. What `make` initialises is not found half done in a child.
+pub(crate) fn register<W, E>(make: impl FnOnce() -> Result<(W, Cpus), E>) -> Result<(W, Arc<Cpus>), E> {
+    static HANDLERS: Once = Once::new();
+    HANDLERS.call_once(|| {
+        // SAFETY: the handlers are functions of this code, which stays loaded as long as the process can fork through them.
+        // Without memory for them there is nothing to be done about forks.
+        let _ = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
+    });
+    let mut machines = lock();
+    lease::key();
+    let (way, cpus) = make()?;
+    let cpus = Arc::new(cpus);
+    machines.retain(|entry| entry.cpus.strong_count() != 0);
+    machines.push(Entry { cpus: Arc::downgrade(&cpus), freeze: None });
+    Ok((way, cpus))
+}
+
+/// Has the machine's child processes use it, if `freeze` can bring the allocator to rest; none: they refuse.
+pub(crate) fn set_hook(cpus: &Cpus, freeze: Option<Freeze>) {
+    let mut machines = lock();
+    let entry = machines.iter_mut().find(|entry| entry.cpus.upgrade().is_some_and(|known| known.id == cpus.id));
+    let replaced = entry.map(|entry| std::mem::replace(&mut entry.freeze, freeze));
+    drop(machines);
+    drop(replaced);
+}
+
+extern "C" fn prepare() {
+    let registry = lock();
+    let alive = |entry: &Entry| {
+        let cpus = entry.cpus.upgrade()?;
+        Some((entry.freeze.as_ref().and_then(|freeze| freeze()), cpus))
+    };
+    let machines = registry.iter().filter_map(alive).collect();
+    UNDER_WAY.set(ManuallyDrop::new(Some(Fork { machines, _registry: registry })));
+}
+
+fn take() -> Option<Fork> {
+    ManuallyDrop::into_inner(UNDER_WAY.replace(ManuallyDrop::new(None)))
+}
+
+extern "C" fn parent() {
+    drop(take());
+}
+
+extern "C" fn child() {
+    let Some(fork) = take() else { return };
+    GENERATION.fetch_add(1, Relaxed);
+    fences::register();
+    lease::forget_current();
+    let mine = [Some(lease::mark()), rseq::mark()];
+    for (frozen, cpus) in &fork.machines {
+        cpus.enter_child(|owner| mine.contains(&Some(owner)), frozen.is_none());
+    }
+    drop(fork);
+}
