@@ -44,7 +44,7 @@ pub enum ArenaError {
         /// The most there can be, in bytes.
         max: u64,
     },
-    /// The page size is no power of two from 4 KiB to 1 GiB, or larger than the huge page that backs it.
+    /// The page size is no power of two from the kernel's page to 1 GiB, or larger than the huge page that backs it.
     BadPage {
         /// What was given, in bytes.
         bytes: u64,
@@ -120,7 +120,7 @@ impl fmt::Display for ArenaError {
             }
             ArenaError::BadPage { bytes } => write!(
                 f,
-                "a page of {}: it must be a power of two from 4 KiB to 1 GiB, and no larger than a huge page",
+                "a page of {}: it must be a power of two from the kernel's page to 1 GiB, and no larger than a huge page",
                 Bytes(bytes)
             ),
             ArenaError::BadFirstFrame { pfn, multiple } => {

@@ -25,6 +25,7 @@ use super::backing::{ArenaReport, Backing, NodeReport, Outcome, Placement, Trans
 use super::memory::Memory;
 use super::metadata::Metadata;
 use crate::error::ArenaError;
+use crate::os::page_size;
 use crate::{CpuMode, Native, RseqUnavailable};
 
 /// Blocks are at most this large, in bytes: 1 GiB.
@@ -69,7 +70,7 @@ impl Default for ArenaBuilder {
             transparent: Transparent::System,
             populate: false,
             strict: false,
-            page: 4096,
+            page: page_size() as u64,
             first_pfn: 0,
             max_order: None,
             cpu_mode: CpuMode::Lease,
@@ -133,7 +134,7 @@ impl ArenaBuilder {
         ArenaBuilder { strict, ..self }
     }
 
-    /// Size of a page in bytes: what order 0 is. 4 KiB by default.
+    /// Size of a page in bytes: what order 0 is. By default that of the kernel, which is also the least: 4 KiB on x86-64.
     pub fn page(self, bytes: u64) -> Self {
         ArenaBuilder { page: bytes, ..self }
     }
@@ -297,7 +298,7 @@ impl ArenaBuilder {
             Backing::Hugetlb(page) => page.bytes(),
             Backing::Private | Backing::Memfd => 1 << LARGEST_BLOCK_SHIFT,
         };
-        if !self.page.is_power_of_two() || !(4096..=largest_page).contains(&self.page) {
+        if !self.page.is_power_of_two() || !(page_size() as u64..=largest_page).contains(&self.page) {
             return Err(ArenaError::BadPage { bytes: self.page });
         }
         let page_shift = self.page.trailing_zeros() as u8;

@@ -13,7 +13,7 @@ pub(super) enum Memory {
     /// Mapped here. The file is that of shared memory.
     Mapped { mapping: Mapping, backing: Backing, file: Option<OwnedFd> },
     /// Handed in.
-    Foreign { start: NonNull<u8>, len: usize },
+    Foreign { start: NonNull<u8> },
 }
 
 // SAFETY: who hands memory in promises that any thread may use it; the rest is `Send` by itself.
@@ -41,20 +41,13 @@ impl Memory {
     /// # Safety
     /// As [`super::ArenaBuilder::build_in`].
     pub(super) unsafe fn foreign(memory: NonNull<[u8]>) -> Memory {
-        Memory::Foreign { start: memory.cast(), len: memory.len() }
+        Memory::Foreign { start: memory.cast() }
     }
 
     pub(super) const fn start(&self) -> NonNull<u8> {
         match self {
             Memory::Mapped { mapping, .. } => mapping.start(),
             Memory::Foreign { start, .. } => *start,
-        }
-    }
-
-    pub(super) const fn len(&self) -> usize {
-        match self {
-            Memory::Mapped { mapping, .. } => mapping.len(),
-            Memory::Foreign { len, .. } => *len,
         }
     }
 

@@ -63,14 +63,19 @@ const BULK: usize = 256;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Arena {
-    // In this order: the allocator uses the descriptors until it is dropped.
-    allocator: Allocator<'static, Native>,
-    _metadata: Metadata,
-    memory: Memory,
+    inner: Arc<Inner>,
     first: Pfn,
     page_shift: u8,
     refused: AtomicU64,
     report: ArenaReport,
+}
+
+/// What outlives the arena for as long as a fork or background work is busy with it.
+struct Inner {
+    // In this order: the allocator uses the descriptors until it is dropped.
+    allocator: Allocator<'static, Native>,
+    _metadata: Metadata,
+    memory: Memory,
 }
 
 impl Arena {
@@ -87,8 +92,8 @@ impl Arena {
         report: ArenaReport,
     ) -> Arena {
         let page_shift = allocator.geometry().page_shift;
-        let refused = AtomicU64::new(0);
-        Arena { allocator, _metadata: metadata, memory, first: Pfn(first_pfn), page_shift, refused, report }
+        let inner = Arc::new(Inner { allocator, _metadata: metadata, memory });
+        Arena { inner, first: Pfn(first_pfn), page_shift, refused: AtomicU64::new(0), report }
     }
 
     /// Allocates a block; it is freed when dropped.
@@ -100,7 +105,7 @@ impl Arena {
     /// As [`Allocator::alloc`].
     #[inline]
     pub fn alloc(&self, request: &Request) -> Result<Pages<'_>, AllocError> {
-        let pfn = self.allocator.alloc(request)?;
+        let pfn = self.inner.allocator.alloc(request)?;
         // SAFETY: just allocated with this order.
         Ok(zeroed(unsafe { Pages::new(self, pfn, request.order) }, request))
     }
@@ -110,7 +115,7 @@ impl Arena {
     /// # Errors
     /// As [`Allocator::alloc`].
     pub fn alloc_owned(self: &Arc<Self>, request: &Request) -> Result<OwnedPages, AllocError> {
-        let pfn = self.allocator.alloc(request)?;
+        let pfn = self.inner.allocator.alloc(request)?;
         // SAFETY: just allocated with this order.
         Ok(zeroed(unsafe { OwnedPages::new(Arc::clone(self), pfn, request.order) }, request))
     }
@@ -130,7 +135,7 @@ impl Arena {
         out.reserve(count);
         while done < count {
             let wanted = BULK.min(count - done);
-            let served = match self.allocator.alloc_bulk(request, &mut chunk[..wanted]) {
+            let served = match self.inner.allocator.alloc_bulk(request, &mut chunk[..wanted]) {
                 Ok(served) => served,
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => break,
@@ -152,17 +157,17 @@ impl Arena {
     /// Whoever frees, splits, moves or withholds a frame through it owns that frame: by having allocated it there, or by
     /// [`Pages::into_raw`]. What others hold as [`Pages`] must stay theirs.
     pub unsafe fn allocator(&self) -> &Allocator<'_, Native> {
-        &self.allocator
+        &self.inner.allocator
     }
 
     /// The allocator's state, for the formats of [`framewright::report`].
     pub fn source(&self) -> &(impl Source + use<>) {
-        &self.allocator
+        &self.inner.allocator
     }
 
     /// Free blocks by order, as `/proc/buddyinfo` prints them.
     pub fn buddyinfo(&self) -> impl fmt::Display + '_ {
-        BuddyInfo(&self.allocator)
+        BuddyInfo(&self.inner.allocator)
     }
 
     /// What the arena was built as, and what was refused.
@@ -172,7 +177,7 @@ impl Arena {
 
     /// Its frames.
     pub fn frames(&self) -> PfnRange {
-        PfnRange { start: self.first, end: self.first.add((self.memory.len() >> self.page_shift) as u64) }
+        PfnRange { start: self.first, end: self.first.add(self.report.bytes >> self.page_shift) }
     }
 
     /// Size of a page in bytes.
@@ -185,13 +190,15 @@ impl Arena {
     pub fn address(&self, pfn: Pfn) -> Option<NonNull<u8>> {
         let offset = pfn.0.checked_sub(self.first.0)?;
         // SAFETY: within the arena's memory, which is one object.
-        self.frames().contains(pfn).then(|| unsafe { self.memory.start().add((offset as usize) << self.page_shift) })
+        self.frames()
+            .contains(pfn)
+            .then(|| unsafe { self.inner.memory.start().add((offset as usize) << self.page_shift) })
     }
 
     /// The frame that an address lies in; none if it is not the arena's.
     pub fn pfn_of<T: ?Sized>(&self, pointer: *const T) -> Option<Pfn> {
-        let offset = pointer.cast::<u8>().addr().checked_sub(self.memory.start().as_ptr().addr())?;
-        (offset < self.memory.len()).then(|| self.first.add((offset >> self.page_shift) as u64))
+        let offset = pointer.cast::<u8>().addr().checked_sub(self.inner.memory.start().as_ptr().addr())?;
+        ((offset as u64) < self.report.bytes).then(|| self.first.add((offset >> self.page_shift) as u64))
     }
 
     /// The node of the machine that a frame's memory lies on; none if it has none yet, because nothing has touched it.
@@ -200,7 +207,7 @@ impl Arena {
     /// The kernel does not tell.
     pub fn machine_node_of(&self, pfn: Pfn) -> Result<Option<NodeId>, ArenaError> {
         match self.frames().contains(pfn) {
-            true => Ok(self.memory.node_at(((pfn.0 - self.first.0) as usize) << self.page_shift)?),
+            true => Ok(self.inner.memory.node_at(((pfn.0 - self.first.0) as usize) << self.page_shift)?),
             false => Ok(None),
         }
     }
@@ -212,12 +219,12 @@ impl Arena {
     /// Through this file the arena's memory can be written behind the back of [`Pages`]. Whoever does so, here or in another
     /// process, writes only to blocks that nobody reads or writes as slices at that time.
     pub unsafe fn memfd(&self) -> Option<BorrowedFd<'_>> {
-        self.memory.file()
+        self.inner.memory.file()
     }
 
     /// Gives what CPUs keep on their lists back to the free lists. Returns the number of frames.
     pub fn drain(&self) -> u64 {
-        self.allocator.drain_all()
+        self.inner.allocator.drain_all()
     }
 
     /// Checks every invariant of the allocator. To be called while no other call is in progress.
@@ -225,7 +232,7 @@ impl Arena {
     /// # Errors
     /// The first invariant found violated.
     pub fn validate(&self) -> Result<Census, Violation> {
-        self.allocator.validate()
+        self.inner.allocator.validate()
     }
 
     /// How many blocks could not be freed when they were dropped; see [`Pages`].
@@ -240,19 +247,19 @@ impl Arena {
     /// Frees a block whose owner is gone.
     #[inline]
     pub(crate) fn free(&self, pfn: Pfn, order: Order) {
-        if self.allocator.free(pfn, order).is_err() {
+        if self.inner.allocator.free(pfn, order).is_err() {
             self.note_refused();
         }
     }
 
     /// Makes smaller blocks out of an allocated one.
     pub(crate) fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
-        self.allocator.split(pfn, from, to)
+        self.inner.allocator.split(pfn, from, to)
     }
 
     /// Whether a block of this order is allocated here; if not, what there is.
     pub(crate) fn find(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        match self.allocator.state_of(pfn) {
+        match self.inner.allocator.state_of(pfn) {
             FrameState::Allocated(head, actual) if head == pfn && actual == order => Ok(()),
             FrameState::Allocated(head, actual) if head == pfn => Err(FreeError::WrongOrder { pfn, actual }),
             FrameState::Allocated(head, _) => Err(FreeError::NotHead { pfn, head }),
@@ -268,7 +275,7 @@ impl Arena {
     pub(crate) fn address_of(&self, pfn: Pfn) -> NonNull<u8> {
         let offset = (pfn.0.wrapping_sub(self.first.0) as usize) << self.page_shift;
         // SAFETY: the allocator hands out frames of the arena only.
-        unsafe { self.memory.start().add(offset) }
+        unsafe { self.inner.memory.start().add(offset) }
     }
 
     pub(crate) const fn page_shift(&self) -> u8 {
@@ -282,7 +289,7 @@ impl Arena {
     pub(crate) unsafe fn discard(&self, pfn: Pfn, order: Order) -> Result<(), ArenaError> {
         let at = (pfn.0.wrapping_sub(self.first.0) as usize) << self.page_shift;
         // SAFETY: the caller's promise.
-        unsafe { self.memory.discard(at, (order.frames() as usize) << self.page_shift) }
+        unsafe { self.inner.memory.discard(at, (order.frames() as usize) << self.page_shift) }
     }
 }
 
@@ -298,7 +305,7 @@ fn zeroed<H: Handle>(mut block: Block<H>, request: &Request) -> Block<H> {
 impl fmt::Debug for Arena {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Arena")
-            .field("start", &self.memory.start())
+            .field("start", &self.inner.memory.start())
             .field("report", &self.report)
             .finish_non_exhaustive()
     }

@@ -30,16 +30,16 @@ impl Arena {
     /// # Errors
     /// The memory is huge pages or was handed in; or the kernel refused, after some blocks had been given back perhaps.
     pub fn trim(&self, order: Order) -> Result<Trimmed, ArenaError> {
-        self.memory.how_to_discard()?;
-        let geometry = self.allocator.geometry();
+        self.inner.memory.how_to_discard()?;
+        let geometry = self.inner.allocator.geometry();
         let order = order.max(geometry.pageblock_order);
-        self.allocator.drain_all();
+        self.inner.allocator.drain_all();
         let mut trimmed = Trimmed::default();
         let mut result = Ok(());
         let PfnRange { start, end } = self.frames();
         let mut pfn = start.align_up(geometry.pageblock_order);
         while pfn < end && result.is_ok() {
-            pfn = match self.allocator.state_of(pfn) {
+            pfn = match self.inner.allocator.state_of(pfn) {
                 FrameState::Free(head, size) if size >= order => {
                     match self.trim_block(head, size) {
                         Ok(true) => {
@@ -55,21 +55,21 @@ impl Arena {
             };
         }
         // Freed pageblocks went to this CPU's list.
-        self.allocator.drain_all();
+        self.inner.allocator.drain_all();
         result.map(|()| trimmed)
     }
 
     /// Gives one free block's memory back. False if it is no longer free.
     fn trim_block(&self, pfn: Pfn, order: Order) -> Result<bool, ArenaError> {
-        if self.allocator.alloc_at(pfn, order, GFP_NOWAIT).is_err() {
+        if self.inner.allocator.alloc_at(pfn, order, GFP_NOWAIT).is_err() {
             return Ok(false);
         }
-        let geometry = self.allocator.geometry();
+        let geometry = self.inner.allocator.geometry();
         let at = (pfn.0 - self.first.0) << geometry.page_shift;
         let len = order.frames() << geometry.page_shift;
         // SAFETY: the block was free and is allocated by this function now: nobody refers to its contents.
-        let result = unsafe { self.memory.discard(at as usize, len as usize) };
-        if self.allocator.free(pfn, order).is_err() {
+        let result = unsafe { self.inner.memory.discard(at as usize, len as usize) };
+        if self.inner.allocator.free(pfn, order).is_err() {
             self.note_refused();
         }
         result.map(|()| true)

@@ -20,8 +20,11 @@ use rustix::mm::{self, MapFlags, MprotectFlags, ProtFlags};
 
 use super::{Call, OsError, attempt};
 
-/// Unit of protection; guards are of this size. Kernels with larger pages round lengths up.
-const PAGE: usize = 4096;
+/// Unit of mappings, their protection and advice about them, in bytes: what this kernel was built with.
+pub(crate) fn page_size() -> usize {
+    rustix::param::page_size()
+}
+
 /// How often a room is looked for when other threads map into its middle.
 const ROOMS: u32 = 16;
 
@@ -166,22 +169,23 @@ unsafe impl Sync for Mapping {}
 impl Mapping {
     /// `len` bytes of memory at a multiple of `align`, a power of two; both multiples of the page.
     pub(crate) fn new(backed: Backed<'_>, len: usize, align: usize) -> Result<Mapping, OsError> {
-        let len = len.next_multiple_of(PAGE);
-        let align = align.max(PAGE);
+        let page = page_size();
         let too_large = OsError { call: Call::Mmap, bytes: len as u64, errno: libc::ENOMEM };
-        let room = len.checked_add(2 * PAGE).and_then(|room| room.checked_add(align - PAGE)).ok_or(too_large)?;
+        let len = len.checked_next_multiple_of(page).ok_or(too_large)?;
+        let align = align.max(page);
+        let room = len.checked_add(page + align).ok_or(too_large)?;
         for _ in 0..ROOMS {
             let mut range = Range::reserve(room)?;
-            let start = (range.start + PAGE).next_multiple_of(align);
-            range.trim_front(start - PAGE - range.start)?;
-            range.trim_back(len + 2 * PAGE)?;
+            let start = (range.start + page).next_multiple_of(align);
+            range.trim_front(start - page - range.start)?;
+            range.trim_back(len + 2 * page)?;
             let range = match backed {
                 Backed::Anonymous => {
                     allow(start, len)?;
                     range
                 }
                 Backed::File(_) | Backed::Huge(_) => {
-                    let (low, high) = range.open(PAGE, len)?;
+                    let (low, high) = range.open(page, len)?;
                     let Some(middle) = Range::at(start, len, backed)? else { continue };
                     low.join(middle).join(high)
                 }
@@ -234,6 +238,8 @@ fn allow(start: usize, len: usize) -> Result<(), OsError> {
 mod tests {
     use super::*;
     use crate::os::{Faults, sealed_memfd};
+
+    const PAGE: usize = 4096;
 
     /// Whether some line of the process' map covers the address, and its access.
     fn access(address: usize) -> Option<String> {

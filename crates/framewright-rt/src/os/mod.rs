@@ -18,7 +18,7 @@ mod mapping;
 mod memfd;
 mod numa;
 
-pub(crate) use mapping::{Advice, Backed, Mapping};
+pub(crate) use mapping::{Advice, Backed, Mapping, page_size};
 pub(crate) use memfd::sealed_memfd;
 pub(crate) use numa::{node_of, place};
 
