@@ -17,13 +17,14 @@ use std::ptr::NonNull;
 
 use framewright::watermark::PcpSize;
 use framewright::{
-    Allocator, Config, Geometry, Layout, Mechanisms, NodeId, Order, PfnRange, Region, Tuning, ZoneIdx, ZoneKind,
+    Allocator, Config, Geometry, Layout, Mechanisms, NodeId, Order, Pfn, PfnRange, Region, Tuning, ZoneIdx, ZoneKind,
 };
 
 use super::Arena;
 use super::backing::{ArenaReport, Backing, NodeReport, Outcome, Placement, Transparent};
 use super::memory::Memory;
 use super::metadata::Metadata;
+use crate::contents::Memory as Contents;
 use crate::error::ArenaError;
 use crate::os::page_size;
 use crate::{CpuMode, Native, RseqUnavailable};
@@ -331,8 +332,8 @@ impl ArenaBuilder {
     fn config<'c>(&self, shape: &'c Shape) -> Config<'c> {
         Config {
             geometry: shape.geometry,
-            dma_end: framewright::Pfn(0),
-            dma32_end: framewright::Pfn(0),
+            dma_end: Pfn(0),
+            dma32_end: Pfn(0),
             movable: &shape.movable,
             min_free_kbytes: Some(self.min_free >> 10),
             watermark_scale_factor: if self.min_free == 0 { 0 } else { 10 },
@@ -367,7 +368,11 @@ impl ArenaBuilder {
         // SAFETY: once, with the layout that it was made for. The allocator is dropped before its descriptors: by this
         // function if it fails, and by the arena, in whose declaration it stands first.
         let parts = unsafe { metadata.parts(layout) }.ok_or_else(|| too_large(shape.bytes))?;
-        let allocator = Allocator::boot(runner.machine, &self.config(shape), parts)?;
+        let frames = shape.bytes >> shape.geometry.page_shift;
+        // SAFETY: the memory is dropped after the allocator, and nobody but owners of allocated blocks uses it.
+        let contents = unsafe { Contents::new(memory.start(), Pfn(self.first_pfn), frames, shape.geometry.page_shift) };
+        let machine = runner.machine.with_memory(contents);
+        let allocator = Allocator::boot(machine, &self.config(shape), parts)?;
         Ok(Arena::new(allocator, metadata, memory, self.first_pfn, report))
     }
 

@@ -33,14 +33,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use framewright::report::{BuddyInfo, Source};
-use framewright::request::__GFP_ZERO;
 use framewright::{
     AllocError, Allocator, Census, FrameState, FreeError, NodeId, Order, Pfn, PfnRange, Request, Violation,
 };
 
 use crate::Native;
 use crate::error::ArenaError;
-use crate::pages::{Block, Handle, OwnedPages, Pages};
+use crate::pages::{OwnedPages, Pages};
 use memory::Memory;
 use metadata::Metadata;
 
@@ -107,7 +106,7 @@ impl Arena {
     pub fn alloc(&self, request: &Request) -> Result<Pages<'_>, AllocError> {
         let pfn = self.inner.allocator.alloc(request)?;
         // SAFETY: just allocated with this order.
-        Ok(zeroed(unsafe { Pages::new(self, pfn, request.order) }, request))
+        Ok(unsafe { Pages::new(self, pfn, request.order) })
     }
 
     /// Allocates a block that keeps the arena alive.
@@ -117,7 +116,7 @@ impl Arena {
     pub fn alloc_owned(self: &Arc<Self>, request: &Request) -> Result<OwnedPages, AllocError> {
         let pfn = self.inner.allocator.alloc(request)?;
         // SAFETY: just allocated with this order.
-        Ok(zeroed(unsafe { OwnedPages::new(Arc::clone(self), pfn, request.order) }, request))
+        Ok(unsafe { OwnedPages::new(Arc::clone(self), pfn, request.order) })
     }
 
     /// Allocates up to `count` blocks and puts them at the end of `out`; returns how many there were. Cheaper than one by one.
@@ -141,8 +140,7 @@ impl Arena {
                 Err(_) => break,
             };
             // SAFETY: just allocated with this order.
-            let blocks = chunk[..served].iter().map(|&pfn| unsafe { Pages::new(self, pfn, request.order) });
-            out.extend(blocks.map(|block| zeroed(block, request)));
+            out.extend(chunk[..served].iter().map(|&pfn| unsafe { Pages::new(self, pfn, request.order) }));
             done += served;
             if served < wanted {
                 break;
@@ -291,15 +289,6 @@ impl Arena {
         // SAFETY: the caller's promise.
         unsafe { self.inner.memory.discard(at, (order.frames() as usize) << self.page_shift) }
     }
-}
-
-/// Zeroes a new block if the request says so.
-#[inline]
-fn zeroed<H: Handle>(mut block: Block<H>, request: &Request) -> Block<H> {
-    if request.gfp.contains(__GFP_ZERO) {
-        block.fill(0);
-    }
-    block
 }
 
 impl fmt::Debug for Arena {
