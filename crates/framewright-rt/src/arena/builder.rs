@@ -26,7 +26,7 @@ use super::memory::Memory;
 use super::metadata::Metadata;
 use crate::contents::Memory as Contents;
 use crate::error::ArenaError;
-use crate::os::page_size;
+use crate::os::{distances, page_size};
 use crate::{CpuMode, Native, RseqUnavailable};
 
 /// Blocks are at most this large, in bytes: 1 GiB.
@@ -91,6 +91,7 @@ struct Shape {
     regions: Vec<Region>,
     movable: Vec<PfnRange>,
     cpus: Vec<NodeId>,
+    distances: Vec<u8>,
     tuning: Vec<Tuning>,
 }
 
@@ -248,6 +249,7 @@ impl ArenaBuilder {
             regions: Vec::new(),
             movable: Vec::new(),
             cpus: Vec::new(),
+            distances: Vec::new(),
             tuning: Vec::new(),
         };
         for (node, part) in self.parts.iter().enumerate() {
@@ -272,6 +274,7 @@ impl ArenaBuilder {
         }
         let runner = self.runner(shape.regions.len().clamp(1, NodeId::LIMIT))?;
         shape.cpus = runner.machine.nodes().to_vec();
+        shape.distances = self.distances();
         shape.tuning = self.tuning(&shape);
         Ok((shape, runner))
     }
@@ -292,6 +295,17 @@ impl ArenaBuilder {
                 Err(why) => Ok(Runner { machine: lease(), refused: Some(why) }),
             },
         }
+    }
+
+    /// The distances of the machine's nodes, if each of the arena's is placed on one; empty: all are equally far.
+    fn distances(&self) -> Vec<u8> {
+        let on_one = |part: &Part| match part.placement {
+            Placement::Prefer(node) => Some(node),
+            Placement::Bind(nodes) if nodes.len() == 1 => nodes.nth_cyclic(0),
+            _ => None,
+        };
+        let nodes: Option<Vec<NodeId>> = self.parts.iter().map(on_one).collect();
+        nodes.and_then(|nodes| distances(&nodes)).unwrap_or_default()
     }
 
     fn geometry(&self) -> Result<Geometry, ArenaError> {
@@ -335,6 +349,7 @@ impl ArenaBuilder {
             dma_end: Pfn(0),
             dma32_end: Pfn(0),
             movable: &shape.movable,
+            distances: &shape.distances,
             min_free_kbytes: Some(self.min_free >> 10),
             watermark_scale_factor: if self.min_free == 0 { 0 } else { 10 },
             tuning: &shape.tuning,

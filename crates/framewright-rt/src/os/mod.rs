@@ -20,7 +20,7 @@ mod numa;
 
 pub(crate) use mapping::{Advice, Backed, Mapping, page_size};
 pub(crate) use memfd::sealed_memfd;
-pub(crate) use numa::{node_of, place};
+pub(crate) use numa::{distances, node_of, place};
 
 use std::cell::Cell;
 use std::fmt;

@@ -9,6 +9,36 @@ use rustix::io::Errno;
 use super::{Call, Mapping, OsError, attempt};
 use crate::arena::Placement;
 
+/// Where the kernel tells of the machine's nodes.
+const SYSFS: &str = "/sys/devices/system/node";
+
+/// Distances between some of the machine's nodes, row by row; none if the kernel does not tell of one of them.
+pub(crate) fn distances(nodes: &[NodeId]) -> Option<Vec<u8>> {
+    let online = parse_list(&std::fs::read_to_string(format!("{SYSFS}/online")).ok()?)?;
+    let mut table = Vec::new();
+    for from in nodes {
+        let row = std::fs::read_to_string(format!("{SYSFS}/node{}/distance", from.0)).ok()?;
+        // A row has a column for each node online.
+        let row: Vec<u8> = row.split_whitespace().map(|distance| distance.parse().ok()).collect::<Option<_>>()?;
+        for to in nodes {
+            let column = online.iter().position(|node| node == to)?;
+            table.push(*row.get(column)?);
+        }
+    }
+    Some(table)
+}
+
+/// Numbers in the kernel's notation: `0-2,5`. Nodes from 256 on are left out.
+fn parse_list(text: &str) -> Option<Vec<NodeId>> {
+    let mut nodes = Vec::new();
+    for part in text.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        nodes.extend((first..=last).map_while(|node| u8::try_from(node).ok()).map(NodeId));
+    }
+    Some(nodes)
+}
+
 /// Binds `len` bytes of a mapping from `at` on to nodes.
 pub(crate) fn place(mapping: &Mapping, at: usize, len: usize, placement: Placement) -> Result<(), OsError> {
     assert!(at.checked_add(len).is_some_and(|end| end <= mapping.len()), "a placement outside of the mapping");
@@ -48,4 +78,28 @@ fn errno_of(result: libc::c_long) -> rustix::io::Result<()> {
     }
     let errno = std::io::Error::last_os_error().raw_os_error();
     Err(Errno::from_raw_os_error(errno.unwrap_or(libc::EINVAL)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_nodes_are_read() {
+        let read = |text| parse_list(text).map(|nodes| nodes.iter().map(|node| node.0).collect::<Vec<_>>());
+        assert_eq!(read("0\n"), Some(vec![0]));
+        assert_eq!(read("0-2,5,7-8\n"), Some(vec![0, 1, 2, 5, 7, 8]));
+        assert_eq!(read("254-300"), Some(vec![254, 255]));
+        for wrong in ["", "\n", "x", "1-", "1,,2", "-1"] {
+            assert_eq!(read(wrong), None, "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn a_node_is_near_to_itself() {
+        if let Some(table) = distances(&[NodeId(0), NodeId(0)]) {
+            assert_eq!(table, [10; 4]);
+        }
+        assert_eq!(distances(&[NodeId(0), NodeId(200)]), None);
+    }
 }
