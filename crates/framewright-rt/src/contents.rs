@@ -1,8 +1,8 @@
 //! What is in the frames: zeros for who asks for them, a pattern in what is free.
 //!
-//! The allocator thinks in frame numbers; [`Memory`] says where the frames are. It serves the core's requests to clear a
-//! block that is about to be handed out, to fill a block with the *poison* pattern when it was freed, and to look whether
-//! somebody wrote to it meanwhile. A machine without memory does nothing, and finds everything in order.
+//! The allocator thinks in frame numbers; [`Memory`] says where the frames are. It serves the core's requests to clear
+//! a block that is about to be handed out, to fill a block with the *poison* pattern when it was freed, and to look
+//! whether somebody wrote to it meanwhile. A machine without memory does nothing, and finds everything in order.
 
 use std::ptr::NonNull;
 
@@ -26,11 +26,13 @@ unsafe impl Send for Memory {}
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// `frames` frames of `1 << page_shift` bytes each, one after the other from `base` on, of which the first is `first`.
+    /// `frames` frames of `1 << page_shift` bytes each, one after the other from `base` on, of which the first is
+    /// `first`.
     ///
     /// # Safety
-    /// The memory stays readable and writable as long as a machine has it, but for blocks that the allocator never handed out or had
-    /// back; and a block is the allocator's, for the machine to read and write, until it is allocated and from when it was freed.
+    /// The memory stays readable and writable as long as a machine has it, but for blocks that the allocator never
+    /// handed out or had back; and a block is the allocator's, for the machine to read and write, until it is allocated
+    /// and from when it was freed.
     pub const unsafe fn new(base: NonNull<u8>, first: Pfn, frames: u64, page_shift: u8) -> Memory {
         Memory { base, first, frames, page_shift }
     }

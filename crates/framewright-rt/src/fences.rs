@@ -1,11 +1,12 @@
-//! The dear side of the asymmetric fence: every thread of the process passes a full fence, so that the other side need not.
+//! The dear side of the asymmetric fence: every thread of the process passes a full fence, so that the other side need
+//! not.
 //!
-//! Linux's `membarrier` does it in some 160 ns by interrupting the processors on which the process runs. A sandbox may deny
-//! it, which is found out when a machine is made; then both sides fence ([`crate::Native::has_light_fence`]). If it is denied
-//! *later*, the light sides are out there already, so the fence is made in another way: the calling thread goes to each processor
-//! in turn. Whoever ran there was switched out, and a switch is a full fence; who was not running was switched out before. This
-//! takes milliseconds, and only a process that shut its own door pays for it. If even that is denied, the process ends: going
-//! on would hand one page to two owners.
+//! Linux's `membarrier` does it in some 160 ns by interrupting the processors on which the process runs. A sandbox may
+//! deny it, which is found out when a machine is made; then both sides fence ([`crate::Native::has_light_fence`]). If
+//! it is denied *later*, the light sides are out there already, so the fence is made in another way: the calling
+//! thread goes to each processor in turn. Whoever ran there was switched out, and a switch is a full fence; who was
+//! not running was switched out before. This takes milliseconds, and only a process that shut its own door pays for
+//! it. If even that is denied, the process ends: going on would hand one page to two owners.
 //!
 //! Rejected for that case: `mprotect`, whose interrupt to every processor newer ones do without.
 
@@ -32,7 +33,8 @@ fn visit_all() -> rustix::io::Result<()> {
     for cpu in 0..CpuSet::MAX_CPU {
         let mut one = CpuSet::new();
         one.set(cpu);
-        // Where this thread must not go no other can be: the bounds are the process's, and a thread's own set does not matter here.
+        // Where this thread must not go no other can be: the bounds are the process's, and a thread's own set does not
+        // matter here.
         match sched_setaffinity(None, &one) {
             Ok(()) | Err(rustix::io::Errno::INVAL) => {}
             Err(error) => return Err(error),

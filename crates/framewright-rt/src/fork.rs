@@ -1,25 +1,26 @@
 //! Forks of the process.
 //!
-//! `fork` copies the memory as it is at that moment, and of the threads only the one that calls it. An allocator whose lists another
-//! thread is just changing would be copied broken, with locks that nobody will open. So before a fork each machine's
-//! allocator is brought to rest, and afterwards, in parent and child, let go again:
+//! `fork` copies the memory as it is at that moment, and of the threads only the one that calls it. An allocator whose
+//! lists another thread is just changing would be copied broken, with locks that nobody will open. So before a fork
+//! each machine's allocator is brought to rest, and afterwards, in parent and child, let go again:
 //!
 //! | | |
 //! |---|---|
 //! | before | no machine is made or dropped from the registry; each machine's [`Freeze`] runs |
 //! | parent | what the hooks returned is dropped |
-//! | child | slots of threads that are not there are free, with the pages cached on them; the memory barrier is registered; what the hooks returned is dropped |
+//! | child | slots of threads that are not there are free, with their cached pages; what the hooks returned is dropped |
 //!
-//! A machine without a hook, or whose hook could not bring the allocator to rest, *refuses* in the child: it names a CPU that does
-//! not exist, and the allocator answers "no CPU" to whatever needs one. That is the default, and the right thing for memory that
-//! parent and child share (`MAP_SHARED`): two copies of the descriptors must not hand out the same pages. Children that only
-//! execute another program never notice.
+//! A machine without a hook, or whose hook could not bring the allocator to rest, *refuses* in the child: it names a
+//! CPU that does not exist, and the allocator answers "no CPU" to whatever needs one. That is the default, and the
+//! right thing for memory that parent and child share (`MAP_SHARED`): two copies of the descriptors must not hand out
+//! the same pages. Children that only execute another program never notice.
 //!
-//! A thread that forks while it is pinned (in a callback of the allocator, say) gets a child that refuses, because its own
-//! operation keeps the allocator from coming to rest; it must not use what it pinned in the child.
+//! A thread that forks while it is pinned (in a callback of the allocator, say) gets a child that refuses, because its
+//! own operation keeps the allocator from coming to rest; it must not use what it pinned in the child.
 //!
-//! The registration for restartable sequences is the kernel's and inherited. Threads of [`crate::Background`] are not in the child.
-//! Ways around `fork` of the C library (`clone` by system call, `vfork`) run no handlers: their children must not allocate.
+//! The registration for restartable sequences is the kernel's and inherited. Threads of [`crate::Background`] are not
+//! in the child. Ways around `fork` of the C library (`clone` by system call, `vfork`) run no handlers: their children
+//! must not allocate.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -30,9 +31,9 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 use crate::cpus::{Cpus, lease, rseq};
 use crate::fences;
 
-/// Brings an allocator to rest before a fork: no operation is under way and none begins, until what it returns is dropped, which
-/// happens in the parent and in the child. None if it could not; then the child refuses. Called on the forking thread; must not make
-/// machines. It should refer weakly to what owns the allocator, as it stays registered.
+/// Brings an allocator to rest before a fork: no operation is under way and none begins, until what it returns is
+/// dropped, which happens in the parent and in the child. None if it could not; then the child refuses. Called on the
+/// forking thread; must not make machines. It should refer weakly to what owns the allocator, as it stays registered.
 pub type Freeze = Box<dyn Fn() -> Option<Rest> + Send + Sync>;
 
 /// Keeps an allocator at rest until it is dropped.
@@ -69,14 +70,19 @@ pub(crate) fn generation() -> u64 {
     GENERATION.load(Relaxed)
 }
 
-/// Has a machine looked after at forks. What `make` initialises is not found half done in a child.
-pub(crate) fn register<W, E>(make: impl FnOnce() -> Result<(W, Cpus), E>) -> Result<(W, Arc<Cpus>), E> {
+/// Has forks noticed from now on.
+pub(crate) fn watch() {
     static HANDLERS: Once = Once::new();
     HANDLERS.call_once(|| {
-        // SAFETY: the handlers are functions of this code, which stays loaded as long as the process can fork through them.
-        // Without memory for them there is nothing to be done about forks.
+        // SAFETY: the handlers are functions of this code, which stays loaded as long as the process can fork through
+        // them. Without memory for them there is nothing to be done about forks.
         let _ = unsafe { libc::pthread_atfork(Some(prepare), Some(parent), Some(child)) };
     });
+}
+
+/// Has a machine looked after at forks. What `make` initialises is not found half done in a child.
+pub(crate) fn register<W, E>(make: impl FnOnce() -> Result<(W, Cpus), E>) -> Result<(W, Arc<Cpus>), E> {
+    watch();
     let mut machines = lock();
     lease::key();
     let (way, cpus) = make()?;

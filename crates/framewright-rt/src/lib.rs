@@ -7,7 +7,8 @@
 //!
 //! [`Storage`] is the memory of the descriptors, for either.
 
-mod arena;
+pub mod arena;
+mod background;
 mod contents;
 mod cpus;
 mod error;
@@ -15,7 +16,7 @@ mod fences;
 mod fork;
 mod native;
 pub mod os;
-mod pages;
+pub mod pages;
 mod solo;
 mod storage;
 mod words;
@@ -23,6 +24,7 @@ mod words;
 pub use arena::{
     Arena, ArenaBuilder, ArenaReport, Backing, HugePage, NodeReport, Outcome, Placement, Transparent, Trimmed,
 };
+pub use background::{Background, DrainIdle};
 pub use contents::Memory;
 pub use cpus::CpuMode;
 pub use cpus::rseq::RseqUnavailable;

@@ -3,7 +3,8 @@
 //! Words are the standard library's atomics. How a thread comes to a CPU is the matter of [`crate::cpus`]; which way is
 //! taken is decided when a machine is made ([`Native::new`], [`Native::per_cpu`]) and costs a predicted branch.
 //!
-//! The asymmetric fence is Linux's `membarrier`, where it is allowed ([`crate::fences`]); otherwise both sides pass a full fence.
+//! The asymmetric fence is Linux's `membarrier`, where it is allowed ([`crate::fences`]); otherwise both sides pass a
+//! full fence.
 
 use std::convert::Infallible;
 use std::marker::PhantomData;
@@ -34,16 +35,17 @@ pub struct Native {
 }
 
 impl Native {
-    /// One CPU for each entry of `cpus`, on that node: the same list that the configuration has. A thread leases one at its
-    /// first pin and keeps it until it exits. The last CPU is leased to nobody: it is shared by the threads that
+    /// One CPU for each entry of `cpus`, on that node: the same list that the configuration has. A thread leases one at
+    /// its first pin and keeps it until it exits. The last CPU is leased to nobody: it is shared by the threads that
     /// find no other, and they wait for each other there. So there should be one CPU more than busy threads.
     pub fn new(cpus: &[NodeId]) -> Native {
         let Ok(made) = fork::register(|| Ok::<_, Infallible>((None, Cpus::new(cpus, 1))));
         Native::with(made)
     }
 
-    /// One CPU for each processor that the machine can have, and some spares; a thread uses that of the processor it runs on. The
-    /// configuration's CPUs must be [`Native::nodes`], with processors of node `nodes` and above taken to be on node 0.
+    /// One CPU for each processor that the machine can have, and some spares; a thread uses that of the processor it
+    /// runs on. The configuration's CPUs must be [`Native::nodes`], with processors of node `nodes` and above taken to
+    /// be on node 0.
     ///
     /// # Errors
     /// [`RseqUnavailable`] where the architecture, the kernel or a sandbox does not let it.
@@ -51,8 +53,8 @@ impl Native {
         fork::register(|| Ok((Some(Rseq::find()?), rseq::cpus(nodes)))).map(Native::with)
     }
 
-    /// [`Native::per_cpu`] where that is to be had, otherwise [`Native::new`] with the CPUs `leased`. [`Native::mode`] says
-    /// which it is, and [`Native::nodes`] what the configuration must have.
+    /// [`Native::per_cpu`] where that is to be had, otherwise [`Native::new`] with the CPUs `leased`. [`Native::mode`]
+    /// says which it is, and [`Native::nodes`] what the configuration must have.
     pub fn auto(nodes: usize, leased: &[NodeId]) -> Native {
         Native::per_cpu(nodes).unwrap_or_else(|_| Native::new(leased))
     }
@@ -61,8 +63,8 @@ impl Native {
         Native { id: cpus.id, asymmetric: fences::register(), rseq, memory: None, cpus }
     }
 
-    /// The same with full fences on both sides, as where `membarrier` is denied: slower, and on every operation. Only for a machine
-    /// that nobody uses yet.
+    /// The same with full fences on both sides, as where `membarrier` is denied: slower, and on every operation. Only
+    /// for a machine that nobody uses yet.
     #[must_use]
     pub fn with_full_fences(self) -> Native {
         Native { asymmetric: false, ..self }
@@ -74,8 +76,8 @@ impl Native {
         Native { memory: Some(memory), ..self }
     }
 
-    /// What becomes of the allocator in a fork's child: `freeze` brings it to rest before the fork, and both processes go on with
-    /// their copies. Without, and at first, the child refuses ([`crate::Freeze`] says more).
+    /// What becomes of the allocator in a fork's child: `freeze` brings it to rest before the fork, and both processes
+    /// go on with their copies. Without, and at first, the child refuses ([`crate::Freeze`] says more).
     pub fn set_fork_hook(&self, freeze: Option<Freeze>) {
         fork::set_hook(&self.cpus, freeze);
     }
@@ -100,12 +102,12 @@ impl Native {
         self.cpus.nodes()
     }
 
-    /// Ends the calling thread's lease now instead of at its exit, and lets another thread have the CPU with what is cached
-    /// there. Says whether it had one. The thread's next pin leases again.
+    /// Ends the calling thread's lease now instead of at its exit, and lets another thread have the CPU with what is
+    /// cached there. Says whether it had one. The thread's next pin leases again.
     ///
     /// # Safety
-    /// The thread has no pin of this machine: it is not in a call of the allocator (in one of its callbacks, say), and has
-    /// nothing that keeps it on a CPU.
+    /// The thread has no pin of this machine: it is not in a call of the allocator (in one of its callbacks, say), and
+    /// has nothing that keeps it on a CPU.
     pub unsafe fn give_up_lease(&self) -> bool {
         lease::give_up(&self.cpus)
     }

@@ -1,14 +1,17 @@
-//! Forks, with other threads in the midst of it: the parent goes on, the child has a working allocator or a clear refusal.
+//! Forks, with other threads in the midst of it: the parent goes on, the child has a working allocator or a clear
+//! refusal.
 
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Barrier, RwLock};
+use std::time::Duration;
 
 use framewright::machine::{Machine, Pinned};
 use framewright::pfn::{CpuId, NodeId, Order, Pfn};
 use framewright::request::GFP_KERNEL;
 use framewright::{AllocError, Allocator, Config, FreeError, Layout, Region, Request, Why};
-use framewright_rt::{Native, Rest, Storage};
+use framewright_rt::{Background, Native, Rest, Storage};
 
 const MAP: [Region; 1] = [Region::usable(0x100000, 0x110000, 0)];
 const NODES: [NodeId; 4] = [NodeId(0); 4];
@@ -199,4 +202,36 @@ fn machines_come_and_go_while_others_fork() {
         }
         over.store(true, SeqCst);
     });
+}
+
+#[test]
+fn background_work_stays_behind_unless_asked_for() {
+    static DONE: AtomicU64 = AtomicU64::new(0);
+    let work = || {
+        DONE.fetch_add(1, SeqCst);
+        ControlFlow::Continue(())
+    };
+    let wait_for_work = || {
+        let before = DONE.load(SeqCst);
+        while DONE.load(SeqCst) == before {
+            std::thread::yield_now();
+        }
+    };
+    let mut background = Background::start(Duration::from_millis(1), work).unwrap();
+    wait_for_work();
+    for restarts in [false, true] {
+        assert!(in_child(|| {
+            assert!(!background.is_running());
+            if restarts {
+                background.restart().unwrap();
+                wait_for_work();
+            }
+            // Dropped without waiting for a thread that is not here.
+            let leaked: *mut Background = &raw mut background;
+            // SAFETY: the child ends without using it again.
+            unsafe { leaked.drop_in_place() };
+        }));
+        wait_for_work();
+    }
+    assert!(background.is_running());
 }

@@ -1,27 +1,28 @@
 //! A slot for each thread, from its first pin until it exits.
 //!
-//! What a pin reads is [`CURRENT`]: the machine that the thread used last, and its CPU there. It is a constant-initialised
-//! thread-local without destructor, so reading it is a load at a fixed distance from the thread pointer, and it can be read
-//! at any time in a thread's life. Everything else happens once per thread and machine: [`enter`] looks into the thread's
-//! small table of leases, or leases a slot and remembers it there.
+//! What a pin reads is [`CURRENT`]: the machine that the thread used last, and its CPU there. It is a
+//! constant-initialised thread-local without destructor, so reading it is a load at a fixed distance from the thread
+//! pointer, and it can be read at any time in a thread's life. Everything else happens once per thread and machine:
+//! [`enter`] looks into the thread's small table of leases, or leases a slot and remembers it there.
 //!
 //! # When a lease ends
 //!
-//! A thread's leases end when it exits, through a POSIX key: glibc and musl run the keys' destructors after those of Rust's
-//! thread-locals, so pins that such destructors take, or a pin that a thread-local kept, are over by then. What pins even
-//! later shares. A slot keeps its cached pages when its lease ends; the next thread that asks gets slot and pages. A
-//! thread that had to share asks again at each pin, and gets a lease as soon as there is one.
+//! A thread's leases end when it exits, through a POSIX key: glibc and musl run the keys' destructors after those of
+//! Rust's thread-locals, so pins that such destructors take, or a pin that a thread-local kept, are over by then. What
+//! pins even later shares. A slot keeps its cached pages when its lease ends; the next thread that asks gets slot and
+//! pages. A thread that had to share asks again at each pin, and gets a lease as soon as there is one.
 //!
 //! The table refers to machines weakly and their numbers are never used again, so a machine may be dropped before the
 //! threads that used it; what they remember of it goes when they next lease something.
 //!
 //! # Limits
 //!
-//! A pin of a leased slot counts nothing, so nobody can tell whether one is alive: giving a lease up early is therefore `unsafe`.
-//! A thread that alternates between machines looks its table up on each change. Where POSIX keys have run out, threads share.
+//! A pin of a leased slot counts nothing, so nobody can tell whether one is alive: giving a lease up early is therefore
+//! `unsafe`. A thread that alternates between machines looks its table up on each change. Where POSIX keys have run
+//! out, threads share.
 //!
-//! Rejected: a thread-local with a destructor (its access asks each time whether it is still alive, and it dies too early); a
-//! count of pins (a dependent read-modify-write per pin, as long as all the rest of an allocation).
+//! Rejected: a thread-local with a destructor (its access asks each time whether it is still alive, and it dies too
+//! early); a count of pins (a dependent read-modify-write per pin, as long as all the rest of an allocation).
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
@@ -43,7 +44,8 @@ thread_local! {
     static CURRENT: Cell<(u64, Place)> = const { Cell::new((0, Place::NOWHERE)) };
     // No destructors, on purpose: `exit` empties the table.
     static LEASES: RefCell<ManuallyDrop<Vec<Lease>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
-    static EXITING: Cell<bool> = const { Cell::new(false) };
+    /// The thread leases nothing any more.
+    static SHARES: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The thread's CPU, if `machine` is the one it used last and it has a lease there.
@@ -61,7 +63,7 @@ pub(crate) fn mark() -> usize {
 /// The thread's leased CPU, leasing one if it has none. None: there is none to be had now, or the thread exits.
 #[cold]
 pub(crate) fn enter(cpus: &Arc<Cpus>) -> Option<Place> {
-    if EXITING.get() {
+    if SHARES.get() {
         return None;
     }
     LEASES.with(|leases| {
@@ -116,9 +118,14 @@ pub(crate) fn forget_current() {
     CURRENT.set((0, Place::NOWHERE));
 }
 
-/// Whether the thread's leases have ended with it.
-pub(super) fn exiting() -> bool {
-    EXITING.get()
+/// The thread shares from now on: it is about to exit, or works for all.
+pub(crate) fn never() {
+    SHARES.set(true);
+}
+
+/// Whether the thread is none to lease or to register anything for.
+pub(super) fn shares() -> bool {
+    SHARES.get()
 }
 
 /// The key whose destructor is [`exit`], made at the first call; none if there are too many.
@@ -142,7 +149,7 @@ pub(super) fn watch_exit() -> bool {
 
 /// Ends all leases of the thread, and its registration with the kernel. From here on it shares.
 extern "C" fn exit(_: *mut c_void) {
-    EXITING.set(true);
+    never();
     forget_current();
     rseq::part();
     let leases = LEASES.with(|leases| leases.try_borrow_mut().map(|mut leases| std::mem::take(&mut **leases)));

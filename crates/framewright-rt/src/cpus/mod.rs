@@ -1,26 +1,26 @@
 //! Threads on CPUs.
 //!
-//! The core thinks in CPUs: whoever is *pinned* to one has its lists to itself. A process has threads, which the kernel moves
-//! and stops where it likes, so a CPU of the allocator is a *slot*, and what must hold is that no two threads are on one
-//! slot at a time. There are two ways to a slot:
+//! The core thinks in CPUs: whoever is *pinned* to one has its lists to itself. A process has threads, which the kernel
+//! moves and stops where it likes, so a CPU of the allocator is a *slot*, and what must hold is that no two threads are
+//! on one slot at a time. There are two ways to a slot:
 //!
 //! | way | a thread's slot | pinning costs | slots |
 //! |---|---|---|---|
-//! | [`lease`] | its own, from its first pin until it exits | a look at a thread-local word | as the caller says; best one more than threads |
-//! | [`rseq`] | that of the CPU it runs on just now | a restartable sequence, and a store to leave | possible CPUs and some spares |
+//! | [`lease`] | its own, from its first pin until it exits | a look at a thread-local | as one says; best one more than threads |
+//! | [`rseq`] | that of the processor it runs on | a restartable sequence and a store | possible processors, some spares |
 //!
-//! Neither needs an atomic read-modify-write, of which one costs more than all the rest of an allocation. Both have *shared*
-//! slots behind their own, for when a thread's own is not to be had: no lease is free, or the thread that was stopped in the
-//! middle of an operation has the CPU's slot. Those are taken by compare-and-swap and given back at once, so they are slower,
-//! and one who finds all of them taken waits. The wait spins first, then yields, then sleeps, because the holder may be a
-//! thread that does not run.
+//! Neither needs an atomic read-modify-write, of which one costs more than all the rest of an allocation. Both have
+//! *shared* slots behind their own, for when a thread's own is not to be had: no lease is free, or the thread that was
+//! stopped in the middle of an operation has the CPU's slot. Those are taken by compare-and-swap and given back at
+//! once, so they are slower, and one who finds all of them taken waits. The wait spins first, then yields, then sleeps,
+//! because the holder may be a thread that does not run.
 //!
-//! A thread that has a slot of a machine already is given the same again instead of waiting for itself: an owned slot says
-//! who has it, and how often. Pins may therefore be dropped in any order.
+//! A thread that has a slot of a machine already is given the same again instead of waiting for itself: an owned slot
+//! says who has it, and how often. Pins may therefore be dropped in any order.
 //!
-//! Rejected: a lock per slot that is taken on every pin (an uncontended one costs 16 ns a pair); hashing threads to slots
-//! (two busy threads meet for ever, while slots lie idle); an own slot for each thread without limit (the descriptors of a CPU's
-//! lists are laid out at boot).
+//! Rejected: a lock per slot that is taken on every pin (an uncontended one costs 16 ns a pair); hashing threads to
+//! slots (two busy threads meet for ever, while slots lie idle); an own slot for each thread without limit (the
+//! descriptors of a CPU's lists are laid out at boot).
 
 pub(crate) mod lease;
 pub(crate) mod rseq;
@@ -171,8 +171,8 @@ impl Cpus {
         self.free.load(Relaxed) > 0
     }
 
-    /// The process is a fork's child, with one thread: slots whose owner `stays` does not know are free. If `refuse`, the
-    /// machine does not work here.
+    /// The process is a fork's child, with one thread: slots whose owner `stays` does not know are free. If `refuse`,
+    /// the machine does not work here.
     pub(crate) fn enter_child(&self, stays: impl Fn(usize) -> bool, refuse: bool) {
         for slot in self.slots.iter().filter(|slot| !stays(slot.owner.load(Relaxed))) {
             slot.depth.store(0, Relaxed);
@@ -214,7 +214,8 @@ impl Cpus {
         }
     }
 
-    /// A shared slot for the thread `me`, which leaves it later; waits for one if it has to. None if the machine has no CPUs.
+    /// A shared slot for the thread `me`, which leaves it later; waits for one if it has to. None if the machine has no
+    /// CPUs.
     #[cold]
     pub(crate) fn share(&self, me: usize) -> Option<(Place, &Slot)> {
         let mut looks = 0_u32;

@@ -1,32 +1,34 @@
 //! The slot of the processor that a thread runs on, for any number of threads.
 //!
 //! Linux's *restartable sequences* let a thread do a few instructions on the processor's own data as if it could not be
-//! stopped: if it is stopped, moved or signalled before the last of them (the *commit*, one store), the kernel sends it to an
-//! abort address instead. Here the sequence is a lock without an atomic instruction:
+//! stopped: if it is stopped, moved or signalled before the last of them (the *commit*, one store), the kernel sends it
+//! to an abort address instead. Here the sequence is a lock without an atomic instruction:
 //!
 //! > read the number of this processor; if that processor's `owner` word is 0, store one's own mark there.
 //!
-//! Only threads on that processor store a mark, and two of them cannot be in the sequence at once, so a plain store does. The thread may
-//! be stopped or moved right after; it has the slot all the same, and whoever runs there next finds it taken. That
-//! thread does not wait: it takes one of the *spares* (see [`super::Cpus::share`]), and waits only when those are taken
-//! too. Leaving is one release store of 0, from whatever processor the thread is on by then: nobody else writes
-//! a word that is not 0. Who reads that 0 and stores its own mark has acquired what the last owner did (`mov` on x86-64,
-//! `ldar` on aarch64), and coherence keeps the mark behind the 0.
+//! Only threads on that processor store a mark, and two of them cannot be in the sequence at once, so a plain store
+//! does. The thread may be stopped or moved right after; it has the slot all the same, and whoever runs there next
+//! finds it taken. That thread does not wait: it takes one of the *spares* (see [`super::Cpus::share`]), and waits only
+//! when those are taken too. Leaving is one release store of 0, from whatever processor the thread is on by then:
+//! nobody else writes a word that is not 0. Who reads that 0 and stores its own mark has acquired what the last owner
+//! did (`mov` on x86-64, `ldar` on aarch64), and coherence keeps the mark behind the 0.
 //!
-//! Nothing else needs care. A thread whose affinity or cpuset changes is moved, which the sequence notices; a processor that goes
-//! offline leaves a slot that nobody enters until it returns, and its pages are to be had by a drain; one that comes was
-//! possible from the start; one with a number beyond the slots is served by the spares.
+//! Nothing else needs care. A thread whose affinity or cpuset changes is moved, which the sequence notices; a processor
+//! that goes offline leaves a slot that nobody enters until it returns, and its pages are to be had by a drain; one
+//! that comes was possible from the start; one with a number beyond the slots is served by the spares.
 //!
 //! # The kernel's side
 //!
 //! Each thread registers 32 bytes with the kernel, once. glibc does so since 2.35 and says where they are
 //! (`__rseq_offset` from the thread pointer), looked up at run time so that older libraries link; else the thread
-//! registers its own at its first pin and takes them back when it exits. Where that is denied (seccomp, an old kernel, a
-//! libc that has them but does not tell) this way is unavailable: [`RseqUnavailable`]. A fork's child inherits the registration.
-//! The last sequence's address stays in those bytes until the kernel next looks, so code that pins must not be unloaded.
+//! registers its own at its first pin and takes them back when it exits. Where that is denied (seccomp, an old kernel,
+//! a libc that has them but does not tell) this way is unavailable: [`RseqUnavailable`]. A fork's child inherits the
+//! registration. The last sequence's address stays in those bytes until the kernel next looks, so code that pins must
+//! not be unloaded.
 //!
-//! Rejected: `sched_getcpu` and a lock (10 + 16 ns a pair, here 2); a sequence around each whole operation, which would have to be
-//! written in assembly; the compact concurrency number (`mm_cid`), which needs newer kernels and libraries than many have.
+//! Rejected: `sched_getcpu` and a lock (10 + 16 ns a pair, here 2); a sequence around each whole operation, which would
+//! have to be written in assembly; the compact concurrency number (`mm_cid`), which needs newer kernels and libraries
+//! than many have.
 
 use std::fmt;
 use std::mem::offset_of;
@@ -82,8 +84,8 @@ const AREA_BYTES: u32 = 32;
 const FLAG_UNREGISTER: i32 = 1;
 /// How often a thread tries again after the kernel interfered, before it takes a spare.
 const TRIES: u32 = 4;
-/// Processors for one spare, and the fewest and most spares: one is in use while a thread is stopped in an operation, or
-/// holds two CPUs at once.
+/// Processors for one spare, and the fewest and most spares: one is in use while a thread is stopped in an operation,
+/// or holds two CPUs at once.
 const CPUS_PER_SPARE: usize = 8;
 const SPARES: (usize, usize) = (2, 8);
 
@@ -138,8 +140,8 @@ impl Rseq {
     #[inline]
     fn area(&self) -> &Area {
         match *self {
-            // SAFETY: `libc_offset` found that glibc keeps an area there, in every thread for all of its life. It is written by
-            // the kernel and read as atomics, and the reference is used by this thread alone.
+            // SAFETY: `libc_offset` found that glibc keeps an area there, in every thread for all of its life. It is
+            // written by the kernel and read as atomics, and the reference is used by this thread alone.
             Rseq::Libc(offset) => unsafe { &*sequence::thread_pointer().offset(offset).cast() },
             // SAFETY: a thread-local without destructor lives as long as its thread, and the reference is used by
             // this thread alone.
@@ -152,11 +154,12 @@ impl Rseq {
         std::ptr::from_ref(self.area()).addr()
     }
 
-    /// Takes the slot of this processor, if nobody has it. None as well if the kernel interfered, or on a processor without slot.
+    /// Takes the slot of this processor, if nobody has it. None as well if the kernel interfered, or on a processor
+    /// without slot.
     #[inline]
     pub(crate) fn enter(self, cpus: &Cpus) -> Option<(Place, &Slot)> {
-        // SAFETY: the area is this thread's, the sequence looks at a slot only if its number is below `limit`, so many there
-        // are, and their layout is asserted above.
+        // SAFETY: the area is this thread's, the sequence looks at a slot only if its number is below `limit`, so many
+        // there are, and their layout is asserted above.
         let cpu = unsafe { sequence::take(self.area(), cpus.slots.as_ptr(), cpus.limit.load(Relaxed)) };
         let slot = cpus.slots.get(cpu as usize)?;
         Some((slot.place(cpu), slot))
@@ -199,7 +202,8 @@ pub(crate) fn mark() -> Option<usize> {
     FOUND.get()?.ok().map(Rseq::mark)
 }
 
-/// The slots of a machine whose CPUs follow the processors: theirs, then spares. Nodes from `nodes` on are taken for node 0.
+/// The slots of a machine whose CPUs follow the processors: theirs, then spares. Nodes from `nodes` on are taken for
+/// node 0.
 pub(crate) fn cpus(nodes: usize) -> Cpus {
     let mut processors = topology::processors();
     processors.truncate(super::MOST_SLOTS - SPARES.1);
@@ -227,7 +231,7 @@ fn symbol(name: &std::ffi::CStr) -> Option<NonNull<libc::c_void>> {
 
 /// Registers the thread's own area, until it exits.
 fn join() -> Result<(), RseqUnavailable> {
-    if lease::exiting() || !lease::watch_exit() {
+    if lease::shares() || !lease::watch_exit() {
         return Err(RseqUnavailable::Refused(libc::EAGAIN));
     }
     register(0).inspect_err(|_| OWN.with(|own| own.cpu_id.store(REFUSED, Relaxed)))
@@ -243,8 +247,8 @@ pub(super) fn part() {
 
 fn register(flags: i32) -> Result<(), RseqUnavailable> {
     let area = OWN.with(std::ptr::from_ref);
-    // SAFETY: the kernel writes to the area as long as it is registered, which ends before the thread-local does (`part`), and
-    // whoever else reads or writes it does so atomically.
+    // SAFETY: the kernel writes to the area as long as it is registered, which ends before the thread-local does
+    // (`part`), and whoever else reads or writes it does so atomically.
     let status = unsafe { libc::syscall(libc::SYS_rseq, area, AREA_BYTES, flags, SIGNATURE) };
     if status == 0 {
         return Ok(());

@@ -1,9 +1,11 @@
-//! The restartable sequence itself, for each architecture it is written for. What it does and why is in [`super::rseq`].
+//! The restartable sequence itself, for each architecture it is written for. What it does and why is in
+//! [`super::rseq`].
 //!
-//! A sequence is described to the kernel by 32 bytes: a version and flags (0), its first address, its length, and where to go
-//! if it is interrupted, which must follow a *signature*. The descriptor's addresses are relocated, so it lies where the
-//! loader may write once. The kernel learns of it by the store to `rseq_cs`, and forgets it when it stops the thread
-//! anywhere else: so the sequence begins with the very instruction behind that store. Leaving it by a jump is leaving it.
+//! A sequence is described to the kernel by 32 bytes: a version and flags (0), its first address, its length, and where
+//! to go if it is interrupted, which must follow a *signature*. The descriptor's addresses are relocated, so it lies
+//! where the loader may write once. The kernel learns of it by the store to `rseq_cs`, and forgets it when it stops the
+//! thread anywhere else: so the sequence begins with the very instruction behind that store. Leaving it by a jump is
+//! leaving it.
 //!
 //! The sequence for aarch64 is assembled but was not run by its authors.
 
@@ -32,17 +34,19 @@ pub(super) fn thread_pointer() -> *const u8 {
     pointer
 }
 
-/// If this processor's number is below `limit` and its slot's owner is 0: stores the area's address there and returns the
-/// number, with acquire ordering. Otherwise changes nothing and returns a number that no processor has.
+/// If this processor's number is below `limit` and its slot's owner is 0: stores the area's address there and returns
+/// the number, with acquire ordering. Otherwise changes nothing and returns a number that no processor has.
 ///
 /// # Safety
-/// `area` is registered for the calling thread, or its processor number is above every limit; `limit` slots start at `slots`.
+/// `area` is registered for the calling thread, or its processor number is above every limit; `limit` slots start at
+/// `slots`.
 #[cfg(all(target_arch = "x86_64", target_pointer_width = "64"))]
 #[inline]
 pub(super) unsafe fn take(area: &Area, slots: *const Slot, limit: u32) -> u32 {
     let cpu: u32;
-    // SAFETY: within the slots by the comparison with `limit`; the words are atomics and one aligned `mov` reads or writes each.
-    // Whether interrupted or not it goes on behind the last instruction, with nothing changed but what it says.
+    // SAFETY: within the slots by the comparison with `limit`; the words are atomics and one aligned `mov` reads or
+    // writes each. Whether interrupted or not it goes on behind the last instruction, with nothing changed but what it
+    // says.
     unsafe {
         std::arch::asm!(
             ".pushsection .data.rel.ro.framewright_rseq, \"aw\", @progbits",
