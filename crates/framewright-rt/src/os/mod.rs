@@ -1,6 +1,6 @@
 //! The system calls that arenas are made of, behind one seam.
 //!
-//! Every call here goes through [`attempt`], which names it in errors and lets a test make it fail: a [`Faults`] guard says
+//! Every call here goes through one function, which names it in errors and lets a test make it fail: a [`Faults`] guard says
 //! which call of the current thread shall fail and with what error number. It is always compiled in, since each of
 //! these calls costs a trip into the kernel anyway; a program that embeds arenas can test its own handling with it.
 //!
@@ -97,6 +97,9 @@ impl OsError {
                 Some("this process may not place memory (a container's seccomp profile); build with best effort")
             }
             (Call::Mbind, Errno::INVAL) => Some("a node is not online; see /sys/devices/system/node/online"),
+            (Call::Madvise, Errno::NOMEM | Errno::FAULT) => {
+                Some("there is too little memory, of this kind or on these nodes")
+            }
             (Call::Madvise, Errno::INVAL) => Some("this kernel does not know the advice"),
             _ => None,
         }
