@@ -96,6 +96,8 @@ pub enum ArenaError {
     },
     /// CPUs cannot follow the processors here, and the builder is strict.
     PerCpu(RseqUnavailable),
+    /// There is no thread for background work; the error number.
+    NoThread(i32),
     /// What memory of this kind cannot do.
     Unsupported {
         /// What was asked for.
@@ -147,6 +149,10 @@ impl fmt::Display for ArenaError {
             }
             ArenaError::Placement { node, ref error } => write!(f, "memory of node {}: {error}", node.0),
             ArenaError::PerCpu(ref error) => error.fmt(f),
+            ArenaError::NoThread(errno) => {
+                let reason = std::io::Error::from_raw_os_error(errno);
+                write!(f, "no thread for background work: {reason}")
+            }
             ArenaError::Unsupported { what, memory } => write!(f, "{what} does not work with {memory} memory"),
             ArenaError::Boot(ref error) => error.fmt(f),
         }

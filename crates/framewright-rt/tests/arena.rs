@@ -312,3 +312,20 @@ fn memory_is_zeroed_on_request() {
     let owned = arena.alloc_owned(&Request::page(GFP_USER | __GFP_ZERO)).unwrap();
     assert!(owned.iter().all(|&byte| byte == 0));
 }
+
+#[test]
+fn idle_cpus_are_drained_in_the_background() {
+    let interval = std::time::Duration::from_millis(5);
+    let mut arena = builder().size(16 * MIB).background(interval).build().unwrap();
+    assert!(arena.background().unwrap().is_running());
+    let pages: Vec<_> = (0..64).map(|_| arena.alloc(&Request::page(GFP_USER)).unwrap()).collect();
+    drop(pages);
+    // Everything comes together again without a call of ours.
+    let whole = builder().size(16 * MIB).build().unwrap().buddyinfo().to_string();
+    while arena.buddyinfo().to_string() != whole {
+        std::thread::sleep(interval);
+    }
+    assert_eq!(arena.drain(), 0);
+    drop(arena);
+    assert!(builder().size(MIB).build().unwrap().background().is_none());
+}

@@ -46,7 +46,7 @@ impl fmt::Display for HugePage {
 /// |---|---|---|---|
 /// | [`Backing::Private`] | each process has its own | at the first touch, by the kernel's out-of-memory rules | yes |
 /// | [`Backing::Memfd`] | both see the same; only the parent allocates | as above | yes, in all processes |
-/// | [`Backing::Hugetlb`] | only the parent may touch it | when the arena is built | no |
+/// | [`Backing::Hugetlb`] | the child has none of it | when the arena is built | no |
 ///
 /// With [`crate::ArenaBuilder::populate`] a lack of memory shows when the arena is built, whatever the backing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

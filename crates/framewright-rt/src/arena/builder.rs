@@ -5,6 +5,7 @@
 //! mapped, and the allocator is booted over both. Whatever fails, the owners of what exists so far give it back.
 
 use std::ptr::NonNull;
+use std::time::Duration;
 
 use framewright::watermark::PcpSize;
 use framewright::{Allocator, Layout, Mechanisms, Order, Pfn, Region};
@@ -44,6 +45,7 @@ pub struct ArenaBuilder {
     pub(super) min_free: u64,
     pub(super) pcp: Option<PcpSize>,
     pub(super) mechanisms: Mechanisms,
+    pub(super) background: Option<Duration>,
 }
 
 impl Default for ArenaBuilder {
@@ -63,6 +65,7 @@ impl Default for ArenaBuilder {
             min_free: 0,
             pcp: None,
             mechanisms: Mechanisms::BASELINE,
+            background: None,
         }
     }
 }
@@ -150,6 +153,12 @@ impl ArenaBuilder {
         ArenaBuilder { mechanisms, ..self }
     }
 
+    /// Starts a thread that looks at each `interval` which CPUs did nothing since, and gives back what they keep on their
+    /// lists. None is started by default: a request that finds no memory elsewhere drains all CPUs itself.
+    pub fn background(self, interval: Duration) -> Self {
+        ArenaBuilder { background: Some(interval), ..self }
+    }
+
     /// Maps the memory and sets the allocator up.
     ///
     /// # Errors
@@ -227,7 +236,7 @@ impl ArenaBuilder {
         let contents = unsafe { Contents::new(memory.start(), Pfn(self.first_pfn), frames, shape.geometry.page_shift) };
         let machine = runner.machine.with_memory(contents);
         let allocator = Allocator::boot(machine, &self.config(shape), parts)?;
-        Ok(Arena::new(allocator, metadata, memory, self.first_pfn, report))
+        Arena::new(allocator, metadata, memory, self.first_pfn, report).with_background(self.background)
     }
 
     /// Places each node's memory, before anything touches it.

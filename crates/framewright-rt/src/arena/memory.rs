@@ -32,7 +32,11 @@ impl Memory {
             }
             Backing::Hugetlb(page) => {
                 let mapping = Mapping::new(Backed::Huge(page.shift()), len, align.max(page.bytes() as usize));
-                (mapping.map_err(|error| from_pool(error, page, len))?, None)
+                let mapping = mapping.map_err(|error| from_pool(error, page, len))?;
+                // A copy for the child would need as many huge pages again, for want of which it would be killed.
+                // SAFETY: this advice changes no contents.
+                unsafe { mapping.advise(0, mapping.len(), Advice::NotInChildren)? };
+                (mapping, None)
             }
         };
         Ok(Memory::Mapped { mapping, backing, file })

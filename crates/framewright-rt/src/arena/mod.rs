@@ -33,10 +33,12 @@ pub use builder::ArenaBuilder;
 pub use trim::Trimmed;
 
 use std::fmt;
+use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use framewright::report::{BuddyInfo, Source};
 use framewright::{
@@ -44,6 +46,7 @@ use framewright::{
 };
 
 use crate::Native;
+use crate::background::{Background, DrainIdle};
 use crate::error::ArenaError;
 use crate::pages::{OwnedPages, Pages};
 use memory::Memory;
@@ -68,6 +71,8 @@ const BULK: usize = 256;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Arena {
+    /// Dropped first, so that it ends before what it works on.
+    background: Option<Background>,
     inner: Arc<Inner>,
     first: Pfn,
     page_shift: u8,
@@ -98,7 +103,28 @@ impl Arena {
     ) -> Arena {
         let page_shift = allocator.geometry().page_shift;
         let inner = Arc::new(Inner { allocator, _metadata: metadata, memory });
-        Arena { inner, first: Pfn(first_pfn), page_shift, refused: AtomicU64::new(0), report }
+        Arena { background: None, inner, first: Pfn(first_pfn), page_shift, refused: AtomicU64::new(0), report }
+    }
+
+    fn with_background(mut self, interval: Option<Duration>) -> Result<Arena, ArenaError> {
+        let Some(interval) = interval else { return Ok(self) };
+        let (inner, mut idle) = (Arc::downgrade(&self.inner), DrainIdle::default());
+        let work = move || match inner.upgrade() {
+            Some(inner) => {
+                idle.look(&inner.allocator);
+                ControlFlow::Continue(())
+            }
+            None => ControlFlow::Break(()),
+        };
+        let started = Background::start(interval, work);
+        self.background = Some(started.map_err(|error| ArenaError::NoThread(error.raw_os_error().unwrap_or(0)))?);
+        Ok(self)
+    }
+
+    /// The thread for background work, if the builder was asked for one: to see whether it runs, and to start it again in a
+    /// fork's child.
+    pub fn background(&mut self) -> Option<&mut Background> {
+        self.background.as_mut()
     }
 
     /// Allocates a block; it is freed when dropped.

@@ -49,6 +49,8 @@ pub(crate) enum Advice {
     HugePages,
     /// Use no huge pages: what is touched sparsely shall not become resident in between.
     NoHugePages,
+    /// Leave the range out of a fork's child.
+    NotInChildren,
     /// Make every page now, so that a lack of memory is an error here and no signal later.
     Populate,
     /// Forget the contents of private pages: they read as zero.
@@ -216,6 +218,7 @@ impl Mapping {
         let advice = match advice {
             Advice::HugePages => mm::Advice::LinuxHugepage,
             Advice::NoHugePages => mm::Advice::LinuxNoHugepage,
+            Advice::NotInChildren => mm::Advice::LinuxDontFork,
             Advice::Populate => mm::Advice::LinuxPopulateWrite,
             Advice::Forget => mm::Advice::LinuxDontNeed,
             Advice::Punch => mm::Advice::LinuxRemove,
