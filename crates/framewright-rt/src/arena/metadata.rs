@@ -1,10 +1,10 @@
 //! The memory of an arena's descriptors.
 //!
-//! What grows with the number of frames (17 bytes for each) lies in a mapping of its own between guard pages, far from the
-//! memory that it describes: who overruns a buffer does not meet it. The kernel makes its pages when they are touched, and
-//! the core begins with zeroed descriptors and touches only those of block heads, so that an arena of 1 TiB costs a few
-//! MiB at first. Transparent huge pages are off there, or each touch would make 2 MiB resident. What does not
-//! grow with frames (zones, CPUs, per-CPU lists) lies on the heap in a [`Storage`].
+//! What grows with the number of frames (17 bytes for each, and room for per-CPU lists) lies in a mapping of its own
+//! between guard pages, far from the memory that it describes: who overruns a buffer does not meet it. The kernel makes
+//! its pages when they are touched, and the core begins with zeroed descriptors and touches only those of block heads,
+//! so that an arena of 1 TiB costs a few MiB at first. Transparent huge pages are off there, or each touch would make
+//! 2 MiB resident. What does not grow with frames (zones, CPUs) lies on the heap in a [`Storage`].
 
 use std::mem::{align_of, size_of};
 use std::ptr::NonNull;
@@ -55,6 +55,7 @@ struct Plan {
     links: Place,
     heads: Place,
     pageblocks: Place,
+    slots: Place,
     bytes: usize,
 }
 
@@ -73,6 +74,7 @@ impl Plan {
             links: place(layout.frames, size_of::<Link<Native>>())?,
             heads: place(layout.frames, size_of::<<Native as Machine>::U8>())?,
             pageblocks: place(layout.pageblocks, size_of::<<Native as Machine>::U32>())?,
+            slots: place(layout.slots, size_of::<<Native as Machine>::U32>())?,
             bytes,
         })
     }
@@ -86,7 +88,7 @@ impl Metadata {
         // SAFETY: this advice changes no contents.
         // A kernel without transparent huge pages does not know it, and needs it not.
         let _ = unsafe { frames.advise(0, frames.len(), Advice::NoHugePages) };
-        let few = Layout { frames: 0, pageblocks: 0, ..*layout };
+        let few = Layout { frames: 0, pageblocks: 0, slots: 0, ..*layout };
         let rest = NonNull::from(Box::leak(Box::new(Storage::new(&few))));
         Ok(Metadata { frames, rest })
     }
@@ -105,13 +107,14 @@ impl Metadata {
         let plan = Plan::of(layout)?;
         // SAFETY: from a leaked box, so valid and alone; the caller takes care of the lifetime.
         let rest = unsafe { &mut *self.rest.as_ptr() };
-        // SAFETY: the four parts lie side by side in the mapping that was made by the same plan, and are used once.
+        // SAFETY: the parts lie side by side in the mapping that was made by the same plan, and are used once.
         unsafe {
             Some(Parts {
                 states: self.slice(plan.states),
                 links: self.slice(plan.links),
                 heads: self.slice(plan.heads),
                 pageblocks: self.slice(plan.pageblocks),
+                slots: self.slice(plan.slots),
                 ..rest.parts()
             })
         }
