@@ -18,6 +18,8 @@
 //! A thread that forks while it is pinned (in a callback of the allocator, say) gets a child that refuses, because its
 //! own operation keeps the allocator from coming to rest; it must not use what it pinned in the child.
 //!
+//! Handlers of other code for forks must not call an allocator: it may be at rest when they run.
+//!
 //! The registration for restartable sequences is the kernel's and inherited. Threads of [`crate::Background`] are not
 //! in the child. Ways around `fork` of the C library (`clone` by system call, `vfork`) run no handlers: their children
 //! must not allocate.

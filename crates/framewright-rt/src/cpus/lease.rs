@@ -7,10 +7,11 @@
 //!
 //! # When a lease ends
 //!
-//! A thread's leases end when it exits, through a POSIX key: glibc and musl run the keys' destructors after those of
-//! Rust's thread-locals, so pins that such destructors take, or a pin that a thread-local kept, are over by then. What
-//! pins even later shares. A slot keeps its cached pages when its lease ends; the next thread that asks gets slot and
-//! pages. A thread that had to share asks again at each pin, and gets a lease as soon as there is one.
+//! A thread's leases end when it exits, through a POSIX key: keys' destructors run after those of Rust's thread-locals
+//! (ours in the second round, as some C libraries have the latter hang on a key too). So pins that such destructors
+//! take, or that a thread-local kept, are over by then. What pins even later shares. A slot keeps its cached pages when
+//! its lease ends; the next thread that asks gets slot and pages. A thread that had to share asks again at each pin,
+//! and gets a lease as soon as there is one.
 //!
 //! The table refers to machines weakly and their numbers are never used again, so a machine may be dropped before the
 //! threads that used it; what they remember of it goes when they next lease something.
@@ -44,6 +45,8 @@ thread_local! {
     static CURRENT: Cell<(u64, Place)> = const { Cell::new((0, Place::NOWHERE)) };
     // No destructors, on purpose: `exit` empties the table.
     static LEASES: RefCell<ManuallyDrop<Vec<Lease>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
+    /// The thread is about to be gone.
+    static EXITING: Cell<bool> = const { Cell::new(false) };
     /// The thread leases nothing any more.
     static SHARES: Cell<bool> = const { Cell::new(false) };
 }
@@ -149,6 +152,11 @@ pub(super) fn watch_exit() -> bool {
 
 /// Ends all leases of the thread, and its registration with the kernel. From here on it shares.
 extern "C" fn exit(_: *mut c_void) {
+    // Destructors of keys are called in rounds. Others may pin in the first, and where Rust's thread-locals hang on a
+    // key themselves, theirs are among them.
+    if !EXITING.replace(true) && watch_exit() {
+        return;
+    }
     never();
     forget_current();
     rseq::part();

@@ -6,7 +6,7 @@
 //!
 //! | way | a thread's slot | pinning costs | slots |
 //! |---|---|---|---|
-//! | [`lease`] | its own, from its first pin until it exits | a look at a thread-local | as one says; best one more than threads |
+//! | [`lease`] | its own, until it exits | a look at a thread-local | as one says; best one more than threads |
 //! | [`rseq`] | that of the processor it runs on | a restartable sequence and a store | possible processors, some spares |
 //!
 //! Neither needs an atomic read-modify-write, of which one costs more than all the rest of an allocation. Both have
@@ -186,7 +186,7 @@ impl Cpus {
         }
     }
 
-    /// Leases a free slot to the thread `me`: the one given up last, or one on the node `near`, or any.
+    /// Leases a free slot to the thread `me`: on the node `near` if possible, and then the one that was given up last.
     fn lease(&self, me: usize, near: NodeId) -> Option<Place> {
         if !self.may_lease() {
             return None;
@@ -198,8 +198,8 @@ impl Cpus {
             Some(owned.place(slot as u32))
         };
         let any = 0..self.own;
-        let mut order = std::iter::once(warm).filter(is_near).chain(any.clone().filter(is_near)).chain(any);
-        let place = order.find_map(take)?;
+        let order = || std::iter::once(warm).chain(any.clone());
+        let place = order().filter(is_near).chain(order()).find_map(take)?;
         self.free.fetch_sub(1, Relaxed);
         Some(place)
     }
@@ -286,6 +286,14 @@ mod tests {
         assert_eq!(cpus_of(again), [Some(0), Some(1), Some(3)], "the warm one was not near");
         cpus.end_lease(leases[1]);
         assert_eq!(cpus_of([cpus.lease(9, NodeId(0))]), [Some(1)]);
+    }
+
+    #[test]
+    fn the_warm_slot_is_preferred_where_no_node_is_near() {
+        let cpus = Cpus::new(&NODES, 0);
+        let leases = [0; 4].map(|node| cpus.lease(7, NodeId(node)).unwrap());
+        [0, 2, 1].into_iter().for_each(|slot| cpus.end_lease(leases[slot]));
+        assert_eq!(cpus_of([cpus.lease(8, NodeId(5)), cpus.lease(8, NodeId(5))]), [Some(1), Some(0)]);
     }
 
     #[test]
