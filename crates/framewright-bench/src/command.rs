@@ -1,6 +1,7 @@
 //! Options of the benchmark, for every program that runs it.
 
 use std::fmt::Display;
+use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use anyhow::{Context, bail};
@@ -23,6 +24,9 @@ pub enum Format {
     Json,
 }
 
+/// Reads a list of mechanisms, or the file that it names.
+pub type Parse = fn(&str) -> anyhow::Result<Mechanisms>;
+
 /// What to measure, and how thoroughly.
 #[derive(Args)]
 pub struct Options {
@@ -44,45 +48,35 @@ pub struct Options {
     /// Seed of the shuffles.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Preset and switches of the project's allocator, as `baseline,fallback=claim-steal`, or a TOML file.
+    #[arg(long, short, value_name = "LIST|FILE.toml")]
+    mechanisms: Option<String>,
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
 }
 
 impl Options {
-    /// Measures as the options say, with `entries` to choose from. Returns the text to print, and the report.
+    /// Measures as the options say, with `entries` to choose from, and writes the report to `out`. `parse` reads what
+    /// `--mechanisms` names.
     ///
     /// # Errors
-    /// A name that does not exist.
-    pub fn run(&self, mechanisms: Mechanisms, entries: &[Entry]) -> anyhow::Result<(String, Report)> {
+    /// A name that does not exist; output that cannot be written; and, behind the report, a contender that failed. That an
+    /// allocator is slow is no error.
+    pub fn run(&self, parse: Parse, entries: &[Entry], out: &mut impl Write) -> anyhow::Result<()> {
+        let mechanisms = self.mechanisms.as_deref().map_or(Ok(Mechanisms::BASELINE), parse)?;
         let plan = self.plan(mechanisms, entries)?;
-        let machine = MachineFacts::gather();
-        let mut notes = notes(&plan, &machine);
-        let bar = progress_bar()?;
-        let mut results = measure(&plan, &mut |progress| {
-            bar.set_message(progress.shape.to_string());
-            bar.set_position((progress.done * 1000.0) as u64);
-        });
-        bar.finish_and_clear();
-        notes.append(&mut results.notes);
-        let report = Report {
-            schema: SCHEMA.to_owned(),
-            machine,
-            mechanisms: mechanisms.to_string(),
-            seed: plan.seed,
-            rounds: plan.rounds,
-            cell_ms: (plan.cell_ns / 1e6) as u64,
-            frames: plan.pool(),
-            goals: judge(&results.rows),
-            rows: results.rows,
-            failures: results.failures,
-            notes,
-        };
+        let report = report(&plan)?;
         let text = match self.format {
-            Format::Text => Table(&report).to_string(),
+            Format::Text => Table { report: &report, bold: bold() }.to_string(),
             Format::Json => serde_json::to_string_pretty(&report)? + "\n",
         };
-        Ok((text, report))
+        out.write_all(text.as_bytes())?;
+        out.flush()?;
+        match report.failures.first() {
+            Some(failure) => bail!("{failure}"),
+            None => Ok(()),
+        }
     }
 
     fn plan(&self, mechanisms: Mechanisms, entries: &[Entry]) -> anyhow::Result<Plan> {
@@ -143,8 +137,38 @@ impl Options {
     }
 }
 
+/// Whether the output is for eyes that want it.
+fn bold() -> bool {
+    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
 fn list(names: &[impl Display]) -> String {
     names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+fn report(plan: &Plan) -> anyhow::Result<Report> {
+    let machine = MachineFacts::gather();
+    let mut notes = notes(plan, &machine);
+    let bar = progress_bar()?;
+    let mut results = measure(plan, &mut |progress| {
+        bar.set_message(progress.shape.to_string());
+        bar.set_position((progress.done * 1000.0) as u64);
+    });
+    bar.finish_and_clear();
+    notes.append(&mut results.notes);
+    Ok(Report {
+        schema: SCHEMA.to_owned(),
+        machine,
+        mechanisms: plan.mechanisms.to_string(),
+        seed: plan.seed,
+        rounds: plan.rounds,
+        cell_ms: (plan.cell_ns / 1e6) as u64,
+        frames: plan.pool(),
+        goals: judge(&results.rows),
+        rows: results.rows,
+        failures: results.failures,
+        notes,
+    })
 }
 
 fn notes(plan: &Plan, machine: &MachineFacts) -> Vec<String> {

@@ -237,15 +237,20 @@ fn conclude(shape: Shape, seats: &[Seat], records: &[Record], results: &mut Resu
             threads: seat.threads,
             allocator: seat.entry.name.to_owned(),
             role: seat.entry.role,
-            ns_per_page: middle,
-            min,
-            max,
-            ratio_to_limit: paired_ratio(&own, &totals(shape.limit(), seat.threads)),
+            ns_per_page: rounded(middle),
+            min: rounded(min),
+            max: rounded(max),
+            ratio_to_limit: paired_ratio(&own, &totals(shape.limit(), seat.threads)).map(rounded),
             limit: shape.limit().to_owned(),
-            alloc_ns: part(|sample| sample.alloc),
-            free_ns: part(|sample| sample.free),
-            scaling: paired_ratio(&alone, &own).map(|ratio| ratio * seat.threads as f64),
+            alloc_ns: part(|sample| sample.alloc).map(rounded),
+            free_ns: part(|sample| sample.free).map(rounded),
+            scaling: paired_ratio(&alone, &own).map(|ratio| rounded(ratio * seat.threads as f64)),
             blocks: (record.units * shape.unit() * seat.threads) as u64,
         });
     }
+}
+
+/// To picoseconds, and to thousandths of a ratio: what lies behind is noise.
+fn rounded(value: f64) -> f64 {
+    (value * 1000.0).round() / 1000.0
 }

@@ -1,36 +1,274 @@
-//! The results for people.
+//! The results for people, in at most 100 columns.
+//!
+//! A workload is a table of contenders, the limit first, the project's own next; the sizes of a batch are columns of one
+//! table. Own rows are marked, and bold on a terminal. Spreads that have no room here are in the JSON form. The promises come
+//! last, since they are what one scrolls back from.
 
 use std::fmt;
 
-use crate::report::Report;
+use crate::contender::Role;
+use crate::goals::Goal;
+use crate::report::{Report, Row, threads_text};
+use crate::workload::Shape;
 
-/// Prints a report as text of at most 100 columns.
-pub struct Table<'a>(pub &'a Report);
+/// Prints a report as text.
+pub struct Table<'a> {
+    /// What to print.
+    pub report: &'a Report,
+    /// Whether to print own rows in bold.
+    pub bold: bool,
+}
+
+/// Columns for marker and name.
+const NAME: usize = 25;
+/// Columns for a number, with the blank before.
+const NUMBER: usize = 8;
+
+/// Workloads that stand in one table.
+struct Group {
+    name: String,
+    about: String,
+    limit: String,
+    workloads: Vec<Shape>,
+}
 
 impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for row in &self.0.rows {
-            writeln!(
-                f,
-                "{:18} {:2} {:24} {:9.2} {:9.2} {:9.2} {:8.2}",
-                row.workload,
-                row.threads,
-                row.allocator,
-                row.ns_per_page,
-                row.min,
-                row.max,
-                row.ratio_to_limit.unwrap_or(f64::NAN)
-            )?;
+        self.head(f)?;
+        for group in self.groups() {
+            for threads in self.thread_counts(&group) {
+                writeln!(f, "\n{}, {}: {} (limit: {})", group.name, threads_text(threads), group.about, group.limit)?;
+                match group.workloads.as_slice() {
+                    &[only] => self.detailed(f, only, threads)?,
+                    all => self.matrix(f, all, threads)?,
+                }
+            }
         }
-        for goal in &self.0.goals {
-            writeln!(f, "{goal:?}")?;
+        self.goals(f)?;
+        for failure in &self.report.failures {
+            writeln!(f, "\nFAILED: {failure}")?;
         }
-        for failure in &self.0.failures {
-            writeln!(f, "FAILED: {failure}")?;
-        }
-        for note in &self.0.notes {
-            writeln!(f, "note: {note}")?;
+        for note in &self.report.notes {
+            writeln!(f, "\nNote: {note}.")?;
         }
         Ok(())
+    }
+}
+
+impl Table<'_> {
+    fn head(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Report { machine, rounds, cell_ms, mechanisms, .. } = self.report;
+        let cpus = if machine.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", machine.cpus) };
+        writeln!(
+            f,
+            "{}, {cpus}, {}{}",
+            machine.cpu,
+            machine.kernel,
+            match &machine.rustc {
+                Some(rustc) => format!(", {}", rustc.split(" (").next().unwrap_or(rustc)),
+                None => String::new(),
+            }
+        )?;
+        for line in wrapped(&format!("mechanisms {mechanisms}"), ',', 96) {
+            writeln!(f, "{line}")?;
+        }
+        writeln!(
+            f,
+            "nanoseconds of a thread for each page: median of {rounds} rounds of about {cell_ms} ms, min-max,"
+        )?;
+        writeln!(f, "and ratio to the limit in the same round")
+    }
+
+    /// Workloads of a family that is a series are one table, if there are at least three of them.
+    fn groups(&self) -> Vec<Group> {
+        let measured = |shape: &Shape| self.report.rows.iter().any(|row| row.workload == shape.to_string());
+        let shapes: Vec<Shape> = Shape::all().into_iter().filter(measured).collect();
+        let mut groups: Vec<Group> = Vec::new();
+        for &shape in &shapes {
+            let family: Vec<Shape> = shapes.iter().copied().filter(|other| other.family() == shape.family()).collect();
+            let series = matches!(shape, Shape::Batch { .. }) && family.len() > 2;
+            if series && family[0] != shape {
+                continue;
+            }
+            let (name, about) = if series { shape.series() } else { (shape.to_string(), shape.about()) };
+            let workloads = if series { family } else { vec![shape] };
+            groups.push(Group { name, about, limit: shape.limit().to_owned(), workloads });
+        }
+        groups
+    }
+
+    fn thread_counts(&self, group: &Group) -> Vec<usize> {
+        let rows = self.report.rows.iter();
+        let here = rows.filter(|row| group.workloads.iter().any(|shape| row.workload == shape.to_string()));
+        let mut counts: Vec<usize> = here.map(|row| row.threads).collect();
+        counts.sort_unstable();
+        counts.dedup();
+        counts
+    }
+
+    fn row(&self, shape: Shape, threads: usize, allocator: &str) -> Option<&Row> {
+        let workload = shape.to_string();
+        let mut rows = self.report.rows.iter();
+        rows.find(|row| row.workload == workload && row.threads == threads && row.allocator == allocator)
+    }
+
+    /// Contenders with a row in one of the workloads: limits, own, peers.
+    fn contenders(&self, shapes: &[Shape], threads: usize) -> Vec<(&str, Role)> {
+        let mut found: Vec<(&str, Role)> = Vec::new();
+        for role in [Role::Limit, Role::Own, Role::Peer] {
+            for row in self.report.rows.iter().filter(|row| row.role == role && row.threads == threads) {
+                let here = shapes.iter().any(|shape| row.workload == shape.to_string());
+                if here && !found.iter().any(|(name, _)| *name == row.allocator) {
+                    found.push((&row.allocator, role));
+                }
+            }
+        }
+        found
+    }
+
+    /// One workload: every number of it.
+    fn detailed(&self, f: &mut fmt::Formatter<'_>, shape: Shape, threads: usize) -> fmt::Result {
+        let contenders = self.contenders(&[shape], threads);
+        let rows: Vec<&Row> = contenders.iter().filter_map(|(name, _)| self.row(shape, threads, name)).collect();
+        let split = rows.iter().any(|row| row.alloc_ns.is_some());
+        let scaled = rows.iter().any(|row| row.scaling.is_some());
+        let mut head = format!("{:NAME$}{:>NUMBER$}{:>22}{:>10}", "", "ns", "min-max", "x limit");
+        if split {
+            head += &format!("{:>10}{:>NUMBER$}", "alloc", "free");
+        }
+        if scaled {
+            head += &format!("{:>17}", "x one thread");
+        }
+        writeln!(f, "{head}")?;
+        for row in rows {
+            let range = format!("{}-{}", number(row.min), number(row.max));
+            let mut line =
+                format!("{:>NUMBER$}{range:>22}{:>10}", number(row.ns_per_page), optional(row.ratio_to_limit));
+            if split {
+                line += &format!("{:>10}{:>NUMBER$}", optional(row.alloc_ns), optional(row.free_ns));
+            }
+            if scaled {
+                line += &format!("{:>17}", optional(row.scaling));
+            }
+            self.line(f, &row.allocator, row.role, &line)?;
+        }
+        Ok(())
+    }
+
+    /// Several sizes of one workload: medians, and ratios of own rows.
+    fn matrix(&self, f: &mut fmt::Formatter<'_>, shapes: &[Shape], threads: usize) -> fmt::Result {
+        let sizes: String = shapes.iter().map(|shape| format!("{:>NUMBER$}", shape.unit())).collect();
+        writeln!(f, "{:>NAME$}{sizes}", "N =")?;
+        for (name, role) in self.contenders(shapes, threads) {
+            let rows = || shapes.iter().map(|&shape| self.row(shape, threads, name));
+            let numbers = rows().map(|row| format!("{:>NUMBER$}", optional(row.map(|row| row.ns_per_page))));
+            self.line(f, name, role, &numbers.collect::<String>())?;
+            if role == Role::Own {
+                let ratios = rows().map(|row| format!("{:>NUMBER$}", optional(row.and_then(|row| row.ratio_to_limit))));
+                self.line(f, "  x limit", role, &ratios.collect::<String>())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn line(&self, f: &mut fmt::Formatter<'_>, name: &str, role: Role, numbers: &str) -> fmt::Result {
+        let own = role == Role::Own;
+        let (on, off) = if own && self.bold { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
+        let marker = if own { '>' } else { ' ' };
+        let width = NAME - 2;
+        writeln!(f, "{on}{marker} {name:width$}{numbers}{off}")
+    }
+
+    fn goals(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let goals = &self.report.goals;
+        let mut done: Vec<&str> = Vec::new();
+        for first in goals {
+            let name = first.allocator.as_str();
+            if done.contains(&name) {
+                continue;
+            }
+            done.push(name);
+            let own: Vec<&Goal> = goals.iter().filter(|goal| goal.allocator == name).collect();
+            writeln!(f, "\n{:45}{:>8}{:>10}  worst at", format!("Goals of {name}"), "wanted", "measured")?;
+            for goal in &own {
+                let wanted = format!("{} {}", goal.sense.sign(), goal.bound);
+                let verdict = match goal.met {
+                    Some(true) => "met",
+                    Some(false) => "MISSED",
+                    None => "",
+                };
+                let worst = goal.worst.as_deref().unwrap_or("not measured");
+                let line = format!("  {:43}{wanted:>8}{:>10}  {worst:29}{verdict}", goal.goal, optional(goal.measured));
+                writeln!(f, "{}", line.trim_end())?;
+            }
+            let judged = own.iter().filter(|goal| goal.met.is_some()).count();
+            let met = own.iter().filter(|goal| goal.met == Some(true)).count();
+            writeln!(f, "  {met} of {judged} met")?;
+        }
+        Ok(())
+    }
+}
+
+fn optional(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".to_owned(), number)
+}
+
+/// Three digits that count, and thousands apart.
+fn number(value: f64) -> String {
+    match value {
+        ..9.995 => format!("{value:.2}"),
+        ..99.95 => format!("{value:.1}"),
+        _ => {
+            let digits = format!("{value:.0}");
+            let mut text = String::new();
+            for (i, digit) in digits.chars().enumerate() {
+                if i > 0 && (digits.len() - i).is_multiple_of(3) {
+                    text.push(',');
+                }
+                text.push(digit);
+            }
+            text
+        }
+    }
+}
+
+/// Lines of at most `width` columns, broken behind `separator`.
+fn wrapped(text: &str, separator: char, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for part in text.split_inclusive(separator) {
+        match lines.last_mut() {
+            Some(line) if line.len() + part.len() <= width => line.push_str(part),
+            _ => lines.push(format!("  {part}")),
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_three_digits() {
+        let cases = [
+            (0.0, "0.00"),
+            (2.345, "2.35"),
+            (9.994, "9.99"),
+            (9.996, "10.0"),
+            (99.94, "99.9"),
+            (99.96, "100"),
+            (999.6, "1,000"),
+            (123_456.7, "123,457"),
+            (1_234_567.0, "1,234,567"),
+        ];
+        for (value, text) in cases {
+            assert_eq!(number(value), text);
+        }
+    }
+
+    #[test]
+    fn long_lines_are_broken() {
+        assert_eq!(wrapped("a=1,b=2,c=3", ',', 8), ["a=1,b=2,", "  c=3"]);
+        assert_eq!(wrapped("", ',', 8), [""]);
     }
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::contender::{Handle, Work};
 use crate::crew::Gate;
-use crate::ring::Ring;
+use crate::ring::{Ring, Side};
 
 /// Smallest batch whose allocation and free are also told apart: below, reading the clock costs more than what it times.
 pub(crate) const SPLIT_FROM: usize = 64;
@@ -182,9 +182,11 @@ impl<const ORDER: u8> Work for Empty<ORDER> {
     type Out = Outcome<Duration>;
 
     fn run<H: Handle>(self, handle: &mut H) -> Outcome<Duration> {
+        // The numbers come from the thread that shuffled; what is measured is not the way from its cache.
+        let blocks = self.blocks.clone();
         self.gate.wait();
         let start = Instant::now();
-        for &block in &self.blocks {
+        for &block in &blocks {
             give::<ORDER, H>(handle, block)?;
         }
         Ok(start.elapsed())
@@ -216,14 +218,19 @@ impl Pass {
         let mut checksum = 0_u64;
         for _ in 0..self.pages {
             let Some(block) = handle.alloc::<0>() else {
-                self.ring.push(&mut side, END);
+                self.finish(side);
                 return Err(Trouble::OutOfMemory { held: 0 });
             };
             checksum = checksum.wrapping_add(block);
             self.ring.push(&mut side, block);
         }
-        self.ring.push(&mut side, END);
+        self.finish(side);
         Ok(checksum)
+    }
+
+    fn finish(&self, mut side: Side) {
+        self.ring.push(&mut side, END);
+        self.ring.publish_pushes(&side);
     }
 
     /// Goes on after a refused free, so that the producer never waits for a consumer that has left.

@@ -73,6 +73,33 @@ impl Shape {
         }
     }
 
+    /// What is done, in a few words.
+    pub fn about(self) -> String {
+        match self {
+            Shape::Repeat { order: 0 } => "allocate one page, free it".to_owned(),
+            Shape::Repeat { order } => format!("allocate one block of {} pages, free it", 1 << order),
+            Shape::Batch { pages: 1, .. } => "allocate one page, free it, through an array".to_owned(),
+            Shape::Batch { pages, fifo: false } => format!("allocate {pages} pages, free the last first"),
+            Shape::Batch { pages, fifo: true } => format!("allocate {pages} pages, free the first first"),
+            Shape::Rand => "fill the pool, shuffle across threads, free all".to_owned(),
+            Shape::ProducerConsumer => "one thread allocates, another frees".to_owned(),
+            Shape::Aged => format!("batches of {AGED_BATCH} from a shuffled pool with holes"),
+        }
+    }
+
+    /// Name and description of all sizes of a batch together.
+    pub fn series(self) -> (String, String) {
+        match self {
+            Shape::Batch { fifo: true, .. } => {
+                ("batch-N-fifo".to_owned(), "allocate N pages, free the first first".to_owned())
+            }
+            Shape::Batch { fifo: false, .. } => {
+                ("batch-N".to_owned(), "allocate N pages, free the last first".to_owned())
+            }
+            _ => (self.to_string(), self.about()),
+        }
+    }
+
     /// Order of the blocks.
     pub fn order(self) -> u8 {
         match self {

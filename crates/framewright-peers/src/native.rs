@@ -1,0 +1,89 @@
+//! The C allocators as contenders.
+#![allow(unsafe_code, reason = "allocation through C; each block says why it is sound")]
+
+use std::ffi::c_void;
+use std::ptr::with_exposed_provenance_mut;
+
+use framewright_bench::{Cells, Contender, Entry, FRAME_BYTES, Handle, Role, Work, resident};
+use libmimalloc_sys::{mi_free, mi_malloc_aligned};
+use tikv_jemalloc_sys::{mallocx, sdallocx};
+
+/// Peers that are built from C.
+pub(crate) const ENTRIES: &[Entry] = &[
+    Entry {
+        name: "mimalloc",
+        about: "mi_malloc_aligned and mi_free, pages untouched",
+        role: Role::Peer,
+        suits: |_| true,
+        capacity: resident,
+        make: |_| Ok(Box::new(MiMalloc) as Box<dyn Cells>),
+    },
+    Entry {
+        name: "jemalloc",
+        about: "mallocx with alignment and sdallocx, pages untouched",
+        role: Role::Peer,
+        suits: |_| true,
+        capacity: resident,
+        make: |_| Ok(Box::new(JeMalloc) as Box<dyn Cells>),
+    },
+];
+
+fn block_of(address: *mut c_void) -> Option<u64> {
+    (!address.is_null()).then(|| (address.expose_provenance() / FRAME_BYTES) as u64)
+}
+
+fn address_of(block: u64) -> *mut c_void {
+    with_exposed_provenance_mut(block as usize * FRAME_BYTES)
+}
+
+struct MiMalloc;
+
+impl Handle for MiMalloc {
+    #[inline(never)]
+    fn alloc<const ORDER: u8>(&mut self) -> Option<u64> {
+        let bytes = FRAME_BYTES << ORDER;
+        // SAFETY: the alignment is a power of two, and any size may be asked for.
+        block_of(unsafe { mi_malloc_aligned(bytes, bytes) })
+    }
+
+    #[inline(never)]
+    fn free<const ORDER: u8>(&mut self, block: u64) -> bool {
+        // SAFETY: a block is what `alloc` returned, freed once by each workload; nobody dereferences it.
+        unsafe { mi_free(address_of(block)) };
+        true
+    }
+}
+
+impl Contender for MiMalloc {
+    fn attach<W: Work>(&self, _: usize, work: W) -> W::Out {
+        work.run(&mut MiMalloc)
+    }
+}
+
+struct JeMalloc;
+
+/// `MALLOCX_ALIGN`: the binary logarithm of the alignment is in the low bits.
+const fn flags(order: u8) -> i32 {
+    (FRAME_BYTES << order).trailing_zeros() as i32
+}
+
+impl Handle for JeMalloc {
+    #[inline(never)]
+    fn alloc<const ORDER: u8>(&mut self) -> Option<u64> {
+        // SAFETY: the size is not 0, and the flags hold nothing but the alignment.
+        block_of(unsafe { mallocx(FRAME_BYTES << ORDER, flags(ORDER)) })
+    }
+
+    #[inline(never)]
+    fn free<const ORDER: u8>(&mut self, block: u64) -> bool {
+        // SAFETY: a block is what `alloc` returned, of this size and alignment, freed once; nobody dereferences it.
+        unsafe { sdallocx(address_of(block), FRAME_BYTES << ORDER, flags(ORDER)) };
+        true
+    }
+}
+
+impl Contender for JeMalloc {
+    fn attach<W: Work>(&self, _: usize, work: W) -> W::Out {
+        work.run(&mut JeMalloc)
+    }
+}
