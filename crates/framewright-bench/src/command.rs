@@ -30,7 +30,7 @@ pub type Parse = fn(&str) -> anyhow::Result<Mechanisms>;
 /// What to measure, and how thoroughly.
 #[derive(Args)]
 pub struct Options {
-    /// Workloads or families of them (repeat, batch, fifo, rand, order, ...), separated by commas [default: all].
+    /// Workloads, separated by commas; batch, fifo and order stand for all sizes [default: all].
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     workload: Vec<String>,
     /// Allocators, separated by commas; a workload's limit always takes part [default: all].
@@ -115,7 +115,10 @@ impl Options {
         for name in &self.workload {
             let found = Shape::named(name.trim());
             if found.is_empty() {
-                bail!("{name}: there is no such workload; there are {}", list(&all));
+                bail!(
+                    "{name}: there is no such workload; there are {}; batch, fifo and order stand for all sizes",
+                    list(&all)
+                );
             }
             wanted.extend(found);
         }
@@ -173,6 +176,9 @@ fn report(plan: &Plan) -> anyhow::Result<Report> {
 
 fn notes(plan: &Plan, machine: &MachineFacts) -> Vec<String> {
     let mut notes = Vec::new();
+    if cfg!(debug_assertions) {
+        notes.push("this is a debug build, whose numbers mean nothing: run it with --release".to_owned());
+    }
     if let Some(threads) = plan.threads.iter().find(|threads| **threads > machine.cpus) {
         notes.push(format!(
             "{threads} threads share {} CPUs: their numbers include waiting for each other",

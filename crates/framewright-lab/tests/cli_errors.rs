@@ -207,3 +207,19 @@ fn arguments_that_make_no_sense() {
     insta::assert_snapshot!(errors(folder.path(), &commands));
     assert_eq!(fs::read(&whole).unwrap(), b"mine");
 }
+
+#[test]
+fn benchmarks_that_do_not_exist() {
+    let folder = tempfile::tempdir().unwrap();
+    let commands = [
+        "bench --workload repeat,batch-3",
+        "bench --allocator framewright,tcmalloc",
+        "bench --threads 0",
+        "bench --threads 2,two",
+        "bench --rounds 0",
+        "bench --workload producer-consumer --threads 1",
+        "bench --mechanisms fallback=clasic",
+        "bench repeat",
+    ];
+    insta::assert_snapshot!(errors(folder.path(), &commands));
+}

@@ -44,7 +44,7 @@ fn masked(folder: &Path, arguments: &[&str]) -> String {
 
 #[test]
 fn help_is_short_and_complete() {
-    let help = [&[][..], &["--version"], &["replay", "--help"], &["convert", "--help"]];
+    let help = [&[][..], &["--version"], &["replay", "--help"], &["convert", "--help"], &["bench", "--help"]];
     let all: String = help.iter().map(|arguments| transcript(Path::new("DIR"), arguments) + "\n").collect();
     insta::assert_snapshot!(all);
 }
@@ -161,4 +161,20 @@ fn nothing_moves_where_there_is_no_terminal() {
     let output = run(&["replay"]);
     assert_eq!(text(&output.stderr), "");
     assert!(!text(&output.stdout).chars().any(|c| c.is_control() && c != '\n'));
+}
+
+#[test]
+fn a_benchmark_has_a_row_for_each_contender_chosen() {
+    let bench = ["bench", "--quick", "--rounds", "1", "--workload", "repeat", "--allocator", "framewright"];
+    let table = text(&run(&bench).stdout);
+    assert!(table.contains("\n> framewright ") && table.contains("\n  stack-call "), "{table}");
+    assert!(table.contains("Goals of framewright") && !table.contains('\x1b'), "{table}");
+    let output = run(&[&bench[..], &["--format", "json", "--threads", "2"]].concat());
+    assert!(output.status.success());
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    let who =
+        |row: &serde_json::Value| (row["allocator"].as_str().unwrap().to_owned(), row["threads"].as_u64().unwrap());
+    assert_eq!(rows.iter().map(who).collect::<Vec<_>>(), [("framewright".to_owned(), 2), ("stack-call".to_owned(), 2)]);
+    assert!(rows.iter().all(|row| row["ns_per_page"].as_f64().unwrap() > 0.0));
 }

@@ -17,7 +17,7 @@ use super::mechanisms;
       the project's own allocator and the limits alone
   framewright bench --format json
 
-docs/benchmarks.md says what each workload and limit is. Allocators that are built from C take part in
+docs/benchmarks.md says what each workload and limit is. Allocators built from C take part in
 `cargo run --release -p framewright-peers`, which has the same options.")]
 pub(crate) struct Bench {
     #[command(flatten)]
