@@ -1,5 +1,9 @@
 //! Framewright in a user-space process.
 //!
+//! An [`Arena`] is what a program wants: memory that it maps itself (private, shared or of huge pages, on the nodes of
+//! the machine), handed out as [`Pages`] that read as slices and free themselves. `examples/buffer_pool.rs` shows one
+//! in use. Below it, and for other memory than a process' own, are the parts:
+//!
 //! | machine | words | for |
 //! |---|---|---|
 //! | [`Native`] | atomics | threads of a process, each pinned to one of the allocator's CPUs while it allocates |
