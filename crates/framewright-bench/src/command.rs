@@ -65,8 +65,9 @@ impl Options {
     /// allocator is slow is no error.
     pub fn run(&self, parse: Parse, entries: &[Entry], out: &mut impl Write) -> anyhow::Result<()> {
         let mechanisms = self.mechanisms.as_deref().map_or(Ok(Mechanisms::BASELINE), parse)?;
-        let plan = self.plan(mechanisms, entries)?;
-        let report = report(&plan)?;
+        let mut plan = self.plan(mechanisms, entries)?;
+        let absent = leave_out_absent(&mut plan);
+        let report = report(&plan, absent)?;
         let text = match self.format {
             Format::Text => Table { report: &report, bold: bold() }.to_string(),
             Format::Json => serde_json::to_string_pretty(&report)? + "\n",
@@ -149,9 +150,22 @@ fn list(names: &[impl Display]) -> String {
     names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn report(plan: &Plan) -> anyhow::Result<Report> {
+/// Takes out contenders that this machine does not have; says which and why.
+fn leave_out_absent(plan: &mut Plan) -> Vec<String> {
+    let mut notes = Vec::new();
+    plan.entries.retain(|entry| match (entry.available)() {
+        Ok(()) => true,
+        Err(reason) => {
+            notes.push(format!("{} is not to be had here: {reason}", entry.name));
+            false
+        }
+    });
+    notes
+}
+
+fn report(plan: &Plan, absent: Vec<String>) -> anyhow::Result<Report> {
     let machine = MachineFacts::gather();
-    let mut notes = notes(plan, &machine);
+    let mut notes = [notes(plan, &machine), absent].concat();
     let bar = progress_bar()?;
     let mut results = measure(plan, &mut |progress| {
         bar.set_message(progress.shape.to_string());

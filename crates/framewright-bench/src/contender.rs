@@ -86,6 +86,8 @@ pub struct Entry {
     pub suits: fn(Shape) -> bool,
     /// Most blocks that it can have allocated at a time.
     pub capacity: fn(&Setup) -> usize,
+    /// Whether it is to be had on this machine; the error says why not.
+    pub available: fn() -> Result<(), String>,
     /// Sets one up; the error says why it cannot be.
     pub make: fn(&Setup) -> Result<Box<dyn crate::cell::Cells>, String>,
 }
@@ -97,6 +99,14 @@ impl Entry {
         about: &'static str,
         make: fn(&Setup) -> Result<Box<dyn crate::cell::Cells>, String>,
     ) -> Entry {
-        Entry { name, about, role: Role::Peer, suits: |_| true, capacity: |setup| setup.frames >> setup.order, make }
+        Entry {
+            name,
+            about,
+            role: Role::Peer,
+            suits: |_| true,
+            capacity: |setup| setup.frames >> setup.order,
+            available: || Ok(()),
+            make,
+        }
     }
 }

@@ -30,6 +30,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         role: Role::Limit,
         suits,
         capacity: |setup| setup.frames >> setup.order,
+        available: || Ok(()),
         make: |setup| Ok(Box::new(Stacks::new(setup)) as Box<dyn Cells>),
     },
     Entry {
@@ -38,6 +39,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         role: Role::Limit,
         suits,
         capacity: |setup| setup.frames >> setup.order,
+        available: || Ok(()),
         make: |setup| Ok(Box::new(CheckedStacks::new(setup)) as Box<dyn Cells>),
     },
 ];

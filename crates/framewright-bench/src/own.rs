@@ -1,7 +1,7 @@
 //! The project's own allocator.
 //!
-//! Each row is the same allocator over one region of simulated frames (only descriptors exist, no memory behind them) with as
-//! many CPU slots as the machine has CPUs, called in a different way. The request is a constant, as it is in a program that
+//! Each row is the same allocator over one region of simulated frames (only descriptors exist, no memory behind them), run or
+//! called in a different way: threads that have a CPU of the allocator to themselves, or share those of the processors. The request is a constant, as it is in a program that
 //! embeds it, so the compiler may specialise the call for it, but not inline it: [`crate::contender`].
 
 use framewright::pfn::{NodeId, Order, Pfn};
@@ -13,15 +13,34 @@ use self_cell::{MutBorrow, self_cell};
 use crate::cell::Cells;
 use crate::contender::{Contender, Entry, Handle, Role, Setup, Work};
 
-/// The ways to call it.
-pub(crate) const ENTRIES: &[Entry] = &[Entry {
-    name: "framewright",
-    about: "this allocator, its plain calls",
-    role: Role::Own,
-    suits: |_| true,
-    capacity: |setup| setup.frames >> setup.order,
-    make: |setup| Ok(Box::new(Plain(boot(setup)?)) as Box<dyn Cells>),
-}];
+/// The ways to run and to call it.
+pub(crate) const ENTRIES: &[Entry] = &[
+    Entry {
+        name: "framewright",
+        about: "this allocator, plain calls, each thread with a CPU of its own",
+        make: |setup| Ok(Box::new(Plain(boot(setup, leased(setup))?)) as Box<dyn Cells>),
+        ..OWN
+    },
+    Entry {
+        name: "framewright-rseq",
+        about: "this allocator, plain calls, threads on the CPU of their processor",
+        available: || Native::per_cpu(1).map(|_| ()).map_err(|error| error.to_string()),
+        make: |setup| Ok(Box::new(Plain(boot(setup, per_cpu()?)?)) as Box<dyn Cells>),
+        ..OWN
+    },
+];
+
+/// What the rows have in common.
+const OWN: Entry = Entry { role: Role::Own, ..Entry::peer("", "", |_| Err(String::new())) };
+
+/// One CPU for each thread, one for the thread that sets up, and the one that is shared by who finds no other.
+fn leased(setup: &Setup) -> Native {
+    Native::new(&vec![NodeId(0); setup.cpus.max(setup.threads) + 2])
+}
+
+fn per_cpu() -> Result<Native, String> {
+    Native::per_cpu(1).map_err(|error| error.to_string())
+}
 
 /// The first frame: 4 GiB, where zone Normal begins.
 const START: u64 = 0x10_0000;
@@ -37,13 +56,13 @@ self_cell!(
     }
 );
 
-fn boot(setup: &Setup) -> Result<Owned, String> {
+fn boot(setup: &Setup, machine: Native) -> Result<Owned, String> {
     let regions = [Region::usable(START, START + setup.frames as u64, 0)];
-    let cpus = vec![NodeId(0); setup.cpus.max(setup.threads)];
+    let cpus = machine.nodes().to_vec();
     let config = Config { mechanisms: setup.mechanisms, ..Config::new(&regions, &cpus) };
     let layout = Layout::of(&config).map_err(|error| error.to_string())?;
     Owned::try_new(MutBorrow::new(Storage::new(&layout)), |storage| {
-        Allocator::boot(Native::new(&cpus), &config, storage.borrow_mut().parts()).map_err(|error| error.to_string())
+        Allocator::boot(machine, &config, storage.borrow_mut().parts()).map_err(|error| error.to_string())
     })
 }
 

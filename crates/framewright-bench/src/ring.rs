@@ -39,6 +39,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         role: Role::Limit,
         suits,
         capacity: |setup| setup.frames,
+        available: || Ok(()),
         make: |_| Ok(Box::new(Bare) as Box<dyn Cells>),
     },
     Entry {
@@ -47,6 +48,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         role: Role::Limit,
         suits,
         capacity: |_| RING_SLOTS,
+        available: || Ok(()),
         make: |setup| Ok(Box::new(Return::new(setup)) as Box<dyn Cells>),
     },
 ];

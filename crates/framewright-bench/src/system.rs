@@ -25,6 +25,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         role: Role::Peer,
         suits: |_| true,
         capacity: resident,
+        available: || Ok(()),
         make: |_| Ok(Box::new(CLibrary) as Box<dyn Cells>),
     },
     Entry {
@@ -33,6 +34,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         role: Role::Peer,
         suits: |_| true,
         capacity: |setup| mappings(setup),
+        available: || Ok(()),
         make: |_| Ok(Box::new(Map { populate: false }) as Box<dyn Cells>),
     },
     Entry {
@@ -41,6 +43,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         role: Role::Peer,
         suits: |_| true,
         capacity: |setup| mappings(setup).min(resident(setup)),
+        available: || Ok(()),
         make: |_| Ok(Box::new(Map { populate: true }) as Box<dyn Cells>),
     },
 ];

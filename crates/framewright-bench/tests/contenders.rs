@@ -49,7 +49,7 @@ impl<const FLAW: u8> Handle for &Flawed<FLAW> {
     fn alloc<const ORDER: u8>(&mut self) -> Option<u64> {
         let n = self.0.fetch_add(1, Ordering::Relaxed);
         match FLAW {
-            TWICE => Some(n - u64::from(n % 3 == 0)),
+            TWICE => Some(n - u64::from(n.is_multiple_of(3))),
             LEAKS => (n <= 2100).then_some(n),
             OVERLAPS => Some(n << (ORDER / 2)),
             _ => Some(n),

@@ -11,6 +11,7 @@ fn base(allocator: &str) -> f64 {
         "ring" => 1.5,
         "ring+return" => 8.0,
         "framewright" => 3.0,
+        "framewright-rseq" => 3.5,
         "buddy_system_allocator" => 480.0,
         "bitmap-allocator" => 25.0,
         "glibc" | "libc" => 48.0,

@@ -16,6 +16,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         role: Role::Peer,
         suits: |_| true,
         capacity: resident,
+        available: || Ok(()),
         make: |_| Ok(Box::new(MiMalloc) as Box<dyn Cells>),
     },
     Entry {
@@ -24,6 +25,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         role: Role::Peer,
         suits: |_| true,
         capacity: resident,
+        available: || Ok(()),
         make: |_| Ok(Box::new(JeMalloc) as Box<dyn Cells>),
     },
 ];
