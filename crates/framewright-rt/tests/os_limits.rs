@@ -31,6 +31,7 @@ fn limits_are_errors() {
     under("-v 1048576", "address_space");
     under("-n 64", "open_files");
     under("-f 1024", "file_size");
+    under("-n 64", "number_of_mappings");
 }
 
 #[test]
@@ -75,6 +76,49 @@ fn file_size() {
     let error = Arena::builder().size(64 << 20).backing(Backing::Memfd).build().unwrap_err();
     assert!(matches!(error, ArenaError::Os(error) if error.call == Call::Ftruncate && error.errno == libc::EFBIG));
     assert!(error.to_string().contains("ulimit -f"), "{error}");
+}
+
+/// One inaccessible page that does not become one with its neighbours: every other one is readable.
+fn map_a_page(i: usize) -> Option<*mut libc::c_void> {
+    let access = if i.is_multiple_of(2) { libc::PROT_NONE } else { libc::PROT_READ };
+    // SAFETY: a new mapping at an address of the kernel's choice touches no other.
+    let page =
+        unsafe { libc::mmap(std::ptr::null_mut(), 4096, access, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0) };
+    (page != libc::MAP_FAILED).then_some(page)
+}
+
+#[test]
+#[ignore = "run by `limits_are_errors` in a process of its own"]
+fn number_of_mappings() {
+    let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").unwrap();
+    if limit.trim().parse::<usize>().unwrap() > 1 << 18 {
+        println!("SKIPPED: {limit} mappings are too many to make");
+        return;
+    }
+    let mappings = || std::fs::read_to_string("/proc/self/maps").unwrap().lines().count();
+    for backing in [Backing::Private, Backing::Memfd] {
+        let mut pages: Vec<_> = (0..).map_while(map_a_page).collect();
+        // With room for one mapping more each time, building gets one step further before it fails.
+        let mut errors = Vec::new();
+        let arena = loop {
+            let before = mappings();
+            match Arena::builder().size(8 << 20).backing(backing).build() {
+                Ok(arena) => break arena,
+                Err(ArenaError::Os(error)) => errors.push((error.call, error.errno)),
+                Err(other) => panic!("{other}"),
+            }
+            assert_eq!(mappings(), before, "{errors:?}");
+            // SAFETY: mapped above, and not used.
+            assert_eq!(unsafe { libc::munmap(pages.pop().unwrap(), 4096) }, 0);
+        };
+        assert!(!errors.is_empty() && errors.iter().all(|&(_, errno)| errno == libc::ENOMEM), "{errors:?}");
+        assert!(errors.contains(&(Call::Mmap, libc::ENOMEM)), "{errors:?}");
+        println!("{backing}: {} steps failed", errors.len());
+        arena.validate().unwrap();
+        drop(arena);
+        // SAFETY: as above.
+        pages.drain(..).for_each(|page| assert_eq!(unsafe { libc::munmap(page, 4096) }, 0));
+    }
 }
 
 /// Huge pages of a size in the pool that nobody uses; none if the machine has no such size.
