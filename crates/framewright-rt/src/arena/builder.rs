@@ -137,7 +137,7 @@ impl ArenaBuilder {
         ArenaBuilder { movable: bytes, ..self }
     }
 
-    /// Keeps `bytes` bytes from ordinary requests (`min_free_kbytes`), shared out among the nodes; none by default.
+    /// Keeps `bytes` bytes from ordinary requests (`min_free_kbytes`), shared out among the nodes, and reserves as Linux does; none by default.
     pub fn min_free(self, bytes: u64) -> Self {
         ArenaBuilder { min_free: bytes, ..self }
     }

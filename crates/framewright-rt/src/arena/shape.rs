@@ -3,7 +3,7 @@
 //! # What differs from a kernel
 //!
 //! - **One zone, Normal, for each node**, and Movable where asked for: no memory is out of any device's reach here.
-//! - **All marks are 0.** A kernel keeps reserves for who frees memory; here nobody needs any, and all of a small arena can be
+//! - **All marks and reserves are 0.** A kernel keeps them for who frees memory; here nobody needs any, and all memory can be
 //!   had. [`ArenaBuilder::min_free`] sets the memory aside that `__GFP_HIGH` and `__GFP_MEMALLOC` requests may use.
 //! - **The largest block is 1 GiB**, or the largest that fits into the largest node. Fewer, larger blocks are also why 1 TiB
 //!   takes little to boot: descriptors are touched where blocks begin.
@@ -144,13 +144,15 @@ impl ArenaBuilder {
     fn tuning(&self, shape: &Shape) -> Vec<Tuning> {
         let cpus = shape.cpus.len().max(1) as u64;
         let kinds = [ZoneKind::Normal, ZoneKind::Movable];
+        // Nor does a zone Normal keep anything from requests that could have used Movable.
+        let reserve = (self.min_free == 0).then_some([0; ZoneKind::COUNT]);
         let zones = shape.regions.iter().flat_map(|region| kinds.map(|kind| (region, kind)));
         let sized = zones.map(|(region, kind)| {
             let frames = region.range.frames();
             let shared = (frames / 16 / cpus).min(PCP_HIGH);
             let size = PcpSize::compute(frames, shared.saturating_mul(cpus), cpus, shape.geometry.page_shift);
             let pcp = self.pcp.unwrap_or(size);
-            Tuning { zone: ZoneIdx::of(region.node, kind), marks: None, reserve: None, pcp: Some(pcp) }
+            Tuning { zone: ZoneIdx::of(region.node, kind), marks: None, reserve, pcp: Some(pcp) }
         });
         sized.collect()
     }
