@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 use std::io::{IsTerminal, Write};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
@@ -10,7 +10,7 @@ use framewright::Mechanisms;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::contender::{Entry, Role};
-use crate::crew::allowed_cpus;
+use crate::crew::{allowed_cpus, can_pin};
 use crate::measure::{Plan, measure};
 use crate::report::{Report, SCHEMA};
 use crate::{MachineFacts, Shape, Table, judge};
@@ -23,6 +23,9 @@ pub enum Format {
     /// For programs.
     Json,
 }
+
+/// How long a run goes on in silence.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Reads a list of mechanisms, or the file that it names.
 pub type Parse = fn(&str) -> anyhow::Result<Mechanisms>;
@@ -167,7 +170,11 @@ fn report(plan: &Plan, absent: Vec<String>) -> anyhow::Result<Report> {
     let machine = MachineFacts::gather();
     let mut notes = [notes(plan, &machine), absent].concat();
     let bar = progress_bar()?;
+    let start = Instant::now();
     let mut results = measure(plan, &mut |progress| {
+        if bar.is_hidden() && start.elapsed() >= PATIENCE {
+            bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
         bar.set_message(progress.shape.to_string());
         bar.set_position((progress.done * 1000.0) as u64);
     });
@@ -199,17 +206,19 @@ fn notes(plan: &Plan, machine: &MachineFacts) -> Vec<String> {
             machine.cpus
         ));
     }
+    if !can_pin() {
+        notes.push("threads may not be pinned to CPUs here, so they may have moved between them".to_owned());
+    }
     if let Some(load) = machine.load.filter(|load| *load >= 0.5) {
         notes.push(format!("the machine was busy before (load {load:.1}): trust ratios, not nanoseconds"));
     }
     notes
 }
 
-/// On a terminal only, and only if the run lasts.
+/// Shown on a terminal only, by whoever finds that the run lasts.
 fn progress_bar() -> anyhow::Result<ProgressBar> {
-    let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
-    let style = "{wide_bar} {percent} % {msg:20} {elapsed} of about {duration}";
+    let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::hidden());
+    let style = "{wide_bar} {percent:>3} % {msg:18} {elapsed} of about {duration}";
     bar.set_style(ProgressStyle::with_template(style).context("progress bar")?);
-    bar.enable_steady_tick(Duration::from_secs(2));
     Ok(bar)
 }

@@ -88,3 +88,8 @@ pub fn allowed_cpus() -> Vec<usize> {
     let Ok(set) = sched_getaffinity(None) else { return vec![0] };
     (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect()
 }
+
+/// Whether threads may be pinned at all.
+pub(crate) fn can_pin() -> bool {
+    sched_getaffinity(None).and_then(|set| sched_setaffinity(None, &set)).is_ok()
+}
