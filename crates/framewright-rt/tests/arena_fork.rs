@@ -1,0 +1,99 @@
+//! Arenas in a fork's child: what is shared is the parent's.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::ptr::NonNull;
+use std::time::Duration;
+
+use framewright::request::GFP_USER;
+use framewright::{AllocError, Order, Request, Why};
+use framewright_rt::{Arena, Backing, Pages};
+
+const MIB: u64 = 1 << 20;
+const PAGE: Request = Request::page(GFP_USER);
+
+/// Forks, lets the child do `work`, and says whether that went well.
+#[must_use]
+fn in_child(work: impl FnOnce()) -> bool {
+    // SAFETY: the child does no more than `work` and ends without running anything of the parent's.
+    match unsafe { libc::fork() } {
+        -1 => panic!("fork: {}", std::io::Error::last_os_error()),
+        0 => {
+            // SAFETY: a child that hangs ends by the alarm.
+            unsafe { libc::alarm(30) };
+            let went_well = catch_unwind(AssertUnwindSafe(work)).is_ok();
+            // SAFETY: as above.
+            unsafe { libc::_exit(i32::from(!went_well)) }
+        }
+        child => {
+            let mut status = 0;
+            // SAFETY: the call writes a number to where it is told to.
+            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
+        }
+    }
+}
+
+/// Marks pages, lets some go and checks the others.
+fn come_and_go(arena: &Arena, turns: usize) {
+    let mut held: Vec<(Pages<'_>, u8)> = Vec::new();
+    for turn in 0..turns {
+        if held.len() > 40 || (turn % 3 == 2 && !held.is_empty()) {
+            let (pages, mark) = held.swap_remove(turn * 31 % held.len());
+            assert!(pages.iter().all(|&byte| byte == mark));
+        } else {
+            let order = [0, 0, 1, 3, 9][turn % 5];
+            if let Ok(mut pages) = arena.alloc(&Request::new(GFP_USER, order)) {
+                pages.fill(turn as u8);
+                held.push((pages, turn as u8));
+            }
+        }
+    }
+}
+
+/// What holds in the child of an arena that is the parent's.
+fn is_the_parents(arena: &Arena, held: Vec<Pages<'_>>) {
+    assert_eq!(arena.alloc(&PAGE).unwrap_err(), AllocError::NoMemory { why: Why::NoCpu });
+    assert!(arena.alloc_bulk(&PAGE, 3, &mut Vec::new()).is_err());
+    let count = held.len() as u64;
+    drop(held);
+    assert_eq!(arena.refused_frees(), count, "a drop frees nothing");
+    assert_eq!(arena.drain(), 0);
+    let trimmed = arena.trim(Order(9));
+    assert!(trimmed.is_err() || trimmed.unwrap().blocks == 0, "what is free is the parent's");
+}
+
+#[test]
+fn a_shared_arena_is_the_parents() {
+    let mut memory = vec![0_u64; 1 << 18];
+    let address = memory.as_mut_ptr().cast::<u8>();
+    let start = NonNull::new(address.wrapping_add(address.align_offset(4096))).unwrap();
+    let handed_in = NonNull::slice_from_raw_parts(start, MIB as usize);
+    let arenas = [
+        Arena::builder().size(8 * MIB).backing(Backing::Memfd).build().unwrap(),
+        // SAFETY: within the vector, which outlives the arena and is used in no other way.
+        unsafe { Arena::builder().build_in(handed_in) }.unwrap(),
+    ];
+    for arena in &arenas {
+        let mut held: Vec<_> = (0..10).map(|_| arena.alloc(&PAGE).unwrap()).collect();
+        held.iter_mut().for_each(|pages| pages.fill(3));
+        // SAFETY: the child's owner; the parent's pages are dropped by the parent, in its own memory.
+        let copy = |pages: &Pages<'_>| unsafe { Pages::from_raw(arena, pages.pfn(), pages.order()) }.unwrap();
+        assert!(in_child(|| is_the_parents(arena, held.iter().map(copy).collect())));
+        assert!(held.iter().all(|pages| pages.iter().all(|&byte| byte == 3)));
+        drop(held);
+        assert_eq!((arena.validate().unwrap().allocated, arena.refused_frees()), (0, 0));
+    }
+}
+
+#[test]
+fn background_work_begins_again_when_it_is_told_to() {
+    let mut arena = Arena::builder().size(8 * MIB).background(Duration::from_millis(1)).build().unwrap();
+    assert!(in_child(|| {
+        let background = arena.background().unwrap();
+        assert!(!background.is_running());
+        background.restart().unwrap();
+        assert!(background.is_running());
+        come_and_go(&arena, 200);
+        drop(arena);
+    }));
+}
