@@ -6,6 +6,9 @@
 //! number of threads, and each round starts one contender further on, so that nobody always runs after the same
 //! neighbour. What a contender costs is the median of its rounds; its ratio to the limit is taken within each round first.
 //!
+//! Some need much longer for the least amount of work than a cell shall take (a batch of mapped pages): they sit out two of three
+//! rounds, so that a run stays a matter of minutes. Their ratios are taken to the rounds that they were in.
+//!
 //! A contender that fails is out of that workload and named in the report; the others go on.
 
 use crate::cell::{Cells, Held, Job, Sample};
@@ -24,6 +27,9 @@ const TRY_NS: f64 = 1e6;
 const CHECKED: usize = 1024;
 /// `rand` shuffles between allocation and free, which nobody counts, so its cells may be longer by this factor.
 const RAND_CELLS: f64 = 8.0;
+/// A contender whose cell takes longer by this factor than it should is in one of [`SLOW_EVERY`] rounds.
+const SLOW: f64 = 10.0;
+const SLOW_EVERY: usize = 3;
 
 /// What to measure, and how thoroughly.
 #[derive(Clone, Debug)]
@@ -87,7 +93,10 @@ struct Seat {
 #[derive(Default)]
 struct Record {
     units: usize,
-    samples: Vec<Sample>,
+    /// One unit takes far longer than a cell shall.
+    slow: bool,
+    /// By round; none where it sat out.
+    samples: Vec<Option<Sample>>,
     held: Held,
     trouble: Option<Trouble>,
 }
@@ -118,7 +127,7 @@ fn measure_shape(plan: &Plan, shape: Shape, progress: &mut dyn FnMut(f64), resul
             for i in 0..seats.len() {
                 let turn = (i + round) % seats.len();
                 let (seat, record) = (&seats[turn], &mut records[turn]);
-                run_once(plan, shape, seat, record, &crew);
+                run_once(plan, shape, seat, (record, round), &crew);
             }
             progress((round + 1) as f64 / plan.rounds.max(1) as f64);
         }
@@ -197,19 +206,28 @@ fn prepare<'env>(
         let sample = seat.cells.run(crew, &job(plan, shape, seat, units))?;
         let elapsed = sample.total * (units * shape.unit()) as f64;
         if elapsed >= try_ns || units >= most {
-            record.units = ((units as f64 * wanted / elapsed.max(1.0)) as usize).clamp(1, most);
+            let fitting = units as f64 * wanted / elapsed.max(1.0);
+            record.units = (fitting as usize).clamp(1, most);
+            record.slow = fitting < 1.0 / SLOW;
             return Ok(());
         }
         units = units.saturating_mul(4).min(most);
     }
 }
 
-fn run_once<'env>(plan: &Plan, shape: Shape, seat: &'env Seat, record: &mut Record, crew: &Crew<'env>) {
-    if record.trouble.is_some() {
+fn run_once<'env>(
+    plan: &Plan,
+    shape: Shape,
+    seat: &'env Seat,
+    (record, round): (&mut Record, usize),
+    crew: &Crew<'env>,
+) {
+    if record.trouble.is_some() || record.slow && !round.is_multiple_of(SLOW_EVERY) {
+        record.samples.push(None);
         return;
     }
     match seat.cells.run(crew, &job(plan, shape, seat, record.units)) {
-        Ok(sample) => record.samples.push(sample),
+        Ok(sample) => record.samples.push(Some(sample)),
         Err(trouble) => record.trouble = Some(trouble),
     }
 }
@@ -221,17 +239,20 @@ fn conclude(shape: Shape, seats: &[Seat], records: &[Record], results: &mut Resu
             results.failures.push(failure(shape, seat.entry.name, seat.threads, trouble));
             continue;
         }
-        let totals = |name: &str, threads: usize| -> Vec<f64> {
+        let totals = |name: &str, threads: usize| -> Vec<Option<f64>> {
             let mut found = seats.iter().zip(records);
             let found = found
                 .find(|(seat, record)| seat.entry.name == name && seat.threads == threads && record.trouble.is_none());
-            found.map(|(_, record)| record.samples.iter().map(|sample| sample.total).collect()).unwrap_or_default()
+            let total = |sample: &Option<Sample>| sample.map(|sample| sample.total);
+            found.map(|(_, record)| record.samples.iter().map(total).collect()).unwrap_or_default()
         };
         let own = totals(seat.entry.name, seat.threads);
-        let (Some(middle), Some((min, max))) = (median(&own), range(&own)) else { continue };
+        let taken: Vec<f64> = own.iter().copied().flatten().collect();
+        let (Some(middle), Some((min, max))) = (median(&taken), range(&taken)) else { continue };
         let alone = if seat.threads == 1 { Vec::new() } else { totals(seat.entry.name, 1) };
-        let part =
-            |part: fn(&Sample) -> Option<f64>| median(&record.samples.iter().filter_map(part).collect::<Vec<_>>());
+        let part = |part: fn(Sample) -> Option<f64>| {
+            median(&record.samples.iter().flatten().copied().filter_map(part).collect::<Vec<_>>())
+        };
         results.rows.push(Row {
             workload: shape.to_string(),
             threads: seat.threads,
@@ -245,6 +266,7 @@ fn conclude(shape: Shape, seats: &[Seat], records: &[Record], results: &mut Resu
             alloc_ns: part(|sample| sample.alloc).map(rounded),
             free_ns: part(|sample| sample.free).map(rounded),
             scaling: paired_ratio(&alone, &own).map(|ratio| rounded(ratio * seat.threads as f64)),
+            rounds: taken.len(),
             blocks: (record.units * shape.unit() * seat.threads) as u64,
         });
     }

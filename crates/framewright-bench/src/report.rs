@@ -20,7 +20,7 @@ pub struct Report {
     pub mechanisms: String,
     /// For all shuffles.
     pub seed: u64,
-    /// Rounds that each number is a median of.
+    /// Rounds that numbers are medians of.
     pub rounds: usize,
     /// What each cell was given in each round, in milliseconds.
     pub cell_ms: u64,
@@ -64,6 +64,8 @@ pub struct Row {
     pub free_ns: Option<f64>,
     /// Throughput against one thread, paired by rounds; none for one thread.
     pub scaling: Option<f64>,
+    /// Rounds that it took part in: fewer than the report's for what is very slow.
+    pub rounds: usize,
     /// Blocks allocated and freed in each round, by all threads.
     pub blocks: u64,
 }

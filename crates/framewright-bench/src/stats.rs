@@ -20,9 +20,9 @@ pub fn range(values: &[f64]) -> Option<(f64, f64)> {
 }
 
 /// The median over rounds of `values` to `base` in the same round; none if there is no round with both.
-pub fn paired_ratio(values: &[f64], base: &[f64]) -> Option<f64> {
-    let ratios: Vec<f64> =
-        values.iter().zip(base).filter(|(_, base)| **base > 0.0).map(|(value, base)| value / base).collect();
+pub fn paired_ratio(values: &[Option<f64>], base: &[Option<f64>]) -> Option<f64> {
+    let pairs = values.iter().zip(base).filter_map(|(value, base)| Some((*value)?).zip(*base));
+    let ratios: Vec<f64> = pairs.filter(|(_, base)| *base > 0.0).map(|(value, base)| value / base).collect();
     median(&ratios)
 }
 
@@ -48,17 +48,21 @@ mod tests {
 
     #[test]
     fn ratios_are_taken_within_rounds() {
-        let cases: [(&[f64], &[f64], Option<f64>); 5] = [
+        let cases: [(&[f64], &[f64], Option<f64>); 7] = [
             // The machine was ten times slower in the second round, for both.
             (&[3.0, 30.0, 3.0], &[2.0, 20.0, 2.0], Some(1.5)),
             // A disturbance of one of them in one round.
             (&[3.0, 30.0, 3.0], &[2.0, 2.0, 2.0], Some(1.5)),
+            // NAN: sat out.
+            (&[3.0, f64::NAN, 4.0], &[2.0, 1.0, 2.0], Some(1.75)),
+            (&[3.0, 5.0], &[2.0, f64::NAN], Some(1.5)),
             (&[3.0, 3.0], &[2.0], Some(1.5)),
             (&[3.0], &[0.0], None),
             (&[], &[], None),
         ];
+        let taken = |values: &[f64]| -> Vec<_> { values.iter().map(|&v| (!v.is_nan()).then_some(v)).collect() };
         for (values, base, ratio) in cases {
-            assert_eq!(paired_ratio(values, base), ratio, "{values:?} to {base:?}");
+            assert_eq!(paired_ratio(&taken(values), &taken(base)), ratio, "{values:?} to {base:?}");
         }
     }
 }

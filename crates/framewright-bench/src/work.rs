@@ -15,6 +15,8 @@ use crate::ring::{Ring, Side};
 
 /// Smallest batch whose allocation and free are also told apart: below, reading the clock costs more than what it times.
 pub(crate) const SPLIT_FROM: usize = 64;
+/// Batches of as many pages are timed in two parts from the start: reading the clock is lost in them.
+const ALWAYS_SPLIT_FROM: usize = 4096;
 /// In a ring: nothing more will come. No address and no frame is as high.
 const END: u64 = u64::MAX;
 
@@ -118,10 +120,10 @@ impl Batch {
         }
     }
 
-    /// The pass that tells the two apart, over a quarter of the batches.
-    fn split<H: Handle>(&self, handle: &mut H, blocks: &mut [u64]) -> Outcome<(Duration, Duration)> {
+    /// The pass that tells the two apart.
+    fn split<H: Handle>(&self, handle: &mut H, blocks: &mut [u64], batches: usize) -> Outcome<(Duration, Duration)> {
         let (mut allocating, mut freeing) = (Duration::ZERO, Duration::ZERO);
-        for _ in 0..self.batches.div_ceil(4) {
+        for _ in 0..batches {
             let start = Instant::now();
             Batch::alloc(handle, blocks)?;
             let middle = Instant::now();
@@ -139,6 +141,11 @@ impl Work for Batch {
     fn run<H: Handle>(self, handle: &mut H) -> Outcome<Timed> {
         let mut blocks = vec![1; self.pages];
         self.gate.wait();
+        if self.pages >= ALWAYS_SPLIT_FROM {
+            let (allocating, freeing) = self.split(handle, &mut blocks, self.batches)?;
+            let checksum = blocks[self.pages / 2];
+            return Ok(Timed { elapsed: allocating + freeing, split: Some((allocating, freeing)), checksum });
+        }
         let mut checksum = 0_u64;
         let start = Instant::now();
         for _ in 0..self.batches {
@@ -147,7 +154,10 @@ impl Work for Batch {
             self.free(handle, &blocks)?;
         }
         let elapsed = start.elapsed();
-        let split = if self.pages < SPLIT_FROM { None } else { Some(self.split(handle, &mut blocks)?) };
+        let split = match self.pages {
+            SPLIT_FROM.. => Some(self.split(handle, &mut blocks, self.batches.div_ceil(4))?),
+            _ => None,
+        };
         Ok(Timed { elapsed, split, checksum })
     }
 }

@@ -38,6 +38,7 @@ fn row(shape: Shape, threads: usize, allocator: &str, role: Role) -> Row {
         alloc_ns: split.then_some(ns * 0.25),
         free_ns: split.then_some(ns * 0.75),
         scaling: (threads > 1 && shape != Shape::ProducerConsumer).then_some(threads as f64 / factor * 0.97),
+        rounds: 15,
         blocks: 1000 * shape.unit() as u64 * threads as u64,
     }
 }
