@@ -4,8 +4,7 @@
 
 use framewright::request::GFP_USER;
 use framewright::{Order, Request};
-use framewright_rt::Arena;
-use framewright_rt::os::Call;
+use framewright_rt::{Arena, ArenaError, Backing};
 
 const TIB: u64 = 1 << 40;
 const MIB: u64 = 1 << 20;
@@ -23,15 +22,22 @@ fn taken() -> u64 {
 
 #[test]
 fn a_tebibyte_takes_memory_where_it_is_touched() {
-    let before = taken();
-    let arena = match Arena::builder().size(TIB).build() {
-        Ok(arena) => arena,
-        Err(framewright_rt::ArenaError::Os(error)) if error.call == Call::Mmap && error.errno == libc::ENOMEM => {
-            println!("SKIPPED: no 1 TiB of address space here: {error}");
-            return;
+    for backing in [Backing::Private, Backing::Memfd] {
+        match Arena::builder().size(TIB).backing(backing).build() {
+            Ok(arena) => drop(arena),
+            Err(ArenaError::Os(error)) if [libc::ENOMEM, libc::EFBIG].contains(&error.errno) => {
+                println!("SKIPPED: there can be no {backing} memory of 1 TiB here: {error}");
+                continue;
+            }
+            Err(error) => panic!("{error}"),
         }
-        Err(error) => panic!("{error}"),
-    };
+        is_lazy(backing);
+    }
+}
+
+fn is_lazy(backing: Backing) {
+    let before = taken();
+    let arena = Arena::builder().size(TIB).backing(backing).build().unwrap();
     let grown = taken().saturating_sub(before);
     println!("booted: {} KiB resident and page tables", grown >> 10);
     println!("{}", arena.report());
