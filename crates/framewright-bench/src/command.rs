@@ -67,7 +67,7 @@ impl Options {
     /// A name that does not exist; output that cannot be written; and, behind the report, a contender that failed. That an
     /// allocator is slow is no error.
     pub fn run(&self, parse: Parse, entries: &[Entry], out: &mut impl Write) -> anyhow::Result<()> {
-        let mechanisms = self.mechanisms.as_deref().map_or(Ok(Mechanisms::BASELINE), parse)?;
+        let mechanisms = self.mechanisms.as_deref().map_or(Ok(Mechanisms::DEFAULT), parse)?;
         let mut plan = self.plan(mechanisms, entries)?;
         let absent = leave_out_absent(&mut plan);
         let report = report(&plan, absent)?;

@@ -6,7 +6,7 @@
 
 use framewright::pfn::{NodeId, Order, Pfn};
 use framewright::request::GFP_KERNEL;
-use framewright::{Allocator, Config, Layout, Region, Request};
+use framewright::{Allocator, Config, Layout, Local, Region, Request};
 use framewright_rt::{Native, Storage};
 use self_cell::{MutBorrow, self_cell};
 
@@ -19,6 +19,12 @@ pub(crate) const ENTRIES: &[Entry] = &[
         name: "framewright",
         about: "this allocator, plain calls, each thread with a CPU of its own",
         make: |setup| Ok(Box::new(Plain(boot(setup, leased(setup))?)) as Box<dyn Cells>),
+        ..OWN
+    },
+    Entry {
+        name: "framewright-local",
+        about: "this allocator, through `Allocator::local`, each thread with a CPU of its own",
+        make: |setup| Ok(Box::new(ThroughLocal(boot(setup, leased(setup))?)) as Box<dyn Cells>),
         ..OWN
     },
     Entry {
@@ -86,5 +92,31 @@ impl Handle for PlainHandle<'_, '_> {
 impl Contender for Plain {
     fn attach<W: Work>(&self, _: usize, work: W) -> W::Out {
         self.0.with_dependent(|_, allocator| work.run(&mut PlainHandle(allocator)))
+    }
+}
+
+/// The same calls through `Allocator::local`.
+struct ThroughLocal(Owned);
+
+struct LocalHandle<'h, 'a>(Local<'h, 'a, Native>);
+
+impl Handle for LocalHandle<'_, '_> {
+    #[inline(never)]
+    fn alloc<const ORDER: u8>(&mut self) -> Option<u64> {
+        self.0.alloc(&Request::new(GFP_KERNEL, ORDER)).ok().map(|pfn| pfn.0)
+    }
+
+    #[inline(never)]
+    fn free<const ORDER: u8>(&mut self, block: u64) -> bool {
+        self.0.free(Pfn(block), Order(ORDER)).is_ok()
+    }
+}
+
+impl Contender for ThroughLocal {
+    fn attach<W: Work>(&self, _: usize, work: W) -> W::Out {
+        self.0.with_dependent(|_, allocator| {
+            let local = allocator.local().expect("the machine names a CPU of its own");
+            work.run(&mut LocalHandle(local))
+        })
     }
 }

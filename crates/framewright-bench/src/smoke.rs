@@ -25,7 +25,7 @@ pub fn smoke(entries: &[Entry], threads: usize) -> Vec<String> {
         rounds: 2,
         cell_ns: 1e4,
         seed: 1,
-        mechanisms: Mechanisms::BASELINE,
+        mechanisms: Mechanisms::DEFAULT,
         frames: FRAMES,
     };
     let results = measure(&plan, &mut |_| ());

@@ -91,18 +91,6 @@ impl Native {
         Native { memory: Some(memory), ..self }
     }
 
-    /// Fills the memory of a freed block with a pattern, if the machine has memory.
-    pub fn poison(&self, pfn: Pfn, order: Order) {
-        if let Some(memory) = &self.memory {
-            memory.poison(pfn, order);
-        }
-    }
-
-    /// Whether the memory of a block still holds that pattern; so it does if the machine has none.
-    pub fn is_poisoned(&self, pfn: Pfn, order: Order) -> bool {
-        self.memory.as_ref().is_none_or(|memory| memory.is_poisoned(pfn, order))
-    }
-
     /// What becomes of the allocator in a fork's child: `freeze` brings it to rest before the fork, and both processes
     /// go on with their copies. Without, and at first, the child refuses ([`crate::Freeze`] says more).
     pub fn set_fork_hook(&self, freeze: Option<Freeze>) {
@@ -211,6 +199,8 @@ impl Machine for Native {
     type Pin<'a> = NativePin<'a>;
     type Irq<'a> = NativeIrq;
 
+    const SLEEPS_PINNED: bool = true;
+
     #[inline]
     fn pin(&self) -> NativePin<'_> {
         let pin = match &self.rseq {
@@ -242,6 +232,15 @@ impl Machine for Native {
         }
     }
 
+    fn is_asymmetric(&self) -> bool {
+        self.asymmetric
+    }
+
+    #[inline(always)]
+    fn front_fence(&self) {
+        atomic::compiler_fence(atomic::Ordering::SeqCst);
+    }
+
     fn heavy_fence(&self) {
         atomic::fence(atomic::Ordering::SeqCst);
         if self.asymmetric {
@@ -253,6 +252,16 @@ impl Machine for Native {
         if let Some(memory) = &self.memory {
             memory.zero(pfn, order);
         }
+    }
+
+    fn poison(&self, pfn: Pfn, order: Order) {
+        if let Some(memory) = &self.memory {
+            memory.poison(pfn, order);
+        }
+    }
+
+    fn is_poisoned(&self, pfn: Pfn, order: Order) -> bool {
+        self.memory.as_ref().is_none_or(|memory| memory.is_poisoned(pfn, order))
     }
 
     #[inline]

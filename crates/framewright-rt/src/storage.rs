@@ -2,7 +2,7 @@
 
 use framewright::machine::{Machine, Word};
 use framewright::pfn::ZoneIdx;
-use framewright::{Cpu, Layout, Link, Parts, Pcp, Zone};
+use framewright::{Cpu, Layout, Link, Magazine, Parts, Pcp, Shard, Zone};
 
 /// Owns what [`Parts`] borrows: zeroed words and default records, as many as a [`Layout`] says.
 pub struct Storage<M: Machine> {
@@ -17,6 +17,8 @@ pub struct Storage<M: Machine> {
     cpus: Vec<Cpu<M>>,
     pcps: Vec<Pcp<M>>,
     slots: Vec<M::U32>,
+    shards: Vec<Shard<M>>,
+    magazines: Vec<Magazine<M>>,
 }
 
 fn fill<T>(count: usize, make: impl FnMut() -> T) -> Vec<T> {
@@ -38,6 +40,8 @@ impl<M: Machine> Storage<M> {
             cpus: fill(layout.cpus, Cpu::default),
             pcps: fill(layout.pcps, Pcp::default),
             slots: fill(layout.slots, || Word::new(0)),
+            shards: fill(layout.shards, Shard::default),
+            magazines: fill(layout.magazines, Magazine::default),
         }
     }
 
@@ -55,6 +59,8 @@ impl<M: Machine> Storage<M> {
             cpus: &mut self.cpus,
             pcps: &mut self.pcps,
             slots: &mut self.slots,
+            shards: &mut self.shards,
+            magazines: &mut self.magazines,
         }
     }
 }

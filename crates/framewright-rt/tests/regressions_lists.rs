@@ -7,7 +7,7 @@ use framewright::request::{
     __GFP_MOVABLE, __GFP_RECLAIMABLE, GFP_ATOMIC, GFP_DMA, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT, Gfp,
 };
 use framewright::watermark::{Marks, PcpSize};
-use framewright::{Allocator, Config, Geometry, Layout, Region, Request, Tuning};
+use framewright::{Allocator, BootError, Config, Geometry, Layout, Region, Request, Tuning};
 use framewright_rt::{Solo, Storage};
 
 type Pages = Allocator<'static, Solo<'static>>;
@@ -74,12 +74,16 @@ fn full_ring_of_computed_size_makes_room() {
 
 /// Once, these sizes overflowed while the layout was computed.
 #[test]
-fn absurd_list_sizes_have_a_layout() {
+fn absurd_list_sizes_are_refused() {
     let regions = [Region::usable(0x1000, 0x1000 + 4096, 0)];
     for (batch, high) in [(1, u32::MAX), (u32::MAX, u32::MAX), (u32::MAX, 1), (0, u32::MAX)] {
         let cpus = vec![NodeId(0); usize::from(u16::MAX)];
-        let layout = Layout::of(&Config { tuning: &[lists(batch, high)], ..Config::new(&regions, &cpus) }).unwrap();
-        assert!(layout.slots >= cpus.len() && layout.bytes::<Solo<'_>>() > layout.slots, "{layout:?}");
+        match Layout::of(&Config { tuning: &[lists(batch, high)], ..Config::new(&regions, &cpus) }) {
+            Ok(layout) => {
+                assert!(layout.bytes::<Solo<'_>>() > layout.slots && layout.slots >= cpus.len(), "{layout:?}")
+            }
+            Err(error) => assert!(matches!(error, BootError::TooManySlots { slots } if slots > 1 << 32), "{error}"),
+        }
     }
     let absurd = Layout { frames: usize::MAX, slots: usize::MAX, ..Layout::default() };
     assert_eq!(absurd.bytes::<Solo<'_>>(), usize::MAX);

@@ -10,13 +10,14 @@ use crate::contig::{self, Purpose, refusal};
 use crate::error::{AllocError, BootError, FreeError, Why};
 use crate::event::Event;
 use crate::frame::{Geometry, Part};
+use crate::front::{Route, are_contradictory};
 use crate::ground::Cx;
-use crate::machine::{Fault, Machine, Ordering, Word};
+use crate::machine::{Fault, Machine, Ordering, Pinned, Word};
 use crate::mechanisms::Mechanisms;
 use crate::node::{World, first_rights};
-use crate::pcp::RingId;
 use crate::pfn::{CpuId, Frame, MigrateType, Order, Pfn, PfnRange, ZoneIdx};
-use crate::request::{__GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_ZERO, Gfp, Policy, Request};
+use crate::request::{__GFP_ZERO, Gfp, Policy, Request};
+use crate::ring::RingId;
 use crate::validate::{self, Census, Violation};
 use crate::vmstat::GlobalEvent;
 use crate::watermark::Rights;
@@ -78,6 +79,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     }
 
     /// Page size and largest orders.
+    #[inline]
     pub fn geometry(&self) -> Geometry {
         self.world.ground.frames.geometry
     }
@@ -96,7 +98,42 @@ impl<'a, M: Machine> Allocator<'a, M> {
     ///
     /// # Errors
     /// The request makes no sense, or there is no memory for it.
+    #[inline]
     pub fn alloc(&self, request: &Request) -> Result<Pfn, AllocError> {
+        if !self.machine().fault(Fault::Alloc) {
+            let route = Route::of(request, self.geometry().pageblock_order);
+            if let Some(pfn) = route.and_then(|route| self.take_here(route)) {
+                self.announce(pfn, request);
+                return Ok(pfn);
+            }
+            return self.alloc_elsewhere(request);
+        }
+        self.failed(request, Why::Fault)
+    }
+
+    // One call out of line, whose result is the caller's: nothing is kept for it where it is not made.
+    #[inline(never)]
+    fn alloc_elsewhere(&self, request: &Request) -> Result<Pfn, AllocError> {
+        match self.world.pinned(|cx| self.world.take_behind(cx, request)).flatten() {
+            Some(pfn) => {
+                self.announce(pfn, request);
+                Ok(pfn)
+            }
+            None => self.alloc_long(request),
+        }
+    }
+
+    #[inline(always)]
+    fn take_here(&self, route: Route) -> Option<Pfn> {
+        let world = &self.world;
+        let pin = world.ground.machine.pin();
+        let own = world.ground.cpus.get(pin.cpu().index())?;
+        world.take_front(pin.cpu(), own, route).map(|frame| world.ground.frames.pfn(frame))
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn alloc_long(&self, request: &Request) -> Result<Pfn, AllocError> {
         self.check(request)?;
         match self.world.alloc(request) {
             Ok(frame) => {
@@ -104,21 +141,49 @@ impl<'a, M: Machine> Allocator<'a, M> {
                 self.announce(pfn, request);
                 Ok(pfn)
             }
-            Err(why) => {
-                let Request { gfp, order, .. } = *request;
-                self.world.ground.events.count(GlobalEvent::AllocFail);
-                self.trace(|| Event::PageAlloc { pfn: None, order, migratetype: gfp.migratetype(), gfp });
-                Err(AllocError::NoMemory { why })
-            }
+            Err(why) => self.failed(request, why),
         }
+    }
+
+    /// Notes that a request failed. If it makes no sense, that is the error.
+    #[cold]
+    pub(crate) fn failed(&self, request: &Request, why: Why) -> Result<Pfn, AllocError> {
+        self.check(request)?;
+        let Request { gfp, order, .. } = *request;
+        self.world.ground.events.count(GlobalEvent::AllocFail);
+        self.trace(|| Event::PageAlloc { pfn: None, order, migratetype: gfp.migratetype(), gfp });
+        Err(AllocError::NoMemory { why })
     }
 
     /// Frees a block that was allocated with this order.
     ///
     /// # Errors
     /// The frame does not begin such a block; the error names what it is. Two CPUs that free the same block in the
-    /// same instant are the one wrong free that may go unnoticed.
+    /// same instant are the one wrong free that may go unnoticed, unless the mechanisms say `hardened`.
+    #[inline]
     pub fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        if self.give_here(pfn, order) { Ok(()) } else { self.free_elsewhere(pfn, order) }
+    }
+
+    #[inline(always)]
+    fn give_here(&self, pfn: Pfn, order: Order) -> bool {
+        let world = &self.world;
+        let pin = world.ground.machine.pin();
+        let own = world.ground.cpus.get(pin.cpu().index());
+        own.is_some_and(|own| world.give_front(pin.cpu(), own, pfn, order))
+    }
+
+    #[inline(never)]
+    fn free_elsewhere(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        match self.world.pinned(|cx| self.world.give_behind(cx, pfn, order)) {
+            Some(true) => Ok(()),
+            _ => self.free_long(pfn, order),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn free_long(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let frame = match self.freeable(pfn, order) {
             Ok(frame) => frame,
             Err(error) => {
@@ -196,7 +261,8 @@ impl<'a, M: Machine> Allocator<'a, M> {
     }
 
     /// Tells the tracepoints of a block that was served, and zeroes it if asked to.
-    fn announce(&self, pfn: Pfn, request: &Request) {
+    #[inline(always)]
+    pub(crate) fn announce(&self, pfn: Pfn, request: &Request) {
         let Request { gfp, order, .. } = *request;
         self.trace(|| Event::PageAlloc { pfn: Some(pfn), order, migratetype: gfp.migratetype(), gfp });
         if gfp.contains(__GFP_ZERO) {
@@ -339,13 +405,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// run again later without further notice.
     pub fn offline_cpu(&self, cpu: CpuId) -> u64 {
         let drained = self.world.drain_cpu(cpu);
-        for zone in self.world.zones {
-            self.world.pinned(|cx| {
-                if let Ok(pcp) = self.world.pcps.claim(cx, cpu, zone) {
-                    pcp.fold_events();
-                }
-            });
-        }
+        self.world.fold_events(cpu);
         drained
     }
 
@@ -422,7 +482,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
             return Err(AllocError::BadOrder { order: request.order, max });
         }
         let gfp = request.gfp;
-        if gfp.contains(__GFP_MOVABLE | __GFP_RECLAIMABLE) || gfp.contains(__GFP_DMA | __GFP_DMA32) {
+        if are_contradictory(gfp) {
             return Err(AllocError::BadFlags);
         }
         match request.policy {
@@ -451,13 +511,19 @@ impl<'a, M: Machine> Allocator<'a, M> {
         if !pfn.is_aligned(order) {
             return FreeError::Misaligned(pfn, order);
         }
-        match frames.part_of(frame) {
+        let part = match frames.part_of(frame) {
+            // Memory that comes or goes says nothing for a moment, but not while its zone is locked.
+            Part::Hole => self.world.look_locked(frame),
+            part => part,
+        };
+        match part {
             Part::Allocated(head, actual) if head == frame => FreeError::WrongOrder { pfn, actual },
             Part::Allocated(head, _) => FreeError::NotHead { pfn, head: frames.pfn(head) },
             other => refusal(pfn, other),
         }
     }
 
+    #[inline(always)]
     fn trace(&self, event: impl FnOnce() -> Event) {
         if self.world.ground.machine.traces() {
             self.world.ground.machine.event(&event());

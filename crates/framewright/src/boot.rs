@@ -9,13 +9,15 @@
 
 use crate::buddy::Place;
 use crate::config::{Config, Layout, Piece, Sections};
+use crate::depot::{Depots, Magazine, Shard};
 use crate::error::BootError;
 use crate::frame::{Frames, Link};
 use crate::ground::{Cpu, Ground};
 use crate::machine::{Machine, Ordering, Word};
+use crate::mechanisms::{Hardened, Mechanisms, PcpMark};
 use crate::node::World;
 use crate::pageblock::Pageblock;
-use crate::pcp::{Pcp, Pcps};
+use crate::pcp::{Pcp, Pcps, SLOTS_IN_LINE};
 use crate::pfn::{MigrateType, NodeId, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use crate::vmstat::GlobalEvents;
 use crate::zone::Zone;
@@ -44,6 +46,10 @@ pub struct Parts<'a, M: Machine> {
     pub pcps: &'a mut [Pcp<M>],
     /// Entries of the per-CPU lists.
     pub slots: &'a mut [M::U32],
+    /// Parts of the zones' depots.
+    pub shards: &'a mut [Shard<M>],
+    /// What lies in them; touched only as far as it was ever used.
+    pub magazines: &'a mut [Magazine<M>],
 }
 
 impl<M: Machine> Parts<'_, M> {
@@ -61,6 +67,8 @@ impl<M: Machine> Parts<'_, M> {
             cpus: cut("cpus", self.cpus, layout.cpus)?,
             pcps: cut("pcps", self.pcps, layout.pcps)?,
             slots: cut("slots", self.slots, layout.slots)?,
+            shards: cut("shards", self.shards, layout.shards)?,
+            magazines: cut("magazines", self.magazines, layout.magazines)?,
         })
     }
 }
@@ -79,11 +87,16 @@ pub(crate) fn boot<'a, M: Machine>(
     let layout = Layout::of(config)?;
     let parts = parts.cut(&layout)?;
     place_sections(config, parts.sections, parts.bases);
-    place_zones(config, parts.zones, parts.pcps, layout.cpus);
+    let front = has_front(&machine, config);
+    place_zones(config, parts.zones, parts.pcps, (layout.cpus, front));
     place_zonelists(config, parts.zonelists);
+    place_shards(config, parts.shards);
+    place_cpus(config, parts.cpus, parts.zonelists, front);
     let frames = Frames {
         geometry: config.geometry,
         first_section: Sections::of(config).first(),
+        base: Sections::of(config).first() << config.geometry.max_order.0,
+        run: first_run(config),
         sections: parts.sections,
         bases: parts.bases,
         states: parts.states,
@@ -91,6 +104,7 @@ pub(crate) fn boot<'a, M: Machine>(
         heads: parts.heads,
         pageblocks: parts.pageblocks,
     };
+    let entries = config.magazine_entries();
     let world = World {
         ground: Ground {
             machine,
@@ -100,7 +114,19 @@ pub(crate) fn boot<'a, M: Machine>(
             events: GlobalEvents::default(),
         },
         zones: parts.zones,
-        pcps: Pcps { records: parts.pcps, slots: parts.slots, zones: layout.zones },
+        pcps: Pcps {
+            records: parts.pcps,
+            slots: parts.slots,
+            depots: Depots {
+                shards: parts.shards,
+                magazines: parts.magazines,
+                each: config.shards(),
+                base: layout.slots.saturating_sub(layout.magazines.saturating_mul(entries as usize)) as u32,
+                entries,
+                slots: parts.slots,
+            },
+            zones: layout.zones,
+        },
         zonelists: parts.zonelists,
         nodes: config.nodes(),
         min_free_frames: config.min_free_frames(),
@@ -125,9 +151,52 @@ fn place_sections(config: &Config<'_>, sections: &mut [u32], bases: &mut [u64]) 
     }
 }
 
-fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mut [Pcp<M>], cpus: usize) {
+/// Frames from the first section to the first without memory.
+fn first_run(config: &Config<'_>) -> u64 {
+    let first = Sections::of(config).first();
+    let sections = Sections::of(config).zip(first..).take_while(|(section, expected)| section == expected).count();
+    (sections as u64) << config.geometry.max_order.0
+}
+
+fn place_shards<M: Machine>(config: &Config<'_>, shards: &mut [Shard<M>]) {
+    let each = config.shards();
+    let mut next = 0_u32;
+    for (i, zone) in config.zones().enumerate() {
+        let magazines = config.magazines_of(zone) as u32;
+        let start = i.saturating_mul(each);
+        for shard in shards.get_mut(start..start.saturating_add(each)).unwrap_or_default() {
+            shard.place(next, magazines);
+            next = next.saturating_add(magazines);
+        }
+    }
+}
+
+/// Tells each CPU its node, and the zones at its front, if there is one.
+fn place_cpus<M: Machine>(config: &Config<'_>, cpus: &mut [Cpu<M>], zonelists: &[ZoneIdx], front: bool) {
+    let length = config.nodes().saturating_mul(ZoneKind::COUNT);
+    for (cpu, &node) in cpus.iter_mut().zip(config.cpus) {
+        let list = zonelists.iter().skip(node.index().saturating_mul(length)).take(length);
+        let first = |kind| list.clone().copied().find(|&zone| zone != ZoneIdx::NONE && zone.kind() <= kind);
+        let zone = |kind| first(kind).filter(|_| front).unwrap_or(ZoneIdx::NONE);
+        (cpu.node, cpu.plain, cpu.front) = (node, front, ZoneKind::ALL.map(zone));
+    }
+}
+
+/// Whether per-CPU lists serve requests and take frees without a further question: no mechanism asks one, and what a list
+/// holds need not be counted with the others of its CPU.
+fn has_front<M: Machine>(machine: &M, config: &Config<'_>) -> bool {
+    let Mechanisms { pcp_mark, hardened, .. } = config.mechanisms;
+    machine.is_asymmetric() && config.has_depot() && pcp_mark == PcpMark::Refill && hardened == Hardened::Off
+}
+
+fn place_zones<M: Machine>(
+    config: &Config<'_>,
+    zones: &mut [Zone<M>],
+    pcps: &mut [Pcp<M>],
+    (cpus, front): (usize, bool),
+) {
     let count = config.nodes().saturating_mul(ZoneKind::COUNT);
-    let mut slot = 0;
+    let mut slot = SLOTS_IN_LINE;
     for (idx, zone) in config.zones().zip(zones.iter_mut()) {
         let size = config.size_of(idx);
         zone.idx = idx;
@@ -141,7 +210,8 @@ fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mu
         zone.pcp = config.pcp_of(idx, size);
         for cpu in 0..cpus {
             if let Some(pcp) = pcps.get_mut(cpu.saturating_mul(count).saturating_add(idx.index())) {
-                slot = pcp.place(zone.pcp, config.geometry.pageblock_order, slot);
+                let sizes = (size.managed, config.geometry.pageblock_order);
+                slot = pcp.place(zone.pcp, (config.has_depot(), front), sizes, slot);
             }
         }
     }

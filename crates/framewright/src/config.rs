@@ -4,11 +4,12 @@
 //! otherwise Normal. From the zones' sizes follow their watermarks, reserves and per-CPU lists, by Linux's formulas
 //! (`watermark.rs`) unless a [`Tuning`] says otherwise; and from all of that the size of the descriptors ([`Layout`]).
 
+use crate::depot::{self, Magazine, Shard};
 use crate::error::BootError;
 use crate::frame::{Geometry, Link};
 use crate::ground::Cpu;
 use crate::machine::Machine;
-use crate::mechanisms::Mechanisms;
+use crate::mechanisms::{Depot, Mechanisms};
 use crate::pcp::{self, Pcp};
 use crate::pfn::{Frame, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use crate::watermark::{Marks, PcpSize, lowmem_reserve, min_free_kbytes};
@@ -231,6 +232,38 @@ impl<'c> Config<'c> {
         self.tuning_of(zone).and_then(|tuning| tuning.pcp).unwrap_or_else(computed).clamped()
     }
 
+    /// Shards of each zone's depot.
+    pub(crate) fn shards(&self) -> usize {
+        if self.has_depot() { depot::shards(self.cpus.len()) } else { 0 }
+    }
+
+    pub(crate) fn has_depot(&self) -> bool {
+        self.mechanisms.depot != Depot::Off
+    }
+
+    /// Magazines that each shard of a zone's depot has.
+    pub(crate) fn magazines_of(&self, zone: ZoneIdx) -> u64 {
+        let size = self.size_of(zone);
+        let stored = match self.mechanisms.depot {
+            Depot::Off => return 0,
+            Depot::Eighth => size.present / 8,
+            Depot::All => size.present,
+        };
+        if size.present == 0 {
+            return 0;
+        }
+        let frames = depot::frames_of(self.pcp_of(zone, size), size.managed);
+        depot::magazines(stored, frames, self.shards(), self.cpus.len())
+    }
+
+    /// Entries of each magazine: as many as the largest of any zone uses.
+    pub(crate) fn magazine_entries(&self) -> u32 {
+        let sizes = self.zones().map(|zone| (zone, self.size_of(zone))).filter(|(_, size)| size.present != 0);
+        let entries = sizes.map(|(zone, size)| depot::frames_of(self.pcp_of(zone, size), size.managed));
+        // Of whole cache lines, so that no two CPUs' magazines share one.
+        entries.max().unwrap_or(0).next_multiple_of(pcp::SLOTS_IN_LINE)
+    }
+
     /// Frames that `zone` keeps from requests whose highest zone is of each kind.
     pub(crate) fn reserve_of(&self, zone: ZoneIdx) -> [u64; ZoneKind::COUNT] {
         let computed = || {
@@ -283,6 +316,10 @@ pub struct Layout {
     pub pcps: usize,
     /// Entries of [`crate::Parts::slots`].
     pub slots: usize,
+    /// Entries of [`crate::Parts::shards`].
+    pub shards: usize,
+    /// Entries of [`crate::Parts::magazines`].
+    pub magazines: usize,
 }
 
 impl Layout {
@@ -301,7 +338,15 @@ impl Layout {
         }
         let (nodes, cpus) = (config.nodes(), config.cpus.len());
         let zones = nodes.saturating_mul(ZoneKind::COUNT);
+        let shards = config.shards();
+        let magazines: u64 = config.zones().map(|zone| config.magazines_of(zone)).sum();
+        let magazines = magazines.saturating_mul(shards as u64);
         let ring_slots: u64 = config.zones().map(|zone| ring_slots(config, zone)).sum();
+        let own = ring_slots.saturating_mul(cpus as u64).saturating_add(u64::from(pcp::SLOTS_IN_LINE));
+        let entries = own.saturating_add(magazines.saturating_mul(u64::from(config.magazine_entries())));
+        if entries > u64::from(u32::MAX) {
+            return Err(BootError::TooManySlots { slots: entries });
+        }
         Ok(Layout {
             sections: span as usize,
             bases: slots as usize,
@@ -311,7 +356,9 @@ impl Layout {
             zonelists: nodes.saturating_mul(zones),
             cpus,
             pcps: zones.saturating_mul(cpus),
-            slots: (ring_slots as usize).saturating_mul(cpus),
+            slots: entries as usize,
+            shards: zones.saturating_mul(shards),
+            magazines: magazines as usize,
         })
     }
 
@@ -328,6 +375,8 @@ impl Layout {
             (self.cpus, size_of::<Cpu<M>>()),
             (self.pcps, size_of::<Pcp<M>>()),
             (self.slots, size_of::<M::U32>()),
+            (self.shards, size_of::<Shard<M>>()),
+            (self.magazines, size_of::<Magazine<M>>()),
         ];
         parts.iter().map(|(entries, size)| entries.saturating_mul(*size)).fold(0, usize::saturating_add)
     }
@@ -336,7 +385,10 @@ impl Layout {
 /// Ring entries that one CPU needs for a zone.
 fn ring_slots(config: &Config<'_>, zone: ZoneIdx) -> u64 {
     let size = config.size_of(zone);
-    if size.present == 0 { 0 } else { pcp::slots(config.pcp_of(zone, size), config.geometry.pageblock_order) }
+    if size.present == 0 {
+        return 0;
+    }
+    pcp::slots(config.pcp_of(zone, size), config.has_depot(), config.geometry.pageblock_order)
 }
 
 /// The sections that have memory, ascending.

@@ -256,7 +256,7 @@ impl<'a, M: Machine> World<'a, M> {
             let _ = frames.change(frame, |state| state.retire(order));
             zone.offline.add(order.frames(), Ordering::Relaxed);
             zone.managed.add(order.frames().wrapping_neg(), Ordering::Relaxed);
-            if let Some(own) = self.pcps.record(cx.cpu, zone) {
+            if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
                 own.events.count(ZoneEvent::FreeFrames, order.frames());
             }
         });
@@ -273,7 +273,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Counts frames taken by place, which no request preferred to be anywhere. Called with interrupts held off.
     fn count_range(&self, cx: Cx<'_, 'a, M>, zone: &Zone<M>, frames: u64) {
-        if let Some(own) = self.pcps.record(cx.cpu, zone) {
+        if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
             own.events.count(ZoneEvent::AllocFrames, frames);
         }
     }

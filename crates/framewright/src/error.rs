@@ -156,6 +156,11 @@ pub enum BootError {
         /// Frames in the map, holes inside of largest blocks included.
         frames: u64,
     },
+    /// The per-CPU lists and depots have more entries than 32 bits can number.
+    TooManySlots {
+        /// Entries that the configuration asks for.
+        slots: u64,
+    },
     /// A slice of [`crate::boot::Parts`] is shorter than [`crate::Layout`] says.
     TooShort {
         /// The slice.
@@ -177,6 +182,9 @@ impl fmt::Display for BootError {
             BootError::BadNode(node) => write!(f, "node {} is above the largest, 63", node.0),
             BootError::BadDistances => f.write_str("the distance table must have nodes x nodes entries"),
             BootError::TooManyFrames { frames } => write!(f, "{frames} frames are more than 32-bit links can name"),
+            BootError::TooManySlots { slots } => {
+                write!(f, "{slots} entries of per-CPU lists are more than 32 bits can number")
+            }
             BootError::TooShort { part, needed, given } => {
                 write!(f, "the memory for {part} has room for {given} entries, {needed} are needed")
             }

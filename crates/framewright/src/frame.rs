@@ -19,7 +19,8 @@
 //! block in the same instant: the one wrong free that is not caught (a swap there would double the path's cost).
 //!
 //! Frames are numbered by *sections* of the largest block's size: the section table maps `pfn >> max_order` to a slot, or
-//! to none for a section without memory. Holes of whole sections cost 4 bytes each.
+//! to none for a section without memory. Holes of whole sections cost 4 bytes each. The sections up to the first hole are
+//! translated by a subtraction: in a map without such holes, that is all memory.
 
 use crate::machine::{Machine, Ordering, Word};
 use crate::pageblock::Pageblock;
@@ -178,8 +179,9 @@ impl Head {
         self.0 & Head::ALLOCATED != 0
     }
 
+    /// Whether it says that an allocated block of exactly this order starts here; never for an order that no head can have.
     pub(crate) const fn is_allocated_of(self, order: Order) -> bool {
-        self.0 & !Head::MOVABLE == Head::allocated(order, false).0
+        order.0 <= Head::ORDER && self.0 & !Head::MOVABLE == Head::allocated(order, false).0
     }
 
     pub(crate) const fn is_movable(self) -> bool {
@@ -241,8 +243,11 @@ impl Part {
 /// All descriptors, and the translation of frame numbers.
 pub(crate) struct Frames<'a, M: Machine> {
     pub(crate) geometry: Geometry,
-    /// Section number of the first entry of `sections`.
+    /// Section number of the first entry of `sections`, and its first frame number.
     pub(crate) first_section: u64,
+    pub(crate) base: u64,
+    /// Frames from there to the first section without memory.
+    pub(crate) run: u64,
     /// Slot + 1 of each section; 0 for a section without memory.
     pub(crate) sections: &'a [u32],
     /// First frame number of each slot.
@@ -255,7 +260,20 @@ pub(crate) struct Frames<'a, M: Machine> {
 
 impl<M: Machine> Frames<'_, M> {
     /// The descriptor index of a frame number; none outside of every section.
+    #[inline]
     pub(crate) fn frame(&self, pfn: Pfn) -> Option<Frame> {
+        self.frame_of_run(pfn).or_else(|| self.frame_behind(pfn))
+    }
+
+    /// The same, of a frame before the first section without memory.
+    #[inline(always)]
+    pub(crate) fn frame_of_run(&self, pfn: Pfn) -> Option<Frame> {
+        let offset = pfn.0.wrapping_sub(self.base);
+        if offset < self.run { Some(Frame(offset as u32)) } else { None }
+    }
+
+    #[cold]
+    fn frame_behind(&self, pfn: Pfn) -> Option<Frame> {
         let order = self.geometry.max_order;
         let section = (pfn.0 >> order.0).checked_sub(self.first_section)?;
         let slot = self.sections.get(usize::try_from(section).ok()?)?.checked_sub(1)?;
@@ -270,7 +288,14 @@ impl<M: Machine> Frames<'_, M> {
     }
 
     /// The frame number of a descriptor index; `u64::MAX` for an index that no descriptor has.
+    #[inline(always)]
     pub(crate) fn pfn(&self, frame: Frame) -> Pfn {
+        let index = u64::from(frame.0);
+        if index < self.run { Pfn(self.base.wrapping_add(index)) } else { self.pfn_behind(frame) }
+    }
+
+    #[cold]
+    fn pfn_behind(&self, frame: Frame) -> Pfn {
         let order = self.geometry.max_order;
         match self.bases.get((frame.0 >> order.0) as usize) {
             Some(base) => Pfn(base | (u64::from(frame.0) & order.mask())),
@@ -291,16 +316,19 @@ impl<M: Machine> Frames<'_, M> {
         word.cas(now.0, next.0, Ordering::Relaxed).map(drop).map_err(|_| Corrupt(frame))
     }
 
+    #[inline(always)]
     pub(crate) fn head(&self, frame: Frame) -> Head {
         self.heads.get(frame.index()).map_or(Head::NONE, |word| Head(word.load(Ordering::Relaxed)))
     }
 
+    #[inline(always)]
     pub(crate) fn set_head(&self, frame: Frame, head: Head) {
         if let Some(word) = self.heads.get(frame.index()) {
             word.store(head.0, Ordering::Relaxed);
         }
     }
 
+    #[inline(always)]
     pub(crate) fn pageblock(&self, frame: Frame) -> Pageblock {
         let index = frame.index() >> self.geometry.pageblock_order.0;
         self.pageblocks.get(index).map_or(Pageblock::HOLE, |word| Pageblock(word.load(Ordering::Relaxed)))

@@ -4,7 +4,7 @@ use crate::frame::Frames;
 use crate::lock::Held;
 use crate::machine::{Machine, Word};
 use crate::mechanisms::Mechanisms;
-use crate::pfn::{CpuId, NodeId};
+use crate::pfn::{CpuId, NodeId, ZoneIdx, ZoneKind};
 use crate::vmstat::GlobalEvents;
 
 /// One CPU's own words.
@@ -14,11 +14,24 @@ pub struct Cpu<M: Machine> {
     pub(crate) held: Held<M>,
     /// Whose turn it is in interleaved requests of this CPU.
     pub(crate) turn: M::U32,
+    // Fixed at boot.
+    pub(crate) node: NodeId,
+    /// By the highest kind that a request may use: the zone whose per-CPU lists serve it without a further question. None
+    /// where the mechanisms ask something of every request.
+    pub(crate) front: [ZoneIdx; ZoneKind::COUNT],
+    /// A free of this CPU's asks no more than whether the block is allocated.
+    pub(crate) plain: bool,
 }
 
 impl<M: Machine> Default for Cpu<M> {
     fn default() -> Self {
-        Cpu { held: Held::default(), turn: Word::new(0) }
+        Cpu {
+            held: Held::default(),
+            turn: Word::new(0),
+            node: NodeId(0),
+            front: [ZoneIdx::NONE; ZoneKind::COUNT],
+            plain: false,
+        }
     }
 }
 

@@ -11,15 +11,19 @@
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod inspect;
+mod local;
 mod allocator;
 pub mod report;
 pub mod validate;
+mod front;
 mod slowpath;
 mod contig;
 pub mod boot;
 pub mod config;
 mod node;
 mod pcp;
+mod depot;
+mod ring;
 mod zone;
 mod fallback;
 mod buddy;
@@ -40,11 +44,13 @@ pub mod pfn;
 pub use allocator::{Allocator, BulkFree, FrameState};
 pub use boot::Parts;
 pub use config::{Config, Layout, Region, Tuning};
+pub use depot::{Magazine, Shard};
 pub use error::{AllocError, BootError, FreeError, Why};
 pub use event::Event;
 pub use frame::{Geometry, Link};
 pub use ground::Cpu;
 pub use inspect::Counters;
+pub use local::Local;
 pub use machine::Machine;
 pub use mechanisms::Mechanisms;
 pub use pcp::Pcp;

@@ -14,6 +14,8 @@ use crate::machine::{Machine, Ordering, Patience, Word};
 pub(crate) enum Rank {
     /// One side of a per-CPU list: its owner, or who drains it.
     Pcp,
+    /// A shard of a zone's depot.
+    Depot,
     /// A zone's free lists.
     Zone,
 }

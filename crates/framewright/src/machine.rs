@@ -95,6 +95,9 @@ pub trait Machine {
     where
         Self: 'a;
 
+    /// Whether a pinned caller may sleep: a pin is a lease of the CPU's records, not preemption turned off.
+    const SLEEPS_PINNED: bool = false;
+
     /// Turns preemption off. Nests.
     fn pin(&self) -> Self::Pin<'_>;
 
@@ -113,6 +116,16 @@ pub trait Machine {
     /// [`Machine::heavy_fence`] makes it. Any machine may use a full fence for both.
     fn light_fence(&self) {
         self.fence();
+    }
+
+    /// Whether [`Machine::front_fence`] is as good as the light fence. Asked once, at boot; if not, no operation uses it.
+    fn is_asymmetric(&self) -> bool {
+        true
+    }
+
+    /// The light fence of a machine that finds out at run time whether it has one, without asking again.
+    fn front_fence(&self) {
+        self.light_fence();
     }
 
     /// The dear half: when it returns, every other CPU has passed a full fence.
@@ -152,6 +165,17 @@ pub trait Machine {
     /// Fills the memory of a block with zeros, for `__GFP_ZERO`.
     fn zero(&self, pfn: Pfn, order: Order) {
         let _ = (pfn, order);
+    }
+
+    /// Fills the memory of a freed block with a pattern, where the mechanisms say `hardened`.
+    fn poison(&self, pfn: Pfn, order: Order) {
+        let _ = (pfn, order);
+    }
+
+    /// Whether the memory of a block still holds that pattern: nobody wrote to it since it was freed.
+    fn is_poisoned(&self, pfn: Pfn, order: Order) -> bool {
+        let _ = (pfn, order);
+        true
     }
 
     /// Whether [`Machine::event`] listens; asked before an event is put together.

@@ -120,6 +120,34 @@ switches! {
         #[default]
         Fixed = "fixed",
     }
+    /// What lies between the per-CPU lists and the zone, unmerged.
+    depot("depot"): Depot {
+        /// Nothing: a list that overflows gives back to the zone.
+        #[default]
+        Off = "off",
+        /// Magazines of 64 frames, sharded by CPU, of at most an eighth of the zone (as much as Linux ≥ 6.7 lets its
+        /// per-CPU lists grow to).
+        Eighth = "eighth",
+        /// The same, of as much as the zone has: blocks merge when a larger one is asked for, or when somebody drains.
+        All = "all",
+    }
+    /// When a request that a per-CPU list could serve is held against the watermarks.
+    pcp_mark("pcp-mark"): PcpMark {
+        /// Every time, as in Linux: below the mark, what lies on the list is not used.
+        #[default]
+        EveryRequest = "every-request",
+        /// When the list is refilled: what lies on it has left the zone's free memory already.
+        Refill = "refill",
+    }
+    /// Costlier checks against wrong frees and writes after a free.
+    hardened("hardened"): Hardened {
+        /// Only those that are free of charge.
+        #[default]
+        Off = "off",
+        /// A free swaps the block's head, so that of two at the same instant one is refused; freed memory is filled with
+        /// a pattern and checked before it is used again; freed blocks wait a while before that.
+        On = "on",
+    }
     /// NUMA statistics.
     numa_stat("numa-stat"): NumaStat {
         /// Counted per CPU, added up when read.
@@ -159,6 +187,7 @@ pub enum UnknownSwitch {
 
 /// Sets of choices that have a name.
 pub const PRESETS: &[(&str, Mechanisms)] = &[
+    ("default", Mechanisms::DEFAULT),
     ("baseline", Mechanisms::BASELINE),
     ("claim-steal", Mechanisms { fallback: FallbackPolicy::ClaimSteal, ..Mechanisms::BASELINE }),
     ("mixing", Mechanisms { nofragment: Nofragment::Off, ..Mechanisms::BASELINE }),
@@ -174,10 +203,16 @@ impl Mechanisms {
         remote_free: RemoteFree::FreeingCpu,
         pcp_protection: PcpProtection::InterruptsOff,
         pcp_size: PcpSize::Fixed,
+        depot: Depot::Off,
+        pcp_mark: PcpMark::EveryRequest,
+        hardened: Hardened::Off,
         numa_stat: NumaStat::Events,
         fallback: FallbackPolicy::Classic,
         nofragment: Nofragment::FirstPass,
     };
+
+    /// What we believe best.
+    pub const DEFAULT: Mechanisms = Mechanisms { depot: Depot::All, pcp_mark: PcpMark::Refill, ..Mechanisms::BASELINE };
 
     /// Reads a list such as `baseline,fallback=claim-steal`: presets and switches, later ones winning.
     ///

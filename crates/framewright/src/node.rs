@@ -14,10 +14,11 @@ use crate::fallback::{Mode, Want};
 use crate::frame::{Head, Part};
 use crate::ground::{Cx, Ground};
 use crate::machine::{Machine, Ordering, Pinned, Word};
-use crate::mechanisms::{Nofragment, NumaStat};
-use crate::pcp::{Pcps, RingId};
+use crate::mechanisms::{Nofragment, NumaStat, PcpMark};
+use crate::pcp::{Pcp, Pcps};
 use crate::pfn::{CpuId, Frame, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use crate::request::{__GFP_THISNODE, Gfp, NodeSet, Policy, Request};
+use crate::ring::RingId;
 use crate::vmstat::{ZoneEvent, ZoneEvents};
 use crate::watermark::{Mark, Rights};
 use crate::zone::Zone;
@@ -74,6 +75,15 @@ impl<'a, M: Machine> World<'a, M> {
         self.zone(self.ground.frames.pageblock(frame).zone()?)
     }
 
+    /// What a frame is part of while nobody takes its zone's memory away or brings it back.
+    pub(crate) fn look_locked(&self, frame: Frame) -> Part {
+        let looked = self.pinned(|cx| {
+            let _guard = self.zone_of(frame).map(|zone| zone.lock(cx));
+            self.ground.frames.part_of(frame)
+        });
+        looked.unwrap_or(Part::Hole)
+    }
+
     /// Reads a request's policy on the running CPU. Counts the turn of an interleaved one.
     pub(crate) fn plan(&self, cx: Cx<'_, 'a, M>, request: &Request) -> Plan {
         let (start, allowed) = match request.policy {
@@ -128,42 +138,49 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Tries every zone of the plan once and returns a block whose head says "allocated". Zones that an address limit runs
     /// through are left to [`World::take_below`].
-    #[inline]
     pub(crate) fn take(&self, cx: Cx<'_, 'a, M>, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
         match self.zonelist(plan).next() {
-            Some(preferred) => match self.take_cached(cx, preferred, plan, rights) {
-                Some(frame) => Ok(frame),
-                None => self.walk(cx, preferred, plan, rights),
-            },
+            Some(preferred) => self.walk(cx, preferred, plan, rights),
             None if self.split_zones(plan).next().is_some() => Err(Why::Fragmented),
             None => Err(Why::NoZone),
         }
     }
 
-    /// The way of nearly all requests: this CPU's list of the preferred zone has a block. (One for which a reserve is kept
-    /// goes the long way.)
-    #[inline]
-    fn take_cached(&self, cx: Cx<'_, 'a, M>, zone: &'a Zone<M>, plan: &Plan, rights: Rights) -> Option<Frame> {
+    /// Takes a block from one zone that has left its free memory already: from this CPU's list or the depot. (A request for
+    /// which a reserve is kept goes the long way.)
+    fn take_stocked(
+        &self,
+        cx: Cx<'_, 'a, M>,
+        zone: &'a Zone<M>,
+        preferred: &Zone<M>,
+        plan: &Plan,
+        rights: Rights,
+    ) -> Option<Frame> {
         let ring = RingId::of(plan.order, plan.migratetype, self.ground.frames.geometry.pageblock_order)?;
-        let keeps_reserve = rights.harder && plan.order.0 != 0;
-        if keeps_reserve || !zone.may_take_racy(Order(0), self.max_order(), plan.highest, rights) {
+        if keeps_reserve(plan, rights) {
             return None;
         }
         let pcp = self.pcps.enter(cx, zone)?;
-        let frame = pcp.take_cached(ring)?;
-        self.hand_out(cx, frame, (zone, zone), plan, pcp.events());
+        let frame = pcp.take_stocked(ring)?;
+        self.hand_out(cx, frame, (zone, preferred), plan, pcp.events());
         Some(frame)
     }
 
     /// Tries zone after zone.
-    #[inline(never)]
     fn walk(&self, cx: Cx<'_, 'a, M>, preferred: &'a Zone<M>, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
         let mut zones = self.zonelist(plan);
         let mut rights = Rights { nofragment: rights.nofragment && self.may_avoid_mixing(preferred), ..rights };
         let mut zone = zones.next();
         let mut why = Why::Watermark;
+        let stock_is_free = self.ground.mechanisms.pcp_mark == PcpMark::Refill;
         loop {
-            match zone.filter(|zone| !rights.nofragment || zone.node() == preferred.node()) {
+            let here = zone.filter(|zone| !rights.nofragment || zone.node() == preferred.node());
+            if let Some(zone) = here.filter(|_| stock_is_free)
+                && let Some(frame) = self.take_stocked(cx, zone, preferred, plan, rights)
+            {
+                return Ok(frame);
+            }
+            match here {
                 Some(zone) if zone.may_take_racy(plan.order, self.max_order(), plan.highest, rights) => {
                     if let Some(frame) = self.take_from(cx, zone, preferred, plan, rights) {
                         return Ok(frame);
@@ -211,7 +228,7 @@ impl<'a, M: Machine> World<'a, M> {
         rights: Rights,
     ) -> Option<Frame> {
         let want = plan.want(rights);
-        let reserve = rights.harder && plan.order.0 != 0;
+        let reserve = keeps_reserve(plan, rights);
         let ring = RingId::of(plan.order, plan.migratetype, self.ground.frames.geometry.pageblock_order);
         if let Some(ring) = ring
             && let Some(pcp) = self.pcps.enter(cx, zone)
@@ -224,7 +241,7 @@ impl<'a, M: Machine> World<'a, M> {
                 }
                 return Some(frame);
             }
-            if !reserve {
+            if !reserve && pcp.has_room(ring) {
                 return None;
             }
         }
@@ -234,12 +251,14 @@ impl<'a, M: Machine> World<'a, M> {
         if reserve && reserved.is_none() {
             guard.reserve_highatomic(frame, plan.order);
         }
-        let own = self.pcps.record(cx.cpu, zone)?;
+        let own = self.pcps.record(cx.cpu, zone.idx.index())?;
+        own.events.count_alloc(plan.order);
         self.hand_out(cx, frame, (zone, preferred), plan, &own.events);
         Some(frame)
     }
 
-    /// Marks a block as allocated and counts it. Called with interrupts held off, so that nothing comes between.
+    /// Marks a block as allocated and counts where it came from. Called with interrupts held off, so that nothing comes
+    /// between.
     pub(crate) fn hand_out(
         &self,
         cx: Cx<'_, 'a, M>,
@@ -250,17 +269,12 @@ impl<'a, M: Machine> World<'a, M> {
     ) {
         let movable = plan.migratetype == MigrateType::Movable;
         self.ground.frames.set_head(frame, Head::allocated(plan.order, movable));
-        events.count(ZoneEvent::Allocs, 1);
-        events.count(ZoneEvent::AllocFrames, plan.order.frames());
         if self.ground.mechanisms.numa_stat == NumaStat::Off {
             return;
         }
-        if zone.node() != cx.node {
-            events.count(ZoneEvent::NumaOther, 1);
-        }
         if zone.node() != preferred.node() {
             events.count(ZoneEvent::NumaMiss, 1);
-            if let Some(record) = self.pcps.record(cx.cpu, preferred) {
+            if let Some(record) = self.pcps.record(cx.cpu, preferred.idx.index()) {
                 record.events.count(ZoneEvent::NumaForeign, 1);
             }
         } else if plan.interleaved {
@@ -324,8 +338,9 @@ impl<'a, M: Machine> World<'a, M> {
                     _ => Ok(None),
                 });
                 if let Some(frame) = taken
-                    && let Some(own) = self.pcps.record(cx.cpu, zone)
+                    && let Some(own) = self.pcps.record(cx.cpu, zone.idx.index())
                 {
+                    own.events.count_alloc(plan.order);
                     self.hand_out(cx, frame, (zone, zone), plan, &own.events);
                     return Some(frame);
                 }
@@ -337,9 +352,31 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// A zone's counter, summed over all CPUs. Exact at a quiescent point.
     pub(crate) fn event_racy(&self, zone: &Zone<M>, event: ZoneEvent) -> u64 {
-        let cpus = (0..self.ground.cpus.len().min(usize::from(u16::MAX)) as u16).map(CpuId);
-        let records = cpus.filter_map(|cpu| self.pcps.record(cpu, zone));
-        records.map(|record| record.events.get(event)).fold(zone.events.get(event), u64::wrapping_add)
+        let gone = zone.events.get(event);
+        let records = self.ground.cpus.iter().zip(0..).filter_map(|(cpu, index)| {
+            let pcp = self.pcps.record(CpuId(index), zone.idx.index())?;
+            Some((cpu.node != zone.node(), pcp))
+        });
+        let count = |pcp: &Pcp<M>, event| pcp.event_racy(event, self.ground.frames.geometry.pageblock_order);
+        match event {
+            ZoneEvent::NumaOther if self.ground.mechanisms.numa_stat == NumaStat::Off => 0,
+            ZoneEvent::NumaOther => records
+                .filter(|(foreign, _)| *foreign)
+                .fold(gone, |sum, (_, pcp)| sum.wrapping_add(count(pcp, ZoneEvent::Allocs))),
+            _ => records.fold(gone, |sum, (_, pcp)| sum.wrapping_add(count(pcp, event))),
+        }
+    }
+
+    /// A CPU is gone: its zones take over its counters.
+    pub(crate) fn fold_events(&self, cpu: CpuId) {
+        let Some(node) = self.ground.cpus.get(cpu.index()).map(|cpu| cpu.node) else { return };
+        for zone in self.zones {
+            self.pinned(|cx| {
+                if let Ok(pcp) = self.pcps.claim(cx, cpu, zone) {
+                    pcp.fold_events(node != zone.node());
+                }
+            });
+        }
     }
 
     /// Gives back a block that was found to be allocated with this order. False if it is so no more: another CPU freed it in
@@ -352,7 +389,6 @@ impl<'a, M: Machine> World<'a, M> {
         if let Some(ring) = ring
             && let Some(pcp) = self.pcps.enter(cx, zone)
         {
-            pcp.events().count(ZoneEvent::FreeFrames, order.frames());
             pcp.give(ring, frame);
             return true;
         }
@@ -361,13 +397,18 @@ impl<'a, M: Machine> World<'a, M> {
         if !frames.head(frame).is_allocated_of(order) {
             return false;
         }
-        if let Some(own) = self.pcps.record(cx.cpu, zone) {
+        if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
             own.events.count(ZoneEvent::FreeFrames, order.frames());
         }
         frames.set_head(frame, Head::NONE);
         guard.give(frame, order, Place::Warm);
         true
     }
+}
+
+/// Whether what is taken comes from a reserve, or adds to it.
+fn keeps_reserve(plan: &Plan, rights: Rights) -> bool {
+    rights.harder && plan.order.0 != 0
 }
 
 /// What a request may do beyond the ordinary, at first: leave the low mark untouched and mix no mobilities.

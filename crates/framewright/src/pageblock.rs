@@ -8,7 +8,9 @@
 
 use crate::pfn::{MigrateType, ZoneIdx};
 
-/// Word of one pageblock. Bits: 0-3 type, 4-7 type before isolation, 8-15 zone, 16 has memory.
+/// Word of one pageblock. Bits: 0-3 type, 4-7 type before isolation, 8-15 zone, 16 has memory, 20-21 which per-CPU lists its
+/// blocks go to: the type's number + 1, or 0 for none. The last follows from the others, and is there so that a free need
+/// not work it out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pageblock(pub(crate) u32);
 
@@ -17,9 +19,22 @@ impl Pageblock {
     pub(crate) const HOLE: Pageblock = Pageblock(0);
     const PRESENT: u32 = 1 << 16;
 
+    const LISTS: u32 = 20;
+    /// What a change of type changes.
+    const BY_TYPE: u32 = 3 << Pageblock::LISTS | 0xff;
+
     pub(crate) const fn new(zone: ZoneIdx, migratetype: MigrateType) -> Pageblock {
-        let migratetype = migratetype as u32;
-        Pageblock(Pageblock::PRESENT | (zone.0 as u32) << 8 | migratetype << 4 | migratetype)
+        Pageblock(Pageblock::PRESENT | (zone.0 as u32) << 8).with(migratetype)
+    }
+
+    /// Which per-CPU lists blocks go to when they are freed: those of the type; none of an isolated pageblock or a hole.
+    pub(crate) const fn lists(self) -> Option<usize> {
+        ((self.0 >> Pageblock::LISTS & 3) as usize).checked_sub(1)
+    }
+
+    /// Index of the zone; any if there is none.
+    pub(crate) const fn zone_index(self) -> usize {
+        (self.0 >> 8) as usize & 0xff
     }
 
     /// The zone; none for a hole.
@@ -48,12 +63,16 @@ impl Pageblock {
             MigrateType::Isolate => self.restored(),
             other => other,
         };
-        Pageblock(self.0 & !0xff | (saved as u32) << 4 | migratetype as u32)
+        let lists = match migratetype.pcp_index() {
+            Some(index) => index as u32 + 1,
+            None => 0,
+        };
+        Pageblock(self.0 & !Pageblock::BY_TYPE | lists << Pageblock::LISTS | (saved as u32) << 4 | migratetype as u32)
     }
 
     /// Whether both belong to the same zone.
     pub(crate) const fn same_zone(self, other: Pageblock) -> bool {
-        (self.0 ^ other.0) >> 8 == 0
+        (self.0 ^ other.0) >> 8 & 0x1ff == 0
     }
 }
 
@@ -68,7 +87,8 @@ mod tests {
         assert_eq!((isolated.migratetype(), isolated.restored()), (MigrateType::Isolate, MigrateType::Cma));
         assert_eq!(isolated.with(isolated.restored()), block);
         assert_eq!(isolated.zone(), Some(ZoneIdx(6)));
-        assert_eq!(Pageblock::HOLE.zone(), None);
+        assert_eq!((block.lists(), isolated.lists(), Pageblock::HOLE.lists()), (Some(1), None, None));
+        assert_eq!((block.zone_index(), Pageblock::HOLE.zone()), (6, None));
         assert!(!block.same_zone(Pageblock::new(ZoneIdx(7), MigrateType::Cma)));
     }
 }

@@ -336,6 +336,16 @@ impl MigrateType {
         self as usize
     }
 
+    /// Which of the types of per-CPU lists a free block of this type belongs to; none if it goes to no such list. What lies
+    /// in a reserve serves movable requests while it is cached.
+    pub const fn pcp_index(self) -> Option<usize> {
+        match self {
+            MigrateType::Isolate => None,
+            MigrateType::HighAtomic | MigrateType::Cma => Some(MigrateType::Movable as usize),
+            other => Some(other as usize),
+        }
+    }
+
     /// Whether free blocks above the pageblock order may merge across this type.
     pub const fn is_mergeable(self) -> bool {
         self.index() < MigrateType::PCP_COUNT

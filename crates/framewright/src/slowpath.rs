@@ -6,8 +6,9 @@
 //! carry `__GFP_MEMALLOC`, which reclaims no further and may use the reserves.
 
 use crate::error::Why;
-use crate::machine::{Fault, Machine, Need, Waiter};
+use crate::machine::{Machine, Need, Waiter};
 use crate::node::{Plan, World, first_rights};
+use crate::pcp::give_to_zone;
 use crate::pfn::{CpuId, Frame, Order};
 use crate::request::{
     __GFP_ATOMIC, __GFP_HIGH, __GFP_KSWAPD_RECLAIM, __GFP_MEMALLOC, __GFP_NOFAIL, __GFP_NOMEMALLOC, __GFP_NORETRY,
@@ -29,6 +30,8 @@ const NOFAIL_PAUSE: u64 = 10_000_000;
 /// What is tried next, in order of increasing harm.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Rung {
+    /// What lies in the depots is merged.
+    Depot,
     /// Background reclaim is woken; the min mark is all that must stay.
     WakeAndMin,
     /// All reserves, for who is about to free memory.
@@ -42,15 +45,13 @@ enum Rung {
 }
 
 impl Rung {
-    const ALL: [Rung; 5] = [Rung::WakeAndMin, Rung::Reserves, Rung::Drain, Rung::Reclaim, Rung::HighAtomic];
+    const ALL: [Rung; 6] =
+        [Rung::Depot, Rung::WakeAndMin, Rung::Reserves, Rung::Drain, Rung::Reclaim, Rung::HighAtomic];
 }
 
 impl<'a, M: Machine> World<'a, M> {
     /// Serves a request, or says why not. The block's head says "allocated".
     pub(crate) fn alloc(&self, request: &Request) -> Result<Frame, Why> {
-        if self.ground.machine.fault(Fault::Alloc) {
-            return Err(Why::Fault);
-        }
         let first = self.pinned(|cx| {
             let plan = self.plan(cx, request);
             self.take(cx, &plan, first_rights(&plan)).map_err(|why| (plan, why))
@@ -72,6 +73,7 @@ impl<'a, M: Machine> World<'a, M> {
         let mut why = Why::Watermark;
         for rung in Rung::ALL {
             let result = match rung {
+                Rung::Depot if self.drain_depots(plan) != 0 => self.try_once(plan, first_rights(plan)),
                 Rung::WakeAndMin => {
                     self.wake_kswapd(plan);
                     self.try_once(plan, rights)
@@ -86,7 +88,7 @@ impl<'a, M: Machine> World<'a, M> {
                     self.unreserve(plan);
                     self.try_once(plan, most)
                 }
-                Rung::Reserves | Rung::Drain | Rung::Reclaim | Rung::HighAtomic => continue,
+                Rung::Depot | Rung::Reserves | Rung::Drain | Rung::Reclaim | Rung::HighAtomic => continue,
             };
             match result {
                 Ok(frame) => return Ok(frame),
@@ -145,10 +147,41 @@ impl<'a, M: Machine> World<'a, M> {
         Err(why)
     }
 
-    /// Gives every block on every CPU's lists back to its zone. Returns the number of frames.
+    /// Gives every block on every CPU's lists and in every depot back to its zone. Returns the number of frames.
     pub(crate) fn drain_all(&self) -> u64 {
         let cpus = self.ground.cpus.len().min(usize::from(u16::MAX)) as u16;
-        (0..cpus).map(|cpu| self.drain_cpu(CpuId(cpu))).fold(0, u64::saturating_add)
+        let cached = (0..cpus).map(|cpu| self.drain_cpu(CpuId(cpu))).fold(0, u64::saturating_add);
+        self.zones.iter().map(|zone| self.drain_depot(zone)).fold(cached, u64::saturating_add)
+    }
+
+    /// Gives what lies in the depots that a request could have used back to their zones. Returns the number of frames.
+    fn drain_depots(&self, plan: &Plan) -> u64 {
+        self.zonelist(plan).map(|zone| self.drain_depot(zone)).fold(0, u64::saturating_add)
+    }
+
+    /// Gives every block in a zone's depot back to the zone, a magazine at a time, so that the zone lock is never held for
+    /// long. Returns the number of frames.
+    pub(crate) fn drain_depot(&self, zone: &Zone<M>) -> u64 {
+        let mut drained = 0_u64;
+        let depots = &self.pcps.depots;
+        for shard in depots.of(zone).iter().filter(|shard| shard.frames_racy() != 0) {
+            // Others may go on putting in: as many as there can be, no more.
+            for _ in 0..shard.count() {
+                let more = self.pinned(|cx| {
+                    depots.drain(cx, shard, |magazine, ring| {
+                        let guard = zone.lock(cx);
+                        depots.each_of(magazine, |frame| {
+                            drained = drained.saturating_add(ring.order.frames());
+                            give_to_zone(&self.ground, &guard, frame, ring.order);
+                        });
+                    })
+                });
+                if more != Some(true) {
+                    break;
+                }
+            }
+        }
+        drained
     }
 
     /// Gives every block on one CPU's lists back to its zone. Returns the number of frames. A CPU that does not let go of its
@@ -156,7 +189,11 @@ impl<'a, M: Machine> World<'a, M> {
     pub(crate) fn drain_cpu(&self, cpu: CpuId) -> u64 {
         let mut drained = 0_u64;
         for zone in self.zones.iter().filter(|zone| zone.is_populated()) {
-            if self.pcps.record(cpu, zone).is_none_or(|pcp| pcp.count_racy() == 0) {
+            if self
+                .pcps
+                .record(cpu, zone.idx.index())
+                .is_none_or(|pcp| pcp.count_racy(self.ground.frames.geometry.pageblock_order) == 0)
+            {
                 continue;
             }
             self.pinned(|cx| {

@@ -14,7 +14,9 @@
 //! | F1 | blocks do not overlap: inside of a block nothing starts |
 //! | F2 | a block is aligned to its order |
 //! | P1 | every entry of a per-CPU list is a per-CPU block of the list's order, in the list's zone |
-//! | P2 | a CPU's count of frames is that of its rings; every per-CPU block is in exactly one ring |
+//! | P2 | a CPU's count of frames is that of its rings; every per-CPU block is in exactly one ring or magazine |
+//! | D1 | every block in a depot is a per-CPU block of its magazine's order, in the depot's zone |
+//! | D2 | a shard's count of frames is that of its full magazines |
 //! | Z1 | present = free + isolated + per-CPU + allocated + offline + quarantined + in flight |
 //! | Z2 | the high-atomic reserve is the frames of pageblocks of that type |
 //! | S1 | miss ≤ allocations (the rest are hits); other ≤ allocations (the rest are local); sum of foreign = sum of miss |
@@ -259,7 +261,7 @@ fn rings_of<M: Machine>(world: &World<'_, M>, cx: Cx<'_, '_, M>, zone: &Zone<M>)
     let mut total = 0_u64;
     let mut entries = 0_u64;
     for cpu in 0..world.ground.cpus.len().min(usize::from(u16::MAX)) as u16 {
-        let Some(record) = world.pcps.record(CpuId(cpu), zone) else { continue };
+        let Some(record) = world.pcps.record(CpuId(cpu), zone.idx.index()) else { continue };
         let mut sum = 0_u64;
         let mut wrong = None;
         if let Ok(guard) = world.pcps.claim(cx, CpuId(cpu), zone) {
@@ -272,10 +274,21 @@ fn rings_of<M: Machine>(world: &World<'_, M>, cx: Cx<'_, '_, M>, zone: &Zone<M>)
             });
         }
         equal("P1", wrong.map(|frame| frames.pfn(frame)), 0, u64::from(wrong.is_some()))?;
-        equal("P2", None, sum, u64::from(record.count_racy()))?;
+        equal("P2", None, sum, u64::from(record.count_racy(frames.geometry.pageblock_order)))?;
         total = total.saturating_add(sum);
     }
-    Ok((total, entries))
+    let mut wrong = None;
+    let mut stored = 0_u64;
+    world.pcps.depots.each(zone, |frame, ring| {
+        stored = stored.saturating_add(ring.order.frames());
+        entries = entries.wrapping_add(mark(frame));
+        let fits = frames.head(frame) == Head::pcp(ring.order) && frames.pageblock(frame).zone() == Some(zone.idx);
+        wrong = wrong.or((!fits).then_some(frame));
+    });
+    equal("D1", wrong.map(|frame| frames.pfn(frame)), 0, u64::from(wrong.is_some()))?;
+    let counted = world.pcps.depots.of(zone).iter().map(|shard| u64::from(shard.frames_racy()));
+    equal("D2", None, stored, counted.fold(0, u64::saturating_add))?;
+    Ok((total.saturating_add(stored), entries))
 }
 
 /// B4, and the counters that Z1 needs.

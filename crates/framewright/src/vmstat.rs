@@ -5,12 +5,12 @@
 //! exact. A CPU that goes offline leaves its counts to the zone. What only slow paths count is one shared word each:
 //! [`GlobalEvents`].
 //!
-//! Only what is rare is counted beside the allocations themselves: `hit = allocations − miss` and `local = allocations −
-//! other`, so that a local success costs nothing more. Over all zones `foreign = miss`. `interleave` counts requests of
-//! that policy served by the node whose turn it was.
+//! Only what is rare is counted beside the allocations themselves: `hit = allocations − miss`, and `other` is the allocations
+//! of CPUs of another node, so that a success on the own list costs nothing more than one addition, in its ring. Over all
+//! zones `foreign = miss`. `interleave` counts requests of that policy served by the node whose turn it was.
 
 use crate::machine::{Machine, Ordering, Word};
-use crate::pfn::ZoneKind;
+use crate::pfn::{Order, ZoneKind};
 
 /// Events counted per CPU and zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,13 +27,13 @@ pub(crate) enum ZoneEvent {
     NumaForeign,
     /// Interleaved requests served by the node whose turn it was (`numa_interleave`).
     NumaInterleave,
-    /// Blocks served to a CPU of another node (`numa_other`).
+    /// Blocks served to CPUs of other nodes that are offline now (`numa_other`; of the others it is their allocations).
     NumaOther,
 }
 
 impl ZoneEvent {
     /// Every event.
-    const ALL: [ZoneEvent; 7] = [
+    pub(crate) const ALL: [ZoneEvent; 7] = [
         ZoneEvent::AllocFrames,
         ZoneEvent::FreeFrames,
         ZoneEvent::Allocs,
@@ -61,14 +61,20 @@ impl<M: Machine> ZoneEvents<M> {
         }
     }
 
+    /// Counts a block served by no ring, which would have counted it.
+    pub(crate) fn count_alloc(&self, order: Order) {
+        self.count(ZoneEvent::Allocs, 1);
+        self.count(ZoneEvent::AllocFrames, order.frames());
+    }
+
     pub(crate) fn get(&self, event: ZoneEvent) -> u64 {
         self.0.get(event as usize).map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
-    /// Moves all counts to `to`, from a CPU that is offline.
-    pub(crate) fn fold_into(&self, to: &Self) {
-        for (from, to) in self.0.iter().zip(&to.0) {
-            to.add(from.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    /// Adds to a counter that CPUs share.
+    pub(crate) fn add(&self, event: ZoneEvent, n: u64) {
+        if let Some(word) = self.0.get(event as usize) {
+            word.add(n, Ordering::Relaxed);
         }
     }
 }

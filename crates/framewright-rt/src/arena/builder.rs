@@ -64,7 +64,7 @@ impl Default for ArenaBuilder {
             movable: 0,
             min_free: 0,
             pcp: None,
-            mechanisms: Mechanisms::BASELINE,
+            mechanisms: Mechanisms::DEFAULT,
             background: None,
         }
     }

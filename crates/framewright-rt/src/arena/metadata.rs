@@ -9,7 +9,7 @@
 use std::mem::{align_of, size_of};
 use std::ptr::NonNull;
 
-use framewright::{Layout, Link, Machine, Parts};
+use framewright::{Layout, Link, Machine, Magazine, Parts};
 
 use crate::os::{Advice, Backed, Mapping, OsError};
 use crate::{Native, Storage};
@@ -28,6 +28,8 @@ unsafe impl Zeroed for <Native as Machine>::U32 {}
 unsafe impl Zeroed for <Native as Machine>::U8 {}
 // SAFETY: a record of such words alone; the core documents that a memory of zeros is a valid descriptor of a hole.
 unsafe impl Zeroed for Link<Native> {}
+// SAFETY: as above; a magazine of zeros was never used.
+unsafe impl Zeroed for Magazine<Native> {}
 
 /// Owns what an arena's allocator borrows. It must outlive the allocator.
 pub(super) struct Metadata {
@@ -56,6 +58,7 @@ struct Plan {
     heads: Place,
     pageblocks: Place,
     slots: Place,
+    magazines: Place,
     bytes: usize,
 }
 
@@ -75,6 +78,7 @@ impl Plan {
             heads: place(layout.frames, size_of::<<Native as Machine>::U8>())?,
             pageblocks: place(layout.pageblocks, size_of::<<Native as Machine>::U32>())?,
             slots: place(layout.slots, size_of::<<Native as Machine>::U32>())?,
+            magazines: place(layout.magazines, size_of::<Magazine<Native>>())?,
             bytes,
         })
     }
@@ -88,7 +92,7 @@ impl Metadata {
         // SAFETY: this advice changes no contents.
         // A kernel without transparent huge pages does not know it, and needs it not.
         let _ = unsafe { frames.advise(0, frames.len(), Advice::NoHugePages) };
-        let few = Layout { frames: 0, pageblocks: 0, slots: 0, ..*layout };
+        let few = Layout { frames: 0, pageblocks: 0, slots: 0, magazines: 0, ..*layout };
         let rest = NonNull::from(Box::leak(Box::new(Storage::new(&few))));
         Ok(Metadata { frames, rest })
     }
@@ -115,6 +119,7 @@ impl Metadata {
                 heads: self.slice(plan.heads),
                 pageblocks: self.slice(plan.pageblocks),
                 slots: self.slice(plan.slots),
+                magazines: self.slice(plan.magazines),
                 ..rest.parts()
             })
         }

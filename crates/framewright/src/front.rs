@@ -1,0 +1,156 @@
+//! The front: what nearly all calls are, and all that they are.
+//!
+//! A request without a policy, for a block of an order that CPUs keep, is served by the top of one ring if that has a block.
+//! A free of such a block puts it on top of one. [`World::take_front`] and [`World::give_front`] do that and nothing else:
+//! about thirty instructions each, no call, no lock, no atomic read-modify-write, no fence, and four lines of memory (the
+//! CPU's record, the ring, its entries, the block's head byte; a free reads the pageblock's word too). Whatever is
+//! not so goes the long way, which begins anew and does everything: nothing was changed here.
+//!
+//! What a request needs to know of itself for that is its [`Route`]. Where the request is a constant, the compiler works it out.
+//!
+//! Mechanisms that ask something of every request (a watermark, a poisoned page) leave the front closed: a CPU's record
+//! then names no zone for it ([`crate::Cpu`]).
+
+use crate::frame::Head;
+use crate::ground::{Cpu, Cx};
+use crate::machine::{Machine, Ordering, Step, Word};
+use crate::node::World;
+use crate::pfn::{CpuId, Frame, MigrateType, Order, Pfn, ZoneKind};
+use crate::request::{__GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_THISNODE, Gfp, Policy, Request};
+use crate::ring::{Arrays, Ring, RingId};
+
+/// Where a request that asks for nothing special looks for a block.
+#[derive(Clone, Copy)]
+pub(crate) struct Route {
+    pub(crate) ring: RingId,
+    /// The highest kind of zone that it may use.
+    pub(crate) highest: ZoneKind,
+    /// What the block's head says once it is served.
+    pub(crate) head: Head,
+}
+
+/// Flags that cannot be together.
+pub(crate) const fn are_contradictory(gfp: Gfp) -> bool {
+    gfp.contains(Gfp(__GFP_MOVABLE.0 | __GFP_RECLAIMABLE.0)) || gfp.contains(Gfp(__GFP_DMA.0 | __GFP_DMA32.0))
+}
+
+impl Route {
+    /// The route of a request; none if it has to go the long way.
+    #[inline(always)]
+    pub(crate) const fn of(request: &Request, pageblock_order: Order) -> Option<Route> {
+        let Request { gfp, order, .. } = *request;
+        let is_special = !matches!(request.policy, Policy::Local) || request.below.is_some();
+        if is_special || gfp.contains(__GFP_THISNODE) || are_contradictory(gfp) {
+            return None;
+        }
+        let migratetype = gfp.migratetype();
+        let Some(ring) = RingId::of(order, migratetype, pageblock_order) else { return None };
+        let head = Head::allocated(order, matches!(migratetype, MigrateType::Movable));
+        Some(Route { ring, highest: gfp.highest_zone(), head })
+    }
+}
+
+/// Takes the block on top of a ring of the running CPU, if there is one and its head says what it should.
+#[inline(always)]
+pub(crate) fn take_top<M: Machine>(
+    machine: &M,
+    ring: &Ring<M>,
+    arrays: &Arrays<'_, M>,
+    (expected, head): (Head, Head),
+) -> Option<Frame> {
+    machine.step(Step::Alloc);
+    let _irq = machine.irq_save();
+    let frame = ring.pop_front(machine, arrays)?;
+    match arrays.heads.get(frame.index()) {
+        Some(word) if word.load(Ordering::Relaxed) == expected.0 => {
+            word.store(head.0, Ordering::Relaxed);
+            ring.count_taken();
+            Some(frame)
+        }
+        _ => {
+            // A damaged entry is dropped here and found by `validate`; it must not be handed out.
+            ring.count_moved(u64::MAX);
+            None
+        }
+    }
+}
+
+/// Puts a block, whose head the caller has checked, on top of a ring of the running CPU. False if there is no room.
+#[inline(always)]
+pub(crate) fn give_top<M: Machine>(
+    machine: &M,
+    ring: &Ring<M>,
+    arrays: &Arrays<'_, M>,
+    (frame, word, head): (Frame, &M::U8, Head),
+) -> bool {
+    machine.step(Step::Free);
+    let _irq = machine.irq_save();
+    ring.push_front(arrays, frame, || word.store(head.0, Ordering::Relaxed))
+}
+
+impl<'a, M: Machine> World<'a, M> {
+    /// Serves a request from the running CPU's lists; none if that takes more. The block's head says "allocated".
+    #[inline(always)]
+    pub(crate) fn take_front(&self, cpu: CpuId, own: &Cpu<M>, route: Route) -> Option<Frame> {
+        let zone = own.front.get(route.highest.index())?;
+        let pcp = self.pcps.record(cpu, zone.index())?;
+        let heads = (Head::pcp(route.ring.order), route.head);
+        take_top(&self.ground.machine, pcp.ring(route.ring)?, &self.arrays(), heads)
+    }
+
+    /// Serves a request whose ring is empty from what lies right behind it: its spare magazine, or one of the depot.
+    #[inline]
+    pub(crate) fn take_behind(&self, cx: Cx<'_, 'a, M>, request: &Request) -> Option<Pfn> {
+        let frames = &self.ground.frames;
+        let route = Route::of(request, frames.geometry.pageblock_order)?;
+        let zone = self.zone(*cx.own.front.get(route.highest.index())?)?;
+        let frame = self.pcps.enter(cx, zone)?.take_stocked(route.ring)?;
+        frames.set_head(frame, route.head);
+        Some(frames.pfn(frame))
+    }
+
+    /// Puts an allocated block whose ring is full there, with an empty magazine loaded. False if it is none, or that takes more.
+    #[inline]
+    pub(crate) fn give_behind(&self, cx: Cx<'_, 'a, M>, pfn: Pfn, order: Order) -> bool {
+        let frames = &self.ground.frames;
+        let allocated = |&frame: &Frame| frames.head(frame).is_allocated_of(order);
+        let Some(frame) = frames.frame(pfn).filter(allocated).filter(|_| cx.own.plain) else { return false };
+        let pageblock = frames.pageblock(frame);
+        let ring = RingId::of(order, pageblock.migratetype(), frames.geometry.pageblock_order);
+        let Some((zone, ring)) = pageblock.zone().and_then(|idx| self.zone(idx)).zip(ring) else { return false };
+        match self.pcps.enter(cx, zone) {
+            Some(pcp) if !self.ground.machine.traces() => {
+                pcp.give(ring, frame);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn arrays(&self) -> Arrays<'_, M> {
+        Arrays { slots: self.pcps.slots, heads: self.ground.frames.heads }
+    }
+
+    /// Puts an allocated block on the running CPU's lists; false if it is none, or that takes more.
+    #[inline(always)]
+    pub(crate) fn give_front(&self, cpu: CpuId, own: &Cpu<M>, pfn: Pfn, order: Order) -> bool {
+        self.try_give_front(cpu, own, pfn, order).is_some()
+    }
+
+    #[inline(always)]
+    fn try_give_front(&self, cpu: CpuId, own: &Cpu<M>, pfn: Pfn, order: Order) -> Option<()> {
+        let frames = &self.ground.frames;
+        let frame = frames.frame_of_run(pfn)?;
+        let word = frames.heads.get(frame.index())?;
+        let is_ours = Head(word.load(Ordering::Relaxed)).is_allocated_of(order);
+        if !is_ours || !own.plain || self.ground.machine.traces() {
+            return None;
+        }
+        let pageblock = frames.pageblock(frame);
+        let ring = RingId::with_lists(order, pageblock.lists()?, frames.geometry.pageblock_order)?;
+        let pcp = self.pcps.record(cpu, pageblock.zone_index())?;
+        let block = (frame, word, Head::pcp(order));
+        give_top(&self.ground.machine, pcp.ring(ring)?, &self.arrays(), block).then_some(())
+    }
+}

@@ -1,0 +1,170 @@
+//! A caller that stays on one CPU.
+//!
+//! Each call of [`crate::Allocator`] finds out which CPU it runs on and pins itself to it. Who makes many calls in a row, or owns a
+//! CPU for good (a thread that holds a slot, a kernel with preemption off), finds it once: [`Local`] is the pin and all that
+//! the front needs, looked up. Its calls are the fastest there are, and mean the same.
+//!
+//! A free must find the ring that a block's pageblock belongs to. Worked out from the pageblock's word, the ring's address would
+//! come at the end of a chain of loads, and the next allocation, which reads that ring, would wait for it. So a `Local` remembers
+//! the last word and where it led: the comparison is predicted, and the address is known before the word is.
+
+use core::cell::Cell;
+
+use crate::allocator::Allocator;
+use crate::error::{AllocError, FreeError, Why};
+use crate::frame::Head;
+use crate::front::{Route, give_top, take_top};
+use crate::ground::{Cpu, Cx};
+use crate::machine::{Fault, Machine, Ordering, Pinned, Word};
+use crate::pageblock::Pageblock;
+use crate::pcp::Pcp;
+use crate::pfn::{CpuId, Frame, Order, Pfn, ZoneIdx, ZoneKind};
+use crate::request::Request;
+use crate::ring::{Arrays, Ring, SMALL_ORDERS};
+
+/// One CPU of an allocator, pinned. Not to be held while waiting where a pin turns preemption off.
+pub struct Local<'l, 'a, M: Machine> {
+    allocator: &'l Allocator<'a, M>,
+    own: &'l Cpu<M>,
+    /// By the highest kind that a request may use; one without blocks where there is none.
+    front: [&'a Pcp<M>; ZoneKind::COUNT],
+    /// With the heads of the frames from `base` on, up to the first section without memory.
+    arrays: Arrays<'a, M>,
+    base: u64,
+    pageblocks: &'a [M::U32],
+    pageblock_order: Order,
+    /// The pageblock's word of the last free.
+    last: Cell<u32>,
+    /// The rings that blocks of such a pageblock go to.
+    home: Cell<&'a [Ring<M>; SMALL_ORDERS]>,
+    pin: M::Pin<'l>,
+}
+
+impl<'a, M: Machine> Allocator<'a, M> {
+    /// A caller that stays on the CPU it runs on now; none if the machine names a CPU that does not exist.
+    pub fn local(&self) -> Option<Local<'_, 'a, M>> {
+        let world = self.world();
+        let pin = world.ground.machine.pin();
+        let own = world.ground.cpus.get(pin.cpu().index())?;
+        let frames = &world.ground.frames;
+        let pcp = |zone: ZoneIdx| world.pcps.record(pin.cpu(), zone.index());
+        let mut front = [pcp(ZoneIdx(0))?; ZoneKind::COUNT];
+        for ((entry, kind), zone) in front.iter_mut().zip(ZoneKind::ALL).zip(own.front) {
+            // Where nothing is at the front, this CPU's lists of a zone that are empty or have their windows closed.
+            *entry = pcp(zone).or(pcp(ZoneIdx::of(own.node, kind))).unwrap_or(entry);
+        }
+        // Any will do: nothing in a hole is allocated.
+        let (last, home) = (Cell::new(Pageblock::HOLE.0), Cell::new(pcp(ZoneIdx(0))?.rings_of(0)?));
+        let heads = frames.heads.get(..usize::try_from(frames.run).ok()?)?;
+        Some(Local {
+            allocator: self,
+            own,
+            front,
+            arrays: Arrays { slots: world.pcps.slots, heads },
+            base: frames.base,
+            pageblocks: frames.pageblocks,
+            pageblock_order: frames.geometry.pageblock_order,
+            last,
+            home,
+            pin,
+        })
+    }
+}
+
+impl<'a, M: Machine> Local<'_, 'a, M> {
+    /// The CPU.
+    pub fn cpu(&self) -> CpuId {
+        self.pin.cpu()
+    }
+
+    /// As [`Allocator::alloc`].
+    ///
+    /// # Errors
+    /// As [`Allocator::alloc`].
+    #[inline(always)]
+    pub fn alloc(&self, request: &Request) -> Result<Pfn, AllocError> {
+        if !self.allocator.machine().fault(Fault::Alloc) {
+            let route = Route::of(request, self.pageblock_order);
+            if let Some(pfn) = route.and_then(|route| self.take(route)) {
+                self.allocator.announce(pfn, request);
+                return Ok(pfn);
+            }
+            return self.alloc_elsewhere(request);
+        }
+        self.allocator.failed(request, Why::Fault)
+    }
+
+    #[inline(never)]
+    fn alloc_elsewhere(&self, request: &Request) -> Result<Pfn, AllocError> {
+        match self.allocator.world().take_behind(self.cx(), request) {
+            Some(pfn) => {
+                self.allocator.announce(pfn, request);
+                Ok(pfn)
+            }
+            None => self.allocator.alloc_long(request),
+        }
+    }
+
+    #[inline(always)]
+    fn take(&self, route: Route) -> Option<Pfn> {
+        let ring = self.front.get(route.highest.index())?.ring(route.ring)?;
+        let heads = (Head::pcp(route.ring.order), route.head);
+        let frame = take_top(self.allocator.machine(), ring, &self.arrays, heads)?;
+        Some(Pfn(self.base.wrapping_add(u64::from(frame.0))))
+    }
+
+    fn cx(&self) -> Cx<'_, 'a, M> {
+        let ground = &self.allocator.world().ground;
+        Cx { ground, cpu: self.pin.cpu(), node: self.pin.node(), own: self.own }
+    }
+
+    /// As [`Allocator::free`].
+    ///
+    /// # Errors
+    /// As [`Allocator::free`].
+    #[inline(always)]
+    pub fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let at_front = order.index() < SMALL_ORDERS && self.give(pfn, order).is_some();
+        if at_front { Ok(()) } else { self.free_elsewhere(pfn, order) }
+    }
+
+    #[inline(always)]
+    fn give(&self, pfn: Pfn, order: Order) -> Option<()> {
+        let index = usize::try_from(pfn.0.wrapping_sub(self.base)).ok()?;
+        let word = self.arrays.heads.get(index)?;
+        if !Head(word.load(Ordering::Relaxed)).is_allocated_of(order) || self.allocator.machine().traces() {
+            return None;
+        }
+        let pageblock = self.pageblocks.get(index >> self.pageblock_order.0)?;
+        if pageblock.load(Ordering::Relaxed) != self.last.get() {
+            return None;
+        }
+        let ring = self.home.get().get(order.index())?;
+        let block = (Frame(index as u32), word, Head::pcp(order));
+        give_top(self.allocator.machine(), ring, &self.arrays, block).then_some(())
+    }
+
+    /// Frees a block that does not go where the last one went, or cannot just now.
+    #[inline(never)]
+    fn free_elsewhere(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let world = self.allocator.world();
+        let pageblock = world.ground.frames.frame(pfn).map(|frame| world.ground.frames.pageblock(frame));
+        let is_other = pageblock.is_some_and(|pageblock| pageblock.0 != self.last.get());
+        let at_front = is_other && world.give_front(self.pin.cpu(), self.own, pfn, order);
+        if !at_front && !world.give_behind(self.cx(), pfn, order) {
+            return self.allocator.free_long(pfn, order);
+        }
+        if is_other {
+            let _ = self.remember(pageblock);
+        }
+        Ok(())
+    }
+
+    fn remember(&self, pageblock: Option<Pageblock>) -> Option<()> {
+        let pageblock = pageblock?;
+        let pcp = self.allocator.world().pcps.record(self.pin.cpu(), pageblock.zone_index())?;
+        self.home.set(pcp.rings_of(pageblock.lists()?)?);
+        self.last.set(pageblock.0);
+        Some(())
+    }
+}
