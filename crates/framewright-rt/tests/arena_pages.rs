@@ -109,6 +109,31 @@ fn blocks_cross_threads_and_bulk_is_served_as_far_as_it_goes() {
     assert_eq!(allocated(&arena), 0);
 }
 
+#[test]
+fn a_thread_stays_on_a_cpu_for_many_calls() {
+    let (arena, other) = (arena(), arena());
+    std::thread::scope(|scope| {
+        for order in [0, 1, 3, 5, 9] {
+            let (arena, other) = (&arena, &other);
+            scope.spawn(move || {
+                let (local, foreign) = (arena.local().unwrap(), other.local().unwrap());
+                let request = Request::new(GFP_USER, order);
+                for _ in 0..500 {
+                    let mut held: Vec<_> = (0..3).filter_map(|_| local.alloc(&request).ok()).collect();
+                    held.iter_mut().for_each(|pages| pages[0] = order);
+                    held.extend(foreign.alloc(&request));
+                    assert!(held.iter().take(3).all(|pages| pages.len() == 4096 << order));
+                    // Some of this arena, one of another, and one that is dropped as any other.
+                    held.drain(1..).for_each(|pages| local.free(pages));
+                }
+            });
+        }
+    });
+    for arena in [arena, other] {
+        assert_eq!((allocated(&arena), arena.refused_frees()), (0, 0));
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 

@@ -148,7 +148,7 @@ impl ArenaBuilder {
         ArenaBuilder { pcp: Some(size), ..self }
     }
 
-    /// The mechanisms at work.
+    /// The mechanisms at work; [`Mechanisms::DEFAULT`] by default.
     pub fn mechanisms(self, mechanisms: Mechanisms) -> Self {
         ArenaBuilder { mechanisms, ..self }
     }

@@ -23,6 +23,7 @@
 
 mod backing;
 mod builder;
+mod local;
 mod memory;
 mod metadata;
 mod shape;
@@ -30,6 +31,7 @@ mod trim;
 
 pub use backing::{ArenaReport, Backing, HugePage, NodeReport, Outcome, Placement, Transparent};
 pub use builder::ArenaBuilder;
+pub use local::LocalArena;
 pub use trim::Trimmed;
 
 use std::fmt;

@@ -1,0 +1,75 @@
+//! A thread that makes many calls in a row.
+//!
+//! Each call of an [`Arena`] finds out which of the allocator's CPUs the thread is on. A [`LocalArena`] has found it once
+//! and stays there, so that its calls cost a fraction; they mean the same. It belongs to its thread and should not be
+//! held while waiting: with [`crate::CpuMode::PerCpu`] other threads of the processor make do with spare CPUs meanwhile,
+//! and a fork by this thread has a child that cannot use the arena.
+
+use std::fmt;
+
+use framewright::{AllocError, Local, Request};
+
+use super::Arena;
+use crate::Native;
+use crate::pages::Pages;
+
+/// An arena as seen from one of its CPUs; see the module's description.
+///
+/// ```
+/// use framewright::{Request, request::GFP_USER};
+/// use framewright_rt::Arena;
+///
+/// let arena = Arena::builder().size(16 << 20).build()?;
+/// let local = arena.local().ok_or("no CPU")?;
+/// for round in 0..1_000 {
+///     let mut page = local.alloc(&Request::page(GFP_USER))?;
+///     page[0] = round as u8;
+///     local.free(page);
+/// }
+/// # drop(local);
+/// # assert_eq!(arena.validate()?.allocated, 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct LocalArena<'a> {
+    arena: &'a Arena,
+    local: Local<'a, 'a, Native>,
+}
+
+impl Arena {
+    /// The arena for many calls of this thread in a row; none in a fork's child that must not use it.
+    pub fn local(&self) -> Option<LocalArena<'_>> {
+        let local = self.inner.allocator.local()?;
+        Some(LocalArena { arena: self, local })
+    }
+}
+
+impl<'a> LocalArena<'a> {
+    /// As [`Arena::alloc`].
+    ///
+    /// # Errors
+    /// As [`Arena::alloc`].
+    #[inline]
+    pub fn alloc(&self, request: &Request) -> Result<Pages<'a>, AllocError> {
+        let pfn = self.local.alloc(request)?;
+        // SAFETY: just allocated with this order.
+        Ok(unsafe { Pages::new(self.arena, pfn, request.order) })
+    }
+
+    /// Frees a block, as dropping it would, but from here. That of another arena is dropped.
+    #[inline]
+    pub fn free(&self, pages: Pages<'_>) {
+        if !std::ptr::eq(pages.arena(), self.arena) {
+            return;
+        }
+        let (pfn, order) = pages.into_raw();
+        if self.local.free(pfn, order).is_err() {
+            self.arena.note_refused();
+        }
+    }
+}
+
+impl fmt::Debug for LocalArena<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LocalArena({:?}, {:?})", self.local.cpu(), self.arena)
+    }
+}
