@@ -26,7 +26,8 @@ mod storage;
 mod words;
 
 pub use arena::{
-    Arena, ArenaBuilder, ArenaReport, Backing, HugePage, LocalArena, NodeReport, Outcome, Placement, Transparent, Trimmed,
+    Arena, ArenaBuilder, ArenaReport, Backing, HugePage, LocalArena, NodeReport, Outcome, Placement, Transparent,
+    Trimmed,
 };
 pub use background::{Background, DrainIdle};
 pub use contents::Memory;
