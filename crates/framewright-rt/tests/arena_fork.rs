@@ -1,4 +1,4 @@
-//! Arenas in a fork's child: what is shared is the parent's.
+//! Arenas in a fork's child: they are the parent's, and every call says so.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
@@ -63,13 +63,14 @@ fn is_the_parents(arena: &Arena, held: Vec<Pages<'_>>) {
 }
 
 #[test]
-fn a_shared_arena_is_the_parents() {
+fn an_arena_is_the_parents() {
     let mut memory = vec![0_u64; 1 << 18];
     let address = memory.as_mut_ptr().cast::<u8>();
     let start = NonNull::new(address.wrapping_add(address.align_offset(4096))).unwrap();
     let handed_in = NonNull::slice_from_raw_parts(start, MIB as usize);
     let arenas = [
         Arena::builder().size(8 * MIB).backing(Backing::Memfd).build().unwrap(),
+        Arena::builder().size(8 * MIB).build().unwrap(),
         // SAFETY: within the vector, which outlives the arena and is used in no other way.
         unsafe { Arena::builder().build_in(handed_in) }.unwrap(),
     ];
