@@ -67,6 +67,8 @@ impl Setup {
 pub enum Role {
     /// The project's own allocator.
     Own,
+    /// The project's own with something that costs more on purpose: shown, but not judged by the goals.
+    Variant,
     /// The least that a call could cost; no allocator.
     Limit,
     /// What one would use instead.

@@ -209,6 +209,10 @@ fn prepare<'env>(
             let fitting = units as f64 * wanted / elapsed.max(1.0);
             record.units = (fitting as usize).clamp(1, most);
             record.slow = fitting < 1.0 / SLOW;
+            if shape.accumulates() && record.units > units {
+                // Who keeps what was freed in the order of its free is shuffled by the first full round only.
+                seat.cells.run(crew, &job(plan, shape, seat, record.units))?;
+            }
             return Ok(());
         }
         units = units.saturating_mul(4).min(most);

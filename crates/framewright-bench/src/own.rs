@@ -1,12 +1,14 @@
 //! The project's own allocator.
 //!
 //! Each row is the same allocator over one region of simulated frames (only descriptors exist, no memory behind them), run or
-//! called in a different way: threads that have a CPU of the allocator to themselves, or share those of the processors. The request is a constant, as it is in a program that
-//! embeds it, so the compiler may specialise the call for it, but not inline it: [`crate::contender`].
+//! called in a different way: threads that have a CPU of the allocator to themselves, or share those of the processors. The
+//! request is a constant, as it is in a program that embeds it, so the compiler may specialise the call for it, but not
+//! inline it: [`crate::contender`].
 
+use framewright::mechanisms::Hardened;
 use framewright::pfn::{NodeId, Order, Pfn};
 use framewright::request::GFP_KERNEL;
-use framewright::{Allocator, Config, Layout, Local, Region, Request};
+use framewright::{Allocator, Config, Layout, Local, Mechanisms, Region, Request};
 use framewright_rt::{Native, Storage};
 use self_cell::{MutBorrow, self_cell};
 
@@ -32,6 +34,16 @@ pub(crate) const ENTRIES: &[Entry] = &[
         about: "this allocator, plain calls, threads on the CPU of their processor",
         available: || Native::per_cpu(1).map(|_| ()).map_err(|error| error.to_string()),
         make: |setup| Ok(Box::new(Plain(boot(setup, per_cpu()?)?)) as Box<dyn Cells>),
+        ..OWN
+    },
+    Entry {
+        name: "framewright-hardened",
+        about: "this allocator with costlier checks of frees, plain calls, each thread with a CPU of its own",
+        role: Role::Variant,
+        make: |setup| {
+            let mechanisms = Mechanisms { hardened: Hardened::On, ..setup.mechanisms };
+            Ok(Box::new(Plain(boot(&Setup { mechanisms, ..*setup }, leased(setup))?)) as Box<dyn Cells>)
+        },
         ..OWN
     },
 ];

@@ -115,7 +115,7 @@ impl Table<'_> {
     /// Contenders with a row in one of the workloads: limits, own, peers.
     fn contenders(&self, shapes: &[Shape], threads: usize) -> Vec<(&str, Role)> {
         let mut found: Vec<(&str, Role)> = Vec::new();
-        for role in [Role::Limit, Role::Own, Role::Peer] {
+        for role in [Role::Limit, Role::Own, Role::Variant, Role::Peer] {
             for row in self.report.rows.iter().filter(|row| row.role == role && row.threads == threads) {
                 let here = shapes.iter().any(|shape| row.workload == shape.to_string());
                 if here && !found.iter().any(|(name, _)| *name == row.allocator) {
@@ -163,7 +163,7 @@ impl Table<'_> {
             let rows = || shapes.iter().map(|&shape| self.row(shape, threads, name));
             let numbers = rows().map(|row| format!("{:>NUMBER$}", optional(row.map(|row| row.ns_per_page))));
             self.line(f, name, role, &numbers.collect::<String>())?;
-            if role == Role::Own {
+            if matches!(role, Role::Own | Role::Variant) {
                 let ratios = rows().map(|row| format!("{:>NUMBER$}", optional(row.and_then(|row| row.ratio_to_limit))));
                 self.line(f, "  x limit", role, &ratios.collect::<String>())?;
             }

@@ -11,7 +11,9 @@ fn base(allocator: &str) -> f64 {
         "ring" => 1.5,
         "ring+return" => 8.0,
         "framewright" => 3.0,
+        "framewright-local" => 2.5,
         "framewright-rseq" => 3.5,
+        "framewright-hardened" => 9.0,
         "buddy_system_allocator" => 480.0,
         "bitmap-allocator" => 25.0,
         "glibc" | "libc" => 48.0,
@@ -22,7 +24,7 @@ fn base(allocator: &str) -> f64 {
 
 fn row(shape: Shape, threads: usize, allocator: &str, role: Role) -> Row {
     let factor = if role == Role::Peer { threads as f64 } else { 1.0 };
-    let own_trouble = if shape == Shape::Rand && role == Role::Own { 1.7 } else { 1.0 };
+    let own_trouble = if shape == Shape::Rand && allocator == "framewright" { 1.7 } else { 1.0 };
     let ns = base(allocator) * factor * own_trouble + (shape.unit() as f64).log2() / 10.0;
     let split = shape.unit() >= 64 || shape == Shape::Rand;
     Row {
