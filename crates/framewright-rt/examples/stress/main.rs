@@ -1,0 +1,111 @@
+//! Everything at once, for as long as you like: threads that come and go, blocks that change hands, children, drains,
+//! memory taken offline and changes of affinity underneath. Each frame has a shadow owner, and each block is stamped with
+//! whose it is; now and then all threads rest, and nothing may be lost. Ends with status 1 if anything is wrong.
+//!
+//! `cargo run --release -p framewright-rt --example stress -- --cpus rseq --seconds 60`
+
+mod children;
+mod disturb;
+mod gate;
+mod rest;
+mod run;
+mod shadow;
+mod stage;
+mod turns;
+mod worker;
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use clap::{Parser, ValueEnum};
+use framewright::Mechanisms;
+use framewright_rt::{Backing, CpuMode};
+
+use stage::{Did, Plan};
+
+/// Operations between two checks at rest: some seconds' worth.
+const REST: u64 = 100_000;
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Cpus {
+    Lease,
+    Rseq,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Memory {
+    Private,
+    Memfd,
+}
+
+/// Stresses an arena, with shadow owners and stamped blocks.
+#[derive(Debug, Parser)]
+struct Options {
+    /// How long.
+    #[arg(long, default_value_t = 60)]
+    seconds: u64,
+    /// Workers at a time.
+    #[arg(long, default_value_t = 4)]
+    threads: usize,
+    /// How threads come to the allocator's CPUs.
+    #[arg(long, value_enum, default_value = "lease")]
+    cpus: Cpus,
+    /// Presets and switches, as `baseline,depot=all`.
+    #[arg(long, default_value = "default")]
+    mechanisms: String,
+    /// Where randomness begins.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// What the memory is.
+    #[arg(long, value_enum, default_value = "private")]
+    backing: Memory,
+    /// Size of the arena in MiB.
+    #[arg(long, default_value_t = 256)]
+    memory: u64,
+    /// Fork no children.
+    #[arg(long)]
+    no_forks: bool,
+}
+
+impl Options {
+    fn plan(&self) -> Result<Plan, String> {
+        let mechanisms = Mechanisms::parse(&self.mechanisms).map_err(|(part, error)| format!("{part}: {error:?}"))?;
+        Ok(Plan {
+            time: Duration::from_secs(self.seconds),
+            operations: u64::MAX,
+            rest: REST,
+            threads: self.threads.max(1),
+            cpus: match self.cpus {
+                Cpus::Lease => CpuMode::Lease,
+                Cpus::Rseq => CpuMode::PerCpu,
+            },
+            mechanisms,
+            seed: self.seed,
+            backing: match self.backing {
+                Memory::Private => Backing::Private,
+                Memory::Memfd => Backing::Memfd,
+            },
+            memory: self.memory << 20,
+            forks: !self.no_forks,
+            patience: Some(Duration::from_secs(120)),
+        })
+    }
+}
+
+fn main() -> ExitCode {
+    let options = Options::parse();
+    let begin = Instant::now();
+    println!("{options:?}");
+    match options.plan().and_then(|plan| run::run(plan, &mut std::io::stdout())) {
+        Ok(total) => {
+            let seconds = begin.elapsed().as_secs_f64();
+            print!("{total}");
+            println!("{:.0} operations a second; nothing lost", total.get(Did::Operations) as f64 / seconds);
+            ExitCode::SUCCESS
+        }
+        Err(wrong) => {
+            eprintln!("wrong: {wrong}");
+            ExitCode::FAILURE
+        }
+    }
+}
