@@ -41,7 +41,7 @@ pub(crate) const ENTRIES: &[Entry] = &[
         about: "this allocator with costlier checks of frees, plain calls, each thread with a CPU of its own",
         role: Role::Variant,
         make: |setup| {
-            let mechanisms = Mechanisms { hardened: Hardened::On, ..setup.mechanisms };
+            let mechanisms = Mechanisms { hardened: Hardened::Poison, ..setup.mechanisms };
             Ok(Box::new(Plain(boot(&Setup { mechanisms, ..*setup }, leased(setup))?)) as Box<dyn Cells>)
         },
         ..OWN

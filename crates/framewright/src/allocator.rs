@@ -11,34 +11,17 @@ use crate::error::{AllocError, BootError, FreeError, Why};
 use crate::event::Event;
 use crate::frame::{Geometry, Part};
 use crate::front::{Route, are_contradictory};
-use crate::ground::Cx;
 use crate::machine::{Fault, Machine, Ordering, Pinned, Word};
 use crate::mechanisms::Mechanisms;
-use crate::node::{World, first_rights};
+use crate::node::World;
 use crate::pfn::{CpuId, Frame, MigrateType, Order, Pfn, PfnRange, ZoneIdx};
 use crate::request::{__GFP_ZERO, Gfp, Policy, Request};
-use crate::ring::RingId;
 use crate::validate::{self, Census, Violation};
 use crate::vmstat::GlobalEvent;
-use crate::watermark::Rights;
-
-/// Blocks of a bulk request served in one visit of a per-CPU list, for which interrupts are held off.
-const BULK: usize = 64;
 
 /// A page-frame allocator over a memory map.
 pub struct Allocator<'a, M: Machine> {
     world: World<'a, M>,
-}
-
-/// Result of [`Allocator::free_bulk`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct BulkFree {
-    /// Blocks freed.
-    pub freed: usize,
-    /// Blocks refused; they are as they were.
-    pub refused: usize,
-    /// Why the first of them was.
-    pub first: Option<FreeError>,
 }
 
 /// What a frame is, for [`Allocator::state_of`].
@@ -199,67 +182,6 @@ impl<'a, M: Machine> Allocator<'a, M> {
         }
     }
 
-    /// Allocates blocks into `out` from the front until it is full or memory is short; returns how many. What lies behind is
-    /// untouched. One visit of a per-CPU list serves many blocks.
-    ///
-    /// # Errors
-    /// As [`Allocator::alloc`], if not even one block was allocated.
-    pub fn alloc_bulk(&self, request: &Request, out: &mut [Pfn]) -> Result<usize, AllocError> {
-        self.check(request)?;
-        let mut done = self.alloc_bulk_here(request, out);
-        while let Some(entry) = out.get_mut(done) {
-            match self.alloc(request) {
-                Ok(pfn) => *entry = pfn,
-                Err(error) if done == 0 => return Err(error),
-                Err(_) => break,
-            }
-            done = done.saturating_add(1);
-        }
-        Ok(done)
-    }
-
-    /// The part of a bulk allocation that the first zone's per-CPU list serves, at most [`BULK`] blocks a visit.
-    fn alloc_bulk_here(&self, request: &Request, out: &mut [Pfn]) -> usize {
-        let simple = request.below.is_none() && !matches!(request.policy, Policy::Interleave(_));
-        if !simple || self.world.ground.machine.fault(Fault::Alloc) {
-            return 0;
-        }
-        let mut done = 0_usize;
-        for visit in out.chunks_mut(BULK) {
-            let served = self.world.pinned(|cx| self.visit(cx, request, visit)).unwrap_or(0);
-            for pfn in visit.iter().take(served) {
-                self.announce(*pfn, request);
-            }
-            done = done.saturating_add(served);
-            if served < visit.len() {
-                break;
-            }
-        }
-        done
-    }
-
-    /// Fills `out` from the first zone's per-CPU list as far as that goes.
-    fn visit(&self, cx: Cx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
-        let world = &self.world;
-        let plan = world.plan(cx, request);
-        let rights = first_rights(&plan);
-        let Some(zone) = world.zonelist(&plan).next() else { return 0 };
-        let Some(ring) = RingId::of(plan.order, plan.migratetype, self.geometry().pageblock_order) else { return 0 };
-        let Some(pcp) = world.pcps.enter(cx, zone) else { return 0 };
-        let rights = Rights { nofragment: world.may_avoid_mixing(zone), ..rights };
-        let mut done = 0_usize;
-        for entry in out.iter_mut() {
-            if !zone.may_take_racy(plan.order, world.max_order(), plan.highest, rights) {
-                break;
-            }
-            let Some(frame) = pcp.take(ring, &plan.want(rights)) else { break };
-            world.hand_out(cx, frame, (zone, zone), &plan, pcp.events());
-            *entry = world.ground.frames.pfn(frame);
-            done = done.saturating_add(1);
-        }
-        done
-    }
-
     /// Tells the tracepoints of a block that was served, and zeroes it if asked to.
     #[inline(always)]
     pub(crate) fn announce(&self, pfn: Pfn, request: &Request) {
@@ -268,21 +190,6 @@ impl<'a, M: Machine> Allocator<'a, M> {
         if gfp.contains(__GFP_ZERO) {
             self.world.ground.machine.zero(pfn, order);
         }
-    }
-
-    /// Frees blocks of one order. Each is freed or refused on its own.
-    pub fn free_bulk(&self, blocks: &[Pfn], order: Order) -> BulkFree {
-        let mut result = BulkFree::default();
-        for &pfn in blocks {
-            match self.free(pfn, order) {
-                Ok(()) => result.freed = result.freed.saturating_add(1),
-                Err(error) => {
-                    result.refused = result.refused.saturating_add(1);
-                    result.first = result.first.or(Some(error));
-                }
-            }
-        }
-        result
     }
 
     /// Allocates the block of `order` at `pfn`. What is in the way is moved if it can be and `gfp` lets the caller
@@ -476,7 +383,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     }
 
     /// Checks a request's order, flags and nodes.
-    fn check(&self, request: &Request) -> Result<(), AllocError> {
+    pub(crate) fn check(&self, request: &Request) -> Result<(), AllocError> {
         let max = self.geometry().max_order;
         if request.order > max {
             return Err(AllocError::BadOrder { order: request.order, max });

@@ -14,11 +14,12 @@ use crate::error::BootError;
 use crate::frame::{Frames, Link};
 use crate::ground::{Cpu, Ground};
 use crate::machine::{Machine, Ordering, Word};
-use crate::mechanisms::{Hardened, Mechanisms, PcpMark};
+use crate::mechanisms::PcpMark;
 use crate::node::World;
 use crate::pageblock::Pageblock;
-use crate::pcp::{Pcp, Pcps, SLOTS_IN_LINE};
+use crate::pcp::{Pcp, SLOTS_IN_LINE};
 use crate::pfn::{MigrateType, NodeId, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use crate::stock::Pcps;
 use crate::vmstat::GlobalEvents;
 use crate::zone::Zone;
 
@@ -185,8 +186,8 @@ fn place_cpus<M: Machine>(config: &Config<'_>, cpus: &mut [Cpu<M>], zonelists: &
 /// Whether per-CPU lists serve requests and take frees without a further question: no mechanism asks one, and what a list
 /// holds need not be counted with the others of its CPU.
 fn has_front<M: Machine>(machine: &M, config: &Config<'_>) -> bool {
-    let Mechanisms { pcp_mark, hardened, .. } = config.mechanisms;
-    machine.is_asymmetric() && config.has_depot() && pcp_mark == PcpMark::Refill && hardened == Hardened::Off
+    let asks = config.mechanisms.pcp_mark != PcpMark::Refill || config.is_hardened();
+    machine.is_asymmetric() && config.has_depot() && !asks
 }
 
 fn place_zones<M: Machine>(
@@ -211,7 +212,7 @@ fn place_zones<M: Machine>(
         for cpu in 0..cpus {
             if let Some(pcp) = pcps.get_mut(cpu.saturating_mul(count).saturating_add(idx.index())) {
                 let sizes = (size.managed, config.geometry.pageblock_order);
-                slot = pcp.place(zone.pcp, (config.has_depot(), front), sizes, slot);
+                slot = pcp.place(zone.pcp, (config.has_depot(), front, config.is_hardened()), sizes, slot);
             }
         }
     }

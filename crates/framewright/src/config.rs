@@ -9,7 +9,7 @@ use crate::error::BootError;
 use crate::frame::{Geometry, Link};
 use crate::ground::Cpu;
 use crate::machine::Machine;
-use crate::mechanisms::{Depot, Mechanisms};
+use crate::mechanisms::{Depot, Hardened, Mechanisms};
 use crate::pcp::{self, Pcp};
 use crate::pfn::{Frame, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use crate::watermark::{Marks, PcpSize, lowmem_reserve, min_free_kbytes};
@@ -241,6 +241,10 @@ impl<'c> Config<'c> {
         self.mechanisms.depot != Depot::Off
     }
 
+    pub(crate) fn is_hardened(&self) -> bool {
+        self.mechanisms.hardened != Hardened::Off
+    }
+
     /// Magazines that each shard of a zone's depot has.
     pub(crate) fn magazines_of(&self, zone: ZoneIdx) -> u64 {
         let size = self.size_of(zone);
@@ -388,7 +392,7 @@ fn ring_slots(config: &Config<'_>, zone: ZoneIdx) -> u64 {
     if size.present == 0 {
         return 0;
     }
-    pcp::slots(config.pcp_of(zone, size), config.has_depot(), config.geometry.pageblock_order)
+    pcp::slots(config.pcp_of(zone, size), (config.has_depot(), config.is_hardened()), config.geometry.pageblock_order)
 }
 
 /// The sections that have memory, ascending.

@@ -122,14 +122,19 @@ impl<M: Machine> Shard<M> {
         self.count = count;
     }
 
+    /// Takes the shard's lock without a guard, until [`Shard::release_held`].
+    pub(crate) fn hold(&self) {
+        self.lock.hold();
+    }
+
+    /// Gives up what [`Shard::hold`] took; in a copy, for all who wait.
+    pub(crate) fn release_held(&self, copied: bool) {
+        if copied { self.lock.release_copied() } else { self.lock.release_held() }
+    }
+
     /// Frames in the shard, at this moment.
     pub(crate) fn frames_racy(&self) -> u32 {
         self.frames.load(Ordering::Relaxed)
-    }
-
-    /// How many magazines it began with.
-    pub(crate) fn count(&self) -> u32 {
-        self.count
     }
 
     fn has_empty(&self) -> bool {

@@ -328,6 +328,13 @@ impl<M: Machine> Frames<'_, M> {
         }
     }
 
+    /// Takes an allocated block's head away, atomically: of two who try at the same instant, one succeeds.
+    pub(crate) fn claim_head(&self, frame: Frame, order: Order) -> bool {
+        let Some(word) = self.heads.get(frame.index()) else { return false };
+        let head = Head(word.load(Ordering::Relaxed));
+        head.is_allocated_of(order) && word.cas(head.0, Head::NONE.0, Ordering::Relaxed).is_ok()
+    }
+
     #[inline(always)]
     pub(crate) fn pageblock(&self, frame: Frame) -> Pageblock {
         let index = frame.index() >> self.geometry.pageblock_order.0;

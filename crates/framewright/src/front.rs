@@ -104,7 +104,9 @@ impl<'a, M: Machine> World<'a, M> {
         let frames = &self.ground.frames;
         let route = Route::of(request, frames.geometry.pageblock_order)?;
         let zone = self.zone(*cx.own.front.get(route.highest.index())?)?;
-        let frame = self.pcps.enter(cx, zone)?.take_stocked(route.ring)?;
+        let pcp = self.pcps.enter(cx, zone)?;
+        let frame = pcp.take_stocked(route.ring)?;
+        // While the lists are held, so that nobody finds the block in no place.
         frames.set_head(frame, route.head);
         Some(frames.pfn(frame))
     }

@@ -26,6 +26,8 @@ pub struct Counters {
     pub extfrag_whole: u64,
     /// Free lists rebuilt after a damaged descriptor was met.
     pub repairs: u64,
+    /// Blocks put aside because somebody wrote to them after they were freed; with `hardened` alone.
+    pub written_after_free: u64,
 }
 
 impl<M: Machine> Allocator<'_, M> {
@@ -39,6 +41,7 @@ impl<M: Machine> Allocator<'_, M> {
             extfrag_fragmenting: events.get(GlobalEvent::ExtFragFragmenting),
             extfrag_whole: events.get(GlobalEvent::ExtFragWhole),
             repairs: events.get(GlobalEvent::Repairs),
+            written_after_free: events.get(GlobalEvent::WrittenAfterFree),
         }
     }
 

@@ -11,6 +11,8 @@
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
 mod inspect;
+mod freeze;
+mod bulk;
 mod local;
 mod allocator;
 pub mod report;
@@ -21,6 +23,7 @@ mod contig;
 pub mod boot;
 pub mod config;
 mod node;
+mod stock;
 mod pcp;
 mod depot;
 mod ring;
@@ -41,13 +44,15 @@ pub mod request;
 pub mod error;
 pub mod pfn;
 
-pub use allocator::{Allocator, BulkFree, FrameState};
+pub use allocator::{Allocator, FrameState};
 pub use boot::Parts;
+pub use bulk::BulkFree;
 pub use config::{Config, Layout, Region, Tuning};
 pub use depot::{Magazine, Shard};
 pub use error::{AllocError, BootError, FreeError, Why};
 pub use event::Event;
 pub use frame::{Geometry, Link};
+pub use freeze::Frozen;
 pub use ground::Cpu;
 pub use inspect::Counters;
 pub use local::Local;

@@ -40,6 +40,11 @@ impl<M: Machine> Held<M> {
         }
     }
 
+    /// Notes that the CPU holds nothing.
+    pub(crate) fn clear(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
     /// Notes that `rank` was released.
     pub(crate) fn leave(&self, rank: Rank) {
         if cfg!(debug_assertions) {
@@ -64,6 +69,22 @@ impl<M: Machine> Default for TicketLock<M> {
 }
 
 impl<M: Machine> TicketLock<M> {
+    /// Takes the lock without a guard, until [`TicketLock::release_held`].
+    pub(crate) fn hold(&self) {
+        core::mem::forget(self.lock());
+    }
+
+    /// Gives up what [`TicketLock::hold`] took.
+    pub(crate) fn release_held(&self) {
+        // ORDER: Release, as in `TicketGuard::drop`. Model: lock_ticket.
+        self.serving.add(1, Ordering::Release);
+    }
+
+    /// Gives up what [`TicketLock::hold`] took, in a copy of the lock that nobody waits for: who did is not there.
+    pub(crate) fn release_copied(&self) {
+        self.serving.store(self.next.load(Ordering::Relaxed), Ordering::Release);
+    }
+
     /// Takes the lock, waiting for the turn.
     pub(crate) fn lock(&self) -> TicketGuard<'_, M> {
         let ticket = self.next.add(1, Ordering::Relaxed);

@@ -172,7 +172,8 @@ pub trait Machine {
         let _ = (pfn, order);
     }
 
-    /// Whether the memory of a block still holds that pattern: nobody wrote to it since it was freed.
+    /// Whether nobody wrote to the memory of a block since it was freed, or ever: each of its frames holds that pattern
+    /// throughout, or zeros.
     fn is_poisoned(&self, pfn: Pfn, order: Order) -> bool {
         let _ = (pfn, order);
         true

@@ -144,9 +144,12 @@ switches! {
         /// Only those that are free of charge.
         #[default]
         Off = "off",
-        /// A free swaps the block's head, so that of two at the same instant one is refused; freed memory is filled with
-        /// a pattern and checked before it is used again; freed blocks wait a while before that.
-        On = "on",
+        /// Of two frees of a block at the same instant one is refused, by an exchange of its head; freed memory is filled
+        /// with a pattern, waits a while, and is checked before it is used again: who wrote to it loses the block to
+        /// quarantine.
+        Poison = "poison",
+        /// The same with zeros instead of a pattern: nothing that was in freed memory stays there.
+        Zero = "zero",
     }
     /// NUMA statistics.
     numa_stat("numa-stat"): NumaStat {

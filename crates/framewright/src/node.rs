@@ -14,12 +14,13 @@ use crate::fallback::{Mode, Want};
 use crate::frame::{Head, Part};
 use crate::ground::{Cx, Ground};
 use crate::machine::{Machine, Ordering, Pinned, Word};
-use crate::mechanisms::{Nofragment, NumaStat, PcpMark};
-use crate::pcp::{Pcp, Pcps};
+use crate::mechanisms::{Hardened, Nofragment, NumaStat, PcpMark};
+use crate::pcp::Pcp;
 use crate::pfn::{CpuId, Frame, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use crate::request::{__GFP_THISNODE, Gfp, NodeSet, Policy, Request};
 use crate::ring::RingId;
-use crate::vmstat::{ZoneEvent, ZoneEvents};
+use crate::stock::Pcps;
+use crate::vmstat::{GlobalEvent, ZoneEvent, ZoneEvents};
 use crate::watermark::{Mark, Rights};
 use crate::zone::Zone;
 
@@ -140,7 +141,13 @@ impl<'a, M: Machine> World<'a, M> {
     /// through are left to [`World::take_below`].
     pub(crate) fn take(&self, cx: Cx<'_, 'a, M>, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
         match self.zonelist(plan).next() {
-            Some(preferred) => self.walk(cx, preferred, plan, rights),
+            Some(preferred) => {
+                // A block on a list is served though the zone has none of that order, as long as it has free memory.
+                let usable = self.ground.mechanisms.pcp_mark == PcpMark::EveryRequest
+                    && preferred.may_take_racy(Order(0), self.max_order(), plan.highest, rights);
+                let stocked = if usable { self.take_stocked(cx, preferred, preferred, plan, rights) } else { None };
+                stocked.map_or_else(|| self.walk(cx, preferred, plan, rights), Ok)
+            }
             None if self.split_zones(plan).next().is_some() => Err(Why::Fragmented),
             None => Err(Why::NoZone),
         }
@@ -385,16 +392,24 @@ impl<'a, M: Machine> World<'a, M> {
         let frames = &self.ground.frames;
         let pageblock = frames.pageblock(frame);
         let Some(zone) = pageblock.zone().and_then(|idx| self.zone(idx)) else { return false };
+        let hardened = self.ground.mechanisms.hardened;
+        if hardened != Hardened::Off && !self.claim_freed(frame, order) {
+            return false;
+        }
         let ring = RingId::of(order, pageblock.migratetype(), frames.geometry.pageblock_order);
         if let Some(ring) = ring
             && let Some(pcp) = self.pcps.enter(cx, zone)
         {
-            pcp.give(ring, frame);
+            if hardened == Hardened::Off {
+                pcp.give(ring, frame);
+            } else {
+                pcp.give_waiting(frame, order);
+            }
             return true;
         }
         let guard = zone.lock(cx);
         // Under the lock no second free can pass: for blocks that no per-CPU list keeps the check is exact.
-        if !frames.head(frame).is_allocated_of(order) {
+        if hardened == Hardened::Off && !frames.head(frame).is_allocated_of(order) {
             return false;
         }
         if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
@@ -403,6 +418,46 @@ impl<'a, M: Machine> World<'a, M> {
         frames.set_head(frame, Head::NONE);
         guard.give(frame, order, Place::Warm);
         true
+    }
+
+    /// Takes a block from whoever frees it, for good, and fills its memory.
+    fn claim_freed(&self, frame: Frame, order: Order) -> bool {
+        let Ground { machine, frames, mechanisms, .. } = &self.ground;
+        let claimed = frames.claim_head(frame, order);
+        if claimed {
+            match mechanisms.hardened {
+                Hardened::Zero => machine.zero(frames.pfn(frame), order),
+                _ => machine.poison(frames.pfn(frame), order),
+            }
+        }
+        claimed
+    }
+
+    /// Takes a block to which nobody wrote since it was freed. Others are put aside.
+    pub(crate) fn take_intact(&self, cx: Cx<'_, 'a, M>, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
+        loop {
+            let frame = self.take(cx, plan, rights)?;
+            let Ground { machine, frames, mechanisms, .. } = &self.ground;
+            if mechanisms.hardened == Hardened::Off || machine.is_poisoned(frames.pfn(frame), plan.order) {
+                return Ok(frame);
+            }
+            self.put_aside(cx, frame, plan.order);
+        }
+    }
+
+    /// Puts an allocated block of ours into quarantine.
+    fn put_aside(&self, cx: Cx<'_, 'a, M>, frame: Frame, order: Order) {
+        let frames = &self.ground.frames;
+        let Some(zone) = self.zone_of(frame) else { return };
+        self.ground.events.count(GlobalEvent::WrittenAfterFree);
+        let guard = zone.lock(cx);
+        frames.set_head(frame, Head::NONE);
+        if frames.change(frame, |state| Some(state.quarantine(order))).is_ok() {
+            guard.buddy().count.quarantined.add(order.frames(), Ordering::Relaxed);
+        }
+        if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
+            own.events.count(ZoneEvent::FreeFrames, order.frames());
+        }
     }
 }
 

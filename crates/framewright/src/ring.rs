@@ -364,6 +364,15 @@ impl<M: Machine> Ring<M> {
         }
     }
 
+    /// Takes the entry just above the top in; false if there is no room.
+    pub(crate) fn raise(&self) -> bool {
+        let has_room = !self.is_full() && !self.is_at_end();
+        if has_room {
+            self.top.store(self.top.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        }
+        has_room
+    }
+
     /// Calls `visit` with every entry, from the bottom up.
     pub(crate) fn each(&self, slots: &[M::U32], mut visit: impl FnMut(Frame)) {
         let mut at = self.bottom.load(Ordering::Relaxed);

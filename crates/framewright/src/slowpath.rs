@@ -8,12 +8,12 @@
 use crate::error::Why;
 use crate::machine::{Machine, Need, Waiter};
 use crate::node::{Plan, World, first_rights};
-use crate::pcp::give_to_zone;
 use crate::pfn::{CpuId, Frame, Order};
 use crate::request::{
     __GFP_ATOMIC, __GFP_HIGH, __GFP_KSWAPD_RECLAIM, __GFP_MEMALLOC, __GFP_NOFAIL, __GFP_NOMEMALLOC, __GFP_NORETRY,
     __GFP_RETRY_MAYFAIL, Request,
 };
+use crate::stock::give_to_zone;
 use crate::vmstat::GlobalEvent;
 use crate::watermark::{Mark, Rights};
 use crate::zone::Zone;
@@ -54,7 +54,7 @@ impl<'a, M: Machine> World<'a, M> {
     pub(crate) fn alloc(&self, request: &Request) -> Result<Frame, Why> {
         let first = self.pinned(|cx| {
             let plan = self.plan(cx, request);
-            self.take(cx, &plan, first_rights(&plan)).map_err(|why| (plan, why))
+            self.take_intact(cx, &plan, first_rights(&plan)).map_err(|why| (plan, why))
         });
         match first {
             None => Err(Why::NoCpu),
@@ -99,7 +99,7 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     fn try_once(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
-        let result = self.pinned(|cx| self.take(cx, plan, rights)).unwrap_or(Err(Why::NoCpu));
+        let result = self.pinned(|cx| self.take_intact(cx, plan, rights)).unwrap_or(Err(Why::NoCpu));
         result.or_else(|why| self.take_below(plan, rights).ok_or(why))
     }
 
@@ -166,7 +166,7 @@ impl<'a, M: Machine> World<'a, M> {
         let depots = &self.pcps.depots;
         for shard in depots.of(zone).iter().filter(|shard| shard.frames_racy() != 0) {
             // Others may go on putting in: as many as there can be, no more.
-            for _ in 0..shard.count() {
+            for _ in depots.magazines {
                 let more = self.pinned(|cx| {
                     depots.drain(cx, shard, |magazine, ring| {
                         let guard = zone.lock(cx);

@@ -94,6 +94,8 @@ pub(crate) enum GlobalEvent {
     ExtFragWhole,
     /// Free lists rebuilt after a damaged descriptor was met.
     Repairs,
+    /// Blocks put aside because somebody wrote to them after they were freed.
+    WrittenAfterFree,
 }
 
 /// The allocator's shared counters.
@@ -104,7 +106,7 @@ pub(crate) struct GlobalEvents<M: Machine> {
 }
 
 impl GlobalEvent {
-    const COUNT: usize = GlobalEvent::Repairs as usize + 1;
+    const COUNT: usize = GlobalEvent::WrittenAfterFree as usize + 1;
 }
 
 impl<M: Machine> Default for GlobalEvents<M> {

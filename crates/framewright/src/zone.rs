@@ -80,6 +80,16 @@ impl<M: Machine> Zone<M> {
         self.present.load(Ordering::Relaxed) != 0
     }
 
+    /// Takes the zone lock without a guard, until [`Zone::release_held`].
+    pub(crate) fn hold(&self) {
+        self.lock.hold();
+    }
+
+    /// Gives up what [`Zone::hold`] took; in a copy, for all who wait.
+    pub(crate) fn release_held(&self, copied: bool) {
+        if copied { self.lock.release_copied() } else { self.lock.release_held() }
+    }
+
     /// Takes the zone lock.
     pub(crate) fn lock<'g, 'a>(&'g self, cx: Cx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
         let irq = cx.ground.machine.irq_save();

@@ -1,0 +1,336 @@
+//! Stock: what per-CPU lists are filled from, and emptied into.
+//!
+//! An empty ring takes a magazine from the zone's depot, if there is one (`depot.rs`), or is refilled by `batch` frames under
+//! the zone lock. A full one leaves its magazine to the depot. Without a depot, a batch goes back to the zone when all rings
+//! together reach `high`: from the cold ends, ring by ring in turn.
+//!
+//! All that needs the lists goes through [`PcpGuard`], which their owner or a claimer holds (`pcp.rs`).
+
+use crate::buddy::Place;
+use crate::depot::Depots;
+use crate::event::Event;
+use crate::fallback::{Mode, Want};
+use crate::frame::Head;
+use crate::ground::{Cx, Ground};
+use crate::machine::{Busy, Fault, Machine, Ordering, Step, Word};
+use crate::pcp::{Pcp, Turn};
+use crate::pfn::{CpuId, Frame, Order};
+use crate::ring::{RINGS, Ring, RingId};
+use crate::vmstat::{ZoneEvent, ZoneEvents};
+use crate::watermark::PcpSize;
+use crate::zone::{Zone, ZoneGuard};
+
+/// All per-CPU lists: one record per CPU and zone, the entries of all rings, and what lies behind them.
+pub(crate) struct Pcps<'a, M: Machine> {
+    pub(crate) records: &'a [Pcp<M>],
+    pub(crate) slots: &'a [M::U32],
+    pub(crate) depots: Depots<'a, M>,
+    pub(crate) zones: usize,
+}
+
+impl<'a, M: Machine> Pcps<'a, M> {
+    /// A CPU's lists of the zone with this index.
+    #[inline(always)]
+    pub(crate) fn record(&self, cpu: CpuId, zone: usize) -> Option<&'a Pcp<M>> {
+        if zone < self.zones { self.records.get(cpu.index().wrapping_mul(self.zones).wrapping_add(zone)) } else { None }
+    }
+
+    /// Enters the lists of the running CPU. None when they are in use, by a drain or by what this call interrupted: the
+    /// caller goes to the zone instead.
+    #[inline]
+    pub(crate) fn enter<'g>(&'g self, cx: Cx<'g, 'a, M>, zone: &'g Zone<M>) -> Option<PcpGuard<'g, 'a, M>> {
+        let pcp = self.record(cx.cpu, zone.idx.index())?;
+        let turn = pcp.enter(&cx.ground.machine, cx.own)?;
+        Some(PcpGuard { _turn: turn, pcp, cx, zone, pcps: self, is_owner: true })
+    }
+
+    /// Enters the lists of any CPU, shutting its owner out.
+    ///
+    /// # Errors
+    /// [`Busy`] when another claimer or the owner did not leave in time; nothing was changed.
+    pub(crate) fn claim<'g>(
+        &'g self,
+        cx: Cx<'g, 'a, M>,
+        cpu: CpuId,
+        zone: &'g Zone<M>,
+    ) -> Result<PcpGuard<'g, 'a, M>, Busy> {
+        let pcp = self.record(cpu, zone.idx.index()).ok_or(Busy)?;
+        let turn = pcp.claim(&cx.ground.machine, cx.own)?;
+        Ok(PcpGuard { _turn: turn, pcp, cx, zone, pcps: self, is_owner: false })
+    }
+}
+
+/// One CPU's lists of a zone, held, and what they are filled from and emptied into.
+pub(crate) struct PcpGuard<'g, 'a, M: Machine> {
+    // Dropped after `PcpGuard::drop` has opened the windows.
+    _turn: Turn<'g, M>,
+    pcp: &'a Pcp<M>,
+    cx: Cx<'g, 'a, M>,
+    zone: &'g Zone<M>,
+    pcps: &'g Pcps<'a, M>,
+    is_owner: bool,
+}
+
+impl<M: Machine> Drop for PcpGuard<'_, '_, M> {
+    fn drop(&mut self) {
+        if !self.is_owner {
+            self.pcp.open();
+        }
+    }
+}
+
+impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
+    /// The counters of the CPU whose lists these are.
+    pub(crate) fn events(&self) -> &'a ZoneEvents<M> {
+        &self.pcp.events
+    }
+
+    fn order_of_huge(&self) -> Order {
+        self.cx.ground.frames.geometry.pageblock_order
+    }
+
+    /// A ring gained so many blocks (or lost them: a negative number), by other ways than its owner's window.
+    fn settle(&self, id: RingId, ring: &Ring<M>, blocks: u32) {
+        if !self.pcp.depot {
+            let count = self.pcp.count.load(Ordering::Relaxed);
+            self.pcp.count.store(count.wrapping_add(blocks << id.order.0.min(31)), Ordering::Relaxed);
+        } else if self.is_owner && self.pcp.front {
+            ring.open();
+        }
+    }
+
+    /// Takes a block, filling the ring from the depot or else from the zone if it is empty.
+    pub(crate) fn take(&self, id: RingId, want: &Want) -> Option<Frame> {
+        self.take_stocked(id).or_else(|| {
+            self.refill(id, want);
+            self.take_cached(id)
+        })
+    }
+
+    /// Takes a block if the ring or the depot has one: it left the zone's free memory long ago.
+    pub(crate) fn take_stocked(&self, id: RingId) -> Option<Frame> {
+        self.take_cached(id).or_else(|| {
+            let ring = self.pcp.ring(id).filter(|_| self.has_magazines(id))?;
+            let restocked = self.pcps.depots.restock(self.cx, self.zone, id, ring, self.pcp.limit(id.order));
+            self.settle(id, ring, 0);
+            if restocked { self.take_cached(id) } else { None }
+        })
+    }
+
+    /// Whether the ring can hold blocks: not if it has no magazine and could get none.
+    pub(crate) fn has_room(&self, id: RingId) -> bool {
+        self.pcp.ring(id).is_some_and(|ring| ring.capacity() != 0)
+    }
+
+    fn has_magazines(&self, id: RingId) -> bool {
+        self.pcp.depot && id.huge().is_none()
+    }
+
+    /// Takes a block if the ring has one.
+    fn take_cached(&self, id: RingId) -> Option<Frame> {
+        self.cx.ground.machine.step(Step::Pcp);
+        let ring = self.pcp.ring(id)?;
+        loop {
+            let frame = ring.pop(self.pcps.slots)?;
+            self.settle(id, ring, u32::MAX);
+            if self.cx.ground.frames.head(frame) == Head::pcp(id.order) {
+                ring.count_taken();
+                return Some(frame);
+            }
+            // A damaged entry is dropped here and found by `validate`; it must not be handed out.
+            ring.count_moved(u64::MAX);
+        }
+    }
+
+    /// Puts a block in whose head byte the caller has checked; gives a batch back when there are too many.
+    pub(crate) fn give(&self, id: RingId, frame: Frame) {
+        self.cx.ground.machine.step(Step::Pcp);
+        let Some(ring) = self.pcp.ring(id) else { return };
+        if !self.make_room(id, ring) {
+            let zone = self.zone.lock(self.cx);
+            self.cx.ground.frames.set_head(frame, Head::NONE);
+            zone.give(frame, id.order, Place::Warm);
+            self.pcp.events.count(ZoneEvent::FreeFrames, id.order.frames());
+            return;
+        }
+        self.cx.ground.frames.set_head(frame, Head::pcp(id.order));
+        ring.push(self.pcps.slots, frame);
+        self.settle(id, ring, 1);
+        if !self.pcp.depot && self.pcp.count.load(Ordering::Relaxed) >= self.pcp.size.high {
+            self.drain(self.pcp.size.batch);
+        }
+    }
+
+    /// Puts in a block that is to wait a while before it is used again, and lets go the one that has waited longest.
+    pub(crate) fn give_waiting(&self, frame: Frame, order: Order) {
+        let waiting = &self.pcp.waiting;
+        if waiting.is_full() {
+            self.let_go();
+        }
+        self.cx.ground.frames.set_head(frame, Head::pcp(order));
+        waiting.push(self.pcps.slots, frame);
+        self.count_waiting(order.frames() as u32);
+        self.pcp.events.count(ZoneEvent::FreeFrames, order.frames());
+    }
+
+    fn count_waiting(&self, frames: u32) {
+        let count = &self.pcp.waiting_frames;
+        count.store(count.load(Ordering::Relaxed).wrapping_add(frames), Ordering::Relaxed);
+    }
+
+    /// The block that has waited longest, and its order.
+    fn pop_waiting(&self) -> Option<(Frame, Order)> {
+        let frame = self.pcp.waiting.pop_bottom(self.pcps.slots)?;
+        let order = self.cx.ground.frames.head(frame).order();
+        self.count_waiting((order.frames() as u32).wrapping_neg());
+        Some((frame, order))
+    }
+
+    /// Puts the block that has waited longest on its list.
+    fn let_go(&self) {
+        let frames = &self.cx.ground.frames;
+        let Some((frame, order)) = self.pop_waiting() else { return };
+        let id = RingId::of(order, frames.pageblock(frame).migratetype(), self.order_of_huge());
+        match id.and_then(|id| Some((id, self.pcp.ring(id)?))) {
+            Some((id, ring)) if frames.head(frame) == Head::pcp(order) && self.make_room(id, ring) => {
+                ring.push(self.pcps.slots, frame);
+                ring.count_moved(1);
+                self.settle(id, ring, 1);
+            }
+            _ => self.give_to_zone(&self.zone.lock(self.cx), frame, order),
+        }
+    }
+
+    /// Sees to it that a ring has room for another block. False if there can be none.
+    fn make_room(&self, id: RingId, ring: &Ring<M>) -> bool {
+        if self.has_magazines(id) {
+            return !ring.is_at_end()
+                || self.pcps.depots.unload(self.cx, self.zone, id, ring, self.pcp.limit(id.order));
+        }
+        if ring.is_full() {
+            // Of huge pages the colder half goes back. Others' rings are full only when drains, which take from all in turn,
+            // passed them by.
+            let zone = self.zone.lock(self.cx);
+            for _ in 0..if self.pcp.depot { ring.capacity() / 2 } else { 1 } {
+                let Some(frame) = self.pop_bottom(id, ring) else { break };
+                self.give_to_zone(&zone, frame, id.order);
+            }
+        }
+        true
+    }
+
+    /// Gives at least `frames` frames back to the zone, or all there are: from the cold ends, ring by ring. Returns how many.
+    pub(crate) fn drain(&self, frames: u32) -> u32 {
+        let pageblock_order = self.order_of_huge();
+        if self.pcp.count_racy(pageblock_order) == 0 {
+            return 0;
+        }
+        let zone = self.zone.lock(self.cx);
+        let mut drained = 0_u32;
+        let mut at = self.pcp.turn.load(Ordering::Relaxed) as usize;
+        let mut empty = 0;
+        while drained < frames && empty < RINGS {
+            at = if at + 1 < RINGS { at + 1 } else { 0 };
+            let id = RingId::nth(at, pageblock_order);
+            let Some((id, frame)) = id.and_then(|id| Some((id, self.pop_bottom(id, self.pcp.ring(id)?)?))) else {
+                empty += 1;
+                continue;
+            };
+            empty = 0;
+            drained = drained.saturating_add(id.order.frames() as u32);
+            self.give_to_zone(&zone, frame, id.order);
+        }
+        while drained < frames
+            && let Some((frame, order)) = self.pop_waiting()
+        {
+            drained = drained.saturating_add(order.frames() as u32);
+            self.give_to_zone(&zone, frame, order);
+        }
+        self.pcp.turn.store(at as u32, Ordering::Relaxed);
+        drained
+    }
+
+    fn pop_bottom(&self, id: RingId, ring: &Ring<M>) -> Option<Frame> {
+        let frame = self.pcps.depots.pop_spare(ring).or_else(|| ring.pop_bottom(self.pcps.slots))?;
+        ring.count_moved(u64::MAX);
+        self.settle(id, ring, u32::MAX);
+        Some(frame)
+    }
+
+    fn give_to_zone(&self, zone: &ZoneGuard<'_, 'a, M>, frame: Frame, order: Order) {
+        give_to_zone(self.cx.ground, zone, frame, order);
+    }
+
+    /// Whether every ring has room for the entries it says it has.
+    pub(crate) fn fits(&self) -> bool {
+        self.pcp.every_ring().all(Ring::fits)
+    }
+
+    /// Calls `visit` with every entry and the order it should have.
+    pub(crate) fn entries(&self, mut visit: impl FnMut(Frame, Order)) {
+        for (id, ring) in self.pcp.rings(self.order_of_huge()) {
+            self.pcps.depots.each_spare(ring, |frame| visit(frame, id.order));
+            ring.each(self.pcps.slots, |frame| visit(frame, id.order));
+        }
+        self.pcp.waiting.each(self.pcps.slots, |frame| visit(frame, self.cx.ground.frames.head(frame).order()));
+    }
+
+    /// Moves this CPU's counts to the zone; the CPU is offline. `foreign` says whether it is of another node.
+    pub(crate) fn fold_events(&self, foreign: bool) {
+        let count = |event| self.pcp.event_racy(event, self.order_of_huge());
+        if foreign {
+            self.zone.events.add(ZoneEvent::NumaOther, count(ZoneEvent::Allocs));
+        }
+        for event in ZoneEvent::ALL {
+            // Not by setting to 0 what the owner counts, who may be at it: what the zone has now is taken off elsewhere.
+            let count = count(event);
+            self.zone.events.add(event, count);
+            self.pcp.events.count(event, count.wrapping_neg());
+        }
+    }
+
+    fn refill(&self, id: RingId, want: &Want) {
+        let Some(ring) = self.pcp.ring(id).filter(|_| !self.cx.ground.machine.fault(Fault::Refill)) else { return };
+        // A batch is counted in frames; of larger blocks at least two come at once. Where blocks stay between CPUs for long,
+        // they begin as whole lines of head bytes (64), not as a line less one, so that no two CPUs write to the same.
+        let PcpSize { batch, .. } = self.pcp.size;
+        let batch = if self.pcp.depot { batch.next_power_of_two() } else { batch };
+        let batch = (batch >> id.order.0.min(31)).max(if batch > 1 { 2 } else { 1 });
+        if ring.capacity() == 0 && !self.make_room(id, ring) {
+            return;
+        }
+        let batch = batch.min(ring.capacity());
+        ring.rewind(batch);
+        let zone = self.zone.lock(self.cx);
+        let mut mode = Mode::Normal;
+        for _ in 0..batch {
+            let Some(frame) = zone.take(want, &mut mode, true) else { break };
+            self.cx.ground.frames.set_head(frame, Head::pcp(id.order));
+            ring.push_bottom(self.pcps.slots, frame);
+            ring.count_moved(1);
+            self.settle(id, ring, 1);
+        }
+        // Also if nothing came: the ring is another one now.
+        self.settle(id, ring, 0);
+    }
+}
+
+/// Gives a block of a per-CPU list or a depot back to its zone.
+pub(crate) fn give_to_zone<M: Machine>(
+    ground: &Ground<'_, M>,
+    zone: &ZoneGuard<'_, '_, M>,
+    frame: Frame,
+    order: Order,
+) {
+    let frames = &ground.frames;
+    // A damaged entry stays out of the lists; `validate` finds it.
+    if frames.head(frame) != Head::pcp(order) {
+        return;
+    }
+    frames.set_head(frame, Head::NONE);
+    if ground.machine.traces() {
+        let migratetype = frames.pageblock(frame).migratetype();
+        ground.machine.event(&Event::PcpuDrain { pfn: frames.pfn(frame), order, migratetype });
+    }
+    zone.give(frame, order, Place::Warm);
+}
