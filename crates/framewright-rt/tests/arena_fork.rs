@@ -1,12 +1,13 @@
-//! Arenas in a fork's child: they are the parent's, and every call says so.
+//! Arenas in a fork's child: a private one goes on with its own copy, a shared one is the parent's.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
 use framewright::request::GFP_USER;
 use framewright::{AllocError, Order, Request, Why};
-use framewright_rt::{Arena, Backing, Pages};
+use framewright_rt::{Arena, Backing, CpuMode, Pages};
 
 const MIB: u64 = 1 << 20;
 const PAGE: Request = Request::page(GFP_USER);
@@ -50,6 +51,58 @@ fn come_and_go(arena: &Arena, turns: usize) {
     }
 }
 
+/// Ends what others do when it is dropped, after a failure too.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, SeqCst);
+    }
+}
+
+#[test]
+fn a_private_arena_goes_on_in_both() {
+    for mode in [CpuMode::Lease, CpuMode::PerCpu] {
+        let arena = Arena::builder().size(64 * MIB).cpu_mode(mode).build().unwrap();
+        let mut mine = arena.alloc(&Request::new(GFP_USER, 3)).unwrap();
+        mine.fill(1);
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(|| {
+                    while !over.load(SeqCst) {
+                        come_and_go(&arena, 100);
+                    }
+                });
+            }
+            let _ends = Ends(&over);
+            for _ in 0..15 {
+                let went_well = in_child(|| {
+                    assert!(arena.validate().unwrap().allocated >= 8);
+                    std::thread::scope(|scope| {
+                        let threads = [0; 2].map(|_| scope.spawn(|| come_and_go(&arena, 200)));
+                        threads.into_iter().for_each(|thread| thread.join().unwrap());
+                    });
+                    // A copy: the parent's stays as it is.
+                    assert!(mine.iter().all(|&byte| byte == 1));
+                    mine.fill(2);
+                    arena.trim(Order(9)).unwrap();
+                    assert!(mine.iter().all(|&byte| byte == 2));
+                    let (pfn, order) = (mine.pfn(), mine.order());
+                    // SAFETY: the child's only owner; its `mine` is not dropped.
+                    drop(unsafe { Pages::from_raw(&arena, pfn, order) }.unwrap());
+                    arena.validate().unwrap();
+                    assert_eq!(arena.refused_frees(), 0);
+                });
+                assert!(went_well);
+                assert!(mine.iter().all(|&byte| byte == 1));
+            }
+        });
+        drop(mine);
+        assert_eq!((arena.validate().unwrap().allocated, arena.refused_frees()), (0, 0));
+    }
+}
+
 /// What holds in the child of an arena that is the parent's.
 fn is_the_parents(arena: &Arena, held: Vec<Pages<'_>>) {
     assert_eq!(arena.alloc(&PAGE).unwrap_err(), AllocError::NoMemory { why: Why::NoCpu });
@@ -63,14 +116,13 @@ fn is_the_parents(arena: &Arena, held: Vec<Pages<'_>>) {
 }
 
 #[test]
-fn an_arena_is_the_parents() {
+fn a_shared_arena_is_the_parents() {
     let mut memory = vec![0_u64; 1 << 18];
     let address = memory.as_mut_ptr().cast::<u8>();
     let start = NonNull::new(address.wrapping_add(address.align_offset(4096))).unwrap();
     let handed_in = NonNull::slice_from_raw_parts(start, MIB as usize);
     let arenas = [
         Arena::builder().size(8 * MIB).backing(Backing::Memfd).build().unwrap(),
-        Arena::builder().size(8 * MIB).build().unwrap(),
         // SAFETY: within the vector, which outlives the arena and is used in no other way.
         unsafe { Arena::builder().build_in(handed_in) }.unwrap(),
     ];

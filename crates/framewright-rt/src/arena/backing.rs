@@ -44,7 +44,7 @@ impl fmt::Display for HugePage {
 ///
 /// | | after a fork | lack of memory shows | gives free memory back |
 /// |---|---|---|---|
-/// | [`Backing::Private`] | the child has a copy; only the parent allocates | at the first touch, by the kernel's out-of-memory rules | yes |
+/// | [`Backing::Private`] | each process has its own | at the first touch, by the kernel's out-of-memory rules | yes |
 /// | [`Backing::Memfd`] | both see the same; only the parent allocates | as above | yes, in all processes |
 /// | [`Backing::Hugetlb`] | the child has none of it | when the arena is built | no |
 ///

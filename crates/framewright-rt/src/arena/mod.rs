@@ -23,6 +23,7 @@
 
 mod backing;
 mod builder;
+mod fork;
 mod local;
 mod memory;
 mod metadata;
@@ -105,6 +106,9 @@ impl Arena {
     ) -> Arena {
         let page_shift = allocator.geometry().page_shift;
         let inner = Arc::new(Inner { allocator, _metadata: metadata, memory });
+        if inner.memory.backing() == Some(Backing::Private) {
+            fork::follow(&inner);
+        }
         Arena { background: None, inner, first: Pfn(first_pfn), page_shift, refused: AtomicU64::new(0), report }
     }
 

@@ -1,0 +1,46 @@
+//! An arena at rest while its process forks.
+//!
+//! Private memory is copied by a fork, descriptors and all, so that parent and child each have an arena of their own
+//! afterwards; what blocks hold is the child's copy. For that the allocator must be copied while nothing is under way: it
+//! is frozen from before the fork until after it, in both processes. The child, which has none of the other threads,
+//! first finishes what they had begun. Shared and huge memory is not copied, and has no hook here: the child refuses.
+
+use std::sync::Arc;
+
+use framewright::Frozen;
+
+use super::Inner;
+use crate::Native;
+use crate::fork::{self, Rest};
+
+/// A frozen allocator, and what keeps it where it is.
+struct AtRest {
+    // In this order: thawed before the arena may go.
+    frozen: Frozen<'static, 'static, Native>,
+    _inner: Arc<Inner>,
+    /// In which process it was frozen.
+    generation: u64,
+}
+
+impl Drop for AtRest {
+    fn drop(&mut self) {
+        if fork::generation() != self.generation {
+            self.frozen.settle();
+        }
+    }
+}
+
+/// Has the arena frozen at forks from now on.
+pub(super) fn follow(inner: &Arc<Inner>) {
+    // Weakly: the hook stays registered when the arena is gone.
+    let arena = Arc::downgrade(inner);
+    let freeze = move || {
+        let inner = arena.upgrade()?;
+        // SAFETY: the value stays where it is as long as `AtRest` has its share, and that is dropped after what borrows
+        // from it.
+        let allocator = unsafe { &*std::ptr::from_ref(&inner.allocator) };
+        let frozen = allocator.freeze()?;
+        Some(Box::new(AtRest { frozen, _inner: inner, generation: fork::generation() }) as Rest)
+    };
+    inner.allocator.machine().set_fork_hook(Some(Box::new(freeze)));
+}
