@@ -191,6 +191,14 @@ call! {
         pages.free(pfn, order)
     }
 
+    fn local(pages: &'static Pages, request: Request, pfn: Pfn, order: Order) -> Option<(CpuId, bool, bool)> {
+        pages.local().map(|local| (local.cpu(), local.alloc(&request).is_ok(), local.free(pfn, order).is_ok()))
+    }
+
+    fn freeze(pages: &'static Pages) -> Option<u64> {
+        pages.freeze().map(|frozen| frozen.settle())
+    }
+
     fn alloc_bulk(pages: &'static Pages, request: Request, out: &'static mut [Pfn]) -> Result<usize, AllocError> {
         pages.alloc_bulk(&request, out)
     }

@@ -338,7 +338,7 @@ impl MigrateType {
 
     /// Which of the types of per-CPU lists a free block of this type belongs to; none if it goes to no such list. What lies
     /// in a reserve serves movable requests while it is cached.
-    pub const fn pcp_index(self) -> Option<usize> {
+    pub(crate) const fn pcp_index(self) -> Option<usize> {
         match self {
             MigrateType::Isolate => None,
             MigrateType::HighAtomic | MigrateType::Cma => Some(MigrateType::Movable as usize),
