@@ -67,7 +67,8 @@ impl<M: Machine> Frozen<'_, '_, M> {
         self.world.pcps.records.iter().for_each(Pcp::forget_owner);
         let pageblock_order = self.world.ground.frames.geometry.pageblock_order;
         let mut settled = 0_u64;
-        for pcp in self.world.pcps.records {
+        // Without a front nobody moves a block but with the lists held.
+        for pcp in self.world.pcps.records.iter().filter(|pcp| pcp.front) {
             for (id, ring) in pcp.rings(pageblock_order) {
                 if self.above(ring).is_some_and(|frame| self.is_stray(frame, id.order)) && ring.raise() {
                     settled = settled.saturating_add(id.order.frames());
