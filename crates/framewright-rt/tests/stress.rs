@@ -20,60 +20,131 @@ mod turns;
 #[path = "../examples/stress/worker.rs"]
 mod worker;
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use framewright::Mechanisms;
+use framewright::request::GFP_KERNEL;
+use framewright::{Mechanisms, Order, Pfn, PfnRange, Request};
 use framewright_rt::{Backing, CpuMode};
-use stage::{Did, Plan};
+use stage::{Block, Did, Plan, Stage, lock};
 
 /// Operations of each run.
-const OPERATIONS: u64 = 40_000;
+const OPERATIONS: u64 = 30_000;
 
-fn stress(cpus: CpuMode, mechanisms: &str, backing: Backing, memory: u64) {
-    let plan = Plan {
-        time: Duration::MAX,
-        operations: OPERATIONS,
-        rest: OPERATIONS / 3,
-        threads: 4,
-        cpus,
-        mechanisms: Mechanisms::parse(mechanisms).unwrap(),
-        seed: 7,
-        backing,
-        memory,
-        forks: true,
-        patience: None,
-    };
+const PLAN: Plan = Plan {
+    time: Duration::MAX,
+    operations: OPERATIONS,
+    rest: OPERATIONS / 3,
+    threads: 4,
+    cpus: CpuMode::Lease,
+    mechanisms: Mechanisms::DEFAULT,
+    seed: 7,
+    backing: Backing::Private,
+    memory: 32 << 20,
+    forks: true,
+    patience: None,
+};
+
+fn stress(plan: Plan) {
     let mut told = Vec::new();
     let total = run::run(plan, &mut told).unwrap_or_else(|wrong| {
-        panic!("{cpus:?}, {mechanisms}, {backing}: {wrong}\n{}", String::from_utf8_lossy(&told));
+        panic!("{plan:?}: {wrong}\n{}", String::from_utf8_lossy(&told));
     });
-    println!("{cpus:?}, {mechanisms}, {backing}:\n{total}");
+    println!("{plan:?}:\n{total}");
     for did in [Did::FreedRemotely, Did::Local, Did::WrongFrees, Did::Drains, Did::Rests] {
         assert_ne!(total.get(did), 0, "{}", Did::NAMES[did as usize]);
     }
 }
 
-#[test]
-fn leases() {
-    stress(CpuMode::Lease, "default", Backing::Private, 64 << 20);
+fn mechanisms(text: &str) -> Mechanisms {
+    Mechanisms::parse(text).unwrap()
 }
 
 #[test]
-fn leases_with_little_memory() {
-    stress(CpuMode::Lease, "default", Backing::Memfd, 8 << 20);
+fn leases() {
+    stress(PLAN);
+}
+
+#[test]
+fn leases_of_shared_memory_that_is_short() {
+    stress(Plan { backing: Backing::Memfd, memory: 8 << 20, ..PLAN });
 }
 
 #[test]
 fn leases_without_a_depot() {
-    stress(CpuMode::Lease, "baseline", Backing::Private, 32 << 20);
+    stress(Plan { mechanisms: mechanisms("baseline"), ..PLAN });
 }
 
 #[test]
 fn processors() {
-    stress(CpuMode::PerCpu, "default", Backing::Private, 64 << 20);
+    stress(Plan { cpus: CpuMode::PerCpu, ..PLAN });
 }
 
 #[test]
-fn processors_with_little_memory() {
-    stress(CpuMode::PerCpu, "default", Backing::Private, 8 << 20);
+fn processors_and_memory_that_is_short() {
+    stress(Plan { cpus: CpuMode::PerCpu, mechanisms: mechanisms("default,depot=eighth"), memory: 8 << 20, ..PLAN });
+}
+
+#[test]
+fn hardened() {
+    // Children of hardened allocators: see `stress_fork.rs`.
+    stress(Plan { mechanisms: mechanisms("default,hardened=poison"), forks: false, ..PLAN });
+}
+
+#[test]
+fn hardened_processors() {
+    let mechanisms = mechanisms("baseline,hardened=zero");
+    stress(Plan { cpus: CpuMode::PerCpu, mechanisms, forks: false, ..PLAN });
+}
+
+/// A stage without threads, and a block that somebody holds.
+fn stage() -> (Arc<Stage>, Block) {
+    let stage = Arc::new(Stage::new(PLAN).unwrap());
+    let order = Order(3);
+    let pfn = stage.pages().alloc(&Request { order, ..Request::page(GFP_KERNEL) }).unwrap();
+    let block = Block { range: PfnRange::block(pfn, order), order: Some(order), mark: 77 };
+    stage.take(&block, false).unwrap();
+    (stage, block)
+}
+
+#[test]
+fn a_second_owner_is_found() {
+    let (stage, block) = stage();
+    let last = Block { range: PfnRange { start: Pfn(block.range.end.0 - 1), ..block.range }, order: None, mark: 78 };
+    let found = stage.take(&last, false).unwrap_err();
+    assert!(found.contains("belongs to 0x4d and not to 0x0"), "{found}");
+}
+
+#[test]
+fn a_changed_word_is_found() {
+    let (stage, block) = stage();
+    stage.check(&block).unwrap();
+    let word = stage.arena.address(Pfn(block.range.start.0 + 5)).unwrap().cast::<u64>();
+    // SAFETY: a word of a block that this test holds.
+    unsafe { word.write(!word.read()) };
+    let found = stage.free(&block).unwrap_err();
+    assert!(found.starts_with("word 0 of frame"), "{found}");
+}
+
+#[test]
+fn a_lost_block_is_found_at_rest() {
+    let (stage, block) = stage();
+    let found = rest::look(&stage).unwrap_err();
+    assert!(found.starts_with("8 frames are owned, 0 held"), "{found}");
+    lock(&stage.exchange).push(block);
+    rest::look(&stage).unwrap();
+    stage.pages().alloc(&Request::page(GFP_KERNEL)).unwrap();
+    let found = rest::look(&stage).unwrap_err();
+    assert!(found.starts_with("8 frames are owned, 8 held"), "{found}");
+    assert!(rest::look_empty(&stage).is_err());
+}
+
+#[test]
+fn what_a_child_finds_is_told() {
+    let (stage, block) = stage();
+    let child = children::while_others_run(&stage, 0, Some(&block), false);
+    assert_eq!(child, Ok(Did::Children));
+    stage.pages().free(block.range.start, Order(3)).unwrap();
+    let found = children::while_others_run(&stage, 0, None, false);
+    assert_eq!(found, Err("a child found something wrong".into()));
 }

@@ -87,6 +87,7 @@ tallies! {
     Ranges = "ranges",
     Places = "blocks by place",
     WrongFrees = "wrong frees refused",
+    Races = "frees at once, one refused",
     Threads = "threads",
     LastWills = "frees by exiting threads",
     LeasesGivenUp = "leases given up",
