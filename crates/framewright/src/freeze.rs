@@ -19,6 +19,9 @@ use crate::pfn::{Frame, Order};
 use crate::ring::{Ring, RingId};
 use crate::zone::Zone;
 
+/// How often a CPU that does not leave its lists is waited for: on a crowded machine its thread may not run for long.
+const ROUNDS: u32 = 64;
+
 /// An allocator that is held still; see the module's description. Dropping it lets calls go on.
 pub struct Frozen<'f, 'a, M: Machine> {
     world: &'f World<'a, M>,
@@ -33,7 +36,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let world = self.world();
         let machine = &world.ground.machine;
         for (i, pcp) in used(world).enumerate() {
-            if pcp.seize(machine).is_err() {
+            if (0..ROUNDS).all(|_| pcp.seize(machine).is_err()) {
                 used(world).take(i).for_each(Pcp::release_seized);
                 return None;
             }
