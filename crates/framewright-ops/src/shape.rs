@@ -78,7 +78,7 @@ impl Shape {
             min_free_kbytes: config.min_free_kbytes,
             watermark_scale_factor: config.watermark_scale_factor,
             tuning: Vec::new(),
-            mechanisms: config.mechanisms,
+            mechanisms: Mechanisms::BASELINE,
         }
     }
 

@@ -96,7 +96,7 @@ impl<'c> Config<'c> {
             min_free_kbytes: None,
             watermark_scale_factor: 10,
             tuning: &[],
-            mechanisms: Mechanisms::BASELINE,
+            mechanisms: Mechanisms::DEFAULT,
         }
     }
 

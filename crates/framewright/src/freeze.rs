@@ -19,6 +19,9 @@ use crate::pfn::{Frame, Order};
 use crate::ring::{Ring, RingId};
 use crate::zone::Zone;
 
+/// How often a CPU that does not leave its lists is waited for: on a crowded machine its thread may not run for long.
+const ROUNDS: u32 = 64;
+
 /// An allocator that is held still; see the module's description. Dropping it lets calls go on.
 pub struct Frozen<'f, 'a, M: Machine> {
     world: &'f World<'a, M>,
@@ -33,7 +36,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let world = self.world();
         let machine = &world.ground.machine;
         for (i, pcp) in used(world).enumerate() {
-            if pcp.seize(machine).is_err() {
+            if (0..ROUNDS).all(|_| pcp.seize(machine).is_err()) {
                 used(world).take(i).for_each(Pcp::release_seized);
                 return None;
             }
@@ -67,7 +70,8 @@ impl<M: Machine> Frozen<'_, '_, M> {
         self.world.pcps.records.iter().for_each(Pcp::forget_owner);
         let pageblock_order = self.world.ground.frames.geometry.pageblock_order;
         let mut settled = 0_u64;
-        for pcp in self.world.pcps.records {
+        // Without a front nobody moves a block but with the lists held.
+        for pcp in self.world.pcps.records.iter().filter(|pcp| pcp.front) {
             for (id, ring) in pcp.rings(pageblock_order) {
                 if self.above(ring).is_some_and(|frame| self.is_stray(frame, id.order)) && ring.raise() {
                     settled = settled.saturating_add(id.order.frames());
