@@ -195,6 +195,10 @@ call! {
         pages.local().map(|local| (local.cpu(), local.alloc(&request).is_ok(), local.free(pfn, order).is_ok()))
     }
 
+    fn depot(pages: &'static Pages, zone: ZoneIdx) -> (u64, u64) {
+        (pages.depot_frames(zone), pages.drain_depot(zone))
+    }
+
     fn freeze(pages: &'static Pages) -> Option<u64> {
         pages.freeze().map(|frozen| frozen.settle())
     }

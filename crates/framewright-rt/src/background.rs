@@ -1,7 +1,7 @@
 //! Work that nobody waits for, on a thread that one may do without.
 //!
 //! A CPU's lists keep pages that no other CPU can have. While somebody works there that is their purpose; when nobody
-//! does it is a loss, so [`DrainIdle`] gives them back. A list is idle when it held as many pages at the last look as
+//! does it is a loss, so [`DrainIdle`] gives them back, and what lies unmerged in the depot of a zone as well. A list is idle when it held as many pages at the last look as
 //! it does now. That is sometimes said of a busy one, in which pages come and go evenly; then it costs one refill a
 //! second, and nothing is wrong. The counters of CPUs need no such care: whoever reads one adds them up.
 //!
@@ -27,40 +27,53 @@ use framewright::{Allocator, Machine};
 use crate::cpus::lease;
 use crate::fork;
 
-/// Drains the lists of CPUs at which nothing happened since the last look.
+/// Drains the lists of CPUs, and the depots of zones, at which nothing happened since the last look.
 #[derive(Clone, Debug, Default)]
 pub struct DrainIdle {
     /// Pages that each CPU kept at the last look.
     before: Vec<u64>,
+    /// Pages that each zone's depot held then.
+    depots: Vec<u64>,
 }
 
 impl DrainIdle {
-    /// Looks at all CPUs, and gives back what those keep that were idle since the last look. Returns the number of
-    /// frames.
+    /// Looks at all CPUs and zones, and gives back what is kept where nothing happened since the last look. Returns the
+    /// number of frames.
     pub fn look<M: Machine>(&mut self, allocator: &Allocator<'_, M>) -> u64 {
         let cpus = 0..u16::try_from(allocator.cpus()).unwrap_or(u16::MAX);
         let mut now: Vec<u64> = cpus.map(|cpu| cached(allocator, CpuId(cpu))).collect();
         let mut drained = 0;
         for cpu in idle(&self.before, &now) {
-            drained += allocator.drain_cpu(cpu);
-            now[cpu.index()] = cached(allocator, cpu);
+            let id = CpuId(cpu as u16);
+            drained += allocator.drain_cpu(id);
+            now[cpu] = cached(allocator, id);
         }
         self.before = now;
+        let zones: Vec<ZoneIdx> = zones(allocator).collect();
+        let mut now: Vec<u64> = zones.iter().map(|&zone| allocator.depot_frames(zone)).collect();
+        for zone in idle(&self.depots, &now) {
+            drained += allocator.drain_depot(zones[zone]);
+            now[zone] = allocator.depot_frames(zones[zone]);
+        }
+        self.depots = now;
         drained
     }
 }
 
-/// CPUs that keep pages, and kept as many at the last look; none that were not looked at then.
-fn idle(before: &[u64], now: &[u64]) -> Vec<CpuId> {
-    let is_idle = |(_, (before, now)): &(u16, (&u64, &u64))| **now != 0 && before == now;
-    zip(0.., zip(before, now)).filter(is_idle).map(|(cpu, _)| CpuId(cpu)).collect()
+/// Those that keep pages, and kept as many at the last look; none that were not looked at then.
+fn idle(before: &[u64], now: &[u64]) -> Vec<usize> {
+    let is_idle = |(_, (before, now)): &(usize, (&u64, &u64))| **now != 0 && before == now;
+    zip(0.., zip(before, now)).filter(is_idle).map(|(index, _)| index).collect()
+}
+
+fn zones<M: Machine>(allocator: &Allocator<'_, M>) -> impl Iterator<Item = ZoneIdx> {
+    let nodes = 0..u8::try_from(allocator.nodes()).unwrap_or(u8::MAX);
+    nodes.flat_map(|node| ZoneKind::ALL.map(|kind| ZoneIdx::of(NodeId(node), kind)))
 }
 
 /// Frames that a CPU keeps, of all zones.
 fn cached<M: Machine>(allocator: &Allocator<'_, M>, cpu: CpuId) -> u64 {
-    let nodes = 0..u8::try_from(allocator.nodes()).unwrap_or(u8::MAX);
-    let zones = nodes.flat_map(|node| ZoneKind::ALL.map(|kind| ZoneIdx::of(NodeId(node), kind)));
-    zones.filter_map(|zone| allocator.pcp(zone, cpu)).map(|pcp| pcp.count).sum()
+    zones(allocator).filter_map(|zone| allocator.pcp(zone, cpu)).map(|pcp| pcp.count).sum()
 }
 
 type Work = Box<dyn FnMut() -> ControlFlow<()> + Send>;
@@ -198,7 +211,7 @@ mod tests {
 
     #[test]
     fn idle_is_what_keeps_as_much_as_before() {
-        let cases: [(&[u64], &[u64], &[u16]); 6] = [
+        let cases: [(&[u64], &[u64], &[usize]); 6] = [
             (&[], &[5, 5], &[]),
             (&[5, 5], &[5, 5], &[0, 1]),
             (&[5, 5], &[4, 5], &[1]),
@@ -207,7 +220,7 @@ mod tests {
             (&[5], &[5, 5], &[0]),
         ];
         for (before, now, expected) in cases {
-            let cpus: Vec<u16> = idle(before, now).into_iter().map(|cpu| cpu.0).collect();
+            let cpus = idle(before, now);
             assert_eq!(cpus, expected, "{before:?} {now:?}");
         }
     }

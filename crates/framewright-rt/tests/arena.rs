@@ -15,7 +15,7 @@ use framewright_rt::{Arena, ArenaBuilder, ArenaError, Backing, CpuMode, HugePage
 const MIB: u64 = 1 << 20;
 
 fn builder() -> ArenaBuilder {
-    Arena::builder()
+    Arena::builder().without_background()
 }
 
 #[test]
@@ -333,4 +333,5 @@ fn idle_cpus_are_drained_in_the_background() {
     assert!(emptied, "{} frames are still kept", cached());
     drop(arena);
     assert!(builder().size(MIB).build().unwrap().background().is_none());
+    assert!(Arena::builder().size(MIB).build().unwrap().background().unwrap().is_running(), "unless opted out");
 }

@@ -63,7 +63,7 @@ impl Drop for Ends<'_> {
 #[test]
 fn a_private_arena_goes_on_in_both() {
     for mode in [CpuMode::Lease, CpuMode::PerCpu] {
-        let arena = Arena::builder().size(64 * MIB).cpu_mode(mode).build().unwrap();
+        let arena = Arena::builder().without_background().size(64 * MIB).cpu_mode(mode).build().unwrap();
         let mut mine = arena.alloc(&Request::new(GFP_USER, 3)).unwrap();
         mine.fill(1);
         let over = AtomicBool::new(false);
@@ -122,9 +122,9 @@ fn a_shared_arena_is_the_parents() {
     let start = NonNull::new(address.wrapping_add(address.align_offset(4096))).unwrap();
     let handed_in = NonNull::slice_from_raw_parts(start, MIB as usize);
     let arenas = [
-        Arena::builder().size(8 * MIB).backing(Backing::Memfd).build().unwrap(),
+        Arena::builder().without_background().size(8 * MIB).backing(Backing::Memfd).build().unwrap(),
         // SAFETY: within the vector, which outlives the arena and is used in no other way.
-        unsafe { Arena::builder().build_in(handed_in) }.unwrap(),
+        unsafe { Arena::builder().without_background().build_in(handed_in) }.unwrap(),
     ];
     for arena in &arenas {
         let mut held: Vec<_> = (0..10).map(|_| arena.alloc(&PAGE).unwrap()).collect();
@@ -140,7 +140,8 @@ fn a_shared_arena_is_the_parents() {
 
 #[test]
 fn background_work_begins_again_when_it_is_told_to() {
-    let mut arena = Arena::builder().size(8 * MIB).background(Duration::from_millis(1)).build().unwrap();
+    let mut arena =
+        Arena::builder().without_background().size(8 * MIB).background(Duration::from_millis(1)).build().unwrap();
     assert!(in_child(|| {
         let background = arena.background().unwrap();
         assert!(!background.is_running());

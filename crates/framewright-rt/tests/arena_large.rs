@@ -23,7 +23,7 @@ fn taken() -> u64 {
 #[test]
 fn a_tebibyte_takes_memory_where_it_is_touched() {
     for backing in [Backing::Private, Backing::Memfd] {
-        match Arena::builder().size(TIB).backing(backing).build() {
+        match Arena::builder().without_background().size(TIB).backing(backing).build() {
             Ok(arena) => drop(arena),
             Err(ArenaError::Os(error)) if [libc::ENOMEM, libc::EFBIG].contains(&error.errno) => {
                 println!("SKIPPED: there can be no {backing} memory of 1 TiB here: {error}");
@@ -37,7 +37,7 @@ fn a_tebibyte_takes_memory_where_it_is_touched() {
 
 fn is_lazy(backing: Backing) {
     let before = taken();
-    let arena = Arena::builder().size(TIB).backing(backing).build().unwrap();
+    let arena = Arena::builder().without_background().size(TIB).backing(backing).build().unwrap();
     let grown = taken().saturating_sub(before);
     println!("booted: {} KiB resident and page tables", grown >> 10);
     println!("{}", arena.report());

@@ -8,7 +8,7 @@ use framewright_rt::{Arena, OwnedPages, Pages};
 use proptest::prelude::*;
 
 fn arena() -> Arena {
-    Arena::builder().size(16 << 20).build().unwrap()
+    Arena::builder().without_background().size(16 << 20).build().unwrap()
 }
 
 fn allocated(arena: &Arena) -> u64 {
@@ -144,7 +144,7 @@ proptest! {
         requests in prop::collection::vec((0_usize..6, 0_u8..6, any::<bool>()), 1..200),
     ) {
         let arenas: Vec<Arena> =
-            sizes.iter().map(|pages| Arena::builder().size(pages * 4096).build().unwrap()).collect();
+            sizes.iter().map(|pages| Arena::builder().without_background().size(pages * 4096).build().unwrap()).collect();
         let mut held: Vec<(Pages<'_>, u8)> = Vec::new();
         for (i, (arena, order, keep)) in requests.into_iter().enumerate() {
             if !keep && !held.is_empty() {

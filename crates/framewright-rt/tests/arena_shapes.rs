@@ -28,7 +28,7 @@ prop_compose! {
         memfd in any::<bool>(),
         per_cpu in any::<bool>(),
     ) -> ArenaBuilder {
-        let mut builder = nodes.into_iter().fold(Arena::builder(), |builder, bytes| builder.node(bytes, Placement::Anywhere));
+        let mut builder = nodes.into_iter().fold(Arena::builder().without_background(), |builder, bytes| builder.node(bytes, Placement::Anywhere));
         builder = builder.page(1 << page_shift).first_pfn(first_pfn).movable(movable).min_free(min_free);
         builder = builder.backing(if memfd { Backing::Memfd } else { Backing::Private });
         builder = builder.cpu_mode(if per_cpu { CpuMode::PerCpu } else { CpuMode::Lease });

@@ -41,7 +41,10 @@ struct Stage {
 
 impl Stage {
     fn new(mode: CpuMode, backing: Backing) -> Stage {
-        let builder = Arena::builder().node(NODE_BYTES, Placement::Anywhere).node(NODE_BYTES, Placement::Anywhere);
+        let builder = Arena::builder()
+            .without_background()
+            .node(NODE_BYTES, Placement::Anywhere)
+            .node(NODE_BYTES, Placement::Anywhere);
         let arena = builder.backing(backing).cpu_mode(mode).background(Duration::from_millis(3)).build().unwrap();
         let owners = (0..arena.frames().frames()).map(|_| AtomicU32::new(0)).collect();
         Stage { arena, owners, marks: AtomicU64::new(1), served: AtomicU64::new(0) }

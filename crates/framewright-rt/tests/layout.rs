@@ -2,13 +2,26 @@
 
 use framewright::pfn::{NodeId, Order, Pfn};
 use framewright::request::GFP_KERNEL;
-use framewright::{Allocator, BootError, Config, Layout, Region, Request};
+use framewright::{Allocator, BootError, Config, Layout, Mechanisms, Region, Request};
 use framewright_rt::{Native, Solo, Storage};
 
 /// Bytes that depend on the number of frames alone: everything but zones, CPUs and their lists.
 fn bytes_of_frames(layout: &Layout) -> u64 {
     let only_frames = Layout { zones: 0, zonelists: 0, cpus: 0, pcps: 0, slots: 0, ..*layout };
     only_frames.bytes::<Native>() as u64
+}
+
+/// With everything: the lists of one CPU, and a depot that can hold all frames.
+#[test]
+fn a_frame_costs_at_most_25_bytes_with_the_depot() {
+    const FRAMES: u64 = 1 << 18;
+    for (mechanisms, most) in [(Mechanisms::BASELINE, 20), (Mechanisms::DEFAULT, 25)] {
+        let regions = [Region::usable(0x10_0000, 0x10_0000 + FRAMES, 0)];
+        let layout = Layout::of(&Config { mechanisms, ..Config::new(&regions, &[NodeId(0)]) }).unwrap();
+        let bytes = layout.bytes::<Native>() as u64;
+        println!("{mechanisms}: {:.2} bytes a frame", bytes as f64 / FRAMES as f64);
+        assert!(bytes <= most * FRAMES, "{bytes} bytes for {FRAMES} frames");
+    }
 }
 
 #[test]

@@ -26,6 +26,7 @@ fn map() -> Vec<(usize, usize)> {
 fn build(backing: Backing, strict: bool) -> Result<Arena, ArenaError> {
     let node = || NodeSet::only(NodeId(0));
     let nodes: ArenaBuilder = Arena::builder()
+        .without_background()
         .node(4 << 20, Placement::Bind(node()))
         .node(4 << 20, Placement::Interleave(node()))
         .node(4 << 20, Placement::Prefer(NodeId(0)))
@@ -130,7 +131,7 @@ fn refusals() {
 /// A refused discard leaves the block as it was, and a refused trim leaves every block free.
 fn discards() {
     for backing in [Backing::Private, Backing::Memfd] {
-        let arena = Arena::builder().size(16 << 20).backing(backing).build().unwrap();
+        let arena = Arena::builder().without_background().size(16 << 20).backing(backing).build().unwrap();
         let mut page = arena.alloc(&Request::page(GFP_USER)).unwrap();
         page.fill(7);
         let faults = Faults::always(Call::Madvise, libc::ENOMEM);

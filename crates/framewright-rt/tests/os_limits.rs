@@ -38,7 +38,7 @@ fn limits_are_errors() {
 #[ignore = "run by `limits_are_errors` under a limit"]
 fn address_space() {
     for backing in [Backing::Private, Backing::Memfd] {
-        let builder = || Arena::builder().backing(backing);
+        let builder = || Arena::builder().without_background().backing(backing);
         assert_eq!(os_error(builder().size(2 << 30)), (Call::Mmap, libc::ENOMEM));
         let error = builder().size(2 << 30).build().unwrap_err();
         assert!(error.to_string().contains("ulimit -v"), "{error}");
@@ -52,19 +52,22 @@ fn address_space() {
     }
     // The memory itself fits, its descriptors do not.
     let mut size = 1 << 30;
-    while Arena::builder().size(size).build().is_err() {
+    while Arena::builder().without_background().size(size).build().is_err() {
         size -= 1 << 20;
         assert!(size > 256 << 20);
     }
-    assert!(Arena::builder().size(size).build().is_ok());
+    assert!(Arena::builder().without_background().size(size).build().is_ok());
 }
 
 #[test]
 #[ignore = "run by `limits_are_errors` under a limit"]
 fn open_files() {
     let _all: Vec<_> = std::iter::from_fn(|| std::fs::File::open("/dev/null").ok()).collect();
-    assert_eq!(os_error(Arena::builder().size(1 << 20).backing(Backing::Memfd)), (Call::MemfdCreate, libc::EMFILE));
-    assert!(Arena::builder().size(1 << 20).build().is_ok());
+    assert_eq!(
+        os_error(Arena::builder().without_background().size(1 << 20).backing(Backing::Memfd)),
+        (Call::MemfdCreate, libc::EMFILE)
+    );
+    assert!(Arena::builder().without_background().size(1 << 20).build().is_ok());
 }
 
 #[test]
@@ -73,7 +76,7 @@ fn file_size() {
     // The kernel also sends a signal, whose default action would end the process. As any program with such a limit must, ignore it.
     // SAFETY: sets the action of a signal that no other code here handles.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
-    let error = Arena::builder().size(64 << 20).backing(Backing::Memfd).build().unwrap_err();
+    let error = Arena::builder().without_background().size(64 << 20).backing(Backing::Memfd).build().unwrap_err();
     assert!(matches!(error, ArenaError::Os(error) if error.call == Call::Ftruncate && error.errno == libc::EFBIG));
     assert!(error.to_string().contains("ulimit -f"), "{error}");
 }
@@ -102,7 +105,7 @@ fn number_of_mappings() {
         let mut errors = Vec::new();
         let arena = loop {
             let before = mappings();
-            match Arena::builder().size(8 << 20).backing(backing).build() {
+            match Arena::builder().without_background().size(8 << 20).backing(backing).build() {
                 Ok(arena) => break arena,
                 Err(ArenaError::Os(error)) => errors.push((error.call, error.errno)),
                 Err(other) => panic!("{other}"),
@@ -142,7 +145,12 @@ fn a_pool_without_enough_huge_pages_is_named() {
             continue;
         }
         let needed = free.unwrap_or(0) + 1;
-        let error = Arena::builder().size(needed * page.bytes()).backing(Backing::Hugetlb(page)).build().unwrap_err();
+        let error = Arena::builder()
+            .without_background()
+            .size(needed * page.bytes())
+            .backing(Backing::Hugetlb(page))
+            .build()
+            .unwrap_err();
         if free.is_some() {
             assert_eq!(error, ArenaError::HugePoolEmpty { page, needed });
             assert!(error.to_string().contains("nr_hugepages"), "{error}");
@@ -159,7 +167,8 @@ fn huge_pages_of_the_pool_serve_small_blocks_too() {
         println!("SKIPPED: fewer than 4 huge pages of {page} are free (/proc/sys/vm/nr_hugepages)");
         return;
     }
-    let arena = Arena::builder().size(4 * page.bytes()).backing(Backing::Hugetlb(page)).build().unwrap();
+    let arena =
+        Arena::builder().without_background().size(4 * page.bytes()).backing(Backing::Hugetlb(page)).build().unwrap();
     let mut huge = arena.alloc(&Request::new(GFP_USER, 9)).unwrap();
     let mut small = arena.alloc(&Request::page(GFP_USER)).unwrap();
     (huge[0], small[0]) = (1, 2);

@@ -303,7 +303,18 @@ impl<'a, M: Machine> Allocator<'a, M> {
         self.world.drain_cpu(cpu)
     }
 
-    /// Gives what all CPUs keep on their lists back to the zones. Returns the number of frames.
+    /// Frames in a zone's depot, at this moment.
+    pub fn depot_frames(&self, zone: ZoneIdx) -> u64 {
+        let shards = self.world.zone(zone).map_or(&[][..], |zone| self.world.pcps.depots.of(zone));
+        shards.iter().map(|shard| u64::from(shard.frames_racy())).fold(0, u64::saturating_add)
+    }
+
+    /// Gives what a zone's depot keeps back to the zone. Returns the number of frames.
+    pub fn drain_depot(&self, zone: ZoneIdx) -> u64 {
+        self.world.zone(zone).map_or(0, |zone| self.world.drain_depot(zone))
+    }
+
+    /// Gives what all CPUs keep on their lists, and all depots, back to the zones. Returns the number of frames.
     pub fn drain_all(&self) -> u64 {
         self.world.drain_all()
     }
@@ -417,6 +428,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
         }
         if !pfn.is_aligned(order) {
             return FreeError::Misaligned(pfn, order);
+        }
+        if frames.head(frame).is_going() {
+            return FreeError::AlreadyFree(pfn);
         }
         let part = match frames.part_of(frame) {
             // Memory that comes or goes says nothing for a moment, but not while its zone is locked.

@@ -151,7 +151,7 @@ impl State {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Head(pub(crate) u8);
 
-// Bits: 0-4 order, 5 allocated, 6 movable, 7 on a per-CPU list.
+// Bits: 0-4 order, 5 allocated, 6 movable, 7 on a per-CPU list; 5 and 7: allocated, and somebody is freeing it.
 impl Head {
     pub(crate) const NONE: Head = Head(0);
     const ORDER: u8 = 0x1f;
@@ -185,11 +185,16 @@ impl Head {
     }
 
     pub(crate) const fn is_movable(self) -> bool {
-        self.0 & (Head::ALLOCATED | Head::MOVABLE) == Head::ALLOCATED | Head::MOVABLE
+        self.0 & !Head::ORDER == Head::ALLOCATED | Head::MOVABLE
+    }
+
+    /// Whether the block is being freed, and nobody else can.
+    pub(crate) const fn is_going(self) -> bool {
+        self.0 & (Head::PCP | Head::ALLOCATED) == Head::PCP | Head::ALLOCATED
     }
 
     pub(crate) const fn is_pcp(self) -> bool {
-        self.0 & Head::PCP != 0
+        self.0 & (Head::PCP | Head::ALLOCATED) == Head::PCP
     }
 }
 
@@ -328,11 +333,11 @@ impl<M: Machine> Frames<'_, M> {
         }
     }
 
-    /// Takes an allocated block's head away, atomically: of two who try at the same instant, one succeeds.
+    /// Marks an allocated block as being freed, atomically: of two who try at the same instant, one succeeds.
     pub(crate) fn claim_head(&self, frame: Frame, order: Order) -> bool {
         let Some(word) = self.heads.get(frame.index()) else { return false };
         let head = Head(word.load(Ordering::Relaxed));
-        head.is_allocated_of(order) && word.cas(head.0, Head::NONE.0, Ordering::Relaxed).is_ok()
+        head.is_allocated_of(order) && word.cas(head.0, head.0 | Head::PCP, Ordering::Relaxed).is_ok()
     }
 
     #[inline(always)]

@@ -16,6 +16,7 @@ use super::memory::Memory;
 use super::metadata::Metadata;
 use super::shape::{Runner, Shape, too_large};
 use crate::CpuMode;
+use crate::background::Background;
 use crate::contents::Memory as Contents;
 use crate::error::ArenaError;
 use crate::os::page_size;
@@ -65,7 +66,7 @@ impl Default for ArenaBuilder {
             min_free: 0,
             pcp: None,
             mechanisms: Mechanisms::DEFAULT,
-            background: None,
+            background: Some(Background::INTERVAL),
         }
     }
 }
@@ -153,10 +154,16 @@ impl ArenaBuilder {
         ArenaBuilder { mechanisms, ..self }
     }
 
-    /// Starts a thread that looks at each `interval` which CPUs did nothing since, and gives back what they keep on their
-    /// lists. None is started by default: a request that finds no memory elsewhere drains all CPUs itself.
+    /// How often a thread looks which CPUs and depots nobody used since, and gives back what they keep: each second, if nobody
+    /// says otherwise.
     pub fn background(self, interval: Duration) -> Self {
         ArenaBuilder { background: Some(interval), ..self }
+    }
+
+    /// Starts no thread. What CPUs keep stays with them then until somebody drains: [`Arena::drain`](super::Arena::drain), or
+    /// a request that finds no memory elsewhere.
+    pub fn without_background(self) -> Self {
+        ArenaBuilder { background: None, ..self }
     }
 
     /// Maps the memory and sets the allocator up.

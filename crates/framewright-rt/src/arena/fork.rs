@@ -5,7 +5,7 @@
 //! is frozen from before the fork until after it, in both processes. The child, which has none of the other threads,
 //! first finishes what they had begun. Shared and huge memory is not copied, and has no hook here: the child refuses.
 
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use framewright::Frozen;
 
@@ -17,6 +17,7 @@ use crate::fork::{self, Rest};
 struct AtRest {
     // In this order: thawed before the arena may go.
     frozen: Frozen<'static, 'static, Native>,
+    _quiet: MutexGuard<'static, ()>,
     _inner: Arc<Inner>,
     /// In which process it was frozen.
     generation: u64,
@@ -38,9 +39,10 @@ pub(super) fn follow(inner: &Arc<Inner>) {
         let inner = arena.upgrade()?;
         // SAFETY: the value stays where it is as long as `AtRest` has its share, and that is dropped after what borrows
         // from it.
-        let allocator = unsafe { &*std::ptr::from_ref(&inner.allocator) };
-        let frozen = allocator.freeze()?;
-        Some(Box::new(AtRest { frozen, _inner: inner, generation: fork::generation() }) as Rest)
+        let lasting: &'static Inner = unsafe { &*Arc::as_ptr(&inner) };
+        let quiet = lasting.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        let frozen = lasting.allocator.freeze()?;
+        Some(Box::new(AtRest { frozen, _quiet: quiet, _inner: inner, generation: fork::generation() }) as Rest)
     };
     inner.allocator.machine().set_fork_hook(Some(Box::new(freeze)));
 }

@@ -39,8 +39,8 @@ use std::fmt;
 use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use framewright::report::{BuddyInfo, Source};
@@ -89,6 +89,8 @@ struct Inner {
     allocator: Allocator<'static, Native>,
     _metadata: Metadata,
     memory: Memory,
+    /// Held by background work while it changes anything, and by who must find nothing changing.
+    quiet: Mutex<()>,
 }
 
 impl Arena {
@@ -105,7 +107,7 @@ impl Arena {
         report: ArenaReport,
     ) -> Arena {
         let page_shift = allocator.geometry().page_shift;
-        let inner = Arc::new(Inner { allocator, _metadata: metadata, memory });
+        let inner = Arc::new(Inner { allocator, _metadata: metadata, memory, quiet: Mutex::new(()) });
         if inner.memory.backing() == Some(Backing::Private) {
             fork::follow(&inner);
         }
@@ -117,6 +119,7 @@ impl Arena {
         let (inner, mut idle) = (Arc::downgrade(&self.inner), DrainIdle::default());
         let work = move || match inner.upgrade() {
             Some(inner) => {
+                let _quiet = inner.quiet.lock().unwrap_or_else(PoisonError::into_inner);
                 idle.look(&inner.allocator);
                 ControlFlow::Continue(())
             }
@@ -263,11 +266,12 @@ impl Arena {
         self.inner.allocator.drain_all()
     }
 
-    /// Checks every invariant of the allocator. To be called while no other call is in progress.
+    /// Checks every invariant of the allocator. To be called while no other call is in progress; background work waits.
     ///
     /// # Errors
     /// The first invariant found violated.
     pub fn validate(&self) -> Result<Census, Violation> {
+        let _quiet = self.inner.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         self.inner.allocator.validate()
     }
 
