@@ -87,7 +87,7 @@ fn processors_and_memory_that_is_short() {
 
 #[test]
 fn hardened() {
-    // Children of hardened allocators: see `stress_fork.rs`.
+    // Their children: see `stress_fork.rs`.
     stress(Plan { mechanisms: mechanisms("default,hardened=poison"), forks: false, ..PLAN });
 }
 

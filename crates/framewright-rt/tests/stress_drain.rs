@@ -8,7 +8,6 @@ const NODES: [NodeId; 4] = [NodeId(0); 4];
 
 /// Magazines move between the shards of a depot: one may have more full ones than it began with.
 #[test]
-#[ignore = "a drain visits each shard as often as it has magazines of its own, and there may be more"]
 fn a_drain_empties_a_shard_that_got_magazines_of_others() {
     let map = [Region::usable(0x100000, 0x104000, 0)];
     let mechanisms = framewright::Mechanisms::DEFAULT;

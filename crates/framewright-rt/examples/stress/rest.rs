@@ -5,7 +5,7 @@ use std::sync::{Arc, Barrier};
 use framewright::mechanisms::Hardened;
 use framewright::report::Source;
 use framewright::request::GFP_KERNEL;
-use framewright::{Census, CpuId, NodeId, Order, Pfn, PfnRange, Request, ZoneIdx, ZoneKind};
+use framewright::{Census, CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, Request, ZoneIdx, ZoneKind};
 
 use crate::shadow::WITHHELD;
 use crate::stage::{Block, Checked, Did, Rng, Stage, Tally, lock};
@@ -82,8 +82,14 @@ pub(crate) fn look_empty(stage: &Stage) -> Checked<Vec<Vec<u64>>> {
     if census.free != stage.arena.frames().frames() {
         return Err(format!("all is freed and drained, but {census:?}"));
     }
-    // Free buddies of two types wait to be merged until one of them is freed.
+    // Pageblocks of several types, as of the reserve for urgent requests, stay apart; and free buddies of two types wait to be
+    // merged until one of them is freed.
+    let pageblock = stage.pages().geometry().pageblock_order;
     for (_, range) in zones(stage) {
+        for (pfn, _) in range.blocks(pageblock) {
+            let retyped = stage.pages().set_pageblock_type(pfn, MigrateType::Movable);
+            retyped.map_err(|error| format!("pageblock {pfn} is not retyped: {error}"))?;
+        }
         let taken = stage.pages().alloc_range(range, GFP_KERNEL);
         taken.map_err(|error| format!("all is free, but {range} cannot be had: {error}"))?;
         stage.pages().free_range(range).map_err(|error| format!("{range} is not freed: {error}"))?;
