@@ -81,7 +81,7 @@ pub struct Stage {
     /// Blocks that the set-up left to the threads, or threads left behind; each slot has one user at a time.
     held: [Cell<Option<(Pfn, Order)>>; 4],
     frames: u64,
-    /// Frames that were allocated and freed, but for ranges.
+    /// Frames that were allocated and freed.
     traffic: Cell<(u64, u64)>,
     /// A word by which one thread tells another something.
     pub flag: <LoomMachine as Machine>::U32,
@@ -155,12 +155,12 @@ impl Stage {
 
     /// The running thread got a block by a call of its own.
     pub fn hold(&self, pfn: Pfn, order: u8) {
-        let (allocated, freed) = self.traffic.get();
-        self.traffic.set((allocated + Order(order).frames(), freed));
         self.own(pfn, Order(order).frames());
     }
 
     fn own(&self, start: Pfn, frames: u64) {
+        let (allocated, freed) = self.traffic.get();
+        self.traffic.set((allocated + frames, freed));
         for page in start.0..start.0 + frames {
             assert!(!self.page(page).owned.replace(true), "page {page} was handed out twice");
             self.write(page);
@@ -168,6 +168,8 @@ impl Stage {
     }
 
     fn disown(&self, start: Pfn, frames: u64) {
+        let (allocated, freed) = self.traffic.get();
+        self.traffic.set((allocated, freed + frames));
         for page in start.0..start.0 + frames {
             self.write(page);
             assert!(self.page(page).owned.replace(false), "page {page} was taken from its owner");
@@ -188,8 +190,6 @@ impl Stage {
 
     /// Frees a block.
     pub fn free(&self, pfn: Pfn, order: u8) {
-        let (allocated, freed) = self.traffic.get();
-        self.traffic.set((allocated, freed + Order(order).frames()));
         self.disown(pfn, Order(order).frames());
         self.on(|allocator| allocator.free(pfn, Order(order))).expect("an owner's free is right");
     }
@@ -233,6 +233,16 @@ impl Stage {
         let range = PfnRange::new(start, end);
         self.disown(range.start, range.frames());
         self.on(|allocator| allocator.free_range(range)).expect("an owner's free is right");
+    }
+
+    /// Takes a range offline and, if that went well, online again; both are counted.
+    pub fn offline_and_online(&self, start: u64, end: u64) {
+        let range = PfnRange::new(start, end);
+        if self.on(|allocator| allocator.take_offline(range)).is_ok() {
+            let (allocated, freed) = self.traffic.get();
+            self.traffic.set((allocated + range.frames(), freed + range.frames()));
+            assert_eq!(self.on(|allocator| allocator.bring_online(range)), range.frames());
+        }
     }
 
     /// Gives the lists of a CPU back to the zone; returns the number of frames.

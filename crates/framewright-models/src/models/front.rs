@@ -23,9 +23,9 @@ const PLAIN: Model = Model {
 
 /// Models of the front.
 pub const MODELS: &[Model] = &[
-    // A push against a drain.
-    Model { name: "front_free", stage: held_one, threads: FREE, ..PLAIN },
-    Model { name: "front_free_struck", stage: held_one, threads: FREE, ..STRUCK },
+    // A push against a drain of what lies there already, so that the push may come in the middle of it.
+    Model { name: "front_free", bound: Some(3), stage: listed_and_held, threads: PUSH, ..PLAIN },
+    Model { name: "front_free_struck", bound: Some(2), stage: listed_and_held, threads: PUSH, ..STRUCK },
     // A pop against a drain: both want the last entry.
     Model { name: "front_alloc", bound: Some(3), threads: ALLOC, ..PLAIN },
     Model { name: "front_alloc_struck", bound: Some(2), threads: ALLOC, ..STRUCK },
@@ -61,6 +61,13 @@ pub const FAULTY: &[Model] = &[
 
 const STRUCK: Model = Model { fences: Fences::Interrupt, ..PLAIN };
 
+const PUSH: &[(u16, Part)] = &[
+    (0, |stage| stage.free_from(0)),
+    (1, |stage| {
+        drain_and_alloc(stage);
+        stage.alloc_into(2, 0);
+    }),
+];
 const FREE: &[(u16, Part)] = &[(0, |stage| stage.free_from(0)), (1, drain_and_alloc)];
 const ALLOC: &[(u16, Part)] = &[(0, |stage| stage.alloc_into(0, 0)), (1, drain_and_alloc)];
 const ALLOC_TWO: &[(u16, Part)] = &[
@@ -133,6 +140,13 @@ fn held_one() -> Stage {
 fn listed_one() -> Stage {
     let stage = held_one();
     stage.free_from(0);
+    stage
+}
+
+/// One page is on CPU 0's list, which holds the other in slot 0.
+fn listed_and_held() -> Stage {
+    let stage = listed_two();
+    stage.alloc_into(0, 0);
     stage
 }
 
