@@ -103,7 +103,8 @@ pub(crate) fn finish() {
     if STATE.with(|state| state.fences.get()) == Fences::Promoted {
         return;
     }
-    take();
+    // Others may look at what this thread did last before its fence publishes that.
+    may_strike();
     fence(Ordering::SeqCst);
     STATE.with(|state| state.running.set(state.running.get() & !(1 << running_cpu())));
 }

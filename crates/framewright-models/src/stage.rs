@@ -10,8 +10,9 @@
 use std::cell::Cell;
 
 use framewright::machine::{Ordering, Word};
-use framewright::mechanisms::NumaStat;
+use framewright::mechanisms::{Depot, NumaStat, PcpMark};
 use framewright::pfn::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use framewright::report::Source;
 use framewright::request::{__GFP_MOVABLE, Gfp, Request};
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{Allocator, Census, Config, Geometry, Layout, Machine, Mechanisms, Region, Tuning};
@@ -47,6 +48,8 @@ pub struct Sizes {
     pub cpus: usize,
     /// Whether owners keep away from their per-CPU lists.
     pub bypass_pcp: bool,
+    /// What lies behind the per-CPU lists. With a depot their owners come to them at the front.
+    pub depot: Depot,
 }
 
 impl Sizes {
@@ -58,7 +61,11 @@ impl Sizes {
         pcp: PcpSize { batch: 1, high: 2 },
         cpus: 3,
         bypass_pcp: false,
+        depot: Depot::Off,
     };
+
+    /// The same with a front, and a depot behind it, of magazines with two entries each; and two CPUs.
+    pub const FRONT: Sizes = Sizes { cpus: 2, depot: Depot::Eighth, ..Sizes::TINY };
 }
 
 /// Memory of a page: loom watches the cell, the flag says whether somebody owns it.
@@ -74,6 +81,8 @@ pub struct Stage {
     /// Blocks that the set-up left to the threads, or threads left behind; each slot has one user at a time.
     held: [Cell<Option<(Pfn, Order)>>; 4],
     frames: u64,
+    /// Frames that were allocated and freed.
+    traffic: Cell<(u64, u64)>,
     /// A word by which one thread tells another something.
     pub flag: <LoomMachine as Machine>::U32,
     /// A lock by itself; page 0 stands for what it protects.
@@ -91,12 +100,13 @@ fn boot(sizes: &Sizes) -> Tiny {
     let tuning = [Tuning { zone, marks, reserve: Some([0; ZoneKind::COUNT]), pcp: Some(sizes.pcp) }];
     let geometry =
         Geometry { page_shift: 12, max_order: Order(sizes.max_order), pageblock_order: Order(sizes.pageblock_order) };
+    let pcp_mark = if sizes.depot == Depot::Off { PcpMark::EveryRequest } else { PcpMark::Refill };
     let config = Config {
         geometry,
         dma_end: Pfn(0),
         dma32_end: Pfn(0),
         tuning: &tuning,
-        mechanisms: Mechanisms { numa_stat: NumaStat::Off, ..Mechanisms::BASELINE },
+        mechanisms: Mechanisms { numa_stat: NumaStat::Off, depot: sizes.depot, pcp_mark, ..Mechanisms::BASELINE },
         ..Config::new(&regions, &cpus)
     };
     let layout = Layout::of(&config).expect("the sizes of a model describe a machine");
@@ -115,6 +125,7 @@ impl Stage {
             pages: std::iter::repeat_with(page).take(sizes.frames as usize).collect(),
             held: Default::default(),
             frames: sizes.frames,
+            traffic: Cell::default(),
             flag: Word::new(0),
             lock: TicketLock::default(),
         }
@@ -148,6 +159,8 @@ impl Stage {
     }
 
     fn own(&self, start: Pfn, frames: u64) {
+        let (allocated, freed) = self.traffic.get();
+        self.traffic.set((allocated + frames, freed));
         for page in start.0..start.0 + frames {
             assert!(!self.page(page).owned.replace(true), "page {page} was handed out twice");
             self.write(page);
@@ -155,6 +168,8 @@ impl Stage {
     }
 
     fn disown(&self, start: Pfn, frames: u64) {
+        let (allocated, freed) = self.traffic.get();
+        self.traffic.set((allocated, freed + frames));
         for page in start.0..start.0 + frames {
             self.write(page);
             assert!(self.page(page).owned.replace(false), "page {page} was taken from its owner");
@@ -220,6 +235,16 @@ impl Stage {
         self.on(|allocator| allocator.free_range(range)).expect("an owner's free is right");
     }
 
+    /// Takes a range offline and, if that went well, online again; both are counted.
+    pub fn offline_and_online(&self, start: u64, end: u64) {
+        let range = PfnRange::new(start, end);
+        if self.on(|allocator| allocator.take_offline(range)).is_ok() {
+            let (allocated, freed) = self.traffic.get();
+            self.traffic.set((allocated + range.frames(), freed + range.frames()));
+            assert_eq!(self.on(|allocator| allocator.bring_online(range)), range.frames());
+        }
+    }
+
     /// Gives the lists of a CPU back to the zone; returns the number of frames.
     pub fn drain(&self, cpu: u16) -> u64 {
         self.on(|allocator| allocator.drain_cpu(CpuId(cpu)))
@@ -235,7 +260,7 @@ impl Stage {
         let _ = self.flag.wait_while(framewright::machine::Patience::Turn, |now| now < value);
     }
 
-    /// Checks every invariant and that no frame was lost.
+    /// Checks every invariant, that no frame was lost, and the counters.
     ///
     /// # Panics
     /// One is violated.
@@ -246,6 +271,9 @@ impl Stage {
         };
         let owned = self.pages.iter().filter(|page| page.owned.get()).count() as u64;
         assert_eq!((census.present, census.allocated), (self.frames, owned), "frames are lost or doubled: {census:?}");
+        let events = self.on(|allocator| allocator.events());
+        let counted = (events.pgalloc.iter().sum::<u64>(), events.pgfree);
+        assert_eq!(counted, self.traffic.get(), "frames allocated and freed were counted wrong");
         assert_eq!(census.quarantined, 0, "descriptors were damaged");
         assert_eq!(self.on(|allocator| allocator.counters()).repairs, 0, "lists had to be repaired");
         census

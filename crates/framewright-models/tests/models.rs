@@ -1,15 +1,16 @@
 //! Every model holds, up to its bound.
 
-use framewright_models::explore::explore;
+use framewright_models::explore::{Model, explore};
 use framewright_models::models;
 
-#[test]
-fn every_model_holds() {
-    for model in models::all() {
+fn hold(models: &'static [Model]) {
+    // For work on some of them alone.
+    let only = std::env::var("MODELS").unwrap_or_default();
+    for model in models.iter().filter(|model| model.name.starts_with(&only)) {
         let outcome = explore(model, None);
         let bound = model.bound.map_or_else(|| "any".to_owned(), |bound| bound.to_string());
         println!(
-            "{:22} preemptions {bound:>3}, {:>2} shared words, {:>6} executions, {:>5.1} s",
+            "{:24} preemptions {bound:>3}, {:>2} shared words, {:>6} executions, {:>5.1} s",
             model.name,
             outcome.words,
             outcome.executions,
@@ -18,4 +19,38 @@ fn every_model_holds() {
         assert_eq!(outcome.failure, None, "{}", model.name);
         assert!(outcome.executions > 1, "{} has one schedule only: its threads never meet", model.name);
     }
+}
+
+#[test]
+fn locks_zones_and_ranges_hold() {
+    hold(models::lock::MODELS);
+    hold(models::zone::MODELS);
+    hold(models::range::MODELS);
+}
+
+#[test]
+fn per_cpu_lists_hold() {
+    hold(models::pcp::MODELS);
+}
+
+#[test]
+fn fronts_hold() {
+    hold(models::front::MODELS);
+}
+
+#[test]
+fn depots_hold() {
+    hold(models::depot::MODELS);
+}
+
+#[test]
+#[ignore = "the core's bugs, as values of `front::FAULTY` say"]
+fn known_bugs_are_gone() {
+    let mut found = Vec::new();
+    for model in models::front::FAULTY {
+        let outcome = explore(model, None);
+        println!("{:22} {:>6} executions: {:?}", model.name, outcome.executions, outcome.failure);
+        found.extend(outcome.failure.map(|failure| (model.name, failure)));
+    }
+    assert_eq!(found, []);
 }

@@ -29,7 +29,7 @@ use framewright_rt::{Backing, CpuMode};
 use stage::{Block, Did, Plan, Stage, lock};
 
 /// Operations of each run.
-const OPERATIONS: u64 = 30_000;
+const OPERATIONS: u64 = 18_000;
 
 const PLAN: Plan = Plan {
     time: Duration::MAX,

@@ -1,5 +1,7 @@
 //! The models, by what they are about.
 
+pub mod depot;
+pub mod front;
 pub mod lock;
 pub mod pcp;
 pub mod range;
@@ -10,7 +12,7 @@ use crate::stage::Stage;
 
 /// All models.
 pub fn all() -> impl Iterator<Item = &'static Model> {
-    [lock::MODELS, pcp::MODELS, zone::MODELS, range::MODELS].into_iter().flatten()
+    [lock::MODELS, pcp::MODELS, front::MODELS, depot::MODELS, zone::MODELS, range::MODELS].into_iter().flatten()
 }
 
 /// The model of that name.

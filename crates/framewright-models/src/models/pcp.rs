@@ -63,6 +63,24 @@ pub const MODELS: &[Model] = &[
         ],
         ..PLAIN
     },
+    // The same, struck: the claimer meets nothing but the last 0 of `busy`, by which the owner is turned away.
+    Model {
+        name: "pcp_away_struck",
+        bound: Some(1),
+        fences: Fences::Interrupt,
+        stage: owner_holds_two,
+        threads: &[
+            (0, |stage| {
+                stage.free_from(0);
+                stage.free_from(1);
+            }),
+            (1, |stage| {
+                stage.drain(0);
+                stage.alloc_into(2, 0);
+            }),
+        ],
+        ..PLAIN
+    },
     Model {
         name: "pcp_drain",
         bound: Some(3),
@@ -96,6 +114,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "pcp_drain_refill",
+        bound: Some(3),
         stage: owner_holds_one,
         threads: &[
             (0, |stage| {
@@ -137,7 +156,7 @@ pub const MODELS: &[Model] = &[
         ..PLAIN
     },
     Model {
-        name: "pcp_drain_gives_up",
+        name: "pcp_crowd",
         bound: Some(2),
         stage: owner_holds_two,
         threads: &[

@@ -1,8 +1,6 @@
 //! Ranges: isolation against allocations and frees of the same frames. (Two ranges at once do not end: each may undo what
 //! the other waits for, over and over; threads of the runtime's stress cover them.)
 
-use framewright::pfn::PfnRange;
-
 use super::sound;
 use crate::explore::Model;
 use crate::interrupt::Fences;
@@ -29,15 +27,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "range_offline",
-        threads: &[
-            (0, |stage| stage.free_from(0)),
-            (1, |stage| {
-                let range = PfnRange::new(0, 2);
-                if stage.on(|allocator| allocator.take_offline(range)).is_ok() {
-                    assert_eq!(stage.on(|allocator| allocator.bring_online(range)), 2);
-                }
-            }),
-        ],
+        threads: &[(0, |stage| stage.free_from(0)), (1, |stage| stage.offline_and_online(0, 2))],
         ..PLAIN
     },
 ];
