@@ -88,13 +88,13 @@ fn processors_and_memory_that_is_short() {
 #[test]
 fn hardened() {
     // Their children: see `stress_fork.rs`.
-    stress(Plan { mechanisms: mechanisms("default,hardened=poison"), forks: false, ..PLAN });
+    stress(Plan { mechanisms: mechanisms("default,hardened=poison"), ..PLAN });
 }
 
 #[test]
 fn hardened_processors() {
     let mechanisms = mechanisms("baseline,hardened=zero");
-    stress(Plan { cpus: CpuMode::PerCpu, mechanisms, forks: false, ..PLAN });
+    stress(Plan { cpus: CpuMode::PerCpu, mechanisms, ..PLAN });
 }
 
 /// A stage without threads, and a block that somebody holds.

@@ -45,7 +45,6 @@ fn child_finds_order(arena: &Arena) -> bool {
 
 /// A block whose memory is being filled when the process forks is somewhere in the child.
 #[test]
-#[ignore = "between claim_freed() and the lists a block is nowhere, and freeze() does not wait for who has it"]
 fn blocks_being_poisoned_are_not_lost_in_a_child() {
     let mechanisms = Mechanisms::parse("default,hardened=poison").unwrap();
     let arena = Arena::builder().size(32 << 20).mechanisms(mechanisms).build().unwrap();

@@ -167,13 +167,16 @@ impl<'a, M: Machine> Allocator<'a, M> {
     #[cold]
     #[inline(never)]
     pub(crate) fn free_long(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let frame = match self.freeable(pfn, order) {
-            Ok(frame) => frame,
-            Err(error) => {
+        self.try_free(pfn, order).inspect_err(|error| {
+            // Of a CPU that is not there, the machine is to blame.
+            if !matches!(error, FreeError::NoCpu) {
                 self.world.ground.events.count(GlobalEvent::BadFree);
-                return Err(error);
             }
-        };
+        })
+    }
+
+    fn try_free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let frame = self.freeable(pfn, order)?;
         self.trace(|| Event::PageFree { pfn, order });
         match self.world.pinned(|cx| self.world.give(cx, frame, order)) {
             Some(true) => Ok(()),
