@@ -268,7 +268,7 @@ impl<M: Machine> Pcp<M> {
         if self.front {
             self.every_ring().for_each(Ring::close);
             // ORDER: heavy fence. The closed windows are out before the tops are looked at; partner: the light fence in
-            // `Ring::pop_front`. Model: pcp_front.
+            // `Ring::pop_front`. Model: front_alloc.
             machine.heavy_fence();
         }
         Ok(())

@@ -200,7 +200,7 @@ impl<M: Machine> Ring<M> {
     /// Entries in the ring.
     pub(crate) fn len(&self) -> u32 {
         // ORDER: Acquire. A thief sees the entries and heads below it; partner: the Release in `push_front`.
-        // Model: pcp_front.
+        // Model: front_free.
         let top = self.top.load(Ordering::Acquire);
         let bottom = self.bottom.load(Ordering::Relaxed);
         if self.is_wrapped() {
@@ -232,7 +232,7 @@ impl<M: Machine> Ring<M> {
         let bottom = self.bottom.load(Ordering::Relaxed);
         let (floor, ceiling) = if self.is_wrapped() { (self.start(), bottom) } else { (bottom, self.end()) };
         // ORDER: Release. Publishes the entries and counters to an owner who finds the window open; partner: the Acquires
-        // of both in `pop_front` and `push_front`. Model: pcp_alloc.
+        // of both in `pop_front` and `push_front`. Model: none can; see docs/memory-ordering.md.
         self.floor.store(floor, Ordering::Release);
         self.ceiling.store(ceiling, Ordering::Release);
     }
@@ -250,9 +250,9 @@ impl<M: Machine> Ring<M> {
         let next = top.wrapping_sub(1);
         self.top.store(next, Ordering::Relaxed);
         // ORDER: light fence. `top` is out before the window is looked at; partner: the heavy fence in `Pcp::shut`.
-        // Model: pcp_front.
+        // Model: front_alloc.
         machine.front_fence();
-        // ORDER: Acquire. Sees the ring as the last claimer left it; partner: the Release in `open`. Model: pcp_alloc.
+        // ORDER: Acquire. Sees the ring as the last claimer left it; partner: the Release in `open`. Model: none, as there.
         let is_open = top > self.floor.load(Ordering::Acquire);
         if let Some(slot) = arrays.slots.get(next as usize).filter(|_| is_open) {
             return Some(Frame(slot.load(Ordering::Relaxed)));
@@ -273,7 +273,7 @@ impl<M: Machine> Ring<M> {
         slot.store(frame.0, Ordering::Relaxed);
         prepare();
         // ORDER: Release. Publishes the entry, the block's head and what its owner did with it; partner: the Acquire in `len`.
-        // Model: pcp_front.
+        // Model: front_free.
         self.top.store(top.wrapping_add(1), Ordering::Release);
         true
     }
