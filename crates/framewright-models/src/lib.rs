@@ -13,7 +13,10 @@
 //! # What it covers
 //!
 //! Locks and per-CPU lists with two threads are searched without a bound where that ends within seconds, else with three
-//! preemptions; zones likewise; ranges (the largest sections) with one. `cargo test -p framewright-models -- --nocapture`
+//! preemptions; zones likewise; ranges (the largest sections) with one. Owners at the front and depots are searched with one to
+//! three, one or two where fences strike.
+//!
+//! `MODELS=front_a` in the environment runs those models alone whose names begin so. `cargo test -p framewright-models -- --nocapture`
 //! prints for each model its bound, the number of words the threads share, and the number of executions.
 //!
 //! The negative controls in `tests/controls.rs` weaken one call of the core at a time, from below, and demand that a model

@@ -44,7 +44,7 @@ fn depots_hold() {
 }
 
 #[test]
-#[ignore = "the core's bugs, as values of `front::FAULTY` say"]
+#[ignore = "finds what the core does wrong still: see `front::FAULTY`"]
 fn known_bugs_are_gone() {
     let mut found = Vec::new();
     for model in models::front::FAULTY {

@@ -53,9 +53,11 @@ pub const MODELS: &[Model] = &[
 
 /// Models that find a bug of the core: `tests/models.rs` says which.
 pub const FAULTY: &[Model] = &[
-    // A CPU whose counters are folded is not gone: it is turned away, serves itself from the zone and counts that.
+    // A CPU whose counters are folded has come back. It is turned away, serves itself from the zone and counts that by a load and
+    // a store, as the folding does: one of the two is lost. (The zone's lock around the folding would order them.)
     Model { name: "front_fold", bound: Some(2), stage: listed_one_and_free, threads: FOLD, ..PLAIN },
-    // CPU 0 looks into a list that it never used, while another drains it; CPU 2 has a page on its list.
+    // CPU 0 looks into a list that never had a magazine, so its `top` is 0 and goes to `u32::MAX` for a moment. Who drains it
+    // then finds as many entries, walks through the slots of all CPUs, and gives CPU 2's page to the zone as well.
     Model { name: "front_unused", bound: Some(2), stage: listed_elsewhere, threads: ALLOC, ..PLAIN },
 ];
 
