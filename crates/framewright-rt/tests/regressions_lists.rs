@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use framewright::mechanisms::{FallbackPolicy, Mechanisms};
 use framewright::pfn::{CpuId, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use framewright::request::{
     __GFP_MOVABLE, __GFP_RECLAIMABLE, GFP_ATOMIC, GFP_DMA, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT, Gfp,
@@ -169,4 +170,21 @@ fn shuffle(pages: &Pages, geometry: Geometry, seed: u64) {
     pages.drain_all();
     let after = pages.validate().unwrap_or_else(|violation| panic!("{violation} at the end, {geometry:?}"));
     assert_eq!(after, before, "{geometry:?}");
+}
+
+/// Once, a refill that brought nothing left the ring's window where the ring had been before, and the next request took an
+/// entry that was none.
+#[test]
+fn refill_without_a_block_leaves_an_empty_list() {
+    let regions = [Region::usable(0, 1, 0)];
+    let mechanisms = Mechanisms { fallback: FallbackPolicy::ClaimSteal, ..Mechanisms::DEFAULT };
+    let config = Config { mechanisms, dma_end: Pfn(0), dma32_end: Pfn(0), ..Config::new(&regions, &CPU) };
+    let mut storage = Storage::new(&Layout::of(&config).unwrap());
+    let pages = Allocator::boot(Solo::new(&CPU), &config, storage.parts()).unwrap();
+    let mut out = [Pfn(u64::MAX); 2];
+    assert_eq!(pages.alloc_bulk(&Request::page(GFP_NOWAIT), &mut out), Ok(1));
+    assert_eq!((out[0], pages.validate().unwrap().allocated), (Pfn(0), 1));
+    assert!(pages.alloc(&Request::page(GFP_NOWAIT)).is_err());
+    pages.free(Pfn(0), Order(0)).unwrap();
+    assert_eq!(pages.validate().unwrap().allocated, 0);
 }
