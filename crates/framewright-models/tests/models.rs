@@ -42,15 +42,3 @@ fn fronts_hold() {
 fn depots_hold() {
     hold(models::depot::MODELS);
 }
-
-#[test]
-#[ignore = "finds what the core does wrong still: see `front::FAULTY`"]
-fn known_bugs_are_gone() {
-    let mut found = Vec::new();
-    for model in models::front::FAULTY {
-        let outcome = explore(model, None);
-        println!("{:22} {:>6} executions: {:?}", model.name, outcome.executions, outcome.failure);
-        found.extend(outcome.failure.map(|failure| (model.name, failure)));
-    }
-    assert_eq!(found, []);
-}

@@ -84,6 +84,8 @@ pub struct Pcp<M: Machine> {
     pub(crate) waiting_frames: M::U32,
     /// What the rings do not count themselves.
     pub(crate) events: ZoneEvents<M>,
+    /// What the zone has taken over of all these counts, while the CPU was offline.
+    pub(crate) folded: ZoneEvents<M>,
 }
 
 impl<M: Machine> Default for Pcp<M> {
@@ -102,6 +104,7 @@ impl<M: Machine> Default for Pcp<M> {
             waiting: Ring::default(),
             waiting_frames: Word::new(0),
             events: ZoneEvents::default(),
+            folded: ZoneEvents::default(),
         }
     }
 }
@@ -189,7 +192,7 @@ impl<M: Machine> Pcp<M> {
             ZoneEvent::FreeFrames => traffic().map(|(order, (_, given))| given << order).fold(0, u64::wrapping_add),
             _ => 0,
         };
-        self.events.get(event).wrapping_add(by_ring)
+        self.events.get(event).wrapping_add(by_ring).wrapping_sub(self.folded.get(event))
     }
 
     /// The owner comes to its lists. None when they are in use, by a drain or by what this call interrupted.

@@ -132,14 +132,16 @@ pub(crate) struct Ring<M: Machine> {
 impl<M: Machine> Default for Ring<M> {
     fn default() -> Self {
         let word = || Word::new(0);
+        // Not 0, so that an owner who looks for a block may have `top` one too low here as well.
+        let nowhere = || Word::new(1);
         Ring {
-            top: word(),
+            top: nowhere(),
             floor: Word::new(u32::MAX),
             ceiling: word(),
-            bottom: word(),
+            bottom: nowhere(),
             wrapped: word(),
-            start: word(),
-            end: word(),
+            start: nowhere(),
+            end: nowhere(),
             loaded: word(),
             spare: word(),
             spare_len: word(),

@@ -282,10 +282,10 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
             self.zone.events.add(ZoneEvent::NumaOther, count(ZoneEvent::Allocs));
         }
         for event in ZoneEvent::ALL {
-            // Not by setting to 0 what the owner counts, who may be at it: what the zone has now is taken off elsewhere.
+            // Not by changing what the owner counts, who may be at it: what the zone has now is noted, and taken off when read.
             let count = count(event);
             self.zone.events.add(event, count);
-            self.pcp.events.count(event, count.wrapping_neg());
+            self.pcp.folded.count(event, count);
         }
     }
 
