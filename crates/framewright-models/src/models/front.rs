@@ -31,13 +31,12 @@ pub const MODELS: &[Model] = &[
     Model { name: "front_alloc_struck", bound: Some(2), threads: ALLOC, ..STRUCK },
     // The same with an entry below the last.
     Model { name: "front_alloc_two", bound: Some(2), stage: listed_two, threads: ALLOC_TWO, ..PLAIN },
-    Model { name: "front_alloc_two_struck", bound: Some(1), stage: listed_two, threads: ALLOC_TWO, ..STRUCK },
+    Model { name: "front_alloc_two_struck", bound: Some(2), stage: listed_two, threads: ALLOC_TWO, ..STRUCK },
     // The slot of the last entry is used again.
     Model { name: "front_again", bound: Some(2), threads: AGAIN, ..PLAIN },
-    Model { name: "front_again_struck", bound: Some(1), threads: AGAIN, ..STRUCK },
+    Model { name: "front_again_struck", bound: Some(2), threads: AGAIN, ..STRUCK },
     // The owner finds the window closed, or the list empty, and serves itself from the zone, which has a page.
     Model { name: "front_away", bound: Some(2), stage: listed_one_and_free, threads: AWAY, ..PLAIN },
-    Model { name: "front_away_struck", bound: Some(1), stage: listed_one_and_free, threads: AWAY, ..STRUCK },
     // The list is empty at first and filled, through a magazine that it gets, while a drain wants it.
     Model { name: "front_refill", bound: Some(2), stage: listed_none, threads: REFILL, ..PLAIN },
     // A full list gets an empty magazine while a drain wants it.
@@ -46,7 +45,7 @@ pub const MODELS: &[Model] = &[
     // Two drains, one after the other, and an owner who is in the middle of a pop all the while.
     Model { name: "front_two_drains", bound: Some(1), threads: TWO_DRAINS, ..PLAIN },
     Model { name: "front_drain_twice", bound: Some(2), threads: DRAIN_TWICE, ..PLAIN },
-    Model { name: "front_drain_twice_struck", bound: Some(1), threads: DRAIN_TWICE, ..STRUCK },
+    Model { name: "front_drain_twice_struck", bound: Some(2), threads: DRAIN_TWICE, ..STRUCK },
     // A CPU hands its last page to another, which drains it.
     Model { name: "front_handover", bound: Some(3), stage: held_one, threads: HANDOVER, ..PLAIN },
     // A CPU whose counters are folded has come back. It is turned away, serves itself from the zone and counts that: both must
