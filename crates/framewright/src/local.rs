@@ -19,10 +19,11 @@ use crate::machine::{Fault, Machine, Ordering, Pinned, Word};
 use crate::pageblock::Pageblock;
 use crate::pcp::Pcp;
 use crate::pfn::{CpuId, Frame, Order, Pfn, ZoneIdx, ZoneKind};
-use crate::request::Request;
+use crate::request::{__GFP_DIRECT_RECLAIM, Request};
 use crate::ring::{Arrays, Ring, SMALL_ORDERS};
 
-/// One CPU of an allocator, pinned. Not to be held while waiting where a pin turns preemption off.
+/// One CPU of an allocator, pinned. Where a pin turns preemption off ([`Machine::SLEEPS_PINNED`]), its requests never wait for
+/// memory, and it is not to be held for long.
 pub struct Local<'l, 'a, M: Machine> {
     allocator: &'l Allocator<'a, M>,
     own: &'l Cpu<M>,
@@ -96,13 +97,13 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
 
     #[inline(never)]
     fn alloc_elsewhere(&self, request: &Request) -> Result<Pfn, AllocError> {
-        match self.allocator.world().take_behind(self.cx(), request) {
-            Some(pfn) => {
-                self.allocator.announce(pfn, request);
-                Ok(pfn)
-            }
-            None => self.allocator.alloc_long(request),
+        if let Some(pfn) = self.allocator.world().take_behind(self.cx(), request) {
+            self.allocator.announce(pfn, request);
+            return Ok(pfn);
         }
+        // With preemption off nobody may wait: the request is one that does not.
+        let gfp = if M::SLEEPS_PINNED { request.gfp } else { request.gfp & !__GFP_DIRECT_RECLAIM };
+        self.allocator.alloc_long(&Request { gfp, ..*request })
     }
 
     #[inline(always)]
