@@ -83,7 +83,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "pcp_drain",
-        bound: Some(3),
+        bound: Some(2),
         threads: &[
             (0, |stage| {
                 stage.free_from(0);
@@ -129,7 +129,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "pcp_two_drains",
-        bound: Some(3),
+        bound: Some(2),
         stage: || {
             let stage = owner_holds_two();
             stage.as_cpu(2, |stage| {
