@@ -17,8 +17,10 @@ use crate::pcp::{Pcp, Turn};
 use crate::pfn::{CpuId, Frame, Order};
 use crate::ring::{RINGS, Ring, RingId};
 use crate::vmstat::{ZoneEvent, ZoneEvents};
-use crate::watermark::PcpSize;
 use crate::zone::{Zone, ZoneGuard};
+
+/// The batch of large zones (`watermark.rs`): one less than the head bytes of a cache line.
+const LINE_OF_HEADS: u32 = 63;
 
 /// All per-CPU lists: one record per CPU and zone, the entries of all rings, and what lies behind them.
 pub(crate) struct Pcps<'a, M: Machine> {
@@ -292,9 +294,11 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
     fn refill(&self, id: RingId, want: &Want) {
         let Some(ring) = self.pcp.ring(id).filter(|_| !self.cx.ground.machine.fault(Fault::Refill)) else { return };
         // A batch is counted in frames; of larger blocks at least two come at once. Where blocks stay between CPUs for long,
-        // they begin as whole lines of head bytes (64), not as a line less one, so that no two CPUs write to the same.
-        let PcpSize { batch, .. } = self.pcp.size;
-        let batch = if self.pcp.depot { batch.next_power_of_two() } else { batch };
+        // they come in runs of four lines of head bytes, so that CPUs (and what these read ahead) rarely meet in a line.
+        let batch = match self.pcp.size.batch {
+            LINE_OF_HEADS.. if self.pcp.depot => 4 * (LINE_OF_HEADS + 1),
+            batch => batch,
+        };
         let batch = (batch >> id.order.0.min(31)).max(if batch > 1 { 2 } else { 1 });
         if ring.capacity() == 0 && !self.make_room(id, ring) {
             return;
