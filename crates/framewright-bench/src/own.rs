@@ -92,7 +92,7 @@ struct PlainHandle<'h, 'a>(&'h Booted<'a>);
 impl Handle for PlainHandle<'_, '_> {
     #[inline(never)]
     fn alloc<const ORDER: u8>(&mut self) -> Option<u64> {
-        self.0.alloc(&Request::new(GFP_KERNEL, ORDER)).ok().map(|pfn| pfn.0)
+        self.0.alloc(const { &Request::new(GFP_KERNEL, ORDER) }).ok().map(|pfn| pfn.0)
     }
 
     #[inline(never)]
@@ -115,7 +115,7 @@ struct LocalHandle<'h, 'a>(Local<'h, 'a, Native>);
 impl Handle for LocalHandle<'_, '_> {
     #[inline(never)]
     fn alloc<const ORDER: u8>(&mut self) -> Option<u64> {
-        self.0.alloc(&Request::new(GFP_KERNEL, ORDER)).ok().map(|pfn| pfn.0)
+        self.0.alloc(const { &Request::new(GFP_KERNEL, ORDER) }).ok().map(|pfn| pfn.0)
     }
 
     #[inline(never)]
