@@ -19,14 +19,14 @@ use crate::contender::{Contender, Entry, Handle, Role, Setup, Work};
 pub(crate) const ENTRIES: &[Entry] = &[
     Entry {
         name: "framewright",
-        about: "this allocator, plain calls, each thread with a CPU of its own",
-        make: |setup| Ok(Box::new(Plain(boot(setup, leased(setup))?)) as Box<dyn Cells>),
+        about: "this allocator, through `Allocator::local`, each thread with a CPU of its own",
+        make: |setup| Ok(Box::new(ThroughLocal(boot(setup, leased(setup))?)) as Box<dyn Cells>),
         ..OWN
     },
     Entry {
-        name: "framewright-local",
-        about: "this allocator, through `Allocator::local`, each thread with a CPU of its own",
-        make: |setup| Ok(Box::new(ThroughLocal(boot(setup, leased(setup))?)) as Box<dyn Cells>),
+        name: "framewright-plain",
+        about: "this allocator, plain calls, each thread with a CPU of its own",
+        make: |setup| Ok(Box::new(Plain(boot(setup, leased(setup))?)) as Box<dyn Cells>),
         ..OWN
     },
     Entry {

@@ -11,7 +11,7 @@ fn base(allocator: &str) -> f64 {
         "ring" => 1.5,
         "ring+return" => 8.0,
         "framewright" => 3.0,
-        "framewright-local" => 2.5,
+        "framewright-plain" => 2.5,
         "framewright-rseq" => 3.5,
         "framewright-hardened" => 9.0,
         "buddy_system_allocator" => 480.0,
