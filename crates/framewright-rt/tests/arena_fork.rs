@@ -1,6 +1,7 @@
 //! Arenas in a fork's child: a private one goes on with its own copy, a shared one is the parent's.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+mod forked;
+
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -9,30 +10,10 @@ use framewright::request::GFP_USER;
 use framewright::{AllocError, Order, Request, Why};
 use framewright_rt::{Arena, Backing, CpuMode, Pages};
 
+use forked::in_child;
+
 const MIB: u64 = 1 << 20;
 const PAGE: Request = Request::page(GFP_USER);
-
-/// Forks, lets the child do `work`, and says whether that went well.
-#[must_use]
-fn in_child(work: impl FnOnce()) -> bool {
-    // SAFETY: the child does no more than `work` and ends without running anything of the parent's.
-    match unsafe { libc::fork() } {
-        -1 => panic!("fork: {}", std::io::Error::last_os_error()),
-        0 => {
-            // SAFETY: a child that hangs ends by the alarm.
-            unsafe { libc::alarm(30) };
-            let went_well = catch_unwind(AssertUnwindSafe(work)).is_ok();
-            // SAFETY: as above.
-            unsafe { libc::_exit(i32::from(!went_well)) }
-        }
-        child => {
-            let mut status = 0;
-            // SAFETY: the call writes a number to where it is told to.
-            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
-        }
-    }
-}
 
 /// Marks pages, lets some go and checks the others.
 fn come_and_go(arena: &Arena, turns: usize) {

@@ -1,8 +1,9 @@
 //! Forks, with other threads in the midst of it: the parent goes on, the child has a working allocator or a clear
 //! refusal.
 
+mod forked;
+
 use std::ops::ControlFlow;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Barrier, RwLock};
 use std::time::Duration;
@@ -13,30 +14,10 @@ use framewright::request::GFP_KERNEL;
 use framewright::{AllocError, Allocator, Config, FreeError, Layout, Region, Request, Why};
 use framewright_rt::{Background, Native, Rest, Storage};
 
+use forked::in_child;
+
 const MAP: [Region; 1] = [Region::usable(0x100000, 0x110000, 0)];
 const NODES: [NodeId; 4] = [NodeId(0); 4];
-
-/// Forks, lets the child do `work`, and says whether that went well.
-#[must_use]
-fn in_child(work: impl FnOnce()) -> bool {
-    // SAFETY: the child does no more than `work` and ends without running anything of the parent's.
-    match unsafe { libc::fork() } {
-        -1 => panic!("fork: {}", std::io::Error::last_os_error()),
-        0 => {
-            // SAFETY: a child that hangs ends by the alarm.
-            unsafe { libc::alarm(30) };
-            let went_well = catch_unwind(AssertUnwindSafe(work)).is_ok();
-            // SAFETY: as above.
-            unsafe { libc::_exit(i32::from(!went_well)) }
-        }
-        child => {
-            let mut status = 0;
-            // SAFETY: the call writes a number to where it is told to.
-            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
-        }
-    }
-}
 
 fn boot(machine: Native) -> &'static Allocator<'static, Native> {
     let cpus = machine.nodes().to_vec();

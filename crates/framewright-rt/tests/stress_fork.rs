@@ -1,10 +1,14 @@
 //! What stress found: copies of an allocator that are not what it was.
 
+mod forked;
+
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use framewright::request::GFP_KERNEL;
 use framewright::{Allocator, Config, Layout, Mechanisms, NodeId, Order, Region, Request};
 use framewright_rt::{Arena, Solo, Storage};
+
+use forked::in_child;
 
 const NODES: [NodeId; 2] = [NodeId(0); 2];
 
@@ -25,24 +29,6 @@ fn blocks_that_wait_are_not_settled() {
     assert_eq!(pages.validate(), Ok(before));
 }
 
-/// Whether a forked child finds its copy of the arena in order.
-fn child_finds_order(arena: &Arena) -> bool {
-    // SAFETY: the child does no more than what stands here, and ends without running anything of the parent's.
-    match unsafe { libc::fork() } {
-        0 => {
-            let status = i32::from(arena.validate().is_err());
-            // SAFETY: the process ends here.
-            unsafe { libc::_exit(status) }
-        }
-        child => {
-            let mut status = 0;
-            // SAFETY: the call writes a number to where it is told to.
-            assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
-            libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0
-        }
-    }
-}
-
 /// A block whose memory is being filled when the process forks is somewhere in the child.
 #[test]
 fn blocks_being_poisoned_are_not_lost_in_a_child() {
@@ -55,7 +41,7 @@ fn blocks_being_poisoned_are_not_lost_in_a_child() {
                 drop(arena.alloc(&Request::new(GFP_KERNEL, 9)).unwrap());
             }
         });
-        let all_found_order = (0..20).all(|_| child_finds_order(&arena));
+        let all_found_order = (0..20).all(|_| in_child(|| drop(arena.validate().unwrap())));
         over.store(true, SeqCst);
         all_found_order
     });
