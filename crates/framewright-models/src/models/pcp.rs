@@ -54,13 +54,7 @@ pub const MODELS: &[Model] = &[
             stage.free_from(2);
             stage
         },
-        threads: &[
-            (0, |stage| {
-                stage.free_from(0);
-                stage.free_from(1);
-            }),
-            (1, drain_0),
-        ],
+        threads: &[(0, free_two), (1, drain_0)],
         ..PLAIN
     },
     // The same, struck: the claimer meets nothing but the last 0 of `busy`, by which the owner is turned away.
@@ -69,16 +63,7 @@ pub const MODELS: &[Model] = &[
         bound: Some(1),
         fences: Fences::Interrupt,
         stage: owner_holds_two,
-        threads: &[
-            (0, |stage| {
-                stage.free_from(0);
-                stage.free_from(1);
-            }),
-            (1, |stage| {
-                stage.drain(0);
-                stage.alloc_into(2, 0);
-            }),
-        ],
+        threads: &[(0, free_two), (1, drain_0_and_alloc)],
         ..PLAIN
     },
     Model {
@@ -100,16 +85,7 @@ pub const MODELS: &[Model] = &[
         name: "pcp_turned_away",
         bound: Some(3),
         stage: owner_holds_two,
-        threads: &[
-            (0, |stage| {
-                stage.free_from(0);
-                stage.free_from(1);
-            }),
-            (1, |stage| {
-                stage.drain(0);
-                stage.alloc_into(2, 0);
-            }),
-        ],
+        threads: &[(0, free_two), (1, drain_0_and_alloc)],
         ..PLAIN
     },
     Model {
@@ -121,9 +97,7 @@ pub const MODELS: &[Model] = &[
                 stage.alloc_into(1, 0);
                 stage.free_from(0);
             }),
-            (1, |stage| {
-                stage.drain(0);
-            }),
+            (1, drain_0),
         ],
         ..PLAIN
     },
@@ -144,33 +118,14 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "pcp_two_drains_owner",
         bound: Some(2),
-        threads: &[
-            (0, |stage| stage.free_from(0)),
-            (1, |stage| {
-                stage.drain(0);
-            }),
-            (2, |stage| {
-                stage.drain(0);
-            }),
-        ],
+        threads: &[(0, |stage| stage.free_from(0)), (1, drain_0), (2, drain_0)],
         ..PLAIN
     },
     Model {
         name: "pcp_crowd",
         bound: Some(2),
         stage: owner_holds_two,
-        threads: &[
-            (0, |stage| {
-                stage.free_from(0);
-                stage.free_from(1);
-            }),
-            (1, |stage| {
-                stage.drain(0);
-            }),
-            (2, |stage| {
-                stage.drain(0);
-            }),
-        ],
+        threads: &[(0, free_two), (1, drain_0), (2, drain_0)],
         ..PLAIN
     },
     Model {
@@ -236,9 +191,7 @@ pub const MODELS: &[Model] = &[
                     stage.free(pfn, 0);
                 }
             }),
-            (1, |stage| {
-                stage.drain(0);
-            }),
+            (1, drain_0),
         ],
         ..PLAIN
     },
@@ -250,6 +203,16 @@ pub const MODELS: &[Model] = &[
         ..PLAIN
     },
 ];
+
+fn free_two(stage: &Stage) {
+    stage.free_from(0);
+    stage.free_from(1);
+}
+
+fn drain_0_and_alloc(stage: &Stage) {
+    stage.drain(0);
+    stage.alloc_into(2, 0);
+}
 
 fn drain_0(stage: &Stage) {
     stage.drain(0);
