@@ -83,18 +83,30 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// The request makes no sense, or there is no memory for it.
     #[inline]
     pub fn alloc(&self, request: &Request) -> Result<Pfn, AllocError> {
-        if !self.machine().fault(Fault::Alloc) {
-            let route = Route::of(request, self.geometry().pageblock_order);
-            if let Some(pfn) = route.and_then(|route| self.take_here(route)) {
-                self.announce(pfn, request);
-                return Ok(pfn);
-            }
-            return self.alloc_elsewhere(request);
-        }
-        self.failed(request, Why::Fault)
+        self.alloc_by(request, |route| self.take_here(route), || self.alloc_elsewhere(request))
     }
 
-    // One call out of line, whose result is the caller's: nothing is kept for it where it is not made.
+    /// Allocates at the front, or else elsewhere. One call out of line, whose result is the caller's: nothing is kept for it where
+    /// it is not made.
+    #[inline(always)]
+    pub(crate) fn alloc_by(
+        &self,
+        request: &Request,
+        front: impl FnOnce(Route) -> Option<Pfn>,
+        elsewhere: impl FnOnce() -> Result<Pfn, AllocError>,
+    ) -> Result<Pfn, AllocError> {
+        if self.machine().fault(Fault::Alloc) {
+            return self.failed(request, Why::Fault);
+        }
+        match Route::of(request, self.geometry().pageblock_order).and_then(front) {
+            Some(pfn) => {
+                self.announce(pfn, request);
+                Ok(pfn)
+            }
+            None => elsewhere(),
+        }
+    }
+
     #[inline(never)]
     fn alloc_elsewhere(&self, request: &Request) -> Result<Pfn, AllocError> {
         match self.world.pinned(|cx| self.world.take_behind(cx, request)).flatten() {

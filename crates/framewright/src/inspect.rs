@@ -140,7 +140,7 @@ impl<M: Machine> Source for Allocator<'_, M> {
 
     fn pcp(&self, idx: ZoneIdx, cpu: CpuId) -> Option<PcpSnapshot> {
         let record = self.world().pcps.record(cpu, self.world().zone(idx)?.idx.index())?;
-        let size = record.size();
+        let size = record.size;
         let count = u64::from(record.count_racy(self.geometry().pageblock_order));
         Some(PcpSnapshot { cpu, count, high: u64::from(size.high), batch: u64::from(size.batch) })
     }

@@ -11,11 +11,11 @@
 use core::cell::Cell;
 
 use crate::allocator::Allocator;
-use crate::error::{AllocError, FreeError, Why};
+use crate::error::{AllocError, FreeError};
 use crate::frame::Head;
 use crate::front::{Route, give_top, take_top};
 use crate::ground::{Cpu, Cx};
-use crate::machine::{Fault, Machine, Ordering, Pinned, Word};
+use crate::machine::{Machine, Ordering, Pinned, Word};
 use crate::pageblock::Pageblock;
 use crate::pcp::Pcp;
 use crate::pfn::{CpuId, Frame, Order, Pfn, ZoneIdx, ZoneKind};
@@ -84,15 +84,7 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
     /// As [`Allocator::alloc`].
     #[inline(always)]
     pub fn alloc(&self, request: &Request) -> Result<Pfn, AllocError> {
-        if !self.allocator.machine().fault(Fault::Alloc) {
-            let route = Route::of(request, self.pageblock_order);
-            if let Some(pfn) = route.and_then(|route| self.take(route)) {
-                self.allocator.announce(pfn, request);
-                return Ok(pfn);
-            }
-            return self.alloc_elsewhere(request);
-        }
-        self.allocator.failed(request, Why::Fault)
+        self.allocator.alloc_by(request, |route| self.take(route), || self.alloc_elsewhere(request))
     }
 
     #[inline(never)]

@@ -179,10 +179,6 @@ impl<M: Machine> Pcp<M> {
         self.size.batch != 0
     }
 
-    pub(crate) fn size(&self) -> PcpSize {
-        self.size
-    }
-
     /// How often something happened on this CPU in this zone, at this moment.
     pub(crate) fn event_racy(&self, event: ZoneEvent, pageblock_order: Order) -> u64 {
         let traffic = || self.rings(pageblock_order).map(|(id, ring)| (id.order.0, ring.traffic_racy()));

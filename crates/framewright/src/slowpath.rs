@@ -187,13 +187,11 @@ impl<'a, M: Machine> World<'a, M> {
     /// Gives every block on one CPU's lists back to its zone. Returns the number of frames. A CPU that does not let go of its
     /// lists in time keeps what it has.
     pub(crate) fn drain_cpu(&self, cpu: CpuId) -> u64 {
+        let pageblock_order = self.ground.frames.geometry.pageblock_order;
         let mut drained = 0_u64;
         for zone in self.zones.iter().filter(|zone| zone.is_populated()) {
-            if self
-                .pcps
-                .record(cpu, zone.idx.index())
-                .is_none_or(|pcp| pcp.count_racy(self.ground.frames.geometry.pageblock_order) == 0)
-            {
+            let kept = self.pcps.record(cpu, zone.idx.index()).map_or(0, |pcp| pcp.count_racy(pageblock_order));
+            if kept == 0 {
                 continue;
             }
             self.pinned(|cx| {

@@ -307,15 +307,17 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         ring.rewind(batch);
         let zone = self.zone.lock(self.cx);
         let mut mode = Mode::Normal;
-        for _ in 0..batch {
-            let Some(frame) = zone.take(want, &mut mode, true) else { break };
+        let mut moved = 0_u32;
+        while moved < batch
+            && let Some(frame) = zone.take(want, &mut mode, true)
+        {
             self.cx.ground.frames.set_head(frame, Head::pcp(id.order));
             ring.push_bottom(self.pcps.slots, frame);
-            ring.count_moved(1);
-            self.settle(id, ring, 1);
+            moved = moved.wrapping_add(1);
         }
+        ring.count_moved(u64::from(moved));
         // Also if nothing came: the ring is another one now.
-        self.settle(id, ring, 0);
+        self.settle(id, ring, moved);
     }
 }
 
