@@ -1,0 +1,179 @@
+//! What a run found, as data. Times are nanoseconds of virtual time unless said otherwise.
+
+use serde::Serialize;
+
+/// Version of the JSON.
+pub const SCHEMA: &str = "framewright-sim/1";
+
+/// What a run found.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Report {
+    /// Version of this format.
+    pub schema: &'static str,
+    /// Machine model.
+    pub machine: String,
+    /// Workload.
+    pub workload: String,
+    /// Mechanisms of the allocator.
+    pub mechanisms: String,
+    /// CPUs that took part.
+    pub cpus: usize,
+    /// Seed of all that is random.
+    pub seed: u64,
+    /// How the next CPU was chosen: `time` or `random`.
+    pub schedule: String,
+    /// Virtual time before the measured window.
+    pub warm_up_ns: u64,
+    /// Length of the measured window.
+    pub window_ns: u64,
+    /// Operations that ended in the window.
+    pub operations: u64,
+    /// What one operation is.
+    pub unit: String,
+    /// Operations per second of virtual time.
+    pub per_second: f64,
+    /// Cycles that all CPUs together spent for one operation.
+    pub cycles_per_operation: f64,
+    /// Figures of the workload's own.
+    pub figures: Vec<Figure>,
+    /// Locks, the most waited-for first.
+    pub locks: Vec<LockReport>,
+    /// Cache lines, or whole arrays of them, the most fought-for first.
+    pub lines: Vec<LineReport>,
+    /// Each CPU.
+    pub per_cpu: Vec<CpuReport>,
+    /// Accesses to shared words in the window.
+    pub accesses: u64,
+    /// Switches between CPUs in the whole run.
+    pub switches: u64,
+}
+
+/// A figure with a name.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Figure {
+    /// What it is.
+    pub name: String,
+    /// Its value.
+    pub value: f64,
+    /// Its unit.
+    pub unit: String,
+}
+
+/// How long something took, over many times.
+#[derive(Clone, Copy, PartialEq, Serialize, Debug, Default)]
+pub struct Distribution {
+    /// How often.
+    pub count: u64,
+    /// Sum.
+    pub total_ns: f64,
+    /// Median.
+    pub p50_ns: f64,
+    /// 99 of 100 took no longer.
+    pub p99_ns: f64,
+    /// 999 of 1000 took no longer.
+    pub p999_ns: f64,
+    /// Longest.
+    pub max_ns: f64,
+}
+
+/// One lock. A wait inside of another lock's is that one's.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct LockReport {
+    /// Name, as `zone lock, Node 0, zone Normal`.
+    pub name: String,
+    /// Times it was taken.
+    pub taken: u64,
+    /// Of them, how often somebody else had it.
+    pub contended: u64,
+    /// From wanting it to having it.
+    pub waiting: Distribution,
+    /// From having it to giving it up.
+    pub holding: Distribution,
+    /// Share of all CPUs' time that was spent waiting for it, as `perf` shows a lock's slow path, in percent.
+    pub contention_percent: f64,
+}
+
+/// One cache line, or all lines of an array.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct LineReport {
+    /// What lies there, as `zone Normal of node 0 + 64`.
+    pub name: String,
+    /// Lines that this is.
+    pub lines: u64,
+    /// Sums over the fields.
+    pub total: Traffic,
+    /// Fields, the most fought-for first.
+    pub fields: Vec<FieldReport>,
+}
+
+/// One field of a line.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct FieldReport {
+    /// Name, as `lock.next`.
+    pub name: String,
+    /// Its traffic.
+    pub traffic: Traffic,
+}
+
+/// Accesses that found the line elsewhere.
+#[derive(Clone, Copy, PartialEq, Serialize, Debug, Default)]
+pub struct Traffic {
+    /// Loads that missed the core's caches.
+    pub loads: u64,
+    /// Stores that did.
+    pub stores: u64,
+    /// Read-modify-writes that did.
+    pub rmws: u64,
+    /// Transfers from a core of the same socket.
+    pub near: u64,
+    /// Transfers from another socket.
+    pub far: u64,
+    /// Fetches from memory.
+    pub memory: u64,
+    /// Time that CPUs waited for the line to be free for them.
+    pub queued_ns: f64,
+    /// Time of the transfers themselves.
+    pub moving_ns: f64,
+}
+
+/// Where one CPU's time went in the window.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct CpuReport {
+    /// CPU.
+    pub cpu: usize,
+    /// Its node.
+    pub node: usize,
+    /// Its core.
+    pub core: usize,
+    /// Operations that it completed.
+    pub operations: u64,
+    /// By what it did.
+    pub time: Times,
+}
+
+/// Nanoseconds by what they were spent for.
+#[derive(Clone, Copy, PartialEq, Serialize, Debug, Default)]
+pub struct Times {
+    /// Instructions.
+    pub instructions: f64,
+    /// Hits in the core's own caches.
+    pub hits: f64,
+    /// Lines from the same socket.
+    pub near: f64,
+    /// Lines from another socket.
+    pub far: f64,
+    /// Lines from memory.
+    pub memory: f64,
+    /// Waiting for a line that others are served first.
+    pub queued: f64,
+    /// Waiting for a word to change: spinning.
+    pub spinning: f64,
+    /// Waiting for stores to become visible.
+    pub stores: f64,
+    /// Writing zeros to pages.
+    pub zeroing: f64,
+    /// Asleep.
+    pub asleep: f64,
+    /// In interrupts.
+    pub interrupts: f64,
+}
