@@ -34,12 +34,12 @@ fn skip(text: &str) -> Plant {
 fn every_planted_bug_is_found() {
     let controls = [
         // The lock's release and acquire: what was written under it is not seen by the next holder.
-        ("lock_ticket", relax("self.lock.serving.store")),
+        ("lock_ticket", relax("self.serving.store(ticket")),
         ("lock_ticket", relax("self.serving.wait_while")),
         // No wait at all.
         ("lock_ticket", skip("self.serving.wait_while")),
         // The same lock, by what a depot's shard does under it.
-        ("depot_exchange", relax("self.lock.serving.store")),
+        ("depot_exchange", relax("self.serving.store(ticket")),
         // Store and load of the owner, and of the claimer, in the wrong order.
         ("pcp_reuse", skip("machine.light_fence()")),
         ("pcp_reuse", skip("\n        machine.heavy_fence();\n")),

@@ -7,7 +7,9 @@
 use core::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 
 use framewright::event::Event;
-use framewright::machine::{Busy, Fault, Machine, Need, Ordering, Patience, Pinned, Reclaimed, Step, Waiter, Word};
+use framewright::machine::{
+    Busy, Fault, LockEvent, LockName, Machine, Need, Ordering, Patience, Pinned, Reclaimed, Step, Waiter, Word,
+};
 use framewright::pfn::{CpuId, NodeId, Order, Pfn};
 
 /// The machine: the answers to what the core asks of its surroundings.
@@ -100,6 +102,10 @@ impl Machine for Board {
 
     fn step(&self, step: Step) {
         self.tell(&step);
+    }
+
+    fn lock(&self, lock: LockName, event: LockEvent) {
+        self.tell(&(lock, event));
     }
 
     fn prefetch(&self, word: &U64) {

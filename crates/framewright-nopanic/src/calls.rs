@@ -11,7 +11,7 @@ use framewright::boot::Parts;
 use framewright::config::{Config, Layout, Region};
 use framewright::error::{AllocError, BootError, FreeError};
 use framewright::event::{Event, TraceLine};
-use framewright::machine::{Busy, Machine, Ordering, Patience, Pinned, Word};
+use framewright::machine::{Busy, LockName, Machine, Ordering, Patience, Pinned, Word};
 use framewright::mechanisms::{Mechanisms, UnknownSwitch};
 use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::report::{
@@ -268,6 +268,10 @@ call! {
 
     fn display_errors(sink: &'static mut Sink, a: AllocError, f: FreeError, b: BootError, v: Violation) -> fmt::Result {
         write!(sink, "{a} {a:?} {f} {f:?} {b} {v}")
+    }
+
+    fn display_locks(sink: &'static mut Sink, zone: ZoneIdx, shard: u16, cpu: CpuId) -> fmt::Result {
+        write!(sink, "{} {} {}", LockName::zone(zone), LockName::depot(zone, shard), LockName::pcp(zone, cpu))
     }
 
     fn display_mechanisms(sink: &'static mut Sink, mechanisms: Mechanisms) -> fmt::Result {

@@ -165,8 +165,8 @@ fn place_shards<M: Machine>(config: &Config<'_>, shards: &mut [Shard<M>]) {
     for (i, zone) in config.zones().enumerate() {
         let magazines = config.magazines_of(zone) as u32;
         let start = i.saturating_mul(each);
-        for shard in shards.get_mut(start..start.saturating_add(each)).unwrap_or_default() {
-            shard.place(next, magazines);
+        for (number, shard) in (0..).zip(shards.get_mut(start..start.saturating_add(each)).unwrap_or_default()) {
+            shard.place((zone, number), (next, magazines));
             next = next.saturating_add(magazines);
         }
     }

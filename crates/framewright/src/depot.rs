@@ -18,9 +18,9 @@
 //! drains. What lies here counts as per-CPU pages.
 
 use crate::ground::Cx;
-use crate::lock::{Rank, TicketGuard, TicketLock};
-use crate::machine::{Machine, Ordering, Word};
-use crate::pfn::{CpuId, Frame};
+use crate::lock::{Rank, Ticket, TicketLock};
+use crate::machine::{LockName, Machine, Ordering, Word};
+use crate::pfn::{CpuId, Frame, ZoneIdx};
 use crate::ring::{Ring, RingId, SMALL_RINGS};
 use crate::watermark::PcpSize;
 use crate::zone::Zone;
@@ -96,7 +96,8 @@ pub struct Shard<M: Machine> {
     fresh: M::U32,
     /// Top of the stack of full magazines of each kind of list, + 1.
     full: [M::U32; SMALL_RINGS],
-    // Fixed at boot: which magazines are its own.
+    // Fixed at boot: what its lock is called, and which magazines are its own.
+    name: LockName,
     first: u32,
     count: u32,
 }
@@ -109,6 +110,7 @@ impl<M: Machine> Default for Shard<M> {
             empty: Word::new(0),
             fresh: Word::new(0),
             full: core::array::from_fn(|_| Word::new(0)),
+            name: LockName::depot(ZoneIdx::NONE, 0),
             first: 0,
             count: 0,
         }
@@ -116,20 +118,21 @@ impl<M: Machine> Default for Shard<M> {
 }
 
 impl<M: Machine> Shard<M> {
-    /// Gives the shard its magazines; before the first use.
-    pub(crate) fn place(&mut self, first: u32, count: u32) {
+    /// Gives the shard its magazines; before the first use. It is the one with number `shard` of its zone.
+    pub(crate) fn place(&mut self, (zone, shard): (ZoneIdx, u16), (first, count): (u32, u32)) {
+        self.name = LockName::depot(zone, shard);
         self.first = first;
         self.count = count;
     }
 
     /// Takes the shard's lock without a guard, until [`Shard::release_held`].
-    pub(crate) fn hold(&self) {
-        self.lock.hold();
+    pub(crate) fn hold(&self, machine: &M) {
+        let _ = self.lock.take(machine, self.name);
     }
 
     /// Gives up what [`Shard::hold`] took; in a copy, for all who wait.
-    pub(crate) fn release_held(&self, copied: bool) {
-        if copied { self.lock.release_copied() } else { self.lock.release_held() }
+    pub(crate) fn release_held(&self, machine: &M, copied: bool) {
+        if copied { self.lock.release_copied() } else { self.lock.release_held(machine, self.name) }
     }
 
     /// Frames in the shard, at this moment.
@@ -323,7 +326,8 @@ impl<'a, M: Machine> Depots<'a, M> {
     fn lock<'g>(&'g self, cx: Cx<'g, 'a, M>, shard: &'g Shard<M>) -> ShardGuard<'g, 'a, M> {
         let irq = cx.ground.machine.irq_save();
         cx.own.held.enter(Rank::Depot);
-        ShardGuard { _ticket: shard.lock.lock(), _irq: irq, cx, shard, magazines: self.magazines }
+        let ticket = shard.lock.take(&cx.ground.machine, shard.name);
+        ShardGuard { ticket, _irq: irq, cx, shard, magazines: self.magazines }
     }
 }
 
@@ -333,8 +337,8 @@ fn small_rings() -> impl Iterator<Item = RingId> {
 
 /// Proof that a shard's lock is held.
 struct ShardGuard<'g, 'a, M: Machine> {
-    // In this order: the lock is released before interrupts come back.
-    _ticket: TicketGuard<'g, M>,
+    ticket: Ticket,
+    // Dropped after `ShardGuard::drop` has released the lock.
     _irq: M::Irq<'g>,
     cx: Cx<'g, 'a, M>,
     shard: &'g Shard<M>,
@@ -344,6 +348,7 @@ struct ShardGuard<'g, 'a, M: Machine> {
 impl<M: Machine> Drop for ShardGuard<'_, '_, M> {
     fn drop(&mut self) {
         self.cx.own.held.leave(Rank::Depot);
+        self.shard.lock.release(&self.ticket, &self.cx.ground.machine, self.shard.name);
     }
 }
 

@@ -17,7 +17,6 @@ use crate::node::World;
 use crate::pcp::Pcp;
 use crate::pfn::{Frame, Order};
 use crate::ring::{Ring, RingId};
-use crate::zone::Zone;
 
 /// How often a CPU that does not leave its lists is waited for: on a crowded machine its thread may not run for long.
 const ROUNDS: u32 = 64;
@@ -41,8 +40,8 @@ impl<'a, M: Machine> Allocator<'a, M> {
                 return None;
             }
         }
-        world.pcps.depots.shards.iter().for_each(|shard| shard.hold());
-        world.zones.iter().for_each(Zone::hold);
+        world.pcps.depots.shards.iter().for_each(|shard| shard.hold(machine));
+        world.zones.iter().for_each(|zone| zone.hold(machine));
         Some(Frozen { world, copied: Cell::new(false) })
     }
 }
@@ -54,9 +53,9 @@ fn used<'w, M: Machine>(world: &'w World<'_, M>) -> impl Iterator<Item = &'w Pcp
 
 impl<M: Machine> Drop for Frozen<'_, '_, M> {
     fn drop(&mut self) {
-        let copied = self.copied.get();
-        self.world.zones.iter().for_each(|zone| zone.release_held(copied));
-        self.world.pcps.depots.shards.iter().for_each(|shard| shard.release_held(copied));
+        let (machine, copied) = (&self.world.ground.machine, self.copied.get());
+        self.world.zones.iter().for_each(|zone| zone.release_held(machine, copied));
+        self.world.pcps.depots.shards.iter().for_each(|shard| shard.release_held(machine, copied));
         used(self.world).for_each(Pcp::release_seized);
     }
 }

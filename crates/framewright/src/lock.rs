@@ -6,8 +6,11 @@
 //!
 //! Lock order is data: [`Rank`]. While a lock of some rank is held, only higher ranks may be taken. Debug builds
 //! keep a mask of held ranks per CPU and stop at the first violation; release builds keep nothing.
+//!
+//! The machine is told when a lock is wanted, taken and released: before the number is drawn, after the wait, and behind the
+//! store that lets the next one in, so that what it does with that makes nobody wait.
 
-use crate::machine::{Machine, Ordering, Patience, Word};
+use crate::machine::{LockEvent, LockName, Machine, Ordering, Patience, Word};
 
 /// Order in which locks are taken, lowest first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -69,42 +72,38 @@ impl<M: Machine> Default for TicketLock<M> {
 }
 
 impl<M: Machine> TicketLock<M> {
-    /// Takes the lock without a guard, until [`TicketLock::release_held`].
-    pub(crate) fn hold(&self) {
-        core::mem::forget(self.lock());
+    /// Takes the lock, waiting for the turn. Whoever gets the ticket has to give it to [`TicketLock::release`], or else
+    /// the lock is held until [`TicketLock::release_held`].
+    pub(crate) fn take(&self, machine: &M, name: LockName) -> Ticket {
+        machine.lock(name, LockEvent::Wanted);
+        let ticket = self.next.add(1, Ordering::Relaxed);
+        // ORDER: the wait acquires what was done under the lock; partner: the Release in `TicketLock::release`.
+        // Model: lock_ticket.
+        let _ = self.serving.wait_while(Patience::Turn, |serving| serving != ticket);
+        machine.lock(name, LockEvent::Taken);
+        Ticket(ticket)
     }
 
-    /// Gives up what [`TicketLock::hold`] took.
-    pub(crate) fn release_held(&self) {
-        // ORDER: Release, as in `TicketGuard::drop`. Model: lock_ticket.
+    /// Gives the lock up.
+    pub(crate) fn release(&self, ticket: &Ticket, machine: &M, name: LockName) {
+        // ORDER: Release. Publishes everything written under the lock; partner: the wait in `TicketLock::take`.
+        // Model: lock_ticket.
+        self.serving.store(ticket.0.wrapping_add(1), Ordering::Release);
+        machine.lock(name, LockEvent::Released);
+    }
+
+    /// Gives up what a ticket that is lost was for.
+    pub(crate) fn release_held(&self, machine: &M, name: LockName) {
+        // ORDER: Release, as in `TicketLock::release`. Model: lock_ticket.
         self.serving.add(1, Ordering::Release);
+        machine.lock(name, LockEvent::Released);
     }
 
-    /// Gives up what [`TicketLock::hold`] took, in a copy of the lock that nobody waits for: who did is not there.
+    /// The same in a copy of the lock that nobody waits for: who did is not there.
     pub(crate) fn release_copied(&self) {
         self.serving.store(self.next.load(Ordering::Relaxed), Ordering::Release);
     }
-
-    /// Takes the lock, waiting for the turn.
-    pub(crate) fn lock(&self) -> TicketGuard<'_, M> {
-        let ticket = self.next.add(1, Ordering::Relaxed);
-        // ORDER: the wait acquires what was done under the lock; partner: the Release in `TicketGuard::drop`.
-        // Model: lock_ticket.
-        let _ = self.serving.wait_while(Patience::Turn, |serving| serving != ticket);
-        TicketGuard { lock: self, ticket }
-    }
 }
 
-/// Proof that a [`TicketLock`] is held.
-pub(crate) struct TicketGuard<'l, M: Machine> {
-    lock: &'l TicketLock<M>,
-    ticket: u32,
-}
-
-impl<M: Machine> Drop for TicketGuard<'_, M> {
-    fn drop(&mut self) {
-        // ORDER: Release. Publishes everything written under the lock; partner: the wait in `TicketLock::lock`.
-        // Model: lock_ticket.
-        self.lock.serving.store(self.ticket.wrapping_add(1), Ordering::Release);
-    }
-}
+/// The number that a [`TicketLock`] is held with.
+pub(crate) struct Ticket(u32);

@@ -14,8 +14,10 @@
 //! [`Machine::fence`], or with the pair [`Machine::light_fence`] / [`Machine::heavy_fence`], in which the side that
 //! runs rarely pays for both.
 
+use core::fmt;
+
 use crate::event::Event;
-use crate::pfn::{CpuId, NodeId, Order, Pfn};
+use crate::pfn::{CpuId, NodeId, Order, Pfn, ZoneIdx};
 use crate::request::Gfp;
 
 /// What an access to a word orders. A load ignores `Release`, a store ignores `Acquire`; neither is an error.
@@ -157,6 +159,12 @@ pub trait Machine {
         let _ = step;
     }
 
+    /// Something happened to a lock, on the running CPU; only who measures waiting and holding cares. May be called with the
+    /// lock held: must not call the allocator.
+    fn lock(&self, lock: LockName, event: LockEvent) {
+        let _ = (lock, event);
+    }
+
     /// The core will soon write the descriptor behind `word`.
     fn prefetch(&self, word: &Self::U64) {
         let _ = word;
@@ -243,6 +251,72 @@ pub struct Need {
 pub struct Reclaimed {
     /// Frames freed.
     pub frames: u64,
+}
+
+/// What happened to a lock. Between `Wanted` and `Taken` a CPU waits, between `Taken` and `Released` it holds the lock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LockEvent {
+    /// A CPU is about to ask for it.
+    Wanted,
+    /// It has it.
+    Taken,
+    /// It gave it up, a moment ago. Without `Taken` before, it gave up waiting.
+    Released,
+}
+
+/// Kinds of locks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[non_exhaustive]
+pub enum LockKind {
+    /// A zone's free lists.
+    Zone,
+    /// A shard of a zone's depot.
+    Depot,
+    /// A CPU's lists of a zone, taken by somebody else than that CPU.
+    Pcp,
+}
+
+/// One of an allocator's locks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct LockName {
+    /// What it guards.
+    pub kind: LockKind,
+    /// Of what: the zone's number in the upper half, the shard's or CPU's in the lower.
+    pub index: u32,
+}
+
+impl LockName {
+    /// The lock of a zone.
+    pub const fn zone(zone: ZoneIdx) -> LockName {
+        LockName { kind: LockKind::Zone, index: (zone.0 as u32) << 16 }
+    }
+
+    /// The lock of a shard of a zone's depot.
+    pub const fn depot(zone: ZoneIdx, shard: u16) -> LockName {
+        LockName { kind: LockKind::Depot, index: (zone.0 as u32) << 16 | shard as u32 }
+    }
+
+    /// The claim of a CPU's lists of a zone.
+    pub const fn pcp(zone: ZoneIdx, cpu: CpuId) -> LockName {
+        LockName { kind: LockKind::Pcp, index: (zone.0 as u32) << 16 | cpu.0 as u32 }
+    }
+}
+
+impl fmt::Display for LockName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (zone, part) = (ZoneIdx((self.index >> 16) as u16), self.index as u16);
+        let name = match self.kind {
+            LockKind::Zone => "zone lock",
+            LockKind::Depot => "depot lock",
+            LockKind::Pcp => "per-CPU lists",
+        };
+        write!(f, "{name}, Node {}, zone {}", zone.node().0, zone.kind())?;
+        match self.kind {
+            LockKind::Zone => Ok(()),
+            LockKind::Depot => write!(f, ", shard {part}"),
+            LockKind::Pcp => write!(f, ", CPU {part}"),
+        }
+    }
 }
 
 /// Points with a named instruction cost.

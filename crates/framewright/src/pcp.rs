@@ -202,7 +202,7 @@ impl<M: Machine> Pcp<M> {
         // ORDER: light fence. `busy` is out before `claim` is looked at; partner: the heavy fence in `claim`.
         // Model: pcp_free.
         machine.light_fence();
-        // ORDER: Acquire. Sees the rings as the last claimer left them; partner: the Release in `Turn::drop`.
+        // ORDER: Acquire. Sees the rings as the last claimer left them; partner: the Release in `Turn::end`.
         // Model: pcp_alloc.
         if self.claim.load(Ordering::Acquire) != 0 {
             // ORDER: Release. Who waits for `busy` to be 0 may meet this 0 alone, so it publishes earlier turns as well;
@@ -224,7 +224,7 @@ impl<M: Machine> Pcp<M> {
 
     /// The same without a guard, until [`Pcp::release_seized`].
     pub(crate) fn seize(&self, machine: &M) -> Result<(), Busy> {
-        // ORDER: Acquire. Sees what the last claimer did; partner: the Release in `Turn::drop`.
+        // ORDER: Acquire. Sees what the last claimer did; partner: the Release in `Turn::end`.
         // Covered: the heavy fence below acquires it too. Model: pcp_crowd.
         let mut claimed = self.claim.cas(0, 1, Ordering::Acquire);
         for _ in 0..CLAIM_ROUNDS {
@@ -251,7 +251,7 @@ impl<M: Machine> Pcp<M> {
     /// Lets the owner in again.
     pub(crate) fn release_seized(&self) {
         self.open();
-        // ORDER: Release, as in `Turn::drop`. Model: pcp_free.
+        // ORDER: Release, as in `Turn::end`. Model: pcp_free.
         self.claim.store(0, Ordering::Release);
     }
 
@@ -261,7 +261,7 @@ impl<M: Machine> Pcp<M> {
         // ORDER: heavy fence. `claim` is out before `busy` is looked at; partner: the light fence in `enter`.
         // Model: pcp_free.
         machine.heavy_fence();
-        // ORDER: the wait acquires what the owner did; partner: the Release of `busy` in `Turn::drop` and `enter`.
+        // ORDER: the wait acquires what the owner did; partner: the Release of `busy` in `Turn::end` and `enter`.
         // Model: pcp_free.
         self.busy.wait_while(Patience::Tries(DRAIN_TRIES), |busy| busy != 0)?;
         if self.front {
@@ -281,7 +281,7 @@ impl<M: Machine> Pcp<M> {
     }
 }
 
-/// Proof that one CPU's lists of a zone are held, by their owner or by a claimer.
+/// Proof that one CPU's lists of a zone are held, by their owner or by a claimer, until [`Turn::end`].
 pub(crate) struct Turn<'g, M: Machine> {
     _irq: M::Irq<'g>,
     own: &'g Cpu<M>,
@@ -289,9 +289,10 @@ pub(crate) struct Turn<'g, M: Machine> {
     flag: &'g M::U32,
 }
 
-impl<M: Machine> Drop for Turn<'_, M> {
+impl<M: Machine> Turn<'_, M> {
+    /// Lets others in.
     #[inline(always)]
-    fn drop(&mut self) {
+    pub(crate) fn end(&self) {
         self.own.held.leave(Rank::Pcp);
         // ORDER: Release. Publishes the rings; partner: the Acquire of the other side in `enter` or `claim`.
         // Model: pcp_free, pcp_alloc.

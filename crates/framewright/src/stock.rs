@@ -12,7 +12,7 @@ use crate::event::Event;
 use crate::fallback::{Mode, Want};
 use crate::frame::Head;
 use crate::ground::{Cx, Ground};
-use crate::machine::{Busy, Fault, Machine, Ordering, Step, Word};
+use crate::machine::{Busy, Fault, LockEvent, LockName, Machine, Ordering, Step, Word};
 use crate::pcp::{Pcp, Turn};
 use crate::pfn::{CpuId, Frame, Order};
 use crate::ring::{RINGS, Ring, RingId};
@@ -43,7 +43,7 @@ impl<'a, M: Machine> Pcps<'a, M> {
     pub(crate) fn enter<'g>(&'g self, cx: Cx<'g, 'a, M>, zone: &'g Zone<M>) -> Option<PcpGuard<'g, 'a, M>> {
         let pcp = self.record(cx.cpu, zone.idx.index())?;
         let turn = pcp.enter(&cx.ground.machine, cx.own)?;
-        Some(PcpGuard { _turn: turn, pcp, cx, zone, pcps: self, is_owner: true })
+        Some(PcpGuard { turn, pcp, cx, zone, pcps: self, claimed: None })
     }
 
     /// Enters the lists of any CPU, shutting its owner out.
@@ -57,26 +57,34 @@ impl<'a, M: Machine> Pcps<'a, M> {
         zone: &'g Zone<M>,
     ) -> Result<PcpGuard<'g, 'a, M>, Busy> {
         let pcp = self.record(cpu, zone.idx.index()).ok_or(Busy)?;
-        let turn = pcp.claim(&cx.ground.machine, cx.own)?;
-        Ok(PcpGuard { _turn: turn, pcp, cx, zone, pcps: self, is_owner: false })
+        let (machine, name) = (&cx.ground.machine, LockName::pcp(zone.idx, cpu));
+        machine.lock(name, LockEvent::Wanted);
+        let turn = pcp.claim(machine, cx.own).inspect_err(|_| machine.lock(name, LockEvent::Released))?;
+        machine.lock(name, LockEvent::Taken);
+        Ok(PcpGuard { turn, pcp, cx, zone, pcps: self, claimed: Some(cpu) })
     }
 }
 
 /// One CPU's lists of a zone, held, and what they are filled from and emptied into.
 pub(crate) struct PcpGuard<'g, 'a, M: Machine> {
-    // Dropped after `PcpGuard::drop` has opened the windows.
-    _turn: Turn<'g, M>,
+    turn: Turn<'g, M>,
     pcp: &'a Pcp<M>,
     cx: Cx<'g, 'a, M>,
     zone: &'g Zone<M>,
     pcps: &'g Pcps<'a, M>,
-    is_owner: bool,
+    /// The CPU whose lists these are, if somebody else holds them.
+    claimed: Option<CpuId>,
 }
 
 impl<M: Machine> Drop for PcpGuard<'_, '_, M> {
     fn drop(&mut self) {
-        if !self.is_owner {
-            self.pcp.open();
+        match self.claimed {
+            None => self.turn.end(),
+            Some(cpu) => {
+                self.pcp.open();
+                self.turn.end();
+                self.cx.ground.machine.lock(LockName::pcp(self.zone.idx, cpu), LockEvent::Released);
+            }
         }
     }
 }
@@ -96,7 +104,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         if !self.pcp.depot {
             let count = self.pcp.count.load(Ordering::Relaxed);
             self.pcp.count.store(count.wrapping_add(blocks << id.order.0.min(31)), Ordering::Relaxed);
-        } else if self.is_owner && self.pcp.front {
+        } else if self.claimed.is_none() && self.pcp.front {
             ring.open();
         }
     }

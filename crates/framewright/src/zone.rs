@@ -13,8 +13,8 @@ use crate::fallback::{self, Mode, Taken, Want};
 use crate::frame::Corrupt;
 use crate::ground::Cx;
 use crate::list::{End, FreeLists};
-use crate::lock::{Rank, TicketGuard, TicketLock};
-use crate::machine::{Machine, Ordering, Step, Word};
+use crate::lock::{Rank, Ticket, TicketLock};
+use crate::machine::{LockName, Machine, Ordering, Step, Word};
 use crate::pfn::{Frame, MigrateType, NodeId, Order, PfnRange, ZoneIdx, ZoneKind};
 use crate::vmstat::{GlobalEvent, ZoneEvents};
 use crate::watermark::{FreeMemory, Mark, Marks, PcpSize, Rights, may_take};
@@ -81,20 +81,21 @@ impl<M: Machine> Zone<M> {
     }
 
     /// Takes the zone lock without a guard, until [`Zone::release_held`].
-    pub(crate) fn hold(&self) {
-        self.lock.hold();
+    pub(crate) fn hold(&self, machine: &M) {
+        let _ = self.lock.take(machine, LockName::zone(self.idx));
     }
 
     /// Gives up what [`Zone::hold`] took; in a copy, for all who wait.
-    pub(crate) fn release_held(&self, copied: bool) {
-        if copied { self.lock.release_copied() } else { self.lock.release_held() }
+    pub(crate) fn release_held(&self, machine: &M, copied: bool) {
+        if copied { self.lock.release_copied() } else { self.lock.release_held(machine, LockName::zone(self.idx)) }
     }
 
     /// Takes the zone lock.
     pub(crate) fn lock<'g, 'a>(&'g self, cx: Cx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
         let irq = cx.ground.machine.irq_save();
         cx.own.held.enter(Rank::Zone);
-        ZoneGuard { _ticket: self.lock.lock(), _irq: irq, cx, zone: self }
+        let ticket = self.lock.take(&cx.ground.machine, LockName::zone(self.idx));
+        ZoneGuard { ticket, _irq: irq, cx, zone: self }
     }
 
     pub(crate) fn mark(&self, mark: Mark) -> u64 {
@@ -127,8 +128,8 @@ impl<M: Machine> Zone<M> {
 
 /// Proof that a zone's lock is held.
 pub(crate) struct ZoneGuard<'g, 'a, M: Machine> {
-    // In this order: the lock is released before interrupts come back.
-    _ticket: TicketGuard<'g, M>,
+    ticket: Ticket,
+    // Dropped after `ZoneGuard::drop` has released the lock.
     _irq: M::Irq<'g>,
     cx: Cx<'g, 'a, M>,
     zone: &'g Zone<M>,
@@ -137,6 +138,7 @@ pub(crate) struct ZoneGuard<'g, 'a, M: Machine> {
 impl<M: Machine> Drop for ZoneGuard<'_, '_, M> {
     fn drop(&mut self) {
         self.cx.own.held.leave(Rank::Zone);
+        self.zone.lock.release(&self.ticket, &self.cx.ground.machine, LockName::zone(self.zone.idx));
     }
 }
 

@@ -1,8 +1,12 @@
 //! The ticket lock by itself, compiled from the core's own `lock.rs`.
 
+use framewright::ZoneIdx;
+use framewright::machine::LockName;
+
 use super::sound;
 use crate::explore::Model;
 use crate::interrupt::Fences;
+use crate::loom_machine::LoomMachine;
 use crate::stage::{Sizes, Stage};
 
 /// Models of the lock.
@@ -28,8 +32,10 @@ pub const MODELS: &[Model] = &[
 ];
 
 fn once(stage: &Stage) {
-    let _guard = stage.lock.lock();
+    let (machine, name) = (LoomMachine::default(), LockName::zone(ZoneIdx::default()));
+    let ticket = stage.lock.take(&machine, name);
     stage.write(0);
+    stage.lock.release(&ticket, &machine, name);
 }
 
 fn twice(stage: &Stage) {

@@ -1,0 +1,91 @@
+//! What the core tells its machine besides accesses: locks and steps.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use framewright::machine::{LockEvent, LockKind, LockName, Machine};
+use framewright::request::GFP_KERNEL;
+use framewright::{Allocator, Config, CpuId, Layout, NodeId, Order, Pfn, Region, Request, ZoneIdx, ZoneKind};
+use framewright_rt::{Native, Storage};
+
+const CPUS: [NodeId; 2] = [NodeId(0); 2];
+
+/// Threads, with somebody who listens.
+struct Listening {
+    threads: Native,
+    locks: Mutex<Vec<(LockName, LockEvent)>>,
+}
+
+impl Machine for Listening {
+    type U8 = <Native as Machine>::U8;
+    type U16 = <Native as Machine>::U16;
+    type U32 = <Native as Machine>::U32;
+    type U64 = <Native as Machine>::U64;
+    type Usize = <Native as Machine>::Usize;
+    type Pin<'a> = <Native as Machine>::Pin<'a>;
+    type Irq<'a> = <Native as Machine>::Irq<'a>;
+
+    fn pin(&self) -> Self::Pin<'_> {
+        self.threads.pin()
+    }
+
+    fn irq_save(&self) -> Self::Irq<'_> {
+        self.threads.irq_save()
+    }
+
+    fn fence(&self) {
+        self.threads.fence();
+    }
+
+    fn lock(&self, lock: LockName, event: LockEvent) {
+        self.locks.lock().unwrap().push((lock, event));
+    }
+}
+
+fn with_pages(test: impl FnOnce(&Allocator<'_, Listening>)) {
+    let map = [Region::usable(0, 0x10000, 0)];
+    let config = Config { dma_end: Pfn(0), dma32_end: Pfn(0), ..Config::new(&map, &CPUS) };
+    let mut storage = Storage::new(&Layout::of(&config).unwrap());
+    let machine = Listening { threads: Native::new(&CPUS), locks: Mutex::default() };
+    test(&Allocator::boot(machine, &config, storage.parts()).unwrap());
+}
+
+/// Allocates and frees so much that every kind of lock is taken.
+fn use_all_locks(pages: &Allocator<'_, Listening>) {
+    let request = Request::page(GFP_KERNEL);
+    let taken: Vec<_> = (0..3000).map(|_| pages.alloc(&request).unwrap()).collect();
+    taken.into_iter().for_each(|pfn| pages.free(pfn, Order(0)).unwrap());
+    pages.drain_cpu(CpuId(0));
+    pages.drain_all();
+    drop(pages.freeze());
+}
+
+#[test]
+fn a_lock_is_wanted_then_taken_then_released() {
+    with_pages(|pages| {
+        use_all_locks(pages);
+        let events = pages.machine().locks.lock().unwrap();
+        let mut last = BTreeMap::new();
+        for &(lock, event) in events.iter() {
+            let before = last.insert(lock, event).unwrap_or(LockEvent::Released);
+            let expected = match before {
+                LockEvent::Released => LockEvent::Wanted,
+                LockEvent::Wanted => LockEvent::Taken,
+                LockEvent::Taken => LockEvent::Released,
+            };
+            assert_eq!(event, expected, "{lock}");
+        }
+        assert!(last.values().all(|&event| event == LockEvent::Released), "{last:?}");
+        for kind in [LockKind::Zone, LockKind::Depot, LockKind::Pcp] {
+            assert!(last.keys().any(|lock| lock.kind == kind), "no {kind:?} among {last:?}");
+        }
+    });
+}
+
+#[test]
+fn locks_have_names() {
+    let zone = ZoneIdx::of(NodeId(3), ZoneKind::Dma32);
+    assert_eq!(LockName::zone(zone).to_string(), "zone lock, Node 3, zone DMA32");
+    assert_eq!(LockName::depot(zone, 63).to_string(), "depot lock, Node 3, zone DMA32, shard 63");
+    assert_eq!(LockName::pcp(zone, CpuId(1023)).to_string(), "per-CPU lists, Node 3, zone DMA32, CPU 1023");
+}
