@@ -177,3 +177,20 @@ pub struct Times {
     /// In interrupts.
     pub interrupts: f64,
 }
+
+/// One taking of a lock, with the waiting before it.
+#[derive(Clone, PartialEq, Eq, Serialize, Debug)]
+pub struct LockSpan {
+    /// Who took it.
+    pub cpu: usize,
+    /// The CPU's node.
+    pub node: usize,
+    /// Name of the lock, as in [`LockReport`].
+    pub lock: String,
+    /// When the CPU asked for it, since the run began.
+    pub wanted_ns: u64,
+    /// When it had it.
+    pub taken_ns: u64,
+    /// When it gave it up.
+    pub released_ns: u64,
+}
