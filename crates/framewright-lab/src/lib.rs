@@ -1,6 +1,9 @@
-//! The laboratory around the allocator: what reads a kernel's trace, and what the `framewright` command is made of.
+//! The laboratory around the allocator: what reads a kernel's trace, what shows the runs of the simulated machine, and what
+//! the `framewright` command is made of.
 #![forbid(unsafe_code)]
 
+pub mod html;
 pub mod mechanisms;
 pub mod replay;
+pub mod sim;
 pub mod trace;

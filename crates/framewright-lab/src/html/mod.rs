@@ -1,0 +1,182 @@
+//! Runs of the simulated machine as one page for a browser.
+//!
+//! The page is a single file without scripts that asks the network for nothing, follows the reader's light or dark setting, and says
+//! everything that its plots show in a table as well. What it contains comes from a template; the numbers are written by the
+//! functions that the text form uses, so that the two never differ.
+
+mod plot;
+
+use framewright_sim::report::Report;
+use minijinja::Environment;
+use minijinja::syntax::SyntaxConfig;
+use minijinja::value::Serde;
+use serde::Serialize;
+
+use crate::sim::cpu_time::CpuTime;
+use crate::sim::curve::{against_first, by_mechanisms, contention, scaling, worst_lock};
+use crate::sim::figures;
+use crate::sim::run::{cost, figure_value};
+use crate::sim::{Basis, Sensitivity};
+use plot::{Axis, Plot, Series};
+
+/// What a page shows.
+pub struct Page<'a> {
+    /// The command that makes this page.
+    pub command: &'a str,
+    /// Runs of one workload on one machine.
+    pub runs: &'a [Report],
+    /// Numbers of the machine model.
+    pub parameters: &'a [Parameter],
+    /// How results depend on them, if that was asked for.
+    pub sensitivities: &'a [Sensitivity],
+}
+
+/// A number of the machine model.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Parameter {
+    /// Name, as in the machine's file.
+    pub name: String,
+    /// Its value.
+    pub value: String,
+    /// Its unit, if it has one.
+    pub unit: String,
+    /// Where it comes from.
+    pub basis: Basis,
+}
+
+/// A run with what its tables need beyond the report.
+#[derive(Serialize)]
+struct Section<'a> {
+    report: &'a Report,
+    anchor: String,
+    waiting: f64,
+    scaling: f64,
+    change: Option<String>,
+    worst_lock: Option<&'a str>,
+    cpu_time: Option<CpuTime>,
+    cost: f64,
+}
+
+/// All that the template names.
+#[derive(Serialize)]
+struct Content<'a> {
+    style: &'static str,
+    command: &'a str,
+    first: Option<&'a Report>,
+    plots: Vec<Plot>,
+    groups: Vec<Group<'a>>,
+    shown: usize,
+    parameters: Vec<Row<'a>>,
+    sensitivities: &'a [Sensitivity],
+}
+
+/// Runs under the same mechanisms.
+#[derive(Serialize)]
+struct Group<'a> {
+    mechanisms: &'a str,
+    runs: Vec<Section<'a>>,
+}
+
+/// A parameter, in words.
+#[derive(Serialize)]
+struct Row<'a> {
+    name: &'a str,
+    value: String,
+    kind: &'static str,
+    detail: &'a str,
+}
+
+/// Rows of lines and locks that a run's tables show.
+const SHOWN: usize = 20;
+
+impl Page<'_> {
+    /// The page.
+    ///
+    /// # Errors
+    /// The template does not fit the data, which is a mistake in this crate.
+    pub fn render(&self) -> Result<String, minijinja::Error> {
+        let environment = environment()?;
+        let groups = by_mechanisms(self.runs);
+        let parameters: Vec<Row<'_>> = self.parameters.iter().map(Row::of).collect();
+        let content = Content {
+            style: STYLE,
+            command: self.command,
+            first: self.runs.first(),
+            plots: if self.runs.len() > 1 { plots(&groups) } else { Vec::new() },
+            groups: groups.iter().enumerate().map(|(i, group)| Group::of(i, group, &groups)).collect(),
+            shown: SHOWN,
+            parameters,
+            sensitivities: self.sensitivities,
+        };
+        environment.get_template("page.html")?.render(Serde(content))
+    }
+}
+
+const STYLE: &str = include_str!("style.css");
+
+fn environment() -> Result<Environment<'static>, minijinja::Error> {
+    let mut environment = Environment::new();
+    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
+    environment.add_template("page.html", include_str!("page.html"))?;
+    environment.add_template("tables.html", include_str!("tables.html"))?;
+    environment.add_filter("count", figures::count);
+    environment.add_filter("duration", figures::duration);
+    environment.add_filter("percent", figures::percent);
+    environment.add_filter("grouped", figures::grouped);
+    environment.add_filter("ratio", figures::ratio);
+    environment.add_filter("short", figures::short);
+    environment.add_filter("figure", figure_value);
+    environment.add_filter("plural", |unit: String| figures::plural(&unit));
+    environment.add_filter("share", figures::share);
+    environment.add_filter("change", |to: f64, from: f64| figures::change(from, to));
+    Ok(environment)
+}
+
+impl<'a> Group<'a> {
+    fn of(number: usize, (mechanisms, runs): &(&'a str, Vec<&'a Report>), all: &[(&'a str, Vec<&'a Report>)]) -> Self {
+        let section = |report: &&'a Report| Section {
+            report,
+            anchor: format!("run-{}-{}", number + 1, report.cpus),
+            waiting: contention(report),
+            scaling: scaling(runs, report),
+            change: against_first(all, report),
+            worst_lock: worst_lock(report),
+            cpu_time: CpuTime::of(report),
+            cost: report.lines.iter().map(|line| cost(&line.total)).sum(),
+        };
+        Self { mechanisms, runs: runs.iter().map(section).collect() }
+    }
+}
+
+impl<'a> Row<'a> {
+    fn of(parameter: &'a Parameter) -> Self {
+        let Parameter { name, value, unit, basis } = parameter;
+        Self {
+            name,
+            value: format!("{value} {unit}").trim_end().to_owned(),
+            kind: basis.kind(),
+            detail: basis.detail(),
+        }
+    }
+}
+
+/// Throughput, share of time spent waiting for locks, and cycles, by number of CPUs.
+fn plots(groups: &[(&str, Vec<&Report>)]) -> Vec<Plot> {
+    let series = |value: &dyn Fn(&Report) -> f64| -> Vec<Series> {
+        let of = |(name, runs): &(&str, Vec<&Report>)| Series {
+            name: (*name).to_owned(),
+            points: runs.iter().map(|run| (run.cpus as f64, value(run))).collect(),
+        };
+        groups.iter().map(of).collect()
+    };
+    let unit = groups.first().and_then(|(_, runs)| runs.first()).map_or("", |run| run.unit.as_str());
+    vec![
+        Plot::new("Throughput", &Axis::rate(&figures::plural(unit)), &series(&|run| run.per_second)).with_ideal(),
+        Plot::new("Waiting for locks", &Axis::percent("of CPU time"), &series(&contention)),
+        Plot::new(
+            "Cycles",
+            &Axis::count(&format!("for one {unit}, all CPUs")),
+            &series(&|run| run.cycles_per_operation),
+        ),
+    ]
+}

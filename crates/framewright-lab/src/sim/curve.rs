@@ -1,0 +1,84 @@
+//! Several runs side by side: how a workload scales with the number of CPUs, under one or more sets of mechanisms.
+
+use std::fmt;
+
+use framewright_sim::report::Report;
+
+use super::figures::{change, fitted, grouped, percent, plural, ratio};
+
+/// Prints a table with a row for each run, grouped by mechanisms.
+pub struct Curve<'r>(pub &'r [Report]);
+
+impl fmt::Display for Curve<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(first) = self.0.first() else { return Ok(()) };
+        writeln!(f, "{} on {}, by number of CPUs", first.workload, first.machine)?;
+        for (mechanisms, runs) in by_mechanisms(self.0) {
+            writeln!(f, "\n{}", fitted(&format!("mechanisms {mechanisms}"), 100))?;
+            let unit = fitted(&plural(&first.unit), 20);
+            writeln!(
+                f,
+                "{:>6}{:>22}{:>10}{:>15}{:>13}  most waited-for lock",
+                "CPUs",
+                format!("{unit}/s"),
+                "scaling",
+                "cycles for one",
+                "waiting"
+            )?;
+            for run in &runs {
+                writeln!(
+                    f,
+                    "{:>6}{:>22}{:>10}{:>15}{:>13}{}",
+                    run.cpus,
+                    grouped(run.per_second),
+                    format!("x {}", ratio(scaling(&runs, run))),
+                    grouped(run.cycles_per_operation),
+                    percent(contention(run)) + " %",
+                    worst_lock(run).map_or(String::new(), |name| format!("  {}", fitted(name, 32)))
+                )?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Runs that differ in CPUs only, in the order in which their mechanisms first appear.
+pub fn by_mechanisms(runs: &[Report]) -> Vec<(&str, Vec<&Report>)> {
+    let mut groups: Vec<(&str, Vec<&Report>)> = Vec::new();
+    for run in runs {
+        match groups.iter_mut().find(|(mechanisms, _)| *mechanisms == run.mechanisms) {
+            Some((_, group)) => group.push(run),
+            None => groups.push((&run.mechanisms, vec![run])),
+        }
+    }
+    for (_, group) in &mut groups {
+        group.sort_by_key(|run| run.cpus);
+    }
+    groups
+}
+
+/// How many times the work of the group's smallest run a run did.
+pub fn scaling(group: &[&Report], run: &Report) -> f64 {
+    match group.first() {
+        Some(least) if least.per_second > 0.0 => run.per_second / least.per_second,
+        _ => f64::NAN,
+    }
+}
+
+/// Share of all CPUs' time that was spent waiting for locks, in percent.
+pub fn contention(run: &Report) -> f64 {
+    run.locks.iter().map(|lock| lock.contention_percent).sum()
+}
+
+/// The lock that took the most time to get, if any took time.
+pub fn worst_lock(run: &Report) -> Option<&str> {
+    let waited_for = run.locks.iter().filter(|lock| lock.contention_percent > 0.0);
+    waited_for.max_by(|a, b| a.contention_percent.total_cmp(&b.contention_percent)).map(|lock| lock.name.as_str())
+}
+
+/// What mechanisms change at equal CPUs: throughput against the first group's, if it ran on so many.
+pub fn against_first(groups: &[(&str, Vec<&Report>)], run: &Report) -> Option<String> {
+    let (mechanisms, first) = groups.first()?;
+    let same = first.iter().find(|other| other.cpus == run.cpus)?;
+    (*mechanisms != run.mechanisms).then(|| change(same.per_second, run.per_second))
+}

@@ -1,0 +1,116 @@
+//! How far a result moves when the numbers that it rests on are a little off.
+//!
+//! Every parameter of the machine model is made a tenth smaller and a tenth larger, one at a time, and the run is made again.
+//! The band is what the result can be if one number, whichever it is, is wrong by that much; a difference between two
+//! mechanisms that is smaller than the band is no finding.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::figures::{change, fitted, grouped};
+
+/// A result under every parameter ± 10 %.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Sensitivity {
+    /// Which result, as `page faults per second`.
+    pub result: String,
+    /// CPUs of the run.
+    pub cpus: usize,
+    /// Mechanisms of the run.
+    pub mechanisms: String,
+    /// Its value with the model as it is.
+    pub base: f64,
+    /// The least and the most that it became, and `base`.
+    pub band: (f64, f64),
+    /// Parameters, the one with the largest effect first.
+    pub rows: Vec<Effect>,
+}
+
+/// What one parameter does to the result.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Effect {
+    /// Parameter, as `latency.hitm`.
+    pub parameter: String,
+    /// Where its value comes from.
+    pub basis: Basis,
+    /// The result with a tenth less of it.
+    pub lower: f64,
+    /// The result with a tenth more.
+    pub higher: f64,
+}
+
+/// Where a number of a machine model comes from.
+#[derive(Clone, PartialEq, Eq, Serialize, Debug)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// Published or measured; by whom.
+    Sourced(String),
+    /// Estimated; why so.
+    Assumed(String),
+    /// Chosen so that a row of a table comes out; which one. That row is then no prediction.
+    Fitted(String),
+}
+
+impl Basis {
+    /// The kind alone.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Sourced(_) => "sourced",
+            Self::Assumed(_) => "assumed",
+            Self::Fitted(_) => "fitted",
+        }
+    }
+
+    /// By whom, why, or to what.
+    pub fn detail(&self) -> &str {
+        match self {
+            Self::Sourced(detail) | Self::Assumed(detail) | Self::Fitted(detail) => detail,
+        }
+    }
+}
+
+impl Sensitivity {
+    /// Of a result that is `base`, from what each parameter did to it.
+    pub fn new(result: &str, (cpus, mechanisms): (usize, &str), base: f64, mut rows: Vec<Effect>) -> Self {
+        let values = || rows.iter().flat_map(|row| [row.lower, row.higher]);
+        let band = (values().fold(base, f64::min), values().fold(base, f64::max));
+        let reach = |row: &Effect| (row.lower - base).abs().max((row.higher - base).abs());
+        // A stable sort: parameters without an effect stay in the model's order.
+        rows.sort_by(|a, b| reach(b).total_cmp(&reach(a)));
+        Self { result: result.to_owned(), cpus, mechanisms: mechanisms.to_owned(), base, band, rows }
+    }
+
+    /// Whether a parameter changes the result by a thousandth or more.
+    pub fn matters(&self, row: &Effect) -> bool {
+        [row.lower, row.higher].iter().any(|value| ((value - self.base) / self.base).abs() >= 0.001)
+    }
+}
+
+impl fmt::Display for Sensitivity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { result, cpus, mechanisms, base, band: (least, most), .. } = self;
+        let cpus = if *cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
+        writeln!(f, "How {result} move on {cpus} with each parameter of the machine model")?;
+        writeln!(f, "{}", fitted(&format!("mechanisms {mechanisms}"), 100))?;
+        writeln!(f, "{:<34}{:<9}{:>28}{:>28}", "parameter", "basis", "10 % less of it", "10 % more of it")?;
+        let (moving, still): (Vec<_>, Vec<_>) = self.rows.iter().partition(|row| self.matters(row));
+        for row in moving {
+            writeln!(
+                f,
+                "  {:<32}{:<9}{:>18}{:>10}{:>18}{:>10}",
+                fitted(&row.parameter, 31),
+                row.basis.kind(),
+                grouped(row.lower),
+                change(*base, row.lower),
+                grouped(row.higher),
+                change(*base, row.higher)
+            )?;
+        }
+        if !still.is_empty() {
+            writeln!(f, "  {} more change it by less than 0.1 %", still.len())?;
+        }
+        let (down, up) = (change(*base, *least), change(*base, *most));
+        writeln!(f, "{} now; band {} ({down}) to {} ({up})", grouped(*base), grouped(*least), grouped(*most))
+    }
+}

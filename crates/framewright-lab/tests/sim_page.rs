@@ -1,0 +1,103 @@
+//! The page for a browser: a small one in full, and what holds for any.
+
+mod sim_samples;
+
+use framewright_lab::html::{Page, Parameter};
+use framewright_lab::sim::Sensitivity;
+use framewright_sim::report::Report;
+use sim_samples::{bases, run, sensitivity};
+
+const COMMAND: &str = "framewright sim --machine skylake-sp-2x28 --workload page_fault1 --mechanisms patch1 \
+                       --cpus 1,8,28,56,112 --seed 1 --report report";
+
+fn parameters() -> Vec<Parameter> {
+    let rows = [("latency.hitm", "53.7", "ns"), ("occupancy.read", "8.5", "ns"), ("memory.load_permille", "1800", "")];
+    let [mlc, estimate, row] = bases();
+    let parameter = |((name, value, unit), basis): ((&str, &str, &str), _)| Parameter {
+        name: name.to_owned(),
+        value: value.to_owned(),
+        unit: unit.to_owned(),
+        basis,
+    };
+    rows.into_iter().zip([mlc, estimate, row]).map(parameter).collect()
+}
+
+fn page(runs: &[Report], sensitivities: &[Sensitivity]) -> String {
+    Page { command: COMMAND, runs, parameters: &parameters(), sensitivities }.render().unwrap()
+}
+
+/// Curves of two sets of mechanisms.
+fn two_curves() -> Vec<Report> {
+    let mut runs: Vec<Report> = [1, 8, 28, 56, 112].map(run).to_vec();
+    runs.extend([1, 8, 28, 56, 112].map(|cpus| {
+        let faster = 1.0 + 0.3 * cpus as f64 / 112.0;
+        let mut report = Report { mechanisms: "no_merge+cluster_alloc".to_owned(), ..run(cpus) };
+        report.per_second *= faster;
+        report.cycles_per_operation /= faster;
+        report.locks.iter_mut().for_each(|lock| lock.contention_percent *= 0.4);
+        report
+    }));
+    runs
+}
+
+/// What the style sheet says is not worth a snapshot.
+fn without_style(page: &str) -> String {
+    let (head, rest) = page.split_once("<style>").unwrap();
+    format!("{head}{}", rest.split_once("</style>").unwrap().1)
+}
+
+#[test]
+fn a_small_page() {
+    let mut runs = [1, 112].map(run);
+    for run in &mut runs {
+        run.per_cpu.truncate(4);
+        run.locks.truncate(1);
+        run.lines.truncate(1);
+    }
+    insta::assert_snapshot!(without_style(&page(&runs, &[sensitivity()])));
+}
+
+#[test]
+fn pages_ask_nobody_for_anything() {
+    let page = page(&two_curves(), &[sensitivity()]);
+    for forbidden in ["http", "<script", "<link", "url(", "@import", "src="] {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+    if let Some(path) = std::env::var_os("FRAMEWRIGHT_PAGE") {
+        std::fs::write(path, page).unwrap();
+    }
+}
+
+#[test]
+fn what_is_in_the_data_is_text() {
+    let hostile = "<script>alert(\"1\")</script> & 'more'";
+    let mut report = run(8);
+    report.workload = hostile.to_owned();
+    report.mechanisms = hostile.to_owned();
+    report.unit = hostile.to_owned();
+    report.locks[0].name = hostile.to_owned();
+    report.lines[0].name = hostile.to_owned();
+    report.figures[0].name = hostile.to_owned();
+    let page = Page { command: hostile, runs: &[report, run(28)], parameters: &[], sensitivities: &[] };
+    let page = page.render().unwrap();
+    assert!(!page.contains("<script") && page.contains("&lt;script&gt;"));
+}
+
+#[test]
+fn every_element_is_closed() {
+    let page = page(&two_curves(), &[sensitivity()]);
+    for tag in ["table", "thead", "tbody", "tr", "th", "td", "details", "figure", "svg", "g", "div", "dl", "span", "ul"]
+    {
+        let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+        assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
+    }
+    assert_eq!(page.matches("<table>").count(), page.matches("<caption>").count());
+    assert_eq!(page.matches("role=\"img\"").count(), page.matches("</desc>").count());
+}
+
+#[test]
+fn runs_without_anything_to_show_make_a_page() {
+    let bare = Report { locks: vec![], lines: vec![], per_cpu: vec![], figures: vec![], per_second: 0.0, ..run(1) };
+    assert!(page(&[bare], &[]).contains("1 CPU "));
+    assert!(page(&[], &[]).contains("<main>"));
+}
