@@ -157,6 +157,8 @@ pub struct Costs {
     pub interrupt: Ps,
     /// From a wake-up to the woken running.
     pub wake: Ps,
+    /// One turn of a spinning loop: a `PAUSE`.
+    pub pause: Ps,
     /// Instructions on one thread of a core while another thread runs there, in thousandths.
     pub sibling_permille: u32,
 }

@@ -1,0 +1,143 @@
+//! From the numbers of a machine's file to those that the simulator computes with.
+
+use super::origin::Unit;
+use super::schema::{STEP_COSTS, STEPS};
+use super::{Parameter, Spec};
+use crate::model::{Capacity, Costs, Latencies, Memory, Model, Occupancy, Ps, Stores, Topology};
+
+impl Spec {
+    /// The machine as the simulator computes with it.
+    ///
+    /// A machine of one socket has no latencies between sockets; the model then holds those within it. A curve that a
+    /// scaled point bends downwards is held level there.
+    pub fn model(&self) -> Model {
+        let numbers = Numbers { spec: self, topology: self.topology() };
+        Model {
+            name: self.name.clone(),
+            topology: numbers.topology,
+            latency: numbers.latency(),
+            capacity: Capacity {
+                l1: numbers.lines("capacity.l1"),
+                l2: numbers.lines("capacity.l2"),
+                llc: numbers.lines("capacity.llc"),
+            },
+            occupancy: Occupancy {
+                read: numbers.time("occupancy.read"),
+                own_permille: (numbers.value("occupancy.own") * 10.0).round() as u32,
+            },
+            stores: Stores {
+                issue: numbers.time("stores.issue"),
+                in_flight: numbers.value("stores.in_flight").round() as u8,
+            },
+            memory: Memory {
+                zero_line: numbers.time("memory.zero_line"),
+                zero_line_alone: numbers.time("memory.zero_line_alone"),
+                read_line: numbers.time("memory.read_line"),
+                loaded: numbers.loaded(),
+                load_permille: numbers.permille("memory.load_factor"),
+            },
+            costs: numbers.costs(),
+            pairs: numbers.value("occupancy.together") > 1.0,
+            slack: numbers.time("run.slack"),
+        }
+    }
+
+    fn topology(&self) -> Topology {
+        let value = |path: &str| self.parameter(path).map_or(0.0, |parameter| parameter.value);
+        Topology {
+            sockets: value("topology.sockets") as u16,
+            cores: value("topology.cores") as u16,
+            threads: value("topology.threads") as u16,
+            khz: (value("topology.clock") * 1e6).round() as u64,
+        }
+    }
+}
+
+/// A machine's numbers by path. Those that a file must have are there: it was checked when it was read.
+struct Numbers<'a> {
+    spec: &'a Spec,
+    topology: Topology,
+}
+
+impl Numbers<'_> {
+    fn value(&self, path: &str) -> f64 {
+        self.spec.parameter(path).map_or(0.0, |parameter| parameter.value)
+    }
+
+    fn permille(&self, path: &str) -> u32 {
+        (self.value(path) * 1000.0).round() as u32
+    }
+
+    fn time(&self, path: &str) -> Ps {
+        self.spec.parameter(path).map_or(0, |parameter| self.time_of(parameter))
+    }
+
+    fn time_of(&self, parameter: &Parameter) -> Ps {
+        match parameter.unit {
+            Unit::Cycles => self.topology.cycles(parameter.value),
+            _ => (parameter.value * 1000.0).round() as Ps,
+        }
+    }
+
+    fn lines(&self, path: &str) -> u32 {
+        let Some(parameter) = self.spec.parameter(path) else { return 0 };
+        let lines = match parameter.unit {
+            Unit::Kib => parameter.value * 16.0,
+            Unit::Mib => parameter.value * 16384.0,
+            _ => parameter.value,
+        };
+        lines.round() as u32
+    }
+
+    fn latency(&self) -> Latencies {
+        let near = |name: &str| self.time(&format!("latency.{name}"));
+        let far = |name: &str, within: &str| {
+            let parameter = self.spec.parameter(&format!("latency.{name}"));
+            parameter.map_or_else(|| near(within), |parameter| self.time_of(parameter))
+        };
+        Latencies {
+            l1: near("l1"),
+            l2: near("l2"),
+            llc: near("llc"),
+            hit: near("hit"),
+            hitm: near("hitm"),
+            far_hit: far("far_hit", "hit"),
+            far_hitm_home_there: far("far_hitm_home_there", "hitm"),
+            far_hitm_home_here: far("far_hitm_home_here", "hitm"),
+            dram: near("dram"),
+            far_dram: far("far_dram", "dram"),
+        }
+    }
+
+    fn loaded(&self) -> Vec<(u32, u32)> {
+        let mut highest = 0;
+        let points = self.spec.parameters().filter(|parameter| parameter.path.starts_with("memory.loaded."));
+        let curve = points.map(|point| {
+            highest = highest.max((point.value * 1000.0).round() as u32);
+            (point.at.map_or(0, |(percent, _)| (percent * 10.0).round() as u32), highest)
+        });
+        curve.collect()
+    }
+
+    fn costs(&self) -> Costs {
+        let cost = |name: &str| self.time(&format!("costs.{name}"));
+        let mut steps = Vec::new();
+        for (step, name) in STEPS {
+            let index = step as usize;
+            steps.resize(steps.len().max(index + 1), 0);
+            steps[index] = self.time(&format!("{STEP_COSTS}{name}"));
+        }
+        Costs {
+            steps,
+            rmw: cost("rmw"),
+            fence: cost("fence"),
+            heavy_fence: (cost("heavy_fence"), cost("heavy_fence_interrupted")),
+            pin: cost("pin"),
+            irq_save: cost("irq_save"),
+            interrupt: cost("interrupt"),
+            wake: cost("wake"),
+            pause: cost("pause"),
+            sibling_permille: self.permille("costs.sibling"),
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! Which numbers a machine's file holds, in which units, and how large they may be.
+
+use std::sync::LazyLock;
+
+use framewright::machine::Step;
+
+use super::origin::Unit;
+
+/// What kind of number an entry is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    /// How long something takes.
+    Time,
+    /// How much a cache keeps.
+    Size,
+    /// How many sockets the machine has.
+    Sockets,
+    /// How many cores a socket has.
+    Cores,
+    /// How many threads a core has.
+    Threads,
+    /// How many things may be under way.
+    Depth,
+    /// Lines that are fetched together: one or two.
+    Together,
+    /// A clock.
+    Clock,
+    /// A share.
+    Share,
+    /// By how much something gets longer.
+    Factor,
+    /// Bandwidth.
+    Bandwidth,
+}
+
+impl Kind {
+    /// Units in which it may be given, each with the smallest and the largest number that makes sense.
+    pub(super) fn units(self) -> &'static [(Unit, f64, f64)] {
+        const LINES: f64 = 4_000_000_000.0;
+        match self {
+            Kind::Time => &[(Unit::Cycles, 0.0, 1e9), (Unit::Ns, 0.0, 1e9)],
+            Kind::Size => {
+                &[(Unit::Lines, 1.0, LINES), (Unit::Kib, 1.0, LINES / 16.0), (Unit::Mib, 1.0, LINES / 16384.0)]
+            }
+            Kind::Sockets => &[(Unit::Count, 1.0, 64.0)],
+            Kind::Cores => &[(Unit::Count, 1.0, 1024.0)],
+            Kind::Threads => &[(Unit::Count, 1.0, 8.0)],
+            Kind::Depth => &[(Unit::Count, 1.0, 200.0)],
+            Kind::Together => &[(Unit::Lines, 1.0, 2.0)],
+            Kind::Clock => &[(Unit::Ghz, 0.1, 10.0)],
+            Kind::Share => &[(Unit::Percent, 0.0, 100.0)],
+            Kind::Factor => &[(Unit::Ratio, 1.0, 100.0)],
+            Kind::Bandwidth => &[(Unit::GbPerS, 0.1, 1e5)],
+        }
+    }
+
+    /// Whether only whole numbers make sense.
+    pub(super) fn is_whole(self) -> bool {
+        !self.scales() || self == Kind::Depth
+    }
+
+    /// Whether the number can be a little larger or smaller.
+    pub(super) fn scales(self) -> bool {
+        !matches!(self, Kind::Sockets | Kind::Cores | Kind::Threads | Kind::Together)
+    }
+}
+
+/// Which machines give an entry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Need {
+    /// All.
+    Always,
+    /// All with several sockets, and no other.
+    Sockets,
+    /// Those of which it was published.
+    Published,
+    /// The same, with several sockets.
+    PublishedSockets,
+}
+
+/// One number, or one curve, of a file.
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    /// Where it stands.
+    pub(super) path: String,
+    /// What it is; of a curve, what its values are.
+    pub(super) kind: Kind,
+    /// Of a curve, what its values are given over.
+    pub(super) over: Option<Kind>,
+    /// Who gives it.
+    pub(super) need: Need,
+}
+
+/// Everything that a file may hold besides its title, in the order in which reports list it.
+pub(super) static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
+    let sections = [machine(), costs(), published()];
+    sections.into_iter().flatten().map(|(path, kind, over, need)| Entry { path, kind, over, need }).collect()
+});
+
+/// The entry that a number of this path belongs to: a point of a curve has a path of its own, below that of the curve.
+pub(super) fn entry(path: &str) -> Option<&'static Entry> {
+    let is = |entry: &&Entry| match entry.over {
+        None => entry.path == path,
+        Some(_) => path.strip_prefix(&entry.path).is_some_and(|rest| rest.starts_with('.')),
+    };
+    ENTRIES.iter().find(is)
+}
+
+/// Name of a step in a file.
+pub(super) const STEPS: [(Step, &str); 6] = [
+    (Step::Alloc, "alloc"),
+    (Step::Free, "free"),
+    (Step::Pcp, "pcp"),
+    (Step::List, "list"),
+    (Step::Split, "split"),
+    (Step::Fallback, "fallback"),
+];
+
+/// Where the steps' costs stand.
+pub(super) const STEP_COSTS: &str = "costs.steps.";
+
+type Row = (String, Kind, Option<Kind>, Need);
+
+fn rows(section: &str, need: Need, kind: Kind, names: &[&str]) -> Vec<Row> {
+    names.iter().map(|name| (format!("{section}.{name}"), kind, None, need)).collect()
+}
+
+/// What the machine is made of, and how fast its caches and memories are.
+fn machine() -> Vec<Row> {
+    use Kind::{Clock, Cores, Depth, Factor, Share, Size, Sockets, Threads, Time, Together};
+    use Need::Always;
+    [
+        rows("topology", Always, Sockets, &["sockets"]),
+        rows("topology", Always, Cores, &["cores"]),
+        rows("topology", Always, Threads, &["threads"]),
+        rows("topology", Always, Clock, &["clock"]),
+        rows("latency", Always, Time, &NEAR),
+        rows("latency", Need::Sockets, Time, &FAR),
+        rows("capacity", Always, Size, &["l1", "l2", "llc"]),
+        rows("occupancy", Always, Time, &["read"]),
+        rows("occupancy", Always, Share, &["own"]),
+        rows("occupancy", Always, Together, &["together"]),
+        rows("stores", Always, Time, &["issue"]),
+        rows("stores", Always, Depth, &["in_flight"]),
+        rows("memory", Always, Time, &["zero_line", "zero_line_alone", "read_line"]),
+        rows("memory", Always, Factor, &["load_factor"]),
+        vec![("memory.loaded".to_owned(), Factor, Some(Share), Always)],
+    ]
+    .concat()
+}
+
+/// Instructions, and how far a CPU may run ahead of the others.
+fn costs() -> Vec<Row> {
+    const COSTS: [&str; 9] =
+        ["rmw", "fence", "heavy_fence", "heavy_fence_interrupted", "pin", "irq_save", "interrupt", "wake", "pause"];
+    let steps = STEPS.iter().map(|(_, name)| (format!("{STEP_COSTS}{name}"), Kind::Time, None, Need::Always));
+    [
+        rows("costs", Need::Always, Kind::Time, &COSTS),
+        rows("costs", Need::Always, Kind::Factor, &["sibling"]),
+        steps.collect(),
+        rows("run", Need::Always, Kind::Time, &["slack"]),
+    ]
+    .concat()
+}
+
+/// What a latency checker printed.
+fn published() -> Vec<Row> {
+    [
+        rows(PUBLISHED, Need::Published, Kind::Time, &NEAR),
+        rows(PUBLISHED, Need::PublishedSockets, Kind::Time, &FAR),
+        rows(PUBLISHED, Need::Published, Kind::Bandwidth, &["peak"]),
+        vec![(format!("{PUBLISHED}.loaded"), Kind::Time, Some(Kind::Bandwidth), Need::Published)],
+    ]
+    .concat()
+}
+
+/// Where the latency checker's rows stand.
+pub(super) const PUBLISHED: &str = "mlc";
+
+/// Latencies within a socket, and those between sockets.
+const NEAR: [&str; 6] = ["l1", "l2", "llc", "hit", "hitm", "dram"];
+const FAR: [&str; 4] = ["far_hit", "far_hitm_home_there", "far_hitm_home_here", "far_dram"];
