@@ -1,5 +1,20 @@
 //! A deterministic machine with shared caches, as many CPUs as one likes, and the allocator on it.
 
+pub mod run;
+pub mod measure;
+mod sim;
+mod words;
+mod world;
+mod cpu;
+mod locks;
+mod counters;
+mod queue;
+mod memory;
+mod directory;
+pub mod arena;
+pub mod report;
 pub mod machine;
 pub mod model;
-pub mod report;
+
+pub use sim::Sim;
+pub use words::SimWord;

@@ -1,0 +1,162 @@
+//! One virtual CPU's own state.
+
+use std::ptr;
+
+use corosensei::Yielder;
+use framewright::machine::Waiter;
+
+use crate::directory::NONE;
+use crate::locks::Taking;
+use crate::model::Ps;
+use crate::world::Now;
+
+/// What a CPU is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    Running,
+    Ready,
+    Parked,
+    Asleep,
+    Done,
+}
+
+/// What a CPU's time was spent for. What is left over were hits in its own caches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Spent {
+    Instructions,
+    Near,
+    Far,
+    Memory,
+    Queued,
+    Spinning,
+    Stores,
+    Zeroing,
+    Asleep,
+    Interrupts,
+}
+
+/// Time by what it was spent for.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Times([Ps; Spent::Interrupts as usize + 1]);
+
+impl Times {
+    pub(crate) fn add(&mut self, what: Spent, time: Ps) {
+        self.0[what as usize] += time;
+    }
+
+    pub(crate) fn get(&self, what: Spent) -> Ps {
+        self.0[what as usize]
+    }
+
+    pub(crate) fn sum(&self) -> Ps {
+        self.0.iter().sum()
+    }
+
+    pub(crate) fn since(&self, before: &Times) -> Times {
+        Times(std::array::from_fn(|i| self.0[i] - before.0[i]))
+    }
+}
+
+/// Most stores that may be under way in any model.
+pub(crate) const MOST_STORES: usize = 64;
+
+/// Stores that are not visible yet. They become visible in the order in which they were made.
+#[derive(Clone, Debug)]
+pub(crate) struct Stores {
+    visible: [Ps; MOST_STORES],
+    first: usize,
+    count: usize,
+    last: Ps,
+}
+
+impl Stores {
+    /// When the last store becomes visible.
+    pub(crate) fn last(&self) -> Ps {
+        self.last
+    }
+
+    /// Makes a store that takes until `done` by itself. Returns how long the CPU waits because `most` are under way.
+    pub(crate) fn post(&mut self, now: Ps, done: Ps, most: u8) -> Ps {
+        while self.count != 0 && self.visible[self.first] <= now {
+            self.drop_first();
+        }
+        let mut waited = 0;
+        if self.count >= usize::from(most).clamp(1, MOST_STORES) {
+            waited = self.visible[self.first] - now;
+            self.drop_first();
+        }
+        self.last = self.last.max(done);
+        self.visible[(self.first + self.count) % MOST_STORES] = self.last;
+        self.count += 1;
+        waited
+    }
+
+    fn drop_first(&mut self) {
+        self.first = (self.first + 1) % MOST_STORES;
+        self.count -= 1;
+    }
+}
+
+/// How far a CPU was at some time.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Mark {
+    pub(crate) clock: Ps,
+    pub(crate) times: Times,
+    pub(crate) accesses: u64,
+}
+
+/// A virtual CPU.
+pub(crate) struct Cpu {
+    pub(crate) now: Now,
+    pub(crate) node: u16,
+    pub(crate) state: State,
+    /// Its coroutine's way back to the host.
+    pub(crate) yielder: *const Yielder<(), ()>,
+    pub(crate) stores: Stores,
+    /// Time that others have cost it, to be paid at its next turn.
+    pub(crate) debt: Ps,
+    /// Line that it spins on, and the next CPU that does.
+    pub(crate) parked_at: usize,
+    pub(crate) next_parked: u16,
+    /// Its waiting has an end, for which it is queued.
+    pub(crate) is_timed: bool,
+    pub(crate) waiter: Option<Waiter>,
+    /// Guards that hold interrupts off.
+    pub(crate) irq_off: u32,
+    pub(crate) in_interrupt: bool,
+    pub(crate) next_interrupt: Ps,
+    pub(crate) times: Times,
+    /// Operations that ended in the window.
+    pub(crate) operations: u64,
+    /// The window's beginning and end, once the clock has passed them.
+    pub(crate) marks: [Option<Mark>; 2],
+    /// Locks that it waits for or holds.
+    pub(crate) taking: Vec<Taking>,
+    /// It had to spin since it wanted the last lock.
+    pub(crate) spun: bool,
+}
+
+impl Cpu {
+    pub(crate) fn new(number: u16, core: u16, node: u16) -> Cpu {
+        Cpu {
+            now: Now::of(number, core),
+            node,
+            state: State::Done,
+            yielder: ptr::null(),
+            stores: Stores { visible: [0; MOST_STORES], first: 0, count: 0, last: 0 },
+            debt: 0,
+            parked_at: 0,
+            next_parked: NONE,
+            is_timed: false,
+            waiter: None,
+            irq_off: 0,
+            in_interrupt: false,
+            next_interrupt: Ps::MAX,
+            times: Times::default(),
+            operations: 0,
+            marks: [None; 2],
+            taking: Vec::new(),
+            spun: false,
+        }
+    }
+}

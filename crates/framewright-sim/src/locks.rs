@@ -1,0 +1,140 @@
+//! Who waited for which lock, and who held it for how long.
+//!
+//! Locks are the core's own code; it says when a lock is wanted, taken and released, and the time in between is read off the CPU's
+//! clock. A wait inside of another lock's wait is part of that one and is not counted again.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use framewright::machine::LockName;
+use hdrhistogram::Histogram;
+
+use crate::model::Ps;
+use crate::report::{Distribution, LockSpan};
+
+/// Most spans that are kept for a trace.
+const MOST_SPANS: usize = 1 << 20;
+
+/// A lock that a CPU waits for or holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Taking {
+    lock: LockName,
+    wanted: Ps,
+    taken: Option<Ps>,
+    /// It was wanted while another was waited for.
+    is_nested: bool,
+}
+
+impl fmt::Display for Taking {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", if self.taken.is_some() { "holds" } else { "wants" }, self.lock)
+    }
+}
+
+/// What is known of one lock.
+pub(crate) struct LockStats {
+    pub(crate) contended: u64,
+    /// Waits of those who found it taken.
+    pub(crate) contended_wait: Ps,
+    waiting: Histogram<u64>,
+    holding: Histogram<u64>,
+    waited: Ps,
+    held: Ps,
+}
+
+impl LockStats {
+    fn new() -> LockStats {
+        let histogram = || Histogram::new(3).expect("three digits are possible");
+        LockStats { contended: 0, contended_wait: 0, waiting: histogram(), holding: histogram(), waited: 0, held: 0 }
+    }
+
+    pub(crate) fn taken(&self) -> u64 {
+        self.waiting.len()
+    }
+
+    pub(crate) fn waiting(&self) -> Distribution {
+        distribution(&self.waiting, self.waited)
+    }
+
+    pub(crate) fn holding(&self) -> Distribution {
+        distribution(&self.holding, self.held)
+    }
+}
+
+fn ns(ps: u64) -> f64 {
+    ps as f64 / 1000.0
+}
+
+fn distribution(histogram: &Histogram<u64>, total: Ps) -> Distribution {
+    let quantile = |q| ns(histogram.value_at_quantile(q));
+    if histogram.is_empty() {
+        return Distribution::default();
+    }
+    Distribution {
+        count: histogram.len(),
+        total_ns: ns(total),
+        p50_ns: quantile(0.5),
+        p99_ns: quantile(0.99),
+        p999_ns: quantile(0.999),
+        max_ns: ns(histogram.max()),
+    }
+}
+
+/// All locks.
+#[derive(Default)]
+pub(crate) struct Locks {
+    pub(crate) stats: BTreeMap<LockName, LockStats>,
+    /// Kept where a trace is wanted.
+    pub(crate) spans: Option<Vec<LockSpan>>,
+}
+
+impl Locks {
+    /// A CPU begins to wait.
+    pub(crate) fn wanted(taking: &mut Vec<Taking>, lock: LockName, now: Ps) {
+        let is_nested = taking.iter().any(|taking| taking.taken.is_none());
+        taking.push(Taking { lock, wanted: now, taken: None, is_nested });
+    }
+
+    /// A CPU has the lock; `spun` if it had to wait for somebody.
+    pub(crate) fn taken(&mut self, taking: &mut [Taking], lock: LockName, spun: bool, now: Ps, counts: bool) {
+        let Some(this) = taking.iter_mut().rev().find(|taking| taking.lock == lock && taking.taken.is_none()) else {
+            return;
+        };
+        this.taken = Some(now);
+        if this.is_nested || !counts {
+            return;
+        }
+        let waited = now - this.wanted;
+        let stats = self.stats.entry(lock).or_insert_with(LockStats::new);
+        stats.waiting.saturating_record(waited);
+        stats.waited += waited;
+        if spun {
+            stats.contended += 1;
+            stats.contended_wait += waited;
+        }
+    }
+
+    /// A CPU has given the lock up.
+    pub(crate) fn released(
+        &mut self,
+        taking: &mut Vec<Taking>,
+        lock: LockName,
+        (cpu, node): (usize, usize),
+        now: Ps,
+        counts: bool,
+    ) {
+        let Some(at) = taking.iter().rposition(|taking| taking.lock == lock && taking.taken.is_some()) else { return };
+        let Taking { wanted, taken, .. } = taking.remove(at);
+        let taken = taken.unwrap_or(now);
+        if !counts {
+            return;
+        }
+        let stats = self.stats.entry(lock).or_insert_with(LockStats::new);
+        stats.holding.saturating_record(now - taken);
+        stats.held += now - taken;
+        if let Some(spans) = self.spans.as_mut().filter(|spans| spans.len() < MOST_SPANS) {
+            let (wanted_ns, taken_ns, released_ns) = (ns(wanted), ns(taken), ns(now));
+            spans.push(LockSpan { cpu, node, lock: lock.to_string(), wanted_ns, taken_ns, released_ns });
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Who goes next: the CPU with the least clock, or one drawn by lot.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::model::Ps;
+
+/// Bits of an entry that are the CPU's number.
+const CPU_BITS: u32 = 11;
+/// Most CPUs of a machine.
+pub const MAX_CPUS: usize = 1 << 10;
+
+/// CPUs that may go on now or at some time.
+pub(crate) struct Queue {
+    /// By time: ready CPUs, and those whose waiting has an end.
+    heap: BinaryHeap<Reverse<u64>>,
+    /// By lot: ready CPUs; the heap has the others.
+    lot: Option<Lot>,
+    /// CPU that was chosen already, and from when on it may run.
+    next: Option<(Ps, u16)>,
+    state: u64,
+}
+
+/// The random schedule.
+struct Lot {
+    ready: Vec<(Ps, u16)>,
+    /// One in so many accesses lets another CPU go on.
+    switch_in: u64,
+}
+
+fn entry(at: Ps, cpu: u16) -> Reverse<u64> {
+    Reverse(at << CPU_BITS | u64::from(cpu))
+}
+
+fn parts(Reverse(entry): Reverse<u64>) -> (Ps, u16) {
+    (entry >> CPU_BITS, (entry & ((1 << CPU_BITS) - 1)) as u16)
+}
+
+impl Queue {
+    /// By time, or by lot with one switch in so many accesses.
+    pub(crate) fn new(seed: u64, switch_in: Option<u64>) -> Queue {
+        let lot = switch_in.map(|switch_in| Lot { ready: Vec::new(), switch_in: switch_in.max(1) });
+        Queue { heap: BinaryHeap::new(), lot, next: None, state: seed }
+    }
+
+    /// A number from the seed (SplitMix64, by Steele, Lea and Flood, OOPSLA 2014).
+    pub(crate) fn random(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Up to when the running CPU needs not look at the others.
+    #[inline]
+    pub(crate) fn horizon(&self, slack: Ps) -> Ps {
+        if self.lot.is_some() {
+            return 0;
+        }
+        self.heap.peek().map_or(Ps::MAX, |&top| parts(top).0 + slack)
+    }
+
+    /// Whether another CPU is to go on before the running one, whose clock may be `slack` ahead.
+    pub(crate) fn must_wait(&mut self, clock: Ps, cpu: u16, slack: Ps) -> bool {
+        match &self.lot {
+            Some(lot) if lot.ready.is_empty() => false,
+            Some(lot) => {
+                let switch_in = lot.switch_in;
+                self.random() % switch_in == 0
+            }
+            None => self.heap.peek().is_some_and(|top| top.0 < entry(clock.saturating_sub(slack), cpu).0),
+        }
+    }
+
+    /// A CPU may go on from `at`.
+    pub(crate) fn push_ready(&mut self, at: Ps, cpu: u16) {
+        match &mut self.lot {
+            Some(lot) => lot.ready.push((at, cpu)),
+            None => self.heap.push(entry(at, cpu)),
+        }
+    }
+
+    /// A CPU's waiting ends at `at`, if nothing ends it before.
+    pub(crate) fn push_timed(&mut self, at: Ps, cpu: u16) {
+        self.heap.push(entry(at, cpu));
+    }
+
+    /// A CPU's waiting has ended otherwise.
+    pub(crate) fn remove(&mut self, cpu: u16) {
+        self.heap.retain(|&entry| parts(entry).1 != cpu);
+    }
+
+    /// The running CPU, at `clock`, lets the next one go first.
+    pub(crate) fn swap(&mut self, clock: Ps, cpu: u16) {
+        if self.lot.is_some() {
+            let number = self.random();
+            let Some(lot) = &mut self.lot else { return };
+            let at = (number % lot.ready.len().max(1) as u64) as usize;
+            self.next = lot.ready.get_mut(at).map(|other| std::mem::replace(other, (clock, cpu)));
+        } else if let Some(mut top) = self.heap.peek_mut() {
+            self.next = Some(parts(*top));
+            *top = entry(clock, cpu);
+        }
+    }
+
+    /// The next CPU, and from when on it may run.
+    pub(crate) fn pop(&mut self) -> Option<(Ps, u16)> {
+        if let Some(next) = self.next.take() {
+            return Some(next);
+        }
+        let number = if self.lot.is_some() { self.random() } else { 0 };
+        match &mut self.lot {
+            Some(lot) if !lot.ready.is_empty() => {
+                let at = (number % lot.ready.len() as u64) as usize;
+                Some(lot.ready.swap_remove(at))
+            }
+            _ => self.heap.pop().map(parts),
+        }
+    }
+}

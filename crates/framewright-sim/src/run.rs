@@ -1,0 +1,306 @@
+//! A machine with its CPUs, and the loop that runs them.
+//!
+//! ```text
+//! Arena::new ── place regions ── boot an allocator in them      (no CPU runs: everything is free)
+//!     └─ Simulation::new(model, arena, options)
+//!            └─ run(body)   each CPU calls body(cpu) and ends with it; may be called again, clocks go on
+//!            └─ report()
+//! ```
+//!
+//! # Windows
+//!
+//! A run is measured between two times. A CPU enters the window with the first operation that ends after the warm-up and leaves it with
+//! the first that ends behind the window; both are told by [`here::done`]. What it did in between is divided by how
+//! long that took *it*, so no operation is cut in two. All CPUs go on until each has left, so that none is measured while
+//! others have stopped already. Locks and lines are counted from when the last CPU has entered until the first leaves.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use corosensei::stack::DefaultStack;
+use corosensei::{Coroutine, CoroutineResult};
+
+use crate::arena::{Arena, Region};
+use crate::counters::Counters;
+use crate::cpu::{Cpu, State};
+use crate::directory::Directory;
+use crate::measure::Names;
+use crate::model::{Model, Ps};
+use crate::queue::{MAX_CPUS, Queue};
+use crate::world::{Entered, Interrupts, World, with};
+
+/// Bytes of a CPU's stack, of which only those that are used exist.
+const STACK: usize = 256 << 10;
+
+/// How the next CPU is chosen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Schedule {
+    /// The one with the least clock.
+    Time,
+    /// By lot, with one switch in so many accesses: costs mean nothing then.
+    Random(u64),
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Schedule::Time => f.write_str("time"),
+            Schedule::Random(_) => f.write_str("random"),
+        }
+    }
+}
+
+/// What a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// CPUs that take part: the first so many of the machine.
+    pub cpus: usize,
+    /// Seed of all that is random.
+    pub seed: u64,
+    /// How the next CPU is chosen.
+    pub schedule: Schedule,
+    /// Virtual time before the window.
+    pub warm_up: Ps,
+    /// Length of the window.
+    pub window: Ps,
+    /// Whether takings of locks are kept one by one.
+    pub trace: bool,
+}
+
+/// The machine cannot be had.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum SetupError {
+    /// Too many CPUs, or none.
+    #[error("{asked} CPUs: {machine} has {has}")]
+    Cpus {
+        /// Asked for.
+        asked: usize,
+        /// There.
+        has: usize,
+        /// Name of the machine.
+        machine: String,
+    },
+    /// No memory for the stacks.
+    #[error("no memory for the stack of CPU {0}")]
+    Stack(usize),
+}
+
+/// All CPUs that are left wait for each other.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("CPUs wait for what nobody will do: {}", .0.join("; "))]
+pub struct Deadlock(pub Vec<String>);
+
+type Task = Coroutine<(), (), (), DefaultStack>;
+
+/// See the module's description.
+pub struct Simulation<'a> {
+    pub(crate) world: Box<World>,
+    pub(crate) regions: Vec<Region>,
+    pub(crate) options: Options,
+    pub(crate) names: Names,
+    stacks: Vec<DefaultStack>,
+    _arena: PhantomData<&'a Arena>,
+}
+
+impl<'a> Simulation<'a> {
+    /// A machine whose shared memory is `arena`. Regions that are placed later do not belong to it.
+    ///
+    /// # Errors
+    /// The machine has fewer CPUs, or there is no memory for their stacks.
+    pub fn new(model: &Model, arena: &'a Arena, options: &Options) -> Result<Simulation<'a>, SetupError> {
+        let has = model.topology.cpus();
+        if options.cpus == 0 || options.cpus > has.min(MAX_CPUS) {
+            return Err(SetupError::Cpus { asked: options.cpus, has, machine: model.name.clone() });
+        }
+        let regions = arena.regions();
+        let (chunks, lines) = arena.chunks(model.pairs);
+        let homes = homes(&regions, model.pairs, lines, |region| chunks[region.start >> 16].line as usize);
+        let directory = Directory::new(model, lines, |line| homes[line]);
+        let topology = model.topology;
+        let cpu = |number| {
+            let (core, node) = (topology.core_of(number), topology.socket_of(number));
+            Cpu::new(number as u16, core as u16, node as u16)
+        };
+        let cpus = (0..options.cpus).map(cpu).collect();
+        let switch_in = match options.schedule {
+            Schedule::Time => None,
+            Schedule::Random(accesses) => Some(accesses),
+        };
+        let queue = Queue::new(options.seed, switch_in);
+        let counters = Counters::new(&regions);
+        let mut world = World::new(model.clone(), (arena.base(), chunks), (directory, counters), (cpus, queue));
+        world.window = (options.warm_up, options.warm_up.saturating_add(options.window));
+        world.locks.spans = options.trace.then(Vec::new);
+        let stack = |cpu| DefaultStack::new(STACK).map_err(|_| SetupError::Stack(cpu));
+        let stacks = (0..options.cpus).map(stack).collect::<Result<_, _>>()?;
+        let names = Names::default();
+        Ok(Simulation { world: Box::new(world), regions, options: *options, names, stacks, _arena: PhantomData })
+    }
+
+    /// Tells which node frames belong to: for runs of frames in ascending order, the frame behind each and its node.
+    pub fn set_frames(&mut self, nodes: Vec<(u64, u16)>) {
+        self.world.nodes = nodes;
+    }
+
+    /// Virtual time of the CPU that is farthest, in picoseconds.
+    pub fn clock(&self) -> Ps {
+        self.world.cpus.iter().map(|cpu| cpu.now.clock).max().unwrap_or(0)
+    }
+
+    /// Every CPU runs `body` with its number.
+    ///
+    /// # Errors
+    /// All that have not ended wait for each other.
+    ///
+    /// # Panics
+    /// With whatever `body` panics with; and if a machine runs already on this thread.
+    pub fn run(&mut self, body: impl Fn(usize)) -> Result<(), Deadlock> {
+        self.run_with(body, None)
+    }
+
+    /// The same with interrupts: `handler` runs on each CPU at random times, `every` so often on average, wherever it has not held
+    /// them off.
+    ///
+    /// # Errors
+    /// As [`Simulation::run`].
+    ///
+    /// # Panics
+    /// As [`Simulation::run`].
+    pub fn run_interrupted(
+        &mut self,
+        body: impl Fn(usize),
+        every: Ps,
+        handler: impl Fn(usize),
+    ) -> Result<(), Deadlock> {
+        let handler: &dyn Fn(usize) = &handler;
+        // SAFETY: only the lifetime changes. `run_with` takes the handler out of the world again before it returns or unwinds,
+        // so nobody calls it behind its life.
+        let handler: &'static dyn Fn(usize) = unsafe { std::mem::transmute(handler) };
+        self.run_with(body, Some(Interrupts { handler, every }))
+    }
+
+    fn run_with(&mut self, body: impl Fn(usize), interrupts: Option<Interrupts>) -> Result<(), Deadlock> {
+        for (number, cpu) in self.world.cpus.iter_mut().enumerate() {
+            let first = interrupts.as_ref().map(|irq| 1 + irq.every * (number as u64 + 1) / 4);
+            cpu.next_interrupt = first.map_or(Ps::MAX, |first| cpu.now.clock + first);
+        }
+        self.world.interrupts = interrupts;
+        let stack = || self.stacks.pop().or_else(|| DefaultStack::new(STACK).ok()).expect("memory for a stack");
+        let stacks: Vec<DefaultStack> = std::iter::repeat_with(stack).take(self.world.cpus.len()).collect();
+        let begin = |(number, stack)| Some(task(stack, number, &body));
+        let mut tasks: Vec<Option<Task>> = stacks.into_iter().enumerate().map(begin).collect();
+        (0..tasks.len()).for_each(|number| self.world.admit(number as u16));
+        let outcome = self.turns(&mut tasks);
+        self.world.interrupts = None;
+        outcome
+    }
+
+    /// Lets CPUs run until all are done.
+    fn turns(&mut self, tasks: &mut [Option<Task>]) -> Result<(), Deadlock> {
+        let world: *mut World = &raw mut *self.world;
+        loop {
+            // SAFETY: the world lives as long as `self`. The references made here end before a CPU runs.
+            let next = unsafe { (*world).next() };
+            let Some(number) = next else { break };
+            // SAFETY: the world outlives the guard, and is not touched here while the CPU runs.
+            let entered = unsafe { Entered::new(world) };
+            let slot = &mut tasks[usize::from(number)];
+            let task = slot.as_mut().expect("a CPU that is ready has something to do");
+            let result = task.resume(());
+            drop(entered);
+            if let CoroutineResult::Return(()) = result {
+                self.stacks.extend(slot.take().map(Task::into_stack));
+            }
+        }
+        let stuck = self.world.cpus.iter().enumerate().filter(|(_, cpu)| cpu.state != State::Done);
+        let stuck: Vec<String> = stuck.map(|(number, cpu)| self.describe(number, cpu)).collect();
+        if stuck.is_empty() { Ok(()) } else { Err(Deadlock(stuck)) }
+    }
+
+    fn describe(&self, number: usize, cpu: &Cpu) -> String {
+        let held: Vec<String> = cpu.taking.iter().map(ToString::to_string).collect();
+        let what = match cpu.state {
+            State::Asleep => format!("sleeps as {:?}", cpu.waiter),
+            _ => "spins".to_owned(),
+        };
+        let held = if held.is_empty() { String::new() } else { format!(" ({})", held.join(", ")) };
+        format!("CPU {number} {what}{held}")
+    }
+}
+
+/// The coroutine that is a CPU for one run.
+fn task<'b>(stack: DefaultStack, number: usize, body: &'b (impl Fn(usize) + 'b)) -> Task {
+    // SAFETY: the coroutine borrows `body`; `run_with` drops it before it returns or unwinds.
+    unsafe {
+        Coroutine::with_stack_unchecked(stack, move |yielder, ()| {
+            with(|world| world.cpu().yielder = yielder);
+            body(number);
+            with(World::finish);
+        })
+    }
+}
+
+/// Home of each line.
+fn homes(regions: &[Region], pairs: bool, lines: usize, first: impl Fn(&Region) -> usize) -> Vec<u16> {
+    let mut homes = vec![0; lines];
+    for region in regions {
+        let shift = region.line_shift() + u32::from(pairs);
+        let count = region.bytes().div_ceil(1 << shift);
+        for (i, home) in homes[first(region)..][..count].iter_mut().enumerate() {
+            *home = region.home(i << shift);
+        }
+    }
+    homes
+}
+
+/// What the running CPU may ask and tell.
+pub mod here {
+    use crate::cpu::Spent;
+    use crate::model::Ps;
+    use crate::world::{self, with};
+
+    /// Its number; 0 while no CPU runs.
+    pub fn cpu() -> usize {
+        with(|world| world.cpu_number()).unwrap_or(0)
+    }
+
+    /// Its clock.
+    pub fn clock() -> Ps {
+        world::clock()
+    }
+
+    /// Whether the measured window is not over yet for it.
+    pub fn goes_on() -> bool {
+        with(|world| world.cpu().marks[1].is_none()).unwrap_or(false)
+    }
+
+    /// It has completed so many operations.
+    pub fn done(operations: u64) {
+        with(|world| world.done(operations));
+    }
+
+    /// It works for a while on what is its own.
+    pub fn work(time: Ps) {
+        with(|world| world.instructions(time));
+    }
+
+    /// It does nothing for a while.
+    pub fn idle(time: Ps) {
+        with(|world| world.spend(Spent::Asleep, time));
+    }
+
+    /// Fills pages of a node with zeros: so many lines.
+    pub fn zero(node: usize, lines: u64) {
+        with(|world| world.zero_lines(node, lines));
+    }
+
+    /// Lines that are its own come into its caches: they push others out.
+    pub fn touch_private(lines: u32) {
+        with(|world| world.fill_private(lines));
+    }
+
+    /// A random number, from the seed of the run.
+    pub fn random() -> u64 {
+        with(|world| world.queue.random()).unwrap_or(0)
+    }
+}

@@ -1,0 +1,125 @@
+//! The machine that the allocator sees.
+
+use framewright::machine::{LockEvent, LockName, Machine, Pinned, Step, Waiter, Word};
+use framewright::pfn::{CpuId, NodeId, Order, Pfn};
+
+use crate::cpu::Spent;
+use crate::words::SimWord;
+use crate::world::{self, with};
+
+/// Frames of this many bytes are zeroed line by line: 4 KiB pages.
+const LINES_OF_FRAME: u64 = 64;
+
+/// See the module's description. Outside of a run it is a machine of one CPU, on which everything is free.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Sim;
+
+/// A CPU stays what it is.
+pub struct SimPin {
+    cpu: CpuId,
+    node: NodeId,
+}
+
+impl Pinned for SimPin {
+    fn cpu(&self) -> CpuId {
+        self.cpu
+    }
+
+    fn node(&self) -> NodeId {
+        self.node
+    }
+}
+
+/// Interrupts of the CPU are held off.
+pub struct SimIrq(());
+
+impl Drop for SimIrq {
+    fn drop(&mut self) {
+        world::hold_interrupts(false);
+    }
+}
+
+impl Machine for Sim {
+    type U8 = SimWord<u8>;
+    type U16 = SimWord<u16>;
+    type U32 = SimWord<u32>;
+    type U64 = SimWord<u64>;
+    type Usize = SimWord<usize>;
+    type Pin<'a> = SimPin;
+    type Irq<'a> = SimIrq;
+
+    fn pin(&self) -> SimPin {
+        let place = with(|world| {
+            world.instructions(world.model.costs.pin);
+            (world.cpu_number(), world.cpu().node)
+        });
+        let (cpu, node) = place.unwrap_or((0, 0));
+        SimPin { cpu: CpuId(cpu as u16), node: NodeId(node as u8) }
+    }
+
+    fn irq_save(&self) -> SimIrq {
+        with(|world| world.instructions(world.model.costs.irq_save));
+        world::hold_interrupts(true);
+        SimIrq(())
+    }
+
+    fn in_interrupt(&self) -> bool {
+        with(|world| world.cpu().in_interrupt).unwrap_or(false)
+    }
+
+    fn fence(&self) {
+        with(|world| {
+            world.drain();
+            world.instructions(world.model.costs.fence);
+        });
+    }
+
+    fn light_fence(&self) {}
+
+    fn heavy_fence(&self) {
+        with(|world| {
+            world.drain();
+            let (own, others) = world.model.costs.heavy_fence;
+            world.instructions(own);
+            let this = world.cpu_number();
+            let rest = world.cpus.iter_mut().enumerate().filter(|(number, _)| *number != this);
+            rest.for_each(|(_, cpu)| cpu.debt += others);
+        });
+    }
+
+    fn relax(&self) {
+        with(|world| world.spend(Spent::Spinning, world.model.costs.pause));
+    }
+
+    fn now(&self) -> u64 {
+        world::clock() / 1000
+    }
+
+    fn sleep_until(&self, waiter: Waiter, deadline: u64) {
+        world::sleep(waiter, deadline.saturating_mul(1000));
+    }
+
+    fn wake(&self, waiter: Waiter) {
+        world::wake(waiter);
+    }
+
+    fn step(&self, step: Step) {
+        with(|world| world.instructions(world.model.costs.step(step)));
+    }
+
+    fn lock(&self, lock: LockName, event: LockEvent) {
+        world::lock(lock, event);
+    }
+
+    fn prefetch(&self, word: &SimWord<u64>) {
+        world::prefetch(word);
+    }
+
+    fn zero(&self, pfn: Pfn, order: Order) {
+        world::zero(pfn, LINES_OF_FRAME << order.0.min(31));
+    }
+
+    fn poison(&self, pfn: Pfn, order: Order) {
+        world::zero(pfn, LINES_OF_FRAME << order.0.min(31));
+    }
+}
