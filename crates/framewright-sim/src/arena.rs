@@ -121,24 +121,23 @@ impl Arena {
         (size_of::<T>() * count).next_multiple_of(CHUNK).max(CHUNK)
     }
 
-    /// Makes a region: an array of `count` elements, and the node that each of them belongs to.
+    /// Makes a region: an array of `count` elements, all at home on node 0 until [`Arena::set_homes`].
     ///
     /// # Panics
     /// The arena is full, or an element needs to be dropped: nothing here ever is.
+    #[allow(clippy::mut_from_ref, reason = "each call returns memory that no other has")]
     pub fn place<T>(
         &self,
         name: &str,
         (detailed, packing): (bool, Packing),
         count: usize,
         mut make: impl FnMut(usize) -> T,
-        home: impl Fn(usize) -> usize,
     ) -> &mut [T] {
         const { assert!(!std::mem::needs_drop::<T>() && align_of::<T>() <= CHUNK) };
         let start = self.used.get();
         let end = start + Arena::bytes_of::<T>(count);
         assert!(end <= self.layout.size(), "the arena has {} bytes, which is too few for {name}", self.layout.size());
         self.used.set(end);
-        let homes = homes_of(count, home);
         let element = size_of::<T>();
         self.regions.borrow_mut().push(Region {
             name: name.to_owned(),
@@ -147,7 +146,7 @@ impl Arena {
             count,
             detailed,
             packing,
-            homes,
+            homes: Vec::new(),
         });
         // SAFETY: the bytes from `start` to `end` are part of the allocation, aligned to a chunk and so for `T`, and belong to
         // nobody else: `used` has passed them. Each element is written before the slice is made, and lives as long as `self`.
@@ -158,6 +157,19 @@ impl Arena {
             }
             std::slice::from_raw_parts_mut(first.as_ptr(), count)
         }
+    }
+
+    /// Says which node's memory each element of a region is.
+    pub fn set_homes(&self, name: &str, home: impl Fn(usize) -> usize) {
+        let mut regions = self.regions.borrow_mut();
+        for region in regions.iter_mut().filter(|region| region.name == name) {
+            region.homes = homes_of(region.count, &home);
+        }
+    }
+
+    /// Number of the region with this name.
+    pub fn number_of(&self, name: &str) -> Option<usize> {
+        self.regions.borrow().iter().position(|region| region.name == name)
     }
 
     /// Address of the first byte.

@@ -12,8 +12,8 @@
 //! socket) had fetched until then; it is still there if fewer have come since than the cache keeps. Whether a copy that an
 //! earlier reader got was pushed out by others is not known: it counts as present until somebody takes the line for himself.
 
-use crate::model::{Model, Ps};
 use crate::memory::Controllers;
+use crate::model::{Model, Ps};
 
 /// No core, no CPU.
 pub(crate) const NONE: u16 = u16::MAX;
@@ -238,8 +238,7 @@ impl Directory {
 
     /// Whether the last core to touch a line still has it in its second-level cache.
     fn is_kept(&self, line: &Line) -> bool {
-        line.last != NONE
-            && self.core_fills[usize::from(line.last)].l2.wrapping_sub(line.l2_stamp) < self.capacity.l2
+        line.last != NONE && self.core_fills[usize::from(line.last)].l2.wrapping_sub(line.l2_stamp) < self.capacity.l2
     }
 
     /// Serves a request that the quick look at the line did not: `now` is when it is made.
@@ -256,11 +255,8 @@ impl Directory {
             return self.hit(line, (core, access), now);
         }
         let start = now.max(state.busy);
-        let (source, latency, held) = if has_it {
-            self.upgrade(line, core)
-        } else {
-            self.fetch(memory, line, (core, access), start)
-        };
+        let (source, latency, held) =
+            if has_it { self.upgrade(line, core) } else { self.fetch(memory, line, (core, access), start) };
         let done = start + latency;
         let is_alone = access.writes() || source == Source::Memory;
         let state = &mut self.lines[line];
@@ -327,13 +323,7 @@ impl Directory {
     }
 
     /// The line must come from elsewhere: from where, the latency, and for how long it is busy.
-    fn fetch(
-        &self,
-        memory: &mut Controllers,
-        line: usize,
-        (core, access): (u16, Access),
-        now: Ps,
-    ) -> (Source, Ps, Ps) {
+    fn fetch(&self, memory: &mut Controllers, line: usize, (core, access): (u16, Access), now: Ps) -> (Source, Ps, Ps) {
         let state = &self.lines[line];
         let l = &self.latency;
         let socket = self.socket(core);
@@ -362,8 +352,7 @@ impl Directory {
         if state.last != NONE {
             let there = self.socket(state.last);
             if self.socket_fills[there].wrapping_sub(state.llc_stamp) < self.capacity.llc {
-                let (source, latency) =
-                    if there == socket { (Source::Near, l.llc) } else { (Source::Far, l.far_hit) };
+                let (source, latency) = if there == socket { (Source::Near, l.llc) } else { (Source::Far, l.far_hit) };
                 return (source, latency, busy(latency));
             }
         }

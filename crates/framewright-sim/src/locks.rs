@@ -44,7 +44,11 @@ pub(crate) struct LockStats {
 
 impl LockStats {
     fn new() -> LockStats {
-        let histogram = || Histogram::new(3).expect("three digits are possible");
+        let histogram = || {
+            let mut histogram = Histogram::new(3).expect("three digits are possible");
+            histogram.auto(true);
+            histogram
+        };
         LockStats { contended: 0, contended_wait: 0, waiting: histogram(), holding: histogram(), waited: 0, held: 0 }
     }
 
@@ -59,6 +63,11 @@ impl LockStats {
     pub(crate) fn holding(&self) -> Distribution {
         distribution(&self.holding, self.held)
     }
+}
+
+/// The histogram grows as it must.
+fn note(histogram: &mut Histogram<u64>, ps: Ps) {
+    histogram.record(ps).expect("a histogram that grows takes every number");
 }
 
 fn ns(ps: u64) -> f64 {
@@ -106,7 +115,7 @@ impl Locks {
         }
         let waited = now - this.wanted;
         let stats = self.stats.entry(lock).or_insert_with(LockStats::new);
-        stats.waiting.saturating_record(waited);
+        note(&mut stats.waiting, waited);
         stats.waited += waited;
         if spun {
             stats.contended += 1;
@@ -130,10 +139,10 @@ impl Locks {
             return;
         }
         let stats = self.stats.entry(lock).or_insert_with(LockStats::new);
-        stats.holding.saturating_record(now - taken);
+        note(&mut stats.holding, now - taken);
         stats.held += now - taken;
         if let Some(spans) = self.spans.as_mut().filter(|spans| spans.len() < MOST_SPANS) {
-            let (wanted_ns, taken_ns, released_ns) = (ns(wanted), ns(taken), ns(now));
+            let (wanted_ns, taken_ns, released_ns) = (wanted / 1000, taken / 1000, now / 1000);
             spans.push(LockSpan { cpu, node, lock: lock.to_string(), wanted_ns, taken_ns, released_ns });
         }
     }

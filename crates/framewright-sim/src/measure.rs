@@ -61,7 +61,8 @@ impl Simulation<'_> {
 
     /// What the runs so far have shown.
     pub fn report(&self, about: &About) -> Report {
-        let per_cpu: Vec<CpuReport> = (0..).zip(&self.world.cpus).map(|(number, cpu)| cpu_report(number, cpu)).collect();
+        let per_cpu: Vec<CpuReport> =
+            (0..).zip(&self.world.cpus).map(|(number, cpu)| cpu_report(number, cpu)).collect();
         let spans: Vec<Ps> = self.world.cpus.iter().map(|cpu| span(cpu).clock).collect();
         let rate = |(cpu, &ps): (&CpuReport, &Ps)| if ps == 0 { 0.0 } else { cpu.operations as f64 * 1e12 / ps as f64 };
         let operations = per_cpu.iter().map(|cpu| cpu.operations).sum();

@@ -8,7 +8,7 @@ use crate::model::Ps;
 /// Bits of an entry that are the CPU's number.
 const CPU_BITS: u32 = 11;
 /// Most CPUs of a machine.
-pub const MAX_CPUS: usize = 1 << 10;
+pub(crate) const MAX_CPUS: usize = 1 << 10;
 
 /// CPUs that may go on now or at some time.
 pub(crate) struct Queue {
@@ -66,7 +66,7 @@ impl Queue {
             Some(lot) if lot.ready.is_empty() => false,
             Some(lot) => {
                 let switch_in = lot.switch_in;
-                self.random() % switch_in == 0
+                self.random().is_multiple_of(switch_in)
             }
             None => self.heap.peek().is_some_and(|top| top.0 < entry(clock.saturating_sub(slack), cpu).0),
         }

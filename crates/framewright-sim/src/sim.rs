@@ -1,6 +1,6 @@
 //! The machine that the allocator sees.
 
-use framewright::machine::{LockEvent, LockName, Machine, Pinned, Step, Waiter, Word};
+use framewright::machine::{LockEvent, LockName, Machine, Pinned, Step, Waiter};
 use framewright::pfn::{CpuId, NodeId, Order, Pfn};
 
 use crate::cpu::Spent;

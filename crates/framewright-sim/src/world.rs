@@ -226,7 +226,8 @@ impl World {
     }
 
     fn set_limit(&mut self) {
-        let interrupt = if self.may_interrupt() { self.cpus[usize::from(self.now.cpu)].next_interrupt } else { Ps::MAX };
+        let interrupt =
+            if self.may_interrupt() { self.cpus[usize::from(self.now.cpu)].next_interrupt } else { Ps::MAX };
         self.now.limit = self.queue.horizon(self.model.slack).min(interrupt);
     }
 
@@ -612,7 +613,8 @@ pub(crate) fn wake(waiter: Waiter) {
     with(|world| {
         let at = world.now.clock + world.model.costs.wake;
         let sleepers = |cpu: &Cpu| cpu.state == State::Asleep && cpu.waiter == Some(waiter);
-        let woken: Vec<u16> = (0..).zip(&world.cpus).filter(|(_, cpu)| sleepers(cpu)).map(|(number, _)| number).collect();
+        let woken: Vec<u16> =
+            (0..).zip(&world.cpus).filter(|(_, cpu)| sleepers(cpu)).map(|(number, _)| number).collect();
         woken.into_iter().for_each(|number| world.make_ready(number, at));
     });
 }

@@ -1,0 +1,87 @@
+//! An allocator in the memory of a simulated machine.
+
+use framewright::machine::Word;
+use framewright::pfn::ZoneIdx;
+use framewright::{Allocator, BootError, Config, Cpu, Layout, Link, Magazine, Parts, Pcp, Shard, Zone};
+
+use crate::arena::{Arena, Packing};
+use crate::sim::Sim;
+
+/// How large a frame's descriptor is on the simulated machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Descriptors {
+    /// As it is here: state words, links and head bytes in arrays of their own, 17 bytes in all.
+    #[default]
+    Compact,
+    /// All that is known of a frame in a line of its own, as in Linux's `struct page`.
+    Line,
+}
+
+const FIELDS: (bool, Packing) = (true, Packing::Natural);
+const ARRAY: (bool, Packing) = (false, Packing::Natural);
+
+/// An arena that has room for an allocator of this configuration, and `more` bytes.
+///
+/// # Errors
+/// The configuration is wrong.
+pub fn arena_for(config: &Config<'_>, more: usize) -> Result<Arena, BootError> {
+    let layout = Layout::of(config)?;
+    // Each region is rounded up, and `Layout::bytes` knows nothing of the allocator itself.
+    Ok(Arena::new(layout.bytes::<Sim>() + size_of::<Allocator<'_, Sim>>() + 16 * Arena::bytes_of::<u8>(1) + more))
+}
+
+/// Boots an allocator whose words are all in the arena, each at home where its owner is.
+///
+/// # Errors
+/// The configuration is wrong.
+pub fn boot<'a>(
+    arena: &'a Arena,
+    config: &Config<'_>,
+    descriptors: Descriptors,
+) -> Result<&'a Allocator<'a, Sim>, BootError> {
+    let layout = Layout::of(config)?;
+    let states = arena.place("frame states", (false, packing(descriptors, 8)), layout.frames, |_| Word::new(0));
+    let first = arena.number_of("frame states").unwrap_or(0);
+    let over = |bytes| match descriptors {
+        Descriptors::Compact => Packing::Natural,
+        Descriptors::Line => Packing::Over(first, bytes),
+    };
+    let parts = Parts {
+        states,
+        links: arena
+            .place("frame links", (false, over(size_of::<Link<Sim>>() as u32)), layout.frames, |_| Link::default()),
+        heads: arena.place("frame heads", (false, over(1)), layout.frames, |_| Word::new(0)),
+        sections: arena.place("sections", ARRAY, layout.sections, |_| 0),
+        bases: arena.place("bases", ARRAY, layout.bases, |_| 0),
+        pageblocks: arena.place("pageblocks", ARRAY, layout.pageblocks, |_| Word::new(0)),
+        zones: arena.place("zone", FIELDS, layout.zones, |_| Zone::default()),
+        zonelists: arena.place("zonelists", ARRAY, layout.zonelists, |_| ZoneIdx::NONE),
+        cpus: arena.place("cpu", FIELDS, layout.cpus, |_| Cpu::default()),
+        pcps: arena.place("pcp", FIELDS, layout.pcps, |_| Pcp::default()),
+        slots: arena.place("slots", ARRAY, layout.slots, |_| Word::new(0)),
+        shards: arena.place("shard", FIELDS, layout.shards, |_| Shard::default()),
+        magazines: arena.place("magazines", ARRAY, layout.magazines, |_| Magazine::default()),
+    };
+    let allocator = Allocator::boot(Sim, config, parts)?;
+    set_homes(arena, config, &layout);
+    let mut allocator = Some(allocator);
+    let placed = arena.place("allocator", FIELDS, 1, |_| allocator.take().expect("one element is made once"));
+    Ok(&placed[0])
+}
+
+fn packing(descriptors: Descriptors, bytes: u32) -> Packing {
+    match descriptors {
+        Descriptors::Compact => Packing::Natural,
+        Descriptors::Line => Packing::Spread(bytes),
+    }
+}
+
+/// Puts every record where its owner is.
+fn set_homes(arena: &Arena, config: &Config<'_>, layout: &Layout) {
+    let node_of_cpu = |cpu: usize| config.cpus.get(cpu).map_or(0, |node| node.index());
+    arena.set_homes("zone", |zone| ZoneIdx(zone as u16).node().index());
+    arena.set_homes("cpu", node_of_cpu);
+    arena.set_homes("pcp", |pcp| node_of_cpu(pcp / layout.zones.max(1)));
+    let shards = layout.shards / layout.zones.max(1);
+    arena.set_homes("shard", |shard| node_of_cpu(shard % shards.max(1)));
+}
