@@ -36,6 +36,21 @@ pub fn parse(text: &str) -> anyhow::Result<Mechanisms> {
     parse_list(&list).with_context(|| text.to_owned())
 }
 
+/// The shortest list that [`parse`] reads as `mechanisms`: the nearest preset, and the switches that differ from it.
+pub fn label(mechanisms: &Mechanisms) -> String {
+    let switches = mechanisms.to_string();
+    let from = |(name, preset): &(&str, Mechanisms)| {
+        let preset = preset.to_string();
+        let unlike = switches.split(',').zip(preset.split(',')).filter(|(ours, theirs)| ours != theirs);
+        unlike.fold(vec![(*name).to_owned()], |mut list, (ours, _)| {
+            list.push(ours.to_owned());
+            list
+        })
+    };
+    let nearest = PRESETS.iter().map(from).min_by_key(Vec::len);
+    nearest.map_or(switches.clone(), |list| list.join(","))
+}
+
 fn parse_list(text: &str) -> anyhow::Result<Mechanisms> {
     Mechanisms::parse(text).map_err(|(part, error)| match error {
         UnknownSwitch::Switch => {
@@ -47,4 +62,19 @@ fn parse_list(text: &str) -> anyhow::Result<Mechanisms> {
             anyhow!("{part} is no preset ({}) and no switch=choice", presets.join(", "))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_short_and_parse_back() {
+        for text in ["default", "baseline", "mixing", "claim-steal,numa-stat=off"] {
+            let mechanisms = parse(text).unwrap();
+            assert_eq!(label(&mechanisms), text);
+            assert_eq!(parse(&label(&mechanisms)).unwrap(), mechanisms);
+        }
+        assert_eq!(label(&parse("mixing,nofragment=first-pass").unwrap()), "baseline");
+    }
 }

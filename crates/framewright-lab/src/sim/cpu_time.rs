@@ -1,15 +1,12 @@
 //! Where CPU time went: of all CPUs together, and of those that got the least, the median and the most done.
 //!
-//! The three are whole CPUs, not the extremes of each row, so that every column adds up. What a CPU's parts leave of the window
-//! is shown as not accounted for rather than spread over the rest.
+//! The three are whole CPUs, not the extremes of each row, so that every column adds up. A CPU's time is what it did from its first to
+//! its last operation of the window, which is not quite the window.
 
 use framewright_sim::report::{CpuReport, Report, Times};
 use serde::Serialize;
 
 use super::figures::share;
-
-/// Shares below this many percent are rounding.
-const ROUNDING: f64 = 0.05;
 
 /// Shares of CPU time.
 #[derive(Clone, PartialEq, Serialize, Debug)]
@@ -41,33 +38,23 @@ pub struct Row {
 impl CpuTime {
     /// Of a run; `None` if it counted no time.
     pub fn of(report: &Report) -> Option<Self> {
-        let window = report.window_ns as f64;
-        let spent: f64 = report.per_cpu.iter().flat_map(parts).sum();
-        if window <= 0.0 || spent <= 0.0 {
+        let groups = groups(&report.per_cpu);
+        let whole: Vec<f64> = groups.iter().map(|(_, cpus)| cpus.iter().flat_map(|cpu| parts(cpu)).sum()).collect();
+        if whole[0] <= 0.0 {
             return None;
         }
-        let groups = groups(&report.per_cpu);
         let columns = groups
             .iter()
             .map(|(name, cpus)| Column { name: name.clone(), operations: cpus.iter().map(|cpu| cpu.operations).sum() });
-        let rows = (0..NAMES.len()).map(|part| Row {
-            name: NAMES[part],
-            percent: groups
-                .iter()
-                .map(|(_, cpus)| {
-                    let time: f64 = cpus.iter().map(|cpu| parts(cpu)[part]).sum();
-                    share(time, window * cpus.len() as f64)
-                })
-                .collect(),
-        });
-        let mut rows: Vec<Row> = rows.collect();
-        let rest = (0..groups.len()).map(|i| 100.0 - rows.iter().map(|row| row.percent[i]).sum::<f64>());
-        let rest: Vec<f64> = rest.collect();
-        rows.retain(|row| row.percent.iter().any(|&percent| percent > 0.0));
+        let percent = |part: usize| {
+            let of = |((_, cpus), &whole): (&(String, Vec<&CpuReport>), &f64)| {
+                share(cpus.iter().map(|cpu| parts(cpu)[part]).sum(), whole)
+            };
+            groups.iter().zip(&whole).map(of).collect()
+        };
+        let rows = NAMES.iter().enumerate().map(|(part, &name)| Row { name, percent: percent(part) });
+        let mut rows: Vec<Row> = rows.filter(|row| row.percent.iter().any(|&percent| percent > 0.0)).collect();
         rows.sort_by(|a, b| b.percent[0].total_cmp(&a.percent[0]));
-        if rest.iter().any(|rest| rest.abs() >= ROUNDING) {
-            rows.push(Row { name: "not accounted for", percent: rest });
-        }
         Some(Self { columns: columns.collect(), rows })
     }
 }

@@ -9,6 +9,7 @@
 pub mod figures;
 pub mod cpu_time;
 pub mod curve;
+pub mod pool;
 pub mod run;
 pub mod sensitivity;
 pub mod timeline;

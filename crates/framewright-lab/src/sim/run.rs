@@ -136,7 +136,8 @@ fn lines(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
         let lines = if line.lines > 1 { format!(" ({} lines)", count(line.lines)) } else { String::new() };
         let name = fitted(&line.name, NAMES.1 - 2 - lines.chars().count()) + &lines;
         traffic(f, &format!("  {name}"), &line.total, whole)?;
-        let fields = || line.fields.iter().filter(|field| accesses(&field.traffic) != 0);
+        // An array's only field would be the same row again.
+        let fields = || line.fields.iter().filter(|field| accesses(&field.traffic) != 0 && field.name != line.name);
         for field in fields().take(SHOWN.2) {
             traffic(f, &format!("    {}", fitted(&field.name, NAMES.1 - 4)), &field.traffic, whole)?;
         }

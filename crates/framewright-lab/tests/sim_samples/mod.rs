@@ -97,7 +97,8 @@ fn lines(cpus: usize) -> Vec<LineReport> {
         fields,
     };
     if cpus == 1 {
-        return vec![line("frames of node 0", 262_144, traffic(912_345, 0, 0, 0.0, 0.0), vec![])];
+        let all = traffic(912_345, 0, 0, 0.0, 0.0);
+        return vec![line("frame states", 262_144, all, vec![field("frame states", all)])];
     }
     vec![
         line(

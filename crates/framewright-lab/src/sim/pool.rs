@@ -1,0 +1,87 @@
+//! Jobs on as many threads as the host has CPUs, with their results in order.
+//!
+//! Runs of the simulated machine know nothing of each other, so a curve or a sensitivity takes a fraction of the time on two
+//! CPUs, and which of them ran what shows nowhere.
+
+use std::num::NonZero;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+/// How often whoever waits is told that things go on.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Calls `job` with each number below `jobs`, the largest first, since the last jobs are by custom the longest. `progress` is told
+/// how many are done, again and again while they run.
+///
+/// # Errors
+/// That of the first job that failed; jobs that had not begun are left out then.
+///
+/// # Panics
+/// With what a job panicked with.
+pub fn run<T: Send, E: Send>(
+    jobs: usize,
+    job: impl Fn(usize) -> Result<T, E> + Sync,
+    progress: &mut dyn FnMut(usize),
+) -> Result<Vec<T>, E> {
+    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(jobs);
+    let left = AtomicUsize::new(jobs);
+    let failed = AtomicBool::new(false);
+    let (sender, results) = mpsc::channel();
+    let mut all: Vec<Option<Result<T, E>>> = (0..jobs).map(|_| None).collect();
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            let (sender, left, failed, job) = (sender.clone(), &left, &failed, &job);
+            scope.spawn(move || {
+                while !failed.load(Ordering::Relaxed) {
+                    let taken = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+                    let Ok(left) = taken else { return };
+                    let result = job(left - 1);
+                    failed.fetch_or(result.is_err(), Ordering::Relaxed);
+                    // Nobody stops listening before all are done.
+                    let _ = sender.send((left - 1, result));
+                }
+            });
+        }
+        drop(sender);
+        let mut done = 0;
+        loop {
+            match results.recv_timeout(TICK) {
+                Ok((number, result)) => {
+                    all[number] = Some(result);
+                    done += 1;
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            progress(done);
+        }
+    });
+    // With an error among them, jobs are missing; without, none.
+    all.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_are_in_order() {
+        let mut told = 0;
+        let squares = run(100, |i| Ok::<_, ()>(i * i), &mut |done| told = told.max(done));
+        assert_eq!(squares, Ok((0..100).map(|i| i * i).collect()));
+        assert_eq!(told, 100);
+    }
+
+    #[test]
+    fn an_error_ends_it() {
+        let result = run(1000, |i| if i == 990 { Err(i) } else { Ok(()) }, &mut |_| {});
+        assert_eq!(result, Err(990));
+    }
+
+    #[test]
+    fn nothing_to_do_is_done() {
+        assert_eq!(run(0, |_| Ok::<(), ()>(()), &mut |_| {}), Ok(vec![]));
+    }
+}
