@@ -3,7 +3,8 @@
 mod sim_samples;
 
 use framewright_lab::sim::sensitivity::Effect;
-use framewright_lab::sim::{Basis, Curve, Run, Sensitivity, timeline};
+use framewright_lab::sim::{Curve, Run, Sensitivity, timeline};
+use framewright_sim::machine::Basis;
 use framewright_sim::report::{CpuReport, Report, Times};
 use proptest::prelude::*;
 use serde_json::Value;
@@ -42,7 +43,7 @@ fn a_sensitivity_with_its_band() {
     insta::assert_snapshot!(narrow(&sensitivity().to_string()));
     let json: Value = serde_json::to_value(sensitivity()).unwrap();
     assert_eq!(json["rows"][0]["parameter"], "memory.load_permille", "the largest effect comes first");
-    assert_eq!(json["rows"][0]["basis"]["fitted"], "document 000, patch1");
+    assert_eq!(json["rows"][0]["basis"]["fitted"], "zone-lock/patch1");
     assert_eq!(json["band"][0].as_f64(), Some(run(112).per_second * 0.921));
 }
 

@@ -2,28 +2,36 @@
 
 mod sim_samples;
 
-use framewright_lab::html::{Page, Parameter};
+use framewright_lab::html::Page;
 use framewright_lab::sim::Sensitivity;
+use framewright_sim::machine::{Parameter, Unit};
 use framewright_sim::report::Report;
 use sim_samples::{bases, run, sensitivity};
 
 const COMMAND: &str = "framewright sim --machine skylake-sp-2x28 --workload page_fault1 --mechanisms patch1 \
                        --cpus 1,8,28,56,112 --seed 1 --report report";
 
+/// One number of each basis, and a point of a curve.
 fn parameters() -> Vec<Parameter> {
-    let rows = [("latency.hitm", "53.7", "ns"), ("occupancy.read", "8.5", "ns"), ("memory.load_permille", "1800", "")];
-    let [mlc, estimate, row] = bases();
-    let parameter = |((name, value, unit), basis): ((&str, &str, &str), _)| Parameter {
-        name: name.to_owned(),
-        value: value.to_owned(),
-        unit: unit.to_owned(),
+    let rows = [
+        ("latency.hitm", 53.7, Unit::Ns, None),
+        ("occupancy.read", 8.5, Unit::Ns, None),
+        ("memory.loaded.1", 1.13, Unit::Ratio, Some((27.3, Unit::Percent))),
+    ];
+    let parameter = |((path, value, unit, at), basis): ((&str, f64, Unit, _), _)| Parameter {
+        path: path.to_owned(),
+        value,
+        unit,
+        at,
         basis,
     };
-    rows.into_iter().zip([mlc, estimate, row]).map(parameter).collect()
+    rows.into_iter().zip(bases()).map(parameter).collect()
 }
 
 fn page(runs: &[Report], sensitivities: &[Sensitivity]) -> String {
-    Page { command: COMMAND, runs, parameters: &parameters(), sensitivities }.render().unwrap()
+    let parameters = parameters();
+    let parameters: Vec<&Parameter> = parameters.iter().collect();
+    Page { command: COMMAND, runs, parameters: &parameters, sensitivities }.render().unwrap()
 }
 
 /// Curves of two sets of mechanisms.

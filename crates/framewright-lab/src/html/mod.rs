@@ -6,17 +6,19 @@
 
 mod plot;
 
+use framewright_sim::machine::{Parameter, Unit};
 use framewright_sim::report::Report;
 use minijinja::Environment;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use serde::Serialize;
 
+use crate::sim::Sensitivity;
 use crate::sim::cpu_time::CpuTime;
 use crate::sim::curve::{against_first, by_mechanisms, contention, scaling, worst_lock};
 use crate::sim::figures;
 use crate::sim::run::{cost, figure_value};
-use crate::sim::{Basis, Sensitivity};
+use crate::sim::sensitivity::in_words;
 use plot::{Axis, Plot, Series};
 
 /// What a page shows.
@@ -26,22 +28,9 @@ pub struct Page<'a> {
     /// Runs of one workload on one machine.
     pub runs: &'a [Report],
     /// Numbers of the machine model.
-    pub parameters: &'a [Parameter],
+    pub parameters: &'a [&'a Parameter],
     /// How results depend on them, if that was asked for.
     pub sensitivities: &'a [Sensitivity],
-}
-
-/// A number of the machine model.
-#[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct Parameter {
-    /// Name, as in the machine's file.
-    pub name: String,
-    /// Its value.
-    pub value: String,
-    /// Its unit, if it has one.
-    pub unit: String,
-    /// Where it comes from.
-    pub basis: Basis,
 }
 
 /// A run with what its tables need beyond the report.
@@ -77,7 +66,7 @@ struct Group<'a> {
     runs: Vec<Section<'a>>,
 }
 
-/// A parameter, in words.
+/// A number of the machine model, in words.
 #[derive(Serialize)]
 struct Row<'a> {
     name: &'a str,
@@ -97,7 +86,7 @@ impl Page<'_> {
     pub fn render(&self) -> Result<String, minijinja::Error> {
         let environment = environment()?;
         let groups = by_mechanisms(self.runs);
-        let parameters: Vec<Row<'_>> = self.parameters.iter().map(Row::of).collect();
+        let parameters: Vec<Row<'_>> = self.parameters.iter().map(|parameter| Row::of(parameter)).collect();
         let content = Content {
             style: STYLE,
             command: self.command,
@@ -127,6 +116,7 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
     environment.add_filter("short", figures::short);
     environment.add_filter("figure", figure_value);
     environment.add_filter("plural", |unit: String| figures::plural(&unit));
+    environment.add_filter("basis", |basis: String| if basis == "source" { "sourced".to_owned() } else { basis });
     environment.add_filter("share", figures::share);
     environment.add_filter("change", |to: f64, from: f64| figures::change(from, to));
     Ok(environment)
@@ -150,13 +140,23 @@ impl<'a> Group<'a> {
 
 impl<'a> Row<'a> {
     fn of(parameter: &'a Parameter) -> Self {
-        let Parameter { name, value, unit, basis } = parameter;
-        Self {
-            name,
-            value: format!("{value} {unit}").trim_end().to_owned(),
-            kind: basis.kind(),
-            detail: basis.detail(),
-        }
+        let amount = |value: f64, unit: Unit| {
+            let number = value.to_string();
+            match unit {
+                Unit::Count => number,
+                Unit::Ratio => format!("× {number}"),
+                Unit::Percent => format!("{number} %"),
+                Unit::Ghz => format!("{number} GHz"),
+                Unit::Kib => format!("{number} KiB"),
+                Unit::Mib => format!("{number} MiB"),
+                Unit::GbPerS => format!("{number} GB/s"),
+                Unit::Cycles | Unit::Ns | Unit::Lines => format!("{number} {}", unit.key()),
+            }
+        };
+        let value = amount(parameter.value, parameter.unit);
+        let value = parameter.at.map_or(value.clone(), |(at, unit)| format!("{value} at {}", amount(at, unit)));
+        let (kind, detail) = in_words(&parameter.basis);
+        Self { name: &parameter.path, value, kind, detail }
     }
 }
 

@@ -10,10 +10,11 @@ pub mod figures;
 pub mod cpu_time;
 pub mod curve;
 pub mod pool;
+pub mod sweep;
 pub mod run;
 pub mod sensitivity;
 pub mod timeline;
 
 pub use curve::Curve;
 pub use run::Run;
-pub use sensitivity::{Basis, Sensitivity};
+pub use sensitivity::Sensitivity;

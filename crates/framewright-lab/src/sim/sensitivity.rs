@@ -6,6 +6,7 @@
 
 use std::fmt;
 
+use framewright_sim::machine::Basis;
 use serde::Serialize;
 
 use super::figures::{change, fitted, grouped};
@@ -40,33 +41,12 @@ pub struct Effect {
     pub higher: f64,
 }
 
-/// Where a number of a machine model comes from.
-#[derive(Clone, PartialEq, Eq, Serialize, Debug)]
-#[serde(rename_all = "snake_case")]
-pub enum Basis {
-    /// Published or measured; by whom.
-    Sourced(String),
-    /// Estimated; why so.
-    Assumed(String),
-    /// Chosen so that a row of a table comes out; which one. That row is then no prediction.
-    Fitted(String),
-}
-
-impl Basis {
-    /// The kind alone.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Sourced(_) => "sourced",
-            Self::Assumed(_) => "assumed",
-            Self::Fitted(_) => "fitted",
-        }
-    }
-
-    /// By whom, why, or to what.
-    pub fn detail(&self) -> &str {
-        match self {
-            Self::Sourced(detail) | Self::Assumed(detail) | Self::Fitted(detail) => detail,
-        }
+/// A basis in a word, and what is said with it.
+pub(crate) fn in_words(basis: &Basis) -> (&'static str, &str) {
+    match basis {
+        Basis::Source(by) => ("sourced", by),
+        Basis::Assumed(why) => ("assumed", why),
+        Basis::Fitted(rows) => ("fitted", rows),
     }
 }
 
@@ -100,7 +80,7 @@ impl fmt::Display for Sensitivity {
                 f,
                 "  {:<32}{:<9}{:>18}{:>10}{:>18}{:>10}",
                 fitted(&row.parameter, 31),
-                row.basis.kind(),
+                in_words(&row.basis).0,
                 grouped(row.lower),
                 change(*base, row.lower),
                 grouped(row.higher),

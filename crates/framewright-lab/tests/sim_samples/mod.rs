@@ -2,8 +2,9 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
+use framewright_lab::sim::Sensitivity;
 use framewright_lab::sim::sensitivity::Effect;
-use framewright_lab::sim::{Basis, Sensitivity};
+use framewright_sim::machine::Basis;
 use framewright_sim::report::{
     CpuReport, Distribution, FieldReport, Figure, LineReport, LockReport, LockSpan, Report, SCHEMA, Times, Traffic,
 };
@@ -192,8 +193,8 @@ pub(crate) fn sensitivity() -> Sensitivity {
 /// One basis of each kind.
 pub(crate) fn bases() -> [Basis; 3] {
     [
-        Basis::Sourced("MLC, FD.io CSIT calibration of Skylake-SP".to_owned()),
+        Basis::Source("MLC, FD.io CSIT calibration of Skylake-SP".to_owned()),
         Basis::Assumed("a quarter of a transfer".to_owned()),
-        Basis::Fitted("document 000, patch1".to_owned()),
+        Basis::Fitted("zone-lock/patch1".to_owned()),
     ]
 }

@@ -1,0 +1,103 @@
+//! A workload on a machine, for each number of CPUs and each set of mechanisms; and, if asked for, each of these again with every
+//! number of the machine a tenth smaller and a tenth larger.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use anyhow::anyhow;
+use framewright::Mechanisms;
+use framewright_sim::machine::Spec;
+use framewright_sim::report::Report;
+use serde::Serialize;
+
+use super::sensitivity::{Effect, Sensitivity};
+use super::{figures, pool};
+
+/// What to run.
+pub struct Sweep<'a> {
+    /// The machine.
+    pub machine: &'a Spec,
+    /// Sets of mechanisms.
+    pub mechanisms: &'a [Mechanisms],
+    /// Numbers of CPUs.
+    pub cpus: &'a [usize],
+    /// Whether to find out how results depend on the machine's numbers.
+    pub sensitivity: bool,
+}
+
+/// What came of it.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Findings {
+    /// Runs, by mechanisms and then by CPUs, in the order in which they were asked for.
+    pub runs: Vec<Report>,
+    /// How the throughput of each depends on the machine's numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub sensitivities: Vec<Sensitivity>,
+}
+
+/// One run.
+pub struct Job<'a> {
+    /// The machine, as it is or with one number changed.
+    pub machine: Spec,
+    /// Mechanisms.
+    pub mechanisms: &'a Mechanisms,
+    /// CPUs.
+    pub cpus: usize,
+}
+
+/// How much a number is changed, down and up.
+const FACTORS: [f64; 2] = [0.9, 1.1];
+
+impl Sweep<'_> {
+    /// Runs all with `simulate`, on as many threads as there are CPUs. `progress` is told how many of how many runs are done.
+    ///
+    /// # Errors
+    /// The first error of `simulate`, or what it panicked with.
+    pub fn run(
+        &self,
+        simulate: impl Fn(&Job<'_>) -> anyhow::Result<Report> + Sync,
+        progress: &mut dyn FnMut(usize, usize),
+    ) -> anyhow::Result<Findings> {
+        let parameters: Vec<&str> = self.machine.parameters().filter(|p| p.scales()).map(|p| p.path.as_str()).collect();
+        let variants = if self.sensitivity { 1 + parameters.len() * FACTORS.len() } else { 1 };
+        let bases = self.mechanisms.len() * self.cpus.len();
+        let job = |number: usize| {
+            let (variant, base) = (number / bases, number % bases);
+            let machine = match variant.checked_sub(1) {
+                None => self.machine.clone(),
+                Some(change) => self.machine.scaled(parameters[change / 2], FACTORS[change % 2])?,
+            };
+            let (mechanisms, cpus) = (&self.mechanisms[base / self.cpus.len()], self.cpus[base % self.cpus.len()]);
+            // A run that finds the allocator broken panics; whoever sees it needs to know which run that was.
+            let outcome = catch_unwind(AssertUnwindSafe(|| simulate(&Job { machine, mechanisms, cpus })));
+            outcome.unwrap_or_else(|panic| Err(anyhow!("the run ended with: {}", message(&*panic))))
+        };
+        let total = variants * bases;
+        let mut runs = pool::run(total, job, &mut |done| progress(done, total))?;
+        let changed = runs.split_off(bases.min(runs.len()));
+        let sensitivities = if self.sensitivity { self.sensitivities(&runs, &parameters, &changed) } else { vec![] };
+        Ok(Findings { runs, sensitivities })
+    }
+
+    /// From the runs with numbers changed: for each parameter and factor all the runs.
+    fn sensitivities(&self, runs: &[Report], parameters: &[&str], changed: &[Report]) -> Vec<Sensitivity> {
+        let of = |(base, run): (usize, &Report)| {
+            let result = |variant: usize| changed[variant * runs.len() + base].per_second;
+            let effect = |(i, path): (usize, &&str)| {
+                let parameter = self.machine.parameter(path)?;
+                let basis = parameter.basis.clone();
+                let (lower, higher) = (result(2 * i), result(2 * i + 1));
+                Some(Effect { parameter: parameter.path.clone(), basis, lower, higher })
+            };
+            let effects = parameters.iter().enumerate().filter_map(effect).collect();
+            let name = format!("{} per second", figures::plural(&run.unit));
+            Sensitivity::new(&name, (run.cpus, &run.mechanisms), run.per_second, effects)
+        };
+        runs.iter().enumerate().map(of).collect()
+    }
+}
+
+/// What a panic said.
+fn message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic")
+}
