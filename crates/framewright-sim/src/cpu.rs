@@ -75,20 +75,24 @@ impl Stores {
         self.last
     }
 
-    /// Makes a store that takes until `done` by itself. Returns how long the CPU waits because `most` are under way.
-    pub(crate) fn post(&mut self, now: Ps, done: Ps, most: u8) -> Ps {
+    /// Returns how long the CPU waits until fewer than `most` are under way.
+    pub(crate) fn make_room(&mut self, now: Ps, most: u8) -> Ps {
         while self.count != 0 && self.visible[self.first] <= now {
             self.drop_first();
         }
-        let mut waited = 0;
-        if self.count >= usize::from(most).clamp(1, MOST_STORES) {
-            waited = self.visible[self.first] - now;
-            self.drop_first();
+        if self.count < usize::from(most).clamp(1, MOST_STORES) {
+            return 0;
         }
+        let waited = self.visible[self.first] - now;
+        self.drop_first();
+        waited
+    }
+
+    /// Makes a store, for which there is room, that takes until `done` by itself.
+    pub(crate) fn post(&mut self, done: Ps) {
         self.last = self.last.max(done);
         self.visible[(self.first + self.count) % MOST_STORES] = self.last;
         self.count += 1;
-        waited
     }
 
     fn drop_first(&mut self) {

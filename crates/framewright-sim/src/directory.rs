@@ -293,7 +293,7 @@ impl Directory {
     }
 
     /// The core will soon write the line: it is fetched now, and waited for when it is used.
-    pub(crate) fn prefetch(&mut self, memory: &mut Controllers, line: usize, core: u16, now: Ps) {
+    pub(crate) fn prefetch(&mut self, memory: &mut Controllers, line: usize, core: u16, now: Ps) -> Served {
         let served = self.serve(memory, line, (core, Access::Store), now);
         if served.source != Source::Own {
             let state = &mut self.lines[line];
@@ -301,6 +301,7 @@ impl Directory {
             // No first-level hit: so the next use of the line comes by `hit`.
             state.l1_stamp = state.l1_stamp.wrapping_sub(self.capacity.l1);
         }
+        served
     }
 
     /// The core was the last to touch the line.

@@ -27,7 +27,7 @@ use crate::directory::Directory;
 use crate::measure::Names;
 use crate::model::{Model, Ps};
 use crate::queue::{MAX_CPUS, Queue};
-use crate::world::{Entered, Interrupts, World, with};
+use crate::world::{Entered, Interrupts, World, await_turn, with};
 
 /// Bytes of a CPU's stack, of which only those that are used exist.
 const STACK: usize = 256 << 10;
@@ -235,6 +235,7 @@ fn task<'b>(stack: DefaultStack, number: usize, body: &'b (impl Fn(usize) + 'b))
         Coroutine::with_stack_unchecked(stack, move |yielder, ()| {
             with(|world| world.cpu().yielder = yielder);
             body(number);
+            await_turn(true);
             with(World::finish);
         })
     }
@@ -291,7 +292,7 @@ pub mod here {
 
     /// Fills pages of a node with zeros: so many lines.
     pub fn zero(node: usize, lines: u64) {
-        with(|world| world.zero_lines(node, lines));
+        world::zero_lines(node, lines);
     }
 
     /// Lines that are its own come into its caches: they push others out.

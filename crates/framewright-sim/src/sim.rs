@@ -77,6 +77,7 @@ impl Machine for Sim {
     fn light_fence(&self) {}
 
     fn heavy_fence(&self) {
+        world::await_turn(true);
         with(|world| {
             world.drain();
             let (own, others) = world.model.costs.heavy_fence;

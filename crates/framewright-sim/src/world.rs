@@ -234,10 +234,12 @@ impl World {
     /// Serves an access that the quick look did not, at the CPU's turn.
     fn serve(&mut self, (line, region): (usize, u16), address: usize, access: Access) {
         self.now.accesses += 1;
-        let cpu = usize::from(self.now.cpu);
-        if access == Access::Rmw {
-            self.drain();
+        match access {
+            Access::Load => {}
+            Access::Rmw => self.drain(),
+            Access::Store | Access::Release => self.make_room(),
         }
+        let cpu = usize::from(self.now.cpu);
         let now = self.now.clock;
         let served = self.directory.serve(&mut self.memory, line, (self.now.core, access), now);
         self.now.fills = self.directory.fills(self.now.core);
@@ -256,10 +258,9 @@ impl World {
                 self.now.clock += self.store;
                 let stores = &mut self.cpus[cpu].stores;
                 if served.source != Source::Own {
-                    let waited = stores.post(self.now.clock, served.done, self.model.stores.in_flight);
-                    self.spend(Spent::Stores, waited);
+                    stores.post(served.done);
                 }
-                let last = self.cpus[cpu].stores.last();
+                let last = stores.last();
                 if access == Access::Release && last > visible {
                     // What was written before is visible first: others get the line then.
                     visible = last;
@@ -292,6 +293,13 @@ impl World {
     pub(crate) fn spend(&mut self, what: Spent, time: Ps) {
         self.now.clock += time;
         self.cpu().times.add(what, time);
+    }
+
+    /// Waits until fewer stores are under way than may be.
+    fn make_room(&mut self) {
+        let (clock, most) = (self.now.clock, self.model.stores.in_flight);
+        let waited = self.cpu().stores.make_room(clock, most);
+        self.spend(Spent::Stores, waited);
     }
 
     /// Waits until all stores are visible.
@@ -450,7 +458,7 @@ impl World {
     }
 
     /// The running CPU writes zeros to so many lines of a node, which push others out of its caches.
-    pub(crate) fn zero_lines(&mut self, node: usize, lines: u64) {
+    fn zero_lines(&mut self, node: usize, lines: u64) {
         let done = self.memory.zero(node, self.now.clock, lines);
         self.spend(Spent::Zeroing, done - self.now.clock);
         self.fill_private(lines as u32);
@@ -501,8 +509,9 @@ fn touch_slowly(line: (usize, u16), address: usize, access: Access) {
     with(|world| world.serve(line, address, access));
 }
 
-/// Waits until it is this CPU's turn. Interrupts that are due come first.
-fn await_turn(exact: bool) {
+/// Waits until no other CPU is behind the running one (`exact`), or none further than the slack. Interrupts that are due
+/// come first.
+pub(crate) fn await_turn(exact: bool) {
     loop {
         match with(|world| world.turn(exact)) {
             None | Some(Turn::Go) => return,
@@ -597,6 +606,7 @@ pub(crate) fn park(address: usize, patience: Option<Ps>) -> bool {
 
 /// The running CPU sleeps until `deadline` or until it is woken as `waiter`.
 pub(crate) fn sleep(waiter: Waiter, deadline: Ps) {
+    await_turn(true);
     let slept = with(|world| {
         world.cpu().waiter = Some(waiter);
         let until = deadline.max(world.now.clock);
@@ -610,6 +620,7 @@ pub(crate) fn sleep(waiter: Waiter, deadline: Ps) {
 
 /// Wakes whoever sleeps as `waiter`.
 pub(crate) fn wake(waiter: Waiter) {
+    await_turn(true);
     with(|world| {
         let at = world.now.clock + world.model.costs.wake;
         let sleepers = |cpu: &Cpu| cpu.state == State::Asleep && cpu.waiter == Some(waiter);
@@ -651,22 +662,32 @@ pub(crate) fn lock(lock: LockName, event: LockEvent) {
 /// The running CPU will soon write the word's line.
 pub(crate) fn prefetch<T>(word: &T) {
     let address = std::ptr::from_ref(word).addr();
-    let wanted = with(|world| world.line_of(address));
-    if let Some((line, _)) = wanted {
-        await_turn(true);
-        with(|world| {
-            let (core, clock) = (world.now.core, world.now.clock);
-            world.directory.prefetch(&mut world.memory, line, core, clock);
-            world.now.fills = world.directory.fills(core);
-        });
-    }
+    await_turn(true);
+    with(|world| {
+        let (line, region) = world.line_of(address);
+        let (core, clock) = (world.now.core, world.now.clock);
+        let served = world.directory.prefetch(&mut world.memory, line, core, clock);
+        world.now.fills = world.directory.fills(core);
+        if served.source != Source::Own {
+            let place = (region, address - world.base);
+            world.counters.count(&mut world.directory.lines[line], place, Access::Store, &served, clock);
+        }
+    });
 }
 
 /// The running CPU writes zeros to the memory of a block.
 pub(crate) fn zero(pfn: Pfn, lines: u64) {
-    with(|world| {
+    let node = with(|world| {
         let at = world.nodes.partition_point(|&(end, _)| end <= pfn.0);
-        let node = world.nodes.get(at).map_or(0, |&(_, node)| usize::from(node));
-        world.zero_lines(node, lines);
+        world.nodes.get(at).map_or(0, |&(_, node)| usize::from(node))
     });
+    if let Some(node) = node {
+        zero_lines(node, lines);
+    }
+}
+
+/// The running CPU writes zeros to so many lines of a node.
+pub(crate) fn zero_lines(node: usize, lines: u64) {
+    await_turn(true);
+    with(|world| world.zero_lines(node, lines));
 }

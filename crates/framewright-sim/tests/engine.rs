@@ -1,0 +1,451 @@
+//! What an access costs, who waits for whom, and what ends a wait.
+
+use std::cell::{Cell, RefCell};
+
+use framewright::machine::{Busy, Machine, Ordering, Patience, Waiter, Word};
+use framewright::pfn::NodeId;
+use framewright_sim::arena::{Arena, Packing};
+use framewright_sim::machine::named;
+use framewright_sim::measure::About;
+use framewright_sim::model::{Model, Ps};
+use framewright_sim::report::Traffic;
+use framewright_sim::run::{Deadlock, Options, Schedule, Simulation, here};
+use framewright_sim::{Sim, SimWord};
+
+const OPTIONS: Options =
+    Options { cpus: 1, seed: 1, schedule: Schedule::Time, warm_up: 0, window: 1 << 50, trace: false };
+const RELAXED: Ordering = Ordering::Relaxed;
+const RELEASE: Ordering = Ordering::Release;
+
+type Words<'a> = &'a [SimWord<u64>];
+
+/// Two sockets of 28 cores, CPU 28 being the first of the second socket; latencies at rest.
+fn machine() -> Model {
+    let mut model = named("skylake-2x28").unwrap().model();
+    model.memory.load_permille = 1000;
+    model.slack = 0;
+    model
+}
+
+/// Runs `body` on so many CPUs over words of which each is a line of its own, the upper half of them at home on node 1. Fields
+/// are told apart.
+fn run(
+    model: &Model,
+    cpus: usize,
+    body: impl Fn(usize, Words<'_>),
+) -> Result<framewright_sim::report::Report, Deadlock> {
+    let arena = Arena::new(1 << 24);
+    let words: Words<'_> = arena.place("words", (true, Packing::Spread(8)), 1 << 16, |_| Word::new(0));
+    arena.set_homes("words", |word| usize::from(word >= 1 << 15));
+    let mut simulation = Simulation::new(model, &arena, &Options { cpus, ..OPTIONS }).unwrap();
+    simulation.run(|cpu| body(cpu, words))?;
+    Ok(simulation.report(&About::default()))
+}
+
+/// What `access` takes on the CPU that runs.
+fn time(access: impl FnOnce()) -> Ps {
+    let before = here::clock();
+    access();
+    here::clock() - before
+}
+
+/// What `access` to word 0, which is at home on `home`, takes on CPU 0 after `prepare` on the CPU `other`.
+fn after(other: usize, home: usize, prepare: impl Fn(&SimWord<u64>), access: impl Fn(&SimWord<u64>)) -> Ps {
+    let taken = Cell::new(0);
+    let body = |cpu: usize, words: Words<'_>| {
+        let word = &words[home << 15];
+        if cpu == other {
+            prepare(word);
+        }
+        if cpu == 0 {
+            here::work(10_000_000);
+            taken.set(time(|| access(word)));
+        }
+    };
+    run(&machine(), other.max(28) + 1, body).unwrap();
+    taken.get()
+}
+
+#[test]
+fn an_access_takes_as_long_as_the_line_is_far() {
+    let model = machine();
+    let l = model.latency;
+    let read = |word: &SimWord<u64>| _ = word.load(RELAXED);
+    let write = |word: &SimWord<u64>| word.store(1, RELAXED);
+    let rmw = |word: &SimWord<u64>| _ = word.add(1, RELAXED);
+    let nothing = |_: &SimWord<u64>| {};
+    type Access<'a> = &'a dyn Fn(&SimWord<u64>);
+    let cases: [(&str, usize, usize, Access<'_>, Access<'_>, Ps); 12] = [
+        ("memory of its node", 1, 0, &nothing, &read, l.dram),
+        ("memory of the other node", 1, 1, &nothing, &read, l.far_dram),
+        ("its own", 0, 0, &write, &read, l.l1),
+        ("another core's, changed", 1, 0, &write, &read, l.hitm),
+        ("another core's, as it was", 1, 0, &read, &read, l.hit),
+        ("the other socket's, changed, at home there", 28, 1, &write, &read, l.far_hitm_home_there),
+        ("the other socket's, changed, at home here", 28, 0, &write, &read, l.far_hitm_home_here),
+        ("the other socket's, as it was", 28, 0, &read, &read, l.far_hit),
+        ("its own, read and written", 0, 0, &write, &rmw, l.l1 + model.costs.rmw),
+        ("another core's, read and written", 1, 0, &write, &rmw, l.hitm + model.costs.rmw),
+        ("another core's, written: not waited for", 1, 0, &write, &write, model.stores.issue),
+        ("its own, written", 0, 0, &write, &write, model.stores.issue),
+    ];
+    for (what, other, home, prepare, access, expected) in cases {
+        assert_eq!(after(other, home, prepare, access), expected, "{what}");
+    }
+}
+
+#[test]
+fn a_line_that_others_read_too_is_taken_from_all_of_them() {
+    let model = machine();
+    let taken = Cell::new(0);
+    let body = |cpu: usize, words: Words<'_>| {
+        let _ = words[0].load(RELAXED);
+        if cpu == 0 {
+            here::work(10_000_000);
+            taken.set(time(|| _ = words[0].add(1, RELAXED)));
+        } else if cpu == 28 {
+            here::work(20_000_000);
+            assert_eq!(time(|| _ = words[0].load(RELAXED)), model.latency.far_hitm_home_there);
+        }
+    };
+    run(&model, 29, body).unwrap();
+    assert_eq!(taken.get(), model.latency.far_hit + model.costs.rmw);
+}
+
+#[test]
+fn requests_for_a_line_are_served_one_after_the_other() {
+    let model = machine();
+    let done = RefCell::new(Vec::new());
+    let body = |cpu: usize, words: Words<'_>| {
+        if cpu == 0 {
+            words[0].store(1, RELAXED);
+        }
+        here::work(10_000_000 + 1000 * cpu as Ps);
+        let _ = words[0].add(1, RELAXED);
+        done.borrow_mut().push((cpu, here::clock()));
+    };
+    let report = run(&model, 4, body).unwrap();
+    let times: Vec<Ps> = done.borrow().iter().map(|&(_, time)| time).collect();
+    assert_eq!(
+        done.borrow().iter().map(|&(cpu, _)| cpu).collect::<Vec<_>>(),
+        [0, 1, 2, 3],
+        "in the order of their requests"
+    );
+    assert!(times.windows(2).skip(1).all(|pair| pair[1] - pair[0] == model.latency.hitm), "{times:?}");
+    let Traffic { rmws, near, far, .. } = report.lines[0].total;
+    assert_eq!((rmws, near, far), (3, 3, 0));
+}
+
+#[test]
+fn a_burst_of_readers_is_served_faster_than_owners() {
+    let model = machine();
+    let last = Cell::new(0);
+    let body = |cpu: usize, words: Words<'_>| {
+        if cpu == 0 {
+            words[0].store(1, RELAXED);
+        } else {
+            here::work(10_000_000);
+            let _ = words[0].load(RELAXED);
+            last.set(last.get().max(here::clock()));
+        }
+    };
+    run(&model, 28, body).unwrap();
+    let first = 10_000_000 + model.latency.hitm;
+    assert_eq!(last.get(), first + 25 * model.occupancy.read + model.latency.hit);
+}
+
+#[test]
+fn lines_that_were_pushed_out_come_from_further_away() {
+    let model = machine();
+    let cases = [
+        (0, model.latency.l1),
+        (model.capacity.l1, model.latency.l2),
+        (model.capacity.l2, model.latency.llc),
+        (model.capacity.llc, model.latency.dram),
+    ];
+    for (fills, expected) in cases {
+        let body = |_: usize, words: Words<'_>| {
+            let _ = words[0].load(RELAXED);
+            if fills < model.capacity.l2 {
+                // Lines that are in the second level already: they push out of the first alone.
+                for round in 0..2 {
+                    for word in &words[1..=fills as usize] {
+                        let before = here::clock();
+                        let _ = word.load(RELAXED);
+                        assert!(round == 0 || here::clock() - before <= model.latency.l2);
+                    }
+                }
+            } else {
+                here::touch_private(fills);
+            }
+            assert_eq!(time(|| _ = words[0].load(RELAXED)), expected, "after {fills} lines");
+        };
+        run(&model, 1, body).unwrap();
+    }
+}
+
+#[test]
+fn stores_wait_for_each_other_when_too_many_are_under_way() {
+    let model = machine();
+    let body = |_: usize, words: Words<'_>| {
+        let most = usize::from(model.stores.in_flight);
+        for word in &words[..most] {
+            assert_eq!(time(|| word.store(1, RELAXED)), model.stores.issue);
+        }
+        let before = here::clock();
+        words[most].store(1, RELAXED);
+        assert!(here::clock() - before > model.latency.dram / 2, "the first is not visible yet");
+        let waited = time(|| Sim.fence());
+        assert!(waited > model.costs.fence + model.latency.dram / 2, "{waited}");
+        assert_eq!(time(|| Sim.fence()), model.costs.fence);
+    };
+    run(&model, 1, body).unwrap();
+}
+
+#[test]
+fn a_release_is_seen_behind_the_stores_before_it() {
+    let model = machine();
+    let seen = Cell::new(0);
+    let body = |cpu: usize, words: Words<'_>| {
+        if cpu == 0 {
+            words[1].store(0, RELAXED);
+            here::work(10_000_000);
+            // From the memory of the other node.
+            words[1 << 15].store(1, RELAXED);
+            words[1].store(1, RELEASE);
+        } else {
+            let _ = words[1].wait_while(Patience::Turn, |value| value == 0);
+            seen.set(here::clock());
+        }
+    };
+    run(&model, 2, body).unwrap();
+    assert!(seen.get() > 10_000_000 + model.latency.far_dram, "{}", seen.get());
+}
+
+#[test]
+fn a_line_that_was_asked_for_ahead_of_time_is_waited_for_only_as_long_as_it_takes() {
+    let model = machine();
+    for work in [0, 20_000, 1_000_000] {
+        let body = |_: usize, words: Words<'_>| {
+            Sim.prefetch(&words[0]);
+            here::work(work);
+            let expected = model.latency.dram.saturating_sub(work) + model.latency.l2;
+            assert_eq!(time(|| _ = words[0].load(RELAXED)), expected, "after {work}");
+        };
+        run(&model, 1, body).unwrap();
+    }
+}
+
+#[test]
+fn who_spins_is_woken_by_a_write_and_by_nothing_else() {
+    let model = machine();
+    let body = |cpu: usize, words: Words<'_>| {
+        if cpu == 0 {
+            here::work(50_000_000);
+            words[2].store(1, RELAXED);
+            words[1].store(7, RELEASE);
+        } else {
+            let before = here::clock();
+            assert_eq!(words[1].wait_while(Patience::Turn, |value| value == 0), Ok(7));
+            assert!(here::clock() - before > 49_000_000);
+        }
+    };
+    let report = run(&model, 2, body).unwrap();
+    assert!(report.accesses < 10, "a spinner costs no events: {}", report.accesses);
+    assert!(report.per_cpu[1].time.spinning > 45_000.0, "{:?}", report.per_cpu[1].time);
+}
+
+#[test]
+fn patience_ends() {
+    let model = machine();
+    let body = |_: usize, words: Words<'_>| {
+        let before = here::clock();
+        assert_eq!(words[0].wait_while(Patience::Tries(100), |value| value == 0), Err(Busy));
+        let waited = here::clock() - before;
+        assert!((90..=110).contains(&(waited / model.costs.pause)), "{waited}");
+        assert_eq!(words[0].wait_while(Patience::Tries(0), |value| value == 0), Err(Busy));
+    };
+    run(&model, 2, body).unwrap();
+}
+
+#[test]
+fn patience_is_not_needed_when_the_word_changes() {
+    let body = |cpu: usize, words: Words<'_>| {
+        if cpu == 0 {
+            here::work(1_000_000);
+            words[0].store(3, RELAXED);
+        } else {
+            assert_eq!(words[0].wait_while(Patience::Tries(1 << 20), |value| value == 0), Ok(3));
+            assert!(here::clock() < 3_000_000);
+        }
+    };
+    run(&machine(), 3, body).unwrap();
+}
+
+#[test]
+fn a_deadlock_is_an_error_that_names_who_waits() {
+    let body = |_: usize, words: Words<'_>| _ = words[0].wait_while(Patience::Turn, |value| value == 0);
+    let error = run(&machine(), 2, body).unwrap_err();
+    assert_eq!(error.to_string(), "CPUs wait for what nobody will do: CPU 0 spins; CPU 1 spins");
+}
+
+#[test]
+fn sleepers_are_woken_or_wake_up() {
+    let waiter = Waiter::Kswapd(NodeId(0));
+    let body = |cpu: usize, _: Words<'_>| match cpu {
+        0 => {
+            here::work(5_000_000);
+            Sim.wake(waiter);
+        }
+        1 => {
+            Sim.sleep_until(waiter, u64::MAX);
+            assert_eq!(here::clock(), 5_000_000 + machine().costs.wake);
+        }
+        _ => {
+            Sim.sleep_until(Waiter::Kcompactd(NodeId(0)), 9_000);
+            assert_eq!(here::clock(), 9_000_000);
+        }
+    };
+    let report = run(&machine(), 3, body).unwrap();
+    assert!(report.per_cpu[2].time.asleep > 8_999.0, "{:?}", report.per_cpu[2].time);
+}
+
+#[test]
+fn interrupts_arrive_anywhere_but_where_they_are_held_off() {
+    let arena = Arena::new(1 << 20);
+    let words: Words<'_> = arena.place("words", (false, Packing::Natural), 64, |_| Word::new(0));
+    let mut simulation = Simulation::new(&machine(), &arena, &Options { cpus: 2, ..OPTIONS }).unwrap();
+    let (masked, arrived) = (Cell::new(false), Cell::new(0_u64));
+    let handler = |_| {
+        assert!(Sim.in_interrupt() && !masked.get());
+        let _ = words[8].add(1, RELAXED);
+        arrived.set(arrived.get() + 1);
+    };
+    let body = |cpu: usize| {
+        for _ in 0..10_000 {
+            let _ = words[cpu].add(1, RELAXED);
+            if cpu == 0 {
+                let guard = Sim.irq_save();
+                masked.set(true);
+                // The other CPU's interrupts are not held off: it does nothing here.
+                here::work(100_000);
+                let _ = words[16].load(RELAXED);
+                masked.set(false);
+                drop(guard);
+            }
+        }
+    };
+    let first_only = |cpu: usize| {
+        if cpu == 0 {
+            body(0)
+        }
+    };
+    simulation.run_interrupted(first_only, 1_000_000, handler).unwrap();
+    assert!(arrived.get() > 100, "{}", arrived.get());
+    assert_eq!(words[8].load(RELAXED), arrived.get());
+    simulation.run(|_| here::work(1_000_000_000)).unwrap();
+    assert_eq!(words[8].load(RELAXED), arrived.get(), "none come in a run without");
+}
+
+#[test]
+fn an_interrupt_comes_to_a_cpu_that_spins() {
+    let arena = Arena::new(1 << 20);
+    let words: Words<'_> = arena.place("words", (false, Packing::Natural), 64, |_| Word::new(0));
+    let mut simulation = Simulation::new(&machine(), &arena, &OPTIONS).unwrap();
+    let body = |_| assert_eq!(words[0].wait_while(Patience::Turn, |value| value < 3), Ok(3));
+    simulation.run_interrupted(body, 1_000_000, |_| _ = words[0].add(1, RELAXED)).unwrap();
+}
+
+#[test]
+fn siblings_make_instructions_dearer() {
+    let model = machine();
+    for (cpus, expected) in [(1, 1_000_000), (57, 1_800_000)] {
+        // CPU 56 is the second thread of CPU 0's core.
+        let body = |cpu: usize, _: Words<'_>| {
+            if cpu == 0 || cpu == 56 {
+                let taken = time(|| here::work(1_000_000));
+                assert_eq!(taken, expected);
+            }
+        };
+        run(&model, cpus, body).unwrap();
+    }
+}
+
+#[test]
+fn pairs_of_lines_go_together() {
+    for pairs in [false, true] {
+        let model = Model { pairs, ..machine() };
+        let arena = Arena::new(1 << 20);
+        let words: Words<'_> = arena.place("words", (true, Packing::Natural), 64, |_| Word::new(0));
+        let mut simulation = Simulation::new(&model, &arena, &Options { cpus: 2, ..OPTIONS }).unwrap();
+        let body = |cpu: usize| {
+            let _ = words[0].load(RELAXED);
+            if cpu == 0 {
+                here::work(1_000_000);
+                let _ = words[8].add(1, RELAXED);
+            } else {
+                here::work(2_000_000);
+                let expected = if pairs { model.latency.hitm } else { model.latency.l1 };
+                assert_eq!(time(|| _ = words[0].load(RELAXED)), expected);
+            }
+        };
+        simulation.run(body).unwrap();
+    }
+}
+
+#[test]
+fn zeroing_is_bound_by_the_core_or_by_the_node() {
+    let model = machine();
+    for (cpus, per_line) in [(1, model.memory.zero_line_alone), (28, 28 * model.memory.zero_line)] {
+        let last = Cell::new(0);
+        let body = |_: usize, _: Words<'_>| {
+            for _ in 0..100 {
+                here::zero(0, 64);
+            }
+            last.set(last.get().max(here::clock()));
+        };
+        run(&model, cpus, body).unwrap();
+        let expected = 6400 * per_line;
+        assert!(last.get().abs_diff(expected) <= expected / 50, "{cpus}: {} {expected}", last.get());
+    }
+}
+
+#[test]
+fn words_are_free_while_no_cpu_runs() {
+    let word: SimWord<u64> = Word::new(1);
+    assert_eq!(word.add(1, RELAXED), 1);
+    assert_eq!(word.cas(2, 5, RELAXED), Ok(2));
+    assert_eq!(word.swap(6, RELAXED), 5);
+    assert_eq!(here::clock(), 0);
+}
+
+#[test]
+#[should_panic(expected = "lies in no region")]
+fn an_access_outside_of_every_region_is_a_mistake() {
+    let outside: SimWord<u64> = Word::new(0);
+    let _ = run(&machine(), 2, |_, _| _ = outside.load(RELAXED));
+}
+
+#[test]
+fn a_panic_on_one_cpu_ends_the_run_and_leaves_the_machine() {
+    for _ in 0..2 {
+        let body = |cpu: usize, words: Words<'_>| {
+            let _guard = Sim.irq_save();
+            let _ = words[0].add(1, RELAXED);
+            here::work(1_000_000);
+            assert!(cpu != 1, "as planned");
+        };
+        let result = std::panic::catch_unwind(|| run(&machine(), 3, body));
+        let message = *result.unwrap_err().downcast::<&str>().unwrap();
+        assert_eq!(message, "as planned");
+    }
+}
+
+#[test]
+fn a_machine_has_no_more_cpus_than_it_has() {
+    let arena = Arena::new(1);
+    let error =
+        |cpus| Simulation::new(&machine(), &arena, &Options { cpus, ..OPTIONS }).err().map(|error| error.to_string());
+    assert_eq!(error(113).as_deref(), Some("113 CPUs: skylake-2x28 has 112"));
+    assert_eq!(error(0).as_deref(), Some("0 CPUs: skylake-2x28 has 112"));
+}
