@@ -131,6 +131,8 @@ fn files_that_are_no_machine() {
         ("assumed = \"recalled: server cores since Ice Lake\"", "fitted = \"zone-lock/patch1,\""),
         ("assumed = \"recalled: server cores since Ice Lake\"", "source = 3"),
         ("l2 = { cycles = 15,", "l2 = { cycles = 1,"),
+        ("l2 = { mib = 1,", "l2 = { kib = 16,"),
+        ("llc = { mib = 32,", "llc = { mib = 32000,"),
         ("cores = { count = 16,", "cores = { count = 0,"),
         ("cores = { count = 16,", "cores = { count = 1.5,"),
         ("cores = { count = 16,", "cores = { count = 512,"),

@@ -187,13 +187,20 @@ fn is_machine(spec: &Spec, table: &Table) -> Result<(), Wrong> {
         }
     }
     let model = spec.model();
-    let latency = model.latency;
+    let (latency, capacity) = (model.latency, model.capacity);
     let levels = [("l1", latency.l1), ("l2", latency.l2), ("llc", latency.llc), ("dram", latency.dram)];
+    ascends("latency", "is shorter than", &levels)?;
+    let levels = [("l1", capacity.l1), ("l2", capacity.l2), ("llc", capacity.llc)];
+    ascends("capacity", "is smaller than", &levels.map(|(name, lines)| (name, lines.into())))
+}
+
+/// Fails with the first level that has less than the one before it.
+fn ascends(section: &str, is_less: &str, levels: &[(&str, u64)]) -> Result<(), Wrong> {
     for pair in levels.windows(2) {
         if let [(nearer, near), (farther, far)] = pair
             && near > far
         {
-            return Err((format!("latency.{farther}"), format!("is shorter than latency.{nearer}")));
+            return Err((format!("{section}.{farther}"), format!("{is_less} {section}.{nearer}")));
         }
     }
     Ok(())

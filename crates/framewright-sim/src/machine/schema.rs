@@ -36,7 +36,7 @@ pub(super) enum Kind {
 impl Kind {
     /// Units in which it may be given, each with the smallest and the largest number that makes sense.
     pub(super) fn units(self) -> &'static [(Unit, f64, f64)] {
-        const LINES: f64 = 4_000_000_000.0;
+        const LINES: f64 = 4096.0 * 16384.0;
         match self {
             Kind::Time => &[(Unit::Cycles, 0.0, 1e9), (Unit::Ns, 0.0, 1e9)],
             Kind::Size => {
@@ -45,12 +45,12 @@ impl Kind {
             Kind::Sockets => &[(Unit::Count, 1.0, 64.0)],
             Kind::Cores => &[(Unit::Count, 1.0, 1024.0)],
             Kind::Threads => &[(Unit::Count, 1.0, 8.0)],
-            Kind::Depth => &[(Unit::Count, 1.0, 200.0)],
+            Kind::Depth => &[(Unit::Count, 1.0, 64.0)],
             Kind::Together => &[(Unit::Lines, 1.0, 2.0)],
             Kind::Clock => &[(Unit::Ghz, 0.1, 10.0)],
             Kind::Share => &[(Unit::Percent, 0.0, 100.0)],
             Kind::Factor => &[(Unit::Ratio, 1.0, 100.0)],
-            Kind::Bandwidth => &[(Unit::GbPerS, 0.1, 1e5)],
+            Kind::Bandwidth => &[(Unit::GbPerS, 0.1, 1e4)],
         }
     }
 
@@ -125,6 +125,17 @@ fn rows(section: &str, need: Need, kind: Kind, names: &[&str]) -> Vec<Row> {
     names.iter().map(|name| (format!("{section}.{name}"), kind, None, need)).collect()
 }
 
+/// Latencies, from near to far; those between sockets have a need of their own.
+fn latencies(section: &str, need: Need, between_sockets: Need) -> Vec<Row> {
+    [
+        rows(section, need, Kind::Time, &["l1", "l2", "llc", "hit", "hitm"]),
+        rows(section, between_sockets, Kind::Time, &["far_hit", "far_hitm_home_there", "far_hitm_home_here"]),
+        rows(section, need, Kind::Time, &["dram"]),
+        rows(section, between_sockets, Kind::Time, &["far_dram"]),
+    ]
+    .concat()
+}
+
 /// What the machine is made of, and how fast its caches and memories are.
 fn machine() -> Vec<Row> {
     use Kind::{Clock, Cores, Depth, Factor, Share, Size, Sockets, Threads, Time, Together};
@@ -134,8 +145,7 @@ fn machine() -> Vec<Row> {
         rows("topology", Always, Cores, &["cores"]),
         rows("topology", Always, Threads, &["threads"]),
         rows("topology", Always, Clock, &["clock"]),
-        rows("latency", Always, Time, &NEAR),
-        rows("latency", Need::Sockets, Time, &FAR),
+        latencies("latency", Always, Need::Sockets),
         rows("capacity", Always, Size, &["l1", "l2", "llc"]),
         rows("occupancy", Always, Time, &["read"]),
         rows("occupancy", Always, Share, &["own"]),
@@ -166,8 +176,7 @@ fn costs() -> Vec<Row> {
 /// What a latency checker printed.
 fn published() -> Vec<Row> {
     [
-        rows(PUBLISHED, Need::Published, Kind::Time, &NEAR),
-        rows(PUBLISHED, Need::PublishedSockets, Kind::Time, &FAR),
+        latencies(PUBLISHED, Need::Published, Need::PublishedSockets),
         rows(PUBLISHED, Need::Published, Kind::Bandwidth, &["peak"]),
         vec![(format!("{PUBLISHED}.loaded"), Kind::Time, Some(Kind::Bandwidth), Need::Published)],
     ]
@@ -176,7 +185,3 @@ fn published() -> Vec<Row> {
 
 /// Where the latency checker's rows stand.
 pub(super) const PUBLISHED: &str = "mlc";
-
-/// Latencies within a socket, and those between sockets.
-const NEAR: [&str; 6] = ["l1", "l2", "llc", "hit", "hitm", "dram"];
-const FAR: [&str; 4] = ["far_hit", "far_hitm_home_there", "far_hitm_home_here", "far_dram"];
