@@ -1,8 +1,8 @@
 //! A latency checker that runs on the simulated machine, as Intel's Memory Latency Checker does on a real one.
 //!
-//! A model is made of latencies that somebody measured with such a program. If a simulated one does not print them back,
-//! the model or the engine is wrong, and there is no point in looking at locks. It knows nothing of the model: it follows
-//! pointers through lines that lie where it has put them, and looks at the clock.
+//! A model is made of latencies that somebody measured with such a program. If a simulated one does not print them
+//! back, the model or the engine is wrong, and there is no point in looking at locks. Of the model it knows only how
+//! much caches keep: it follows pointers through lines that lie where it has put them, and looks at the clock.
 //!
 //! | row | who touched the lines before | what is timed |
 //! |---|---|---|
@@ -12,12 +12,13 @@
 //! | memory under load | nobody | the same, while all other cores read at a steady rate from their own nodes |
 //! | bandwidth | nobody | lines read by all CPUs at once, as fast as they can |
 //!
-//! All of it is at rest: the model's factor for a loaded machine ([`crate::model::Memory::load_permille`]) is 1 here, because
-//! published rows were taken so. How memory gets slower under load is another matter, and comes from its controllers.
+//! All of it is at rest: the model's factor for a loaded machine ([`crate::model::Memory::load_permille`]) is 1 here,
+//! because published rows were taken so. How memory gets slower under load is another matter, and comes from its
+//! controllers.
 //!
-//! Streams ask for lines ahead of their use, as a core's prefetcher does for them. Chases do not: their next address is in the
-//! line that they wait for. Every other line is left out, so that pairs of lines ([`crate::model::Model::pairs`]) make no
-//! difference.
+//! Streams ask for lines ahead of their use, as a core's prefetcher does for them. Chases do not: their next address is
+//! in the line that they wait for. Every other line is left out, so that pairs of lines
+//! ([`crate::model::Model::pairs`]) make no difference.
 
 mod streams;
 
@@ -104,8 +105,8 @@ type Link = [SimWord<u64>; 2];
 /// Each word of the arena is a line of its own.
 const A_LINE_EACH: (bool, Packing) = (false, Packing::Spread(8));
 
-/// Runs the checker on a machine, for every row that was published of it and that its shape allows. A cache too large to be
-/// filled in reasonable time has no row either.
+/// Runs the checker on a machine, for every row that was published of it and that its shape allows. A cache too large
+/// to be filled in reasonable time has no row either.
 ///
 /// # Errors
 /// The machine cannot be had. That CPUs wait for each other cannot be: they share nothing that they wait for.
@@ -149,8 +150,8 @@ fn nanoseconds(model: &Model, parameter: &Parameter) -> f64 {
     }
 }
 
-/// Measures one latency at rest, in nanoseconds, by the name that it has in a machine's file, and says what it is; nothing
-/// if the machine has no such thing.
+/// Measures one latency at rest, in nanoseconds, by the name that it has in a machine's file, and says what it is;
+/// nothing if the machine has no such thing.
 fn at_rest(model: &Model, name: &str) -> Result<Option<(&'static str, f64)>, MlcError> {
     let capacity = model.capacity;
     let [l1, l2, llc] = [capacity.l1, capacity.l2, capacity.llc].map(|lines| lines as usize);

@@ -51,8 +51,8 @@ fn two_runs_print_the_same() {
     assert_eq!(table(&spec), table(&spec));
 }
 
-/// Each row finds its own parameter: a model in which one latency is a tenth longer prints that row, and no other, a tenth
-/// too long.
+/// Each row finds its own parameter: a model in which one latency is a tenth longer prints that row, and no other, a
+/// tenth too long.
 #[test]
 fn a_wrong_latency_is_noticed_in_its_row() {
     let spec = machine::named("generic").unwrap();
