@@ -11,7 +11,7 @@ use framewright::boot::Parts;
 use framewright::config::{Config, Layout, Region};
 use framewright::error::{AllocError, BootError, FreeError};
 use framewright::event::{Event, TraceLine};
-use framewright::machine::{Busy, LockName, Machine, Ordering, Patience, Pinned, Word};
+use framewright::machine::{Busy, LockName, Machine, Ordering, Patience, Pinned, Step, Word};
 use framewright::mechanisms::{Mechanisms, UnknownSwitch};
 use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::report::{
@@ -272,6 +272,10 @@ call! {
 
     fn display_locks(sink: &'static mut Sink, zone: ZoneIdx, shard: u16, cpu: CpuId) -> fmt::Result {
         write!(sink, "{} {} {}", LockName::zone(zone), LockName::depot(zone, shard), LockName::pcp(zone, cpu))
+    }
+
+    fn step(step: Step) -> (&'static str, u32) {
+        (step.name(), step.instructions())
     }
 
     fn display_mechanisms(sink: &'static mut Sink, mechanisms: Mechanisms) -> fmt::Result {

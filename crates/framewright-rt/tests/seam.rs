@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
-use framewright::machine::{LockEvent, LockKind, LockName, Machine};
+use framewright::machine::{LockEvent, LockKind, LockName, Machine, Step};
 use framewright::request::GFP_KERNEL;
 use framewright::{Allocator, Config, CpuId, Layout, NodeId, Order, Pfn, Region, Request, ZoneIdx, ZoneKind};
 use framewright_rt::{Native, Storage};
@@ -14,6 +14,7 @@ const CPUS: [NodeId; 2] = [NodeId(0); 2];
 struct Listening {
     threads: Native,
     locks: Mutex<Vec<(LockName, LockEvent)>>,
+    steps: Mutex<BTreeMap<Step, u64>>,
 }
 
 impl Machine for Listening {
@@ -40,13 +41,17 @@ impl Machine for Listening {
     fn lock(&self, lock: LockName, event: LockEvent) {
         self.locks.lock().unwrap().push((lock, event));
     }
+
+    fn step(&self, step: Step) {
+        *self.steps.lock().unwrap().entry(step).or_default() += 1;
+    }
 }
 
 fn with_pages(test: impl FnOnce(&Allocator<'_, Listening>)) {
     let map = [Region::usable(0, 0x10000, 0)];
     let config = Config { dma_end: Pfn(0), dma32_end: Pfn(0), ..Config::new(&map, &CPUS) };
     let mut storage = Storage::new(&Layout::of(&config).unwrap());
-    let machine = Listening { threads: Native::new(&CPUS), locks: Mutex::default() };
+    let machine = Listening { threads: Native::new(&CPUS), locks: Mutex::default(), steps: Mutex::default() };
     test(&Allocator::boot(machine, &config, storage.parts()).unwrap());
 }
 
@@ -88,4 +93,24 @@ fn locks_have_names() {
     assert_eq!(LockName::zone(zone).to_string(), "zone lock, Node 3, zone DMA32");
     assert_eq!(LockName::depot(zone, 63).to_string(), "depot lock, Node 3, zone DMA32, shard 63");
     assert_eq!(LockName::pcp(zone, CpuId(1023)).to_string(), "per-CPU lists, Node 3, zone DMA32, CPU 1023");
+}
+
+#[test]
+fn loops_step_once_for_each_turn() {
+    with_pages(|pages| {
+        let steps = || std::mem::take(&mut *pages.machine().steps.lock().unwrap());
+        // The largest blocks come and go as they are.
+        let whole = Request::new(GFP_KERNEL, 10);
+        pages.free(pages.alloc(&whole).unwrap(), Order(10)).unwrap();
+        steps();
+        let block = pages.alloc(&Request::new(GFP_KERNEL, 4)).unwrap();
+        let cut = steps();
+        assert_eq!((cut[&Step::Split], cut[&Step::ListDel], cut[&Step::ListAdd]), (6, 1, 6), "{cut:?}");
+        pages.free(block, Order(4)).unwrap();
+        let merged = steps();
+        assert_eq!((merged[&Step::Merge], merged[&Step::ListDel], merged[&Step::ListAdd]), (6, 6, 1), "{merged:?}");
+        let pages_of_refill = pages.alloc(&Request::page(GFP_KERNEL)).map(|_| steps()).unwrap();
+        assert_eq!(pages_of_refill[&Step::Take], pages_of_refill[&Step::RefillBlock], "{pages_of_refill:?}");
+        assert_eq!(pages_of_refill[&Step::Alloc], 1, "{pages_of_refill:?}");
+    });
 }

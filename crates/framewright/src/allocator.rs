@@ -11,7 +11,7 @@ use crate::error::{AllocError, BootError, FreeError, Why};
 use crate::event::Event;
 use crate::frame::{Geometry, Part};
 use crate::front::{Route, are_contradictory};
-use crate::machine::{Fault, Machine, Ordering, Pinned, Word};
+use crate::machine::{Fault, Machine, Ordering, Pinned, Step, Word};
 use crate::mechanisms::Mechanisms;
 use crate::node::World;
 use crate::pfn::{CpuId, Frame, MigrateType, Order, Pfn, PfnRange, ZoneIdx};
@@ -121,6 +121,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     #[inline(always)]
     fn take_here(&self, route: Route) -> Option<Pfn> {
         let world = &self.world;
+        world.ground.machine.step(Step::Route);
         let pin = world.ground.machine.pin();
         let own = world.ground.cpus.get(pin.cpu().index())?;
         world.take_front(pin.cpu(), own, route).map(|frame| world.ground.frames.pfn(frame))
@@ -129,6 +130,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     #[cold]
     #[inline(never)]
     pub(crate) fn alloc_long(&self, request: &Request) -> Result<Pfn, AllocError> {
+        self.machine().step(Step::AllocLong);
         self.check(request)?;
         match self.world.alloc(request) {
             Ok(frame) => {
@@ -163,6 +165,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     #[inline(always)]
     fn give_here(&self, pfn: Pfn, order: Order) -> bool {
         let world = &self.world;
+        world.ground.machine.step(Step::Lookup);
         let pin = world.ground.machine.pin();
         let own = world.ground.cpus.get(pin.cpu().index());
         own.is_some_and(|own| world.give_front(pin.cpu(), own, pfn, order))
@@ -179,6 +182,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     #[cold]
     #[inline(never)]
     pub(crate) fn free_long(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        self.machine().step(Step::FreeLong);
         self.try_free(pfn, order).inspect_err(|error| {
             // Of a CPU that is not there, the machine is to blame.
             if !matches!(error, FreeError::NoCpu) {

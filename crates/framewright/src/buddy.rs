@@ -15,8 +15,9 @@
 //! [`Buddy`] exists only while the zone's lock is held: [`crate::zone::ZoneGuard`] makes it.
 
 use crate::frame::{Corrupt, Frames, State};
+use crate::ground::Ground;
 use crate::list::{End, FreeLists};
-use crate::machine::{Machine, Ordering, Word};
+use crate::machine::{Machine, Ordering, Step, Word};
 use crate::pfn::{CpuId, Frame, MigrateType, Order, PfnRange};
 
 /// Numbers of free frames, kept by the operations that change them.
@@ -76,20 +77,28 @@ pub(crate) enum Place {
 /// A zone's free lists while its lock is held.
 #[derive(Clone, Copy)]
 pub(crate) struct Buddy<'g, 'a, M: Machine> {
-    pub(crate) frames: &'g Frames<'a, M>,
+    pub(crate) ground: &'g Ground<'a, M>,
     pub(crate) lists: &'g FreeLists<M>,
     pub(crate) count: &'g FreeCount<M>,
     /// Who holds the lock; noted in what it takes.
     pub(crate) cpu: CpuId,
 }
 
-impl<M: Machine> Buddy<'_, '_, M> {
+impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
+    pub(crate) fn frames(&self) -> &'g Frames<'a, M> {
+        &self.ground.frames
+    }
+
+    pub(crate) fn step(&self, step: Step) {
+        self.ground.machine.step(step);
+    }
+
     pub(crate) fn max_order(&self) -> Order {
-        self.frames.geometry.max_order
+        self.frames().geometry.max_order
     }
 
     pub(crate) fn pageblock_order(&self) -> Order {
-        self.frames.geometry.pageblock_order
+        self.frames().geometry.pageblock_order
     }
 
     /// Whether the list has a block.
@@ -100,6 +109,7 @@ impl<M: Machine> Buddy<'_, '_, M> {
     /// Takes the smallest sufficient block of a type and splits it down to `order`.
     pub(crate) fn take_smallest(&self, order: Order, migratetype: MigrateType) -> Result<Option<Frame>, Corrupt> {
         for larger in order.up_to(self.max_order()) {
+            self.step(Step::TakeList);
             if let Some(frame) = self.lists.first(larger, migratetype) {
                 return self.take(frame, larger, order, migratetype).map(Some);
             }
@@ -116,23 +126,25 @@ impl<M: Machine> Buddy<'_, '_, M> {
 
     /// Takes a free block off its list; nothing starts at its head any more.
     pub(crate) fn remove(&self, frame: Frame, order: Order, migratetype: MigrateType) -> Result<(), Corrupt> {
-        let found = self.frames.state(frame).as_free();
+        self.step(Step::ListDel);
+        let found = self.frames().state(frame).as_free();
         if found != Some((order, migratetype)) {
             return Err(Corrupt(frame));
         }
-        self.lists.remove(self.frames, frame, (order, migratetype))?;
+        self.lists.remove(self.frames(), frame, (order, migratetype))?;
         self.count.change(migratetype, order.frames().wrapping_neg());
-        self.frames.change(frame, |state| state.take(order, self.cpu))
+        self.frames().change(frame, |state| state.take(order, self.cpu))
     }
 
     /// Puts a block that starts nothing on a list.
     pub(crate) fn insert(&self, frame: Frame, order: Order, migratetype: MigrateType, end: End) -> Result<(), Corrupt> {
-        if !self.frames.head(frame).is_none() {
+        self.step(Step::ListAdd);
+        if !self.frames().head(frame).is_none() {
             return Err(Corrupt(frame));
         }
-        self.frames.change(frame, |state| state.free(order, migratetype))?;
-        if let Err(corrupt) = self.lists.insert(self.frames, frame, (order, migratetype), end) {
-            let _ = self.frames.change(frame, |state| state.take(order, self.cpu));
+        self.frames().change(frame, |state| state.free(order, migratetype))?;
+        if let Err(corrupt) = self.lists.insert(self.frames(), frame, (order, migratetype), end) {
+            let _ = self.frames().change(frame, |state| state.take(order, self.cpu));
             return Err(corrupt);
         }
         self.count.change(migratetype, order.frames());
@@ -149,10 +161,12 @@ impl<M: Machine> Buddy<'_, '_, M> {
             self.free(frame, half, place);
             return self.free(frame.add(half.frames()), half, place);
         }
+        self.step(Step::Give);
         let mut frame = frame;
         let mut order = order;
-        let migratetype = self.frames.pageblock(frame).migratetype();
+        let migratetype = self.frames().pageblock(frame).migratetype();
         while order < self.max_order() {
+            self.step(Step::Merge);
             let buddy = frame.buddy(order);
             let Some(found) = self.mergeable(frame, buddy, order, migratetype) else { break };
             if self.remove(buddy, order, found).is_err() {
@@ -177,7 +191,7 @@ impl<M: Machine> Buddy<'_, '_, M> {
 
     /// Puts a block aside for good: it is on no list, and nothing is said of it but that.
     pub(crate) fn quarantine(&self, frame: Frame, order: Order) {
-        if self.frames.change(frame, |state| Some(state.quarantine(order))).is_ok() {
+        if self.frames().change(frame, |state| Some(state.quarantine(order))).is_ok() {
             let word = &self.count.quarantined;
             word.store(word.load(Ordering::Relaxed).wrapping_add(order.frames()), Ordering::Relaxed);
         }
@@ -187,25 +201,25 @@ impl<M: Machine> Buddy<'_, '_, M> {
     pub(crate) fn could_be_free(&self, frame: Frame, order: Order) -> bool {
         order <= self.max_order()
             && frame.align_down(order) == frame
-            && self.frames.head(frame).is_none()
-            && (1..order.frames()).all(|offset| self.frames.block_at(frame.add(offset)).is_none())
+            && self.frames().head(frame).is_none()
+            && (1..order.frames()).all(|offset| self.frames().block_at(frame.add(offset)).is_none())
     }
 
     /// Whether all pageblocks of a block have the same type.
     fn is_of_one_type(&self, frame: Frame, order: Order) -> bool {
-        let migratetype = self.frames.pageblock(frame).migratetype();
+        let migratetype = self.frames().pageblock(frame).migratetype();
         let mut rest = PfnRange::new(0, order.frames()).blocks(self.pageblock_order());
-        rest.all(|(offset, _)| self.frames.pageblock(frame.add(offset.0)).migratetype() == migratetype)
+        rest.all(|(offset, _)| self.frames().pageblock(frame.add(offset.0)).migratetype() == migratetype)
     }
 
     /// The type of the free block `buddy`, if a block of `migratetype` may merge with it.
     fn mergeable(&self, frame: Frame, buddy: Frame, order: Order, migratetype: MigrateType) -> Option<MigrateType> {
-        let (free_order, found) = self.frames.state(buddy).as_free()?;
+        let (free_order, found) = self.frames().state(buddy).as_free()?;
         if free_order != order {
             return None;
         }
         if order >= self.pageblock_order() {
-            let same_zone = self.frames.pageblock(frame).same_zone(self.frames.pageblock(buddy));
+            let same_zone = self.frames().pageblock(frame).same_zone(self.frames().pageblock(buddy));
             let same_kind = found == migratetype || (found.is_mergeable() && migratetype.is_mergeable());
             return (same_zone && same_kind).then_some(found);
         }
@@ -218,7 +232,7 @@ impl<M: Machine> Buddy<'_, '_, M> {
             return false;
         }
         let parent = frame.align_down(order.up());
-        let uncle: Option<(Order, _)> = self.frames.state(parent.buddy(order.up())).as_free();
+        let uncle: Option<(Order, _)> = self.frames().state(parent.buddy(order.up())).as_free();
         uncle.is_some_and(|(free_order, _)| free_order == order.up())
     }
 
@@ -226,7 +240,7 @@ impl<M: Machine> Buddy<'_, '_, M> {
     pub(crate) fn retag(&self, frame: Frame, order: Order, migratetype: MigrateType) {
         for (offset, _) in PfnRange::new(0, order.frames()).blocks(self.pageblock_order()) {
             let at = frame.add(offset.0);
-            self.frames.set_pageblock(at, self.frames.pageblock(at).with(migratetype));
+            self.frames().set_pageblock(at, self.frames().pageblock(at).with(migratetype));
         }
     }
 
@@ -240,7 +254,8 @@ impl<M: Machine> Buddy<'_, '_, M> {
         let mut moved = 0_u64;
         let mut at = start;
         while at < end {
-            at = match self.frames.state(at).as_free() {
+            self.step(Step::Retype);
+            at = match self.frames().state(at).as_free() {
                 Some((free_order, old)) => {
                     self.move_to(at, free_order, old, migratetype)?;
                     moved = moved.wrapping_add(free_order.frames());
@@ -249,8 +264,8 @@ impl<M: Machine> Buddy<'_, '_, M> {
                 None => self.skip_used(at),
             };
         }
-        self.frames.set_pageblock(start, self.frames.pageblock(start).with(migratetype));
-        if self.frames.state(start).as_free() == Some((order, migratetype)) {
+        self.frames().set_pageblock(start, self.frames().pageblock(start).with(migratetype));
+        if self.frames().state(start).as_free() == Some((order, migratetype)) {
             self.join_alike(start, order, migratetype)?;
         }
         Ok(moved)
@@ -260,9 +275,10 @@ impl<M: Machine> Buddy<'_, '_, M> {
     /// that is being freed, this one has no better claim to them.
     fn join_alike(&self, frame: Frame, order: Order, migratetype: MigrateType) -> Result<(), Corrupt> {
         let alike = |frame: Frame, order: Order| {
+            self.step(Step::Merge);
             let buddy = frame.buddy(order);
-            let same_zone = self.frames.pageblock(frame).same_zone(self.frames.pageblock(buddy));
-            order < self.max_order() && same_zone && self.frames.state(buddy).as_free() == Some((order, migratetype))
+            let same_zone = self.frames().pageblock(frame).same_zone(self.frames().pageblock(buddy));
+            order < self.max_order() && same_zone && self.frames().state(buddy).as_free() == Some((order, migratetype))
         };
         if !alike(frame, order) {
             return Ok(());
@@ -279,15 +295,16 @@ impl<M: Machine> Buddy<'_, '_, M> {
 
     /// The next frame at which something may start, behind the block at `at`, which is not free.
     pub(crate) fn skip_used(&self, at: Frame) -> Frame {
-        self.frames.block_at(at).map_or(at.add(1), |part| part.end(at))
+        self.frames().block_at(at).map_or(at.add(1), |part| part.end(at))
     }
 
     /// Moves a free block to the list of another type.
     fn move_to(&self, frame: Frame, order: Order, from: MigrateType, to: MigrateType) -> Result<(), Corrupt> {
-        self.lists.remove(self.frames, frame, (order, from))?;
+        self.step(Step::Move);
+        self.lists.remove(self.frames(), frame, (order, from))?;
         self.count.change(from, order.frames().wrapping_neg());
-        self.frames.change(frame, |state: State| state.retype(to))?;
-        self.lists.insert(self.frames, frame, (order, to), End::Front)?;
+        self.frames().change(frame, |state: State| state.retype(to))?;
+        self.lists.insert(self.frames(), frame, (order, to), End::Front)?;
         self.count.change(to, order.frames());
         Ok(())
     }
@@ -299,7 +316,7 @@ impl<M: Machine> Buddy<'_, '_, M> {
         };
         self.remove(head, larger, migratetype)?;
         self.carve(head, larger, (start, order));
-        self.put(start, order, self.frames.pageblock(start).migratetype(), End::Front);
+        self.put(start, order, self.frames().pageblock(start).migratetype(), End::Front);
         Ok(())
     }
 
@@ -309,10 +326,11 @@ impl<M: Machine> Buddy<'_, '_, M> {
         let mut head = head;
         let mut order = from;
         while order > to {
+            self.step(Step::Split);
             order = order.down();
             let upper = head.add(order.frames());
             let (rest, next) = if kept >= upper { (head, upper) } else { (upper, head) };
-            self.put(rest, order, self.frames.pageblock(rest).migratetype(), End::Front);
+            self.put(rest, order, self.frames().pageblock(rest).migratetype(), End::Front);
             head = next;
         }
     }
@@ -320,8 +338,9 @@ impl<M: Machine> Buddy<'_, '_, M> {
     /// The free block that `frame` is part of.
     pub(crate) fn free_around(&self, frame: Frame) -> Option<(Frame, Order, MigrateType)> {
         Order(0).up_to(self.max_order()).find_map(|order| {
+            self.step(Step::Around);
             let start = frame.align_down(order);
-            let (free_order, migratetype) = self.frames.state(start).as_free()?;
+            let (free_order, migratetype) = self.frames().state(start).as_free()?;
             let end = start.add(free_order.frames());
             (frame < end).then_some((start, free_order, migratetype))
         })

@@ -5,7 +5,7 @@
 use crate::allocator::Allocator;
 use crate::error::{AllocError, FreeError};
 use crate::ground::Cx;
-use crate::machine::{Fault, Machine};
+use crate::machine::{Fault, Machine, Step};
 use crate::mechanisms::{Hardened, PcpMark};
 use crate::node::first_rights;
 use crate::pfn::{Order, Pfn};
@@ -71,6 +71,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// Fills `out` from the first zone's per-CPU list as far as that goes.
     fn visit(&self, cx: Cx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
         let world = self.world();
+        world.ground.machine.step(Step::Bulk);
         let plan = world.plan(cx, request);
         let rights = first_rights(&plan);
         let Some(zone) = world.zonelist(&plan).next() else { return 0 };
@@ -80,8 +81,10 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let mut done = 0_usize;
         let stock_is_free = world.ground.mechanisms.pcp_mark == PcpMark::Refill;
         for entry in out.iter_mut() {
+            world.ground.machine.step(Step::BulkBlock);
             let stocked = if stock_is_free { pcp.take_stocked(ring) } else { None };
-            let may_refill = || zone.may_take_racy(plan.order, world.max_order(), plan.highest, rights);
+            let may_refill =
+                || zone.may_take_racy(&world.ground.machine, plan.order, world.max_order(), plan.highest, rights);
             let refilled = || if may_refill() { pcp.take(ring, &plan.want(rights)) } else { None };
             let Some(frame) = stocked.or_else(refilled) else { break };
             world.hand_out(cx, frame, (zone, zone), &plan, pcp.events());

@@ -14,7 +14,7 @@ use crate::buddy::Place;
 use crate::error::{AllocError, FreeError};
 use crate::frame::{Frames, Head, Kind, Part};
 use crate::ground::Cx;
-use crate::machine::{Fault, Machine, Ordering, Word};
+use crate::machine::{Fault, Machine, Ordering, Step, Word};
 use crate::node::{Plan, World};
 use crate::pfn::{Frame, MigrateType, Order, Pfn, PfnRange};
 use crate::vmstat::ZoneEvent;
@@ -110,6 +110,7 @@ impl<'a, M: Machine> World<'a, M> {
         let zone = self.zone_of(frames.frame(range.start)?)?;
         let mut pfn = range.start;
         while pfn < range.end {
+            self.ground.machine.step(Step::Range);
             let frame = frames.frame(pfn)?;
             if frames.pageblock(frame).zone() != Some(zone.idx) {
                 return None;
@@ -188,6 +189,7 @@ impl<'a, M: Machine> World<'a, M> {
         let mut again = None;
         let mut pfn = range.start;
         while pfn < range.end {
+            self.ground.machine.step(Step::Range);
             let frame = frames.frame(pfn).ok_or(AllocError::BadRange(range))?;
             let part = frames.part_of(frame);
             match part {
@@ -239,6 +241,7 @@ impl<'a, M: Machine> World<'a, M> {
         if frames.head(frame) != Head::allocated(order, movable) {
             let mut inner = frame.add(order.frames());
             while inner > frame {
+                self.ground.machine.step(Step::Range);
                 inner = Frame(inner.0.wrapping_sub(1));
                 frames.set_head(inner, Head::NONE);
             }
@@ -301,6 +304,7 @@ impl<'a, M: Machine> World<'a, M> {
             }
         }
         for (pfn, order) in inside.blocks(self.max_order()) {
+            self.ground.machine.step(Step::Range);
             mark(frames, pfn, order, movable);
         }
         self.count_range(cx, zone, inside.frames());
@@ -339,6 +343,7 @@ impl<'a, M: Machine> World<'a, M> {
         let frames = &self.ground.frames;
         let mut pfn = range.start;
         while pfn < range.end {
+            self.ground.machine.step(Step::Range);
             let frame = frames.frame(pfn).ok_or(FreeError::Foreign(pfn))?;
             let (head, order) = match frames.part_of(frame) {
                 Part::Allocated(head, order) => (head, order),

@@ -19,7 +19,7 @@
 
 use crate::ground::Cx;
 use crate::lock::{Rank, Ticket, TicketLock};
-use crate::machine::{LockName, Machine, Ordering, Word};
+use crate::machine::{LockName, Machine, Ordering, Step, Word};
 use crate::pfn::{CpuId, Frame, ZoneIdx};
 use crate::ring::{Ring, RingId, SMALL_RINGS};
 use crate::watermark::PcpSize;
@@ -183,16 +183,23 @@ impl<'a, M: Machine> Depots<'a, M> {
     /// Gives an empty ring blocks: those of its spare magazine, or of a full one from the depot. False if there are none.
     pub(crate) fn restock(&self, cx: Cx<'_, 'a, M>, zone: &Zone<M>, id: RingId, ring: &Ring<M>, limit: u32) -> bool {
         if ring.spare_len.load(Ordering::Relaxed) != 0 {
+            cx.ground.machine.step(Step::Magazine);
             self.swap(ring, limit);
             return true;
         }
         let shards = self.of(zone);
         let own = self.own(cx.cpu, zone);
         let (before, from_own) = shards.split_at_checked(own).unwrap_or((shards, &[]));
-        for shard in from_own.iter().chain(before).filter(|shard| shard.has(id)) {
+        for shard in from_own.iter().chain(before) {
+            cx.ground.machine.step(Step::DepotShard);
+            if !shard.has(id) {
+                continue;
+            }
+            cx.ground.machine.step(Step::Depot);
             let guard = self.lock(cx, shard);
             let Some((full, magazine)) = guard.pop_full(id) else { continue };
             ring.count_moved(u64::from(magazine.len()));
+            cx.ground.machine.step(Step::Magazine);
             if let Some(empty) = self.load(ring, full, limit) {
                 // What was loaded is empty: the spare one if there is none yet, else in exchange.
                 match ring.spare.load(Ordering::Relaxed) {
@@ -214,6 +221,7 @@ impl<'a, M: Machine> Depots<'a, M> {
             ring.spare.store(empty.wrapping_add(1), Ordering::Relaxed);
             ring.spare_len.store(0, Ordering::Relaxed);
         }
+        cx.ground.machine.step(Step::Magazine);
         self.swap(ring, limit);
         true
     }
@@ -230,9 +238,13 @@ impl<'a, M: Machine> Depots<'a, M> {
         let shards = self.of(zone);
         let own = shards.get(self.own(cx.cpu, zone))?;
         let elsewhere = || {
-            let others = shards.iter().filter(|shard| !core::ptr::eq(*shard, own) && shard.has_empty());
+            let others = shards.iter().filter(|shard| {
+                cx.ground.machine.step(Step::DepotShard);
+                !core::ptr::eq(*shard, own) && shard.has_empty()
+            });
             others.filter_map(|shard| self.lock(cx, shard).pop_empty(self)).next()
         };
+        cx.ground.machine.step(Step::Depot);
         let borrowed = if own.has_empty() { None } else { elsewhere() };
         let guard = self.lock(cx, own);
         let empty = borrowed.or_else(|| guard.pop_empty(self))?;
@@ -299,6 +311,7 @@ impl<'a, M: Machine> Depots<'a, M> {
     /// Takes some magazine of a shard, whatever its kind, and calls `visit` with it, outside of the shard's lock. False if the
     /// shard is empty.
     pub(crate) fn drain(&self, cx: Cx<'_, 'a, M>, shard: &Shard<M>, visit: impl FnOnce(&Magazine<M>, RingId)) -> bool {
+        cx.ground.machine.step(Step::Depot);
         let taken = {
             let guard = self.lock(cx, shard);
             small_rings().find_map(|ring| guard.pop_full(ring).map(|(index, magazine)| (index, magazine, ring)))
@@ -326,6 +339,7 @@ impl<'a, M: Machine> Depots<'a, M> {
     fn lock<'g>(&'g self, cx: Cx<'g, 'a, M>, shard: &'g Shard<M>) -> ShardGuard<'g, 'a, M> {
         let irq = cx.ground.machine.irq_save();
         cx.own.held.enter(Rank::Depot);
+        cx.ground.machine.step(Step::Lock);
         let ticket = shard.lock.take(&cx.ground.machine, shard.name);
         ShardGuard { ticket, _irq: irq, cx, shard, magazines: self.magazines }
     }

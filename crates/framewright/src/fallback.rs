@@ -22,7 +22,7 @@
 
 use crate::buddy::Buddy;
 use crate::frame::{Corrupt, Part};
-use crate::machine::{Machine, Ordering, Word};
+use crate::machine::{Machine, Ordering, Step, Word};
 use crate::mechanisms::FallbackPolicy;
 use crate::pfn::{Frame, MigrateType, Order};
 
@@ -185,7 +185,10 @@ fn try_claim<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) 
 
 /// The first type in the request's fallback order that has a block of `order`.
 fn first_fallback<M: Machine>(buddy: &Buddy<'_, '_, M>, order: Order, want: MigrateType) -> Option<MigrateType> {
-    fallback_order(want).iter().copied().find(|&migratetype| buddy.has(order, migratetype))
+    fallback_order(want).iter().copied().find(|&migratetype| {
+        buddy.step(Step::Fallback);
+        buddy.has(order, migratetype)
+    })
 }
 
 /// What the frames of one pageblock are used for.
@@ -204,12 +207,13 @@ fn census<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame) -> Census {
     let mut census = Census::default();
     let mut at = start;
     while at < end {
-        let part = buddy.frames.block_at(at);
+        buddy.step(Step::Census);
+        let part = buddy.frames().block_at(at);
         let next = part.map_or(at.add(1), |part| part.end(at)).min(end);
         let frames = u64::from(next.0.wrapping_sub(at.0));
         let counter = match part {
             Some(Part::Free(..)) => Some(&mut census.free),
-            Some(Part::Allocated(..)) if buddy.frames.head(at).is_movable() => Some(&mut census.movable),
+            Some(Part::Allocated(..)) if buddy.frames().head(at).is_movable() => Some(&mut census.movable),
             Some(_) => Some(&mut census.other),
             None => None,
         };

@@ -101,6 +101,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Serves a request whose ring is empty from what lies right behind it: its spare magazine, or one of the depot.
     #[inline]
     pub(crate) fn take_behind(&self, cx: Cx<'_, 'a, M>, request: &Request) -> Option<Pfn> {
+        self.ground.machine.step(Step::Behind);
         let frames = &self.ground.frames;
         let route = Route::of(request, frames.geometry.pageblock_order)?;
         let zone = self.zone(*cx.own.front.get(route.highest.index())?)?;
@@ -114,6 +115,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Puts an allocated block whose ring is full there, with an empty magazine loaded. False if it is none, or that takes more.
     #[inline]
     pub(crate) fn give_behind(&self, cx: Cx<'_, 'a, M>, pfn: Pfn, order: Order) -> bool {
+        self.ground.machine.step(Step::Behind);
         let frames = &self.ground.frames;
         let allocated = |&frame: &Frame| frames.head(frame).is_allocated_of(order);
         let Some(frame) = frames.frame(pfn).filter(allocated).filter(|_| cx.own.plain) else { return false };

@@ -39,6 +39,7 @@ mod vmstat;
 pub mod mechanisms;
 mod lock;
 pub mod machine;
+mod step;
 pub mod event;
 pub mod request;
 pub mod error;

@@ -15,7 +15,7 @@ use crate::error::{AllocError, FreeError};
 use crate::frame::Head;
 use crate::front::{Route, give_top, take_top};
 use crate::ground::{Cpu, Cx};
-use crate::machine::{Machine, Ordering, Pinned, Word};
+use crate::machine::{Machine, Ordering, Pinned, Step, Word};
 use crate::pageblock::Pageblock;
 use crate::pcp::Pcp;
 use crate::pfn::{CpuId, Frame, Order, Pfn, ZoneIdx, ZoneKind};
@@ -141,6 +141,7 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
     #[inline(never)]
     fn free_elsewhere(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let world = self.allocator.world();
+        world.ground.machine.step(Step::Lookup);
         let pageblock = world.ground.frames.frame(pfn).map(|frame| world.ground.frames.pageblock(frame));
         let is_other = pageblock.is_some_and(|pageblock| pageblock.0 != self.last.get());
         let at_front = is_other && world.give_front(self.pin.cpu(), self.own, pfn, order);

@@ -19,6 +19,7 @@ use core::fmt;
 use crate::event::Event;
 use crate::pfn::{CpuId, NodeId, Order, Pfn, ZoneIdx};
 use crate::request::Gfp;
+pub use crate::step::Step;
 
 /// What an access to a word orders. A load ignores `Release`, a store ignores `Acquire`; neither is an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -317,24 +318,6 @@ impl fmt::Display for LockName {
             LockKind::Pcp => write!(f, ", CPU {part}"),
         }
     }
-}
-
-/// Points with a named instruction cost.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Step {
-    /// Entry of an allocation, up to the choice of a zone.
-    Alloc,
-    /// Entry of a free, up to the per-CPU list.
-    Free,
-    /// One block moved between a per-CPU list and its CPU.
-    Pcp,
-    /// One block taken off or put on a free list.
-    List,
-    /// One step of a split or merge.
-    Split,
-    /// Search for another type's block.
-    Fallback,
 }
 
 /// Points at which a test can make the allocator fail.

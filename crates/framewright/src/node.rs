@@ -13,7 +13,7 @@ use crate::error::Why;
 use crate::fallback::{Mode, Want};
 use crate::frame::{Head, Part};
 use crate::ground::{Cx, Ground};
-use crate::machine::{Machine, Ordering, Pinned, Word};
+use crate::machine::{Machine, Ordering, Pinned, Step, Word};
 use crate::mechanisms::{Hardened, Nofragment, NumaStat, PcpMark};
 use crate::pcp::Pcp;
 use crate::pfn::{CpuId, Frame, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
@@ -144,7 +144,7 @@ impl<'a, M: Machine> World<'a, M> {
             Some(preferred) => {
                 // A block on a list is served though the zone has none of that order, as long as it has free memory.
                 let usable = self.ground.mechanisms.pcp_mark == PcpMark::EveryRequest
-                    && preferred.may_take_racy(Order(0), self.max_order(), plan.highest, rights);
+                    && preferred.may_take_racy(&self.ground.machine, Order(0), self.max_order(), plan.highest, rights);
                 let stocked = if usable { self.take_stocked(cx, preferred, preferred, plan, rights) } else { None };
                 stocked.map_or_else(|| self.walk(cx, preferred, plan, rights), Ok)
             }
@@ -181,6 +181,7 @@ impl<'a, M: Machine> World<'a, M> {
         let mut why = Why::Watermark;
         let stock_is_free = self.ground.mechanisms.pcp_mark == PcpMark::Refill;
         loop {
+            self.ground.machine.step(Step::ZoneTry);
             let here = zone.filter(|zone| !rights.nofragment || zone.node() == preferred.node());
             if let Some(zone) = here.filter(|_| stock_is_free)
                 && let Some(frame) = self.take_stocked(cx, zone, preferred, plan, rights)
@@ -188,7 +189,9 @@ impl<'a, M: Machine> World<'a, M> {
                 return Ok(frame);
             }
             match here {
-                Some(zone) if zone.may_take_racy(plan.order, self.max_order(), plan.highest, rights) => {
+                Some(zone)
+                    if zone.may_take_racy(&self.ground.machine, plan.order, self.max_order(), plan.highest, rights) =>
+                {
                     if let Some(frame) = self.take_from(cx, zone, preferred, plan, rights) {
                         return Ok(frame);
                     }
@@ -222,7 +225,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Whether the zone has free memory above its mark, if in too small blocks.
     fn has_enough(&self, zone: &Zone<M>, plan: &Plan, rights: Rights) -> bool {
-        plan.order.0 != 0 && zone.may_take_racy(Order(0), self.max_order(), plan.highest, rights)
+        plan.order.0 != 0 && zone.may_take_racy(&self.ground.machine, Order(0), self.max_order(), plan.highest, rights)
     }
 
     /// Takes a block from one zone: through the per-CPU list where there is one, else under the zone lock.
@@ -274,6 +277,7 @@ impl<'a, M: Machine> World<'a, M> {
         plan: &Plan,
         events: &ZoneEvents<M>,
     ) {
+        self.ground.machine.step(Step::HandOut);
         let movable = plan.migratetype == MigrateType::Movable;
         self.ground.frames.set_head(frame, Head::allocated(plan.order, movable));
         if self.ground.mechanisms.numa_stat == NumaStat::Off {
@@ -304,7 +308,8 @@ impl<'a, M: Machine> World<'a, M> {
         let max_order = self.max_order();
         for zone in self.split_zones(plan) {
             let mut start = zone.span.start;
-            while start < limit && zone.may_take_racy(plan.order, max_order, plan.highest, rights) {
+            while start < limit && zone.may_take_racy(&self.ground.machine, plan.order, max_order, plan.highest, rights)
+            {
                 let end = start.add(1).align_up(max_order).min(limit);
                 let stretch = PfnRange { start, end };
                 if let Some(frame) = self.pinned(|cx| self.take_within(cx, zone, stretch, plan, rights)).flatten() {
@@ -332,6 +337,7 @@ impl<'a, M: Machine> World<'a, M> {
         let end = first.add(stretch.frames());
         let mut at = first;
         while at < end {
+            self.ground.machine.step(Step::Below);
             let part = frames.block_at(at);
             let next = part.map_or(at.add(1), |part| part.end(at));
             let fits =

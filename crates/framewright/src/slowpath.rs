@@ -6,7 +6,7 @@
 //! carry `__GFP_MEMALLOC`, which reclaims no further and may use the reserves.
 
 use crate::error::Why;
-use crate::machine::{Machine, Need, Waiter};
+use crate::machine::{Machine, Need, Step, Waiter};
 use crate::node::{Plan, World, first_rights};
 use crate::pfn::{CpuId, Frame, Order};
 use crate::request::{
@@ -72,6 +72,7 @@ impl<'a, M: Machine> World<'a, M> {
         let may_wait = plan.gfp.may_reclaim() && !self.ground.machine.in_interrupt();
         let mut why = Why::Watermark;
         for rung in Rung::ALL {
+            self.ground.machine.step(Step::Rung);
             let result = match rung {
                 Rung::Depot if self.drain_depots(plan) != 0 => self.try_once(plan, first_rights(plan)),
                 Rung::WakeAndMin => {
@@ -190,8 +191,12 @@ impl<'a, M: Machine> World<'a, M> {
         let pageblock_order = self.ground.frames.geometry.pageblock_order;
         let mut drained = 0_u64;
         for zone in self.zones.iter().filter(|zone| zone.is_populated()) {
-            let kept = self.pcps.record(cpu, zone.idx.index()).map_or(0, |pcp| pcp.count_racy(pageblock_order));
-            if kept == 0 {
+            self.ground.machine.step(Step::Drain);
+            let Some(pcp) = self.pcps.record(cpu, zone.idx.index()) else { continue };
+            if pcp.depot {
+                self.ground.machine.step(Step::DrainCount);
+            }
+            if pcp.count_racy(pageblock_order) == 0 {
                 continue;
             }
             self.pinned(|cx| {

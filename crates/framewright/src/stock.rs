@@ -41,6 +41,7 @@ impl<'a, M: Machine> Pcps<'a, M> {
     /// caller goes to the zone instead.
     #[inline]
     pub(crate) fn enter<'g>(&'g self, cx: Cx<'g, 'a, M>, zone: &'g Zone<M>) -> Option<PcpGuard<'g, 'a, M>> {
+        cx.ground.machine.step(Step::PcpEnter);
         let pcp = self.record(cx.cpu, zone.idx.index())?;
         let turn = pcp.enter(&cx.ground.machine, cx.own)?;
         Some(PcpGuard { turn, pcp, cx, zone, pcps: self, claimed: None })
@@ -56,6 +57,7 @@ impl<'a, M: Machine> Pcps<'a, M> {
         cpu: CpuId,
         zone: &'g Zone<M>,
     ) -> Result<PcpGuard<'g, 'a, M>, Busy> {
+        cx.ground.machine.step(Step::PcpEnter);
         let pcp = self.record(cpu, zone.idx.index()).ok_or(Busy)?;
         let (machine, name) = (&cx.ground.machine, LockName::pcp(zone.idx, cpu));
         machine.lock(name, LockEvent::Wanted);
@@ -138,7 +140,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
 
     /// Takes a block if the ring has one.
     fn take_cached(&self, id: RingId) -> Option<Frame> {
-        self.cx.ground.machine.step(Step::Pcp);
+        self.cx.ground.machine.step(Step::PcpTake);
         let ring = self.pcp.ring(id)?;
         loop {
             let frame = ring.pop(self.pcps.slots)?;
@@ -154,7 +156,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
 
     /// Puts a block in whose head byte the caller has checked; gives a batch back when there are too many.
     pub(crate) fn give(&self, id: RingId, frame: Frame) {
-        self.cx.ground.machine.step(Step::Pcp);
+        self.cx.ground.machine.step(Step::PcpGive);
         let Some(ring) = self.pcp.ring(id) else { return };
         if !self.make_room(id, ring) {
             let zone = self.zone.lock(self.cx);
@@ -173,6 +175,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
 
     /// Puts in a block that is to wait a while before it is used again, and lets go the one that has waited longest.
     pub(crate) fn give_waiting(&self, frame: Frame, order: Order) {
+        self.cx.ground.machine.step(Step::Waiting);
         let waiting = &self.pcp.waiting;
         if waiting.is_full() {
             self.let_go();
@@ -190,6 +193,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
 
     /// The block that has waited longest, and its order.
     fn pop_waiting(&self) -> Option<(Frame, Order)> {
+        self.cx.ground.machine.step(Step::Waiting);
         let frame = self.pcp.waiting.pop_bottom(self.pcps.slots)?;
         let order = self.cx.ground.frames.head(frame).order();
         self.count_waiting((order.frames() as u32).wrapping_neg());
@@ -231,6 +235,10 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
 
     /// Gives at least `frames` frames back to the zone, or all there are: from the cold ends, ring by ring. Returns how many.
     pub(crate) fn drain(&self, frames: u32) -> u32 {
+        self.cx.ground.machine.step(Step::Drain);
+        if self.pcp.depot {
+            self.cx.ground.machine.step(Step::DrainCount);
+        }
         let pageblock_order = self.order_of_huge();
         if self.pcp.count_racy(pageblock_order) == 0 {
             return 0;
@@ -240,6 +248,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         let mut at = self.pcp.turn.load(Ordering::Relaxed) as usize;
         let mut empty = 0;
         while drained < frames && empty < RINGS {
+            self.cx.ground.machine.step(Step::DrainRing);
             at = if at + 1 < RINGS { at + 1 } else { 0 };
             let id = RingId::nth(at, pageblock_order);
             let Some((id, frame)) = id.and_then(|id| Some((id, self.pop_bottom(id, self.pcp.ring(id)?)?))) else {
@@ -300,6 +309,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
     }
 
     fn refill(&self, id: RingId, want: &Want) {
+        self.cx.ground.machine.step(Step::Refill);
         let Some(ring) = self.pcp.ring(id).filter(|_| !self.cx.ground.machine.fault(Fault::Refill)) else { return };
         // A batch is counted in frames; of larger blocks at least two come at once. Where blocks stay between CPUs for long,
         // they come in runs of four lines of head bytes, so that CPUs (and what these read ahead) rarely meet in a line.
@@ -319,6 +329,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         while moved < batch
             && let Some(frame) = zone.take(want, &mut mode, true)
         {
+            self.cx.ground.machine.step(Step::RefillBlock);
             self.cx.ground.frames.set_head(frame, Head::pcp(id.order));
             ring.push_bottom(self.pcps.slots, frame);
             moved = moved.wrapping_add(1);
@@ -336,6 +347,7 @@ pub(crate) fn give_to_zone<M: Machine>(
     frame: Frame,
     order: Order,
 ) {
+    ground.machine.step(Step::DrainBlock);
     let frames = &ground.frames;
     // A damaged entry stays out of the lists; `validate` finds it.
     if frames.head(frame) != Head::pcp(order) {

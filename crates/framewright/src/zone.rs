@@ -94,6 +94,7 @@ impl<M: Machine> Zone<M> {
     pub(crate) fn lock<'g, 'a>(&'g self, cx: Cx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
         let irq = cx.ground.machine.irq_save();
         cx.own.held.enter(Rank::Zone);
+        cx.ground.machine.step(Step::Lock);
         let ticket = self.lock.take(&cx.ground.machine, LockName::zone(self.idx));
         ZoneGuard { ticket, _irq: irq, cx, zone: self }
     }
@@ -118,9 +119,18 @@ impl<M: Machine> Zone<M> {
     }
 
     /// Whether the marks let a request of `order` whose highest zone is `highest` take from here, at this moment.
-    pub(crate) fn may_take_racy(&self, order: Order, max: Order, highest: ZoneKind, rights: Rights) -> bool {
+    pub(crate) fn may_take_racy(
+        &self,
+        machine: &M,
+        order: Order,
+        max: Order,
+        highest: ZoneKind,
+        rights: Rights,
+    ) -> bool {
+        machine.step(Step::Watermark);
         let reserve = self.reserve.get(highest.index()).copied().unwrap_or(0);
         may_take(order, max, self.memory_racy(), (self.mark(rights.mark), reserve), rights, |order, migratetype| {
+            machine.step(Step::WatermarkList);
             self.lists.len_racy(order, migratetype) != 0
         })
     }
@@ -145,13 +155,13 @@ impl<M: Machine> Drop for ZoneGuard<'_, '_, M> {
 impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     /// The free lists.
     pub(crate) fn buddy(&self) -> Buddy<'g, 'a, M> {
-        let (frames, zone) = (&self.cx.ground.frames, self.zone);
-        Buddy { frames, lists: &zone.lists, count: &zone.count, cpu: self.cx.cpu }
+        let (ground, zone) = (self.cx.ground, self.zone);
+        Buddy { ground, lists: &zone.lists, count: &zone.count, cpu: self.cx.cpu }
     }
 
     /// Takes one block for a request; its head says nothing yet. Damaged lists are repaired and tried once more.
     pub(crate) fn take(&self, want: &Want, mode: &mut Mode, refill: bool) -> Option<Frame> {
-        self.cx.ground.machine.step(Step::List);
+        self.cx.ground.machine.step(Step::Take);
         let policy = self.cx.ground.mechanisms.fallback;
         let taken = self.attempt(|buddy| fallback::take(buddy, want, policy, mode)).flatten()?;
         self.note(want, &taken, refill);
@@ -170,7 +180,6 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
 
     /// Puts a block back whose head says nothing any more, merging it.
     pub(crate) fn give(&self, frame: Frame, order: Order, place: Place) {
-        self.cx.ground.machine.step(Step::List);
         self.buddy().free(frame, order, place);
     }
 
@@ -234,7 +243,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         let buddy = self.buddy();
         buddy.lists.reset();
         buddy.count.reset();
-        let frames = buddy.frames;
+        let frames = buddy.frames();
         let pageblock = buddy.pageblock_order();
         let mut behind = Frame(0);
         for index in 0..frames.pageblocks.len() {
