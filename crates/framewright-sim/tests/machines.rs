@@ -146,6 +146,7 @@ fn files_that_are_no_machine() {
         ("loaded = [", "loaded = []\nother = ["),
         ("together = { lines = 1,", "together = { lines = 3,"),
         ("[costs.steps]", "steps = 3\n[more]"),
+        ("list-add = {", "list-ad = {"),
         ("[latency]", "[latency"),
         ("[latency]", "[topology]"),
     ];

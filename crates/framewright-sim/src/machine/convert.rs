@@ -1,7 +1,9 @@
 //! From the numbers of a machine's file to those that the simulator computes with.
 
+use framewright::machine::Step;
+
 use super::origin::Unit;
-use super::schema::{STEP_COSTS, STEPS};
+use super::schema::STEP_COSTS;
 use super::{Parameter, Spec};
 use crate::model::{Capacity, Costs, Latencies, Memory, Model, Occupancy, Ps, Stores, Topology};
 
@@ -79,6 +81,13 @@ impl Numbers<'_> {
         }
     }
 
+    /// So many instructions: picoseconds are too coarse for one.
+    fn instructions(&self, count: u32) -> Ps {
+        let scale =
+            |parameter: &Parameter| Parameter { value: parameter.value * f64::from(count), ..parameter.clone() };
+        self.spec.parameter("costs.instruction").map_or(0, |parameter| self.time_of(&scale(parameter)))
+    }
+
     fn lines(&self, path: &str) -> u32 {
         let Some(parameter) = self.spec.parameter(path) else { return 0 };
         let lines = match parameter.unit {
@@ -121,14 +130,12 @@ impl Numbers<'_> {
 
     fn costs(&self) -> Costs {
         let cost = |name: &str| self.time(&format!("costs.{name}"));
-        let mut steps = Vec::new();
-        for (step, name) in STEPS {
-            let index = step as usize;
-            steps.resize(steps.len().max(index + 1), 0);
-            steps[index] = self.time(&format!("{STEP_COSTS}{name}"));
-        }
+        let steps = Step::ALL.iter().map(|step| {
+            let parameter = self.spec.parameter(&format!("{STEP_COSTS}{}", step.name()));
+            parameter.map_or_else(|| self.instructions(step.instructions()), |parameter| self.time_of(parameter))
+        });
         Costs {
-            steps,
+            steps: steps.collect(),
             rmw: cost("rmw"),
             fence: cost("fence"),
             heavy_fence: (cost("heavy_fence"), cost("heavy_fence_interrupted")),

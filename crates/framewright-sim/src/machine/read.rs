@@ -32,7 +32,7 @@ fn read(name: &str, table: &Table) -> Result<Spec, Wrong> {
         match (find(table, &entry.path), entry.need) {
             (Some(value), _) => numbers.extend(numbers_of(entry, value)?),
             (None, Need::Always) => return Err((entry.path.clone(), "is missing".to_owned())),
-            (None, Need::Sockets | Need::Published | Need::PublishedSockets) => {}
+            (None, Need::Sockets | Need::Chosen | Need::Published | Need::PublishedSockets) => {}
         }
     }
     let (published, parameters) =

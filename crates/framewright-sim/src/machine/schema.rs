@@ -72,6 +72,8 @@ pub(super) enum Need {
     Always,
     /// All with several sockets, and no other.
     Sockets,
+    /// Those that say something else than follows from other numbers.
+    Chosen,
     /// Those of which it was published.
     Published,
     /// The same, with several sockets.
@@ -105,16 +107,6 @@ pub(super) fn entry(path: &str) -> Option<&'static Entry> {
     };
     ENTRIES.iter().find(is)
 }
-
-/// Name of a step in a file.
-pub(super) const STEPS: [(Step, &str); 6] = [
-    (Step::Alloc, "alloc"),
-    (Step::Free, "free"),
-    (Step::Pcp, "pcp"),
-    (Step::List, "list"),
-    (Step::Split, "split"),
-    (Step::Fallback, "fallback"),
-];
 
 /// Where the steps' costs stand.
 pub(super) const STEP_COSTS: &str = "costs.steps.";
@@ -161,9 +153,19 @@ fn machine() -> Vec<Row> {
 
 /// Instructions, and how far a CPU may run ahead of the others.
 fn costs() -> Vec<Row> {
-    const COSTS: [&str; 9] =
-        ["rmw", "fence", "heavy_fence", "heavy_fence_interrupted", "pin", "irq_save", "interrupt", "wake", "pause"];
-    let steps = STEPS.iter().map(|(_, name)| (format!("{STEP_COSTS}{name}"), Kind::Time, None, Need::Always));
+    const COSTS: [&str; 10] = [
+        "instruction",
+        "rmw",
+        "fence",
+        "heavy_fence",
+        "heavy_fence_interrupted",
+        "pin",
+        "irq_save",
+        "interrupt",
+        "wake",
+        "pause",
+    ];
+    let steps = Step::ALL.iter().map(|step| (format!("{STEP_COSTS}{}", step.name()), Kind::Time, None, Need::Chosen));
     [
         rows("costs", Need::Always, Kind::Time, &COSTS),
         rows("costs", Need::Always, Kind::Factor, &["sibling"]),
