@@ -185,6 +185,8 @@ fn what_cannot_be_scaled() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     /// Scaling changes the one parameter and no other, and the model only where that parameter is in it.
     #[test]
     fn scaling_changes_one_parameter(machine in 0_usize..6, index in 0_usize..200, up in any::<bool>()) {
