@@ -60,6 +60,16 @@ pub struct Options {
 }
 
 impl Options {
+    /// Form of the output.
+    pub fn format(&self) -> Format {
+        self.format
+    }
+
+    /// How many rounds, where that is left open `rounds` or with `--quick` a third of them.
+    pub fn rounds_or(&self, rounds: usize) -> usize {
+        self.rounds.map_or(if self.quick { rounds.div_ceil(3) } else { rounds }, usize::from)
+    }
+
     /// Measures as the options say, with `entries` to choose from, and writes the report to `out`. `parse` reads what
     /// `--mechanisms` names.
     ///
@@ -102,7 +112,7 @@ impl Options {
             entries: self.entries(entries, &shapes)?,
             shapes,
             threads,
-            rounds: self.rounds.map_or(if self.quick { 5 } else { 15 }, usize::from),
+            rounds: self.rounds_or(15),
             cell_ns: if self.quick { 3e6 } else { 10e6 },
             seed: self.seed,
             mechanisms,
@@ -169,16 +179,9 @@ fn leave_out_absent(plan: &mut Plan) -> Vec<String> {
 fn report(plan: &Plan, absent: Vec<String>) -> anyhow::Result<Report> {
     let machine = MachineFacts::gather();
     let mut notes = [notes(plan, &machine), absent].concat();
-    let bar = progress_bar()?;
-    let start = Instant::now();
-    let mut results = measure(plan, &mut |progress| {
-        if bar.is_hidden() && start.elapsed() >= PATIENCE {
-            bar.set_draw_target(ProgressDrawTarget::stderr());
-        }
-        bar.set_message(progress.shape.to_string());
-        bar.set_position((progress.done * 1000.0) as u64);
-    });
-    bar.finish_and_clear();
+    let bar = Bar::new()?;
+    let mut results = measure(plan, &mut |progress| bar.show(&progress.shape.to_string(), progress.done));
+    drop(bar);
     notes.append(&mut results.notes);
     Ok(Report {
         schema: SCHEMA.to_owned(),
@@ -215,10 +218,36 @@ fn notes(plan: &Plan, machine: &MachineFacts) -> Vec<String> {
     notes
 }
 
-/// Shown on a terminal only, by whoever finds that the run lasts.
-fn progress_bar() -> anyhow::Result<ProgressBar> {
-    let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::hidden());
-    let style = "{wide_bar} {percent:>3} % {msg:18} {elapsed} of about {duration}";
-    bar.set_style(ProgressStyle::with_template(style).context("progress bar")?);
-    Ok(bar)
+/// How far a run is. Shown on a terminal only, once the run has lasted a while; gone when it is dropped.
+pub struct Bar {
+    bar: ProgressBar,
+    start: Instant,
+}
+
+impl Bar {
+    /// A bar that is not shown yet.
+    ///
+    /// # Errors
+    /// None that a user could cause.
+    pub fn new() -> anyhow::Result<Bar> {
+        let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::hidden());
+        let style = "{wide_bar} {percent:>3} % {msg:18} {elapsed} of about {duration}";
+        bar.set_style(ProgressStyle::with_template(style).context("progress bar")?);
+        Ok(Bar { bar, start: Instant::now() })
+    }
+
+    /// What is done now, and which share of all is behind.
+    pub fn show(&self, what: &str, share: f64) {
+        if self.bar.is_hidden() && self.start.elapsed() >= PATIENCE {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.set_message(what.to_owned());
+        self.bar.set_position((share * 1000.0) as u64);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
 }

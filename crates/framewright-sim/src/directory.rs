@@ -107,7 +107,8 @@ pub(crate) struct Directory {
     sharers: Vec<u64>,
     /// Words of `sharers` for each line.
     width: usize,
-    cores: usize,
+    /// Socket of each core.
+    sockets: Vec<u8>,
     socket_fills: Vec<u32>,
     core_fills: Vec<Fills>,
     latency: Distances,
@@ -173,7 +174,7 @@ impl Directory {
             lines: (0..lines).map(line).collect(),
             sharers: vec![0; lines * width],
             width,
-            cores,
+            sockets: (0..sockets * cores).map(|core| (core / cores) as u8).collect(),
             socket_fills: vec![0; sockets],
             core_fills: vec![Fills::default(); sockets * cores],
             latency: Distances::of(model),
@@ -192,12 +193,13 @@ impl Directory {
         let fills = &mut self.core_fills[usize::from(core)];
         fills.l1 = fills.l1.wrapping_add(lines);
         fills.l2 = fills.l2.wrapping_add(lines);
-        let socket = &mut self.socket_fills[usize::from(core) / self.cores];
+        let socket = self.socket(core);
+        let socket = &mut self.socket_fills[socket];
         *socket = socket.wrapping_add(lines);
     }
 
     fn socket(&self, core: u16) -> usize {
-        usize::from(core) / self.cores
+        usize::from(self.sockets[usize::from(core)])
     }
 
     fn shares(&self, line: usize, core: u16) -> bool {
@@ -209,7 +211,11 @@ impl Directory {
     }
 
     fn clear_sharers(&mut self, line: usize) {
-        self.sharers[line * self.width..][..self.width].fill(0);
+        if self.width == 1 {
+            self.sharers[line] = 0;
+        } else {
+            self.sharers[line * self.width..][..self.width].fill(0);
+        }
     }
 
     /// Whether a core other than `core` has a copy: on its socket, and elsewhere.

@@ -1,6 +1,7 @@
 //! A deterministic machine with shared caches, as many CPUs as one likes, and the allocator on it.
 
 pub mod mlc;
+pub mod speed;
 pub mod stage;
 pub mod run;
 pub mod measure;

@@ -198,20 +198,18 @@ impl<'a> Simulation<'a> {
     /// Lets CPUs run until all are done.
     fn turns(&mut self, tasks: &mut [Option<Task>]) -> Result<(), Deadlock> {
         let world: *mut World = &raw mut *self.world;
-        loop {
-            // SAFETY: the world lives as long as `self`. The references made here end before a CPU runs.
-            let next = unsafe { (*world).next() };
-            let Some(number) = next else { break };
-            // SAFETY: the world outlives the guard, and is not touched here while the CPU runs.
-            let entered = unsafe { Entered::new(world) };
+        // SAFETY: the world lives as long as `self`, which is longer than the guard. Until that is dropped, the world is used
+        // here by the raw pointer alone, and never while a CPU runs.
+        let entered = unsafe { Entered::new(world) };
+        // SAFETY: as above; the reference ends before a CPU runs.
+        while let Some(number) = unsafe { (*world).next() } {
             let slot = &mut tasks[usize::from(number)];
             let task = slot.as_mut().expect("a CPU that is ready has something to do");
-            let result = task.resume(());
-            drop(entered);
-            if let CoroutineResult::Return(()) = result {
+            if let CoroutineResult::Return(()) = task.resume(()) {
                 self.stacks.extend(slot.take().map(Task::into_stack));
             }
         }
+        drop(entered);
         let stuck = self.world.cpus.iter().enumerate().filter(|(_, cpu)| cpu.state != State::Done);
         let stuck: Vec<String> = stuck.map(|(number, cpu)| self.describe(number, cpu)).collect();
         if stuck.is_empty() { Ok(()) } else { Err(Deadlock(stuck)) }

@@ -206,18 +206,24 @@ impl World {
         may
     }
 
-    /// Whether the running CPU may go on, and if not, why.
+    /// Whether the running CPU may go on, and if not, why. It is queued again then.
     fn turn(&mut self, exact: bool) -> Turn {
-        let clock = self.now.clock;
-        let next = self.cpus[usize::from(self.now.cpu)].next_interrupt;
-        if clock >= next && self.may_interrupt() {
+        if self.is_interrupted() {
             return Turn::Interrupt;
         }
-        if self.queue.must_wait(clock, self.now.cpu, if exact { 0 } else { self.model.slack }) {
+        let Now { clock, cpu, .. } = self.now;
+        if self.queue.must_wait(clock, cpu, if exact { 0 } else { self.model.slack }) {
+            self.cpus[usize::from(cpu)].now = self.now;
+            self.queue.swap(clock, cpu);
             return Turn::Switch;
         }
         self.set_limit();
         Turn::Go
+    }
+
+    /// Whether an interrupt is due at the running CPU.
+    fn is_interrupted(&self) -> bool {
+        self.now.clock >= self.cpus[usize::from(self.now.cpu)].next_interrupt && self.may_interrupt()
     }
 
     fn may_interrupt(&self) -> bool {
@@ -357,13 +363,6 @@ impl World {
         if let Some(deadline) = deadline {
             self.queue.push_timed(deadline, now.cpu);
         }
-    }
-
-    /// The running CPU lets others go first.
-    fn yield_turn(&mut self) {
-        let now = self.now;
-        self.cpu().now = now;
-        self.queue.swap(now.clock, now.cpu);
     }
 
     /// Makes the next CPU the running one; none if all are done, or wait for each other.
@@ -515,11 +514,14 @@ pub(crate) fn await_turn(exact: bool) {
     loop {
         match with(|world| world.turn(exact)) {
             None | Some(Turn::Go) => return,
-            Some(Turn::Switch) => {
-                with(World::yield_turn);
-                switch();
-            }
             Some(Turn::Interrupt) => interrupt(),
+            Some(Turn::Switch) => {
+                switch();
+                // It was chosen just now: nobody is behind it.
+                if with(|world| world.is_interrupted()) != Some(true) {
+                    return;
+                }
+            }
         }
     }
 }

@@ -1,12 +1,16 @@
-//! `framewright bench`: page-frame allocators side by side, natively, with their limit.
+//! `framewright bench`: page-frame allocators side by side, natively, with their limit; and the speed of the simulator.
 
 use std::io;
 
 use clap::Args;
-use framewright_bench::command::Options;
+use framewright_bench::command::{Bar, Format, Options};
 use framewright_bench::contenders;
+use framewright_sim::speed;
 
-use super::mechanisms;
+use super::{mechanisms, print};
+
+/// Accesses of one row and round of the simulator's speed.
+const ACCESSES: u64 = 48_000_000;
 
 /// Measure the allocator on this machine, beside others and the limit of what a call can cost.
 #[derive(Args)]
@@ -16,16 +20,34 @@ use super::mechanisms;
   framewright bench --quick --workload repeat,batch,rand --allocator framewright
       the project's own allocator and the limits alone
   framewright bench --format json
+  framewright bench --sim
+      how fast the simulated machine is, and what it takes of this one's memory
 
 docs/benchmarks.md says what each workload and limit is. Allocators built from C take part in
 `cargo run --release -p framewright-peers`, which has the same options.")]
 pub(crate) struct Bench {
+    /// Measure the simulated machine instead: accesses a second, and memory for each CPU.
+    #[arg(long, conflicts_with_all = ["workload", "allocator", "threads", "mechanisms", "seed"])]
+    sim: bool,
     #[command(flatten)]
     options: Options,
 }
 
 impl Bench {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
+        if self.sim {
+            return self.simulator();
+        }
         self.options.run(mechanisms::parse, &contenders(), &mut io::stdout().lock())
+    }
+
+    fn simulator(&self) -> anyhow::Result<()> {
+        let bar = Bar::new()?;
+        let speed = speed::measure((self.options.rounds_or(5), ACCESSES), |share| bar.show("simulator", share))?;
+        drop(bar);
+        match self.options.format() {
+            Format::Text => print(&speed.to_string()),
+            Format::Json => print(&(serde_json::to_string_pretty(&speed)? + "\n")),
+        }
     }
 }
