@@ -60,6 +60,24 @@ fn every_number_is_changed_both_ways() {
 }
 
 #[test]
+fn a_ratio_moves_less_than_its_parts() {
+    let machine = machine();
+    let sets = [Mechanisms::BASELINE, mechanisms::parse("mixing").unwrap()];
+    let sweep = Sweep { machine: &machine, mechanisms: &sets, cpus: &[2, 8], sensitivity: true };
+    let twice = |job: &Job<'_>| {
+        let run = simulate(job);
+        let factor = if *job.mechanisms == sets[0] { 1.0 } else { 2.0 };
+        Ok(Report { per_second: run.per_second * factor, ..run })
+    };
+    let sensitivities = sweep.run(twice, &mut |_, _| {}).unwrap().sensitivities;
+    let results: Vec<_> = sensitivities.iter().map(|s| (s.result.as_str(), s.cpus, s.mechanisms.as_str())).collect();
+    let (rate, ratio) = ("page faults per second", "times the throughput of baseline");
+    assert_eq!(results[..4], [(rate, 2, "baseline"), (rate, 8, "baseline"), (rate, 2, "mixing"), (rate, 8, "mixing")]);
+    assert_eq!(results[4..], [(ratio, 2, "mixing"), (ratio, 8, "mixing")]);
+    assert_eq!((sensitivities[4].base, sensitivities[4].band), (2.0, (2.0, 2.0)));
+}
+
+#[test]
 fn errors_and_panics_end_it() {
     let machine = machine();
     let sweep = Sweep { machine: &machine, mechanisms: &[Mechanisms::BASELINE], cpus: &[1], sensitivity: false };

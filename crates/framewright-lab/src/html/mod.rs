@@ -18,7 +18,7 @@ use crate::sim::cpu_time::CpuTime;
 use crate::sim::curve::{against_first, by_mechanisms, contention, scaling, worst_lock};
 use crate::sim::figures;
 use crate::sim::run::{cost, figure_value};
-use crate::sim::sensitivity::in_words;
+use crate::sim::sensitivity::{Effect, in_words};
 use plot::{Axis, Plot, Series};
 
 /// What a page shows.
@@ -55,8 +55,17 @@ struct Content<'a> {
     plots: Vec<Plot>,
     groups: Vec<Group<'a>>,
     shown: usize,
+    small: f64,
     parameters: Vec<Row<'a>>,
-    sensitivities: &'a [Sensitivity],
+    sensitivities: Vec<Moved<'a>>,
+}
+
+/// A sensitivity without the parameters that do nothing.
+#[derive(Serialize)]
+struct Moved<'a> {
+    table: &'a Sensitivity,
+    rows: Vec<&'a Effect>,
+    still: usize,
 }
 
 /// Runs under the same mechanisms.
@@ -77,6 +86,8 @@ struct Row<'a> {
 
 /// Rows of lines and locks that a run's tables show.
 const SHOWN: usize = 20;
+/// Lines and fields that cost less than this many percent of all are not shown.
+const SMALL: f64 = 0.1;
 
 impl Page<'_> {
     /// The page.
@@ -94,8 +105,9 @@ impl Page<'_> {
             plots: if self.runs.len() > 1 { plots(&groups) } else { Vec::new() },
             groups: groups.iter().enumerate().map(|(i, group)| Group::of(i, group, &groups)).collect(),
             shown: SHOWN,
+            small: SMALL,
             parameters,
-            sensitivities: self.sensitivities,
+            sensitivities: self.sensitivities.iter().map(Moved::of).collect(),
         };
         environment.get_template("page.html")?.render(Serde(content))
     }
@@ -135,6 +147,13 @@ impl<'a> Group<'a> {
             cost: report.lines.iter().map(|line| cost(&line.total)).sum(),
         };
         Self { mechanisms, runs: runs.iter().map(section).collect() }
+    }
+}
+
+impl<'a> Moved<'a> {
+    fn of(table: &'a Sensitivity) -> Self {
+        let (rows, still): (Vec<_>, Vec<_>) = table.rows.iter().partition(|row| table.matters(row));
+        Self { table, rows, still: still.len() }
     }
 }
 

@@ -71,8 +71,8 @@ pub fn grouped(value: f64) -> String {
     }
     let decimals = match value.abs() {
         magnitude if magnitude == 0.0 || magnitude >= 99.95 => 0,
-        magnitude if magnitude >= 9.995 => 1,
-        _ => 2,
+        magnitude if magnitude >= 9.9995 => 1,
+        _ => 3,
     };
     let text = format!("{value:.decimals$}");
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn headline_numbers_keep_their_digits() {
         let numbers = [0.0, 1.234, 12.34, 123.4, 9_225_631.4, -1_234.0, -123.0].map(grouped);
-        assert_eq!(numbers, ["0", "1.23", "12.3", "123", "9,225,631", "-1,234", "-123"]);
+        assert_eq!(numbers, ["0", "1.234", "12.3", "123", "9,225,631", "-1,234", "-123"]);
         assert_eq!(
             [change(10.0, 13.12), change(10.0, 2.7), change(10.0, 10.0), change(0.0, 1.0)],
             ["+31.2 %", "-73.0 %", "±0.0 %", "-"]

@@ -18,8 +18,10 @@ pub struct Run<'r>(pub &'r Report);
 const WIDTH: usize = 100;
 /// Columns for the name of a lock, of a line or field, and of what time was spent for.
 const NAMES: (usize, usize, usize) = (32, 37, 28);
-/// Locks, lines, and fields of a line that are shown.
+/// Locks, lines, and fields of a line that are shown at most.
 const SHOWN: (usize, usize, usize) = (8, 10, 6);
+/// Lines and fields that cost less than this many percent of all are not.
+const SMALL: f64 = 0.5;
 
 impl fmt::Display for Run<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -93,7 +95,10 @@ fn locks(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     for lock in used.iter().take(SHOWN.0) {
         lock_rows(f, lock)?;
     }
-    more(f, used.len().saturating_sub(SHOWN.0), "lock")
+    match used.len().saturating_sub(SHOWN.0) {
+        0 => Ok(()),
+        left => writeln!(f, "  {}", more(left, "lock")),
+    }
 }
 
 fn lock_rows(f: &mut fmt::Formatter<'_>, lock: &LockReport) -> fmt::Result {
@@ -132,18 +137,23 @@ fn lines(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
         write!(f, "{head:>7}")?;
     }
     writeln!(f)?;
-    for line in hot.iter().take(SHOWN.1) {
+    let dear = |traffic: &Traffic| share(cost(traffic), whole) >= SMALL;
+    let shown: Vec<&&LineReport> = hot.iter().filter(|line| dear(&line.total)).take(SHOWN.1).collect();
+    for line in &shown {
         let lines = if line.lines > 1 { format!(" ({} lines)", count(line.lines)) } else { String::new() };
         let name = fitted(&line.name, NAMES.1 - 2 - lines.chars().count()) + &lines;
         traffic(f, &format!("  {name}"), &line.total, whole)?;
         // An array's only field would be the same row again.
-        let fields = || line.fields.iter().filter(|field| accesses(&field.traffic) != 0 && field.name != line.name);
-        for field in fields().take(SHOWN.2) {
+        let fields = line.fields.iter().filter(|field| dear(&field.traffic) && field.name != line.name);
+        for field in fields.take(SHOWN.2) {
             traffic(f, &format!("    {}", fitted(&field.name, NAMES.1 - 4)), &field.traffic, whole)?;
         }
-        more(f, fields().count().saturating_sub(SHOWN.2), "field")?;
     }
-    more(f, hot.len().saturating_sub(SHOWN.1), "line")
+    let rest = whole - shown.iter().map(|line| cost(&line.total)).sum::<f64>();
+    match hot.len() - shown.len() {
+        0 => Ok(()),
+        left => writeln!(f, "  {:<width$}{:>7}", more(left, "line"), percent(share(rest, whole)), width = NAMES.1 - 2),
+    }
 }
 
 fn traffic(f: &mut fmt::Formatter<'_>, name: &str, traffic: &Traffic, whole: f64) -> fmt::Result {
@@ -181,12 +191,9 @@ fn cpu_time(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     writeln!(f)
 }
 
-fn more(f: &mut fmt::Formatter<'_>, left: usize, what: &str) -> fmt::Result {
-    match left {
-        0 => Ok(()),
-        1 => writeln!(f, "  and 1 {what} more"),
-        left => writeln!(f, "  and {left} {what}s more"),
-    }
+/// What is left out.
+fn more(left: usize, what: &str) -> String {
+    if left == 1 { format!("and 1 {what} more") } else { format!("and {left} {what}s more") }
 }
 
 /// `text` broken behind commas, what follows indented.

@@ -1,8 +1,8 @@
 //! How far a result moves when the numbers that it rests on are a little off.
 //!
 //! Every parameter of the machine model is made a tenth smaller and a tenth larger, one at a time, and the run is made again.
-//! The band is what the result can be if one number, whichever it is, is wrong by that much; a difference between two
-//! mechanisms that is smaller than the band is no finding.
+//! The band is what the result can be if one number, whichever it is, is wrong by that much. For two sets of mechanisms the result
+//! is their ratio: a band with 1 in it says that the model cannot tell them apart.
 
 use std::fmt;
 
@@ -71,7 +71,7 @@ impl fmt::Display for Sensitivity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { result, cpus, mechanisms, base, band: (least, most), .. } = self;
         let cpus = if *cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
-        writeln!(f, "How {result} move on {cpus} with each parameter of the machine model")?;
+        writeln!(f, "On {cpus}, {result}, by parameter of the machine model")?;
         writeln!(f, "{}", fitted(&format!("mechanisms {mechanisms}"), 100))?;
         writeln!(f, "{:<34}{:<9}{:>28}{:>28}", "parameter", "basis", "10 % less of it", "10 % more of it")?;
         let (moving, still): (Vec<_>, Vec<_>) = self.rows.iter().partition(|row| self.matters(row));

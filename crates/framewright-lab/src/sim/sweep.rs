@@ -78,21 +78,29 @@ impl Sweep<'_> {
         Ok(Findings { runs, sensitivities })
     }
 
-    /// From the runs with numbers changed: for each parameter and factor all the runs.
+    /// From the runs with numbers changed, for each parameter and factor all the runs: of the throughput of each run, and of its
+    /// ratio to the run with the first mechanisms on as many CPUs. A number that is wrong is so for both, so the ratio moves less.
     fn sensitivities(&self, runs: &[Report], parameters: &[&str], changed: &[Report]) -> Vec<Sensitivity> {
-        let of = |(base, run): (usize, &Report)| {
-            let result = |variant: usize| changed[variant * runs.len() + base].per_second;
+        let table = |result: &str, base: usize, value: &dyn Fn(&[Report]) -> f64| {
+            let variant = |number: usize| value(&changed[number * runs.len()..][..runs.len()]);
             let effect = |(i, path): (usize, &&str)| {
                 let parameter = self.machine.parameter(path)?;
-                let basis = parameter.basis.clone();
-                let (lower, higher) = (result(2 * i), result(2 * i + 1));
-                Some(Effect { parameter: parameter.path.clone(), basis, lower, higher })
+                let (lower, higher) = (variant(2 * i), variant(2 * i + 1));
+                Some(Effect { parameter: parameter.path.clone(), basis: parameter.basis.clone(), lower, higher })
             };
             let effects = parameters.iter().enumerate().filter_map(effect).collect();
-            let name = format!("{} per second", figures::plural(&run.unit));
-            Sensitivity::new(&name, (run.cpus, &run.mechanisms), run.per_second, effects)
+            Sensitivity::new(result, (runs[base].cpus, &runs[base].mechanisms), value(runs), effects)
         };
-        runs.iter().enumerate().map(of).collect()
+        let throughput = |(base, run): (usize, &Report)| {
+            table(&format!("{} per second", figures::plural(&run.unit)), base, &|runs| runs[base].per_second)
+        };
+        let ratio = |base: usize| {
+            let first = base % self.cpus.len();
+            let name = format!("times the throughput of {}", runs[first].mechanisms);
+            table(&name, base, &|runs| runs[base].per_second / runs[first].per_second)
+        };
+        let ratios = (self.cpus.len()..runs.len()).map(ratio);
+        runs.iter().enumerate().map(throughput).chain(ratios).collect()
     }
 }
 
