@@ -274,6 +274,15 @@ call! {
         write!(sink, "{} {} {}", LockName::zone(zone), LockName::depot(zone, shard), LockName::pcp(zone, cpu))
     }
 
+    fn fields(sink: &'static mut Sink, pages: &'static Pages) -> usize {
+        let mut sum = 0;
+        pages.fields(&mut |field| {
+            sum ^= field.address ^ field.size ^ field.count ^ field.index ^ field.node.map_or(0, NodeId::index);
+            let _ = write!(sink, "{} {} {}", field.part, field.record, field.name);
+        });
+        sum
+    }
+
     fn step(step: Step) -> (&'static str, u32) {
         (step.name(), step.instructions())
     }

@@ -14,6 +14,7 @@
 //!
 //! [`Buddy`] exists only while the zone's lock is held: [`crate::zone::ZoneGuard`] makes it.
 
+use crate::field::{Words, tell};
 use crate::frame::{Corrupt, Frames, State};
 use crate::ground::Ground;
 use crate::list::{End, FreeLists};
@@ -45,6 +46,15 @@ impl<M: Machine> Default for FreeCount<M> {
 }
 
 impl<M: Machine> FreeCount<M> {
+    /// Names its words.
+    pub(crate) fn words(&self, visit: &mut Words<'_>) {
+        tell(visit, format_args!("count.free"), &self.free);
+        tell(visit, format_args!("count.cma"), &self.cma);
+        tell(visit, format_args!("count.highatomic"), &self.highatomic);
+        tell(visit, format_args!("count.isolated"), &self.isolated);
+        tell(visit, format_args!("count.quarantined"), &self.quarantined);
+    }
+
     /// Adds `frames` (a negative number in two's complement to subtract). The zone lock is held: no atomic needed.
     fn change(&self, migratetype: MigrateType, frames: u64) {
         let change = |word: &M::U64| word.store(word.load(Ordering::Relaxed).wrapping_add(frames), Ordering::Relaxed);

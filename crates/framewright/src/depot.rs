@@ -17,10 +17,11 @@
 //! Merging is late, not lost: a request that the zone cannot serve empties the zone's depot first, and so does whoever
 //! drains. What lies here counts as per-CPU pages.
 
+use crate::field::{Words, tell};
 use crate::ground::Cx;
 use crate::lock::{Rank, Ticket, TicketLock};
 use crate::machine::{LockName, Machine, Ordering, Step, Word};
-use crate::pfn::{CpuId, Frame, ZoneIdx};
+use crate::pfn::{CpuId, Frame, MigrateType, ZoneIdx};
 use crate::ring::{Ring, RingId, SMALL_RINGS};
 use crate::watermark::PcpSize;
 use crate::zone::Zone;
@@ -140,6 +141,25 @@ impl<M: Machine> Shard<M> {
         self.frames.load(Ordering::Relaxed)
     }
 
+    /// Names its words.
+    pub(crate) fn words(&self, visit: &mut Words<'_>) {
+        for (name, word) in self.lock.words() {
+            tell(visit, format_args!("lock.{name}"), word);
+        }
+        tell(visit, format_args!("frames"), &self.frames);
+        tell(visit, format_args!("empty"), &self.empty);
+        tell(visit, format_args!("fresh"), &self.fresh);
+        for (ring, word) in small_rings().zip(&self.full) {
+            let migratetype = MigrateType::from_index(ring.lists()).unwrap_or_default();
+            tell(visit, format_args!("full[{migratetype}] order {}", ring.order), word);
+        }
+    }
+
+    /// Its magazines: the first, and how many.
+    pub(crate) fn own_magazines(&self) -> (u32, u32) {
+        (self.first, self.count)
+    }
+
     fn has_empty(&self) -> bool {
         self.empty.load(Ordering::Relaxed) != 0 || self.fresh.load(Ordering::Relaxed) < self.count
     }
@@ -172,7 +192,8 @@ impl<'a, M: Machine> Depots<'a, M> {
         cpu.index().checked_rem(self.of(zone).len()).unwrap_or(0)
     }
 
-    fn start_of(&self, index: u32) -> u32 {
+    /// The first entry of a magazine.
+    pub(crate) fn start_of(&self, index: u32) -> u32 {
         self.base.wrapping_add(index.wrapping_mul(self.entries))
     }
 

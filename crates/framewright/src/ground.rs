@@ -1,5 +1,6 @@
 //! What all layers stand on: the machine, the chosen mechanisms, the descriptors, and one record per CPU.
 
+use crate::field::{Words, tell};
 use crate::frame::Frames;
 use crate::lock::Held;
 use crate::machine::{Machine, Word};
@@ -32,6 +33,14 @@ impl<M: Machine> Default for Cpu<M> {
             front: [ZoneIdx::NONE; ZoneKind::COUNT],
             plain: false,
         }
+    }
+}
+
+impl<M: Machine> Cpu<M> {
+    /// Names its words.
+    pub(crate) fn words(&self, visit: &mut Words<'_>) {
+        tell(visit, format_args!("held"), self.held.word());
+        tell(visit, format_args!("turn"), &self.turn);
     }
 }
 

@@ -10,6 +10,7 @@
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
+mod atlas;
 mod inspect;
 mod freeze;
 mod bulk;
@@ -38,6 +39,7 @@ pub mod watermark;
 mod vmstat;
 pub mod mechanisms;
 mod lock;
+mod field;
 pub mod machine;
 mod step;
 pub mod event;
@@ -52,6 +54,7 @@ pub use config::{Config, Layout, Region, Tuning};
 pub use depot::{Magazine, Shard};
 pub use error::{AllocError, BootError, FreeError, Why};
 pub use event::Event;
+pub use field::Field;
 pub use frame::{Geometry, Link};
 pub use freeze::Frozen;
 pub use ground::Cpu;

@@ -8,6 +8,7 @@
 //!
 //! All words are written under the zone lock, relaxed; the lock orders them.
 
+use crate::field::{Words, tell};
 use crate::frame::{Corrupt, Frames, Link};
 use crate::machine::{Machine, Ordering, Word};
 use crate::pfn::{Frame, MigrateType, Order};
@@ -72,6 +73,17 @@ impl<M: Machine> Default for FreeLists<M> {
 }
 
 impl<M: Machine> FreeLists<M> {
+    /// Names its words.
+    pub(crate) fn words(&self, visit: &mut Words<'_>) {
+        for (order, lists) in self.lists.iter().enumerate() {
+            for (migratetype, list) in MigrateType::ALL.into_iter().zip(lists) {
+                tell(visit, format_args!("lists[{migratetype}].head.next order {order}"), &list.head.next);
+                tell(visit, format_args!("lists[{migratetype}].head.prev order {order}"), &list.head.prev);
+                tell(visit, format_args!("lists[{migratetype}].len order {order}"), &list.len);
+            }
+        }
+    }
+
     fn list(&self, order: Order, migratetype: MigrateType) -> Option<&List<M>> {
         self.lists.get(order.index())?.get(migratetype.index())
     }

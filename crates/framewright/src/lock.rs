@@ -33,6 +33,11 @@ impl<M: Machine> Default for Held<M> {
 }
 
 impl<M: Machine> Held<M> {
+    /// Its word.
+    pub(crate) fn word(&self) -> &M::U32 {
+        &self.0
+    }
+
     /// Notes that `rank` is about to be taken.
     pub(crate) fn enter(&self, rank: Rank) {
         if cfg!(debug_assertions) {
@@ -72,6 +77,11 @@ impl<M: Machine> Default for TicketLock<M> {
 }
 
 impl<M: Machine> TicketLock<M> {
+    /// Its words by name.
+    pub(crate) fn words(&self) -> [(&'static str, &M::U32); 2] {
+        [("next", &self.next), ("serving", &self.serving)]
+    }
+
     /// Takes the lock, waiting for the turn. Whoever gets the ticket has to give it to [`TicketLock::release`], or else
     /// the lock is held until [`TicketLock::release_held`].
     pub(crate) fn take(&self, machine: &M, name: LockName) -> Ticket {

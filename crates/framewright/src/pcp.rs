@@ -26,6 +26,7 @@
 //! fence; from then on it may take from the bottoms. Only an owner who looked at `claim` opens windows, so they stay closed.
 
 use crate::depot;
+use crate::field::{Words, tell};
 use crate::ground::Cpu;
 use crate::lock::Rank;
 use crate::machine::{Busy, Fault, Machine, Ordering, Patience, Word};
@@ -133,6 +134,33 @@ impl<M: Machine> Pcp<M> {
         }
         self.open();
         next.next_multiple_of(SLOTS_IN_LINE)
+    }
+
+    /// Names its words.
+    pub(crate) fn words(&self, visit: &mut Words<'_>) {
+        tell(visit, format_args!("busy"), &self.busy);
+        tell(visit, format_args!("claim"), &self.claim);
+        tell(visit, format_args!("count"), &self.count);
+        tell(visit, format_args!("turn"), &self.turn);
+        for (name, rings) in ["ring[Unmovable]", "ring[Movable]", "ring[Reclaimable]"].into_iter().zip(&self.small) {
+            for (order, ring) in rings.iter().enumerate() {
+                ring.words((name, &format_args!(" order {order}")), visit);
+            }
+        }
+        for (name, ring) in ["ring[not movable]", "ring[Movable]"].into_iter().zip(&self.huge) {
+            ring.words((name, &" huge"), visit);
+        }
+        self.waiting.words(("waiting", &""), visit);
+        tell(visit, format_args!("waiting_frames"), &self.waiting_frames);
+        self.events.words("events", visit);
+        self.folded.words("folded", visit);
+    }
+
+    /// The entries that are its own for good, from the first to the last; none if it has none.
+    pub(crate) fn own_slots(&self) -> Option<(u32, u32)> {
+        let small = self.small.iter().flatten().filter(|_| !self.depot);
+        let rooms = small.chain(&self.huge).chain([&self.waiting]).map(Ring::room).filter(|(start, end)| start < end);
+        rooms.reduce(|(from, to), (start, end)| (from.min(start), to.max(end)))
     }
 
     /// Entries of a magazine that blocks of this order use.

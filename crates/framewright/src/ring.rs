@@ -8,6 +8,9 @@
 //! A ring also counts the blocks that its owner took and gave: the first in the line that an operation writes anyway, the
 //! second not at all, because it follows from the first, the entries, and what came and went on the other ways.
 
+use core::fmt;
+
+use crate::field::{Words, tell};
 use crate::machine::{Machine, Ordering, Word};
 use crate::pfn::{Frame, MigrateType, Order};
 
@@ -152,6 +155,27 @@ impl<M: Machine> Default for Ring<M> {
 }
 
 impl<M: Machine> Ring<M> {
+    /// Names its words; `order` comes behind each name.
+    pub(crate) fn words(&self, (ring, order): (&str, &dyn fmt::Display), visit: &mut Words<'_>) {
+        tell(visit, format_args!("{ring}.top{order}"), &self.top);
+        tell(visit, format_args!("{ring}.floor{order}"), &self.floor);
+        tell(visit, format_args!("{ring}.ceiling{order}"), &self.ceiling);
+        tell(visit, format_args!("{ring}.bottom{order}"), &self.bottom);
+        tell(visit, format_args!("{ring}.wrapped{order}"), &self.wrapped);
+        tell(visit, format_args!("{ring}.start{order}"), &self.start);
+        tell(visit, format_args!("{ring}.end{order}"), &self.end);
+        tell(visit, format_args!("{ring}.loaded{order}"), &self.loaded);
+        tell(visit, format_args!("{ring}.spare{order}"), &self.spare);
+        tell(visit, format_args!("{ring}.spare_len{order}"), &self.spare_len);
+        tell(visit, format_args!("{ring}.taken{order}"), &self.taken);
+        tell(visit, format_args!("{ring}.moved{order}"), &self.moved);
+    }
+
+    /// The entries that it has room for: from, to.
+    pub(crate) fn room(&self) -> (u32, u32) {
+        (self.start(), self.end())
+    }
+
     /// Gives the ring the entries from `start` to `end`, of which those from `bottom` to `top` are used.
     pub(crate) fn place(&self, (start, end): (u32, u32), (bottom, top): (u32, u32)) {
         self.start.store(start, Ordering::Relaxed);

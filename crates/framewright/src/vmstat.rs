@@ -9,6 +9,7 @@
 //! of CPUs of another node, so that a success on the own list costs nothing more than one addition, in its ring. Over all
 //! zones `foreign = miss`. `interleave` counts requests of that policy served by the node whose turn it was.
 
+use crate::field::{Words, tell};
 use crate::machine::{Machine, Ordering, Word};
 use crate::pfn::{Order, ZoneKind};
 
@@ -54,6 +55,13 @@ impl<M: Machine> Default for ZoneEvents<M> {
 }
 
 impl<M: Machine> ZoneEvents<M> {
+    /// Names its words.
+    pub(crate) fn words(&self, prefix: &str, visit: &mut Words<'_>) {
+        for (event, word) in ZoneEvent::ALL.iter().zip(&self.0) {
+            tell(visit, format_args!("{prefix}.{event:?}"), word);
+        }
+    }
+
     /// Adds to a counter. Only the CPU that the counters belong to, with interrupts held off, may call this.
     pub(crate) fn count(&self, event: ZoneEvent, n: u64) {
         if let Some(word) = self.0.get(event as usize) {
@@ -106,6 +114,15 @@ pub(crate) struct GlobalEvents<M: Machine> {
 }
 
 impl GlobalEvent {
+    const ALL: [GlobalEvent; GlobalEvent::COUNT] = [
+        GlobalEvent::AllocFail,
+        GlobalEvent::BadFree,
+        GlobalEvent::KswapdWake,
+        GlobalEvent::ExtFragFragmenting,
+        GlobalEvent::ExtFragWhole,
+        GlobalEvent::Repairs,
+        GlobalEvent::WrittenAfterFree,
+    ];
     const COUNT: usize = GlobalEvent::WrittenAfterFree as usize + 1;
 }
 
@@ -116,6 +133,16 @@ impl<M: Machine> Default for GlobalEvents<M> {
 }
 
 impl<M: Machine> GlobalEvents<M> {
+    /// Names its words.
+    pub(crate) fn words(&self, visit: &mut Words<'_>) {
+        for (event, word) in GlobalEvent::ALL.iter().zip(&self.words) {
+            tell(visit, format_args!("{event:?}"), word);
+        }
+        for (kind, word) in ZoneKind::ALL.iter().zip(&self.stalls) {
+            tell(visit, format_args!("stalls[{kind}]"), word);
+        }
+    }
+
     pub(crate) fn count(&self, event: GlobalEvent) {
         if let Some(word) = self.words.get(event as usize) {
             word.add(1, Ordering::Relaxed);

@@ -10,6 +10,7 @@
 use crate::buddy::{Buddy, FreeCount, Place};
 use crate::event::Event;
 use crate::fallback::{self, Mode, Taken, Want};
+use crate::field::{Words, tell};
 use crate::frame::Corrupt;
 use crate::ground::Cx;
 use crate::list::{End, FreeLists};
@@ -74,6 +75,23 @@ impl<M: Machine> Zone<M> {
 
     pub(crate) fn node(&self) -> NodeId {
         self.idx.node()
+    }
+
+    /// Names its words.
+    pub(crate) fn words(&self, visit: &mut Words<'_>) {
+        for (name, word) in self.lock.words() {
+            tell(visit, format_args!("lock.{name}"), word);
+        }
+        self.lists.words(visit);
+        self.count.words(visit);
+        for (mark, word) in [Mark::Min, Mark::Low, Mark::High].iter().zip(&self.marks) {
+            tell(visit, format_args!("marks.{mark:?}"), word);
+        }
+        tell(visit, format_args!("highatomic_reserved"), &self.highatomic_reserved);
+        tell(visit, format_args!("offline"), &self.offline);
+        tell(visit, format_args!("present"), &self.present);
+        tell(visit, format_args!("managed"), &self.managed);
+        self.events.words("events", visit);
     }
 
     pub(crate) fn is_populated(&self) -> bool {
