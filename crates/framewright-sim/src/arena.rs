@@ -5,7 +5,7 @@
 //! does not depend on where the host has put anything. An access outside of every region is a mistake and ends the run: nothing that
 //! is shared escapes the account.
 //!
-//! Each region begins on a chunk of its own ([`CHUNK`]), so that one small table leads from an address to its line.
+//! Each region begins on a chunk of its own of 64 KiB, so that one small table leads from an address to its line.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::{Cell, RefCell};

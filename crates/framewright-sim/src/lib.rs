@@ -7,6 +7,7 @@ pub mod run;
 pub mod measure;
 mod sim;
 mod words;
+mod running;
 mod world;
 mod cpu;
 mod locks;

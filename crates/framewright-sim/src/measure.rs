@@ -55,7 +55,7 @@ fn ns(ps: Ps) -> f64 {
 impl Simulation<'_> {
     /// Gives the word at this address a name: what it is a part of, and its own.
     pub fn name_field(&mut self, address: usize, bytes: usize, part: &str, field: &str) {
-        let offset = address.wrapping_sub(self.world.base());
+        let offset = address.wrapping_sub(self.world.base);
         self.names.add(offset, bytes, (part.to_owned(), field.to_owned()));
     }
 
@@ -208,6 +208,6 @@ fn cpu_report(number: usize, cpu: &Cpu) -> CpuReport {
         asleep: of(Spent::Asleep),
         interrupts: of(Spent::Interrupts),
     };
-    let core = usize::from(cpu.now.core());
+    let core = usize::from(cpu.now.core);
     CpuReport { cpu: number, node: usize::from(cpu.node), core, operations: cpu.operations, time }
 }

@@ -27,7 +27,8 @@ use crate::directory::Directory;
 use crate::measure::Names;
 use crate::model::{Model, Ps};
 use crate::queue::{MAX_CPUS, Queue};
-use crate::world::{Entered, Interrupts, World, await_turn, with};
+use crate::running::await_turn;
+use crate::world::{Entered, Interrupts, World, with};
 
 /// Bytes of a CPU's stack, of which only those that are used exist.
 const STACK: usize = 256 << 10;
@@ -256,7 +257,8 @@ fn homes(regions: &[Region], pairs: bool, lines: usize, first: impl Fn(&Region) 
 pub mod here {
     use crate::cpu::Spent;
     use crate::model::Ps;
-    use crate::world::{self, with};
+    use crate::running;
+    use crate::world::with;
 
     /// Its number; 0 while no CPU runs.
     pub fn cpu() -> usize {
@@ -265,7 +267,7 @@ pub mod here {
 
     /// Its clock.
     pub fn clock() -> Ps {
-        world::clock()
+        running::clock()
     }
 
     /// Whether the measured window is not over yet for it.
@@ -290,7 +292,7 @@ pub mod here {
 
     /// Fills pages of a node with zeros: so many lines.
     pub fn zero(node: usize, lines: u64) {
-        world::zero_lines(node, lines);
+        running::zero_lines(node, lines);
     }
 
     /// Lines that are its own come into its caches: they push others out.

@@ -4,8 +4,9 @@ use framewright::machine::{LockEvent, LockName, Machine, Pinned, Step, Waiter};
 use framewright::pfn::{CpuId, NodeId, Order, Pfn};
 
 use crate::cpu::Spent;
+use crate::running;
 use crate::words::SimWord;
-use crate::world::{self, with};
+use crate::world::with;
 
 /// Frames of this many bytes are zeroed line by line: 4 KiB pages.
 const LINES_OF_FRAME: u64 = 64;
@@ -35,7 +36,7 @@ pub struct SimIrq(());
 
 impl Drop for SimIrq {
     fn drop(&mut self) {
-        world::hold_interrupts(false);
+        running::hold_interrupts(false);
     }
 }
 
@@ -59,7 +60,7 @@ impl Machine for Sim {
 
     fn irq_save(&self) -> SimIrq {
         with(|world| world.instructions(world.model.costs.irq_save));
-        world::hold_interrupts(true);
+        running::hold_interrupts(true);
         SimIrq(())
     }
 
@@ -77,7 +78,7 @@ impl Machine for Sim {
     fn light_fence(&self) {}
 
     fn heavy_fence(&self) {
-        world::await_turn(true);
+        running::await_turn(true);
         with(|world| {
             world.drain();
             let (own, others) = world.model.costs.heavy_fence;
@@ -93,15 +94,15 @@ impl Machine for Sim {
     }
 
     fn now(&self) -> u64 {
-        world::clock() / 1000
+        running::clock() / 1000
     }
 
     fn sleep_until(&self, waiter: Waiter, deadline: u64) {
-        world::sleep(waiter, deadline.saturating_mul(1000));
+        running::sleep(waiter, deadline.saturating_mul(1000));
     }
 
     fn wake(&self, waiter: Waiter) {
-        world::wake(waiter);
+        running::wake(waiter);
     }
 
     fn step(&self, step: Step) {
@@ -109,18 +110,18 @@ impl Machine for Sim {
     }
 
     fn lock(&self, lock: LockName, event: LockEvent) {
-        world::lock(lock, event);
+        running::lock(lock, event);
     }
 
     fn prefetch(&self, word: &SimWord<u64>) {
-        world::prefetch(word);
+        running::prefetch(word);
     }
 
     fn zero(&self, pfn: Pfn, order: Order) {
-        world::zero(pfn, LINES_OF_FRAME << order.0.min(31));
+        running::zero(pfn, LINES_OF_FRAME << order.0.min(31));
     }
 
     fn poison(&self, pfn: Pfn, order: Order) {
-        world::zero(pfn, LINES_OF_FRAME << order.0.min(31));
+        running::zero(pfn, LINES_OF_FRAME << order.0.min(31));
     }
 }

@@ -1,7 +1,7 @@
 //! Words of the simulated machine.
 //!
 //! A word is a plain cell of one host thread. What an access costs, and who runs next, is decided before it happens
-//! (`world.rs`); then it happens at once. Orderings say only when a store may be seen: a release waits for the stores before it.
+//! (`running.rs`); then it happens at once. Orderings say only when a store may be seen: a release waits for the stores before it.
 
 use std::cell::Cell;
 use std::ptr::from_ref;
@@ -9,7 +9,7 @@ use std::ptr::from_ref;
 use framewright::machine::{Busy, Ordering, Patience, Word};
 
 use crate::directory::Access;
-use crate::world::{self, park, touch};
+use crate::running::{self, park, touch};
 
 /// A word that several CPUs may use.
 #[repr(transparent)]
@@ -72,18 +72,18 @@ macro_rules! words {
             fn wait_while(&self, patience: Patience, mut waiting: impl FnMut($int) -> bool) -> Result<$int, Busy> {
                 let mut left = match patience {
                     Patience::Turn => None,
-                    Patience::Tries(tries) => Some(world::pauses(tries)),
+                    Patience::Tries(tries) => Some(running::pauses(tries)),
                 };
                 loop {
                     let value = self.load(Ordering::Acquire);
                     if !waiting(value) {
                         return Ok(value);
                     }
-                    let began = world::clock();
+                    let began = running::clock();
                     if left == Some(0) || !park(self.address(), left) {
                         return Err(Busy);
                     }
-                    left = left.map(|left| left.saturating_sub(world::clock() - began));
+                    left = left.map(|left| left.saturating_sub(running::clock() - began));
                 }
             }
         }

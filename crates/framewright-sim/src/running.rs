@@ -1,0 +1,222 @@
+//! What the running CPU does to others, and what it waits for.
+//!
+//! Each of these begins with the CPU's turn where others can tell the difference (`world.rs`). None keeps hold of the world while
+//! another CPU runs.
+
+use corosensei::Yielder;
+use framewright::machine::{LockEvent, LockName, Waiter};
+use framewright::pfn::Pfn;
+
+use crate::cpu::{Cpu, Spent, State};
+use crate::directory::{Access, Source};
+use crate::locks::Locks;
+use crate::model::Ps;
+use crate::world::{Turn, with};
+
+/// The running CPU touches a word.
+#[inline(always)]
+pub(crate) fn touch(address: usize, access: Access) {
+    let line = with(|world| {
+        let (line, region) = world.line_of(address);
+        let is_quick = matches!(access, Access::Load | Access::Store);
+        if is_quick && world.touch_held(line, access) { None } else { Some((line, region)) }
+    });
+    if let Some(Some(line)) = line {
+        touch_slowly(line, address, access);
+    }
+}
+
+#[inline(never)]
+fn touch_slowly(line: (usize, u16), address: usize, access: Access) {
+    if access == Access::Load && with(|world| world.touch_shared(line.0)) == Some(true) {
+        return;
+    }
+    await_turn(true);
+    with(|world| world.serve(line, address, access));
+}
+
+/// Waits until no other CPU is behind the running one (`exact`), or none further than the slack. Interrupts that are due
+/// come first.
+pub(crate) fn await_turn(exact: bool) {
+    loop {
+        match with(|world| world.turn(exact)) {
+            None | Some(Turn::Go) => return,
+            Some(Turn::Interrupt) => interrupt(),
+            Some(Turn::Switch) => {
+                switch();
+                // It was chosen just now: nobody is behind it.
+                if with(|world| world.is_interrupted()) != Some(true) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Gives the host back to the loop that runs CPUs; returns when this CPU runs again.
+fn switch() {
+    let Some(yielder) = with(|world| world.cpu().yielder) else { return };
+    // SAFETY: the pointer was noted by this CPU's coroutine when it began (`run.rs`), and its target lives on this coroutine's own stack
+    // until that ends.
+    let yielder: &Yielder<(), ()> = unsafe { &*yielder };
+    yielder.suspend(());
+}
+
+/// An interrupt arrives at the running CPU.
+#[cold]
+fn interrupt() {
+    let handler = with(|world| {
+        let cost = world.model.costs.interrupt;
+        world.spend(Spent::Interrupts, cost);
+        let clock = world.now.clock;
+        let (handler, every) = world.interrupts.as_ref().map(|irq| (irq.handler, irq.every))?;
+        let next = clock + 1 + world.queue.random() % (2 * every).max(1);
+        let cpu = world.cpu();
+        cpu.next_interrupt = next;
+        cpu.in_interrupt = true;
+        world.set_limit();
+        Some((handler, world.cpu_number()))
+    });
+    if let Some(Some((handler, cpu))) = handler {
+        // SAFETY: the run that set the handler outlives all CPUs' coroutines, and takes the handler away behind them.
+        unsafe { (*handler)(cpu) };
+        with(|world| {
+            world.cpu().in_interrupt = false;
+            world.set_limit();
+        });
+    } else {
+        with(|world| world.cpu().next_interrupt = Ps::MAX);
+    }
+}
+
+/// Interrupts are held off, or on again: then what has arrived meanwhile comes.
+pub(crate) fn hold_interrupts(held: bool) {
+    let due = with(|world| {
+        let clock = world.now.clock;
+        let cpu = world.cpu();
+        if held {
+            cpu.irq_off += 1;
+        } else {
+            cpu.irq_off -= 1;
+        }
+        let due = cpu.irq_off == 0 && !cpu.in_interrupt && clock >= cpu.next_interrupt;
+        if cpu.next_interrupt != Ps::MAX {
+            world.set_limit();
+        }
+        due
+    });
+    if due == Some(true) {
+        interrupt();
+    }
+}
+
+/// The running CPU, which has just read the word at `address`, spins until the line is written to, or for `patience`. False when its
+/// patience is over.
+pub(crate) fn park(address: usize, patience: Option<Ps>) -> bool {
+    let began = with(|world| {
+        let (line, _) = world.line_of(address);
+        let clock = world.now.clock;
+        let deadline = patience.map(|patience| clock + patience);
+        let interrupt = if world.may_interrupt() { world.cpu().next_interrupt } else { Ps::MAX };
+        let until = deadline.unwrap_or(Ps::MAX).min(interrupt);
+        let first = std::mem::replace(&mut world.directory.lines[line].parked, world.now.cpu);
+        let cpu = world.cpu();
+        cpu.next_parked = first;
+        cpu.parked_at = line;
+        cpu.spun = true;
+        world.suspend(State::Parked, (until != Ps::MAX).then_some(until.max(clock)));
+        deadline
+    });
+    let Some(deadline) = began else { panic!("a wait that nobody can end: no CPU runs") };
+    switch();
+    await_turn(false);
+    with(|world| deadline.is_none_or(|deadline| world.now.clock < deadline)) == Some(true)
+}
+
+/// The running CPU sleeps until `deadline` or until it is woken as `waiter`.
+pub(crate) fn sleep(waiter: Waiter, deadline: Ps) {
+    await_turn(true);
+    let slept = with(|world| {
+        world.cpu().waiter = Some(waiter);
+        let until = deadline.max(world.now.clock);
+        world.suspend(State::Asleep, (deadline != Ps::MAX).then_some(until));
+    });
+    if slept.is_some() {
+        switch();
+        with(|world| world.cpu().waiter = None);
+    }
+}
+
+/// Wakes whoever sleeps as `waiter`.
+pub(crate) fn wake(waiter: Waiter) {
+    await_turn(true);
+    with(|world| {
+        let at = world.now.clock + world.model.costs.wake;
+        let sleepers = |cpu: &Cpu| cpu.state == State::Asleep && cpu.waiter == Some(waiter);
+        let woken: Vec<u16> =
+            (0..).zip(&world.cpus).filter(|(_, cpu)| sleepers(cpu)).map(|(number, _)| number).collect();
+        woken.into_iter().for_each(|number| world.make_ready(number, at));
+    });
+}
+
+/// The running CPU's clock; 0 while none runs.
+pub(crate) fn clock() -> Ps {
+    with(|world| world.now.clock).unwrap_or(0)
+}
+
+/// How long so many looks at a word take.
+pub(crate) fn pauses(tries: u32) -> Ps {
+    with(|world| Ps::from(tries).saturating_mul(world.model.costs.pause.max(1))).unwrap_or(0)
+}
+
+/// Something happened to a lock.
+pub(crate) fn lock(lock: LockName, event: LockEvent) {
+    with(|world| {
+        let (clock, counts) = (world.now.clock, world.counts());
+        let cpu = &mut world.cpus[usize::from(world.now.cpu)];
+        match event {
+            LockEvent::Wanted => {
+                cpu.spun = false;
+                Locks::wanted(&mut cpu.taking, lock, clock);
+            }
+            LockEvent::Taken => world.locks.taken(&mut cpu.taking, lock, cpu.spun, clock, counts),
+            LockEvent::Released => {
+                let place = (usize::from(world.now.cpu), usize::from(cpu.node));
+                world.locks.released(&mut cpu.taking, lock, place, clock, counts);
+            }
+        }
+    });
+}
+
+/// The running CPU will soon write the word's line.
+pub(crate) fn prefetch<T>(word: &T) {
+    let address = std::ptr::from_ref(word).addr();
+    await_turn(true);
+    with(|world| {
+        let (line, region) = world.line_of(address);
+        let (core, clock) = (world.now.core, world.now.clock);
+        let served = world.directory.prefetch(&mut world.memory, line, core, clock);
+        world.now.fills = world.directory.fills(core);
+        if served.source != Source::Own {
+            let place = (region, address - world.base);
+            world.counters.count(&mut world.directory.lines[line], place, Access::Store, &served, clock);
+        }
+    });
+}
+
+/// The running CPU writes zeros to the memory of a block.
+pub(crate) fn zero(pfn: Pfn, lines: u64) {
+    let node = with(|world| {
+        let at = world.nodes.partition_point(|&(end, _)| end <= pfn.0);
+        world.nodes.get(at).map_or(0, |&(_, node)| usize::from(node))
+    });
+    if let Some(node) = node {
+        zero_lines(node, lines);
+    }
+}
+
+/// The running CPU writes zeros to so many lines of a node.
+pub(crate) fn zero_lines(node: usize, lines: u64) {
+    await_turn(true);
+    with(|world| world.zero_lines(node, lines));
+}
