@@ -72,6 +72,19 @@ impl Region {
     }
 }
 
+/// Words that have a name.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    /// Offset in the arena of the first.
+    pub(crate) offset: usize,
+    pub(crate) bytes: usize,
+    /// What they are a part of, and what they are.
+    pub(crate) part: String,
+    pub(crate) name: String,
+    /// Node whose memory they are, if that is not the region's.
+    pub(crate) home: Option<u16>,
+}
+
 /// Which lines a chunk of the arena is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunk {
@@ -101,6 +114,7 @@ pub struct Arena {
     layout: Layout,
     used: Cell<usize>,
     regions: RefCell<Vec<Region>>,
+    names: RefCell<Vec<Named>>,
     // Words are cells: one thread at a time.
     _one_thread: PhantomData<*mut u8>,
 }
@@ -113,7 +127,14 @@ impl Arena {
         // SAFETY: the layout is not empty.
         let memory = unsafe { alloc_zeroed(layout) };
         let Some(memory) = NonNull::new(memory) else { handle_alloc_error(layout) };
-        Arena { memory, layout, used: Cell::new(0), regions: RefCell::default(), _one_thread: PhantomData }
+        Arena {
+            memory,
+            layout,
+            used: Cell::new(0),
+            regions: RefCell::default(),
+            names: RefCell::default(),
+            _one_thread: PhantomData,
+        }
     }
 
     /// Bytes that an array of so many elements takes.
@@ -165,6 +186,16 @@ impl Arena {
         for region in regions.iter_mut().filter(|region| region.name == name) {
             region.homes = homes_of(region.count, &home);
         }
+    }
+
+    /// Gives words a name: what they are a part of, and what they are; and a home, if that is not the region's.
+    pub fn name(&self, address: usize, bytes: usize, (part, name): (String, String), home: Option<usize>) {
+        let offset = address.wrapping_sub(self.base());
+        self.names.borrow_mut().push(Named { offset, bytes, part, name, home: home.map(|node| node as u16) });
+    }
+
+    pub(crate) fn names(&self) -> Vec<Named> {
+        self.names.borrow().clone()
     }
 
     /// Number of the region with this name.

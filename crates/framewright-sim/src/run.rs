@@ -20,7 +20,7 @@ use std::marker::PhantomData;
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 
-use crate::arena::{Arena, Region};
+use crate::arena::{Arena, Named, Region, chunk_of};
 use crate::counters::Counters;
 use crate::cpu::{Cpu, State};
 use crate::directory::Directory;
@@ -115,7 +115,9 @@ impl<'a> Simulation<'a> {
         }
         let regions = arena.regions();
         let (chunks, lines) = arena.chunks(model.pairs);
-        let homes = homes(&regions, model.pairs, lines, |region| chunks[region.start >> 16].line as usize);
+        let named = arena.names();
+        let homes =
+            homes(&regions, &named, model.pairs, lines, |region| chunks[chunk_of(region.start).0].line as usize);
         let directory = Directory::new(model, lines, |line| homes[line]);
         let topology = model.topology;
         let cpu = |number| {
@@ -134,7 +136,10 @@ impl<'a> Simulation<'a> {
         world.locks.spans = options.trace.then(Vec::new);
         let stack = |cpu| DefaultStack::new(STACK).map_err(|_| SetupError::Stack(cpu));
         let stacks = (0..options.cpus).map(stack).collect::<Result<_, _>>()?;
-        let names = Names::default();
+        let mut names = Names::default();
+        for Named { offset, bytes, part, name, .. } in named {
+            names.add(offset, bytes, (part, name));
+        }
         Ok(Simulation { world: Box::new(world), regions, options: *options, names, stacks, _arena: PhantomData })
     }
 
@@ -240,8 +245,8 @@ fn task<'b>(stack: DefaultStack, number: usize, body: &'b (impl Fn(usize) + 'b))
     }
 }
 
-/// Home of each line.
-fn homes(regions: &[Region], pairs: bool, lines: usize, first: impl Fn(&Region) -> usize) -> Vec<u16> {
+/// Home of each line: that of the words in it that have one of their own, or else the region's.
+fn homes(regions: &[Region], named: &[Named], pairs: bool, lines: usize, first: impl Fn(&Region) -> usize) -> Vec<u16> {
     let mut homes = vec![0; lines];
     for region in regions {
         let shift = region.line_shift() + u32::from(pairs);
@@ -249,6 +254,13 @@ fn homes(regions: &[Region], pairs: bool, lines: usize, first: impl Fn(&Region) 
         for (i, home) in homes[first(region)..][..count].iter_mut().enumerate() {
             *home = region.home(i << shift);
         }
+    }
+    for words in named {
+        let region = regions.iter().rfind(|region| region.start <= words.offset);
+        let Some((region, home)) = region.zip(words.home) else { continue };
+        let shift = region.line_shift() + u32::from(pairs);
+        let [begin, end] = [words.offset, words.offset + words.bytes - 1].map(|at| (at - region.start) >> shift);
+        homes[first(region) + begin..=first(region) + end].fill(home);
     }
     homes
 }

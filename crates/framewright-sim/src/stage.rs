@@ -63,9 +63,9 @@ pub fn boot<'a>(
         magazines: arena.place("magazines", ARRAY, layout.magazines, |_| Magazine::default()),
     };
     let allocator = Allocator::boot(Sim, config, parts)?;
-    set_homes(arena, config, &layout);
     let mut allocator = Some(allocator);
     let placed = arena.place("allocator", FIELDS, 1, |_| allocator.take().expect("one element is made once"));
+    name(arena, &placed[0]);
     Ok(&placed[0])
 }
 
@@ -76,12 +76,11 @@ fn packing(descriptors: Descriptors, bytes: u32) -> Packing {
     }
 }
 
-/// Puts every record where its owner is.
-fn set_homes(arena: &Arena, config: &Config<'_>, layout: &Layout) {
-    let node_of_cpu = |cpu: usize| config.cpus.get(cpu).map_or(0, |node| node.index());
-    arena.set_homes("zone", |zone| ZoneIdx(zone as u16).node().index());
-    arena.set_homes("cpu", node_of_cpu);
-    arena.set_homes("pcp", |pcp| node_of_cpu(pcp / layout.zones.max(1)));
-    let shards = layout.shards / layout.zones.max(1);
-    arena.set_homes("shard", |shard| node_of_cpu(shard % shards.max(1)));
+/// Names every word, and puts it where its owner is.
+fn name(arena: &Arena, allocator: &Allocator<'_, Sim>) {
+    allocator.fields(&mut |field| {
+        let bytes = field.size * field.count;
+        let home = field.node.map(|node| node.index());
+        arena.name(field.address, bytes, (field.record.to_string(), field.name.to_string()), home);
+    });
 }

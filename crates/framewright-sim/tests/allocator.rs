@@ -102,3 +102,14 @@ fn a_random_schedule_loses_nothing() {
         fill_and_empty(Mechanisms::DEFAULT, (16, seed), Schedule::Random(4));
     }
 }
+
+#[test]
+fn what_is_fought_for_has_a_name() {
+    for mechanisms in [Mechanisms::BASELINE, Mechanisms::DEFAULT] {
+        let report = fill_and_empty(mechanisms, (56, 1), Schedule::Time);
+        let names: Vec<&str> =
+            report.lines.iter().flat_map(|line| &line.fields).map(|field| field.name.as_str()).collect();
+        assert!(names.contains(&"lock.serving"), "{names:?}");
+        assert!(!names.iter().any(|name| name.starts_with('+')), "{names:?}");
+    }
+}
