@@ -1,5 +1,6 @@
 //! A deterministic machine with shared caches, as many CPUs as one likes, and the allocator on it.
 
+pub mod workload;
 pub mod mlc;
 pub mod speed;
 pub mod stage;

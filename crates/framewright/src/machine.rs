@@ -275,6 +275,8 @@ pub enum LockKind {
     Depot,
     /// A CPU's lists of a zone, taken by somebody else than that CPU.
     Pcp,
+    /// A node's lists of pages in use, which belong to the allocator's callers: told by them, for the same report.
+    Lru,
 }
 
 /// One of an allocator's locks.
@@ -282,7 +284,7 @@ pub enum LockKind {
 pub struct LockName {
     /// What it guards.
     pub kind: LockKind,
-    /// Of what: the zone's number in the upper half, the shard's or CPU's in the lower.
+    /// Of what: the zone's number in the upper half, the shard's or CPU's in the lower; of [`LockKind::Lru`] the node.
     pub index: u32,
 }
 
@@ -310,10 +312,11 @@ impl fmt::Display for LockName {
             LockKind::Zone => "zone lock",
             LockKind::Depot => "depot lock",
             LockKind::Pcp => "per-CPU lists",
+            LockKind::Lru => return write!(f, "LRU lock, Node {}", self.index),
         };
         write!(f, "{name}, Node {}, zone {}", zone.node().0, zone.kind())?;
         match self.kind {
-            LockKind::Zone => Ok(()),
+            LockKind::Zone | LockKind::Lru => Ok(()),
             LockKind::Depot => write!(f, ", shard {part}"),
             LockKind::Pcp => write!(f, ", CPU {part}"),
         }

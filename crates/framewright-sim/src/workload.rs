@@ -1,0 +1,179 @@
+//! What CPUs of the simulated machine do with the allocator.
+//!
+//! A [`Workload`] is written `name:option=value,…` and prints as it parses; a [`Job`] is one run of it, from the
+//! memory map to the checks at the end, and [`run()`] gives its [`Report`].
+//!
+//! Every CPU does its part of the workload over and over. The run is measured in a window (`run.rs`), before which
+//! lists and caches come into their steady state; behind it CPUs go on until the last of them has left it, so that
+//! none is measured while others rest; then each frees what it holds. All that is random comes from the run's seed.
+
+pub(crate) mod settings;
+mod failure;
+mod floor;
+mod job;
+mod lru;
+mod page_fault;
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::arena::Arena;
+use crate::model::Ps;
+use crate::report::{Figure, Report};
+use crate::run::Simulation;
+use crate::stage::Descriptors;
+
+pub use failure::{Cause, Failure};
+pub use floor::Progress;
+pub use job::{Job, LARGE_MACHINE, Outcome, run};
+pub use page_fault::PageFault1;
+pub use settings::SpecError;
+
+use floor::{Floor, Trouble};
+use job::Map;
+use settings::{Settings, read_all};
+
+/// What a workload wants of the machine.
+pub(crate) struct Needs {
+    /// Frames that each CPU holds at most.
+    pub(crate) frames: u64,
+    /// Bytes of shared memory besides the allocator's: in all, and for each frame of the machine.
+    pub(crate) bytes: (usize, usize),
+    /// Warm-up and window, if nobody says otherwise.
+    pub(crate) times: (Ps, Ps),
+}
+
+/// What a workload is set up on.
+pub(crate) struct Ground<'a> {
+    pub(crate) arena: &'a Arena,
+    pub(crate) map: &'a Map,
+    pub(crate) descriptors: Descriptors,
+}
+
+/// A kind of workload: its options are the implementor.
+pub(crate) trait Kind: Settings {
+    /// Name on the command line.
+    const NAME: &'static str;
+    /// What it models, and its source.
+    const SUMMARY: &'static str;
+    /// What one operation is.
+    const UNIT: &'static str;
+
+    fn needs(&self, cpus: usize) -> Needs;
+
+    /// Puts what CPUs share into the arena. Why it cannot, if so.
+    fn set_up<'a>(&self, ground: &Ground<'a>) -> Result<Box<dyn Play + 'a>, String>;
+}
+
+/// A workload in its place.
+pub(crate) trait Play {
+    /// What a CPU does until the run is over. It frees all that it holds.
+    fn play(&self, floor: &Floor<'_>, cpu: usize) -> Result<(), Trouble>;
+
+    /// Gives the words in the workload's own memory their names.
+    fn name(&self, simulation: &mut Simulation<'_>) {
+        let _ = simulation;
+    }
+
+    /// What the workload measures besides its operations.
+    fn figures(&self, report: &Report) -> Vec<Figure> {
+        let _ = report;
+        Vec::new()
+    }
+}
+
+macro_rules! workloads {
+    ($($Kind:ident),+ $(,)?) => {
+        /// What CPUs do: one of the kinds, with its options.
+        #[derive(Clone, PartialEq, Debug)]
+        #[allow(missing_docs, reason = "each is described where its options are")]
+        pub enum Workload { $( $Kind($Kind) ),+ }
+
+        impl Workload {
+            /// Names of all workloads.
+            pub fn names() -> impl Iterator<Item = &'static str> {
+                [$( $Kind::NAME ),+].into_iter()
+            }
+
+            /// What one operation is.
+            pub fn unit(&self) -> &'static str {
+                match self { $( Workload::$Kind(_) => $Kind::UNIT ),+ }
+            }
+
+            /// The workload of a name, with its default options.
+            fn named(name: &str) -> Option<Workload> {
+                match name {
+                    $( $Kind::NAME => Some(Workload::$Kind($Kind::default())), )+
+                    _ => None,
+                }
+            }
+
+            /// The same workload with other options.
+            fn with(&self, options: &str) -> Result<Workload, SpecError> {
+                match self { $( Workload::$Kind(_) => read_all($Kind::NAME, options).map(Workload::$Kind) ),+ }
+            }
+
+            fn name_and_summary(&self) -> (&'static str, &'static str) {
+                match self { $( Workload::$Kind(_) => ($Kind::NAME, $Kind::SUMMARY) ),+ }
+            }
+
+            fn settings(&self) -> Vec<settings::Setting> {
+                match self { $( Workload::$Kind(kind) => kind.each() ),+ }
+            }
+
+            pub(crate) fn needs(&self, cpus: usize) -> Needs {
+                match self { $( Workload::$Kind(kind) => kind.needs(cpus) ),+ }
+            }
+
+            pub(crate) fn set_up<'a>(&self, ground: &Ground<'a>) -> Result<Box<dyn Play + 'a>, String> {
+                match self { $( Workload::$Kind(kind) => kind.set_up(ground) ),+ }
+            }
+        }
+    };
+}
+
+workloads! { PageFault1 }
+
+impl Workload {
+    /// A workload described in lines of at most 100 columns: what it models, what an operation is, and its options with
+    /// their defaults. None if there is no workload of this name.
+    pub fn about(name: &str) -> Option<String> {
+        let workload = Workload::named(name)?;
+        let (name, summary) = workload.name_and_summary();
+        let mut text = format!("{name}: {summary}\n  operation: one {}\n", workload.unit());
+        for setting in workload.settings() {
+            text += &format!("  {}={}: {}\n", setting.key, setting.value, setting.about);
+        }
+        Some(text)
+    }
+}
+
+impl FromStr for Workload {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Workload, SpecError> {
+        let (name, options) = text.split_once(':').map_or((text, None), |(name, options)| (name, Some(options)));
+        let unknown = || SpecError::Name { name: name.to_owned(), names: Workload::names().collect() };
+        let workload = Workload::named(name).ok_or_else(unknown)?;
+        options.map_or(Ok(workload.clone()), |options| workload.with(options))
+    }
+}
+
+impl fmt::Display for Workload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name_and_summary().0)?;
+        let changed = self.settings().into_iter().filter(|setting| !setting.is_default);
+        let mut separator = ':';
+        changed.into_iter().try_for_each(|setting| {
+            let before = std::mem::replace(&mut separator, ',');
+            write!(f, "{before}{}={}", setting.key, setting.value)
+        })
+    }
+}
+
+impl Figure {
+    /// A figure of a workload's own.
+    pub(crate) fn new(name: &str, value: f64, unit: &str) -> Figure {
+        Figure { name: name.to_owned(), value, unit: unit.to_owned() }
+    }
+}

@@ -1,0 +1,75 @@
+//! What can be wrong with a run, said so that it can be run again.
+
+use framewright::{AllocError, BootError, FreeError, Pfn, Request, Violation};
+
+use crate::run::{Deadlock, SetupError};
+use crate::workload::floor::Trouble;
+
+/// A run that did not come to a good end.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+#[error("{workload} on {cpus} {}, seed {seed}: {cause}", if *.cpus == 1 { "CPU" } else { "CPUs" })]
+pub struct Failure {
+    /// The workload with its options.
+    pub workload: String,
+    /// CPUs that took part.
+    pub cpus: usize,
+    /// Seed of the run.
+    pub seed: u64,
+    /// What is wrong.
+    #[source]
+    pub cause: Cause,
+}
+
+/// What is wrong with a run.
+#[derive(Clone, PartialEq, Debug, thiserror::Error)]
+pub enum Cause {
+    /// The machine cannot be had.
+    #[error(transparent)]
+    Setup(#[from] SetupError),
+    /// The allocator cannot be set up.
+    #[error("the allocator cannot be set up: {0}")]
+    Boot(BootError),
+    /// The workload does not fit the machine.
+    #[error("{0}")]
+    Unfit(String),
+    /// A request was not served.
+    #[error("CPU {cpu} got no block of order {} on a machine with {frames} frames a node: {error}", .request.order)]
+    NoMemory {
+        /// Who asked.
+        cpu: usize,
+        /// What for.
+        request: Request,
+        /// The allocator's answer.
+        error: AllocError,
+        /// Memory of each node, in frames.
+        frames: u64,
+    },
+    /// A free was refused.
+    #[error("CPU {cpu} was not let free {pfn}: {error}")]
+    Free {
+        /// Who freed.
+        cpu: usize,
+        /// The block, or the first of many.
+        pfn: Pfn,
+        /// The allocator's answer.
+        error: FreeError,
+    },
+    /// All CPUs wait for each other.
+    #[error(transparent)]
+    Deadlock(#[from] Deadlock),
+    /// The allocator's records contradict each other.
+    #[error(transparent)]
+    Violation(#[from] Violation),
+    /// Everything was freed, and some of it is not free.
+    #[error("everything was freed, but {0} frames count as allocated")]
+    Lost(u64),
+}
+
+impl Cause {
+    pub(crate) fn of(trouble: Trouble, frames: u64) -> Cause {
+        match trouble {
+            Trouble::Alloc { cpu, request, error } => Cause::NoMemory { cpu, request, error, frames },
+            Trouble::Free { cpu, pfn, error } => Cause::Free { cpu, pfn, error },
+        }
+    }
+}
