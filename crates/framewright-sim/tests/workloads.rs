@@ -87,15 +87,15 @@ fn what_cannot_be_run_says_why() {
     for job in [
         Job { cpus: 0, ..small.clone() },
         Job { cpus: 113, ..small.clone() },
-        Job { cpus: 1, memory: Some(2048), seed: 7, window: 10_000_000_000, ..small.clone() },
+        Job { cpus: 1, memory: Some(1024), seed: 7, window: 10_000_000_000, ..small.clone() },
     ] {
         let failure = run(&model(), &job, &mut |_| {}).unwrap_err();
         writeln!(text, "{failure}").unwrap();
     }
     insta::assert_snapshot!(text);
-    let poor = Job { memory: Some(2048), window: 10_000_000_000, ..small };
+    let poor = Job { memory: Some(1024), window: 10_000_000_000, ..small };
     let failure = run(&model(), &poor, &mut |_| {}).unwrap_err();
-    assert!(matches!(failure.cause, Cause::NoMemory { frames: 2048, .. }), "{failure:?}");
+    assert!(matches!(failure.cause, Cause::NoMemory { frames: 1024, .. }), "{failure:?}");
 }
 
 #[test]
