@@ -107,6 +107,8 @@ pub(crate) enum GlobalEvent {
 }
 
 /// The allocator's shared counters.
+// Aligned so that they share no line with what every call reads of the allocator.
+#[repr(align(128))]
 pub(crate) struct GlobalEvents<M: Machine> {
     words: [M::U64; GlobalEvent::COUNT],
     /// Requests that had to reclaim, by the highest zone they could use (`allocstall_*`).

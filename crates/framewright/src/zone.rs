@@ -25,6 +25,8 @@ use crate::watermark::{FreeMemory, Mark, Marks, PcpSize, Rights, may_take};
 /// Invariants, with the lock free: B1-B4 of the lists, and
 /// - Z1 `present = free + isolated + pcp + allocated + offline + quarantined`, each counted in frames
 /// - Z2 `highatomic_reserved` is the number of frames in pageblocks of that type
+// Aligned so that no two zones share a pair of cache lines.
+#[repr(align(128))]
 pub struct Zone<M: Machine> {
     lock: TicketLock<M>,
     pub(crate) lists: FreeLists<M>,
