@@ -156,7 +156,7 @@ impl<'a> Simulation<'a> {
     /// Every CPU runs `body` with its number.
     ///
     /// # Errors
-    /// All that have not ended wait for each other.
+    /// All that have not ended wait for each other. The machine is of no more use then.
     ///
     /// # Panics
     /// With whatever `body` panics with; and if a machine runs already on this thread.
@@ -179,8 +179,8 @@ impl<'a> Simulation<'a> {
         handler: impl Fn(usize),
     ) -> Result<(), Deadlock> {
         let handler: &dyn Fn(usize) = &handler;
-        // SAFETY: only the lifetime changes. `run_with` takes the handler out of the world again before it returns or unwinds,
-        // so nobody calls it behind its life.
+        // SAFETY: only the lifetime changes. The world forgets the handler when `turns` returns or unwinds (`Entered`), so nobody
+        // calls it behind its life.
         let handler: &'static dyn Fn(usize) = unsafe { std::mem::transmute(handler) };
         self.run_with(body, Some(Interrupts { handler, every }))
     }
@@ -196,9 +196,7 @@ impl<'a> Simulation<'a> {
         let begin = |(number, stack)| Some(task(stack, number, &body));
         let mut tasks: Vec<Option<Task>> = stacks.into_iter().enumerate().map(begin).collect();
         (0..tasks.len()).for_each(|number| self.world.admit(number as u16));
-        let outcome = self.turns(&mut tasks);
-        self.world.interrupts = None;
-        outcome
+        self.turns(&mut tasks)
     }
 
     /// Lets CPUs run until all are done.

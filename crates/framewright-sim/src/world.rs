@@ -101,8 +101,8 @@ pub(crate) fn with<T>(f: impl FnOnce(&mut World) -> T) -> Option<T> {
     Some(f(unsafe { &mut *world }))
 }
 
-/// Makes a world that of the thread until the guard is dropped.
-pub(crate) struct Entered(());
+/// Makes a world that of the thread until the guard is dropped; then it has no interrupts any more.
+pub(crate) struct Entered(*mut World);
 
 impl Entered {
     /// # Safety
@@ -110,13 +110,15 @@ impl Entered {
     pub(crate) unsafe fn new(world: *mut World) -> Entered {
         assert!(WORLD.get().is_null(), "a simulated machine cannot be run from inside of another");
         WORLD.set(world);
-        Entered(())
+        Entered(world)
     }
 }
 
 impl Drop for Entered {
     fn drop(&mut self) {
         WORLD.set(null_mut());
+        // SAFETY: the world outlives the guard, and no CPU runs.
+        unsafe { (*self.0).interrupts = None };
     }
 }
 
