@@ -19,6 +19,7 @@ enum Command {
     Replay(command::replay::Replay),
     Convert(command::convert::Convert),
     Bench(command::bench::Bench),
+    Sim(command::sim::Sim),
 }
 
 fn main() -> ExitCode {
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
         Command::Replay(replay) => replay.run(),
         Command::Convert(convert) => convert.run(),
         Command::Bench(bench) => bench.run(),
+        Command::Sim(sim) => sim.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -44,7 +44,14 @@ fn masked(folder: &Path, arguments: &[&str]) -> String {
 
 #[test]
 fn help_is_short_and_complete() {
-    let help = [&[][..], &["--version"], &["replay", "--help"], &["convert", "--help"], &["bench", "--help"]];
+    let help = [
+        &[][..],
+        &["--version"],
+        &["replay", "--help"],
+        &["convert", "--help"],
+        &["bench", "--help"],
+        &["sim", "--help"],
+    ];
     let all: String = help.iter().map(|arguments| transcript(Path::new("DIR"), arguments) + "\n").collect();
     insta::assert_snapshot!(all);
 }

@@ -22,13 +22,18 @@ fn simulate(job: &Job<'_>) -> Report {
     Report { mechanisms: mechanisms::label(job.mechanisms), per_second, ..run(job.cpus) }
 }
 
+/// How a run is made again.
+fn again(job: &Job<'_>) -> String {
+    format!("{} on {}", mechanisms::label(job.mechanisms), job.cpus)
+}
+
 #[test]
 fn runs_come_by_mechanisms_and_cpus() {
     let sets = [Mechanisms::BASELINE, mechanisms::parse("mixing").unwrap()];
     let machine = machine();
     let sweep = Sweep { machine: &machine, mechanisms: &sets, cpus: &[4, 1], sensitivity: false };
     let mut told = (0, 0);
-    let findings = sweep.run(|job| Ok(simulate(job)), &mut |done, total| told = (done, total)).unwrap();
+    let findings = sweep.run(|job| Ok(simulate(job)), again, &mut |done, total| told = (done, total)).unwrap();
     let runs: Vec<_> = findings.runs.iter().map(|run| (run.mechanisms.as_str(), run.cpus)).collect();
     assert_eq!(runs, [("baseline", 4), ("baseline", 1), ("mixing", 4), ("mixing", 1)]);
     assert!(findings.sensitivities.is_empty());
@@ -45,7 +50,7 @@ fn every_number_is_changed_both_ways() {
         made.fetch_add(1, Ordering::Relaxed);
         Ok(simulate(job))
     };
-    let findings = sweep.run(count, &mut |_, _| {}).unwrap();
+    let findings = sweep.run(count, again, &mut |_, _| {}).unwrap();
     assert_eq!(made.into_inner(), 2 * (1 + 2 * scaling));
     assert_eq!(findings.sensitivities.len(), 2);
     for (sensitivity, cpus) in findings.sensitivities.iter().zip([1, 8]) {
@@ -69,7 +74,7 @@ fn a_ratio_moves_less_than_its_parts() {
         let factor = if *job.mechanisms == sets[0] { 1.0 } else { 2.0 };
         Ok(Report { per_second: run.per_second * factor, ..run })
     };
-    let sensitivities = sweep.run(twice, &mut |_, _| {}).unwrap().sensitivities;
+    let sensitivities = sweep.run(twice, again, &mut |_, _| {}).unwrap().sensitivities;
     let results: Vec<_> = sensitivities.iter().map(|s| (s.result.as_str(), s.cpus, s.mechanisms.as_str())).collect();
     let (rate, ratio) = ("page faults per second", "times the throughput of baseline");
     assert_eq!(results[..4], [(rate, 2, "baseline"), (rate, 8, "baseline"), (rate, 2, "mixing"), (rate, 8, "mixing")]);
@@ -81,8 +86,15 @@ fn a_ratio_moves_less_than_its_parts() {
 fn errors_and_panics_end_it() {
     let machine = machine();
     let sweep = Sweep { machine: &machine, mechanisms: &[Mechanisms::BASELINE], cpus: &[1], sensitivity: false };
-    let error = sweep.run(|_| anyhow::bail!("no memory"), &mut |_, _| {}).unwrap_err();
-    assert_eq!(error.to_string(), "no memory");
-    let error = sweep.run(|job| panic!("{} CPU lost a page", job.cpus), &mut |_, _| {}).unwrap_err();
-    assert_eq!(error.to_string(), "the run ended with: 1 CPU lost a page");
+    let error = sweep.run(|_| anyhow::bail!("no memory"), again, &mut |_, _| {}).unwrap_err();
+    assert_eq!(error.to_string(), "no memory\nThe run again: baseline on 1");
+    let error = sweep.run(|job| panic!("{} CPU lost a page", job.cpus), again, &mut |_, _| {}).unwrap_err();
+    assert_eq!(error.to_string(), "the run ended with: 1 CPU lost a page\nThe run again: baseline on 1");
+    let sweep = Sweep { sensitivity: true, ..sweep };
+    let fails = |job: &Job<'_>| match job.change {
+        Some(("latency.hitm", _)) => anyhow::bail!("lost a page"),
+        _ => Ok(simulate(job)),
+    };
+    let error = sweep.run(fails, again, &mut |_, _| {}).unwrap_err().to_string();
+    assert!(error.starts_with("lost a page\nThe run again, with latency.hitm x "), "{error}");
 }

@@ -3,6 +3,7 @@
 pub(crate) mod bench;
 pub(crate) mod convert;
 pub(crate) mod replay;
+pub(crate) mod sim;
 
 use std::io::{self, Write};
 

@@ -46,7 +46,14 @@ fn head(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
         duration(report.warm_up_ns as f64),
         count(report.accesses),
         count(report.switches)
-    )
+    )?;
+    if schedule == "random" {
+        writeln!(
+            f,
+            "Under a random schedule CPUs run in any order: this looks for mistakes, and no time here means anything."
+        )?;
+    }
+    Ok(())
 }
 
 fn speed(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {

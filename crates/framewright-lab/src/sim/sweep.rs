@@ -38,6 +38,8 @@ pub struct Findings {
 pub struct Job<'a> {
     /// The machine, as it is or with one number changed.
     pub machine: Spec,
+    /// The number, and what it was multiplied by.
+    pub change: Option<(&'a str, f64)>,
     /// Mechanisms.
     pub mechanisms: &'a Mechanisms,
     /// CPUs.
@@ -48,13 +50,15 @@ pub struct Job<'a> {
 const FACTORS: [f64; 2] = [0.9, 1.1];
 
 impl Sweep<'_> {
-    /// Runs all with `simulate`, on as many threads as there are CPUs. `progress` is told how many of how many runs are done.
+    /// Runs all with `simulate`, on as many threads as there are CPUs. `repeat` says how a run is made again alone, and
+    /// `progress` is told how many of how many runs are done.
     ///
     /// # Errors
-    /// The first error of `simulate`, or what it panicked with.
+    /// The first error of `simulate`, or what it panicked with, and how to have it again.
     pub fn run(
         &self,
         simulate: impl Fn(&Job<'_>) -> anyhow::Result<Report> + Sync,
+        repeat: impl Fn(&Job<'_>) -> String + Sync,
         progress: &mut dyn FnMut(usize, usize),
     ) -> anyhow::Result<Findings> {
         let parameters: Vec<&str> = self.machine.parameters().filter(|p| p.scales()).map(|p| p.path.as_str()).collect();
@@ -62,14 +66,20 @@ impl Sweep<'_> {
         let bases = self.mechanisms.len() * self.cpus.len();
         let job = |number: usize| {
             let (variant, base) = (number / bases, number % bases);
-            let machine = match variant.checked_sub(1) {
+            let change = variant.checked_sub(1).map(|change| (parameters[change / 2], FACTORS[change % 2]));
+            let machine = match change {
                 None => self.machine.clone(),
-                Some(change) => self.machine.scaled(parameters[change / 2], FACTORS[change % 2])?,
+                Some((path, factor)) => self.machine.scaled(path, factor)?,
             };
             let (mechanisms, cpus) = (&self.mechanisms[base / self.cpus.len()], self.cpus[base % self.cpus.len()]);
+            let job = Job { machine, change, mechanisms, cpus };
             // A run that finds the allocator broken panics; whoever sees it needs to know which run that was.
-            let outcome = catch_unwind(AssertUnwindSafe(|| simulate(&Job { machine, mechanisms, cpus })));
-            outcome.unwrap_or_else(|panic| Err(anyhow!("the run ended with: {}", message(&*panic))))
+            let outcome = catch_unwind(AssertUnwindSafe(|| simulate(&job)));
+            let outcome = outcome.unwrap_or_else(|panic| Err(anyhow!("the run ended with: {}", message(&*panic))));
+            outcome.map_err(|error| match job.change {
+                None => anyhow!("{error:#}\nThe run again: {}", repeat(&job)),
+                Some((path, factor)) => anyhow!("{error:#}\nThe run again, with {path} x {factor}: {}", repeat(&job)),
+            })
         };
         let total = variants * bases;
         let mut runs = pool::run(total, job, &mut |done| progress(done, total))?;

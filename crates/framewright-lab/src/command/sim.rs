@@ -1,0 +1,372 @@
+//! `framewright sim`: the allocator on a machine that one does not have.
+
+use std::fs;
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use anyhow::{Context, anyhow, bail};
+use clap::Args;
+use framewright::Mechanisms;
+use framewright_bench::command::Bar;
+use framewright_lab::html::Page;
+use framewright_lab::sim::sweep::{Findings, Job, Sweep};
+use framewright_lab::sim::{Curve, Run, timeline};
+use framewright_sim::machine::{self, Parameter, Spec};
+use framewright_sim::mlc;
+use framewright_sim::report::{LockSpan, Report, SCHEMA};
+use framewright_sim::run::Schedule;
+use framewright_sim::workload::{self, SpecError, Workload};
+use serde::Serialize;
+
+use super::{Format, mechanisms, print};
+
+/// Run a workload on a simulated machine with shared caches: how it scales, which locks and lines it fights for.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  framewright sim --machine skylake-2x28 --workload page-fault1 --cpus 112
+      one run, and where its time goes
+  framewright sim --workload page-fault1 --cpus 1,8,28,56,112 -m baseline -m default --report out
+      two curves as a page with plots, in out/index.html
+  framewright sim --machine generic:8x64x2 --cpus 1024 --workload page-fault1 --format json
+  framewright sim --cpus 28 --sensitivity
+      how far the result moves with each number of the machine model
+  framewright sim --cpus 8 --trace-out locks.json
+      every wait for a lock, for ui.perfetto.dev
+
+The same command prints the same bytes. docs/simulator.md says what is modelled, docs/fidelity.md when not to believe it.")]
+pub(crate) struct Sim {
+    /// List the machines and the workloads with their options, and do nothing.
+    #[arg(long)]
+    list: bool,
+    /// Machine: a name, generic:SOCKETSxCORESxTHREADS, or a TOML file of your own.
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "skylake-2x28")]
+    machine: String,
+    /// What the CPUs do, as `page-fault1` or `page-fault1:lru=on`; or mlc, which checks the machine's latencies.
+    #[arg(long, value_name = "NAME[:OPTIONS]", default_value = "page-fault1")]
+    workload: String,
+    /// Preset and switches, as `baseline,fallback=claim-steal`, or a TOML file; repeat for more curves [default: default].
+    #[arg(long, short, value_name = "LIST|FILE.toml")]
+    mechanisms: Vec<String>,
+    /// Numbers of CPUs, separated by commas; a run for each [default: all of the machine].
+    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u16).range(1..=machine::MOST_CPUS as i64))]
+    cpus: Vec<u16>,
+    /// Seed of all that is random.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Virtual time that is measured [default: the workload's].
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    seconds: Option<f64>,
+    /// Virtual time before that [default: the workload's].
+    #[arg(long, value_name = "SECONDS", value_parser = warm_up)]
+    warm_up: Option<f64>,
+    /// Which CPU runs next: `time`, the one with the least clock; `random` or random:N, by lot, switching in one of N accesses.
+    #[arg(long, value_name = "WHICH", default_value = "time", value_parser = schedule)]
+    schedule: Schedule,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Write the first million takings of locks as a Chrome trace; for one run.
+    #[arg(long, value_name = "FILE")]
+    trace_out: Option<PathBuf>,
+    /// Write a page with plots and tables, and the JSON, into this folder.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+    /// Run all again with each number of the machine 10 % smaller and larger.
+    #[arg(long)]
+    sensitivity: bool,
+}
+
+/// The workload that is a latency checker, which has no allocator.
+const CHECKER: &str = "mlc";
+/// Of how many accesses one is followed by a switch, unless said otherwise.
+const SWITCH_IN: u64 = 16;
+/// What a page of ours says of who made it.
+const GENERATOR: &str = "content=\"framewright sim\"";
+
+/// The JSON of several runs.
+#[derive(Serialize)]
+struct Document<'a> {
+    /// Version of this format.
+    schema: &'static str,
+    /// The command that prints it.
+    command: &'a str,
+    #[serde(flatten)]
+    findings: &'a Findings,
+}
+
+/// What came of one run.
+struct Ran {
+    report: Report,
+    spans: Vec<LockSpan>,
+}
+
+impl Sim {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        if self.list {
+            return print(&list()?);
+        }
+        let machine = machine::load(&self.machine)?;
+        if self.workload == CHECKER {
+            return self.check_latencies(&machine);
+        }
+        let workload = parse_workload(&self.workload)?;
+        let sets = self.mechanisms()?;
+        let cpus = self.cpus(&machine)?;
+        self.check_outputs(sets.len() * cpus.len())?;
+        let sweep = Sweep { machine: &machine, mechanisms: &sets, cpus: &cpus, sensitivity: self.sensitivity };
+        let (findings, spans) = self.sweep(&sweep, &workload)?;
+        let command = self.command(&sets, &cpus) + &self.outputs();
+        let json = json(&command, &findings)?;
+        if let Some(path) = &self.trace_out {
+            write_trace(path, &spans)?;
+        }
+        if let Some(folder) = &self.report {
+            write_report(folder, &page(&command, &findings, &machine)?, &json)?;
+        }
+        let written =
+            self.report.iter().map(|folder| format!("\nThe page is {}\n", folder.join("index.html").display()));
+        match self.format {
+            Format::Text => print(&(text(&findings) + &written.collect::<String>())),
+            Format::Json => print(&json),
+        }
+    }
+
+    /// All runs, with a progress bar, and the takings of locks of the last.
+    fn sweep(&self, sweep: &Sweep<'_>, workload: &Workload) -> anyhow::Result<(Findings, Vec<LockSpan>)> {
+        let bar = Bar::new()?;
+        let (thousandths, spans) = (AtomicU64::new(0), Mutex::new(Vec::new()));
+        let simulate = |job: &Job<'_>| {
+            let advance = |by| {
+                thousandths.fetch_add(by, Ordering::Relaxed);
+            };
+            let Ran { report, spans: taken } = self.simulate(job, workload, &advance)?;
+            *spans.lock().unwrap_or_else(PoisonError::into_inner) = taken;
+            Ok(report)
+        };
+        let repeat = |job: &Job<'_>| self.command(&[*job.mechanisms], &[job.cpus]);
+        let findings = sweep.run(simulate, repeat, &mut |done, total| {
+            let share = thousandths.load(Ordering::Relaxed) as f64 / 1000.0 / total as f64;
+            bar.show(&format!("{done} of {total} runs"), share);
+        })?;
+        Ok((findings, spans.into_inner().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// The latency checker: of the machine alone.
+    fn check_latencies(&self, machine: &Spec) -> anyhow::Result<()> {
+        let others = !self.mechanisms.is_empty() || !self.cpus.is_empty() || self.sensitivity;
+        if others || self.trace_out.is_some() || self.report.is_some() {
+            bail!("{CHECKER} looks at the machine alone: it has no mechanisms, CPUs, trace, report or sensitivity");
+        }
+        let table = mlc::check(machine)?;
+        match self.format {
+            Format::Text => print(&format!("{table}\n")),
+            Format::Json => print(&(serde_json::to_string_pretty(&table)? + "\n")),
+        }
+    }
+
+    /// One run. `advance` is told by how many thousandths it got on.
+    fn simulate(&self, job: &Job<'_>, workload: &Workload, advance: &dyn Fn(u64)) -> anyhow::Result<Ran> {
+        let mut run = workload::Job::new(workload.clone(), *job.mechanisms, job.cpus);
+        run.seed = self.seed;
+        run.schedule = self.schedule;
+        run.window = self.seconds.map_or(run.window, picoseconds);
+        run.warm_up = self.warm_up.map_or(run.warm_up, picoseconds);
+        run.trace = self.trace_out.is_some();
+        let mut told = 0;
+        let mut tell = |now: u64| {
+            advance(now - told);
+            told = now;
+        };
+        let outcome = workload::run(&job.machine.model(), &run, &mut |progress| {
+            tell((u128::from(progress.done) * 1000 / u128::from(progress.total.max(1))).min(1000) as u64);
+        })?;
+        tell(1000);
+        let mechanisms = mechanisms::label(job.mechanisms);
+        Ok(Ran { report: Report { mechanisms, ..outcome.report }, spans: outcome.spans })
+    }
+
+    /// The command that makes the same runs, whatever the defaults are.
+    fn command(&self, sets: &[Mechanisms], cpus: &[usize]) -> String {
+        let cpus: Vec<String> = cpus.iter().map(ToString::to_string).collect();
+        let mut words = vec!["framewright sim --machine".to_owned(), quoted(&self.machine)];
+        words.extend(["--workload".to_owned(), quoted(&self.workload)]);
+        for set in sets {
+            words.extend(["--mechanisms".to_owned(), mechanisms::label(set)]);
+        }
+        words.push(format!("--cpus {} --seed {}", cpus.join(","), self.seed));
+        words.extend(self.seconds.map(|seconds| format!("--seconds {seconds}")));
+        words.extend(self.warm_up.map(|seconds| format!("--warm-up {seconds}")));
+        match self.schedule {
+            Schedule::Time => {}
+            Schedule::Random(accesses) => words.push(format!("--schedule random:{accesses}")),
+        }
+        words.join(" ")
+    }
+
+    /// What the command says besides.
+    fn outputs(&self) -> String {
+        let sensitivity = if self.sensitivity { " --sensitivity" } else { "" };
+        let json = if self.format == Format::Json { " --format json" } else { "" };
+        let files = [("--trace-out", &self.trace_out), ("--report", &self.report)];
+        let files = files.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?)));
+        let file = |(option, path): (&str, &PathBuf)| format!(" {option} {}", quoted(&path.display().to_string()));
+        format!("{sensitivity}{json}{}", files.map(file).collect::<String>())
+    }
+
+    fn mechanisms(&self) -> anyhow::Result<Vec<Mechanisms>> {
+        if self.mechanisms.is_empty() {
+            return Ok(vec![Mechanisms::DEFAULT]);
+        }
+        let mut sets: Vec<Mechanisms> = Vec::new();
+        for text in &self.mechanisms {
+            let set = mechanisms::parse(text)?;
+            if sets.contains(&set) {
+                bail!("{text}: these mechanisms are named twice");
+            }
+            sets.push(set);
+        }
+        Ok(sets)
+    }
+
+    fn cpus(&self, machine: &Spec) -> anyhow::Result<Vec<usize>> {
+        let has = machine.model().topology.cpus();
+        let mut cpus: Vec<usize> = self.cpus.iter().map(|&cpus| usize::from(cpus)).collect();
+        if cpus.is_empty() {
+            cpus.push(has);
+        }
+        cpus.sort_unstable();
+        cpus.dedup();
+        match cpus.last() {
+            Some(most) if *most > has => bail!("{most} CPUs are too many: machine {} has {has}", machine.name),
+            _ => Ok(cpus),
+        }
+    }
+
+    /// Finds out before the runs what would only fail behind them.
+    fn check_outputs(&self, runs: usize) -> anyhow::Result<()> {
+        if let Some(path) = &self.trace_out {
+            if runs != 1 || self.sensitivity {
+                bail!("--trace-out is for one run: one number of CPUs, one set of mechanisms, no --sensitivity");
+            }
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
+                bail!("cannot write {}: {}", path.display(), if path.is_dir() { "a folder" } else { "no such folder" });
+            }
+        }
+        let Some(folder) = &self.report else { return Ok(()) };
+        fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+        match fs::read_to_string(folder.join("index.html")) {
+            Ok(page) if !page.contains(GENERATOR) => {
+                bail!("{} is no page of ours; name another folder", folder.join("index.html").display())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn text(findings: &Findings) -> String {
+    let mut parts: Vec<String> = findings.runs.iter().map(|run| Run(run).to_string()).collect();
+    if findings.runs.len() > 1 {
+        parts.push(Curve(&findings.runs).to_string());
+    }
+    parts.extend(findings.sensitivities.iter().map(ToString::to_string));
+    parts.join("\n\n")
+}
+
+/// A report, or an object of several.
+fn json(command: &str, findings: &Findings) -> anyhow::Result<String> {
+    let text = match (findings.runs.as_slice(), findings.sensitivities.is_empty()) {
+        ([run], true) => serde_json::to_string_pretty(run),
+        _ => serde_json::to_string_pretty(&Document { schema: SCHEMA, command, findings }),
+    };
+    Ok(text? + "\n")
+}
+
+fn page(command: &str, findings: &Findings, machine: &Spec) -> anyhow::Result<String> {
+    let parameters: Vec<&Parameter> = machine.parameters().collect();
+    let Findings { runs, sensitivities } = findings;
+    Page { command, runs, parameters: &parameters, sensitivities }.render().context("the page")
+}
+
+fn write_report(folder: &Path, page: &str, json: &str) -> anyhow::Result<()> {
+    for (name, content) in [("index.html", page), ("runs.json", json)] {
+        let path = folder.join(name);
+        fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn write_trace(path: &Path, spans: &[LockSpan]) -> anyhow::Result<()> {
+    let write = || {
+        let mut out = BufWriter::new(fs::File::create(path)?);
+        timeline::write(spans, &mut out)?;
+        out.flush()
+    };
+    write().with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,.:/+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Reads a workload; `page_fault1`, as will-it-scale writes it, is `page-fault1`. The names that there are include the checker's.
+fn parse_workload(text: &str) -> anyhow::Result<Workload> {
+    let (name, options) = text.split_at(text.find(':').unwrap_or(text.len()));
+    (name.replace('_', "-") + options).parse().map_err(|error| match error {
+        SpecError::Name { names, .. } => {
+            anyhow!("{name}: there is no such workload; there are {}, {CHECKER}", names.join(", "))
+        }
+        error => error.into(),
+    })
+}
+
+/// Machines and workloads.
+fn list() -> anyhow::Result<String> {
+    let mut text = "Machines\n".to_owned();
+    for name in machine::names() {
+        let machine = machine::named(name)?;
+        text += &format!("  {name:<19}{:>4} CPUs  {}\n", machine.model().topology.cpus(), machine.title);
+    }
+    text += "\nWorkloads, with the values that their options have unless said otherwise (NAME:OPTION=VALUE,…)\n\n";
+    for name in Workload::names() {
+        text += &Workload::about(name).unwrap_or_default();
+        text.push('\n');
+    }
+    Ok(text + CHECKER + ": a latency checker, whose table is set beside the published one of the machine\n")
+}
+
+fn picoseconds(seconds: f64) -> u64 {
+    (seconds * 1e12).round() as u64
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (1e-9..=3600.0).contains(&seconds) => Ok(seconds),
+        Ok(_) => Err("has to be a nanosecond at least and an hour at most".to_owned()),
+        Err(_) => Err("is no number of seconds".to_owned()),
+    }
+}
+
+fn warm_up(text: &str) -> Result<f64, String> {
+    if text == "0" { Ok(0.0) } else { seconds(text) }
+}
+
+fn schedule(text: &str) -> Result<Schedule, String> {
+    match text.split_once(':') {
+        None if text == "time" => Ok(Schedule::Time),
+        None if text == "random" => Ok(Schedule::Random(SWITCH_IN)),
+        Some(("random", accesses)) => match accesses.parse() {
+            Ok(accesses @ 1..) => Ok(Schedule::Random(accesses)),
+            _ => Err(format!("{accesses:?} is no number of accesses")),
+        },
+        _ => Err("there are time, random and random:N".to_owned()),
+    }
+}
