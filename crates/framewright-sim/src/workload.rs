@@ -8,25 +8,35 @@
 //! none is measured while others rest; then each frees what it holds. All that is random comes from the run's seed.
 
 pub(crate) mod settings;
+mod aim7;
+mod dealt;
 mod failure;
 mod floor;
+mod gate;
 mod job;
 mod lru;
+mod ops;
+mod page_bench;
 mod page_fault;
+mod pipe;
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::arena::Arena;
-use crate::model::Ps;
+use crate::model::{Model, Ps};
 use crate::report::{Figure, Report};
-use crate::run::Simulation;
 use crate::stage::Descriptors;
 
+pub use aim7::Aim7;
+pub use dealt::{ParallelFree, Rand};
 pub use failure::{Cause, Failure};
 pub use floor::Progress;
 pub use job::{Job, LARGE_MACHINE, Outcome, run};
+pub use ops::Ops;
+pub use page_bench::{Bulk, PageBench01, PageBench02, PageBench03, PageBench04, Repeat};
 pub use page_fault::PageFault1;
+pub use pipe::{PageBench05, ProducerConsumer};
 pub use settings::SpecError;
 
 use floor::{Floor, Trouble};
@@ -43,10 +53,24 @@ pub(crate) struct Needs {
     pub(crate) times: (Ps, Ps),
 }
 
+/// Warm-up and window for a workload whose rounds take so long: a round and a little, then two, or `least`.
+pub(crate) fn times(round: Ps, least: Ps) -> (Ps, Ps) {
+    ((round + round / 4).max(least / 10), (2 * round).max(least))
+}
+
+/// The same, of rounds in which a CPU allocates and frees so many blocks and does nothing else: as long as if half of
+/// the CPUs waited for one lock.
+pub(crate) fn times_of_blocks(blocks: u32, cpus: usize) -> (Ps, Ps) {
+    times(u64::from(blocks) * (300 + 165 * cpus as u64 / 2) * 1000, 2_000_000_000)
+}
+
 /// What a workload is set up on.
 pub(crate) struct Ground<'a> {
     pub(crate) arena: &'a Arena,
+    pub(crate) model: &'a Model,
     pub(crate) map: &'a Map,
+    pub(crate) cpus: usize,
+    pub(crate) seed: u64,
     pub(crate) descriptors: Descriptors,
 }
 
@@ -70,11 +94,6 @@ pub(crate) trait Play {
     /// What a CPU does until the run is over. It frees all that it holds.
     fn play(&self, floor: &Floor<'_>, cpu: usize) -> Result<(), Trouble>;
 
-    /// Gives the words in the workload's own memory their names.
-    fn name(&self, simulation: &mut Simulation<'_>) {
-        let _ = simulation;
-    }
-
     /// What the workload measures besides its operations.
     fn figures(&self, report: &Report) -> Vec<Figure> {
         let _ = report;
@@ -87,20 +106,20 @@ macro_rules! workloads {
         /// What CPUs do: one of the kinds, with its options.
         #[derive(Clone, PartialEq, Debug)]
         #[allow(missing_docs, reason = "each is described where its options are")]
-        pub enum Workload { $( $Kind($Kind) ),+ }
+        pub enum Workload { $( $Kind($Kind), )+ Ops(Ops) }
 
         impl Workload {
             /// Names of all workloads.
             pub fn names() -> impl Iterator<Item = &'static str> {
-                [$( $Kind::NAME ),+].into_iter()
+                [$( $Kind::NAME, )+ Ops::NAME].into_iter()
             }
 
             /// What one operation is.
             pub fn unit(&self) -> &'static str {
-                match self { $( Workload::$Kind(_) => $Kind::UNIT ),+ }
+                match self { $( Workload::$Kind(_) => $Kind::UNIT, )+ Workload::Ops(_) => Ops::UNIT }
             }
 
-            /// The workload of a name, with its default options.
+            /// The workload of a name, with its default options. A list of operations has none.
             fn named(name: &str) -> Option<Workload> {
                 match name {
                     $( $Kind::NAME => Some(Workload::$Kind($Kind::default())), )+
@@ -110,34 +129,55 @@ macro_rules! workloads {
 
             /// The same workload with other options.
             fn with(&self, options: &str) -> Result<Workload, SpecError> {
-                match self { $( Workload::$Kind(_) => read_all($Kind::NAME, options).map(Workload::$Kind) ),+ }
+                match self {
+                    $( Workload::$Kind(_) => read_all($Kind::NAME, options).map(Workload::$Kind), )+
+                    Workload::Ops(_) => Ops::load(options).map(Workload::Ops),
+                }
             }
 
             fn name_and_summary(&self) -> (&'static str, &'static str) {
-                match self { $( Workload::$Kind(_) => ($Kind::NAME, $Kind::SUMMARY) ),+ }
+                match self {
+                    $( Workload::$Kind(_) => ($Kind::NAME, $Kind::SUMMARY), )+
+                    Workload::Ops(_) => (Ops::NAME, Ops::ABOUT),
+                }
             }
 
             fn settings(&self) -> Vec<settings::Setting> {
-                match self { $( Workload::$Kind(kind) => kind.each() ),+ }
+                match self {
+                    $( Workload::$Kind(kind) => kind.each(), )+
+                    Workload::Ops(_) => Vec::new(),
+                }
             }
 
             pub(crate) fn needs(&self, cpus: usize) -> Needs {
-                match self { $( Workload::$Kind(kind) => kind.needs(cpus) ),+ }
+                match self {
+                    $( Workload::$Kind(kind) => kind.needs(cpus), )+
+                    Workload::Ops(ops) => ops.needs(),
+                }
             }
 
             pub(crate) fn set_up<'a>(&self, ground: &Ground<'a>) -> Result<Box<dyn Play + 'a>, String> {
-                match self { $( Workload::$Kind(kind) => kind.set_up(ground) ),+ }
+                match self {
+                    $( Workload::$Kind(kind) => kind.set_up(ground), )+
+                    Workload::Ops(ops) => ops.set_up(ground),
+                }
             }
         }
     };
 }
 
-workloads! { PageFault1 }
+workloads! {
+    PageFault1, PageBench01, PageBench02, PageBench03, PageBench04, PageBench05, ParallelFree, Aim7, Bulk, Repeat, Rand,
+    ProducerConsumer,
+}
 
 impl Workload {
     /// A workload described in lines of at most 100 columns: what it models, what an operation is, and its options with
     /// their defaults. None if there is no workload of this name.
     pub fn about(name: &str) -> Option<String> {
+        if name == Ops::NAME {
+            return Some(Ops::ABOUT.to_owned());
+        }
         let workload = Workload::named(name)?;
         let (name, summary) = workload.name_and_summary();
         let mut text = format!("{name}: {summary}\n  operation: one {}\n", workload.unit());
@@ -153,6 +193,12 @@ impl FromStr for Workload {
 
     fn from_str(text: &str) -> Result<Workload, SpecError> {
         let (name, options) = text.split_once(':').map_or((text, None), |(name, options)| (name, Some(options)));
+        if name == Ops::NAME {
+            let reason = || "the workload is `ops:FILE`: a list of operations in a file".to_owned();
+            let path = options.filter(|path| !path.is_empty());
+            let path = path.ok_or_else(|| SpecError::Ops { path: text.to_owned(), reason: reason() })?;
+            return Ops::load(path).map(Workload::Ops);
+        }
         let unknown = || SpecError::Name { name: name.to_owned(), names: Workload::names().collect() };
         let workload = Workload::named(name).ok_or_else(unknown)?;
         options.map_or(Ok(workload.clone()), |options| workload.with(options))
@@ -161,6 +207,9 @@ impl FromStr for Workload {
 
 impl fmt::Display for Workload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Workload::Ops(ops) = self {
+            return write!(f, "{}:{}", Ops::NAME, ops.name());
+        }
         f.write_str(self.name_and_summary().0)?;
         let changed = self.settings().into_iter().filter(|setting| !setting.is_default);
         let mut separator = ':';

@@ -7,7 +7,7 @@ use framewright::Mechanisms;
 use framewright_sim::machine;
 use framewright_sim::model::Model;
 use framewright_sim::run::Schedule;
-use framewright_sim::workload::{Cause, Job, Outcome, Progress, Workload, run};
+use framewright_sim::workload::{Cause, Failure, Job, Ops, Outcome, Progress, SpecError, Workload, run};
 use proptest::prelude::*;
 
 fn model() -> Model {
@@ -25,7 +25,28 @@ fn simulate(job: &Job) -> Outcome {
 }
 
 /// Each workload, small enough for many rounds in a millisecond.
-const ALL: [&str; 2] = ["page-fault1:pages=200", "page-fault1:pages=200,zero=off,lru=on"];
+const ALL: [&str; 20] = [
+    "page-fault1:pages=200",
+    "page-fault1:pages=200,zero=off,lru=on",
+    "page-bench01",
+    "page-bench01:order=9",
+    "page-bench02",
+    "page-bench02:outstanding=200,order=3",
+    "page-bench03",
+    "page-bench04",
+    "page-bench04:batch=100",
+    "page-bench05:ring=16",
+    "page-bench05:ring=64,order=2",
+    "parallel-free:pages=100",
+    "parallel-free:pages=100,shuffled=on",
+    "aim7:pages=20,think=1000",
+    "aim7:pages=20,burst=8,think=1000,elsewhere=50",
+    "bulk:blocks=100",
+    "repeat",
+    "repeat:order=4",
+    "rand:pages=50",
+    "producer-consumer:ring=32,work=100,far=on",
+];
 
 #[test]
 fn every_workload_ends_and_is_the_same_again() {
@@ -36,12 +57,30 @@ fn every_workload_ends_and_is_the_same_again() {
                 let first = simulate(&job);
                 assert_eq!(simulate(&job), first, "{text} on {cpus}");
                 assert_eq!(first.report.workload, text);
-                assert!(first.report.operations > 0, "{text} on {cpus}: {:?}", first.report);
-                assert!(first.report.per_second > 0.0 && !first.report.figures.is_empty());
-                if cpus > 1 {
-                    assert_ne!(simulate(&Job { seed: 2, ..job }).report.per_cpu, first.report.per_cpu, "{text}");
-                }
+                assert!(first.report.per_second > 0.0 && !first.report.figures.is_empty(), "{text} on {cpus}");
+                assert!(first.report.operations > 0, "{text} on {cpus}");
             }
+        }
+    }
+}
+
+#[test]
+fn another_seed_is_another_run() {
+    for text in ["page-fault1:pages=200", "aim7:pages=20", "rand:pages=50", "parallel-free:pages=100,shuffled=on"] {
+        let job = job(text, Mechanisms::BASELINE, 8);
+        let other = Job { seed: 2, ..job.clone() };
+        assert_ne!(simulate(&other).report.per_cpu, simulate(&job).report.per_cpu, "{text}");
+    }
+}
+
+/// CPUs that share nothing but the allocator do more together than one alone.
+#[test]
+fn more_cpus_do_more() {
+    for text in ["page-bench01", "page-bench03", "page-bench04:batch=16", "repeat", "page-fault1:pages=40"] {
+        for mechanisms in [Mechanisms::BASELINE, Mechanisms::DEFAULT] {
+            let speed = |cpus| simulate(&job(text, mechanisms, cpus)).report.per_second;
+            let (one, eight) = (speed(1), speed(8));
+            assert!(eight > 2.0 * one, "{text}, {mechanisms}: {one} and {eight}");
         }
     }
 }
@@ -95,7 +134,7 @@ fn what_cannot_be_run_says_why() {
     insta::assert_snapshot!(text);
     let poor = Job { memory: Some(1024), window: 10_000_000_000, ..small };
     let failure = run(&model(), &poor, &mut |_| {}).unwrap_err();
-    assert!(matches!(failure.cause, Cause::NoMemory { frames: 1024, .. }), "{failure:?}");
+    assert!(matches!(failure.cause, Cause::NoMemory { frames: 2048, .. }), "{failure:?}");
 }
 
 #[test]
@@ -104,6 +143,9 @@ fn what_workloads_are() {
     insta::assert_snapshot!(about.join("\n"));
     assert!(about.iter().flat_map(|about| about.lines()).all(|line| line.len() <= 120));
     assert_eq!(Workload::about("page-fault2"), None);
+    for name in Workload::names().filter(|&name| name != "ops") {
+        assert_eq!(name.parse::<Workload>().unwrap().to_string(), name);
+    }
 }
 
 #[test]
@@ -124,11 +166,118 @@ fn texts_that_are_no_workload() {
         "page-fault1:pages=4,,zero=on",
         "page-fault1:pages=4,pages=5",
         "page-fault1:pages=4:zero=on",
+        "repeat:",
+        "repeat:pages=4",
+        "ops",
+        "ops:",
+        "ops:no/such/file.ops",
     ] {
         let error = wrong.parse::<Workload>().unwrap_err();
         writeln!(text, "{wrong:?}\n    {error}").unwrap();
     }
     insta::assert_snapshot!(text);
+}
+
+/// The list's text as a workload.
+fn list(text: &str) -> Result<Workload, SpecError> {
+    Ops::new("list", text.parse().unwrap()).map(Workload::Ops)
+}
+
+fn play(text: &str, cpus: usize) -> Result<Outcome, Failure> {
+    let mut played = job("repeat", Mechanisms::BASELINE, cpus);
+    played.workload = list(text).unwrap();
+    run(&model(), &played, &mut |_| {})
+}
+
+const MEMORY: &str = "memory 0x100000..0x102000 node 0\nmemory 0x102000..0x104000 node 1\n";
+
+#[test]
+fn each_cpu_plays_the_whole_list() {
+    let text = format!(
+        "{MEMORY}
+        a1 = alloc order 3 GFP_KERNEL
+        a2 = bulk 40 order 0 GFP_HIGHUSER_MOVABLE on 1
+        a3 = alloc order 0 GFP_ATOMIC            # never freed by the list
+        split a1 order 1
+        free a1
+        drain cpu 0
+        validate
+        free a2"
+    );
+    for cpus in [1, 4] {
+        let outcome = play(&text, cpus).unwrap();
+        assert!(outcome.report.operations > 7 * 5 * cpus as u64, "{:?}", outcome.report.operations);
+        assert_eq!(outcome.report.workload, "ops:list");
+        assert_eq!(play(&text, cpus).unwrap(), outcome);
+        assert!(outcome.report.per_cpu.iter().all(|cpu| cpu.operations > 0));
+    }
+}
+
+#[test]
+fn run_on_divides_a_list() {
+    let text = format!(
+        "{MEMORY}
+        a1 = bulk 100 order 0 GFP_KERNEL
+        run-on 2
+        free a1
+        a2 = alloc order 2 GFP_KERNEL
+        run-on 1
+        split a2 order 0
+        free a2
+        run-on 0
+        a3 = bulk 1000 order 9 GFP_HIGHUSER_MOVABLE|__GFP_NORETRY
+        drain all"
+    );
+    let outcome = play(&text, 4).unwrap();
+    let operations: Vec<u64> = outcome.report.per_cpu.iter().map(|cpu| cpu.operations).collect();
+    assert!(operations[..3].iter().all(|&done| done > 3) && operations[3] == 0, "{operations:?}");
+    let served = &outcome.report.figures[0];
+    assert!(served.name.starts_with("requests not served") && served.value > 80.0 && served.value < 90.0, "{served:?}");
+    let failure = play(&text, 2).unwrap_err();
+    let reason = "the list names CPU 2, so it takes 3 CPUs at least";
+    assert_eq!(failure.to_string(), format!("ops:list on 2 CPUs, seed 1: {reason}"));
+    let far = format!("memory 0xf0000..0xf1000 node 5\n{MEMORY}a1 = alloc order 0 GFP_KERNEL");
+    let reason = "the list describes memory of 6 nodes, the machine has 2";
+    assert_eq!(play(&far, 2).unwrap_err().to_string(), format!("ops:list on 2 CPUs, seed 1: {reason}"));
+}
+
+#[test]
+fn lists_that_cannot_be_played() {
+    for (text, reason) in [
+        ("a1 = alloc order 0 GFP_KERNEL\nfault Refill 3", "operation 2, `fault Refill 3`"),
+        ("raw-free 0x100000 order 0", "operation 1, `raw-free 0x100000 order 0`"),
+        ("validate", "there is no operation to play"),
+        ("", "there is no operation to play"),
+    ] {
+        let error = list(&format!("{MEMORY}{text}")).unwrap_err().to_string();
+        assert!(error.contains(reason), "{error}");
+    }
+}
+
+/// All lists that test the allocator: refused with a reason, or played.
+#[test]
+fn scripts_are_played_or_refused() {
+    let scripts = concat!(env!("CARGO_MANIFEST_DIR"), "/../framewright-ops/scripts");
+    let mut paths: Vec<_> = std::fs::read_dir(scripts).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    let mut played = 0;
+    for path in paths {
+        match format!("ops:{}", path.display()).parse::<Workload>() {
+            Err(error) => assert!(error.to_string().contains("cannot be played"), "{error}"),
+            Ok(workload) => {
+                let played_on = |cpus| {
+                    let job = Job { workload: workload.clone(), ..job("repeat", Mechanisms::DEFAULT, cpus) };
+                    run(&model(), &job, &mut |_| {}).map(|outcome| outcome.report.operations)
+                };
+                match played_on(4) {
+                    Ok(operations) => assert!(operations > 0, "{}", path.display()),
+                    Err(failure) => assert!(matches!(failure.cause, Cause::Unfit(_)), "{failure}"),
+                }
+                played += 1;
+            }
+        }
+    }
+    assert!(played >= 5, "{played} scripts");
 }
 
 proptest! {

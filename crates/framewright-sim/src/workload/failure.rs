@@ -33,7 +33,7 @@ pub enum Cause {
     #[error("{0}")]
     Unfit(String),
     /// A request was not served.
-    #[error("CPU {cpu} got no block of order {} on a machine with {frames} frames a node: {error}", .request.order)]
+    #[error("CPU {cpu} got no block of order {} of {frames} frames: {error}", .request.order)]
     NoMemory {
         /// Who asked.
         cpu: usize,
@@ -41,7 +41,7 @@ pub enum Cause {
         request: Request,
         /// The allocator's answer.
         error: AllocError,
-        /// Memory of each node, in frames.
+        /// Memory of the machine, in frames.
         frames: u64,
     },
     /// A free was refused.

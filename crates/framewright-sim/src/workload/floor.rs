@@ -36,6 +36,7 @@ pub(crate) struct Floor<'a> {
     has_left: Vec<Cell<bool>>,
     trouble: Cell<Option<Trouble>>,
     progress: RefCell<&'a mut dyn FnMut(Progress)>,
+    warm_up: Ps,
     total: Ps,
     told: Cell<Ps>,
 }
@@ -43,7 +44,7 @@ pub(crate) struct Floor<'a> {
 impl<'a> Floor<'a> {
     pub(crate) fn new(
         (pages, model, cpus): (&'a Allocator<'a, Sim>, &'a Model, usize),
-        total: Ps,
+        (warm_up, total): (Ps, Ps),
         progress: &'a mut dyn FnMut(Progress),
     ) -> Floor<'a> {
         Floor {
@@ -54,6 +55,7 @@ impl<'a> Floor<'a> {
             has_left: vec![Cell::new(false); cpus],
             trouble: Cell::new(None),
             progress: RefCell::new(progress),
+            warm_up,
             total,
             told: Cell::new(0),
         }
@@ -73,6 +75,11 @@ impl<'a> Floor<'a> {
     /// The same, of all CPUs, as far as they have said so.
     pub(crate) fn is_wanted(&self) -> bool {
         self.left.get() < self.cpus && self.trouble.get().is_none()
+    }
+
+    /// Whether the running CPU's clock is in the window.
+    pub(crate) fn is_measured(&self) -> bool {
+        (self.warm_up..self.total).contains(&here::clock())
     }
 
     /// What went wrong first.
@@ -96,6 +103,14 @@ impl<'a> Floor<'a> {
     pub(crate) fn alloc(&self, request: &Request) -> Result<Pfn, Trouble> {
         let failed = |error| Trouble::Alloc { cpu: here::cpu(), request: *request, error };
         self.pages.alloc(request).map_err(failed)
+    }
+
+    /// Allocates as many blocks as `blocks` has room for.
+    pub(crate) fn alloc_bulk(&self, request: &Request, blocks: &mut [Pfn]) -> Result<(), Trouble> {
+        let failed = |error| Trouble::Alloc { cpu: here::cpu(), request: *request, error };
+        let served = self.pages.alloc_bulk(request, blocks).map_err(failed)?;
+        // Asked again for what is missing, the allocator says why.
+        blocks.iter_mut().skip(served).try_for_each(|block| self.alloc(request).map(|pfn| *block = pfn))
     }
 
     pub(crate) fn free(&self, pfn: Pfn, order: Order) -> Result<(), Trouble> {

@@ -10,12 +10,12 @@ use framewright::mechanisms::{Depot, PRESETS};
 use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
 use framewright::request::GFP_ATOMIC;
 use framewright::watermark::PcpSize;
-use framewright::{Allocator, Census, Config, Counters, Mechanisms, Order, Region, Request, Tuning};
+use framewright::{Allocator, Census, Counters, Mechanisms, Order, Region, Request};
+use framewright_ops::Shape;
 
 use super::failure::{Cause, Failure};
 use super::floor::{Floor, Progress};
 use super::{Ground, Needs, Play, Workload};
-use crate::arena::Arena;
 use crate::measure::About;
 use crate::model::{Model, Ps};
 use crate::report::{Figure, LockSpan, Report};
@@ -24,7 +24,7 @@ use crate::sim::Sim;
 use crate::stage::{Descriptors, arena_for, boot};
 
 /// First frame of the machine: 4 GiB, from where on memory is zone Normal.
-const FIRST: u64 = 0x10_0000;
+pub(crate) const FIRST: u64 = 0x10_0000;
 /// Frames of the largest block: nodes begin and end with whole ones.
 const BLOCK: u64 = 1 << 10;
 /// Frames that a node has at least: 64 MiB.
@@ -108,52 +108,46 @@ pub struct Outcome {
 
 /// The memory and CPUs that an allocator is set up over.
 pub(crate) struct Map {
-    pub(crate) regions: Vec<Region>,
-    pub(crate) cpus: Vec<NodeId>,
-    tuning: Vec<Tuning>,
+    pub(crate) shape: Shape,
+    /// Frames of each node, where they have equally many.
+    pub(crate) each: Option<u64>,
 }
 
 impl Map {
-    /// As much memory on each node as its CPUs need.
+    /// What the workload's list describes, or as much memory on each node as its CPUs need.
     fn of(job: &Job, model: &Model, needs: &Needs) -> Map {
         let topology = model.topology;
         let cpus: Vec<NodeId> = (0..job.cpus).map(|cpu| NodeId(topology.socket_of(cpu) as u8)).collect();
+        if let Workload::Ops(ops) = &job.workload {
+            let shape = Shape { cpus, mechanisms: job.mechanisms, ..ops.shape().clone() };
+            return Map { shape, each: None };
+        }
         let most = (0..topology.sockets).map(|node| cpus.iter().filter(|cpu| cpu.index() == usize::from(node)).count());
         // All nodes alike, so that a figure can say how much.
         let most = most.max().unwrap_or(0) as u64;
         let frames = job.memory.unwrap_or(LEAST + most * (needs.frames * 5 / 4 + 4 * BLOCK));
         let frames = frames.max(1).next_multiple_of(BLOCK);
         let region = |node| Region::usable(FIRST + node * frames, FIRST + (node + 1) * frames, node as u8);
-        let zone = |node| ZoneIdx::of(NodeId(node as u8), ZoneKind::Normal);
-        let tuned = |lists| move |node| Tuning { zone: zone(node), marks: None, reserve: None, pcp: Some(lists) };
         let nodes = 0..u64::from(topology.sockets);
-        let tuning = job.lists.map_or_else(Vec::new, |lists| nodes.clone().map(tuned(lists)).collect());
-        Map { regions: nodes.map(region).collect(), cpus, tuning }
+        let regions: Vec<Region> = nodes.clone().map(region).collect();
+        let mut shape = Shape { mechanisms: job.mechanisms, ..Shape::new(&regions, &cpus) };
+        for node in nodes {
+            let zone = ZoneIdx::of(NodeId(node as u8), ZoneKind::Normal);
+            job.lists.iter().for_each(|&lists| shape.tuning_mut(zone).pcp = Some(lists));
+        }
+        Map { shape, each: Some(frames) }
     }
 
-    pub(crate) fn config(&self, mechanisms: Mechanisms) -> Config<'_> {
-        Config { mechanisms, tuning: &self.tuning, ..Config::new(&self.regions, &self.cpus) }
-    }
-
-    fn frames_per_node(&self) -> u64 {
-        self.regions.first().map_or(0, |region| region.range.frames())
+    /// Frames of all nodes.
+    pub(crate) fn frames(&self) -> u64 {
+        self.shape.regions.iter().map(|region| region.range.frames()).sum()
     }
 
     /// Bytes of the workload's own.
     fn bytes(&self, needs: &Needs) -> usize {
         let (bytes, each) = needs.bytes;
         // Some regions, each of which takes a little more than its bytes.
-        bytes + each * self.frames_per_node() as usize * self.regions.len() + (1 << 20)
-    }
-
-    /// Puts frames' descriptors where the frames are.
-    fn set_homes(&self, arena: &Arena) {
-        let first = self.regions.first().map_or(0, |region| region.range.start.0);
-        let node = |frame: usize| {
-            let at = self.regions.partition_point(|region| region.range.end.0 <= first + frame as u64);
-            self.regions.get(at).map_or(0, |region| region.node.index())
-        };
-        ["frame states", "frame links", "frame heads"].iter().for_each(|name| arena.set_homes(name, node));
+        bytes + each * self.frames() as usize + (1 << 20)
     }
 }
 
@@ -168,43 +162,31 @@ pub fn run(model: &Model, job: &Job, progress: &mut dyn FnMut(Progress)) -> Resu
     }
     let needs = job.workload.needs(job.cpus);
     let map = Map::of(job, model, &needs);
-    let config = map.config(job.mechanisms);
+    let config = map.shape.config();
     let arena = arena_for(&config, map.bytes(&needs)).map_err(|error| job.failed(Cause::Boot(error)))?;
     let pages = boot(&arena, &config, job.descriptors).map_err(|error| job.failed(Cause::Boot(error)))?;
-    map.set_homes(&arena);
-    let ground = Ground { arena: &arena, map: &map, descriptors: job.descriptors };
+    let Job { cpus, seed, descriptors, .. } = *job;
+    let ground = Ground { arena: &arena, model, map: &map, cpus, seed, descriptors };
     let play = job.workload.set_up(&ground).map_err(|reason| job.failed(Cause::Unfit(reason)))?;
     let free: u64 = (0..pages.nodes()).map(|node| free_frames(pages, node)).sum();
     let mut simulation = Simulation::new(model, &arena, &job.options()).map_err(|error| job.failed(error))?;
-    simulation.set_frames(map.regions.iter().map(|region| (region.range.end.0, u16::from(region.node.0))).collect());
-    name_fields(pages, &mut simulation);
-    play.name(&mut simulation);
-    let floor = Floor::new((pages, model, job.cpus), job.warm_up + job.window, progress);
+    let regions = &map.shape.regions;
+    simulation.set_frames(regions.iter().map(|region| (region.range.end.0, u16::from(region.node.0))).collect());
+    let floor = Floor::new((pages, model, job.cpus), (job.warm_up, job.warm_up + job.window), progress);
     let ended = simulate(job, &mut simulation, &floor, &*play);
     if let Some(trouble) = floor.trouble() {
-        return Err(job.failed(Cause::of(trouble, map.frames_per_node())));
+        return Err(job.failed(Cause::of(trouble, map.frames())));
     }
     ended.map_err(|deadlock| job.failed(deadlock))?;
     let census = pages.validate().map_err(|violation| job.failed(violation))?;
     if census.allocated != 0 || !census.is_conserved() {
         return Err(job.failed(Cause::Lost(census.allocated)));
     }
-    let memory = [
-        Figure { name: "memory of each node".into(), value: map.frames_per_node() as f64, unit: "frame".into() },
-        Figure { name: "free at the start".into(), value: free as f64, unit: "frame".into() },
-    ];
+    let memory = map.each.map(|each| Figure::new("memory of each node", each as f64, "frame"));
+    let memory = memory.into_iter().chain([Figure::new("free at the start", free as f64, "frame")]);
     let mut report = simulation.report(&about(job));
     report.figures = play.figures(&report).into_iter().chain(memory).collect();
     Ok(Outcome { report, spans: simulation.lock_spans().to_vec(), census, counters: pages.counters() })
-}
-
-/// Gives each word of the allocator's records its name.
-fn name_fields(pages: &Allocator<'_, Sim>, simulation: &mut Simulation<'_>) {
-    pages.fields(&mut |field| {
-        if field.count == 1 {
-            simulation.name_field(field.address, field.size, &field.record.to_string(), &field.name.to_string());
-        }
-    });
 }
 
 /// All CPUs play; interrupts come if they are wanted.

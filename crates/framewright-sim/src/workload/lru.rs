@@ -11,7 +11,6 @@ use framewright::{Pfn, Region};
 use super::Ground;
 use super::floor::Floor;
 use crate::arena::Packing;
-use crate::run::Simulation;
 use crate::sim::Sim;
 use crate::stage::Descriptors;
 use crate::words::SimWord;
@@ -60,30 +59,22 @@ impl<'a> Lru<'a> {
             (Descriptors::Line, Some(states)) => Packing::Over(states, size_of::<Links>() as u32),
             _ => Packing::Natural,
         };
-        let frames = map.regions.iter().map(|region| region.range.frames() as usize).sum();
-        let lists = arena.place("LRU list", (true, Packing::Natural), map.regions.len(), |_| List {
+        let frames = map.shape.regions.iter().map(|region| region.range.frames() as usize).sum();
+        let lists: &[List] = arena.place("LRU list", (true, Packing::Natural), map.shape.regions.len(), |_| List {
             next: Word::new(0),
             serving: Word::new(0),
             head: Links::new(),
         });
-        arena.set_homes("LRU list", |node| node);
-        let links = arena.place("LRU links", (false, packing), frames, |_| Links::new());
-        let each = map.regions[0].range.frames() as usize;
-        arena.set_homes("LRU links", |frame| frame / each);
-        Lru { regions: map.regions.clone(), lists, links }
-    }
-
-    pub(crate) fn name(&self, simulation: &mut Simulation<'_>) {
-        for (node, list) in self.lists.iter().enumerate() {
-            let mut word = |word: &SimWord<u32>, field: &str| {
-                let address = std::ptr::from_ref(word).addr();
-                simulation.name_field(address, 4, &format!("LRU list of node {node}"), field);
-            };
-            word(&list.next, "lock.next");
-            word(&list.serving, "lock.serving");
-            word(&list.head.after, "first");
-            word(&list.head.before, "last");
+        for (node, list) in lists.iter().enumerate() {
+            for (word, field) in list.words() {
+                let part = format!("LRU list of node {node}");
+                arena.name(std::ptr::from_ref(word).addr(), 4, (part, field.to_owned()), Some(node));
+            }
         }
+        let links = arena.place("LRU links", (false, packing), frames, |_| Links::new());
+        let each = map.shape.regions[0].range.frames() as usize;
+        arena.set_homes("LRU links", |frame| frame / each);
+        Lru { regions: map.shape.regions.clone(), lists, links }
     }
 
     /// Puts pages on their nodes' lists.
@@ -128,6 +119,11 @@ impl<'a> Lru<'a> {
 }
 
 impl List {
+    fn words(&self) -> [(&SimWord<u32>, &'static str); 4] {
+        let Links { after, before } = &self.head;
+        [(&self.next, "lock.next"), (&self.serving, "lock.serving"), (after, "first"), (before, "last")]
+    }
+
     fn take(&self, name: LockName) -> u32 {
         Sim.lock(name, LockEvent::Wanted);
         let ticket = self.next.add(1, Ordering::Relaxed);

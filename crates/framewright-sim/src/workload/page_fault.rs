@@ -19,9 +19,9 @@ use framewright::{Order, Pfn, Request};
 use super::floor::{Floor, Trouble};
 use super::lru::{Lru, PAGEVEC};
 use super::settings::settings;
-use super::{Ground, Kind, Needs, Play};
+use super::{Ground, Kind, Needs, Play, times};
 use crate::report::{Figure, Report};
-use crate::run::{Simulation, here};
+use crate::run::here;
 use crate::sim::Sim;
 
 /// Pages that unmapping frees in one go, as in Linux (`SWAP_CLUSTER_MAX`).
@@ -38,7 +38,7 @@ settings! {
         work: u32 = 2500, 0..=1_000_000, "cycles of a fault, besides the allocator, zeroing and lists";
         unmap: u32 = 400, 0..=1_000_000, "cycles to unmap a page";
         zero: bool = true, 0..=1, "whether pages are filled with zeros, at the node's memory controller";
-        lru: bool = false, 0..=1, "whether pages go on the LRU list of their node, 15 at a time, and off it, 32 at a time";
+        lru: bool = false, 0..=1, "whether pages go on their node's LRU list (15 at a time) and off it (32)";
     }
 }
 
@@ -52,7 +52,7 @@ impl Kind for PageFault1 {
         let pages = u64::from(self.pages);
         let round = pages * (ALONE_NS + CONTENDED_NS * cpus as u64 / 2) * 1000;
         let bytes = (0, if self.lru { Lru::FRAME_BYTES } else { 0 });
-        Needs { frames: pages, bytes, times: (round + round / 4, (2 * round).max(60_000_000_000)) }
+        Needs { frames: pages, bytes, times: times(round, 60_000_000_000) }
     }
 
     fn set_up<'a>(&self, ground: &Ground<'a>) -> Result<Box<dyn Play + 'a>, String> {
@@ -78,10 +78,6 @@ impl Play for Processes<'_> {
             round = pages;
         }
         Ok(())
-    }
-
-    fn name(&self, simulation: &mut Simulation<'_>) {
-        self.lru.iter().for_each(|lru| lru.name(simulation));
     }
 
     fn figures(&self, report: &Report) -> Vec<Figure> {

@@ -1,0 +1,102 @@
+//! `aim7`: processes that live shortly, as in aim7's fork and exit loads.
+//!
+//! A CPU runs one process after the other. A process allocates pages in bursts, between which it computes, and when
+//! it ends all of them are freed at once. Sizes and pauses are random around their means. Which loads aim7 was run
+//! with for the published table (zone-layout) is not known; the model is what the simulation of that
+//! table needed: order-0 pages, batches from the zone, and allocation on the CPU's node or on any
+//! ([`Aim7::elsewhere`]). The defaults are assumed.
+
+use framewright::pfn::NodeId;
+use framewright::request::GFP_HIGHUSER_MOVABLE;
+use framewright::{Order, Pfn, Request};
+
+use super::floor::{Floor, Trouble};
+use super::gate::Stopwatch;
+use super::settings::settings;
+use super::{Ground, Kind, Needs, Play, times};
+use crate::report::{Figure, Report};
+use crate::run::here;
+
+/// Pages that are freed in one go, as in Linux (`SWAP_CLUSTER_MAX`).
+const BATCH: usize = 32;
+
+settings! {
+    /// Options of `aim7`.
+    Aim7 {
+        pages: u32 = 256, 1..=1 << 18, "pages of a process, on average: from 1 to twice as many";
+        burst: u32 = 32, 1..=1 << 18, "pages that it allocates in one go";
+        think: u32 = 20_000, 0..=100_000_000, "cycles between bursts, on average: from half to one and a half of that";
+        elsewhere: u32 = 0, 0..=100, "percent of the bursts that go to a node drawn by lot, not to the CPU's own";
+    }
+}
+
+impl Kind for Aim7 {
+    const NAME: &'static str = "aim7";
+    const SUMMARY: &'static str =
+        "processes that allocate in bursts, compute in between, and free all when they end (aim7's fork and exit)";
+    const UNIT: &'static str = "process";
+
+    fn needs(&self, cpus: usize) -> Needs {
+        let pages = u64::from(self.pages);
+        let bursts = pages.div_ceil(u64::from(self.burst));
+        // Nanoseconds; at 2 GHz, which is near enough.
+        let life = pages * (300 + 165 * cpus as u64 / 2) + bursts * u64::from(self.think) / 2;
+        Needs { frames: 2 * pages, bytes: (0, 0), times: times(life * 1000 * 4, 5_000_000_000) }
+    }
+
+    fn set_up<'a>(&self, _: &Ground<'a>) -> Result<Box<dyn Play + 'a>, String> {
+        Ok(Box::new(Lives { settings: *self, alloc: Stopwatch::default(), free: Stopwatch::default() }))
+    }
+}
+
+struct Lives {
+    settings: Aim7,
+    alloc: Stopwatch,
+    free: Stopwatch,
+}
+
+/// A random number from 0 to `limit`, not included.
+fn below(limit: u32) -> u32 {
+    (here::random() % u64::from(limit.max(1))) as u32
+}
+
+impl Play for Lives {
+    fn play(&self, floor: &Floor<'_>, _: usize) -> Result<(), Trouble> {
+        let Aim7 { pages, burst, think, .. } = self.settings;
+        let mut held: Vec<Pfn> = Vec::with_capacity(2 * pages as usize);
+        while floor.goes_on() {
+            let pages = 1 + below(2 * pages - 1) as usize;
+            while held.len() < pages {
+                let end = pages.min(held.len() + burst as usize);
+                let request = self.request(floor);
+                self.alloc.time(floor, end - held.len(), || {
+                    (held.len()..end).try_for_each(|_| floor.alloc(&request).map(|pfn| held.push(pfn)))
+                })?;
+                floor.work(think / 2 + below(think + 1));
+            }
+            self.free.time(floor, held.len(), || {
+                held.chunks(BATCH).try_for_each(|batch| floor.free_bulk(batch, Order(0)))
+            })?;
+            held.clear();
+            here::done(1);
+        }
+        Ok(())
+    }
+
+    fn figures(&self, report: &Report) -> Vec<Figure> {
+        let pages = Figure::new("pages", report.per_second * f64::from(self.settings.pages), "page/s");
+        let each = [self.alloc.figure("an allocation"), self.free.figure("a free")];
+        each.into_iter().flatten().chain([pages]).collect()
+    }
+}
+
+impl Lives {
+    fn request(&self, floor: &Floor<'_>) -> Request {
+        let request = Request::page(GFP_HIGHUSER_MOVABLE);
+        if below(100) < self.settings.elsewhere {
+            request.on(NodeId(below(u32::from(floor.model.topology.sockets)) as u8))
+        } else {
+            request
+        }
+    }
+}

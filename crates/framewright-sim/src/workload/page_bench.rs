@@ -1,0 +1,161 @@
+//! `page-bench01` to `page-bench04`, `bulk` and `repeat`: a CPU allocates a number of blocks and frees them, by itself.
+//!
+//! `page-bench…` are loops of Jesper Dangaard Brouer's page_bench modules (prototype-kernel, `kernel/mm/bench`):
+//! nothing but requests that must not wait (`GFP_ATOMIC`) and frees. The modules run 01, 02 and 04 on one CPU:
+//! `--cpus 1` is that, and on more CPUs each does the same by itself. 03 is the loop of 01 on many CPUs that start
+//! together, as all CPUs of a run do. For 05 see `pipe.rs`.
+//!
+//! `bulk` and `repeat` have their names from LLFree's benchmarks; they ask for what user space gets
+//! (`GFP_HIGHUSER_MOVABLE`).
+
+use framewright::request::{__GFP_COMP, __GFP_NORETRY, __GFP_NOWARN, GFP_ATOMIC, GFP_HIGHUSER_MOVABLE};
+use framewright::{Gfp, Pfn, Request};
+
+use super::floor::{Floor, Trouble};
+use super::gate::Stopwatch;
+use super::settings::settings;
+use super::{Ground, Kind, Needs, Play, times_of_blocks};
+use crate::report::{Figure, Report};
+use crate::run::here;
+
+/// What the modules ask for.
+pub(crate) fn atomic(order: u32) -> Request {
+    let compound = if order == 0 { Gfp::NONE } else { __GFP_COMP };
+    Request::new(GFP_ATOMIC | __GFP_NORETRY | __GFP_NOWARN | compound, order as u8)
+}
+
+settings! {
+    /// Options of `page-bench01`.
+    PageBench01 {
+        order: u32 = 0, 0..=10, "order of the block; the module goes through 0 to 9";
+    }
+}
+
+settings! {
+    /// Options of `page-bench02`.
+    PageBench02 {
+        outstanding: u32 = 64, 1..=8192, "blocks that are held before the first is freed; the module tries 1 to 8192";
+        order: u32 = 0, 0..=10, "order of the blocks";
+    }
+}
+
+settings! {
+    /// Options of `page-bench03`.
+    PageBench03 {
+        order: u32 = 0, 0..=10, "order of the block";
+    }
+}
+
+settings! {
+    /// Options of `page-bench04`.
+    PageBench04 {
+        batch: u32 = 64, 1..=32768, "pages of a bulk; the module tries 1 to 128";
+    }
+}
+
+settings! {
+    /// Options of `bulk`.
+    Bulk {
+        blocks: u32 = 1024, 1..=1 << 20, "blocks that each CPU allocates before it frees them, in the same order";
+        order: u32 = 0, 0..=10, "order of the blocks";
+    }
+}
+
+settings! {
+    /// Options of `repeat`.
+    Repeat {
+        order: u32 = 0, 0..=10, "order of the block";
+    }
+}
+
+/// A loop that allocates and frees.
+#[derive(Clone, Copy)]
+struct Shape {
+    blocks: u32,
+    request: Request,
+    in_bulk: bool,
+}
+
+trait Loop {
+    fn shape(&self) -> Shape;
+}
+
+/// A loop is a kind of workload: its name, what it does, and its shape.
+macro_rules! loops {
+    ($(
+        $Kind:ident $name:literal $summary:literal
+        |$settings:ident| ($blocks:expr, $request:expr, $in_bulk:expr);
+    )+) => { $(
+        impl Loop for $Kind {
+            fn shape(&self) -> Shape {
+                let $settings = self;
+                Shape { blocks: $blocks, request: $request, in_bulk: $in_bulk }
+            }
+        }
+
+        impl Kind for $Kind {
+            const NAME: &'static str = $name;
+            const SUMMARY: &'static str = $summary;
+            const UNIT: &'static str = "allocation and free";
+
+            fn needs(&self, cpus: usize) -> Needs {
+                let Shape { blocks, request, .. } = self.shape();
+                let frames = u64::from(blocks) * request.order.frames();
+                Needs { frames, bytes: (0, 0), times: times_of_blocks(blocks, cpus) }
+            }
+
+            fn set_up<'a>(&self, _: &Ground<'a>) -> Result<Box<dyn Play + 'a>, String> {
+                Ok(Box::new(Looping { shape: self.shape(), alloc: Stopwatch::default(), free: Stopwatch::default() }))
+            }
+        }
+    )+ };
+}
+
+loops! {
+    PageBench01 "page-bench01" "each CPU allocates a block and frees it, over and over (page_bench01)"
+        |s| (1, atomic(s.order), false);
+    PageBench02 "page-bench02" "each CPU allocates a number of blocks, then frees them, the first first (page_bench02)"
+        |s| (s.outstanding, atomic(s.order), false);
+    PageBench03 "page-bench03" "all CPUs at once allocate a block and free it, over and over (page_bench03)"
+        |s| (1, atomic(s.order), false);
+    PageBench04 "page-bench04" "each CPU allocates pages in bulk, then frees them one by one (page_bench04_bulk)"
+        |s| (s.batch, atomic(0), true);
+    Bulk "bulk" "each CPU allocates a lot of blocks one by one, then frees them in the same order (LLFree's bulk)"
+        |s| (s.blocks, Request::new(GFP_HIGHUSER_MOVABLE, s.order as u8), false);
+    Repeat "repeat" "each CPU allocates a block and frees it, over and over, as user space would (LLFree's repeat)"
+        |s| (1, Request::new(GFP_HIGHUSER_MOVABLE, s.order as u8), false);
+}
+
+/// A loop in its place.
+struct Looping {
+    shape: Shape,
+    alloc: Stopwatch,
+    free: Stopwatch,
+}
+
+impl Play for Looping {
+    fn play(&self, floor: &Floor<'_>, _: usize) -> Result<(), Trouble> {
+        let Shape { blocks, request, in_bulk } = self.shape;
+        let mut held = vec![Pfn(0); blocks as usize];
+        while floor.goes_on() {
+            self.alloc.time(floor, held.len(), || {
+                if in_bulk {
+                    return floor.alloc_bulk(&request, &mut held);
+                }
+                held.iter_mut().try_for_each(|block| floor.alloc(&request).map(|pfn| *block = pfn))
+            })?;
+            self.free.time(floor, held.len(), || {
+                held.iter().try_for_each(|&block| {
+                    floor.free(block, request.order)?;
+                    here::done(1);
+                    Ok(())
+                })
+            })?;
+        }
+        Ok(())
+    }
+
+    fn figures(&self, _: &Report) -> Vec<Figure> {
+        self.alloc.figure("an allocation").into_iter().chain(self.free.figure("a free")).collect()
+    }
+}
