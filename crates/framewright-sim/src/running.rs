@@ -66,27 +66,25 @@ fn switch() {
 #[cold]
 fn interrupt() {
     let handler = with(|world| {
-        let cost = world.model.costs.interrupt;
-        world.spend(Spent::Interrupts, cost);
-        let clock = world.now.clock;
-        let (handler, every) = world.interrupts.as_ref().map(|irq| (irq.handler, irq.every))?;
-        let next = clock + 1 + world.queue.random() % (2 * every).max(1);
-        let cpu = world.cpu();
-        cpu.next_interrupt = next;
-        cpu.in_interrupt = true;
+        world.spend(Spent::Interrupts, world.model.costs.interrupt);
+        world.cpu().in_interrupt = true;
         world.set_limit();
-        Some((handler, world.cpu_number()))
+        world.interrupts.as_ref().map(|irq| (irq.handler, world.cpu_number()))
     });
     if let Some(Some((handler, cpu))) = handler {
-        // SAFETY: the run that set the handler outlives all CPUs' coroutines, and takes the handler away behind them.
+        // SAFETY: whoever set the handler outlives all CPUs' coroutines, and the world forgets it behind them.
         unsafe { (*handler)(cpu) };
-        with(|world| {
-            world.cpu().in_interrupt = false;
-            world.set_limit();
-        });
-    } else {
-        with(|world| world.cpu().next_interrupt = Ps::MAX);
     }
+    with(|world| {
+        // From the end of one to the next: however long they take, the CPU gets on.
+        let every = world.interrupts.as_ref().map_or(Ps::MAX, |irq| irq.every);
+        let wait = world.queue.random() % every.saturating_mul(2).max(1);
+        let clock = world.now.clock;
+        let cpu = world.cpu();
+        cpu.in_interrupt = false;
+        cpu.next_interrupt = clock.saturating_add(1 + wait);
+        world.set_limit();
+    });
 }
 
 /// Interrupts are held off, or on again: then what has arrived meanwhile comes.
