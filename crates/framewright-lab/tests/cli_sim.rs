@@ -98,6 +98,12 @@ fn the_latency_checker_is_a_workload() {
     assert!(table.starts_with("latency checker on this") && table.contains("largest error"), "{table}");
     let table = json(&["sim", "--machine", "this", "--workload", "mlc"]);
     assert!(table["rows"].as_array().is_some_and(|rows| !rows.is_empty()));
+    // All machines, if none is named.
+    let tables = json(&["sim", "--workload", "mlc"]);
+    let tables = tables.as_array().unwrap();
+    assert_eq!(tables[0]["machine"], "skylake-2x28");
+    let errors = tables.iter().flat_map(|table| table["rows"].as_array().unwrap());
+    assert!(errors.into_iter().all(|row| row["error_percent"].as_f64().unwrap().abs() <= 3.0));
 }
 
 #[test]

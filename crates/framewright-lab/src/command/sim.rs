@@ -12,7 +12,7 @@ use framewright::Mechanisms;
 use framewright_bench::command::Bar;
 use framewright_lab::html::Page;
 use framewright_lab::sim::sweep::{Findings, Job, Sweep};
-use framewright_lab::sim::{Curve, Run, timeline};
+use framewright_lab::sim::{Curve, Run, pool, timeline};
 use framewright_sim::machine::{self, Parameter, Spec};
 use framewright_sim::mlc;
 use framewright_sim::report::{LockSpan, Report, SCHEMA};
@@ -40,9 +40,9 @@ pub(crate) struct Sim {
     /// List the machines and the workloads with their options, and do nothing.
     #[arg(long)]
     list: bool,
-    /// Machine: a name, generic:SOCKETSxCORESxTHREADS, or a TOML file of your own.
-    #[arg(long, value_name = "NAME|FILE.toml", default_value = "skylake-2x28")]
-    machine: String,
+    /// Machine: a name, generic:SOCKETSxCORESxTHREADS, or a TOML file of your own [default: skylake-2x28; of mlc, all].
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    machine: Option<String>,
     /// What the CPUs do, as `page-fault1` or `page-fault1:lru=on`; or mlc, which checks the machine's latencies.
     #[arg(long, value_name = "NAME[:OPTIONS]", default_value = "page-fault1")]
     workload: String,
@@ -78,6 +78,8 @@ pub(crate) struct Sim {
     sensitivity: bool,
 }
 
+/// The machine if none is named.
+const MACHINE: &str = "skylake-2x28";
 /// The workload that is a latency checker, which has no allocator.
 const CHECKER: &str = "mlc";
 /// Of how many accesses one is followed by a switch, unless said otherwise.
@@ -107,10 +109,10 @@ impl Sim {
         if self.list {
             return print(&list()?);
         }
-        let machine = machine::load(&self.machine)?;
         if self.workload == CHECKER {
-            return self.check_latencies(&machine);
+            return self.check_latencies();
         }
+        let machine = machine::load(self.machine())?;
         let workload = parse_workload(&self.workload)?;
         let sets = self.mechanisms()?;
         let cpus = self.cpus(&machine)?;
@@ -153,16 +155,30 @@ impl Sim {
         Ok((findings, spans.into_inner().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// The latency checker: of the machine alone.
-    fn check_latencies(&self, machine: &Spec) -> anyhow::Result<()> {
+    fn machine(&self) -> &str {
+        self.machine.as_deref().unwrap_or(MACHINE)
+    }
+
+    /// The latency checker, on one machine or on all that come with the program.
+    fn check_latencies(&self) -> anyhow::Result<()> {
         let others = !self.mechanisms.is_empty() || !self.cpus.is_empty() || self.sensitivity;
         if others || self.trace_out.is_some() || self.report.is_some() {
             bail!("{CHECKER} looks at the machine alone: it has no mechanisms, CPUs, trace, report or sensitivity");
         }
-        let table = mlc::check(machine)?;
-        match self.format {
-            Format::Text => print(&format!("{table}\n")),
-            Format::Json => print(&(serde_json::to_string_pretty(&table)? + "\n")),
+        let machines = match &self.machine {
+            Some(name) => vec![machine::load(name)?],
+            None => machine::names().map(machine::named).collect::<Result<_, _>>()?,
+        };
+        let bar = Bar::new()?;
+        let check = |number: usize| mlc::check(&machines[number]);
+        let total = machines.len();
+        let tables = pool::run(total, check, &mut |done| bar.show("latencies", done as f64 / total as f64))?;
+        drop(bar);
+        let text: Vec<String> = tables.iter().map(|table| format!("{table}\n")).collect();
+        match (self.format, tables.as_slice()) {
+            (Format::Text, _) => print(&text.join("\n")),
+            (Format::Json, [table]) => print(&(serde_json::to_string_pretty(table)? + "\n")),
+            (Format::Json, tables) => print(&(serde_json::to_string_pretty(tables)? + "\n")),
         }
     }
 
@@ -190,7 +206,7 @@ impl Sim {
     /// The command that makes the same runs, whatever the defaults are.
     fn command(&self, sets: &[Mechanisms], cpus: &[usize]) -> String {
         let cpus: Vec<String> = cpus.iter().map(ToString::to_string).collect();
-        let mut words = vec!["framewright sim --machine".to_owned(), quoted(&self.machine)];
+        let mut words = vec!["framewright sim --machine".to_owned(), quoted(self.machine())];
         words.extend(["--workload".to_owned(), quoted(&self.workload)]);
         for set in sets {
             words.extend(["--mechanisms".to_owned(), mechanisms::label(set)]);

@@ -54,7 +54,8 @@ struct Content<'a> {
     first: Option<&'a Report>,
     plots: Vec<Plot>,
     groups: Vec<Group<'a>>,
-    shown: usize,
+    locks: usize,
+    lines: usize,
     small: f64,
     parameters: Vec<Row<'a>>,
     sensitivities: Vec<Moved<'a>>,
@@ -84,8 +85,8 @@ struct Row<'a> {
     detail: &'a str,
 }
 
-/// Rows of lines and locks that a run's tables show.
-const SHOWN: usize = 20;
+/// Locks and lines, and fields of a line, that a run's tables show.
+const SHOWN: (usize, usize) = (8, 20);
 /// Lines and fields that cost less than this many percent of all are not shown.
 const SMALL: f64 = 0.1;
 
@@ -104,7 +105,8 @@ impl Page<'_> {
             first: self.runs.first(),
             plots: if self.runs.len() > 1 { plots(&groups) } else { Vec::new() },
             groups: groups.iter().enumerate().map(|(i, group)| Group::of(i, group, &groups)).collect(),
-            shown: SHOWN,
+            locks: SHOWN.0,
+            lines: SHOWN.1,
             small: SMALL,
             parameters,
             sensitivities: self.sensitivities.iter().map(Moved::of).collect(),
