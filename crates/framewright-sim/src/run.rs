@@ -290,6 +290,11 @@ pub mod here {
         with(|world| world.done(operations));
     }
 
+    /// The window is over: each CPU leaves it with the next operation that it completes.
+    pub fn end_window() {
+        with(|world| world.window.1 = world.window.1.min(world.now.clock));
+    }
+
     /// It works for a while on what is its own.
     pub fn work(time: Ps) {
         with(|world| world.instructions(time));

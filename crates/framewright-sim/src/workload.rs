@@ -23,6 +23,8 @@ mod pipe;
 use std::fmt;
 use std::str::FromStr;
 
+use framewright_ops::rng::Rng;
+
 use crate::arena::Arena;
 use crate::model::{Model, Ps};
 use crate::report::{Figure, Report};
@@ -49,20 +51,28 @@ pub(crate) struct Needs {
     pub(crate) frames: u64,
     /// Bytes of shared memory besides the allocator's: in all, and for each frame of the machine.
     pub(crate) bytes: (usize, usize),
-    /// Warm-up and window, if nobody says otherwise.
-    pub(crate) times: (Ps, Ps),
+    /// How long it takes, if nobody says otherwise.
+    pub(crate) length: Length,
 }
 
-/// Warm-up and window for a workload whose rounds take so long: a round and a little, then two, or `least`.
-pub(crate) fn times(round: Ps, least: Ps) -> (Ps, Ps) {
-    ((round + round / 4).max(least / 10), (2 * round).max(least))
+/// How long a workload is to be looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Length {
+    /// Warm-up and window.
+    Time(Ps, Ps),
+    /// So many rounds of every CPU, behind one to warm up.
+    Rounds(u32),
 }
 
-/// The same, of rounds in which a CPU allocates and frees so many blocks and does nothing else: as long as if half of
-/// the CPUs waited for one lock.
-pub(crate) fn times_of_blocks(blocks: u32, cpus: usize) -> (Ps, Ps) {
-    times(u64::from(blocks) * (300 + 165 * cpus as u64 / 2) * 1000, 2_000_000_000)
+impl Length {
+    /// At least two rounds of so many operations, and some thousands of operations of each CPU.
+    pub(crate) fn of_rounds(operations: usize) -> Length {
+        Length::Rounds((OPERATIONS / operations.max(1)).max(2) as u32)
+    }
 }
+
+/// Operations of each CPU that are enough for an average.
+const OPERATIONS: usize = 1024;
 
 /// What a workload is set up on.
 pub(crate) struct Ground<'a> {
@@ -91,6 +101,12 @@ pub(crate) trait Kind: Settings {
 
 /// A workload in its place.
 pub(crate) trait Play {
+    /// Brings the allocator into the state that the workload would bring it into, before time begins.
+    fn prepare(&self, floor: &Floor<'_>, rng: &mut Rng) -> Result<(), Trouble> {
+        let _ = (floor, rng);
+        Ok(())
+    }
+
     /// What a CPU does until the run is over. It frees all that it holds.
     fn play(&self, floor: &Floor<'_>, cpu: usize) -> Result<(), Trouble>;
 

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use framewright::Mechanisms;
 use framewright_sim::machine;
 use framewright_sim::model::Model;
+use framewright_sim::report::Times;
 use framewright_sim::run::Schedule;
 use framewright_sim::workload::{Cause, Failure, Job, Ops, Outcome, Progress, SpecError, Workload, run};
 use proptest::prelude::*;
@@ -62,6 +63,26 @@ fn every_workload_ends_and_is_the_same_again() {
             }
         }
     }
+}
+
+/// With the length that is usual for the workload: every CPU completes whole rounds.
+#[test]
+fn every_workload_knows_how_long_to_go_on() {
+    for text in ALL.into_iter().filter(|text| !text.starts_with("page-fault1")) {
+        let job = Job::new(text.parse().unwrap(), Mechanisms::DEFAULT, 4);
+        let outcome = simulate(&job);
+        let report = outcome.report;
+        assert!(report.warm_up_ns > 0 && report.window_ns > 0, "{text}: {report:?}");
+        assert!((20..100_000).contains(&report.operations), "{text}: {}", report.operations);
+        let longest = report.per_cpu.iter().map(|cpu| time(&cpu.time)).fold(0.0, f64::max);
+        assert!(longest < 3.0 * report.window_ns as f64, "{text}: {longest} of {}", report.window_ns);
+    }
+}
+
+/// All of a CPU's time.
+fn time(t: &Times) -> f64 {
+    let waiting = t.queued + t.spinning + t.stores + t.asleep + t.interrupts;
+    t.instructions + t.hits + t.near + t.far + t.memory + t.zeroing + waiting
 }
 
 #[test]

@@ -13,7 +13,7 @@ use framewright::{Order, Pfn, Request};
 use super::floor::{Floor, Trouble};
 use super::gate::Stopwatch;
 use super::settings::settings;
-use super::{Ground, Kind, Needs, Play, times};
+use super::{Ground, Kind, Length, Needs, Play};
 use crate::report::{Figure, Report};
 use crate::run::here;
 
@@ -36,12 +36,10 @@ impl Kind for Aim7 {
         "processes that allocate in bursts, compute in between, and free all when they end (aim7's fork and exit)";
     const UNIT: &'static str = "process";
 
-    fn needs(&self, cpus: usize) -> Needs {
-        let pages = u64::from(self.pages);
-        let bursts = pages.div_ceil(u64::from(self.burst));
-        // Nanoseconds; at 2 GHz, which is near enough.
-        let life = pages * (300 + 165 * cpus as u64 / 2) + bursts * u64::from(self.think) / 2;
-        Needs { frames: 2 * pages, bytes: (0, 0), times: times(life * 1000 * 4, 5_000_000_000) }
+    fn needs(&self, _: usize) -> Needs {
+        let frames = 2 * u64::from(self.pages);
+        // Lives differ, so there are to be many, however large they are.
+        Needs { frames, bytes: (0, 0), length: Length::of_rounds(self.pages.min(64) as usize) }
     }
 
     fn set_up<'a>(&self, _: &Ground<'a>) -> Result<Box<dyn Play + 'a>, String> {
@@ -78,7 +76,7 @@ impl Play for Lives {
                 held.chunks(BATCH).try_for_each(|batch| floor.free_bulk(batch, Order(0)))
             })?;
             held.clear();
-            here::done(1);
+            floor.done_round(1);
         }
         Ok(())
     }

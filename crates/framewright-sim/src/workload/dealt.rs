@@ -13,23 +13,22 @@ use super::floor::{Floor, Trouble};
 use super::gate::{Barrier, Stopwatch};
 use super::job::FIRST;
 use super::settings::settings;
-use super::{Ground, Kind, Needs, Play, times_of_blocks};
+use super::{Ground, Kind, Length, Needs, Play};
 use crate::arena::Packing;
 use crate::report::{Figure, Report};
-use crate::run::here;
 use crate::words::SimWord;
 
 settings! {
     /// Options of `rand`.
     Rand {
-        pages: u32 = 512, 1..=1 << 16, "pages that each CPU allocates and frees in a round";
+        pages: u32 = 256, 1..=1 << 16, "pages that each CPU allocates and frees in a round";
     }
 }
 
 settings! {
     /// Options of `parallel-free`.
     ParallelFree {
-        pages: u32 = 1024, 1..=1 << 20, "pages that each CPU allocates and frees in a round";
+        pages: u32 = 512, 1..=1 << 20, "pages that each CPU allocates and frees in a round";
         shuffled: bool = false, 0..=1, "whether a CPU frees its pages in random order, not as it allocated them";
     }
 }
@@ -43,7 +42,7 @@ impl Kind for Rand {
     fn needs(&self, cpus: usize) -> Needs {
         let pages = self.pages as usize;
         let bytes = cpus * pages * size_of::<u32>();
-        Needs { frames: u64::from(self.pages), bytes: (bytes, 0), times: times_of_blocks(self.pages, cpus) }
+        Needs { frames: u64::from(self.pages), bytes: (bytes, 0), length: Length::of_rounds(self.pages as usize) }
     }
 
     fn set_up<'a>(&self, ground: &Ground<'a>) -> Result<Box<dyn Play + 'a>, String> {
@@ -62,8 +61,8 @@ impl Kind for ParallelFree {
     const SUMMARY: &'static str = "CPUs allocate, wait for each other, and free at the same time";
     const UNIT: &'static str = "page";
 
-    fn needs(&self, cpus: usize) -> Needs {
-        Needs { frames: u64::from(self.pages), bytes: (0, 0), times: times_of_blocks(self.pages, cpus) }
+    fn needs(&self, _: usize) -> Needs {
+        Needs { frames: u64::from(self.pages), bytes: (0, 0), length: Length::of_rounds(self.pages as usize) }
     }
 
     fn set_up<'a>(&self, ground: &Ground<'a>) -> Result<Box<dyn Play + 'a>, String> {
@@ -106,6 +105,7 @@ impl Play for Dealt<'_> {
             self.deal(cpu, &held);
             self.barrier.meet(floor);
             self.free.time(floor, self.pages, || (0..self.pages).try_for_each(|n| self.free(floor, cpu, &held, n)))?;
+            floor.done_round(self.pages);
         }
         Ok(())
     }
@@ -130,8 +130,6 @@ impl Dealt<'_> {
             Some(boxes) => Pfn(FIRST + u64::from(boxes[cpu * self.pages + n].load(Ordering::Relaxed))),
             None => held[self.order[n] as usize],
         };
-        floor.free(pfn, Order(0))?;
-        here::done(1);
-        Ok(())
+        floor.free(pfn, Order(0))
     }
 }

@@ -2,6 +2,7 @@
 
 use std::cell::{Cell, RefCell};
 
+use framewright::pfn::NodeId;
 use framewright::{AllocError, Allocator, FreeError, Order, Pfn, Request};
 
 use crate::model::{Model, Ps};
@@ -11,10 +12,19 @@ use crate::sim::Sim;
 /// How far a run is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// Virtual time that has gone by.
-    pub done: Ps,
-    /// Virtual time that the warm-up and the window take; a little more goes by until all CPUs have ended.
-    pub total: Ps,
+    /// What has gone by of the warm-up and the window, in virtual time or in rounds.
+    pub done: u64,
+    /// All of it; a little more goes by until all CPUs have ended.
+    pub total: u64,
+}
+
+/// When the window ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End {
+    /// At this time.
+    At(Ps),
+    /// When every CPU has completed so many rounds, the first of which is the warm-up.
+    Rounds(u32),
 }
 
 /// Why a CPU could not go on.
@@ -31,41 +41,103 @@ pub(crate) struct Floor<'a> {
     pub(crate) pages: &'a Allocator<'a, Sim>,
     pub(crate) model: &'a Model,
     pub(crate) cpus: usize,
-    /// CPUs that have left the window, and which.
-    left: Cell<usize>,
-    has_left: Vec<Cell<bool>>,
-    trouble: Cell<Option<Trouble>>,
-    progress: RefCell<&'a mut dyn FnMut(Progress)>,
     warm_up: Ps,
-    total: Ps,
-    told: Cell<Ps>,
+    end: End,
+    each: Vec<OfCpu>,
+    /// CPUs that have left the window.
+    left: Cell<usize>,
+    /// Rounds that all CPUs together have completed, as far as they count.
+    rounds: Cell<u64>,
+    /// When the last CPU entered, and when the window ended after its rounds.
+    begun: Cell<Ps>,
+    ended: Cell<Option<Ps>>,
+    trouble: Cell<Option<Trouble>>,
+    /// What CPUs held when the run was over.
+    rest: RefCell<Vec<Pfn>>,
+    progress: RefCell<&'a mut dyn FnMut(Progress)>,
+    told: Cell<u64>,
+}
+
+/// Where a CPU is in the run.
+#[derive(Clone, Default, Debug)]
+struct OfCpu {
+    rounds: Cell<u32>,
+    has_entered: Cell<bool>,
+    has_left: Cell<bool>,
 }
 
 impl<'a> Floor<'a> {
     pub(crate) fn new(
         (pages, model, cpus): (&'a Allocator<'a, Sim>, &'a Model, usize),
-        (warm_up, total): (Ps, Ps),
+        (warm_up, end): (Ps, End),
         progress: &'a mut dyn FnMut(Progress),
     ) -> Floor<'a> {
         Floor {
             pages,
             model,
             cpus,
-            left: Cell::new(0),
-            has_left: vec![Cell::new(false); cpus],
-            trouble: Cell::new(None),
-            progress: RefCell::new(progress),
             warm_up,
-            total,
+            end,
+            each: vec![OfCpu::default(); cpus],
+            left: Cell::new(0),
+            rounds: Cell::new(0),
+            begun: Cell::new(0),
+            ended: Cell::new(None),
+            trouble: Cell::new(None),
+            rest: RefCell::default(),
+            progress: RefCell::new(progress),
             told: Cell::new(0),
         }
     }
 
+    /// The running CPU has completed so many operations.
+    pub(crate) fn done(&self, operations: usize) {
+        here::done(operations as u64);
+        let has_entered = &self.each[here::cpu()].has_entered;
+        if !has_entered.get() && here::clock() >= self.warm_up {
+            has_entered.set(true);
+            self.begun.set(here::clock());
+        }
+    }
+
+    /// The running CPU has completed a round of so many operations. Workloads whose rounds have different parts say
+    /// nothing in between, so that each CPU's window is whole rounds.
+    pub(crate) fn done_round(&self, operations: usize) {
+        self.done(operations);
+        let End::Rounds(most) = self.end else { return };
+        let rounds = &self.each[here::cpu()].rounds;
+        rounds.set(rounds.get() + 1);
+        if rounds.get() > most {
+            return;
+        }
+        self.rounds.set(self.rounds.get() + 1);
+        if self.rounds.get() == u64::from(most) * self.cpus as u64 {
+            here::end_window();
+            self.ended.set(Some(here::clock()));
+        }
+    }
+
+    /// From when to when the window was, if that was not known before.
+    pub(crate) fn window(&self) -> Option<(Ps, Ps)> {
+        self.ended.get().map(|ended| (self.begun.get(), ended))
+    }
+
+    /// Leaves pages to whoever comes behind the run: what would follow is of no interest to it.
+    pub(crate) fn leave(&self, pages: &[Pfn]) {
+        self.rest.borrow_mut().extend(pages);
+    }
+
+    /// Frees what CPUs have left, behind the run.
+    pub(crate) fn free_rest(&self) -> Result<(), Trouble> {
+        let rest = std::mem::take(&mut *self.rest.borrow_mut());
+        rest.into_iter().try_for_each(|pfn| self.free(pfn, Order(0)))
+    }
+
     /// Whether the running CPU is to go on: some CPU is still measured, and nothing went wrong.
     pub(crate) fn goes_on(&self) -> bool {
-        let seen = &self.has_left[here::cpu()];
-        if !seen.get() && !here::goes_on() {
-            seen.set(true);
+        let has_left = &self.each[here::cpu()].has_left;
+        if !has_left.get() && !here::goes_on() {
+            has_left.set(true);
             self.left.set(self.left.get() + 1);
         }
         self.tell();
@@ -77,9 +149,10 @@ impl<'a> Floor<'a> {
         self.left.get() < self.cpus && self.trouble.get().is_none()
     }
 
-    /// Whether the running CPU's clock is in the window.
+    /// Whether the running CPU is in its window.
     pub(crate) fn is_measured(&self) -> bool {
-        (self.warm_up..self.total).contains(&here::clock())
+        let OfCpu { has_entered, has_left, .. } = &self.each[here::cpu()];
+        has_entered.get() && !has_left.get() && here::goes_on()
     }
 
     /// What went wrong first.
@@ -93,10 +166,13 @@ impl<'a> Floor<'a> {
 
     /// Says how far the run is, a hundred times in all.
     fn tell(&self) {
-        let done = here::clock().min(self.total);
-        if done >= self.told.get() + self.total / 100 {
+        let (done, total) = match self.end {
+            End::At(end) => (here::clock().min(end), end),
+            End::Rounds(most) => (self.rounds.get(), u64::from(most) * self.cpus as u64),
+        };
+        if done > self.told.get() && done - self.told.get() >= total / 100 {
             self.told.set(done);
-            (self.progress.borrow_mut())(Progress { done, total: self.total });
+            (self.progress.borrow_mut())(Progress { done, total });
         }
     }
 
@@ -120,6 +196,11 @@ impl<'a> Floor<'a> {
     pub(crate) fn free_bulk(&self, blocks: &[Pfn], order: Order) -> Result<(), Trouble> {
         let refused = |error| Trouble::Free { cpu: here::cpu(), pfn: blocks[0], error };
         self.pages.free_bulk(blocks, order).first.map_or(Ok(()), |error| Err(refused(error)))
+    }
+
+    /// Node of a CPU.
+    pub(crate) fn node(&self, cpu: usize) -> NodeId {
+        NodeId(self.model.topology.socket_of(cpu) as u8)
     }
 
     /// Works for so many cycles.

@@ -12,10 +12,11 @@ use framewright::request::GFP_ATOMIC;
 use framewright::watermark::PcpSize;
 use framewright::{Allocator, Census, Counters, Mechanisms, Order, Region, Request};
 use framewright_ops::Shape;
+use framewright_ops::rng::Rng;
 
 use super::failure::{Cause, Failure};
-use super::floor::{Floor, Progress};
-use super::{Ground, Needs, Play, Workload};
+use super::floor::{End, Floor, Progress};
+use super::{Ground, Length, Needs, Play, Workload};
 use crate::measure::About;
 use crate::model::{Model, Ps};
 use crate::report::{Figure, LockSpan, Report};
@@ -47,7 +48,7 @@ pub struct Job {
     pub schedule: Schedule,
     /// Virtual time before the window.
     pub warm_up: Ps,
-    /// Length of the window.
+    /// Length of the window; 0 for as many rounds of every CPU as are usual for the workload.
     pub window: Ps,
     /// Frames of each node; none for what the workload needs.
     pub memory: Option<u64>,
@@ -65,7 +66,10 @@ impl Job {
     /// A run with the times that are usual for the workload. The lists of the published tables' machines, where there
     /// is no depot behind them; descriptors that are lines of their own, as in Linux.
     pub fn new(workload: Workload, mechanisms: Mechanisms, cpus: usize) -> Job {
-        let (warm_up, window) = workload.needs(cpus).times;
+        let (warm_up, window) = match workload.needs(cpus).length {
+            Length::Time(warm_up, window) => (warm_up, window),
+            Length::Rounds(_) => (0, 0),
+        };
         let lists = (mechanisms.depot == Depot::Off).then_some(LARGE_MACHINE);
         Job {
             workload,
@@ -84,8 +88,16 @@ impl Job {
     }
 
     fn options(&self) -> Options {
-        let Job { cpus, seed, schedule, warm_up, window, trace, .. } = *self;
+        let Job { cpus, seed, schedule, warm_up, trace, .. } = *self;
+        let window = if self.window == 0 { Ps::MAX } else { self.window };
         Options { cpus, seed, schedule, warm_up, window, trace }
+    }
+
+    fn end(&self, needs: &Needs) -> End {
+        match needs.length {
+            Length::Rounds(rounds) if self.window == 0 => End::Rounds(rounds + 1),
+            _ => End::At(self.warm_up.saturating_add(self.window)),
+        }
     }
 
     fn failed(&self, cause: impl Into<Cause>) -> Failure {
@@ -172,12 +184,13 @@ pub fn run(model: &Model, job: &Job, progress: &mut dyn FnMut(Progress)) -> Resu
     let mut simulation = Simulation::new(model, &arena, &job.options()).map_err(|error| job.failed(error))?;
     let regions = &map.shape.regions;
     simulation.set_frames(regions.iter().map(|region| (region.range.end.0, u16::from(region.node.0))).collect());
-    let floor = Floor::new((pages, model, job.cpus), (job.warm_up, job.warm_up + job.window), progress);
+    let floor = Floor::new((pages, model, job.cpus), (job.warm_up, job.end(&needs)), progress);
+    let trouble = |trouble| job.failed(Cause::of(trouble, map.frames()));
+    play.prepare(&floor, &mut Rng::new(job.seed)).map_err(trouble)?;
     let ended = simulate(job, &mut simulation, &floor, &*play);
-    if let Some(trouble) = floor.trouble() {
-        return Err(job.failed(Cause::of(trouble, map.frames())));
-    }
+    floor.trouble().map_or(Ok(()), |first| Err(trouble(first)))?;
     ended.map_err(|deadlock| job.failed(deadlock))?;
+    floor.free_rest().map_err(trouble)?;
     let census = pages.validate().map_err(|violation| job.failed(violation))?;
     if census.allocated != 0 || !census.is_conserved() {
         return Err(job.failed(Cause::Lost(census.allocated)));
@@ -185,6 +198,9 @@ pub fn run(model: &Model, job: &Job, progress: &mut dyn FnMut(Progress)) -> Resu
     let memory = map.each.map(|each| Figure::new("memory of each node", each as f64, "frame"));
     let memory = memory.into_iter().chain([Figure::new("free at the start", free as f64, "frame")]);
     let mut report = simulation.report(&about(job));
+    if let Some((begun, ended)) = floor.window() {
+        (report.warm_up_ns, report.window_ns) = (begun / 1000, (ended - begun) / 1000);
+    }
     report.figures = play.figures(&report).into_iter().chain(memory).collect();
     Ok(Outcome { report, spans: simulation.lock_spans().to_vec(), census, counters: pages.counters() })
 }

@@ -23,10 +23,9 @@ use framewright_ops::{Handle, Op, Scenario, Shape};
 use super::floor::{Floor, Trouble};
 use super::gate::Barrier;
 use super::settings::SpecError;
-use super::{Ground, Needs, Play, times};
+use super::{Ground, Length, Needs, Play};
 use crate::arena::Packing;
 use crate::report::{Figure, Report};
-use crate::run::here;
 use crate::words::SimWord;
 
 /// Bytes that a file has at most.
@@ -119,7 +118,7 @@ impl Ops {
     pub(crate) fn needs(&self) -> Needs {
         // Each flag in a line of its own.
         let bytes = self.list.handles * 64;
-        Needs { frames: 0, bytes: (bytes, 0), times: times(self.list.acts.len() as u64 * 2_000_000, 2_000_000_000) }
+        Needs { frames: 0, bytes: (bytes, 0), length: Length::of_rounds(self.list.acts.len()) }
     }
 
     pub(crate) fn set_up<'a>(&self, ground: &Ground<'a>) -> Result<Box<dyn Play + 'a>, String> {
@@ -229,15 +228,16 @@ impl Play for Players<'_> {
                 return Ok(());
             }
             round += 1;
-            here::done(0);
+            let mut operations = 0;
             for (at, step) in self.list.acts.iter().enumerate().filter(|(_, step)| self.is_for(cpu, step)) {
                 self.perform(floor, cpu, (at, step.act), round)?;
-                here::done(1);
+                operations += 1;
             }
             if self.list.is_divided {
                 self.barrier.meet(floor);
             }
             self.free_rest(floor, cpu)?;
+            floor.done_round(operations);
         }
     }
 

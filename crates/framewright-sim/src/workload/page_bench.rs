@@ -14,9 +14,8 @@ use framewright::{Gfp, Pfn, Request};
 use super::floor::{Floor, Trouble};
 use super::gate::Stopwatch;
 use super::settings::settings;
-use super::{Ground, Kind, Needs, Play, times_of_blocks};
+use super::{Ground, Kind, Length, Needs, Play};
 use crate::report::{Figure, Report};
-use crate::run::here;
 
 /// What the modules ask for.
 pub(crate) fn atomic(order: u32) -> Request {
@@ -56,7 +55,7 @@ settings! {
 settings! {
     /// Options of `bulk`.
     Bulk {
-        blocks: u32 = 1024, 1..=1 << 20, "blocks that each CPU allocates before it frees them, in the same order";
+        blocks: u32 = 512, 1..=1 << 20, "blocks that each CPU allocates before it frees them, in the same order";
         order: u32 = 0, 0..=10, "order of the blocks";
     }
 }
@@ -74,6 +73,13 @@ struct Shape {
     blocks: u32,
     request: Request,
     in_bulk: bool,
+}
+
+impl Shape {
+    /// Times that it goes round before it says so: a single pair is too little to look at the clock for.
+    fn loops(&self) -> usize {
+        64 / (self.blocks as usize).min(64)
+    }
 }
 
 trait Loop {
@@ -98,10 +104,10 @@ macro_rules! loops {
             const SUMMARY: &'static str = $summary;
             const UNIT: &'static str = "allocation and free";
 
-            fn needs(&self, cpus: usize) -> Needs {
+            fn needs(&self, _: usize) -> Needs {
                 let Shape { blocks, request, .. } = self.shape();
                 let frames = u64::from(blocks) * request.order.frames();
-                Needs { frames, bytes: (0, 0), times: times_of_blocks(blocks, cpus) }
+                Needs { frames, bytes: (0, 0), length: Length::of_rounds(self.shape().loops() * blocks as usize) }
             }
 
             fn set_up<'a>(&self, _: &Ground<'a>) -> Result<Box<dyn Play + 'a>, String> {
@@ -135,27 +141,31 @@ struct Looping {
 
 impl Play for Looping {
     fn play(&self, floor: &Floor<'_>, _: usize) -> Result<(), Trouble> {
-        let Shape { blocks, request, in_bulk } = self.shape;
-        let mut held = vec![Pfn(0); blocks as usize];
+        let mut held = vec![Pfn(0); self.shape.blocks as usize];
+        let loops = self.shape.loops();
         while floor.goes_on() {
-            self.alloc.time(floor, held.len(), || {
-                if in_bulk {
-                    return floor.alloc_bulk(&request, &mut held);
-                }
-                held.iter_mut().try_for_each(|block| floor.alloc(&request).map(|pfn| *block = pfn))
-            })?;
-            self.free.time(floor, held.len(), || {
-                held.iter().try_for_each(|&block| {
-                    floor.free(block, request.order)?;
-                    here::done(1);
-                    Ok(())
-                })
-            })?;
+            for _ in 0..loops {
+                self.go_round(floor, &mut held)?;
+            }
+            floor.done_round(loops * held.len());
         }
         Ok(())
     }
 
     fn figures(&self, _: &Report) -> Vec<Figure> {
         self.alloc.figure("an allocation").into_iter().chain(self.free.figure("a free")).collect()
+    }
+}
+
+impl Looping {
+    fn go_round(&self, floor: &Floor<'_>, held: &mut [Pfn]) -> Result<(), Trouble> {
+        let Shape { request, in_bulk, .. } = self.shape;
+        self.alloc.time(floor, held.len(), || {
+            if in_bulk {
+                return floor.alloc_bulk(&request, held);
+            }
+            held.iter_mut().try_for_each(|block| floor.alloc(&request).map(|pfn| *block = pfn))
+        })?;
+        self.free.time(floor, held.len(), || held.iter().try_for_each(|&block| floor.free(block, request.order)))
     }
 }

@@ -4,6 +4,10 @@
 //! over. Its mapping is 128 MiB; here a process has [`PageFault1::pages`] pages, as many as lists and caches need to
 //! be in their steady state.
 //!
+//! When time begins, processes are at random places of their rounds already, with the pages that they would have
+//! there, and when the run is over what they hold is freed outside of it: filling and emptying all of them at once
+//! would be another workload.
+//!
 //! # What a fault costs
 //!
 //! The tables of the zone lock (`patch1`) say that one of 112 CPUs takes 12.15 µs a fault and spins for 77 % of it:
@@ -12,24 +16,27 @@
 //! of the fault and the same page's share of unmapping: 2,900 cycles of 2.5 GHz. How they are divided between the two
 //! ([`PageFault1::work`], [`PageFault1::unmap`]) is assumed.
 
+use std::cell::RefCell;
+
 use framewright::machine::Machine;
 use framewright::request::GFP_HIGHUSER_MOVABLE;
 use framewright::{Order, Pfn, Request};
+use framewright_ops::rng::Rng;
 
 use super::floor::{Floor, Trouble};
 use super::lru::{Lru, PAGEVEC};
 use super::settings::settings;
-use super::{Ground, Kind, Needs, Play, times};
+use super::{Ground, Kind, Length, Needs, Play};
+use crate::model::Ps;
 use crate::report::{Figure, Report};
-use crate::run::here;
 use crate::sim::Sim;
 
 /// Pages that unmapping frees in one go, as in Linux (`SWAP_CLUSTER_MAX`).
 const BATCH: usize = 32;
-/// Nanoseconds of a fault that nothing delays, and what each CPU of a node that contends adds: for the length of runs
-/// alone.
-const ALONE_NS: u64 = 3000;
-const CONTENDED_NS: u64 = 165;
+/// Pages that processes were given in turn before the run begins: a batch of the published tables' kernel.
+const GIVEN: usize = 63;
+/// A millisecond.
+const MILLISECOND: Ps = 1_000_000_000;
 
 settings! {
     /// Options of `page-fault1`.
@@ -49,34 +56,65 @@ impl Kind for PageFault1 {
     const UNIT: &'static str = "fault";
 
     fn needs(&self, cpus: usize) -> Needs {
-        let pages = u64::from(self.pages);
-        let round = pages * (ALONE_NS + CONTENDED_NS * cpus as u64 / 2) * 1000;
+        // The fewer CPUs there are to average over, the more rounds.
+        let window = if cpus < 16 { 160 * MILLISECOND } else { 60 * MILLISECOND };
         let bytes = (0, if self.lru { Lru::FRAME_BYTES } else { 0 });
-        Needs { frames: pages, bytes, times: times(round, 60_000_000_000) }
+        Needs { frames: u64::from(self.pages), bytes, length: Length::Time(40 * MILLISECOND, window) }
     }
 
     fn set_up<'a>(&self, ground: &Ground<'a>) -> Result<Box<dyn Play + 'a>, String> {
         let lru = self.lru.then(|| Lru::new(ground));
-        Ok(Box::new(Processes { settings: *self, lru }))
+        Ok(Box::new(Processes { settings: *self, lru, begin: RefCell::default() }))
     }
 }
 
 struct Processes<'a> {
     settings: PageFault1,
     lru: Option<Lru<'a>>,
+    /// Where each process is when time begins.
+    begin: RefCell<Vec<Begin>>,
+}
+
+/// Where a process is in its round.
+#[derive(Clone, Default, Debug)]
+struct Begin {
+    held: Vec<Pfn>,
+    /// It is unmapping, not faulting in.
+    unmaps: bool,
 }
 
 impl Play for Processes<'_> {
-    fn play(&self, floor: &Floor<'_>, _: usize) -> Result<(), Trouble> {
-        let pages = self.settings.pages as usize;
-        let mut held = Vec::with_capacity(pages);
-        // The first round is cut short somewhere, or all would unmap at the same times for ever.
-        let mut round = 1 + here::random() as usize % pages;
-        while floor.goes_on() {
-            self.fault_in(floor, &mut held, round)?;
-            self.unmap(floor, &mut held)?;
-            round = pages;
+    fn prepare(&self, floor: &Floor<'_>, rng: &mut Rng) -> Result<(), Trouble> {
+        let pages = u64::from(self.settings.pages);
+        let random = |_| (rng.below(pages + 1) as usize, rng.one_in(2));
+        let aims: Vec<(usize, bool)> = (0..floor.cpus).map(random).collect();
+        let mut all: Vec<Begin> = aims.iter().map(|&(_, unmaps)| Begin { held: Vec::new(), unmaps }).collect();
+        for round in 0..self.settings.pages.div_ceil(GIVEN as u32) as usize {
+            for (cpu, (process, &(aim, _))) in all.iter_mut().zip(&aims).enumerate() {
+                let request = Request::page(GFP_HIGHUSER_MOVABLE).on(floor.node(cpu));
+                for _ in process.held.len()..aim.min((round + 1) * GIVEN) {
+                    process.held.push(floor.alloc(&request)?);
+                }
+            }
         }
+        // All of them went through the lists of one CPU.
+        floor.pages.drain_all();
+        let held = all.iter().map(|process| &process.held);
+        self.lru.iter().for_each(|lru| held.clone().for_each(|held| lru.add(floor, held)));
+        self.begin.replace(all);
+        Ok(())
+    }
+
+    fn play(&self, floor: &Floor<'_>, cpu: usize) -> Result<(), Trouble> {
+        let Begin { mut held, unmaps } = std::mem::take(&mut self.begin.borrow_mut()[cpu]);
+        if unmaps {
+            self.unmap(floor, &mut held)?;
+        }
+        while floor.goes_on() {
+            self.fault_in(floor, &mut held)?;
+            self.unmap(floor, &mut held)?;
+        }
+        floor.leave(&held);
         Ok(())
     }
 
@@ -108,11 +146,11 @@ impl Play for Processes<'_> {
 }
 
 impl Processes<'_> {
-    /// Faults in so many pages, or fewer if the run is over.
-    fn fault_in(&self, floor: &Floor<'_>, held: &mut Vec<Pfn>, pages: usize) -> Result<(), Trouble> {
+    /// Faults in what the process has not yet, unless the run is over.
+    fn fault_in(&self, floor: &Floor<'_>, held: &mut Vec<Pfn>) -> Result<(), Trouble> {
         let request = Request::page(GFP_HIGHUSER_MOVABLE);
-        let mut added = 0;
-        while held.len() < pages && floor.goes_on() {
+        let mut added = held.len();
+        while held.len() < self.settings.pages as usize && floor.goes_on() {
             floor.work(self.settings.work);
             let pfn = floor.alloc(&request)?;
             if self.settings.zero {
@@ -123,19 +161,24 @@ impl Processes<'_> {
                 self.lru.iter().for_each(|lru| lru.add(floor, &held[added..]));
                 added = held.len();
             }
-            here::done(1);
+            floor.done(1);
         }
         self.lru.iter().for_each(|lru| lru.add(floor, &held[added..]));
         Ok(())
     }
 
+    /// Unmaps what the process has, the first first, unless the run is over.
     fn unmap(&self, floor: &Floor<'_>, held: &mut Vec<Pfn>) -> Result<(), Trouble> {
-        for batch in held.chunks(BATCH) {
+        let mut freed = 0;
+        while freed < held.len() && floor.goes_on() {
+            let batch = &held[freed..held.len().min(freed + BATCH)];
             floor.work(self.settings.unmap * batch.len() as u32);
             self.lru.iter().for_each(|lru| lru.remove(floor, batch));
             floor.free_bulk(batch, Order(0))?;
+            freed += batch.len();
+            floor.done(0);
         }
-        held.clear();
+        held.drain(..freed);
         Ok(())
     }
 }

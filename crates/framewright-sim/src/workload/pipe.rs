@@ -15,10 +15,9 @@ use super::floor::{Floor, Trouble};
 use super::job::FIRST;
 use super::page_bench::atomic;
 use super::settings::settings;
-use super::{Ground, Kind, Needs, Play, times_of_blocks};
+use super::{Ground, Kind, Length, Needs, Play};
 use crate::arena::Packing;
 use crate::model::Topology;
-use crate::run::here;
 use crate::words::SimWord;
 
 /// No page; and no page any more.
@@ -28,7 +27,7 @@ const CLOSED: u32 = u32::MAX;
 settings! {
     /// Options of `page-bench05`.
     PageBench05 {
-        ring: u32 = 1024, 2..=65536, "pages that a ring has room for; the module's has 64000";
+        ring: u32 = 256, 2..=65536, "pages that a ring has room for; the module's has 64000";
         order: u32 = 0, 0..=10, "order of the blocks";
     }
 }
@@ -76,7 +75,7 @@ fn needs(ring: u32, frames: u64, cpus: usize) -> Needs {
     // All producers may be on one node, and an end of a ring may hold a block besides.
     let frames = (u64::from(ring) + 1) * frames;
     let bytes = cpus * (ring as usize * size_of::<u32>()).next_multiple_of(128);
-    Needs { frames, bytes: (bytes, 0), times: times_of_blocks(ring, cpus) }
+    Needs { frames, bytes: (bytes, 0), length: Length::of_rounds(ring as usize) }
 }
 
 /// Who a CPU is.
@@ -151,7 +150,6 @@ impl<'a> Pipes<'a> {
         }
         floor.work(self.work);
         floor.free(Pfn(FIRST + u64::from(value) - 1), self.request.order)?;
-        here::done(1);
         Ok(true)
     }
 }
@@ -171,22 +169,28 @@ impl Play for Pipes<'_> {
             Role::Produces => {
                 while floor.goes_on() || at < half {
                     self.produce(floor, self.word(pipe, at))?;
-                    here::done(0);
                     at += 1;
+                    if at % self.ring == 0 {
+                        floor.done_round(0);
+                    }
                 }
                 put(self.word(pipe, at), CLOSED);
             }
             Role::Consumes => {
                 let _ = self.word(pipe, half - 1).wait_while(Patience::Turn, |value| value == EMPTY);
                 while self.consume(floor, self.word(pipe, at))? {
-                    floor.goes_on();
                     at += 1;
+                    if at % self.ring == 0 {
+                        floor.done_round(self.ring);
+                    }
+                    floor.goes_on();
                 }
             }
             Role::Both => {
                 while floor.goes_on() {
                     (0..self.ring).try_for_each(|n| self.produce(floor, self.word(pipe, n)))?;
                     (0..self.ring).try_for_each(|n| self.consume(floor, self.word(pipe, n)).map(drop))?;
+                    floor.done_round(self.ring);
                 }
             }
         }
