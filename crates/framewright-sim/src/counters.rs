@@ -84,12 +84,6 @@ impl Counters {
         self.lines[line.counters as usize - 1][offset >> 2 & (PLACES - 1)].count.note(access, served, now);
     }
 
-    /// Forgets what was counted so far.
-    pub(crate) fn clear(&mut self) {
-        self.regions.iter_mut().for_each(|(_, _, count)| *count = Count::default());
-        self.lines.iter_mut().flatten().for_each(|place| place.count = Count::default());
-    }
-
     /// Lines of regions with fields.
     pub(crate) fn lines(&self) -> &[[Place; PLACES]] {
         &self.lines

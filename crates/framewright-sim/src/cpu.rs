@@ -134,6 +134,8 @@ pub(crate) struct Cpu {
     pub(crate) operations: u64,
     /// The window's beginning and end, once the clock has passed them.
     pub(crate) marks: [Option<Mark>; 2],
+    /// When the next of the two is.
+    pub(crate) next_mark: Ps,
     /// Locks that it waits for or holds.
     pub(crate) taking: Vec<Taking>,
     /// It had to spin since it wanted the last lock.
@@ -159,6 +161,7 @@ impl Cpu {
             times: Times::default(),
             operations: 0,
             marks: [None; 2],
+            next_mark: 0,
             taking: Vec::new(),
             spun: false,
         }

@@ -63,11 +63,9 @@ impl Simulation<'_> {
     pub fn report(&self, about: &About) -> Report {
         let per_cpu: Vec<CpuReport> =
             (0..).zip(&self.world.cpus).map(|(number, cpu)| cpu_report(number, cpu)).collect();
-        let spans: Vec<Ps> = self.world.cpus.iter().map(|cpu| span(cpu).clock).collect();
-        let rate = |(cpu, &ps): (&CpuReport, &Ps)| if ps == 0 { 0.0 } else { cpu.operations as f64 * 1e12 / ps as f64 };
         let operations = per_cpu.iter().map(|cpu| cpu.operations).sum();
-        let total: Ps = spans.iter().sum();
-        let cycles = total as f64 * self.world.model.topology.khz as f64 / 1e9;
+        let window = self.window().max(1) as f64;
+        let cycles = window * self.options.cpus as f64 * self.world.model.topology.khz as f64 / 1e9;
         Report {
             schema: SCHEMA,
             machine: self.world.model.name.clone(),
@@ -77,10 +75,10 @@ impl Simulation<'_> {
             seed: self.options.seed,
             schedule: self.options.schedule.to_string(),
             warm_up_ns: self.options.warm_up / 1000,
-            window_ns: self.options.window / 1000,
+            window_ns: self.window() / 1000,
             operations,
             unit: about.unit.clone(),
-            per_second: per_cpu.iter().zip(&spans).map(rate).sum(),
+            per_second: operations as f64 * 1e12 / window,
             cycles_per_operation: if operations == 0 { 0.0 } else { cycles / operations as f64 },
             figures: about.figures.clone(),
             locks: self.locks(),
@@ -91,15 +89,19 @@ impl Simulation<'_> {
         }
     }
 
+    /// Length of the window, or of what there was of it.
+    fn window(&self) -> Ps {
+        let (begin, end) = self.world.window;
+        end.min(self.clock()).saturating_sub(begin)
+    }
+
     /// Takings of locks one by one, if they were kept.
     pub fn lock_spans(&self) -> &[LockSpan] {
         self.world.locks.spans.as_deref().unwrap_or_default()
     }
 
     fn locks(&self) -> Vec<LockReport> {
-        let (begin, end) = self.world.counted;
-        let end = end.unwrap_or_else(|| self.clock());
-        let time = (end - begin.unwrap_or(0).min(end)) * self.world.cpus.len() as Ps;
+        let time = self.window() * self.world.cpus.len() as Ps;
         let report = |(name, stats): (&framewright::machine::LockName, &LockStats)| LockReport {
             name: name.to_string(),
             taken: stats.taken(),

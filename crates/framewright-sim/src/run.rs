@@ -9,10 +9,9 @@
 //!
 //! # Windows
 //!
-//! A run is measured between two times. A CPU enters the window with the first operation that ends after the warm-up and leaves it with
-//! the first that ends behind the window; both are told by [`here::done`]. What it did in between is divided by how
-//! long that took *it*, so no operation is cut in two. All CPUs go on until each has left, so that none is measured while
-//! others have stopped already. Locks and lines are counted from when the last CPU has entered until the first leaves.
+//! A run is measured between two times. An operation counts if it ends in between ([`here::done`]), and so does a taking of a
+//! lock and a transfer of a line; what began before and what ends behind make up for each other. All CPUs go on until each has
+//! left the window ([`here::goes_on`]), so that none is measured while others have stopped already.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -282,7 +281,7 @@ pub mod here {
 
     /// Whether the measured window is not over yet for it.
     pub fn goes_on() -> bool {
-        with(|world| world.cpu().marks[1].is_none()).unwrap_or(false)
+        with(|world| world.goes_on()).unwrap_or(false)
     }
 
     /// It has completed so many operations.

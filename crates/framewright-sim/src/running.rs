@@ -195,7 +195,7 @@ pub(crate) fn prefetch<T>(word: &T) {
         let (core, clock) = (world.now.core, world.now.clock);
         let served = world.directory.prefetch(&mut world.memory, line, core, clock);
         world.now.fills = world.directory.fills(core);
-        if served.source != Source::Own {
+        if served.source != Source::Own && world.counts() {
             let place = (region, address - world.base);
             world.counters.count(&mut world.directory.lines[line], place, Access::Store, &served, clock);
         }

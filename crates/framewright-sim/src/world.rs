@@ -70,9 +70,8 @@ pub(crate) struct World {
     pub(crate) locks: Locks,
     pub(crate) model: Model,
     pub(crate) switches: u64,
-    /// The measured window, and from when to when all CPUs were in it.
+    /// The measured window.
     pub(crate) window: (Ps, Ps),
-    pub(crate) counted: (Option<Ps>, Option<Ps>),
     /// What an interrupt does, and the mean time between two on a CPU.
     pub(crate) interrupts: Option<Interrupts>,
     /// Node of each run of frames: up to which frame.
@@ -147,7 +146,6 @@ impl World {
             model,
             switches: 0,
             window: (0, Ps::MAX),
-            counted: (None, None),
             interrupts: None,
             nodes: Vec::new(),
         }
@@ -206,6 +204,9 @@ impl World {
             return Turn::Interrupt;
         }
         let Now { clock, cpu, .. } = self.now;
+        if clock >= self.cpus[usize::from(cpu)].next_mark {
+            self.pass();
+        }
         if self.queue.must_wait(clock, cpu, if exact { 0 } else { self.model.slack }) {
             self.cpus[usize::from(cpu)].now = self.now;
             self.queue.swap(clock, cpu);
@@ -243,7 +244,7 @@ impl World {
         let now = self.now.clock;
         let served = self.directory.serve(&mut self.memory, line, (self.now.core, access), now);
         self.now.fills = self.directory.fills(self.now.core);
-        if served.source != Source::Own {
+        if served.source != Source::Own && self.counts() {
             let offset = address - self.base;
             self.counters.count(&mut self.directory.lines[line], (region, offset), access, &served, now);
         }
@@ -422,32 +423,37 @@ impl World {
         self.suspend(State::Done, None);
     }
 
-    /// The running CPU has completed so many operations. See `run.rs` on windows.
+    /// The running CPU has completed so many operations.
     pub(crate) fn done(&mut self, operations: u64) {
-        let (begin, end) = self.window;
-        let clock = self.now.clock;
-        let mark = Mark { clock, times: self.cpu().times, accesses: self.now.accesses };
-        let cpu = self.cpu();
-        match cpu.marks {
-            [None, _] if clock >= begin => cpu.marks[0] = Some(mark),
-            [Some(_), None] => {
-                cpu.operations += operations;
-                if clock >= end {
-                    cpu.marks[1] = Some(mark);
-                    self.counted.1 = self.counted.1.or(Some(clock));
-                }
-            }
-            _ => return,
-        }
-        if self.counted.0.is_none() && self.cpus.iter().all(|cpu| cpu.marks[0].is_some()) {
-            self.counted.0 = Some(clock);
-            self.counters.clear();
+        if self.counts() {
+            self.cpu().operations += operations;
         }
     }
 
-    /// Whether all CPUs are in the window.
+    /// Whether the running CPU is in the window.
+    #[inline]
     pub(crate) fn counts(&self) -> bool {
-        matches!(self.counted, (Some(_), None))
+        (self.window.0..self.window.1).contains(&self.now.clock)
+    }
+
+    /// Whether the window is not over yet for the running CPU.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.now.clock < self.window.1
+    }
+
+    /// Notes how far the running CPU was when it entered the window, and when it left.
+    fn pass(&mut self) {
+        let (begin, end) = self.window;
+        let clock = self.now.clock;
+        let cpu = &mut self.cpus[usize::from(self.now.cpu)];
+        let mark = Mark { clock, times: cpu.times, accesses: self.now.accesses };
+        for (passed, bound) in cpu.marks.iter_mut().zip([begin, end]) {
+            if clock >= bound && passed.is_none() {
+                *passed = Some(mark);
+            }
+        }
+        cpu.next_mark =
+            cpu.marks.iter().zip([begin, end]).find(|(mark, _)| mark.is_none()).map_or(Ps::MAX, |(_, at)| at);
     }
 
     /// The running CPU writes zeros to so many lines of a node, which push others out of its caches.
