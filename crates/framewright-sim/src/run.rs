@@ -289,9 +289,14 @@ pub mod here {
         with(|world| world.done(operations));
     }
 
-    /// The window is over: each CPU leaves it with the next operation that it completes.
+    /// The window begins now, if it has not.
+    pub fn begin_window() {
+        with(|world| world.set_window(|(begin, end), now| (begin.min(now), end)));
+    }
+
+    /// The window ends now, if it has not.
     pub fn end_window() {
-        with(|world| world.window.1 = world.window.1.min(world.now.clock));
+        with(|world| world.set_window(|(begin, end), now| (begin, end.min(now))));
     }
 
     /// It works for a while on what is its own.

@@ -441,6 +441,14 @@ impl World {
         self.now.clock < self.window.1
     }
 
+    /// Changes the window: what there was and the time now make the new one.
+    pub(crate) fn set_window(&mut self, change: impl Fn((Ps, Ps), Ps) -> (Ps, Ps)) {
+        let now = self.now.clock;
+        self.window = change(self.window, now);
+        // Each CPU looks at its next turn whether it has passed a bound.
+        self.cpus.iter_mut().for_each(|cpu| cpu.next_mark = cpu.next_mark.min(now));
+    }
+
     /// Notes how far the running CPU was when it entered the window, and when it left.
     fn pass(&mut self) {
         let (begin, end) = self.window;

@@ -32,7 +32,7 @@ const ALL: [&str; 20] = [
     "page-bench01",
     "page-bench01:order=9",
     "page-bench02",
-    "page-bench02:outstanding=200,order=3",
+    "page-bench02:outstanding=50,order=3",
     "page-bench03",
     "page-bench04",
     "page-bench04:batch=100",

@@ -23,7 +23,7 @@ pub struct Progress {
 pub(crate) enum End {
     /// At this time.
     At(Ps),
-    /// When every CPU has completed so many rounds, the first of which is the warm-up.
+    /// When every CPU has completed so many rounds. It begins when every CPU has completed one.
     Rounds(u32),
 }
 
@@ -41,16 +41,14 @@ pub(crate) struct Floor<'a> {
     pub(crate) pages: &'a Allocator<'a, Sim>,
     pub(crate) model: &'a Model,
     pub(crate) cpus: usize,
-    warm_up: Ps,
     end: End,
     each: Vec<OfCpu>,
     /// CPUs that have left the window.
     left: Cell<usize>,
     /// Rounds that all CPUs together have completed, as far as they count.
     rounds: Cell<u64>,
-    /// When the last CPU entered, and when the window ended after its rounds.
+    /// When the window began.
     begun: Cell<Ps>,
-    ended: Cell<Option<Ps>>,
     trouble: Cell<Option<Trouble>>,
     /// What CPUs held when the run was over.
     rest: RefCell<Vec<Pfn>>,
@@ -62,7 +60,6 @@ pub(crate) struct Floor<'a> {
 #[derive(Clone, Default, Debug)]
 struct OfCpu {
     rounds: Cell<u32>,
-    has_entered: Cell<bool>,
     has_left: Cell<bool>,
 }
 
@@ -76,13 +73,11 @@ impl<'a> Floor<'a> {
             pages,
             model,
             cpus,
-            warm_up,
             end,
             each: vec![OfCpu::default(); cpus],
             left: Cell::new(0),
             rounds: Cell::new(0),
-            begun: Cell::new(0),
-            ended: Cell::new(None),
+            begun: Cell::new(if matches!(end, End::At(_)) { warm_up } else { Ps::MAX }),
             trouble: Cell::new(None),
             rest: RefCell::default(),
             progress: RefCell::new(progress),
@@ -90,36 +85,30 @@ impl<'a> Floor<'a> {
         }
     }
 
-    /// The running CPU has completed so many operations.
-    pub(crate) fn done(&self, operations: usize) {
-        here::done(operations as u64);
-        let has_entered = &self.each[here::cpu()].has_entered;
-        if !has_entered.get() && here::clock() >= self.warm_up {
-            has_entered.set(true);
-            self.begun.set(here::clock());
-        }
-    }
-
     /// The running CPU has completed a round of so many operations. Workloads whose rounds have different parts say
-    /// nothing in between, so that each CPU's window is whole rounds.
+    /// nothing in between, or a window would count what ends in one part alone.
     pub(crate) fn done_round(&self, operations: usize) {
-        self.done(operations);
+        here::done(operations as u64);
         let End::Rounds(most) = self.end else { return };
         let rounds = &self.each[here::cpu()].rounds;
-        rounds.set(rounds.get() + 1);
-        if rounds.get() > most {
+        // One counts before the window, so that all lists have been filled once, and `most` in it.
+        if rounds.get() > most || rounds.get() != 0 && here::clock() < self.begun.get() {
             return;
         }
+        rounds.set(rounds.get() + 1);
         self.rounds.set(self.rounds.get() + 1);
-        if self.rounds.get() == u64::from(most) * self.cpus as u64 {
+        let all = self.cpus as u64;
+        if self.rounds.get() == all {
+            here::begin_window();
+            self.begun.set(here::clock());
+        } else if self.rounds.get() == all * u64::from(most + 1) {
             here::end_window();
-            self.ended.set(Some(here::clock()));
         }
     }
 
-    /// From when to when the window was, if that was not known before.
-    pub(crate) fn window(&self) -> Option<(Ps, Ps)> {
-        self.ended.get().map(|ended| (self.begun.get(), ended))
+    /// When the window began.
+    pub(crate) fn begun(&self) -> Ps {
+        self.begun.get()
     }
 
     /// Leaves pages to whoever comes behind the run: what would follow is of no interest to it.
@@ -151,8 +140,7 @@ impl<'a> Floor<'a> {
 
     /// Whether the running CPU is in its window.
     pub(crate) fn is_measured(&self) -> bool {
-        let OfCpu { has_entered, has_left, .. } = &self.each[here::cpu()];
-        has_entered.get() && !has_left.get() && here::goes_on()
+        here::clock() >= self.begun.get() && here::goes_on()
     }
 
     /// What went wrong first.
@@ -168,7 +156,7 @@ impl<'a> Floor<'a> {
     fn tell(&self) {
         let (done, total) = match self.end {
             End::At(end) => (here::clock().min(end), end),
-            End::Rounds(most) => (self.rounds.get(), u64::from(most) * self.cpus as u64),
+            End::Rounds(most) => (self.rounds.get(), u64::from(most + 1) * self.cpus as u64),
         };
         if done > self.told.get() && done - self.told.get() >= total / 100 {
             self.told.set(done);

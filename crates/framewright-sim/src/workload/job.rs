@@ -48,7 +48,8 @@ pub struct Job {
     pub schedule: Schedule,
     /// Virtual time before the window.
     pub warm_up: Ps,
-    /// Length of the window; 0 for as many rounds of every CPU as are usual for the workload.
+    /// Length of the window, which should have room for some rounds of every CPU; 0 for as many as are usual for the
+    /// workload, behind one that is not measured.
     pub window: Ps,
     /// Frames of each node; none for what the workload needs.
     pub memory: Option<u64>,
@@ -88,14 +89,15 @@ impl Job {
     }
 
     fn options(&self) -> Options {
-        let Job { cpus, seed, schedule, warm_up, trace, .. } = *self;
-        let window = if self.window == 0 { Ps::MAX } else { self.window };
+        let Job { cpus, seed, schedule, trace, .. } = *self;
+        // Without a length of its own, the workload says when the window begins and ends.
+        let (warm_up, window) = if self.window == 0 { (Ps::MAX, Ps::MAX) } else { (self.warm_up, self.window) };
         Options { cpus, seed, schedule, warm_up, window, trace }
     }
 
     fn end(&self, needs: &Needs) -> End {
         match needs.length {
-            Length::Rounds(rounds) if self.window == 0 => End::Rounds(rounds + 1),
+            Length::Rounds(rounds) if self.window == 0 => End::Rounds(rounds),
             _ => End::At(self.warm_up.saturating_add(self.window)),
         }
     }
@@ -198,9 +200,7 @@ pub fn run(model: &Model, job: &Job, progress: &mut dyn FnMut(Progress)) -> Resu
     let memory = map.each.map(|each| Figure::new("memory of each node", each as f64, "frame"));
     let memory = memory.into_iter().chain([Figure::new("free at the start", free as f64, "frame")]);
     let mut report = simulation.report(&about(job));
-    if let Some((begun, ended)) = floor.window() {
-        (report.warm_up_ns, report.window_ns) = (begun / 1000, (ended - begun) / 1000);
-    }
+    report.warm_up_ns = floor.begun() / 1000;
     report.figures = play.figures(&report).into_iter().chain(memory).collect();
     Ok(Outcome { report, spans: simulation.lock_spans().to_vec(), census, counters: pages.counters() })
 }

@@ -4,7 +4,7 @@
 //! over. Its mapping is 128 MiB; here a process has [`PageFault1::pages`] pages, as many as lists and caches need to
 //! be in their steady state.
 //!
-//! When time begins, processes are at random places of their rounds already, with the pages that they would have
+//! When time begins, processes are at different places of their rounds already, with the pages that they would have
 //! there, and when the run is over what they hold is freed outside of it: filling and emptying all of them at once
 //! would be another workload.
 //!
@@ -29,6 +29,7 @@ use super::settings::settings;
 use super::{Ground, Kind, Length, Needs, Play};
 use crate::model::Ps;
 use crate::report::{Figure, Report};
+use crate::run::here;
 use crate::sim::Sim;
 
 /// Pages that unmapping frees in one go, as in Linux (`SWAP_CLUSTER_MAX`).
@@ -85,9 +86,9 @@ struct Begin {
 
 impl Play for Processes<'_> {
     fn prepare(&self, floor: &Floor<'_>, rng: &mut Rng) -> Result<(), Trouble> {
-        let pages = u64::from(self.settings.pages);
-        let random = |_| (rng.below(pages + 1) as usize, rng.one_in(2));
-        let aims: Vec<(usize, bool)> = (0..floor.cpus).map(random).collect();
+        let places = places(floor, rng);
+        let aim = |&(share, unmaps): &(f64, bool)| ((share * f64::from(self.settings.pages)) as usize, unmaps);
+        let aims: Vec<(usize, bool)> = places.iter().map(aim).collect();
         let mut all: Vec<Begin> = aims.iter().map(|&(_, unmaps)| Begin { held: Vec::new(), unmaps }).collect();
         for round in 0..self.settings.pages.div_ceil(GIVEN as u32) as usize {
             for (cpu, (process, &(aim, _))) in all.iter_mut().zip(&aims).enumerate() {
@@ -145,6 +146,24 @@ impl Play for Processes<'_> {
     }
 }
 
+/// Where in its round each CPU's process is: the share of its pages that it has, and whether it is unmapping. The
+/// processes of a node are spread evenly over a round, in random order, since a share of them that faults by chance
+/// would last.
+fn places(floor: &Floor<'_>, rng: &mut Rng) -> Vec<(f64, bool)> {
+    let mut places = vec![(0.0, false); floor.cpus];
+    for node in 0..floor.model.topology.sockets {
+        let mut cpus: Vec<usize> =
+            (0..floor.cpus).filter(|&cpu| floor.node(cpu).index() == usize::from(node)).collect();
+        let count = cpus.len();
+        for place in 0..count {
+            let cpu = cpus.swap_remove(rng.below(cpus.len() as u64) as usize);
+            let at = (place as f64 + 0.5) * 2.0 / count as f64;
+            places[cpu] = if at < 1.0 { (at, false) } else { (2.0 - at, true) };
+        }
+    }
+    places
+}
+
 impl Processes<'_> {
     /// Faults in what the process has not yet, unless the run is over.
     fn fault_in(&self, floor: &Floor<'_>, held: &mut Vec<Pfn>) -> Result<(), Trouble> {
@@ -161,7 +180,7 @@ impl Processes<'_> {
                 self.lru.iter().for_each(|lru| lru.add(floor, &held[added..]));
                 added = held.len();
             }
-            floor.done(1);
+            here::done(1);
         }
         self.lru.iter().for_each(|lru| lru.add(floor, &held[added..]));
         Ok(())
@@ -176,7 +195,6 @@ impl Processes<'_> {
             self.lru.iter().for_each(|lru| lru.remove(floor, batch));
             floor.free_bulk(batch, Order(0))?;
             freed += batch.len();
-            floor.done(0);
         }
         held.drain(..freed);
         Ok(())
