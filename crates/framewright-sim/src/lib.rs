@@ -1,5 +1,6 @@
 //! A deterministic machine with shared caches, as many CPUs as one likes, and the allocator on it.
 
+pub mod stress;
 pub mod workload;
 pub mod mlc;
 pub mod speed;
@@ -8,6 +9,7 @@ pub mod run;
 pub mod measure;
 mod sim;
 mod words;
+pub mod chance;
 mod running;
 mod world;
 mod cpu;

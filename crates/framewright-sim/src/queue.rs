@@ -24,8 +24,10 @@ pub(crate) struct Queue {
 /// The random schedule.
 struct Lot {
     ready: Vec<(Ps, u16)>,
-    /// One in so many accesses lets another CPU go on.
+    /// One in so many accesses lets another CPU go on, on average.
     switch_in: u64,
+    /// Accesses until the next does.
+    left: u64,
 }
 
 fn entry(at: Ps, cpu: u16) -> Reverse<u64> {
@@ -39,7 +41,7 @@ fn parts(Reverse(entry): Reverse<u64>) -> (Ps, u16) {
 impl Queue {
     /// By time, or by lot with one switch in so many accesses.
     pub(crate) fn new(seed: u64, switch_in: Option<u64>) -> Queue {
-        let lot = switch_in.map(|switch_in| Lot { ready: Vec::new(), switch_in: switch_in.max(1) });
+        let lot = switch_in.map(|switch_in| Lot { ready: Vec::new(), switch_in: switch_in.max(1), left: 1 });
         Queue { heap: BinaryHeap::new(), lot, next: None, state: seed }
     }
 
@@ -62,13 +64,30 @@ impl Queue {
 
     /// Whether another CPU is to go on before the running one, whose clock may be `slack` ahead.
     pub(crate) fn must_wait(&mut self, clock: Ps, cpu: u16, slack: Ps) -> bool {
-        match &self.lot {
-            Some(lot) if lot.ready.is_empty() => false,
+        if self.goes_on_by_lot() {
+            return false;
+        }
+        let dice = if self.lot.is_some() { self.random() } else { 0 };
+        match &mut self.lot {
             Some(lot) => {
-                let switch_in = lot.switch_in;
-                self.random().is_multiple_of(switch_in)
+                // Mostly short turns, and now and then a long one; their mean is as it was asked for.
+                let most = lot.switch_in * if dice & 7 == 0 { 9 } else { 1 };
+                lot.left = 1 + (dice >> 3) % most;
+                !lot.ready.is_empty()
             }
             None => self.heap.peek().is_some_and(|top| top.0 < entry(clock.saturating_sub(slack), cpu).0),
+        }
+    }
+
+    /// Whether the running CPU's turn by lot goes on for another access.
+    #[inline]
+    pub(crate) fn goes_on_by_lot(&mut self) -> bool {
+        match &mut self.lot {
+            Some(lot) if lot.left > 1 => {
+                lot.left -= 1;
+                true
+            }
+            _ => false,
         }
     }
 

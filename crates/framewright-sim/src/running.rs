@@ -7,32 +7,44 @@ use corosensei::Yielder;
 use framewright::machine::{LockEvent, LockName, Waiter};
 use framewright::pfn::Pfn;
 
+use crate::chance::Way;
 use crate::cpu::{Cpu, Spent, State};
 use crate::directory::{Access, Source};
 use crate::locks::Locks;
 use crate::model::Ps;
 use crate::world::{Turn, with};
 
-/// The running CPU touches a word.
+/// The running CPU touches a word; which way, if it takes chances.
 #[inline(always)]
-pub(crate) fn touch(address: usize, access: Access) {
+pub(crate) fn touch(address: usize, access: Access) -> Way {
     let line = with(|world| {
         let (line, region) = world.line_of(address);
         let is_quick = matches!(access, Access::Load | Access::Store);
         if is_quick && world.touch_held(line, access) { None } else { Some((line, region)) }
     });
-    if let Some(Some(line)) = line {
-        touch_slowly(line, address, access);
+    match line {
+        Some(Some(line)) => touch_slowly(line, address, access),
+        _ => Way::Plain,
     }
 }
 
 #[inline(never)]
-fn touch_slowly(line: (usize, u16), address: usize, access: Access) {
+fn touch_slowly(line: (usize, u16), address: usize, access: Access) -> Way {
+    if let Some(Some(way)) = with(|world| world.access_within_turn(line.0, address, access)) {
+        return way;
+    }
     if access == Access::Load && with(|world| world.touch_shared(line.0)) == Some(true) {
-        return;
+        return Way::Plain;
     }
     await_turn(true);
-    with(|world| world.serve(line, address, access));
+    let way = with(|world| {
+        if world.chances.is_some() {
+            return world.access_by_chance(line.0, address, access);
+        }
+        world.serve(line, address, access);
+        Way::Plain
+    });
+    way.unwrap_or(Way::Plain)
 }
 
 /// Waits until no other CPU is behind the running one (`exact`), or none further than the slack. Interrupts that are due
@@ -112,6 +124,7 @@ pub(crate) fn hold_interrupts(held: bool) {
 /// patience is over.
 pub(crate) fn park(address: usize, patience: Option<Ps>) -> bool {
     let began = with(|world| {
+        world.settle();
         let (line, _) = world.line_of(address);
         let clock = world.now.clock;
         let deadline = patience.map(|patience| clock + patience);
@@ -135,6 +148,7 @@ pub(crate) fn park(address: usize, patience: Option<Ps>) -> bool {
 pub(crate) fn sleep(waiter: Waiter, deadline: Ps) {
     await_turn(true);
     let slept = with(|world| {
+        world.settle();
         world.cpu().waiter = Some(waiter);
         let until = deadline.max(world.now.clock);
         world.suspend(State::Asleep, (deadline != Ps::MAX).then_some(until));

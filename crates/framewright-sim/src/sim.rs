@@ -70,6 +70,7 @@ impl Machine for Sim {
 
     fn fence(&self) {
         with(|world| {
+            world.settle();
             world.drain();
             world.instructions(world.model.costs.fence);
         });
@@ -80,6 +81,7 @@ impl Machine for Sim {
     fn heavy_fence(&self) {
         running::await_turn(true);
         with(|world| {
+            world.heavy_fence_by_chance();
             world.drain();
             let (own, others) = world.model.costs.heavy_fence;
             world.instructions(own);

@@ -1,15 +1,17 @@
 //! Words of the simulated machine.
 //!
 //! A word is a plain cell of one host thread. What an access costs, and who runs next, is decided before it happens
-//! (`running.rs`); then it happens at once. Orderings say only when a store may be seen: a release waits for the stores before it.
+//! (`running.rs`); then it happens at once, unless the schedule takes chances (`chance.rs`). Orderings say only when a store may be seen: a release waits for the stores before it.
 
 use std::cell::Cell;
 use std::ptr::from_ref;
 
 use framewright::machine::{Busy, Ordering, Patience, Word};
 
+use crate::chance::{Target, Way};
 use crate::directory::Access;
 use crate::running::{self, park, touch};
+use crate::world::with;
 
 /// A word that several CPUs may use.
 #[repr(transparent)]
@@ -30,7 +32,44 @@ fn of_store(order: Ordering) -> Access {
 }
 
 macro_rules! words {
-    ($($int:ty),+) => { $(
+    ($($int:ty => $target:ident),+) => { $(
+        impl SimWord<$int> {
+            #[cold]
+            fn load_kept(&self) -> $int {
+                let kept = with(|world| world.newest_kept(self.address())).flatten();
+                kept.map_or(self.0.get(), |value| value as $int)
+            }
+
+            #[cold]
+            fn store_another_way(&self, way: Way, value: $int) {
+                if way == Way::Buffer {
+                    with(|world| world.keep_store(Target::$target(&self.0), value as u64));
+                }
+            }
+
+            /// A read-modify-write in two steps, between which others may run.
+            #[cold]
+            fn change_torn(&self, change: impl FnOnce($int) -> Option<$int>) -> $int {
+                let before = self.load(Ordering::Acquire);
+                if let Some(after) = change(before) {
+                    self.store(after, Ordering::Release);
+                }
+                before
+            }
+
+            /// A read-modify-write. Returns what the word held before.
+            fn change(&self, change: impl FnOnce($int) -> Option<$int>) -> $int {
+                if touch(self.address(), Access::Rmw) == Way::Torn {
+                    return self.change_torn(change);
+                }
+                let before = self.0.get();
+                if let Some(after) = change(before) {
+                    self.0.set(after);
+                }
+                before
+            }
+        }
+
         impl Word<$int> for SimWord<$int> {
             fn new(value: $int) -> Self {
                 SimWord(Cell::new(value))
@@ -38,35 +77,31 @@ macro_rules! words {
 
             #[inline]
             fn load(&self, _: Ordering) -> $int {
-                touch(self.address(), Access::Load);
-                self.0.get()
+                match touch(self.address(), Access::Load) {
+                    Way::Plain => self.0.get(),
+                    _ => self.load_kept(),
+                }
             }
 
             #[inline]
             fn store(&self, value: $int, order: Ordering) {
-                touch(self.address(), of_store(order));
-                self.0.set(value);
-            }
-
-            fn swap(&self, value: $int, _: Ordering) -> $int {
-                touch(self.address(), Access::Rmw);
-                self.0.replace(value)
-            }
-
-            fn cas(&self, current: $int, new: $int, _: Ordering) -> Result<$int, $int> {
-                touch(self.address(), Access::Rmw);
-                let now = self.0.get();
-                if now == current {
-                    self.0.set(new);
-                    Ok(now)
-                } else {
-                    Err(now)
+                match touch(self.address(), of_store(order)) {
+                    Way::Plain => self.0.set(value),
+                    way => self.store_another_way(way, value),
                 }
             }
 
+            fn swap(&self, value: $int, _: Ordering) -> $int {
+                self.change(|_| Some(value))
+            }
+
+            fn cas(&self, current: $int, new: $int, _: Ordering) -> Result<$int, $int> {
+                let before = self.change(|now| (now == current).then_some(new));
+                if before == current { Ok(before) } else { Err(before) }
+            }
+
             fn add(&self, value: $int, _: Ordering) -> $int {
-                touch(self.address(), Access::Rmw);
-                self.0.replace(self.0.get().wrapping_add(value))
+                self.change(|now| Some(now.wrapping_add(value)))
             }
 
             fn wait_while(&self, patience: Patience, mut waiting: impl FnMut($int) -> bool) -> Result<$int, Busy> {
@@ -90,4 +125,4 @@ macro_rules! words {
     )+ };
 }
 
-words!(u8, u16, u32, u64, usize);
+words!(u8 => U8, u16 => U16, u32 => U32, u64 => U64, usize => Usize);

@@ -19,6 +19,7 @@ use std::cell::Cell;
 use std::ptr::null_mut;
 
 use crate::arena::{Chunk, chunk_of};
+use crate::chance::Chances;
 use crate::counters::Counters;
 use crate::cpu::{Cpu, Mark, Spent, State};
 use crate::directory::{Access, Directory, Fills, NONE, Served, Source};
@@ -68,6 +69,8 @@ pub(crate) struct World {
     busy_threads: Vec<u8>,
     pub(crate) counters: Counters,
     pub(crate) locks: Locks,
+    /// What the random schedule may do besides.
+    pub(crate) chances: Option<Box<Chances>>,
     pub(crate) model: Model,
     pub(crate) switches: u64,
     /// The measured window.
@@ -143,6 +146,7 @@ impl World {
             busy_threads: vec![0; cores],
             counters,
             locks: Locks::default(),
+            chances: None,
             model,
             switches: 0,
             window: (0, Ps::MAX),
@@ -174,10 +178,10 @@ impl World {
     pub(crate) fn touch_held(&mut self, line: usize, access: Access) -> bool {
         let now = &mut self.now;
         let state = &mut self.directory.lines[line];
-        let may = state.last == now.core
+        let may = now.clock <= now.limit
+            && state.last == now.core
             && now.fills.l1.wrapping_sub(state.l1_stamp) < self.l1_lines
-            && (access == Access::Load || state.owner == now.core && state.is_dirty())
-            && now.clock <= now.limit;
+            && (access == Access::Load || state.owner == now.core && state.is_dirty());
         if may {
             state.l1_stamp = now.fills.l1;
             now.clock += if access == Access::Load { self.l1 } else { self.store };
@@ -319,7 +323,7 @@ impl World {
 
     /// Wakes every CPU that spins on a line that was written.
     #[cold]
-    fn unpark(&mut self, line: usize, at: Ps) {
+    pub(crate) fn unpark(&mut self, line: usize, at: Ps) {
         let mut next = std::mem::replace(&mut self.directory.lines[line].parked, NONE);
         while next != NONE {
             let number = next;
@@ -420,6 +424,7 @@ impl World {
 
     /// The running CPU has done what it was to do.
     pub(crate) fn finish(&mut self) {
+        self.settle();
         self.suspend(State::Done, None);
     }
 

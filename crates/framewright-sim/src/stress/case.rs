@@ -1,0 +1,206 @@
+//! A case: a machine, conditions, and what each CPU does between the points at which all rest. It prints as text and
+//! parses back.
+//!
+//! ```text
+//! seed 7                                   # of the schedule
+//! switch-in 4                              # one in so many accesses lets another CPU go on
+//! interrupts 50000                         # on each CPU, so many nanoseconds apart on average
+//! delay-stores
+//! plant lost-store:lock.serving:1000
+//! max-order 6                              # the machine, as in every list of operations
+//! memory 0x0..0x400 node 0
+//! cpus 0 0
+//! run-on 0                                 # what CPU 0 does,
+//! a0 = alloc order 0 GFP_KERNEL
+//! run-on 1                                 # and CPU 1 at the same time
+//! free a0
+//! validate                                 # until all rest, and everything is checked
+//! ```
+//!
+//! A CPU names what any other got: `free a0` on another CPU frees it if it is held at that moment, and else does nothing.
+
+use std::fmt;
+use std::str::FromStr;
+
+use framewright::CpuId;
+use framewright_ops::{Op, Scenario, Shape};
+
+use crate::chance::Plant;
+use crate::machine::{self, MOST_CPUS};
+use crate::model::{Model, Ps};
+
+/// Picoseconds of a nanosecond.
+const NS: Ps = 1000;
+/// How far interrupts may be apart, in nanoseconds: nearer ones would leave no time for anything else.
+const INTERRUPTS: std::ops::RangeInclusive<u64> = 20_000..=1_000_000_000_000;
+/// Frames that a case's machine may have: everything is checked again and again.
+const MOST_FRAMES: u64 = 1 << 20;
+
+/// Under which conditions a case runs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Conditions {
+    /// Seed of the schedule.
+    pub seed: u64,
+    /// One in so many accesses lets another CPU go on.
+    pub switch_in: u64,
+    /// Mean time between two interrupts of a CPU, in picoseconds.
+    pub interrupts: Option<Ps>,
+    /// Whether stores are kept back.
+    pub delays: bool,
+    /// A bug of the machine.
+    pub plant: Option<Plant>,
+}
+
+/// What each CPU does until all rest.
+pub type Segment = Vec<Vec<Op>>;
+
+/// See the module's description.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Case {
+    /// Conditions of the run.
+    pub conditions: Conditions,
+    /// The allocator's machine.
+    pub shape: Shape,
+    /// What is done, segment by segment.
+    pub segments: Vec<Segment>,
+}
+
+/// A simulated machine with so many CPUs: two sockets where there are two.
+pub(crate) fn model(cpus: usize) -> Model {
+    let sockets = cpus.clamp(1, 2);
+    let name = format!("generic:{sockets}x{}x1", cpus.div_ceil(sockets).max(1));
+    machine::named(&name).expect("a machine of that shape exists").model()
+}
+
+impl Case {
+    /// Operations of all CPUs.
+    pub fn operations(&self) -> usize {
+        self.segments.iter().flatten().map(Vec::len).sum()
+    }
+
+    /// CPUs that do anything.
+    pub fn busy_cpus(&self) -> usize {
+        let is_busy = |&cpu: &usize| self.segments.iter().any(|segment| !segment[cpu].is_empty());
+        (0..self.shape.cpus.len()).filter(is_busy).count()
+    }
+}
+
+impl fmt::Display for Conditions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "seed {}\nswitch-in {}", self.seed, self.switch_in)?;
+        if let Some(every) = self.interrupts {
+            writeln!(f, "interrupts {}", every / NS)?;
+        }
+        if self.delays {
+            f.write_str("delay-stores\n")?;
+        }
+        self.plant.as_ref().map_or(Ok(()), |plant| writeln!(f, "plant {plant}"))
+    }
+}
+
+impl fmt::Display for Case {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", self.conditions, self.shape)?;
+        for segment in &self.segments {
+            for (cpu, ops) in segment.iter().enumerate().filter(|(_, ops)| !ops.is_empty()) {
+                writeln!(f, "{}", Op::RunOn(CpuId(cpu as u16)))?;
+                ops.iter().try_for_each(|op| writeln!(f, "{op}"))?;
+            }
+            writeln!(f, "{}", Op::Validate)?;
+        }
+        Ok(())
+    }
+}
+
+/// A text that is no case: what is wrong, and where.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct CaseError(pub String);
+
+impl FromStr for Case {
+    type Err = CaseError;
+
+    fn from_str(text: &str) -> Result<Case, CaseError> {
+        let mut conditions = Conditions { seed: 0, switch_in: 4, interrupts: None, delays: false, plant: None };
+        let mut rest = String::with_capacity(text.len());
+        for (number, line) in (1..).zip(text.lines()) {
+            let content = line.split_once('#').map_or(line, |(content, _)| content).trim();
+            let is_ours = conditions.read(content).map_err(|what| CaseError(format!("line {number}: {what}")))?;
+            rest.push_str(if is_ours { "" } else { line });
+            rest.push('\n');
+        }
+        let scenario: Scenario = rest.parse().map_err(|error| CaseError(format!("{error}")))?;
+        let segments = segments(&scenario)?;
+        let case = Case { conditions, shape: scenario.shape, segments };
+        case.check()?;
+        Ok(case)
+    }
+}
+
+impl Conditions {
+    /// Reads a line. False if it is another's.
+    fn read(&mut self, line: &str) -> Result<bool, String> {
+        let (key, value) = line.split_once(char::is_whitespace).map_or((line, ""), |(key, rest)| (key, rest.trim()));
+        let number = || value.parse::<u64>().map_err(|_| format!("`{value}` is no number for `{key}`"));
+        match key {
+            "seed" => self.seed = number()?,
+            "switch-in" => self.switch_in = number()?.max(1),
+            "interrupts" => {
+                let every = number()?;
+                if !INTERRUPTS.contains(&every) {
+                    let (least, most) = (INTERRUPTS.start(), INTERRUPTS.end());
+                    return Err(format!("interrupts must be {least} to {most} ns apart"));
+                }
+                self.interrupts = Some(every * NS);
+            }
+            "delay-stores" if value.is_empty() => self.delays = true,
+            "plant" => self.plant = Some(value.parse()?),
+            _ => return Ok(false),
+        }
+        Ok(true)
+    }
+}
+
+/// The lists of a scenario by segment and CPU.
+fn segments(scenario: &Scenario) -> Result<Vec<Segment>, CaseError> {
+    let cpus = scenario.shape.cpus.len();
+    let mut segments = vec![vec![Vec::new(); cpus]];
+    let mut cpu = 0;
+    for step in &scenario.steps {
+        let wrong = |what: &str| Err(CaseError(format!("`{}`: {what}", step.op)));
+        match step.op {
+            Op::RunOn(to) if to.index() < cpus => cpu = to.index(),
+            Op::RunOn(_) => return wrong("there is no such CPU"),
+            Op::Validate => {
+                segments.push(vec![Vec::new(); cpus]);
+                cpu = 0;
+            }
+            Op::Fault { .. } | Op::OnReclaim(_) | Op::OnMigrate(_) | Op::Expect(_) => {
+                return wrong("is not for CPUs that run at the same time");
+            }
+            _ => segments.last_mut().expect("there is one").get_mut(cpu).expect("it exists").push(step.op.clone()),
+        }
+    }
+    segments.pop_if(|last| last.iter().all(Vec::is_empty));
+    Ok(segments)
+}
+
+impl Case {
+    fn check(&self) -> Result<(), CaseError> {
+        let cpus = self.shape.cpus.len();
+        let end = self.shape.regions.iter().map(|region| region.range.end.0).max().unwrap_or(0);
+        if cpus > MOST_CPUS {
+            return Err(CaseError(format!("{cpus} CPUs are more than {MOST_CPUS}")));
+        }
+        if end > MOST_FRAMES {
+            return Err(CaseError(format!("memory ends above frame {MOST_FRAMES:#x}")));
+        }
+        let topology = model(cpus).topology;
+        let nodes: Vec<usize> = (0..cpus).map(|cpu| topology.socket_of(cpu)).collect();
+        if self.shape.cpus.iter().zip(&nodes).any(|(node, &socket)| node.index() != socket) {
+            let nodes: Vec<String> = nodes.iter().map(ToString::to_string).collect();
+            return Err(CaseError(format!("`cpus` must be {} for as many CPUs", nodes.join(" "))));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,465 @@
+//! CPUs that play operations on one allocator, and believe nothing.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+
+use framewright::report::Source;
+use framewright::request::GFP_ATOMIC;
+use framewright::{Allocator, CpuId, Order, Pfn, PfnRange, Request};
+use framewright_ops::{Handle, Op, Place, Shape};
+
+use super::shadow::{Blocks, Shadow};
+use super::wrong::{Kind, Wrong};
+use crate::chance::publish;
+use crate::run::here;
+use crate::sim::Sim;
+
+/// Blocks that the interrupts of a CPU keep.
+const MOST_OF_INTERRUPTS: usize = 6;
+
+/// How often something happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Operations that did something.
+    pub done: u64,
+    /// Operations whose handle had nothing, or whose CPU was not at rest.
+    pub skipped: u64,
+    /// Requests that were not served.
+    pub unserved: u64,
+    /// Frees of what another CPU allocated.
+    pub remote_frees: u64,
+    /// Wrong frees, all refused.
+    pub refused: u64,
+    /// Ranges taken, offline or for a handle.
+    pub ranges: u64,
+    /// Drains of per-CPU lists, and CPUs that went offline.
+    pub drains: u64,
+    /// Interrupts that allocated or freed.
+    pub interrupts: u64,
+}
+
+impl Counts {
+    /// Both together.
+    pub fn plus(self, other: Counts) -> Counts {
+        Counts {
+            done: self.done + other.done,
+            skipped: self.skipped + other.skipped,
+            unserved: self.unserved + other.unserved,
+            remote_frees: self.remote_frees + other.remote_frees,
+            refused: self.refused + other.refused,
+            ranges: self.ranges + other.ranges,
+            drains: self.drains + other.drains,
+            interrupts: self.interrupts + other.interrupts,
+        }
+    }
+}
+
+/// The CPUs' common state. It is never borrowed across a call of the allocator: others run meanwhile.
+pub(crate) struct Player<'p> {
+    pages: &'p Allocator<'p, Sim>,
+    shadow: RefCell<Shadow>,
+    /// What the interrupts of each CPU have.
+    stashes: Vec<RefCell<Blocks>>,
+    /// What a CPU was told to free before it was there, and the CPU.
+    awaited: RefCell<HashMap<Handle, usize>>,
+    /// Of that, what is there by now, by CPU.
+    mailboxes: Vec<RefCell<Vec<Handle>>>,
+    /// CPUs that have nothing more to do until all rest.
+    resting: Vec<Cell<bool>>,
+    /// Somebody takes memory offline or brings it back: one at a time, or what came of it could not be told.
+    hotplug: Cell<bool>,
+    wrong: RefCell<Option<Wrong>>,
+    pub(crate) counts: Cell<Counts>,
+    /// Free blocks by order right after boot, of all zones.
+    at_boot: Vec<u64>,
+}
+
+impl<'p> Player<'p> {
+    pub(crate) fn new(pages: &'p Allocator<'p, Sim>, shape: &Shape) -> Player<'p> {
+        Player {
+            pages,
+            shadow: RefCell::new(Shadow::new(shape)),
+            stashes: shape.cpus.iter().map(|_| RefCell::default()).collect(),
+            awaited: RefCell::default(),
+            mailboxes: shape.cpus.iter().map(|_| RefCell::default()).collect(),
+            resting: shape.cpus.iter().map(|_| Cell::new(true)).collect(),
+            hotplug: Cell::new(false),
+            wrong: RefCell::new(None),
+            counts: Cell::default(),
+            at_boot: free_blocks(pages),
+        }
+    }
+
+    fn count(&self, change: impl FnOnce(&mut Counts)) {
+        let mut counts = self.counts.get();
+        change(&mut counts);
+        self.counts.set(counts);
+    }
+
+    /// All CPUs begin.
+    pub(crate) fn begin(&self) {
+        self.resting.iter().for_each(|resting| resting.set(false));
+    }
+
+    /// One CPU plays its list; it stops where anybody found something wrong.
+    pub(crate) fn play(&self, cpu: usize, ops: &[Op]) {
+        for op in ops {
+            if self.is_wrong() {
+                break;
+            }
+            let mail = self.mailboxes[cpu].borrow_mut().pop();
+            if let Some(handle) = mail {
+                self.turn(cpu, &Op::Free(handle));
+            }
+            self.turn(cpu, op);
+            if let Some(name) = op.defines() {
+                self.tell(name);
+            }
+        }
+        publish(cpu);
+        self.resting[cpu].set(true);
+    }
+
+    fn turn(&self, cpu: usize, op: &Op) {
+        match self.perform(cpu, op) {
+            Ok(true) => self.count(|counts| counts.done += 1),
+            Ok(false) => self.count(|counts| counts.skipped += 1),
+            Err(Wrong { kind, text }) => {
+                self.found(Wrong { kind, text: format!("CPU {cpu}, `{op}`: {text}") });
+            }
+        }
+    }
+
+    /// Whoever was to free this before it was there is told.
+    fn tell(&self, name: Handle) {
+        let awaited = self.awaited.borrow_mut().remove(&name);
+        if let Some(cpu) = awaited
+            && self.shadow.borrow().has(name)
+        {
+            self.mailboxes[cpu].borrow_mut().push(name);
+        }
+    }
+
+    fn is_wrong(&self) -> bool {
+        self.wrong.borrow().is_some()
+    }
+
+    /// Notes what is wrong, if nothing was before.
+    pub(crate) fn found(&self, wrong: Wrong) {
+        self.wrong.borrow_mut().get_or_insert(wrong);
+    }
+
+    /// What was found wrong first.
+    pub(crate) fn verdict(&self) -> Result<(), Wrong> {
+        self.wrong.borrow().clone().map_or(Ok(()), Err)
+    }
+
+    /// Carries an operation out. False if there was nothing to do.
+    fn perform(&self, cpu: usize, op: &Op) -> Result<bool, Wrong> {
+        if op.defines().is_some_and(|handle| self.shadow.borrow().has(handle)) {
+            return Ok(false);
+        }
+        match *op {
+            Op::Alloc { name, order, terms } => match self.pages.alloc(&terms.request(order)) {
+                Ok(pfn) => self.shadow.borrow_mut().hold(cpu, name, (pfn, order))?,
+                Err(_) => self.count(|counts| counts.unserved += 1),
+            },
+            Op::Bulk { name, count, order, terms } => self.bulk((cpu, name), count, &terms.request(order))?,
+            Op::AllocAt { name, pfn, order, gfp } => {
+                let range = PfnRange::block(pfn, order);
+                return self.range(cpu, name, self.pages.alloc_at(pfn, order, gfp).ok().map(|_| range));
+            }
+            Op::AllocRange { name, range, gfp } => {
+                return self.range(cpu, name, self.pages.alloc_range(range, gfp).ok().map(|()| range));
+            }
+            Op::AllocContig { name, frames, align, terms } => {
+                let request = terms.request(Order(0));
+                return self.range(cpu, name, self.pages.alloc_contig(frames, align, &request).ok());
+            }
+            Op::Free(handle) => return self.free(cpu, handle),
+            Op::FreePart { handle, skip, frames } => return self.free_part(cpu, handle, skip, frames),
+            Op::Split { handle, to } => return self.split(cpu, handle, to),
+            Op::RawFree { place, order } => return self.free_wrongly(cpu, place, order),
+            Op::TakeOffline(range) => return self.alone(|| self.take_offline(range)),
+            Op::BringOnline(range) => return self.alone(|| self.bring_online(range)),
+            _ => return Ok(self.control(op)),
+        }
+        Ok(true)
+    }
+
+    /// Operations that concern no block.
+    fn control(&self, op: &Op) -> bool {
+        match *op {
+            Op::DrainAll => self.pages.drain_all(),
+            Op::DrainCpu(other) => self.pages.drain_cpu(other),
+            Op::OfflineCpu(other) if self.resting.get(other.index()).is_some_and(Cell::get) => {
+                self.pages.offline_cpu(other)
+            }
+            Op::SetType { pfn, migratetype } => return self.pages.set_pageblock_type(pfn, migratetype).is_ok(),
+            _ => return false,
+        };
+        self.count(|counts| counts.drains += 1);
+        true
+    }
+
+    fn bulk(&self, (cpu, name): (usize, Handle), count: u32, request: &Request) -> Result<(), Wrong> {
+        let mut blocks = vec![Pfn(u64::MAX); count as usize];
+        let served = self.pages.alloc_bulk(request, &mut blocks).unwrap_or(0);
+        if served < blocks.len() {
+            self.count(|counts| counts.unserved += 1);
+        }
+        let mut shadow = self.shadow.borrow_mut();
+        blocks.iter().take(served).try_for_each(|&pfn| shadow.hold(cpu, name, (pfn, request.order)))
+    }
+
+    fn range(&self, cpu: usize, name: Handle, range: Option<PfnRange>) -> Result<bool, Wrong> {
+        match range {
+            None => self.count(|counts| counts.unserved += 1),
+            Some(range) => {
+                self.count(|counts| counts.ranges += 1);
+                self.shadow.borrow_mut().hold_range(cpu, name, range)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// Takes what a handle has. If it comes from another CPU, that must have told this one somehow: its stores up to there are out.
+    fn take(&self, cpu: usize, handle: Handle) -> Option<Blocks> {
+        let (from, blocks) = self.shadow.borrow_mut().take(handle)?;
+        if from != cpu {
+            publish(from);
+        }
+        Some(blocks)
+    }
+
+    fn free(&self, cpu: usize, handle: Handle) -> Result<bool, Wrong> {
+        let Some(blocks) = self.take(cpu, handle) else {
+            self.awaited.borrow_mut().insert(handle, cpu);
+            return Ok(false);
+        };
+        if handle.0 as usize % self.resting.len() != cpu {
+            self.count(|counts| counts.remote_frees += 1);
+        }
+        self.give_back(&blocks).map(|()| true)
+    }
+
+    /// Frees taken blocks: by the call that suits them.
+    fn give_back(&self, blocks: &[(Pfn, Order)]) -> Result<(), Wrong> {
+        let Some(&(first, order)) = blocks.first() else { return Ok(()) };
+        for &(pfn, order) in blocks {
+            self.shadow.borrow_mut().release(PfnRange::block(pfn, order));
+        }
+        let refused = |what: String| Wrong::free(format!("a right free was refused: {what}"));
+        let is_run = blocks.windows(2).all(|pair| PfnRange::block(pair[0].0, pair[0].1).end == pair[1].0);
+        if blocks.len() == 1 {
+            self.pages.free(first, order).map_err(|error| refused(error.to_string()))
+        } else if blocks.iter().all(|block| block.1 == order) {
+            let heads: Vec<Pfn> = blocks.iter().map(|block| block.0).collect();
+            let result = self.pages.free_bulk(&heads, order);
+            match result.first {
+                None if result.freed == heads.len() => Ok(()),
+                _ => Err(refused(format!("{result:?}"))),
+            }
+        } else if is_run {
+            let end = blocks.last().map_or(first, |&(pfn, order)| PfnRange::block(pfn, order).end);
+            let run = PfnRange { start: first, end };
+            self.pages.free_range(run).map_err(|error| refused(error.to_string()))
+        } else {
+            let mut each = blocks.iter();
+            each.try_for_each(|&(pfn, order)| self.pages.free(pfn, order)).map_err(|error| refused(error.to_string()))
+        }
+    }
+
+    fn free_part(&self, cpu: usize, handle: Handle, skip: u64, frames: u64) -> Result<bool, Wrong> {
+        let Some(blocks) = self.take(cpu, handle) else { return Ok(false) };
+        let first = PfnRange::block(blocks[0].0, blocks[0].1);
+        let start = Pfn(first.start.0.saturating_add(skip));
+        let part = PfnRange { start, end: Pfn(start.0.saturating_add(frames)) }.intersect(first);
+        if part.is_empty() {
+            self.shadow.borrow_mut().put(cpu, handle, blocks);
+            return Ok(false);
+        }
+        let rest = self.shadow.borrow_mut().cut(blocks, part);
+        let result = self.pages.free_range(part);
+        self.shadow.borrow_mut().put(cpu, handle, rest);
+        let refused = |error| Wrong::free(format!("a right free of {part} was refused: {error}"));
+        result.map(|()| true).map_err(refused)
+    }
+
+    fn split(&self, cpu: usize, handle: Handle, to: Order) -> Result<bool, Wrong> {
+        let Some(blocks) = self.take(cpu, handle) else { return Ok(false) };
+        let mut parts = Vec::with_capacity(blocks.len());
+        let mut wrong = None;
+        for (pfn, order) in blocks {
+            if order <= to {
+                parts.push((pfn, order));
+                continue;
+            }
+            if let Err(error) = self.pages.split(pfn, order, to) {
+                wrong = Some(Wrong::free(format!("a right split of {pfn} was refused: {error}")));
+            }
+            parts.extend((0..order.frames() >> to.0).map(|part| (pfn.add(part << to.0), to)));
+        }
+        self.shadow.borrow_mut().put(cpu, handle, parts);
+        wrong.map_or(Ok(true), Err)
+    }
+
+    /// A free that must be refused: inside of a block that is held, by the wrong order, or of no memory. Others do not touch the
+    /// block meanwhile, so the answer is certain.
+    fn free_wrongly(&self, cpu: usize, place: Place, order: Order) -> Result<bool, Wrong> {
+        let (pfn, taken) = match place {
+            Place::At(pfn) if self.shadow.borrow().is_memory(pfn) => return Ok(false),
+            Place::At(pfn) => (pfn, None),
+            Place::In(handle, skip) => {
+                let Some(blocks) = self.take(cpu, handle) else { return Ok(false) };
+                let (head, actual) = blocks[0];
+                if skip >= actual.frames() || (skip == 0 && order == actual) {
+                    self.shadow.borrow_mut().put(cpu, handle, blocks);
+                    return Ok(false);
+                }
+                (head.add(skip), Some((handle, blocks)))
+            }
+        };
+        let result = self.pages.free(pfn, order);
+        if let Some((handle, blocks)) = taken {
+            self.shadow.borrow_mut().put(cpu, handle, blocks);
+        }
+        self.count(|counts| counts.refused += 1);
+        match result {
+            Err(_) => Ok(true),
+            Ok(()) => Err(Wrong::free(format!("a free of {pfn} with order {order}, which is wrong, was not refused"))),
+        }
+    }
+
+    fn alone(&self, work: impl FnOnce() -> Result<bool, Wrong>) -> Result<bool, Wrong> {
+        if self.hotplug.replace(true) {
+            return Ok(false);
+        }
+        let result = work();
+        publish(here::cpu());
+        self.hotplug.set(false);
+        result
+    }
+
+    fn take_offline(&self, range: PfnRange) -> Result<bool, Wrong> {
+        if self.pages.take_offline(range).is_err() {
+            self.count(|counts| counts.unserved += 1);
+            return Ok(true);
+        }
+        self.count(|counts| counts.ranges += 1);
+        let wrong = self.shadow.borrow_mut().withhold(range);
+        wrong.map_or(Ok(true), Err)
+    }
+
+    fn bring_online(&self, range: PfnRange) -> Result<bool, Wrong> {
+        let expected = self.shadow.borrow_mut().restore(range);
+        let online = self.pages.bring_online(range);
+        if online == expected {
+            return Ok(expected != 0);
+        }
+        let text = format!("{online} frames came online, should be {expected}");
+        Err(Wrong { kind: Kind::Census, text })
+    }
+
+    /// An interrupt arrives at a CPU: it allocates a small block, or frees one.
+    pub(crate) fn interrupt(&self, cpu: usize) {
+        // Behind a CPU's last operation others may take it for offline; and a panic is to end things, not to begin any.
+        if self.resting[cpu].get() || self.is_wrong() || std::thread::panicking() {
+            return;
+        }
+        self.count(|counts| counts.interrupts += 1);
+        let dice = here::random();
+        let kept = self.stashes[cpu].borrow().len();
+        let result = if kept == 0 || kept < MOST_OF_INTERRUPTS && dice & 1 == 0 {
+            let order = Order((dice >> 1) as u8 & 1);
+            self.alloc_interrupting(cpu, order)
+        } else {
+            let block = self.stashes[cpu].borrow_mut().swap_remove((dice >> 1) as usize % kept);
+            self.give_back(&[block])
+        };
+        if let Err(Wrong { kind, text }) = result {
+            self.found(Wrong { kind, text: format!("CPU {cpu}, in an interrupt: {text}") });
+        }
+    }
+
+    fn alloc_interrupting(&self, cpu: usize, order: Order) -> Result<(), Wrong> {
+        let Ok(pfn) = self.pages.alloc(&Request::new(GFP_ATOMIC, order.0)) else { return Ok(()) };
+        let owner = Handle(u32::MAX - cpu as u32);
+        let mut shadow = self.shadow.borrow_mut();
+        shadow.hold(cpu, owner, (pfn, order))?;
+        // The stash keeps it: nobody frees it by name.
+        let (_, blocks) = shadow.take(owner).unwrap_or_default();
+        self.stashes[cpu].borrow_mut().extend(blocks);
+        Ok(())
+    }
+
+    /// All CPUs rest: checks every invariant, and that everybody has what the allocator says is allocated.
+    pub(crate) fn check(&self) -> Result<(), Wrong> {
+        let violated = |violation: framewright::Violation| Wrong {
+            kind: Kind::Invariant(violation.invariant),
+            text: violation.to_string(),
+        };
+        let census = self.pages.validate().map_err(violated)?;
+        let shadow = self.shadow.borrow();
+        shadow.compare(&census)?;
+        let stashed = self.stashes.iter().flat_map(|stash| stash.borrow().clone());
+        for (pfn, order) in shadow.blocks().chain(stashed) {
+            let state = self.pages.state_of(pfn);
+            if state != framewright::FrameState::Allocated(pfn, order) {
+                let text = format!("block {pfn} of order {order}, which is held, is {state:?}");
+                return Err(Wrong { kind: Kind::Census, text });
+            }
+        }
+        Ok(())
+    }
+
+    /// All CPUs rest for good: everything is freed, and memory must be in one piece again.
+    pub(crate) fn clear(&self) -> Result<(), Wrong> {
+        let handles = self.shadow.borrow().handles();
+        for handle in handles {
+            let blocks = self.take(0, handle).unwrap_or_default();
+            self.give_back(&blocks)?;
+        }
+        for stash in &self.stashes {
+            let blocks = stash.take();
+            blocks.iter().try_for_each(|&block| self.give_back(&[block]))?;
+        }
+        (0..self.stashes.len()).for_each(|cpu| {
+            self.pages.offline_cpu(CpuId(cpu as u16));
+        });
+        self.pages.drain_all();
+        self.check()?;
+        let cached = self.pages.validate().map_or(0, |census| census.pcp);
+        if cached != 0 {
+            let text = format!("{cached} frames stay on per-CPU lists that were drained");
+            return Err(Wrong { kind: Kind::Drain, text });
+        }
+        let pageblock = self.pages.geometry().pageblock_order.index();
+        let small = |blocks: &[u64]| blocks.iter().take(pageblock).sum::<u64>();
+        let (now, boot) = (small(&free_blocks(self.pages)), small(&self.at_boot));
+        if now > boot {
+            let text = format!("all memory is free, but in {now} blocks smaller than a pageblock; at boot {boot}");
+            return Err(Wrong { kind: Kind::Merge, text });
+        }
+        Ok(())
+    }
+
+    /// Brings everything online again.
+    pub(crate) fn restore(&self, shape: &Shape) -> Result<(), Wrong> {
+        let end = shape.regions.last().map_or(Pfn(0), |region| region.range.end);
+        self.bring_online(PfnRange { start: Pfn(0), end }).map(drop)
+    }
+}
+
+/// Free blocks by order, of all zones.
+fn free_blocks(pages: &Allocator<'_, Sim>) -> Vec<u64> {
+    let mut sum = vec![0; Order::COUNT];
+    for node in 0..pages.nodes() {
+        for kind in framewright::ZoneKind::ALL {
+            let zone = framewright::ZoneIdx::of(framewright::NodeId(node as u8), kind);
+            let free = pages.zone(zone).map(|zone| zone.free_by_order()).unwrap_or_default();
+            sum.iter_mut().zip(free).for_each(|(sum, blocks)| *sum += blocks);
+        }
+    }
+    sum
+}

@@ -1,0 +1,160 @@
+//! Makes a failing case small.
+//!
+//! Delta debugging: the segments behind the failure go first, then whole CPUs, then operations in chunks that become
+//! smaller and smaller; at last interrupts and delays, if the failure does without. (A planted bug first comes as early as it can.) A case counts as failing if it goes
+//! wrong in the same way. Fewer operations make another schedule, so each attempt is made under a few seeds. How much is
+//! tried is bounded by the operations that it takes, so that the result is the same everywhere.
+
+use framewright_ops::Op;
+
+use super::case::{Case, Segment};
+use super::wrong::Kind;
+use super::{Failure, Stopped, StressError, play};
+use crate::chance::Plant;
+
+/// Operations that attempts may take in all.
+const EFFORT: u64 = 3_000_000;
+/// What an attempt costs besides its operations, in operations: a machine is booted.
+const BOOT: u64 = 2_000;
+/// Seeds that an attempt is made under, if the case is small.
+const SEEDS: u64 = 8;
+
+/// An operation and where it stands.
+type Place = (usize, usize, Op);
+
+struct Shrinker<P> {
+    best: Case,
+    stopped: Stopped,
+    kind: Kind,
+    left: u64,
+    progress: P,
+}
+
+pub(crate) fn shrink(failure: &Failure, progress: impl FnMut(usize)) -> Result<Failure, StressError> {
+    let stopped = Stopped { wrong: failure.wrong.clone(), rests: failure.rests };
+    let (best, kind) = (failure.case.clone(), failure.wrong.kind);
+    let mut shrinker = Shrinker { best, stopped, kind, left: EFFORT, progress };
+    shrinker.cut_segments()?;
+    shrinker.hasten_plant()?;
+    shrinker.drop_cpus()?;
+    shrinker.drop_operations()?;
+    shrinker.simplify()?;
+    let Shrinker { best, stopped: Stopped { wrong, rests }, .. } = shrinker;
+    Ok(Failure { wrong, rests, case: best, settings: failure.settings.clone() })
+}
+
+impl<P: FnMut(usize)> Shrinker<P> {
+    /// Keeps a case if it fails in the same way.
+    fn try_case(&mut self, mut case: Case) -> Result<bool, StressError> {
+        let cost = case.operations() as u64 + BOOT;
+        let seed = case.conditions.seed;
+        let seeds = if cost < 4 * BOOT { SEEDS } else { 2 };
+        for offset in 0..seeds {
+            let Some(left) = self.left.checked_sub(cost) else { return Ok(false) };
+            self.left = left;
+            case.conditions.seed = seed.wrapping_add(offset);
+            if let Err(stopped) = play(&case)?
+                && stopped.wrong.kind == self.kind
+            {
+                case.segments.truncate(stopped.rests + 1);
+                (self.best, self.stopped) = (case, stopped);
+                (self.progress)(self.best.operations());
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Leaves out what comes behind the failure, and, from the front, what comes before.
+    fn cut_segments(&mut self) -> Result<(), StressError> {
+        self.best.segments.truncate(self.stopped.rests + 1);
+        let mut at = 0;
+        while at < self.best.segments.len() && self.best.segments.len() > 1 {
+            let mut case = self.best.clone();
+            case.segments.remove(at);
+            at += usize::from(!self.try_case(case)?);
+        }
+        Ok(())
+    }
+
+    /// Lets a planted bug show as early as it can.
+    fn hasten_plant(&mut self) -> Result<(), StressError> {
+        while let Some(Plant::LostStore(_, nth) | Plant::TornRmw(_, nth)) = &self.best.conditions.plant {
+            let less = nth / 4;
+            let mut case = self.best.clone();
+            if let Some(Plant::LostStore(_, nth) | Plant::TornRmw(_, nth)) = &mut case.conditions.plant {
+                *nth = less.max(1);
+            }
+            if less == 0 || !self.try_case(case)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_cpus(&mut self) -> Result<(), StressError> {
+        let cpus = self.best.shape.cpus.len();
+        let mut chunk = cpus.div_ceil(2);
+        loop {
+            for first in (0..cpus).step_by(chunk) {
+                let chosen = first..cpus.min(first + chunk);
+                let mut case = self.best.clone();
+                case.segments.iter_mut().for_each(|segment| segment[chosen.clone()].fill(Vec::new()));
+                if case.operations() != self.best.operations() {
+                    self.try_case(case)?;
+                }
+            }
+            if chunk == 1 {
+                return Ok(());
+            }
+            chunk = chunk.div_ceil(2);
+        }
+    }
+
+    fn drop_operations(&mut self) -> Result<(), StressError> {
+        let mut chunk = self.best.operations().div_ceil(2);
+        while chunk > 0 {
+            let (mut at, before) = (0, self.best.operations());
+            while at < self.best.operations() && self.left > BOOT {
+                let mut places = places(&self.best);
+                places.drain(at..places.len().min(at + chunk));
+                let case = with_places(&self.best, places);
+                at += if self.try_case(case)? { 0 } else { chunk };
+            }
+            // Once more with single operations as long as that helps.
+            let helped = self.best.operations() < before;
+            chunk = if chunk == 1 && helped { 1 } else { chunk / 2 };
+            if self.left <= BOOT {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn simplify(&mut self) -> Result<(), StressError> {
+        let mut case = self.best.clone();
+        if case.conditions.interrupts.take().is_some() {
+            self.try_case(case)?;
+        }
+        let mut case = self.best.clone();
+        if std::mem::replace(&mut case.conditions.delays, false) {
+            self.try_case(case)?;
+        }
+        Ok(())
+    }
+}
+
+fn places(case: &Case) -> Vec<Place> {
+    let lists = case.segments.iter().enumerate();
+    let by_cpu = lists.flat_map(|(segment, lists)| lists.iter().enumerate().map(move |(cpu, ops)| (segment, cpu, ops)));
+    by_cpu.flat_map(|(segment, cpu, ops)| ops.iter().map(move |op| (segment, cpu, op.clone()))).collect()
+}
+
+fn with_places(case: &Case, places: Vec<Place>) -> Case {
+    let cpus = case.shape.cpus.len();
+    let mut segments: Vec<Segment> = vec![vec![Vec::new(); cpus]; case.segments.len()];
+    for (segment, cpu, op) in places {
+        segments[segment][cpu].push(op);
+    }
+    Case { conditions: case.conditions.clone(), shape: case.shape.clone(), segments }
+}
