@@ -137,7 +137,8 @@ impl Distances {
         let l = &model.latency;
         let loaded = |ps: Ps| ps * Ps::from(model.memory.load_permille) / 1000;
         Distances {
-            l1: l.l1,
+            // Not its latency: what waits for nothing else overlaps with it.
+            l1: model.costs.hit,
             l2: l.l2,
             llc: loaded(l.llc),
             hit: loaded(l.hit),

@@ -20,6 +20,7 @@ mod convert;
 mod origin;
 mod read;
 mod schema;
+mod write;
 
 use std::fs::File;
 use std::io::Read;
@@ -28,6 +29,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 pub use origin::{Basis, Unit};
+pub use write::Written;
 
 /// CPUs that a machine may have.
 pub const MOST_CPUS: usize = 1024;
@@ -114,6 +116,29 @@ impl Spec {
                 return fail("is a number of parts, which does not scale".to_owned());
             }
             Some(parameter) => parameter.value *= factor,
+        }
+        Ok(spec)
+    }
+
+    /// The machine with one time replaced, or given where it has none and may have one.
+    ///
+    /// # Errors
+    /// There is no such number, or it is no time, or the value is none.
+    pub fn with_time(&self, path: &str, (nanoseconds, basis): (f64, Basis)) -> Result<Spec, MachineError> {
+        let fail = |what: String| Err(MachineError::Entry { file: self.name.clone(), key: path.to_owned(), what });
+        let Some(place) = schema::time(path) else { return fail("is no time that a machine has".to_owned()) };
+        if !(0.0..=1e9).contains(&nanoseconds) {
+            return fail(format!("cannot be {nanoseconds} ns"));
+        }
+        let parameter = Parameter { path: path.to_owned(), value: nanoseconds, unit: Unit::Ns, at: None, basis };
+        let mut spec = self.clone();
+        match spec.parameters.iter_mut().find(|parameter| parameter.path == path) {
+            Some(old) => *old = parameter,
+            None => {
+                let is_behind = |other: &Parameter| schema::place(&other.path) > Some(place);
+                let at = spec.parameters.iter().position(is_behind).unwrap_or(spec.parameters.len());
+                spec.parameters.insert(at, parameter);
+            }
         }
         Ok(spec)
     }

@@ -17,8 +17,8 @@
 //! controllers.
 //!
 //! Streams ask for lines ahead of their use, as a core's prefetcher does for them. Chases do not: their next address is
-//! in the line that they wait for. Every other line is left out, so that pairs of lines
-//! ([`crate::model::Model::pairs`]) make no difference.
+//! in the line that they wait for, so a first-level hit costs them all of its latency ([`crate::model::Costs::hit`]).
+//! Every other line is left out, so that pairs of lines ([`crate::model::Model::pairs`]) make no difference.
 
 mod streams;
 
@@ -113,6 +113,8 @@ const A_LINE_EACH: (bool, Packing) = (false, Packing::Spread(8));
 pub fn check(spec: &Spec) -> Result<Table, MlcError> {
     let mut model = spec.model();
     model.memory.load_permille = 1000;
+    // A chase has nothing to do while it waits.
+    model.costs.hit = model.latency.l1;
     let mut rows = Vec::new();
     let peak = spec.published().find(|row| row.unit == Unit::GbPerS).map(|row| row.value);
     for parameter in spec.published() {

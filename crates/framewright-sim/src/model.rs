@@ -143,6 +143,9 @@ pub struct Memory {
 pub struct Costs {
     /// By number of the step.
     pub steps: Vec<Ps>,
+    /// A load that the first-level cache serves, within code that has more to do: an out-of-order core does that meanwhile. At
+    /// most the latency, which is what it costs where nothing else can be done.
+    pub hit: Ps,
     /// A locked read-modify-write on a line that the core owns, beyond the load.
     pub rmw: Ps,
     /// A full fence with nothing to wait for.

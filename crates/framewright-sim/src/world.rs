@@ -137,7 +137,7 @@ impl World {
             base,
             chunks,
             l1_lines: model.capacity.l1,
-            l1: model.latency.l1,
+            l1: model.costs.hit,
             store: model.stores.issue,
             directory,
             memory: Controllers::new(&model),

@@ -31,6 +31,7 @@ fn model() -> Model {
         memory: Memory { zero_line: 2580, zero_line_alone: 4000, read_line: 600, loaded: vec![], load_permille: 1800 },
         costs: Costs {
             steps: vec![],
+            hit: 1600,
             rmw: 7000,
             fence: 10_000,
             heavy_fence: (1_000_000, 500_000),

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use framewright_sim::machine::{self, Basis, MachineError, Parameter, Spec, Unit};
+use framewright_sim::model::Costs;
 use proptest::prelude::*;
 
 /// A machine with two sockets, whose numbers mean nothing.
@@ -28,7 +29,7 @@ fn every_machine_of_the_program_is_one() {
 
 #[test]
 fn every_number_says_where_it_comes_from() {
-    let tables = ["zone-lock", "numa-stats", "fragmentation", "zone-layout", "irq-safe"];
+    let tables = ["zone-lock", "numa-stats", "fragmentation", "zone-layout", "irq-safe", "calibrate"];
     for spec in built_in() {
         for parameter in spec.parameters().chain(spec.published()) {
             let name = format!("{}: {}", spec.name, parameter.path);
@@ -205,7 +206,9 @@ proptest! {
         // A share, depth or point of a curve may round, or be held level, to what it was.
         if path.starts_with("latency.") {
             prop_assert_ne!(spec.model().latency, scaled.model().latency);
-            prop_assert_eq!(spec.model().costs, scaled.model().costs);
+            // A hit costs all of its latency where nothing else is said.
+            let hit = scaled.model().costs.hit;
+            prop_assert_eq!(Costs { hit, ..spec.model().costs }, scaled.model().costs);
         }
     }
 
@@ -231,4 +234,38 @@ proptest! {
 /// The last place at or before `at` that does not lie within a character.
 fn boundary(at: usize) -> usize {
     (0..=at.min(SMALL.len())).rev().find(|at| SMALL.is_char_boundary(*at)).unwrap_or(0)
+}
+
+#[test]
+fn what_is_written_reads_back() {
+    for spec in built_in() {
+        let text = machine::Written(&spec).to_string();
+        assert_eq!(machine::parse(&format!("{}.toml", spec.name), &text).as_ref(), Ok(&spec), "{text}");
+    }
+    let odd = Basis::Source("a \"quote\", a \\, and\ta tab".to_owned());
+    let spec = machine::named("this").unwrap().with_time("costs.pin", (1.5, odd)).unwrap();
+    assert_eq!(machine::parse("this.toml", &machine::Written(&spec).to_string()), Ok(spec));
+}
+
+#[test]
+fn times_are_replaced_and_added() {
+    let spec = machine::named("haswell-2x18").unwrap();
+    assert_eq!(spec.model().costs.hit, spec.model().latency.l1);
+    let basis = Basis::Assumed("for a test".to_owned());
+    let with = |path: &str, ns: f64| spec.with_time(path, (ns, basis.clone()));
+    let model = with("costs.hit", 0.05).unwrap().model();
+    assert_eq!((model.costs.hit, model.latency.l1), (50, spec.model().latency.l1));
+    assert_eq!(with("latency.l2", 7.0).unwrap().model().latency.l2, 7000);
+    let message = |path: &str, ns: f64| with(path, ns).unwrap_err().to_string();
+    insta::assert_snapshot!(
+        [
+            message("costs.hits", 1.0),
+            message("costs.hit", -1.0),
+            message("costs.hit", f64::NAN),
+            message("capacity.l1", 1.0),
+            message("mlc.l1", 1.0),
+            message("memory.loaded", 1.0),
+        ]
+        .join("\n")
+    );
 }

@@ -44,6 +44,16 @@ impl Spec {
         }
     }
 
+    /// A time of the machine in nanoseconds; none if it has none of this path.
+    pub fn nanoseconds(&self, path: &str) -> Option<f64> {
+        let parameter = self.parameter(path)?;
+        match parameter.unit {
+            Unit::Ns => Some(parameter.value),
+            Unit::Cycles => Some(parameter.value * 1e6 / self.topology().khz as f64),
+            _ => None,
+        }
+    }
+
     fn topology(&self) -> Topology {
         let value = |path: &str| self.parameter(path).map_or(0.0, |parameter| parameter.value);
         Topology {
@@ -136,6 +146,7 @@ impl Numbers<'_> {
         });
         Costs {
             steps: steps.collect(),
+            hit: self.spec.parameter("costs.hit").map_or_else(|| self.time("latency.l1"), |hit| self.time_of(hit)),
             rmw: cost("rmw"),
             fence: cost("fence"),
             heavy_fence: (cost("heavy_fence"), cost("heavy_fence_interrupted")),

@@ -108,6 +108,19 @@ pub(super) fn entry(path: &str) -> Option<&'static Entry> {
     ENTRIES.iter().find(is)
 }
 
+/// Where in a file the number of this path stands, counted in entries.
+pub(super) fn place(path: &str) -> Option<usize> {
+    let entry = entry(path)?;
+    ENTRIES.iter().position(|other| other.path == entry.path)
+}
+
+/// The place of a time that is part of the model.
+pub(super) fn time(path: &str) -> Option<usize> {
+    let is_time = entry(path).is_some_and(|entry| entry.kind == Kind::Time && entry.over.is_none());
+    let is_published = path.strip_prefix(PUBLISHED).is_some_and(|rest| rest.starts_with('.'));
+    place(path).filter(|_| is_time && !is_published)
+}
+
 /// Where the steps' costs stand.
 pub(super) const STEP_COSTS: &str = "costs.steps.";
 
@@ -169,6 +182,7 @@ fn costs() -> Vec<Row> {
     [
         rows("costs", Need::Always, Kind::Time, &COSTS),
         rows("costs", Need::Always, Kind::Factor, &["sibling"]),
+        rows("costs", Need::Chosen, Kind::Time, &["hit"]),
         steps.collect(),
         rows("run", Need::Always, Kind::Time, &["slack"]),
     ]
