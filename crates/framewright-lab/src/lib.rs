@@ -2,6 +2,7 @@
 //! the `framewright` command is made of.
 #![forbid(unsafe_code)]
 
+pub mod calibrate;
 pub mod html;
 pub mod mechanisms;
 pub mod replay;

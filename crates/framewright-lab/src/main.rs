@@ -20,6 +20,7 @@ enum Command {
     Convert(command::convert::Convert),
     Bench(command::bench::Bench),
     Sim(command::sim::Sim),
+    Calibrate(command::calibrate::Calibrate),
 }
 
 fn main() -> ExitCode {
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Command::Convert(convert) => convert.run(),
         Command::Bench(bench) => bench.run(),
         Command::Sim(sim) => sim.run(),
+        Command::Calibrate(calibrate) => calibrate.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

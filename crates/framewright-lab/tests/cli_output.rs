@@ -51,6 +51,7 @@ fn help_is_short_and_complete() {
         &["convert", "--help"],
         &["bench", "--help"],
         &["sim", "--help"],
+        &["calibrate", "--help"],
     ];
     let all: String = help.iter().map(|arguments| transcript(Path::new("DIR"), arguments) + "\n").collect();
     insta::assert_snapshot!(all);

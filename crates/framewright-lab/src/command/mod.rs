@@ -1,6 +1,7 @@
 //! The subcommands: arguments in, a call of the library, output out.
 
 pub(crate) mod bench;
+pub(crate) mod calibrate;
 pub(crate) mod convert;
 pub(crate) mod replay;
 pub(crate) mod sim;
