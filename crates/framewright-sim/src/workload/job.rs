@@ -197,8 +197,8 @@ pub fn run(model: &Model, job: &Job, progress: &mut dyn FnMut(Progress)) -> Resu
     if census.allocated != 0 || !census.is_conserved() {
         return Err(job.failed(Cause::Lost(census.allocated)));
     }
-    let memory = map.each.map(|each| Figure::new("memory of each node", each as f64, "frame"));
-    let memory = memory.into_iter().chain([Figure::new("free at the start", free as f64, "frame")]);
+    let memory = map.each.map(|each| Figure::new("memory of each node", each as f64, "frames"));
+    let memory = memory.into_iter().chain([Figure::new("free at the start", free as f64, "frames")]);
     let mut report = simulation.report(&about(job));
     report.warm_up_ns = floor.begun() / 1000;
     report.figures = play.figures(&report).into_iter().chain(memory).collect();
