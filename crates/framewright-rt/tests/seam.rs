@@ -91,8 +91,8 @@ fn a_lock_is_wanted_then_taken_then_released() {
 fn locks_have_names() {
     let zone = ZoneIdx::of(NodeId(3), ZoneKind::Dma32);
     assert_eq!(LockName::zone(zone).to_string(), "zone lock, Node 3, zone DMA32");
-    assert_eq!(LockName::depot(zone, 63).to_string(), "depot lock, Node 3, zone DMA32, shard 63");
-    assert_eq!(LockName::pcp(zone, CpuId(1023)).to_string(), "per-CPU lists, Node 3, zone DMA32, CPU 1023");
+    assert_eq!(LockName::depot(zone, 63).to_string(), "depot shard 63, Node 3, zone DMA32");
+    assert_eq!(LockName::pcp(zone, CpuId(1023)).to_string(), "lists of CPU 1023, Node 3, zone DMA32");
 }
 
 #[test]

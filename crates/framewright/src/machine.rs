@@ -308,18 +308,14 @@ impl LockName {
 impl fmt::Display for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (zone, part) = (ZoneIdx((self.index >> 16) as u16), self.index as u16);
-        let name = match self.kind {
-            LockKind::Zone => "zone lock",
-            LockKind::Depot => "depot lock",
-            LockKind::Pcp => "per-CPU lists",
-            LockKind::Lru => return write!(f, "LRU lock, Node {}", self.index),
-        };
-        write!(f, "{name}, Node {}, zone {}", zone.node().0, zone.kind())?;
+        // What tells locks of a kind apart comes first: tables cut names off at the end.
         match self.kind {
-            LockKind::Zone | LockKind::Lru => Ok(()),
-            LockKind::Depot => write!(f, ", shard {part}"),
-            LockKind::Pcp => write!(f, ", CPU {part}"),
+            LockKind::Zone => f.write_str("zone lock")?,
+            LockKind::Depot => write!(f, "depot shard {part}")?,
+            LockKind::Pcp => write!(f, "lists of CPU {part}")?,
+            LockKind::Lru => return write!(f, "LRU lock, Node {}", self.index),
         }
+        write!(f, ", Node {}, zone {}", zone.node().0, zone.kind())
     }
 }
 
