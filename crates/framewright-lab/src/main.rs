@@ -21,6 +21,7 @@ enum Command {
     Bench(command::bench::Bench),
     Sim(command::sim::Sim),
     Calibrate(command::calibrate::Calibrate),
+    Stress(command::stress::Stress),
 }
 
 fn main() -> ExitCode {
@@ -30,11 +31,13 @@ fn main() -> ExitCode {
         Command::Bench(bench) => bench.run(),
         Command::Sim(sim) => sim.run(),
         Command::Calibrate(calibrate) => calibrate.run(),
+        Command::Stress(stress) => stress.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         // Whoever read our output has seen enough.
         Err(error) if command::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if error.is::<command::Violated>() => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("error: {}", command::printable(&format!("{error:#}")));
             ExitCode::from(2)

@@ -52,6 +52,7 @@ fn help_is_short_and_complete() {
         &["bench", "--help"],
         &["sim", "--help"],
         &["calibrate", "--help"],
+        &["stress", "--help"],
     ];
     let all: String = help.iter().map(|arguments| transcript(Path::new("DIR"), arguments) + "\n").collect();
     insta::assert_snapshot!(all);

@@ -198,12 +198,12 @@ pub fn replay(case: &Case) -> Result<Summary, StressError> {
     }
 }
 
-/// Makes a failing case small; `progress` is told how many operations are left.
+/// Makes a failing case small, by attempts of about so many operations in all. `progress` is told how many are left in the case.
 ///
 /// # Errors
 /// As [`replay`], but for what the failure is about.
-pub fn shrink(failure: &Failure, progress: impl FnMut(usize)) -> Result<Failure, StressError> {
-    shrink::shrink(failure, progress)
+pub fn shrink(failure: &Failure, effort: u64, progress: impl FnMut(usize)) -> Result<Failure, StressError> {
+    shrink::shrink(failure, effort, progress)
 }
 
 /// Plays a case from its boot to the end.

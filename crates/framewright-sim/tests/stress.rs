@@ -84,7 +84,7 @@ fn a_small_case_fails_as_the_large_one_did() {
         ..Settings::default()
     };
     let found = failure(&settings);
-    let small = shrink(&found, |_| {}).unwrap();
+    let small = shrink(&found, 1_000_000, |_| {}).unwrap();
     assert_eq!(small.wrong.kind, found.wrong.kind);
     assert!(small.case.operations() <= 12 && small.case.busy_cpus() <= 4, "{}", small.case);
     // As a file it means the same.

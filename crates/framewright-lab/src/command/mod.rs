@@ -5,6 +5,7 @@ pub(crate) mod calibrate;
 pub(crate) mod convert;
 pub(crate) mod replay;
 pub(crate) mod sim;
+pub(crate) mod stress;
 
 use std::io::{self, Write};
 
@@ -20,6 +21,11 @@ pub(crate) enum Format {
     /// For programs.
     Json,
 }
+
+/// A check found something wrong, and has said so.
+#[derive(Debug, thiserror::Error)]
+#[error("something is wrong")]
+pub(crate) struct Violated;
 
 /// Writes all of the output at once.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {

@@ -12,8 +12,6 @@ use super::wrong::Kind;
 use super::{Failure, Stopped, StressError, play};
 use crate::chance::Plant;
 
-/// Operations that attempts may take in all.
-const EFFORT: u64 = 3_000_000;
 /// What an attempt costs besides its operations, in operations: a machine is booted.
 const BOOT: u64 = 2_000;
 /// Seeds that an attempt is made under, if the case is small.
@@ -30,10 +28,10 @@ struct Shrinker<P> {
     progress: P,
 }
 
-pub(crate) fn shrink(failure: &Failure, progress: impl FnMut(usize)) -> Result<Failure, StressError> {
+pub(crate) fn shrink(failure: &Failure, effort: u64, progress: impl FnMut(usize)) -> Result<Failure, StressError> {
     let stopped = Stopped { wrong: failure.wrong.clone(), rests: failure.rests };
     let (best, kind) = (failure.case.clone(), failure.wrong.kind);
-    let mut shrinker = Shrinker { best, stopped, kind, left: EFFORT, progress };
+    let mut shrinker = Shrinker { best, stopped, kind, left: effort, progress };
     shrinker.cut_segments()?;
     shrinker.hasten_plant()?;
     shrinker.drop_cpus()?;

@@ -1,0 +1,71 @@
+//! `framewright stress` as a user runs it.
+
+mod cli_command;
+mod replay_synthetic;
+
+use std::fs;
+
+use cli_command::{run, text};
+
+#[test]
+fn a_run_that_finds_nothing() {
+    let output = run(&["stress", "--operations", "20k", "--quiescent", "8"]);
+    let out = text(&output.stdout);
+    assert_eq!((output.status.code(), text(&output.stderr)), (Some(0), String::new()));
+    assert!(
+        out.starts_with("nothing lost: ") && out.contains(" on 2 machines, checked at 8 points of rest\n"),
+        "{out}"
+    );
+    assert_eq!(run(&["stress", "--operations", "20k", "--quiescent", "8"]).stdout, output.stdout);
+}
+
+/// A planted bug: what is printed leads to the same failure, byte for byte, and so does the small case.
+#[test]
+fn what_is_printed_finds_it_again() {
+    for plant in ["torn-rmw:lock.next:20", "no-heavy-fence"] {
+        let folder = tempfile::tempdir().unwrap();
+        let small = folder.path().join("small.ops");
+        let small = small.to_str().unwrap();
+        let start = ["stress", "--seed", "5", "--operations", "400k", "--quiescent", "32", "--delay-stores", "on"];
+        let output =
+            run(&[&start[..], &["-m", "default", "--plant", plant, "--effort", "100k", "--out", small]].concat());
+        let out = text(&output.stdout);
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(1), String::new()), "{out}");
+        let again = out.lines().find_map(|line| line.strip_prefix("again: framewright ")).unwrap();
+        let case = fs::read_to_string(small).unwrap();
+        let words: Vec<&str> = again.split(' ').chain(["--effort", "100k", "--out", small]).collect();
+        let output = run(&words);
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(1), out.clone()));
+        assert_eq!(fs::read_to_string(small).unwrap(), case);
+        // The small case says the same as when it was found.
+        let output = run(&["stress", "--replay", small]);
+        let replayed = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(1), "{replayed}");
+        let wrong = replayed.lines().next().unwrap().strip_prefix("wrong: ").unwrap();
+        assert!(out.contains(&format!(" CPUs: {wrong}\n")), "{out}\n{replayed}");
+        assert_eq!(run(&["stress", "--replay", small]).stdout, output.stdout);
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bad.ops");
+    fs::write(&path, "seed 1\nplant fire\n").unwrap();
+    let path = path.to_str().unwrap();
+    for (arguments, expected) in [
+        (&["--operations", "3"][..], "3 operations are fewer than 40 points of rest"),
+        (&["--operations", "3G"], "is no number of at least 1, as 5000, 20k or 100M"),
+        (&["--plant", "fire"], "\"fire\" is not lost-store:FIELD:N"),
+        (&["--plant", "torn-rmw:fire:1"], "no word of the allocator is called \"fire\""),
+        (&["--cpus", "1025"], "1025 is not in 1..=1024"),
+        (&["--replay", "/nowhere"], "cannot read /nowhere"),
+        (&["--replay", path], "line 2: \"fire\" is not lost-store:FIELD:N"),
+        (&["--replay", path, "--cpus", "3"], "cannot be used with"),
+    ] {
+        let output = run(&[&["stress"], arguments].concat());
+        let error = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains(expected), "{arguments:?}: {error}");
+    }
+}
