@@ -38,7 +38,7 @@ const KINDS: [(What, u32); 10] = [
     (What::Small, 600),
     (What::Large, 40),
     (What::Bulk, 24),
-    (What::Range, 6),
+    (What::Range, 5),
     (What::Part, 24),
     (What::Wrong, 16),
     (What::Drain, 3),
@@ -60,7 +60,7 @@ pub(crate) fn case(settings: &Settings, operations: u64, segments: u64) -> Case 
     let delays = rng.one_in(2);
     let conditions = Conditions {
         seed: settings.seed,
-        switch_in: *rng.pick(&[2, 4, 8, 16, 64]),
+        switch_in: *rng.pick(&[3, 8, 16, 32, 128]),
         interrupts: if settings.interrupts.unwrap_or(true) { interrupts.or(forced(settings)) } else { None },
         delays: settings.delays.unwrap_or(delays),
         plant: settings.plant.clone(),
@@ -327,12 +327,13 @@ impl Generator<'_> {
     fn range_op(&mut self, cpu: usize) -> Op {
         let gfp = self.gfp();
         let range = self.range();
-        match self.rng.below(3) {
-            0 => {
+        // A search through all of memory costs as much as a thousand small requests.
+        match self.rng.below(12) {
+            0..=6 => {
                 let order = Order(self.rng.between(0, u64::from(self.shape.geometry.pageblock_order.0)) as u8);
                 Op::AllocAt { name: self.name(cpu, order.frames()), pfn: range.start, order, gfp }
             }
-            1 => Op::AllocRange { name: self.name(cpu, range.frames()), range, gfp },
+            7..=10 => Op::AllocRange { name: self.name(cpu, range.frames()), range, gfp },
             _ => {
                 let frames = self.rng.between(1, 3 * self.shape.geometry.pageblock_order.frames());
                 let terms = self.terms();
