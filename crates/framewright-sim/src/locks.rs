@@ -123,7 +123,7 @@ impl Locks {
         }
     }
 
-    /// A CPU has given the lock up.
+    /// A CPU has given the lock up, or given up waiting for it.
     pub(crate) fn released(
         &mut self,
         taking: &mut Vec<Taking>,
@@ -132,12 +132,9 @@ impl Locks {
         now: Ps,
         counts: bool,
     ) {
-        let Some(at) = taking.iter().rposition(|taking| taking.lock == lock && taking.taken.is_some()) else { return };
+        let Some(at) = taking.iter().rposition(|taking| taking.lock == lock) else { return };
         let Taking { wanted, taken, .. } = taking.remove(at);
-        let taken = taken.unwrap_or(now);
-        if !counts {
-            return;
-        }
+        let Some(taken) = taken.filter(|_| counts) else { return };
         let stats = self.stats.entry(lock).or_insert_with(LockStats::new);
         note(&mut stats.holding, now - taken);
         stats.held += now - taken;
@@ -145,5 +142,31 @@ impl Locks {
             let (wanted_ns, taken_ns, released_ns) = (wanted / 1000, taken / 1000, now / 1000);
             spans.push(LockSpan { cpu, node, lock: lock.to_string(), wanted_ns, taken_ns, released_ns });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use framewright::machine::LockName;
+    use framewright::pfn::{CpuId, NodeId, ZoneIdx, ZoneKind};
+
+    use super::Locks;
+
+    #[test]
+    fn who_gives_up_waiting_waits_no_longer() {
+        let zone = ZoneIdx::of(NodeId(0), ZoneKind::Normal);
+        let (lists, lock) = (LockName::pcp(zone, CpuId(1)), LockName::zone(zone));
+        let (mut locks, mut taking) = (Locks::default(), Vec::new());
+        Locks::wanted(&mut taking, lists, 10);
+        locks.released(&mut taking, lists, (0, 0), 20, true);
+        assert!(taking.is_empty() && locks.stats.is_empty());
+        // So the next wait is no part of that one.
+        Locks::wanted(&mut taking, lock, 30);
+        locks.taken(&mut taking, lock, true, 40, true);
+        locks.released(&mut taking, lock, (0, 0), 60, true);
+        let stats = &locks.stats[&lock];
+        assert_eq!((stats.contended, stats.contended_wait), (1, 10));
+        assert_eq!((stats.waiting().count, stats.holding().count), (1, 1));
+        assert!(taking.is_empty());
     }
 }
