@@ -51,10 +51,10 @@ pub(crate) struct Stress {
     #[arg(long, short, value_name = "LIST|FILE.toml")]
     mechanisms: Option<String>,
     /// Whether interrupts allocate and free too [default: by the seed].
-    #[arg(long, value_name = "on|off", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_name = "on|off", value_parser = BoolishValueParser::new(), hide_possible_values = true)]
     interrupts: Option<bool>,
     /// Whether CPUs keep stores back for a while, as x86 does [default: by the seed].
-    #[arg(long, value_name = "on|off", value_parser = BoolishValueParser::new())]
+    #[arg(long, value_name = "on|off", value_parser = BoolishValueParser::new(), hide_possible_values = true)]
     delay_stores: Option<bool>,
     /// Run the case in this file instead.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["operations", "quiescent", "cpus", "seed", "mechanisms", "interrupts", "delay_stores", "plant"])]
