@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use framewright::machine::{LockKind, LockName};
+
 use crate::counters::{Count, PLACES, Place};
 use crate::cpu::{Cpu, Mark, Spent, Times};
 use crate::locks::LockStats;
@@ -46,6 +48,16 @@ impl Names {
         let names: Vec<&str> = found.iter().map(|(_, field)| field.as_str()).collect();
         Some((part, names.join(", ")))
     }
+}
+
+/// A kind of lock as data: the words of the core's name for it, in small letters.
+fn kind(kind: LockKind) -> String {
+    let name = format!("{kind:?}");
+    name.char_indices().fold(String::new(), |mut text, (at, letter)| {
+        text.extend((at > 0 && letter.is_ascii_uppercase()).then_some('-'));
+        text.push(letter.to_ascii_lowercase());
+        text
+    })
 }
 
 fn ns(ps: Ps) -> f64 {
@@ -102,8 +114,9 @@ impl Simulation<'_> {
 
     fn locks(&self) -> Vec<LockReport> {
         let time = self.window() * self.world.cpus.len() as Ps;
-        let report = |(name, stats): (&framewright::machine::LockName, &LockStats)| LockReport {
+        let report = |(name, stats): (&LockName, &LockStats)| LockReport {
             name: name.to_string(),
+            kind: kind(name.kind),
             taken: stats.taken(),
             contended: stats.contended,
             waiting: stats.waiting(),

@@ -81,6 +81,8 @@ pub struct Distribution {
 pub struct LockReport {
     /// Name, as `zone lock, Node 0, zone Normal`.
     pub name: String,
+    /// What it is for, as `zone`: the kinds that the core tells apart.
+    pub kind: String,
     /// Times it was taken.
     pub taken: u64,
     /// Of them, how often somebody else had it.

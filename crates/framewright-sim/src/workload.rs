@@ -8,6 +8,7 @@
 //! none is measured while others rest; then each frees what it holds. All that is random comes from the run's seed.
 
 pub(crate) mod settings;
+pub mod aftermath;
 mod aim7;
 mod dealt;
 mod failure;
@@ -30,11 +31,12 @@ use crate::model::{Model, Ps};
 use crate::report::{Figure, Report};
 use crate::stage::Descriptors;
 
+pub use aftermath::Aftermath;
 pub use aim7::Aim7;
 pub use dealt::{ParallelFree, Rand};
 pub use failure::{Cause, Failure};
 pub use floor::Progress;
-pub use job::{Job, LARGE_MACHINE, Outcome, run};
+pub use job::{Job, LARGE_MACHINE, Outcome, Passes, run};
 pub use ops::Ops;
 pub use page_bench::{Bulk, PageBench01, PageBench02, PageBench03, PageBench04, Repeat};
 pub use page_fault::PageFault1;
@@ -58,8 +60,15 @@ pub(crate) struct Needs {
 /// How long a workload is to be looked at.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Length {
-    /// Warm-up and window.
-    Time(Ps, Ps),
+    /// Warm-up and window; where that is wanted instead, so many times what a CPU does in one pass, in operations.
+    Time {
+        /// Before the window.
+        warm_up: Ps,
+        /// The window.
+        window: Ps,
+        /// Operations of a pass.
+        pass: u64,
+    },
     /// So many rounds of every CPU, behind one to warm up.
     Rounds(u32),
 }

@@ -8,7 +8,9 @@ use framewright_sim::machine;
 use framewright_sim::model::Model;
 use framewright_sim::report::Times;
 use framewright_sim::run::Schedule;
-use framewright_sim::workload::{Cause, Failure, Job, Ops, Outcome, Progress, SpecError, Workload, run};
+use framewright_sim::workload::{
+    Aftermath, Cause, Failure, Job, Ops, Outcome, Passes, Progress, SpecError, Workload, run,
+};
 use proptest::prelude::*;
 
 fn model() -> Model {
@@ -127,6 +129,47 @@ fn what_a_run_says_of_the_lists_of_pages_in_use() {
     assert!((5.0..15.0).contains(&pages), "{pages} pages a time");
     let line = report.lines.iter().find(|line| line.name == "LRU list of node 0 + 0").unwrap();
     assert!(line.fields.iter().any(|field| field.name == "lock.serving"), "{line:?}");
+}
+
+#[test]
+fn a_window_of_passes_counts_what_they_do() {
+    let small = job("page-fault1:pages=200", Mechanisms::BASELINE, 8);
+    let passes = |warm_up, window| Some(Passes { warm_up, window });
+    let report = simulate(&Job { passes: passes(2, 3), ..small.clone() }).report;
+    // CPUs leave the window one after the other.
+    assert!((4_800..4_816).contains(&report.operations), "{}", report.operations);
+    assert!(report.warm_up_ns > 0 && report.window_ns > report.warm_up_ns, "{report:?}");
+    for job in [
+        Job { passes: passes(0, 1), ..small.clone() },
+        Job { passes: passes(1, 0), ..small },
+        Job { passes: passes(1, 1), ..job("repeat", Mechanisms::BASELINE, 1) },
+    ] {
+        let failure = run(&model(), &job, &mut |_| {}).unwrap_err();
+        assert!(failure.to_string().ends_with("the workload's window is not one of passes"), "{failure}");
+    }
+}
+
+#[test]
+fn what_is_left_of_memory_is_all_of_it() {
+    for mechanisms in [Mechanisms::BASELINE, Mechanisms::DEFAULT] {
+        let memory = 1 << 14;
+        let watched = Job { aftermath: true, memory: Some(memory), ..job("page-fault1:pages=200", mechanisms, 8) };
+        let outcome = simulate(&watched);
+        assert_eq!(simulate(&watched), outcome);
+        let Aftermath { left, drained, mergeable } = outcome.aftermath.unwrap();
+        for (when, zones) in [("left", left), ("drained", drained)] {
+            let names: Vec<&str> = zones.iter().map(|zone| zone.zone.as_str()).collect();
+            assert_eq!(names, ["Node 0, zone Normal", "Node 1, zone Normal"]);
+            for zone in zones {
+                let listed: u64 = zone.blocks.iter().enumerate().map(|(order, blocks)| blocks << order).sum();
+                assert_eq!(listed + zone.cached, memory, "{when}, {zone:?}");
+                assert!(when == "left" || zone.cached == 0 && zone.blocks[10] == memory >> 10, "{zone:?}");
+            }
+        }
+        assert_eq!(mergeable, 0, "{mechanisms}");
+        // Nobody looks unless asked to.
+        assert_eq!(simulate(&Job { aftermath: false, ..watched }).aftermath, None);
+    }
 }
 
 #[test]

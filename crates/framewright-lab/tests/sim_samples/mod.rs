@@ -57,6 +57,7 @@ fn times(count: u64, scale: f64) -> Distribution {
 fn locks(cpus: usize, waiting: f64) -> Vec<LockReport> {
     let lock = |name: &str, taken: u64, part: f64, held: f64| LockReport {
         name: name.to_owned(),
+        kind: "zone".to_owned(),
         taken,
         contended: (taken as f64 * part * waiting / 80.0) as u64,
         waiting: times((taken as f64 * part * waiting / 80.0) as u64, waiting * 1500.0 * part),

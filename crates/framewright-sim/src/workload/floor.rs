@@ -25,6 +25,8 @@ pub(crate) enum End {
     At(Ps),
     /// When every CPU has completed so many rounds. It begins when every CPU has completed one.
     Rounds(u32),
+    /// When all CPUs together have completed so many operations. It begins when they have completed the first so many.
+    Operations(u64, u64),
 }
 
 /// Why a CPU could not go on.
@@ -45,8 +47,10 @@ pub(crate) struct Floor<'a> {
     each: Vec<OfCpu>,
     /// CPUs that have left the window.
     left: Cell<usize>,
-    /// Rounds that all CPUs together have completed, as far as they count.
+    /// Rounds, or operations, that all CPUs together have completed, as far as they count.
     rounds: Cell<u64>,
+    /// Whether what CPUs hold at the end is freed by them, all at once.
+    exits: bool,
     /// When the window began.
     begun: Cell<Ps>,
     trouble: Cell<Option<Trouble>>,
@@ -66,7 +70,7 @@ struct OfCpu {
 impl<'a> Floor<'a> {
     pub(crate) fn new(
         (pages, model, cpus): (&'a Allocator<'a, Sim>, &'a Model, usize),
-        (warm_up, end): (Ps, End),
+        (warm_up, end, exits): (Ps, End, bool),
         progress: &'a mut dyn FnMut(Progress),
     ) -> Floor<'a> {
         Floor {
@@ -77,11 +81,25 @@ impl<'a> Floor<'a> {
             each: vec![OfCpu::default(); cpus],
             left: Cell::new(0),
             rounds: Cell::new(0),
+            exits,
             begun: Cell::new(if matches!(end, End::At(_)) { warm_up } else { Ps::MAX }),
             trouble: Cell::new(None),
             rest: RefCell::default(),
             progress: RefCell::new(progress),
             told: Cell::new(0),
+        }
+    }
+
+    /// The running CPU has completed an operation.
+    pub(crate) fn done(&self) {
+        here::done(1);
+        let End::Operations(before, all) = self.end else { return };
+        self.rounds.set(self.rounds.get() + 1);
+        if self.rounds.get() == before {
+            here::begin_window();
+            self.begun.set(here::clock());
+        } else if self.rounds.get() == all {
+            here::end_window();
         }
     }
 
@@ -111,9 +129,14 @@ impl<'a> Floor<'a> {
         self.begun.get()
     }
 
-    /// Leaves pages to whoever comes behind the run: what would follow is of no interest to it.
-    pub(crate) fn leave(&self, pages: &[Pfn]) {
+    /// Leaves pages, to be freed `batch` at a time: to whoever comes behind the run if what follows is of no interest to it, or
+    /// else to the running CPU, while all others do the same.
+    pub(crate) fn leave(&self, pages: &[Pfn], batch: usize) -> Result<(), Trouble> {
+        if self.exits {
+            return pages.chunks(batch).try_for_each(|pages| self.free_bulk(pages, Order(0)));
+        }
         self.rest.borrow_mut().extend(pages);
+        Ok(())
     }
 
     /// Frees what CPUs have left, behind the run.
@@ -157,6 +180,7 @@ impl<'a> Floor<'a> {
         let (done, total) = match self.end {
             End::At(end) => (here::clock().min(end), end),
             End::Rounds(most) => (self.rounds.get(), u64::from(most + 1) * self.cpus as u64),
+            End::Operations(_, all) => (self.rounds.get().min(all), all),
         };
         if done > self.told.get() && done - self.told.get() >= total / 100 {
             self.told.set(done);

@@ -4,7 +4,8 @@
 //! the node of each CPU: runs on more CPUs have more memory, and lists are as full as they would be on a large
 //! machine. What is said of memory stands in the report's figures.
 //!
-//! When the last CPU has ended, everything was freed. The allocator is then checked, outside of virtual time.
+//! When the last CPU has ended, everything was freed. The allocator is then checked, outside of virtual time; who wants to
+//! know what was left of memory finds it in [`Outcome::aftermath`].
 
 use framewright::mechanisms::{Depot, PRESETS};
 use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
@@ -16,7 +17,7 @@ use framewright_ops::rng::Rng;
 
 use super::failure::{Cause, Failure};
 use super::floor::{End, Floor, Progress};
-use super::{Ground, Length, Needs, Play, Workload};
+use super::{Aftermath, Ground, Length, Needs, Play, Workload};
 use crate::measure::About;
 use crate::model::{Model, Ps};
 use crate::report::{Figure, LockSpan, Report};
@@ -51,6 +52,10 @@ pub struct Job {
     /// Length of the window, which should have room for some rounds of every CPU; 0 for as many as are usual for the
     /// workload, behind one that is not measured.
     pub window: Ps,
+    /// Warm-up and window in passes of all CPUs instead of times; for workloads whose window is a time.
+    pub passes: Option<Passes>,
+    /// Whether to look at what is left of memory. CPUs then free what they hold at the end all at once.
+    pub aftermath: bool,
     /// Frames of each node; none for what the workload needs.
     pub memory: Option<u64>,
     /// Size of the per-CPU lists; none for what the allocator computes from its memory.
@@ -63,12 +68,21 @@ pub struct Job {
     pub interrupts: Option<Ps>,
 }
 
+/// How long a run is in passes: in one, each CPU does on average what it does in one turn of its workload.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Passes {
+    /// Before the window.
+    pub warm_up: u32,
+    /// In the window.
+    pub window: u32,
+}
+
 impl Job {
     /// A run with the times that are usual for the workload. The lists of the published tables' machines, where there
     /// is no depot behind them; descriptors that are lines of their own, as in Linux.
     pub fn new(workload: Workload, mechanisms: Mechanisms, cpus: usize) -> Job {
         let (warm_up, window) = match workload.needs(cpus).length {
-            Length::Time(warm_up, window) => (warm_up, window),
+            Length::Time { warm_up, window, .. } => (warm_up, window),
             Length::Rounds(_) => (0, 0),
         };
         let lists = (mechanisms.depot == Depot::Off).then_some(LARGE_MACHINE);
@@ -80,6 +94,8 @@ impl Job {
             schedule: Schedule::Time,
             warm_up,
             window,
+            passes: None,
+            aftermath: false,
             memory: None,
             lists,
             descriptors: Descriptors::Line,
@@ -91,14 +107,20 @@ impl Job {
     fn options(&self) -> Options {
         let Job { cpus, seed, schedule, trace, .. } = *self;
         // Without a length of its own, the workload says when the window begins and ends.
-        let (warm_up, window) = if self.window == 0 { (Ps::MAX, Ps::MAX) } else { (self.warm_up, self.window) };
+        let is_counted = self.window == 0 || self.passes.is_some();
+        let (warm_up, window) = if is_counted { (Ps::MAX, Ps::MAX) } else { (self.warm_up, self.window) };
         Options { cpus, seed, schedule, warm_up, window, trace }
     }
 
-    fn end(&self, needs: &Needs) -> End {
-        match needs.length {
-            Length::Rounds(rounds) if self.window == 0 => End::Rounds(rounds),
-            _ => End::At(self.warm_up.saturating_add(self.window)),
+    fn end(&self, needs: &Needs) -> Result<End, Failure> {
+        match (self.passes, needs.length) {
+            (Some(Passes { warm_up, window }), Length::Time { pass, .. }) if warm_up > 0 && window > 0 => {
+                let all = |passes: u32| u64::from(passes) * pass * self.cpus as u64;
+                Ok(End::Operations(all(warm_up), all(warm_up.saturating_add(window))))
+            }
+            (Some(_), _) => Err(self.failed(Cause::Unfit("the workload's window is not one of passes".to_owned()))),
+            (None, Length::Rounds(rounds)) if self.window == 0 => Ok(End::Rounds(rounds)),
+            (None, _) => Ok(End::At(self.warm_up.saturating_add(self.window))),
         }
     }
 
@@ -118,6 +140,8 @@ pub struct Outcome {
     pub census: Census,
     /// What the allocator's slow paths counted, the warm-up included.
     pub counters: Counters,
+    /// What was left of memory, if that was to be looked at. `census` is from before the lists were drained.
+    pub aftermath: Option<Aftermath>,
 }
 
 /// The memory and CPUs that an allocator is set up over.
@@ -186,7 +210,8 @@ pub fn run(model: &Model, job: &Job, progress: &mut dyn FnMut(Progress)) -> Resu
     let mut simulation = Simulation::new(model, &arena, &job.options()).map_err(|error| job.failed(error))?;
     let regions = &map.shape.regions;
     simulation.set_frames(regions.iter().map(|region| (region.range.end.0, u16::from(region.node.0))).collect());
-    let floor = Floor::new((pages, model, job.cpus), (job.warm_up, job.end(&needs)), progress);
+    let length = (job.warm_up, job.end(&needs)?, job.aftermath);
+    let floor = Floor::new((pages, model, job.cpus), length, progress);
     let trouble = |trouble| job.failed(Cause::of(trouble, map.frames()));
     play.prepare(&floor, &mut Rng::new(job.seed)).map_err(trouble)?;
     let ended = simulate(job, &mut simulation, &floor, &*play);
@@ -202,7 +227,12 @@ pub fn run(model: &Model, job: &Job, progress: &mut dyn FnMut(Progress)) -> Resu
     let mut report = simulation.report(&about(job));
     report.warm_up_ns = floor.begun() / 1000;
     report.figures = play.figures(&report).into_iter().chain(memory).collect();
-    Ok(Outcome { report, spans: simulation.lock_spans().to_vec(), census, counters: pages.counters() })
+    let aftermath = job.aftermath.then(|| Aftermath::of(pages, &map.shape.regions));
+    if aftermath.is_some() {
+        pages.validate().map_err(|violation| job.failed(violation))?;
+    }
+    let (spans, counters) = (simulation.lock_spans().to_vec(), pages.counters());
+    Ok(Outcome { report, spans, census, counters, aftermath })
 }
 
 /// All CPUs play; interrupts come if they are wanted.

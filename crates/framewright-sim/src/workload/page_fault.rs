@@ -6,7 +6,8 @@
 //!
 //! When time begins, processes are at different places of their rounds already, with the pages that they would have
 //! there, and when the run is over what they hold is freed outside of it: filling and emptying all of them at once
-//! would be another workload.
+//! would be another workload. Only who wants to see what they leave of memory ([`super::Job::aftermath`]) has them exit
+//! as they would be made to, all at once.
 //!
 //! # What a fault costs
 //!
@@ -29,7 +30,6 @@ use super::settings::settings;
 use super::{Ground, Kind, Length, Needs, Play};
 use crate::model::Ps;
 use crate::report::{Figure, Report};
-use crate::run::here;
 use crate::sim::Sim;
 
 /// Pages that unmapping frees in one go, as in Linux (`SWAP_CLUSTER_MAX`).
@@ -60,7 +60,8 @@ impl Kind for PageFault1 {
         // The fewer CPUs there are to average over, the more rounds.
         let window = if cpus < 16 { 160 * MILLISECOND } else { 60 * MILLISECOND };
         let bytes = (0, if self.lru { Lru::FRAME_BYTES } else { 0 });
-        Needs { frames: u64::from(self.pages), bytes, length: Length::Time(40 * MILLISECOND, window) }
+        let length = Length::Time { warm_up: 40 * MILLISECOND, window, pass: u64::from(self.pages) };
+        Needs { frames: u64::from(self.pages), bytes, length }
     }
 
     fn set_up<'a>(&self, ground: &Ground<'a>) -> Result<Box<dyn Play + 'a>, String> {
@@ -115,8 +116,7 @@ impl Play for Processes<'_> {
             self.fault_in(floor, &mut held)?;
             self.unmap(floor, &mut held)?;
         }
-        floor.leave(&held);
-        Ok(())
+        floor.leave(&held, BATCH)
     }
 
     fn figures(&self, report: &Report) -> Vec<Figure> {
@@ -180,7 +180,7 @@ impl Processes<'_> {
                 self.lru.iter().for_each(|lru| lru.add(floor, &held[added..]));
                 added = held.len();
             }
-            here::done(1);
+            floor.done();
         }
         self.lru.iter().for_each(|lru| lru.add(floor, &held[added..]));
         Ok(())
