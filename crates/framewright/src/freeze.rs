@@ -41,7 +41,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
             }
         }
         world.pcps.depots.shards.iter().for_each(|shard| shard.hold(machine));
-        world.zones.iter().for_each(|zone| zone.hold(machine));
+        world.zones.iter().for_each(|zone| zone.hold(&world.ground));
         Some(Frozen { world, copied: Cell::new(false) })
     }
 }
@@ -54,7 +54,7 @@ fn used<'w, M: Machine>(world: &'w World<'_, M>) -> impl Iterator<Item = &'w Pcp
 impl<M: Machine> Drop for Frozen<'_, '_, M> {
     fn drop(&mut self) {
         let (machine, copied) = (&self.world.ground.machine, self.copied.get());
-        self.world.zones.iter().for_each(|zone| zone.release_held(machine, copied));
+        self.world.zones.iter().for_each(|zone| zone.release_held(&self.world.ground, copied));
         self.world.pcps.depots.shards.iter().for_each(|shard| shard.release_held(machine, copied));
         used(self.world).for_each(Pcp::release_seized);
     }
@@ -65,7 +65,10 @@ impl<M: Machine> Frozen<'_, '_, M> {
     /// made. Returns the number of frames that were between two places.
     pub fn settle(&self) -> u64 {
         self.copied.set(true);
-        self.world.ground.cpus.iter().for_each(|cpu| cpu.held.clear());
+        for cpu in self.world.ground.cpus {
+            cpu.held.clear();
+            cpu.queue.forget();
+        }
         self.world.pcps.records.iter().for_each(Pcp::forget_owner);
         let pageblock_order = self.world.ground.frames.geometry.pageblock_order;
         let mut settled = 0_u64;

@@ -6,6 +6,7 @@ use crate::lock::Held;
 use crate::machine::{Machine, Word};
 use crate::mechanisms::Mechanisms;
 use crate::pfn::{CpuId, NodeId, ZoneIdx, ZoneKind};
+use crate::queued::{Asker, Nodes, QueueNode};
 use crate::vmstat::GlobalEvents;
 
 /// One CPU's own words.
@@ -15,6 +16,8 @@ pub struct Cpu<M: Machine> {
     pub(crate) held: Held<M>,
     /// Whose turn it is in interleaved requests of this CPU.
     pub(crate) turn: M::U32,
+    /// Its place among those who wait for a lock.
+    pub(crate) queue: QueueNode<M>,
     // Fixed at boot.
     pub(crate) node: NodeId,
     /// By the highest kind that a request may use: the zone whose per-CPU lists serve it without a further question. None
@@ -29,6 +32,7 @@ impl<M: Machine> Default for Cpu<M> {
         Cpu {
             held: Held::default(),
             turn: Word::new(0),
+            queue: QueueNode::default(),
             node: NodeId(0),
             front: [ZoneIdx::NONE; ZoneKind::COUNT],
             plain: false,
@@ -41,6 +45,15 @@ impl<M: Machine> Cpu<M> {
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         tell(visit, format_args!("held"), self.held.word());
         tell(visit, format_args!("turn"), &self.turn);
+        for (name, word) in self.queue.words() {
+            tell(visit, format_args!("queue.{name}"), word);
+        }
+    }
+}
+
+impl<M: Machine> Nodes<M> for [Cpu<M>] {
+    fn node(&self, cpu: usize) -> Option<&QueueNode<M>> {
+        self.get(cpu).map(|cpu| &cpu.queue)
     }
 }
 
@@ -70,3 +83,10 @@ impl<M: Machine> Clone for Cx<'_, '_, M> {
 }
 
 impl<M: Machine> Copy for Cx<'_, '_, M> {}
+
+impl<'g, M: Machine> Cx<'g, '_, M> {
+    /// This CPU, to wait for a lock. Interrupts are held off.
+    pub(crate) fn asker(&self) -> Asker<'g, [Cpu<M>]> {
+        Asker::cpu(self.ground.cpus, self.cpu.0)
+    }
+}

@@ -117,3 +117,8 @@ impl<M: Machine> TicketLock<M> {
 
 /// The number that a [`TicketLock`] is held with.
 pub(crate) struct Ticket(u32);
+
+impl Ticket {
+    /// For locks without numbers.
+    pub(crate) const NONE: Ticket = Ticket(0);
+}

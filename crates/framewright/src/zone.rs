@@ -12,13 +12,15 @@ use crate::event::Event;
 use crate::fallback::{self, Mode, Taken, Want};
 use crate::field::{Words, tell};
 use crate::frame::Corrupt;
-use crate::ground::Cx;
+use crate::ground::{Cx, Ground};
 use crate::list::{End, FreeLists};
-use crate::lock::{Rank, Ticket, TicketLock};
+use crate::lock::{Rank, Ticket};
 use crate::machine::{LockName, Machine, Ordering, Step, Word};
 use crate::pfn::{Frame, MigrateType, NodeId, Order, PfnRange, ZoneIdx, ZoneKind};
+use crate::queued::Asker;
 use crate::vmstat::{GlobalEvent, ZoneEvents};
 use crate::watermark::{FreeMemory, Mark, Marks, PcpSize, Rights, may_take};
+use crate::zone_lock::{Mode as LockMode, ZoneLock};
 
 /// One zone.
 ///
@@ -28,7 +30,7 @@ use crate::watermark::{FreeMemory, Mark, Marks, PcpSize, Rights, may_take};
 // Aligned so that no two zones share a pair of cache lines.
 #[repr(align(128))]
 pub struct Zone<M: Machine> {
-    lock: TicketLock<M>,
+    lock: ZoneLock<M>,
     pub(crate) lists: FreeLists<M>,
     pub(crate) count: FreeCount<M>,
     marks: [M::U64; 3],
@@ -52,7 +54,7 @@ pub struct Zone<M: Machine> {
 impl<M: Machine> Default for Zone<M> {
     fn default() -> Self {
         Zone {
-            lock: TicketLock::default(),
+            lock: ZoneLock::default(),
             lists: FreeLists::default(),
             count: FreeCount::default(),
             marks: core::array::from_fn(|_| Word::new(0)),
@@ -100,23 +102,48 @@ impl<M: Machine> Zone<M> {
         self.present.load(Ordering::Relaxed) != 0
     }
 
-    /// Takes the zone lock without a guard, until [`Zone::release_held`].
-    pub(crate) fn hold(&self, machine: &M) {
-        let _ = self.lock.take(machine, LockName::zone(self.idx));
+    /// Takes the zone lock without a guard, until [`Zone::release_held`]. Whoever does is on no CPU.
+    pub(crate) fn hold(&self, ground: &Ground<'_, M>) {
+        let how = (ground.mechanisms.zone_lock, LockMode::Alone);
+        let _ = self.lock.take(how, &ground.machine, &Asker::stranger(ground.cpus), LockName::zone(self.idx));
     }
 
     /// Gives up what [`Zone::hold`] took; in a copy, for all who wait.
-    pub(crate) fn release_held(&self, machine: &M, copied: bool) {
-        if copied { self.lock.release_copied() } else { self.lock.release_held(machine, LockName::zone(self.idx)) }
+    pub(crate) fn release_held(&self, ground: &Ground<'_, M>, copied: bool) {
+        if copied {
+            self.lock.release_copied();
+        } else {
+            self.lock.release_held(ground.mechanisms.zone_lock, &ground.machine, LockName::zone(self.idx));
+        }
     }
 
     /// Takes the zone lock.
     pub(crate) fn lock<'g, 'a>(&'g self, cx: Cx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
-        let irq = cx.ground.machine.irq_save();
-        cx.own.held.enter(Rank::Zone);
-        cx.ground.machine.step(Step::Lock);
-        let ticket = self.lock.take(&cx.ground.machine, LockName::zone(self.idx));
+        let (ticket, irq) = self.take_lock(cx, LockMode::Alone);
         ZoneGuard { ticket, _irq: irq, cx, zone: self }
+    }
+
+    /// Takes the zone lock together with others who take it so. If it is of a kind that cannot be shared, it is
+    /// simply taken.
+    #[allow(dead_code, reason = "for the free path in read mode")]
+    pub(crate) fn read<'g, 'a>(&'g self, cx: Cx<'g, 'a, M>) -> ZoneReader<'g, 'a, M> {
+        let (ticket, irq) = self.take_lock(cx, LockMode::Shared);
+        ZoneReader { ticket, _irq: irq, cx, zone: self }
+    }
+
+    fn take_lock<'g>(&self, cx: Cx<'g, '_, M>, mode: LockMode) -> (Ticket, M::Irq<'g>) {
+        let (ground, kind) = (cx.ground, cx.ground.mechanisms.zone_lock);
+        let irq = ground.machine.irq_save();
+        cx.own.held.enter(Rank::Zone);
+        ground.machine.step(Step::Lock);
+        let ticket = self.lock.take((kind, mode), &ground.machine, &cx.asker(), LockName::zone(self.idx));
+        (ticket, irq)
+    }
+
+    fn release_lock(&self, cx: Cx<'_, '_, M>, mode: LockMode, ticket: &Ticket) {
+        cx.own.held.leave(Rank::Zone);
+        let how = (cx.ground.mechanisms.zone_lock, mode);
+        self.lock.release(how, ticket, &cx.ground.machine, LockName::zone(self.idx));
     }
 
     pub(crate) fn mark(&self, mark: Mark) -> u64 {
@@ -167,8 +194,23 @@ pub(crate) struct ZoneGuard<'g, 'a, M: Machine> {
 
 impl<M: Machine> Drop for ZoneGuard<'_, '_, M> {
     fn drop(&mut self) {
-        self.cx.own.held.leave(Rank::Zone);
-        self.zone.lock.release(&self.ticket, &self.cx.ground.machine, LockName::zone(self.zone.idx));
+        self.zone.release_lock(self.cx, LockMode::Alone, &self.ticket);
+    }
+}
+
+/// Proof that a zone's lock is held, possibly by others in the same way.
+#[allow(dead_code, reason = "for the free path in read mode")]
+pub(crate) struct ZoneReader<'g, 'a, M: Machine> {
+    ticket: Ticket,
+    // Dropped after `ZoneReader::drop` has released the lock.
+    _irq: M::Irq<'g>,
+    pub(crate) cx: Cx<'g, 'a, M>,
+    pub(crate) zone: &'g Zone<M>,
+}
+
+impl<M: Machine> Drop for ZoneReader<'_, '_, M> {
+    fn drop(&mut self) {
+        self.zone.release_lock(self.cx, LockMode::Shared, &self.ticket);
     }
 }
 
