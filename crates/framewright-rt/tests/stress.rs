@@ -75,6 +75,17 @@ fn leases_without_a_depot() {
     stress(Plan { mechanisms: mechanisms("baseline"), ..PLAN });
 }
 
+/// Without a depot the zone's lock is what all threads meet at.
+#[test]
+fn leases_with_a_queued_zone_lock() {
+    stress(Plan { mechanisms: mechanisms("baseline,zone-lock=queued"), ..PLAN });
+}
+
+#[test]
+fn leases_with_a_zone_lock_for_readers_and_writers() {
+    stress(Plan { mechanisms: mechanisms("baseline,zone-lock=rw"), ..PLAN });
+}
+
 #[test]
 fn processors() {
     stress(Plan { cpus: CpuMode::PerCpu, ..PLAN });
