@@ -19,6 +19,7 @@ use framewright::report::{
     ZoneSnapshot,
 };
 use framewright::request::{Gfp, NodeSet, Policy, Request};
+use framewright::smp_list::{self, Broken, Node};
 use framewright::validate::{Census, Violation};
 use framewright::watermark::{self, Mark, Marks, PcpSize};
 use framewright::{Allocator, BulkFree, Counters, Cpu, FrameState, Geometry, Link, Pcp, Zone};
@@ -87,6 +88,21 @@ call! {
 
     fn migratetype(index: usize) -> Option<(usize, bool, &'static str)> {
         MigrateType::from_index(index).map(|mt| (mt.index(), mt.is_mergeable(), mt.name()))
+    }
+}
+
+// Lists.
+call! {
+    fn list_change(board: Board, links: &'static [Link<Board>], a: Node, b: Node) -> [Result<(), Broken>; 3] {
+        smp_list::make_empty(links, a);
+        smp_list::chain(links, a, b);
+        let added = smp_list::add(&board, links, a, b);
+        [added, smp_list::splice(&board, links, a, a, b), smp_list::del(&board, links, b)]
+    }
+
+    fn list_look(links: &'static [Link<Board>], node: Node) -> (Node, Node, bool, [(&'static str, u32); 2]) {
+        let words = Link::<Board>::default().words().map(|(name, word)| (name, word.load(Ordering::Relaxed)));
+        (smp_list::next(links, node), smp_list::prev(links, node), smp_list::is_linked(links, node), words)
     }
 }
 

@@ -6,12 +6,13 @@
 
 use crate::depot::{self, Magazine, Shard};
 use crate::error::BootError;
-use crate::frame::{Geometry, Link};
+use crate::frame::Geometry;
 use crate::ground::Cpu;
 use crate::machine::Machine;
 use crate::mechanisms::{Depot, Hardened, Mechanisms};
 use crate::pcp::{self, Pcp};
 use crate::pfn::{Frame, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use crate::smp_list::Link;
 use crate::watermark::{Marks, PcpSize, lowmem_reserve, min_free_kbytes};
 use crate::zone::Zone;
 

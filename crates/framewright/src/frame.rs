@@ -25,6 +25,7 @@
 use crate::machine::{Machine, Ordering, Word};
 use crate::pageblock::Pageblock;
 use crate::pfn::{CpuId, Frame, MigrateType, Order, Pfn, PfnRange};
+use crate::smp_list::Link;
 
 /// Sizes fixed at boot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -195,18 +196,6 @@ impl Head {
 
     pub(crate) const fn is_pcp(self) -> bool {
         self.0 & (Head::PCP | Head::ALLOCATED) == Head::PCP
-    }
-}
-
-/// Neighbours of a block on its free list.
-pub struct Link<M: Machine> {
-    pub(crate) next: M::U32,
-    pub(crate) prev: M::U32,
-}
-
-impl<M: Machine> Default for Link<M> {
-    fn default() -> Self {
-        Link { next: Word::new(0), prev: Word::new(0) }
     }
 }
 

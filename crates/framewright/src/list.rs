@@ -9,9 +9,10 @@
 //! All words are written under the zone lock, relaxed; the lock orders them.
 
 use crate::field::{Words, tell};
-use crate::frame::{Corrupt, Frames, Link};
+use crate::frame::{Corrupt, Frames};
 use crate::machine::{Machine, Ordering, Word};
 use crate::pfn::{Frame, MigrateType, Order};
+use crate::smp_list::Link;
 
 /// Value of a link word.
 #[derive(Clone, Copy, PartialEq, Eq)]
