@@ -27,7 +27,7 @@
 //! loom has no load buffering, knows no fence that acts on another thread ([`interrupt`] says how the pair is modelled), and
 //! more than three threads or longer sections do not end.
 
-// `lock.rs` below says `crate::machine`, as it does at home.
+// The locks below say `crate::machine`, as it does at home.
 use framewright::machine;
 
 pub mod explore;
@@ -37,6 +37,12 @@ pub mod interrupt;
 mod lock;
 pub mod loom_machine;
 pub mod models;
+#[path = "../../framewright/src/queued.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the core uses the rest")]
+mod queued;
+#[path = "../../framewright/src/read_write.rs"]
+#[allow(dead_code, unreachable_pub, reason = "the core uses the rest")]
+mod read_write;
 pub mod session;
 pub mod stage;
 pub mod word;

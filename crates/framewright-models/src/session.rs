@@ -67,6 +67,9 @@ pub(crate) struct Session {
     pub(crate) executions: Cell<u64>,
 }
 
+/// The core's locks.
+const LOCKS: [&str; 3] = ["lock.rs", "queued.rs", "read_write.rs"];
+
 thread_local! {
     static SESSION: Session = Session::default();
 }
@@ -80,8 +83,8 @@ impl Session {
     /// A new exploration, with nothing known of its words.
     pub(crate) fn start(&self, plant: Option<Plant>, spins: bool) {
         self.plant.set(plant);
-        let planted = plant.map(|(Plant::Relax(place) | Plant::Skip(place))| place.file);
-        self.spins.set(spins || planted == Some("lock.rs"));
+        let relaxes_lock = matches!(plant, Some(Plant::Relax(place)) if LOCKS.contains(&place.file));
+        self.spins.set(spins || relaxes_lock);
         self.met.set(0);
         self.shared.borrow_mut().clear();
         self.restart();

@@ -10,7 +10,7 @@
 use std::cell::Cell;
 
 use framewright::machine::{Ordering, Word};
-use framewright::mechanisms::{Depot, NumaStat, PcpMark};
+use framewright::mechanisms::{Depot, NumaStat, PcpMark, ZoneLock};
 use framewright::pfn::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::report::Source;
 use framewright::request::{__GFP_MOVABLE, Gfp, Request};
@@ -22,6 +22,9 @@ use self_cell::MutBorrow;
 
 use crate::lock::TicketLock;
 use crate::loom_machine::{LoomMachine, run_on, running_cpu};
+use crate::queued::QueueNode;
+use crate::read_write::ReadWriteLock;
+use crate::word::CPUS;
 
 type TinyAllocator<'a> = Allocator<'a, LoomMachine>;
 
@@ -50,6 +53,8 @@ pub struct Sizes {
     pub bypass_pcp: bool,
     /// What lies behind the per-CPU lists. With a depot their owners come to them at the front.
     pub depot: Depot,
+    /// The lock of the zone.
+    pub zone_lock: ZoneLock,
 }
 
 impl Sizes {
@@ -62,6 +67,7 @@ impl Sizes {
         cpus: 3,
         bypass_pcp: false,
         depot: Depot::Off,
+        zone_lock: ZoneLock::Ticket,
     };
 
     /// The same with a front, and a depot behind it, of magazines with two entries each; and two CPUs.
@@ -85,8 +91,11 @@ pub struct Stage {
     traffic: Cell<(u64, u64)>,
     /// A word by which one thread tells another something.
     pub flag: <LoomMachine as Machine>::U32,
-    /// A lock by itself; page 0 stands for what it protects.
+    /// Locks by themselves; page 0 stands for what they protect. The waiting room of the second is a queued lock.
     pub(crate) lock: TicketLock<LoomMachine>,
+    pub(crate) shared: ReadWriteLock<LoomMachine>,
+    /// Where CPUs wait for the latter.
+    pub(crate) nodes: [QueueNode<LoomMachine>; CPUS],
 }
 
 /// A request that waits for nothing. Movable, as the pageblocks are from the start, so that no block is stolen.
@@ -106,7 +115,13 @@ fn boot(sizes: &Sizes) -> Tiny {
         dma_end: Pfn(0),
         dma32_end: Pfn(0),
         tuning: &tuning,
-        mechanisms: Mechanisms { numa_stat: NumaStat::Off, depot: sizes.depot, pcp_mark, ..Mechanisms::BASELINE },
+        mechanisms: Mechanisms {
+            zone_lock: sizes.zone_lock,
+            numa_stat: NumaStat::Off,
+            depot: sizes.depot,
+            pcp_mark,
+            ..Mechanisms::BASELINE
+        },
         ..Config::new(&regions, &cpus)
     };
     let layout = Layout::of(&config).expect("the sizes of a model describe a machine");
@@ -128,6 +143,8 @@ impl Stage {
             traffic: Cell::default(),
             flag: Word::new(0),
             lock: TicketLock::default(),
+            shared: ReadWriteLock::default(),
+            nodes: Default::default(),
         }
     }
 
@@ -147,6 +164,11 @@ impl Stage {
     /// Writes the payload of a page: a race unless what was done to it before is ordered before this.
     pub fn write(&self, page: u64) {
         self.page(page).payload.with_mut(|_| ());
+    }
+
+    /// Reads the payload of a page: a race with whoever writes it, unless that is ordered before or after this.
+    pub fn read(&self, page: u64) {
+        self.page(page).payload.with(|_| ());
     }
 
     fn page(&self, page: u64) -> &Page {

@@ -24,6 +24,8 @@ fn hold(models: &'static [Model]) {
 #[test]
 fn locks_zones_and_ranges_hold() {
     hold(models::lock::MODELS);
+    hold(models::queued::MODELS);
+    hold(models::read_write::MODELS);
     hold(models::zone::MODELS);
     hold(models::range::MODELS);
 }

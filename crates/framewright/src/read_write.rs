@@ -97,9 +97,7 @@ impl<M: Machine> ReadWriteLock<M> {
 
     #[cold]
     fn wait_shared<N: Nodes<M> + ?Sized>(&self, asker: &Asker<'_, N>) {
-        // ORDER: Release, so that a writer that waits for all to go has seen everything when this is the last.
-        // Model: lock_rw_both.
-        self.readers.add(READER.wrapping_neg(), Ordering::Release);
+        self.release_shared();
         self.room.take(asker);
         // No writer waits now: it would have the room.
         self.readers.add(READER, Ordering::Relaxed);

@@ -4,7 +4,9 @@ pub mod depot;
 pub mod front;
 pub mod lock;
 pub mod pcp;
+pub mod queued;
 pub mod range;
+pub mod read_write;
 pub mod zone;
 
 use crate::explore::Model;
@@ -12,7 +14,18 @@ use crate::stage::Stage;
 
 /// All models.
 pub fn all() -> impl Iterator<Item = &'static Model> {
-    [lock::MODELS, pcp::MODELS, front::MODELS, depot::MODELS, zone::MODELS, range::MODELS].into_iter().flatten()
+    [
+        lock::MODELS,
+        queued::MODELS,
+        read_write::MODELS,
+        pcp::MODELS,
+        front::MODELS,
+        depot::MODELS,
+        zone::MODELS,
+        range::MODELS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// The model of that name.

@@ -1,0 +1,76 @@
+//! The reader/writer lock by itself, compiled from the core's own `read_write.rs`, and a zone behind it.
+
+use framewright::machine::{Ordering, Word};
+use framewright::mechanisms::ZoneLock;
+
+use super::queued::{asker, at_rest};
+use super::sound;
+use crate::explore::Model;
+use crate::interrupt::Fences;
+use crate::stage::{Sizes, Stage};
+
+const PLAIN: Model = Model {
+    name: "",
+    bound: None,
+    spins: false,
+    fences: Fences::Promoted,
+    stage: || Stage::new(&Sizes::TINY),
+    threads: &[],
+    check: at_rest,
+};
+const ZONE: Sizes = Sizes { bypass_pcp: true, frames: 2, zone_lock: ZoneLock::Rw, ..Sizes::TINY };
+
+/// Models of the lock.
+pub const MODELS: &[Model] = &[
+    Model { name: "lock_rw_writers", bound: None, spins: true, threads: &[(0, write), (1, write)], ..PLAIN },
+    Model { name: "lock_rw_both", bound: None, spins: true, threads: &[(0, write), (1, read)], ..PLAIN },
+    Model { name: "lock_rw_turns", bound: Some(4), threads: &[(0, write_and_read), (1, read_and_write)], ..PLAIN },
+    // Each holds the lock until the other has it too.
+    Model { name: "lock_rw_readers", threads: &[(0, meet), (1, meet)], ..PLAIN },
+    Model { name: "lock_rw_writers_3", bound: Some(3), threads: &[(0, write), (1, write), (2, write)], ..PLAIN },
+    // A writer that waits for one reader while another comes.
+    Model { name: "lock_rw_readers_3", bound: Some(3), threads: &[(0, read), (1, write), (2, read)], ..PLAIN },
+    Model { name: "lock_rw_crowd", bound: Some(3), threads: &[(0, write), (1, write), (2, read)], ..PLAIN },
+    Model {
+        name: "zone_rw",
+        bound: Some(3),
+        stage: || {
+            let stage = Stage::new(&ZONE);
+            stage.alloc_into(0, 0);
+            stage
+        },
+        threads: &[(0, |stage| stage.free_from(0)), (1, |stage| stage.alloc_into(1, 0))],
+        check: sound,
+        ..PLAIN
+    },
+];
+
+fn write(stage: &Stage) {
+    stage.shared.take(&asker(stage));
+    stage.write(0);
+    stage.shared.release();
+}
+
+fn read(stage: &Stage) {
+    stage.shared.take_shared(&asker(stage));
+    stage.read(0);
+    stage.shared.release_shared();
+}
+
+fn write_and_read(stage: &Stage) {
+    write(stage);
+    read(stage);
+}
+
+fn read_and_write(stage: &Stage) {
+    read(stage);
+    write(stage);
+}
+
+fn meet(stage: &Stage) {
+    stage.shared.take_shared(&asker(stage));
+    stage.read(0);
+    stage.flag.add(1, Ordering::AcqRel);
+    stage.await_signal(2);
+    stage.shared.release_shared();
+}
