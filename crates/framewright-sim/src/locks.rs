@@ -153,6 +153,24 @@ mod tests {
     use super::Locks;
 
     #[test]
+    fn cpus_that_share_a_lock_each_hold_it() {
+        let lock = LockName::zone(ZoneIdx::of(NodeId(0), ZoneKind::Normal));
+        let (mut locks, mut first, mut second) = (Locks::default(), Vec::new(), Vec::new());
+        Locks::wanted(&mut first, lock, 0);
+        locks.taken(&mut first, lock, false, 10, true);
+        Locks::wanted(&mut second, lock, 20);
+        locks.taken(&mut second, lock, true, 50, true);
+        locks.released(&mut first, lock, (0, 0), 110, true);
+        locks.released(&mut second, lock, (1, 0), 120, true);
+        let stats = &locks.stats[&lock];
+        assert_eq!((stats.contended, stats.contended_wait, stats.taken()), (1, 30, 2));
+        let (waiting, holding) = (stats.waiting(), stats.holding());
+        assert_eq!((waiting.count, waiting.total_ns, waiting.max_ns), (2, 0.04, 0.03));
+        assert_eq!((holding.count, holding.total_ns, holding.max_ns), (2, 0.17, 0.1));
+        assert!(first.is_empty() && second.is_empty());
+    }
+
+    #[test]
     fn who_gives_up_waiting_waits_no_longer() {
         let zone = ZoneIdx::of(NodeId(0), ZoneKind::Normal);
         let (lists, lock) = (LockName::pcp(zone, CpuId(1)), LockName::zone(zone));
