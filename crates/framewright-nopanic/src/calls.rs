@@ -19,7 +19,7 @@ use framewright::report::{
     ZoneSnapshot,
 };
 use framewright::request::{Gfp, NodeSet, Policy, Request};
-use framewright::smp_list::{self, Broken, Node};
+use framewright::smp_list::{self, Broken, Links, Node};
 use framewright::validate::{Census, Violation};
 use framewright::watermark::{self, Mark, Marks, PcpSize};
 use framewright::{Allocator, BulkFree, Counters, Cpu, FrameState, Geometry, Link, Pcp, Zone};
@@ -91,16 +91,29 @@ call! {
     }
 }
 
+/// Words of nodes, of which the first is a head.
+pub struct Nodes(&'static [Link<Board>]);
+
+impl Links<Board> for Nodes {
+    fn link(&self, node: Node) -> Option<&Link<Board>> {
+        self.0.get(node.0.checked_sub(1)? as usize)
+    }
+
+    fn is_head(&self, node: Node) -> bool {
+        node == Node(1)
+    }
+}
+
 // Lists.
 call! {
-    fn list_change(board: Board, links: &'static [Link<Board>], a: Node, b: Node) -> [Result<(), Broken>; 3] {
+    fn list_change(board: Board, links: &'static Nodes, a: Node, b: Node) -> [Result<(), Broken>; 3] {
         smp_list::make_empty(links, a);
         smp_list::chain(links, a, b);
         let added = smp_list::add(&board, links, a, b);
         [added, smp_list::splice(&board, links, a, a, b), smp_list::del(&board, links, b)]
     }
 
-    fn list_look(links: &'static [Link<Board>], node: Node) -> (Node, Node, bool, [(&'static str, u32); 2]) {
+    fn list_look(links: &'static Nodes, node: Node) -> (Node, Node, bool, [(&'static str, u32); 2]) {
         let words = Link::<Board>::default().words().map(|(name, word)| (name, word.load(Ordering::Relaxed)));
         (smp_list::next(links, node), smp_list::prev(links, node), smp_list::is_linked(links, node), words)
     }

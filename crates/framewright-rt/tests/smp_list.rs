@@ -3,20 +3,31 @@
 use std::collections::VecDeque;
 
 use framewright::machine::{Ordering, Word};
-use framewright::smp_list::{self, Broken, Link, Node};
+use framewright::smp_list::{self, Broken, Link, Links, Node};
 use framewright_rt::Solo;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 
-type Words = Vec<Link<Solo<'static>>>;
+/// Words of nodes; those at 0 are nobody's.
+struct Words(Vec<Link<Solo<'static>>>);
+
+impl Links<Solo<'static>> for Words {
+    fn link(&self, node: Node) -> Option<&Link<Solo<'static>>> {
+        if node == Node::NOBODY { None } else { self.0.get(node.0 as usize) }
+    }
+
+    fn is_head(&self, node: Node) -> bool {
+        HEADS.contains(&node)
+    }
+}
 
 const HEADS: [Node; 2] = [Node(1), Node(2)];
 const NODES: u32 = 12;
 
 /// Two empty lists, and nodes on none.
 fn lists() -> Words {
-    let words: Words = (0..=HEADS.len() as u32 + NODES).map(|_| Link::default()).collect();
-    HEADS.into_iter().for_each(|head| smp_list::make_empty(&words[..], head));
+    let words = Words((0..=HEADS.len() as u32 + NODES).map(|_| Link::default()).collect());
+    HEADS.into_iter().for_each(|head| smp_list::make_empty(&words, head));
     words
 }
 
@@ -27,14 +38,14 @@ fn node(number: u32) -> Node {
 /// What all words hold.
 fn values(words: &Words) -> Vec<u32> {
     let value = |word: &<Solo<'static> as framewright::Machine>::U32| word.load(Ordering::Relaxed);
-    words.iter().flat_map(|link| link.words().map(|(_, word)| value(word))).collect()
+    words.0.iter().flat_map(|link| link.words().map(|(_, word)| value(word))).collect()
 }
 
 /// The nodes of a list, walked forwards; walked backwards they must be the same.
 fn walk(words: &Words, head: Node) -> Vec<Node> {
-    let along = |step: fn(&[Link<Solo<'static>>], Node) -> Node| {
+    let along = |step: fn(&Words, Node) -> Node| {
         let nodes = std::iter::successors(Some(head), |&node| Some(step(words, node)));
-        nodes.skip(1).take_while(|&node| node != head).take(words.len()).collect::<Vec<_>>()
+        nodes.skip(1).take_while(|&node| node != head).take(words.0.len()).collect::<Vec<_>>()
     };
     let (forwards, mut backwards) = (along(smp_list::next), along(smp_list::prev));
     backwards.reverse();
@@ -72,11 +83,11 @@ proptest! {
                 Deed::Del(number) => {
                     let node = node(number);
                     let expected = if is_free(&deques, node) { Err(Broken(node)) } else { Ok(()) };
-                    prop_assert_eq!(smp_list::del(&machine, &words[..], node), expected);
+                    prop_assert_eq!(smp_list::del(&machine, &words, node), expected);
                     deques.iter_mut().for_each(|deque| deque.retain(|&other| other != node));
                 }
                 Deed::Add(list, number) if is_free(&deques, node(number)) => {
-                    prop_assert_eq!(smp_list::add(&machine, &words[..], HEADS[list], node(number)), Ok(()));
+                    prop_assert_eq!(smp_list::add(&machine, &words, HEADS[list], node(number)), Ok(()));
                     deques[list].push_front(node(number));
                 }
                 Deed::Add(..) => {}
@@ -84,9 +95,9 @@ proptest! {
                     let mut nodes: Vec<Node> = numbers.into_iter().map(node).filter(|&node| is_free(&deques, node)).collect();
                     nodes.sort_unstable();
                     nodes.dedup();
-                    nodes.windows(2).for_each(|pair| smp_list::chain(&words[..], pair[0], pair[1]));
+                    nodes.windows(2).for_each(|pair| smp_list::chain(&words, pair[0], pair[1]));
                     if let [first, .., last] | [first @ last] = nodes[..] {
-                        prop_assert_eq!(smp_list::splice(&machine, &words[..], HEADS[list], first, last), Ok(()));
+                        prop_assert_eq!(smp_list::splice(&machine, &words, HEADS[list], first, last), Ok(()));
                     }
                     nodes.into_iter().rev().for_each(|node| deques[list].push_front(node));
                 }
@@ -95,9 +106,9 @@ proptest! {
                 prop_assert_eq!(walk(&words, head), Vec::from_iter(deque.iter().copied()));
             }
             for node in (0..NODES).map(node) {
-                prop_assert_eq!(smp_list::is_linked(&words[..], node), !is_free(&deques, node));
+                prop_assert_eq!(smp_list::is_linked(&words, node), !is_free(&deques, node));
                 let off = (Node::NOBODY, Node::NOBODY);
-                prop_assert_eq!((smp_list::next(&words[..], node), smp_list::prev(&words[..], node)) == off, is_free(&deques, node));
+                prop_assert_eq!((smp_list::next(&words, node), smp_list::prev(&words, node)) == off, is_free(&deques, node));
             }
         }
     }
@@ -112,16 +123,16 @@ proptest! {
     ) {
         let (machine, words) = (Solo::new(&[]), lists());
         for number in 0..4 {
-            smp_list::add(&machine, &words[..], HEADS[number as usize % 2], node(number)).unwrap();
+            smp_list::add(&machine, &words, HEADS[number as usize % 2], node(number)).unwrap();
         }
-        let (_, word) = words[1 + at / 2].words()[at % 2];
+        let (_, word) = words.0[1 + at / 2].words()[at % 2];
         let was = word.load(Ordering::Relaxed);
         word.store(value, Ordering::Relaxed);
         let before = values(&words);
         let result = match takes {
-            true => smp_list::del(&machine, &words[..], node(number)),
+            true => smp_list::del(&machine, &words, node(number)),
             false if number < 4 => Ok(()),
-            false => smp_list::add(&machine, &words[..], HEADS[0], node(number)),
+            false => smp_list::add(&machine, &words, HEADS[0], node(number)),
         };
         if result.is_err() {
             prop_assert_eq!(values(&words), before);
@@ -139,15 +150,15 @@ fn numbers_that_no_node_has_are_errors() {
     let (head, inside, outside) = (HEADS[0], node(0), Node(99));
     let before = values(&words);
     for nobody in [Node::NOBODY, outside] {
-        assert_eq!(smp_list::del(&machine, &words[..], nobody), Err(Broken(nobody)));
-        assert_eq!(smp_list::add(&machine, &words[..], nobody, inside), Err(Broken(nobody)));
-        assert_eq!(smp_list::add(&machine, &words[..], head, nobody), Err(Broken(nobody)));
-        assert_eq!(smp_list::splice(&machine, &words[..], head, inside, nobody), Err(Broken(nobody)));
-        smp_list::chain(&words[..], inside, nobody);
-        smp_list::make_empty(&words[..], nobody);
-        assert_eq!(smp_list::next(&words[..], nobody), Node::NOBODY);
+        assert_eq!(smp_list::del(&machine, &words, nobody), Err(Broken(nobody)));
+        assert_eq!(smp_list::add(&machine, &words, nobody, inside), Err(Broken(nobody)));
+        assert_eq!(smp_list::add(&machine, &words, head, nobody), Err(Broken(nobody)));
+        assert_eq!(smp_list::splice(&machine, &words, head, inside, nobody), Err(Broken(nobody)));
+        smp_list::chain(&words, inside, nobody);
+        smp_list::make_empty(&words, nobody);
+        assert_eq!(smp_list::next(&words, nobody), Node::NOBODY);
     }
-    assert_eq!(smp_list::add(&machine, &words[..], head, head), Err(Broken(head)));
-    assert_eq!(smp_list::del(&machine, &words[..], node(0)), Err(Broken(node(0))), "a node on no list");
+    assert_eq!(smp_list::add(&machine, &words, head, head), Err(Broken(head)));
+    assert_eq!(smp_list::del(&machine, &words, node(0)), Err(Broken(node(0))), "a node on no list");
     assert_eq!(values(&words), before);
 }

@@ -24,15 +24,16 @@
 //! 1. Claim: E.next from S to P. From here on nobody can take off S, or lock E.
 //! 2. Settle: fence, then read E.prev again. Until both agree, E.next is changed to what E.prev says. Once they agree, P
 //!    cannot leave: its own taker has to see that E.next names it.
-//! 3. Lock: P.next from E to 0. If it is not E, then either somebody has locked P, and will free it, or P is being taken
-//!    off, and E.prev will change. Wait for that, settle *again*, and try again.
+//! 3. Lock: P.next from E to 0. If it is 0, somebody has locked P: wait until P is free. If it is another node, either P is
+//!    being taken off: wait until E.prev changes. Or P is the head and others came in between: E.prev has changed, perhaps
+//!    twice, so that it names the head again, and nobody may wait for that. In each case settle *again*, and try again.
 //! 4. Leave: S.prev from E to P, fence, and wait until S.next does not name E: S may be in its own step 2 or 3.
 //!    Storing S in P.next takes E off and frees P.
 //!
 //! Steps 2 and 4 are each a store, a fence and a load of what the other stored, so one of two neighbours always sees the other.
 //! Waits run towards the head, which never waits, so they end.
 //!
-//! To put nodes on, head.next is locked by an exchange with 0, which does no harm where it was 0 already.
+//! Who puts nodes on locks the head in the same way: head.next from the first node to 0.
 //!
 //! # Damage
 //!
@@ -50,6 +51,9 @@ use crate::machine::{Busy, Machine, Ordering, Patience, Word};
 /// Looks after which a wait is taken for damage. Nobody holds a node for longer than a few misses take; but a thread that
 /// does may be preempted, and looks of a native machine are about 20 ns apart.
 const PATIENCE: Patience = Patience::Tries(1 << 24);
+
+/// The same for tries of which each fails because somebody else has succeeded.
+const ROUNDS: u32 = 1 << 20;
 
 /// Neighbours of a node on its list.
 pub struct Link<M: Machine> {
@@ -83,13 +87,9 @@ impl Node {
 pub trait Links<M: Machine> {
     /// The words of a node; none for a number that no node has, such as 0.
     fn link(&self, node: Node) -> Option<&Link<M>>;
-}
 
-/// Numbers are positions; what stands at 0 is nobody's.
-impl<M: Machine> Links<M> for [Link<M>] {
-    fn link(&self, node: Node) -> Option<&Link<M>> {
-        if node == Node::NOBODY { None } else { self.get(node.0 as usize) }
-    }
+    /// Whether a node is a list's head.
+    fn is_head(&self, node: Node) -> bool;
 }
 
 /// Neighbours disagree, a word names nobody, or a wait has lasted too long; names the node where that showed.
@@ -162,7 +162,7 @@ fn lock_before<'l, M: Machine, L: Links<M> + ?Sized>(
     (node, link): (Node, &Link<M>),
     mut prev: Node,
 ) -> Result<(Node, &'l Link<M>), Broken> {
-    loop {
+    for _ in 0..ROUNDS {
         prev = settle(machine, link, prev);
         let before = links.link(prev).filter(|_| prev != node).ok_or(Broken(node))?;
         // ORDER: Acquire. A CPU that finds other nodes put on in between finds `prev` changed too; partner: the Release
@@ -171,11 +171,14 @@ fn lock_before<'l, M: Machine, L: Links<M> + ?Sized>(
             Ok(_) => return Ok((prev, before)),
             // Locked: a node in between is leaving, or (in a head) nodes are being put on.
             Err(0) => before.next.wait_while(PATIENCE, |next| next == Node::NOBODY.0),
-            // The node before is being taken off, or there is another now.
+            // Others have come in between. Their stores of `prev` are seen behind this.
+            Err(other) if links.is_head(prev) => Ok(other),
+            // The node before is being taken off.
             Err(_) => link.prev.wait_while(PATIENCE, |now| now == prev.0),
         }
         .map_err(|Busy| Broken(node))?;
     }
+    Err(Broken(node))
 }
 
 /// Step 4, with the node before locked.
@@ -252,7 +255,7 @@ pub fn splice<M: Machine, L: Links<M> + ?Sized>(
         // Model: smp_list_del_add.
         let put = after.and_then(|after| after.prev.cas(head.0, last.0, Ordering::Release).map_err(|_| Broken(next)));
         let new = if put.is_ok() { first } else { next };
-        // ORDER: Release. Commits; partner: the exchange in `lock_head`, the CAS and the wait in `lock_before`.
+        // ORDER: Release. Commits; partner: the CAS in `lock_head`, the CAS and the wait in `lock_before`.
         // Model: smp_list_adds, smp_list_del_add.
         top.next.store(new.0, Ordering::Release);
         put.map(drop)
@@ -267,13 +270,12 @@ pub fn splice<M: Machine, L: Links<M> + ?Sized>(
 /// Locks a head, and returns the node that is first.
 fn lock_head<M: Machine>(top: &Link<M>) -> Result<Node, Busy> {
     loop {
+        let first = top.next.wait_while(PATIENCE, |next| next == Node::NOBODY.0)?;
         // ORDER: Acquire. `prev` of the first node is that of who put it there; partner: the Release of `next` in `splice`
         // and `leave`. Model: smp_list_adds.
-        let first = Node(top.next.swap(Node::NOBODY.0, Ordering::Acquire));
-        if first != Node::NOBODY {
-            return Ok(first);
+        if top.next.cas(first, Node::NOBODY.0, Ordering::Acquire).is_ok() {
+            return Ok(Node(first));
         }
-        top.next.wait_while(PATIENCE, |next| next == Node::NOBODY.0)?;
     }
 }
 
