@@ -6,5 +6,6 @@ pub mod calibrate;
 pub mod html;
 pub mod mechanisms;
 pub mod replay;
+pub mod reproduce;
 pub mod sim;
 pub mod trace;

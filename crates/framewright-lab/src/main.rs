@@ -20,6 +20,7 @@ enum Command {
     Convert(command::convert::Convert),
     Bench(command::bench::Bench),
     Sim(command::sim::Sim),
+    Reproduce(command::reproduce::Reproduce),
     Calibrate(command::calibrate::Calibrate),
     Stress(command::stress::Stress),
 }
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
         Command::Convert(convert) => convert.run(),
         Command::Bench(bench) => bench.run(),
         Command::Sim(sim) => sim.run(),
+        Command::Reproduce(reproduce) => reproduce.run(),
         Command::Calibrate(calibrate) => calibrate.run(),
         Command::Stress(stress) => stress.run(),
     };

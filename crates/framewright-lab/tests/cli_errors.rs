@@ -209,6 +209,21 @@ fn arguments_that_make_no_sense() {
 }
 
 #[test]
+fn tables_that_do_not_exist() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("file"), "").unwrap();
+    fs::write(folder.path().join("index.html"), "<p>Dear diary").unwrap();
+    let commands = [
+        "reproduce",
+        "reproduce zone",
+        "reproduce zone-lock --seed soon",
+        "reproduce zone-lock --report DIR",
+        "reproduce zone-lock --report DIR/file",
+    ];
+    insta::assert_snapshot!(errors(folder.path(), &commands));
+}
+
+#[test]
 fn benchmarks_that_do_not_exist() {
     let folder = tempfile::tempdir().unwrap();
     let commands = [

@@ -51,6 +51,7 @@ fn help_is_short_and_complete() {
         &["convert", "--help"],
         &["bench", "--help"],
         &["sim", "--help"],
+        &["reproduce", "--help"],
         &["calibrate", "--help"],
         &["stress", "--help"],
     ];

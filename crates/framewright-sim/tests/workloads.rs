@@ -135,14 +135,14 @@ fn what_a_run_says_of_the_lists_of_pages_in_use() {
 fn a_window_of_passes_counts_what_they_do() {
     let small = job("page-fault1:pages=200", Mechanisms::BASELINE, 8);
     let passes = |warm_up, window| Some(Passes { warm_up, window });
-    let report = simulate(&Job { passes: passes(2, 3), ..small.clone() }).report;
+    let report = simulate(&Job { passes: passes(2.0, 3.0), ..small.clone() }).report;
     // CPUs leave the window one after the other.
     assert!((4_800..4_816).contains(&report.operations), "{}", report.operations);
     assert!(report.warm_up_ns > 0 && report.window_ns > report.warm_up_ns, "{report:?}");
     for job in [
-        Job { passes: passes(0, 1), ..small.clone() },
-        Job { passes: passes(1, 0), ..small },
-        Job { passes: passes(1, 1), ..job("repeat", Mechanisms::BASELINE, 1) },
+        Job { passes: passes(0.0, 1.0), ..small.clone() },
+        Job { passes: passes(1.0, f64::NAN), ..small },
+        Job { passes: passes(1.0, 1.0), ..job("repeat", Mechanisms::BASELINE, 1) },
     ] {
         let failure = run(&model(), &job, &mut |_| {}).unwrap_err();
         assert!(failure.to_string().ends_with("the workload's window is not one of passes"), "{failure}");

@@ -3,7 +3,9 @@
 pub(crate) mod bench;
 pub(crate) mod calibrate;
 pub(crate) mod convert;
+mod folder;
 pub(crate) mod replay;
+pub(crate) mod reproduce;
 pub(crate) mod sim;
 pub(crate) mod stress;
 
@@ -44,6 +46,16 @@ pub(crate) fn printable(message: &str) -> String {
         }
         text
     })
+}
+
+/// A word as a shell reads it.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,.:/+".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
 }
 
 pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {

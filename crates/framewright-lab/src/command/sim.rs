@@ -20,7 +20,7 @@ use framewright_sim::run::Schedule;
 use framewright_sim::workload::{self, SpecError, Workload};
 use serde::Serialize;
 
-use super::{Format, mechanisms, print};
+use super::{Format, folder, mechanisms, print, quoted};
 
 /// Run a workload on a simulated machine with shared caches: how it scales, which locks and lines it fights for.
 #[derive(Args)]
@@ -84,8 +84,6 @@ const MACHINE: &str = "skylake-2x28";
 const CHECKER: &str = "mlc";
 /// Of how many accesses one is followed by a switch, unless said otherwise.
 const SWITCH_IN: u64 = 16;
-/// What a page of ours says of who made it.
-const GENERATOR: &str = "content=\"framewright sim\"";
 
 /// The JSON of several runs.
 #[derive(Serialize)]
@@ -125,10 +123,9 @@ impl Sim {
             write_trace(path, &spans)?;
         }
         if let Some(folder) = &self.report {
-            write_report(folder, &page(&command, &findings, &machine)?, &json)?;
+            folder::write(folder, &page(&command, &findings, &machine)?, ("runs.json", &json))?;
         }
-        let written =
-            self.report.iter().map(|folder| format!("\nThe page is {}\n", folder.join("index.html").display()));
+        let written = self.report.iter().map(|folder| folder::told(folder));
         match self.format {
             Format::Text => print(&(text(&findings) + &written.collect::<String>())),
             Format::Json => print(&json),
@@ -271,14 +268,7 @@ impl Sim {
                 bail!("cannot write {}: {}", path.display(), if path.is_dir() { "a folder" } else { "no such folder" });
             }
         }
-        let Some(folder) = &self.report else { return Ok(()) };
-        fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
-        match fs::read_to_string(folder.join("index.html")) {
-            Ok(page) if !page.contains(GENERATOR) => {
-                bail!("{} is no page of ours; name another folder", folder.join("index.html").display())
-            }
-            _ => Ok(()),
-        }
+        self.report.as_deref().map_or(Ok(()), folder::prepare)
     }
 }
 
@@ -306,14 +296,6 @@ fn page(command: &str, findings: &Findings, machine: &Spec) -> anyhow::Result<St
     Page { command, runs, parameters: &parameters, sensitivities }.render().context("the page")
 }
 
-fn write_report(folder: &Path, page: &str, json: &str) -> anyhow::Result<()> {
-    for (name, content) in [("index.html", page), ("runs.json", json)] {
-        let path = folder.join(name);
-        fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
-}
-
 fn write_trace(path: &Path, spans: &[LockSpan]) -> anyhow::Result<()> {
     let write = || {
         let mut out = BufWriter::new(fs::File::create(path)?);
@@ -321,16 +303,6 @@ fn write_trace(path: &Path, spans: &[LockSpan]) -> anyhow::Result<()> {
         out.flush()
     };
     write().with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// A word as a shell reads it.
-fn quoted(word: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_=,.:/+".contains(c);
-    if !word.is_empty() && word.chars().all(plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', r"'\''"))
-    }
 }
 
 /// Reads a workload; `page_fault1`, as will-it-scale writes it, is `page-fault1`. The names that there are include the checker's.

@@ -5,6 +5,7 @@
 //! functions that the text form uses, so that the two never differ.
 
 mod plot;
+mod reproduction;
 
 use framewright_sim::machine::{Parameter, Unit};
 use framewright_sim::report::Report;
@@ -20,6 +21,8 @@ use crate::sim::figures;
 use crate::sim::run::{cost, figure_value};
 use crate::sim::sensitivity::{Effect, in_words};
 use plot::{Axis, Plot, Series};
+
+pub use reproduction::ReproductionPage;
 
 /// What a page shows.
 pub struct Page<'a> {
@@ -122,6 +125,7 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
     environment.add_template("page.html", include_str!("page.html"))?;
     environment.add_template("tables.html", include_str!("tables.html"))?;
+    environment.add_template("reproduction.html", include_str!("reproduction.html"))?;
     environment.add_filter("count", figures::count);
     environment.add_filter("duration", figures::duration);
     environment.add_filter("percent", figures::percent);
@@ -139,16 +143,28 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
 impl<'a> Group<'a> {
     fn of(number: usize, (mechanisms, runs): &(&'a str, Vec<&'a Report>), all: &[(&'a str, Vec<&'a Report>)]) -> Self {
         let section = |report: &&'a Report| Section {
-            report,
             anchor: format!("run-{}-{}", number + 1, report.cpus),
-            waiting: contention(report),
             scaling: scaling(runs, report),
             change: against_first(all, report),
+            ..Section::of(report)
+        };
+        Self { mechanisms, runs: runs.iter().map(section).collect() }
+    }
+}
+
+impl<'a> Section<'a> {
+    /// A run by itself.
+    fn of(report: &'a Report) -> Self {
+        Self {
+            report,
+            anchor: String::new(),
+            waiting: contention(report),
+            scaling: f64::NAN,
+            change: None,
             worst_lock: worst_lock(report),
             cpu_time: CpuTime::of(report),
             cost: report.lines.iter().map(|line| cost(&line.total)).sum(),
-        };
-        Self { mechanisms, runs: runs.iter().map(section).collect() }
+        }
     }
 }
 

@@ -16,7 +16,7 @@ const MARGIN: (f64, f64, f64, f64) = (52.0, 12.0, 14.0, 42.0);
 /// Labels of the horizontal axis are this far apart at least.
 const APART: f64 = 26.0;
 /// Looks that the style sheet has for curves.
-const LOOKS: usize = 6;
+const LOOKS: usize = 7;
 
 /// What a plot's vertical axis is.
 pub(crate) struct Axis {
@@ -28,12 +28,41 @@ pub(crate) struct Axis {
     exact: fn(f64) -> String,
     /// The least that the axis ends at.
     least_end: f64,
+    /// Whether it goes up by powers of ten, from 1; what is less stands at its foot.
+    is_logarithmic: bool,
+}
+
+/// What a plot's horizontal axis is.
+pub(crate) struct Over {
+    /// What stands below it.
+    name: &'static str,
+    /// What curves are given by, in a title.
+    by: &'static str,
+    /// How a point is introduced.
+    point: fn(f64) -> String,
+}
+
+impl Over {
+    /// Numbers of CPUs.
+    pub(crate) const CPUS: Self = Self { name: "CPUs", by: "number of CPUs", point: cpus };
+    /// Orders of blocks.
+    pub(crate) const ORDERS: Self = Self { name: "order", by: "order", point: |order| format!("order {order}") };
+}
+
+fn cpus(number: f64) -> String {
+    if number == 1.0 { "1 CPU".to_owned() } else { format!("{number} CPUs") }
 }
 
 impl Axis {
     /// So many a second.
     pub(crate) fn rate(of: &str) -> Self {
-        Self { unit: format!("{of} per second"), write: tick, exact: figures::grouped, least_end: 0.0 }
+        Self {
+            unit: format!("{of} per second"),
+            write: tick,
+            exact: figures::grouped,
+            least_end: 0.0,
+            is_logarithmic: false,
+        }
     }
 
     /// Up to a hundred.
@@ -43,12 +72,18 @@ impl Axis {
             write: |value| format!("{value:.0}"),
             exact: figures::percent,
             least_end: 100.0,
+            is_logarithmic: false,
         }
+    }
+
+    /// A number that may be large or small, by powers of ten.
+    pub(crate) fn powers(of: &str) -> Self {
+        Self { is_logarithmic: true, ..Self::count(of) }
     }
 
     /// A plain number.
     pub(crate) fn count(of: &str) -> Self {
-        Self { unit: of.to_owned(), write: tick, exact: figures::grouped, least_end: 0.0 }
+        Self { unit: of.to_owned(), write: tick, exact: figures::grouped, least_end: 0.0, is_logarithmic: false }
     }
 }
 
@@ -64,6 +99,8 @@ pub(crate) struct Series {
 #[derive(Serialize)]
 pub(crate) struct Plot {
     title: String,
+    by: &'static str,
+    over: &'static str,
     unit: String,
     description: String,
     size: (f64, f64),
@@ -101,24 +138,31 @@ struct Point {
 impl Plot {
     /// Of curves over numbers of CPUs.
     pub(crate) fn new(title: &str, axis: &Axis, series: &[Series]) -> Self {
+        Self::over(title, axis, &Over::CPUS, series)
+    }
+
+    /// Of curves over something else.
+    pub(crate) fn over(title: &str, axis: &Axis, over: &Over, series: &[Series]) -> Self {
         let area = (MARGIN.0, MARGIN.1, SIZE.0 - MARGIN.2, SIZE.1 - MARGIN.3);
         let values = || series.iter().flat_map(|series| &series.points).copied().filter(|point| point.1.is_finite());
         let most_cpus = values().fold(1.0, |most, (cpus, _)| cpus.max(most));
         let most = values().fold(axis.least_end, |most, (_, value)| value.max(most));
-        let (end, steps) = nice_end(most);
+        let (end, steps) = if axis.is_logarithmic { power_end(most) } else { nice_end(most) };
         let x = |cpus: f64| tenth(area.0 + (area.2 - area.0) * cpus / most_cpus);
-        let y = |value: f64| tenth(area.3 - (area.3 - area.1) * value / end);
+        let share = |value: f64| if axis.is_logarithmic { value.max(1.0).log10() / steps as f64 } else { value / end };
+        let y = |value: f64| tenth(area.3 - (area.3 - area.1) * share(value));
         let curve = |(i, series): (usize, &Series)| {
             let finite = series.points.iter().filter(|point| point.1.is_finite());
             let points = finite.map(|&(cpus, value)| Point {
                 x: x(cpus),
                 y: y(value),
-                label: format!("{cpus} CPUs: {} {}", (axis.exact)(value), axis.unit),
+                label: format!("{}: {} {}", (over.point)(cpus), (axis.exact)(value), axis.unit),
             });
             Curve::new(&series.name, i % LOOKS, points.collect())
         };
         let mark = |step: usize| {
-            let value = end * step as f64 / steps as f64;
+            let linear = end * step as f64 / steps as f64;
+            let value = if axis.is_logarithmic { 10f64.powi(step as i32) } else { linear };
             Mark { at: y(value), label: (axis.write)(value) }
         };
         let mut cpus: Vec<f64> = values().map(|point| point.0).collect();
@@ -126,8 +170,10 @@ impl Plot {
         cpus.dedup();
         Self {
             title: title.to_owned(),
+            by: over.by,
+            over: over.name,
             unit: axis.unit.clone(),
-            description: description(axis, series),
+            description: description(axis, over, series),
             size: SIZE,
             area,
             horizontal: sparse(cpus.into_iter().map(|cpus| Mark { at: x(cpus), label: cpus.to_string() }).collect()),
@@ -163,14 +209,14 @@ impl Curve {
 }
 
 /// The plot in words, for who cannot see it.
-fn description(axis: &Axis, series: &[Series]) -> String {
+fn description(axis: &Axis, over: &Over, series: &[Series]) -> String {
     let mut text = String::new();
     for series in series {
         let (Some(first), Some(last)) = (series.points.first(), series.points.last()) else { continue };
         let value = |value: f64| (axis.exact)(value);
-        let _ = write!(text, "{}: {} {} on {} CPUs", series.name, value(first.1), axis.unit, first.0);
+        let _ = write!(text, "{}: {} {} at {}", series.name, value(first.1), axis.unit, (over.point)(first.0));
         if first.0 != last.0 {
-            let _ = write!(text, ", {} on {}", value(last.1), last.0);
+            let _ = write!(text, ", {} at {}", value(last.1), last.0);
         }
         text.push_str(". ");
     }
@@ -200,6 +246,12 @@ fn nice_end(most: f64) -> (f64, usize) {
         [(1.0, 5), (1.2, 4), (1.5, 3), (2.0, 4), (2.5, 5), (3.0, 3), (4.0, 4), (5.0, 5), (6.0, 3), (8.0, 4), (10.0, 5)];
     let fits = ends.into_iter().find(|(end, _)| end * unit >= most * (1.0 - 1e-9)).unwrap_or((10.0, 5));
     (fits.0 * unit, fits.1)
+}
+
+/// The least power of ten that is no less than `most`, and the power that it is.
+fn power_end(most: f64) -> (f64, usize) {
+    let powers = if most > 10.0 && most.is_finite() { (most * (1.0 - 1e-9)).log10().ceil() } else { 1.0 };
+    (10f64.powf(powers), powers as usize)
 }
 
 /// Marks that do not touch: the last always, of the others those with room before the next.
@@ -246,6 +298,16 @@ mod tests {
         assert!(plot.curves[0].points.iter().all(|p| p.x >= left && p.x <= right && p.y >= top && p.y <= bottom));
         let (x, y) = plot.ideal.unwrap();
         assert!(x <= right && y >= top);
+    }
+
+    #[test]
+    fn powers_of_ten_are_equally_far_apart() {
+        assert_eq!([1_895_199.0, 10.0, 1000.0, 0.0].map(|most| power_end(most).1), [7, 1, 3, 1]);
+        let points = [0.0, 1.0, 10.0, 100.0].map(|value| (value, value)).to_vec();
+        let plot = Plot::over("a", &Axis::powers("b"), &Over::ORDERS, &[Series { name: "c".to_owned(), points }]);
+        let heights: Vec<f64> = plot.curves[0].points.iter().map(|point| point.y).collect();
+        assert!(heights[0] == heights[1] && (2.0 * heights[2] - heights[1] - heights[3]).abs() < 0.2, "{heights:?}");
+        assert_eq!(plot.curves[0].points[2].label, "order 10: 10.0 b");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use framewright::watermark::PcpSize;
 use framewright::{Allocator, Census, Counters, Mechanisms, Order, Region, Request};
 use framewright_ops::Shape;
 use framewright_ops::rng::Rng;
+use serde::Serialize;
 
 use super::failure::{Cause, Failure};
 use super::floor::{End, Floor, Progress};
@@ -69,12 +70,12 @@ pub struct Job {
 }
 
 /// How long a run is in passes: in one, each CPU does on average what it does in one turn of its workload.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Serialize, Debug)]
 pub struct Passes {
     /// Before the window.
-    pub warm_up: u32,
+    pub warm_up: f64,
     /// In the window.
-    pub window: u32,
+    pub window: f64,
 }
 
 impl Job {
@@ -114,9 +115,9 @@ impl Job {
 
     fn end(&self, needs: &Needs) -> Result<End, Failure> {
         match (self.passes, needs.length) {
-            (Some(Passes { warm_up, window }), Length::Time { pass, .. }) if warm_up > 0 && window > 0 => {
-                let all = |passes: u32| u64::from(passes) * pass * self.cpus as u64;
-                Ok(End::Operations(all(warm_up), all(warm_up.saturating_add(window))))
+            (Some(Passes { warm_up, window }), Length::Time { pass, .. }) if warm_up > 0.0 && window > 0.0 => {
+                let all = |passes: f64| (passes * pass as f64 * self.cpus as f64).ceil() as u64;
+                Ok(End::Operations(all(warm_up), all(warm_up + window)))
             }
             (Some(_), _) => Err(self.failed(Cause::Unfit("the workload's window is not one of passes".to_owned()))),
             (None, Length::Rounds(rounds)) if self.window == 0 => Ok(End::Rounds(rounds)),

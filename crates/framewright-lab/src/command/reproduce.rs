@@ -1,0 +1,106 @@
+//! `framewright reproduce`: published tables beside ours.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Args, ValueEnum};
+use framewright_bench::command::Bar;
+use framewright_lab::html::ReproductionPage;
+use framewright_lab::reproduce::check::all_hold;
+use framewright_lab::reproduce::zone_lock::{Kernel, Lengths, Plan, Published, Reproduction, Scale, plan, result};
+use framewright_sim::machine::{self, Parameter};
+
+use super::{Format, Violated, folder, print, quoted};
+
+/// Make a published table again on the simulated machine: theirs, ours, why, and what of it is fitted.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  framewright reproduce zone-lock
+      page faults on 112 CPUs under six kernels of 2018 and under our default, with bands
+  framewright reproduce zone-lock --quick
+      the same without bands, in some seconds
+  framewright reproduce zone-lock --format json --report out
+      for programs; and a page with plots, in out/index.html
+
+Exit code: 0 if every check holds, 1 if not. The same command prints the same bytes. docs/fidelity.md says what a
+reproduced table is worth.")]
+pub(crate) struct Reproduce {
+    /// Which table.
+    #[arg(value_enum)]
+    experiment: Experiment,
+    /// Shorter runs, and none with the machine's numbers changed: no bands.
+    #[arg(long)]
+    quick: bool,
+    /// Seed of all that is random.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Write a page with plots and tables, and the JSON, into this folder. Runs on fewer CPUs are added for it.
+    #[arg(long, value_name = "DIR")]
+    report: Option<PathBuf>,
+}
+
+/// Published tables.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Experiment {
+    /// Zone lock scalability, 2018: page faults on 112 CPUs, under six kernels.
+    ZoneLock,
+}
+
+/// The machine that the table is from.
+const MACHINE: &str = "skylake-2x28";
+
+impl Reproduce {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        match self.experiment {
+            Experiment::ZoneLock => self.zone_lock(),
+        }
+    }
+
+    fn zone_lock(&self) -> anyhow::Result<()> {
+        let published = Published::built_in()?;
+        let machine = machine::named(MACHINE)?;
+        self.report.as_deref().map_or(Ok(()), folder::prepare)?;
+        let plan = Plan {
+            machine: &machine,
+            kernels: Kernel::all(&published),
+            with_lru: published.lru.iter().map(|row| row.name.clone()).collect(),
+            cpus: published.cpus,
+            curve: if self.report.is_some() { plan::CURVE.to_vec() } else { Vec::new() },
+            seed: self.seed,
+            scale: Scale::of(&published),
+            lengths: if self.quick { Lengths::QUICK } else { Lengths::FULL },
+        };
+        let bar = Bar::new()?;
+        let runs = plan.run(&mut |done, total| bar.show(result::NAME, done as f64 / total.max(1) as f64))?;
+        drop(bar);
+        let found = Reproduction::new(&published, &plan, &runs, &self.command());
+        let json = serde_json::to_string_pretty(&found)? + "\n";
+        if let Some(folder) = &self.report {
+            let parameters: Vec<&Parameter> = machine.parameters().collect();
+            let page = ReproductionPage { found: &found, parameters: &parameters }.render().context("the page")?;
+            folder::write(folder, &page, ("zone-lock.json", &json))?;
+        }
+        match self.format {
+            Format::Text => print(&(found.to_string() + &self.written()))?,
+            Format::Json => print(&json)?,
+        }
+        if all_hold(&found.checks) { Ok(()) } else { Err(Violated.into()) }
+    }
+
+    /// Where the page is, if there is one.
+    fn written(&self) -> String {
+        self.report.iter().map(|folder| folder::told(folder)).collect()
+    }
+
+    /// The command that prints the same.
+    fn command(&self) -> String {
+        let quick = if self.quick { " --quick" } else { "" };
+        let json = if self.format == Format::Json { " --format json" } else { "" };
+        let report = self.report.iter().map(|folder| format!(" --report {}", quoted(&folder.display().to_string())));
+        let experiment = self.experiment.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
+        format!("framewright reproduce {experiment}{quick} --seed {}{json}{}", self.seed, report.collect::<String>())
+    }
+}

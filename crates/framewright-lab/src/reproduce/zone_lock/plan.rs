@@ -1,0 +1,413 @@
+//! What is run, and what comes of it.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use anyhow::anyhow;
+use framewright::Mechanisms;
+use framewright::mechanisms::PRESETS;
+use framewright_sim::machine::Spec;
+use framewright_sim::report::{LockReport, Report};
+use framewright_sim::workload::{Job, LARGE_MACHINE, Outcome, PageFault1, Passes, Workload, run};
+use serde::Serialize;
+
+use super::published::Published;
+use crate::reproduce::variation::{FACTORS, Reach, Varied, choose};
+use crate::sim::figures::share;
+use crate::sim::pool;
+
+/// Our own kernel, which nobody published.
+pub const OURS: &str = "default";
+/// By how much smaller memory is than the published.
+const FRACTION: u64 = 8;
+/// Frames in a MiB.
+const FRAMES_OF_MIB: u64 = 256;
+/// How many of the machine's numbers are varied both ways.
+const CHOSEN: usize = 8;
+/// Numbers of CPUs at which curves have a point.
+pub const CURVE: [usize; 6] = [1, 8, 28, 56, 84, 112];
+
+/// A kernel, and the preset that models it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Kernel {
+    /// Name of the row and of the preset.
+    pub name: String,
+    /// Its mechanisms; none as long as there is no preset of this name.
+    pub mechanisms: Option<Mechanisms>,
+}
+
+impl Kernel {
+    /// The kernels of a published table, and ours.
+    pub fn all(published: &Published) -> Vec<Self> {
+        let names = published.rows.iter().map(|row| row.name.as_str()).chain([OURS]);
+        names.map(Self::named).collect()
+    }
+
+    fn named(name: &str) -> Self {
+        let preset = PRESETS.iter().find(|(preset, _)| *preset == name);
+        Self {
+            name: name.to_owned(),
+            mechanisms: preset
+                .map(|(_, mechanisms)| *mechanisms)
+                .or(Mechanisms::parse("baseline,zone-lock=queued").ok()),
+        }
+    }
+}
+
+/// How much memory there is.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+pub struct Scale {
+    /// The published memory is so many times as large.
+    pub fraction: u64,
+    /// Pages of a process.
+    pub process_pages: u32,
+    /// Frames of each node, all free when no process runs.
+    pub node_frames: u64,
+    /// Frames that per-CPU lists of the published kernels fetch and give back at a time.
+    pub pcp_batch: u32,
+    /// Frames above which they give back.
+    pub pcp_high: u32,
+}
+
+impl Scale {
+    /// The usual fraction of a published table's.
+    pub fn of(published: &Published) -> Self {
+        Self {
+            fraction: FRACTION,
+            process_pages: (published.process_mib * FRAMES_OF_MIB / FRACTION) as u32,
+            node_frames: published.free_gib_per_node * 1024 * FRAMES_OF_MIB / FRACTION,
+            pcp_batch: LARGE_MACHINE.batch,
+            pcp_high: LARGE_MACHINE.high,
+        }
+    }
+}
+
+/// How long runs are, in passes of all processes.
+#[derive(Clone, Copy, PartialEq, Serialize, Debug)]
+pub struct Lengths {
+    /// Runs of the table.
+    pub table: Passes,
+    /// Runs with one of the machine's numbers changed; none for no such runs.
+    pub varied: Option<Varying>,
+}
+
+/// How long runs with a number changed are.
+#[derive(Clone, Copy, PartialEq, Serialize, Debug)]
+pub struct Varying {
+    /// Those that show which numbers matter.
+    pub screen: Passes,
+    /// Those that bands are from.
+    pub band: Passes,
+}
+
+const fn passes(warm_up: f64, window: f64) -> Passes {
+    Passes { warm_up, window }
+}
+
+impl Lengths {
+    /// What a result that is to be quoted takes.
+    pub const FULL: Self =
+        Self { table: passes(3.0, 2.0), varied: Some(Varying { screen: passes(0.2, 0.3), band: passes(1.0, 0.5) }) };
+    /// A first look: no variations.
+    pub const QUICK: Self = Self { table: passes(1.0, 0.5), varied: None };
+}
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Plan<'a> {
+    /// The machine.
+    pub machine: &'a Spec,
+    /// Kernels, the one that others are compared with first.
+    pub kernels: Vec<Kernel>,
+    /// Of them, by name, those that are also run with pages on LRU lists.
+    pub with_lru: Vec<String>,
+    /// CPUs, each with a process.
+    pub cpus: usize,
+    /// Numbers of CPUs for curves; none for no curves.
+    pub curve: Vec<usize>,
+    /// Seed of all that is random.
+    pub seed: u64,
+    /// How much memory there is.
+    pub scale: Scale,
+    /// How long runs are.
+    pub lengths: Lengths,
+}
+
+/// What came of it, by kernel in the order of the plan; none where there is no preset.
+#[derive(Clone, Debug)]
+pub struct Runs {
+    /// The table's runs.
+    pub table: Vec<Option<Outcome>>,
+    /// The runs with pages on LRU lists, of the kernels that the plan names.
+    pub with_lru: Vec<Option<Report>>,
+    /// Operations per second by number of CPUs.
+    pub curves: Vec<Vec<(usize, f64)>>,
+    /// The variations, if there were any.
+    pub variations: Option<Variations>,
+}
+
+/// Runs with one number of the machine changed.
+#[derive(Clone, Debug)]
+pub struct Variations {
+    /// What was varied.
+    pub varied: Varied,
+    /// What runs of their length show with the machine as it is.
+    pub base: Vec<Option<Sample>>,
+    /// With each change, the same.
+    pub samples: Vec<Vec<Option<Sample>>>,
+}
+
+/// What a run shows of a row.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Sample {
+    /// Operations per second.
+    pub per_second: f64,
+    /// Percent of CPU time spent waiting for the zone lock.
+    pub zone_lock: f64,
+    /// Percent of CPU time spent in concurrent list operations.
+    pub list_add: f64,
+}
+
+impl Sample {
+    /// Of a run.
+    pub fn of(report: &Report) -> Self {
+        let of = |kind: &'static str| report.locks.iter().filter(move |lock| lock.kind == kind);
+        let time = report.window_ns as f64 * report.cpus as f64;
+        let sum = |of: &mut dyn Iterator<Item = f64>| of.fold(0.0, |sum, value| sum + value);
+        let inside = |lock: &LockReport| lock.waiting.total_ns + lock.holding.total_ns;
+        Self {
+            per_second: report.per_second,
+            zone_lock: sum(&mut of(ZONE).map(|lock| lock.contention_percent)),
+            list_add: share(sum(&mut of(FREE_LIST).map(inside)), time),
+        }
+    }
+}
+
+/// Kinds of locks, as reports name them.
+pub(super) const ZONE: &str = "zone";
+/// The head of a free list, in concurrent operations.
+pub(super) const FREE_LIST: &str = "free-list";
+/// LRU lists.
+pub(super) const LRU: &str = "lru";
+
+/// Change of `to` against `from` in percent.
+pub(super) fn change(from: f64, to: f64) -> f64 {
+    (to / from - 1.0) * 100.0
+}
+
+/// One run.
+struct Work<'p> {
+    kernel: usize,
+    mechanisms: Mechanisms,
+    /// Which number of the machine is changed, and its factor.
+    change: Option<(&'p str, f64)>,
+    cpus: usize,
+    passes: Passes,
+    lru: bool,
+    aftermath: bool,
+}
+
+impl Work<'_> {
+    /// How long it takes, beside others.
+    fn weight(&self) -> u64 {
+        weight(self.passes, self.cpus)
+    }
+}
+
+fn weight(passes: Passes, cpus: usize) -> u64 {
+    ((passes.warm_up + passes.window) * cpus as f64 * 1000.0) as u64
+}
+
+/// Called with how much of how much has been done.
+pub type Progress<'p> = &'p mut dyn FnMut(u64, u64);
+
+impl Plan<'_> {
+    /// Runs all of it on as many threads as there are CPUs.
+    ///
+    /// # Errors
+    /// The first run that failed, and which it was.
+    pub fn run(&self, progress: Progress<'_>) -> anyhow::Result<Runs> {
+        let (lists, total) = (self.base_work(), self.weight());
+        let [table, lru, curves] = &lists;
+        let all: Vec<&Work<'_>> = lists.iter().flatten().collect();
+        let done: u64 = all.iter().map(|work| work.weight()).sum();
+        let mut outcomes = self.all(&all, &mut |now| progress(now, total))?.into_iter();
+        let mut take = |of: &[Work<'_>]| outcomes.by_ref().take(of.len()).collect::<Vec<Outcome>>();
+        let (at_table, at_lru, at_curves) = (take(table), take(lru), take(curves));
+        let variations = match self.lengths.varied {
+            Some(varying) => Some(self.vary(varying, &mut |now| progress(done + now, total))?),
+            None => None,
+        };
+        Ok(Runs {
+            table: self.by_kernel(table, at_table),
+            with_lru: self.by_kernel(lru, at_lru.into_iter().map(|outcome| outcome.report).collect()),
+            curves: self.curves(curves, &at_curves),
+            variations,
+        })
+    }
+
+    /// The runs of the table, those with pages on LRU lists, and those of the curves.
+    fn base_work(&self) -> [Vec<Work<'static>>; 3] {
+        let work = |(kernel, mechanisms), cpus, lru, aftermath| Work {
+            kernel,
+            mechanisms,
+            change: None,
+            cpus,
+            passes: self.lengths.table,
+            lru,
+            aftermath,
+        };
+        let named = |kernel: usize| self.with_lru.contains(&self.kernels[kernel].name);
+        let curve = |kernel| self.curve.iter().map(move |&cpus| work(kernel, cpus, false, false));
+        [
+            self.built().map(|kernel| work(kernel, self.cpus, false, true)).collect(),
+            self.built().filter(|kernel| named(kernel.0)).map(|kernel| work(kernel, self.cpus, true, false)).collect(),
+            self.built().flat_map(curve).filter(|work| work.cpus != self.cpus).collect(),
+        ]
+    }
+
+    /// Kernels that there is a preset for.
+    fn built(&self) -> impl Iterator<Item = (usize, Mechanisms)> {
+        self.kernels.iter().enumerate().filter_map(|(i, kernel)| Some((i, kernel.mechanisms?)))
+    }
+
+    fn parameters(&self) -> Vec<&str> {
+        self.machine.parameters().filter(|parameter| parameter.scales()).map(|p| p.path.as_str()).collect()
+    }
+
+    /// Of all that is run.
+    fn weight(&self) -> u64 {
+        let base: u64 = self.base_work().iter().flatten().map(Work::weight).sum();
+        let Some(Varying { screen, band }) = self.lengths.varied else { return base };
+        let parameters = self.parameters().len();
+        let screened = (1 + parameters) as u64 * weight(screen, self.cpus);
+        let varied = (1 + CHOSEN.min(parameters) * FACTORS.len()) as u64 * weight(band, self.cpus);
+        base + (screened + varied) * self.built().count() as u64
+    }
+
+    /// See the module `variation`.
+    fn vary(&self, varying: Varying, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Variations> {
+        let parameters = self.parameters();
+        let unchanged = [None];
+        let larger = parameters.iter().map(|&path| Some((path, FACTORS[1])));
+        let changes: Vec<_> = unchanged.into_iter().chain(larger).collect();
+        let (samples, done) = self.samples(&changes, varying.screen, progress)?;
+        let base = samples.first().cloned().unwrap_or_default();
+        let reach = |(path, samples): (&&str, &Vec<Option<Sample>>)| Reach {
+            parameter: (*path).to_owned(),
+            points: points(&base, samples),
+        };
+        let varied = choose(parameters.iter().zip(&samples[1..]).map(reach).collect(), CHOSEN);
+        let both =
+            varied.chosen.iter().flat_map(|reach| FACTORS.map(|factor| Some((reach.parameter.as_str(), factor))));
+        let changes: Vec<_> = unchanged.into_iter().chain(both).collect();
+        let (mut samples, _) = self.samples(&changes, varying.band, &mut |now| progress(done + now))?;
+        Ok(Variations { base: samples.remove(0), samples, varied })
+    }
+
+    /// What all kernels do under each of the changes, and what the runs weigh.
+    fn samples(
+        &self,
+        changes: &[Option<(&str, f64)>],
+        passes: Passes,
+        progress: &mut dyn FnMut(u64),
+    ) -> anyhow::Result<(Vec<Vec<Option<Sample>>>, u64)> {
+        let (cpus, lru, aftermath) = (self.cpus, false, false);
+        let of = |change: Option<(_, _)>| {
+            self.built().map(move |(kernel, mechanisms)| Work {
+                kernel,
+                mechanisms,
+                change,
+                cpus,
+                passes,
+                lru,
+                aftermath,
+            })
+        };
+        let work: Vec<Vec<Work<'_>>> = changes.iter().map(|&change| of(change).collect()).collect();
+        let all: Vec<&Work<'_>> = work.iter().flatten().collect();
+        let outcomes = self.all(&all, progress)?;
+        let mut samples = outcomes.iter().map(|outcome| Sample::of(&outcome.report));
+        let samples = work.iter().map(|work| self.by_kernel(work, samples.by_ref().take(work.len()).collect()));
+        Ok((samples.collect(), all.iter().map(|work| work.weight()).sum()))
+    }
+
+    /// Runs a list of runs. `progress` is told their weight as it gets done.
+    fn all(&self, work: &[&Work<'_>], progress: &mut dyn FnMut(u64)) -> anyhow::Result<Vec<Outcome>> {
+        let done = std::sync::atomic::AtomicU64::new(0);
+        let simulate = |number: usize| {
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                let weight = work[number].weight();
+                let mut told = 0;
+                self.simulate(work[number], &mut |share| {
+                    let now = (weight as f64 * share) as u64;
+                    done.fetch_add(now - told, std::sync::atomic::Ordering::Relaxed);
+                    told = now;
+                })
+            }));
+            // A run that finds the allocator broken panics; whoever sees it needs to know which run that was.
+            let outcome = outcome.unwrap_or_else(|panic| Err(anyhow!("the run ended with: {}", message(&*panic))));
+            outcome.map_err(|error| anyhow!("{}: {error:#}", self.describe(work[number])))
+        };
+        pool::run(work.len(), simulate, &mut |_| progress(done.load(std::sync::atomic::Ordering::Relaxed)))
+    }
+
+    fn simulate(&self, work: &Work<'_>, advance: &mut dyn FnMut(f64)) -> anyhow::Result<Outcome> {
+        let machine = match work.change {
+            Some((path, factor)) => &self.machine.scaled(path, factor)?,
+            None => self.machine,
+        };
+        let workload = PageFault1 { pages: self.scale.process_pages, lru: work.lru, ..PageFault1::default() };
+        let mut job = Job::new(Workload::PageFault1(workload), work.mechanisms, work.cpus);
+        job.seed = self.seed;
+        job.passes = Some(work.passes);
+        job.memory = Some(self.scale.node_frames);
+        job.aftermath = work.aftermath;
+        let outcome = run(&machine.model(), &job, &mut |progress| {
+            advance(progress.done as f64 / progress.total.max(1) as f64);
+        })?;
+        advance(1.0);
+        Ok(outcome)
+    }
+
+    /// A run in words, to know it by.
+    fn describe(&self, work: &Work<'_>) -> String {
+        let lru = if work.lru { ", pages on LRU lists" } else { "" };
+        let change = work.change.map_or(String::new(), |(path, factor)| format!(", {path} x {factor}"));
+        format!("{} on {} CPUs{lru}{change}", self.kernels[work.kernel].name, work.cpus)
+    }
+
+    /// What was found of each kernel, at its place in the plan.
+    fn by_kernel<T>(&self, work: &[Work<'_>], found: Vec<T>) -> Vec<Option<T>> {
+        let mut all: Vec<Option<T>> = self.kernels.iter().map(|_| None).collect();
+        work.iter().zip(found).for_each(|(work, found)| all[work.kernel] = Some(found));
+        all
+    }
+
+    fn curves(&self, work: &[Work<'_>], outcomes: &[Outcome]) -> Vec<Vec<(usize, f64)>> {
+        let of = |kernel: usize| {
+            let runs = work.iter().zip(outcomes).filter(|(work, _)| work.kernel == kernel);
+            runs.map(|(work, outcome)| (work.cpus, outcome.report.per_second)).collect()
+        };
+        (0..self.kernels.len()).map(of).collect()
+    }
+}
+
+/// The most points by which anything of any kernel moved.
+fn points(base: &[Option<Sample>], samples: &[Option<Sample>]) -> f64 {
+    let (first, first_now) = (base.first().copied().flatten(), samples.first().copied().flatten());
+    let of = |(was, is): (&Option<Sample>, &Option<Sample>)| {
+        let (was, is) = was.as_ref().zip(is.as_ref())?;
+        let changes = first.zip(first_now).map_or(0.0, |(first, now)| {
+            change(now.per_second, is.per_second) - change(first.per_second, was.per_second)
+        });
+        let all = [changes, is.zone_lock - was.zone_lock, is.list_add - was.list_add];
+        Some(all.into_iter().map(f64::abs).fold(0.0, f64::max))
+    };
+    base.iter().zip(samples).filter_map(of).fold(0.0, f64::max)
+}
+
+/// What a panic said.
+fn message(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic")
+}

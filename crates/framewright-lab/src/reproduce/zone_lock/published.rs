@@ -1,0 +1,150 @@
+//! The published table, as `data/published/zone-lock.toml` has it.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, bail};
+use serde::{Deserialize, Serialize};
+
+/// The file.
+const FILE: &str = include_str!("../../../../../data/published/zone-lock.toml");
+/// Orders of blocks, 0 to 10.
+pub const ORDERS: usize = 11;
+
+/// See the module's description.
+#[derive(Clone, PartialEq, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// What it is.
+    pub title: String,
+    /// Where it was published.
+    pub source: String,
+    /// The workload in the words of its suite.
+    pub workload: String,
+    /// CPUs, each with a process.
+    pub cpus: usize,
+    /// Memory that a process maps and unmaps.
+    pub process_mib: u64,
+    /// Free memory of a node when all had ended.
+    pub free_gib_per_node: u64,
+    /// How long it ran.
+    pub seconds: u64,
+    /// Kernels, the first of them the one that others are compared with.
+    #[serde(rename = "row")]
+    pub rows: Vec<Row>,
+    /// The same with pages on LRU lists.
+    pub lru: Vec<LruRow>,
+    /// Free blocks by order that kernels left, by zone.
+    pub buddyinfo: BTreeMap<String, BTreeMap<String, [u64; ORDERS]>>,
+}
+
+/// A kernel.
+#[derive(Clone, PartialEq, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// Name of the kernel, and of the preset that models it.
+    pub name: String,
+    /// Faults per second.
+    pub performance: f64,
+    /// Against the first row.
+    pub change_percent: f64,
+    /// Percent of CPU time spent waiting for the zone lock.
+    pub zone_lock_contention_percent: f64,
+    /// Percent of CPU time spent in concurrent list operations, if that was told.
+    pub smp_list_add_percent: Option<f64>,
+}
+
+/// A kernel whose pages are on LRU lists.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct LruRow {
+    /// As in [`Row`].
+    pub name: String,
+    /// Against the first row.
+    pub change_percent: f64,
+    /// Percent of CPU time spent waiting for the zone lock.
+    pub zone_lock_contention_percent: f64,
+    /// Percent of CPU time spent waiting for the LRU lock.
+    pub lru_lock_contention_percent: f64,
+}
+
+impl Published {
+    /// The table that comes with the program.
+    ///
+    /// # Errors
+    /// The file is wrong, which is a mistake in this project.
+    pub fn built_in() -> anyhow::Result<Self> {
+        Self::parse(FILE).context("data/published/zone-lock.toml")
+    }
+
+    /// Reads a table.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn parse(text: &str) -> anyhow::Result<Self> {
+        let table: Self = toml::from_str(text)?;
+        let Some(first) = table.rows.first() else { bail!("there is no row") };
+        for (i, row) in table.rows.iter().enumerate() {
+            if table.rows[..i].iter().any(|other| other.name == row.name) {
+                bail!("row {} is there twice", row.name);
+            }
+            if !(row.performance > 0.0 && row.performance.is_finite()) {
+                bail!("row {}: performance is {}", row.name, row.performance);
+            }
+            let change = (row.performance / first.performance - 1.0) * 100.0;
+            if (change - row.change_percent).abs() > 0.06 {
+                bail!("row {}: change_percent is {}, its performance says {change:.1}", row.name, row.change_percent);
+            }
+        }
+        let names = table.lru.iter().map(|row| &row.name).chain(table.buddyinfo.keys());
+        match names.into_iter().find(|name| table.row(name).is_none()) {
+            Some(name) => bail!("{name} is no row's name"),
+            None => Ok(table),
+        }
+    }
+
+    /// The row of a kernel.
+    pub fn row(&self, name: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.name == name)
+    }
+
+    /// Free blocks by order that a kernel left in all zones Normal together.
+    pub fn free_blocks(&self, name: &str) -> Option<[u64; ORDERS]> {
+        let zones = self.buddyinfo.get(name)?.iter().filter(|(zone, _)| zone.ends_with("zone Normal"));
+        Some(zones.fold([0; ORDERS], |mut sum, (_, blocks)| {
+            sum.iter_mut().zip(blocks).for_each(|(sum, blocks)| *sum += blocks);
+            sum
+        }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use framewright::Order;
+    use framewright::report::unusable_index;
+
+    use super::*;
+
+    #[test]
+    fn the_table_is_read() {
+        let table = Published::built_in().unwrap();
+        let names: Vec<&str> = table.rows.iter().map(|row| row.name.as_str()).collect();
+        assert_eq!(names, ["patch1", "patch7", "patch8", "patch9", "no_merge", "no_merge+cluster_alloc"]);
+        assert_eq!(table.row("patch7").unwrap().smp_list_add_percent, Some(34.66));
+        // 17,820 and 44,789 single pages.
+        assert_eq!(table.free_blocks("patch7").unwrap()[0], 62_609);
+        let index = |name: &str| unusable_index(&table.free_blocks(name).unwrap(), Order(5));
+        assert_eq!(["patch7", "patch8", "patch9", "no_merge"].map(index), [91, 220, 98, 232]);
+        assert_eq!(table.free_blocks("patch1"), None);
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let wrong = |from: &str, to: &str| Published::parse(&FILE.replacen(from, to, 1)).unwrap_err().to_string();
+        assert_eq!(wrong("name = \"patch8\"", "name = \"patch7\""), "row patch7 is there twice");
+        assert_eq!(wrong("performance = 2461133", "performance = 0"), "row patch7: performance is 0");
+        assert_eq!(wrong("= -73.3", "= 73.3"), "row patch7: change_percent is 73.3, its performance says -73.3");
+        assert_eq!(wrong("[buddyinfo.patch7]", "[buddyinfo.patch2]"), "patch2 is no row's name");
+        assert!(wrong("seconds = 180", "minutes = 3").contains("unknown field `minutes`"));
+        assert!(wrong("[7, 3, 6, 5,", "[7, 3, 6,").contains("length"));
+    }
+}

@@ -1,0 +1,347 @@
+//! Theirs and ours, as data.
+
+use std::fmt;
+
+use framewright::Order;
+use framewright::report::unusable_index;
+use framewright_sim::machine::{Parameter, Spec};
+use framewright_sim::report::Report;
+use framewright_sim::workload::aftermath::FreeBlocks;
+use framewright_sim::workload::{Aftermath, Outcome};
+use serde::Serialize;
+
+use super::judge;
+use super::plan::{LRU, Lengths, Plan, Runs, Sample, Scale, Variations, ZONE, change};
+use super::published::{LruRow, ORDERS, Published};
+use super::why;
+use crate::reproduce::SCHEMA;
+use crate::reproduce::check::Check;
+use crate::reproduce::variation::{Band, Varied};
+
+/// Name of the experiment, and of the table that machines' numbers are fitted to.
+pub const NAME: &str = "zone-lock";
+/// The order whose requests fragmentation is measured by.
+pub const ORDER: Order = Order(5);
+
+/// See the module's description.
+#[derive(Clone, Serialize, Debug)]
+pub struct Reproduction {
+    /// Version of this format.
+    pub schema: &'static str,
+    /// Name of the experiment.
+    pub experiment: &'static str,
+    /// The command that prints it.
+    pub command: String,
+    /// What was published, and where.
+    pub title: String,
+    /// Where.
+    pub source: String,
+    /// The machine.
+    pub model: String,
+    /// Seed of all that is random.
+    pub seed: u64,
+    /// CPUs.
+    pub cpus: usize,
+    /// How much memory there was.
+    pub scale: Scale,
+    /// How long runs were.
+    pub passes: Lengths,
+    /// Numbers of the machine that were fitted to this table.
+    pub fitted: Vec<Fitted>,
+    /// Kernels.
+    pub rows: Vec<Row>,
+    /// Kernels with pages on LRU lists.
+    pub with_lru: Vec<WithLru>,
+    /// Operations a second by number of CPUs, if that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub curves: Vec<Curve>,
+    /// What was varied for the bands.
+    pub varied: Option<Varied>,
+    /// What had to hold.
+    pub checks: Vec<Check>,
+}
+
+/// A number of the machine that was fitted.
+#[derive(Clone, PartialEq, Eq, Serialize, Debug)]
+pub struct Fitted {
+    /// Its path in the machine's file.
+    pub parameter: String,
+    /// To which rows of this table.
+    pub rows: Vec<String>,
+}
+
+impl fmt::Display for Fitted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} to {}", self.parameter, self.rows.join(" and "))
+    }
+}
+
+/// A kernel.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Row {
+    /// Name of the kernel and of the preset.
+    pub name: String,
+    /// Theirs; none if nothing was published.
+    pub published: Option<Theirs>,
+    /// Ours; none if there is no such preset.
+    pub simulated: Option<Ours>,
+    /// Whether a number of the machine was fitted to this row.
+    pub fitted: bool,
+}
+
+/// What was measured of a kernel, by them or by us.
+#[derive(Clone, Copy, PartialEq, Serialize, Debug)]
+pub struct Figures {
+    /// Faults per second.
+    pub performance: f64,
+    /// Against the first row, in percent; none if that has not been run.
+    pub change_percent: Option<f64>,
+    /// Share of CPU time spent waiting for the zone lock, in percent.
+    pub zone_lock_contention_percent: f64,
+    /// Share of CPU time inside of concurrent list operations, in percent; none if it was not told.
+    pub smp_list_add_percent: Option<f64>,
+}
+
+/// Theirs.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Theirs {
+    /// What was measured.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// Free blocks by order that were left in both zones Normal, where that was published.
+    pub buddyinfo: Option<[u64; ORDERS]>,
+    /// Of that, the share of free memory in blocks too small for a request of order 5: 0 to 1.
+    pub unusable_index_order5: Option<f64>,
+}
+
+/// Ours.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Ours {
+    /// What was measured.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// The mechanisms, as a list of switches.
+    pub mechanisms: String,
+    /// How much the figures move with the machine's numbers, if that was asked for.
+    pub band: Option<Bands>,
+    /// 999 of 1000 times the zone lock was held no longer, in nanoseconds.
+    pub hold_p999_ns: f64,
+    /// Free blocks by order that were left, by zone.
+    pub buddyinfo: Vec<FreeBlocks>,
+    /// Of those in both zones, the share of free memory in blocks too small for a request of order 5: 0 to 1.
+    pub unusable_index_order5: f64,
+    /// After per-CPU lists and depots were drained.
+    pub drained: Drained,
+    /// What limits the kernel, in a sentence.
+    pub why: String,
+    /// The run.
+    #[serde(skip)]
+    pub report: Report,
+}
+
+/// What is left when nothing is kept on the side.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Drained {
+    /// As in [`Ours`].
+    pub unusable_index_order5: f64,
+    /// Pairs of free buddies that could be one block and are not.
+    pub mergeable_pairs: u64,
+}
+
+/// The least and the most that figures become with each number of the machine a tenth smaller and larger.
+#[derive(Clone, Copy, PartialEq, Serialize, Debug)]
+pub struct Bands {
+    /// Of the change against the first row.
+    pub change_percent: Band,
+    /// Of the share of time spent waiting for the zone lock.
+    pub zone_lock_contention_percent: Band,
+    /// Of the share of time inside of concurrent list operations.
+    pub smp_list_add_percent: Band,
+}
+
+/// A kernel with pages on LRU lists.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct WithLru {
+    /// Name of the kernel.
+    pub name: String,
+    /// Theirs.
+    pub published: LruRow,
+    /// Ours; none if there is no such preset.
+    pub simulated: Option<LruRow>,
+}
+
+/// A kernel's operations a second by number of CPUs.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Curve {
+    /// Name of the kernel.
+    pub name: String,
+    /// Numbers of CPUs and operations per second.
+    pub points: Vec<(usize, f64)>,
+}
+
+impl Reproduction {
+    /// From what was published and what was run. `command` says how it is made again.
+    pub fn new(published: &Published, plan: &Plan<'_>, runs: &Runs, command: &str) -> Self {
+        let fitted = fitted(plan.machine);
+        let rows: Vec<Row> = (0..plan.kernels.len()).map(|number| row(published, plan, runs, number)).collect();
+        let checks = judge::checks(&rows, &fitted);
+        Self {
+            schema: SCHEMA,
+            experiment: NAME,
+            command: command.to_owned(),
+            title: published.title.clone(),
+            source: published.source.clone(),
+            model: plan.machine.name.clone(),
+            seed: plan.seed,
+            cpus: plan.cpus,
+            scale: plan.scale,
+            passes: plan.lengths,
+            fitted,
+            with_lru: with_lru(published, plan, runs),
+            curves: curves(plan, runs),
+            varied: runs.variations.as_ref().map(|variations| variations.varied.clone()),
+            rows,
+            checks,
+        }
+    }
+
+    /// The row of a name.
+    pub fn row(&self, name: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.name == name)
+    }
+}
+
+/// Rows of this table that a number was fitted to.
+fn rows_of(parameter: &Parameter) -> impl Iterator<Item = &str> {
+    let rows = parameter.basis.rows().filter_map(|row| row.split_once('/'));
+    rows.filter(|(table, _)| *table == NAME).map(|(_, row)| row)
+}
+
+/// Numbers of the machine that were fitted to this table.
+fn fitted(machine: &Spec) -> Vec<Fitted> {
+    let of = |parameter: &Parameter| Fitted {
+        parameter: parameter.path.clone(),
+        rows: rows_of(parameter).map(str::to_owned).collect(),
+    };
+    machine.parameters().map(of).filter(|fitted| !fitted.rows.is_empty()).collect()
+}
+
+fn row(published: &Published, plan: &Plan<'_>, runs: &Runs, number: usize) -> Row {
+    let name = &plan.kernels[number].name;
+    let first = runs.table.first().and_then(Option::as_ref).map(|outcome| outcome.report.per_second);
+    let theirs = published.row(name).map(|row| {
+        let buddyinfo = published.free_blocks(name);
+        Theirs {
+            figures: Figures {
+                performance: row.performance,
+                change_percent: Some(row.change_percent),
+                zone_lock_contention_percent: row.zone_lock_contention_percent,
+                smp_list_add_percent: row.smp_list_add_percent,
+            },
+            unusable_index_order5: buddyinfo.map(|blocks| index(&blocks)),
+            buddyinfo,
+        }
+    });
+    let simulated = runs.table[number].as_ref().map(|outcome| {
+        let mechanisms = plan.kernels[number].mechanisms.map_or(String::new(), |mechanisms| mechanisms.to_string());
+        ours(outcome, first, mechanisms, |base| bands(runs.variations.as_ref()?, base, number))
+    });
+    let fitted = plan.machine.parameters().any(|parameter| rows_of(parameter).any(|row| row == name));
+    Row { name: name.clone(), published: theirs, simulated, fitted }
+}
+
+fn ours(
+    outcome: &Outcome,
+    first: Option<f64>,
+    mechanisms: String,
+    bands: impl Fn((Option<f64>, Sample)) -> Option<Bands>,
+) -> Ours {
+    let report = &outcome.report;
+    let sample = Sample::of(report);
+    let change_percent = first.map(|first| change(first, sample.per_second));
+    let zone_locks = report.locks.iter().filter(|lock| lock.kind == ZONE);
+    let nothing = Aftermath { left: Vec::new(), drained: Vec::new(), mergeable: 0 };
+    let Aftermath { left, drained, mergeable } = outcome.aftermath.clone().unwrap_or(nothing);
+    Ours {
+        figures: Figures {
+            performance: sample.per_second,
+            change_percent,
+            zone_lock_contention_percent: sample.zone_lock,
+            smp_list_add_percent: Some(sample.list_add),
+        },
+        mechanisms,
+        band: bands((change_percent, sample)),
+        hold_p999_ns: zone_locks.map(|lock| lock.holding.p999_ns).fold(0.0, f64::max),
+        unusable_index_order5: index(&total(&left)),
+        buddyinfo: left,
+        drained: Drained { unusable_index_order5: index(&total(&drained)), mergeable_pairs: mergeable },
+        why: why::sentence(report),
+        report: report.clone(),
+    }
+}
+
+/// Blocks of all zones.
+pub(crate) fn total(zones: &[FreeBlocks]) -> [u64; ORDERS] {
+    zones.iter().fold([0; ORDERS], |mut sum, zone| {
+        sum.iter_mut().zip(&zone.blocks).for_each(|(sum, blocks)| *sum += blocks);
+        sum
+    })
+}
+
+/// Share of free memory in blocks too small for a request of order 5.
+fn index(blocks: &[u64; ORDERS]) -> f64 {
+    f64::from(unusable_index(blocks, ORDER)) / 1000.0
+}
+
+/// How a row's figures move: the table's, by the differences among the shorter runs.
+fn bands(variations: &Variations, (base, sample): (Option<f64>, Sample), number: usize) -> Option<Bands> {
+    let changed = |samples: &[Option<Sample>]| {
+        let (first, this) = (samples.first().copied().flatten()?, samples[number]?);
+        Some(change(first.per_second, this.per_second))
+    };
+    let (still, still_changed) = (variations.base[number]?, changed(&variations.base));
+    let moved = || variations.samples.iter().filter_map(|samples| samples[number]);
+    let changes = variations.samples.iter().filter_map(|samples| Some(changed(samples)? - still_changed?));
+    let share = |base, of: fn(&Sample) -> f64| Band::of(base, moved().map(|now| of(&now) - of(&still))).of_a_share();
+    Some(Bands {
+        change_percent: Band::of(base?, changes),
+        zone_lock_contention_percent: share(sample.zone_lock, |sample| sample.zone_lock),
+        smp_list_add_percent: share(sample.list_add, |sample| sample.list_add),
+    })
+}
+
+fn with_lru(published: &Published, plan: &Plan<'_>, runs: &Runs) -> Vec<WithLru> {
+    let report = |name: &str| {
+        let number = plan.kernels.iter().position(|kernel| kernel.name == name)?;
+        runs.with_lru[number].as_ref()
+    };
+    let first = published.lru.first().and_then(|row| report(&row.name)).map(|report| report.per_second);
+    let of = |row: &LruRow| {
+        let simulated = report(&row.name).map(|report| LruRow {
+            name: row.name.clone(),
+            change_percent: first.map_or(f64::NAN, |first| change(first, report.per_second)),
+            zone_lock_contention_percent: Sample::of(report).zone_lock,
+            lru_lock_contention_percent: waiting(report, LRU),
+        });
+        WithLru { name: row.name.clone(), published: row.clone(), simulated }
+    };
+    published.lru.iter().filter(|row| plan.with_lru.contains(&row.name)).map(of).collect()
+}
+
+fn waiting(report: &Report, kind: &str) -> f64 {
+    report.locks.iter().filter(|lock| lock.kind == kind).fold(0.0, |sum, lock| sum + lock.contention_percent)
+}
+
+/// The curves, with the table's own runs in their place.
+fn curves(plan: &Plan<'_>, runs: &Runs) -> Vec<Curve> {
+    if plan.curve.is_empty() {
+        return Vec::new();
+    }
+    let of = |(number, outcome): (usize, &Option<Outcome>)| {
+        let mut points = runs.curves[number].clone();
+        points.push((plan.cpus, outcome.as_ref()?.report.per_second));
+        points.sort_by_key(|&(cpus, _)| cpus);
+        Some(Curve { name: plan.kernels[number].name.clone(), points })
+    };
+    runs.table.iter().enumerate().filter_map(of).collect()
+}

@@ -1,0 +1,262 @@
+//! The reproduction for a terminal, in at most 100 columns.
+
+use std::fmt;
+
+use framewright_sim::workload::Passes;
+use framewright_sim::workload::aftermath::FreeBlocks;
+
+use super::judge::{self, Standing};
+use super::plan::Varying;
+use super::published::ORDERS;
+use super::result::{Figures, Ours, Reproduction, Row, total};
+use crate::reproduce::variation::Band;
+use crate::sim::figures::{count, fitted, grouped, percent, share};
+
+/// Columns that there are.
+const WIDTH: usize = 100;
+/// Columns of a kernel's name.
+const NAME: usize = 24;
+/// Groups of orders that buddyinfo is shown in: name and first order of each.
+const GROUPS: [(&str, usize); 4] = [("0", 0), ("1-4", 1), ("5-8", 5), ("9-10", 9)];
+
+impl fmt::Display for Reproduction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        head(f, self)?;
+        table(f, self)?;
+        reasons(f, self)?;
+        memory(f, self)?;
+        with_lru(f, self)?;
+        writeln!(f, "\nChecks")?;
+        self.checks.iter().try_for_each(|check| wrapped(f, &format!("  {check}"), 10))
+    }
+}
+
+fn head(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
+    let Reproduction { experiment, model, seed, cpus, title, scale, .. } = all;
+    writeln!(f, "{experiment}: page faults of {cpus} processes on {model}, seed {seed}")?;
+    wrapped(f, &format!("theirs: {title}"), 2)?;
+    wrapped(f, &ours(all), 2)?;
+    let lists = format!(
+        "per-CPU lists of {} and {} frames, where a kernel does not size them itself",
+        scale.pcp_batch, scale.pcp_high
+    );
+    wrapped(f, &format!("  {lists}"), 2)
+}
+
+/// What is not as it was.
+pub(crate) fn ours(all: &Reproduction) -> String {
+    let scale = &all.scale;
+    let mib = |frames: u64| grouped(frames as f64 / 256.0);
+    format!(
+        "ours: 1/{} of the memory ({} MiB a process, {} MiB free a node); {}, in a pass \
+         every process maps and unmaps its memory once",
+        scale.fraction,
+        mib(u64::from(scale.process_pages)),
+        mib(scale.node_frames),
+        passes(all.passes.table)
+    )
+}
+
+/// How long runs are, in words.
+fn passes(Passes { warm_up, window }: Passes) -> String {
+    format!("{window} passes measured, {warm_up} before")
+}
+
+fn table(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
+    writeln!(f, "\n{:NAME$}{:^24}{:^28}{:^24}", "", "faults per second", "change, %", "waiting for zone lock, %")?;
+    write!(f, "{:NAME$}{:>12}{:>12}", "kernel", "theirs", "ours")?;
+    writeln!(f, "{:>8}{:>8}{:>12}{:>8}{:>7}{:>9}", "theirs", "ours", "band", "theirs", "ours", "band")?;
+    for row in &all.rows {
+        let name = format!("{}{}", row.name, if row.fitted { " *" } else { "" });
+        write!(f, "{:NAME$}", fitted(&name, NAME))?;
+        let Some(ours) = &row.simulated else {
+            writeln!(f, "{:>12}  not built yet", theirs(row, |figures| Some(grouped(figures.performance))))?;
+            continue;
+        };
+        let band = |of: Option<Band>| of.map_or(String::new(), |Band([least, most])| format!("{least:.0}..{most:.0}"));
+        let change = |figures: &Figures| figures.change_percent.map(|change| format!("{change:+.1}"));
+        let bands = ours.band;
+        let line = format!(
+            "{:>12}{:>12}{:>8}{:>7}{}{:>12}{:>8}{:>6}{}{:>9}",
+            theirs(row, |figures| Some(grouped(figures.performance))),
+            grouped(ours.figures.performance),
+            theirs(row, change),
+            change(&ours.figures).unwrap_or_else(|| "-".to_owned()),
+            mark(judge::change(row)),
+            band(bands.map(|bands| bands.change_percent)),
+            theirs(row, |figures| Some(percent(figures.zone_lock_contention_percent))),
+            percent(ours.figures.zone_lock_contention_percent),
+            mark(judge::contention(row)),
+            band(bands.map(|bands| bands.zone_lock_contention_percent)),
+        );
+        writeln!(f, "{}", line.trim_end())?;
+    }
+    list_add(f, all)?;
+    notes(f, all)
+}
+
+/// Time inside of list operations, where that is of interest.
+fn list_add(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
+    for row in &all.rows {
+        let (Some(theirs), Some(ours)) = (&row.published, &row.simulated) else { continue };
+        let (Some(theirs), Some(share)) = (theirs.figures.smp_list_add_percent, ours.figures.smp_list_add_percent)
+        else {
+            continue;
+        };
+        let band = ours.band.map_or(String::new(), |bands| {
+            let Band([least, most]) = bands.smp_list_add_percent;
+            format!(", band {least:.0}..{most:.0}")
+        });
+        let mark = mark(judge::list_add(row)).trim_end();
+        writeln!(f, "  {} in smp_list_add: theirs {}, ours {}{mark}{band}", row.name, percent(theirs), percent(share))?;
+    }
+    Ok(())
+}
+
+fn notes(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
+    let list: Vec<String> = all.fitted.iter().map(ToString::to_string).collect();
+    if !list.is_empty() {
+        wrapped(f, &format!("* fitted ({}): says nothing about the model", list.join(", ")), 2)?;
+    }
+    writeln!(
+        f,
+        "! off by more than {} points (change) or {} (waiting); ~ the band holds theirs",
+        judge::CHANGE,
+        judge::SHARE
+    )?;
+    match (&all.varied, all.passes.varied) {
+        (Some(varied), Some(Varying { screen, band })) => {
+            let names: Vec<&str> = varied.chosen.iter().map(|reach| reach.parameter.as_str()).collect();
+            let words = format!(
+                "band: each of {} made a tenth smaller and larger ({}); chosen from {} numbers, each made a tenth larger \
+                 ({}), of which no other moved anything by more than {:.1} points",
+                names.join(", "),
+                passes(band),
+                varied.screened,
+                passes(screen),
+                varied.rest
+            );
+            wrapped(f, &words, 2)
+        }
+        _ => writeln!(f, "no bands in a quick run"),
+    }
+}
+
+/// A figure of theirs, or a dash.
+fn theirs(row: &Row, of: impl Fn(&Figures) -> Option<String>) -> String {
+    row.published.as_ref().and_then(|theirs| of(&theirs.figures)).unwrap_or_else(|| "-".to_owned())
+}
+
+/// How a figure stands, as a character behind it.
+fn mark(standing: Option<Standing>) -> &'static str {
+    match standing {
+        Some(Standing::Off) => "!",
+        Some(Standing::InBand) => "~",
+        Some(Standing::Near) | None => " ",
+    }
+}
+
+fn reasons(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
+    writeln!(f, "\nWhy, from the simulated machine's own account")?;
+    for row in &all.rows {
+        if let Some(ours) = &row.simulated {
+            wrapped(f, &format!("  {}: {}", row.name, ours.why), 4)?;
+        }
+    }
+    Ok(())
+}
+
+/// Percent of the free frames by group of orders.
+pub(crate) fn groups(blocks: &[u64; ORDERS]) -> [f64; GROUPS.len()] {
+    let frames = |orders: std::ops::Range<usize>| orders.map(|order| blocks[order] << order).sum::<u64>() as f64;
+    std::array::from_fn(|group| {
+        let end = GROUPS.get(group + 1).map_or(ORDERS, |(_, first)| *first);
+        share(frames(GROUPS[group].1..end), frames(0..ORDERS))
+    })
+}
+
+/// Percent of all free frames that are on per-CPU lists and in depots, and so in no block of buddyinfo.
+pub(crate) fn kept(zones: &[FreeBlocks]) -> f64 {
+    let cached: u64 = zones.iter().map(|zone| zone.cached).sum();
+    let listed: u64 = total(zones).iter().enumerate().map(|(order, blocks)| blocks << order).sum();
+    share(cached as f64, (cached + listed) as f64)
+}
+
+/// Names of the groups.
+pub(crate) fn group_names() -> impl Iterator<Item = &'static str> {
+    GROUPS.iter().map(|(name, _)| *name)
+}
+
+fn memory(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
+    writeln!(f, "\nFree memory left in both zones Normal, percent by order of its blocks")?;
+    write!(f, "{:NAME$}{:7}", "kernel", "")?;
+    group_names().try_for_each(|name| write!(f, "{name:>7}"))?;
+    writeln!(f, "{:>10}{:>15}{:>9}{:>7}", "on lists", "unusable at 5", "drained", "pairs")?;
+    for row in &all.rows {
+        let mut name = row.name.as_str();
+        if let Some((blocks, index)) =
+            row.published.as_ref().and_then(|row| row.buddyinfo.zip(row.unusable_index_order5))
+        {
+            write!(f, "{:NAME$}{:7}", fitted(name, NAME), "theirs")?;
+            groups(&blocks).iter().try_for_each(|group| write!(f, "{:>7}", percent(*group)))?;
+            writeln!(f, "{index:>25.3}")?;
+            name = "";
+        }
+        if let Some(Ours { buddyinfo, unusable_index_order5, drained, .. }) = &row.simulated {
+            write!(f, "{:NAME$}{:7}", fitted(name, NAME), "ours")?;
+            groups(&total(buddyinfo)).iter().try_for_each(|group| write!(f, "{:>7}", percent(*group)))?;
+            let (pairs, kept) = (count(drained.mergeable_pairs), percent(kept(buddyinfo)) + " %");
+            writeln!(f, "{kept:>10}{unusable_index_order5:>15.3}{:>9.3}{pairs:>7}", drained.unusable_index_order5)?;
+        }
+    }
+    let words = "on lists: free, but on per-CPU lists and in depots, and so not among the blocks; drained: unusable at 5 when these have \
+                 been given back; pairs: of free buddies, which then could be one block and are not";
+    wrapped(f, words, 2)
+}
+
+fn with_lru(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
+    if all.with_lru.is_empty() {
+        return Ok(());
+    }
+    writeln!(f, "\nWith pages on LRU lists{:>15}{:>22}{:>24}", "change, %", "zone lock, %", "LRU lock, %")?;
+    writeln!(
+        f,
+        "{:NAME$}{:>8}{:>8}{:>11}{:>11}{:>13}{:>11}",
+        "kernel", "theirs", "ours", "theirs", "ours", "theirs", "ours"
+    )?;
+    for row in &all.with_lru {
+        let theirs = &row.published;
+        let ours = |of: &dyn Fn(&super::published::LruRow) -> String| {
+            row.simulated.as_ref().map_or_else(|| "-".to_owned(), of)
+        };
+        writeln!(
+            f,
+            "{:NAME$}{:>+8.1}{:>8}{:>11}{:>11}{:>13}{:>11}",
+            fitted(&row.name, NAME),
+            theirs.change_percent,
+            ours(&|row| format!("{:+.1}", row.change_percent)),
+            percent(theirs.zone_lock_contention_percent),
+            ours(&|row| percent(row.zone_lock_contention_percent)),
+            percent(theirs.lru_lock_contention_percent),
+            ours(&|row| percent(row.lru_lock_contention_percent)),
+        )?;
+    }
+    Ok(())
+}
+
+/// `text` broken between words, what follows indented by so many columns.
+fn wrapped(f: &mut fmt::Formatter<'_>, text: &str, indent: usize) -> fmt::Result {
+    let lead = text.len() - text.trim_start().len();
+    let mut line = " ".repeat(lead);
+    for word in text.trim_start().split(' ') {
+        let is_empty = line.trim().is_empty();
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            writeln!(f, "{}", line.trim_end())?;
+            line = " ".repeat(indent);
+        } else if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    writeln!(f, "{}", line.trim_end())
+}

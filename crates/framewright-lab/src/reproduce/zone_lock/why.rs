@@ -1,0 +1,73 @@
+//! Why a kernel is as fast as it is, in a sentence: what its CPUs do most, and which fields they fight for.
+
+use framewright_sim::report::{LockReport, Report};
+
+use super::plan::{LRU, Sample, ZONE};
+use crate::sim::figures::{duration, percent, share};
+use crate::sim::run::cost;
+
+/// Fields that are named at most.
+const FIELDS: usize = 2;
+/// Fields that cost less than this many percent of CPU time are not.
+const SMALL: f64 = 0.5;
+
+/// The sentence.
+pub fn sentence(report: &Report) -> String {
+    let mut parts = vec![limit(report)];
+    let fields = fields(report);
+    let named: Vec<String> =
+        fields.iter().take(FIELDS).map(|(name, share)| format!("{name} ({} %)", percent(*share))).collect();
+    if !named.is_empty() {
+        parts.push(format!("fetched and queued for most: {}", named.join(", ")));
+    }
+    parts.join("; ")
+}
+
+/// What takes most of the CPUs' time.
+fn limit(report: &Report) -> String {
+    let Sample { zone_lock, list_add, .. } = Sample::of(report);
+    let of = |kind: &'static str| report.locks.iter().filter(move |lock| lock.kind == kind);
+    let held = of(ZONE).max_by(|a, b| a.contention_percent.total_cmp(&b.contention_percent));
+    let lru: f64 = of(LRU).map(|lock| lock.contention_percent).sum();
+    let held = held.map_or(String::new(), |LockReport { holding, .. }| {
+        format!(", held {} (p99.9 {})", duration(holding.p50_ns), duration(holding.p999_ns))
+    });
+    let time = |of: fn(&framewright_sim::report::Times) -> f64| -> f64 {
+        let all = report.window_ns as f64 * report.cpus as f64;
+        share(report.per_cpu.iter().map(|cpu| of(&cpu.time)).sum(), all)
+    };
+    let limits = [
+        (zone_lock, format!("{} % of CPU time waits for the zone lock{held}", percent(zone_lock))),
+        (list_add, format!("{} % of CPU time is spent in smp_list_add", percent(list_add))),
+        (lru, format!("{} % of CPU time waits for LRU locks", percent(lru))),
+        (
+            time(|t| t.zeroing),
+            format!("{} % of CPU time zeroes pages at the speed of memory", percent(time(|t| t.zeroing))),
+        ),
+        (
+            time(|t| t.instructions),
+            format!("{} % of CPU time executes instructions", percent(time(|t| t.instructions))),
+        ),
+    ];
+    let mut limits: Vec<_> = limits.into_iter().filter(|(share, _)| *share >= 10.0).collect();
+    limits.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let words: Vec<String> = limits.into_iter().take(2).map(|(_, words)| words).collect();
+    if words.is_empty() { "nothing takes a tenth of CPU time".to_owned() } else { words.join(", ") }
+}
+
+/// Fields by the percent of CPU time that fetching them takes, on all nodes together, those that take most first.
+fn fields(report: &Report) -> Vec<(String, f64)> {
+    let all = report.window_ns as f64 * report.cpus as f64;
+    let mut sums: Vec<(String, f64)> = Vec::new();
+    for field in report.lines.iter().flat_map(|line| &line.fields) {
+        let spent = share(cost(&field.traffic), all);
+        match sums.iter_mut().find(|(name, _)| *name == field.name) {
+            Some((_, sum)) => *sum += spent,
+            None => sums.push((field.name.clone(), spent)),
+        }
+    }
+    sums.retain(|(_, spent)| *spent >= SMALL);
+    // A stable sort: fields that cost the same stay in the report's order.
+    sums.sort_by(|a, b| b.1.total_cmp(&a.1));
+    sums
+}
