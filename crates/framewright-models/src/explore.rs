@@ -74,7 +74,7 @@ thread_local! {
 /// Explores a model completely, up to its bound (or `bound`, if that is given and lower).
 pub fn explore(model: &'static Model, plant: Option<Plant>) -> Outcome {
     let began = Instant::now();
-    session::with(|session| session.start(plant, model.spins));
+    session::with(|session| session.start(plant, (model.spins, model.threads.len())));
     QUIET.set(plant.is_some());
     quiet_hook();
     let failure = loop {

@@ -40,9 +40,6 @@ pub mod models;
 #[path = "../../framewright/src/queued.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the core uses the rest")]
 mod queued;
-#[path = "../../framewright/src/read_write.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the core uses the rest")]
-mod read_write;
 pub mod session;
 pub mod stage;
 pub mod word;

@@ -22,8 +22,7 @@ use self_cell::MutBorrow;
 
 use crate::lock::TicketLock;
 use crate::loom_machine::{LoomMachine, run_on, running_cpu};
-use crate::queued::QueueNode;
-use crate::read_write::ReadWriteLock;
+use crate::queued::QueuedLock;
 use crate::word::CPUS;
 
 type TinyAllocator<'a> = Allocator<'a, LoomMachine>;
@@ -91,11 +90,11 @@ pub struct Stage {
     traffic: Cell<(u64, u64)>,
     /// A word by which one thread tells another something.
     pub flag: <LoomMachine as Machine>::U32,
-    /// Locks by themselves; page 0 stands for what they protect. The waiting room of the second is a queued lock.
+    /// Locks by themselves; page 0 stands for what they protect.
     pub(crate) lock: TicketLock<LoomMachine>,
-    pub(crate) shared: ReadWriteLock<LoomMachine>,
-    /// Where CPUs wait for the latter.
-    pub(crate) nodes: [QueueNode<LoomMachine>; CPUS],
+    pub(crate) queued: QueuedLock<LoomMachine>,
+    /// Where waiters for the latter wait.
+    pub(crate) places: [<LoomMachine as Machine>::U32; CPUS],
 }
 
 /// A request that waits for nothing. Movable, as the pageblocks are from the start, so that no block is stolen.
@@ -143,8 +142,8 @@ impl Stage {
             traffic: Cell::default(),
             flag: Word::new(0),
             lock: TicketLock::default(),
-            shared: ReadWriteLock::default(),
-            nodes: Default::default(),
+            queued: QueuedLock::default(),
+            places: std::array::from_fn(|_| Word::new(0)),
         }
     }
 

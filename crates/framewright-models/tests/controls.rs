@@ -41,25 +41,21 @@ fn every_planted_bug_is_found() {
         // The same lock, by what a depot's shard does under it.
         ("depot_exchange", relax("self.serving.store(ticket")),
         // The queued lock's, at once and after a wait.
-        ("lock_queued", relax("self.locked.add(HELD")),
-        ("lock_queued", relax("self.locked.cas(0, HELD")),
-        ("lock_queued_twice", relax("self.locked.cas(seen, marked")),
-        // The lock is taken whoever has it; its turn is not waited for; nobody says that he stands behind, or that it is his
-        // turn.
-        ("lock_queued", skip("self.locked.cas(0, HELD")),
-        ("lock_queued_3", skip("node.turn.wait_while")),
-        ("lock_queued_3", skip("before.next.store(asker.name")),
-        ("lock_queued_3", skip("next.turn.store(HEAD")),
-        // Writers to writers, writers to readers, and readers to writers.
-        ("lock_rw_writers", relax("self.readers.add(WRITER.wrapping_neg()")),
-        ("lock_rw_writers", relax("self.readers.cas(0, WRITER")),
-        ("lock_rw_both", relax("self.readers.add(WRITER.wrapping_neg()")),
-        ("lock_rw_both", relax("self.readers.add(READER, Ordering::Acquire)")),
-        ("lock_rw_both", relax("self.readers.wait_while(Patience::Turn, |readers| readers & WRITER")),
-        ("lock_rw_both", relax("self.readers.add(READER.wrapping_neg()")),
-        // A reader does not wait for the writer; a writer does not say that it waits.
-        ("lock_rw_both", skip("self.readers.wait_while(Patience::Turn, |readers| readers & WRITER")),
-        ("lock_rw_writers", skip("self.readers.add(WANTED")),
+        ("lock_queued", relax("self.turns.add(passing(number)")),
+        ("lock_queued", relax("self.turns.add(DRAWN, Ordering::Acquire)")),
+        ("lock_queued", relax("self.turns.wait_while")),
+        // Its turn is not waited for; nobody is told to come forward; who was told already does not see why.
+        ("lock_queued", skip("self.turns.wait_while")),
+        ("lock_queued_3", skip("place.add(1, Ordering::Release)")),
+        ("lock_queued_far", relax("place.load(Ordering::Acquire)")),
+        // Writers to readers, at once and in line, and readers to writers.
+        ("lock_shared_both", relax("self.turns.add(passing(number)")),
+        ("lock_shared_both", relax("self.turns.add(READER, Ordering::Acquire)")),
+        ("lock_shared_both", relax("self.turns.add(READER.wrapping_neg()")),
+        ("lock_shared_both", relax("self.turns.wait_while")),
+        // A writer does not wait for readers to go; a reader is not counted.
+        ("lock_shared_both", skip("self.turns.wait_while")),
+        ("lock_shared_both", relax("self.turns.add(DRAWN.wrapping_sub(READER)")),
         // Store and load of the owner, and of the claimer, in the wrong order.
         ("pcp_reuse", skip("machine.light_fence()")),
         ("pcp_reuse", skip("\n        machine.heavy_fence();\n")),

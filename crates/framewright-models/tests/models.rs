@@ -25,7 +25,7 @@ fn hold(models: &'static [Model]) {
 fn locks_zones_and_ranges_hold() {
     hold(models::lock::MODELS);
     hold(models::queued::MODELS);
-    hold(models::read_write::MODELS);
+    hold(models::shared::MODELS);
     hold(models::zone::MODELS);
     hold(models::range::MODELS);
 }

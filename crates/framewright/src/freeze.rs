@@ -65,10 +65,7 @@ impl<M: Machine> Frozen<'_, '_, M> {
     /// made. Returns the number of frames that were between two places.
     pub fn settle(&self) -> u64 {
         self.copied.set(true);
-        for cpu in self.world.ground.cpus {
-            cpu.held.clear();
-            cpu.queue.forget();
-        }
+        self.world.ground.cpus.iter().for_each(|cpu| cpu.held.clear());
         self.world.pcps.records.iter().for_each(Pcp::forget_owner);
         let pageblock_order = self.world.ground.frames.geometry.pageblock_order;
         let mut settled = 0_u64;

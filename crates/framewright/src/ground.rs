@@ -6,18 +6,22 @@ use crate::lock::Held;
 use crate::machine::{Machine, Word};
 use crate::mechanisms::Mechanisms;
 use crate::pfn::{CpuId, NodeId, ZoneIdx, ZoneKind};
-use crate::queued::{Asker, Nodes, QueueNode};
+use crate::queued::Places;
 use crate::vmstat::GlobalEvents;
 
-/// One CPU's own words.
+/// A word where some CPU waits for a lock, not necessarily the one in whose record it lies.
+// Aligned so that it shares no pair of cache lines with words that have nothing to do with it.
+#[repr(align(128))]
+struct Place<M: Machine>(M::U32);
+
+/// One CPU's own words, and a place to wait.
 // Aligned so that no two CPUs write to the same pair of cache lines.
 #[repr(align(128))]
 pub struct Cpu<M: Machine> {
     pub(crate) held: Held<M>,
     /// Whose turn it is in interleaved requests of this CPU.
     pub(crate) turn: M::U32,
-    /// Its place among those who wait for a lock.
-    pub(crate) queue: QueueNode<M>,
+    place: Place<M>,
     // Fixed at boot.
     pub(crate) node: NodeId,
     /// By the highest kind that a request may use: the zone whose per-CPU lists serve it without a further question. None
@@ -32,7 +36,7 @@ impl<M: Machine> Default for Cpu<M> {
         Cpu {
             held: Held::default(),
             turn: Word::new(0),
-            queue: QueueNode::default(),
+            place: Place(Word::new(0)),
             node: NodeId(0),
             front: [ZoneIdx::NONE; ZoneKind::COUNT],
             plain: false,
@@ -45,15 +49,14 @@ impl<M: Machine> Cpu<M> {
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         tell(visit, format_args!("held"), self.held.word());
         tell(visit, format_args!("turn"), &self.turn);
-        for (name, word) in self.queue.words() {
-            tell(visit, format_args!("queue.{name}"), word);
-        }
+        tell(visit, format_args!("place"), &self.place.0);
     }
 }
 
-impl<M: Machine> Nodes<M> for [Cpu<M>] {
-    fn node(&self, cpu: usize) -> Option<&QueueNode<M>> {
-        self.get(cpu).map(|cpu| &cpu.queue)
+impl<M: Machine> Places<M> for [Cpu<M>] {
+    fn place(&self, number: u16) -> Option<&M::U32> {
+        let index = usize::from(number).checked_rem(self.len())?;
+        self.get(index).map(|cpu| &cpu.place.0)
     }
 }
 
@@ -83,10 +86,3 @@ impl<M: Machine> Clone for Cx<'_, '_, M> {
 }
 
 impl<M: Machine> Copy for Cx<'_, '_, M> {}
-
-impl<'g, M: Machine> Cx<'g, '_, M> {
-    /// This CPU, to wait for a lock. Interrupts are held off.
-    pub(crate) fn asker(&self) -> Asker<'g, [Cpu<M>]> {
-        Asker::cpu(self.ground.cpus, self.cpu.0)
-    }
-}

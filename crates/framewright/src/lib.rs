@@ -39,7 +39,6 @@ pub mod watermark;
 mod vmstat;
 mod zone_lock;
 pub mod mechanisms;
-mod read_write;
 mod queued;
 pub mod smp_list;
 mod lock;

@@ -115,8 +115,8 @@ impl<M: Machine> TicketLock<M> {
     }
 }
 
-/// The number that a [`TicketLock`] is held with.
-pub(crate) struct Ticket(u32);
+/// The number that a lock is held with.
+pub(crate) struct Ticket(pub(crate) u32);
 
 impl Ticket {
     /// For locks without numbers.

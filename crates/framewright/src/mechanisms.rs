@@ -83,9 +83,10 @@ switches! {
         /// A fair spin lock: first come, first served.
         #[default]
         Ticket = "ticket",
-        /// The same order, but each waiter looks at a word of its own (as Linux's queued spin lock, since 4.2).
+        /// The same order, but only the next in line looks at the lock, all others at words of their own (the purpose of
+        /// Linux's queued spin lock, since 4.2).
         Queued = "queued",
-        /// A queued reader/writer lock: frees that only add blocks share it (as Lu's patches of 2018 for Linux 4.16).
+        /// The queued lock, shared by those who do not disturb each other (as in Lu's patches of 2018 for Linux 4.16).
         Rw = "rw",
     }
     /// Where in the zone the lock lies.

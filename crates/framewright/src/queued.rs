@@ -1,192 +1,179 @@
-//! A fair lock whose waiters wait apart: each on a word of its own.
+//! A fair lock whose waiters wait apart, and that those who do not disturb each other may share.
 //!
 //! Who waits for a [`TicketLock`](crate::lock::TicketLock) looks at the word that the holder will write. When that is written,
 //! every waiter fetches the line anew, one after the other, although only one of them may go on: the more wait, the longer a
-//! turn takes. Here waiters form a queue (Mellor-Crummey and Scott, 1991). Only its *head* looks at the lock; the
-//! others look at their own [`QueueNode`], which their predecessor writes once, when it has got the lock.
+//! hand-over takes, and all the while the line is not with the holder. Here only the *next* in line looks at the lock. All others
+//! look at a *place*, one of as many words as there are CPUs, each on lines of its own; whoever gives the lock up first lets
+//! the next one in and then, when nobody waits for that any more, tells the one behind to come forward (Dice and Kogan,
+//! Euro-Par 2019). So a hand-over costs the two transfers of a line that it must, however many wait.
 //!
-//! A node is needed while its CPU waits, not while it holds the lock: the head leaves the queue as soon as the lock is
-//! its own. So one node for each CPU is enough for any number of locks that it holds, and a release needs to know nothing.
-//! That is the shape of Linux's queued spin lock; there both words and a bit for the second in line share one word.
+//! Numbers are drawn as in the ticket lock, so the order is that of asking, and nobody has to be somebody to wait: a CPU may hold
+//! any number of such locks, and a copy of one has no queue to mend. All locks share the places: a number leads to one of
+//! them. Two waiters that have the same look, after being told, which of them was meant.
 //!
-//! # Who goes first
+//! # Sharing
 //!
-//! A lock that is free and that nobody waits for is taken by one exchange, and given up by one addition. Whoever finds it
-//! otherwise joins the queue. The head marks the lock [`QUEUED`], and a marked lock is not free to newcomers when it is given up.
-//! Between the moment that one head has the lock and the moment that the next marks it, a newcomer may go first; it takes
-//! the mark away from nobody, so that each waiter is passed at most once while it is the head. If the first head saw that
-//! somebody stands behind it, it leaves the mark, and nobody passes.
+//! A *reader* shares the lock with other readers, a *writer* has it alone. (What readers may change at the same time is for those
+//! to say who take it so: it is a lock against writers.) A reader counts itself and looks then: if no number is
+//! out, no writer has the lock or waits for it, and it is in. Otherwise it takes itself off the count and draws a number. When its
+//! turn comes, it counts itself and passes the turn on at once, so that readers in line go in together. A writer whose turn has
+//! come waits for all readers to go, and has the turn until it gives the lock up. So neither sort starves: nobody gets in
+//! before who drew an earlier number.
+//!
+//! # One word
+//!
+//! Both numbers and the count lie in one word, so that all changes see each other in one order: who gives up learns whether
+//! somebody waits who must be told, and who draws a number how far off it is. In words of their own that would need a fence.
 
+use crate::lock::Ticket;
 use crate::machine::{Machine, Ordering, Patience, Word};
 
-/// The lock is held.
-const HELD: u32 = 1;
-/// Somebody waits for it: newcomers shall not take it.
-const QUEUED: u32 = 2;
+/// The lowest half of the word counts readers. Above are the number that is served and the next to be drawn, a quarter each.
+const READER: u64 = 1;
+const SERVED: u64 = 1 << 32;
+const DRAWN: u64 = 1 << 48;
 
-/// What a node's `turn` says. Its CPU is in no queue.
-const UNUSED: u32 = 0;
-/// Others stand before it.
-const BEHIND: u32 = 1;
-/// Nobody stands before it.
-const HEAD: u32 = 2;
+/// The word's parts.
+#[derive(Clone, Copy)]
+struct Turns(u64);
 
-/// One CPU's place in a queue.
-///
-/// Invariant N1: outside of [`QueuedLock::take`] both words are 0.
-pub(crate) struct QueueNode<M: Machine> {
-    /// Who stands behind, as a CPU's number + 1.
-    next: M::U32,
-    turn: M::U32,
-}
+impl Turns {
+    const fn drawn(self) -> u16 {
+        (self.0 >> 48) as u16
+    }
 
-impl<M: Machine> Default for QueueNode<M> {
-    fn default() -> Self {
-        QueueNode { next: Word::new(0), turn: Word::new(UNUSED) }
+    const fn served(self) -> u16 {
+        (self.0 >> 32) as u16
+    }
+
+    const fn has_readers(self) -> bool {
+        self.0 as u32 != 0
     }
 }
 
-impl<M: Machine> QueueNode<M> {
-    /// Its words by name.
-    pub(crate) fn words(&self) -> [(&'static str, &M::U32); 2] {
-        [("next", &self.next), ("turn", &self.turn)]
-    }
-
-    /// Takes the node out of whatever queue it was in when it was copied.
-    pub(crate) fn forget(&self) {
-        self.next.store(0, Ordering::Relaxed);
-        self.turn.store(UNUSED, Ordering::Relaxed);
-    }
+/// What passes the turn on from `number`: the number served runs over without a carry.
+const fn passing(number: u16) -> u64 {
+    if number == u16::MAX { SERVED.wrapping_sub(DRAWN) } else { SERVED }
 }
 
-/// Where the nodes of all CPUs are.
-pub(crate) trait Nodes<M: Machine> {
-    /// The node of the CPU with that number.
-    fn node(&self, cpu: usize) -> Option<&QueueNode<M>>;
-}
-
-/// Who asks for a lock: one of the CPUs that the nodes belong to, or nobody of them.
-pub(crate) struct Asker<'q, N: ?Sized> {
-    nodes: &'q N,
-    /// The CPU's number + 1; 0 for none of them.
-    name: u32,
-}
-
-impl<'q, N: ?Sized> Asker<'q, N> {
-    /// The CPU with that number, to which the caller is pinned with interrupts held off.
-    pub(crate) fn cpu(nodes: &'q N, cpu: u16) -> Self {
-        Asker { nodes, name: u32::from(cpu) + 1 }
-    }
-
-    /// Somebody who is on no CPU, and waits without a place in the queue.
-    pub(crate) fn stranger(nodes: &'q N) -> Self {
-        Asker { nodes, name: 0 }
-    }
-
-    fn node<M: Machine>(&self, name: u32) -> Option<&'q QueueNode<M>>
-    where
-        N: Nodes<M>,
-    {
-        self.nodes.node((name as usize).checked_sub(1)?)
-    }
+/// Where waiters wait.
+pub(crate) trait Places<M: Machine> {
+    /// One of the places, for a waiter with that number. None if there are none: all wait at the lock.
+    fn place(&self, number: u16) -> Option<&M::U32>;
 }
 
 /// See the module's description.
 ///
 /// Invariants:
-/// - Q1 who changed `locked` from a value without [`HELD`] to one with it holds the lock
-/// - Q2 `tail` is the last in the queue as a CPU's number + 1; 0 ⇔ the queue is empty
+/// - L2 drawn - served is the number of writers that hold the lock, and of all who wait in line. They are fewer than 65,536.
+/// - L3 the count of readers is those that hold the lock, and who has yet to see that it may not.
 pub(crate) struct QueuedLock<M: Machine> {
-    tail: M::U32,
-    locked: M::U32,
+    turns: M::U64,
 }
 
 impl<M: Machine> Default for QueuedLock<M> {
     fn default() -> Self {
-        QueuedLock { tail: Word::new(0), locked: Word::new(0) }
+        QueuedLock { turns: Word::new(0) }
     }
 }
 
 impl<M: Machine> QueuedLock<M> {
-    /// Its words by name.
-    pub(crate) fn words(&self) -> [(&'static str, &M::U32); 2] {
-        [("tail", &self.tail), ("locked", &self.locked)]
+    /// Its one word.
+    pub(crate) fn word(&self) -> &M::U64 {
+        &self.turns
     }
 
-    /// Takes the lock, waiting for the turn.
-    pub(crate) fn take<N: Nodes<M> + ?Sized>(&self, asker: &Asker<'_, N>) {
-        // ORDER: Acquire. Sees what was done under the lock; partner: the Release in `QueuedLock::release`.
-        // Model: lock_queued.
-        if self.locked.cas(0, HELD, Ordering::Acquire).is_err() {
-            self.wait(asker);
+    /// Takes the lock alone, waiting for the turn. Whoever gets the ticket has to give it to [`QueuedLock::release`], or
+    /// else the lock is held until [`QueuedLock::release_held`].
+    pub(crate) fn take<P: Places<M> + ?Sized>(&self, places: &P) -> Ticket {
+        // ORDER: Acquire. Sees what was done under the lock; partners: the Releases in `QueuedLock::pass_on` and
+        // `QueuedLock::release_shared`. Model: lock_queued, lock_shared_both.
+        let turns = Turns(self.turns.add(DRAWN, Ordering::Acquire));
+        if turns.drawn() != turns.served() || turns.has_readers() {
+            self.wait(turns, true, places);
         }
+        Ticket(u32::from(turns.drawn()))
     }
 
-    /// Gives the lock up.
-    pub(crate) fn release(&self) {
-        // ORDER: Release. Publishes everything written under the lock; partners: the exchanges in `QueuedLock::take` and
-        // `QueuedLock::take_waited`. Model: lock_queued.
-        self.locked.add(HELD.wrapping_neg(), Ordering::Release);
+    /// Gives up what [`QueuedLock::take`] took.
+    pub(crate) fn release<P: Places<M> + ?Sized>(&self, ticket: &Ticket, places: &P) {
+        self.pass_on(ticket.0 as u16, 0, places);
+    }
+
+    /// Gives up what a ticket that is lost was for.
+    pub(crate) fn release_held<P: Places<M> + ?Sized>(&self, places: &P) {
+        self.pass_on(Turns(self.turns.load(Ordering::Relaxed)).served(), 0, places);
     }
 
     /// The same in a copy of the lock that nobody waits for: who did is not there.
     pub(crate) fn release_copied(&self) {
-        self.tail.store(0, Ordering::Relaxed);
-        self.locked.store(0, Ordering::Release);
+        self.turns.store(0, Ordering::Release);
+    }
+
+    /// Takes the lock together with others who take it so.
+    pub(crate) fn take_shared<P: Places<M> + ?Sized>(&self, places: &P) {
+        // ORDER: Acquire. Sees what writers did; partner: the Release in `QueuedLock::pass_on`. Model: lock_shared_both.
+        let turns = Turns(self.turns.add(READER, Ordering::Acquire));
+        if turns.drawn() != turns.served() {
+            self.wait_shared(places);
+        }
+    }
+
+    /// Gives up what [`QueuedLock::take_shared`] took.
+    pub(crate) fn release_shared(&self) {
+        // ORDER: Release. Publishes what the reader did; partners: a writer's addition in `QueuedLock::take`
+        // and its wait. Model: lock_shared_both.
+        self.turns.add(READER.wrapping_neg(), Ordering::Release);
+    }
+
+    /// Waits in line, with the number that was drawn when the word was `turns`, until that is served; who wants to be
+    /// `alone`, until all readers have gone as well. With its turn come, nobody else gets in.
+    #[cold]
+    fn wait<P: Places<M> + ?Sized>(&self, turns: Turns, alone: bool, places: &P) {
+        let (number, mut served) = (turns.drawn(), turns.served());
+        let is_far = |served: u16| number.wrapping_sub(served) > 1;
+        while let Some(place) = places.place(number).filter(|_| is_far(served)) {
+            // ORDER: Acquire. If it was told already, the look at the lock shows why; partner: the Release in
+            // `QueuedLock::pass_on`. Model: lock_queued_3.
+            let told = place.load(Ordering::Acquire);
+            served = Turns(self.turns.load(Ordering::Relaxed)).served();
+            if is_far(served) {
+                // ORDER: the wait acquires that it is next; partner: as above. Model: lock_queued_3.
+                let _ = place.wait_while(Patience::Turn, |now| now == told);
+                served = Turns(self.turns.load(Ordering::Relaxed)).served();
+            }
+        }
+        // ORDER: the wait acquires what was done under the lock; partners: the Releases in `QueuedLock::pass_on` and
+        // `QueuedLock::release_shared`. Model: lock_queued, lock_shared_both.
+        let _ = self.turns.wait_while(Patience::Turn, |turns| {
+            let turns = Turns(turns);
+            turns.served() != number || (alone && turns.has_readers())
+        });
     }
 
     #[cold]
-    fn wait<N: Nodes<M> + ?Sized>(&self, asker: &Asker<'_, N>) {
-        let Some(node) = asker.node(asker.name).filter(|node| node.turn.load(Ordering::Relaxed) == UNUSED) else {
-            // A stranger, or an interrupt of a wait: it tries its luck beside the queue, which goes on around it.
-            self.take_waited(0);
-            return;
-        };
-        node.turn.store(BEHIND, Ordering::Relaxed);
-        // ORDER: AcqRel. Publishes the node's two words as they are now, to whoever writes them next: who comes behind;
-        // partner: the same exchange of that one. Model: lock_queued_3.
-        let before = self.tail.swap(asker.name, Ordering::AcqRel);
-        if let Some(before) = asker.node(before) {
-            // ORDER: Release. Says that this node's `turn` is set up; partner: the wait in `QueuedLock::leave`.
-            // Model: lock_queued_3.
-            before.next.store(asker.name, Ordering::Release);
-            // ORDER: the wait acquires what its predecessor saw of the lock; partner: the Release in `QueuedLock::leave`.
-            // Model: lock_queued_3.
-            let _ = node.turn.wait_while(Patience::Turn, |turn| turn == BEHIND);
+    fn wait_shared<P: Places<M> + ?Sized>(&self, places: &P) {
+        // ORDER: AcqRel. Sees what writers did, if the turn has come by now; and a writer that waits for readers to go sees
+        // nothing older when this one was the last to be counted. Model: lock_shared_both.
+        let turns = Turns(self.turns.add(DRAWN.wrapping_sub(READER), Ordering::AcqRel));
+        let number = turns.drawn();
+        if number != turns.served() {
+            self.wait(turns, false, places);
         }
-        let is_last = self.take_waited(asker.name);
-        self.leave(asker, node, is_last);
+        self.pass_on(number, READER, places);
     }
 
-    /// Takes the lock as the head of the queue, `name`, or beside it. Returns whether nobody stood behind.
-    fn take_waited(&self, name: u32) -> bool {
-        loop {
-            let waits = |locked| locked == HELD | QUEUED;
-            let Ok(seen) = self.locked.wait_while(Patience::Turn, waits) else { continue };
-            let is_last = self.tail.load(Ordering::Relaxed) == name;
-            // Either it is held and nobody waits as yet, or it is free.
-            let marked = if seen & HELD == 0 && is_last { HELD } else { HELD | QUEUED };
-            // ORDER: Acquire, as in `QueuedLock::take`. Model: lock_queued.
-            let changed = self.locked.cas(seen, marked, Ordering::Acquire).is_ok();
-            if changed && seen & HELD == 0 {
-                return is_last;
-            }
+    /// Lets the next one have the turn, then has the one behind come forward. The count of readers grows by `readers`.
+    fn pass_on<P: Places<M> + ?Sized>(&self, number: u16, readers: u64, places: &P) {
+        // ORDER: Release. Publishes everything written under the lock; partners: the additions in `QueuedLock::take` and
+        // `QueuedLock::take_shared`, and the wait in `QueuedLock::wait`. Model: lock_queued, lock_shared_both.
+        let turns = Turns(self.turns.add(passing(number).wrapping_add(readers), Ordering::Release));
+        if turns.drawn().wrapping_sub(number) > 2
+            && let Some(place) = places.place(number.wrapping_add(2))
+        {
+            // ORDER: Release. Whoever is told sees that the turn was passed on; partner: the load and the wait in
+            // `QueuedLock::wait`. Model: lock_queued_3.
+            place.add(1, Ordering::Release);
         }
-    }
-
-    /// Leaves the queue, with the lock held: who stands behind is its head now.
-    fn leave<N: Nodes<M> + ?Sized>(&self, asker: &Asker<'_, N>, node: &QueueNode<M>, is_last: bool) {
-        if !is_last || self.tail.cas(asker.name, 0, Ordering::Relaxed).is_err() {
-            // Somebody is there, and about to say so. ORDER: the wait acquires that its `turn` is set up; partner: the
-            // Release in `QueuedLock::wait`. Model: lock_queued_3.
-            let next = node.next.wait_while(Patience::Turn, |next| next == 0);
-            node.next.store(0, Ordering::Relaxed);
-            if let Some(next) = next.ok().and_then(|next| asker.node(next)) {
-                // ORDER: Release. The new head shall see no older lock than this one did; partner: the wait in
-                // `QueuedLock::wait`. Model: lock_queued_3.
-                next.turn.store(HEAD, Ordering::Release);
-            }
-        }
-        node.turn.store(UNUSED, Ordering::Relaxed);
     }
 }

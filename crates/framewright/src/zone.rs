@@ -17,7 +17,6 @@ use crate::list::{End, FreeLists};
 use crate::lock::{Rank, Ticket};
 use crate::machine::{LockName, Machine, Ordering, Step, Word};
 use crate::pfn::{Frame, MigrateType, NodeId, Order, PfnRange, ZoneIdx, ZoneKind};
-use crate::queued::Asker;
 use crate::vmstat::{GlobalEvent, ZoneEvents};
 use crate::watermark::{FreeMemory, Mark, Marks, PcpSize, Rights, may_take};
 use crate::zone_lock::{Mode as LockMode, ZoneLock};
@@ -27,8 +26,8 @@ use crate::zone_lock::{Mode as LockMode, ZoneLock};
 /// Invariants, with the lock free: B1-B4 of the lists, and
 /// - Z1 `present = free + isolated + pcp + allocated + offline + quarantined`, each counted in frames
 /// - Z2 `highatomic_reserved` is the number of frames in pageblocks of that type
-// Aligned so that no two zones share a pair of cache lines.
-#[repr(align(128))]
+// Aligned so that no two zones share a pair of cache lines. In this order: whoever takes the lock gets the order-0 lists with it.
+#[repr(C, align(128))]
 pub struct Zone<M: Machine> {
     lock: ZoneLock<M>,
     pub(crate) lists: FreeLists<M>,
@@ -83,9 +82,7 @@ impl<M: Machine> Zone<M> {
 
     /// Names its words.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        for (name, word) in self.lock.words() {
-            tell(visit, format_args!("lock.{name}"), word);
-        }
+        self.lock.words(visit);
         self.lists.words(visit);
         self.count.words(visit);
         for (mark, word) in [Mark::Min, Mark::Low, Mark::High].iter().zip(&self.marks) {
@@ -102,10 +99,10 @@ impl<M: Machine> Zone<M> {
         self.present.load(Ordering::Relaxed) != 0
     }
 
-    /// Takes the zone lock without a guard, until [`Zone::release_held`]. Whoever does is on no CPU.
+    /// Takes the zone lock without a guard, until [`Zone::release_held`]. Whoever does need not be on a CPU.
     pub(crate) fn hold(&self, ground: &Ground<'_, M>) {
         let how = (ground.mechanisms.zone_lock, LockMode::Alone);
-        let _ = self.lock.take(how, &ground.machine, &Asker::stranger(ground.cpus), LockName::zone(self.idx));
+        let _ = self.lock.take(how, &ground.machine, ground.cpus, LockName::zone(self.idx));
     }
 
     /// Gives up what [`Zone::hold`] took; in a copy, for all who wait.
@@ -113,7 +110,8 @@ impl<M: Machine> Zone<M> {
         if copied {
             self.lock.release_copied();
         } else {
-            self.lock.release_held(ground.mechanisms.zone_lock, &ground.machine, LockName::zone(self.idx));
+            let kind = ground.mechanisms.zone_lock;
+            self.lock.release_held(kind, &ground.machine, ground.cpus, LockName::zone(self.idx));
         }
     }
 
@@ -136,14 +134,14 @@ impl<M: Machine> Zone<M> {
         let irq = ground.machine.irq_save();
         cx.own.held.enter(Rank::Zone);
         ground.machine.step(Step::Lock);
-        let ticket = self.lock.take((kind, mode), &ground.machine, &cx.asker(), LockName::zone(self.idx));
+        let ticket = self.lock.take((kind, mode), &ground.machine, ground.cpus, LockName::zone(self.idx));
         (ticket, irq)
     }
 
     fn release_lock(&self, cx: Cx<'_, '_, M>, mode: LockMode, ticket: &Ticket) {
         cx.own.held.leave(Rank::Zone);
-        let how = (cx.ground.mechanisms.zone_lock, mode);
-        self.lock.release(how, ticket, &cx.ground.machine, LockName::zone(self.idx));
+        let (ground, kind) = (cx.ground, cx.ground.mechanisms.zone_lock);
+        self.lock.release((kind, mode), ticket, &ground.machine, ground.cpus, LockName::zone(self.idx));
     }
 
     pub(crate) fn mark(&self, mark: Mark) -> u64 {

@@ -1,13 +1,14 @@
 //! The lock of a zone, of the kind that was chosen at boot.
 //!
-//! All kinds lie side by side, so that the choice is a branch, always taken the same way, and nothing else. With the
-//! ticket lock, which is the baseline, only its own two words are ever touched.
+//! The kinds lie side by side, so that the choice is a branch, always taken the same way, and nothing else. With the
+//! ticket lock, which is the baseline, only its own two words are ever touched; the two others are one lock, which is
+//! shared or not.
 
+use crate::field::{Words, tell};
 use crate::lock::{Ticket, TicketLock};
 use crate::machine::{LockEvent, LockName, Machine};
 use crate::mechanisms::ZoneLock as Kind;
-use crate::queued::{Asker, Nodes};
-use crate::read_write::ReadWriteLock;
+use crate::queued::{Places, QueuedLock};
 
 /// Whether others may have the lock at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,73 +23,79 @@ pub(crate) enum Mode {
 /// See the module's description.
 pub(crate) struct ZoneLock<M: Machine> {
     ticket: TicketLock<M>,
-    /// Its waiting room by itself is the queued lock.
-    shared: ReadWriteLock<M>,
+    queued: QueuedLock<M>,
 }
 
 impl<M: Machine> Default for ZoneLock<M> {
     fn default() -> Self {
-        ZoneLock { ticket: TicketLock::default(), shared: ReadWriteLock::default() }
+        ZoneLock { ticket: TicketLock::default(), queued: QueuedLock::default() }
     }
 }
 
 impl<M: Machine> ZoneLock<M> {
-    /// Its words by name.
-    pub(crate) fn words(&self) -> impl Iterator<Item = (&'static str, &M::U32)> {
-        self.ticket.words().into_iter().chain(self.shared.room.words()).chain(self.shared.words())
+    /// Names its words.
+    pub(crate) fn words(&self, visit: &mut Words<'_>) {
+        for (name, word) in self.ticket.words() {
+            tell(visit, format_args!("lock.{name}"), word);
+        }
+        tell(visit, format_args!("lock.turns"), self.queued.word());
     }
 
     /// Takes the lock, waiting for the turn. What is returned has to be given to [`ZoneLock::release`] with the same
     /// kind and mode.
-    pub(crate) fn take<N: Nodes<M> + ?Sized>(
+    pub(crate) fn take<P: Places<M> + ?Sized>(
         &self,
         (kind, mode): (Kind, Mode),
         machine: &M,
-        asker: &Asker<'_, N>,
+        places: &P,
         name: LockName,
     ) -> Ticket {
         if kind == Kind::Ticket {
             return self.ticket.take(machine, name);
         }
         machine.lock(name, LockEvent::Wanted);
-        match (kind, mode) {
-            (Kind::Rw, Mode::Shared) => self.shared.take_shared(asker),
-            (Kind::Rw, Mode::Alone) => self.shared.take(asker),
-            _ => self.shared.room.take(asker),
-        }
+        let ticket = match (kind, mode) {
+            (Kind::Rw, Mode::Shared) => {
+                self.queued.take_shared(places);
+                Ticket::NONE
+            }
+            _ => self.queued.take(places),
+        };
         machine.lock(name, LockEvent::Taken);
-        Ticket::NONE
+        ticket
     }
 
     /// Gives the lock up.
-    pub(crate) fn release(&self, (kind, mode): (Kind, Mode), ticket: &Ticket, machine: &M, name: LockName) {
+    pub(crate) fn release<P: Places<M> + ?Sized>(
+        &self,
+        (kind, mode): (Kind, Mode),
+        ticket: &Ticket,
+        machine: &M,
+        places: &P,
+        name: LockName,
+    ) {
         if kind == Kind::Ticket {
             return self.ticket.release(ticket, machine, name);
         }
-        self.release_others(kind, mode);
+        match (kind, mode) {
+            (Kind::Rw, Mode::Shared) => self.queued.release_shared(),
+            _ => self.queued.release(ticket, places),
+        }
         machine.lock(name, LockEvent::Released);
     }
 
-    fn release_others(&self, kind: Kind, mode: Mode) {
-        match (kind, mode) {
-            (Kind::Rw, Mode::Shared) => self.shared.release_shared(),
-            (Kind::Rw, Mode::Alone) => self.shared.release(),
-            _ => self.shared.room.release(),
-        }
-    }
-
     /// Gives the lock up that somebody took alone whose ticket is lost.
-    pub(crate) fn release_held(&self, kind: Kind, machine: &M, name: LockName) {
+    pub(crate) fn release_held<P: Places<M> + ?Sized>(&self, kind: Kind, machine: &M, places: &P, name: LockName) {
         if kind == Kind::Ticket {
             return self.ticket.release_held(machine, name);
         }
-        self.release_others(kind, Mode::Alone);
+        self.queued.release_held(places);
         machine.lock(name, LockEvent::Released);
     }
 
     /// The same in a copy of the lock that nobody waits for: who did is not there.
     pub(crate) fn release_copied(&self) {
         self.ticket.release_copied();
-        self.shared.release_copied();
+        self.queued.release_copied();
     }
 }

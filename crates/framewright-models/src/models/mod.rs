@@ -6,7 +6,7 @@ pub mod lock;
 pub mod pcp;
 pub mod queued;
 pub mod range;
-pub mod read_write;
+pub mod shared;
 pub mod zone;
 
 use crate::explore::Model;
@@ -17,7 +17,7 @@ pub fn all() -> impl Iterator<Item = &'static Model> {
     [
         lock::MODELS,
         queued::MODELS,
-        read_write::MODELS,
+        shared::MODELS,
         pcp::MODELS,
         front::MODELS,
         depot::MODELS,

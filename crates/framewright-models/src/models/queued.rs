@@ -1,13 +1,13 @@
 //! The queued lock by itself, compiled from the core's own `queued.rs`, and a zone behind it.
 
-use framewright::machine::{Ordering, Word};
+use framewright::machine::{Machine, Ordering, Word};
 use framewright::mechanisms::ZoneLock;
 
 use super::sound;
 use crate::explore::Model;
 use crate::interrupt::Fences;
-use crate::loom_machine::{LoomMachine, running_cpu};
-use crate::queued::{Asker, Nodes, QueueNode};
+use crate::loom_machine::LoomMachine;
+use crate::queued::Places;
 use crate::stage::{Sizes, Stage};
 
 const PLAIN: Model = Model {
@@ -23,12 +23,32 @@ const ZONE: Sizes = Sizes { bypass_pcp: true, frames: 2, zone_lock: ZoneLock::Qu
 
 /// Models of the lock.
 pub const MODELS: &[Model] = &[
-    Model { name: "lock_queued", bound: None, spins: true, threads: &[(0, once), (1, once)], ..PLAIN },
-    // With the nodes used a second time.
-    Model { name: "lock_queued_twice", bound: Some(3), threads: &[(0, twice), (1, twice)], ..PLAIN },
+    Model { name: "lock_queued", spins: true, threads: &[(0, twice), (1, once)], ..PLAIN },
+    // The last in line waits at a place.
     Model { name: "lock_queued_3", bound: Some(3), threads: &[(0, once), (1, once), (2, once)], ..PLAIN },
-    // One of them has no node: it freezes the allocator, or interrupted a wait.
-    Model { name: "lock_queued_stranger", bound: Some(2), threads: &[(0, once), (1, stranger), (2, once)], ..PLAIN },
+    // The same from where the lock is held.
+    Model {
+        name: "lock_queued_far",
+        bound: Some(2),
+        stage: held,
+        threads: &[(0, release), (1, once), (2, once)],
+        ..PLAIN
+    },
+    // Some words serve as places for two numbers each.
+    Model {
+        name: "lock_queued_places",
+        bound: Some(2),
+        threads: &[(0, twice_crowded), (1, once_crowded), (2, once_crowded)],
+        ..PLAIN
+    },
+    // The numbers begin anew.
+    Model {
+        name: "lock_queued_wraps",
+        bound: Some(2),
+        stage: about_to_wrap,
+        threads: &[(0, twice), (1, once), (2, once)],
+        ..PLAIN
+    },
     Model {
         name: "zone_queued",
         bound: Some(3),
@@ -43,36 +63,23 @@ pub const MODELS: &[Model] = &[
     },
 ];
 
-impl Nodes<LoomMachine> for [QueueNode<LoomMachine>] {
-    fn node(&self, cpu: usize) -> Option<&QueueNode<LoomMachine>> {
-        self.get(cpu)
+type Place = <LoomMachine as Machine>::U32;
+
+impl Places<LoomMachine> for [Place] {
+    fn place(&self, number: u16) -> Option<&Place> {
+        self.get(usize::from(number) % self.len())
     }
 }
 
-/// Nobody holds a lock, waits for one, or has a place in a queue.
+/// Nobody holds the lock or waits for it.
 pub(super) fn at_rest(stage: &Stage) {
     sound(stage);
-    let locks = stage.shared.words().into_iter().chain(stage.shared.room.words());
-    let nodes = stage.nodes.iter().flat_map(QueueNode::words);
-    for (name, word) in locks.chain(nodes) {
-        assert_eq!(word.load(Ordering::Relaxed), 0, "`{name}` is left over");
-    }
-}
-
-/// The running CPU, to wait for a lock.
-pub(super) fn asker(stage: &Stage) -> Asker<'_, [QueueNode<LoomMachine>]> {
-    Asker::cpu(&stage.nodes, running_cpu())
-}
-
-fn under_it(stage: &Stage, asker: &Asker<'_, [QueueNode<LoomMachine>]>) {
-    let lock = &stage.shared.room;
-    lock.take(asker);
-    stage.write(0);
-    lock.release();
+    let turns = stage.queued.word().load(Ordering::Relaxed);
+    assert_eq!((turns >> 48, turns as u32), (turns >> 32 & 0xffff, 0), "somebody is left over: {turns:#x}");
 }
 
 fn once(stage: &Stage) {
-    under_it(stage, &asker(stage));
+    under_it(stage, &stage.places[..]);
 }
 
 fn twice(stage: &Stage) {
@@ -80,6 +87,36 @@ fn twice(stage: &Stage) {
     once(stage);
 }
 
-fn stranger(stage: &Stage) {
-    under_it(stage, &Asker::stranger(&stage.nodes));
+fn once_crowded(stage: &Stage) {
+    under_it(stage, &stage.places[..1]);
+}
+
+fn twice_crowded(stage: &Stage) {
+    once_crowded(stage);
+    once_crowded(stage);
+}
+
+fn under_it(stage: &Stage, places: &[Place]) {
+    let ticket = stage.queued.take(places);
+    stage.write(0);
+    stage.queued.release(&ticket, places);
+}
+
+/// The last two numbers are the next to be drawn.
+fn about_to_wrap() -> Stage {
+    let stage = Stage::new(&Sizes::TINY);
+    stage.queued.word().store(0xfffe_fffe_0000_0000, Ordering::Relaxed);
+    stage
+}
+
+/// CPU 0 has the lock.
+fn held() -> Stage {
+    let stage = Stage::new(&Sizes::TINY);
+    let _ = stage.queued.take(&stage.places[..]);
+    stage
+}
+
+fn release(stage: &Stage) {
+    stage.write(0);
+    stage.queued.release_held(&stage.places[..]);
 }

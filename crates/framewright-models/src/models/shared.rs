@@ -1,9 +1,9 @@
-//! The reader/writer lock by itself, compiled from the core's own `read_write.rs`, and a zone behind it.
+//! The queued lock where readers share it, and a zone behind it.
 
 use framewright::machine::{Ordering, Word};
 use framewright::mechanisms::ZoneLock;
 
-use super::queued::{asker, at_rest};
+use super::queued::at_rest;
 use super::sound;
 use crate::explore::Model;
 use crate::interrupt::Fences;
@@ -22,15 +22,13 @@ const ZONE: Sizes = Sizes { bypass_pcp: true, frames: 2, zone_lock: ZoneLock::Rw
 
 /// Models of the lock.
 pub const MODELS: &[Model] = &[
-    Model { name: "lock_rw_writers", bound: None, spins: true, threads: &[(0, write), (1, write)], ..PLAIN },
-    Model { name: "lock_rw_both", bound: None, spins: true, threads: &[(0, write), (1, read)], ..PLAIN },
-    Model { name: "lock_rw_turns", bound: Some(4), threads: &[(0, write_and_read), (1, read_and_write)], ..PLAIN },
+    Model { name: "lock_shared_both", bound: None, spins: true, threads: &[(0, write), (1, read)], ..PLAIN },
+    Model { name: "lock_shared_turns", bound: Some(4), threads: &[(0, write_and_read), (1, read_and_write)], ..PLAIN },
     // Each holds the lock until the other has it too.
-    Model { name: "lock_rw_readers", threads: &[(0, meet), (1, meet)], ..PLAIN },
-    Model { name: "lock_rw_writers_3", bound: Some(3), threads: &[(0, write), (1, write), (2, write)], ..PLAIN },
+    Model { name: "lock_shared_readers", threads: &[(0, meet), (1, meet)], ..PLAIN },
     // A writer that waits for one reader while another comes.
-    Model { name: "lock_rw_readers_3", bound: Some(3), threads: &[(0, read), (1, write), (2, read)], ..PLAIN },
-    Model { name: "lock_rw_crowd", bound: Some(3), threads: &[(0, write), (1, write), (2, read)], ..PLAIN },
+    Model { name: "lock_shared_readers_3", bound: Some(3), threads: &[(0, read), (1, write), (2, read)], ..PLAIN },
+    Model { name: "lock_shared_crowd", bound: Some(3), threads: &[(0, write), (1, write), (2, read)], ..PLAIN },
     Model {
         name: "zone_rw",
         bound: Some(3),
@@ -46,15 +44,15 @@ pub const MODELS: &[Model] = &[
 ];
 
 fn write(stage: &Stage) {
-    stage.shared.take(&asker(stage));
+    let ticket = stage.queued.take(&stage.places[..]);
     stage.write(0);
-    stage.shared.release();
+    stage.queued.release(&ticket, &stage.places[..]);
 }
 
 fn read(stage: &Stage) {
-    stage.shared.take_shared(&asker(stage));
+    stage.queued.take_shared(&stage.places[..]);
     stage.read(0);
-    stage.shared.release_shared();
+    stage.queued.release_shared();
 }
 
 fn write_and_read(stage: &Stage) {
@@ -68,9 +66,9 @@ fn read_and_write(stage: &Stage) {
 }
 
 fn meet(stage: &Stage) {
-    stage.shared.take_shared(&asker(stage));
+    stage.queued.take_shared(&stage.places[..]);
     stage.read(0);
     stage.flag.add(1, Ordering::AcqRel);
     stage.await_signal(2);
-    stage.shared.release_shared();
+    stage.queued.release_shared();
 }
