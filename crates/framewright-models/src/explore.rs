@@ -14,11 +14,11 @@ use crate::session::{self, Plant};
 use crate::stage::Stage;
 
 /// What one CPU does.
-pub type Part = fn(&Stage);
+pub type Part<S = Stage> = fn(&S);
 
-/// What a few CPUs do at once, and what must hold whichever way their steps fall together.
+/// What a few CPUs do at once on a stage, and what must hold whichever way their steps fall together.
 #[derive(Clone, Copy)]
-pub struct Model {
+pub struct Model<S: 'static = Stage> {
     /// As `// ORDER:` comments of the core name it.
     pub name: &'static str,
     /// Preemptions of an execution: none for any number.
@@ -29,11 +29,11 @@ pub struct Model {
     /// How the pair of fences is modelled.
     pub fences: Fences,
     /// Makes the stage, as the first CPU, before the threads start.
-    pub stage: fn() -> Stage,
+    pub stage: fn() -> S,
     /// The threads: which CPU each plays, and what it does there. The first is the one that made the stage.
-    pub threads: &'static [(u16, Part)],
+    pub threads: &'static [(u16, Part<S>)],
     /// What must hold when all threads have finished.
-    pub check: fn(&Stage),
+    pub check: Part<S>,
 }
 
 /// What exploration found.
@@ -60,22 +60,31 @@ const STACK: usize = 1 << 15;
 const STEPS: usize = 20_000;
 
 /// What the threads of an execution have in common.
-struct Run {
-    model: &'static Model,
-    stage: Stage,
+struct Run<S: 'static> {
+    model: &'static Model<S>,
+    stage: S,
     finished: <LoomMachine as Machine>::U32,
 }
 
 thread_local! {
-    static RUN: RefCell<Option<Rc<Run>>> = const { RefCell::new(None) };
+    static RUN: RefCell<Option<Rc<dyn Any>>> = const { RefCell::new(None) };
     static QUIET: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
-/// Explores a model completely, up to its bound (or `bound`, if that is given and lower).
-pub fn explore(model: &'static Model, plant: Option<Plant>) -> Outcome {
+/// Explores a model completely, up to its bound.
+pub fn explore<S>(model: &'static Model<S>, plant: Option<Plant>) -> Outcome {
+    search(model, plant, plant.is_some())
+}
+
+/// Explores a model that must fail.
+pub fn explore_wrong<S>(model: &'static Model<S>) -> Outcome {
+    search(model, None, true)
+}
+
+fn search<S>(model: &'static Model<S>, plant: Option<Plant>, is_quiet: bool) -> Outcome {
     let began = Instant::now();
     session::with(|session| session.start(plant, (model.spins, model.threads.len())));
-    QUIET.set(plant.is_some());
+    QUIET.set(is_quiet);
     quiet_hook();
     let failure = loop {
         let result = catch_unwind(AssertUnwindSafe(|| builder(model).check(move || execute(model))));
@@ -97,7 +106,7 @@ pub fn explore(model: &'static Model, plant: Option<Plant>) -> Outcome {
 }
 
 /// Everything that environment variables could change is set here.
-fn builder(model: &Model) -> loom::model::Builder {
+fn builder<S>(model: &Model<S>) -> loom::model::Builder {
     let mut builder = loom::model::Builder::new();
     builder.max_threads = model.threads.len() + 1;
     builder.max_branches = STEPS;
@@ -111,7 +120,7 @@ fn builder(model: &Model) -> loom::model::Builder {
 }
 
 /// One execution. Loom's first thread has a small stack, so it only starts the one that does the work.
-fn execute(model: &'static Model) {
+fn execute<S>(model: &'static Model<S>) {
     session::with(|session| {
         session.execute();
         session.executions.set(session.executions.get() + 1);
@@ -125,7 +134,7 @@ fn spawn(body: impl FnOnce() + Send + 'static) {
     drop(handle.expect("loom's threads start"));
 }
 
-fn first(model: &'static Model) {
+fn first<S>(model: &'static Model<S>) {
     let Some((&(cpu, body), others)) = model.threads.split_first() else { return };
     run_on(cpu);
     let run = Rc::new(Run { model, stage: (model.stage)(), finished: Word::new(0) });
@@ -135,7 +144,7 @@ fn first(model: &'static Model) {
     for &(cpu, body) in others {
         spawn(move || {
             run_on(cpu);
-            let run = RUN.with_borrow(Clone::clone);
+            let run = RUN.with_borrow(Clone::clone).and_then(|run| run.downcast::<Run<S>>().ok());
             play(run.expect("the first thread made the run"), body);
         });
     }
@@ -143,7 +152,7 @@ fn first(model: &'static Model) {
 }
 
 /// One thread's part. Who finishes last checks the outcome.
-fn play(run: Rc<Run>, body: fn(&Stage)) {
+fn play<S>(run: Rc<Run<S>>, body: Part<S>) {
     body(&run.stage);
     interrupt::finish();
     // Acquires what the others did before they finished.

@@ -16,7 +16,10 @@
 //! preemptions; zones likewise; ranges (the largest sections) with one. Owners at the front and depots are searched with one to
 //! three, one or two where fences strike.
 //!
-//! `MODELS=front_a` in the environment runs those models alone whose names begin so. `cargo test -p framewright-models -- --nocapture`
+//! Lists that many CPUs change at once have a stage of their own ([`lists`]), so small that two threads are searched without a bound
+//! but for the longest models, and three with two preemptions.
+//!
+//! `MODELS_BOUND=3` asks for another number of preemptions, `MODELS_BOUND=any` for any. `MODELS=front_a` in the environment runs those models alone whose names begin so. `cargo test -p framewright-models -- --nocapture`
 //! prints for each model its bound, the number of words the threads share, and the number of executions.
 //!
 //! The negative controls in `tests/controls.rs` weaken one call of the core at a time, from below, and demand that a model
@@ -32,11 +35,13 @@ use framewright::machine;
 
 pub mod explore;
 pub mod interrupt;
+pub mod lists;
 #[path = "../../framewright/src/lock.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the core uses the rest")]
 mod lock;
 pub mod loom_machine;
 pub mod models;
+pub mod published;
 #[path = "../../framewright/src/queued.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the core uses the rest")]
 mod queued;

@@ -58,6 +58,8 @@ pub(crate) struct Session {
     pub(crate) phase: Cell<Phase>,
     plant: Cell<Option<Plant>>,
     spins: Cell<bool>,
+    /// Waits that only damage could make endless give up nevertheless.
+    pub(crate) impatient: Cell<bool>,
     /// Times the planted call was met.
     pub(crate) met: Cell<u64>,
     next: Cell<u32>,
@@ -67,8 +69,8 @@ pub(crate) struct Session {
     pub(crate) executions: Cell<u64>,
 }
 
-/// The core's locks.
-const LOCKS: [&str; 2] = ["lock.rs", "queued.rs"];
+/// Files of the core whose waits sleep. With an ordering of theirs relaxed they spin.
+const WAITS: [&str; 3] = ["lock.rs", "queued.rs", "smp_list.rs"];
 
 thread_local! {
     static SESSION: Session = Session::default();
@@ -84,8 +86,9 @@ impl Session {
     /// what is planted there in a lock must be one that waking does not hide.
     pub(crate) fn start(&self, plant: Option<Plant>, (spins, threads): (bool, usize)) {
         self.plant.set(plant);
-        let relaxes_lock = matches!(plant, Some(Plant::Relax(place)) if LOCKS.contains(&place.file));
-        self.spins.set(spins || (relaxes_lock && threads < 3));
+        let relaxes_wait = matches!(plant, Some(Plant::Relax(place)) if WAITS.contains(&place.file));
+        self.spins.set(spins || (relaxes_wait && threads < 3));
+        self.impatient.set(false);
         self.met.set(0);
         self.shared.borrow_mut().clear();
         self.restart();

@@ -33,6 +33,9 @@ use crate::session::{self, Phase, Share};
 /// How often a bounded wait of the core looks, instead of a million times. One look would never see the other side arrive;
 /// two explore both "it came" and "it did not".
 const LOOKS: u32 = 2;
+/// Waits of the core with a higher bound than this guard against damage, which models do not have: they wait for a turn that
+/// comes, unless the stage is impatient.
+const LONG: u32 = 1 << 20;
 /// Most CPUs of a model.
 pub(crate) const CPUS: usize = 3;
 
@@ -352,7 +355,11 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
     #[track_caller]
     fn wait_while(&self, patience: Patience, mut waiting: impl FnMut(T) -> bool) -> Result<T, Busy> {
         let place = Location::caller();
-        let sleeps = patience == Patience::Turn && session::with(|session| session.sleeps());
+        let is_certain = match patience {
+            Patience::Turn => true,
+            Patience::Tries(tries) => tries > LONG && !session::with(|session| session.impatient.get()),
+        };
+        let sleeps = is_certain && session::with(|session| session.sleeps());
         let mut looks = 0;
         loop {
             let order = at(place, Ordering::Acquire);
@@ -362,7 +369,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
                 return Ok(value);
             }
             looks += 1;
-            if matches!(patience, Patience::Tries(_)) && looks >= LOOKS {
+            if !is_certain && looks >= LOOKS {
                 return Err(Busy);
             }
             self.pause(sleeps && waiting(self.latest()));

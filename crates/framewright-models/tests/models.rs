@@ -3,10 +3,17 @@
 use framewright_models::explore::{Model, explore};
 use framewright_models::models;
 
-fn hold(models: &'static [Model]) {
+/// The bound that the environment asks for.
+fn asked_for() -> Option<Option<usize>> {
+    let bound = std::env::var("MODELS_BOUND").ok()?;
+    Some((bound != "any").then(|| bound.parse().expect("MODELS_BOUND is a number, or any")))
+}
+
+fn hold<S>(models: &'static [Model<S>]) {
     // For work on some of them alone.
     let only = std::env::var("MODELS").unwrap_or_default();
     for model in models.iter().filter(|model| model.name.starts_with(&only)) {
+        let model: &Model<S> = Box::leak(Box::new(Model { bound: asked_for().unwrap_or(model.bound), ..*model }));
         let outcome = explore(model, None);
         let bound = model.bound.map_or_else(|| "any".to_owned(), |bound| bound.to_string());
         println!(
@@ -43,4 +50,10 @@ fn fronts_hold() {
 #[test]
 fn depots_hold() {
     hold(models::depot::MODELS);
+}
+
+#[test]
+fn lists_hold() {
+    hold(models::smp_list::MODELS);
+    hold(models::smp_list::CROWDS);
 }

@@ -7,6 +7,7 @@ pub mod pcp;
 pub mod queued;
 pub mod range;
 pub mod shared;
+pub mod smp_list;
 pub mod zone;
 
 use crate::explore::Model;
