@@ -62,9 +62,11 @@ impl<'a> Words<'a> {
     fn take(&self) -> Option<Own> {
         let mut tries = (0..8).map(|_| Node(1 + HEADS + random(self.nodes)));
         let node = tries.find(|node| self.flags[node.0 as usize].cas(1, 0, Ordering::Acquire).is_ok())?;
+        // Perhaps: its neighbours come and go.
+        let neighbours = [smp_list::next(self, node).0, smp_list::prev(self, node).0];
         smp_list::del(&Sim, self, node).expect("the node is on its list");
         assert_eq!(self.words(node).map(|word| word.load(Ordering::Relaxed)), [0, 0]);
-        let left = [random(1 + HEADS + self.nodes), random(1 + HEADS + self.nodes)];
+        let left = if random(2) == 0 { neighbours } else { [random(1 + HEADS + self.nodes), neighbours[0]] };
         self.words(node).into_iter().zip(left).for_each(|(word, value)| word.store(value, Ordering::Relaxed));
         Some(Own { node, left })
     }
