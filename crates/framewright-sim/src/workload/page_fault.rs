@@ -5,9 +5,11 @@
 //! be in their steady state.
 //!
 //! When time begins, processes are at different places of their rounds already, with the pages that they would have
-//! there, and when the run is over what they hold is freed outside of it: filling and emptying all of them at once
-//! would be another workload. Only who wants to see what they leave of memory ([`super::Job::aftermath`]) has them exit
-//! as they would be made to, all at once.
+//! there. Before, all of them once had all of their memory at the same time, since they are started together: this memory,
+//! twice what is used at any time, goes round ever after. (In the zone-lock tables, no_merge leaves just as many single
+//! pages.) When the run is over, what they hold is freed outside of it: filling and emptying all of them at once would be
+//! another workload. Only who wants to see what they leave of memory ([`super::Job::aftermath`]) has them exit as they
+//! would be made to, all at once.
 //!
 //! # What a fault costs
 //!
@@ -20,6 +22,7 @@
 use std::cell::RefCell;
 
 use framewright::machine::Machine;
+use framewright::pfn::{CpuId, NodeId, ZoneIdx, ZoneKind};
 use framewright::request::GFP_HIGHUSER_MOVABLE;
 use framewright::{Order, Pfn, Request};
 use framewright_ops::rng::Rng;
@@ -34,7 +37,7 @@ use crate::sim::Sim;
 
 /// Pages that unmapping frees in one go, as in Linux (`SWAP_CLUSTER_MAX`).
 const BATCH: usize = 32;
-/// Pages that processes were given in turn before the run begins: a batch of the published tables' kernel.
+/// Pages that processes were given, and gave back, in turn before the run begins: a batch of the published tables' kernel.
 const GIVEN: usize = 63;
 /// A millisecond.
 const MILLISECOND: Ps = 1_000_000_000;
@@ -87,23 +90,24 @@ struct Begin {
 
 impl Play for Processes<'_> {
     fn prepare(&self, floor: &Floor<'_>, rng: &mut Rng) -> Result<(), Trouble> {
+        let pages = self.settings.pages as usize;
         let places = places(floor, rng);
-        let aim = |&(share, unmaps): &(f64, bool)| ((share * f64::from(self.settings.pages)) as usize, unmaps);
-        let aims: Vec<(usize, bool)> = places.iter().map(aim).collect();
-        let mut all: Vec<Begin> = aims.iter().map(|&(_, unmaps)| Begin { held: Vec::new(), unmaps }).collect();
-        for round in 0..self.settings.pages.div_ceil(GIVEN as u32) as usize {
-            for (cpu, (process, &(aim, _))) in all.iter_mut().zip(&aims).enumerate() {
-                let request = Request::page(GFP_HIGHUSER_MOVABLE).on(floor.node(cpu));
-                for _ in process.held.len()..aim.min((round + 1) * GIVEN) {
-                    process.held.push(floor.alloc(&request)?);
-                }
-            }
+        let aim = |&(share, _): &(f64, bool)| (share * f64::from(self.settings.pages)) as usize;
+        let aims: Vec<usize> = places.iter().map(aim).collect();
+        let mut held = vec![Vec::new(); aims.len()];
+        // All begin at once, and for once have all of their memory.
+        grow(floor, &mut held, |_| pages)?;
+        shrink(floor, &mut held, |cpu| if places[cpu].1 { aims[cpu] } else { 0 })?;
+        grow(floor, &mut held, |cpu| aims[cpu])?;
+        // All of them went through the lists of one CPU. What did not merge as it was freed is left as it is.
+        (0..floor.cpus).for_each(|cpu| _ = floor.pages.drain_cpu(CpuId(cpu as u16)));
+        for node in 0..floor.pages.nodes() {
+            let zone = |kind| ZoneIdx::of(NodeId(node as u8), kind);
+            ZoneKind::ALL.into_iter().for_each(|kind| _ = floor.pages.drain_depot(zone(kind)));
         }
-        // All of them went through the lists of one CPU.
-        floor.pages.drain_all();
-        let held = all.iter().map(|process| &process.held);
-        self.lru.iter().for_each(|lru| held.clone().for_each(|held| lru.add(floor, held)));
-        self.begin.replace(all);
+        self.lru.iter().for_each(|lru| held.iter().for_each(|held| lru.add(floor, held)));
+        let begin = |(held, &(_, unmaps))| Begin { held, unmaps };
+        self.begin.replace(held.into_iter().zip(&places).map(begin).collect());
         Ok(())
     }
 
@@ -143,6 +147,37 @@ impl Play for Processes<'_> {
             figures.push(Figure::new("zeroed", report.per_second * 4096.0 / 1e9, "GB/s"));
         }
         figures
+    }
+}
+
+/// Gives processes pages in turn until each has as many as `aim` says.
+fn grow(floor: &Floor<'_>, held: &mut [Vec<Pfn>], aim: impl Fn(usize) -> usize) -> Result<(), Trouble> {
+    let most = (0..held.len()).map(&aim).max().unwrap_or(0);
+    for round in 1..=most.div_ceil(GIVEN) {
+        for (cpu, held) in held.iter_mut().enumerate() {
+            let request = Request::page(GFP_HIGHUSER_MOVABLE).on(floor.node(cpu));
+            for _ in held.len()..aim(cpu).min(round * GIVEN) {
+                held.push(floor.alloc(&request)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Takes pages from processes in turn, the first first, until each has no more than `aim` says.
+fn shrink(floor: &Floor<'_>, held: &mut [Vec<Pfn>], aim: impl Fn(usize) -> usize) -> Result<(), Trouble> {
+    loop {
+        let mut is_done = true;
+        for (cpu, held) in held.iter_mut().enumerate() {
+            let batch: Vec<Pfn> = held.drain(..held.len().saturating_sub(aim(cpu)).min(GIVEN)).collect();
+            if !batch.is_empty() {
+                floor.free_bulk(&batch, Order(0))?;
+                is_done = false;
+            }
+        }
+        if is_done {
+            return Ok(());
+        }
     }
 }
 

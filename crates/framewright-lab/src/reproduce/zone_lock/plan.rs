@@ -106,7 +106,7 @@ const fn passes(warm_up: f64, window: f64) -> Passes {
 impl Lengths {
     /// What a result that is to be quoted takes.
     pub const FULL: Self =
-        Self { table: passes(3.0, 2.0), varied: Some(Varying { screen: passes(0.2, 0.3), band: passes(1.0, 0.5) }) };
+        Self { table: passes(3.0, 2.0), varied: Some(Varying { screen: passes(0.2, 0.2), band: passes(0.75, 0.5) }) };
     /// A first look: no variations.
     pub const QUICK: Self = Self { table: passes(1.0, 0.5), varied: None };
 }
@@ -186,6 +186,8 @@ impl Sample {
 pub(super) const ZONE: &str = "zone";
 /// The head of a free list, in concurrent operations.
 pub(super) const FREE_LIST: &str = "free-list";
+/// Ranges of frames.
+pub(super) const RANGE: &str = "range";
 /// LRU lists.
 pub(super) const LRU: &str = "lru";
 

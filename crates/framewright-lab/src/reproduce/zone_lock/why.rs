@@ -2,7 +2,7 @@
 
 use framewright_sim::report::{LockReport, Report};
 
-use super::plan::{LRU, Sample, ZONE};
+use super::plan::{LRU, RANGE, Sample, ZONE};
 use crate::sim::figures::{duration, percent, share};
 use crate::sim::run::cost;
 
@@ -28,7 +28,8 @@ fn limit(report: &Report) -> String {
     let Sample { zone_lock, list_add, .. } = Sample::of(report);
     let of = |kind: &'static str| report.locks.iter().filter(move |lock| lock.kind == kind);
     let held = of(ZONE).max_by(|a, b| a.contention_percent.total_cmp(&b.contention_percent));
-    let lru: f64 = of(LRU).map(|lock| lock.contention_percent).sum();
+    let waiting = |kind| of(kind).fold(0.0, |sum, lock| sum + lock.contention_percent);
+    let (lru, range) = (waiting(LRU), waiting(RANGE));
     let held = held.map_or(String::new(), |LockReport { holding, .. }| {
         format!(", held {} (p99.9 {})", duration(holding.p50_ns), duration(holding.p999_ns))
     });
@@ -39,6 +40,7 @@ fn limit(report: &Report) -> String {
     let limits = [
         (zone_lock, format!("{} % of CPU time waits for the zone lock{held}", percent(zone_lock))),
         (list_add, format!("{} % of CPU time is spent in smp_list_add", percent(list_add))),
+        (range, format!("{} % of CPU time waits for range locks", percent(range))),
         (lru, format!("{} % of CPU time waits for LRU locks", percent(lru))),
         (
             time(|t| t.zeroing),
