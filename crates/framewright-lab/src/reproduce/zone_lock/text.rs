@@ -35,7 +35,7 @@ fn head(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
     let Reproduction { experiment, model, seed, cpus, title, scale, .. } = all;
     writeln!(f, "{experiment}: page faults of {cpus} processes on {model}, seed {seed}")?;
     wrapped(f, &format!("theirs: {title}"), 2)?;
-    wrapped(f, &ours(all), 2)?;
+    wrapped(f, &format!("ours: {}", ours(all)), 2)?;
     let lists = format!(
         "per-CPU lists of {} and {} frames, where a kernel does not size them itself",
         scale.pcp_batch, scale.pcp_high
@@ -48,7 +48,7 @@ pub(crate) fn ours(all: &Reproduction) -> String {
     let scale = &all.scale;
     let mib = |frames: u64| grouped(frames as f64 / 256.0);
     format!(
-        "ours: 1/{} of the memory ({} MiB a process, {} MiB free a node); {}, in a pass \
+        "1/{} of the memory ({} MiB a process, {} MiB free a node); {}, in a pass \
          every process maps and unmaps its memory once",
         scale.fraction,
         mib(u64::from(scale.process_pages)),
