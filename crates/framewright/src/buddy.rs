@@ -136,29 +136,46 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
 
     /// Takes a free block off its list; nothing starts at its head any more.
     pub(crate) fn remove(&self, frame: Frame, order: Order, migratetype: MigrateType) -> Result<(), Corrupt> {
-        self.step(Step::ListDel);
-        let found = self.frames().state(frame).as_free();
-        if found != Some((order, migratetype)) {
-            return Err(Corrupt(frame));
-        }
-        self.lists.remove(self.frames(), frame, (order, migratetype))?;
+        self.unlink(frame, order, migratetype)?;
         self.count.change(migratetype, order.frames().wrapping_neg());
-        self.frames().change(frame, |state| state.take(order, self.cpu))
+        Ok(())
     }
 
     /// Puts a block that starts nothing on a list.
     pub(crate) fn insert(&self, frame: Frame, order: Order, migratetype: MigrateType, end: End) -> Result<(), Corrupt> {
-        self.step(Step::ListAdd);
-        if !self.frames().head(frame).is_none() {
-            return Err(Corrupt(frame));
-        }
-        self.frames().change(frame, |state| state.free(order, migratetype))?;
-        if let Err(corrupt) = self.lists.insert(self.frames(), frame, (order, migratetype), end) {
-            let _ = self.frames().change(frame, |state| state.take(order, self.cpu));
-            return Err(corrupt);
-        }
+        self.link(frame, order, migratetype, end)?;
         self.count.change(migratetype, order.frames());
         Ok(())
+    }
+
+    /// Takes a free block off its list. Its frames still count as free.
+    fn unlink(&self, frame: Frame, order: Order, migratetype: MigrateType) -> Result<(), Corrupt> {
+        self.step(Step::ListDel);
+        let word = self.frames().states.get(frame.index()).ok_or(Corrupt(frame))?;
+        // Looked at first and written then, its line would come twice.
+        self.ground.machine.prefetch(word);
+        let state = State(word.load(Ordering::Relaxed));
+        let is_there = state.as_free() == Some((order, migratetype));
+        let taken = state.take(order, self.cpu).filter(|_| is_there).ok_or(Corrupt(frame))?;
+        self.lists.remove(self.frames(), frame, (order, migratetype))?;
+        // Relaxed: the lock orders it; the CAS is there to catch who changes it without.
+        word.cas(state.0, taken.0, Ordering::Relaxed).map(drop).map_err(|_| Corrupt(frame))
+    }
+
+    /// Puts a block that starts nothing on a list. Its frames do not count as free yet.
+    fn link(&self, frame: Frame, order: Order, migratetype: MigrateType, end: End) -> Result<(), Corrupt> {
+        self.step(Step::ListAdd);
+        let word = self.frames().states.get(frame.index()).ok_or(Corrupt(frame))?;
+        self.ground.machine.prefetch(word);
+        let state = State(word.load(Ordering::Relaxed));
+        let free = state.free(order, migratetype).filter(|_| self.frames().head(frame).is_none());
+        let free = free.ok_or(Corrupt(frame))?;
+        self.lists.insert(self.frames(), frame, (order, migratetype), end)?;
+        // Relaxed, as in `unlink`.
+        word.cas(state.0, free.0, Ordering::Relaxed).map(drop).map_err(|_| {
+            let _ = self.lists.remove(self.frames(), frame, (order, migratetype));
+            Corrupt(frame)
+        })
     }
 
     /// Frees a block: merges it with its buddies and puts the result on the list of its pageblock's type.
@@ -172,14 +189,24 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
             return self.free(frame.add(half.frames()), half, place);
         }
         self.step(Step::Give);
-        let mut frame = frame;
-        let mut order = order;
         let migratetype = self.frames().pageblock(frame).migratetype();
+        let (merged, merged_order) = self.merge(frame, order, migratetype);
+        let last = place == Place::Last || self.will_merge_soon(merged, merged_order);
+        if self.put(merged, merged_order, migratetype, if last { End::Back } else { End::Front }) {
+            self.count.change(migratetype, order.frames());
+        } else {
+            // What it merged with is lost with it.
+            self.count.change(migratetype, order.frames().wrapping_sub(merged_order.frames()));
+        }
+    }
+
+    /// Takes the buddies of a block that is on no list off theirs, as far as they are free: the block that makes.
+    fn merge(&self, mut frame: Frame, mut order: Order, migratetype: MigrateType) -> (Frame, Order) {
         while order < self.max_order() {
             self.step(Step::Merge);
             let buddy = frame.buddy(order);
             let Some(found) = self.mergeable(frame, buddy, order, migratetype) else { break };
-            if self.remove(buddy, order, found).is_err() {
+            if self.unlink(buddy, order, found).is_err() {
                 break;
             }
             if found != migratetype {
@@ -188,15 +215,16 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
             frame = Frame(frame.0.min(buddy.0));
             order = order.up();
         }
-        let last = place == Place::Last || self.will_merge_soon(frame, order);
-        self.put(frame, order, migratetype, if last { End::Back } else { End::Front });
+        (frame, order)
     }
 
-    /// Puts a block that starts nothing on a list; into quarantine if that is not possible.
-    fn put(&self, frame: Frame, order: Order, migratetype: MigrateType, end: End) {
-        if self.insert(frame, order, migratetype, end).is_err() {
+    /// Puts a block that starts nothing on a list; into quarantine if that is not possible: then false.
+    fn put(&self, frame: Frame, order: Order, migratetype: MigrateType, end: End) -> bool {
+        let done = self.link(frame, order, migratetype, end).is_ok();
+        if !done {
             self.quarantine(frame, order);
         }
+        done
     }
 
     /// Puts a block aside for good: it is on no list, and nothing is said of it but that.
@@ -293,13 +321,15 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         if !alike(frame, order) {
             return Ok(());
         }
-        self.remove(frame, order, migratetype)?;
+        self.unlink(frame, order, migratetype)?;
         let (mut frame, mut order) = (frame, order);
-        while alike(frame, order) && self.remove(frame.buddy(order), order, migratetype).is_ok() {
+        while alike(frame, order) && self.unlink(frame.buddy(order), order, migratetype).is_ok() {
             frame = frame.align_down(order.up());
             order = order.up();
         }
-        self.put(frame, order, migratetype, End::Front);
+        if !self.put(frame, order, migratetype, End::Front) {
+            self.count.change(migratetype, order.frames().wrapping_neg());
+        }
         Ok(())
     }
 
@@ -326,22 +356,31 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         };
         self.remove(head, larger, migratetype)?;
         self.carve(head, larger, (start, order));
-        self.put(start, order, self.frames().pageblock(start).migratetype(), End::Front);
+        if self.put(start, order, migratetype, End::Front) {
+            self.count.change(migratetype, order.frames());
+        }
         Ok(())
     }
 
     /// Gives back all of the block of order `from` at `head` (taken off the lists) but the block `keep` inside of it.
     pub(crate) fn carve(&self, head: Frame, from: Order, keep: (Frame, Order)) {
         let (kept, to) = keep;
+        let migratetype = self.frames().pageblock(kept).migratetype();
         let mut head = head;
         let mut order = from;
+        let mut given = 0_u64;
         while order > to {
             self.step(Step::Split);
             order = order.down();
             let upper = head.add(order.frames());
             let (rest, next) = if kept >= upper { (head, upper) } else { (upper, head) };
-            self.put(rest, order, self.frames().pageblock(rest).migratetype(), End::Front);
+            if self.put(rest, order, self.frames().pageblock(rest).migratetype(), End::Front) {
+                given = given.wrapping_add(order.frames());
+            }
             head = next;
+        }
+        if given != 0 {
+            self.count.change(migratetype, given);
         }
     }
 

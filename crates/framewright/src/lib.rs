@@ -28,6 +28,8 @@ mod stock;
 mod pcp;
 mod depot;
 mod ring;
+mod give;
+mod batch;
 mod zone;
 mod fallback;
 mod buddy;

@@ -144,8 +144,8 @@ impl<M: Machine> FreeLists<M> {
             End::Front => (head, Node(list.head.next.load(Ordering::Relaxed))),
             End::Back => (Node(list.head.prev.load(Ordering::Relaxed)), head),
         };
-        let before = self.link(frames, prev).ok_or(Corrupt(frame))?;
-        let after = self.link(frames, next).ok_or(Corrupt(frame))?;
+        let before = list.link(frames, head, prev).ok_or(Corrupt(frame))?;
+        let after = list.link(frames, head, next).ok_or(Corrupt(frame))?;
         if before.next.load(Ordering::Relaxed) != next.0 || after.prev.load(Ordering::Relaxed) != prev.0 {
             return Err(Corrupt(next.as_block().or(prev.as_block()).unwrap_or(frame)));
         }
@@ -166,11 +166,11 @@ impl<M: Machine> FreeLists<M> {
     ) -> Result<(), Corrupt> {
         let list = self.list(order, migratetype).ok_or(Corrupt(frame))?;
         let link = frames.links.get(frame.index()).ok_or(Corrupt(frame))?;
-        let node = Node::block(frame);
+        let (head, node) = (Node::head(order, migratetype), Node::block(frame));
         let next = Node(link.next.load(Ordering::Relaxed));
         let prev = Node(link.prev.load(Ordering::Relaxed));
-        let after = self.link(frames, next).ok_or(Corrupt(frame))?;
-        let before = self.link(frames, prev).ok_or(Corrupt(frame))?;
+        let after = list.link(frames, head, next).ok_or(Corrupt(frame))?;
+        let before = list.link(frames, head, prev).ok_or(Corrupt(frame))?;
         if before.next.load(Ordering::Relaxed) != node.0 || after.prev.load(Ordering::Relaxed) != node.0 {
             return Err(Corrupt(frame));
         }
@@ -181,14 +181,14 @@ impl<M: Machine> FreeLists<M> {
         list.len.store(list.len.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
         Ok(())
     }
+}
 
-    /// The link words of a node: a block's, or a list head's.
-    fn link<'l>(&'l self, frames: &'l Frames<'_, M>, node: Node) -> Option<&'l Link<M>> {
-        if let Some(frame) = node.as_block() {
-            return frames.links.get(frame.index());
+impl<M: Machine> List<M> {
+    /// The link words of a node of this list, whose head is `head`.
+    fn link<'l>(&'l self, frames: &'l Frames<'_, M>, head: Node, node: Node) -> Option<&'l Link<M>> {
+        if node == head {
+            return Some(&self.head);
         }
-        let list = node.0.checked_sub(Node::FIRST_HEAD)? as usize;
-        let order = list / MigrateType::COUNT;
-        Some(&self.lists.get(order)?.get(list % MigrateType::COUNT)?.head)
+        frames.links.get(node.as_block()?.index())
     }
 }

@@ -101,6 +101,14 @@ switches! {
         #[default]
         MergeUnderLock = "merge",
     }
+    /// Whether the blocks that go back together are merged with each other before the zone lock is taken.
+    pre_merge("pre-merge"): PreMerge {
+        /// No.
+        #[default]
+        Off = "off",
+        /// All that go back under one lock.
+        Batch = "batch",
+    }
     /// How per-CPU lists are filled.
     refill("refill"): Refill {
         /// Block by block under the zone lock, a batch at a time.
@@ -207,6 +215,7 @@ impl Mechanisms {
         zone_lock: ZoneLock::Ticket,
         lock_place: LockPlace::BesideLists,
         free_path: FreePath::MergeUnderLock,
+        pre_merge: PreMerge::Off,
         refill: Refill::OneByOne,
         remote_free: RemoteFree::FreeingCpu,
         pcp_protection: PcpProtection::InterruptsOff,

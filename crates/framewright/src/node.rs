@@ -8,10 +8,10 @@
 //! With `nofragment`, the first pass takes nothing from another type that is smaller than a pageblock: it prefers a
 //! lower zone of the *same* node. Locality comes before that: when the walk would leave the node, it starts over without.
 
-use crate::buddy::Place;
 use crate::error::Why;
 use crate::fallback::{Mode, Want};
 use crate::frame::{Head, Part};
+use crate::give::give_one;
 use crate::ground::{Cx, Ground};
 use crate::machine::{Machine, Ordering, Pinned, Step, Word};
 use crate::mechanisms::{Hardened, Nofragment, NumaStat, PcpMark};
@@ -413,16 +413,15 @@ impl<'a, M: Machine> World<'a, M> {
             }
             return true;
         }
-        let guard = zone.lock(cx);
-        // Under the lock no second free can pass: for blocks that no per-CPU list keeps the check is exact.
-        if hardened == Hardened::Off && !frames.head(frame).is_allocated_of(order) {
+        // No second free can pass: for blocks that no per-CPU list keeps the check is exact.
+        if hardened == Hardened::Off && !frames.claim_head(frame, order) {
             return false;
         }
         if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
             own.events.count(ZoneEvent::FreeFrames, order.frames());
         }
         frames.set_head(frame, Head::NONE);
-        guard.give(frame, order, Place::Warm);
+        give_one(cx, zone, frame, order);
         true
     }
 

@@ -5,7 +5,9 @@
 //! [`Why`] not, whatever the callbacks do. Callbacks run unpinned, with no lock held; what they allocate themselves must
 //! carry `__GFP_MEMALLOC`, which reclaims no further and may use the reserves.
 
+use crate::batch::Batch;
 use crate::error::Why;
+use crate::give::{collect, give_batch};
 use crate::machine::{Machine, Need, Step, Waiter};
 use crate::node::{Plan, World, first_rights};
 use crate::pfn::{CpuId, Frame, Order};
@@ -13,7 +15,6 @@ use crate::request::{
     __GFP_ATOMIC, __GFP_HIGH, __GFP_KSWAPD_RECLAIM, __GFP_MEMALLOC, __GFP_NOFAIL, __GFP_NOMEMALLOC, __GFP_NORETRY,
     __GFP_RETRY_MAYFAIL, Request,
 };
-use crate::stock::give_to_zone;
 use crate::vmstat::GlobalEvent;
 use crate::watermark::{Mark, Rights};
 use crate::zone::Zone;
@@ -170,11 +171,15 @@ impl<'a, M: Machine> World<'a, M> {
             for _ in depots.magazines {
                 let more = self.pinned(|cx| {
                     depots.drain(cx, shard, |magazine, ring| {
-                        let guard = zone.lock(cx);
+                        let mut batch = Batch::new();
                         depots.each_of(magazine, |frame| {
+                            if batch.room() == 0 {
+                                give_batch(cx, zone, &mut batch);
+                            }
                             drained = drained.saturating_add(ring.order.frames());
-                            give_to_zone(&self.ground, &guard, frame, ring.order);
+                            collect(&self.ground, &mut batch, frame, ring.order);
                         });
+                        give_batch(cx, zone, &mut batch);
                     })
                 });
                 if more != Some(true) {

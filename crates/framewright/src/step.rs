@@ -94,6 +94,8 @@ steps! {
     DrainRing "drain-ring" 42;
     /// One block of a list or a depot goes back to the zone.
     DrainBlock "drain-block" 11;
+    /// A block of a batch is looked at to merge it with another of the batch.
+    PreMerge "pre-merge" 20;
     /// A ring gets another magazine of its own.
     Magazine "magazine" 50;
     /// A magazine is put into a depot or taken from one.

@@ -6,18 +6,18 @@
 //!
 //! All that needs the lists goes through [`PcpGuard`], which their owner or a claimer holds (`pcp.rs`).
 
-use crate::buddy::Place;
+use crate::batch::Batch;
 use crate::depot::Depots;
-use crate::event::Event;
 use crate::fallback::{Mode, Want};
 use crate::frame::Head;
-use crate::ground::{Cx, Ground};
+use crate::give::{collect, give_batch, give_one};
+use crate::ground::Cx;
 use crate::machine::{Busy, Fault, LockEvent, LockName, Machine, Ordering, Step, Word};
 use crate::pcp::{Pcp, Turn};
 use crate::pfn::{CpuId, Frame, Order};
 use crate::ring::{RINGS, Ring, RingId};
 use crate::vmstat::{ZoneEvent, ZoneEvents};
-use crate::zone::{Zone, ZoneGuard};
+use crate::zone::Zone;
 
 /// The batch of large zones (`watermark.rs`): one less than the head bytes of a cache line.
 const LINE_OF_HEADS: u32 = 63;
@@ -159,9 +159,8 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         self.cx.ground.machine.step(Step::PcpGive);
         let Some(ring) = self.pcp.ring(id) else { return };
         if !self.make_room(id, ring) {
-            let zone = self.zone.lock(self.cx);
             self.cx.ground.frames.set_head(frame, Head::NONE);
-            zone.give(frame, id.order, Place::Warm);
+            give_one(self.cx, self.zone, frame, id.order);
             self.pcp.events.count(ZoneEvent::FreeFrames, id.order.frames());
             return;
         }
@@ -211,7 +210,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
                 ring.count_moved(1);
                 self.settle(id, ring, 1);
             }
-            _ => self.give_to_zone(&self.zone.lock(self.cx), frame, order),
+            _ => self.give_to_zone(frame, order),
         }
     }
 
@@ -224,10 +223,9 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         if ring.is_full() {
             // Of huge pages the colder half goes back. Others' rings are full only when drains, which take from all in turn,
             // passed them by.
-            let zone = self.zone.lock(self.cx);
             for _ in 0..if self.pcp.depot { ring.capacity() / 2 } else { 1 } {
                 let Some(frame) = self.pop_bottom(id, ring) else { break };
-                self.give_to_zone(&zone, frame, id.order);
+                self.give_to_zone(frame, id.order);
             }
         }
         true
@@ -239,34 +237,57 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         if self.pcp.depot {
             self.cx.ground.machine.step(Step::DrainCount);
         }
-        let pageblock_order = self.order_of_huge();
-        if self.pcp.count_racy(pageblock_order) == 0 {
+        if self.pcp.count_racy(self.order_of_huge()) == 0 {
             return 0;
         }
-        let zone = self.zone.lock(self.cx);
+        let mut batch = Batch::new();
         let mut drained = 0_u32;
+        while drained < frames {
+            self.collect_rings(&mut batch, frames.saturating_sub(drained));
+            while batch.frames() < frames.saturating_sub(drained)
+                && batch.room() != 0
+                && let Some((frame, order)) = self.pop_waiting()
+            {
+                collect(self.cx.ground, &mut batch, frame, order);
+            }
+            if batch.is_empty() {
+                break;
+            }
+            drained = drained.saturating_add(batch.frames());
+            give_batch(self.cx, self.zone, &mut batch);
+        }
+        drained
+    }
+
+    /// Takes blocks from the cold ends of the rings into a batch until they are `frames` frames, or it is full, or all rings are
+    /// empty. Ring by ring in turn: of the next that has any as many as rings were passed since the last, and of the only one
+    /// that has any, all. (Linux's way; one block of each in turn would mean to look at all rings for each block.)
+    fn collect_rings(&self, batch: &mut Batch, frames: u32) {
+        let pageblock_order = self.order_of_huge();
         let mut at = self.pcp.turn.load(Ordering::Relaxed) as usize;
+        let mut run = 0_usize;
         let mut empty = 0;
-        while drained < frames && empty < RINGS {
+        while batch.frames() < frames && batch.room() != 0 && empty < RINGS {
             self.cx.ground.machine.step(Step::DrainRing);
             at = if at + 1 < RINGS { at + 1 } else { 0 };
+            run += 1;
             let id = RingId::nth(at, pageblock_order);
-            let Some((id, frame)) = id.and_then(|id| Some((id, self.pop_bottom(id, self.pcp.ring(id)?)?))) else {
+            let Some((id, ring)) = id.and_then(|id| Some((id, self.pcp.ring(id).filter(|ring| ring.total() != 0)?)))
+            else {
                 empty += 1;
                 continue;
             };
-            empty = 0;
-            drained = drained.saturating_add(id.order.frames() as u32);
-            self.give_to_zone(&zone, frame, id.order);
-        }
-        while drained < frames
-            && let Some((frame, order)) = self.pop_waiting()
-        {
-            drained = drained.saturating_add(order.frames() as u32);
-            self.give_to_zone(&zone, frame, order);
+            let most = if empty + 1 >= RINGS { usize::MAX } else { run };
+            (run, empty) = (0, 0);
+            for _ in 0..most.min(batch.room()) {
+                let Some(frame) = self.pop_bottom(id, ring) else { break };
+                collect(self.cx.ground, batch, frame, id.order);
+                if batch.frames() >= frames {
+                    break;
+                }
+            }
         }
         self.pcp.turn.store(at as u32, Ordering::Relaxed);
-        drained
     }
 
     fn pop_bottom(&self, id: RingId, ring: &Ring<M>) -> Option<Frame> {
@@ -276,8 +297,11 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         Some(frame)
     }
 
-    fn give_to_zone(&self, zone: &ZoneGuard<'_, 'a, M>, frame: Frame, order: Order) {
-        give_to_zone(self.cx.ground, zone, frame, order);
+    /// Gives a block that was on a list here back to the zone.
+    fn give_to_zone(&self, frame: Frame, order: Order) {
+        let mut batch = Batch::new();
+        collect(self.cx.ground, &mut batch, frame, order);
+        give_batch(self.cx, self.zone, &mut batch);
     }
 
     /// Whether every ring has room for the entries it says it has.
@@ -338,25 +362,4 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         // Also if nothing came: the ring is another one now.
         self.settle(id, ring, moved);
     }
-}
-
-/// Gives a block of a per-CPU list or a depot back to its zone.
-pub(crate) fn give_to_zone<M: Machine>(
-    ground: &Ground<'_, M>,
-    zone: &ZoneGuard<'_, '_, M>,
-    frame: Frame,
-    order: Order,
-) {
-    ground.machine.step(Step::DrainBlock);
-    let frames = &ground.frames;
-    // A damaged entry stays out of the lists; `validate` finds it.
-    if frames.head(frame) != Head::pcp(order) {
-        return;
-    }
-    frames.set_head(frame, Head::NONE);
-    if ground.machine.traces() {
-        let migratetype = frames.pageblock(frame).migratetype();
-        ground.machine.event(&Event::PcpuDrain { pfn: frames.pfn(frame), order, migratetype });
-    }
-    zone.give(frame, order, Place::Warm);
 }

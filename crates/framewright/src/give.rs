@@ -1,0 +1,66 @@
+//! How blocks go back to their zone: the free path.
+//!
+//! Whoever gives blocks back puts them into a [`Batch`]; [`give_batch`] takes it from there, by the way that the mechanisms choose.
+//! Before any lock is taken, the descriptors of the blocks and their buddies are asked for, and the blocks are merged with each
+//! other where that is chosen.
+
+use crate::batch::Batch;
+use crate::buddy::Place;
+use crate::event::Event;
+use crate::frame::Head;
+use crate::ground::{Cx, Ground};
+use crate::machine::{Machine, Step};
+use crate::mechanisms::PreMerge;
+use crate::pfn::{Frame, Order};
+use crate::zone::Zone;
+
+/// Takes a block of a per-CPU list or a depot into a batch. False if there is no room.
+pub(crate) fn collect<M: Machine>(ground: &Ground<'_, M>, batch: &mut Batch, frame: Frame, order: Order) -> bool {
+    if batch.room() == 0 {
+        return false;
+    }
+    ground.machine.step(Step::DrainBlock);
+    let frames = &ground.frames;
+    // A damaged entry stays out of the lists; `validate` finds it.
+    if frames.head(frame) != Head::pcp(order) {
+        return true;
+    }
+    frames.set_head(frame, Head::NONE);
+    if ground.machine.traces() {
+        let migratetype = frames.pageblock(frame).migratetype();
+        ground.machine.event(&Event::PcpuDrain { pfn: frames.pfn(frame), order, migratetype });
+    }
+    batch.push(frame, order)
+}
+
+/// Gives all blocks of a batch back to their zone, and empties it.
+pub(crate) fn give_batch<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, batch: &mut Batch) {
+    let ground = cx.ground;
+    if ground.mechanisms.pre_merge == PreMerge::Batch {
+        let pageblock_order = ground.frames.geometry.pageblock_order;
+        // Up to a pageblock, halves are of one type.
+        batch.merge(pageblock_order, |_| true, || ground.machine.step(Step::PreMerge));
+    }
+    for block in batch.blocks() {
+        ask_for(ground, block.frame());
+        ask_for(ground, block.frame().buddy(block.order()));
+    }
+    let guard = zone.lock(cx);
+    for block in batch.blocks() {
+        guard.give(block.frame(), block.order(), Place::Warm);
+    }
+    drop(guard);
+    batch.clear();
+}
+
+/// Gives one block back to its zone.
+pub(crate) fn give_one<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, frame: Frame, order: Order) {
+    zone.lock(cx).give(frame, order, Place::Warm);
+}
+
+/// The descriptor will be written to.
+fn ask_for<M: Machine>(ground: &Ground<'_, M>, frame: Frame) {
+    if let Some(word) = ground.frames.states.get(frame.index()) {
+        ground.machine.prefetch(word);
+    }
+}
