@@ -83,13 +83,6 @@ impl Batch {
         self.blocks.get(..self.len).unwrap_or(&[])
     }
 
-    /// Replaces a block by what it was merged to.
-    pub(crate) fn set(&mut self, index: usize, block: Block) {
-        if let Some(slot) = self.blocks.get_mut(index).filter(|_| index < self.len) {
-            *slot = block;
-        }
-    }
-
     /// Merges the batch's blocks with each other up to `largest`, where `may` says of the two halves that they may. Calls
     /// `step` once for each block looked at. Sorts them by frame.
     pub(crate) fn merge(&mut self, largest: Order, may: impl Fn(Block) -> bool, step: impl Fn()) {

@@ -24,13 +24,16 @@ use crate::pfn::{CpuId, Frame, MigrateType, Order, PfnRange};
 /// Numbers of free frames, kept by the operations that change them.
 ///
 /// Invariant B4: `free` is the sum of the blocks on all lists but those of isolated ones, `cma` and `highatomic` the parts
-/// of it on the lists of these types, `isolated` the sum on the isolated lists. `quarantined` is the frames put aside.
+/// of it on the lists of these types, `isolated` the sum on the isolated lists. `quarantined` is the frames put aside. `skipped`
+/// is the number of free blocks whose state says so.
 pub(crate) struct FreeCount<M: Machine> {
     pub(crate) free: M::U64,
     pub(crate) cma: M::U64,
     pub(crate) highatomic: M::U64,
     pub(crate) isolated: M::U64,
     pub(crate) quarantined: M::U64,
+    /// Free *blocks* marked as not looked at for merging.
+    pub(crate) skipped: M::U64,
 }
 
 impl<M: Machine> Default for FreeCount<M> {
@@ -41,6 +44,7 @@ impl<M: Machine> Default for FreeCount<M> {
             highatomic: Word::new(0),
             isolated: Word::new(0),
             quarantined: Word::new(0),
+            skipped: Word::new(0),
         }
     }
 }
@@ -53,26 +57,31 @@ impl<M: Machine> FreeCount<M> {
         tell(visit, format_args!("count.highatomic"), &self.highatomic);
         tell(visit, format_args!("count.isolated"), &self.isolated);
         tell(visit, format_args!("count.quarantined"), &self.quarantined);
+        tell(visit, format_args!("count.skipped"), &self.skipped);
     }
 
     /// Adds `frames` (a negative number in two's complement to subtract). The zone lock is held: no atomic needed.
     fn change(&self, migratetype: MigrateType, frames: u64) {
-        let change = |word: &M::U64| word.store(word.load(Ordering::Relaxed).wrapping_add(frames), Ordering::Relaxed);
         match migratetype {
-            MigrateType::Isolate => return change(&self.isolated),
-            MigrateType::Cma => change(&self.cma),
-            MigrateType::HighAtomic => change(&self.highatomic),
+            MigrateType::Isolate => return bump(&self.isolated, frames),
+            MigrateType::Cma => bump(&self.cma, frames),
+            MigrateType::HighAtomic => bump(&self.highatomic, frames),
             _ => {}
         }
-        change(&self.free);
+        bump(&self.free, frames);
     }
 
     /// Forgets what is on the lists.
     pub(crate) fn reset(&self) {
-        for word in [&self.free, &self.cma, &self.highatomic, &self.isolated] {
+        for word in [&self.free, &self.cma, &self.highatomic, &self.isolated, &self.skipped] {
             word.store(0, Ordering::Relaxed);
         }
     }
+}
+
+/// Adds to a count that only the holder of the lock changes.
+fn bump<W: Word<u64>>(word: &W, change: u64) {
+    word.store(word.load(Ordering::Relaxed).wrapping_add(change), Ordering::Relaxed);
 }
 
 /// Where a freed block goes on its list.
@@ -158,18 +167,32 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         let is_there = state.as_free() == Some((order, migratetype));
         let taken = state.take(order, self.cpu).filter(|_| is_there).ok_or(Corrupt(frame))?;
         self.lists.remove(self.frames(), frame, (order, migratetype))?;
+        if state.is_skipped() {
+            bump(&self.count.skipped, 1_u64.wrapping_neg());
+        }
         // Relaxed: the lock orders it; the CAS is there to catch who changes it without.
         word.cas(state.0, taken.0, Ordering::Relaxed).map(drop).map_err(|_| Corrupt(frame))
     }
 
     /// Puts a block that starts nothing on a list. Its frames do not count as free yet.
     fn link(&self, frame: Frame, order: Order, migratetype: MigrateType, end: End) -> Result<(), Corrupt> {
+        self.link_as(frame, (order, migratetype), end, |state| state)
+    }
+
+    /// The same, with a mark in its state.
+    fn link_as(
+        &self,
+        frame: Frame,
+        (order, migratetype): (Order, MigrateType),
+        end: End,
+        mark: impl Fn(State) -> State,
+    ) -> Result<(), Corrupt> {
         self.step(Step::ListAdd);
         let word = self.frames().states.get(frame.index()).ok_or(Corrupt(frame))?;
         self.ground.machine.prefetch(word);
         let state = State(word.load(Ordering::Relaxed));
         let free = state.free(order, migratetype).filter(|_| self.frames().head(frame).is_none());
-        let free = free.ok_or(Corrupt(frame))?;
+        let free = mark(free.ok_or(Corrupt(frame))?);
         self.lists.insert(self.frames(), frame, (order, migratetype), end)?;
         // Relaxed, as in `unlink`.
         word.cas(state.0, free.0, Ordering::Relaxed).map(drop).map_err(|_| {
@@ -198,6 +221,30 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
             // What it merged with is lost with it.
             self.count.change(migratetype, order.frames().wrapping_sub(merged_order.frames()));
         }
+    }
+
+    /// Frees a block without a look at its buddy, and marks it: [`Buddy::merge_skipped`] does what was left out.
+    pub(crate) fn free_unmerged(&self, frame: Frame, order: Order) {
+        self.step(Step::Give);
+        let migratetype = self.frames().pageblock(frame).migratetype();
+        if self.link_as(frame, (order, migratetype), End::Front, State::skipped).is_ok() {
+            bump(&self.count.skipped, 1);
+            self.count.change(migratetype, order.frames());
+        } else {
+            self.quarantine(frame, order);
+        }
+    }
+
+    /// Merges the block at `frame` with its buddies, if it is free and marked as never looked at.
+    pub(crate) fn merge_skipped(&self, frame: Frame) -> Result<(), Corrupt> {
+        let state = self.frames().state(frame);
+        let Some((order, migratetype)) = state.as_free().filter(|_| state.is_skipped()) else { return Ok(()) };
+        self.unlink(frame, order, migratetype)?;
+        let (merged, merged_order) = self.merge(frame, order, migratetype);
+        if !self.put(merged, merged_order, migratetype, End::Front) {
+            self.count.change(migratetype, merged_order.frames().wrapping_neg());
+        }
+        Ok(())
     }
 
     /// Takes the buddies of a block that is on no list off theirs, as far as they are free: the block that makes.
@@ -299,7 +346,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
                     moved = moved.wrapping_add(free_order.frames());
                     at.add(free_order.frames())
                 }
-                None => self.skip_used(at),
+                None => self.behind(at),
             };
         }
         self.frames().set_pageblock(start, self.frames().pageblock(start).with(migratetype));
@@ -333,8 +380,8 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         Ok(())
     }
 
-    /// The next frame at which something may start, behind the block at `at`, which is not free.
-    pub(crate) fn skip_used(&self, at: Frame) -> Frame {
+    /// The next frame at which something may start, behind the block at `at`.
+    pub(crate) fn behind(&self, at: Frame) -> Frame {
         self.frames().block_at(at).map_or(at.add(1), |part| part.end(at))
     }
 

@@ -55,14 +55,15 @@ pub(crate) enum Kind {
     Quarantined,
 }
 
-// Bits: 0-1 kind, 2-6 order, 7-9 migratetype, 10-14 check, 15 zero, 16-31 owner, 32-63 generation.
+// Bits: 0-1 kind, 2-6 order, 7-9 migratetype, 10-14 check, 15 merge skipped, 16-31 owner, 32-63 generation.
 //
-// Each bit of kind, order and type is in exactly one bit of the check, so that any single flipped bit shows. A word that
-// does not check says "quarantined": nobody takes it for a free block.
+// Each bit of kind, order and type is in exactly one bit of the check, so that any single flipped bit of these shows. A word
+// that does not check says "quarantined": nobody takes it for a free block. A flipped bit 15 costs a look or a merge.
 impl State {
     const ORDER: u32 = 2;
     const TYPE: u32 = 7;
     const CHECK: u32 = 10;
+    const SKIPPED: u64 = 1 << 15;
     const OWNER: u32 = 16;
     const GENERATION: u32 = 32;
     const LOW: u64 = 0xffff;
@@ -73,7 +74,7 @@ impl State {
 
     const fn is_sound(self) -> bool {
         let (kind, order, migratetype) = (self.0 & 3, self.0 >> State::ORDER & 0x1f, self.0 >> State::TYPE & 7);
-        self.0 >> State::CHECK & 0x3f == State::check(kind, order, migratetype)
+        self.0 >> State::CHECK & 0x1f == State::check(kind, order, migratetype)
     }
 
     pub(crate) const fn kind(self) -> Kind {
@@ -129,7 +130,17 @@ impl State {
     /// Free → free on another list.
     pub(crate) fn retype(self, migratetype: MigrateType) -> Option<State> {
         let (order, _) = self.as_free()?;
-        Some(self.with(1, order, migratetype))
+        Some(State(self.with(1, order, migratetype).0 | self.0 & State::SKIPPED))
+    }
+
+    /// The same free block, marked: nobody looked whether it could merge with its buddy.
+    pub(crate) const fn skipped(self) -> State {
+        State(self.0 | State::SKIPPED)
+    }
+
+    /// Whether it is so marked.
+    pub(crate) const fn is_skipped(self) -> bool {
+        self.0 & State::SKIPPED != 0
     }
 
     /// Out → offline.
@@ -390,7 +401,10 @@ mod tests {
         assert_eq!(offline.free(Order(5), MigrateType::Movable), None);
         assert_eq!(offline.revive().unwrap().kind(), Kind::Out);
         assert_eq!(State(u64::MAX).take(Order(31), CpuId(0)), None);
-        for bit in 0..16 {
+        let skipped = free.skipped();
+        assert_eq!((skipped.as_free(), skipped.is_skipped()), (free.as_free(), true));
+        assert!(skipped.retype(MigrateType::Cma).unwrap().is_skipped() && !taken.is_skipped());
+        for bit in 0..15 {
             let flipped = State(free.0 ^ 1 << bit);
             assert_eq!(
                 (flipped.kind(), flipped.order(), flipped.as_free()),

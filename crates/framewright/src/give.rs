@@ -10,7 +10,7 @@ use crate::event::Event;
 use crate::frame::Head;
 use crate::ground::{Cx, Ground};
 use crate::machine::{Machine, Step};
-use crate::mechanisms::PreMerge;
+use crate::mechanisms::{FreePath, PreMerge};
 use crate::pfn::{Frame, Order};
 use crate::zone::Zone;
 
@@ -47,7 +47,10 @@ pub(crate) fn give_batch<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, batch: &
     }
     let guard = zone.lock(cx);
     for block in batch.blocks() {
-        guard.give(block.frame(), block.order(), Place::Warm);
+        match ground.mechanisms.free_path {
+            FreePath::NoMerge if block.order().0 == 0 => guard.give_unmerged(block.frame(), block.order()),
+            _ => guard.give(block.frame(), block.order(), Place::Warm),
+        }
     }
     drop(guard);
     batch.clear();
@@ -55,7 +58,9 @@ pub(crate) fn give_batch<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, batch: &
 
 /// Gives one block back to its zone.
 pub(crate) fn give_one<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, frame: Frame, order: Order) {
-    zone.lock(cx).give(frame, order, Place::Warm);
+    let mut batch = Batch::new();
+    batch.push(frame, order);
+    give_batch(cx, zone, &mut batch);
 }
 
 /// The descriptor will be written to.

@@ -20,6 +20,7 @@ pub mod report;
 pub mod validate;
 mod front;
 mod slowpath;
+mod remerge;
 mod contig;
 pub mod boot;
 pub mod config;

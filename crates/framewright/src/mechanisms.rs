@@ -100,6 +100,9 @@ switches! {
         /// Each block is merged with its buddies under the zone lock.
         #[default]
         MergeUnderLock = "merge",
+        /// Single pages are put on their list as they are and marked; larger blocks are merged. What was left out is done when
+        /// a larger block is not to be had, or when somebody drains.
+        NoMerge = "no-merge",
     }
     /// Whether the blocks that go back together are merged with each other before the zone lock is taken.
     pre_merge("pre-merge"): PreMerge {

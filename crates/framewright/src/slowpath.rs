@@ -8,7 +8,7 @@
 use crate::batch::Batch;
 use crate::error::Why;
 use crate::give::{collect, give_batch};
-use crate::machine::{Machine, Need, Step, Waiter};
+use crate::machine::{Machine, Need, Ordering, Step, Waiter, Word};
 use crate::node::{Plan, World, first_rights};
 use crate::pfn::{CpuId, Frame, Order};
 use crate::request::{
@@ -31,6 +31,8 @@ const NOFAIL_PAUSE: u64 = 10_000_000;
 /// What is tried next, in order of increasing harm.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Rung {
+    /// What was given back unmerged is merged.
+    Skipped,
     /// What lies in the depots is merged.
     Depot,
     /// Background reclaim is woken; the min mark is all that must stay.
@@ -46,8 +48,8 @@ enum Rung {
 }
 
 impl Rung {
-    const ALL: [Rung; 6] =
-        [Rung::Depot, Rung::WakeAndMin, Rung::Reserves, Rung::Drain, Rung::Reclaim, Rung::HighAtomic];
+    const ALL: [Rung; 7] =
+        [Rung::Skipped, Rung::Depot, Rung::WakeAndMin, Rung::Reserves, Rung::Drain, Rung::Reclaim, Rung::HighAtomic];
 }
 
 impl<'a, M: Machine> World<'a, M> {
@@ -75,6 +77,7 @@ impl<'a, M: Machine> World<'a, M> {
         for rung in Rung::ALL {
             self.ground.machine.step(Step::Rung);
             let result = match rung {
+                Rung::Skipped if plan.order.0 != 0 && self.merge_for(plan) => self.try_once(plan, first_rights(plan)),
                 Rung::Depot if self.drain_depots(plan) != 0 => self.try_once(plan, first_rights(plan)),
                 Rung::WakeAndMin => {
                     self.wake_kswapd(plan);
@@ -90,7 +93,9 @@ impl<'a, M: Machine> World<'a, M> {
                     self.unreserve(plan);
                     self.try_once(plan, most)
                 }
-                Rung::Depot | Rung::Reserves | Rung::Drain | Rung::Reclaim | Rung::HighAtomic => continue,
+                Rung::Skipped | Rung::Depot | Rung::Reserves | Rung::Drain | Rung::Reclaim | Rung::HighAtomic => {
+                    continue;
+                }
             };
             match result {
                 Ok(frame) => return Ok(frame),
@@ -149,11 +154,31 @@ impl<'a, M: Machine> World<'a, M> {
         Err(why)
     }
 
-    /// Gives every block on every CPU's lists and in every depot back to its zone. Returns the number of frames.
+    /// Merges what lies unmerged in the zones that a request could have used, until one of them can serve it. False if there was
+    /// nothing to merge.
+    fn merge_for(&self, plan: &Plan) -> bool {
+        let rights = first_rights(plan);
+        let mut found = false;
+        for zone in self.zonelist(plan).filter(|zone| zone.count.skipped.load(Ordering::Relaxed) != 0) {
+            found = true;
+            let is_enough =
+                || zone.may_take_racy(&self.ground.machine, plan.order, self.max_order(), plan.highest, rights);
+            self.merge_skipped(zone, is_enough);
+            if is_enough() {
+                break;
+            }
+        }
+        found
+    }
+
+    /// Gives every block on every CPU's lists and in every depot back to its zone, and merges what can be merged. Returns the
+    /// number of frames.
     pub(crate) fn drain_all(&self) -> u64 {
         let cpus = self.ground.cpus.len().min(usize::from(u16::MAX)) as u16;
         let cached = (0..cpus).map(|cpu| self.drain_cpu(CpuId(cpu))).fold(0, u64::saturating_add);
-        self.zones.iter().map(|zone| self.drain_depot(zone)).fold(cached, u64::saturating_add)
+        let drained = self.zones.iter().map(|zone| self.drain_depot(zone)).fold(cached, u64::saturating_add);
+        self.zones.iter().for_each(|zone| self.merge_skipped(zone, || false));
+        drained
     }
 
     /// Gives what lies in the depots that a request could have used back to their zones. Returns the number of frames.

@@ -10,7 +10,8 @@
 //! | B3 | neighbours on a list name each other |
 //! | B4 | a zone's counts of free, CMA, high-atomic and isolated frames are those of its lists |
 //! | B5 | a free block lies on the list of its pageblocks' type, and in one zone |
-//! | B6 | no two free buddies of the same type and zone (of two types above the pageblock order, they may wait for a free) |
+//! | B6 | no two free buddies of the same type and zone (of two types above the pageblock order, they may wait for a free), unless one is marked "merge skipped" |
+//! | B7 | a zone's count of blocks with that mark is right |
 //! | F1 | blocks do not overlap: inside of a block nothing starts |
 //! | F2 | a block is aligned to its order |
 //! | P1 | every entry of a per-CPU list is a per-CPU block of the list's order, in the list's zone |
@@ -108,7 +109,8 @@ pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<Census, Viola
     let mut foreign = 0_u64;
     let mut miss = 0_u64;
     for zone in world.zones {
-        let (census, cached) = frames_of(world, zone)?;
+        let (census, cached, skipped) = frames_of(world, zone)?;
+        equal("B7", None, skipped, zone.count.skipped.load(Ordering::Relaxed))?;
         lists_of(world, zone)?;
         let (rings, entries) = world.pinned(|cx| rings_of(world, cx, zone)).unwrap_or(Ok((0, 0)))?;
         equal("P2", None, census.pcp, rings)?;
@@ -133,14 +135,15 @@ fn mark(frame: Frame) -> u64 {
     (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
 }
 
-/// Walks the zone's frames block by block: F1, F2, B5, B6, and what they are used for. Returns that, and the sum of the
-/// marks of per-CPU blocks.
-fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(Census, u64), Violation> {
+/// Walks the zone's frames block by block: F1, F2, B5, B6, and what they are used for. Returns that, the sum of the marks of
+/// per-CPU blocks, and the number of free blocks whose merge was skipped.
+fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(Census, u64, u64), Violation> {
     let frames = &world.ground.frames;
     let pageblock = frames.geometry.pageblock_order;
     let mut census = Census { present: zone.present.load(Ordering::Relaxed), ..Census::default() };
     let mut reserved = 0_u64;
     let mut cached = 0_u64;
+    let mut skipped = 0_u64;
     let mut covered = Frame(0);
     for index in 0..frames.pageblocks.len() {
         let start = Frame((index as u32) << pageblock.0);
@@ -156,7 +159,11 @@ fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(Census
         while at < end {
             at = match frames.block_at(at) {
                 Some(part) => {
-                    cached = cached.wrapping_add(if matches!(part, Part::Pcp(..)) { mark(at) } else { 0 });
+                    match part {
+                        Part::Pcp(..) => cached = cached.wrapping_add(mark(at)),
+                        Part::Free(..) if frames.state(at).is_skipped() => skipped = skipped.saturating_add(1),
+                        _ => {}
+                    }
                     block(frames, zone, at, part, &mut census)?
                 }
                 None => at.add(1),
@@ -165,7 +172,7 @@ fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(Census
         covered = at.max(covered);
     }
     equal("Z2", None, reserved, zone.highatomic_reserved.load(Ordering::Relaxed))?;
-    Ok((census, cached))
+    Ok((census, cached, skipped))
 }
 
 /// Checks one block and returns the frame behind it.
@@ -223,8 +230,9 @@ fn free_block<M: Machine>(frames: &Frames<'_, M>, zone: &Zone<M>, at: Frame, ord
         && let Some((free, other)) = frames.state(buddy).as_free()
     {
         let same_zone = frames.pageblock(at).same_zone(frames.pageblock(buddy));
+        let is_known = frames.state(at).is_skipped() || frames.state(buddy).is_skipped();
         let may = order < pageblock_order || (same_zone && other == migratetype);
-        equal("B6", pfn, 0, u64::from(free == order && may))?;
+        equal("B6", pfn, 0, u64::from(free == order && may && !is_known))?;
     }
     Ok(())
 }

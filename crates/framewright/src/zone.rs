@@ -40,6 +40,8 @@ pub struct Zone<M: Machine> {
     pub(crate) managed: M::U64,
     /// Counts of CPUs that went offline.
     pub(crate) events: ZoneEvents<M>,
+    /// The pageblock that the next search for skipped merges begins with.
+    pub(crate) cursor: M::U32,
     // Fixed at boot.
     pub(crate) idx: ZoneIdx,
     pub(crate) span: PfnRange,
@@ -62,6 +64,7 @@ impl<M: Machine> Default for Zone<M> {
             present: Word::new(0),
             managed: Word::new(0),
             events: ZoneEvents::default(),
+            cursor: Word::new(0),
             idx: ZoneIdx::default(),
             span: PfnRange::default(),
             reserve: [0; ZoneKind::COUNT],
@@ -93,6 +96,7 @@ impl<M: Machine> Zone<M> {
         tell(visit, format_args!("present"), &self.present);
         tell(visit, format_args!("managed"), &self.managed);
         self.events.words("events", visit);
+        tell(visit, format_args!("cursor"), &self.cursor);
     }
 
     pub(crate) fn is_populated(&self) -> bool {
@@ -243,6 +247,20 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         self.buddy().free(frame, order, place);
     }
 
+    /// Puts a block back whose head says nothing any more, as it is.
+    pub(crate) fn give_unmerged(&self, frame: Frame, order: Order) {
+        self.buddy().free_unmerged(frame, order);
+    }
+
+    /// Merges the blocks between `start` and `end` that were given back unmerged.
+    pub(crate) fn merge_skipped(&self, start: Frame, end: Frame) {
+        let mut at = start;
+        while at < end {
+            self.attempt(|buddy| buddy.merge_skipped(at));
+            at = self.buddy().behind(at);
+        }
+    }
+
     /// Sets a pageblock's type; its free blocks follow. Returns false if descriptors were damaged beyond repair.
     pub(crate) fn set_type(&self, frame: Frame, migratetype: MigrateType) -> bool {
         let old = self.cx.ground.frames.pageblock(frame).migratetype();
@@ -315,7 +333,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
             while at < start.add(pageblock.frames()) {
                 let state = frames.state(at);
                 let Some((order, _)) = state.as_free() else {
-                    at = buddy.skip_used(at);
+                    at = buddy.behind(at);
                     continue;
                 };
                 let possible = buddy.could_be_free(at, order);
