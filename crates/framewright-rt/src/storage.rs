@@ -2,7 +2,7 @@
 
 use framewright::machine::{Machine, Word};
 use framewright::pfn::ZoneIdx;
-use framewright::{Cpu, Layout, Link, Magazine, Parts, Pcp, Shard, Zone};
+use framewright::{Cluster, Cpu, Layout, Link, Magazine, Parts, Pcp, Shard, Zone};
 
 /// Owns what [`Parts`] borrows: zeroed words and default records, as many as a [`Layout`] says.
 pub struct Storage<M: Machine> {
@@ -19,6 +19,9 @@ pub struct Storage<M: Machine> {
     slots: Vec<M::U32>,
     shards: Vec<Shard<M>>,
     magazines: Vec<Magazine<M>>,
+    range_locks: Vec<M::U32>,
+    cluster_of: Vec<M::U32>,
+    clusters: Vec<Cluster<M>>,
 }
 
 fn fill<T>(count: usize, make: impl FnMut() -> T) -> Vec<T> {
@@ -42,6 +45,9 @@ impl<M: Machine> Storage<M> {
             slots: fill(layout.slots, || Word::new(0)),
             shards: fill(layout.shards, Shard::default),
             magazines: fill(layout.magazines, Magazine::default),
+            range_locks: fill(layout.range_locks, || Word::new(0)),
+            cluster_of: fill(layout.cluster_of, || Word::new(0)),
+            clusters: fill(layout.clusters, Cluster::default),
         }
     }
 
@@ -61,6 +67,9 @@ impl<M: Machine> Storage<M> {
             slots: &mut self.slots,
             shards: &mut self.shards,
             magazines: &mut self.magazines,
+            range_locks: &mut self.range_locks,
+            cluster_of: &mut self.cluster_of,
+            clusters: &mut self.clusters,
         }
     }
 }

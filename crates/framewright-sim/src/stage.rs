@@ -2,7 +2,7 @@
 
 use framewright::machine::Word;
 use framewright::pfn::ZoneIdx;
-use framewright::{Allocator, BootError, Config, Cpu, Layout, Link, Magazine, Parts, Pcp, Shard, Zone};
+use framewright::{Allocator, BootError, Cluster, Config, Cpu, Layout, Link, Magazine, Parts, Pcp, Shard, Zone};
 
 use crate::arena::{Arena, Packing};
 use crate::sim::Sim;
@@ -61,6 +61,9 @@ pub fn boot<'a>(
         slots: arena.place("slots", ARRAY, layout.slots, |_| Word::new(0)),
         shards: arena.place("shard", FIELDS, layout.shards, |_| Shard::default()),
         magazines: arena.place("magazines", ARRAY, layout.magazines, |_| Magazine::default()),
+        range_locks: arena.place("range locks", ARRAY, layout.range_locks, |_| Word::new(0)),
+        cluster_of: arena.place("clusters of frames", (false, over(4)), layout.cluster_of, |_| Word::new(0)),
+        clusters: arena.place("clusters", ARRAY, layout.clusters, |_| Cluster::default()),
     };
     let allocator = Allocator::boot(Sim, config, parts)?;
     let mut allocator = Some(allocator);

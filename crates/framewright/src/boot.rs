@@ -8,6 +8,7 @@
 //! across pageblocks.
 
 use crate::buddy::Place;
+use crate::cluster::{Cluster, Clusters};
 use crate::config::{Config, Layout, Piece, Sections};
 use crate::depot::{Depots, Magazine, Shard};
 use crate::error::BootError;
@@ -52,6 +53,12 @@ pub struct Parts<'a, M: Machine> {
     pub shards: &'a mut [Shard<M>],
     /// What lies in them; touched only as far as it was ever used.
     pub magazines: &'a mut [Magazine<M>],
+    /// Locks of ranges of frames, where the free path takes them.
+    pub range_locks: &'a mut [M::U32],
+    /// The cluster of each frame, where refills take clusters.
+    pub cluster_of: &'a mut [M::U32],
+    /// Clusters.
+    pub clusters: &'a mut [Cluster<M>],
 }
 
 impl<M: Machine> Parts<'_, M> {
@@ -71,6 +78,9 @@ impl<M: Machine> Parts<'_, M> {
             slots: cut("slots", self.slots, layout.slots)?,
             shards: cut("shards", self.shards, layout.shards)?,
             magazines: cut("magazines", self.magazines, layout.magazines)?,
+            range_locks: cut("range_locks", self.range_locks, layout.range_locks)?,
+            cluster_of: cut("cluster_of", self.cluster_of, layout.cluster_of)?,
+            clusters: cut("clusters", self.clusters, layout.clusters)?,
         })
     }
 }
@@ -114,6 +124,8 @@ pub(crate) fn boot<'a, M: Machine>(
             frames,
             cpus: parts.cpus,
             events: GlobalEvents::default(),
+            range_locks: parts.range_locks,
+            clusters: Clusters { of: parts.cluster_of, all: parts.clusters },
         },
         zones: parts.zones,
         pcps: Pcps {
@@ -199,6 +211,7 @@ fn place_zones<M: Machine>(
 ) {
     let count = config.nodes().saturating_mul(ZoneKind::COUNT);
     let mut slot = SLOTS_IN_LINE;
+    let mut cluster = 0_u32;
     for (idx, zone) in config.zones().zip(zones.iter_mut()) {
         let size = config.size_of(idx);
         zone.idx = idx;
@@ -210,6 +223,9 @@ fn place_zones<M: Machine>(
             continue;
         }
         zone.pcp = config.pcp_of(idx, size);
+        let clusters = config.clusters_of(idx);
+        zone.clusters.place((cluster, clusters), zone.pcp.batch);
+        cluster = cluster.saturating_add(clusters);
         for cpu in 0..cpus {
             if let Some(pcp) = pcps.get_mut(cpu.saturating_mul(count).saturating_add(idx.index())) {
                 let sizes = (size.managed, config.geometry.pageblock_order);

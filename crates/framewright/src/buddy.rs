@@ -14,6 +14,7 @@
 //!
 //! [`Buddy`] exists only while the zone's lock is held: [`crate::zone::ZoneGuard`] makes it.
 
+use crate::cluster::{Heap, Run};
 use crate::field::{Words, tell};
 use crate::frame::{Corrupt, Frames, State};
 use crate::ground::Ground;
@@ -99,6 +100,7 @@ pub(crate) struct Buddy<'g, 'a, M: Machine> {
     pub(crate) ground: &'g Ground<'a, M>,
     pub(crate) lists: &'g FreeLists<M>,
     pub(crate) count: &'g FreeCount<M>,
+    pub(crate) clusters: &'g Heap<M>,
     /// Who holds the lock; noted in what it takes.
     pub(crate) cpu: CpuId,
 }
@@ -166,7 +168,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         let state = State(word.load(Ordering::Relaxed));
         let is_there = state.as_free() == Some((order, migratetype));
         let taken = state.take(order, self.cpu).filter(|_| is_there).ok_or(Corrupt(frame))?;
-        self.lists.remove(self.frames(), frame, (order, migratetype))?;
+        self.take_off(frame, (order, migratetype), state.is_skipped())?;
         if state.is_skipped() {
             bump(&self.count.skipped, 1_u64.wrapping_neg());
         }
@@ -193,12 +195,53 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         let state = State(word.load(Ordering::Relaxed));
         let free = state.free(order, migratetype).filter(|_| self.frames().head(frame).is_none());
         let free = mark(free.ok_or(Corrupt(frame))?);
-        self.lists.insert(self.frames(), frame, (order, migratetype), end)?;
+        self.put_on(frame, (order, migratetype), end, free.is_skipped())?;
         // Relaxed, as in `unlink`.
         word.cas(state.0, free.0, Ordering::Relaxed).map(drop).map_err(|_| {
-            let _ = self.lists.remove(self.frames(), frame, (order, migratetype));
+            let _ = self.take_off(frame, (order, migratetype), free.is_skipped());
             Corrupt(frame)
         })
+    }
+
+    /// Takes a block off its list, and a page out of its cluster.
+    fn take_off(&self, frame: Frame, list: (Order, MigrateType), skipped: bool) -> Result<(), Corrupt> {
+        let before = if self.has_clusters(list.0) { self.lists.prev(self.frames(), frame) } else { None };
+        self.lists.remove(self.frames(), frame, list)?;
+        if self.has_clusters(list.0) {
+            self.clusters.leave(&self.ground.clusters, frame, before, skipped);
+        }
+        Ok(())
+    }
+
+    /// Puts a block on a list, and a page in a cluster.
+    fn put_on(&self, frame: Frame, list: (Order, MigrateType), end: End, skipped: bool) -> Result<(), Corrupt> {
+        self.lists.insert(self.frames(), frame, list, end)?;
+        if self.has_clusters(list.0) {
+            let back = end == End::Back;
+            let beside = if back { FreeLists::prev } else { FreeLists::next };
+            let neighbour = beside(self.lists, self.frames(), frame);
+            self.clusters.join(&self.ground.clusters, frame, neighbour, (back, skipped));
+        }
+        Ok(())
+    }
+
+    fn has_clusters(&self, order: Order) -> bool {
+        order.0 == 0 && self.clusters.exists()
+    }
+
+    /// Cuts the cluster at the front of a list of pages off, if that has one of at most `most` pages. What it was is free no more,
+    /// but its states say so still: [`Heap::end_cut`] is due when they were changed.
+    pub(crate) fn cut(&self, migratetype: MigrateType, most: u32) -> Result<Option<Run>, Corrupt> {
+        let first = self.lists.first(Order(0), migratetype).filter(|_| self.clusters.exists());
+        let run = first.and_then(|first| self.clusters.dissolve(&self.ground.clusters, first, most));
+        if let Some(run) = run {
+            self.step(Step::ListDel);
+            self.lists.cut(self.frames(), (Order(0), migratetype), (run.last, run.count))?;
+            self.count.change(migratetype, u64::from(run.count).wrapping_neg());
+            bump(&self.count.skipped, u64::from(run.skipped).wrapping_neg());
+            self.clusters.begin_cut();
+        }
+        Ok(run)
     }
 
     /// Frees a block: merges it with its buddies and puts the result on the list of its pageblock's type.
@@ -388,10 +431,11 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     /// Moves a free block to the list of another type.
     fn move_to(&self, frame: Frame, order: Order, from: MigrateType, to: MigrateType) -> Result<(), Corrupt> {
         self.step(Step::Move);
-        self.lists.remove(self.frames(), frame, (order, from))?;
+        let skipped = self.frames().state(frame).is_skipped();
+        self.take_off(frame, (order, from), skipped)?;
         self.count.change(from, order.frames().wrapping_neg());
         self.frames().change(frame, |state: State| state.retype(to))?;
-        self.lists.insert(self.frames(), frame, (order, to), End::Front)?;
+        self.put_on(frame, (order, to), End::Front, skipped)?;
         self.count.change(to, order.frames());
         Ok(())
     }

@@ -4,12 +4,13 @@
 //! otherwise Normal. From the zones' sizes follow their watermarks, reserves and per-CPU lists, by Linux's formulas
 //! (`watermark.rs`) unless a [`Tuning`] says otherwise; and from all of that the size of the descriptors ([`Layout`]).
 
+use crate::cluster::Cluster;
 use crate::depot::{self, Magazine, Shard};
 use crate::error::BootError;
 use crate::frame::Geometry;
 use crate::ground::Cpu;
 use crate::machine::Machine;
-use crate::mechanisms::{Depot, Hardened, Mechanisms};
+use crate::mechanisms::{Depot, FreePath, Hardened, Mechanisms, Refill};
 use crate::pcp::{self, Pcp};
 use crate::pfn::{Frame, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use crate::smp_list::Link;
@@ -261,6 +262,15 @@ impl<'c> Config<'c> {
         depot::magazines(stored, frames, self.shards(), self.cpus.len())
     }
 
+    /// Clusters of a zone: enough for all of its memory when each is full, as in the series that proposed them.
+    pub(crate) fn clusters_of(&self, zone: ZoneIdx) -> u32 {
+        let size = self.size_of(zone);
+        let batch = u64::from(self.pcp_of(zone, size).batch);
+        // One page at a time needs none.
+        let has_some = self.mechanisms.refill == Refill::Cluster && size.present != 0 && batch > 1;
+        if has_some { size.managed.checked_div(batch).unwrap_or(0) as u32 } else { 0 }
+    }
+
     /// Entries of each magazine: as many as the largest of any zone uses.
     pub(crate) fn magazine_entries(&self) -> u32 {
         let sizes = self.zones().map(|zone| (zone, self.size_of(zone))).filter(|(_, size)| size.present != 0);
@@ -325,6 +335,12 @@ pub struct Layout {
     pub shards: usize,
     /// Entries of [`crate::Parts::magazines`].
     pub magazines: usize,
+    /// Entries of [`crate::Parts::range_locks`].
+    pub range_locks: usize,
+    /// Entries of [`crate::Parts::cluster_of`].
+    pub cluster_of: usize,
+    /// Entries of [`crate::Parts::clusters`].
+    pub clusters: usize,
 }
 
 impl Layout {
@@ -364,6 +380,9 @@ impl Layout {
             slots: entries as usize,
             shards: zones.saturating_mul(shards),
             magazines: magazines as usize,
+            range_locks: if config.mechanisms.free_path == FreePath::RangeLocks { slots as usize } else { 0 },
+            cluster_of: if config.mechanisms.refill == Refill::Cluster { frames as usize } else { 0 },
+            clusters: config.zones().map(|zone| config.clusters_of(zone) as usize).sum(),
         })
     }
 
@@ -382,6 +401,9 @@ impl Layout {
             (self.slots, size_of::<M::U32>()),
             (self.shards, size_of::<Shard<M>>()),
             (self.magazines, size_of::<Magazine<M>>()),
+            (self.range_locks, size_of::<M::U32>()),
+            (self.cluster_of, size_of::<M::U32>()),
+            (self.clusters, size_of::<Cluster<M>>()),
         ];
         parts.iter().map(|(entries, size)| entries.saturating_mul(*size)).fold(0, usize::saturating_add)
     }

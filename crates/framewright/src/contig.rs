@@ -11,6 +11,7 @@
 //! Taking memory offline is the same with another mark at the end.
 
 use crate::buddy::Place;
+use crate::cluster::Heap;
 use crate::error::{AllocError, FreeError};
 use crate::frame::{Frames, Head, Kind, Part};
 use crate::ground::Cx;
@@ -48,6 +49,9 @@ impl<'a, M: Machine> World<'a, M> {
         purpose: Purpose,
         may_move: bool,
     ) -> Result<(), AllocError> {
+        let merging = |change: fn(&Heap<M>)| self.pinned(|cx| zone.lock(cx).change_merging(change));
+        // What comes free meanwhile merges, and no cut is in progress while states are looked at.
+        merging(Heap::disable);
         let isolated = self.isolate(zone, range);
         let result = if isolated.end < range.end {
             Err(AllocError::Busy { pfn: isolated.end })
@@ -55,6 +59,7 @@ impl<'a, M: Machine> World<'a, M> {
             self.vacate(range, may_move).and_then(|()| self.collect(zone, range, purpose))
         };
         self.unisolate(zone, isolated);
+        merging(Heap::enable);
         result
     }
 

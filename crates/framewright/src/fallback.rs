@@ -86,6 +86,8 @@ pub(crate) fn take<M: Machine>(
             return Ok(Some(own(frame)));
         }
     }
+    // From here on states of any blocks are looked at.
+    buddy.clusters.settle();
     match policy {
         FallbackPolicy::Classic => classic(buddy, want),
         FallbackPolicy::ClaimSteal => {
@@ -106,9 +108,7 @@ pub(crate) fn take<M: Machine>(
 
 /// Normal and CMA rungs.
 fn take_own<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option<Frame>, Corrupt> {
-    let free = buddy.count.free.load(Ordering::Relaxed);
-    let cma = buddy.count.cma.load(Ordering::Relaxed);
-    let cma_first = want.cma && cma > free / 2;
+    let cma_first = is_cma_first(buddy, want);
     if cma_first && let Some(frame) = buddy.take_smallest(want.order, MigrateType::Cma)? {
         return Ok(Some(frame));
     }
@@ -116,6 +116,32 @@ fn take_own<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option<
         return Ok(Some(frame));
     }
     if want.cma && !cma_first { buddy.take_smallest(want.order, MigrateType::Cma) } else { Ok(None) }
+}
+
+/// Whether CMA's memory is used before the request's own: while it is more than half of what is free.
+pub(crate) fn is_cma_first<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> bool {
+    want.cma && buddy.count.cma.load(Ordering::Relaxed) > buddy.count.free.load(Ordering::Relaxed) / 2
+}
+
+/// Takes the smallest block of the own type of at least the request's order; whole, unless it is of more than `most` frames.
+pub(crate) fn take_part<M: Machine>(
+    buddy: &Buddy<'_, '_, M>,
+    want: &Want,
+    most: u64,
+) -> Result<Option<(Frame, Order)>, Corrupt> {
+    if is_cma_first(buddy, want) {
+        return Ok(None);
+    }
+    let largest = Order(most.checked_ilog2().unwrap_or(0) as u8).max(want.order).min(buddy.max_order());
+    for order in want.order.up_to(largest) {
+        buddy.step(Step::TakeList);
+        if let Some(frame) = buddy.lists.first(order, want.migratetype) {
+            buddy.remove(frame, order, want.migratetype)?;
+            return Ok(Some((frame, order)));
+        }
+    }
+    let taken = buddy.take_smallest(largest, want.migratetype)?;
+    Ok(taken.map(|frame| (frame, largest)))
 }
 
 fn classic<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option<Taken>, Corrupt> {

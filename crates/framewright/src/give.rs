@@ -45,10 +45,14 @@ pub(crate) fn give_batch<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, batch: &
         ask_for(ground, block.frame());
         ask_for(ground, block.frame().buddy(block.order()));
     }
-    let guard = zone.lock(cx);
+    let guard = zone.lock_ends(cx);
+    let skips = ground.mechanisms.free_path == FreePath::NoMerge && !zone.clusters.is_disabled();
+    if !skips {
+        zone.clusters.settle();
+    }
     for block in batch.blocks() {
-        match ground.mechanisms.free_path {
-            FreePath::NoMerge if block.order().0 == 0 => guard.give_unmerged(block.frame(), block.order()),
+        match block.order().0 {
+            0 if skips => guard.give_unmerged(block.frame(), block.order()),
             _ => guard.give(block.frame(), block.order(), Place::Warm),
         }
     }

@@ -1,5 +1,6 @@
 //! What all layers stand on: the machine, the chosen mechanisms, the descriptors, and one record per CPU.
 
+use crate::cluster::Clusters;
 use crate::field::{Words, tell};
 use crate::frame::Frames;
 use crate::lock::Held;
@@ -67,6 +68,9 @@ pub(crate) struct Ground<'a, M: Machine> {
     pub(crate) frames: Frames<'a, M>,
     pub(crate) cpus: &'a [Cpu<M>],
     pub(crate) events: GlobalEvents<M>,
+    /// One of each largest block, where the free path takes them.
+    pub(crate) range_locks: &'a [M::U32],
+    pub(crate) clusters: Clusters<'a, M>,
 }
 
 /// One call's context: where it runs, pinned.

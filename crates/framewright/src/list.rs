@@ -157,6 +157,26 @@ impl<M: Machine> FreeLists<M> {
         Ok(())
     }
 
+    /// Takes the first `count` blocks off a list, of which `last` is the last. Their links stay what they were.
+    pub(crate) fn cut(
+        &self,
+        frames: &Frames<'_, M>,
+        (order, migratetype): (Order, MigrateType),
+        (last, count): (Frame, u32),
+    ) -> Result<(), Corrupt> {
+        let list = self.list(order, migratetype).ok_or(Corrupt(last))?;
+        let head = Node::head(order, migratetype);
+        let next = Node(frames.links.get(last.index()).ok_or(Corrupt(last))?.next.load(Ordering::Relaxed));
+        let after = list.link(frames, head, next).ok_or(Corrupt(last))?;
+        if after.prev.load(Ordering::Relaxed) != Node::block(last).0 {
+            return Err(Corrupt(last));
+        }
+        after.prev.store(head.0, Ordering::Relaxed);
+        list.head.next.store(next.0, Ordering::Relaxed);
+        list.len.store(list.len.load(Ordering::Relaxed).wrapping_sub(count), Ordering::Relaxed);
+        Ok(())
+    }
+
     /// Takes a block off the list it is on.
     pub(crate) fn remove(
         &self,

@@ -117,6 +117,10 @@ switches! {
         /// Block by block under the zone lock, a batch at a time.
         #[default]
         OneByOne = "one-by-one",
+        /// Runs of single pages that lie together on their list, each cut off at once; what they are is looked at afterwards.
+        Cluster = "cluster",
+        /// The smallest blocks there are, each whole, to be split afterwards; a few under one lock.
+        Blocks = "blocks",
     }
     /// Which CPU's list a block freed by another CPU goes to.
     remote_free("remote-free"): RemoteFree {

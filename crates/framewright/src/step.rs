@@ -96,6 +96,8 @@ steps! {
     DrainBlock "drain-block" 11;
     /// A block of a batch is looked at to merge it with another of the batch.
     PreMerge "pre-merge" 20;
+    /// A page of a run that was cut off is looked at.
+    Unfold "unfold" 20;
     /// A ring gets another magazine of its own.
     Magazine "magazine" 50;
     /// A magazine is put into a depot or taken from one.

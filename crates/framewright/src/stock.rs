@@ -8,19 +8,16 @@
 
 use crate::batch::Batch;
 use crate::depot::Depots;
-use crate::fallback::{Mode, Want};
+use crate::fallback::Want;
 use crate::frame::Head;
 use crate::give::{collect, give_batch, give_one};
 use crate::ground::Cx;
-use crate::machine::{Busy, Fault, LockEvent, LockName, Machine, Ordering, Step, Word};
+use crate::machine::{Busy, LockEvent, LockName, Machine, Ordering, Step, Word};
 use crate::pcp::{Pcp, Turn};
 use crate::pfn::{CpuId, Frame, Order};
 use crate::ring::{RINGS, Ring, RingId};
 use crate::vmstat::{ZoneEvent, ZoneEvents};
 use crate::zone::Zone;
-
-/// The batch of large zones (`watermark.rs`): one less than the head bytes of a cache line.
-const LINE_OF_HEADS: u32 = 63;
 
 /// All per-CPU lists: one record per CPU and zone, the entries of all rings, and what lies behind them.
 pub(crate) struct Pcps<'a, M: Machine> {
@@ -70,10 +67,10 @@ impl<'a, M: Machine> Pcps<'a, M> {
 /// One CPU's lists of a zone, held, and what they are filled from and emptied into.
 pub(crate) struct PcpGuard<'g, 'a, M: Machine> {
     turn: Turn<'g, M>,
-    pcp: &'a Pcp<M>,
-    cx: Cx<'g, 'a, M>,
-    zone: &'g Zone<M>,
-    pcps: &'g Pcps<'a, M>,
+    pub(crate) pcp: &'a Pcp<M>,
+    pub(crate) cx: Cx<'g, 'a, M>,
+    pub(crate) zone: &'g Zone<M>,
+    pub(crate) pcps: &'g Pcps<'a, M>,
     /// The CPU whose lists these are, if somebody else holds them.
     claimed: Option<CpuId>,
 }
@@ -102,7 +99,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
     }
 
     /// A ring gained so many blocks (or lost them: a negative number), by other ways than its owner's window.
-    fn settle(&self, id: RingId, ring: &Ring<M>, blocks: u32) {
+    pub(crate) fn settle(&self, id: RingId, ring: &Ring<M>, blocks: u32) {
         if !self.pcp.depot {
             let count = self.pcp.count.load(Ordering::Relaxed);
             self.pcp.count.store(count.wrapping_add(blocks << id.order.0.min(31)), Ordering::Relaxed);
@@ -215,7 +212,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
     }
 
     /// Sees to it that a ring has room for another block. False if there can be none.
-    fn make_room(&self, id: RingId, ring: &Ring<M>) -> bool {
+    pub(crate) fn make_room(&self, id: RingId, ring: &Ring<M>) -> bool {
         if self.has_magazines(id) {
             return !ring.is_at_end()
                 || self.pcps.depots.unload(self.cx, self.zone, id, ring, self.pcp.limit(id.order));
@@ -330,36 +327,5 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
             self.zone.events.add(event, count);
             self.pcp.folded.count(event, count);
         }
-    }
-
-    fn refill(&self, id: RingId, want: &Want) {
-        self.cx.ground.machine.step(Step::Refill);
-        let Some(ring) = self.pcp.ring(id).filter(|_| !self.cx.ground.machine.fault(Fault::Refill)) else { return };
-        // A batch is counted in frames; of larger blocks at least two come at once. Where blocks stay between CPUs for long,
-        // they come in runs of four lines of head bytes, so that CPUs (and what these read ahead) rarely meet in a line.
-        let batch = match self.pcp.size.batch {
-            LINE_OF_HEADS.. if self.pcp.depot => 4 * (LINE_OF_HEADS + 1),
-            batch => batch,
-        };
-        let batch = (batch >> id.order.0.min(31)).max(if batch > 1 { 2 } else { 1 });
-        if ring.capacity() == 0 && !self.make_room(id, ring) {
-            return;
-        }
-        let batch = batch.min(ring.capacity());
-        ring.rewind(batch);
-        let zone = self.zone.lock(self.cx);
-        let mut mode = Mode::Normal;
-        let mut moved = 0_u32;
-        while moved < batch
-            && let Some(frame) = zone.take(want, &mut mode, true)
-        {
-            self.cx.ground.machine.step(Step::RefillBlock);
-            self.cx.ground.frames.set_head(frame, Head::pcp(id.order));
-            ring.push_bottom(self.pcps.slots, frame);
-            moved = moved.wrapping_add(1);
-        }
-        ring.count_moved(u64::from(moved));
-        // Also if nothing came: the ring is another one now.
-        self.settle(id, ring, moved);
     }
 }

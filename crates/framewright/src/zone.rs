@@ -8,6 +8,7 @@
 //! rebuilt from them, and what could not be filed is put into quarantine rather than handed out.
 
 use crate::buddy::{Buddy, FreeCount, Place};
+use crate::cluster::{Heap, Run};
 use crate::event::Event;
 use crate::fallback::{self, Mode, Taken, Want};
 use crate::field::{Words, tell};
@@ -32,6 +33,7 @@ pub struct Zone<M: Machine> {
     lock: ZoneLock<M>,
     pub(crate) lists: FreeLists<M>,
     pub(crate) count: FreeCount<M>,
+    pub(crate) clusters: Heap<M>,
     marks: [M::U64; 3],
     pub(crate) highatomic_reserved: M::U64,
     pub(crate) offline: M::U64,
@@ -58,6 +60,7 @@ impl<M: Machine> Default for Zone<M> {
             lock: ZoneLock::default(),
             lists: FreeLists::default(),
             count: FreeCount::default(),
+            clusters: Heap::default(),
             marks: core::array::from_fn(|_| Word::new(0)),
             highatomic_reserved: Word::new(0),
             offline: Word::new(0),
@@ -88,6 +91,7 @@ impl<M: Machine> Zone<M> {
         self.lock.words(visit);
         self.lists.words(visit);
         self.count.words(visit);
+        self.clusters.words(visit);
         for (mark, word) in [Mark::Min, Mark::Low, Mark::High].iter().zip(&self.marks) {
             tell(visit, format_args!("marks.{mark:?}"), word);
         }
@@ -121,6 +125,13 @@ impl<M: Machine> Zone<M> {
 
     /// Takes the zone lock.
     pub(crate) fn lock<'g, 'a>(&'g self, cx: Cx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
+        let guard = self.lock_ends(cx);
+        self.clusters.settle();
+        guard
+    }
+
+    /// Takes the zone lock to look at the ends of lists, and at the states of nothing but what lies there (`cluster.rs`).
+    pub(crate) fn lock_ends<'g, 'a>(&'g self, cx: Cx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
         let (ticket, irq) = self.take_lock(cx, LockMode::Alone);
         ZoneGuard { ticket, _irq: irq, cx, zone: self }
     }
@@ -220,7 +231,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     /// The free lists.
     pub(crate) fn buddy(&self) -> Buddy<'g, 'a, M> {
         let (ground, zone) = (self.cx.ground, self.zone);
-        Buddy { ground, lists: &zone.lists, count: &zone.count, cpu: self.cx.cpu }
+        Buddy { ground, lists: &zone.lists, count: &zone.count, clusters: &zone.clusters, cpu: self.cx.cpu }
     }
 
     /// Takes one block for a request; its head says nothing yet. Damaged lists are repaired and tried once more.
@@ -230,6 +241,27 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         let taken = self.attempt(|buddy| fallback::take(buddy, want, policy, mode)).flatten()?;
         self.note(want, &taken, refill);
         Some(taken.frame)
+    }
+
+    /// Cuts a run of at most `most` pages of the request's own type off the lists, if one begins at the front of its own.
+    pub(crate) fn cut(&self, want: &Want, most: u32) -> Option<Run> {
+        self.attempt(|buddy| match fallback::is_cma_first(buddy, want) {
+            true => Ok(None),
+            false => buddy.cut(want.migratetype, most),
+        })
+        .flatten()
+    }
+
+    /// Takes the smallest free block that serves the request; all of it, unless it is of more than `most` frames. Returns its
+    /// order.
+    pub(crate) fn take_part(&self, want: &Want, most: u64, mode: &mut Mode) -> Option<(Frame, Order)> {
+        self.cx.ground.machine.step(Step::Take);
+        if *mode == Mode::Normal
+            && let Some(part) = self.attempt(|buddy| fallback::take_part(buddy, want, most)).flatten()
+        {
+            return Some(part);
+        }
+        self.take(want, mode, true).map(|frame| (frame, want.order))
     }
 
     /// Runs an operation that takes one given block off the lists.
@@ -259,6 +291,11 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
             self.attempt(|buddy| buddy.merge_skipped(at));
             at = self.buddy().behind(at);
         }
+    }
+
+    /// Changes whether pages may stay unmerged.
+    pub(crate) fn change_merging(&self, change: impl FnOnce(&Heap<M>)) {
+        change(&self.zone.clusters);
     }
 
     /// Sets a pageblock's type; its free blocks follow. Returns false if descriptors were damaged beyond repair.
@@ -318,9 +355,11 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     #[cold]
     fn repair(&self) {
         self.cx.ground.events.count(GlobalEvent::Repairs);
+        self.zone.clusters.settle();
         let buddy = self.buddy();
         buddy.lists.reset();
         buddy.count.reset();
+        buddy.clusters.reset();
         let frames = buddy.frames();
         let pageblock = buddy.pageblock_order();
         let mut behind = Frame(0);

@@ -59,6 +59,7 @@ struct Plan {
     pageblocks: Place,
     slots: Place,
     magazines: Place,
+    cluster_of: Place,
     bytes: usize,
 }
 
@@ -79,6 +80,7 @@ impl Plan {
             pageblocks: place(layout.pageblocks, size_of::<<Native as Machine>::U32>())?,
             slots: place(layout.slots, size_of::<<Native as Machine>::U32>())?,
             magazines: place(layout.magazines, size_of::<Magazine<Native>>())?,
+            cluster_of: place(layout.cluster_of, size_of::<<Native as Machine>::U32>())?,
             bytes,
         })
     }
@@ -92,7 +94,7 @@ impl Metadata {
         // SAFETY: this advice changes no contents.
         // A kernel without transparent huge pages does not know it, and needs it not.
         let _ = unsafe { frames.advise(0, frames.len(), Advice::NoHugePages) };
-        let few = Layout { frames: 0, pageblocks: 0, slots: 0, magazines: 0, ..*layout };
+        let few = Layout { frames: 0, pageblocks: 0, slots: 0, magazines: 0, cluster_of: 0, ..*layout };
         let rest = NonNull::from(Box::leak(Box::new(Storage::new(&few))));
         Ok(Metadata { frames, rest })
     }
@@ -120,6 +122,7 @@ impl Metadata {
                 pageblocks: self.slice(plan.pageblocks),
                 slots: self.slice(plan.slots),
                 magazines: self.slice(plan.magazines),
+                cluster_of: self.slice(plan.cluster_of),
                 ..rest.parts()
             })
         }

@@ -1,0 +1,136 @@
+//! How an empty ring is filled from its zone.
+//!
+//! | refill | under the zone lock | when it is free again |
+//! |---|---|---|
+//! | one by one | every block is taken off its list, splitting larger ones | |
+//! | cluster | lists of single pages are cut behind a run of up to a batch | the run's states are changed, page by page |
+//! | blocks | whole blocks are taken off their lists, smallest first, a few at most | they are split into the ring's entries |
+//!
+//! What the two latter do not find is taken one by one: clusters and larger blocks of the request's own type are all they use.
+//!
+//! A block split outside of the lock needs nothing but its head byte: where it lay on a list, nothing starts but the block
+//! itself, so its parts' states say already that they are not free.
+
+use crate::cluster::Run;
+use crate::fallback::{Mode, Want};
+use crate::frame::Head;
+use crate::machine::{Fault, Machine, Step};
+use crate::mechanisms::Refill;
+use crate::pfn::{Frame, Order};
+use crate::ring::{Ring, RingId};
+use crate::stock::PcpGuard;
+
+/// The batch of large zones (`watermark.rs`): one less than the head bytes of a cache line.
+const LINE_OF_HEADS: u32 = 63;
+/// Most blocks, or runs, that one refill takes off lists under the lock: what bounds how long it is held.
+const MOST: usize = 16;
+
+impl<M: Machine> PcpGuard<'_, '_, M> {
+    /// Fills an empty ring from its zone.
+    pub(crate) fn refill(&self, id: RingId, want: &Want) {
+        self.cx.ground.machine.step(Step::Refill);
+        let Some(ring) = self.pcp.ring(id).filter(|_| !self.cx.ground.machine.fault(Fault::Refill)) else { return };
+        // A batch is counted in frames; of larger blocks at least two come at once. Where blocks stay between CPUs for long,
+        // they come in runs of four lines of head bytes, so that CPUs (and what these read ahead) rarely meet in a line.
+        let batch = match self.pcp.size.batch {
+            LINE_OF_HEADS.. if self.pcp.depot => 4 * (LINE_OF_HEADS + 1),
+            batch => batch,
+        };
+        let batch = (batch >> id.order.0.min(31)).max(if batch > 1 { 2 } else { 1 });
+        if ring.capacity() == 0 && !self.make_room(id, ring) {
+            return;
+        }
+        let batch = batch.min(ring.capacity());
+        ring.rewind(batch);
+        let moved = match self.cx.ground.mechanisms.refill {
+            Refill::Cluster if id.order.0 == 0 => self.take_clusters(id, ring, want, batch),
+            Refill::Blocks => self.take_blocks(id, ring, want, batch),
+            _ => self.take_each(id, ring, want, batch),
+        };
+        ring.count_moved(u64::from(moved));
+        // Also if nothing came: the ring is another one now.
+        self.settle(id, ring, moved);
+    }
+
+    fn put_under(&self, id: RingId, ring: &Ring<M>, frame: Frame) {
+        self.cx.ground.machine.step(Step::RefillBlock);
+        self.cx.ground.frames.set_head(frame, Head::pcp(id.order));
+        ring.push_bottom(self.pcps.slots, frame);
+    }
+
+    /// Takes up to `batch` blocks, one by one. Returns how many.
+    fn take_each(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
+        let zone = self.zone.lock_ends(self.cx);
+        let mut mode = Mode::Normal;
+        let mut moved = 0_u32;
+        while moved < batch
+            && let Some(frame) = zone.take(want, &mut mode, true)
+        {
+            self.put_under(id, ring, frame);
+            moved = moved.wrapping_add(1);
+        }
+        moved
+    }
+
+    /// Takes runs of together at most `batch` pages. Returns how many pages.
+    fn take_clusters(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
+        let zone = self.zone.lock_ends(self.cx);
+        let mut runs = [None; MOST];
+        let mut moved = 0_u32;
+        for slot in &mut runs {
+            *slot = zone.cut(want, batch.saturating_sub(moved));
+            let Some(run) = slot else { break };
+            moved = moved.saturating_add(run.count);
+        }
+        drop(zone);
+        if moved == 0 {
+            return self.take_each(id, ring, want, batch);
+        }
+        let taken = runs.iter().flatten().map(|run| self.unfold(id, ring, run));
+        taken.fold(0, u32::saturating_add)
+    }
+
+    /// Makes the pages of a run, which is on no list any more, the ring's own. Returns how many.
+    fn unfold(&self, id: RingId, ring: &Ring<M>, run: &Run) -> u32 {
+        let frames = &self.cx.ground.frames;
+        let mut at = Some(run.first);
+        let mut moved = 0_u32;
+        while moved < run.count
+            && let Some((frame, link)) = at.and_then(|frame| Some((frame, frames.links.get(frame.index())?)))
+        {
+            self.cx.ground.machine.step(Step::Unfold);
+            // A damaged state stays out of the ring; `validate` finds it.
+            let taken = frames.change(frame, |state| state.take(Order(0), self.cx.cpu)).is_ok();
+            at = self.cx.ground.clusters.pass(frame, link);
+            if taken {
+                self.put_under(id, ring, frame);
+                moved = moved.wrapping_add(1);
+            }
+        }
+        self.zone.clusters.end_cut();
+        moved
+    }
+
+    /// Takes blocks of together at most `batch` of the ring's, and splits them. Returns how many of the ring's.
+    fn take_blocks(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
+        let zone = self.zone.lock_ends(self.cx);
+        let mut blocks = [None; MOST];
+        let mut mode = Mode::Normal;
+        let mut left = batch;
+        for slot in &mut blocks {
+            if left == 0 {
+                break;
+            }
+            *slot = zone.take_part(want, u64::from(left) << id.order.0.min(31), &mut mode);
+            let Some((_, order)) = slot else { break };
+            left = left.saturating_sub(1 << order.0.saturating_sub(id.order.0).min(31));
+        }
+        drop(zone);
+        for &(start, order) in blocks.iter().flatten() {
+            for part in 0..1_u64 << order.0.saturating_sub(id.order.0).min(31) {
+                self.put_under(id, ring, start.add(part << id.order.0.min(31)));
+            }
+        }
+        batch.saturating_sub(left)
+    }
+}
