@@ -52,7 +52,7 @@ pub fn label(mechanisms: &Mechanisms) -> String {
 }
 
 fn parse_list(text: &str) -> anyhow::Result<Mechanisms> {
-    Mechanisms::parse(text).map_err(|(part, error)| match error {
+    let mechanisms = Mechanisms::parse(text).map_err(|(part, error)| match error {
         UnknownSwitch::Switch => {
             anyhow!("{part}: there is no such switch; there are {}", Mechanisms::SWITCHES.join(", "))
         }
@@ -61,7 +61,11 @@ fn parse_list(text: &str) -> anyhow::Result<Mechanisms> {
             let presets: Vec<_> = PRESETS.iter().map(|(name, _)| *name).collect();
             anyhow!("{part} is no preset ({}) and no switch=choice", presets.join(", "))
         }
-    })
+    })?;
+    match mechanisms.conflict() {
+        Some(reason) => bail!("{text}: {reason}"),
+        None => Ok(mechanisms),
+    }
 }
 
 #[cfg(test)]

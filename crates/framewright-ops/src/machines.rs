@@ -101,12 +101,16 @@ pub fn any(rng: &mut Rng) -> Shape {
     let named = NAMED.get(rng.below(2 * NAMED.len() as u64) as usize);
     let named = named.and_then(|(_, text)| text.parse::<Scenario>().ok()).map(|scenario| scenario.shape);
     let mut shape = named.unwrap_or_else(|| random(rng));
-    for switch in Mechanisms::SWITCHES {
-        let choices = Mechanisms::choices(switch);
-        // Names from the table itself are known.
-        let _ = shape.mechanisms.set(switch, rng.pick::<&str>(choices));
+    loop {
+        for switch in Mechanisms::SWITCHES {
+            let choices = Mechanisms::choices(switch);
+            // Names from the table itself are known.
+            let _ = shape.mechanisms.set(switch, rng.pick::<&str>(choices));
+        }
+        if shape.mechanisms.conflict().is_none() {
+            return shape;
+        }
     }
-    shape
 }
 
 /// A random machine.

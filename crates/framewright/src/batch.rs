@@ -83,6 +83,41 @@ impl Batch {
         self.blocks.get(..self.len).unwrap_or(&[])
     }
 
+    /// Leaves out the blocks that `keep` says no of.
+    pub(crate) fn keep(&mut self, mut keep: impl FnMut(Block) -> bool) {
+        let mut kept = 0_usize;
+        for index in 0..self.len {
+            if self.blocks.get(index).is_some_and(|&block| keep(block)) {
+                exchange(&mut self.blocks, kept, index);
+                kept = kept.wrapping_add(1);
+            }
+        }
+        self.len = kept;
+    }
+
+    /// Puts another block in the place of each.
+    pub(crate) fn replace(&mut self, mut with: impl FnMut(Block) -> Block) {
+        for slot in self.blocks.get_mut(..self.len).unwrap_or(&mut []) {
+            *slot = with(*slot);
+        }
+    }
+
+    /// Brings blocks of the same kind together.
+    pub(crate) fn group<K: PartialEq>(&mut self, kind: impl Fn(Block) -> K) {
+        let mut sorted = 0_usize;
+        while let Some(&first) = self.blocks().get(sorted) {
+            let mut at = sorted;
+            for index in sorted..self.len {
+                if self.blocks.get(index).is_some_and(|&block| kind(block) == kind(first)) {
+                    exchange(&mut self.blocks, at, index);
+                    at = at.wrapping_add(1);
+                }
+            }
+            // At least one, the first.
+            sorted = at.max(sorted.wrapping_add(1));
+        }
+    }
+
     /// Merges the batch's blocks with each other up to `largest`, where `may` says of the two halves that they may. Calls
     /// `step` once for each block looked at. Sorts them by frame.
     pub(crate) fn merge(&mut self, largest: Order, may: impl Fn(Block) -> bool, step: impl Fn()) {

@@ -20,7 +20,7 @@ use crate::frame::{Corrupt, Frames, State};
 use crate::ground::Ground;
 use crate::list::{End, FreeLists};
 use crate::machine::{Machine, Ordering, Step, Word};
-use crate::pfn::{CpuId, Frame, MigrateType, Order, PfnRange};
+use crate::pfn::{CpuId, Frame, MigrateType, Order};
 
 /// Numbers of free frames, kept by the operations that change them.
 ///
@@ -248,7 +248,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     ///
     /// On damage met half-way nothing is lost: what was merged so far goes back, or into quarantine.
     pub(crate) fn free(&self, frame: Frame, order: Order, place: Place) {
-        if order > self.pageblock_order() && !self.is_of_one_type(frame, order) {
+        if order > self.pageblock_order() && !self.frames().is_of_one_type(frame, order) {
             // Its pageblocks were given types of their own while it was in use.
             let half = order.down();
             self.free(frame, half, place);
@@ -295,12 +295,12 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         while order < self.max_order() {
             self.step(Step::Merge);
             let buddy = frame.buddy(order);
-            let Some(found) = self.mergeable(frame, buddy, order, migratetype) else { break };
+            let Some(found) = self.frames().mergeable(frame, buddy, order, migratetype) else { break };
             if self.unlink(buddy, order, found).is_err() {
                 break;
             }
             if found != migratetype {
-                self.retag(buddy, order, migratetype);
+                self.frames().retag(buddy, order, migratetype);
             }
             frame = Frame(frame.0.min(buddy.0));
             order = order.up();
@@ -333,27 +333,6 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
             && (1..order.frames()).all(|offset| self.frames().block_at(frame.add(offset)).is_none())
     }
 
-    /// Whether all pageblocks of a block have the same type.
-    fn is_of_one_type(&self, frame: Frame, order: Order) -> bool {
-        let migratetype = self.frames().pageblock(frame).migratetype();
-        let mut rest = PfnRange::new(0, order.frames()).blocks(self.pageblock_order());
-        rest.all(|(offset, _)| self.frames().pageblock(frame.add(offset.0)).migratetype() == migratetype)
-    }
-
-    /// The type of the free block `buddy`, if a block of `migratetype` may merge with it.
-    fn mergeable(&self, frame: Frame, buddy: Frame, order: Order, migratetype: MigrateType) -> Option<MigrateType> {
-        let (free_order, found) = self.frames().state(buddy).as_free()?;
-        if free_order != order {
-            return None;
-        }
-        if order >= self.pageblock_order() {
-            let same_zone = self.frames().pageblock(frame).same_zone(self.frames().pageblock(buddy));
-            let same_kind = found == migratetype || (found.is_mergeable() && migratetype.is_mergeable());
-            return (same_zone && same_kind).then_some(found);
-        }
-        Some(found)
-    }
-
     /// Whether the block that this one waits to merge with is all that is missing for the order after next.
     fn will_merge_soon(&self, frame: Frame, order: Order) -> bool {
         if order.up() >= self.max_order() {
@@ -362,14 +341,6 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         let parent = frame.align_down(order.up());
         let uncle: Option<(Order, _)> = self.frames().state(parent.buddy(order.up())).as_free();
         uncle.is_some_and(|(free_order, _)| free_order == order.up())
-    }
-
-    /// Sets the type of every pageblock that a block of at least the pageblock order covers.
-    pub(crate) fn retag(&self, frame: Frame, order: Order, migratetype: MigrateType) {
-        for (offset, _) in PfnRange::new(0, order.frames()).blocks(self.pageblock_order()) {
-            let at = frame.add(offset.0);
-            self.frames().set_pageblock(at, self.frames().pageblock(at).with(migratetype));
-        }
     }
 
     /// Sets the type of the pageblock around `frame` and moves its free blocks to the lists of that type. A free block

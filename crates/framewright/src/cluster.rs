@@ -18,9 +18,9 @@
 //! back unmerged ([`Heap::disable`]).
 
 use crate::field::{Words, tell};
-use crate::frame::Link;
 use crate::machine::{Machine, Ordering, Patience, Word};
 use crate::pfn::Frame;
+use crate::smp_list::Link;
 
 /// A run of pages on a list.
 pub struct Cluster<M: Machine> {

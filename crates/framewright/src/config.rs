@@ -161,6 +161,9 @@ impl<'c> Config<'c> {
         if self.cpus.is_empty() || self.cpus.len() > usize::from(u16::MAX) {
             return Err(BootError::BadCpus);
         }
+        if let Some(reason) = self.mechanisms.conflict() {
+            return Err(BootError::Mechanisms(reason));
+        }
         let mut behind = Pfn(0);
         for (i, region) in self.regions.iter().enumerate() {
             let range = region.range;

@@ -197,7 +197,7 @@ fn take_single<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, order: Orde
 fn try_claim<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) -> Result<Option<Frame>, Corrupt> {
     if from.order >= buddy.pageblock_order() {
         buddy.remove(from.found, from.order, from.migratetype)?;
-        buddy.retag(from.found, from.order, want.migratetype);
+        buddy.frames().retag(from.found, from.order, want.migratetype);
         buddy.carve(from.found, from.order, (from.found, want.order));
         return Ok(Some(from.found));
     }

@@ -354,6 +354,41 @@ impl<M: Machine> Frames<'_, M> {
         }
     }
 
+    /// Whether all pageblocks of a block have the same type.
+    pub(crate) fn is_of_one_type(&self, frame: Frame, order: Order) -> bool {
+        let migratetype = self.pageblock(frame).migratetype();
+        let mut rest = PfnRange::new(0, order.frames()).blocks(self.geometry.pageblock_order);
+        rest.all(|(offset, _)| self.pageblock(frame.add(offset.0)).migratetype() == migratetype)
+    }
+
+    /// Sets the type of every pageblock that a block of at least the pageblock order covers; it is the caller's own.
+    pub(crate) fn retag(&self, frame: Frame, order: Order, migratetype: MigrateType) {
+        for (offset, _) in PfnRange::new(0, order.frames()).blocks(self.geometry.pageblock_order) {
+            let at = frame.add(offset.0);
+            self.set_pageblock(at, self.pageblock(at).with(migratetype));
+        }
+    }
+
+    /// The type of the free block `buddy`, if the block of `order` at `frame`, of `migratetype`, may merge with it.
+    pub(crate) fn mergeable(
+        &self,
+        frame: Frame,
+        buddy: Frame,
+        order: Order,
+        migratetype: MigrateType,
+    ) -> Option<MigrateType> {
+        let (free_order, found) = self.state(buddy).as_free()?;
+        if free_order != order {
+            return None;
+        }
+        if order >= self.geometry.pageblock_order {
+            let same_zone = self.pageblock(frame).same_zone(self.pageblock(buddy));
+            let same_kind = found == migratetype || (found.is_mergeable() && migratetype.is_mergeable());
+            return (same_zone && same_kind).then_some(found);
+        }
+        Some(found)
+    }
+
     /// What `frame` is part of. Racy unless the zone lock is held: a block may be split or merged meanwhile.
     pub(crate) fn part_of(&self, frame: Frame) -> Part {
         Order(0)

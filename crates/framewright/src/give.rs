@@ -12,6 +12,7 @@ use crate::ground::{Cx, Ground};
 use crate::machine::{Machine, Step};
 use crate::mechanisms::{FreePath, PreMerge};
 use crate::pfn::{Frame, Order};
+use crate::together::Giver;
 use crate::zone::Zone;
 
 /// Takes a block of a per-CPU list or a depot into a batch. False if there is no room.
@@ -45,8 +46,16 @@ pub(crate) fn give_batch<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, batch: &
         ask_for(ground, block.frame());
         ask_for(ground, block.frame().buddy(block.order()));
     }
+    match ground.mechanisms.free_path {
+        FreePath::RangeLocks | FreePath::Splice => give_together(cx, zone, batch),
+        FreePath::MergeUnderLock | FreePath::NoMerge => give_alone(cx, zone, batch),
+    }
+    batch.clear();
+}
+
+fn give_alone<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, batch: &Batch) {
     let guard = zone.lock_ends(cx);
-    let skips = ground.mechanisms.free_path == FreePath::NoMerge && !zone.clusters.is_disabled();
+    let skips = cx.ground.mechanisms.free_path == FreePath::NoMerge && !zone.clusters.is_disabled();
     if !skips {
         zone.clusters.settle();
     }
@@ -56,8 +65,28 @@ pub(crate) fn give_batch<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, batch: &
             _ => guard.give(block.frame(), block.order(), Place::Warm),
         }
     }
-    drop(guard);
-    batch.clear();
+}
+
+fn give_together<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, batch: &mut Batch) {
+    let mut rest = Batch::new();
+    batch.keep(|block| {
+        // Its pageblocks were given types of their own while it was in use: it goes back in parts.
+        let frames = &cx.ground.frames;
+        let is_whole =
+            block.order() <= frames.geometry.pageblock_order || frames.is_of_one_type(block.frame(), block.order());
+        is_whole || !rest.push(block.frame(), block.order())
+    });
+    let reader = zone.read(cx);
+    let mut giver = Giver::new(&reader);
+    match cx.ground.mechanisms.free_path {
+        FreePath::RangeLocks => giver.give_ranged(batch, &mut rest),
+        _ => giver.give_spliced(batch, &mut rest),
+    }
+    drop(giver);
+    drop(reader);
+    if !rest.is_empty() {
+        give_alone(cx, zone, &rest);
+    }
 }
 
 /// Gives one block back to its zone.

@@ -31,6 +31,7 @@ mod pcp;
 mod depot;
 mod ring;
 mod give;
+mod together;
 mod batch;
 mod zone;
 mod fallback;

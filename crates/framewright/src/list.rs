@@ -6,33 +6,28 @@
 //! is recognised: every operation first checks that the neighbours agree (two loads, in release builds too) and
 //! changes nothing if they don't.
 //!
-//! All words are written under the zone lock, relaxed; the lock orders them.
+//! Two views of the same words. Who holds the zone lock alone changes them plainly, relaxed; the lock orders them
+//! ([`FreeLists`]). Those who hold it together with others change them by the protocol of `smp_list.rs`, and lengths atomically
+//! ([`Together`]). At rest nobody can tell which view was used.
 
 use crate::field::{Words, tell};
 use crate::frame::{Corrupt, Frames};
 use crate::machine::{Machine, Ordering, Word};
 use crate::pfn::{Frame, MigrateType, Order};
-use crate::smp_list::Link;
+use crate::smp_list::{self, Broken, Link, Links, Node};
 
-/// Value of a link word.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Node(u32);
+const FIRST_HEAD: u32 = Frame::LIMIT as u32 + 1;
 
-impl Node {
-    const NOBODY: Node = Node(0);
-    const FIRST_HEAD: u32 = Frame::LIMIT as u32 + 1;
+const fn node_of(frame: Frame) -> Node {
+    Node(frame.0.wrapping_add(1))
+}
 
-    const fn block(frame: Frame) -> Node {
-        Node(frame.0.wrapping_add(1))
-    }
+const fn head_of((order, migratetype): (Order, MigrateType)) -> Node {
+    Node(FIRST_HEAD.wrapping_add(order.0 as u32 * MigrateType::COUNT as u32 + migratetype as u32))
+}
 
-    const fn head(order: Order, migratetype: MigrateType) -> Node {
-        Node(Node::FIRST_HEAD.wrapping_add(order.0 as u32 * MigrateType::COUNT as u32 + migratetype as u32))
-    }
-
-    fn as_block(self) -> Option<Frame> {
-        (self.0 != 0 && self.0 < Node::FIRST_HEAD).then(|| Frame(self.0.wrapping_sub(1)))
-    }
+fn block_of(node: Node) -> Option<Frame> {
+    (node.0 != 0 && node.0 < FIRST_HEAD).then(|| Frame(node.0.wrapping_sub(1)))
 }
 
 /// Which end of a list. Blocks are taken from the front, so the back is for those that shall stay longest.
@@ -65,7 +60,7 @@ impl<M: Machine> Default for FreeLists<M> {
                 core::array::from_fn(|migratetype| {
                     let order = Order(order as u8);
                     let migratetype = MigrateType::from_index(migratetype).unwrap_or_default();
-                    let node = Node::head(order, migratetype);
+                    let node = head_of((order, migratetype));
                     List { head: Link { next: Word::new(node.0), prev: Word::new(node.0) }, len: Word::new(0) }
                 })
             }),
@@ -96,22 +91,22 @@ impl<M: Machine> FreeLists<M> {
 
     /// The block at the front of a list.
     pub(crate) fn first(&self, order: Order, migratetype: MigrateType) -> Option<Frame> {
-        Node(self.list(order, migratetype)?.head.next.load(Ordering::Relaxed)).as_block()
+        block_of(Node(self.list(order, migratetype)?.head.next.load(Ordering::Relaxed)))
     }
 
     /// The block at the back of a list.
     pub(crate) fn last(&self, order: Order, migratetype: MigrateType) -> Option<Frame> {
-        Node(self.list(order, migratetype)?.head.prev.load(Ordering::Relaxed)).as_block()
+        block_of(Node(self.list(order, migratetype)?.head.prev.load(Ordering::Relaxed)))
     }
 
     /// The block behind `frame` on its list.
     pub(crate) fn next(&self, frames: &Frames<'_, M>, frame: Frame) -> Option<Frame> {
-        Node(frames.links.get(frame.index())?.next.load(Ordering::Relaxed)).as_block()
+        block_of(Node(frames.links.get(frame.index())?.next.load(Ordering::Relaxed)))
     }
 
     /// The block before `frame` on its list.
     pub(crate) fn prev(&self, frames: &Frames<'_, M>, frame: Frame) -> Option<Frame> {
-        Node(frames.links.get(frame.index())?.prev.load(Ordering::Relaxed)).as_block()
+        block_of(Node(frames.links.get(frame.index())?.prev.load(Ordering::Relaxed)))
     }
 
     /// Empties every list without looking at the blocks on them.
@@ -119,7 +114,7 @@ impl<M: Machine> FreeLists<M> {
         for order in Order(0).up_to(Order::LIMIT) {
             for migratetype in MigrateType::ALL {
                 if let Some(list) = self.list(order, migratetype) {
-                    let node = Node::head(order, migratetype);
+                    let node = head_of((order, migratetype));
                     list.head.next.store(node.0, Ordering::Relaxed);
                     list.head.prev.store(node.0, Ordering::Relaxed);
                     list.len.store(0, Ordering::Relaxed);
@@ -138,8 +133,8 @@ impl<M: Machine> FreeLists<M> {
     ) -> Result<(), Corrupt> {
         let list = self.list(order, migratetype).ok_or(Corrupt(frame))?;
         let link = frames.links.get(frame.index()).ok_or(Corrupt(frame))?;
-        let head = Node::head(order, migratetype);
-        let node = Node::block(frame);
+        let head = head_of((order, migratetype));
+        let node = node_of(frame);
         let (prev, next) = match end {
             End::Front => (head, Node(list.head.next.load(Ordering::Relaxed))),
             End::Back => (Node(list.head.prev.load(Ordering::Relaxed)), head),
@@ -147,7 +142,7 @@ impl<M: Machine> FreeLists<M> {
         let before = list.link(frames, head, prev).ok_or(Corrupt(frame))?;
         let after = list.link(frames, head, next).ok_or(Corrupt(frame))?;
         if before.next.load(Ordering::Relaxed) != next.0 || after.prev.load(Ordering::Relaxed) != prev.0 {
-            return Err(Corrupt(next.as_block().or(prev.as_block()).unwrap_or(frame)));
+            return Err(Corrupt(block_of(next).or(block_of(prev)).unwrap_or(frame)));
         }
         link.next.store(next.0, Ordering::Relaxed);
         link.prev.store(prev.0, Ordering::Relaxed);
@@ -165,10 +160,10 @@ impl<M: Machine> FreeLists<M> {
         (last, count): (Frame, u32),
     ) -> Result<(), Corrupt> {
         let list = self.list(order, migratetype).ok_or(Corrupt(last))?;
-        let head = Node::head(order, migratetype);
+        let head = head_of((order, migratetype));
         let next = Node(frames.links.get(last.index()).ok_or(Corrupt(last))?.next.load(Ordering::Relaxed));
         let after = list.link(frames, head, next).ok_or(Corrupt(last))?;
-        if after.prev.load(Ordering::Relaxed) != Node::block(last).0 {
+        if after.prev.load(Ordering::Relaxed) != node_of(last).0 {
             return Err(Corrupt(last));
         }
         after.prev.store(head.0, Ordering::Relaxed);
@@ -186,7 +181,7 @@ impl<M: Machine> FreeLists<M> {
     ) -> Result<(), Corrupt> {
         let list = self.list(order, migratetype).ok_or(Corrupt(frame))?;
         let link = frames.links.get(frame.index()).ok_or(Corrupt(frame))?;
-        let (head, node) = (Node::head(order, migratetype), Node::block(frame));
+        let (head, node) = (head_of((order, migratetype)), node_of(frame));
         let next = Node(link.next.load(Ordering::Relaxed));
         let prev = Node(link.prev.load(Ordering::Relaxed));
         let after = list.link(frames, head, next).ok_or(Corrupt(frame))?;
@@ -209,6 +204,55 @@ impl<M: Machine> List<M> {
         if node == head {
             return Some(&self.head);
         }
-        frames.links.get(node.as_block()?.index())
+        frames.links.get(block_of(node)?.index())
+    }
+}
+
+/// The free lists for those who hold the zone lock together with others.
+pub(crate) struct Together<'l, 'a, M: Machine> {
+    pub(crate) lists: &'l FreeLists<M>,
+    pub(crate) frames: &'l Frames<'a, M>,
+    pub(crate) machine: &'l M,
+}
+
+impl<M: Machine> Links<M> for Together<'_, '_, M> {
+    fn link(&self, node: Node) -> Option<&Link<M>> {
+        if let Some(frame) = block_of(node) {
+            return self.frames.links.get(frame.index());
+        }
+        let list = node.0.checked_sub(FIRST_HEAD)? as usize;
+        Some(&self.lists.lists.get(list / MigrateType::COUNT)?.get(list % MigrateType::COUNT)?.head)
+    }
+}
+
+impl<M: Machine> Together<'_, '_, M> {
+    /// Takes a block off its list. The caller owns it: nobody else takes it off.
+    pub(crate) fn del(&self, frame: Frame, list: (Order, MigrateType)) -> Result<(), Broken> {
+        smp_list::del(self.machine, self, node_of(frame))?;
+        self.count(list, 1_u32.wrapping_neg());
+        Ok(())
+    }
+
+    /// Links two blocks of the caller's own to each other.
+    pub(crate) fn chain(&self, before: Frame, after: Frame) {
+        smp_list::chain(self, node_of(before), node_of(after));
+    }
+
+    /// Puts a chain of `count` blocks on the front of a list.
+    pub(crate) fn splice(
+        &self,
+        list: (Order, MigrateType),
+        (first, last): (Frame, Frame),
+        count: u32,
+    ) -> Result<(), Broken> {
+        smp_list::splice(self.machine, self, head_of(list), node_of(first), node_of(last))?;
+        self.count(list, count);
+        Ok(())
+    }
+
+    fn count(&self, (order, migratetype): (Order, MigrateType), change: u32) {
+        if let Some(list) = self.lists.list(order, migratetype) {
+            list.len.add(change, Ordering::Relaxed);
+        }
     }
 }

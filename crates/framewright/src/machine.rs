@@ -275,6 +275,10 @@ pub enum LockKind {
     Depot,
     /// A CPU's lists of a zone, taken by somebody else than that CPU.
     Pcp,
+    /// A zone's locks of ranges of frames; one name for all of them.
+    Range,
+    /// The front of a zone's free lists, where blocks are put by several CPUs at once; one name for all of them.
+    FreeList,
     /// A node's lists of pages in use, which belong to the allocator's callers: told by them, for the same report.
     Lru,
 }
@@ -292,6 +296,11 @@ impl LockName {
     /// The lock of a zone.
     pub const fn zone(zone: ZoneIdx) -> LockName {
         LockName { kind: LockKind::Zone, index: (zone.0 as u32) << 16 }
+    }
+
+    /// The range locks of a zone, and the fronts of its lists.
+    pub const fn of_zone(kind: LockKind, zone: ZoneIdx) -> LockName {
+        LockName { kind, index: (zone.0 as u32) << 16 }
     }
 
     /// The lock of a shard of a zone's depot.
@@ -313,6 +322,8 @@ impl fmt::Display for LockName {
             LockKind::Zone => f.write_str("zone lock")?,
             LockKind::Depot => write!(f, "depot shard {part}")?,
             LockKind::Pcp => write!(f, "lists of CPU {part}")?,
+            LockKind::Range => f.write_str("range locks")?,
+            LockKind::FreeList => f.write_str("list fronts")?,
             LockKind::Lru => return write!(f, "LRU lock, Node {}", self.index),
         }
         write!(f, ", Node {}, zone {}", zone.node().0, zone.kind())

@@ -100,6 +100,12 @@ switches! {
         /// Each block is merged with its buddies under the zone lock.
         #[default]
         MergeUnderLock = "merge",
+        /// Many CPUs at once: the zone lock is shared, a lock on the surroundings of each block keeps its buddies apart, and lists
+        /// are changed without a lock (patch 7).
+        RangeLocks = "range-locks",
+        /// The same without locks on ranges: what a batch merges to is put on each list at once. Two buddies that are freed at
+        /// the same time may both stay; they are marked (patch 8; with `pre-merge=batch`, patch 9).
+        Splice = "splice",
         /// Single pages are put on their list as they are and marked; larger blocks are merged. What was left out is done when
         /// a larger block is not to be had, or when somebody drains.
         NoMerge = "no-merge",
@@ -212,6 +218,15 @@ pub enum UnknownSwitch {
 pub const PRESETS: &[(&str, Mechanisms)] = &[
     ("default", Mechanisms::DEFAULT),
     ("baseline", Mechanisms::BASELINE),
+    ("patch1", Mechanisms::PATCH1),
+    ("patch7", Mechanisms { free_path: FreePath::RangeLocks, ..Mechanisms::PATCH4 }),
+    ("patch8", Mechanisms { free_path: FreePath::Splice, ..Mechanisms::PATCH4 }),
+    ("patch9", Mechanisms { free_path: FreePath::Splice, pre_merge: PreMerge::Batch, ..Mechanisms::PATCH4 }),
+    ("no_merge", Mechanisms { free_path: FreePath::NoMerge, ..Mechanisms::PATCH1 }),
+    (
+        "no_merge+cluster_alloc",
+        Mechanisms { free_path: FreePath::NoMerge, refill: Refill::Cluster, ..Mechanisms::PATCH1 },
+    ),
     ("claim-steal", Mechanisms { fallback: FallbackPolicy::ClaimSteal, ..Mechanisms::BASELINE }),
     ("mixing", Mechanisms { nofragment: Nofragment::Off, ..Mechanisms::BASELINE }),
 ];
@@ -234,6 +249,28 @@ impl Mechanisms {
         fallback: FallbackPolicy::Classic,
         nofragment: Nofragment::FirstPass,
     };
+
+    /// What the zone lock series was measured against: Linux 4.19, whose spin locks are queued. (Its patch 1 keeps pages off
+    /// the LRU lists, which are not the allocator's.)
+    const PATCH1: Mechanisms = Mechanisms { zone_lock: ZoneLock::Queued, ..Mechanisms::BASELINE };
+
+    /// The same with a lock that can be shared, as from patch 4 of the series on.
+    const PATCH4: Mechanisms = Mechanisms { zone_lock: ZoneLock::Rw, ..Mechanisms::BASELINE };
+
+    /// Why the choices do not go together, if they do not.
+    pub const fn conflict(&self) -> Option<&'static str> {
+        let is_together = matches!(self.free_path, FreePath::RangeLocks | FreePath::Splice);
+        if is_together && !matches!(self.zone_lock, ZoneLock::Rw) {
+            return Some("free-path=range-locks and free-path=splice share the zone lock, so it must be zone-lock=rw");
+        }
+        if is_together && matches!(self.refill, Refill::Cluster) {
+            return Some(
+                "refill=cluster keeps account of each list's neighbours, which many CPUs at once \
+                         (free-path=range-locks, free-path=splice) would change under it",
+            );
+        }
+        None
+    }
 
     /// What we believe best.
     pub const DEFAULT: Mechanisms = Mechanisms { depot: Depot::All, pcp_mark: PcpMark::Refill, ..Mechanisms::BASELINE };
