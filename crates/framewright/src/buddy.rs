@@ -15,75 +15,12 @@
 //! [`Buddy`] exists only while the zone's lock is held: [`crate::zone::ZoneGuard`] makes it.
 
 use crate::cluster::{Heap, Run};
-use crate::field::{Words, tell};
+use crate::count::{FreeCount, Tally};
 use crate::frame::{Corrupt, Frames, State};
 use crate::ground::Ground;
 use crate::list::{End, FreeLists};
 use crate::machine::{Machine, Ordering, Step, Word};
 use crate::pfn::{CpuId, Frame, MigrateType, Order};
-
-/// Numbers of free frames, kept by the operations that change them.
-///
-/// Invariant B4: `free` is the sum of the blocks on all lists but those of isolated ones, `cma` and `highatomic` the parts
-/// of it on the lists of these types, `isolated` the sum on the isolated lists. `quarantined` is the frames put aside. `skipped`
-/// is the number of free blocks whose state says so.
-pub(crate) struct FreeCount<M: Machine> {
-    pub(crate) free: M::U64,
-    pub(crate) cma: M::U64,
-    pub(crate) highatomic: M::U64,
-    pub(crate) isolated: M::U64,
-    pub(crate) quarantined: M::U64,
-    /// Free *blocks* marked as not looked at for merging.
-    pub(crate) skipped: M::U64,
-}
-
-impl<M: Machine> Default for FreeCount<M> {
-    fn default() -> Self {
-        FreeCount {
-            free: Word::new(0),
-            cma: Word::new(0),
-            highatomic: Word::new(0),
-            isolated: Word::new(0),
-            quarantined: Word::new(0),
-            skipped: Word::new(0),
-        }
-    }
-}
-
-impl<M: Machine> FreeCount<M> {
-    /// Names its words.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        tell(visit, format_args!("count.free"), &self.free);
-        tell(visit, format_args!("count.cma"), &self.cma);
-        tell(visit, format_args!("count.highatomic"), &self.highatomic);
-        tell(visit, format_args!("count.isolated"), &self.isolated);
-        tell(visit, format_args!("count.quarantined"), &self.quarantined);
-        tell(visit, format_args!("count.skipped"), &self.skipped);
-    }
-
-    /// Adds `frames` (a negative number in two's complement to subtract). The zone lock is held: no atomic needed.
-    fn change(&self, migratetype: MigrateType, frames: u64) {
-        match migratetype {
-            MigrateType::Isolate => return bump(&self.isolated, frames),
-            MigrateType::Cma => bump(&self.cma, frames),
-            MigrateType::HighAtomic => bump(&self.highatomic, frames),
-            _ => {}
-        }
-        bump(&self.free, frames);
-    }
-
-    /// Forgets what is on the lists.
-    pub(crate) fn reset(&self) {
-        for word in [&self.free, &self.cma, &self.highatomic, &self.isolated, &self.skipped] {
-            word.store(0, Ordering::Relaxed);
-        }
-    }
-}
-
-/// Adds to a count that only the holder of the lock changes.
-fn bump<W: Word<u64>>(word: &W, change: u64) {
-    word.store(word.load(Ordering::Relaxed).wrapping_add(change), Ordering::Relaxed);
-}
 
 /// Where a freed block goes on its list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -100,6 +37,8 @@ pub(crate) struct Buddy<'g, 'a, M: Machine> {
     pub(crate) ground: &'g Ground<'a, M>,
     pub(crate) lists: &'g FreeLists<M>,
     pub(crate) count: &'g FreeCount<M>,
+    /// What was changed since the lock was taken.
+    pub(crate) tally: &'g Tally,
     pub(crate) clusters: &'g Heap<M>,
     /// Who holds the lock; noted in what it takes.
     pub(crate) cpu: CpuId,
@@ -148,14 +87,14 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     /// Takes a free block off its list; nothing starts at its head any more.
     pub(crate) fn remove(&self, frame: Frame, order: Order, migratetype: MigrateType) -> Result<(), Corrupt> {
         self.unlink(frame, order, migratetype)?;
-        self.count.change(migratetype, order.frames().wrapping_neg());
+        self.tally.count(migratetype, order.frames().wrapping_neg());
         Ok(())
     }
 
     /// Puts a block that starts nothing on a list.
     pub(crate) fn insert(&self, frame: Frame, order: Order, migratetype: MigrateType, end: End) -> Result<(), Corrupt> {
         self.link(frame, order, migratetype, end)?;
-        self.count.change(migratetype, order.frames());
+        self.tally.count(migratetype, order.frames());
         Ok(())
     }
 
@@ -170,7 +109,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         let taken = state.take(order, self.cpu).filter(|_| is_there).ok_or(Corrupt(frame))?;
         self.take_off(frame, (order, migratetype), state.is_skipped())?;
         if state.is_skipped() {
-            bump(&self.count.skipped, 1_u64.wrapping_neg());
+            self.tally.count_skipped(1_u64.wrapping_neg());
         }
         // Relaxed: the lock orders it; the CAS is there to catch who changes it without.
         word.cas(state.0, taken.0, Ordering::Relaxed).map(drop).map_err(|_| Corrupt(frame))
@@ -237,8 +176,8 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         if let Some(run) = run {
             self.step(Step::ListDel);
             self.lists.cut(self.frames(), (Order(0), migratetype), (run.last, run.count))?;
-            self.count.change(migratetype, u64::from(run.count).wrapping_neg());
-            bump(&self.count.skipped, u64::from(run.skipped).wrapping_neg());
+            self.tally.count(migratetype, u64::from(run.count).wrapping_neg());
+            self.tally.count_skipped(u64::from(run.skipped).wrapping_neg());
             self.clusters.begin_cut();
         }
         Ok(run)
@@ -259,10 +198,10 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         let (merged, merged_order) = self.merge(frame, order, migratetype);
         let last = place == Place::Last || self.will_merge_soon(merged, merged_order);
         if self.put(merged, merged_order, migratetype, if last { End::Back } else { End::Front }) {
-            self.count.change(migratetype, order.frames());
+            self.tally.count(migratetype, order.frames());
         } else {
             // What it merged with is lost with it.
-            self.count.change(migratetype, order.frames().wrapping_sub(merged_order.frames()));
+            self.tally.count(migratetype, order.frames().wrapping_sub(merged_order.frames()));
         }
     }
 
@@ -271,8 +210,8 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         self.step(Step::Give);
         let migratetype = self.frames().pageblock(frame).migratetype();
         if self.link_as(frame, (order, migratetype), End::Front, State::skipped).is_ok() {
-            bump(&self.count.skipped, 1);
-            self.count.change(migratetype, order.frames());
+            self.tally.count_skipped(1);
+            self.tally.count(migratetype, order.frames());
         } else {
             self.quarantine(frame, order);
         }
@@ -285,7 +224,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         self.unlink(frame, order, migratetype)?;
         let (merged, merged_order) = self.merge(frame, order, migratetype);
         if !self.put(merged, merged_order, migratetype, End::Front) {
-            self.count.change(migratetype, merged_order.frames().wrapping_neg());
+            self.tally.count(migratetype, merged_order.frames().wrapping_neg());
         }
         Ok(())
     }
@@ -320,8 +259,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     /// Puts a block aside for good: it is on no list, and nothing is said of it but that.
     pub(crate) fn quarantine(&self, frame: Frame, order: Order) {
         if self.frames().change(frame, |state| Some(state.quarantine(order))).is_ok() {
-            let word = &self.count.quarantined;
-            word.store(word.load(Ordering::Relaxed).wrapping_add(order.frames()), Ordering::Relaxed);
+            self.tally.count_quarantined(order.frames());
         }
     }
 
@@ -389,7 +327,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
             order = order.up();
         }
         if !self.put(frame, order, migratetype, End::Front) {
-            self.count.change(migratetype, order.frames().wrapping_neg());
+            self.tally.count(migratetype, order.frames().wrapping_neg());
         }
         Ok(())
     }
@@ -404,10 +342,10 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         self.step(Step::Move);
         let skipped = self.frames().state(frame).is_skipped();
         self.take_off(frame, (order, from), skipped)?;
-        self.count.change(from, order.frames().wrapping_neg());
+        self.tally.count(from, order.frames().wrapping_neg());
         self.frames().change(frame, |state: State| state.retype(to))?;
         self.put_on(frame, (order, to), End::Front, skipped)?;
-        self.count.change(to, order.frames());
+        self.tally.count(to, order.frames());
         Ok(())
     }
 
@@ -419,7 +357,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         self.remove(head, larger, migratetype)?;
         self.carve(head, larger, (start, order));
         if self.put(start, order, migratetype, End::Front) {
-            self.count.change(migratetype, order.frames());
+            self.tally.count(migratetype, order.frames());
         }
         Ok(())
     }
@@ -442,7 +380,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
             head = next;
         }
         if given != 0 {
-            self.count.change(migratetype, given);
+            self.tally.count(migratetype, given);
         }
     }
 

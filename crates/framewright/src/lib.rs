@@ -37,6 +37,7 @@ mod zone;
 mod fallback;
 mod buddy;
 mod list;
+mod count;
 mod ground;
 mod cluster;
 mod frame;

@@ -458,7 +458,7 @@ impl<'a, M: Machine> World<'a, M> {
         let guard = zone.lock(cx);
         frames.set_head(frame, Head::NONE);
         if frames.change(frame, |state| Some(state.quarantine(order))).is_ok() {
-            guard.buddy().count.quarantined.add(order.frames(), Ordering::Relaxed);
+            guard.buddy().tally.count_quarantined(order.frames());
         }
         if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
             own.events.count(ZoneEvent::FreeFrames, order.frames());

@@ -19,21 +19,12 @@
 //! What a damaged list does not take is left to the caller.
 
 use crate::batch::{Batch, Block};
+use crate::count::Tally;
 use crate::ground::Cx;
 use crate::list::Together;
 use crate::machine::{LockEvent, LockKind, LockName, Machine, Ordering, Patience, Step, Word};
 use crate::pfn::{Frame, MigrateType, Order};
 use crate::zone::ZoneReader;
-
-/// What was changed of the zone's counts, to be added at once.
-#[derive(Default)]
-struct Tally {
-    free: u64,
-    cma: u64,
-    highatomic: u64,
-    isolated: u64,
-    skipped: u64,
-}
 
 /// One CPU that gives blocks back, in the lock's shared mode. Its counts reach the zone when it is dropped.
 pub(crate) struct Giver<'r, 'g, 'a, M: Machine> {
@@ -44,18 +35,7 @@ pub(crate) struct Giver<'r, 'g, 'a, M: Machine> {
 
 impl<M: Machine> Drop for Giver<'_, '_, '_, M> {
     fn drop(&mut self) {
-        let count = &self.reader.zone.count;
-        let Tally { free, cma, highatomic, isolated, skipped } = self.tally;
-        let words = [
-            (&count.free, free),
-            (&count.cma, cma),
-            (&count.highatomic, highatomic),
-            (&count.isolated, isolated),
-            (&count.skipped, skipped),
-        ];
-        for (word, change) in words.into_iter().filter(|&(_, change)| change != 0) {
-            word.add(change, Ordering::Relaxed);
-        }
+        self.reader.zone.count.add_together(&self.tally);
     }
 }
 
@@ -117,7 +97,7 @@ impl<'r, 'g, 'a, M: Machine> Giver<'r, 'g, 'a, M> {
         let frames = self.lists.frames;
         let migratetype = frames.pageblock(block.frame()).migratetype();
         let (mut frame, mut order) = (block.frame(), block.order());
-        self.count(migratetype, order.frames());
+        self.tally.count(migratetype, order.frames());
         while order < frames.geometry.max_order {
             self.step(Step::Merge);
             let buddy = frame.buddy(order);
@@ -154,7 +134,7 @@ impl<'r, 'g, 'a, M: Machine> Giver<'r, 'g, 'a, M> {
             return false;
         }
         if state.is_skipped() {
-            self.tally.skipped = self.tally.skipped.wrapping_sub(1);
+            self.tally.count_skipped(1_u64.wrapping_neg());
         }
         true
     }
@@ -174,7 +154,7 @@ impl<'r, 'g, 'a, M: Machine> Giver<'r, 'g, 'a, M> {
         self.lock(LockKind::FreeList, LockEvent::Released);
         if put.is_err() {
             // The caller counts them when he has put them elsewhere.
-            self.count(list.1, list.0.frames().wrapping_mul(blocks.len() as u64).wrapping_neg());
+            self.tally.count(list.1, list.0.frames().wrapping_mul(blocks.len() as u64).wrapping_neg());
             return false;
         }
         for block in blocks {
@@ -182,29 +162,12 @@ impl<'r, 'g, 'a, M: Machine> Giver<'r, 'g, 'a, M> {
             let state = frames.state(block.frame());
             let Some(free) = state.free(list.0, list.1) else { continue };
             let free = if skipped { free.skipped() } else { free };
-            self.tally.skipped = self.tally.skipped.wrapping_add(u64::from(skipped));
+            self.tally.count_skipped(u64::from(skipped));
             // ORDER: Release. The block is on its list before its state says so, and what its owner did with it is done;
             // partner: the Acquire in `take`. Model: zone_spliced.
             let _ = word.cas(state.0, free.0, Ordering::Release);
         }
         true
-    }
-
-    fn count(&mut self, migratetype: MigrateType, frames: u64) {
-        let tally = &mut self.tally;
-        let special = match migratetype {
-            MigrateType::Isolate => {
-                tally.isolated = tally.isolated.wrapping_add(frames);
-                return;
-            }
-            MigrateType::Cma => Some(&mut tally.cma),
-            MigrateType::HighAtomic => Some(&mut tally.highatomic),
-            _ => None,
-        };
-        if let Some(count) = special {
-            *count = count.wrapping_add(frames);
-        }
-        tally.free = tally.free.wrapping_add(frames);
     }
 
     fn lock(&self, kind: LockKind, event: LockEvent) {

@@ -7,8 +7,9 @@
 //! of damaged lists, which reads the whole zone and should never happen: state words are the truth, lists are
 //! rebuilt from them, and what could not be filed is put into quarantine rather than handed out.
 
-use crate::buddy::{Buddy, FreeCount, Place};
+use crate::buddy::{Buddy, Place};
 use crate::cluster::{Heap, Run};
+use crate::count::{FreeCount, Tally};
 use crate::event::Event;
 use crate::fallback::{self, Mode, Taken, Want};
 use crate::field::{Words, tell};
@@ -133,7 +134,7 @@ impl<M: Machine> Zone<M> {
     /// Takes the zone lock to look at the ends of lists, and at the states of nothing but what lies there (`cluster.rs`).
     pub(crate) fn lock_ends<'g, 'a>(&'g self, cx: Cx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
         let (ticket, irq) = self.take_lock(cx, LockMode::Alone);
-        ZoneGuard { ticket, _irq: irq, cx, zone: self }
+        ZoneGuard { ticket, _irq: irq, cx, zone: self, tally: Tally::default() }
     }
 
     /// Takes the zone lock together with others who take it so. If it is of a kind that cannot be shared, it is
@@ -203,10 +204,12 @@ pub(crate) struct ZoneGuard<'g, 'a, M: Machine> {
     _irq: M::Irq<'g>,
     cx: Cx<'g, 'a, M>,
     zone: &'g Zone<M>,
+    tally: Tally,
 }
 
 impl<M: Machine> Drop for ZoneGuard<'_, '_, M> {
     fn drop(&mut self) {
+        self.zone.count.add_alone(&self.tally);
         self.zone.release_lock(self.cx, LockMode::Alone, &self.ticket);
     }
 }
@@ -229,9 +232,9 @@ impl<M: Machine> Drop for ZoneReader<'_, '_, M> {
 
 impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     /// The free lists.
-    pub(crate) fn buddy(&self) -> Buddy<'g, 'a, M> {
-        let (ground, zone) = (self.cx.ground, self.zone);
-        Buddy { ground, lists: &zone.lists, count: &zone.count, clusters: &zone.clusters, cpu: self.cx.cpu }
+    pub(crate) fn buddy(&self) -> Buddy<'_, 'a, M> {
+        let (ground, zone, tally) = (self.cx.ground, self.zone, &self.tally);
+        Buddy { ground, lists: &zone.lists, count: &zone.count, tally, clusters: &zone.clusters, cpu: self.cx.cpu }
     }
 
     /// Takes one block for a request; its head says nothing yet. Damaged lists are repaired and tried once more.
@@ -265,7 +268,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     }
 
     /// Runs an operation that takes one given block off the lists.
-    pub(crate) fn take_with<T>(&self, take: impl FnMut(&Buddy<'g, 'a, M>) -> Result<Option<T>, Corrupt>) -> Option<T> {
+    pub(crate) fn take_with<T>(&self, take: impl FnMut(&Buddy<'_, 'a, M>) -> Result<Option<T>, Corrupt>) -> Option<T> {
         self.attempt(take).flatten()
     }
 
@@ -338,7 +341,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     }
 
     /// Runs an operation on the lists; if it meets a damaged descriptor, repairs the lists and runs it once more.
-    fn attempt<T>(&self, mut operation: impl FnMut(&Buddy<'g, 'a, M>) -> Result<T, Corrupt>) -> Option<T> {
+    fn attempt<T>(&self, mut operation: impl FnMut(&Buddy<'_, 'a, M>) -> Result<T, Corrupt>) -> Option<T> {
         let buddy = self.buddy();
         let first = operation(&buddy);
         first
@@ -359,6 +362,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         let buddy = self.buddy();
         buddy.lists.reset();
         buddy.count.reset();
+        buddy.tally.reset();
         buddy.clusters.reset();
         let frames = buddy.frames();
         let pageblock = buddy.pageblock_order();
