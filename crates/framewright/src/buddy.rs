@@ -105,8 +105,10 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         // Looked at first and written then, its line would come twice.
         self.ground.machine.prefetch(word);
         let state = State(word.load(Ordering::Relaxed));
-        let is_there = state.as_free() == Some((order, migratetype));
-        let taken = state.take(order, self.cpu).filter(|_| is_there).ok_or(Corrupt(frame))?;
+        if !state.is_free_of(order, migratetype) {
+            return Err(Corrupt(frame));
+        }
+        let taken = state.taken(self.cpu);
         self.take_off(frame, (order, migratetype), state.is_skipped())?;
         if state.is_skipped() {
             self.tally.count_skipped(1_u64.wrapping_neg());

@@ -99,6 +99,11 @@ impl State {
         }
     }
 
+    /// Whether a free block of just this order and type starts here.
+    pub(crate) const fn is_free_of(self, order: Order, migratetype: MigrateType) -> bool {
+        self.0 & State::LOW & !State::SKIPPED == State(0).with(1, order, migratetype).0
+    }
+
     /// The order and type, if a free block starts here.
     pub(crate) fn as_free(self) -> Option<(Order, MigrateType)> {
         (self.kind() == Kind::Free).then(|| (self.order(), self.migratetype()))
@@ -117,14 +122,20 @@ impl State {
 
     /// Out → free.
     pub(crate) fn free(self, order: Order, migratetype: MigrateType) -> Option<State> {
-        (self.kind() == Kind::Out).then(|| self.with(1, order, migratetype))
+        let is_out = self.0 & State::LOW & !State::SKIPPED == 0;
+        is_out.then(|| self.with(1, order, migratetype))
     }
 
     /// Free → out, with a new generation and the CPU that took it.
     pub(crate) fn take(self, order: Order, cpu: CpuId) -> Option<State> {
         let (actual, _) = self.as_free()?;
-        let generation = u64::from(self.generation().wrapping_add(1)) << State::GENERATION;
-        (actual == order).then_some(State(generation | u64::from(cpu.0) << State::OWNER))
+        (actual == order).then_some(self.taken(cpu))
+    }
+
+    /// The same of a block that is known to be free.
+    pub(crate) const fn taken(self, cpu: CpuId) -> State {
+        let generation = (self.generation().wrapping_add(1) as u64) << State::GENERATION;
+        State(generation | (cpu.0 as u64) << State::OWNER)
     }
 
     /// Free → free on another list.
@@ -377,16 +388,15 @@ impl<M: Machine> Frames<'_, M> {
         order: Order,
         migratetype: MigrateType,
     ) -> Option<MigrateType> {
-        let (free_order, found) = self.state(buddy).as_free()?;
-        if free_order != order {
-            return None;
+        let state = self.state(buddy);
+        if order < self.geometry.pageblock_order {
+            // Of the same pageblock, so of its type.
+            return state.is_free_of(order, migratetype).then_some(migratetype);
         }
-        if order >= self.geometry.pageblock_order {
-            let same_zone = self.pageblock(frame).same_zone(self.pageblock(buddy));
-            let same_kind = found == migratetype || (found.is_mergeable() && migratetype.is_mergeable());
-            return (same_zone && same_kind).then_some(found);
-        }
-        Some(found)
+        let (_, found) = state.as_free().filter(|&(free, _)| free == order)?;
+        let same_zone = self.pageblock(frame).same_zone(self.pageblock(buddy));
+        let same_kind = found == migratetype || (found.is_mergeable() && migratetype.is_mergeable());
+        (same_zone && same_kind).then_some(found)
     }
 
     /// What `frame` is part of. Racy unless the zone lock is held: a block may be split or merged meanwhile.

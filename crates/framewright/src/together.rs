@@ -120,9 +120,10 @@ impl<'r, 'g, 'a, M: Machine> Giver<'r, 'g, 'a, M> {
         let Some(word) = self.lists.frames.states.get(frame.index()) else { return false };
         self.lists.machine.prefetch(word);
         let state = self.lists.frames.state(frame);
-        let Some(taken) = state.take(list.0, self.cx().cpu).filter(|_| state.as_free() == Some(list)) else {
+        if !state.is_free_of(list.0, list.1) {
             return false;
-        };
+        }
+        let taken = state.taken(self.cx().cpu);
         // ORDER: Acquire. Sees the links of the block, and what its last owner did; partner: the Release in `put`.
         // Model: zone_spliced.
         if word.cas(state.0, taken.0, Ordering::Acquire).is_err() {
