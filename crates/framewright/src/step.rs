@@ -59,85 +59,85 @@ steps! {
     /// The same for a free.
     Lookup "lookup" 28;
     /// An allocation or a free by the lists of its CPU behind the front.
-    Behind "behind" 131;
+    Behind "behind" 226;
     /// An allocation that takes more than that: its flags and policy are read.
-    AllocLong "alloc-long" 227;
+    AllocLong "alloc-long" 152;
     /// A free that takes more than that.
-    FreeLong "free-long" 101;
+    FreeLong "free-long" 120;
     /// One zone is tried for a request.
-    ZoneTry "zone-try" 158;
+    ZoneTry "zone-try" 211;
     /// A watermark is compared with what is free.
-    Watermark "watermark" 61;
+    Watermark "watermark" 42;
     /// For a watermark, one list is looked at.
     WatermarkList "watermark-list" 4;
     /// A block is handed out, and counted where that is asked for.
-    HandOut "hand-out" 27;
+    HandOut "hand-out" 23;
     /// A rung of the ladder for when memory is short.
-    Rung "rung" 50;
+    Rung "rung" 13;
     /// The lists of a CPU are entered, or claimed, and left.
-    PcpEnter "pcp-enter" 70;
+    PcpEnter "pcp-enter" 21;
     /// One block is taken from them.
-    PcpTake "pcp-take" 84;
+    PcpTake "pcp-take" 94;
     /// One block is put into them.
-    PcpGive "pcp-give" 41;
+    PcpGive "pcp-give" 1;
     /// A block is put among those that wait, or taken from among them.
-    Waiting "waiting" 61;
+    Waiting "waiting" 38;
     /// A ring is refilled.
-    Refill "refill" 75;
+    Refill "refill" 174;
     /// One block of a refill.
-    RefillBlock "refill-block" 14;
+    RefillBlock "refill-block" 25;
     /// Blocks of a CPU's lists go back to the zone.
-    Drain "drain" 261;
+    Drain "drain" 332;
     /// For that, the blocks of each ring are counted, where no count is kept.
-    DrainCount "drain-count" 564;
+    DrainCount "drain-count" 519;
     /// For that, one ring is looked at.
-    DrainRing "drain-ring" 42;
+    DrainRing "drain-ring" 29;
     /// One block of a list or a depot goes back to the zone.
-    DrainBlock "drain-block" 11;
+    DrainBlock "drain-block" 0;
     /// A block of a batch is looked at to merge it with another of the batch.
-    PreMerge "pre-merge" 20;
+    PreMerge "pre-merge" 12;
     /// A page of a run that was cut off is looked at.
-    Unfold "unfold" 20;
+    Unfold "unfold" 30;
     /// A ring gets another magazine of its own.
-    Magazine "magazine" 50;
+    Magazine "magazine" 31;
     /// A magazine is put into a depot or taken from one.
-    Depot "depot" 47;
+    Depot "depot" 20;
     /// For that, a shard is looked at.
-    DepotShard "depot-shard" 9;
+    DepotShard "depot-shard" 8;
     /// A lock is taken and given up.
-    Lock "lock" 14;
+    Lock "lock" 62;
     /// A block is taken from a zone.
-    Take "take" 87;
+    Take "take" 199;
     /// For that, one list is looked at.
-    TakeList "take-list" 10;
+    TakeList "take-list" 13;
     /// A block is given to a zone.
-    Give "give" 32;
+    Give "give" 160;
     /// A buddy is looked at, to merge with it.
-    Merge "merge" 39;
+    Merge "merge" 88;
     /// A block is cut in two.
-    Split "split" 8;
+    Split "split" 96;
     /// A block is put on a free list.
-    ListAdd "list-add" 211;
+    ListAdd "list-add" 88;
     /// A block is taken off a free list.
-    ListDel "list-del" 231;
+    ListDel "list-del" 84;
     /// A free block is moved from one free list to another.
-    Move "move" 262;
+    Move "move" 327;
     /// A list of another type is looked at.
-    Fallback "fallback" 19;
+    Fallback "fallback" 18;
     /// One block of a pageblock is looked at, to find what the pageblock is used for.
-    Census "census" 63;
+    Census "census" 60;
     /// One block of a pageblock is looked at, to move it to the lists of another type.
-    Retype "retype" 61;
+    Retype "retype" 62;
     /// One place is looked at where the free block around a frame could start.
-    Around "around" 33;
+    Around "around" 53;
     /// A bulk request comes to a CPU's lists.
-    Bulk "bulk" 88;
+    Bulk "bulk" 89;
     /// One block of a bulk request.
-    BulkBlock "bulk-block" 33;
+    BulkBlock "bulk-block" 28;
     /// One block of a range is looked at, marked or moved.
-    Range "range" 34;
+    Range "range" 36;
     /// One frame below an address limit is looked at.
-    Below "below" 29;
+    Below "below" 48;
 }
 
 #[cfg(test)]
