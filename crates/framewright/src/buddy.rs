@@ -80,7 +80,9 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     /// Takes the free block of order `from` at `frame` and splits it down to `to`.
     pub(crate) fn take(&self, frame: Frame, from: Order, to: Order, mt: MigrateType) -> Result<Frame, Corrupt> {
         self.remove(frame, from, mt)?;
-        self.carve(frame, from, (frame, to));
+        if from != to {
+            self.carve(frame, from, (frame, to));
+        }
         Ok(frame)
     }
 
@@ -278,9 +280,8 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         if order.up() >= self.max_order() {
             return false;
         }
-        let parent = frame.align_down(order.up());
-        let uncle: Option<(Order, _)> = self.frames().state(parent.buddy(order.up())).as_free();
-        uncle.is_some_and(|(free_order, _)| free_order == order.up())
+        let uncle = frame.align_down(order.up()).buddy(order.up());
+        self.frames().state(uncle).is_free_as_large(order.up())
     }
 
     /// Sets the type of the pageblock around `frame` and moves its free blocks to the lists of that type. A free block

@@ -104,6 +104,11 @@ impl State {
         self.0 & State::LOW & !State::SKIPPED == State(0).with(1, order, migratetype).0
     }
 
+    /// Whether a free block of just this order starts here, of whatever type. Only asked for a hint: the check is not looked at.
+    pub(crate) const fn is_free_as_large(self, order: Order) -> bool {
+        self.0 & 0x7f == 1 | (order.0 as u64) << State::ORDER
+    }
+
     /// The order and type, if a free block starts here.
     pub(crate) fn as_free(self) -> Option<(Order, MigrateType)> {
         (self.kind() == Kind::Free).then(|| (self.order(), self.migratetype()))

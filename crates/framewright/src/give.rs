@@ -17,21 +17,23 @@ use crate::zone::Zone;
 
 /// Takes a block of a per-CPU list or a depot into a batch. False if there is no room.
 pub(crate) fn collect<M: Machine>(ground: &Ground<'_, M>, batch: &mut Batch, frame: Frame, order: Order) -> bool {
-    if batch.room() == 0 {
-        return false;
-    }
+    batch.room() != 0 && (!unlist(ground, frame, order) || batch.push(frame, order))
+}
+
+/// A block of a per-CPU list or a depot is on none any more: its head says nothing. False if it was damaged; such a block stays out
+/// of the lists, and `validate` finds it.
+pub(crate) fn unlist<M: Machine>(ground: &Ground<'_, M>, frame: Frame, order: Order) -> bool {
     ground.machine.step(Step::DrainBlock);
     let frames = &ground.frames;
-    // A damaged entry stays out of the lists; `validate` finds it.
     if frames.head(frame) != Head::pcp(order) {
-        return true;
+        return false;
     }
     frames.set_head(frame, Head::NONE);
     if ground.machine.traces() {
         let migratetype = frames.pageblock(frame).migratetype();
         ground.machine.event(&Event::PcpuDrain { pfn: frames.pfn(frame), order, migratetype });
     }
-    batch.push(frame, order)
+    true
 }
 
 /// Gives all blocks of a batch back to their zone, and empties it.
@@ -91,6 +93,9 @@ fn give_together<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, batch: &mut Batc
 
 /// Gives one block back to its zone.
 pub(crate) fn give_one<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, frame: Frame, order: Order) {
+    if cx.ground.mechanisms.free_path == FreePath::MergeUnderLock {
+        return zone.lock(cx).give(frame, order, Place::Warm);
+    }
     let mut batch = Batch::new();
     batch.push(frame, order);
     give_batch(cx, zone, &mut batch);

@@ -61,8 +61,8 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
     /// Takes up to `batch` blocks, one by one. Returns how many.
     fn take_each(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
         let zone = self.zone.lock_ends(self.cx);
+        let mut moved = zone.take_own(want, batch, |frame| self.put_under(id, ring, frame));
         let mut mode = Mode::Normal;
-        let mut moved = 0_u32;
         while moved < batch
             && let Some(frame) = zone.take(want, &mut mode, true)
         {

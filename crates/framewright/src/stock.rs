@@ -10,7 +10,7 @@ use crate::batch::Batch;
 use crate::depot::Depots;
 use crate::fallback::Want;
 use crate::frame::Head;
-use crate::give::{collect, give_batch, give_one};
+use crate::give::{collect, give_batch, give_one, unlist};
 use crate::ground::Cx;
 use crate::machine::{Busy, LockEvent, LockName, Machine, Ordering, Step, Word};
 use crate::pcp::{Pcp, Turn};
@@ -296,9 +296,9 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
 
     /// Gives a block that was on a list here back to the zone.
     fn give_to_zone(&self, frame: Frame, order: Order) {
-        let mut batch = Batch::new();
-        collect(self.cx.ground, &mut batch, frame, order);
-        give_batch(self.cx, self.zone, &mut batch);
+        if unlist(self.cx.ground, frame, order) {
+            give_one(self.cx, self.zone, frame, order);
+        }
     }
 
     /// Whether every ring has room for the entries it says it has.

@@ -246,6 +246,23 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         Some(taken.frame)
     }
 
+    /// Takes blocks of the request's own type while there are any, `most` at most, and calls `each` with them. Returns how many.
+    pub(crate) fn take_own(&self, want: &Want, most: u32, mut each: impl FnMut(Frame)) -> u32 {
+        let ground = self.cx.ground;
+        if ground.machine.traces() || (want.cma && self.zone.count.cma.load(Ordering::Relaxed) != 0) {
+            return 0;
+        }
+        let buddy = self.buddy();
+        let mut taken = 0_u32;
+        while taken < most
+            && let Ok(Some(frame)) = buddy.take_smallest(want.order, want.migratetype)
+        {
+            each(frame);
+            taken = taken.wrapping_add(1);
+        }
+        taken
+    }
+
     /// Cuts a run of at most `most` pages of the request's own type off the lists, if one begins at the front of its own.
     pub(crate) fn cut(&self, want: &Want, most: u32) -> Option<Run> {
         self.attempt(|buddy| match fallback::is_cma_first(buddy, want) {
