@@ -223,6 +223,10 @@ impl<M: Machine> Links<M> for Together<'_, '_, M> {
         let list = node.0.checked_sub(FIRST_HEAD)? as usize;
         Some(&self.lists.lists.get(list / MigrateType::COUNT)?.get(list % MigrateType::COUNT)?.head)
     }
+
+    fn is_head(&self, node: Node) -> bool {
+        node.0 >= FIRST_HEAD
+    }
 }
 
 impl<M: Machine> Together<'_, '_, M> {
