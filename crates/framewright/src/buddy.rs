@@ -149,7 +149,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     /// Takes a block off its list, and a page out of its cluster.
     fn take_off(&self, frame: Frame, list: (Order, MigrateType), skipped: bool) -> Result<(), Corrupt> {
         let before = if self.has_clusters(list.0) { self.lists.prev(self.frames(), frame) } else { None };
-        self.lists.remove(self.frames(), frame, list)?;
+        self.lists.remove(self.frames(), frame, list, |frame| self.frames().ask_for(&self.ground.machine, frame))?;
         if self.has_clusters(list.0) {
             self.clusters.leave(&self.ground.clusters, frame, before, skipped);
         }

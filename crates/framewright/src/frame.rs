@@ -328,6 +328,13 @@ impl<M: Machine> Frames<'_, M> {
         self.states.get(frame.index()).map_or(State(0), |word| State(word.load(Ordering::Relaxed)))
     }
 
+    /// The frame's descriptor will be written to.
+    pub(crate) fn ask_for(&self, machine: &M, frame: Frame) {
+        if let Some(word) = self.states.get(frame.index()) {
+            machine.prefetch(word);
+        }
+    }
+
     /// Changes a state word by a transition that must apply to what it holds.
     pub(crate) fn change(&self, frame: Frame, transition: impl Fn(State) -> Option<State>) -> Result<(), Corrupt> {
         let word = self.states.get(frame.index()).ok_or(Corrupt(frame))?;

@@ -45,8 +45,11 @@ pub(crate) fn give_batch<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, batch: &
         batch.merge(pageblock_order, |_| true, || ground.machine.step(Step::PreMerge));
     }
     for block in batch.blocks() {
-        ask_for(ground, block.frame());
-        ask_for(ground, block.frame().buddy(block.order()));
+        let (frame, order) = (block.frame(), block.order());
+        // What merging looks at, and the block that says where the result goes.
+        for near in [frame, frame.buddy(order), frame.align_down(order.up()).buddy(order.up())] {
+            ground.frames.ask_for(&ground.machine, near);
+        }
     }
     match ground.mechanisms.free_path {
         FreePath::RangeLocks | FreePath::Splice => give_together(cx, zone, batch),
@@ -99,11 +102,4 @@ pub(crate) fn give_one<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, frame: Fra
     let mut batch = Batch::new();
     batch.push(frame, order);
     give_batch(cx, zone, &mut batch);
-}
-
-/// The descriptor will be written to.
-fn ask_for<M: Machine>(ground: &Ground<'_, M>, frame: Frame) {
-    if let Some(word) = ground.frames.states.get(frame.index()) {
-        ground.machine.prefetch(word);
-    }
 }

@@ -172,18 +172,20 @@ impl<M: Machine> FreeLists<M> {
         Ok(())
     }
 
-    /// Takes a block off the list it is on.
+    /// Takes a block off the list it is on. `ask` is told which blocks will be written to, before any is looked at.
     pub(crate) fn remove(
         &self,
         frames: &Frames<'_, M>,
         frame: Frame,
         (order, migratetype): (Order, MigrateType),
+        ask: impl Fn(Frame),
     ) -> Result<(), Corrupt> {
         let list = self.list(order, migratetype).ok_or(Corrupt(frame))?;
         let link = frames.links.get(frame.index()).ok_or(Corrupt(frame))?;
         let (head, node) = (head_of((order, migratetype)), node_of(frame));
         let next = Node(link.next.load(Ordering::Relaxed));
         let prev = Node(link.prev.load(Ordering::Relaxed));
+        [next, prev].into_iter().filter_map(block_of).for_each(ask);
         let after = list.link(frames, head, next).ok_or(Corrupt(frame))?;
         let before = list.link(frames, head, prev).ok_or(Corrupt(frame))?;
         if before.next.load(Ordering::Relaxed) != node.0 || after.prev.load(Ordering::Relaxed) != node.0 {
