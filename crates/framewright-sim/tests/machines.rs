@@ -146,8 +146,8 @@ fn files_that_are_no_machine() {
         ("{ percent = 50, ratio = 1.25,", "{ ratio = 1.25,"),
         ("loaded = [", "loaded = []\nother = ["),
         ("together = { lines = 1,", "together = { lines = 3,"),
-        ("[costs.steps]", "steps = 3\n[more]"),
-        ("list-add = {", "list-ad = {"),
+        ("sibling = {", "steps = 3\nsibling = {"),
+        ("[run]", "[costs.steps]\nlist-ad = { ns = 1, assumed = \"a\" }\n\n[run]"),
         ("[latency]", "[latency"),
         ("[latency]", "[topology]"),
     ];
@@ -250,7 +250,6 @@ fn what_is_written_reads_back() {
 #[test]
 fn times_are_replaced_and_added() {
     let spec = machine::named("haswell-2x18").unwrap();
-    assert_eq!(spec.model().costs.hit, spec.model().latency.l1);
     let basis = Basis::Assumed("for a test".to_owned());
     let with = |path: &str, ns: f64| spec.with_time(path, (ns, basis.clone()));
     let model = with("costs.hit", 0.05).unwrap().model();

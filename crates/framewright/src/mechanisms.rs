@@ -94,6 +94,8 @@ switches! {
         /// Right before the order-0 lists, which its owner gets for free.
         #[default]
         BesideLists = "beside-lists",
+        /// Behind all lists, on another line than those of the small orders (Linux, but for 3.18 and before).
+        BehindLists = "behind-lists",
     }
     /// How blocks go back to the buddy lists.
     free_path("free-path"): FreePath {
@@ -252,10 +254,11 @@ impl Mechanisms {
 
     /// What the zone lock series was measured against: Linux 4.19, whose spin locks are queued. (Its patch 1 keeps pages off
     /// the LRU lists, which are not the allocator's.)
-    const PATCH1: Mechanisms = Mechanisms { zone_lock: ZoneLock::Queued, ..Mechanisms::BASELINE };
+    const PATCH1: Mechanisms =
+        Mechanisms { zone_lock: ZoneLock::Queued, lock_place: LockPlace::BehindLists, ..Mechanisms::BASELINE };
 
     /// The same with a lock that can be shared, as from patch 4 of the series on.
-    const PATCH4: Mechanisms = Mechanisms { zone_lock: ZoneLock::Rw, ..Mechanisms::BASELINE };
+    const PATCH4: Mechanisms = Mechanisms { zone_lock: ZoneLock::Rw, ..Mechanisms::PATCH1 };
 
     /// Why the choices do not go together, if they do not.
     pub const fn conflict(&self) -> Option<&'static str> {

@@ -18,6 +18,7 @@ use crate::ground::{Cx, Ground};
 use crate::list::{End, FreeLists};
 use crate::lock::{Rank, Ticket};
 use crate::machine::{LockName, Machine, Ordering, Step, Word};
+use crate::mechanisms::LockPlace;
 use crate::pfn::{Frame, MigrateType, NodeId, Order, PfnRange, ZoneIdx, ZoneKind};
 use crate::vmstat::{GlobalEvent, ZoneEvents};
 use crate::watermark::{FreeMemory, Mark, Marks, PcpSize, Rights, may_take};
@@ -33,6 +34,8 @@ use crate::zone_lock::{Mode as LockMode, ZoneLock};
 pub struct Zone<M: Machine> {
     lock: ZoneLock<M>,
     pub(crate) lists: FreeLists<M>,
+    /// The lock, where the mechanisms put it behind the lists.
+    lock_behind: ZoneLock<M>,
     pub(crate) count: FreeCount<M>,
     pub(crate) clusters: Heap<M>,
     marks: [M::U64; 3],
@@ -60,6 +63,7 @@ impl<M: Machine> Default for Zone<M> {
         Zone {
             lock: ZoneLock::default(),
             lists: FreeLists::default(),
+            lock_behind: ZoneLock::default(),
             count: FreeCount::default(),
             clusters: Heap::default(),
             marks: core::array::from_fn(|_| Word::new(0)),
@@ -89,8 +93,9 @@ impl<M: Machine> Zone<M> {
 
     /// Names its words.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        self.lock.words(visit);
+        self.lock.words("lock", visit);
         self.lists.words(visit);
+        self.lock_behind.words("lock_behind", visit);
         self.count.words(visit);
         self.clusters.words(visit);
         for (mark, word) in [Mark::Min, Mark::Low, Mark::High].iter().zip(&self.marks) {
@@ -111,16 +116,16 @@ impl<M: Machine> Zone<M> {
     /// Takes the zone lock without a guard, until [`Zone::release_held`]. Whoever does need not be on a CPU.
     pub(crate) fn hold(&self, ground: &Ground<'_, M>) {
         let how = (ground.mechanisms.zone_lock, LockMode::Alone);
-        let _ = self.lock.take(how, &ground.machine, ground.cpus, LockName::zone(self.idx));
+        let _ = self.its_lock(ground).take(how, &ground.machine, ground.cpus, LockName::zone(self.idx));
     }
 
     /// Gives up what [`Zone::hold`] took; in a copy, for all who wait.
     pub(crate) fn release_held(&self, ground: &Ground<'_, M>, copied: bool) {
         if copied {
-            self.lock.release_copied();
+            self.its_lock(ground).release_copied();
         } else {
             let kind = ground.mechanisms.zone_lock;
-            self.lock.release_held(kind, &ground.machine, ground.cpus, LockName::zone(self.idx));
+            self.its_lock(ground).release_held(kind, &ground.machine, ground.cpus, LockName::zone(self.idx));
         }
     }
 
@@ -139,10 +144,17 @@ impl<M: Machine> Zone<M> {
 
     /// Takes the zone lock together with others who take it so. If it is of a kind that cannot be shared, it is
     /// simply taken.
-    #[allow(dead_code, reason = "for the free path in read mode")]
     pub(crate) fn read<'g, 'a>(&'g self, cx: Cx<'g, 'a, M>) -> ZoneReader<'g, 'a, M> {
         let (ticket, irq) = self.take_lock(cx, LockMode::Shared);
         ZoneReader { ticket, _irq: irq, cx, zone: self }
+    }
+
+    /// The one of its locks that is used.
+    fn its_lock(&self, ground: &Ground<'_, M>) -> &ZoneLock<M> {
+        match ground.mechanisms.lock_place {
+            LockPlace::BesideLists => &self.lock,
+            LockPlace::BehindLists => &self.lock_behind,
+        }
     }
 
     fn take_lock<'g>(&self, cx: Cx<'g, '_, M>, mode: LockMode) -> (Ticket, M::Irq<'g>) {
@@ -150,14 +162,14 @@ impl<M: Machine> Zone<M> {
         let irq = ground.machine.irq_save();
         cx.own.held.enter(Rank::Zone);
         ground.machine.step(Step::Lock);
-        let ticket = self.lock.take((kind, mode), &ground.machine, ground.cpus, LockName::zone(self.idx));
+        let ticket = self.its_lock(ground).take((kind, mode), &ground.machine, ground.cpus, LockName::zone(self.idx));
         (ticket, irq)
     }
 
     fn release_lock(&self, cx: Cx<'_, '_, M>, mode: LockMode, ticket: &Ticket) {
         cx.own.held.leave(Rank::Zone);
         let (ground, kind) = (cx.ground, cx.ground.mechanisms.zone_lock);
-        self.lock.release((kind, mode), ticket, &ground.machine, ground.cpus, LockName::zone(self.idx));
+        self.its_lock(ground).release((kind, mode), ticket, &ground.machine, ground.cpus, LockName::zone(self.idx));
     }
 
     pub(crate) fn mark(&self, mark: Mark) -> u64 {
@@ -215,7 +227,6 @@ impl<M: Machine> Drop for ZoneGuard<'_, '_, M> {
 }
 
 /// Proof that a zone's lock is held, possibly by others in the same way.
-#[allow(dead_code, reason = "for the free path in read mode")]
 pub(crate) struct ZoneReader<'g, 'a, M: Machine> {
     ticket: Ticket,
     // Dropped after `ZoneReader::drop` has released the lock.

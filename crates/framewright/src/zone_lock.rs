@@ -12,7 +12,6 @@ use crate::queued::{Places, QueuedLock};
 
 /// Whether others may have the lock at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[allow(dead_code, reason = "for the free path in read mode")]
 pub(crate) enum Mode {
     /// Nobody else.
     Alone,
@@ -34,11 +33,11 @@ impl<M: Machine> Default for ZoneLock<M> {
 
 impl<M: Machine> ZoneLock<M> {
     /// Names its words.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
+    pub(crate) fn words(&self, lock: &str, visit: &mut Words<'_>) {
         for (name, word) in self.ticket.words() {
-            tell(visit, format_args!("lock.{name}"), word);
+            tell(visit, format_args!("{lock}.{name}"), word);
         }
-        tell(visit, format_args!("lock.turns"), self.queued.word());
+        tell(visit, format_args!("{lock}.turns"), self.queued.word());
     }
 
     /// Takes the lock, waiting for the turn. What is returned has to be given to [`ZoneLock::release`] with the same
