@@ -106,7 +106,7 @@ const fn passes(warm_up: f64, window: f64) -> Passes {
 impl Lengths {
     /// What a result that is to be quoted takes.
     pub const FULL: Self =
-        Self { table: passes(3.0, 2.0), varied: Some(Varying { screen: passes(0.2, 0.2), band: passes(0.75, 0.5) }) };
+        Self { table: passes(3.0, 2.0), varied: Some(Varying { screen: passes(0.2, 0.2), band: passes(1.0, 0.5) }) };
     /// A first look: no variations.
     pub const QUICK: Self = Self { table: passes(1.0, 0.5), varied: None };
 }
