@@ -64,7 +64,7 @@ pub struct Lists {
     flag: <LoomMachine as Machine>::U32,
 }
 
-const MACHINE: LoomMachine = LoomMachine { bypass_pcp: false };
+const MACHINE: LoomMachine = LoomMachine { bypass_pcp: &[] };
 
 impl Lists {
     /// A list of these nodes, in this order.

@@ -29,8 +29,8 @@ pub(crate) fn run_on(cpu: u16) {
 /// See the module's description.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoomMachine {
-    /// Per-CPU lists are never entered by their owner, so that every call takes the zone's lock.
-    pub bypass_pcp: bool,
+    /// CPUs that never enter their per-CPU lists, so that their every call goes to the zone.
+    pub bypass_pcp: &'static [u16],
 }
 
 /// The thread stays on its CPU, as it always does here.
@@ -101,6 +101,6 @@ impl Machine for LoomMachine {
     }
 
     fn fault(&self, point: Fault) -> bool {
-        self.bypass_pcp && point == Fault::PcpBusy
+        point == Fault::PcpBusy && self.bypass_pcp.contains(&running_cpu())
     }
 }

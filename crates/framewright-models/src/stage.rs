@@ -10,7 +10,7 @@
 use std::cell::Cell;
 
 use framewright::machine::{Ordering, Word};
-use framewright::mechanisms::{Depot, NumaStat, PcpMark, ZoneLock};
+use framewright::mechanisms::{Depot, NumaStat, PcpMark};
 use framewright::pfn::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::report::Source;
 use framewright::request::{__GFP_MOVABLE, Gfp, Request};
@@ -35,6 +35,11 @@ self_cell::self_cell!(
     }
 );
 
+/// The baseline without statistics, which no model looks at.
+pub const PLAIN: Mechanisms = Mechanisms { numa_stat: NumaStat::Off, ..Mechanisms::BASELINE };
+/// All CPUs of a stage, for [`Sizes::bypass_pcp`].
+pub const EVERY: &[u16] = &[0, 1, 2];
+
 /// Sizes of a stage. All memory is one zone of one node, from frame 0 on, with no watermarks.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
@@ -48,12 +53,10 @@ pub struct Sizes {
     pub pcp: PcpSize,
     /// CPUs of the allocator.
     pub cpus: usize,
-    /// Whether owners keep away from their per-CPU lists.
-    pub bypass_pcp: bool,
-    /// What lies behind the per-CPU lists. With a depot their owners come to them at the front.
-    pub depot: Depot,
-    /// The lock of the zone.
-    pub zone_lock: ZoneLock,
+    /// CPUs that keep away from their per-CPU lists, so that all their calls go to the zone.
+    pub bypass_pcp: &'static [u16],
+    /// The mechanisms. With a depot owners come to their per-CPU lists at the front.
+    pub mechanisms: Mechanisms,
 }
 
 impl Sizes {
@@ -64,13 +67,16 @@ impl Sizes {
         pageblock_order: 1,
         pcp: PcpSize { batch: 1, high: 2 },
         cpus: 3,
-        bypass_pcp: false,
-        depot: Depot::Off,
-        zone_lock: ZoneLock::Ticket,
+        bypass_pcp: &[],
+        mechanisms: PLAIN,
     };
 
     /// The same with a front, and a depot behind it, of magazines with two entries each; and two CPUs.
-    pub const FRONT: Sizes = Sizes { cpus: 2, depot: Depot::Eighth, ..Sizes::TINY };
+    pub const FRONT: Sizes = Sizes {
+        cpus: 2,
+        mechanisms: Mechanisms { depot: Depot::Eighth, pcp_mark: PcpMark::Refill, ..PLAIN },
+        ..Sizes::TINY
+    };
 }
 
 /// Memory of a page: loom watches the cell, the flag says whether somebody owns it.
@@ -108,19 +114,12 @@ fn boot(sizes: &Sizes) -> Tiny {
     let tuning = [Tuning { zone, marks, reserve: Some([0; ZoneKind::COUNT]), pcp: Some(sizes.pcp) }];
     let geometry =
         Geometry { page_shift: 12, max_order: Order(sizes.max_order), pageblock_order: Order(sizes.pageblock_order) };
-    let pcp_mark = if sizes.depot == Depot::Off { PcpMark::EveryRequest } else { PcpMark::Refill };
     let config = Config {
         geometry,
         dma_end: Pfn(0),
         dma32_end: Pfn(0),
         tuning: &tuning,
-        mechanisms: Mechanisms {
-            zone_lock: sizes.zone_lock,
-            numa_stat: NumaStat::Off,
-            depot: sizes.depot,
-            pcp_mark,
-            ..Mechanisms::BASELINE
-        },
+        mechanisms: sizes.mechanisms,
         ..Config::new(&regions, &cpus)
     };
     let layout = Layout::of(&config).expect("the sizes of a model describe a machine");
@@ -225,6 +224,11 @@ impl Stage {
     /// Allocates a block and leaves it in a slot.
     pub fn alloc_into(&self, slot: usize, order: u8) {
         self.held[slot].set(self.alloc(order).map(|pfn| (pfn, Order(order))));
+    }
+
+    /// Leaves a block in a slot.
+    pub fn put_into(&self, slot: usize, pfn: Pfn, order: u8) {
+        self.held[slot].set(Some((pfn, Order(order))));
     }
 
     /// Frees what lies in a slot.

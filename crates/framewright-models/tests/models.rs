@@ -38,6 +38,12 @@ fn locks_zones_and_ranges_hold() {
 }
 
 #[test]
+fn free_paths_and_refills_hold() {
+    hold(models::together::MODELS);
+    hold(models::cluster::MODELS);
+}
+
+#[test]
 fn per_cpu_lists_hold() {
     hold(models::pcp::MODELS);
 }

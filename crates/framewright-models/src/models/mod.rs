@@ -1,5 +1,6 @@
 //! The models, by what they are about.
 
+pub mod cluster;
 pub mod depot;
 pub mod front;
 pub mod lock;
@@ -8,6 +9,7 @@ pub mod queued;
 pub mod range;
 pub mod shared;
 pub mod smp_list;
+pub mod together;
 pub mod zone;
 
 use crate::explore::Model;
@@ -24,6 +26,8 @@ pub fn all() -> impl Iterator<Item = &'static Model> {
         depot::MODELS,
         zone::MODELS,
         range::MODELS,
+        together::MODELS,
+        cluster::MODELS,
     ]
     .into_iter()
     .flatten()

@@ -1,5 +1,6 @@
 //! The queued lock by itself, compiled from the core's own `queued.rs`, and a zone behind it.
 
+use framewright::Mechanisms;
 use framewright::machine::{Machine, Ordering, Word};
 use framewright::mechanisms::ZoneLock;
 
@@ -8,7 +9,7 @@ use crate::explore::Model;
 use crate::interrupt::Fences;
 use crate::loom_machine::LoomMachine;
 use crate::queued::Places;
-use crate::stage::{Sizes, Stage};
+use crate::stage::{self, EVERY, Sizes, Stage};
 
 const PLAIN: Model = Model {
     name: "",
@@ -19,7 +20,12 @@ const PLAIN: Model = Model {
     threads: &[],
     check: at_rest,
 };
-const ZONE: Sizes = Sizes { bypass_pcp: true, frames: 2, zone_lock: ZoneLock::Queued, ..Sizes::TINY };
+const ZONE: Sizes = Sizes {
+    bypass_pcp: EVERY,
+    frames: 2,
+    mechanisms: Mechanisms { zone_lock: ZoneLock::Queued, ..stage::PLAIN },
+    ..Sizes::TINY
+};
 
 /// Models of the lock.
 pub const MODELS: &[Model] = &[

@@ -1,5 +1,6 @@
 //! The queued lock where readers share it, and a zone behind it.
 
+use framewright::Mechanisms;
 use framewright::machine::{Ordering, Word};
 use framewright::mechanisms::ZoneLock;
 
@@ -7,7 +8,7 @@ use super::queued::at_rest;
 use super::sound;
 use crate::explore::Model;
 use crate::interrupt::Fences;
-use crate::stage::{Sizes, Stage};
+use crate::stage::{self, EVERY, Sizes, Stage};
 
 const PLAIN: Model = Model {
     name: "",
@@ -18,7 +19,12 @@ const PLAIN: Model = Model {
     threads: &[],
     check: at_rest,
 };
-const ZONE: Sizes = Sizes { bypass_pcp: true, frames: 2, zone_lock: ZoneLock::Rw, ..Sizes::TINY };
+const ZONE: Sizes = Sizes {
+    bypass_pcp: EVERY,
+    frames: 2,
+    mechanisms: Mechanisms { zone_lock: ZoneLock::Rw, ..stage::PLAIN },
+    ..Sizes::TINY
+};
 
 /// Models of the lock.
 pub const MODELS: &[Model] = &[

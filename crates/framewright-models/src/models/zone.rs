@@ -6,7 +6,7 @@ use framewright::request::{__GFP_MOVABLE, Gfp};
 use super::sound;
 use crate::explore::Model;
 use crate::interrupt::Fences;
-use crate::stage::{Sizes, Stage};
+use crate::stage::{EVERY, Sizes, Stage};
 
 const PLAIN: Model = Model {
     name: "",
@@ -17,7 +17,7 @@ const PLAIN: Model = Model {
     threads: &[],
     check: sound,
 };
-const BYPASS: Sizes = Sizes { bypass_pcp: true, frames: 2, ..Sizes::TINY };
+const BYPASS: Sizes = Sizes { bypass_pcp: EVERY, frames: 2, ..Sizes::TINY };
 /// Blocks of order 4 are above what per-CPU lists keep.
 const LARGE: Sizes = Sizes { frames: 32, max_order: 4, pageblock_order: 3, ..Sizes::TINY };
 
