@@ -6,6 +6,7 @@
 
 mod buddy;
 mod fallback;
+mod free_paths;
 mod nodes;
 mod pcp;
 mod ranges;
