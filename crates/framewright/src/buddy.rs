@@ -68,6 +68,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
 
     /// Takes the smallest sufficient block of a type and splits it down to `order`.
     pub(crate) fn take_smallest(&self, order: Order, migratetype: MigrateType) -> Result<Option<Frame>, Corrupt> {
+        self.step(Step::TakeSmallest);
         for larger in order.up_to(self.max_order()) {
             self.step(Step::TakeList);
             if let Some(frame) = self.lists.first(larger, migratetype) {
@@ -211,7 +212,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
 
     /// Frees a block without a look at its buddy, and marks it: [`Buddy::merge_skipped`] does what was left out.
     pub(crate) fn free_unmerged(&self, frame: Frame, order: Order) {
-        self.step(Step::Give);
+        self.step(Step::GiveUnmerged);
         let migratetype = self.frames().pageblock(frame).migratetype();
         if self.link_as(frame, (order, migratetype), End::Front, State::skipped).is_ok() {
             self.tally.count_skipped(1);

@@ -135,6 +135,7 @@ pub(crate) fn take_part<M: Machine>(
     if is_cma_first(buddy, want) {
         return Ok(None);
     }
+    buddy.step(Step::TakeSmallest);
     let largest = Order(most.checked_ilog2().unwrap_or(0) as u8).max(want.order).min(buddy.max_order());
     for order in want.order.up_to(largest) {
         buddy.step(Step::TakeList);
