@@ -38,6 +38,18 @@ fn few_and_many_cpus_and_every_switch() {
     }
 }
 
+/// Found here: the types of a large block's pageblocks were looked at before the lock was taken; a count was changed with
+/// interrupts on.
+#[test]
+fn what_was_found_before_stays_mended() {
+    for (mechanisms, seed) in [("patch7", 3), ("patch8", 3), ("patch7", 8)] {
+        let mechanisms = Some(Mechanisms::parse(mechanisms).unwrap());
+        let settings =
+            Settings { mechanisms, seed, cpus: 112, operations: 60_000, quiescent: 4, ..Settings::default() };
+        run(&settings, |_| {}).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
 #[test]
 fn one_seed_is_one_run() {
     let settings = Settings { operations: 20_000, quiescent: 8, ..Settings::default() };

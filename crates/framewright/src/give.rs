@@ -73,7 +73,9 @@ fn give_alone<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, batch: &Batch) {
 }
 
 fn give_together<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, batch: &mut Batch) {
+    let reader = zone.read(cx);
     let mut rest = Batch::new();
+    // Under the lock: nobody who holds it alone gives a pageblock another type meanwhile.
     batch.keep(|block| {
         // Its pageblocks were given types of their own while it was in use: it goes back in parts.
         let frames = &cx.ground.frames;
@@ -81,7 +83,6 @@ fn give_together<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, batch: &mut Batc
             block.order() <= frames.geometry.pageblock_order || frames.is_of_one_type(block.frame(), block.order());
         is_whole || !rest.push(block.frame(), block.order())
     });
-    let reader = zone.read(cx);
     let mut giver = Giver::new(&reader);
     match cx.ground.mechanisms.free_path {
         FreePath::RangeLocks => giver.give_ranged(batch, &mut rest),

@@ -413,6 +413,8 @@ impl<'a, M: Machine> World<'a, M> {
             }
             return true;
         }
+        // An interrupt that came in between would count on the same words.
+        let _irq = self.ground.machine.irq_save();
         // No second free can pass: for blocks that no per-CPU list keeps the check is exact.
         if hardened == Hardened::Off && !frames.claim_head(frame, order) {
             return false;

@@ -4,7 +4,7 @@
 //! mixture of everything reaches no corner. Each segment has a level of memory use that it steers for, from nearly nothing
 //! to more than there is. A CPU frees what it allocated itself or what another did around the same time.
 
-use framewright::mechanisms::{Depot, Hardened};
+use framewright::mechanisms::{Depot, Hardened, PRESETS};
 use framewright::request::{
     __GFP_RECLAIMABLE, __GFP_THISNODE, GFP_ATOMIC, GFP_DMA32, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT,
     GFP_TRANSHUGE,
@@ -90,20 +90,23 @@ fn mechanisms(rng: &mut Rng) -> Mechanisms {
     let poisoning = Mechanisms { hardened: Hardened::Poison, ..Mechanisms::DEFAULT };
     let zeroing = Mechanisms { hardened: Hardened::Zero, ..Mechanisms::BASELINE };
     let eighth = Mechanisms { depot: Depot::Eighth, ..Mechanisms::DEFAULT };
-    match rng.below(8) {
+    match rng.below(12) {
         0 | 1 => Mechanisms::BASELINE,
         2 | 3 => Mechanisms::DEFAULT,
         4 => poisoning,
         5 => zeroing,
         6 => eighth,
-        _ => {
+        7..=9 => rng.pick(PRESETS).1,
+        _ => loop {
             let mut mixed = Mechanisms::BASELINE;
             for switch in Mechanisms::SWITCHES {
                 // Names from the table itself are known.
                 let _ = mixed.set(switch, rng.pick::<&str>(Mechanisms::choices(switch)));
             }
-            mixed
-        }
+            if mixed.conflict().is_none() {
+                break mixed;
+            }
+        },
     }
 }
 
