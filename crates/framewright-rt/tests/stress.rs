@@ -23,6 +23,7 @@ mod worker;
 use std::sync::Arc;
 use std::time::Duration;
 
+use framewright::mechanisms::PRESETS;
 use framewright::request::GFP_KERNEL;
 use framewright::{Mechanisms, Order, Pfn, PfnRange, Request};
 use framewright_rt::{Backing, CpuMode};
@@ -84,6 +85,25 @@ fn leases_with_a_queued_zone_lock() {
 #[test]
 fn leases_with_a_zone_lock_for_readers_and_writers() {
     stress(Plan { mechanisms: mechanisms("baseline,zone-lock=rw"), ..PLAN });
+}
+
+/// Two threads with each named set of mechanisms; without children, which other tests have. `FRAMEWRIGHT_STRESS_SECONDS=60` shares
+/// a minute out among them instead.
+#[test]
+fn presets() {
+    let seconds = std::env::var("FRAMEWRIGHT_STRESS_SECONDS").ok();
+    let seconds: Option<f64> = seconds.map(|text| text.parse().expect("a number of seconds"));
+    let plan = Plan { operations: OPERATIONS / 3, rest: OPERATIONS / 9, threads: 2, forks: false, ..PLAN };
+    let plan = seconds.map_or(plan, |seconds| Plan {
+        time: Duration::from_secs_f64(seconds / PRESETS.len() as f64),
+        operations: u64::MAX,
+        rest: OPERATIONS,
+        ..plan
+    });
+    for &(name, mechanisms) in PRESETS {
+        println!("{name}");
+        stress(Plan { mechanisms, ..plan });
+    }
 }
 
 #[test]
