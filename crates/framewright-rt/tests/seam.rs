@@ -110,7 +110,7 @@ fn loops_step_once_for_each_turn() {
         let merged = steps();
         assert_eq!((merged[&Step::Merge], merged[&Step::ListDel], merged[&Step::ListAdd]), (6, 6, 1), "{merged:?}");
         let pages_of_refill = pages.alloc(&Request::page(GFP_KERNEL)).map(|_| steps()).unwrap();
-        assert_eq!(pages_of_refill[&Step::Take], pages_of_refill[&Step::RefillBlock], "{pages_of_refill:?}");
+        assert_eq!(pages_of_refill[&Step::TakeSmallest], pages_of_refill[&Step::RefillBlock], "{pages_of_refill:?}");
         assert_eq!(pages_of_refill[&Step::Alloc], 1, "{pages_of_refill:?}");
     });
 }

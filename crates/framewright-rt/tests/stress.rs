@@ -93,7 +93,7 @@ fn leases_with_a_zone_lock_for_readers_and_writers() {
 fn presets() {
     let seconds = std::env::var("FRAMEWRIGHT_STRESS_SECONDS").ok();
     let seconds: Option<f64> = seconds.map(|text| text.parse().expect("a number of seconds"));
-    let plan = Plan { operations: OPERATIONS / 3, rest: OPERATIONS / 9, threads: 2, forks: false, ..PLAN };
+    let plan = Plan { operations: OPERATIONS / 3, rest: OPERATIONS / 9, threads: 2, forks: true, ..PLAN };
     let plan = seconds.map_or(plan, |seconds| Plan {
         time: Duration::from_secs_f64(seconds / PRESETS.len() as f64),
         operations: u64::MAX,

@@ -8,6 +8,9 @@
 //! With `nofragment`, the first pass takes nothing from another type that is smaller than a pageblock: it prefers a
 //! lower zone of the *same* node. Locality comes before that: when the walk would leave the node, it starts over without.
 
+use core::cell::Cell;
+
+use crate::batch::Block;
 use crate::error::Why;
 use crate::fallback::{Mode, Want};
 use crate::frame::{Head, Part};
@@ -413,18 +416,21 @@ impl<'a, M: Machine> World<'a, M> {
             }
             return true;
         }
-        // An interrupt that came in between would count on the same words.
-        let _irq = self.ground.machine.irq_save();
-        // No second free can pass: for blocks that no per-CPU list keeps the check is exact.
-        if hardened == Hardened::Off && !frames.claim_head(frame, order) {
-            return false;
-        }
-        if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
-            own.events.count(ZoneEvent::FreeFrames, order.frames());
-        }
-        frames.set_head(frame, Head::NONE);
-        give_one(cx, zone, frame, order);
-        true
+        let given = Cell::new(false);
+        // Called with interrupts off: one that came in between would count on the same words.
+        give_one(cx, zone, Block::new(frame, order), &|_| {
+            // No second free can pass: for blocks that no per-CPU list keeps the check is exact.
+            if hardened == Hardened::Off && !frames.claim_head(frame, order) {
+                return false;
+            }
+            if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
+                own.events.count(ZoneEvent::FreeFrames, order.frames());
+            }
+            frames.set_head(frame, Head::NONE);
+            given.set(true);
+            true
+        });
+        given.get()
     }
 
     /// Takes a block from whoever frees it, for good, and fills its memory.

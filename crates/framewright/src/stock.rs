@@ -6,7 +6,7 @@
 //!
 //! All that needs the lists goes through [`PcpGuard`], which their owner or a claimer holds (`pcp.rs`).
 
-use crate::batch::Batch;
+use crate::batch::{Batch, Block};
 use crate::depot::Depots;
 use crate::fallback::Want;
 use crate::frame::Head;
@@ -156,8 +156,10 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         self.cx.ground.machine.step(Step::PcpGive);
         let Some(ring) = self.pcp.ring(id) else { return };
         if !self.make_room(id, ring) {
-            self.cx.ground.frames.set_head(frame, Head::NONE);
-            give_one(self.cx, self.zone, frame, id.order);
+            give_one(self.cx, self.zone, Block::new(frame, id.order), &|_| {
+                self.cx.ground.frames.set_head(frame, Head::NONE);
+                true
+            });
             self.pcp.events.count(ZoneEvent::FreeFrames, id.order.frames());
             return;
         }
@@ -296,8 +298,9 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
 
     /// Gives a block that was on a list here back to the zone.
     fn give_to_zone(&self, frame: Frame, order: Order) {
-        if unlist(self.cx.ground, frame, order) {
-            give_one(self.cx, self.zone, frame, order);
+        // A damaged entry stays out of the lists; `validate` finds it.
+        if self.cx.ground.frames.head(frame) == Head::pcp(order) {
+            give_one(self.cx, self.zone, Block::new(frame, order), &|block| unlist(self.cx.ground, block));
         }
     }
 
