@@ -39,7 +39,7 @@
 //!
 //! Every node is looked up before its words are touched. Both neighbours are asked whether they agree, by the very
 //! operations that change them, so that a line that another CPU has is fetched once, for writing. A wait that damage could make
-//! endless ends after [`PATIENCE`]. Each failure is [`Broken`], and puts back what was changed.
+//! endless ends after `PATIENCE`. Each failure is [`Broken`], and puts back what was changed.
 //!
 //! # What it costs
 //!
