@@ -77,9 +77,9 @@ steps! {
     /// The lists of a CPU are entered, or claimed, and left.
     PcpEnter "pcp-enter" 18;
     /// One block is taken from them.
-    PcpTake "pcp-take" 96;
+    PcpTake "pcp-take" 76;
     /// One block is put into them.
-    PcpGive "pcp-give" 0;
+    PcpGive "pcp-give" 20;
     /// A block is put among those that wait, or taken from among them.
     Waiting "waiting" 37;
     /// A ring is refilled.
