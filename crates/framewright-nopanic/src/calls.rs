@@ -200,7 +200,8 @@ call! {
 
     fn switch(mechanisms: Mechanisms, switch: &'static str, choice: &'static str) -> (bool, Mechanisms, usize) {
         let mut mechanisms = mechanisms;
-        (mechanisms.set(switch, choice).is_ok(), mechanisms, Mechanisms::choices(switch).len())
+        let is_set = mechanisms.set(switch, choice).is_ok() && mechanisms.conflict().is_none();
+        (is_set, mechanisms, Mechanisms::choices(switch).len())
     }
 
     fn sizes(a: u64, b: u64, c: u64, d: u64, kind: ZoneKind, shift: u8, mark: Mark) -> (u64, u64, u64, PcpSize) {

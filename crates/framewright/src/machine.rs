@@ -299,7 +299,7 @@ impl LockName {
     }
 
     /// The range locks of a zone, and the fronts of its lists.
-    pub const fn of_zone(kind: LockKind, zone: ZoneIdx) -> LockName {
+    pub(crate) const fn of_zone(kind: LockKind, zone: ZoneIdx) -> LockName {
         LockName { kind, index: (zone.0 as u32) << 16 }
     }
 

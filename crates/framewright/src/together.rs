@@ -82,12 +82,16 @@ impl<'r, 'g, 'a, M: Machine> Giver<'r, 'g, 'a, M> {
         let frames = self.lists.frames;
         let kind = |block: Block| (block.order(), frames.pageblock(block.frame()).migratetype());
         batch.group(kind);
-        for group in batch.blocks().chunk_by(|&one, &other| kind(one) == kind(other)) {
+        let mut left = batch.blocks();
+        while let Some(&first) = left.first() {
+            let alike = left.iter().take_while(|&&block| kind(block) == kind(first)).count();
+            let Some((group, others)) = left.split_at_checked(alike) else { break };
             if !self.put(group, true) {
                 for block in group {
                     rest.push(block.frame(), block.order());
                 }
             }
+            left = others;
         }
     }
 
