@@ -19,6 +19,7 @@ mod lru;
 mod ops;
 mod page_bench;
 mod page_fault;
+mod page_fault_mix;
 mod pipe;
 
 use std::fmt;
@@ -40,6 +41,7 @@ pub use job::{Job, LARGE_MACHINE, Outcome, Passes, run};
 pub use ops::Ops;
 pub use page_bench::{Bulk, PageBench01, PageBench02, PageBench03, PageBench04, Repeat};
 pub use page_fault::PageFault1;
+pub use page_fault_mix::PageFaultMix;
 pub use pipe::{PageBench05, ProducerConsumer};
 pub use settings::SpecError;
 
@@ -192,7 +194,7 @@ macro_rules! workloads {
 }
 
 workloads! {
-    PageFault1, PageBench01, PageBench02, PageBench03, PageBench04, PageBench05, ParallelFree, Aim7, Bulk, Repeat, Rand,
+    PageFault1, PageFaultMix, PageBench01, PageBench02, PageBench03, PageBench04, PageBench05, ParallelFree, Aim7, Bulk, Repeat, Rand,
     ProducerConsumer,
 }
 

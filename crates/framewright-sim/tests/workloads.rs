@@ -6,10 +6,10 @@ use std::fmt::Write;
 use framewright::Mechanisms;
 use framewright_sim::machine;
 use framewright_sim::model::Model;
-use framewright_sim::report::Times;
+use framewright_sim::report::{Report, Times};
 use framewright_sim::run::Schedule;
 use framewright_sim::workload::{
-    Aftermath, Cause, Failure, Job, Ops, Outcome, Passes, Progress, SpecError, Workload, run,
+    Aftermath, Cause, Failure, Job, Ops, Outcome, PageFaultMix, Passes, Progress, SpecError, Workload, run,
 };
 use proptest::prelude::*;
 
@@ -28,9 +28,11 @@ fn simulate(job: &Job) -> Outcome {
 }
 
 /// Each workload, small enough for many rounds in a millisecond.
-const ALL: [&str; 20] = [
+const ALL: [&str; 22] = [
     "page-fault1:pages=200",
     "page-fault1:pages=200,zero=off,lru=on",
+    "page-fault-mix:pages=512",
+    "page-fault-mix:pages=1024,free=200,work=0",
     "page-bench01",
     "page-bench01:order=9",
     "page-bench02",
@@ -70,7 +72,7 @@ fn every_workload_ends_and_is_the_same_again() {
 /// With the length that is usual for the workload: every CPU completes whole rounds.
 #[test]
 fn every_workload_knows_how_long_to_go_on() {
-    for text in ALL.into_iter().filter(|text| !text.starts_with("page-fault1")) {
+    for text in ALL.into_iter().filter(|text| !text.starts_with("page-fault")) {
         let job = Job::new(text.parse().unwrap(), Mechanisms::DEFAULT, 4);
         let outcome = simulate(&job);
         let report = outcome.report;
@@ -129,6 +131,31 @@ fn what_a_run_says_of_the_lists_of_pages_in_use() {
     assert!((5.0..15.0).contains(&pages), "{pages} pages a time");
     let line = report.lines.iter().find(|line| line.name == "LRU list of node 0 + 0").unwrap();
     assert!(line.fields.iter().any(|field| field.name == "lock.serving"), "{line:?}");
+}
+
+/// A figure of a report.
+fn figure(report: &Report, name: &str) -> f64 {
+    report.figures.iter().find(|figure| figure.name == name).unwrap_or_else(|| panic!("{name}")).value
+}
+
+#[test]
+fn huge_pages_and_small_ones_share_fragmented_memory() {
+    let of = |free: u32, mechanisms| {
+        let job = job(&format!("page-fault-mix:pages=1024,free={free}"), mechanisms, 32);
+        simulate(&Job { window: 10_000_000_000, ..job }).report
+    };
+    for mechanisms in [Mechanisms::BASELINE, Mechanisms::DEFAULT] {
+        let plenty = of(300, mechanisms);
+        let (small, large) = (figure(&plenty, PageFaultMix::SMALL), figure(&plenty, PageFaultMix::LARGE));
+        assert!((small + large - plenty.per_second).abs() < 1.0, "{small} and {large} of {}", plenty.per_second);
+        // All was in single pages, none of which lay between occupied ones; a window cuts off huge faults at either end.
+        assert_eq!(figure(&plenty, PageFaultMix::FALLBACKS), 0.0, "{mechanisms}");
+        let huge = figure(&plenty, "huge faults") * 512.0;
+        assert!((huge / large - 1.0).abs() < 0.05, "{huge} of {large}");
+        let scarce = of(60, mechanisms);
+        assert!(figure(&scarce, PageFaultMix::FALLBACKS) > 1.0, "{mechanisms}: {:?}", scarce.figures);
+        assert!(figure(&scarce, PageFaultMix::SMALL) > 0.0 && figure(&scarce, PageFaultMix::LARGE) > 0.0);
+    }
 }
 
 #[test]

@@ -54,8 +54,8 @@ pub(crate) struct Floor<'a> {
     /// When the window began.
     begun: Cell<Ps>,
     trouble: Cell<Option<Trouble>>,
-    /// What CPUs held when the run was over.
-    rest: RefCell<Vec<Pfn>>,
+    /// What CPUs held when the run was over, and what nobody held.
+    rest: RefCell<Vec<(Pfn, Order)>>,
     progress: RefCell<&'a mut dyn FnMut(Progress)>,
     told: Cell<u64>,
 }
@@ -129,20 +129,25 @@ impl<'a> Floor<'a> {
         self.begun.get()
     }
 
-    /// Leaves pages, to be freed `batch` at a time: to whoever comes behind the run if what follows is of no interest to it, or
+    /// Keeps pages that no CPU holds until the run is over.
+    pub(crate) fn keep(&self, pages: &[Pfn]) {
+        self.rest.borrow_mut().extend(pages.iter().map(|&pfn| (pfn, Order(0))));
+    }
+
+    /// Leaves blocks, to be freed `batch` at a time: to whoever comes behind the run if what follows is of no interest to it, or
     /// else to the running CPU, while all others do the same.
-    pub(crate) fn leave(&self, pages: &[Pfn], batch: usize) -> Result<(), Trouble> {
+    pub(crate) fn leave(&self, blocks: &[Pfn], order: Order, batch: usize) -> Result<(), Trouble> {
         if self.exits {
-            return pages.chunks(batch).try_for_each(|pages| self.free_bulk(pages, Order(0)));
+            return blocks.chunks(batch).try_for_each(|blocks| self.free_bulk(blocks, order));
         }
-        self.rest.borrow_mut().extend(pages);
+        self.rest.borrow_mut().extend(blocks.iter().map(|&pfn| (pfn, order)));
         Ok(())
     }
 
     /// Frees what CPUs have left, behind the run.
     pub(crate) fn free_rest(&self) -> Result<(), Trouble> {
         let rest = std::mem::take(&mut *self.rest.borrow_mut());
-        rest.into_iter().try_for_each(|pfn| self.free(pfn, Order(0)))
+        rest.into_iter().try_for_each(|(pfn, order)| self.free(pfn, order))
     }
 
     /// Whether the running CPU is to go on: some CPU is still measured, and nothing went wrong.

@@ -36,11 +36,11 @@ use crate::report::{Figure, Report};
 use crate::sim::Sim;
 
 /// Pages that unmapping frees in one go, as in Linux (`SWAP_CLUSTER_MAX`).
-const BATCH: usize = 32;
+pub(super) const BATCH: usize = 32;
 /// Pages that processes were given, and gave back, in turn before the run begins: a batch of the published tables' kernel.
-const GIVEN: usize = 63;
+pub(super) const GIVEN: usize = 63;
 /// A millisecond.
-const MILLISECOND: Ps = 1_000_000_000;
+pub(super) const MILLISECOND: Ps = 1_000_000_000;
 
 settings! {
     /// Options of `page-fault1`.
@@ -99,12 +99,7 @@ impl Play for Processes<'_> {
         grow(floor, &mut held, |_| pages)?;
         shrink(floor, &mut held, |cpu| if places[cpu].1 { aims[cpu] } else { 0 })?;
         grow(floor, &mut held, |cpu| aims[cpu])?;
-        // All of them went through the lists of one CPU. What did not merge as it was freed is left as it is.
-        (0..floor.cpus).for_each(|cpu| _ = floor.pages.drain_cpu(CpuId(cpu as u16)));
-        for node in 0..floor.pages.nodes() {
-            let zone = |kind| ZoneIdx::of(NodeId(node as u8), kind);
-            ZoneKind::ALL.into_iter().for_each(|kind| _ = floor.pages.drain_depot(zone(kind)));
-        }
+        settle(floor);
         self.lru.iter().for_each(|lru| held.iter().for_each(|held| lru.add(floor, held)));
         let begin = |(held, &(_, unmaps))| Begin { held, unmaps };
         self.begin.replace(held.into_iter().zip(&places).map(begin).collect());
@@ -120,7 +115,7 @@ impl Play for Processes<'_> {
             self.fault_in(floor, &mut held)?;
             self.unmap(floor, &mut held)?;
         }
-        floor.leave(&held, BATCH)
+        floor.leave(&held, Order(0), BATCH)
     }
 
     fn figures(&self, report: &Report) -> Vec<Figure> {
@@ -147,6 +142,16 @@ impl Play for Processes<'_> {
             figures.push(Figure::new("zeroed", report.per_second * 4096.0 / 1e9, "GB/s"));
         }
         figures
+    }
+}
+
+/// Empties per-CPU lists and depots: all that was done so far went through those of one CPU. What did not merge as it was freed is
+/// left as it is.
+pub(super) fn settle(floor: &Floor<'_>) {
+    (0..floor.cpus).for_each(|cpu| _ = floor.pages.drain_cpu(CpuId(cpu as u16)));
+    for node in 0..floor.pages.nodes() {
+        let zone = |kind| ZoneIdx::of(NodeId(node as u8), kind);
+        ZoneKind::ALL.into_iter().for_each(|kind| _ = floor.pages.drain_depot(zone(kind)));
     }
 }
 
@@ -184,7 +189,7 @@ fn shrink(floor: &Floor<'_>, held: &mut [Vec<Pfn>], aim: impl Fn(usize) -> usize
 /// Where in its round each CPU's process is: the share of its pages that it has, and whether it is unmapping. The
 /// processes of a node are spread evenly over a round, in random order, since a share of them that faults by chance
 /// would last.
-fn places(floor: &Floor<'_>, rng: &mut Rng) -> Vec<(f64, bool)> {
+pub(super) fn places(floor: &Floor<'_>, rng: &mut Rng) -> Vec<(f64, bool)> {
     let mut places = vec![(0.0, false); floor.cpus];
     for node in 0..floor.model.topology.sockets {
         let mut cpus: Vec<usize> =
