@@ -14,6 +14,7 @@ use framewright::event::{Event, TraceLine};
 use framewright::machine::{Busy, LockName, Machine, Ordering, Patience, Pinned, Step, Word};
 use framewright::mechanisms::{Mechanisms, UnknownSwitch};
 use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use framewright::queued::{Places, QueuedLock};
 use framewright::report::{
     self, BuddyInfo, ExtfragIndex, NumaCounters, NumaStat, PageTypeInfo, Source, UnusableIndex, VmStat, ZoneInfo,
     ZoneSnapshot,
@@ -24,7 +25,7 @@ use framewright::validate::{Census, Violation};
 use framewright::watermark::{self, Mark, Marks, PcpSize};
 use framewright::{Allocator, BulkFree, Counters, Cpu, FrameState, Geometry, Link, Pcp, Zone};
 
-use crate::board::{Board, U64};
+use crate::board::{Board, U32, U64};
 
 macro_rules! call {
     ($( fn $name:ident($( $argument:ident: $type:ty ),* $(,)?) -> $result:ty $body:block )*) => { $(
@@ -116,6 +117,25 @@ call! {
     fn list_look(links: &'static Nodes, node: Node) -> (Node, Node, bool, [(&'static str, u32); 2]) {
         let words = Link::<Board>::default().words().map(|(name, word)| (name, word.load(Ordering::Relaxed)));
         (smp_list::next(links, node), smp_list::prev(links, node), smp_list::is_linked(links, node), words)
+    }
+}
+
+/// Words at which waiters wait.
+pub struct Waits(&'static [U32]);
+
+impl Places<Board> for Waits {
+    fn place(&self, number: u16) -> Option<&U32> {
+        self.0.get(usize::from(number))
+    }
+}
+
+// Locks.
+call! {
+    fn lock(lock: &'static QueuedLock<Board>, places: &'static Waits) -> () {
+        let ticket = lock.take(places);
+        lock.release(&ticket, places);
+        lock.take_shared(places);
+        lock.release_shared();
     }
 }
 

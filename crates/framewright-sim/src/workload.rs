@@ -25,6 +25,7 @@ mod pipe;
 use std::fmt;
 use std::str::FromStr;
 
+use framewright::Pfn;
 use framewright_ops::rng::Rng;
 
 use crate::arena::Arena;
@@ -38,6 +39,7 @@ pub use dealt::{ParallelFree, Rand};
 pub use failure::{Cause, Failure};
 pub use floor::Progress;
 pub use job::{Job, LARGE_MACHINE, Outcome, Passes, run};
+pub use lru::LruLists;
 pub use ops::Ops;
 pub use page_bench::{Bulk, PageBench01, PageBench02, PageBench03, PageBench04, Repeat};
 pub use page_fault::PageFault1;
@@ -120,6 +122,12 @@ pub(crate) trait Play {
 
     /// What a CPU does until the run is over. It frees all that it holds.
     fn play(&self, floor: &Floor<'_>, cpu: usize) -> Result<(), Trouble>;
+
+    /// Whether what the workload itself keeps is as it should be when CPUs have left these pages behind. What is wrong, if not.
+    fn check(&self, left: &[Pfn]) -> Result<(), String> {
+        let _ = left;
+        Ok(())
+    }
 
     /// What the workload measures besides its operations.
     fn figures(&self, report: &Report) -> Vec<Figure> {

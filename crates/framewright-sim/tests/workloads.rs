@@ -28,9 +28,10 @@ fn simulate(job: &Job) -> Outcome {
 }
 
 /// Each workload, small enough for many rounds in a millisecond.
-const ALL: [&str; 22] = [
+const ALL: [&str; 23] = [
     "page-fault1:pages=200",
-    "page-fault1:pages=200,zero=off,lru=on",
+    "page-fault1:pages=200,zero=off,lru=lock",
+    "page-fault1:pages=200,zero=off,lru=smp",
     "page-fault-mix:pages=512",
     "page-fault-mix:pages=1024,free=200,work=0",
     "page-bench01",
@@ -124,13 +125,42 @@ fn every_workload_loses_nothing_in_a_random_order() {
 
 #[test]
 fn what_a_run_says_of_the_lists_of_pages_in_use() {
-    let report = simulate(&job("page-fault1:pages=200,lru=on", Mechanisms::BASELINE, 8)).report;
+    let report = simulate(&job("page-fault1:pages=200,lru=lock", Mechanisms::BASELINE, 8)).report;
     let lock = report.locks.iter().find(|lock| lock.name == "LRU lock, Node 0").unwrap();
     // Put on 15 at a time and taken off 32 at a time.
     let pages = report.operations as f64 / lock.taken as f64;
     assert!((5.0..15.0).contains(&pages), "{pages} pages a time");
     let line = report.lines.iter().find(|line| line.name == "LRU list of node 0 + 0").unwrap();
-    assert!(line.fields.iter().any(|field| field.name == "lock.serving"), "{line:?}");
+    assert!(line.fields.iter().any(|field| field.name == "lock"), "{line:?}");
+}
+
+/// Each run looks at its end whether lists have every page in use once and no other.
+#[test]
+fn lists_of_pages_in_use_lose_no_page() {
+    for how in ["lock", "smp"] {
+        for cpus in [8, 112] {
+            let text = format!("page-fault1:pages=100,lru={how}");
+            let all = job(&text, Mechanisms::DEFAULT, cpus);
+            simulate(&all);
+            simulate(&Job { schedule: Schedule::Random(10), interrupts: Some(50_000_000), ..all.clone() });
+            // All processes exit at once, and nothing is left on the lists.
+            simulate(&Job { aftermath: true, ..all });
+        }
+    }
+}
+
+#[test]
+fn lists_that_many_change_at_once_keep_nobody_waiting() {
+    let mechanisms = Mechanisms::parse("no_merge+cluster_alloc").unwrap();
+    let report = |how: &str| simulate(&job(&format!("page-fault1:pages=400,lru={how}"), mechanisms, 112)).report;
+    let (alone, together) = (report("lock"), report("smp"));
+    // The two nodes' LRU locks.
+    let waiting = |report: &Report| {
+        let locks = report.locks.iter().filter(|lock| lock.kind == "lru");
+        locks.map(|lock| lock.contention_percent).sum::<f64>()
+    };
+    assert!(waiting(&alone) > 20.0 && waiting(&together) < 0.1, "{} and {}", waiting(&alone), waiting(&together));
+    assert!(together.per_second > alone.per_second, "{} and {}", together.per_second, alone.per_second);
 }
 
 /// A figure of a report.
@@ -253,6 +283,7 @@ fn texts_that_are_no_workload() {
         "page-fault1:pages=+5",
         "page-fault1:pages=99999999999999999999",
         "page-fault1:zero=yes",
+        "page-fault1:lru=1",
         "page-fault1:speed=9",
         "page-fault1:pages=4,,zero=on",
         "page-fault1:pages=4,pages=5",
@@ -371,19 +402,24 @@ fn scripts_are_played_or_refused() {
     assert!(played >= 5, "{played} scripts");
 }
 
+#[test]
+fn lists_that_are_on_are_under_their_lock() {
+    assert_eq!("page-fault1:lru=on".parse::<Workload>().unwrap().to_string(), "page-fault1:lru=lock");
+}
+
 proptest! {
     #[test]
     fn what_prints_parses_back(
         pages in 1_u32..10_000,
         zero: bool,
-        lru: bool,
+        lru in prop::sample::select(vec!["off", "lock", "smp"]),
         order in Just(["pages", "zero", "lru"]).prop_shuffle(),
     ) {
         let switch = |on| if on { "on" } else { "off" }.to_owned();
         let value = |key: &str| match key {
             "pages" => pages.to_string(),
             "zero" => switch(zero),
-            _ => switch(lru),
+            _ => lru.to_owned(),
         };
         let options: Vec<String> = order.iter().map(|key| format!("{key}={}", value(key))).collect();
         let workload: Workload = format!("page-fault1:{}", options.join(",")).parse().unwrap();

@@ -46,7 +46,7 @@ pub mod watermark;
 mod vmstat;
 mod zone_lock;
 pub mod mechanisms;
-mod queued;
+pub mod queued;
 pub mod smp_list;
 mod lock;
 mod field;

@@ -116,7 +116,7 @@ impl<M: Machine> TicketLock<M> {
 }
 
 /// The number that a lock is held with.
-pub(crate) struct Ticket(pub(crate) u32);
+pub struct Ticket(pub(crate) u32);
 
 impl Ticket {
     /// For locks without numbers.

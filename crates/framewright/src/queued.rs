@@ -1,6 +1,6 @@
 //! A fair lock whose waiters wait apart, and that those who do not disturb each other may share.
 //!
-//! Who waits for a [`TicketLock`](crate::lock::TicketLock) looks at the word that the holder will write. When that is written,
+//! Who waits for a ticket lock (`lock.rs::TicketLock`) looks at the word that the holder will write. When that is written,
 //! every waiter fetches the line anew, one after the other, although only one of them may go on: the more wait, the longer a
 //! hand-over takes, and all the while the line is not with the holder. Here only the *next* in line looks at the lock. All others
 //! look at a *place*, one of as many words as there are CPUs, each on lines of its own; whoever gives the lock up first lets
@@ -20,12 +20,15 @@
 //! come waits for all readers to go, and has the turn until it gives the lock up. So neither sort starves: nobody gets in
 //! before who drew an earlier number.
 //!
+//! That is what guards lists that many CPUs change at once (`smp_list.rs`) against whoever does more to them. The core's zones have
+//! it for that, and it is open to all who have such lists of their own.
+//!
 //! # One word
 //!
 //! Both numbers and the count lie in one word, so that all changes see each other in one order: who gives up learns whether
 //! somebody waits who must be told, and who draws a number how far off it is. In words of their own that would need a fence.
 
-use crate::lock::Ticket;
+pub use crate::lock::Ticket;
 use crate::machine::{Machine, Ordering, Patience, Word};
 
 /// The lowest half of the word counts readers. Above are the number that is served and the next to be drawn, a quarter each.
@@ -57,7 +60,7 @@ const fn passing(number: u16) -> u64 {
 }
 
 /// Where waiters wait.
-pub(crate) trait Places<M: Machine> {
+pub trait Places<M: Machine> {
     /// One of the places, for a waiter with that number. None if there are none: all wait at the lock.
     fn place(&self, number: u16) -> Option<&M::U32>;
 }
@@ -67,7 +70,7 @@ pub(crate) trait Places<M: Machine> {
 /// Invariants:
 /// - L2 drawn - served is the number of writers that hold the lock, and of all who wait in line. They are fewer than 65,536.
 /// - L3 the count of readers is those that hold the lock, and who has yet to see that it may not.
-pub(crate) struct QueuedLock<M: Machine> {
+pub struct QueuedLock<M: Machine> {
     turns: M::U64,
 }
 
@@ -84,8 +87,8 @@ impl<M: Machine> QueuedLock<M> {
     }
 
     /// Takes the lock alone, waiting for the turn. Whoever gets the ticket has to give it to [`QueuedLock::release`], or
-    /// else the lock is held until [`QueuedLock::release_held`].
-    pub(crate) fn take<P: Places<M> + ?Sized>(&self, places: &P) -> Ticket {
+    /// else the lock stays held.
+    pub fn take<P: Places<M> + ?Sized>(&self, places: &P) -> Ticket {
         // ORDER: Acquire. Sees what was done under the lock; partners: the Releases in `QueuedLock::pass_on` and
         // `QueuedLock::release_shared`. Model: lock_queued, lock_shared_both.
         let turns = Turns(self.turns.add(DRAWN, Ordering::Acquire));
@@ -96,7 +99,7 @@ impl<M: Machine> QueuedLock<M> {
     }
 
     /// Gives up what [`QueuedLock::take`] took.
-    pub(crate) fn release<P: Places<M> + ?Sized>(&self, ticket: &Ticket, places: &P) {
+    pub fn release<P: Places<M> + ?Sized>(&self, ticket: &Ticket, places: &P) {
         self.pass_on(ticket.0 as u16, 0, places);
     }
 
@@ -111,7 +114,7 @@ impl<M: Machine> QueuedLock<M> {
     }
 
     /// Takes the lock together with others who take it so.
-    pub(crate) fn take_shared<P: Places<M> + ?Sized>(&self, places: &P) {
+    pub fn take_shared<P: Places<M> + ?Sized>(&self, places: &P) {
         // ORDER: Acquire. Sees what writers did; partner: the Release in `QueuedLock::pass_on`. Model: lock_shared_both.
         let turns = Turns(self.turns.add(READER, Ordering::Acquire));
         if turns.drawn() != turns.served() {
@@ -120,7 +123,7 @@ impl<M: Machine> QueuedLock<M> {
     }
 
     /// Gives up what [`QueuedLock::take_shared`] took.
-    pub(crate) fn release_shared(&self) {
+    pub fn release_shared(&self) {
         // ORDER: Release. Publishes what the reader did; partners: a writer's addition in `QueuedLock::take`
         // and its wait. Model: lock_shared_both.
         self.turns.add(READER.wrapping_neg(), Ordering::Release);

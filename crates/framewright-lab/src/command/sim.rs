@@ -43,7 +43,7 @@ pub(crate) struct Sim {
     /// Machine: a name, generic:SOCKETSxCORESxTHREADS, or a TOML file of your own [default: skylake-2x28; of mlc, all].
     #[arg(long, value_name = "NAME|FILE.toml")]
     machine: Option<String>,
-    /// What the CPUs do, as `page-fault1` or `page-fault1:lru=on`; or mlc, which checks the machine's latencies.
+    /// What the CPUs do, as `page-fault1` or `page-fault1:lru=smp`; or mlc, which checks the machine's latencies.
     #[arg(long, value_name = "NAME[:OPTIONS]", default_value = "page-fault1")]
     workload: String,
     /// Preset and switches, as `baseline,fallback=claim-steal`, or a TOML file; repeat for more curves [default: default].

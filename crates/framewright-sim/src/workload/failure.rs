@@ -60,6 +60,9 @@ pub enum Cause {
     /// The allocator's records contradict each other.
     #[error(transparent)]
     Violation(#[from] Violation),
+    /// What the workload itself keeps of its pages is wrong.
+    #[error("the workload's own lists: {0}")]
+    Disorder(String),
     /// Everything was freed, and some of it is not free.
     #[error("everything was freed, but {0} frames count as allocated")]
     Lost(u64),

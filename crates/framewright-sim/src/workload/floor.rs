@@ -144,6 +144,16 @@ impl<'a> Floor<'a> {
         Ok(())
     }
 
+    /// Whether CPUs free what they hold at the end themselves.
+    pub(crate) fn exits(&self) -> bool {
+        self.exits
+    }
+
+    /// The blocks that CPUs have left.
+    pub(crate) fn rest(&self) -> Vec<Pfn> {
+        self.rest.borrow().iter().map(|&(pfn, _)| pfn).collect()
+    }
+
     /// Frees what CPUs have left, behind the run.
     pub(crate) fn free_rest(&self) -> Result<(), Trouble> {
         let rest = std::mem::take(&mut *self.rest.borrow_mut());

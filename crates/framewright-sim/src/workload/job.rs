@@ -218,6 +218,7 @@ pub fn run(model: &Model, job: &Job, progress: &mut dyn FnMut(Progress)) -> Resu
     let ended = simulate(job, &mut simulation, &floor, &*play);
     floor.trouble().map_or(Ok(()), |first| Err(trouble(first)))?;
     ended.map_err(|deadlock| job.failed(deadlock))?;
+    play.check(&floor.rest()).map_err(|wrong| job.failed(Cause::Disorder(wrong)))?;
     floor.free_rest().map_err(trouble)?;
     let census = pages.validate().map_err(|violation| job.failed(violation))?;
     if census.allocated != 0 || !census.is_conserved() {

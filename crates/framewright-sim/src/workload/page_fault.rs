@@ -28,7 +28,7 @@ use framewright::{Order, Pfn, Request};
 use framewright_ops::rng::Rng;
 
 use super::floor::{Floor, Trouble};
-use super::lru::{Lru, PAGEVEC};
+use super::lru::{GATHER, Lru, LruLists, PAGEVEC};
 use super::settings::settings;
 use super::{Ground, Kind, Length, Needs, Play};
 use crate::model::Ps;
@@ -49,7 +49,8 @@ settings! {
         work: u32 = 2500, 0..=1_000_000, "cycles of a fault, besides the allocator, zeroing and lists";
         unmap: u32 = 400, 0..=1_000_000, "cycles to unmap a page";
         zero: bool = true, 0..=1, "whether pages are filled with zeros, at the node's memory controller";
-        lru: bool = false, 0..=1, "whether pages go on their node's LRU list (15 at a time) and off it (32)";
+        lru: LruLists = LruLists::Off, 0..=2,
+            "LRU lists, on which pages go 15 at a time and off 32 at a time: off; lock, one CPU after the other; smp, all at once";
     }
 }
 
@@ -62,13 +63,13 @@ impl Kind for PageFault1 {
     fn needs(&self, cpus: usize) -> Needs {
         // The fewer CPUs there are to average over, the more rounds.
         let window = if cpus < 16 { 160 * MILLISECOND } else { 60 * MILLISECOND };
-        let bytes = (0, if self.lru { Lru::FRAME_BYTES } else { 0 });
+        let bytes = (0, if self.lru == LruLists::Off { 0 } else { Lru::FRAME_BYTES });
         let length = Length::Time { warm_up: 40 * MILLISECOND, window, pass: u64::from(self.pages) };
         Needs { frames: u64::from(self.pages), bytes, length }
     }
 
     fn set_up<'a>(&self, ground: &Ground<'a>) -> Result<Box<dyn Play + 'a>, String> {
-        let lru = self.lru.then(|| Lru::new(ground));
+        let lru = Lru::new(ground, self.lru);
         Ok(Box::new(Processes { settings: *self, lru, begin: RefCell::default() }))
     }
 }
@@ -100,7 +101,10 @@ impl Play for Processes<'_> {
         shrink(floor, &mut held, |cpu| if places[cpu].1 { aims[cpu] } else { 0 })?;
         grow(floor, &mut held, |cpu| aims[cpu])?;
         settle(floor);
-        self.lru.iter().for_each(|lru| held.iter().for_each(|held| lru.add(floor, held)));
+        if let Some(lru) = &self.lru {
+            held.iter().flatten().for_each(|&pfn| lru.hold(pfn));
+            held.iter().for_each(|held| lru.add(floor, held));
+        }
         let begin = |(held, &(_, unmaps))| Begin { held, unmaps };
         self.begin.replace(held.into_iter().zip(&places).map(begin).collect());
         Ok(())
@@ -115,7 +119,14 @@ impl Play for Processes<'_> {
             self.fault_in(floor, &mut held)?;
             self.unmap(floor, &mut held)?;
         }
+        if floor.exits() {
+            self.lru.iter().for_each(|lru| lru.remove(floor, &held));
+        }
         floor.leave(&held, Order(0), BATCH)
+    }
+
+    fn check(&self, left: &[Pfn]) -> Result<(), String> {
+        self.lru.as_ref().map_or(Ok(()), |lru| lru.check(left))
     }
 
     fn figures(&self, report: &Report) -> Vec<Figure> {
@@ -216,6 +227,7 @@ impl Processes<'_> {
                 Sim.zero(pfn, Order(0));
             }
             held.push(pfn);
+            self.lru.iter().for_each(|lru| lru.hold(pfn));
             if held.len() - added == PAGEVEC {
                 self.lru.iter().for_each(|lru| lru.add(floor, &held[added..]));
                 added = held.len();
@@ -228,13 +240,17 @@ impl Processes<'_> {
 
     /// Unmaps what the process has, the first first, unless the run is over.
     fn unmap(&self, floor: &Floor<'_>, held: &mut Vec<Pfn>) -> Result<(), Trouble> {
+        let most = if self.lru.is_some() { GATHER } else { BATCH };
         let mut freed = 0;
         while freed < held.len() && floor.goes_on() {
-            let batch = &held[freed..held.len().min(freed + BATCH)];
-            floor.work(self.settings.unmap * batch.len() as u32);
-            self.lru.iter().for_each(|lru| lru.remove(floor, batch));
-            floor.free_bulk(batch, Order(0))?;
-            freed += batch.len();
+            let pages = &held[freed..held.len().min(freed + most)];
+            floor.work(self.settings.unmap * pages.len() as u32);
+            if let Some(lru) = &self.lru {
+                lru.look_at(pages);
+                lru.remove(floor, pages);
+            }
+            pages.chunks(BATCH).try_for_each(|pages| floor.free_bulk(pages, Order(0)))?;
+            freed += pages.len();
         }
         held.drain(..freed);
         Ok(())

@@ -7,7 +7,7 @@ use framewright::Mechanisms;
 use framewright::mechanisms::PRESETS;
 use framewright_sim::machine::Spec;
 use framewright_sim::report::{LockReport, Report};
-use framewright_sim::workload::{Job, LARGE_MACHINE, Outcome, PageFault1, Passes, Workload, run};
+use framewright_sim::workload::{Job, LARGE_MACHINE, LruLists, Outcome, PageFault1, Passes, Workload, run};
 use serde::Serialize;
 
 use super::published::Published;
@@ -358,7 +358,8 @@ impl Plan<'_> {
             Some((path, factor)) => &self.machine.scaled(path, factor)?,
             None => self.machine,
         };
-        let workload = PageFault1 { pages: self.scale.process_pages, lru: work.lru, ..PageFault1::default() };
+        let lru = if work.lru { LruLists::Lock } else { LruLists::Off };
+        let workload = PageFault1 { pages: self.scale.process_pages, lru, ..PageFault1::default() };
         let mut job = Job::new(Workload::PageFault1(workload), work.mechanisms, work.cpus);
         job.seed = self.seed;
         job.passes = Some(work.passes);
