@@ -223,7 +223,8 @@ impl Arena {
             let shift = region.line_shift() + u32::from(pairs);
             let first = match region.packing {
                 Packing::Over(other, _) => firsts[other],
-                _ => u32::try_from(lines).expect("fewer than 2^32 lines"),
+                // Pairs of lines do not reach from one region into another.
+                _ => u32::try_from(lines.next_multiple_of(2)).expect("fewer than 2^32 lines"),
             };
             firsts.push(first);
             let held = Arena::chunks_of(region);
@@ -233,7 +234,7 @@ impl Arena {
             }
             lines = lines.max(first as usize + region.bytes().div_ceil(1 << shift));
         }
-        (chunks, lines)
+        (chunks, lines.next_multiple_of(2))
     }
 
     fn chunks_of(region: &Region) -> usize {

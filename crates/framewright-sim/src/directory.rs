@@ -115,6 +115,7 @@ pub(crate) struct Directory {
     capacity: crate::model::Capacity,
     read: Ps,
     own_permille: Ps,
+    beside: bool,
 }
 
 /// Latencies as they are charged.
@@ -182,6 +183,7 @@ impl Directory {
             capacity: model.capacity,
             read: model.occupancy.read,
             own_permille: Ps::from(model.occupancy.own_permille),
+            beside: model.memory.beside,
         }
     }
 
@@ -279,7 +281,34 @@ impl Directory {
             self.fill(core, 1);
         }
         self.stamp(line, core);
+        if self.beside && source == Source::Memory {
+            self.bring_beside(memory, line ^ 1, core, start);
+        }
         Served { source, start, done }
+    }
+
+    /// The other line of a pair comes along, unless some cache has it.
+    fn bring_beside(&mut self, memory: &mut Controllers, line: usize, core: u16, now: Ps) {
+        let state = self.lines[line];
+        if state.busy > now || state.parked != NONE || self.fetch_from(line, (core, Access::Load)).0 != Source::Memory {
+            return;
+        }
+        let (_, latency, _) = self.fetch(memory, line, (core, Access::Load), now);
+        let state = &mut self.lines[line];
+        (state.busy, state.owner, state.dirty) = (now + latency, core, false);
+        self.clear_sharers(line);
+        self.add_sharer(line, core);
+        self.fill(core, 1);
+        self.stamp(line, core);
+        self.is_coming(line);
+    }
+
+    /// A line is on its way to the core that has it now, which waits for it when it uses it.
+    fn is_coming(&mut self, line: usize) {
+        let state = &mut self.lines[line];
+        state.coming = true;
+        // No first-level hit: so the next use of the line comes by `hit`.
+        state.l1_stamp = state.l1_stamp.wrapping_sub(self.capacity.l1);
     }
 
     /// The core has what it needs.
@@ -301,12 +330,13 @@ impl Directory {
 
     /// The core will soon write the line: it is fetched now, and waited for when it is used.
     pub(crate) fn prefetch(&mut self, memory: &mut Controllers, line: usize, core: u16, now: Ps) -> Served {
+        if self.lines[line].coming && self.lines[line].owner == core {
+            // Asked for before, it comes no sooner.
+            return Served { source: Source::Own, start: now, done: now };
+        }
         let served = self.serve(memory, line, (core, Access::Store), now);
         if served.source != Source::Own {
-            let state = &mut self.lines[line];
-            state.coming = true;
-            // No first-level hit: so the next use of the line comes by `hit`.
-            state.l1_stamp = state.l1_stamp.wrapping_sub(self.capacity.l1);
+            self.is_coming(line);
         }
         served
     }
@@ -332,6 +362,16 @@ impl Directory {
 
     /// The line must come from elsewhere: from where, the latency, and for how long it is busy.
     fn fetch(&self, memory: &mut Controllers, line: usize, (core, access): (u16, Access), now: Ps) -> (Source, Ps, Ps) {
+        let (source, latency, held) = self.fetch_from(line, (core, access));
+        if source != Source::Memory {
+            return (source, latency, held);
+        }
+        let latency = memory.read_line(usize::from(self.lines[line].home), now, latency);
+        (source, latency, latency * self.own_permille / 1000)
+    }
+
+    /// The same, of memory at rest.
+    fn fetch_from(&self, line: usize, (core, access): (u16, Access)) -> (Source, Ps, Ps) {
         let state = &self.lines[line];
         let l = &self.latency;
         let socket = self.socket(core);
@@ -366,7 +406,6 @@ impl Directory {
         }
         let home = usize::from(state.home);
         let idle = if home == socket { l.dram } else { l.far_dram };
-        let latency = memory.read_line(home, now, idle);
-        (Source::Memory, latency, busy(latency))
+        (Source::Memory, idle, busy(idle))
     }
 }

@@ -113,6 +113,8 @@ const A_LINE_EACH: (bool, Packing) = (false, Packing::Spread(8));
 pub fn check(spec: &Spec) -> Result<Table, MlcError> {
     let mut model = spec.model();
     model.memory.load_permille = 1000;
+    // The checker turns prefetchers off.
+    model.memory.beside = false;
     // A chase has nothing to do while it waits.
     model.costs.hit = model.latency.l1;
     let mut rows = Vec::new();

@@ -136,6 +136,8 @@ pub struct Memory {
     pub loaded: Vec<(u32, u32)>,
     /// What all latencies beyond the second level are multiplied by, in thousandths: loaded mesh, siblings, page walks.
     pub load_permille: u32,
+    /// A line that comes from memory brings along the other one of its 128 bytes, if no cache has that.
+    pub beside: bool,
 }
 
 /// Instructions, in picoseconds.

@@ -239,6 +239,17 @@ fn a_line_that_was_asked_for_ahead_of_time_is_waited_for_only_as_long_as_it_take
 }
 
 #[test]
+fn asking_twice_for_a_line_makes_it_come_no_sooner() {
+    let model = machine();
+    let body = |_: usize, words: Words<'_>| {
+        Sim.prefetch(&words[0]);
+        Sim.prefetch(&words[0]);
+        assert_eq!(time(|| _ = words[0].load(RELAXED)), model.latency.dram + model.latency.l2);
+    };
+    run(&model, 1, body).unwrap();
+}
+
+#[test]
 fn who_spins_is_woken_by_a_write_and_by_nothing_else() {
     let model = machine();
     let body = |cpu: usize, words: Words<'_>| {

@@ -37,6 +37,7 @@ impl Spec {
                 read_line: numbers.time("memory.read_line"),
                 loaded: numbers.loaded(),
                 load_permille: numbers.permille("memory.load_factor"),
+                beside: numbers.value("memory.beside") > 1.0,
             },
             costs: numbers.costs(),
             pairs: numbers.value("occupancy.together") > 1.0,

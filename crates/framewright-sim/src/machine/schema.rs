@@ -159,6 +159,7 @@ fn machine() -> Vec<Row> {
         rows("stores", Always, Depth, &["in_flight"]),
         rows("memory", Always, Time, &["zero_line", "zero_line_alone", "read_line"]),
         rows("memory", Always, Factor, &["load_factor"]),
+        rows("memory", Always, Together, &["beside"]),
         vec![("memory.loaded".to_owned(), Factor, Some(Share), Always)],
     ]
     .concat()
