@@ -31,6 +31,31 @@ pub(crate) enum Place {
     Last,
 }
 
+/// What is left of a block of order `order` at `head` when the block `keep` inside of it is cut out: the half without it, then
+/// the half of the other half, and so on.
+#[derive(Clone, Copy)]
+struct Halves {
+    head: Frame,
+    order: Order,
+    keep: (Frame, Order),
+}
+
+impl Iterator for Halves {
+    type Item = (Frame, Order);
+
+    fn next(&mut self) -> Option<(Frame, Order)> {
+        let (kept, to) = self.keep;
+        if self.order <= to {
+            return None;
+        }
+        self.order = self.order.down();
+        let upper = self.head.add(self.order.frames());
+        let (rest, next) = if kept >= upper { (self.head, upper) } else { (upper, self.head) };
+        self.head = next;
+        Some((rest, self.order))
+    }
+}
+
 /// A zone's free lists while its lock is held.
 #[derive(Clone, Copy)]
 pub(crate) struct Buddy<'g, 'a, M: Machine> {
@@ -64,6 +89,38 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     /// Whether the list has a block.
     pub(crate) fn has(&self, order: Order, migratetype: MigrateType) -> bool {
         self.lists.len_racy(order, migratetype) != 0
+    }
+
+    /// Takes blocks of just this order and type off the front of their list while `each` wants more. Returns how many.
+    pub(crate) fn take_front(
+        &self,
+        order: Order,
+        migratetype: MigrateType,
+        most: u32,
+        mut each: impl FnMut(Frame),
+    ) -> (u32, Result<(), Corrupt>) {
+        self.step(Step::TakeFront);
+        let (mut left, mut skipped) = (most, 0_u64);
+        let ask = |frame| self.frames().ask_for(&self.ground.machine, frame);
+        let (count, stopped) = self.lists.take_front(self.frames(), (order, migratetype), ask, |frame| {
+            if left == 0 {
+                return Ok(false);
+            }
+            self.step(Step::TakeFront);
+            let word = self.frames().states.get(frame.index()).ok_or(Corrupt(frame))?;
+            let state = State(word.load(Ordering::Relaxed));
+            if !state.is_free_of(order, migratetype) {
+                return Err(Corrupt(frame));
+            }
+            word.store(state.taken(self.cpu).0, Ordering::Relaxed);
+            skipped = skipped.wrapping_add(u64::from(state.is_skipped()));
+            left = left.wrapping_sub(1);
+            each(frame);
+            Ok(true)
+        });
+        self.tally.count(migratetype, order.frames().wrapping_mul(u64::from(count)).wrapping_neg());
+        self.tally.count_skipped(skipped.wrapping_neg());
+        (count, stopped)
     }
 
     /// Takes the smallest sufficient block of a type and splits it down to `order`.
@@ -116,8 +173,9 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         if state.is_skipped() {
             self.tally.count_skipped(1_u64.wrapping_neg());
         }
-        // Relaxed: the lock orders it; the CAS is there to catch who changes it without.
-        word.cas(state.0, taken.0, Ordering::Relaxed).map(drop).map_err(|_| Corrupt(frame))
+        // No exchange: states are changed by the holder of the lock alone, or by those who share it.
+        word.store(taken.0, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Puts a block that starts nothing on a list. Its frames do not count as free yet.
@@ -140,11 +198,8 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         let free = state.free(order, migratetype).filter(|_| self.frames().head(frame).is_none());
         let free = mark(free.ok_or(Corrupt(frame))?);
         self.put_on(frame, (order, migratetype), end, free.is_skipped())?;
-        // Relaxed, as in `unlink`.
-        word.cas(state.0, free.0, Ordering::Relaxed).map(drop).map_err(|_| {
-            let _ = self.take_off(frame, (order, migratetype), free.is_skipped());
-            Corrupt(frame)
-        })
+        word.store(free.0, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Takes a block off its list, and a page out of its cluster.
@@ -368,20 +423,15 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
 
     /// Gives back all of the block of order `from` at `head` (taken off the lists) but the block `keep` inside of it.
     pub(crate) fn carve(&self, head: Frame, from: Order, keep: (Frame, Order)) {
-        let (kept, to) = keep;
-        let migratetype = self.frames().pageblock(kept).migratetype();
-        let mut head = head;
-        let mut order = from;
+        let migratetype = self.frames().pageblock(keep.0).migratetype();
+        let halves = Halves { head, order: from, keep };
+        halves.for_each(|(rest, _)| self.frames().ask_for(&self.ground.machine, rest));
         let mut given = 0_u64;
-        while order > to {
+        for (rest, order) in halves {
             self.step(Step::Split);
-            order = order.down();
-            let upper = head.add(order.frames());
-            let (rest, next) = if kept >= upper { (head, upper) } else { (upper, head) };
             if self.put(rest, order, self.frames().pageblock(rest).migratetype(), End::Front) {
                 given = given.wrapping_add(order.frames());
             }
-            head = next;
         }
         if given != 0 {
             self.tally.count(migratetype, given);

@@ -5,7 +5,7 @@
 //! | array | bytes | says | written by |
 //! |---|---|---|---|
 //! | head | 1 | whether an allocated or per-CPU block starts here, and its order | whoever owns the block, plainly |
-//! | state | 8 | whether a *free* block starts here (order, list), or the block is offline or in quarantine | CAS, under the zone lock |
+//! | state | 8 | whether a *free* block starts here (order, list), or the block is offline or in quarantine | under the zone lock; by a CAS where it is shared |
 //! | link | 8 | neighbours on a free list | under the zone lock |
 //!
 //! **A memory of zeros is a hole**: no head, no state, no link. The arrays need no initialisation, and booting touches only
