@@ -23,6 +23,7 @@ type Words<'a> = &'a [SimWord<u64>];
 fn machine() -> Model {
     let mut model = named("skylake-2x28").unwrap().model();
     model.memory.load_permille = 1000;
+    model.memory.beside = false;
     model.slack = 0;
     // As if nothing else went on meanwhile.
     model.costs.hit = model.latency.l1;
@@ -236,6 +237,26 @@ fn a_line_that_was_asked_for_ahead_of_time_is_waited_for_only_as_long_as_it_take
         };
         run(&model, 1, body).unwrap();
     }
+}
+
+#[test]
+fn a_line_from_memory_brings_its_neighbour_along_unless_a_cache_has_that() {
+    let mut model = machine();
+    model.memory.beside = true;
+    let body = |cpu: usize, words: Words<'_>| {
+        let first = |word: usize| time(|| _ = words[word].load(RELAXED));
+        if cpu == 0 {
+            words[7].store(1, RELAXED);
+            here::work(10_000_000);
+            return;
+        }
+        here::work(1_000_000);
+        let (memory, near) = (model.latency.dram, model.latency.l2);
+        assert_eq!([first(2), first(3)], [memory, near], "2 and 3 are a pair");
+        assert_eq!([first(5), first(4), first(8)], [memory, near, memory]);
+        assert_eq!(first(7), model.latency.hitm, "another core has changed it");
+    };
+    run(&model, 2, body).unwrap();
 }
 
 #[test]

@@ -89,6 +89,7 @@ fn planted_bugs_are_found_and_found_again() {
 #[test]
 fn a_small_case_fails_as_the_large_one_did() {
     let settings = Settings {
+        seed: 2,
         mechanisms: Some(Mechanisms::BASELINE),
         plant: Some("torn-rmw:lock.next:1".parse().unwrap()),
         operations: 4_000,

@@ -182,7 +182,9 @@ impl<M: Machine> FreeLists<M> {
         if count != 0 {
             list.head.next.store(at.0, Ordering::Relaxed);
             // Of a damaged one nothing is changed: whoever comes to it next finds it as it is.
-            if let Some(after) = list.link(frames, head, at).filter(|after| after.prev.load(Ordering::Relaxed) == before.0) {
+            if let Some(after) =
+                list.link(frames, head, at).filter(|after| after.prev.load(Ordering::Relaxed) == before.0)
+            {
                 after.prev.store(head.0, Ordering::Relaxed);
             }
             list.len.store(list.len.load(Ordering::Relaxed).wrapping_sub(count), Ordering::Relaxed);
