@@ -7,11 +7,10 @@ use cli_command::transcript;
 use framewright_lab::calibrate::{BASIS, Calibration, from_measured, names};
 use framewright_sim::machine::{self, Basis, Written};
 
-/// What the paths took on the development machine, in nanoseconds. Those behind the per-CPU lists were measured anew, on a busy
-/// day, when their code had changed; the others are older.
+/// What the paths took on the development machine, in nanoseconds, on a busy day.
 const MEASURED: [f64; 20] = [
-    4.21, 10.24, 56.6, 4.24, 10.1, 56.2, 4.1, 10.3, 112.7, 6.04, 14.6, 57.5, 145.1, 10.0, 97.3, 194.2, 54.4, 54.2,
-    2284.0, 196.0,
+    4.30, 10.74, 58.8, 4.21, 10.22, 59.9, 4.21, 10.87, 104.1, 6.02, 14.9, 59.8, 132.1, 9.89, 94.9, 198.1, 47.9, 47.7,
+    2301.6, 194.1,
 ];
 
 fn calibration(natives: &[f64]) -> Result<Calibration, String> {

@@ -18,7 +18,7 @@ use crate::sim::pool;
 /// Our own kernel, which nobody published.
 pub const OURS: &str = "default";
 /// By how much smaller memory is than the published.
-const FRACTION: u64 = 8;
+const FRACTION: u64 = 4;
 /// Frames in a MiB.
 const FRAMES_OF_MIB: u64 = 256;
 /// How many of the machine's numbers are varied both ways.
@@ -106,7 +106,7 @@ const fn passes(warm_up: f64, window: f64) -> Passes {
 impl Lengths {
     /// What a result that is to be quoted takes.
     pub const FULL: Self =
-        Self { table: passes(3.0, 2.0), varied: Some(Varying { screen: passes(0.2, 0.2), band: passes(1.0, 0.5) }) };
+        Self { table: passes(2.0, 1.0), varied: Some(Varying { screen: passes(0.1, 0.1), band: passes(0.5, 0.25) }) };
     /// A first look: no variations.
     pub const QUICK: Self = Self { table: passes(1.0, 0.5), varied: None };
 }
