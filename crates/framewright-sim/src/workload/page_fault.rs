@@ -50,7 +50,7 @@ settings! {
         unmap: u32 = 400, 0..=1_000_000, "cycles to unmap a page";
         zero: bool = true, 0..=1, "whether pages are filled with zeros, at the node's memory controller";
         lru: LruLists = LruLists::Off, 0..=2,
-            "LRU lists, on which pages go 15 at a time and off 32 at a time: off; lock, one CPU after the other; smp, all at once";
+            "LRU lists, 15 pages on and 32 off at a time: off; lock, one CPU after the other; smp, many at once";
     }
 }
 
