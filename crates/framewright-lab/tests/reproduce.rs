@@ -7,11 +7,13 @@ use framewright_lab::html::ReproductionPage;
 use framewright_lab::reproduce::check::all_hold;
 use framewright_lab::reproduce::variation::{Reach, Varied};
 use framewright_lab::reproduce::zone_lock::plan::{Sample, Variations};
-use framewright_lab::reproduce::zone_lock::{Kernel, Lengths, Plan, Published, Reproduction, Runs, Scale, Varying};
+use framewright_lab::reproduce::zone_lock::{
+    Kernel, Lengths, Other, Plan, Published, Reproduction, Runs, Scale, Varying,
+};
 use framewright_sim::machine::{self, Basis, Parameter, Spec};
-use framewright_sim::report::Report;
+use framewright_sim::report::{Figure, Report};
 use framewright_sim::workload::aftermath::FreeBlocks;
-use framewright_sim::workload::{Aftermath, Outcome, Passes};
+use framewright_sim::workload::{Aftermath, Outcome, PageFaultMix, Passes};
 use sim_samples::run;
 
 const COMMAND: &str = "framewright reproduce zone-lock --seed 1";
@@ -27,6 +29,7 @@ fn plan<'a>(published: &Published, machine: &'a Spec) -> Plan<'a> {
         machine,
         kernels: kernels(published),
         with_lru: published.lru.iter().map(|row| row.name.clone()).collect(),
+        presets: kernels(published),
         cpus: 112,
         curve: vec![1, 112],
         seed: 1,
@@ -78,9 +81,28 @@ fn runs(published: &Published) -> Runs {
     let mut ours = outcome(12_300_000.0, 0.2, blocks(3_200));
     ours.report.locks.iter_mut().for_each(|lock| lock.holding.p999_ns = 9_000.0);
     table.push(Some(ours));
-    let with_lru = published.rows.iter().map(|_| Some(run(112))).chain([None]).collect();
+    let with_lru: Vec<_> = published.rows.iter().map(|_| Some(run(112))).chain([None]).collect();
+    let with_smp_lru = with_lru.clone();
     let curves = table.iter().map(|_| vec![(1, 164_000.0)]).collect();
-    Runs { with_lru, curves, variations: Some(variations(&table)), table }
+    let others =
+        Other::ALL.iter().map(|&other| table.iter().enumerate().map(|(n, _)| Some(elsewhere(other, n))).collect());
+    Runs { with_lru, with_smp_lru, curves, others: others.collect(), variations: Some(variations(&table)), table }
+}
+
+/// The preset of this number under another workload: each does a tenth more than the one before, and ours, the seventh, most.
+fn elsewhere(other: Other, number: usize) -> Report {
+    let factor = 1.0 + number as f64 / 10.0;
+    let mut report = Report { per_second: 1e7 * factor, ..run(112) };
+    if other == Other::Mix {
+        let figure = |name: &str, value, unit: &str| Figure { name: name.to_owned(), value, unit: unit.to_owned() };
+        report.figures = vec![
+            figure(PageFaultMix::SMALL, 2e6 * factor, "/s"),
+            figure(PageFaultMix::HUGE, 1e7 * (0.99 + 0.01 / factor), "/s"),
+            figure(PageFaultMix::FALLBACKS, 0.5, "%"),
+            figure(PageFaultMix::ATTEMPT, 1234.0, "ns"),
+        ];
+    }
+    report
 }
 
 /// One number that matters, and what it did: a tenth of the speed, and five points of waiting.
@@ -248,12 +270,13 @@ fn a_small_plan_in_full() {
         cpus: 2,
         curve: vec![1, 2],
         scale: Scale { process_pages: 300, node_frames: 1 << 13, ..Scale::of(&published) },
-        lengths: Lengths { table: passes(1.0, 1.0), varied: Some(varying) },
+        lengths: Lengths { table: passes(1.0, 1.0), freed_at_once: 100, varied: Some(varying) },
         ..plan(&published, &machine)
     };
     plan.kernels[1].mechanisms = None;
     plan.kernels.truncate(3);
     plan.with_lru.truncate(1);
+    plan.presets.truncate(2);
     let (mut told, mut most) = (0, 0);
     let found = |plan: &Plan<'_>, progress: &mut dyn FnMut(u64, u64)| {
         Reproduction::new(&published, plan, &plan.run(progress).unwrap(), COMMAND)
@@ -279,6 +302,50 @@ fn a_small_plan_in_full() {
     let points: Vec<usize> = first.curves[1].points.iter().map(|point| point.0).collect();
     assert_eq!((first.curves.len(), points), (2, vec![1, 2]));
     assert!(first.with_lru[0].simulated.is_some());
+    let parts = first.mix[1].simulated.as_ref().unwrap().parts;
+    assert!(parts.small_performance > 1e4 && parts.huge_performance > 1e4, "{parts:?}");
+    // One as the other here too.
+    assert_eq!(parts.geometric_mean_percent, Some(100.0));
+    let counts: Vec<usize> = first.other_workloads.iter().map(|other| other.rows.len()).collect();
+    assert_eq!(counts, [2, 2, 2]);
+    assert!(first.other_workloads.iter().all(|other| other.rows[1].performance > 1e5));
+}
+
+/// Every preset once, those of the table first and ours last; none that differs only in where it looks when lists are empty.
+#[test]
+fn presets_that_are_compared() {
+    let published = Published::built_in().unwrap();
+    let presets = Kernel::presets(&published);
+    let names: Vec<&str> = presets.iter().map(|kernel| kernel.name.as_str()).collect();
+    let table: Vec<&str> = published.rows.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!((&names[..table.len()], names.last()), (&table[..], Some(&"default")));
+    assert!(names.contains(&"baseline") && !names.contains(&"claim-steal"), "{names:?}");
+    let mechanisms: std::collections::BTreeSet<String> =
+        presets.iter().map(|kernel| kernel.mechanisms.unwrap().to_string()).collect();
+    assert_eq!(mechanisms.len(), names.len());
+}
+
+#[test]
+fn other_workloads_are_judged() {
+    type Change = fn(&mut Vec<Vec<Option<Report>>>);
+    fn mix(others: &mut [Vec<Option<Report>>], preset: usize) -> &mut [Figure] {
+        &mut others[0][preset].as_mut().unwrap().figures
+    }
+    let cases: [(&str, Change); 5] = [
+        ("default, small and huge pages: each part", |others| mix(others, 6)[1].value = 9.7e6),
+        ("default, small and huge pages: each part", |others| mix(others, 6)[0].value = 1.9e6),
+        ("default, small and huge pages: no preset", |others| mix(others, 3)[0].value = 9e6),
+        ("default, producer/consumer, other socket", |others| others[2][6].as_mut().unwrap().per_second = 1e6),
+        ("default, parallel free", |others| others[3][0].as_mut().unwrap().per_second = 1e9),
+    ];
+    for (name, change) in cases {
+        assert_eq!(verdict(&found(|_, _| {}).0, name), Some(true), "{name}");
+        let (changed, _) = found(|_, runs| change(&mut runs.others));
+        assert_eq!(verdict(&changed, name), Some(false), "{name}");
+    }
+    let (none, _) = found(|_, runs| runs.others.clear());
+    assert_eq!(verdict(&none, "default, small and huge pages: each part"), None);
+    assert_eq!(verdict(&none, "default, parallel free"), None);
 }
 
 #[test]
@@ -287,8 +354,9 @@ fn a_run_that_fails_is_named() {
     let machine = machine::named("generic:1x2x1").unwrap();
     let mut plan = plan(&published, &machine);
     (plan.cpus, plan.curve, plan.scale.node_frames) = (2, vec![], 1024);
+    plan.presets.clear();
     let error = plan.run(&mut |_, _| {}).unwrap_err().to_string();
-    assert!(error.contains(" on 2 CPUs, pages on LRU lists: page-fault1") && error.contains("got no block"), "{error}");
+    assert!(error.contains(" on 2 CPUs, pages on LRU lists") && error.contains("got no block"), "{error}");
 }
 
 fn page(found: &Reproduction, machine: &Spec) -> String {

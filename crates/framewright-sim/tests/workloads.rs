@@ -176,7 +176,7 @@ fn huge_pages_and_small_ones_share_fragmented_memory() {
     };
     for mechanisms in [Mechanisms::BASELINE, Mechanisms::DEFAULT] {
         let plenty = of(300, mechanisms);
-        let (small, large) = (figure(&plenty, PageFaultMix::SMALL), figure(&plenty, PageFaultMix::LARGE));
+        let (small, large) = (figure(&plenty, PageFaultMix::SMALL), figure(&plenty, PageFaultMix::HUGE));
         assert!((small + large - plenty.per_second).abs() < 1.0, "{small} and {large} of {}", plenty.per_second);
         // All was in single pages, none of which lay between occupied ones; a window cuts off huge faults at either end.
         assert_eq!(figure(&plenty, PageFaultMix::FALLBACKS), 0.0, "{mechanisms}");
@@ -184,7 +184,7 @@ fn huge_pages_and_small_ones_share_fragmented_memory() {
         assert!((huge / large - 1.0).abs() < 0.05, "{huge} of {large}");
         let scarce = of(60, mechanisms);
         assert!(figure(&scarce, PageFaultMix::FALLBACKS) > 1.0, "{mechanisms}: {:?}", scarce.figures);
-        assert!(figure(&scarce, PageFaultMix::SMALL) > 0.0 && figure(&scarce, PageFaultMix::LARGE) > 0.0);
+        assert!(figure(&scarce, PageFaultMix::SMALL) > 0.0 && figure(&scarce, PageFaultMix::HUGE) > 0.0);
     }
 }
 

@@ -67,6 +67,7 @@ impl Reproduce {
             machine: &machine,
             kernels: Kernel::all(&published),
             with_lru: published.lru.iter().map(|row| row.name.clone()).collect(),
+            presets: Kernel::presets(&published),
             cpus: published.cpus,
             curve: if self.report.is_some() { plan::CURVE.to_vec() } else { Vec::new() },
             seed: self.seed,

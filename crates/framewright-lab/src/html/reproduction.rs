@@ -9,6 +9,7 @@ use super::{Row, SHOWN, SMALL, STYLE, Section, environment};
 use crate::reproduce::check::Check;
 use crate::reproduce::variation::Band;
 use crate::reproduce::zone_lock::judge::{self, Standing};
+use crate::reproduce::zone_lock::others::{MixRow, Other};
 use crate::reproduce::zone_lock::result::{Figures, Row as Kernel, total};
 use crate::reproduce::zone_lock::{Reproduction, text};
 use crate::sim::figures::{grouped, percent};
@@ -34,8 +35,9 @@ struct Content<'a> {
     orders: Vec<Plot>,
     groups: Vec<&'static str>,
     memory: Vec<Memory<'a>>,
+    mix: Vec<Mix<'a>>,
     checks: Vec<(&'a Check, String)>,
-    runs: Vec<(&'a str, Section<'a>)>,
+    runs: Vec<(String, Section<'a>)>,
     locks: usize,
     lines: usize,
     small: f64,
@@ -79,6 +81,15 @@ struct Memory<'a> {
     pairs: Option<u64>,
 }
 
+/// A kernel under small and huge pages at once, in words.
+#[derive(Serialize)]
+struct Mix<'a> {
+    name: &'a str,
+    parts: [[String; 2]; 5],
+    fell_back: String,
+    waiting: String,
+}
+
 impl ReproductionPage<'_> {
     /// The page.
     ///
@@ -102,8 +113,9 @@ impl ReproductionPage<'_> {
             orders: found.rows.iter().filter_map(orders).collect(),
             groups: text::group_names().collect(),
             memory: found.rows.iter().flat_map(memory).collect(),
+            mix: found.mix.iter().map(mix).collect(),
             checks: found.checks.iter().map(|check| (check, check.word().to_lowercase())).collect(),
-            runs: found.rows.iter().filter_map(section).collect(),
+            runs: sections(found),
             locks: SHOWN.0,
             lines: SHOWN.1,
             small: SMALL,
@@ -113,8 +125,12 @@ impl ReproductionPage<'_> {
     }
 }
 
-fn section(row: &Kernel) -> Option<(&str, Section<'_>)> {
-    row.simulated.as_ref().map(|ours| (row.name.as_str(), Section::of(&ours.report)))
+/// The table's runs, and those of both sizes of pages.
+fn sections(found: &Reproduction) -> Vec<(String, Section<'_>)> {
+    let table = found.rows.iter().map(|row| (row.name.clone(), row.simulated.as_ref().map(|ours| &ours.report)));
+    let mix = |row: &'_ MixRow| format!("{}, {}", row.name, Other::Mix.title());
+    let mix = found.mix.iter().map(|row| (mix(row), row.simulated.as_ref().map(|ours| &ours.report)));
+    table.chain(mix).filter_map(|(name, report)| Some((name, Section::of(report?)))).collect()
 }
 
 /// A figure of theirs and of ours, in words.
@@ -202,4 +218,15 @@ fn memory(row: &Kernel) -> Vec<Memory<'_>> {
         pairs: Some(ours.drained.mergeable_pairs),
     });
     theirs.into_iter().chain(ours).collect()
+}
+
+fn mix(row: &MixRow) -> Mix<'_> {
+    let ours = row.simulated.as_ref();
+    let share = |share: Option<f64>| share.map_or(String::new(), percent);
+    Mix {
+        name: &row.name,
+        parts: text::parts(row),
+        fell_back: share(ours.map(|ours| ours.fallback_percent)),
+        waiting: share(ours.map(|ours| ours.zone_lock_contention_percent)),
+    }
 }

@@ -14,6 +14,7 @@
 //!
 //! - [`published`]: the table;
 //! - [`plan`]: what is run;
+//! - [`others`]: other workloads, under every preset;
 //! - [`result`]: theirs and ours;
 //! - [`judge`]: what has to hold;
 //! - [`why`]: a row's reasons in a sentence;
@@ -21,11 +22,13 @@
 
 pub mod published;
 pub mod plan;
+pub mod others;
 pub mod result;
 pub mod judge;
 pub mod why;
 pub mod text;
 
+pub use others::Other;
 pub use plan::{Kernel, Lengths, Plan, Runs, Scale, Varying};
 pub use published::Published;
 pub use result::Reproduction;

@@ -43,12 +43,15 @@ use super::page_fault::{BATCH, GIVEN, MILLISECOND, places, settle};
 use super::settings::settings;
 use super::{Ground, Kind, Length, Needs, Play};
 use crate::report::{CpuReport, Figure, Report};
+use crate::run::here;
 use crate::sim::Sim;
 
 /// A huge page: 2 MiB, as large as a pageblock.
 const HUGE: Order = Order(9);
 /// Percent of the free memory that are single pages between occupied ones.
 const HOLES: u64 = 20;
+/// How often in a row a process that has nothing asks for its first page: others may have all for a while, but not for ever.
+const PATIENCE: u32 = 10_000;
 
 settings! {
     /// Options of `page-fault-mix`.
@@ -64,9 +67,11 @@ impl PageFaultMix {
     /// Name of the figure: pages that processes with small pages fault in.
     pub const SMALL: &'static str = "pages of tasks with small pages";
     /// Name of the figure: pages of 4 KiB that processes with huge pages fault in.
-    pub const LARGE: &'static str = "pages of tasks with huge pages";
+    pub const HUGE: &'static str = "pages of tasks with huge pages";
     /// Name of the figure: huge faults that were served with small pages, in percent.
     pub const FALLBACKS: &'static str = "huge faults that fell back";
+    /// Name of the figure: how long it takes to ask the allocator for a huge page, on average, in nanoseconds.
+    pub const ATTEMPT: &'static str = "an attempt at a huge page";
 
     fn is_huge(cpu: usize) -> bool {
         cpu % 2 == 1
@@ -153,8 +158,13 @@ impl Play for Mix {
         if unmaps {
             self.unmap(floor, &mut process)?;
         }
+        let mut refused = 0;
         while floor.goes_on() {
-            self.fault_in(floor, &mut process, floor.node(cpu));
+            let served = self.fault_in(floor, &mut process, floor.node(cpu));
+            refused = if process.pages == 0 && served.is_err() { refused + 1 } else { 0 };
+            if refused == PATIENCE {
+                return served;
+            }
             self.unmap(floor, &mut process)?;
         }
         for run in process.runs() {
@@ -174,13 +184,13 @@ impl Play for Mix {
         let tried = huge.get() + fallbacks.get();
         let mut figures = vec![
             Figure::new(PageFaultMix::SMALL, of(false), "/s"),
-            Figure::new(PageFaultMix::LARGE, of(true), "/s"),
+            Figure::new(PageFaultMix::HUGE, of(true), "/s"),
             Figure::new("huge faults", huge.get() as f64 / seconds, "/s"),
             Figure::new(PageFaultMix::FALLBACKS, fallbacks.get() as f64 * 100.0 / tried.max(1) as f64, "%"),
             Figure::new("processes that got no page", cut_short.get() as f64 / seconds, "/s"),
             Figure::new("zeroed", report.per_second * 4096.0 / 1e9, "GB/s"),
         ];
-        figures.extend(attempts.figure("an attempt at a huge page"));
+        figures.extend(attempts.figure(PageFaultMix::ATTEMPT));
         figures
     }
 }
@@ -196,8 +206,8 @@ fn fragment(floor: &Floor<'_>, node: NodeId, free: u64, rng: &mut Rng) -> Result
     // Pageblocks of which a few pages could not be had come last.
     blocks.sort_by_key(|block| block.len() as u64 != HUGE.frames());
     let holes = free * HOLES / 100;
-    let whole = ((free - holes) / HUGE.frames()) as usize;
-    let broken = (holes * 2 / HUGE.frames()) as usize;
+    let whole = (free - holes).div_ceil(HUGE.frames()) as usize;
+    let broken = (holes * 2).div_ceil(HUGE.frames()) as usize;
     let (mut freed, mut kept): (Vec<Pfn>, Vec<Pfn>) = (Vec::new(), Vec::new());
     for (number, block) in blocks.into_iter().enumerate() {
         let is_freed = |pfn: &Pfn| number < whole || number < whole + broken && pfn.0.is_multiple_of(2);
@@ -249,8 +259,8 @@ fn huge_page(node: NodeId) -> Request {
 }
 
 impl Mix {
-    /// Faults in what the process has not yet, unless the run is over or there is no memory.
-    fn fault_in(&self, floor: &Floor<'_>, process: &mut Process, node: NodeId) {
+    /// Faults in what the process has not yet, unless the run is over. Why it got no page, if so.
+    fn fault_in(&self, floor: &Floor<'_>, process: &mut Process, node: NodeId) -> Result<(), Trouble> {
         let small = Request::page(GFP_HIGHUSER_MOVABLE);
         let count = |count: &Cell<u64>| count.set(count.get() + u64::from(floor.is_measured()));
         while process.pages < self.settings.pages && floor.goes_on() {
@@ -262,13 +272,14 @@ impl Mix {
                     continue;
                 }
             }
-            let Ok(pfn) = process.grow_by(floor, &small) else {
+            let pfn = process.grow_by(floor, &small).map_err(|error| {
                 count(&self.counts.cut_short);
-                return;
-            };
+                Trouble::Alloc { cpu: here::cpu(), request: small, error }
+            })?;
             Sim.zero(pfn, Order(0));
             floor.done();
         }
+        Ok(())
     }
 
     /// Whether a huge page was to be had.

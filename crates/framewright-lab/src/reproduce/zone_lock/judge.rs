@@ -1,10 +1,11 @@
 //! What has to hold before one may say that the table was reproduced, and what our own kernel has to reach.
 
+use super::others::{Elsewhere, MixRow, Parts};
 use super::plan::OURS;
 use super::result::{Figures, Fitted, Ours, Row};
 use crate::reproduce::check::Check;
 use crate::reproduce::variation::Band;
-use crate::sim::figures::{duration, grouped, percent};
+use crate::sim::figures::{duration, grouped, percent, share};
 
 /// Rows whose published throughput is less apart, in percent, may come in any order.
 const TIE: f64 = 2.0;
@@ -27,6 +28,8 @@ const WAITING: f64 = 0.73;
 const TIDIEST: &str = "patch7";
 /// Nanoseconds for which the zone lock may be held, 999 times of 1000.
 const HOLD: f64 = 10_000.0;
+/// Percent of the first kernel's pages that each half of the processes has to reach when one half has huge pages.
+const PART: f64 = 98.0;
 
 /// How a figure of ours stands to the published one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -219,5 +222,49 @@ fn ours(rows: &[Row]) -> Vec<Check> {
         against(TIDIEST, &names[2], &usable),
         Check::seen(&names[3], pairs == 0, format!("{pairs} pairs of free buddies after draining")),
         Check::seen(&names[4], ours.hold_p999_ns <= HOLD, duration(ours.hold_p999_ns)),
+    ]
+}
+
+/// What our kernel has to reach under other workloads.
+pub fn elsewhere(mix: &[MixRow], others: &[Elsewhere]) -> Vec<Check> {
+    let mut checks = both_parts(mix);
+    checks.extend(others.iter().map(|other| {
+        let name = format!("{OURS}, {}: no preset does more", other.title);
+        let (ours, rest): (Vec<_>, Vec<_>) = other.rows.iter().partition(|row| row.name == OURS);
+        let best = rest.into_iter().max_by(|a, b| a.performance.total_cmp(&b.performance));
+        let Some((ours, best)) = ours.first().zip(best) else { return Check::unseen(&name, "not run") };
+        let detail = format!("{} against {} of {}", grouped(ours.performance), grouped(best.performance), best.name);
+        Check::seen(&name, ours.performance >= best.performance, detail)
+    }));
+    checks
+}
+
+/// Small and huge pages: neither part may pay for the other.
+fn both_parts(mix: &[MixRow]) -> Vec<Check> {
+    let names = [
+        format!("{OURS}, small and huge pages: each part {PART} % of patch1's or more"),
+        format!("{OURS}, small and huge pages: no preset has a higher geometric mean"),
+    ];
+    let parts = |row: &MixRow| Some((row.name.clone(), row.simulated.as_ref()?.parts));
+    let (ours, rest): (Vec<_>, Vec<_>) = mix.iter().filter_map(parts).partition(|(name, _)| name == OURS);
+    let mean = |parts: &Parts| parts.geometric_mean_percent.unwrap_or(0.0);
+    let best = rest.iter().max_by(|a, b| mean(&a.1).total_cmp(&mean(&b.1)));
+    let first = rest.first().map(|(_, parts)| parts.total());
+    let (Some((_, ours)), Some((name, best)), Some(first)) = (ours.first(), best, first) else {
+        return names.iter().map(|name| Check::unseen(name, "not run")).collect();
+    };
+    let [small, huge] = [ours.small_percent, ours.huge_percent].map(|part| part.unwrap_or(0.0));
+    let together = share(ours.total(), first);
+    vec![
+        Check::seen(
+            &names[0],
+            small.min(huge) >= PART,
+            format!("small {small:.1} %, huge {huge:.1} %; both together {together:.1} %"),
+        ),
+        Check::seen(
+            &names[1],
+            mean(ours) >= mean(best),
+            format!("{:.1} % of patch1's, against {:.1} % of {name}", mean(ours), mean(best)),
+        ),
     ]
 }

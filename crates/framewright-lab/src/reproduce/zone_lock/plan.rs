@@ -10,6 +10,7 @@ use framewright_sim::report::{LockReport, Report};
 use framewright_sim::workload::{Job, LARGE_MACHINE, LruLists, Outcome, PageFault1, Passes, Workload, run};
 use serde::Serialize;
 
+use super::others::Other;
 use super::published::Published;
 use crate::reproduce::variation::{FACTORS, Reach, Varied, choose};
 use crate::sim::figures::share;
@@ -40,6 +41,24 @@ impl Kernel {
     pub fn all(published: &Published) -> Vec<Self> {
         let names = published.rows.iter().map(|row| row.name.as_str()).chain([OURS]);
         names.map(Self::named).collect()
+    }
+
+    /// These kernels, and before ours every other preset. One that differs from another only in where it looks when a list is empty is
+    /// left out: all that is allocated here is of one mobility.
+    pub fn presets(published: &Published) -> Vec<Self> {
+        let alike = |one: &Mechanisms, other: &Mechanisms| {
+            Mechanisms { fallback: other.fallback, nofragment: other.nofragment, ..*one } == *other
+        };
+        let mut all = Self::all(published);
+        let ours = all.pop();
+        for (name, mechanisms) in PRESETS.iter().filter(|(name, _)| *name != OURS) {
+            let is_new = |kernel: &Self| kernel.mechanisms.is_none_or(|other| !alike(mechanisms, &other));
+            if all.iter().all(is_new) {
+                all.push(Self { name: (*name).to_owned(), mechanisms: Some(*mechanisms) });
+            }
+        }
+        all.extend(ours);
+        all
     }
 
     fn named(name: &str) -> Self {
@@ -84,8 +103,10 @@ impl Scale {
 /// How long runs are, in passes of all processes.
 #[derive(Clone, Copy, PartialEq, Serialize, Debug)]
 pub struct Lengths {
-    /// Runs of the table.
+    /// Runs of the table, and of page faults of both sizes.
     pub table: Passes,
+    /// Pages that each CPU frees at once, where all of them do.
+    pub freed_at_once: u32,
     /// Runs with one of the machine's numbers changed; none for no such runs.
     pub varied: Option<Varying>,
 }
@@ -105,10 +126,13 @@ const fn passes(warm_up: f64, window: f64) -> Passes {
 
 impl Lengths {
     /// What a result that is to be quoted takes.
-    pub const FULL: Self =
-        Self { table: passes(2.0, 1.0), varied: Some(Varying { screen: passes(0.1, 0.1), band: passes(0.5, 0.25) }) };
+    pub const FULL: Self = Self {
+        table: passes(2.0, 1.0),
+        freed_at_once: 4096,
+        varied: Some(Varying { screen: passes(0.1, 0.1), band: passes(0.5, 0.25) }),
+    };
     /// A first look: no variations.
-    pub const QUICK: Self = Self { table: passes(1.0, 0.5), varied: None };
+    pub const QUICK: Self = Self { table: passes(1.0, 0.5), freed_at_once: 512, varied: None };
 }
 
 /// What is to be run.
@@ -120,6 +144,8 @@ pub struct Plan<'a> {
     pub kernels: Vec<Kernel>,
     /// Of them, by name, those that are also run with pages on LRU lists.
     pub with_lru: Vec<String>,
+    /// Presets that are compared under other workloads; none for no such runs.
+    pub presets: Vec<Kernel>,
     /// CPUs, each with a process.
     pub cpus: usize,
     /// Numbers of CPUs for curves; none for no curves.
@@ -139,6 +165,10 @@ pub struct Runs {
     pub table: Vec<Option<Outcome>>,
     /// The runs with pages on LRU lists, of the kernels that the plan names.
     pub with_lru: Vec<Option<Report>>,
+    /// The same, with lists that many CPUs change at once.
+    pub with_smp_lru: Vec<Option<Report>>,
+    /// The other workloads in their order, each with a run of each preset.
+    pub others: Vec<Vec<Option<Report>>>,
     /// Operations per second by number of CPUs.
     pub curves: Vec<Vec<(usize, f64)>>,
     /// The variations, if there were any.
@@ -196,24 +226,38 @@ pub(super) fn change(from: f64, to: f64) -> f64 {
     (to / from - 1.0) * 100.0
 }
 
+/// What the CPUs of a run do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Load {
+    Faults,
+    FaultsOnLru(LruLists),
+    Other(Other),
+}
+
 /// One run.
 struct Work<'p> {
+    /// Its kernel: which of the plan's, or of its presets.
     kernel: usize,
+    name: &'p str,
     mechanisms: Mechanisms,
+    load: Load,
     /// Which number of the machine is changed, and its factor.
     change: Option<(&'p str, f64)>,
     cpus: usize,
-    passes: Passes,
-    lru: bool,
+    /// None where the workload says how long it is.
+    passes: Option<Passes>,
     aftermath: bool,
 }
 
 impl Work<'_> {
     /// How long it takes, beside others.
     fn weight(&self) -> u64 {
-        weight(self.passes, self.cpus)
+        weight(self.passes.unwrap_or(ROUNDS), self.cpus)
     }
 }
+
+/// About what a workload takes that is counted in rounds.
+const ROUNDS: Passes = passes(0.2, 0.3);
 
 fn weight(passes: Passes, cpus: usize) -> u64 {
     ((passes.warm_up + passes.window) * cpus as f64 * 1000.0) as u64
@@ -229,47 +273,50 @@ impl Plan<'_> {
     /// The first run that failed, and which it was.
     pub fn run(&self, progress: Progress<'_>) -> anyhow::Result<Runs> {
         let (lists, total) = (self.base_work(), self.weight());
-        let [table, lru, curves] = &lists;
+        let [table, lru, smp_lru, curves, others] = &lists;
         let all: Vec<&Work<'_>> = lists.iter().flatten().collect();
         let done: u64 = all.iter().map(|work| work.weight()).sum();
         let mut outcomes = self.all(&all, &mut |now| progress(now, total))?.into_iter();
         let mut take = |of: &[Work<'_>]| outcomes.by_ref().take(of.len()).collect::<Vec<Outcome>>();
-        let (at_table, at_lru, at_curves) = (take(table), take(lru), take(curves));
+        let (at_table, at_lru, at_smp_lru) = (take(table), take(lru), take(smp_lru));
+        let (at_curves, at_others) = (take(curves), take(others));
+        let reports = |outcomes: Vec<Outcome>| outcomes.into_iter().map(|outcome| outcome.report).collect();
         let variations = match self.lengths.varied {
             Some(varying) => Some(self.vary(varying, &mut |now| progress(done + now, total))?),
             None => None,
         };
         Ok(Runs {
             table: self.by_kernel(table, at_table),
-            with_lru: self.by_kernel(lru, at_lru.into_iter().map(|outcome| outcome.report).collect()),
+            with_lru: self.by_kernel(lru, reports(at_lru)),
+            with_smp_lru: self.by_kernel(smp_lru, reports(at_smp_lru)),
             curves: self.curves(curves, &at_curves),
+            others: self.others(others, &at_others),
             variations,
         })
     }
 
-    /// The runs of the table, those with pages on LRU lists, and those of the curves.
-    fn base_work(&self) -> [Vec<Work<'static>>; 3] {
-        let work = |(kernel, mechanisms), cpus, lru, aftermath| Work {
-            kernel,
-            mechanisms,
-            change: None,
-            cpus,
-            passes: self.lengths.table,
-            lru,
-            aftermath,
+    /// The runs of the table, those with pages on LRU lists of either kind, those of the curves, and those of other workloads.
+    fn base_work(&self) -> [Vec<Work<'_>>; 5] {
+        let faults = |load| built(&self.kernels).map(move |kernel| self.work(kernel, load));
+        let curve = |kernel| self.curve.iter().map(move |&cpus| Work { cpus, ..self.work(kernel, Load::Faults) });
+        let on_lru = |lists| -> Vec<Work<'_>> {
+            faults(Load::FaultsOnLru(lists)).filter(|work| self.with_lru.iter().any(|name| name == work.name)).collect()
         };
-        let named = |kernel: usize| self.with_lru.contains(&self.kernels[kernel].name);
-        let curve = |kernel| self.curve.iter().map(move |&cpus| work(kernel, cpus, false, false));
+        let others = |&other| built(&self.presets).map(move |kernel| self.work(kernel, Load::Other(other)));
         [
-            self.built().map(|kernel| work(kernel, self.cpus, false, true)).collect(),
-            self.built().filter(|kernel| named(kernel.0)).map(|kernel| work(kernel, self.cpus, true, false)).collect(),
-            self.built().flat_map(curve).filter(|work| work.cpus != self.cpus).collect(),
+            faults(Load::Faults).map(|work| Work { aftermath: true, ..work }).collect(),
+            on_lru(LruLists::Lock),
+            on_lru(LruLists::Smp),
+            built(&self.kernels).flat_map(curve).filter(|work| work.cpus != self.cpus).collect(),
+            Other::ALL.iter().flat_map(others).collect(),
         ]
     }
 
-    /// Kernels that there is a preset for.
-    fn built(&self) -> impl Iterator<Item = (usize, Mechanisms)> {
-        self.kernels.iter().enumerate().filter_map(|(i, kernel)| Some((i, kernel.mechanisms?)))
+    /// A kernel's run of the usual length, with the machine as it is.
+    fn work<'p>(&self, (kernel, name, mechanisms): (usize, &'p str, Mechanisms), load: Load) -> Work<'p> {
+        let is_counted = matches!(load, Load::Other(Other::Pipe | Other::FarPipe | Other::ParallelFree));
+        let passes = (!is_counted).then_some(self.lengths.table);
+        Work { kernel, name, mechanisms, load, change: None, cpus: self.cpus, passes, aftermath: false }
     }
 
     fn parameters(&self) -> Vec<&str> {
@@ -283,7 +330,7 @@ impl Plan<'_> {
         let parameters = self.parameters().len();
         let screened = (1 + parameters) as u64 * weight(screen, self.cpus);
         let varied = (1 + CHOSEN.min(parameters) * FACTORS.len()) as u64 * weight(band, self.cpus);
-        base + (screened + varied) * self.built().count() as u64
+        base + (screened + varied) * built(&self.kernels).count() as u64
     }
 
     /// See the module `variation`.
@@ -313,19 +360,11 @@ impl Plan<'_> {
         passes: Passes,
         progress: &mut dyn FnMut(u64),
     ) -> anyhow::Result<(Vec<Vec<Option<Sample>>>, u64)> {
-        let (cpus, lru, aftermath) = (self.cpus, false, false);
-        let of = |change: Option<(_, _)>| {
-            self.built().map(move |(kernel, mechanisms)| Work {
-                kernel,
-                mechanisms,
-                change,
-                cpus,
-                passes,
-                lru,
-                aftermath,
-            })
+        let with = |change| {
+            let usual = built(&self.kernels).map(|kernel| self.work(kernel, Load::Faults));
+            usual.map(|work| Work { change, passes: Some(passes), ..work }).collect()
         };
-        let work: Vec<Vec<Work<'_>>> = changes.iter().map(|&change| of(change).collect()).collect();
+        let work: Vec<Vec<Work<'_>>> = changes.iter().map(|&change| with(change)).collect();
         let all: Vec<&Work<'_>> = work.iter().flatten().collect();
         let outcomes = self.all(&all, progress)?;
         let mut samples = outcomes.iter().map(|outcome| Sample::of(&outcome.report));
@@ -348,7 +387,7 @@ impl Plan<'_> {
             }));
             // A run that finds the allocator broken panics; whoever sees it needs to know which run that was.
             let outcome = outcome.unwrap_or_else(|panic| Err(anyhow!("the run ended with: {}", message(&*panic))));
-            outcome.map_err(|error| anyhow!("{}: {error:#}", self.describe(work[number])))
+            outcome.map_err(|error| anyhow!("{}: {error:#}", Self::describe(work[number])))
         };
         pool::run(work.len(), simulate, &mut |_| progress(done.load(std::sync::atomic::Ordering::Relaxed)))
     }
@@ -358,12 +397,17 @@ impl Plan<'_> {
             Some((path, factor)) => &self.machine.scaled(path, factor)?,
             None => self.machine,
         };
-        let lru = if work.lru { LruLists::Lock } else { LruLists::Off };
-        let workload = PageFault1 { pages: self.scale.process_pages, lru, ..PageFault1::default() };
-        let mut job = Job::new(Workload::PageFault1(workload), work.mechanisms, work.cpus);
+        let lru = if let Load::FaultsOnLru(lists) = work.load { lists } else { LruLists::Off };
+        let faults = PageFault1 { pages: self.scale.process_pages, lru, ..PageFault1::default() };
+        let workload = match work.load {
+            Load::Faults | Load::FaultsOnLru(_) => Workload::PageFault1(faults),
+            Load::Other(other) => other.workload(&self.lengths),
+        };
+        let mut job = Job::new(workload, work.mechanisms, work.cpus);
         job.seed = self.seed;
-        job.passes = Some(work.passes);
-        job.memory = Some(self.scale.node_frames);
+        job.passes = work.passes;
+        // Other workloads have as much as they need.
+        job.memory = (!matches!(work.load, Load::Other(_))).then_some(self.scale.node_frames);
         job.aftermath = work.aftermath;
         let outcome = run(&machine.model(), &job, &mut |progress| {
             advance(progress.done as f64 / progress.total.max(1) as f64);
@@ -373,10 +417,15 @@ impl Plan<'_> {
     }
 
     /// A run in words, to know it by.
-    fn describe(&self, work: &Work<'_>) -> String {
-        let lru = if work.lru { ", pages on LRU lists" } else { "" };
+    fn describe(work: &Work<'_>) -> String {
+        let load = match work.load {
+            Load::Faults => String::new(),
+            Load::FaultsOnLru(LruLists::Smp) => ", pages on LRU lists, smp".to_owned(),
+            Load::FaultsOnLru(_) => ", pages on LRU lists".to_owned(),
+            Load::Other(other) => format!(", {}", other.title()),
+        };
         let change = work.change.map_or(String::new(), |(path, factor)| format!(", {path} x {factor}"));
-        format!("{} on {} CPUs{lru}{change}", self.kernels[work.kernel].name, work.cpus)
+        format!("{} on {} CPUs{load}{change}", work.name, work.cpus)
     }
 
     /// What was found of each kernel, at its place in the plan.
@@ -386,6 +435,17 @@ impl Plan<'_> {
         all
     }
 
+    /// What the other workloads came to, each by preset.
+    fn others(&self, work: &[Work<'_>], outcomes: &[Outcome]) -> Vec<Vec<Option<Report>>> {
+        let of = |other| {
+            let mut all = vec![None; self.presets.len()];
+            let runs = work.iter().zip(outcomes).filter(|(work, _)| work.load == Load::Other(other));
+            runs.for_each(|(work, outcome)| all[work.kernel] = Some(outcome.report.clone()));
+            all
+        };
+        Other::ALL.into_iter().map(of).collect()
+    }
+
     fn curves(&self, work: &[Work<'_>], outcomes: &[Outcome]) -> Vec<Vec<(usize, f64)>> {
         let of = |kernel: usize| {
             let runs = work.iter().zip(outcomes).filter(|(work, _)| work.kernel == kernel);
@@ -393,6 +453,11 @@ impl Plan<'_> {
         };
         (0..self.kernels.len()).map(of).collect()
     }
+}
+
+/// Kernels that there is a preset for: which, their names and their mechanisms.
+fn built(kernels: &[Kernel]) -> impl Iterator<Item = (usize, &str, Mechanisms)> {
+    kernels.iter().enumerate().filter_map(|(i, kernel)| Some((i, kernel.name.as_str(), kernel.mechanisms?)))
 }
 
 /// The most points by which anything of any kernel moved.

@@ -33,6 +33,8 @@ pub struct Published {
     pub rows: Vec<Row>,
     /// The same with pages on LRU lists.
     pub lru: Vec<LruRow>,
+    /// Small and huge pages at once.
+    pub mix: Vec<MixRow>,
     /// Free blocks by order that kernels left, by zone.
     pub buddyinfo: BTreeMap<String, BTreeMap<String, [u64; ORDERS]>>,
 }
@@ -67,6 +69,18 @@ pub struct LruRow {
     pub lru_lock_contention_percent: f64,
 }
 
+/// A kernel under two kinds of processes at once, half of them with small pages and half with huge ones.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct MixRow {
+    /// As in [`Row`].
+    pub name: String,
+    /// Pages of 4 KiB per second of those with small pages.
+    pub small: f64,
+    /// Pages of 4 KiB per second of those with huge pages.
+    pub huge: f64,
+}
+
 impl Published {
     /// The table that comes with the program.
     ///
@@ -95,7 +109,13 @@ impl Published {
                 bail!("row {}: change_percent is {}, its performance says {change:.1}", row.name, row.change_percent);
             }
         }
-        let names = table.lru.iter().map(|row| &row.name).chain(table.buddyinfo.keys());
+        for row in &table.mix {
+            if ![row.small, row.huge].iter().all(|part| *part > 0.0 && part.is_finite()) {
+                bail!("mix of {}: {} and {}", row.name, row.small, row.huge);
+            }
+        }
+        let names = table.lru.iter().map(|row| &row.name).chain(table.mix.iter().map(|row| &row.name));
+        let names = names.chain(table.buddyinfo.keys());
         match names.into_iter().find(|name| table.row(name).is_none()) {
             Some(name) => bail!("{name} is no row's name"),
             None => Ok(table),
@@ -135,6 +155,8 @@ mod tests {
         let index = |name: &str| unusable_index(&table.free_blocks(name).unwrap(), Order(5));
         assert_eq!(["patch7", "patch8", "patch9", "no_merge"].map(index), [91, 220, 98, 232]);
         assert_eq!(table.free_blocks("patch1"), None);
+        let total = |row: &MixRow| row.small + row.huge;
+        assert_eq!(table.mix.iter().map(total).collect::<Vec<_>>(), [12_062_500.0, 8_576_063.0, 11_844_368.0]);
     }
 
     #[test]
@@ -144,6 +166,7 @@ mod tests {
         assert_eq!(wrong("performance = 2461133", "performance = 0"), "row patch7: performance is 0");
         assert_eq!(wrong("= -73.3", "= 73.3"), "row patch7: change_percent is 73.3, its performance says -73.3");
         assert_eq!(wrong("[buddyinfo.patch7]", "[buddyinfo.patch2]"), "patch2 is no row's name");
+        assert_eq!(wrong("small = 1522246", "small = 0"), "mix of patch1: 0 and 10540254");
         assert!(wrong("seconds = 180", "minutes = 3").contains("unknown field `minutes`"));
         assert!(wrong("[7, 3, 6, 5,", "[7, 3, 6,").contains("length"));
     }

@@ -11,6 +11,7 @@ use framewright_sim::workload::{Aftermath, Outcome};
 use serde::Serialize;
 
 use super::judge;
+use super::others::{self, Elsewhere, MixRow};
 use super::plan::{LRU, Lengths, Plan, Runs, Sample, Scale, Variations, ZONE, change};
 use super::published::{LruRow, ORDERS, Published};
 use super::why;
@@ -52,6 +53,10 @@ pub struct Reproduction {
     pub rows: Vec<Row>,
     /// Kernels with pages on LRU lists.
     pub with_lru: Vec<WithLru>,
+    /// Small and huge pages at once, under every preset.
+    pub mix: Vec<MixRow>,
+    /// Other workloads, under every preset.
+    pub other_workloads: Vec<Elsewhere>,
     /// Operations a second by number of CPUs, if that was asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub curves: Vec<Curve>,
@@ -168,6 +173,8 @@ pub struct WithLru {
     pub published: LruRow,
     /// Ours; none if there is no such preset.
     pub simulated: Option<LruRow>,
+    /// Ours, with LRU lists that many CPUs change at once, by the same `smp_list` as free lists.
+    pub smp_list: Option<LruRow>,
 }
 
 /// A kernel's operations a second by number of CPUs.
@@ -184,7 +191,9 @@ impl Reproduction {
     pub fn new(published: &Published, plan: &Plan<'_>, runs: &Runs, command: &str) -> Self {
         let fitted = fitted(plan.machine);
         let rows: Vec<Row> = (0..plan.kernels.len()).map(|number| row(published, plan, runs, number)).collect();
-        let checks = judge::checks(&rows, &fitted);
+        let (mix, other_workloads) = (others::mix(published, plan, runs), others::elsewhere(plan, runs));
+        let mut checks = judge::checks(&rows, &fitted);
+        checks.extend(judge::elsewhere(&mix, &other_workloads));
         Self {
             schema: SCHEMA,
             experiment: NAME,
@@ -198,6 +207,8 @@ impl Reproduction {
             passes: plan.lengths,
             fitted,
             with_lru: with_lru(published, plan, runs),
+            mix,
+            other_workloads,
             curves: curves(plan, runs),
             varied: runs.variations.as_ref().map(|variations| variations.varied.clone()),
             rows,
@@ -259,7 +270,6 @@ fn ours(
     let report = &outcome.report;
     let sample = Sample::of(report);
     let change_percent = first.map(|first| change(first, sample.per_second));
-    let zone_locks = report.locks.iter().filter(|lock| lock.kind == ZONE);
     let nothing = Aftermath { left: Vec::new(), drained: Vec::new(), mergeable: 0 };
     let Aftermath { left, drained, mergeable } = outcome.aftermath.clone().unwrap_or(nothing);
     Ours {
@@ -271,13 +281,19 @@ fn ours(
         },
         mechanisms,
         band: bands((change_percent, sample)),
-        hold_p999_ns: zone_locks.map(|lock| lock.holding.p999_ns).fold(0.0, f64::max),
+        hold_p999_ns: hold_p999(report),
         unusable_index_order5: index(&total(&left)),
         buddyinfo: left,
         drained: Drained { unusable_index_order5: index(&total(&drained)), mergeable_pairs: mergeable },
         why: why::sentence(report),
         report: report.clone(),
     }
+}
+
+/// 999 of 1000 times a zone lock was held no longer, in nanoseconds, of the one that was held longest.
+pub(super) fn hold_p999(report: &Report) -> f64 {
+    let zone_locks = report.locks.iter().filter(|lock| lock.kind == ZONE);
+    zone_locks.map(|lock| lock.holding.p999_ns).fold(0.0, f64::max)
 }
 
 /// Blocks of all zones.
@@ -311,19 +327,23 @@ fn bands(variations: &Variations, (base, sample): (Option<f64>, Sample), number:
 }
 
 fn with_lru(published: &Published, plan: &Plan<'_>, runs: &Runs) -> Vec<WithLru> {
-    let report = |name: &str| {
+    fn report<'r>(plan: &Plan<'_>, runs: &'r [Option<Report>], name: &str) -> Option<&'r Report> {
         let number = plan.kernels.iter().position(|kernel| kernel.name == name)?;
-        runs.with_lru[number].as_ref()
-    };
-    let first = published.lru.first().and_then(|row| report(&row.name)).map(|report| report.per_second);
+        runs.get(number)?.as_ref()
+    }
+    let first = published.lru.first().and_then(|row| report(plan, &runs.with_lru, &row.name));
+    let first = first.map(|report| report.per_second);
     let of = |row: &LruRow| {
-        let simulated = report(&row.name).map(|report| LruRow {
-            name: row.name.clone(),
-            change_percent: first.map_or(f64::NAN, |first| change(first, report.per_second)),
-            zone_lock_contention_percent: Sample::of(report).zone_lock,
-            lru_lock_contention_percent: waiting(report, LRU),
-        });
-        WithLru { name: row.name.clone(), published: row.clone(), simulated }
+        let ours = |runs: &[Option<Report>]| {
+            report(plan, runs, &row.name).map(|report| LruRow {
+                name: row.name.clone(),
+                change_percent: first.map_or(f64::NAN, |first| change(first, report.per_second)),
+                zone_lock_contention_percent: Sample::of(report).zone_lock,
+                lru_lock_contention_percent: waiting(report, LRU),
+            })
+        };
+        let (simulated, smp_list) = (ours(&runs.with_lru), ours(&runs.with_smp_lru));
+        WithLru { name: row.name.clone(), published: row.clone(), simulated, smp_list }
     };
     published.lru.iter().filter(|row| plan.with_lru.contains(&row.name)).map(of).collect()
 }

@@ -6,8 +6,9 @@ use framewright_sim::workload::Passes;
 use framewright_sim::workload::aftermath::FreeBlocks;
 
 use super::judge::{self, Standing};
-use super::plan::Varying;
-use super::published::ORDERS;
+use super::others::{Elsewhere, ElsewhereRow, MixRow, Parts};
+use super::plan::{OURS, Varying};
+use super::published::{LruRow, ORDERS};
 use super::result::{Figures, Ours, Reproduction, Row, total};
 use crate::reproduce::variation::Band;
 use crate::sim::figures::{count, fitted, grouped, percent, share};
@@ -26,6 +27,8 @@ impl fmt::Display for Reproduction {
         reasons(f, self)?;
         memory(f, self)?;
         with_lru(f, self)?;
+        mix(f, self)?;
+        elsewhere(f, self)?;
         writeln!(f, "\nChecks")?;
         self.checks.iter().try_for_each(|check| wrapped(f, &format!("  {check}"), 10))
     }
@@ -225,23 +228,100 @@ fn with_lru(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
         "kernel", "theirs", "ours", "theirs", "ours", "theirs", "ours"
     )?;
     for row in &all.with_lru {
-        let theirs = &row.published;
-        let ours = |of: &dyn Fn(&super::published::LruRow) -> String| {
-            row.simulated.as_ref().map_or_else(|| "-".to_owned(), of)
-        };
-        writeln!(
-            f,
-            "{:NAME$}{:>+8.1}{:>8}{:>11}{:>11}{:>13}{:>11}",
-            fitted(&row.name, NAME),
-            theirs.change_percent,
-            ours(&|row| format!("{:+.1}", row.change_percent)),
-            percent(theirs.zone_lock_contention_percent),
-            ours(&|row| percent(row.zone_lock_contention_percent)),
-            percent(theirs.lru_lock_contention_percent),
-            ours(&|row| percent(row.lru_lock_contention_percent)),
-        )?;
+        let LruRow { change_percent, zone_lock_contention_percent: zone, lru_lock_contention_percent: lru, .. } =
+            row.published;
+        let theirs = [format!("{change_percent:+.1}"), percent(zone), percent(lru)];
+        lru_row(f, fitted(&row.name, NAME), theirs, row.simulated.as_ref())?;
+        if row.smp_list.is_some() {
+            lru_row(f, "  lists on smp_list".to_owned(), Default::default(), row.smp_list.as_ref())?;
+        }
     }
     Ok(())
+}
+
+/// What was found with pages on LRU lists; nothing of theirs where there was nothing of the kind.
+fn lru_row(f: &mut fmt::Formatter<'_>, name: String, theirs: [String; 3], ours: Option<&LruRow>) -> fmt::Result {
+    let [change, zone, lru] = ours.map_or(["-"; 3].map(str::to_owned), |row| {
+        let [zone, lru] = [row.zone_lock_contention_percent, row.lru_lock_contention_percent].map(percent);
+        [format!("{:+.1}", row.change_percent), zone, lru]
+    });
+    let [their_change, their_zone, their_lru] = theirs;
+    writeln!(f, "{name:NAME$}{their_change:>8}{change:>8}{their_zone:>11}{zone:>11}{their_lru:>13}{lru:>11}")
+}
+
+/// Small and huge pages at once.
+fn mix(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
+    if all.mix.is_empty() {
+        return Ok(());
+    }
+    writeln!(f, "\nHalf of the processes with small pages, half with huge ones, in fragmented memory")?;
+    let against = format!("percent of {}", all.mix[0].name);
+    writeln!(f, "{:NAME$}{:>26}{against:>39}", "", "million pages per second")?;
+    write!(f, "{:NAME$}", "")?;
+    ["small", "huge", "small", "huge", "mean"].iter().try_for_each(|part| write!(f, "{part:>13}"))?;
+    writeln!(f, "{:>9}", "fell")?;
+    write!(f, "{:NAME$}", "kernel")?;
+    (0..5).try_for_each(|_| write!(f, "{:>7}{:>6}", "theirs", "ours"))?;
+    writeln!(f, "{:>9}", "back, %")?;
+    for row in &all.mix {
+        let MixRow { name, simulated, .. } = row;
+        write!(f, "{:NAME$}", fitted(name, NAME))?;
+        parts(row).iter().try_for_each(|[theirs, ours]| write!(f, "{theirs:>7}{ours:>6}"))?;
+        let fell_back = simulated.as_ref().map_or(String::new(), |ours| percent(ours.fallback_percent));
+        writeln!(f, "{fell_back:>9}")?;
+    }
+    let words = "pages of 4 KiB; mean: geometric. Theirs had pages on LRU lists, and compacted memory meanwhile: no row was to be met. \
+                 Where memory bandwidth is the limit, what one half gains the other loses";
+    wrapped(f, words, 2)?;
+    let reason = |row: &MixRow| Some((row.name.clone(), row.simulated.as_ref()?.why.clone()));
+    all.mix.iter().filter_map(reason).try_for_each(|(name, why)| wrapped(f, &format!("  {name}: {why}"), 4))
+}
+
+/// What both halves did: theirs and ours, in words.
+pub(crate) fn parts(row: &MixRow) -> [[String; 2]; PARTS.len()] {
+    let both = [row.published, row.simulated.as_ref().map(|ours| ours.parts)];
+    PARTS.map(|of| both.map(|parts| parts.and_then(|parts| of(&parts)).unwrap_or_else(|| "-".to_owned())))
+}
+
+/// Columns of what both halves did.
+const PARTS: [fn(&Parts) -> Option<String>; 5] = [
+    |parts| Some(format!("{:.2}", parts.small_performance / 1e6)),
+    |parts| Some(format!("{:.2}", parts.huge_performance / 1e6)),
+    |parts| parts.small_percent.map(|part| format!("{part:.0}")),
+    |parts| parts.huge_percent.map(|part| format!("{part:.0}")),
+    |parts| parts.geometric_mean_percent.map(|mean| format!("{mean:.0}")),
+];
+
+/// Other workloads: a column each; reasons of ours, and of the best of the others.
+fn elsewhere(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
+    let Some(first) = all.other_workloads.first() else { return Ok(()) };
+    writeln!(f, "\nOther workloads: operations per second, and percent of CPU time that waits for the zone lock")?;
+    for line in [|(line, _): (_, _)| line, |(_, line)| line] {
+        write!(f, "{:NAME$}", "")?;
+        all.other_workloads.iter().try_for_each(|other| write!(f, "{:>25}", line(head_of(other.title))))?;
+        writeln!(f)?;
+    }
+    write!(f, "{:NAME$}", "kernel")?;
+    all.other_workloads.iter().try_for_each(|_| write!(f, "{:>17}{:>8}", "per second", "waits"))?;
+    writeln!(f)?;
+    for (number, ElsewhereRow { name, .. }) in first.rows.iter().enumerate() {
+        write!(f, "{:NAME$}", fitted(name, NAME))?;
+        for row in all.other_workloads.iter().filter_map(|other| other.rows.get(number)) {
+            write!(f, "{:>17}{:>8}", grouped(row.performance), percent(row.zone_lock_contention_percent))?;
+        }
+        writeln!(f)?;
+    }
+    let reasons = |Elsewhere { title, rows, .. }: &Elsewhere| {
+        let best = rows.iter().filter(|row| row.name != OURS).max_by(|a, b| a.performance.total_cmp(&b.performance));
+        let both = rows.iter().find(|row| row.name == OURS).into_iter().chain(best);
+        both.map(|row| format!("  {title}, {}: {}", row.name, row.why)).collect::<Vec<_>>()
+    };
+    all.other_workloads.iter().flat_map(reasons).try_for_each(|reason| wrapped(f, &reason, 4))
+}
+
+/// A title in two lines.
+fn head_of(title: &'static str) -> (&'static str, &'static str) {
+    title.split_once(", ").or_else(|| title.split_once(" of ")).unwrap_or((title, ""))
 }
 
 /// `text` broken between words, what follows indented by so many columns.
