@@ -229,7 +229,12 @@ fn place_zones<M: Machine>(
         for cpu in 0..cpus {
             if let Some(pcp) = pcps.get_mut(cpu.saturating_mul(count).saturating_add(idx.index())) {
                 let sizes = (size.managed, config.geometry.pageblock_order);
-                slot = pcp.place(zone.pcp, (config.has_depot(), front, config.is_hardened()), sizes, slot);
+                slot = pcp.place(
+                    (zone.pcp, config.pcp_most_of(idx, size)),
+                    (config.has_depot(), front, config.is_hardened()),
+                    sizes,
+                    slot,
+                );
             }
         }
     }

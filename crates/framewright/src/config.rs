@@ -10,10 +10,11 @@ use crate::error::BootError;
 use crate::frame::Geometry;
 use crate::ground::Cpu;
 use crate::machine::Machine;
-use crate::mechanisms::{Depot, FreePath, Hardened, Mechanisms, Refill};
+use crate::mechanisms::{Depot, FreePath, Hardened, Mechanisms, PcpSize as Sizing, Refill};
 use crate::pcp::{self, Pcp};
 use crate::pfn::{Frame, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use crate::smp_list::Link;
+use crate::tuned;
 use crate::watermark::{Marks, PcpSize, lowmem_reserve, min_free_kbytes};
 use crate::zone::Zone;
 
@@ -230,11 +231,27 @@ impl<'c> Config<'c> {
 
     pub(crate) fn pcp_of(&self, zone: ZoneIdx, size: ZoneSize) -> PcpSize {
         let computed = || {
-            let here = self.cpus.iter().filter(|&&node| node == zone.node()).count();
-            let cpus = if here == 0 { self.cpus.len() } else { here };
-            PcpSize::compute(size.managed, self.marks_of(zone, size).low, cpus as u64, self.geometry.page_shift)
+            let low = self.marks_of(zone, size).low;
+            PcpSize::compute(size.managed, low, self.cpus_at(zone), self.geometry.page_shift)
         };
         self.tuning_of(zone).and_then(|tuning| tuning.pcp).unwrap_or_else(computed).clamped()
+    }
+
+    /// What a CPU's lists of a zone may grow to, in frames; 0 if their size is fixed.
+    pub(crate) fn pcp_most_of(&self, zone: ZoneIdx, size: ZoneSize) -> u32 {
+        match self.mechanisms.pcp_size {
+            Sizing::Fixed => 0,
+            Sizing::Tuned => {
+                let PcpSize { batch, high } = self.pcp_of(zone, size);
+                tuned::most(size.managed, self.cpus_at(zone), batch).max(high)
+            }
+        }
+    }
+
+    /// CPUs that share a zone's memory: those of its node, or all if it has none.
+    fn cpus_at(&self, zone: ZoneIdx) -> u64 {
+        let here = self.cpus.iter().filter(|&&node| node == zone.node()).count();
+        if here == 0 { self.cpus.len() as u64 } else { here as u64 }
     }
 
     /// Shards of each zone's depot.
@@ -418,7 +435,8 @@ fn ring_slots(config: &Config<'_>, zone: ZoneIdx) -> u64 {
     if size.present == 0 {
         return 0;
     }
-    pcp::slots(config.pcp_of(zone, size), (config.has_depot(), config.is_hardened()), config.geometry.pageblock_order)
+    let sizes = (config.pcp_of(zone, size), config.pcp_most_of(zone, size));
+    pcp::slots(sizes, (config.has_depot(), config.is_hardened()), config.geometry.pageblock_order)
 }
 
 /// The sections that have memory, ascending.

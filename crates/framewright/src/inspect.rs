@@ -142,7 +142,8 @@ impl<M: Machine> Source for Allocator<'_, M> {
         let record = self.world().pcps.record(cpu, self.world().zone(idx)?.idx.index())?;
         let size = record.size;
         let count = u64::from(record.count_racy(self.geometry().pageblock_order));
-        Some(PcpSnapshot { cpu, count, high: u64::from(size.high), batch: u64::from(size.batch) })
+        let high = if record.tuning.is_on() { record.tuning.high() } else { size.high };
+        Some(PcpSnapshot { cpu, count, high: u64::from(high), batch: u64::from(size.batch) })
     }
 
     fn events(&self) -> VmEvents {

@@ -28,6 +28,7 @@ mod node;
 mod refill;
 mod stock;
 mod pcp;
+mod tuned;
 mod depot;
 mod ring;
 mod give;

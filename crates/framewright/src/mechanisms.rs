@@ -147,6 +147,9 @@ switches! {
         /// `batch` and `high` as computed at boot.
         #[default]
         Fixed = "fixed",
+        /// `high` grows where lists are refilled and emptied much and shrinks where they are not or memory is short; refills double
+        /// (Linux ≥ 6.7).
+        Tuned = "tuned",
     }
     /// What lies between the per-CPU lists and the zone, unmerged.
     depot("depot"): Depot {
@@ -229,6 +232,7 @@ pub const PRESETS: &[(&str, Mechanisms)] = &[
         "no_merge+cluster_alloc",
         Mechanisms { free_path: FreePath::NoMerge, refill: Refill::Cluster, ..Mechanisms::PATCH1 },
     ),
+    ("tuned-pcp", Mechanisms { pcp_size: PcpSize::Tuned, ..Mechanisms::PATCH1 }),
     ("claim-steal", Mechanisms { fallback: FallbackPolicy::ClaimSteal, ..Mechanisms::BASELINE }),
     ("mixing", Mechanisms { nofragment: Nofragment::Off, ..Mechanisms::BASELINE }),
 ];
@@ -265,6 +269,12 @@ impl Mechanisms {
         let is_together = matches!(self.free_path, FreePath::RangeLocks | FreePath::Splice);
         if is_together && !matches!(self.zone_lock, ZoneLock::Rw) {
             return Some("free-path=range-locks and free-path=splice share the zone lock, so it must be zone-lock=rw");
+        }
+        if matches!(self.pcp_size, PcpSize::Tuned) && !matches!(self.depot, Depot::Off) {
+            return Some(
+                "pcp-size=tuned sizes the lists that go back to the zone, so it must be depot=off: with a depot, what \
+                         lies between CPUs and zone is sized by that",
+            );
         }
         if is_together && matches!(self.refill, Refill::Cluster) {
             return Some(

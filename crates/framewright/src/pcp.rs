@@ -32,6 +32,7 @@ use crate::lock::Rank;
 use crate::machine::{Busy, Fault, Machine, Ordering, Patience, Word};
 use crate::pfn::{MigrateType, Order};
 use crate::ring::{Ring, RingId, SMALL_ORDERS};
+use crate::tuned::Tuning;
 use crate::vmstat::{ZoneEvent, ZoneEvents};
 use crate::watermark::PcpSize;
 
@@ -46,17 +47,17 @@ pub(crate) const SLOTS_IN_LINE: u32 = 16;
 const WAITING: u32 = 64;
 
 /// Ring entries that one CPU needs for a zone, besides those of magazines.
-pub(crate) fn slots(size: PcpSize, (depot, hardened): (bool, bool), pageblock_order: Order) -> u64 {
+pub(crate) fn slots((size, most): (PcpSize, u32), (depot, hardened): (bool, bool), pageblock_order: Order) -> u64 {
     let own = RingId::all(pageblock_order).filter(|id| !depot || id.huge().is_some());
-    let slots: u64 = own.map(|id| u64::from(id.capacity(room(size, depot)))).sum();
+    let slots: u64 = own.map(|id| u64::from(id.capacity(room((size, most), depot)))).sum();
     let waiting = if hardened { u64::from(WAITING) } else { 0 };
     slots.saturating_add(waiting).next_multiple_of(u64::from(SLOTS_IN_LINE))
 }
 
-/// Frames that a ring has room for: all of `high` and a batch more. Next to a depot that is the rings of huge pages alone, which
+/// Frames that a ring has room for: all of `high`, or of the `most` that it may grow to, and a batch more. Next to a depot that is the rings of huge pages alone, which
 /// have room for as few as there must be.
-fn room(size: PcpSize, depot: bool) -> u32 {
-    if depot { 0 } else { size.high.saturating_add(size.batch) }
+fn room((size, most): (PcpSize, u32), depot: bool) -> u32 {
+    if depot { 0 } else { size.high.max(most).saturating_add(size.batch) }
 }
 
 /// One CPU's lists of one zone.
@@ -78,6 +79,7 @@ pub struct Pcp<M: Machine> {
     pub(crate) front: bool,
     frames: u32,
     pub(crate) size: PcpSize,
+    pub(crate) tuning: Tuning<M>,
     small: [[Ring<M>; SMALL_ORDERS]; MigrateType::PCP_COUNT],
     huge: [Ring<M>; 2],
     /// Freed blocks of any order that wait, and how many frames they are.
@@ -100,6 +102,7 @@ impl<M: Machine> Default for Pcp<M> {
             front: false,
             frames: 0,
             size: PcpSize::default(),
+            tuning: Tuning::default(),
             small: core::array::from_fn(|_| core::array::from_fn(|_| Ring::default())),
             huge: [Ring::default(), Ring::default()],
             waiting: Ring::default(),
@@ -114,16 +117,17 @@ impl<M: Machine> Pcp<M> {
     /// Lays the rings out from slot `start` on; returns the slot behind them. With a depot they get their entries from there.
     pub(crate) fn place(
         &mut self,
-        size: PcpSize,
+        (size, most): (PcpSize, u32),
         (depot, front, hardened): (bool, bool, bool),
         (managed, pageblock_order): (u64, Order),
         start: u32,
     ) -> u32 {
         (self.size, self.depot, self.front) = (size, depot, front);
+        self.tuning.begin(size, most);
         self.frames = depot::frames_of(size, managed);
         let mut next = start;
         for (id, ring) in self.rings(pageblock_order).filter(|(id, _)| !depot || id.huge().is_some()) {
-            let end = next.saturating_add(id.capacity(room(size, depot)));
+            let end = next.saturating_add(id.capacity(room((size, most), depot)));
             ring.place((next, end), (next, next));
             next = end;
         }
@@ -152,6 +156,7 @@ impl<M: Machine> Pcp<M> {
         }
         self.waiting.words(("waiting", &""), visit);
         tell(visit, format_args!("waiting_frames"), &self.waiting_frames);
+        self.tuning.words(visit);
         self.events.words("events", visit);
         self.folded.words("folded", visit);
     }

@@ -33,6 +33,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         // A batch is counted in frames; of larger blocks at least two come at once. Where blocks stay between CPUs for long,
         // they come in runs of four lines of head bytes, so that CPUs (and what these read ahead) rarely meet in a line.
         let batch = match self.pcp.size.batch {
+            _ if self.pcp.tuning.is_on() => self.tuned_batch(id),
             LINE_OF_HEADS.. if self.pcp.depot => 4 * (LINE_OF_HEADS + 1),
             batch => batch,
         };

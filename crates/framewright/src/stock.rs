@@ -17,6 +17,7 @@ use crate::pcp::{Pcp, Turn};
 use crate::pfn::{CpuId, Frame, Order};
 use crate::ring::{RINGS, Ring, RingId};
 use crate::vmstat::{ZoneEvent, ZoneEvents};
+use crate::watermark::Mark;
 use crate::zone::Zone;
 
 /// All per-CPU lists: one record per CPU and zone, the entries of all rings, and what lies behind them.
@@ -144,6 +145,9 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
             self.settle(id, ring, u32::MAX);
             if self.cx.ground.frames.head(frame) == Head::pcp(id.order) {
                 ring.count_taken();
+                if self.pcp.tuning.is_on() && self.pcp.tuning.note_taken() {
+                    self.age();
+                }
                 return Some(frame);
             }
             // A damaged entry is dropped here and found by `validate`; it must not be handed out.
@@ -166,9 +170,40 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         self.cx.ground.frames.set_head(frame, Head::pcp(id.order));
         ring.push(self.pcps.slots, frame);
         self.settle(id, ring, 1);
-        if !self.pcp.depot && self.pcp.count.load(Ordering::Relaxed) >= self.pcp.size.high {
-            self.drain(self.pcp.size.batch);
+        let surplus = if self.pcp.depot { 0 } else { self.surplus(id) };
+        if surplus != 0 {
+            self.drain(surplus);
         }
+    }
+
+    /// Frames that are to go back to the zone, where there is no depot, as a block was put into a ring.
+    fn surplus(&self, id: RingId) -> u32 {
+        let (tuning, size, count) = (&self.pcp.tuning, self.pcp.size, self.pcp.count.load(Ordering::Relaxed));
+        if !tuning.is_on() {
+            return if count >= size.high { size.batch } else { 0 };
+        }
+        tuning.note_freed(id.order.frames() as u32, size.batch);
+        tuning.surplus(size, count, || self.is_scarce())
+    }
+
+    /// Lets lists whose sizes follow their use get smaller.
+    #[cold]
+    fn age(&self) {
+        let surplus = self.pcp.tuning.decay(self.pcp.size, self.pcp.count.load(Ordering::Relaxed));
+        if surplus != 0 {
+            self.drain(surplus);
+        }
+    }
+
+    /// Frames to fetch for a ring that is empty, where sizes follow their use.
+    pub(crate) fn tuned_batch(&self, id: RingId) -> u32 {
+        let count = self.pcp.count.load(Ordering::Relaxed);
+        self.pcp.tuning.refill(self.pcp.size, (id.order.0 == 0, count), self.is_scarce())
+    }
+
+    /// Whether the zone is below its high mark.
+    fn is_scarce(&self) -> bool {
+        self.zone.memory_racy().free <= self.zone.mark(Mark::High)
     }
 
     /// Puts in a block that is to wait a while before it is used again, and lets go the one that has waited longest.

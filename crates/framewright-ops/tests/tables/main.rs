@@ -11,6 +11,7 @@ mod nodes;
 mod pcp;
 mod ranges;
 mod reserves;
+mod tuned;
 
 use std::collections::BTreeSet;
 
