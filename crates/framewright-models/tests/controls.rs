@@ -101,6 +101,23 @@ fn every_bug_planted_in_free_paths_and_refills_is_found() {
 }
 
 #[test]
+fn every_bug_planted_in_ownership_is_found() {
+    let controls = [
+        // What was done to a page is not seen by who takes it.
+        ("owned_refill", relax("let before = word.add(mask, Ordering::AcqRel)")),
+        ("owned_refill", relax("word.swap(0, Ordering::AcqRel)")),
+        // Who gives a block back does not see that the owner's name is gone.
+        ("owned_disown", relax("let before = word.add(mask, Ordering::AcqRel)")),
+        ("owned_disown", relax("word.swap(0, Ordering::AcqRel)")),
+        // Who disowns leaves the name there.
+        ("owned_disown", skip("owner.store(0, Ordering::Relaxed)")),
+        // Two who fill the last two words both miss it.
+        ("owned_words", skip("// Model: owned_words.\n        machine.fence()")),
+    ];
+    find(&controls, |name| models::named(name).expect("a model of that name"));
+}
+
+#[test]
 fn every_bug_planted_in_lists_is_found() {
     // Nothing is waited for behind a planted call: who then waits for ever, waits for what the bug has hidden.
     let controls = [

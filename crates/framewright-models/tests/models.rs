@@ -44,6 +44,11 @@ fn free_paths_and_refills_hold() {
 }
 
 #[test]
+fn ownership_holds() {
+    hold(models::owned::MODELS);
+}
+
+#[test]
 fn per_cpu_lists_hold() {
     hold(models::pcp::MODELS);
 }

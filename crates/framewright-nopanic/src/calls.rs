@@ -249,6 +249,10 @@ call! {
         (pages.depot_frames(zone), pages.drain_depot(zone))
     }
 
+    fn owned(pages: &'static Pages, zone: ZoneIdx) -> (u64, u64) {
+        (pages.owned_frames(zone), pages.drain_owned(zone))
+    }
+
     fn freeze(pages: &'static Pages) -> Option<u64> {
         pages.freeze().map(|frozen| frozen.settle())
     }

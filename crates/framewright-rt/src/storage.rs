@@ -22,6 +22,9 @@ pub struct Storage<M: Machine> {
     range_locks: Vec<M::U32>,
     cluster_of: Vec<M::U32>,
     clusters: Vec<Cluster<M>>,
+    owners: Vec<M::U32>,
+    owned: Vec<M::U64>,
+    doors: Vec<M::U32>,
 }
 
 fn fill<T>(count: usize, make: impl FnMut() -> T) -> Vec<T> {
@@ -48,6 +51,9 @@ impl<M: Machine> Storage<M> {
             range_locks: fill(layout.range_locks, || Word::new(0)),
             cluster_of: fill(layout.cluster_of, || Word::new(0)),
             clusters: fill(layout.clusters, Cluster::default),
+            owners: fill(layout.owners, || Word::new(0)),
+            owned: fill(layout.owned, || Word::new(0)),
+            doors: fill(layout.doors, || Word::new(0)),
         }
     }
 
@@ -70,6 +76,9 @@ impl<M: Machine> Storage<M> {
             range_locks: &mut self.range_locks,
             cluster_of: &mut self.cluster_of,
             clusters: &mut self.clusters,
+            owners: &mut self.owners,
+            owned: &mut self.owned,
+            doors: &mut self.doors,
         }
     }
 }

@@ -27,7 +27,7 @@ const ARRAY: (bool, Packing) = (false, Packing::Natural);
 pub fn arena_for(config: &Config<'_>, more: usize) -> Result<Arena, BootError> {
     let layout = Layout::of(config)?;
     // Each region is rounded up, and `Layout::bytes` knows nothing of the allocator itself.
-    Ok(Arena::new(layout.bytes::<Sim>() + size_of::<Allocator<'_, Sim>>() + 16 * Arena::bytes_of::<u8>(1) + more))
+    Ok(Arena::new(layout.bytes::<Sim>() + size_of::<Allocator<'_, Sim>>() + 20 * Arena::bytes_of::<u8>(1) + more))
 }
 
 /// Boots an allocator whose words are all in the arena, each at home where its owner is.
@@ -64,6 +64,9 @@ pub fn boot<'a>(
         range_locks: arena.place("range locks", ARRAY, layout.range_locks, |_| Word::new(0)),
         cluster_of: arena.place("clusters of frames", (false, over(4)), layout.cluster_of, |_| Word::new(0)),
         clusters: arena.place("clusters", ARRAY, layout.clusters, |_| Cluster::default()),
+        owners: arena.place("owners", ARRAY, layout.owners, |_| Word::new(0)),
+        owned: arena.place("owned", ARRAY, layout.owned, |_| Word::new(0)),
+        doors: arena.place("doors", ARRAY, layout.doors, |_| Word::new(0)),
     };
     let allocator = Allocator::boot(Sim, config, parts)?;
     let mut allocator = Some(allocator);

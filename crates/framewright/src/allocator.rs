@@ -317,7 +317,8 @@ impl<'a, M: Machine> Allocator<'a, M> {
         Ok(())
     }
 
-    /// Gives what a CPU keeps on its lists back to the zones. Returns the number of frames.
+    /// Gives what a CPU keeps on its lists back, and the pageblocks that it owns: to the zones, or to who owns a block's pageblock.
+    /// Returns the number of frames.
     pub fn drain_cpu(&self, cpu: CpuId) -> u64 {
         self.world.drain_cpu(cpu)
     }
@@ -333,7 +334,24 @@ impl<'a, M: Machine> Allocator<'a, M> {
         self.world.zone(zone).map_or(0, |zone| self.world.drain_depot(zone))
     }
 
-    /// Gives what all CPUs keep on their lists, and all depots, back to the zones. Returns the number of frames.
+    /// Free frames in those of a zone's pageblocks that CPUs own, at this moment. Reads the words of all pageblocks.
+    pub fn owned_frames(&self, zone: ZoneIdx) -> u64 {
+        let frames = &self.world.ground.frames;
+        let starts =
+            (0..frames.estates.owners.len()).map(|index| Frame((index as u32) << self.geometry().pageblock_order.0));
+        let own = starts.filter(|&start| frames.pageblock(start).zone() == Some(zone));
+        let words = own.flat_map(|start| frames.estates.words(start));
+        words.map(|(_, word)| u64::from(word.load(Ordering::Relaxed).count_ones())).fold(0, u64::saturating_add)
+    }
+
+    /// Takes a zone's pageblocks from the CPUs that own them, and gives what is free in them back to the zone. Returns the number
+    /// of frames.
+    pub fn drain_owned(&self, zone: ZoneIdx) -> u64 {
+        self.world.zone(zone).map_or(0, |zone| self.world.drain_owned(zone))
+    }
+
+    /// Gives what all CPUs keep on their lists, all depots, and what is free in pageblocks that CPUs own back to the zones. Returns
+    /// the number of frames.
     pub fn drain_all(&self) -> u64 {
         self.world.drain_all()
     }

@@ -6,6 +6,7 @@
 use core::fmt;
 
 use crate::allocator::Allocator;
+use crate::estate::{self, Estates};
 use crate::field::{Field, Words};
 use crate::machine::Machine;
 use crate::pfn::{Frame, NodeId, ZoneIdx};
@@ -135,6 +136,11 @@ impl<M: Machine> Allocator<'_, M> {
             stretch("heads").tell_stretch(visit, frames.heads, by_frame, format_args!("head"));
             stretch("states").tell_stretch(visit, frames.states, by_frame, format_args!("state"));
             stretch("links").tell_stretch(visit, frames.links, by_frame, format_args!("link"));
+            let Estates { owners, free, pageblock_order, .. } = frames.estates;
+            stretch("owners").tell_stretch(visit, owners, (start, end), format_args!("owner"));
+            let words = estate::words_of(pageblock_order);
+            let by_word = (start.saturating_mul(words), end.saturating_mul(words));
+            stretch("owned").tell_stretch(visit, free, by_word, format_args!("free frames"));
             stretch("pageblocks").tell_stretch(visit, frames.pageblocks, (start, end), format_args!("pageblock"));
             (start, index) = (end, index.saturating_add(1));
         }

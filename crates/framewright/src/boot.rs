@@ -12,6 +12,7 @@ use crate::cluster::{Cluster, Clusters};
 use crate::config::{Config, Layout, Piece, Sections};
 use crate::depot::{Depots, Magazine, Shard};
 use crate::error::BootError;
+use crate::estate::Estates;
 use crate::frame::Frames;
 use crate::ground::{Cpu, Ground};
 use crate::machine::{Machine, Ordering, Word};
@@ -59,6 +60,12 @@ pub struct Parts<'a, M: Machine> {
     pub cluster_of: &'a mut [M::U32],
     /// Clusters.
     pub clusters: &'a mut [Cluster<M>],
+    /// Owners of pageblocks, where CPUs own some.
+    pub owners: &'a mut [M::U32],
+    /// What is free in these, a bit for each frame.
+    pub owned: &'a mut [M::U64],
+    /// Where owners are told of it.
+    pub doors: &'a mut [M::U32],
 }
 
 impl<M: Machine> Parts<'_, M> {
@@ -81,6 +88,9 @@ impl<M: Machine> Parts<'_, M> {
             range_locks: cut("range_locks", self.range_locks, layout.range_locks)?,
             cluster_of: cut("cluster_of", self.cluster_of, layout.cluster_of)?,
             clusters: cut("clusters", self.clusters, layout.clusters)?,
+            owners: cut("owners", self.owners, layout.owners)?,
+            owned: cut("owned", self.owned, layout.owned)?,
+            doors: cut("doors", self.doors, layout.doors)?,
         })
     }
 }
@@ -115,8 +125,12 @@ pub(crate) fn boot<'a, M: Machine>(
         links: parts.links,
         heads: parts.heads,
         pageblocks: parts.pageblocks,
+        estates: Estates::new(
+            (parts.owners, parts.owned),
+            (parts.doors, layout.zones),
+            config.geometry.pageblock_order,
+        ),
     };
-    let entries = config.magazine_entries();
     let world = World {
         ground: Ground {
             machine,
@@ -131,14 +145,7 @@ pub(crate) fn boot<'a, M: Machine>(
         pcps: Pcps {
             records: parts.pcps,
             slots: parts.slots,
-            depots: Depots {
-                shards: parts.shards,
-                magazines: parts.magazines,
-                each: config.shards(),
-                base: layout.slots.saturating_sub(layout.magazines.saturating_mul(entries as usize)) as u32,
-                entries,
-                slots: parts.slots,
-            },
+            depots: depots(config, &layout, parts.shards, parts.magazines, parts.slots),
             zones: layout.zones,
         },
         zonelists: parts.zonelists,
@@ -152,6 +159,19 @@ pub(crate) fn boot<'a, M: Machine>(
     tag_pageblocks(config, &world);
     config.pieces().for_each(|piece| fill(&world, piece));
     Ok(world)
+}
+
+/// The depots, whose entries lie behind all others.
+fn depots<'a, M: Machine>(
+    config: &Config<'_>,
+    layout: &Layout,
+    shards: &'a [Shard<M>],
+    magazines: &'a [Magazine<M>],
+    slots: &'a [M::U32],
+) -> Depots<'a, M> {
+    let entries = config.magazine_entries();
+    let base = layout.slots.saturating_sub(layout.magazines.saturating_mul(entries as usize)) as u32;
+    Depots { shards, magazines, each: config.shards(), base, entries, slots }
 }
 
 fn place_sections(config: &Config<'_>, sections: &mut [u32], bases: &mut [u64]) {

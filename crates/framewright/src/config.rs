@@ -7,6 +7,7 @@
 use crate::cluster::Cluster;
 use crate::depot::{self, Magazine, Shard};
 use crate::error::BootError;
+use crate::estate;
 use crate::frame::Geometry;
 use crate::ground::Cpu;
 use crate::machine::Machine;
@@ -361,6 +362,12 @@ pub struct Layout {
     pub cluster_of: usize,
     /// Entries of [`crate::Parts::clusters`].
     pub clusters: usize,
+    /// Entries of [`crate::Parts::owners`].
+    pub owners: usize,
+    /// Entries of [`crate::Parts::owned`].
+    pub owned: usize,
+    /// Entries of [`crate::Parts::doors`].
+    pub doors: usize,
 }
 
 impl Layout {
@@ -370,29 +377,28 @@ impl Layout {
     /// What is wrong with the configuration.
     pub fn of(config: &Config<'_>) -> Result<Layout, BootError> {
         config.check()?;
-        let order = config.geometry.max_order;
         let sections = Sections::of(config);
         let (span, slots) = (sections.span(), sections.count_all());
-        let frames = slots.saturating_mul(order.frames());
+        let frames = slots.saturating_mul(config.geometry.max_order.frames());
         if frames > Frame::LIMIT || span >> 32 != 0 {
             return Err(BootError::TooManyFrames { frames });
         }
         let (nodes, cpus) = (config.nodes(), config.cpus.len());
-        let zones = nodes.saturating_mul(ZoneKind::COUNT);
-        let shards = config.shards();
-        let magazines: u64 = config.zones().map(|zone| config.magazines_of(zone)).sum();
-        let magazines = magazines.saturating_mul(shards as u64);
+        let (zones, shards) = (nodes.saturating_mul(ZoneKind::COUNT), config.shards());
+        let magazines = config.zones().map(|zone| config.magazines_of(zone)).sum::<u64>().saturating_mul(shards as u64);
         let ring_slots: u64 = config.zones().map(|zone| ring_slots(config, zone)).sum();
         let own = ring_slots.saturating_mul(cpus as u64).saturating_add(u64::from(pcp::SLOTS_IN_LINE));
         let entries = own.saturating_add(magazines.saturating_mul(u64::from(config.magazine_entries())));
         if entries > u64::from(u32::MAX) {
             return Err(BootError::TooManySlots { slots: entries });
         }
+        let pageblocks = (frames >> config.geometry.pageblock_order.0) as usize;
+        let owners = if config.mechanisms.refill == Refill::Pageblocks { pageblocks } else { 0 };
         Ok(Layout {
             sections: span as usize,
             bases: slots as usize,
             frames: frames as usize,
-            pageblocks: (frames >> config.geometry.pageblock_order.0) as usize,
+            pageblocks,
             zones,
             zonelists: nodes.saturating_mul(zones),
             cpus,
@@ -403,12 +409,14 @@ impl Layout {
             range_locks: if config.mechanisms.free_path == FreePath::RangeLocks { slots as usize } else { 0 },
             cluster_of: if config.mechanisms.refill == Refill::Cluster { frames as usize } else { 0 },
             clusters: config.zones().map(|zone| config.clusters_of(zone) as usize).sum(),
+            owners,
+            owned: owners.saturating_mul(estate::words_of(config.geometry.pageblock_order)),
+            doors: if owners == 0 { 0 } else { estate::doors_of(cpus, zones) },
         })
     }
 
     /// Bytes of all slices on machine `M`.
     pub fn bytes<M: Machine>(&self) -> usize {
-        use core::mem::size_of;
         let parts = [
             (self.sections, size_of::<u32>()),
             (self.bases, size_of::<u64>()),
@@ -421,9 +429,10 @@ impl Layout {
             (self.slots, size_of::<M::U32>()),
             (self.shards, size_of::<Shard<M>>()),
             (self.magazines, size_of::<Magazine<M>>()),
-            (self.range_locks, size_of::<M::U32>()),
-            (self.cluster_of, size_of::<M::U32>()),
+            (self.range_locks.saturating_add(self.cluster_of), size_of::<M::U32>()),
             (self.clusters, size_of::<Cluster<M>>()),
+            (self.owners.saturating_add(self.doors), size_of::<M::U32>()),
+            (self.owned, size_of::<M::U64>()),
         ];
         parts.iter().map(|(entries, size)| entries.saturating_mul(*size)).fold(0, usize::saturating_add)
     }

@@ -13,7 +13,7 @@ use crate::pfn::MigrateType;
 ///
 /// Invariant B4: with the lock free, `free` is the sum of the blocks on all lists but those of isolated ones, `cma` and
 /// `highatomic` the parts of it on the lists of these types, `isolated` the sum on the isolated lists. `quarantined` is the frames
-/// put aside. `skipped` is the number of free blocks whose state says so.
+/// put aside. `skipped` is the number of free blocks whose state says so. `owned` is the number of pageblocks that CPUs own.
 pub(crate) struct FreeCount<M: Machine> {
     pub(crate) free: M::U64,
     pub(crate) cma: M::U64,
@@ -22,6 +22,8 @@ pub(crate) struct FreeCount<M: Machine> {
     pub(crate) quarantined: M::U64,
     /// Free *blocks* marked as not looked at for merging.
     pub(crate) skipped: M::U64,
+    /// Pageblocks that CPUs own; changed by who holds the zone lock alone.
+    pub(crate) owned: M::U64,
 }
 
 impl<M: Machine> Default for FreeCount<M> {
@@ -34,6 +36,7 @@ impl<M: Machine> Default for FreeCount<M> {
             isolated: zero(),
             quarantined: zero(),
             skipped: zero(),
+            owned: zero(),
         }
     }
 }
@@ -47,6 +50,7 @@ impl<M: Machine> FreeCount<M> {
         tell(visit, format_args!("count.isolated"), &self.isolated);
         tell(visit, format_args!("count.quarantined"), &self.quarantined);
         tell(visit, format_args!("count.skipped"), &self.skipped);
+        tell(visit, format_args!("count.owned"), &self.owned);
     }
 
     /// Forgets what is on the lists.

@@ -22,6 +22,7 @@
 //! to none for a section without memory. Holes of whole sections cost 4 bytes each. The sections up to the first hole are
 //! translated by a subtraction: in a map without such holes, that is all memory.
 
+use crate::estate::Estates;
 use crate::machine::{Machine, Ordering, Word};
 use crate::pageblock::Pageblock;
 use crate::pfn::{CpuId, Frame, MigrateType, Order, Pfn, PfnRange};
@@ -277,6 +278,7 @@ pub(crate) struct Frames<'a, M: Machine> {
     pub(crate) links: &'a [Link<M>],
     pub(crate) heads: &'a [M::U8],
     pub(crate) pageblocks: &'a [M::U32],
+    pub(crate) estates: Estates<'a, M>,
 }
 
 impl<M: Machine> Frames<'_, M> {
@@ -417,7 +419,8 @@ impl<M: Machine> Frames<'_, M> {
             .up_to(self.geometry.max_order)
             .map(|order| frame.align_down(order))
             .find_map(|start| self.block_at(start).filter(|part| frame < part.end(start)))
-            .unwrap_or(Part::Hole)
+            // An owned pageblock is all memory: what is in no block of it is on its way from one per-CPU place to another.
+            .unwrap_or(if self.estates.owner(frame).is_some() { Part::Pcp(frame, Order(0)) } else { Part::Hole })
     }
 
     /// The block that starts at `frame`.
@@ -431,7 +434,7 @@ impl<M: Machine> Frames<'_, M> {
         }
         let state = self.state(frame);
         match state.kind() {
-            Kind::Out => None,
+            Kind::Out => self.estates.has(frame).then_some(Part::Pcp(frame, Order(0))),
             Kind::Free => Some(Part::Free(frame, state.order())),
             Kind::Offline => Some(Part::Offline(frame, state.order())),
             Kind::Quarantined => Some(Part::Quarantined(frame, state.order())),

@@ -14,6 +14,7 @@ use crate::frame::Head;
 use crate::ground::{Cx, Ground};
 use crate::machine::{Machine, Step};
 use crate::mechanisms::{FreePath, PreMerge};
+use crate::owners::{has_owner, keep_home, send_home};
 use crate::pfn::{Frame, Order};
 use crate::together::Giver;
 use crate::zone::Zone;
@@ -51,15 +52,18 @@ pub(crate) fn give_batch<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, batch: &
         // Up to a pageblock, halves are of one type.
         batch.merge(pageblock_order, |_| true, || ground.machine.step(Step::PreMerge));
     }
-    give(cx, zone, batch, &|block| unlist(ground, block));
+    send_home(cx, zone, batch, &|block| unlist(ground, block));
+    if !batch.is_empty() {
+        give(cx, zone, batch, &|block| unlist(ground, block));
+    }
     batch.clear();
 }
 
 /// Gives one block back to its zone. Under the lock `release` makes its head say nothing, or returns false: then it stays.
 pub(crate) fn give_one<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, block: Block, release: &impl Fn(Block) -> bool) {
-    if cx.ground.mechanisms.free_path == FreePath::MergeUnderLock {
+    if cx.ground.mechanisms.free_path == FreePath::MergeUnderLock || has_owner(cx, block) {
         let guard = zone.lock(cx);
-        if release(block) {
+        if release(block) && !keep_home(cx, &guard, block) {
             guard.give(block.frame(), block.order(), Place::Warm);
         }
         return;

@@ -129,12 +129,17 @@ switches! {
         Cluster = "cluster",
         /// The smallest blocks there are, each whole, to be split afterwards; a few under one lock.
         Blocks = "blocks",
+        /// What is free in pageblocks that the CPU owns, else a whole pageblock more, of which it becomes the owner; what that
+        /// does not give, block by block (Weiner's RFC of 2026).
+        Pageblocks = "pageblocks",
     }
-    /// Which CPU's list a block freed by another CPU goes to.
+    /// Which CPU a block freed by another CPU goes to.
     remote_free("remote-free"): RemoteFree {
-        /// The list of the CPU that frees it.
+        /// The one that frees it.
         #[default]
         FreeingCpu = "freeing-cpu",
+        /// The one that owns its pageblock, when it leaves the list of the one that frees it.
+        Owner = "owner",
     }
     /// What keeps an interrupt off a per-CPU list while its CPU is at it.
     pcp_protection("pcp-protection"): PcpProtection {
@@ -233,6 +238,7 @@ pub const PRESETS: &[(&str, Mechanisms)] = &[
         Mechanisms { free_path: FreePath::NoMerge, refill: Refill::Cluster, ..Mechanisms::PATCH1 },
     ),
     ("tuned-pcp", Mechanisms { pcp_size: PcpSize::Tuned, ..Mechanisms::PATCH1 }),
+    ("owned-pageblocks", Mechanisms::OWNED_PAGEBLOCKS),
     ("claim-steal", Mechanisms { fallback: FallbackPolicy::ClaimSteal, ..Mechanisms::BASELINE }),
     ("mixing", Mechanisms { nofragment: Nofragment::Off, ..Mechanisms::BASELINE }),
 ];
@@ -264,6 +270,14 @@ impl Mechanisms {
     /// The same with a lock that can be shared, as from patch 4 of the series on.
     const PATCH4: Mechanisms = Mechanisms { zone_lock: ZoneLock::Rw, ..Mechanisms::PATCH1 };
 
+    /// CPUs own pageblocks. Compared with patch 9, which merges a batch before the lock is taken as well.
+    const OWNED_PAGEBLOCKS: Mechanisms = Mechanisms {
+        pre_merge: PreMerge::Batch,
+        refill: Refill::Pageblocks,
+        remote_free: RemoteFree::Owner,
+        ..Mechanisms::PATCH1
+    };
+
     /// Why the choices do not go together, if they do not.
     pub const fn conflict(&self) -> Option<&'static str> {
         let is_together = matches!(self.free_path, FreePath::RangeLocks | FreePath::Splice);
@@ -280,6 +294,19 @@ impl Mechanisms {
             return Some(
                 "refill=cluster keeps account of each list's neighbours, which many CPUs at once \
                          (free-path=range-locks, free-path=splice) would change under it",
+            );
+        }
+        let claims = matches!(self.refill, Refill::Pageblocks);
+        if claims != matches!(self.remote_free, RemoteFree::Owner) {
+            return Some(
+                "refill=pageblocks makes a CPU the owner of pageblocks, and remote-free=owner gives it back what is \
+                         freed there: neither is of use without the other",
+            );
+        }
+        if claims && !matches!(self.depot, Depot::Off) {
+            return Some(
+                "a depot keeps what overflows for any CPU, so nothing would return to the owner of its pageblock \
+                         (remote-free=owner)",
             );
         }
         None

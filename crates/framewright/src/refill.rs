@@ -5,20 +5,26 @@
 //! | one by one | every block is taken off its list, splitting larger ones | |
 //! | cluster | lists of single pages are cut behind a run of up to a batch | the run's states are changed, page by page |
 //! | blocks | whole blocks are taken off their lists, smallest first, a few at most | they are split into the ring's entries |
+//! | pageblocks | nothing, as long as pageblocks that the CPU owns have something; then one more pageblock is taken | it has an owner, who takes what he needs of it |
 //!
-//! What the two latter do not find is taken one by one: clusters and larger blocks of the request's own type are all they use.
+//! What the three latter do not find is taken one by one: clusters and larger blocks of the request's own type are all they use. A
+//! pageblock is claimed only while the zone has more left than its high mark, and memory lent by CMA is used first where a request
+//! one by one would.
 //!
 //! A block split outside of the lock needs nothing but its head byte: where it lay on a list, nothing starts but the block
 //! itself, so its parts' states say already that they are not free.
 
 use crate::cluster::Run;
-use crate::fallback::{Mode, Want};
+use crate::estate::{bits_in, choose};
+use crate::fallback::{self, Mode, Want};
 use crate::frame::Head;
-use crate::machine::{Fault, Machine, Step};
+use crate::machine::{Fault, Machine, Ordering, Step, Word};
 use crate::mechanisms::Refill;
+use crate::owners::put;
 use crate::pfn::{Frame, Order};
 use crate::ring::{Ring, RingId};
 use crate::stock::PcpGuard;
+use crate::watermark::Mark;
 
 /// The batch of large zones (`watermark.rs`): one less than the head bytes of a cache line.
 const LINE_OF_HEADS: u32 = 63;
@@ -31,10 +37,13 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         self.cx.ground.machine.step(Step::Refill);
         let Some(ring) = self.pcp.ring(id).filter(|_| !self.cx.ground.machine.fault(Fault::Refill)) else { return };
         // A batch is counted in frames; of larger blocks at least two come at once. Where blocks stay between CPUs for long,
-        // they come in runs of four lines of head bytes, so that CPUs (and what these read ahead) rarely meet in a line.
+        // they come in runs of four lines of head bytes, so that CPUs (and what these read ahead) rarely meet in a line. Of an owned
+        // pageblock a whole word's are taken at once.
+        let claims = self.cx.ground.mechanisms.refill == Refill::Pageblocks;
         let batch = match self.pcp.size.batch {
             _ if self.pcp.tuning.is_on() => self.tuned_batch(id),
             LINE_OF_HEADS.. if self.pcp.depot => 4 * (LINE_OF_HEADS + 1),
+            LINE_OF_HEADS if claims => LINE_OF_HEADS + 1,
             batch => batch,
         };
         let batch = (batch >> id.order.0.min(31)).max(if batch > 1 { 2 } else { 1 });
@@ -46,6 +55,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         let moved = match self.cx.ground.mechanisms.refill {
             Refill::Cluster if id.order.0 == 0 => self.take_clusters(id, ring, want, batch),
             Refill::Blocks => self.take_blocks(id, ring, want, batch),
+            Refill::Pageblocks if id.huge().is_none() => self.take_owned(id, ring, want, batch),
             _ => self.take_each(id, ring, want, batch),
         };
         ring.count_moved(u64::from(moved));
@@ -133,5 +143,88 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
             }
         }
         batch.saturating_sub(left)
+    }
+
+    /// Takes up to `batch` blocks of what is free in this CPU's pageblocks, and claims more of these. Returns how many blocks.
+    fn take_owned(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
+        let frames = &self.cx.ground.frames;
+        let (cpu, zone) = (self.cx.cpu, self.zone.idx);
+        let Some(lists) = want.migratetype.pcp_index() else { return self.take_each(id, ring, want, batch) };
+        let mut moved = 0_u32;
+        for (door, start) in frames.estates.announced(cpu, zone, lists) {
+            if moved >= batch {
+                return moved;
+            }
+            self.cx.ground.machine.step(Step::DepotShard);
+            let is_ours = frames.estates.owner(start) == Some(cpu);
+            if is_ours && frames.pageblock(start).migratetype() == want.migratetype {
+                moved = moved.wrapping_add(self.take_of(start, id, ring, batch.wrapping_sub(moved)));
+            }
+            if !is_ours || frames.estates.is_used_up(start) {
+                door.store(0, Ordering::Relaxed);
+                // Who gave something back in between saw the card still there.
+                if is_ours && !frames.estates.is_used_up(start) {
+                    frames.estates.announce(cpu, zone, lists, start);
+                }
+            }
+        }
+        while moved < batch
+            && let Some(start) = self.claim(want)
+        {
+            let taken = self.take_of(start, id, ring, batch.wrapping_sub(moved));
+            moved = moved.wrapping_add(taken);
+            frames.estates.announce(cpu, zone, lists, start);
+            if taken == 0 {
+                // Somebody took it away again: no sooner claimed than drained.
+                break;
+            }
+        }
+        if moved == 0 { self.take_each(id, ring, want, batch) } else { moved }
+    }
+
+    /// Takes up to `most` blocks of what is free in a pageblock of this CPU's. Returns how many.
+    fn take_of(&self, pageblock: Frame, id: RingId, ring: &Ring<M>, most: u32) -> u32 {
+        let estates = &self.cx.ground.frames.estates;
+        let mut taken = 0_u32;
+        for (start, word) in estates.words(pageblock) {
+            self.cx.ground.machine.step(Step::DepotShard);
+            // A look first: blocks of this order may not be among what is free.
+            if taken >= most || choose(word.load(Ordering::Relaxed), id.order, 1).0 == 0 {
+                continue;
+            }
+            let (chosen, rest) = choose(estates.take(word), id.order, most.wrapping_sub(taken));
+            for bit in bits_in(chosen) {
+                self.put_under(id, ring, start.add(u64::from(bit)));
+                taken = taken.wrapping_add(1);
+            }
+            if rest != 0 {
+                put(self.cx, self.zone, start, rest);
+            }
+        }
+        taken
+    }
+
+    /// Makes this CPU the owner of a whole pageblock of the request's type; returns its first frame.
+    fn claim(&self, want: &Want) -> Option<Frame> {
+        let (ground, zone) = (self.cx.ground, self.zone);
+        let (order, max) = (ground.frames.geometry.pageblock_order, ground.frames.geometry.max_order);
+        let needed = zone.mark(Mark::High).saturating_add(order.frames());
+        let mut larger = order.up_to(max);
+        let is_there = zone.memory_racy().free >= needed
+            && want.order <= order
+            && larger.any(|order| zone.lists.len_racy(order, want.migratetype) != 0);
+        if !is_there {
+            return None;
+        }
+        let guard = zone.lock_ends(self.cx);
+        ground.machine.step(Step::Take);
+        let start = guard.take_with(|buddy| match fallback::is_cma_first(buddy, want) {
+            true => Ok(None),
+            false => buddy.take_smallest(order, want.migratetype),
+        })?;
+        ground.frames.estates.claim(start, self.cx.cpu);
+        let owned = &zone.count.owned;
+        owned.store(owned.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        Some(start)
     }
 }

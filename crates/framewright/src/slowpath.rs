@@ -5,7 +5,8 @@
 //! [`Why`] not, whatever the callbacks do. Callbacks run unpinned, with no lock held; what they allocate themselves must
 //! carry `__GFP_MEMALLOC`, which reclaims no further and may use the reserves.
 
-use crate::batch::Batch;
+use crate::batch::{BATCH, Batch};
+use crate::disown::disown;
 use crate::error::Why;
 use crate::give::{collect, give_batch};
 use crate::machine::{Machine, Need, Ordering, Step, Waiter, Word};
@@ -33,7 +34,7 @@ const NOFAIL_PAUSE: u64 = 10_000_000;
 enum Rung {
     /// What was given back unmerged is merged.
     Skipped,
-    /// What lies in the depots is merged.
+    /// What lies in the depots is merged; pageblocks that CPUs own go back.
     Depot,
     /// Background reclaim is woken; the min mark is all that must stay.
     WakeAndMin,
@@ -78,7 +79,9 @@ impl<'a, M: Machine> World<'a, M> {
             self.ground.machine.step(Step::Rung);
             let result = match rung {
                 Rung::Skipped if plan.order.0 != 0 && self.merge_for(plan) => self.try_once(plan, first_rights(plan)),
-                Rung::Depot if self.drain_depots(plan) != 0 => self.try_once(plan, first_rights(plan)),
+                Rung::Depot if self.drain_depots(plan) != 0 || self.disown_for(plan) != 0 => {
+                    self.try_once(plan, first_rights(plan))
+                }
                 Rung::WakeAndMin => {
                     self.wake_kswapd(plan);
                     self.try_once(plan, rights)
@@ -171,11 +174,13 @@ impl<'a, M: Machine> World<'a, M> {
         found
     }
 
-    /// Gives every block on every CPU's lists and in every depot back to its zone, and merges what can be merged. Returns the
-    /// number of frames.
+    /// Gives every block on every CPU's lists and in every depot back to its zone, and all pageblocks that CPUs own; and merges what
+    /// can be merged. Returns the number of frames.
     pub(crate) fn drain_all(&self) -> u64 {
         let cpus = self.ground.cpus.len().min(usize::from(u16::MAX)) as u16;
-        let cached = (0..cpus).map(|cpu| self.drain_cpu(CpuId(cpu))).fold(0, u64::saturating_add);
+        // First, so that what the lists give back goes to the zones.
+        let owned = self.zones.iter().map(|zone| self.drain_owned(zone)).fold(0, u64::saturating_add);
+        let cached = (0..cpus).map(|cpu| self.drain_lists(CpuId(cpu))).fold(owned, u64::saturating_add);
         let drained = self.zones.iter().map(|zone| self.drain_depot(zone)).fold(cached, u64::saturating_add);
         self.zones.iter().for_each(|zone| self.merge_skipped(zone, || false));
         drained
@@ -215,9 +220,66 @@ impl<'a, M: Machine> World<'a, M> {
         drained
     }
 
-    /// Gives every block on one CPU's lists back to its zone. Returns the number of frames. A CPU that does not let go of its
-    /// lists in time keeps what it has.
+    /// Takes from their owners, and gives to the zones that a request could have used, as many pageblocks as it needs. Returns the
+    /// number of frames.
+    fn disown_for(&self, plan: &Plan) -> u64 {
+        let rights = first_rights(plan);
+        let mut disowned = 0_u64;
+        for zone in self.zonelist(plan) {
+            let is_enough =
+                || zone.may_take_racy(&self.ground.machine, plan.order, self.max_order(), plan.highest, rights);
+            let estates = &self.ground.frames.estates;
+            disowned = disowned.saturating_add(self.disown(zone, |start, _| !estates.is_used_up(start), is_enough));
+            if disowned != 0 && is_enough() {
+                break;
+            }
+        }
+        disowned
+    }
+
+    /// Takes a zone's pageblocks from their owners. Returns the number of frames that were free in them.
+    pub(crate) fn drain_owned(&self, zone: &Zone<M>) -> u64 {
+        self.disown(zone, |_, _| true, || false)
+    }
+
+    /// Takes those of a zone's pageblocks from their owners that are wanted, until there is enough. Returns the number of frames that
+    /// were free in them.
+    fn disown(&self, zone: &Zone<M>, wanted: impl Fn(Frame, CpuId) -> bool, is_enough: impl Fn() -> bool) -> u64 {
+        let frames = &self.ground.frames;
+        let mut disowned = 0_u64;
+        for index in 0..frames.estates.owners.len() {
+            if zone.count.owned.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            let start = Frame((index as u32) << frames.geometry.pageblock_order.0);
+            let is_wanted = frames.estates.owner(start).is_some_and(|owner| wanted(start, owner))
+                && frames.pageblock(start).zone() == Some(zone.idx);
+            if !is_wanted {
+                continue;
+            }
+            if is_enough() {
+                break;
+            }
+            // A batch at a time, so that the zone lock is never held for long.
+            while let Some(some) = self.pinned(|cx| disown(&zone.lock(cx).buddy(), start, BATCH as u32)) {
+                disowned = disowned.saturating_add(some.frames);
+                if some.done {
+                    break;
+                }
+            }
+        }
+        disowned
+    }
+
+    /// Gives every block on one CPU's lists back to its zone, and the pageblocks that it owns. Returns the number of frames.
     pub(crate) fn drain_cpu(&self, cpu: CpuId) -> u64 {
+        let owned = self.zones.iter().map(|zone| self.disown(zone, |_, owner| owner == cpu, || false));
+        owned.fold(0, u64::saturating_add).saturating_add(self.drain_lists(cpu))
+    }
+
+    /// Gives every block on one CPU's lists back to its zone, or to the owner of its pageblock. Returns the number of frames. A CPU
+    /// that does not let go of its lists in time keeps what it has.
+    fn drain_lists(&self, cpu: CpuId) -> u64 {
         let pageblock_order = self.ground.frames.geometry.pageblock_order;
         let mut drained = 0_u64;
         for zone in self.zones.iter().filter(|zone| zone.is_populated()) {

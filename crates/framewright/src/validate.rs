@@ -18,6 +18,8 @@
 //! | P2 | a CPU's count of frames is that of its rings; every per-CPU block is in exactly one ring or magazine |
 //! | D1 | every block in a depot is a per-CPU block of its magazine's order, in the depot's zone |
 //! | D2 | a shard's count of frames is that of its full magazines |
+//! | O1 | what is free in a pageblock's owner's hands starts no block, and is in a pageblock that has an owner, a CPU that exists |
+//! | O2 | nothing of an owned pageblock is on a free list; a zone's count of owned pageblocks is right |
 //! | Z1 | present = free + isolated + per-CPU + allocated + offline + quarantined + in flight |
 //! | Z2 | the high-atomic reserve is the frames of pageblocks of that type |
 //! | S1 | miss ≤ allocations (the rest are hits); other ≤ allocations (the rest are local); sum of foreign = sum of miss |
@@ -25,7 +27,7 @@
 
 use core::fmt;
 
-use crate::frame::{Frames, Head, Part};
+use crate::frame::{Frames, Head, Kind, Part};
 use crate::ground::Cx;
 use crate::machine::{Machine, Ordering, Word};
 use crate::node::World;
@@ -296,7 +298,39 @@ fn rings_of<M: Machine>(world: &World<'_, M>, cx: Cx<'_, '_, M>, zone: &Zone<M>)
     equal("D1", wrong.map(|frame| frames.pfn(frame)), 0, u64::from(wrong.is_some()))?;
     let counted = world.pcps.depots.of(zone).iter().map(|shard| u64::from(shard.frames_racy()));
     equal("D2", None, stored, counted.fold(0, u64::saturating_add))?;
-    Ok((total.saturating_add(stored), entries))
+    let (owned, marks) = estates_of(world, zone)?;
+    Ok((total.saturating_add(stored).saturating_add(owned), entries.wrapping_add(marks)))
+}
+
+/// Looks at the pageblocks that CPUs own: O1 and O2. Returns the number of frames free in them, and the sum of their marks.
+fn estates_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(u64, u64), Violation> {
+    let frames = &world.ground.frames;
+    let order = frames.geometry.pageblock_order;
+    let (mut total, mut entries, mut owned) = (0_u64, 0_u64, 0_u64);
+    for index in 0..frames.estates.owners.len() {
+        let start = Frame((index as u32) << order.0);
+        if frames.pageblock(start).zone() != Some(zone.idx) {
+            continue;
+        }
+        let owner = frames.estates.owner(start);
+        owned = owned.saturating_add(u64::from(owner.is_some()));
+        let is_cpu = owner.is_none_or(|cpu| cpu.index() < world.ground.cpus.len());
+        equal("O1", Some(frames.pfn(start)), 1, u64::from(is_cpu))?;
+        let mut at = start;
+        while at < start.add(order.frames()) {
+            let pfn = Some(frames.pfn(at));
+            if frames.estates.has(at) {
+                let is_plain = frames.head(at).is_none() && frames.state(at).kind() == Kind::Out;
+                equal("O1", pfn, 1, u64::from(owner.is_some() && is_plain))?;
+                total = total.saturating_add(1);
+                entries = entries.wrapping_add(mark(at));
+            }
+            equal("O2", pfn, 0, u64::from(owner.is_some() && frames.state(at).as_free().is_some()))?;
+            at = at.add(1);
+        }
+    }
+    equal("O2", None, owned, zone.count.owned.load(Ordering::Relaxed))?;
+    Ok((total, entries))
 }
 
 /// B4, and the counters that Z1 needs.

@@ -10,6 +10,7 @@
 use crate::buddy::{Buddy, Place};
 use crate::cluster::{Heap, Run};
 use crate::count::{FreeCount, Tally};
+use crate::disown::disown;
 use crate::event::Event;
 use crate::fallback::{self, Mode, Taken, Want};
 use crate::field::{Words, tell};
@@ -340,6 +341,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     /// Sets a pageblock's type; its free blocks follow. Returns false if descriptors were damaged beyond repair.
     pub(crate) fn set_type(&self, frame: Frame, migratetype: MigrateType) -> bool {
         let old = self.cx.ground.frames.pageblock(frame).migratetype();
+        disown(&self.buddy(), frame, u32::MAX);
         let done = self.attempt(|buddy| buddy.retype_pageblock(frame, migratetype)).is_some();
         if done && (old == MigrateType::HighAtomic) != (migratetype == MigrateType::HighAtomic) {
             let frames = self.buddy().pageblock_order().frames();

@@ -4,6 +4,7 @@ pub mod cluster;
 pub mod depot;
 pub mod front;
 pub mod lock;
+pub mod owned;
 pub mod pcp;
 pub mod queued;
 pub mod range;
@@ -28,6 +29,7 @@ pub fn all() -> impl Iterator<Item = &'static Model> {
         range::MODELS,
         together::MODELS,
         cluster::MODELS,
+        owned::MODELS,
     ]
     .into_iter()
     .flatten()

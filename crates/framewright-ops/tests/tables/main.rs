@@ -8,6 +8,7 @@ mod buddy;
 mod fallback;
 mod free_paths;
 mod nodes;
+mod owned;
 mod pcp;
 mod ranges;
 mod reserves;

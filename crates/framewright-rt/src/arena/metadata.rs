@@ -60,6 +60,8 @@ struct Plan {
     slots: Place,
     magazines: Place,
     cluster_of: Place,
+    owners: Place,
+    owned: Place,
     bytes: usize,
 }
 
@@ -81,6 +83,8 @@ impl Plan {
             slots: place(layout.slots, size_of::<<Native as Machine>::U32>())?,
             magazines: place(layout.magazines, size_of::<Magazine<Native>>())?,
             cluster_of: place(layout.cluster_of, size_of::<<Native as Machine>::U32>())?,
+            owners: place(layout.owners, size_of::<<Native as Machine>::U32>())?,
+            owned: place(layout.owned, size_of::<<Native as Machine>::U64>())?,
             bytes,
         })
     }
@@ -94,7 +98,8 @@ impl Metadata {
         // SAFETY: this advice changes no contents.
         // A kernel without transparent huge pages does not know it, and needs it not.
         let _ = unsafe { frames.advise(0, frames.len(), Advice::NoHugePages) };
-        let few = Layout { frames: 0, pageblocks: 0, slots: 0, magazines: 0, cluster_of: 0, ..*layout };
+        let few =
+            Layout { frames: 0, pageblocks: 0, slots: 0, magazines: 0, cluster_of: 0, owners: 0, owned: 0, ..*layout };
         let rest = NonNull::from(Box::leak(Box::new(Storage::new(&few))));
         Ok(Metadata { frames, rest })
     }
@@ -123,6 +128,8 @@ impl Metadata {
                 slots: self.slice(plan.slots),
                 magazines: self.slice(plan.magazines),
                 cluster_of: self.slice(plan.cluster_of),
+                owners: self.slice(plan.owners),
+                owned: self.slice(plan.owned),
                 ..rest.parts()
             })
         }

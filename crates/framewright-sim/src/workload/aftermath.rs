@@ -30,7 +30,7 @@ pub struct FreeBlocks {
     pub zone: String,
     /// Free blocks on the buddy lists, by order from 0.
     pub blocks: Vec<u64>,
-    /// Free frames in per-CPU lists and depots, on no buddy list.
+    /// Free frames in per-CPU lists, depots and pageblocks that CPUs own, on no buddy list.
     pub cached: u64,
 }
 
@@ -56,7 +56,7 @@ fn free_blocks(pages: &Allocator<'_, Sim>) -> Vec<FreeBlocks> {
         Some(FreeBlocks {
             zone: format!("Node {}, zone {}", snapshot.node.0, snapshot.kind),
             blocks: snapshot.free_by_order()[..orders].to_vec(),
-            cached: listed + pages.depot_frames(zone),
+            cached: listed + pages.depot_frames(zone) + pages.owned_frames(zone),
         })
     };
     zones(pages).filter_map(of).collect()
