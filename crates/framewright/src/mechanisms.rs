@@ -313,7 +313,14 @@ impl Mechanisms {
     }
 
     /// What we believe best.
-    pub const DEFAULT: Mechanisms = Mechanisms { depot: Depot::All, pcp_mark: PcpMark::Refill, ..Mechanisms::BASELINE };
+    pub const DEFAULT: Mechanisms = Mechanisms {
+        zone_lock: ZoneLock::Queued,
+        lock_place: LockPlace::BehindLists,
+        refill: Refill::Blocks,
+        depot: Depot::All,
+        pcp_mark: PcpMark::Refill,
+        ..Mechanisms::BASELINE
+    };
 
     /// Reads a list such as `baseline,fallback=claim-steal`: presets and switches, later ones winning.
     ///
