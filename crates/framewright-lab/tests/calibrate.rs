@@ -9,8 +9,8 @@ use framewright_sim::machine::{self, Basis, Written};
 
 /// What the paths took on the development machine, in nanoseconds, on a busy day.
 const MEASURED: [f64; 20] = [
-    4.30, 10.74, 58.8, 4.21, 10.22, 59.9, 4.21, 10.87, 104.1, 6.02, 14.9, 59.8, 132.1, 9.89, 94.9, 198.1, 47.9, 47.7,
-    2301.6, 194.1,
+    4.39, 10.83, 58.7, 4.28, 10.46, 57.9, 4.25, 10.98, 101.2, 6.02, 15.1, 59.1, 125.2, 9.90, 89.9, 201.1, 60.2, 60.2,
+    2382.2, 201.9,
 ];
 
 fn calibration(natives: &[f64]) -> Result<Calibration, String> {
