@@ -69,7 +69,7 @@ fn every_word_of_a_record_is_named_once() {
     // Records by part: their size, how many of their bytes are no words, and how many more may be padding.
     let ring_padding = 15 * 8;
     let expected = [
-        ("zone", size_of::<Zone<Native>>(), 59, 7 + 127),
+        ("zone", size_of::<Zone<Native>>(), 59 + 12, 7 + 127),
         ("cpu", size_of::<Cpu<Native>>(), 10, 124 + 127),
         ("pcp", size_of::<Pcp<Native>>(), 14 + ring_padding, 63 + 127),
         ("shard", size_of::<Shard<Native>>(), 16, 127),

@@ -270,14 +270,12 @@ pub fn splice<M: Machine, L: Links<M> + ?Sized>(
 /// Locks a head, and returns the node that is first.
 fn lock_head<M: Machine>(top: &Link<M>) -> Result<Node, Busy> {
     loop {
-        // An exchange without a look: the line comes once, and to write a mark over the same mark changes nothing.
+        let first = top.next.wait_while(PATIENCE, |next| next == Node::NOBODY.0)?;
         // ORDER: Acquire. `prev` of the first node is that of who put it there; partner: the Release of `next` in `splice`
         // and `leave`. Model: smp_list_adds.
-        let first = Node(top.next.swap(Node::NOBODY.0, Ordering::Acquire));
-        if first != Node::NOBODY {
-            return Ok(first);
+        if top.next.cas(first, Node::NOBODY.0, Ordering::Acquire).is_ok() {
+            return Ok(Node(first));
         }
-        top.next.wait_while(PATIENCE, |next| next == Node::NOBODY.0)?;
     }
 }
 
