@@ -102,8 +102,8 @@ impl Batch {
         }
     }
 
-    /// Brings blocks of the same kind together.
-    pub(crate) fn group<K: PartialEq>(&mut self, kind: impl Fn(Block) -> K) {
+    /// Brings blocks of the same kind together, and calls `each` with those of each kind.
+    pub(crate) fn each_group<K: PartialEq>(&mut self, kind: impl Fn(Block) -> K, mut each: impl FnMut(&[Block])) {
         let mut sorted = 0_usize;
         while let Some(&first) = self.blocks().get(sorted) {
             let mut at = sorted;
@@ -114,7 +114,9 @@ impl Batch {
                 }
             }
             // At least one, the first.
-            sorted = at.max(sorted.wrapping_add(1));
+            at = at.max(sorted.wrapping_add(1));
+            self.blocks.get(sorted..at).into_iter().for_each(&mut each);
+            sorted = at;
         }
     }
 

@@ -81,18 +81,13 @@ impl<'r, 'g, 'a, M: Machine> Giver<'r, 'g, 'a, M> {
         batch.replace(|block| self.merge(block));
         let frames = self.lists.frames;
         let kind = |block: Block| (block.order(), frames.pageblock(block.frame()).migratetype());
-        batch.group(kind);
-        let mut left = batch.blocks();
-        while let Some(&first) = left.first() {
-            let alike = left.iter().take_while(|&&block| kind(block) == kind(first)).count();
-            let Some((group, others)) = left.split_at_checked(alike) else { break };
+        batch.each_group(kind, |group| {
             if !self.put(group, true) {
                 for block in group {
                     rest.push(block.frame(), block.order());
                 }
             }
-            left = others;
-        }
+        });
     }
 
     /// Takes the buddies of a block off their lists, as far as they are free: the block that makes.
