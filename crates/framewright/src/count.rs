@@ -82,6 +82,7 @@ impl<M: Machine> FreeCount<M> {
             (&self.isolated, tally.isolated.take()),
             (&self.quarantined, tally.quarantined.take()),
             (&self.skipped, tally.skipped.take()),
+            (&self.owned, tally.owned.take()),
         ];
         all.into_iter().filter(|&(_, change)| change != 0)
     }
@@ -96,6 +97,7 @@ pub(crate) struct Tally {
     isolated: Cell<u64>,
     quarantined: Cell<u64>,
     skipped: Cell<u64>,
+    owned: Cell<u64>,
 }
 
 fn bump(cell: &Cell<u64>, change: u64) {
@@ -117,6 +119,11 @@ impl Tally {
     /// So many blocks more are marked as not looked at for merging.
     pub(crate) fn count_skipped(&self, blocks: u64) {
         bump(&self.skipped, blocks);
+    }
+
+    /// So many pageblocks more are owned by CPUs.
+    pub(crate) fn count_owned(&self, pageblocks: u64) {
+        bump(&self.owned, pageblocks);
     }
 
     /// So many frames more are put aside.

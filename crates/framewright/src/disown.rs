@@ -5,7 +5,7 @@
 //! in `estate.rs`; here it is done.
 
 use crate::buddy::{Buddy, Place};
-use crate::machine::{Machine, Ordering, Step, Word};
+use crate::machine::{Machine, Step};
 use crate::pfn::{Frame, PfnRange};
 
 /// What became of a pageblock.
@@ -22,8 +22,7 @@ pub(crate) struct Disowned {
 pub(crate) fn disown<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, most: u32) -> Disowned {
     let estates = &buddy.frames().estates;
     if estates.disown(frame) {
-        let owned = &buddy.count.owned;
-        owned.store(owned.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+        buddy.tally.count_owned(1_u64.wrapping_neg());
     }
     let mut run = PfnRange::default();
     let (mut given, mut frames) = (0_u32, 0_u64);

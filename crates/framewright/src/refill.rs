@@ -223,8 +223,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
             false => buddy.take_smallest(order, want.migratetype),
         })?;
         ground.frames.estates.claim(start, self.cx.cpu);
-        let owned = &zone.count.owned;
-        owned.store(owned.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        guard.buddy().tally.count_owned(1);
         Some(start)
     }
 }
