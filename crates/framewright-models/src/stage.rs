@@ -15,7 +15,7 @@ use framewright::pfn::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::report::Source;
 use framewright::request::{__GFP_MOVABLE, Gfp, Request};
 use framewright::watermark::{Marks, PcpSize};
-use framewright::{Allocator, Census, Config, Geometry, Layout, Machine, Mechanisms, Region, Tuning};
+use framewright::{Allocator, Census, Config, FrameState, Geometry, Layout, Machine, Mechanisms, Region, Tuning};
 use framewright_rt::Storage;
 use loom::cell::UnsafeCell;
 use self_cell::MutBorrow;
@@ -94,6 +94,8 @@ pub struct Stage {
     frames: u64,
     /// Frames that were allocated and freed.
     traffic: Cell<(u64, u64)>,
+    /// Frees that somebody else may have come before: how many were right, and how many were refused.
+    tried: Cell<(u32, u32)>,
     /// A word by which one thread tells another something.
     pub flag: <LoomMachine as Machine>::U32,
     /// Locks by themselves; page 0 stands for what they protect.
@@ -139,6 +141,7 @@ impl Stage {
             held: Default::default(),
             frames: sizes.frames,
             traffic: Cell::default(),
+            tried: Cell::default(),
             flag: Word::new(0),
             lock: TicketLock::default(),
             queued: QueuedLock::default(),
@@ -258,6 +261,26 @@ impl Stage {
         let range = PfnRange::new(start, end);
         self.disown(range.start, range.frames());
         self.on(|allocator| allocator.free_range(range)).expect("an owner's free is right");
+    }
+
+    /// Frees a range of which somebody else may free some as well, without a word to its payload.
+    pub fn try_free_range(&self, start: u64, end: u64) {
+        let is_right = self.on(|allocator| allocator.free_range(PfnRange::new(start, end))).is_ok();
+        let (right, refused) = self.tried.get();
+        self.tried.set((right + u32::from(is_right), refused + u32::from(!is_right)));
+    }
+
+    /// How many of those frees were right, and how many were refused. What they freed has no owner any more.
+    pub fn tried(&self) -> (u32, u32) {
+        for (page, pfn) in self.pages.iter().zip(0..) {
+            let state = self.on(|allocator| allocator.state_of(Pfn(pfn)));
+            if page.owned.get() && !matches!(state, FrameState::Allocated(..)) {
+                page.owned.set(false);
+                let (allocated, freed) = self.traffic.get();
+                self.traffic.set((allocated, freed + 1));
+            }
+        }
+        self.tried.get()
     }
 
     /// Takes a range offline and, if that went well, online again; both are counted.

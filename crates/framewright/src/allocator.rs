@@ -194,7 +194,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     fn try_free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let frame = self.freeable(pfn, order)?;
         self.trace(|| Event::PageFree { pfn, order });
-        match self.world.pinned(|cx| self.world.give(cx, frame, order)) {
+        match self.world.pinned(|cx| self.world.give(cx, frame, order, false)) {
             Some(true) => Ok(()),
             Some(false) => Err(FreeError::AlreadyFree(pfn)),
             None => Err(FreeError::NoCpu),
@@ -291,8 +291,11 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// Frees any part of what is allocated: several blocks, or parts of blocks, whose rest stays allocated in the largest
     /// aligned blocks that tile it.
     ///
+    /// Two CPUs may free two parts of one block at once.
+    ///
     /// # Errors
-    /// Some frame of the range is not allocated; then nothing was freed.
+    /// Some frame of the range is not allocated; then nothing was freed. Or another CPU freed some of the range in the same instant,
+    /// which is its bug or the caller's: the error names the first frame that it had freed, and what lies before that was freed here.
     pub fn free_range(&self, range: PfnRange) -> Result<(), FreeError> {
         if self.world.pinned(|_| ()).is_none() {
             return Err(FreeError::NoCpu);

@@ -244,13 +244,14 @@ impl<'a, M: Machine> World<'a, M> {
     fn join(&self, frame: Frame, order: Order, movable: bool) {
         let frames = &self.ground.frames;
         if frames.head(frame) != Head::allocated(order, movable) {
-            let mut inner = frame.add(order.frames());
-            while inner > frame {
-                self.ground.machine.step(Step::Range);
-                inner = Frame(inner.0.wrapping_sub(1));
-                frames.set_head(inner, Head::NONE);
-            }
+            // The block's head first: who looks at a frame whose own is gone finds that.
             frames.set_head(frame, Head::allocated(order, movable));
+            let mut inner = frame.add(1);
+            while inner < frame.add(order.frames()) {
+                self.ground.machine.step(Step::Range);
+                frames.set_head(inner, Head::NONE);
+                inner = inner.add(1);
+            }
         }
     }
 
@@ -316,49 +317,77 @@ impl<'a, M: Machine> World<'a, M> {
         Some(inside.end)
     }
 
-    /// Frees any part of what is allocated. Blocks at the ends are cut; nothing changes if any frame is not allocated.
+    /// Frees any part of what is allocated. Blocks at the ends are cut; nothing changes if any frame is not allocated. (If somebody
+    /// else frees some of it in the same instant, one of the two is refused what the other has freed, and no more is said.)
     pub(crate) fn free_range(&self, range: PfnRange) -> Result<(), FreeError> {
         if range.is_empty() {
             return Err(FreeError::BadRange(range));
         }
-        let frames = &self.ground.frames;
-        self.each_allocated(range, |_, _| {})?;
-        self.each_allocated(range, |head, order| {
-            let block = PfnRange::block(frames.pfn(head), order);
-            let inside = block.intersect(range);
-            let movable = frames.head(head).is_movable();
-            if inside != block {
-                // Cut: every piece becomes a block of its own.
-                let ends = [PfnRange { end: inside.start, ..block }, inside, PfnRange { start: inside.end, ..block }];
-                for (pfn, order) in ends.into_iter().flat_map(|part| part.blocks(self.max_order())) {
-                    mark(frames, pfn, order, movable);
-                }
-            }
-            for (pfn, order) in inside.blocks(self.max_order()) {
-                if let Some(frame) = frames.frame(pfn) {
-                    // An inside that is a whole block has the block's order: both are the largest that fit.
-                    self.pinned(|cx| self.give(cx, frame, order));
-                }
-            }
-        })
-    }
-
-    /// Calls `visit` with each allocated block that `range` touches.
-    fn each_allocated(&self, range: PfnRange, mut visit: impl FnMut(Frame, Order)) -> Result<(), FreeError> {
-        let frames = &self.ground.frames;
         let mut pfn = range.start;
         while pfn < range.end {
-            self.ground.machine.step(Step::Range);
-            let frame = frames.frame(pfn).ok_or(FreeError::Foreign(pfn))?;
+            pfn = self.allocated_at(pfn)?.2.end;
+        }
+        let mut pfn = range.start;
+        while pfn < range.end {
+            let (frame, order, block) = self.allocated_at(pfn)?;
+            if block.intersect(range) != block {
+                self.cut(pfn, range)?;
+                continue;
+            }
+            if self.pinned(|cx| self.give(cx, frame, order, true)) != Some(true) {
+                return Err(FreeError::AlreadyFree(pfn));
+            }
+            pfn = block.end;
+        }
+        Ok(())
+    }
+
+    /// The allocated block around a frame.
+    ///
+    /// Without the lock a block that is being cut may look as if it were no block at all; that a frame is allocated is true at the
+    /// moment of the look. So only what ends in a refusal is looked at again under the lock.
+    fn allocated_at(&self, pfn: Pfn) -> Result<(Frame, Order, PfnRange), FreeError> {
+        self.ground.machine.step(Step::Range);
+        let frames = &self.ground.frames;
+        let frame = frames.frame(pfn).ok_or(FreeError::Foreign(pfn))?;
+        let is_allocated = |part: &Part| matches!(part, Part::Allocated(..));
+        match Some(frames.part_of(frame)).filter(is_allocated).unwrap_or_else(|| self.look_locked(frame)) {
+            Part::Allocated(head, order) => Ok((head, order, PfnRange::block(frames.pfn(head), order))),
+            other => Err(refusal(pfn, other)),
+        }
+    }
+
+    /// Cuts the allocated block around a frame at the ends of `range`, unless somebody else has done so: every piece becomes a block
+    /// of its own. Two whose parts are of one block cut it one after the other, under the lock.
+    fn cut(&self, pfn: Pfn, range: PfnRange) -> Result<(), FreeError> {
+        let frames = &self.ground.frames;
+        let frame = frames.frame(pfn).ok_or(FreeError::Foreign(pfn))?;
+        let zone = self.zone_of(frame).ok_or(FreeError::Foreign(pfn))?;
+        let cut = self.pinned(|cx| {
+            let _guard = zone.lock(cx);
             let (head, order) = match frames.part_of(frame) {
                 Part::Allocated(head, order) => (head, order),
                 other => return Err(refusal(pfn, other)),
             };
-            let end = frames.pfn(head).add(order.frames());
-            visit(head, order);
-            pfn = end;
-        }
-        Ok(())
+            let block = PfnRange::block(frames.pfn(head), order);
+            let inside = block.intersect(range);
+            if inside == block {
+                return Ok(());
+            }
+            let movable = frames.head(head).is_movable();
+            // Who frees all of it does so without the lock: one of the two is wrong, and one comes second.
+            if !frames.claim_head(head, order) {
+                return Err(FreeError::AlreadyFree(pfn));
+            }
+            let ends = [PfnRange { end: inside.start, ..block }, inside, PfnRange { start: inside.end, ..block }];
+            // From the back: until a piece has a head of its own, it is found by the head of the block, which is the last to change.
+            for (pfn, order) in ends.into_iter().rev().flat_map(|part| part.blocks(self.max_order()).rev()) {
+                self.ground.machine.step(Step::Range);
+                mark(frames, pfn, order, movable);
+            }
+            Ok(())
+        });
+        cut.unwrap_or(Err(FreeError::NoCpu))
     }
 
     /// Gives withheld blocks that lie wholly in `range` to the allocator. Returns the number of frames.
@@ -413,7 +442,8 @@ fn mark<M: Machine>(frames: &Frames<'_, M>, pfn: Pfn, order: Order, movable: boo
 /// Makes allocated blocks of order `to` out of the one of order `from` at `frame`.
 pub(crate) fn split<M: Machine>(frames: &Frames<'_, M>, frame: Frame, from: Order, to: Order) {
     let movable = frames.head(frame).is_movable();
-    for (offset, order) in PfnRange::new(0, from.frames()).blocks(to) {
+    // From the back, as in `World::cut`.
+    for (offset, order) in PfnRange::new(0, from.frames()).blocks(to).rev() {
         frames.set_head(frame.add(offset.0), Head::allocated(order, movable));
     }
 }

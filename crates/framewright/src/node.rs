@@ -396,8 +396,8 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Gives back a block that was found to be allocated with this order. False if it is so no more: another CPU freed it in
-    /// between.
-    pub(crate) fn give(&self, cx: Cx<'_, 'a, M>, frame: Frame, order: Order) -> bool {
+    /// between. `exact`: that is seen in any case, and not only where it costs nothing.
+    pub(crate) fn give(&self, cx: Cx<'_, 'a, M>, frame: Frame, order: Order, exact: bool) -> bool {
         let frames = &self.ground.frames;
         let pageblock = frames.pageblock(frame);
         let Some(zone) = pageblock.zone().and_then(|idx| self.zone(idx)) else { return false };
@@ -409,12 +409,15 @@ impl<'a, M: Machine> World<'a, M> {
         if let Some(ring) = ring
             && let Some(pcp) = self.pcps.enter(cx, zone)
         {
-            if hardened == Hardened::Off {
-                pcp.give(ring, frame);
-            } else {
+            if hardened != Hardened::Off {
                 pcp.give_waiting(frame, order);
+                return true;
             }
-            return true;
+            let is_ours = !exact || frames.claim_head(frame, order);
+            if is_ours {
+                pcp.give(ring, frame);
+            }
+            return is_ours;
         }
         let given = Cell::new(false);
         // Called with interrupts off: one that came in between would count on the same words.

@@ -132,6 +132,21 @@ impl Iterator for Blocks {
     }
 }
 
+// From either end the blocks are the same: those that lie in the range and in no larger one that does.
+impl DoubleEndedIterator for Blocks {
+    fn next_back(&mut self) -> Option<(Pfn, Order)> {
+        let frames = self.rest.frames();
+        if frames == 0 {
+            return None;
+        }
+        let by_align = self.rest.end.0.trailing_zeros() as u8;
+        let by_size = (63 - frames.leading_zeros().min(63)) as u8;
+        let order = Order(by_align.min(by_size).min(self.max_order.0));
+        self.rest.end = Pfn(self.rest.end.0.wrapping_sub(order.frames()));
+        Some((self.rest.end, order))
+    }
+}
+
 /// Binary logarithm of a block's size in frames.
 ///
 /// Any number is accepted; the calls of the allocator check it against the largest order set at boot and answer
@@ -429,6 +444,13 @@ mod tests {
             next = pfn.add(order.frames());
         }
         assert_eq!(next, range.end);
+        for (start, end) in (0..40).flat_map(|start| (start..40).map(move |end| (start, end))) {
+            let blocks = PfnRange::new(start, end).blocks(Order(3));
+            // Each from the front is the one that is as far from the back.
+            let count = blocks.clone().count();
+            let from_back = |index: usize| blocks.clone().rev().nth(count - 1 - index);
+            assert!(blocks.clone().enumerate().all(|(index, block)| from_back(index) == Some(block)), "{start}..{end}");
+        }
         assert_eq!(PfnRange::new(5, 5).blocks(Order(10)).count(), 0);
         assert_eq!(PfnRange::new(9, 5).blocks(Order(10)).count(), 0);
     }

@@ -1,5 +1,10 @@
-//! Ranges: isolation against allocations and frees of the same frames. (Two ranges at once do not end: each may undo what
-//! the other waits for, over and over; threads of the runtime's stress cover them.)
+//! Ranges: isolation against allocations and frees of the same frames; and frees of parts of one block, which is cut. (Two
+//! isolations at once do not end: each may undo what the other waits for, over and over; and three parts of one block are too many
+//! schedules. Threads of the runtime's stress cover both.)
+
+use framewright::AllocError;
+use framewright::pfn::PfnRange;
+use framewright::request::__GFP_MOVABLE;
 
 use super::sound;
 use crate::explore::Model;
@@ -30,7 +35,73 @@ pub const MODELS: &[Model] = &[
         threads: &[(0, |stage| stage.free_from(0)), (1, |stage| stage.offline_and_online(0, 2))],
         ..PLAIN
     },
+    // Two parts of one block, each by its owner.
+    Model { name: "range_parts", threads: &[(0, |stage| stage.free_range(0, 1)), (1, tail)], ..PARTS },
+    // The same where either cut leaves something for another cut.
+    Model {
+        name: "range_parts_inner",
+        stage: || whole_block(&FOUR),
+        threads: &[(0, |stage| stage.free_range(1, 2)), (1, |stage| stage.free_range(2, 4))],
+        ..PARTS
+    },
+    // A part is freed while somebody looks for a range there, and must be told that it is in use.
+    Model {
+        name: "range_parts_sought",
+        bound: Some(1),
+        threads: &[(0, |stage| stage.free_range(0, 1)), (1, seek)],
+        ..PARTS
+    },
+    // Wrong: the same part twice. One of the two is refused, and nothing is free twice.
+    Model {
+        name: "range_twice",
+        threads: &[(0, |stage| stage.try_free_range(0, 1)), (1, |stage| stage.try_free_range(0, 1))],
+        check: one_was_right,
+        ..PARTS
+    },
+    // Wrong: a part, and all of it.
+    Model {
+        name: "range_part_and_all",
+        threads: &[(0, |stage| stage.try_free_range(1, 2)), (1, |stage| stage.try_free_range(0, 2))],
+        check: one_was_right,
+        ..PARTS
+    },
+    // Wrong: two parts that overlap.
+    Model {
+        name: "range_overlap",
+        stage: || whole_block(&FOUR),
+        threads: &[(0, |stage| stage.try_free_range(0, 2)), (1, |stage| stage.try_free_range(1, 4))],
+        check: one_was_right,
+        ..PARTS
+    },
 ];
+
+/// Two frames of four, which are one block.
+const PARTS: Model = Model { bound: Some(2), stage: || whole_block(&Sizes::TINY), ..PLAIN };
+/// Four frames, which are one block.
+const FOUR: Sizes = Sizes { max_order: 2, pageblock_order: 2, ..Sizes::TINY };
+
+/// The first largest block is allocated.
+fn whole_block(sizes: &Sizes) -> Stage {
+    let stage = Stage::new(sizes);
+    assert!(stage.alloc_range(0, 1 << sizes.max_order), "all memory is free");
+    stage
+}
+
+fn tail(stage: &Stage) {
+    stage.free_range(1, 2);
+}
+
+/// Looks for a range of which a part is in use for good.
+fn seek(stage: &Stage) {
+    let found = stage.on(|allocator| allocator.alloc_range(PfnRange::new(0, 2), __GFP_MOVABLE));
+    assert!(matches!(found, Err(AllocError::Busy { .. })), "memory that is in use was found {found:?}");
+}
+
+/// Of two wrong frees one came first, so that the other was refused.
+fn one_was_right(stage: &Stage) {
+    assert_eq!(stage.tried(), (1, 1), "frees that were right, and refused");
+    stage.check();
+}
 
 fn take(stage: &Stage) {
     if stage.alloc_range(0, 2) {
