@@ -107,10 +107,10 @@ fn every_bug_planted_in_free_paths_and_refills_is_found() {
 fn every_bug_planted_in_ownership_is_found() {
     let controls = [
         // What was done to a page is not seen by who takes it.
-        ("owned_refill", relax("let before = word.add(mask, Ordering::AcqRel)")),
+        ("owned_refill", relax("match word.cas(before, before | mask, Ordering::AcqRel)")),
         ("owned_refill", relax("word.swap(0, Ordering::AcqRel)")),
         // Who gives a block back does not see that the owner's name is gone.
-        ("owned_disown", relax("let before = word.add(mask, Ordering::AcqRel)")),
+        ("owned_disown", relax("match word.cas(before, before | mask, Ordering::AcqRel)")),
         ("owned_disown", relax("word.swap(0, Ordering::AcqRel)")),
         // Who disowns leaves the name there.
         ("owned_disown", skip("owner.store(0, Ordering::Relaxed)")),

@@ -153,17 +153,23 @@ impl<'a, M: Machine> Estates<'a, M> {
 
     /// Says of frames of the caller's that they are free: the bits of `mask`, in the word that tells of the frames from `start`
     /// on. Returns whether the word is full then. The caller must look at [`Estates::owner`] afterwards.
+    ///
+    /// Bits that are set already are no business of the caller's: somebody freed the same block in the same instant, or the word is
+    /// damaged. Then nothing is changed, not even for a moment, in which others would take what a carry of an addition says.
     pub(crate) fn put(&self, start: Frame, mask: u64) -> bool {
         let Some(word) = self.word(start) else { return false };
-        // ORDER: AcqRel. Publishes what the frames' last owner did; partner: `take`. Acquires that the name is gone, if a
-        // disowner took the bits before; partner: `take`. Model: owned_disown.
-        let before = word.add(mask, Ordering::AcqRel);
-        if before & mask != 0 {
-            // Somebody freed the same block in the same instant, or the word is damaged: as if this free had never been.
-            word.add(mask.wrapping_neg(), Ordering::AcqRel);
-            return false;
+        // A guess instead of a look: where it is wrong, the line has come to be written to all the same.
+        let mut before = 0;
+        while before & mask == 0 {
+            // ORDER: AcqRel. Publishes what the frames' last owner did; partner: `take`. Acquires that the name is gone, if a
+            // disowner took the bits before; partner: `take`. Model: owned_disown.
+            match word.cas(before, before | mask, Ordering::AcqRel) {
+                Ok(_) => return before | mask == self.full(),
+                // Every turn more is another CPU's success.
+                Err(now) => before = now,
+            }
         }
-        before.wrapping_add(mask) == self.full()
+        false
     }
 
     fn doors(&self, cpu: CpuId, zone: ZoneIdx, lists: usize) -> &'a [M::U32] {
