@@ -41,6 +41,7 @@ mod fallback;
 mod buddy;
 mod list;
 mod count;
+mod search;
 mod ground;
 mod cluster;
 mod frame;

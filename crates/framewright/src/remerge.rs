@@ -6,6 +6,10 @@
 //! depends on where blocks lie, as it does for the scanner of compaction, which may end before it comes to them.
 //!
 //! The lock is held for a few dozen frames at a time, and not at all where no block is marked.
+//!
+//! Of requests that lack a larger block one at a time does this, and if it finds none the next ones are deferred (`search.rs`), so that
+//! for 64 requests at most one round is made. Whoever drains, or empties a range, makes a round of his own whatever others do. So what stays
+//! mergeable is found by the next 64 requests, or by one drain.
 
 use crate::machine::{Machine, Ordering, Step, Word};
 use crate::node::World;

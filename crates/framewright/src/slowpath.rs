@@ -158,18 +158,26 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Merges what lies unmerged in the zones that a request could have used, until one of them can serve it. False if there was
-    /// nothing to merge.
+    /// nothing to merge, or others see to it.
     fn merge_for(&self, plan: &Plan) -> bool {
         let rights = first_rights(plan);
         let mut found = false;
         for zone in self.zonelist(plan).filter(|zone| zone.count.skipped.load(Ordering::Relaxed) != 0) {
-            found = true;
             let is_enough =
                 || zone.may_take_racy(&self.ground.machine, plan.order, self.max_order(), plan.highest, rights);
-            self.merge_skipped(zone, is_enough);
             if is_enough() {
-                break;
+                return true;
             }
+            if !zone.searches.begin(plan.order) {
+                continue;
+            }
+            self.merge_skipped(zone, is_enough);
+            let is_served = is_enough();
+            zone.searches.end(plan.order, is_served);
+            if is_served {
+                return true;
+            }
+            found = true;
         }
         found
     }

@@ -21,6 +21,7 @@ use crate::lock::{Rank, Ticket};
 use crate::machine::{LockName, Machine, Ordering, Step, Word};
 use crate::mechanisms::LockPlace;
 use crate::pfn::{Frame, MigrateType, NodeId, Order, PfnRange, ZoneIdx, ZoneKind};
+use crate::search::Searches;
 use crate::vmstat::{GlobalEvent, ZoneEvents};
 use crate::watermark::{FreeMemory, Mark, Marks, PcpSize, Rights, may_take};
 use crate::zone_lock::{Mode as LockMode, ZoneLock};
@@ -49,6 +50,8 @@ pub struct Zone<M: Machine> {
     pub(crate) events: ZoneEvents<M>,
     /// The pageblock that the next search for skipped merges begins with.
     pub(crate) cursor: M::U32,
+    /// Who does that, and how often.
+    pub(crate) searches: Searches<M>,
     // Fixed at boot.
     pub(crate) idx: ZoneIdx,
     pub(crate) span: PfnRange,
@@ -74,6 +77,7 @@ impl<M: Machine> Default for Zone<M> {
             managed: Word::new(0),
             events: ZoneEvents::default(),
             cursor: Word::new(0),
+            searches: Searches::default(),
             idx: ZoneIdx::default(),
             span: PfnRange::default(),
             reserve: [0; ZoneKind::COUNT],
@@ -108,6 +112,7 @@ impl<M: Machine> Zone<M> {
         tell(visit, format_args!("managed"), &self.managed);
         self.events.words("events", visit);
         tell(visit, format_args!("cursor"), &self.cursor);
+        self.searches.words(visit);
     }
 
     pub(crate) fn is_populated(&self) -> bool {
@@ -124,6 +129,7 @@ impl<M: Machine> Zone<M> {
     pub(crate) fn release_held(&self, ground: &Ground<'_, M>, copied: bool) {
         if copied {
             self.its_lock(ground).release_copied();
+            self.searches.abandon();
         } else {
             let kind = ground.mechanisms.zone_lock;
             self.its_lock(ground).release_held(kind, &ground.machine, ground.cpus, LockName::zone(self.idx));
