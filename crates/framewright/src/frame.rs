@@ -4,7 +4,7 @@
 //!
 //! | array | bytes | says | written by |
 //! |---|---|---|---|
-//! | head | 1 | whether an allocated or per-CPU block starts here, and its order | whoever owns the block, plainly |
+//! | head | 1 | whether an allocated or per-CPU block starts here, and its order | whoever owns the block, plainly; under the zone lock who frees a part of it |
 //! | state | 8 | whether a *free* block starts here (order, list), or the block is offline or in quarantine | under the zone lock; by a CAS where it is shared |
 //! | link | 8 | neighbours on a free list | under the zone lock |
 //!
