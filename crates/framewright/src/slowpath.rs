@@ -88,7 +88,7 @@ impl<'a, M: Machine> World<'a, M> {
                 }
                 Rung::Reserves if most.no_watermarks => self.try_once(plan, most),
                 Rung::Drain if may_wait => {
-                    self.drain_all();
+                    self.drain_for(plan);
                     self.try_once(plan, most)
                 }
                 Rung::Reclaim if may_wait && !plan.gfp.contains(__GFP_MEMALLOC) => self.reclaim(plan, rights),
@@ -142,7 +142,7 @@ impl<'a, M: Machine> World<'a, M> {
         for attempt in 0..if nofail { NOFAIL_ROUNDS } else { MAX_ROUNDS } {
             let need = Need { node: plan.start, order: plan.order, gfp: plan.gfp, attempt };
             let progress = self.ground.machine.reclaim(&need).frames != 0;
-            self.drain_all();
+            self.drain_for(plan);
             why = match self.try_once(plan, rights) {
                 Ok(frame) => return Ok(frame),
                 Err(why) => why,
@@ -185,13 +185,27 @@ impl<'a, M: Machine> World<'a, M> {
     /// Gives every block on every CPU's lists and in every depot back to its zone, and all pageblocks that CPUs own; and merges what
     /// can be merged. Returns the number of frames.
     pub(crate) fn drain_all(&self) -> u64 {
+        let drained = self.drain_unmerged();
+        self.zones.iter().for_each(|zone| self.merge_skipped(zone, || false));
+        drained
+    }
+
+    /// The same for a request; for a single page nothing needs to merge.
+    fn drain_for(&self, plan: &Plan) {
+        if plan.order.0 == 0 {
+            self.drain_unmerged();
+        } else {
+            self.drain_all();
+        }
+    }
+
+    /// The same, without the merges that are left undone.
+    fn drain_unmerged(&self) -> u64 {
         let cpus = self.ground.cpus.len().min(usize::from(u16::MAX)) as u16;
         // First, so that what the lists give back goes to the zones.
         let owned = self.zones.iter().map(|zone| self.drain_owned(zone)).fold(0, u64::saturating_add);
         let cached = (0..cpus).map(|cpu| self.drain_lists(CpuId(cpu))).fold(owned, u64::saturating_add);
-        let drained = self.zones.iter().map(|zone| self.drain_depot(zone)).fold(cached, u64::saturating_add);
-        self.zones.iter().for_each(|zone| self.merge_skipped(zone, || false));
-        drained
+        self.zones.iter().map(|zone| self.drain_depot(zone)).fold(cached, u64::saturating_add)
     }
 
     /// Gives what lies in the depots that a request could have used back to their zones. Returns the number of frames.
