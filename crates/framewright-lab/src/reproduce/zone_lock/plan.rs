@@ -103,8 +103,10 @@ impl Scale {
 /// How long runs are, in passes of all processes.
 #[derive(Clone, Copy, PartialEq, Serialize, Debug)]
 pub struct Lengths {
-    /// Runs of the table, and of page faults of both sizes.
+    /// Runs of the table.
     pub table: Passes,
+    /// Page faults of both sizes: which half has how much of the memory's bandwidth swings for some passes.
+    pub mix: Passes,
     /// Pages that each CPU frees at once, where all of them do.
     pub freed_at_once: u32,
     /// Runs with one of the machine's numbers changed; none for no such runs.
@@ -120,6 +122,10 @@ pub struct Varying {
     pub band: Passes,
 }
 
+/// Passes of page faults of both sizes over which both halves' shares come within half a percent of what they are in the long
+/// run, by two seeds.
+pub(super) const STEADY: f64 = 10.0;
+
 const fn passes(warm_up: f64, window: f64) -> Passes {
     Passes { warm_up, window }
 }
@@ -128,11 +134,12 @@ impl Lengths {
     /// What a result that is to be quoted takes.
     pub const FULL: Self = Self {
         table: passes(2.0, 1.0),
+        mix: passes(3.0, STEADY),
         freed_at_once: 4096,
         varied: Some(Varying { screen: passes(0.1, 0.1), band: passes(0.5, 0.25) }),
     };
     /// A first look: no variations.
-    pub const QUICK: Self = Self { table: passes(1.0, 0.5), freed_at_once: 512, varied: None };
+    pub const QUICK: Self = Self { table: passes(1.0, 0.5), mix: passes(1.0, 1.0), freed_at_once: 512, varied: None };
 }
 
 /// What is to be run.
@@ -314,8 +321,11 @@ impl Plan<'_> {
 
     /// A kernel's run of the usual length, with the machine as it is.
     fn work<'p>(&self, (kernel, name, mechanisms): (usize, &'p str, Mechanisms), load: Load) -> Work<'p> {
-        let is_counted = matches!(load, Load::Other(Other::Pipe | Other::FarPipe | Other::ParallelFree));
-        let passes = (!is_counted).then_some(self.lengths.table);
+        let passes = match load {
+            Load::Other(Other::Mix) => Some(self.lengths.mix),
+            Load::Other(_) => None,
+            Load::Faults | Load::FaultsOnLru(_) => Some(self.lengths.table),
+        };
         Work { kernel, name, mechanisms, load, change: None, cpus: self.cpus, passes, aftermath: false }
     }
 

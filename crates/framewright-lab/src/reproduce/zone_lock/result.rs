@@ -193,7 +193,7 @@ impl Reproduction {
         let rows: Vec<Row> = (0..plan.kernels.len()).map(|number| row(published, plan, runs, number)).collect();
         let (mix, other_workloads) = (others::mix(published, plan, runs), others::elsewhere(plan, runs));
         let mut checks = judge::checks(&rows, &fitted);
-        checks.extend(judge::elsewhere(&mix, &other_workloads));
+        checks.extend(judge::elsewhere(&mix, plan.lengths.mix, &other_workloads));
         Self {
             schema: SCHEMA,
             experiment: NAME,
