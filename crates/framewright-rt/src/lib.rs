@@ -21,6 +21,7 @@ mod fork;
 mod native;
 pub mod os;
 pub mod pages;
+mod prefetch;
 mod solo;
 mod storage;
 mod words;

@@ -17,9 +17,9 @@ use framewright::pfn::{CpuId, NodeId, Order, Pfn};
 use crate::contents::Memory;
 use crate::cpus::rseq::{self, Rseq, RseqUnavailable};
 use crate::cpus::{CpuMode, Cpus, Place, Slot, lease};
-use crate::fences;
 use crate::fork::{self, Freeze};
 use crate::words::NativeWord;
+use crate::{fences, prefetch};
 
 /// The threads of this process as CPUs of one allocator.
 ///
@@ -246,6 +246,11 @@ impl Machine for Native {
         if self.asymmetric {
             fences::heavy();
         }
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, word: &Self::U64) {
+        prefetch::for_writing(word);
     }
 
     fn zero(&self, pfn: Pfn, order: Order) {

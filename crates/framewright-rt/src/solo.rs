@@ -10,6 +10,8 @@ use framewright::event::Event;
 use framewright::machine::{Busy, Fault, Machine, Need, Ordering, Patience, Pinned, Reclaimed, Waiter, Word};
 use framewright::pfn::{CpuId, NodeId, Order, Pfn};
 
+use crate::prefetch;
+
 /// A word of one thread.
 #[repr(transparent)]
 pub struct SoloWord<T>(Cell<T>);
@@ -173,6 +175,11 @@ impl Machine for Solo<'_> {
     }
 
     fn fence(&self) {}
+
+    #[inline(always)]
+    fn prefetch(&self, word: &Self::U64) {
+        prefetch::for_writing(word);
+    }
 
     fn now(&self) -> u64 {
         self.now.get()
