@@ -20,6 +20,7 @@ use crate::frame::{Corrupt, Frames, State};
 use crate::ground::Ground;
 use crate::list::{End, FreeLists};
 use crate::machine::{Machine, Ordering, Step, Word};
+use crate::mechanisms::Prefetch;
 use crate::pfn::{CpuId, Frame, MigrateType, Order};
 
 /// Where a freed block goes on its list.
@@ -89,38 +90,6 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     /// Whether the list has a block.
     pub(crate) fn has(&self, order: Order, migratetype: MigrateType) -> bool {
         self.lists.len_racy(order, migratetype) != 0
-    }
-
-    /// Takes blocks of just this order and type off the front of their list while `each` wants more. Returns how many.
-    pub(crate) fn take_front(
-        &self,
-        order: Order,
-        migratetype: MigrateType,
-        most: u32,
-        mut each: impl FnMut(Frame),
-    ) -> (u32, Result<(), Corrupt>) {
-        self.step(Step::TakeFront);
-        let (mut left, mut skipped) = (most, 0_u64);
-        let ask = |frame| self.frames().ask_for(&self.ground.machine, frame);
-        let (count, stopped) = self.lists.take_front(self.frames(), (order, migratetype), ask, |frame| {
-            if left == 0 {
-                return Ok(false);
-            }
-            self.step(Step::TakeFront);
-            let word = self.frames().states.get(frame.index()).ok_or(Corrupt(frame))?;
-            let state = State(word.load(Ordering::Relaxed));
-            if !state.is_free_of(order, migratetype) {
-                return Err(Corrupt(frame));
-            }
-            word.store(state.taken(self.cpu).0, Ordering::Relaxed);
-            skipped = skipped.wrapping_add(u64::from(state.is_skipped()));
-            left = left.wrapping_sub(1);
-            each(frame);
-            Ok(true)
-        });
-        self.tally.count(migratetype, order.frames().wrapping_mul(u64::from(count)).wrapping_neg());
-        self.tally.count_skipped(skipped.wrapping_neg());
-        (count, stopped)
     }
 
     /// Takes the smallest sufficient block of a type and splits it down to `order`.
@@ -425,7 +394,9 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     pub(crate) fn carve(&self, head: Frame, from: Order, keep: (Frame, Order)) {
         let migratetype = self.frames().pageblock(keep.0).migratetype();
         let halves = Halves { head, order: from, keep };
-        halves.for_each(|(rest, _)| self.frames().ask_for(&self.ground.machine, rest));
+        if self.ground.mechanisms.prefetch == Prefetch::Halves {
+            halves.for_each(|(rest, _)| self.frames().ask_for(&self.ground.machine, rest));
+        }
         let mut given = 0_u64;
         for (rest, order) in halves {
             self.step(Step::Split);

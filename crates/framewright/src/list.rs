@@ -152,46 +152,6 @@ impl<M: Machine> FreeLists<M> {
         Ok(())
     }
 
-    /// Calls `each` with the blocks at the front of a list, the first first, as long as it returns true, and takes those off the
-    /// list at once: its head is changed once, and what is done with a block goes on while the next one's links are fetched.
-    /// The links of the blocks stay what they were. Returns how many there were, and what stopped it if that is damage.
-    pub(crate) fn take_front(
-        &self,
-        frames: &Frames<'_, M>,
-        list_id: (Order, MigrateType),
-        ask: impl Fn(Frame),
-        mut each: impl FnMut(Frame) -> Result<bool, Corrupt>,
-    ) -> (u32, Result<(), Corrupt>) {
-        let Some(list) = self.list(list_id.0, list_id.1) else { return (0, Ok(())) };
-        let head = head_of(list_id);
-        let (mut before, mut at, mut count) = (head, Node(list.head.next.load(Ordering::Relaxed)), 0_u32);
-        let stopped = loop {
-            let Some(link) = list.link(frames, head, at) else { break Err(Corrupt(block_of(at).unwrap_or(Frame(0)))) };
-            if link.prev.load(Ordering::Relaxed) != before.0 && at != head {
-                break Err(Corrupt(block_of(at).unwrap_or(Frame(0))));
-            }
-            let Some(frame) = block_of(at) else { break Ok(()) };
-            let next = Node(link.next.load(Ordering::Relaxed));
-            block_of(next).into_iter().for_each(&ask);
-            match each(frame) {
-                Ok(true) => (before, at, count) = (at, next, count.wrapping_add(1)),
-                Ok(false) => break Ok(()),
-                Err(damage) => break Err(damage),
-            }
-        };
-        if count != 0 {
-            list.head.next.store(at.0, Ordering::Relaxed);
-            // Of a damaged one nothing is changed: whoever comes to it next finds it as it is.
-            if let Some(after) =
-                list.link(frames, head, at).filter(|after| after.prev.load(Ordering::Relaxed) == before.0)
-            {
-                after.prev.store(head.0, Ordering::Relaxed);
-            }
-            list.len.store(list.len.load(Ordering::Relaxed).wrapping_sub(count), Ordering::Relaxed);
-        }
-        (count, stopped)
-    }
-
     /// Takes the first `count` blocks off a list, of which `last` is the last. Their links stay what they were.
     pub(crate) fn cut(
         &self,

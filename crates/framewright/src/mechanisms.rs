@@ -175,6 +175,14 @@ switches! {
         /// When the list is refilled: what lies on it has left the zone's free memory already.
         Refill = "refill",
     }
+    /// Which lines are asked for before they are written, so that they come side by side and not one behind the other.
+    prefetch("prefetch"): Prefetch {
+        /// Those that merging looks at, before the zone lock is taken (Linux ≥ 4.17 asks for the first).
+        #[default]
+        Buddies = "buddies",
+        /// Those as well where the halves of a split block go on their lists, before the first goes there.
+        Halves = "halves",
+    }
     /// Costlier checks against wrong frees and writes after a free.
     hardened("hardened"): Hardened {
         /// Only those that are free of charge.
@@ -256,6 +264,7 @@ impl Mechanisms {
         pcp_size: PcpSize::Fixed,
         depot: Depot::Off,
         pcp_mark: PcpMark::EveryRequest,
+        prefetch: Prefetch::Buddies,
         hardened: Hardened::Off,
         numa_stat: NumaStat::Events,
         fallback: FallbackPolicy::Classic,
@@ -319,6 +328,7 @@ impl Mechanisms {
         refill: Refill::Blocks,
         depot: Depot::All,
         pcp_mark: PcpMark::Refill,
+        prefetch: Prefetch::Halves,
         ..Mechanisms::BASELINE
     };
 

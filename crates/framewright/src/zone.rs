@@ -271,18 +271,10 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
             return 0;
         }
         let buddy = self.buddy();
-        let in_clusters = want.order.0 == 0 && self.zone.clusters.exists();
         let mut taken = 0_u32;
-        while taken < most {
-            if !in_clusters {
-                let left = most.wrapping_sub(taken);
-                let (count, stopped) = buddy.take_front(want.order, want.migratetype, left, &mut each);
-                taken = taken.wrapping_add(count);
-                if stopped.is_err() || taken == most {
-                    break;
-                }
-            }
-            let Ok(Some(frame)) = buddy.take_smallest(want.order, want.migratetype) else { break };
+        while taken < most
+            && let Ok(Some(frame)) = buddy.take_smallest(want.order, want.migratetype)
+        {
             each(frame);
             taken = taken.wrapping_add(1);
         }
