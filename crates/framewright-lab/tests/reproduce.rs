@@ -270,13 +270,7 @@ fn a_small_plan_in_full() {
         cpus: 2,
         curve: vec![1, 2],
         scale: Scale { process_pages: 300, node_frames: 1 << 13, ..Scale::of(&published) },
-        lengths: Lengths {
-            table: passes(1.0, 1.0),
-            beside: passes(1.0, 1.0),
-            mix: passes(1.0, 1.0),
-            freed_at_once: 100,
-            varied: Some(varying),
-        },
+        lengths: Lengths { table: passes(1.0, 1.0), mix: passes(1.0, 1.0), freed_at_once: 100, varied: Some(varying) },
         ..plan(&published, &machine)
     };
     plan.kernels[1].mechanisms = None;

@@ -103,10 +103,8 @@ impl Scale {
 /// How long runs are, in passes of all processes.
 #[derive(Clone, Copy, PartialEq, Serialize, Debug)]
 pub struct Lengths {
-    /// Runs of the table. Where CPUs share the lock they form groups, which go on growing for some passes.
+    /// Runs of the table.
     pub table: Passes,
-    /// Runs with pages on LRU lists, and those of curves.
-    pub beside: Passes,
     /// Page faults of both sizes: which half has how much of the memory's bandwidth swings for some passes.
     pub mix: Passes,
     /// Pages that each CPU frees at once, where all of them do.
@@ -132,19 +130,16 @@ const fn passes(warm_up: f64, window: f64) -> Passes {
     Passes { warm_up, window }
 }
 
-const SHORT: Passes = passes(1.0, 0.5);
-
 impl Lengths {
     /// What a result that is to be quoted takes.
     pub const FULL: Self = Self {
-        table: passes(6.0, 2.0),
-        beside: passes(2.0, 1.0),
+        table: passes(2.0, 1.0),
         mix: passes(3.0, STEADY),
         freed_at_once: 4096,
         varied: Some(Varying { screen: passes(0.1, 0.1), band: passes(0.5, 0.25) }),
     };
     /// A first look: no variations.
-    pub const QUICK: Self = Self { table: SHORT, beside: SHORT, mix: SHORT, freed_at_once: 512, varied: None };
+    pub const QUICK: Self = Self { table: passes(1.0, 0.5), mix: passes(1.0, 1.0), freed_at_once: 512, varied: None };
 }
 
 /// What is to be run.
@@ -310,9 +305,7 @@ impl Plan<'_> {
     /// The runs of the table, those with pages on LRU lists of either kind, those of the curves, and those of other workloads.
     fn base_work(&self) -> [Vec<Work<'_>>; 5] {
         let faults = |load| built(&self.kernels).map(move |kernel| self.work(kernel, load));
-        let beside = Some(self.lengths.beside);
-        let at = move |kernel, &cpus| Work { cpus, passes: beside, ..self.work(kernel, Load::Faults) };
-        let curve = |kernel| self.curve.iter().map(move |cpus| at(kernel, cpus));
+        let curve = |kernel| self.curve.iter().map(move |&cpus| Work { cpus, ..self.work(kernel, Load::Faults) });
         let on_lru = |lists| -> Vec<Work<'_>> {
             faults(Load::FaultsOnLru(lists)).filter(|work| self.with_lru.iter().any(|name| name == work.name)).collect()
         };
@@ -331,8 +324,7 @@ impl Plan<'_> {
         let passes = match load {
             Load::Other(Other::Mix) => Some(self.lengths.mix),
             Load::Other(_) => None,
-            Load::Faults => Some(self.lengths.table),
-            Load::FaultsOnLru(_) => Some(self.lengths.beside),
+            Load::Faults | Load::FaultsOnLru(_) => Some(self.lengths.table),
         };
         Work { kernel, name, mechanisms, load, change: None, cpus: self.cpus, passes, aftermath: false }
     }
