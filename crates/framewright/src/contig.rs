@@ -121,21 +121,14 @@ impl<'a, M: Machine> World<'a, M> {
                 return None;
             }
             let part = frames.part_of(frame);
-            if matches!(part, Part::Hole | Part::Offline(..) | Part::Quarantined(..)) && !self.is_between(zone, frame) {
+            let is_none = |part| matches!(part, Part::Hole | Part::Offline(..) | Part::Quarantined(..));
+            // A frame may have seemed to be in no block because it was on its way between two. It is so only under the lock.
+            if is_none(part) && is_none(self.look_locked(frame)) {
                 return None;
             }
             pfn = pfn.add(u64::from(part.end(frame).0.wrapping_sub(frame.0)).max(1));
         }
         (!range.is_empty()).then_some(zone)
-    }
-
-    /// Whether a frame that seemed to be in no block was just on its way between two. It is so only under the lock.
-    fn is_between(&self, zone: &Zone<M>, frame: Frame) -> bool {
-        let part = self.pinned(|cx| {
-            let _guard = zone.lock(cx);
-            self.ground.frames.part_of(frame)
-        });
-        !matches!(part, None | Some(Part::Hole | Part::Offline(..) | Part::Quarantined(..)))
     }
 
     /// Isolates the pageblocks of `range` from the first on; returns the part that was, whole pageblocks.
