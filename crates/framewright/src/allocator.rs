@@ -340,9 +340,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// Free frames in those of a zone's pageblocks that CPUs own, at this moment. Reads the words of all pageblocks.
     pub fn owned_frames(&self, zone: ZoneIdx) -> u64 {
         let frames = &self.world.ground.frames;
-        let starts =
-            (0..frames.estates.owners.len()).map(|index| Frame((index as u32) << self.geometry().pageblock_order.0));
-        let own = starts.filter(|&start| frames.pageblock(start).zone() == Some(zone));
+        let own = frames.estates.starts().filter(|&start| frames.pageblock(start).zone() == Some(zone));
         let words = own.flat_map(|start| frames.estates.words(start));
         words.map(|(_, word)| u64::from(word.load(Ordering::Relaxed).count_ones())).fold(0, u64::saturating_add)
     }

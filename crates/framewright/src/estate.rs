@@ -78,6 +78,12 @@ impl<'a, M: Machine> Estates<'a, M> {
         bits_of(self.unit())
     }
 
+    /// The first frame of every pageblock that a CPU could own.
+    pub(crate) fn starts(&self) -> impl Iterator<Item = Frame> + use<'a, M> {
+        let order = self.pageblock_order;
+        (0..self.owners.len()).map(move |number| Frame((number as u32) << order.0))
+    }
+
     fn number(&self, frame: Frame) -> usize {
         frame.index() >> self.pageblock_order.0
     }

@@ -269,11 +269,10 @@ impl<'a, M: Machine> World<'a, M> {
     fn disown(&self, zone: &Zone<M>, wanted: impl Fn(Frame, CpuId) -> bool, is_enough: impl Fn() -> bool) -> u64 {
         let frames = &self.ground.frames;
         let mut disowned = 0_u64;
-        for index in 0..frames.estates.owners.len() {
+        for start in frames.estates.starts() {
             if zone.count.owned.load(Ordering::Relaxed) == 0 {
                 break;
             }
-            let start = Frame((index as u32) << frames.geometry.pageblock_order.0);
             let is_wanted = frames.estates.owner(start).is_some_and(|owner| wanted(start, owner))
                 && frames.pageblock(start).zone() == Some(zone.idx);
             if !is_wanted {

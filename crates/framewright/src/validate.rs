@@ -307,8 +307,7 @@ fn estates_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(u64, 
     let frames = &world.ground.frames;
     let order = frames.geometry.pageblock_order;
     let (mut total, mut entries, mut owned) = (0_u64, 0_u64, 0_u64);
-    for index in 0..frames.estates.owners.len() {
-        let start = Frame((index as u32) << order.0);
+    for start in frames.estates.starts() {
         if frames.pageblock(start).zone() != Some(zone.idx) {
             continue;
         }
