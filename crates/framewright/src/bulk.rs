@@ -83,9 +83,8 @@ impl<'a, M: Machine> Allocator<'a, M> {
         for entry in out.iter_mut() {
             world.ground.machine.step(Step::BulkBlock);
             let stocked = if stock_is_free { pcp.take_stocked(ring) } else { None };
-            let may_refill =
-                || zone.may_take_racy(&world.ground.machine, plan.order, world.max_order(), plan.highest, rights);
-            let refilled = || if may_refill() { pcp.take(ring, &plan.want(rights)) } else { None };
+            let refilled =
+                || if world.may_serve(zone, &plan, rights) { pcp.take(ring, &plan.want(rights)) } else { None };
             let Some(frame) = stocked.or_else(refilled) else { break };
             world.hand_out(cx, frame, (zone, zone), &plan, pcp.events());
             *entry = world.ground.frames.pfn(frame);

@@ -192,9 +192,7 @@ impl<'a, M: Machine> World<'a, M> {
                 return Ok(frame);
             }
             match here {
-                Some(zone)
-                    if zone.may_take_racy(&self.ground.machine, plan.order, self.max_order(), plan.highest, rights) =>
-                {
+                Some(zone) if self.may_serve(zone, plan, rights) => {
                     if let Some(frame) = self.take_from(cx, zone, preferred, plan, rights) {
                         return Ok(frame);
                     }
@@ -311,8 +309,7 @@ impl<'a, M: Machine> World<'a, M> {
         let max_order = self.max_order();
         for zone in self.split_zones(plan) {
             let mut start = zone.span.start;
-            while start < limit && zone.may_take_racy(&self.ground.machine, plan.order, max_order, plan.highest, rights)
-            {
+            while start < limit && self.may_serve(zone, plan, rights) {
                 let end = start.add(1).align_up(max_order).min(limit);
                 let stretch = PfnRange { start, end };
                 if let Some(frame) = self.pinned(|cx| self.take_within(cx, zone, stretch, plan, rights)).flatten() {

@@ -157,14 +157,18 @@ impl<'a, M: Machine> World<'a, M> {
         Err(why)
     }
 
+    /// Whether a zone may serve a request, at this moment.
+    pub(crate) fn may_serve(&self, zone: &Zone<M>, plan: &Plan, rights: Rights) -> bool {
+        zone.may_take_racy(&self.ground.machine, plan.order, self.max_order(), plan.highest, rights)
+    }
+
     /// Merges what lies unmerged in the zones that a request could have used, until one of them can serve it. False if there was
     /// nothing to merge, or others see to it.
     fn merge_for(&self, plan: &Plan) -> bool {
         let rights = first_rights(plan);
         let mut found = false;
         for zone in self.zonelist(plan).filter(|zone| zone.count.skipped.load(Ordering::Relaxed) != 0) {
-            let is_enough =
-                || zone.may_take_racy(&self.ground.machine, plan.order, self.max_order(), plan.highest, rights);
+            let is_enough = || self.may_serve(zone, plan, rights);
             if is_enough() {
                 return true;
             }
@@ -248,8 +252,7 @@ impl<'a, M: Machine> World<'a, M> {
         let rights = first_rights(plan);
         let mut disowned = 0_u64;
         for zone in self.zonelist(plan) {
-            let is_enough =
-                || zone.may_take_racy(&self.ground.machine, plan.order, self.max_order(), plan.highest, rights);
+            let is_enough = || self.may_serve(zone, plan, rights);
             let estates = &self.ground.frames.estates;
             disowned = disowned.saturating_add(self.disown(zone, |start, _| !estates.is_used_up(start), is_enough));
             if disowned != 0 && is_enough() {
