@@ -19,8 +19,8 @@
 //! Lists that many CPUs change at once have a stage of their own ([`lists`]), so small that two threads are searched without a bound
 //! but for the longest models, and three with two preemptions.
 //!
-//! `MODELS_BOUND=3` asks for another number of preemptions, `MODELS_BOUND=any` for any. `MODELS=front_a` in the environment runs those models alone whose names begin so. `cargo test -p framewright-models -- --nocapture`
-//! prints for each model its bound, the number of words the threads share, and the number of executions.
+//! `MODELS_BOUND=3` asks for another number of preemptions, `MODELS_BOUND=any` for any. `MODELS=front_a` in the environment runs
+//! those models alone whose names begin so. `cargo test -p framewright-models -- --nocapture` prints for each model its bound, the number of words the threads share, and the number of executions.
 //!
 //! The negative controls in `tests/controls.rs` weaken one call of the core at a time, from below, and demand that a model
 //! finds it.

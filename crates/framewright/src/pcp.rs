@@ -54,8 +54,8 @@ pub(crate) fn slots((size, most): (PcpSize, u32), (depot, hardened): (bool, bool
     slots.saturating_add(waiting).next_multiple_of(u64::from(SLOTS_IN_LINE))
 }
 
-/// Frames that a ring has room for: all of `high`, or of the `most` that it may grow to, and a batch more. Next to a depot that is the rings of huge pages alone, which
-/// have room for as few as there must be.
+/// Frames that a ring has room for: all of `high`, or of the `most` that it may grow to, and a batch more. Next to a depot that is
+/// the rings of huge pages alone, which have room for as few as there must be.
 fn room((size, most): (PcpSize, u32), depot: bool) -> u32 {
     if depot { 0 } else { size.high.max(most).saturating_add(size.batch) }
 }

@@ -62,9 +62,9 @@ impl<M: Machine> Default for Tuning<M> {
 }
 
 impl<M: Machine> Tuning<M> {
-    /// Begins with the fixed size; leaves it if `most` is 0.
+    /// Begins with the fixed size, and stays at it if `most` is 0. Otherwise that is no less (`Config::pcp_most_of`).
     pub(crate) fn begin(&mut self, size: PcpSize, most: u32) {
-        self.most = if most == 0 { 0 } else { most.max(size.high) };
+        self.most = most;
         self.high.store(size.high, Ordering::Relaxed);
     }
 
