@@ -1,5 +1,7 @@
 //! Bugs that a review proved, each by a test that failed then: what happens around the machine's callbacks.
 
+mod threads;
+
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -15,6 +17,7 @@ use framewright::request::{
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{AllocError, Allocator, Config, Layout, Region, Request, Tuning, Why};
 use framewright_rt::{Native, Solo, Storage};
+use threads::runs_on_threads;
 
 type Pages = Allocator<'static, Solo<'static>>;
 
@@ -67,25 +70,7 @@ struct Hooked {
 }
 
 impl Machine for Hooked {
-    type U8 = <Native as Machine>::U8;
-    type U16 = <Native as Machine>::U16;
-    type U32 = <Native as Machine>::U32;
-    type U64 = <Native as Machine>::U64;
-    type Usize = <Native as Machine>::Usize;
-    type Pin<'a> = <Native as Machine>::Pin<'a>;
-    type Irq<'a> = <Native as Machine>::Irq<'a>;
-
-    fn pin(&self) -> Self::Pin<'_> {
-        self.threads.pin()
-    }
-
-    fn irq_save(&self) -> Self::Irq<'_> {
-        self.threads.irq_save()
-    }
-
-    fn fence(&self) {
-        self.threads.fence();
-    }
+    runs_on_threads!(threads);
 
     fn zero(&self, pfn: Pfn, order: Order) {
         self.zeroed.lock().unwrap().push(PfnRange::block(pfn, order));

@@ -1,5 +1,7 @@
 //! What was left unmerged: who looks for it, how often, and that nothing is missed.
 
+mod threads;
+
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -14,6 +16,7 @@ use framewright::{
 };
 use framewright_rt::{Native, Storage};
 use proptest::prelude::*;
+use threads::runs_on_threads;
 
 const CPUS: [NodeId; 2] = [NodeId(0); 2];
 const GEOMETRY: Geometry = Geometry { page_shift: 12, max_order: Order(6), pageblock_order: Order(5) };
@@ -33,25 +36,7 @@ struct Watched {
 }
 
 impl Machine for Watched {
-    type U8 = <Native as Machine>::U8;
-    type U16 = <Native as Machine>::U16;
-    type U32 = <Native as Machine>::U32;
-    type U64 = <Native as Machine>::U64;
-    type Usize = <Native as Machine>::Usize;
-    type Pin<'a> = <Native as Machine>::Pin<'a>;
-    type Irq<'a> = <Native as Machine>::Irq<'a>;
-
-    fn pin(&self) -> Self::Pin<'_> {
-        self.threads.pin()
-    }
-
-    fn irq_save(&self) -> Self::Irq<'_> {
-        self.threads.irq_save()
-    }
-
-    fn fence(&self) {
-        self.threads.fence();
-    }
+    runs_on_threads!(threads);
 
     fn step(&self, step: Step) {
         if step != Step::Around {

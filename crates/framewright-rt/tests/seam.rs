@@ -1,5 +1,7 @@
 //! What the core tells its machine besides accesses: locks and steps.
 
+mod threads;
+
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -7,6 +9,7 @@ use framewright::machine::{LockEvent, LockKind, LockName, Machine, Step};
 use framewright::request::GFP_KERNEL;
 use framewright::{Allocator, Config, CpuId, Layout, NodeId, Order, Pfn, Region, Request, ZoneIdx, ZoneKind};
 use framewright_rt::{Native, Storage};
+use threads::runs_on_threads;
 
 const CPUS: [NodeId; 2] = [NodeId(0); 2];
 
@@ -18,25 +21,7 @@ struct Listening {
 }
 
 impl Machine for Listening {
-    type U8 = <Native as Machine>::U8;
-    type U16 = <Native as Machine>::U16;
-    type U32 = <Native as Machine>::U32;
-    type U64 = <Native as Machine>::U64;
-    type Usize = <Native as Machine>::Usize;
-    type Pin<'a> = <Native as Machine>::Pin<'a>;
-    type Irq<'a> = <Native as Machine>::Irq<'a>;
-
-    fn pin(&self) -> Self::Pin<'_> {
-        self.threads.pin()
-    }
-
-    fn irq_save(&self) -> Self::Irq<'_> {
-        self.threads.irq_save()
-    }
-
-    fn fence(&self) {
-        self.threads.fence();
-    }
+    runs_on_threads!(threads);
 
     fn lock(&self, lock: LockName, event: LockEvent) {
         self.locks.lock().unwrap().push((lock, event));
