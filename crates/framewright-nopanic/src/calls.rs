@@ -16,8 +16,8 @@ use framewright::mechanisms::{Mechanisms, UnknownSwitch};
 use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::queued::{Places, QueuedLock};
 use framewright::report::{
-    self, BuddyInfo, ExtfragIndex, NumaCounters, NumaStat, PageTypeInfo, Source, UnusableIndex, VmStat, ZoneInfo,
-    ZoneSnapshot,
+    self, BuddyInfo, ExtfragIndex, NodeVmStat, NumaCounters, NumaStat, PageTypeInfo, Source, UnusableIndex, VmStat,
+    ZoneInfo, ZoneSnapshot,
 };
 use framewright::request::{Gfp, NodeSet, Policy, Request};
 use framewright::smp_list::{self, Broken, Links, Node};
@@ -318,6 +318,10 @@ call! {
         let (unusable, index) = (UnusableIndex(pages), ExtfragIndex(pages));
         write!(sink, "{}{}{}", BuddyInfo(pages), PageTypeInfo(pages), ZoneInfo(pages))
             .and_then(|()| write!(sink, "{proc}{node}{unusable}{index}"))
+    }
+
+    fn display_counters_of_others(sink: &'static mut Sink, source: &'static dyn Source, node: NodeId) -> fmt::Result {
+        write!(sink, "{}{}{}", ZoneInfo(source), VmStat(source), NodeVmStat { source, node })
     }
 
     fn display_errors(sink: &'static mut Sink, a: AllocError, f: FreeError, b: BootError, v: Violation) -> fmt::Result {

@@ -14,15 +14,18 @@
 //! consistent in itself if the source reads it under the zone's lock, as Linux does; two zones are read one after
 //! the other, and `pagetypeinfo` reads each zone up to three times.
 //!
-//! A counter that a page allocator doesn't have (LRU lists, writeback, slab ...) has no line here: a 0 would claim that
-//! something was counted. Lines that remain are in Linux's order. For the same reason the text `per-node stats` of
-//! zoneinfo is followed by nothing: it stays because readers take it for the start of a node.
+//! A counter that a page allocator doesn't have (LRU lists, writeback, slab ...) has no line of its own here: a 0 would
+//! claim that something was counted. Lines that remain are in Linux's order. An embedder that does keep such counters hands
+//! them in through its source ([`Source::zone_counter`], [`Source::node_counter`]), and they stand where Linux has them.
+//! Without any, the text `per-node stats` of zoneinfo is followed by nothing: it stays because readers take it for the
+//! start of a node.
 //!
 //! Rejected: filling a `String` (needs a heap), a visitor of (label, value) pairs with a generic printer (the five layouts
 //! share nothing but `Node %d, zone %8s`), and reading through the allocator's own type (its machine parameter would be in
 //! every signature, and a recorded or simulated state could not be printed).
 
 mod buddyinfo;
+mod counters;
 mod fragmentation;
 mod pagetypeinfo;
 mod snapshot;
@@ -33,7 +36,7 @@ pub use buddyinfo::BuddyInfo;
 pub use fragmentation::{ExtfragIndex, UnusableIndex, fragmentation_index, unusable_index};
 pub use pagetypeinfo::PageTypeInfo;
 pub use snapshot::{NodeSnapshot, NumaCounters, PcpSnapshot, VmEvents, ZoneSnapshot};
-pub use vmstat::{NumaStat, VmStat};
+pub use vmstat::{NodeVmStat, NumaStat, VmStat};
 pub use zoneinfo::ZoneInfo;
 
 use crate::pfn::{CpuId, NodeId, Order, ZoneIdx, ZoneKind};
@@ -73,10 +76,41 @@ pub trait Source {
 
     /// The event counters of all CPUs together.
     fn events(&self) -> VmEvents;
+
+    /// Name and value of a counter that the embedder keeps in a zone, as Linux keeps `nr_mlock`; none from the last on.
+    ///
+    /// An index means the same counter in every zone. Printed behind `nr_free_pages`: in zoneinfo for the zone, in vmstat and in a
+    /// node's vmstat as a sum. At most [`COUNTER_LIMIT`] are asked for.
+    fn zone_counter(&self, _zone: ZoneIdx, _index: usize) -> Option<(&str, u64)> {
+        None
+    }
+
+    /// Name and value of a counter that the embedder keeps in a node, as Linux keeps `nr_dirty`; none from the last on.
+    ///
+    /// An index means the same counter in every node. Printed under `per-node stats` of zoneinfo, last in the node's
+    /// vmstat, and as a sum behind the NUMA counters of vmstat. At most [`COUNTER_LIMIT`] are asked for.
+    fn node_counter(&self, _node: NodeId, _index: usize) -> Option<(&str, u64)> {
+        None
+    }
+
+    /// The NUMA counters of vmstat, if those are not the sums over the zones: in Linux 4.14 and later a CPU's share that it
+    /// has not handed in yet is in what a zone's and a node's files say, and not in vmstat.
+    fn global_numa(&self) -> Option<NumaCounters> {
+        None
+    }
+
+    /// Whether the six NUMA counters stand before `nr_free_cma`, among the zone's other counters, as they did until Linux
+    /// 4.14 gave them a framework of their own.
+    fn numa_before_cma(&self) -> bool {
+        false
+    }
 }
 
+/// How many counters of an embedder a zone or a node can have; Linux 6.1 has about 10 and 45.
+pub const COUNTER_LIMIT: usize = 256;
+
 /// The numbers of all nodes that may exist.
-fn nodes<S: Source + ?Sized>(source: &S) -> impl Iterator<Item = NodeId> {
+fn nodes<S: Source + ?Sized>(source: &S) -> impl Iterator<Item = NodeId> + Clone + use<S> {
     // The limit is below 256, so the cast loses nothing.
     (0..source.nr_nodes().min(NodeId::LIMIT)).map(|node| NodeId(node as u8))
 }

@@ -1,24 +1,37 @@
-//! `/proc/vmstat` and a node's `numastat`: a name and a number on each line.
+//! `/proc/vmstat`, and a node's `vmstat` and `numastat`: a name and a number on each line.
 
 use core::fmt;
 
+use super::counters::{node_counters, zone_lines};
 use super::{NodeSnapshot, Source, nodes, zones_of};
-use crate::pfn::NodeId;
+use crate::pfn::{NodeId, ZoneIdx, ZoneKind};
 
-/// Prints `/proc/vmstat`: sums over all zones, then the events.
+/// Prints the counters of zones and nodes: all that a node's file has, and the beginning of vmstat.
+fn counters<S: Source + ?Sized>(
+    f: &mut fmt::Formatter<'_>,
+    source: &S,
+    nodes: impl Iterator<Item = NodeId> + Clone,
+    sum: &NodeSnapshot,
+) -> fmt::Result {
+    let zones = nodes.clone().flat_map(|node| ZoneKind::ALL.into_iter().map(move |kind| ZoneIdx::of(node, kind)));
+    zone_lines(source, zones, sum, |name, count| writeln!(f, "{name} {count}"))?;
+    for (name, count) in node_counters(source, nodes) {
+        writeln!(f, "{name} {count}")?;
+    }
+    Ok(())
+}
+
+/// Prints `/proc/vmstat`: sums over all zones, then over all nodes, then the events.
 #[derive(Clone, Copy, Debug)]
 pub struct VmStat<'a, S: Source + ?Sized>(pub &'a S);
 
 impl<S: Source + ?Sized> fmt::Display for VmStat<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let all = nodes(self.0)
+        let mut all = nodes(self.0)
             .flat_map(|node| zones_of(self.0, node))
             .fold(NodeSnapshot::default(), |sum, zone| sum.plus(&zone));
-        writeln!(f, "nr_free_pages {}", all.free)?;
-        writeln!(f, "nr_free_cma {}", all.free_cma)?;
-        for (name, count) in all.numa.named() {
-            writeln!(f, "{name} {count}")?;
-        }
+        all.numa = self.0.global_numa().unwrap_or(all.numa);
+        counters(f, self.0, nodes(self.0), &all)?;
         for (name, count) in self.0.events().named() {
             writeln!(f, "{name} {count}")?;
             if let (true, Some(event)) = (self.0.has_device_zone(), name.strip_suffix("_movable")) {
@@ -26,6 +39,23 @@ impl<S: Source + ?Sized> fmt::Display for VmStat<'_, S> {
             }
         }
         Ok(())
+    }
+}
+
+/// Prints a node's `vmstat` (`/sys/devices/system/node/node*/vmstat`), vmstat's beginning for one node; nothing for an
+/// offline node.
+#[derive(Clone, Copy, Debug)]
+pub struct NodeVmStat<'a, S: Source + ?Sized> {
+    /// The state to print.
+    pub source: &'a S,
+    /// The node.
+    pub node: NodeId,
+}
+
+impl<S: Source + ?Sized> fmt::Display for NodeVmStat<'_, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(sum) = NodeSnapshot::of(self.source, self.node) else { return Ok(()) };
+        counters(f, self.source, core::iter::once(self.node), &sum)
     }
 }
 

@@ -5,7 +5,8 @@
 
 use core::fmt;
 
-use super::{Source, ZoneSnapshot, nodes, zones_of};
+use super::counters::{node_counters, zone_lines};
+use super::{NodeSnapshot, Source, ZoneSnapshot, nodes, zones_of};
 use crate::pfn::{CpuId, NodeId, ZoneIdx};
 
 /// Prints `/proc/zoneinfo`.
@@ -24,11 +25,16 @@ impl<S: Source + ?Sized> fmt::Display for ZoneInfo<'_, S> {
                 writeln!(f, "Node {}, zone {:>8}", zone.node.0, zone.kind)?;
                 if zone.is_populated() && is_first {
                     f.write_str("  per-node stats\n")?;
+                    for (name, count) in node_counters(self.0, core::iter::once(node)) {
+                        counter(f, name, count)?;
+                    }
                     is_first = false;
                 }
                 self.pages(f, &zone)?;
                 if zone.is_populated() {
-                    self.counters(f, &zone)?;
+                    let sum = NodeSnapshot::default().plus(&zone);
+                    let idx = ZoneIdx::of(node, zone.kind);
+                    zone_lines(self.0, core::iter::once(idx), &sum, |name, count| counter(f, name, count))?;
                     self.pagesets(f, node, &zone)?;
                     writeln!(f, "  node_unreclaimable:  {}", u8::from(zone.unreclaimable))?;
                     writeln!(f, "  start_pfn:           {}", zone.start_pfn.0)?;
@@ -41,6 +47,10 @@ impl<S: Source + ?Sized> fmt::Display for ZoneInfo<'_, S> {
         }
         Ok(())
     }
+}
+
+fn counter(f: &mut fmt::Formatter<'_>, name: &str, count: u64) -> fmt::Result {
+    writeln!(f, "      {name:<12} {count}")
 }
 
 impl<S: Source + ?Sized> ZoneInfo<'_, S> {
@@ -67,14 +77,6 @@ impl<S: Source + ?Sized> ZoneInfo<'_, S> {
             write!(f, ", {movable}")?;
         }
         f.write_str(")\n")
-    }
-
-    fn counters(&self, f: &mut fmt::Formatter<'_>, zone: &ZoneSnapshot) -> fmt::Result {
-        let free = [("nr_free_pages", zone.free), ("nr_free_cma", zone.free_cma)];
-        for (name, count) in free.into_iter().chain(zone.numa.named()) {
-            writeln!(f, "      {name:<12} {count}")?;
-        }
-        Ok(())
     }
 
     fn pagesets(&self, f: &mut fmt::Formatter<'_>, node: NodeId, zone: &ZoneSnapshot) -> fmt::Result {

@@ -1,13 +1,14 @@
 //! The `/proc` files, compared with those of a real kernel (Linux 6.1, 4 CPUs, one node of 1 GiB) and read back by
 //! strict readers.
 
+mod numa_split;
 mod recorded;
 mod strict;
 
 use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use framewright::report::{
-    BuddyInfo, ExtfragIndex, NodeSnapshot, NumaCounters, NumaStat, PageTypeInfo, PcpSnapshot, Source, UnusableIndex,
-    VmEvents, VmStat, ZoneInfo, ZoneSnapshot,
+    BuddyInfo, COUNTER_LIMIT, ExtfragIndex, NodeSnapshot, NodeVmStat, NumaCounters, NumaStat, PageTypeInfo,
+    PcpSnapshot, Source, UnusableIndex, VmEvents, VmStat, ZoneInfo, ZoneSnapshot,
 };
 use recorded::{Recorded, recorded};
 
@@ -16,8 +17,12 @@ const PAGETYPEINFO: &str = include_str!("../fixtures/linux-6.1-pagetypeinfo.txt"
 const ZONEINFO: &str = include_str!("../fixtures/linux-6.1-zoneinfo.txt");
 const VMSTAT: &str = include_str!("../fixtures/linux-6.1-vmstat.txt");
 
-fn linux() -> Recorded {
+fn linux_whole() -> Recorded {
     recorded(PAGETYPEINFO, ZONEINFO, VMSTAT).expect("the recorded files are well-formed")
+}
+
+fn linux() -> Recorded {
+    linux_whole().own()
 }
 
 /// Compares line by line, so that a failure names the line.
@@ -62,6 +67,11 @@ fn zoneinfo_is_linuxs_without_counters_of_others() {
 }
 
 #[test]
+fn zoneinfo_is_linuxs_with_counters_of_others() {
+    assert_eq!(ZoneInfo(&linux_whole()).to_string(), ZONEINFO);
+}
+
+#[test]
 fn vmstat_is_linuxs_without_counters_of_others() {
     let mut state = linux();
     // vmstat was read some milliseconds after zoneinfo; the requests in between went to the Normal zone.
@@ -71,6 +81,38 @@ fn vmstat_is_linuxs_without_counters_of_others() {
     }
     let ours = |line: &&str| line.split(' ').next().is_some_and(is_ours);
     assert_same_lines(&VmStat(&state).to_string(), VMSTAT.lines().filter(ours));
+}
+
+#[test]
+fn counters_of_others_are_summed_in_vmstat() {
+    let name = |text: &str| text.to_string();
+    let idx = |node, kind| ZoneIdx::of(NodeId(node), kind);
+    let state = Recorded {
+        // The zones need not agree on how many there are, nor does one without memory need any.
+        zone_counters: vec![
+            (idx(0, ZoneKind::Dma32), vec![(name("nr_mlock"), 3)]),
+            (idx(0, ZoneKind::Normal), vec![(name("nr_mlock"), 4), (name("nr_zspages"), 1)]),
+            (idx(12, ZoneKind::Normal), vec![(name("nr_mlock"), u64::MAX)]),
+        ],
+        node_counters: vec![(NodeId(0), vec![(name("nr_dirty"), 7)]), (NodeId(12), vec![(name("nr_dirty"), 9)])],
+        global_numa: Some(NumaCounters { hit: 29, ..NumaCounters::default() }),
+        ..four_nodes()
+    };
+    let lines = |text: String| text.lines().map(str::to_string).collect::<Vec<_>>();
+    let node = |node| lines(NodeVmStat { source: &state, node: NodeId(node) }.to_string());
+    let node0 = ["nr_mlock 7", "nr_zspages 1", "nr_free_cma 6", "numa_hit 20", "numa_miss 1", "numa_foreign 2"];
+    assert_eq!(node(0)[1..7], node0);
+    assert_eq!(node(0)[7..], ["numa_interleave 8", "numa_local 18", "numa_other 3", "nr_dirty 7"]);
+    assert_eq!(node(2)[1..3], ["nr_free_cma 0", "numa_hit 0"]);
+    assert_eq!(node(1), [""; 0]);
+    let all = lines(VmStat(&state).to_string());
+    assert_eq!(all[1..5], [&format!("nr_mlock {}", u64::MAX), "nr_zspages 1", "nr_free_cma 9", "numa_hit 29"]);
+    assert_eq!(all[10..12], ["nr_dirty 16", "pgalloc_dma 32"]);
+    let zoneinfo = ZoneInfo(&state).to_string();
+    assert!(
+        zoneinfo.contains("Node 12, zone   Normal\n  per-node stats\n      nr_dirty     9\n  pages free"),
+        "{zoneinfo}"
+    );
 }
 
 #[test]
@@ -172,7 +214,7 @@ fn zoneinfo_skips_what_is_offline_and_adds_the_boost() {
     let node2_dma = "Node 2, zone      DMA\n  pages free     0\n        boost    0\n";
     assert!(text.contains(node2_dma), "a node without memory is shown, without node stats:\n{text}");
     let zones = strict::zoneinfo(&text).expect("well-formed");
-    let heads: Vec<_> = zones.iter().map(|zone| (zone.node, &*zone.name, zone.has_node_stats)).collect();
+    let heads: Vec<_> = zones.iter().map(|zone| (zone.node, &*zone.name, zone.node_counters.is_some())).collect();
     let node = |node, first| ["DMA", "DMA32", "Normal", "Movable"].map(|name| (node, name, name == first));
     assert_eq!(heads, [node(0, "DMA32"), node(2, ""), node(12, "Normal")].concat());
     let normal = &zones[10];
@@ -332,6 +374,14 @@ impl Source for Liar {
     fn events(&self) -> VmEvents {
         VmEvents { pgfree: u64::MAX, ..VmEvents::default() }
     }
+
+    fn zone_counter(&self, _: ZoneIdx, _: usize) -> Option<(&str, u64)> {
+        Some(("nr_without_end", u64::MAX))
+    }
+
+    fn node_counter(&self, _: NodeId, _: usize) -> Option<(&str, u64)> {
+        Some(("nr_endless", u64::MAX))
+    }
 }
 
 #[test]
@@ -347,4 +397,7 @@ fn any_answer_of_a_source_is_printed() {
         assert_eq!(scores.lines().count(), NodeId::LIMIT * ZoneKind::COUNT);
     }
     assert!(NumaStat { source, node: NodeId(255) }.to_string().starts_with("numa_hit"));
+    let lines = NodeVmStat { source, node: NodeId(255) }.to_string();
+    assert_eq!(lines.lines().count(), 8 + 2 * COUNTER_LIMIT);
+    assert!(lines.ends_with(&format!("nr_endless {}\n", u64::MAX)));
 }

@@ -5,8 +5,11 @@ use framewright::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnaps
 
 use crate::strict;
 
+/// Names and values of counters.
+pub(crate) type Counters = Vec<(String, u64)>;
+
 /// A state to print; zones and per-CPU lists that are not in the tables do not exist.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Recorded {
     pub max_order: Order,
     pub pageblock_order: Order,
@@ -15,6 +18,15 @@ pub(crate) struct Recorded {
     pub zones: Vec<ZoneSnapshot>,
     pub pcps: Vec<(ZoneIdx, PcpSnapshot)>,
     pub events: VmEvents,
+    pub zone_counters: Vec<(ZoneIdx, Counters)>,
+    pub node_counters: Vec<(NodeId, Counters)>,
+    pub global_numa: Option<NumaCounters>,
+    pub numa_before_cma: bool,
+}
+
+fn counter<K: PartialEq>(tables: &[(K, Counters)], of: K, index: usize) -> Option<(&str, u64)> {
+    let (_, counters) = tables.iter().find(|(key, _)| *key == of)?;
+    counters.get(index).map(|(name, count)| (&**name, *count))
 }
 
 impl Source for Recorded {
@@ -53,37 +65,72 @@ impl Source for Recorded {
     fn events(&self) -> VmEvents {
         self.events
     }
+
+    fn zone_counter(&self, zone: ZoneIdx, index: usize) -> Option<(&str, u64)> {
+        counter(&self.zone_counters, zone, index)
+    }
+
+    fn node_counter(&self, node: NodeId, index: usize) -> Option<(&str, u64)> {
+        counter(&self.node_counters, node, index)
+    }
+
+    fn global_numa(&self) -> Option<NumaCounters> {
+        self.global_numa
+    }
+
+    fn numa_before_cma(&self) -> bool {
+        self.numa_before_cma
+    }
 }
 
-/// What pagetypeinfo, zoneinfo and vmstat of a kernel with `CONFIG_ZONE_DEVICE` say.
+/// What pagetypeinfo, zoneinfo and vmstat of a kernel say.
 pub(crate) fn recorded(pagetypeinfo: &str, zoneinfo: &str, vmstat: &str) -> Result<Recorded, String> {
-    let nodes = strict::pagetypeinfo(pagetypeinfo)?;
-    let first = nodes.first().ok_or("no node")?;
-    let columns = first.free.first().map_or(0, |row| row.counts.len());
-    let mut recorded = Recorded {
-        max_order: Order(columns.saturating_sub(1) as u8),
-        pageblock_order: Order(first.pageblock_order as u8),
-        has_cma: first.types.iter().any(|ty| ty == "CMA"),
-        has_device_zone: true,
-        zones: Vec::new(),
-        pcps: Vec::new(),
-        events: events(&strict::vmstat(vmstat)?),
-    };
+    let mut recorded = zones(zoneinfo)?;
+    recorded.add_page_types(pagetypeinfo)?;
+    recorded.events = events(&strict::vmstat(vmstat)?);
+    Ok(recorded)
+}
+
+/// What zoneinfo says: all but the free lists and the events.
+pub(crate) fn zones(zoneinfo: &str) -> Result<Recorded, String> {
+    let mut recorded = Recorded::default();
     for zone in strict::zoneinfo(zoneinfo)? {
-        let Some(kind) = ZoneKind::ALL.into_iter().find(|kind| kind.name() == zone.name) else { continue };
-        let mut snapshot = snapshot(&zone, kind);
-        for node in &nodes {
-            add_free_lists(&mut snapshot, node);
-        }
-        recorded.zones.push(snapshot);
+        let Some(kind) = ZoneKind::ALL.into_iter().find(|kind| kind.name() == zone.name) else {
+            recorded.has_device_zone |= zone.name == "Device";
+            continue;
+        };
+        let snapshot = snapshot(&zone, kind);
         let idx = ZoneIdx::of(snapshot.node, kind);
-        recorded.pcps.extend(
-            zone.pagesets
-                .iter()
-                .map(|&[cpu, count, high, batch, _]| (idx, PcpSnapshot { cpu: CpuId(cpu as u16), count, high, batch })),
-        );
+        recorded.zones.push(snapshot);
+        recorded.zone_counters.push((idx, zone.counters_of_others()));
+        recorded.node_counters.extend(zone.node_counters.map(|counters| (snapshot.node, counters)));
+        let pcp = |&[cpu, count, high, batch, _]: &[u64; 5]| PcpSnapshot { cpu: CpuId(cpu as u16), count, high, batch };
+        recorded.pcps.extend(zone.pagesets.iter().map(|pageset| (idx, pcp(pageset))));
     }
     Ok(recorded)
+}
+
+impl Recorded {
+    /// Adds what pagetypeinfo says to the zones.
+    pub(crate) fn add_page_types(&mut self, pagetypeinfo: &str) -> Result<(), String> {
+        let nodes = strict::pagetypeinfo(pagetypeinfo)?;
+        let first = nodes.first().ok_or("no node")?;
+        let columns = first.free.first().map_or(0, |row| row.counts.len());
+        self.max_order = Order(columns.saturating_sub(1) as u8);
+        self.pageblock_order = Order(first.pageblock_order as u8);
+        self.has_cma = first.types.iter().any(|ty| ty == "CMA");
+        for zone in &mut self.zones {
+            for node in &nodes {
+                add_free_lists(zone, node);
+            }
+        }
+        Ok(())
+    }
+
+    /// The state without the counters of others.
+    pub(crate) fn own(self) -> Recorded {
+        Recorded { zone_counters: Vec::new(), node_counters: Vec::new(), ..self }
+    }
 }
 
 fn snapshot(zone: &strict::Zone, kind: ZoneKind) -> ZoneSnapshot {

@@ -30,8 +30,9 @@ pub(crate) struct PageTypes {
 pub(crate) struct Zone {
     pub node: u64,
     pub name: String,
-    pub has_node_stats: bool,
-    /// Every line of a name and a number in its order, those of the per-CPU lists aside.
+    /// The lines below `per-node stats`, if there is such a heading.
+    pub node_counters: Option<Vec<(String, u64)>>,
+    /// Every other line of a name and a number in its order, those of the per-CPU lists aside.
     pub values: Vec<(String, u64)>,
     pub protection: Vec<u64>,
     /// cpu, count, high, batch, threshold.
@@ -41,6 +42,12 @@ pub(crate) struct Zone {
 impl Zone {
     pub(crate) fn value(&self, name: &str) -> u64 {
         self.values.iter().find(|(have, _)| have == name).map_or(0, |&(_, value)| value)
+    }
+
+    /// The counters of others: the lines between what is free and what is free of CMA.
+    pub(crate) fn counters_of_others(&self) -> Vec<(String, u64)> {
+        let after = self.values.iter().skip_while(|(name, _)| name != "nr_free_pages").skip(1);
+        after.take_while(|(name, _)| name != "nr_free_cma" && name != "numa_hit").cloned().collect()
     }
 }
 
@@ -144,7 +151,7 @@ fn zone(block: &str) -> Result<Zone, String> {
             Ok(())
         };
         match fields[..] {
-            ["per-node", "stats"] => zone.has_node_stats = true,
+            ["per-node", "stats"] => zone.node_counters = Some(Vec::new()),
             ["pagesets"] => {}
             ["pages", "free", value] => zone.values.push(("free".to_string(), number(value)?)),
             ["protection:", ..] => {
@@ -156,7 +163,12 @@ fn zone(block: &str) -> Result<Zone, String> {
             ["high:", value] => pageset(&mut zone, 2, value)?,
             ["batch:", value] => pageset(&mut zone, 3, value)?,
             ["vm", "stats", "threshold:", value] => pageset(&mut zone, 4, value)?,
-            [name, value] => zone.values.push((name.trim_end_matches(':').to_string(), number(value)?)),
+            [name, value] => {
+                let pair = (name.trim_end_matches(':').to_string(), number(value)?);
+                // What stands before the zone's first own line belongs to the node.
+                let counters = zone.node_counters.as_mut().filter(|_| zone.values.is_empty());
+                counters.unwrap_or(&mut zone.values).push(pair);
+            }
             _ => return Err(format!("neither a name nor a number: {line:?}")),
         }
     }
