@@ -1,6 +1,7 @@
-//! The `/proc` files, compared with those of a real kernel (Linux 6.1, 4 CPUs, one node of 1 GiB) and read back by
-//! strict readers.
+//! The `/proc` files, compared with those of a recorded kernel (Linux 6.1, 4 CPUs, one node of 1 GiB) and of the one that
+//! runs the tests, and read back by strict readers.
 
+mod live;
 mod numa_split;
 mod recorded;
 mod strict;

@@ -115,8 +115,7 @@ impl Recorded {
     pub(crate) fn add_page_types(&mut self, pagetypeinfo: &str) -> Result<(), String> {
         let nodes = strict::pagetypeinfo(pagetypeinfo)?;
         let first = nodes.first().ok_or("no node")?;
-        let columns = first.free.first().map_or(0, |row| row.counts.len());
-        self.max_order = Order(columns.saturating_sub(1) as u8);
+        self.max_order = first.free.first().map_or(Order(0), strict::Row::max_order);
         self.pageblock_order = Order(first.pageblock_order as u8);
         self.has_cma = first.types.iter().any(|ty| ty == "CMA");
         for zone in &mut self.zones {
@@ -168,23 +167,32 @@ fn snapshot(zone: &strict::Zone, kind: ZoneKind) -> ZoneSnapshot {
 
 fn add_free_lists(snapshot: &mut ZoneSnapshot, node: &strict::PageTypes) {
     let (id, name) = (u64::from(snapshot.node.0), snapshot.kind.name());
-    let index = |name: &str| MigrateType::ALL.iter().position(|ty| ty.name() == name);
     for row in node.free.iter().filter(|row| row.node == id && row.zone == name) {
-        let Some(ty) = row.ty.as_deref().and_then(index) else { continue };
+        let Some(ty) = row.ty.as_deref().and_then(index_of) else { continue };
         for (by_type, &count) in snapshot.nr_free.iter_mut().zip(&row.counts) {
             by_type[ty] = count;
         }
     }
-    for row in node.blocks.iter().filter(|row| row.node == id && row.zone == name) {
+    let by_type = |row: &strict::Row| {
+        let mut blocks = [0; MigrateType::COUNT];
         for (ty, &count) in node.types.iter().zip(&row.counts) {
-            if let Some(ty) = index(ty) {
-                snapshot.blocks[ty] = count;
+            if let Some(ty) = index_of(ty) {
+                blocks[ty] = count;
             }
         }
-    }
+        blocks
+    };
+    let mine = |rows: &[strict::Row]| rows.iter().find(|row| row.node == id && row.zone == name).map(by_type);
+    snapshot.blocks = mine(&node.blocks).unwrap_or(snapshot.blocks);
+    snapshot.mixed = node.mixed.as_deref().and_then(mine).or(snapshot.mixed);
 }
 
-fn events(vmstat: &[(String, u64)]) -> VmEvents {
+/// Where a mobility of that name stands in tables.
+pub(crate) fn index_of(name: &str) -> Option<usize> {
+    MigrateType::ALL.iter().position(|ty| ty.name() == name)
+}
+
+pub(crate) fn events(vmstat: &[(String, u64)]) -> VmEvents {
     let value = |name: &str| vmstat.iter().find(|(have, _)| have == name).map(|&(_, value)| value);
     let by_kind = |event: &str| {
         let values = ["dma", "dma32", "normal", "movable"].map(|kind| value(&format!("{event}_{kind}")));

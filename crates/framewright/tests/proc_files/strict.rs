@@ -4,6 +4,8 @@
 //! by position or by the pattern `N, zone NAME`, the same number of columns in every line, a new zone at `\nNode`,
 //! the protection split at ", " between parentheses. Everything that those readers would skip in silence is an error here.
 
+use framewright::pfn::Order;
+
 /// A line with a count for each order, or for each type.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Row {
@@ -12,6 +14,13 @@ pub(crate) struct Row {
     /// Only in the first table of pagetypeinfo.
     pub ty: Option<String>,
     pub counts: Vec<u64>,
+}
+
+impl Row {
+    /// The largest order of a line by order.
+    pub(crate) fn max_order(&self) -> Order {
+        Order(self.counts.len().saturating_sub(1) as u8)
+    }
 }
 
 /// The part of pagetypeinfo that belongs to a node.
