@@ -102,7 +102,7 @@ fn names_say_what_a_word_is_for() {
     let named = |record: &str, name: &str| fields.iter().filter(|f| f.record == record && f.name == name).count();
     for (record, name) in [
         ("zone Normal of node 1", "lock.next"),
-        ("zone Normal of node 0", "count.free"),
+        ("zone Normal of node 0", "stat.nr_free_pages"),
         ("zone Normal of node 0", "lists[Movable].head.next order 0"),
         ("zone Normal of node 0", "marks.Low"),
         ("lists of CPU 3, zone Normal of node 1", "ring[Movable].top order 0"),

@@ -416,7 +416,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     /// Free frames of a zone, without per-CPU lists, at this moment.
     pub fn free_frames(&self, zone: ZoneIdx) -> u64 {
-        self.world.zone(zone).map_or(0, |zone| zone.count.free.load(Ordering::Relaxed))
+        self.world.zone(zone).map_or(0, |zone| zone.stat.free().load(Ordering::Relaxed))
     }
 
     /// Checks every numbered invariant; see [`crate::validate`]. To be called while no other call is in progress.

@@ -238,7 +238,7 @@ fn place_zones<M: Machine>(
         zone.span = size.span;
         zone.reserve = config.reserve_of(idx);
         zone.tuned = config.tuning_of(idx).is_some_and(|tuning| tuning.marks.is_some());
-        zone.set_marks(config.marks_of(idx, size));
+        zone.stat.set_marks(config.marks_of(idx, size));
         if size.present == 0 {
             continue;
         }

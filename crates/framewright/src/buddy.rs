@@ -15,13 +15,14 @@
 //! [`Buddy`] exists only while the zone's lock is held: [`crate::zone::ZoneGuard`] makes it.
 
 use crate::cluster::{Heap, Run};
-use crate::count::{FreeCount, Tally};
+use crate::count::{ListCount, Tally};
 use crate::frame::{Corrupt, Frames, State};
 use crate::ground::Ground;
 use crate::list::{End, FreeLists};
 use crate::machine::{Machine, Ordering, Step, Word};
 use crate::mechanisms::Prefetch;
 use crate::pfn::{CpuId, Frame, MigrateType, Order};
+use crate::zone_stat::ZoneStat;
 
 /// Where a freed block goes on its list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,7 +63,8 @@ impl Iterator for Halves {
 pub(crate) struct Buddy<'g, 'a, M: Machine> {
     pub(crate) ground: &'g Ground<'a, M>,
     pub(crate) lists: &'g FreeLists<M>,
-    pub(crate) count: &'g FreeCount<M>,
+    pub(crate) count: &'g ListCount<M>,
+    pub(crate) stat: &'g ZoneStat<M>,
     /// What was changed since the lock was taken.
     pub(crate) tally: &'g Tally,
     pub(crate) clusters: &'g Heap<M>,

@@ -269,7 +269,7 @@ impl<'a, M: Machine> World<'a, M> {
         let managed = |zone: &Zone<M>| zone.managed.load(Ordering::Relaxed);
         let total = self.zones.iter().map(managed).fold(0, u64::saturating_add);
         for zone in self.zones.iter().filter(|zone| !zone.tuned) {
-            zone.set_marks(Marks::compute(self.min_free_frames, managed(zone), total, self.scale));
+            zone.stat.set_marks(Marks::compute(self.min_free_frames, managed(zone), total, self.scale));
         }
     }
 

@@ -1,23 +1,21 @@
-//! How much is free in a zone.
+//! What is on a zone's lists, in numbers.
 //!
-//! The counts are read by every request that asks for a watermark, on any CPU, so writing them takes their line from all of these. Who
-//! changes the lists keeps account for himself ([`Tally`]) and adds up once, right before he gives the zone lock up.
+//! Numbers of free frames are read by every request that asks for a watermark, on any CPU, so writing them takes their line from all of
+//! these (`zone_stat.rs`). Who changes the lists keeps account for himself ([`Tally`]) and adds up once, right before he gives the
+//! zone lock up.
 
 use core::cell::Cell;
 
 use crate::field::{Words, tell};
 use crate::machine::{Machine, Ordering, Word};
 use crate::pfn::MigrateType;
+use crate::zone_lock::Mode;
 
-/// Numbers of free frames.
+/// Counts of a zone's lists that no watermark asks for.
 ///
-/// Invariant B4: with the lock free, `free` is the sum of the blocks on all lists but those of isolated ones, `cma` and
-/// `highatomic` the parts of it on the lists of these types, `isolated` the sum on the isolated lists. `quarantined` is the frames
+/// Invariant B4, with the lock free: `isolated` is the sum of the blocks on the isolated lists, in frames; `quarantined` is the frames
 /// put aside. `skipped` is the number of free blocks whose state says so. `owned` is the number of pageblocks that CPUs own.
-pub(crate) struct FreeCount<M: Machine> {
-    pub(crate) free: M::U64,
-    pub(crate) cma: M::U64,
-    pub(crate) highatomic: M::U64,
+pub(crate) struct ListCount<M: Machine> {
     pub(crate) isolated: M::U64,
     pub(crate) quarantined: M::U64,
     /// Free *blocks* marked as not looked at for merging.
@@ -26,27 +24,16 @@ pub(crate) struct FreeCount<M: Machine> {
     pub(crate) owned: M::U64,
 }
 
-impl<M: Machine> Default for FreeCount<M> {
+impl<M: Machine> Default for ListCount<M> {
     fn default() -> Self {
         let zero = || Word::new(0);
-        FreeCount {
-            free: zero(),
-            cma: zero(),
-            highatomic: zero(),
-            isolated: zero(),
-            quarantined: zero(),
-            skipped: zero(),
-            owned: zero(),
-        }
+        ListCount { isolated: zero(), quarantined: zero(), skipped: zero(), owned: zero() }
     }
 }
 
-impl<M: Machine> FreeCount<M> {
+impl<M: Machine> ListCount<M> {
     /// Names its words.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        tell(visit, format_args!("count.free"), &self.free);
-        tell(visit, format_args!("count.cma"), &self.cma);
-        tell(visit, format_args!("count.highatomic"), &self.highatomic);
         tell(visit, format_args!("count.isolated"), &self.isolated);
         tell(visit, format_args!("count.quarantined"), &self.quarantined);
         tell(visit, format_args!("count.skipped"), &self.skipped);
@@ -55,36 +42,28 @@ impl<M: Machine> FreeCount<M> {
 
     /// Forgets what is on the lists.
     pub(crate) fn reset(&self) {
-        for word in [&self.free, &self.cma, &self.highatomic, &self.isolated, &self.skipped] {
+        for word in [&self.isolated, &self.skipped] {
             word.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Adds what one CPU changed, who holds the zone lock alone.
-    pub(crate) fn add_alone(&self, tally: &Tally) {
-        for (word, change) in self.changes(tally) {
-            word.store(word.load(Ordering::Relaxed).wrapping_add(change), Ordering::Relaxed);
-        }
+    /// Adds what one CPU changed, who holds the zone lock in this mode.
+    pub(crate) fn add(&self, tally: &Tally, mode: Mode) {
+        add(&self.isolated, tally.isolated.take(), mode);
+        add(&self.quarantined, tally.quarantined.take(), mode);
+        add(&self.skipped, tally.skipped.take(), mode);
+        add(&self.owned, tally.owned.take(), mode);
     }
+}
 
-    /// The same for one of several who hold it together.
-    pub(crate) fn add_together(&self, tally: &Tally) {
-        for (word, change) in self.changes(tally) {
+/// Adds to a word that is changed under the zone lock, held in this mode; nothing if there is nothing to add.
+pub(crate) fn add(word: &impl Word<u64>, change: u64, mode: Mode) {
+    match mode {
+        _ if change == 0 => {}
+        Mode::Alone => word.store(word.load(Ordering::Relaxed).wrapping_add(change), Ordering::Relaxed),
+        Mode::Shared => {
             word.add(change, Ordering::Relaxed);
         }
-    }
-
-    fn changes(&self, tally: &Tally) -> impl Iterator<Item = (&M::U64, u64)> {
-        let all = [
-            (&self.free, tally.free.take()),
-            (&self.cma, tally.cma.take()),
-            (&self.highatomic, tally.highatomic.take()),
-            (&self.isolated, tally.isolated.take()),
-            (&self.quarantined, tally.quarantined.take()),
-            (&self.skipped, tally.skipped.take()),
-            (&self.owned, tally.owned.take()),
-        ];
-        all.into_iter().filter(|&(_, change)| change != 0)
     }
 }
 
@@ -105,6 +84,11 @@ fn bump(cell: &Cell<u64>, change: u64) {
 }
 
 impl Tally {
+    /// What was changed of the numbers of free frames, CMA's and the high-atomic reserve's; they are 0 afterwards.
+    pub(crate) fn take_free(&self) -> [u64; 3] {
+        [&self.free, &self.cma, &self.highatomic].map(Cell::take)
+    }
+
     /// So many frames more are free, on lists of this type.
     pub(crate) fn count(&self, migratetype: MigrateType, frames: u64) {
         match migratetype {

@@ -123,7 +123,7 @@ fn take_own<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option<
 /// Whether CMA's memory is used before the request's own: while it is more than half of what is free.
 pub(crate) fn is_cma_first<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> bool {
     let now = |word: &M::U64, change: &Cell<u64>| word.load(Ordering::Relaxed).wrapping_add(change.get());
-    want.cma && now(&buddy.count.cma, &buddy.tally.cma) > now(&buddy.count.free, &buddy.tally.free) / 2
+    want.cma && now(buddy.stat.cma(), &buddy.tally.cma) > now(buddy.stat.free(), &buddy.tally.free) / 2
 }
 
 /// Takes the smallest block of the own type of at least the request's order; whole, unless it is of more than `most` frames.

@@ -112,7 +112,7 @@ impl<M: Machine> Source for Allocator<'_, M> {
     fn zone(&self, idx: ZoneIdx) -> Option<ZoneSnapshot> {
         let zone = self.world().zone(idx)?;
         let blocks = self.pageblocks_by_type(idx);
-        let memory = zone.memory_racy();
+        let memory = zone.stat.memory_racy();
         let pageblock = self.geometry().pageblock_order.frames();
         Some(ZoneSnapshot {
             node: zone.node(),
@@ -125,9 +125,9 @@ impl<M: Machine> Source for Allocator<'_, M> {
             free: memory.free,
             free_cma: memory.cma,
             boost: 0,
-            min: zone.mark(Mark::Min),
-            low: zone.mark(Mark::Low),
-            high: zone.mark(Mark::High),
+            min: zone.stat.mark(Mark::Min),
+            low: zone.stat.mark(Mark::Low),
+            high: zone.stat.mark(Mark::High),
             protection: zone.reserve,
             nr_free: free_blocks(zone),
             blocks,

@@ -40,6 +40,7 @@ mod disown;
 mod fallback;
 mod buddy;
 mod list;
+mod zone_stat;
 mod count;
 mod search;
 mod ground;

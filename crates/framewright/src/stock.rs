@@ -203,7 +203,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
 
     /// Whether the zone is below its high mark.
     fn is_scarce(&self) -> bool {
-        self.zone.memory_racy().free <= self.zone.mark(Mark::High)
+        self.zone.stat.memory_racy().free <= self.zone.stat.mark(Mark::High)
     }
 
     /// Puts in a block that is to wait a while before it is used again, and lets go the one that has waited longest.

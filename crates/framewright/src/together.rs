@@ -25,6 +25,7 @@ use crate::list::Together;
 use crate::machine::{LockEvent, LockKind, LockName, Machine, Ordering, Patience, Step, Word};
 use crate::pfn::{Frame, MigrateType, Order};
 use crate::zone::ZoneReader;
+use crate::zone_lock::Mode;
 
 /// One CPU that gives blocks back, in the lock's shared mode. Its counts reach the zone when it is dropped.
 pub(crate) struct Giver<'r, 'g, 'a, M: Machine> {
@@ -35,7 +36,7 @@ pub(crate) struct Giver<'r, 'g, 'a, M: Machine> {
 
 impl<M: Machine> Drop for Giver<'_, '_, '_, M> {
     fn drop(&mut self) {
-        self.reader.zone.count.add_together(&self.tally);
+        self.reader.zone.account(&self.tally, Mode::Shared);
     }
 }
 

@@ -341,11 +341,11 @@ fn counts_of<M: Machine>(zone: &Zone<M>, census: &Census) -> Result<(), Violatio
             .map(|(order, mt)| u64::from(zone.lists.len_racy(order, mt)).saturating_mul(order.frames()))
             .fold(0_u64, u64::saturating_add)
     };
-    equal("B4", None, sum(|mt| mt != MigrateType::Isolate), zone.count.free.load(Ordering::Relaxed))?;
-    equal("B4", None, sum(|mt| mt == MigrateType::Cma), zone.count.cma.load(Ordering::Relaxed))?;
-    equal("B4", None, sum(|mt| mt == MigrateType::HighAtomic), zone.count.highatomic.load(Ordering::Relaxed))?;
+    equal("B4", None, sum(|mt| mt != MigrateType::Isolate), zone.stat.free().load(Ordering::Relaxed))?;
+    equal("B4", None, sum(|mt| mt == MigrateType::Cma), zone.stat.cma().load(Ordering::Relaxed))?;
+    equal("B4", None, sum(|mt| mt == MigrateType::HighAtomic), zone.stat.memory_racy().highatomic)?;
     equal("B4", None, sum(|mt| mt == MigrateType::Isolate), zone.count.isolated.load(Ordering::Relaxed))?;
-    equal("B1", None, census.free, zone.count.free.load(Ordering::Relaxed))?;
+    equal("B1", None, census.free, zone.stat.free().load(Ordering::Relaxed))?;
     equal("B1", None, census.isolated, zone.count.isolated.load(Ordering::Relaxed))?;
     equal("Z1", None, census.offline, zone.offline.load(Ordering::Relaxed))?;
     equal("Z1", None, census.quarantined, zone.count.quarantined.load(Ordering::Relaxed))?;

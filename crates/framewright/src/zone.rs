@@ -9,7 +9,7 @@
 
 use crate::buddy::{Buddy, Place};
 use crate::cluster::{Heap, Run};
-use crate::count::{FreeCount, Tally};
+use crate::count::{ListCount, Tally};
 use crate::disown::disown;
 use crate::event::Event;
 use crate::fallback::{self, Mode, Taken, Want};
@@ -23,8 +23,9 @@ use crate::mechanisms::LockPlace;
 use crate::pfn::{Frame, MigrateType, NodeId, Order, PfnRange, ZoneIdx, ZoneKind};
 use crate::search::Searches;
 use crate::vmstat::{GlobalEvent, ZoneEvents};
-use crate::watermark::{FreeMemory, Mark, Marks, PcpSize, Rights, may_take};
+use crate::watermark::{PcpSize, Rights, may_take};
 use crate::zone_lock::{Mode as LockMode, ZoneLock};
+use crate::zone_stat::ZoneStat;
 
 /// One zone.
 ///
@@ -38,9 +39,9 @@ pub struct Zone<M: Machine> {
     pub(crate) lists: FreeLists<M>,
     /// The lock, where the mechanisms put it behind the lists.
     lock_behind: ZoneLock<M>,
-    pub(crate) count: FreeCount<M>,
+    pub(crate) count: ListCount<M>,
     pub(crate) clusters: Heap<M>,
-    marks: [M::U64; 3],
+    pub(crate) stat: ZoneStat<M>,
     pub(crate) highatomic_reserved: M::U64,
     pub(crate) offline: M::U64,
     /// Frames that are memory, and those of them ever handed to the allocator.
@@ -68,9 +69,9 @@ impl<M: Machine> Default for Zone<M> {
             lock: ZoneLock::default(),
             lists: FreeLists::default(),
             lock_behind: ZoneLock::default(),
-            count: FreeCount::default(),
+            count: ListCount::default(),
             clusters: Heap::default(),
-            marks: core::array::from_fn(|_| Word::new(0)),
+            stat: ZoneStat::default(),
             highatomic_reserved: Word::new(0),
             offline: Word::new(0),
             present: Word::new(0),
@@ -103,9 +104,7 @@ impl<M: Machine> Zone<M> {
         self.lock_behind.words("lock_behind", visit);
         self.count.words(visit);
         self.clusters.words(visit);
-        for (mark, word) in [Mark::Min, Mark::Low, Mark::High].iter().zip(&self.marks) {
-            tell(visit, format_args!("marks.{mark:?}"), word);
-        }
+        self.stat.words(visit);
         tell(visit, format_args!("highatomic_reserved"), &self.highatomic_reserved);
         tell(visit, format_args!("offline"), &self.offline);
         tell(visit, format_args!("present"), &self.present);
@@ -179,23 +178,10 @@ impl<M: Machine> Zone<M> {
         self.its_lock(ground).release((kind, mode), ticket, &ground.machine, ground.cpus, LockName::zone(self.idx));
     }
 
-    pub(crate) fn mark(&self, mark: Mark) -> u64 {
-        self.marks.get(mark.index()).map_or(0, |word| word.load(Ordering::Relaxed))
-    }
-
-    pub(crate) fn set_marks(&self, marks: Marks) {
-        for (word, mark) in self.marks.iter().zip([Mark::Min, Mark::Low, Mark::High]) {
-            word.store(marks.get(mark), Ordering::Relaxed);
-        }
-    }
-
-    /// Free memory as a watermark sees it. A moment's view unless the lock is held.
-    pub(crate) fn memory_racy(&self) -> FreeMemory {
-        FreeMemory {
-            free: self.count.free.load(Ordering::Relaxed),
-            cma: self.count.cma.load(Ordering::Relaxed),
-            highatomic: self.count.highatomic.load(Ordering::Relaxed),
-        }
+    /// Adds up what one CPU changed on the lists, which holds the lock in this mode.
+    pub(crate) fn account(&self, tally: &Tally, mode: LockMode) {
+        self.stat.add(tally, mode);
+        self.count.add(tally, mode);
     }
 
     /// Whether the marks let a request of `order` whose highest zone is `highest` take from here, at this moment.
@@ -209,10 +195,17 @@ impl<M: Machine> Zone<M> {
     ) -> bool {
         machine.step(Step::Watermark);
         let reserve = self.reserve.get(highest.index()).copied().unwrap_or(0);
-        may_take(order, max, self.memory_racy(), (self.mark(rights.mark), reserve), rights, |order, migratetype| {
-            machine.step(Step::WatermarkList);
-            self.lists.len_racy(order, migratetype) != 0
-        })
+        may_take(
+            order,
+            max,
+            self.stat.memory_racy(),
+            (self.stat.mark(rights.mark), reserve),
+            rights,
+            |order, migratetype| {
+                machine.step(Step::WatermarkList);
+                self.lists.len_racy(order, migratetype) != 0
+            },
+        )
     }
 }
 
@@ -228,7 +221,7 @@ pub(crate) struct ZoneGuard<'g, 'a, M: Machine> {
 
 impl<M: Machine> Drop for ZoneGuard<'_, '_, M> {
     fn drop(&mut self) {
-        self.zone.count.add_alone(&self.tally);
+        self.zone.account(&self.tally, LockMode::Alone);
         self.zone.release_lock(self.cx, LockMode::Alone, &self.ticket);
     }
 }
@@ -252,7 +245,15 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     /// The free lists.
     pub(crate) fn buddy(&self) -> Buddy<'_, 'a, M> {
         let (ground, zone, tally) = (self.cx.ground, self.zone, &self.tally);
-        Buddy { ground, lists: &zone.lists, count: &zone.count, tally, clusters: &zone.clusters, cpu: self.cx.cpu }
+        Buddy {
+            ground,
+            lists: &zone.lists,
+            count: &zone.count,
+            stat: &zone.stat,
+            tally,
+            clusters: &zone.clusters,
+            cpu: self.cx.cpu,
+        }
     }
 
     /// Takes one block for a request; its head says nothing yet. Damaged lists are repaired and tried once more.
@@ -267,7 +268,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     /// Takes blocks of the request's own type while there are any, `most` at most, and calls `each` with them. Returns how many.
     pub(crate) fn take_own(&self, want: &Want, most: u32, mut each: impl FnMut(Frame)) -> u32 {
         let ground = self.cx.ground;
-        if ground.machine.traces() || (want.cma && self.zone.count.cma.load(Ordering::Relaxed) != 0) {
+        if ground.machine.traces() || (want.cma && self.zone.stat.cma().load(Ordering::Relaxed) != 0) {
             return 0;
         }
         let buddy = self.buddy();
@@ -398,6 +399,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         let buddy = self.buddy();
         buddy.lists.reset();
         buddy.count.reset();
+        buddy.stat.reset();
         buddy.tally.reset();
         buddy.clusters.reset();
         let frames = buddy.frames();
