@@ -5,13 +5,23 @@
 //! number of the machine was fitted, which say nothing about the model; rows that are predicted; and how far each of them
 //! moves when one of the machine's numbers is a tenth smaller or larger.
 //!
-//! - [`check`]: what had to hold, and whether it did;
+//! What experiments share is data and functions; an experiment brings its table, its runs, what a run shows of a row, and its words.
+//!
+//! - [`published`]: what is asked of a file of published numbers;
+//! - [`runs`]: runs with names, one of the machine's numbers changed or none, on all CPUs of the host;
 //! - [`variation`]: which of the machine's numbers matter, and how much;
+//! - [`fitted`]: rows that say nothing about the model;
+//! - [`check`]: what had to hold, and whether it did;
+//! - [`why`]: a run's reasons in a sentence;
+//! - [`head`], [`text`]: what the JSON begins with; what is said in the same words for a terminal;
 //! - [`zone_lock`]: page faults on 112 CPUs under six kernels, from 2018, and ours.
 
-pub mod check;
+pub mod published;
+pub mod runs;
 pub mod variation;
+pub mod fitted;
+pub mod check;
+pub mod why;
+pub mod head;
+pub mod text;
 pub mod zone_lock;
-
-/// Version of the JSON.
-pub const SCHEMA: &str = "framewright-reproduce/1";

@@ -1,14 +1,17 @@
 //! `framewright reproduce`: published tables beside ours.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use framewright_bench::command::Bar;
 use framewright_lab::html::ReproductionPage;
-use framewright_lab::reproduce::check::all_hold;
-use framewright_lab::reproduce::zone_lock::{Kernel, Lengths, Plan, Published, Reproduction, Scale, plan, result};
-use framewright_sim::machine::{self, Parameter};
+use framewright_lab::reproduce::check::{Check, all_hold};
+use framewright_lab::reproduce::runs::Progress;
+use framewright_lab::reproduce::zone_lock::{Kernel, Lengths, Plan, Published, Reproduction, Scale, plan};
+use framewright_sim::machine;
+use serde::Serialize;
 
 use super::{Format, Violated, folder, print, quoted};
 
@@ -62,7 +65,6 @@ impl Reproduce {
     fn zone_lock(&self) -> anyhow::Result<()> {
         let published = Published::built_in()?;
         let machine = machine::named(MACHINE)?;
-        self.report.as_deref().map_or(Ok(()), folder::prepare)?;
         let plan = Plan {
             machine: &machine,
             kernels: Kernel::all(&published),
@@ -74,21 +76,41 @@ impl Reproduce {
             scale: Scale::of(&published),
             lengths: if self.quick { Lengths::QUICK } else { Lengths::FULL },
         };
-        let bar = Bar::new()?;
-        let runs = plan.run(&mut |done, total| bar.show(result::NAME, done as f64 / total.max(1) as f64))?;
-        drop(bar);
+        let runs = self.progress(|progress| plan.run(progress))?;
         let found = Reproduction::new(&published, &plan, &runs, &self.command());
-        let json = serde_json::to_string_pretty(&found)? + "\n";
+        self.tell(&found, &found.checks, || {
+            ReproductionPage { found: &found, parameters: &machine.parameters().collect::<Vec<_>>() }.render()
+        })
+    }
+
+    /// Runs something with a progress bar. What cannot be written to in the end is not begun.
+    fn progress<T>(&self, run: impl FnOnce(Progress<'_>) -> anyhow::Result<T>) -> anyhow::Result<T> {
+        self.report.as_deref().map_or(Ok(()), folder::prepare)?;
+        let bar = Bar::new()?;
+        run(&mut |done, total| bar.show(&self.name(), done as f64 / total.max(1) as f64))
+    }
+
+    /// Prints what was found, as text or JSON, and writes the page if one is wanted.
+    fn tell<F: fmt::Display + Serialize>(
+        &self,
+        found: &F,
+        checks: &[Check],
+        page: impl FnOnce() -> Result<String, minijinja::Error>,
+    ) -> anyhow::Result<()> {
+        let json = serde_json::to_string_pretty(found)? + "\n";
         if let Some(folder) = &self.report {
-            let parameters: Vec<&Parameter> = machine.parameters().collect();
-            let page = ReproductionPage { found: &found, parameters: &parameters }.render().context("the page")?;
-            folder::write(folder, &page, ("zone-lock.json", &json))?;
+            folder::write(folder, &page().context("the page")?, (&format!("{}.json", self.name()), &json))?;
         }
         match self.format {
             Format::Text => print(&(found.to_string() + &self.written()))?,
             Format::Json => print(&json)?,
         }
-        if all_hold(&found.checks) { Ok(()) } else { Err(Violated.into()) }
+        if all_hold(checks) { Ok(()) } else { Err(Violated.into()) }
+    }
+
+    /// The experiment's name.
+    fn name(&self) -> String {
+        self.experiment.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
     }
 
     /// Where the page is, if there is one.
@@ -101,7 +123,7 @@ impl Reproduce {
         let quick = if self.quick { " --quick" } else { "" };
         let json = if self.format == Format::Json { " --format json" } else { "" };
         let report = self.report.iter().map(|folder| format!(" --report {}", quoted(&folder.display().to_string())));
-        let experiment = self.experiment.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned());
+        let experiment = self.name();
         format!("framewright reproduce {experiment}{quick} --seed {}{json}{}", self.seed, report.collect::<String>())
     }
 }

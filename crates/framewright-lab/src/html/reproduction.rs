@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::plot::{Axis, Over, Plot, Series};
 use super::{Row, SHOWN, SMALL, STYLE, Section, environment};
-use crate::reproduce::check::Check;
+use crate::reproduce::check::{Check, Standing};
 use crate::reproduce::variation::Band;
-use crate::reproduce::zone_lock::judge::{self, Standing};
+use crate::reproduce::zone_lock::judge;
 use crate::reproduce::zone_lock::others::{MixRow, Other};
 use crate::reproduce::zone_lock::result::{Figures, Row as Kernel, total};
 use crate::reproduce::zone_lock::{Reproduction, text};
@@ -150,22 +150,12 @@ fn line(row: &Kernel) -> Line<'_> {
         performance: both(row, |figures| Some(grouped(figures.performance))),
         change: both(row, |figures| figures.change_percent.map(|change| format!("{change:+.1}"))),
         change_band: band(bands.map(|bands| bands.change_percent)),
-        change_is: word(judge::change(row)),
+        change_is: Standing::class(judge::change(row)),
         waiting: both(row, |figures| Some(percent(figures.zone_lock_contention_percent))),
         waiting_band: band(bands.map(|bands| bands.zone_lock_contention_percent)),
-        waiting_is: word(judge::contention(row)),
+        waiting_is: Standing::class(judge::contention(row)),
         hold: ours.map(|ours| ours.hold_p999_ns).filter(|&hold| hold > 0.0),
         why: ours.map(|ours| ours.why.as_str()),
-    }
-}
-
-/// How a figure stands, as the style sheet calls it.
-fn word(standing: Option<Standing>) -> &'static str {
-    match standing {
-        Some(Standing::Near) => "holds",
-        Some(Standing::InBand) => "unseen",
-        Some(Standing::Off) => "fails",
-        None => "",
     }
 }
 

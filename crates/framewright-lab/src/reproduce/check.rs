@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::variation::Band;
+
 /// One thing that had to hold.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Check {
@@ -40,6 +42,63 @@ impl fmt::Display for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:<8}{}: {}", self.word(), self.name, self.detail)
     }
+}
+
+/// How a figure of ours stands to the published one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Standing {
+    /// Near enough.
+    Near,
+    /// Not near, but the band holds the published one.
+    InBand,
+    /// Neither.
+    Off,
+}
+
+impl Standing {
+    /// Of `ours` to `theirs`, where it may be so many points off.
+    pub fn of(theirs: f64, ours: f64, points: f64, band: Option<Band>) -> Self {
+        if (ours - theirs).abs() <= points {
+            Self::Near
+        } else if band.is_some_and(|band| band.holds(theirs)) {
+            Self::InBand
+        } else {
+            Self::Off
+        }
+    }
+
+    /// As a character behind the figure.
+    pub fn mark(standing: Option<Self>) -> &'static str {
+        match standing {
+            Some(Self::Off) => "!",
+            Some(Self::InBand) => "~",
+            Some(Self::Near) | None => " ",
+        }
+    }
+
+    /// As the style sheet of pages calls it.
+    pub fn class(standing: Option<Self>) -> &'static str {
+        match standing {
+            Some(Self::Near) => "holds",
+            Some(Self::InBand) => "unseen",
+            Some(Self::Off) => "fails",
+            None => "",
+        }
+    }
+}
+
+/// A difference in points.
+pub fn points(by: f64) -> String {
+    // A negative zero is no finding.
+    if by.abs() < 0.05 { "±0.0".to_owned() } else { format!("{by:+.1}") }
+}
+
+/// A check of several figures, which names those that are off if some are.
+pub fn seen(name: &str, all: impl Iterator<Item = (Standing, String)>) -> Check {
+    let (off, fine): (Vec<_>, Vec<_>) = all.partition(|(standing, _)| *standing == Standing::Off);
+    let named = if off.is_empty() { &fine } else { &off };
+    let words: Vec<&str> = named.iter().map(|(_, words)| words.as_str()).collect();
+    Check::seen(name, off.is_empty(), words.join(", "))
 }
 
 /// Whether everything was seen to hold.

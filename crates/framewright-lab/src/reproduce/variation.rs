@@ -7,7 +7,10 @@
 //! Runs of a variation are shorter than those of the table. A band is therefore the table's result, moved by the differences that
 //! the shorter runs show among themselves.
 
+use framewright_sim::machine::Spec;
 use serde::Serialize;
+
+use super::runs::Change;
 
 /// How much a number is changed, down and up.
 pub const FACTORS: [f64; 2] = [0.9, 1.1];
@@ -63,6 +66,71 @@ pub fn choose(mut reaches: Vec<Reach>, most: usize) -> Varied {
     reaches.sort_by(|a, b| b.points.total_cmp(&a.points));
     let rest = reaches.split_off(most.min(screened));
     Varied { screened, chosen: reaches, rest: rest.first().map_or(0.0, |reach| reach.points) }
+}
+
+/// The two rounds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Round {
+    /// Which numbers matter.
+    Screen,
+    /// How much.
+    Band,
+}
+
+/// What runs show with one number of the machine changed: `S` is what the runs of a whole table show, as far as bands are
+/// wanted.
+#[derive(Clone, Debug)]
+pub struct Variations<S> {
+    /// What was varied.
+    pub varied: Varied,
+    /// What runs of the second round's length show with the machine as it is.
+    pub base: S,
+    /// With each change, the same.
+    pub samples: Vec<S>,
+}
+
+impl<S> Variations<S> {
+    /// The band of a figure that is `base` in the table: moved by the differences of samples, as far as they have it; none if the
+    /// machine as it is has it not.
+    pub fn band(&self, base: f64, of: impl Fn(&S) -> Option<f64>) -> Option<Band> {
+        let still = of(&self.base)?;
+        Some(Band::of(base, self.samples.iter().filter_map(|sample| Some(of(sample)? - still))))
+    }
+}
+
+/// Numbers of the machine that are varied.
+pub fn parameters(machine: &Spec) -> Vec<&str> {
+    machine.parameters().filter(|parameter| parameter.scales()).map(|parameter| parameter.path.as_str()).collect()
+}
+
+/// How many samples each round takes: of the machine as it is, and with each change.
+pub fn samples(machine: &Spec, most: usize) -> [usize; 2] {
+    let parameters = parameters(machine).len();
+    [1 + parameters, 1 + most.min(parameters) * FACTORS.len()]
+}
+
+/// Varies the machine's numbers in two rounds, in the second the `most` that matter. `sample` runs the table once for each
+/// change, in the round's length; `points` is by how much two samples differ where they do most.
+///
+/// # Errors
+/// That of `sample`.
+pub fn vary<S>(
+    machine: &Spec,
+    most: usize,
+    mut sample: impl FnMut(&[Change<'_>], Round) -> anyhow::Result<Vec<S>>,
+    points: impl Fn(&S, &S) -> f64,
+) -> anyhow::Result<Variations<S>> {
+    let parameters = parameters(machine);
+    let larger = parameters.iter().map(|&path| Some((path, FACTORS[1])));
+    let changes: Vec<Change<'_>> = [None].into_iter().chain(larger).collect();
+    let samples = sample(&changes, Round::Screen)?;
+    let reach =
+        |(path, sample): (&&str, &S)| Reach { parameter: (*path).to_owned(), points: points(&samples[0], sample) };
+    let varied = choose(parameters.iter().zip(&samples[1..]).map(reach).collect(), most);
+    let both = varied.chosen.iter().flat_map(|reach| FACTORS.map(|factor| Some((reach.parameter.as_str(), factor))));
+    let changes: Vec<Change<'_>> = [None].into_iter().chain(both).collect();
+    let mut samples = sample(&changes, Round::Band)?;
+    Ok(Variations { base: samples.remove(0), samples, varied })
 }
 
 #[cfg(test)]

@@ -17,7 +17,6 @@
 //! - [`others`]: other workloads, under every preset;
 //! - [`result`]: theirs and ours;
 //! - [`judge`]: what has to hold;
-//! - [`why`]: a row's reasons in a sentence;
 //! - [`text`]: all of it for a terminal.
 
 pub mod published;
@@ -25,7 +24,6 @@ pub mod plan;
 pub mod others;
 pub mod result;
 pub mod judge;
-pub mod why;
 pub mod text;
 
 pub use others::Other;

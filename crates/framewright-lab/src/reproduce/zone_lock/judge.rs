@@ -4,9 +4,9 @@ use framewright_sim::workload::Passes;
 
 use super::others::{Elsewhere, MixRow, Parts};
 use super::plan::{OURS, STEADY};
-use super::result::{Figures, Fitted, Ours, Row};
-use crate::reproduce::check::Check;
-use crate::reproduce::variation::Band;
+use super::result::{Figures, Ours, Row};
+use crate::reproduce::check::{Check, Standing, points, seen};
+use crate::reproduce::fitted::{self, Fitted};
 use crate::sim::figures::{duration, grouped, percent, share};
 
 /// Rows whose published throughput is less apart, in percent, may come in any order.
@@ -33,33 +33,11 @@ const HOLD: f64 = 10_000.0;
 /// Percent of the first kernel's pages that each half of the processes has to reach when one half has huge pages.
 const PART: f64 = 98.0;
 
-/// How a figure of ours stands to the published one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Standing {
-    /// Near enough.
-    Near,
-    /// Not near, but the band holds the published one.
-    InBand,
-    /// Neither.
-    Off,
-}
-
-/// How `ours` stands to `theirs`, where it may be so many points off.
-fn standing(theirs: f64, ours: f64, points: f64, band: Option<Band>) -> Standing {
-    if (ours - theirs).abs() <= points {
-        Standing::Near
-    } else if band.is_some_and(|band| band.holds(theirs)) {
-        Standing::InBand
-    } else {
-        Standing::Off
-    }
-}
-
 /// How a row's change stands to the published one; none for a row that predicts nothing.
 pub fn change(row: &Row) -> Option<Standing> {
     let (theirs, ours) = both(row).filter(|_| !row.fitted)?;
     // Here a band is no excuse.
-    Some(standing(theirs.change_percent?, ours.figures.change_percent?, CHANGE, None))
+    Some(Standing::of(theirs.change_percent?, ours.figures.change_percent?, CHANGE, None))
 }
 
 /// How a row's share of time spent waiting for the zone lock stands to the published one.
@@ -67,14 +45,14 @@ pub fn contention(row: &Row) -> Option<Standing> {
     let (theirs, ours) = both(row)?;
     let band = ours.band.map(|bands| bands.zone_lock_contention_percent);
     let (theirs, ours) = (theirs.zone_lock_contention_percent, ours.figures.zone_lock_contention_percent);
-    Some(standing(theirs, ours, SHARE, band))
+    Some(Standing::of(theirs, ours, SHARE, band))
 }
 
 /// The same of concurrent list operations, where that was published.
 pub fn list_add(row: &Row) -> Option<Standing> {
     let (theirs, ours) = both(row)?;
     let band = ours.band.map(|bands| bands.smp_list_add_percent);
-    Some(standing(theirs.smp_list_add_percent?, ours.figures.smp_list_add_percent?, SHARE, band))
+    Some(Standing::of(theirs.smp_list_add_percent?, ours.figures.smp_list_add_percent?, SHARE, band))
 }
 
 fn both(row: &Row) -> Option<(&Figures, &Ours)> {
@@ -117,8 +95,7 @@ fn order(rows: &[Row]) -> Check {
 }
 
 fn numbers(fitted: &[Fitted]) -> Check {
-    let list: Vec<String> = fitted.iter().map(ToString::to_string).collect();
-    let detail = if list.is_empty() { "none".to_owned() } else { list.join(", ") };
+    let detail = if fitted.is_empty() { "none".to_owned() } else { fitted::list(fitted) };
     let holds = fitted.len() <= FITTED && fitted.iter().all(|fitted| fitted.rows.len() == 1);
     Check::seen("at most two numbers fitted, each to one row", holds, detail)
 }
@@ -152,20 +129,6 @@ fn shares(rows: &[Row]) -> Check {
         [zone, of(row, " list add", list_add(row), |figures| figures.smp_list_add_percent)]
     });
     seen(&name, all.flatten())
-}
-
-/// A difference in points.
-fn points(by: f64) -> String {
-    // A negative zero is no finding.
-    if by.abs() < 0.05 { "±0.0".to_owned() } else { format!("{by:+.1}") }
-}
-
-/// A check of several figures, which names those that are off if some are.
-fn seen(name: &str, all: impl Iterator<Item = (Standing, String)>) -> Check {
-    let (off, fine): (Vec<_>, Vec<_>) = all.partition(|(standing, _)| *standing == Standing::Off);
-    let named = if off.is_empty() { &fine } else { &off };
-    let words: Vec<&str> = named.iter().map(|(_, words)| words.as_str()).collect();
-    Check::seen(name, off.is_empty(), words.join(", "))
 }
 
 fn simulated<'r>(rows: &'r [Row], name: &str) -> Option<&'r Ours> {

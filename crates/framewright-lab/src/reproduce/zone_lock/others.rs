@@ -12,10 +12,9 @@ use framewright_sim::report::Report;
 use framewright_sim::workload::{PageFaultMix, ParallelFree, ProducerConsumer, Workload};
 use serde::Serialize;
 
-use super::plan::{Kernel, Lengths, OURS, Plan, Runs, Sample};
+use super::plan::{Kernel, Lengths, OURS, Plan, Runs};
 use super::published::{MixRow as TheirMix, Published};
-use super::result::hold_p999;
-use super::why;
+use crate::reproduce::why::{self, ZONE, hold_p999, waiting};
 use crate::sim::figures::{duration, percent, share};
 
 /// A workload besides the table's.
@@ -170,7 +169,7 @@ pub(super) fn mix(published: &Published, plan: &Plan<'_>, runs: &Runs) -> Vec<Mi
             parts: Parts::of(halves(report), first),
             mechanisms: switches(kernel),
             fallback_percent: figure(report, PageFaultMix::FALLBACKS),
-            zone_lock_contention_percent: Sample::of(report).zone_lock,
+            zone_lock_contention_percent: waiting(report, ZONE),
             hold_p999_ns: hold_p999(report),
             why: format!("{}; {}", why::sentence(report), huge_faults(report)),
             report: report.clone(),
@@ -191,7 +190,7 @@ pub(super) fn elsewhere(plan: &Plan<'_>, runs: &Runs) -> Vec<Elsewhere> {
                 mechanisms: switches(kernel),
                 performance: report.per_second,
                 percent_of_default: ours.map(|ours| share(report.per_second, ours.per_second)),
-                zone_lock_contention_percent: Sample::of(report).zone_lock,
+                zone_lock_contention_percent: waiting(report, ZONE),
                 hold_p999_ns: hold_p999(report),
                 why: why::sentence(report),
             })

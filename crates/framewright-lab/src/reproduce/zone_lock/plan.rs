@@ -1,20 +1,17 @@
 //! What is run, and what comes of it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
-use anyhow::anyhow;
 use framewright::Mechanisms;
 use framewright::mechanisms::PRESETS;
 use framewright_sim::machine::Spec;
-use framewright_sim::report::{LockReport, Report};
-use framewright_sim::workload::{Job, LARGE_MACHINE, LruLists, Outcome, PageFault1, Passes, Workload, run};
+use framewright_sim::report::Report;
+use framewright_sim::workload::{Job, LARGE_MACHINE, LruLists, Outcome, PageFault1, Passes, Workload};
 use serde::Serialize;
 
 use super::others::Other;
 use super::published::Published;
-use crate::reproduce::variation::{FACTORS, Reach, Varied, choose};
-use crate::sim::figures::share;
-use crate::sim::pool;
+use crate::reproduce::runs::{self, Change, Progress, Run};
+use crate::reproduce::variation::{self, Round, samples, vary};
+use crate::reproduce::why::{FREE_LIST, ZONE, inside, waiting};
 
 /// Our own kernel, which nobody published.
 pub const OURS: &str = "default";
@@ -182,16 +179,8 @@ pub struct Runs {
     pub variations: Option<Variations>,
 }
 
-/// Runs with one number of the machine changed.
-#[derive(Clone, Debug)]
-pub struct Variations {
-    /// What was varied.
-    pub varied: Varied,
-    /// What runs of their length show with the machine as it is.
-    pub base: Vec<Option<Sample>>,
-    /// With each change, the same.
-    pub samples: Vec<Vec<Option<Sample>>>,
-}
+/// Runs with one number of the machine changed, by kernel.
+pub type Variations = variation::Variations<Vec<Option<Sample>>>;
 
 /// What a run shows of a row.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -207,26 +196,9 @@ pub struct Sample {
 impl Sample {
     /// Of a run.
     pub fn of(report: &Report) -> Self {
-        let of = |kind: &'static str| report.locks.iter().filter(move |lock| lock.kind == kind);
-        let time = report.window_ns as f64 * report.cpus as f64;
-        let sum = |of: &mut dyn Iterator<Item = f64>| of.fold(0.0, |sum, value| sum + value);
-        let inside = |lock: &LockReport| lock.waiting.total_ns + lock.holding.total_ns;
-        Self {
-            per_second: report.per_second,
-            zone_lock: sum(&mut of(ZONE).map(|lock| lock.contention_percent)),
-            list_add: share(sum(&mut of(FREE_LIST).map(inside)), time),
-        }
+        Self { per_second: report.per_second, zone_lock: waiting(report, ZONE), list_add: inside(report, FREE_LIST) }
     }
 }
-
-/// Kinds of locks, as reports name them.
-pub(super) const ZONE: &str = "zone";
-/// The head of a free list, in concurrent operations.
-pub(super) const FREE_LIST: &str = "free-list";
-/// Ranges of frames.
-pub(super) const RANGE: &str = "range";
-/// LRU lists.
-pub(super) const LRU: &str = "lru";
 
 /// Change of `to` against `from` in percent.
 pub(super) fn change(from: f64, to: f64) -> f64 {
@@ -248,8 +220,7 @@ struct Work<'p> {
     name: &'p str,
     mechanisms: Mechanisms,
     load: Load,
-    /// Which number of the machine is changed, and its factor.
-    change: Option<(&'p str, f64)>,
+    change: Change<'p>,
     cpus: usize,
     /// None where the workload says how long it is.
     passes: Option<Passes>,
@@ -270,9 +241,6 @@ fn weight(passes: Passes, cpus: usize) -> u64 {
     ((passes.warm_up + passes.window) * cpus as f64 * 1000.0) as u64
 }
 
-/// Called with how much of how much has been done.
-pub type Progress<'p> = &'p mut dyn FnMut(u64, u64);
-
 impl Plan<'_> {
     /// Runs all of it on as many threads as there are CPUs.
     ///
@@ -281,9 +249,9 @@ impl Plan<'_> {
     pub fn run(&self, progress: Progress<'_>) -> anyhow::Result<Runs> {
         let (lists, total) = (self.base_work(), self.weight());
         let [table, lru, smp_lru, curves, others] = &lists;
-        let all: Vec<&Work<'_>> = lists.iter().flatten().collect();
-        let done: u64 = all.iter().map(|work| work.weight()).sum();
-        let mut outcomes = self.all(&all, &mut |now| progress(now, total))?.into_iter();
+        let all: Vec<Run<'_>> = lists.iter().flatten().map(|work| self.run_of(work)).collect();
+        let done = runs::weight(&all);
+        let mut outcomes = runs::all(self.machine, &all, &mut |now| progress(now, total))?.into_iter();
         let mut take = |of: &[Work<'_>]| outcomes.by_ref().take(of.len()).collect::<Vec<Outcome>>();
         let (at_table, at_lru, at_smp_lru) = (take(table), take(lru), take(smp_lru));
         let (at_curves, at_others) = (take(curves), take(others));
@@ -329,44 +297,31 @@ impl Plan<'_> {
         Work { kernel, name, mechanisms, load, change: None, cpus: self.cpus, passes, aftermath: false }
     }
 
-    fn parameters(&self) -> Vec<&str> {
-        self.machine.parameters().filter(|parameter| parameter.scales()).map(|p| p.path.as_str()).collect()
-    }
-
     /// Of all that is run.
     fn weight(&self) -> u64 {
         let base: u64 = self.base_work().iter().flatten().map(Work::weight).sum();
         let Some(Varying { screen, band }) = self.lengths.varied else { return base };
-        let parameters = self.parameters().len();
-        let screened = (1 + parameters) as u64 * weight(screen, self.cpus);
-        let varied = (1 + CHOSEN.min(parameters) * FACTORS.len()) as u64 * weight(band, self.cpus);
-        base + (screened + varied) * built(&self.kernels).count() as u64
+        let [screened, varied] = samples(self.machine, CHOSEN);
+        let each = screened as u64 * weight(screen, self.cpus) + varied as u64 * weight(band, self.cpus);
+        base + each * built(&self.kernels).count() as u64
     }
 
     /// See the module `variation`.
     fn vary(&self, varying: Varying, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Variations> {
-        let parameters = self.parameters();
-        let unchanged = [None];
-        let larger = parameters.iter().map(|&path| Some((path, FACTORS[1])));
-        let changes: Vec<_> = unchanged.into_iter().chain(larger).collect();
-        let (samples, done) = self.samples(&changes, varying.screen, progress)?;
-        let base = samples.first().cloned().unwrap_or_default();
-        let reach = |(path, samples): (&&str, &Vec<Option<Sample>>)| Reach {
-            parameter: (*path).to_owned(),
-            points: points(&base, samples),
+        let mut before = 0;
+        let sample = |changes: &[Change<'_>], round: Round| {
+            let passes = if round == Round::Screen { varying.screen } else { varying.band };
+            let (samples, weight) = self.samples(changes, passes, &mut |now| progress(before + now))?;
+            before += weight;
+            Ok(samples)
         };
-        let varied = choose(parameters.iter().zip(&samples[1..]).map(reach).collect(), CHOSEN);
-        let both =
-            varied.chosen.iter().flat_map(|reach| FACTORS.map(|factor| Some((reach.parameter.as_str(), factor))));
-        let changes: Vec<_> = unchanged.into_iter().chain(both).collect();
-        let (mut samples, _) = self.samples(&changes, varying.band, &mut |now| progress(done + now))?;
-        Ok(Variations { base: samples.remove(0), samples, varied })
+        vary(self.machine, CHOSEN, sample, |base, samples| points(base, samples))
     }
 
     /// What all kernels do under each of the changes, and what the runs weigh.
     fn samples(
         &self,
-        changes: &[Option<(&str, f64)>],
+        changes: &[Change<'_>],
         passes: Passes,
         progress: &mut dyn FnMut(u64),
     ) -> anyhow::Result<(Vec<Vec<Option<Sample>>>, u64)> {
@@ -375,38 +330,14 @@ impl Plan<'_> {
             usual.map(|work| Work { change, passes: Some(passes), ..work }).collect()
         };
         let work: Vec<Vec<Work<'_>>> = changes.iter().map(|&change| with(change)).collect();
-        let all: Vec<&Work<'_>> = work.iter().flatten().collect();
-        let outcomes = self.all(&all, progress)?;
+        let all: Vec<Run<'_>> = work.iter().flatten().map(|work| self.run_of(work)).collect();
+        let outcomes = runs::all(self.machine, &all, progress)?;
         let mut samples = outcomes.iter().map(|outcome| Sample::of(&outcome.report));
         let samples = work.iter().map(|work| self.by_kernel(work, samples.by_ref().take(work.len()).collect()));
-        Ok((samples.collect(), all.iter().map(|work| work.weight()).sum()))
+        Ok((samples.collect(), runs::weight(&all)))
     }
 
-    /// Runs a list of runs. `progress` is told their weight as it gets done.
-    fn all(&self, work: &[&Work<'_>], progress: &mut dyn FnMut(u64)) -> anyhow::Result<Vec<Outcome>> {
-        let done = std::sync::atomic::AtomicU64::new(0);
-        let simulate = |number: usize| {
-            let outcome = catch_unwind(AssertUnwindSafe(|| {
-                let weight = work[number].weight();
-                let mut told = 0;
-                self.simulate(work[number], &mut |share| {
-                    let now = (weight as f64 * share) as u64;
-                    done.fetch_add(now - told, std::sync::atomic::Ordering::Relaxed);
-                    told = now;
-                })
-            }));
-            // A run that finds the allocator broken panics; whoever sees it needs to know which run that was.
-            let outcome = outcome.unwrap_or_else(|panic| Err(anyhow!("the run ended with: {}", message(&*panic))));
-            outcome.map_err(|error| anyhow!("{}: {error:#}", Self::describe(work[number])))
-        };
-        pool::run(work.len(), simulate, &mut |_| progress(done.load(std::sync::atomic::Ordering::Relaxed)))
-    }
-
-    fn simulate(&self, work: &Work<'_>, advance: &mut dyn FnMut(f64)) -> anyhow::Result<Outcome> {
-        let machine = match work.change {
-            Some((path, factor)) => &self.machine.scaled(path, factor)?,
-            None => self.machine,
-        };
+    fn run_of<'p>(&self, work: &Work<'p>) -> Run<'p> {
         let lru = if let Load::FaultsOnLru(lists) = work.load { lists } else { LruLists::Off };
         let faults = PageFault1 { pages: self.scale.process_pages, lru, ..PageFault1::default() };
         let workload = match work.load {
@@ -419,23 +350,18 @@ impl Plan<'_> {
         // Other workloads have as much as they need.
         job.memory = (!matches!(work.load, Load::Other(_))).then_some(self.scale.node_frames);
         job.aftermath = work.aftermath;
-        let outcome = run(&machine.model(), &job, &mut |progress| {
-            advance(progress.done as f64 / progress.total.max(1) as f64);
-        })?;
-        advance(1.0);
-        Ok(outcome)
+        Run { name: Self::described(work), job, change: work.change, weight: work.weight() }
     }
 
     /// A run in words, to know it by.
-    fn describe(work: &Work<'_>) -> String {
+    fn described(work: &Work<'_>) -> String {
         let load = match work.load {
             Load::Faults => String::new(),
             Load::FaultsOnLru(LruLists::Smp) => ", pages on LRU lists, smp".to_owned(),
             Load::FaultsOnLru(_) => ", pages on LRU lists".to_owned(),
             Load::Other(other) => format!(", {}", other.title()),
         };
-        let change = work.change.map_or(String::new(), |(path, factor)| format!(", {path} x {factor}"));
-        format!("{} on {} CPUs{load}{change}", work.name, work.cpus)
+        format!("{} on {} CPUs{load}", work.name, work.cpus)
     }
 
     /// What was found of each kernel, at its place in the plan.
@@ -482,10 +408,4 @@ fn points(base: &[Option<Sample>], samples: &[Option<Sample>]) -> f64 {
         Some(all.into_iter().map(f64::abs).fold(0.0, f64::max))
     };
     base.iter().zip(samples).filter_map(of).fold(0.0, f64::max)
-}
-
-/// What a panic said.
-fn message(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic")
 }

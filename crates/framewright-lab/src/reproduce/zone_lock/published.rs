@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use serde::{Deserialize, Serialize};
+
+use crate::reproduce::published::{built_in, is_amount, is_change, names_differ, parse};
 
 /// The file.
 const FILE: &str = include_str!("../../../../../data/published/zone-lock.toml");
@@ -87,7 +89,7 @@ impl Published {
     /// # Errors
     /// The file is wrong, which is a mistake in this project.
     pub fn built_in() -> anyhow::Result<Self> {
-        Self::parse(FILE).context("data/published/zone-lock.toml")
+        built_in("zone-lock.toml", FILE, Self::check)
     }
 
     /// Reads a table.
@@ -95,30 +97,25 @@ impl Published {
     /// # Errors
     /// What is wrong with it.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
-        let table: Self = toml::from_str(text)?;
-        let Some(first) = table.rows.first() else { bail!("there is no row") };
-        for (i, row) in table.rows.iter().enumerate() {
-            if table.rows[..i].iter().any(|other| other.name == row.name) {
-                bail!("row {} is there twice", row.name);
-            }
-            if !(row.performance > 0.0 && row.performance.is_finite()) {
-                bail!("row {}: performance is {}", row.name, row.performance);
-            }
-            let change = (row.performance / first.performance - 1.0) * 100.0;
-            if (change - row.change_percent).abs() > 0.06 {
-                bail!("row {}: change_percent is {}, its performance says {change:.1}", row.name, row.change_percent);
-            }
+        parse(text, Self::check)
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        names_differ(self.rows.iter().map(|row| row.name.as_str()))?;
+        let first = self.rows.first().map_or(f64::NAN, |first| first.performance);
+        for Row { name, performance, change_percent, .. } in &self.rows {
+            is_amount(&format!("row {name}: performance"), *performance)?;
+            is_change(name, *change_percent, (first, *performance))?;
         }
-        for row in &table.mix {
-            if ![row.small, row.huge].iter().all(|part| *part > 0.0 && part.is_finite()) {
-                bail!("mix of {}: {} and {}", row.name, row.small, row.huge);
-            }
+        for MixRow { name, small, huge } in &self.mix {
+            is_amount(&format!("mix of {name}: small"), *small)?;
+            is_amount(&format!("mix of {name}: huge"), *huge)?;
         }
-        let names = table.lru.iter().map(|row| &row.name).chain(table.mix.iter().map(|row| &row.name));
-        let names = names.chain(table.buddyinfo.keys());
-        match names.into_iter().find(|name| table.row(name).is_none()) {
+        let names = self.lru.iter().map(|row| &row.name).chain(self.mix.iter().map(|row| &row.name));
+        let names = names.chain(self.buddyinfo.keys());
+        match names.into_iter().find(|name| self.row(name).is_none()) {
             Some(name) => bail!("{name} is no row's name"),
-            None => Ok(table),
+            None => Ok(()),
         }
     }
 
@@ -164,9 +161,9 @@ mod tests {
         let wrong = |from: &str, to: &str| Published::parse(&FILE.replacen(from, to, 1)).unwrap_err().to_string();
         assert_eq!(wrong("name = \"patch8\"", "name = \"patch7\""), "row patch7 is there twice");
         assert_eq!(wrong("performance = 2461133", "performance = 0"), "row patch7: performance is 0");
-        assert_eq!(wrong("= -73.3", "= 73.3"), "row patch7: change_percent is 73.3, its performance says -73.3");
+        assert_eq!(wrong("= -73.3", "= 73.3"), "row patch7: change_percent is 73.3, its numbers say -73.3");
         assert_eq!(wrong("[buddyinfo.patch7]", "[buddyinfo.patch2]"), "patch2 is no row's name");
-        assert_eq!(wrong("small = 1522246", "small = 0"), "mix of patch1: 0 and 10540254");
+        assert_eq!(wrong("small = 1522246", "small = 0"), "mix of patch1: small is 0");
         assert!(wrong("seconds = 180", "minutes = 3").contains("unknown field `minutes`"));
         assert!(wrong("[7, 3, 6, 5,", "[7, 3, 6,").contains("length"));
     }

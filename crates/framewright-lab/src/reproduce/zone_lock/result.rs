@@ -1,10 +1,7 @@
 //! Theirs and ours, as data.
 
-use std::fmt;
-
 use framewright::Order;
 use framewright::report::unusable_index;
-use framewright_sim::machine::{Parameter, Spec};
 use framewright_sim::report::Report;
 use framewright_sim::workload::aftermath::FreeBlocks;
 use framewright_sim::workload::{Aftermath, Outcome};
@@ -12,12 +9,13 @@ use serde::Serialize;
 
 use super::judge;
 use super::others::{self, Elsewhere, MixRow};
-use super::plan::{LRU, Lengths, Plan, Runs, Sample, Scale, Variations, ZONE, change};
+use super::plan::{Lengths, Plan, Runs, Sample, Scale, Variations, change};
 use super::published::{LruRow, ORDERS, Published};
-use super::why;
-use crate::reproduce::SCHEMA;
 use crate::reproduce::check::Check;
+use crate::reproduce::fitted::{self, Fitted, is_row};
+use crate::reproduce::head::Head;
 use crate::reproduce::variation::{Band, Varied};
+use crate::reproduce::why::{self, LRU, ZONE, hold_p999, waiting};
 
 /// Name of the experiment, and of the table that machines' numbers are fitted to.
 pub const NAME: &str = "zone-lock";
@@ -27,20 +25,9 @@ pub const ORDER: Order = Order(5);
 /// See the module's description.
 #[derive(Clone, Serialize, Debug)]
 pub struct Reproduction {
-    /// Version of this format.
-    pub schema: &'static str,
-    /// Name of the experiment.
-    pub experiment: &'static str,
-    /// The command that prints it.
-    pub command: String,
-    /// What was published, and where.
-    pub title: String,
-    /// Where.
-    pub source: String,
-    /// The machine.
-    pub model: String,
-    /// Seed of all that is random.
-    pub seed: u64,
+    /// Which experiment it is, and how it is made again.
+    #[serde(flatten)]
+    pub head: Head,
     /// CPUs.
     pub cpus: usize,
     /// How much memory there was.
@@ -64,21 +51,6 @@ pub struct Reproduction {
     pub varied: Option<Varied>,
     /// What had to hold.
     pub checks: Vec<Check>,
-}
-
-/// A number of the machine that was fitted.
-#[derive(Clone, PartialEq, Eq, Serialize, Debug)]
-pub struct Fitted {
-    /// Its path in the machine's file.
-    pub parameter: String,
-    /// To which rows of this table.
-    pub rows: Vec<String>,
-}
-
-impl fmt::Display for Fitted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} to {}", self.parameter, self.rows.join(" and "))
-    }
 }
 
 /// A kernel.
@@ -189,19 +161,14 @@ pub struct Curve {
 impl Reproduction {
     /// From what was published and what was run. `command` says how it is made again.
     pub fn new(published: &Published, plan: &Plan<'_>, runs: &Runs, command: &str) -> Self {
-        let fitted = fitted(plan.machine);
-        let rows: Vec<Row> = (0..plan.kernels.len()).map(|number| row(published, plan, runs, number)).collect();
+        let fitted = fitted::to(NAME, plan.machine);
+        let row = |number| row(published, (plan, &fitted), runs, number);
+        let rows: Vec<Row> = (0..plan.kernels.len()).map(row).collect();
         let (mix, other_workloads) = (others::mix(published, plan, runs), others::elsewhere(plan, runs));
         let mut checks = judge::checks(&rows, &fitted);
         checks.extend(judge::elsewhere(&mix, plan.lengths.mix, &other_workloads));
         Self {
-            schema: SCHEMA,
-            experiment: NAME,
-            command: command.to_owned(),
-            title: published.title.clone(),
-            source: published.source.clone(),
-            model: plan.machine.name.clone(),
-            seed: plan.seed,
+            head: Head::new(NAME, command, [&published.title, &published.source], (plan.machine, plan.seed)),
             cpus: plan.cpus,
             scale: plan.scale,
             passes: plan.lengths,
@@ -222,22 +189,7 @@ impl Reproduction {
     }
 }
 
-/// Rows of this table that a number was fitted to.
-fn rows_of(parameter: &Parameter) -> impl Iterator<Item = &str> {
-    let rows = parameter.basis.rows().filter_map(|row| row.split_once('/'));
-    rows.filter(|(table, _)| *table == NAME).map(|(_, row)| row)
-}
-
-/// Numbers of the machine that were fitted to this table.
-fn fitted(machine: &Spec) -> Vec<Fitted> {
-    let of = |parameter: &Parameter| Fitted {
-        parameter: parameter.path.clone(),
-        rows: rows_of(parameter).map(str::to_owned).collect(),
-    };
-    machine.parameters().map(of).filter(|fitted| !fitted.rows.is_empty()).collect()
-}
-
-fn row(published: &Published, plan: &Plan<'_>, runs: &Runs, number: usize) -> Row {
+fn row(published: &Published, (plan, fitted): (&Plan<'_>, &[Fitted]), runs: &Runs, number: usize) -> Row {
     let name = &plan.kernels[number].name;
     let first = runs.table.first().and_then(Option::as_ref).map(|outcome| outcome.report.per_second);
     let theirs = published.row(name).map(|row| {
@@ -257,8 +209,7 @@ fn row(published: &Published, plan: &Plan<'_>, runs: &Runs, number: usize) -> Ro
         let mechanisms = plan.kernels[number].mechanisms.map_or(String::new(), |mechanisms| mechanisms.to_string());
         ours(outcome, first, mechanisms, |base| bands(runs.variations.as_ref()?, base, number))
     });
-    let fitted = plan.machine.parameters().any(|parameter| rows_of(parameter).any(|row| row == name));
-    Row { name: name.clone(), published: theirs, simulated, fitted }
+    Row { name: name.clone(), published: theirs, simulated, fitted: is_row(fitted, name) }
 }
 
 fn ours(
@@ -290,12 +241,6 @@ fn ours(
     }
 }
 
-/// 999 of 1000 times a zone lock was held no longer, in nanoseconds, of the one that was held longest.
-pub(super) fn hold_p999(report: &Report) -> f64 {
-    let zone_locks = report.locks.iter().filter(|lock| lock.kind == ZONE);
-    zone_locks.map(|lock| lock.holding.p999_ns).fold(0.0, f64::max)
-}
-
 /// Blocks of all zones.
 pub(crate) fn total(zones: &[FreeBlocks]) -> [u64; ORDERS] {
     zones.iter().fold([0; ORDERS], |mut sum, zone| {
@@ -309,20 +254,18 @@ fn index(blocks: &[u64; ORDERS]) -> f64 {
     f64::from(unusable_index(blocks, ORDER)) / 1000.0
 }
 
-/// How a row's figures move: the table's, by the differences among the shorter runs.
+/// How a row's figures move.
 fn bands(variations: &Variations, (base, sample): (Option<f64>, Sample), number: usize) -> Option<Bands> {
-    let changed = |samples: &[Option<Sample>]| {
+    let changed = |samples: &Vec<Option<Sample>>| {
         let (first, this) = (samples.first().copied().flatten()?, samples[number]?);
         Some(change(first.per_second, this.per_second))
     };
-    let (still, still_changed) = (variations.base[number]?, changed(&variations.base));
-    let moved = || variations.samples.iter().filter_map(|samples| samples[number]);
-    let changes = variations.samples.iter().filter_map(|samples| Some(changed(samples)? - still_changed?));
-    let share = |base, of: fn(&Sample) -> f64| Band::of(base, moved().map(|now| of(&now) - of(&still))).of_a_share();
+    let share =
+        |base, of: fn(Sample) -> f64| variations.band(base, |samples| samples[number].map(of)).map(Band::of_a_share);
     Some(Bands {
-        change_percent: Band::of(base?, changes),
-        zone_lock_contention_percent: share(sample.zone_lock, |sample| sample.zone_lock),
-        smp_list_add_percent: share(sample.list_add, |sample| sample.list_add),
+        change_percent: variations.band(base?, changed)?,
+        zone_lock_contention_percent: share(sample.zone_lock, |sample| sample.zone_lock)?,
+        smp_list_add_percent: share(sample.list_add, |sample| sample.list_add)?,
     })
 }
 
@@ -338,7 +281,7 @@ fn with_lru(published: &Published, plan: &Plan<'_>, runs: &Runs) -> Vec<WithLru>
             report(plan, runs, &row.name).map(|report| LruRow {
                 name: row.name.clone(),
                 change_percent: first.map_or(f64::NAN, |first| change(first, report.per_second)),
-                zone_lock_contention_percent: Sample::of(report).zone_lock,
+                zone_lock_contention_percent: waiting(report, ZONE),
                 lru_lock_contention_percent: waiting(report, LRU),
             })
         };
@@ -346,10 +289,6 @@ fn with_lru(published: &Published, plan: &Plan<'_>, runs: &Runs) -> Vec<WithLru>
         WithLru { name: row.name.clone(), published: row.clone(), simulated, smp_list }
     };
     published.lru.iter().filter(|row| plan.with_lru.contains(&row.name)).map(of).collect()
-}
-
-fn waiting(report: &Report, kind: &str) -> f64 {
-    report.locks.iter().filter(|lock| lock.kind == kind).fold(0.0, |sum, lock| sum + lock.contention_percent)
 }
 
 /// The curves, with the table's own runs in their place.

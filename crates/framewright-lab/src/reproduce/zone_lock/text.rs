@@ -5,16 +5,17 @@ use std::fmt;
 use framewright_sim::workload::Passes;
 use framewright_sim::workload::aftermath::FreeBlocks;
 
-use super::judge::{self, Standing};
+use super::judge;
 use super::others::{Elsewhere, ElsewhereRow, MixRow, Parts};
 use super::plan::{OURS, Varying};
 use super::published::{LruRow, ORDERS};
 use super::result::{Figures, Ours, Reproduction, Row, total};
+use crate::reproduce::check::Standing;
+use crate::reproduce::head::Head;
+use crate::reproduce::text::{fitted_note, varied_note, wrapped};
 use crate::reproduce::variation::Band;
 use crate::sim::figures::{count, fitted, grouped, percent, share};
 
-/// Columns that there are.
-const WIDTH: usize = 100;
 /// Columns of a kernel's name.
 const NAME: usize = 24;
 /// Groups of orders that buddyinfo is shown in: name and first order of each.
@@ -35,7 +36,7 @@ impl fmt::Display for Reproduction {
 }
 
 fn head(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
-    let Reproduction { experiment, model, seed, cpus, title, scale, .. } = all;
+    let Reproduction { head: Head { experiment, model, seed, title, .. }, cpus, scale, .. } = all;
     writeln!(f, "{experiment}: page faults of {cpus} processes on {model}, seed {seed}")?;
     wrapped(f, &format!("theirs: {title}"), 2)?;
     wrapped(f, &format!("ours: {}", ours(all)), 2)?;
@@ -85,11 +86,11 @@ fn table(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
             grouped(ours.figures.performance),
             theirs(row, change),
             change(&ours.figures).unwrap_or_else(|| "-".to_owned()),
-            mark(judge::change(row)),
+            Standing::mark(judge::change(row)),
             band(bands.map(|bands| bands.change_percent)),
             theirs(row, |figures| Some(percent(figures.zone_lock_contention_percent))),
             percent(ours.figures.zone_lock_contention_percent),
-            mark(judge::contention(row)),
+            Standing::mark(judge::contention(row)),
             band(bands.map(|bands| bands.zone_lock_contention_percent)),
         );
         writeln!(f, "{}", line.trim_end())?;
@@ -110,53 +111,27 @@ fn list_add(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
             let Band([least, most]) = bands.smp_list_add_percent;
             format!(", band {least:.0}..{most:.0}")
         });
-        let mark = mark(judge::list_add(row)).trim_end();
+        let mark = Standing::mark(judge::list_add(row)).trim_end();
         writeln!(f, "  {} in smp_list_add: theirs {}, ours {}{mark}{band}", row.name, percent(theirs), percent(share))?;
     }
     Ok(())
 }
 
 fn notes(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
-    let list: Vec<String> = all.fitted.iter().map(ToString::to_string).collect();
-    if !list.is_empty() {
-        wrapped(f, &format!("* fitted ({}): says nothing about the model", list.join(", ")), 2)?;
-    }
+    fitted_note(f, &all.fitted)?;
     writeln!(
         f,
         "! off by more than {} points (change) or {} (waiting); ~ the band holds theirs",
         judge::CHANGE,
         judge::SHARE
     )?;
-    match (&all.varied, all.passes.varied) {
-        (Some(varied), Some(Varying { screen, band })) => {
-            let names: Vec<&str> = varied.chosen.iter().map(|reach| reach.parameter.as_str()).collect();
-            let words = format!(
-                "band: each of {} made a tenth smaller and larger ({}); chosen from {} numbers, each made a tenth larger \
-                 ({}), of which no other moved anything by more than {:.1} points",
-                names.join(", "),
-                passes(band),
-                varied.screened,
-                passes(screen),
-                varied.rest
-            );
-            wrapped(f, &words, 2)
-        }
-        _ => writeln!(f, "no bands in a quick run"),
-    }
+    let varied = all.varied.as_ref().zip(all.passes.varied);
+    varied_note(f, varied.map(|(varied, Varying { screen, band })| (varied, [screen, band].map(passes))))
 }
 
 /// A figure of theirs, or a dash.
 fn theirs(row: &Row, of: impl Fn(&Figures) -> Option<String>) -> String {
     row.published.as_ref().and_then(|theirs| of(&theirs.figures)).unwrap_or_else(|| "-".to_owned())
-}
-
-/// How a figure stands, as a character behind it.
-fn mark(standing: Option<Standing>) -> &'static str {
-    match standing {
-        Some(Standing::Off) => "!",
-        Some(Standing::InBand) => "~",
-        Some(Standing::Near) | None => " ",
-    }
 }
 
 fn reasons(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
@@ -322,21 +297,4 @@ fn elsewhere(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
 /// A title in two lines.
 fn head_of(title: &'static str) -> (&'static str, &'static str) {
     title.split_once(", ").or_else(|| title.split_once(" of ")).unwrap_or((title, ""))
-}
-
-/// `text` broken between words, what follows indented by so many columns.
-fn wrapped(f: &mut fmt::Formatter<'_>, text: &str, indent: usize) -> fmt::Result {
-    let lead = text.len() - text.trim_start().len();
-    let mut line = " ".repeat(lead);
-    for word in text.trim_start().split(' ') {
-        let is_empty = line.trim().is_empty();
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
-            writeln!(f, "{}", line.trim_end())?;
-            line = " ".repeat(indent);
-        } else if !is_empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    writeln!(f, "{}", line.trim_end())
 }

@@ -1,10 +1,18 @@
-//! Why a kernel is as fast as it is, in a sentence: what its CPUs do most, and which fields they fight for.
+//! Why a run is as fast as it is, in a sentence: what its CPUs do most, and which fields they fight for.
 
 use framewright_sim::report::{LockReport, Report};
 
-use super::plan::{LRU, RANGE, Sample, ZONE};
 use crate::sim::figures::{duration, percent, share};
 use crate::sim::run::cost;
+
+/// Kinds of locks, as reports name them.
+pub const ZONE: &str = "zone";
+/// The head of a free list, in concurrent operations.
+pub const FREE_LIST: &str = "free-list";
+/// Ranges of frames.
+pub const RANGE: &str = "range";
+/// LRU lists.
+pub const LRU: &str = "lru";
 
 /// Fields that are named at most.
 const FIELDS: usize = 2;
@@ -23,13 +31,31 @@ pub fn sentence(report: &Report) -> String {
     parts.join("; ")
 }
 
+/// Percent of CPU time spent waiting for locks of a kind.
+pub fn waiting(report: &Report, kind: &str) -> f64 {
+    of_kind(report, kind).fold(0.0, |sum, lock| sum + lock.contention_percent)
+}
+
+/// Percent of CPU time spent waiting for locks of a kind and holding them.
+pub fn inside(report: &Report, kind: &str) -> f64 {
+    let all = report.window_ns as f64 * report.cpus as f64;
+    share(of_kind(report, kind).fold(0.0, |sum, lock| sum + lock.waiting.total_ns + lock.holding.total_ns), all)
+}
+
+/// 999 of 1000 times a zone lock was held no longer, in nanoseconds, of the one that was held longest.
+pub fn hold_p999(report: &Report) -> f64 {
+    of_kind(report, ZONE).map(|lock| lock.holding.p999_ns).fold(0.0, f64::max)
+}
+
+fn of_kind<'r>(report: &'r Report, kind: &str) -> impl Iterator<Item = &'r LockReport> {
+    report.locks.iter().filter(move |lock| lock.kind == kind)
+}
+
 /// What takes most of the CPUs' time.
 fn limit(report: &Report) -> String {
-    let Sample { zone_lock, list_add, .. } = Sample::of(report);
-    let of = |kind: &'static str| report.locks.iter().filter(move |lock| lock.kind == kind);
-    let held = of(ZONE).max_by(|a, b| a.contention_percent.total_cmp(&b.contention_percent));
-    let waiting = |kind| of(kind).fold(0.0, |sum, lock| sum + lock.contention_percent);
-    let (lru, range) = (waiting(LRU), waiting(RANGE));
+    let held = of_kind(report, ZONE).max_by(|a, b| a.contention_percent.total_cmp(&b.contention_percent));
+    let [zone_lock, range, lru] = [ZONE, RANGE, LRU].map(|kind| waiting(report, kind));
+    let list_add = inside(report, FREE_LIST);
     let held = held.map_or(String::new(), |LockReport { holding, .. }| {
         format!(", held {} (p99.9 {})", duration(holding.p50_ns), duration(holding.p999_ns))
     });
@@ -58,7 +84,7 @@ fn limit(report: &Report) -> String {
 }
 
 /// Fields by the percent of CPU time that fetching them takes, on all nodes together, those that take most first.
-fn fields(report: &Report) -> Vec<(String, f64)> {
+pub fn fields(report: &Report) -> Vec<(String, f64)> {
     let all = report.window_ns as f64 * report.cpus as f64;
     let mut sums: Vec<(String, f64)> = Vec::new();
     for field in report.lines.iter().flat_map(|line| &line.fields) {

@@ -1,0 +1,83 @@
+//! Runs of the simulated machine that an experiment consists of, as many at once as the host has CPUs.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use anyhow::anyhow;
+use framewright_sim::machine::Spec;
+use framewright_sim::workload::{Job, Outcome, run};
+
+use crate::sim::pool;
+
+/// Which number of the machine is changed, by its path in the machine's file, and its factor; none for the machine as it is.
+pub type Change<'p> = Option<(&'p str, f64)>;
+
+/// Called with how much of how much has been done.
+pub type Progress<'p> = &'p mut dyn FnMut(u64, u64);
+
+/// One run.
+#[derive(Clone, Debug)]
+pub struct Run<'p> {
+    /// What it is, so that one knows which it was if it fails; the change is added to it.
+    pub name: String,
+    /// What is run.
+    pub job: Job,
+    /// What is changed about the machine.
+    pub change: Change<'p>,
+    /// About how long it takes, in a unit that all runs of the experiment share.
+    pub weight: u64,
+}
+
+impl Run<'_> {
+    fn simulate(&self, machine: &Spec, advance: &mut dyn FnMut(f64)) -> anyhow::Result<Outcome> {
+        let machine = match self.change {
+            Some((path, factor)) => &machine.scaled(path, factor)?,
+            None => machine,
+        };
+        let outcome = run(&machine.model(), &self.job, &mut |progress| {
+            advance(progress.done as f64 / progress.total.max(1) as f64);
+        })?;
+        advance(1.0);
+        Ok(outcome)
+    }
+
+    /// In words, to know it by.
+    fn described(&self) -> String {
+        let change = self.change.map_or(String::new(), |(path, factor)| format!(", {path} x {factor}"));
+        format!("{}{change}", self.name)
+    }
+}
+
+/// What all of them weigh.
+pub fn weight(runs: &[Run<'_>]) -> u64 {
+    runs.iter().map(|run| run.weight).sum()
+}
+
+/// Runs all of them; what came of each is in their order. `progress` is told their weight as it gets done.
+///
+/// # Errors
+/// The first run that failed, and which it was.
+pub fn all(machine: &Spec, runs: &[Run<'_>], progress: &mut dyn FnMut(u64)) -> anyhow::Result<Vec<Outcome>> {
+    let done = AtomicU64::new(0);
+    let simulate = |number: usize| {
+        let run = &runs[number];
+        let mut told = 0;
+        let mut advance = |share: f64| {
+            let now = (run.weight as f64 * share) as u64;
+            done.fetch_add(now - told, Ordering::Relaxed);
+            told = now;
+        };
+        let outcome = catch_unwind(AssertUnwindSafe(|| run.simulate(machine, &mut advance)));
+        // A run that finds the allocator broken panics; whoever sees it needs to know which run that was.
+        let outcome = outcome.unwrap_or_else(|panic| Err(anyhow!("the run ended with: {}", message(&*panic))));
+        outcome.map_err(|error| anyhow!("{}: {error:#}", run.described()))
+    };
+    pool::run(runs.len(), simulate, &mut |_| progress(done.load(Ordering::Relaxed)))
+}
+
+/// What a panic said.
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic")
+}

@@ -1,0 +1,57 @@
+//! What reproductions say in the same words, for a terminal of 100 columns.
+
+use std::fmt;
+
+use super::fitted::{self, Fitted};
+use super::variation::Varied;
+
+/// Columns that there are.
+pub const WIDTH: usize = 100;
+
+/// Writes `text` broken between words, what follows indented by so many columns.
+///
+/// # Errors
+/// That of the formatter.
+pub fn wrapped(f: &mut fmt::Formatter<'_>, text: &str, indent: usize) -> fmt::Result {
+    let lead = text.len() - text.trim_start().len();
+    let mut line = " ".repeat(lead);
+    for word in text.trim_start().split(' ') {
+        let is_empty = line.trim().is_empty();
+        if !is_empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            writeln!(f, "{}", line.trim_end())?;
+            line = " ".repeat(indent);
+        } else if !is_empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    writeln!(f, "{}", line.trim_end())
+}
+
+/// Says which rows are no evidence, if there are such.
+///
+/// # Errors
+/// That of the formatter.
+pub fn fitted_note(f: &mut fmt::Formatter<'_>, fitted: &[Fitted]) -> fmt::Result {
+    if fitted.is_empty() {
+        return Ok(());
+    }
+    wrapped(f, &format!("* fitted ({}): says nothing about the model", fitted::list(fitted)), 2)
+}
+
+/// Says where bands come from: what was varied, and how long the runs of both rounds were.
+///
+/// # Errors
+/// That of the formatter.
+pub fn varied_note(f: &mut fmt::Formatter<'_>, varied: Option<(&Varied, [String; 2])>) -> fmt::Result {
+    let Some((varied, [screen, band])) = varied else { return writeln!(f, "no bands in a quick run") };
+    let names: Vec<&str> = varied.chosen.iter().map(|reach| reach.parameter.as_str()).collect();
+    let words = format!(
+        "band: each of {} made a tenth smaller and larger ({band}); chosen from {} numbers, each made a tenth larger ({screen}), of \
+         which no other moved anything by more than {:.1} points",
+        names.join(", "),
+        varied.screened,
+        varied.rest
+    );
+    wrapped(f, &words, 2)
+}
