@@ -6,7 +6,7 @@
 
 use crate::boot::{self, Parts};
 use crate::config::Config;
-use crate::contig::{self, Purpose, refusal};
+use crate::contig::{Purpose, refusal};
 use crate::error::{AllocError, BootError, FreeError, Why};
 use crate::event::Event;
 use crate::frame::{Geometry, Part};
@@ -316,8 +316,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         if to > from {
             return Err(FreeError::BadOrder { order: to, max: from });
         }
-        contig::split(&self.world.ground.frames, frame, from, to);
-        Ok(())
+        self.world.split(frame, from, to)
     }
 
     /// Gives what a CPU keeps on its lists back, and the pageblocks that it owns: to the zones, or to who owns a block's pageblock.

@@ -226,14 +226,20 @@ impl<'a, M: Machine> World<'a, M> {
         for (pfn, order) in range.blocks(self.max_order()) {
             let Some(frame) = self.ground.frames.frame(pfn) else { continue };
             match purpose {
-                Purpose::Allocate { .. } => self.join(frame, order, movable),
+                Purpose::Allocate { .. } if self.ground.frames.head(frame) == Head::allocated(order, movable) => {}
+                Purpose::Allocate { .. } => {
+                    self.pinned(|cx| {
+                        let _guard = zone.lock_ends(cx);
+                        self.join(frame, order, movable);
+                    });
+                }
                 Purpose::Offline => self.withhold(zone, frame, order),
             }
         }
         Ok(())
     }
 
-    /// Makes one allocated block of those that lie in a block of ours.
+    /// Makes one allocated block of those that lie in a block of ours. The zone lock is held, lest somebody copies half of it.
     fn join(&self, frame: Frame, order: Order, movable: bool) {
         let frames = &self.ground.frames;
         if frames.head(frame) != Head::allocated(order, movable) {
@@ -251,9 +257,9 @@ impl<'a, M: Machine> World<'a, M> {
     /// Turns a block of ours into a withheld one.
     fn withhold(&self, zone: &Zone<M>, frame: Frame, order: Order) {
         let frames = &self.ground.frames;
-        self.join(frame, order, false);
         self.pinned(|cx| {
             let _guard = zone.lock(cx);
+            self.join(frame, order, false);
             frames.set_head(frame, Head::NONE);
             let _ = frames.change(frame, |state| state.retire(order));
             zone.offline.add(order.frames(), Ordering::Relaxed);
@@ -383,6 +389,22 @@ impl<'a, M: Machine> World<'a, M> {
         cut.unwrap_or(Err(FreeError::NoCpu))
     }
 
+    /// Makes allocated blocks of order `to` out of the caller's, of order `from` at `frame`. Under the lock, lest somebody copies
+    /// half of it.
+    pub(crate) fn split(&self, frame: Frame, from: Order, to: Order) -> Result<(), FreeError> {
+        let frames = &self.ground.frames;
+        let zone = self.zone_of(frame).ok_or(FreeError::Foreign(frames.pfn(frame)))?;
+        let split = self.pinned(|cx| {
+            let _guard = zone.lock_ends(cx);
+            let movable = frames.head(frame).is_movable();
+            // From the back, as in `World::cut`.
+            for (offset, order) in PfnRange::new(0, from.frames()).blocks(to).rev() {
+                frames.set_head(frame.add(offset.0), Head::allocated(order, movable));
+            }
+        });
+        split.ok_or(FreeError::NoCpu)
+    }
+
     /// Gives withheld blocks that lie wholly in `range` to the allocator. Returns the number of frames.
     pub(crate) fn bring_online(&self, range: PfnRange) -> u64 {
         let frames = &self.ground.frames;
@@ -429,15 +451,6 @@ impl<'a, M: Machine> World<'a, M> {
 fn mark<M: Machine>(frames: &Frames<'_, M>, pfn: Pfn, order: Order, movable: bool) {
     if let Some(frame) = frames.frame(pfn) {
         frames.set_head(frame, Head::allocated(order, movable));
-    }
-}
-
-/// Makes allocated blocks of order `to` out of the one of order `from` at `frame`.
-pub(crate) fn split<M: Machine>(frames: &Frames<'_, M>, frame: Frame, from: Order, to: Order) {
-    let movable = frames.head(frame).is_movable();
-    // From the back, as in `World::cut`.
-    for (offset, order) in PfnRange::new(0, from.frames()).blocks(to).rev() {
-        frames.set_head(frame.add(offset.0), Head::allocated(order, movable));
     }
 }
 
