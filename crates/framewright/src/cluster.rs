@@ -117,6 +117,11 @@ impl<M: Machine> Heap<M> {
         store(&self.disabled, load(&self.disabled).saturating_sub(1));
     }
 
+    /// Takes all of them back: in a copy of the allocator nobody is there who would. The zone lock is held.
+    pub(crate) fn enable_for_all(&self) {
+        store(&self.disabled, 0);
+    }
+
     /// Waits until the states of all pages are what their lists say. The zone lock is held.
     pub(crate) fn settle(&self) {
         if self.exists() {

@@ -168,6 +168,22 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
+    /// In a copy of the allocator nobody is there who was taking ranges: gives the pageblocks of these their types back.
+    pub(crate) fn abandon_ranges(&self) {
+        let frames = &self.ground.frames;
+        let order = frames.geometry.pageblock_order;
+        for zone in self.zones.iter().filter(|zone| zone.clusters.is_disabled()) {
+            for index in 0..frames.pageblocks.len() {
+                let start = Frame((index as u32) << order.0);
+                let pageblock = frames.pageblock(start);
+                if pageblock.zone() == Some(zone.idx) && pageblock.migratetype() == MigrateType::Isolate {
+                    self.unisolate(zone, PfnRange::block(frames.pfn(start), order));
+                }
+            }
+            self.pinned(|cx| zone.lock(cx).change_merging(Heap::enable_for_all));
+        }
+    }
+
     /// Empties an isolated range: everything in it is free, or the first frame in the way is named.
     fn vacate(&self, range: PfnRange, may_move: bool) -> Result<(), AllocError> {
         let mut obstacle = Some(range.start);

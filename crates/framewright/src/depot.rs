@@ -20,7 +20,7 @@
 use crate::field::{Words, tell};
 use crate::ground::Cx;
 use crate::lock::{Rank, Ticket, TicketLock};
-use crate::machine::{LockName, Machine, Ordering, Step, Word};
+use crate::machine::{Busy, LockName, Machine, Ordering, Patience, Step, Word};
 use crate::pfn::{CpuId, Frame, MigrateType, ZoneIdx};
 use crate::ring::{Ring, RingId, SMALL_RINGS};
 use crate::watermark::PcpSize;
@@ -30,6 +30,9 @@ use crate::zone::Zone;
 const MAGAZINE: u32 = 256;
 /// Most shards that a zone's depot is cut into.
 const SHARDS: usize = 64;
+/// How often who waits for a drain looks at it before it gives up. A drain empties a magazine at a time, unless its thread is
+/// stopped.
+const DRAIN_TRIES: u32 = 1 << 20;
 
 /// Shards of each zone on a machine of so many CPUs.
 pub(crate) const fn shards(cpus: usize) -> usize {
@@ -97,6 +100,8 @@ pub struct Shard<M: Machine> {
     fresh: M::U32,
     /// Top of the stack of full magazines of each kind of list, + 1.
     full: [M::U32; SMALL_RINGS],
+    /// Magazines that are being emptied for the zone: on no stack meanwhile.
+    away: M::U32,
     // Fixed at boot: what its lock is called, and which magazines are its own.
     name: LockName,
     first: u32,
@@ -111,6 +116,7 @@ impl<M: Machine> Default for Shard<M> {
             empty: Word::new(0),
             fresh: Word::new(0),
             full: core::array::from_fn(|_| Word::new(0)),
+            away: Word::new(0),
             name: LockName::depot(ZoneIdx::NONE, 0),
             first: 0,
             count: 0,
@@ -126,9 +132,19 @@ impl<M: Machine> Shard<M> {
         self.count = count;
     }
 
-    /// Takes the shard's lock without a guard, until [`Shard::release_held`].
-    pub(crate) fn hold(&self, machine: &M) {
+    /// Takes the shard's lock without a guard, until [`Shard::release_held`], at a moment when no magazine of it is being emptied.
+    ///
+    /// # Errors
+    /// [`Busy`] when there was none; the lock is free.
+    pub(crate) fn hold(&self, machine: &M) -> Result<(), Busy> {
         let _ = self.lock.take(machine, self.name);
+        // Written under the lock, so this is certain; what the wait sees is not, and need not be.
+        if self.away.load(Ordering::Relaxed) == 0 {
+            return Ok(());
+        }
+        self.release_held(machine, false);
+        let _ = self.away.wait_while(Patience::Tries(DRAIN_TRIES), |away| away != 0);
+        Err(Busy)
     }
 
     /// Gives up what [`Shard::hold`] took; in a copy, for all who wait.
@@ -153,6 +169,7 @@ impl<M: Machine> Shard<M> {
             let migratetype = MigrateType::from_index(ring.lists()).unwrap_or_default();
             tell(visit, format_args!("full[{migratetype}] order {}", ring.order), word);
         }
+        tell(visit, format_args!("away"), &self.away);
     }
 
     /// Its magazines: the first, and how many.
@@ -330,17 +347,23 @@ impl<'a, M: Machine> Depots<'a, M> {
     }
 
     /// Takes some magazine of a shard, whatever its kind, and calls `visit` with it, outside of the shard's lock. False if the
-    /// shard is empty.
+    /// shard is empty. Nobody finds the magazine's blocks meanwhile, so who holds the allocator still waits ([`Shard::hold`]).
     pub(crate) fn drain(&self, cx: Cx<'_, 'a, M>, shard: &Shard<M>, visit: impl FnOnce(&Magazine<M>, RingId)) -> bool {
         cx.ground.machine.step(Step::Depot);
         let taken = {
             let guard = self.lock(cx, shard);
-            small_rings().find_map(|ring| guard.pop_full(ring).map(|(index, magazine)| (index, magazine, ring)))
+            let taken = small_rings().find_map(|ring| Some((guard.pop_full(ring)?, ring)));
+            if taken.is_some() {
+                guard.count_away(1);
+            }
+            taken
         };
-        let Some((index, magazine, ring)) = taken else { return false };
+        let Some(((index, magazine), ring)) = taken else { return false };
         // On no stack now, so it is nobody else's.
         visit(magazine, ring);
-        self.lock(cx, shard).push_empty(index);
+        let guard = self.lock(cx, shard);
+        guard.push_empty(index);
+        guard.count_away(u32::MAX);
         true
     }
 
@@ -436,6 +459,12 @@ impl<'a, M: Machine> ShardGuard<'_, 'a, M> {
             self.push(stack, index);
             self.count(ring, magazine, u32::wrapping_add);
         }
+    }
+
+    /// So many magazines more are being emptied (or fewer: a negative number).
+    fn count_away(&self, change: u32) {
+        let away = &self.shard.away;
+        away.store(away.load(Ordering::Relaxed).wrapping_add(change), Ordering::Relaxed);
     }
 
     fn count(&self, ring: RingId, magazine: &Magazine<M>, change: impl Fn(u32, u32) -> u32) {

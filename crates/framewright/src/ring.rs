@@ -390,6 +390,22 @@ impl<M: Machine> Ring<M> {
         }
     }
 
+    /// For a copy in which the owner is not there: where he had moved the top below all entries, to see that there is none for
+    /// him, brings it back.
+    pub(crate) fn mend_top(&self) {
+        let (bottom, top) = self.used();
+        self.top.store(top.max(if self.is_wrapped() { self.start() } else { bottom }), Ordering::Relaxed);
+    }
+
+    /// In such a copy, counts a block that the owner had taken and not counted yet where that shows: more were taken than ever
+    /// came. (Elsewhere one taken and one given are missing, for good.)
+    pub(crate) fn mend_taken(&self) {
+        let (_, given) = self.traffic_racy();
+        if given > u64::MAX / 2 {
+            self.count_taken();
+        }
+    }
+
     /// Takes the entry just above the top in; false if there is no room.
     pub(crate) fn raise(&self) -> bool {
         let has_room = !self.is_full() && !self.is_at_end();

@@ -6,12 +6,18 @@
 //! first finishes what they had begun. Shared and huge memory is not copied, and has no hook here: the child refuses.
 
 use std::sync::{Arc, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use framewright::Frozen;
 
 use super::Inner;
 use crate::Native;
 use crate::fork::{self, Rest};
+
+/// How often an allocator is tried to be frozen, and how long threads that are at work in it may run meanwhile. On a crowded machine,
+/// with ten threads for each processor, one try in some thousands fails.
+const TRIES: u32 = 16;
+const NAP: Duration = Duration::from_millis(20);
 
 /// A frozen allocator, and what keeps it where it is.
 struct AtRest {
@@ -41,7 +47,11 @@ pub(super) fn follow(inner: &Arc<Inner>) {
         // from it.
         let lasting: &'static Inner = unsafe { &*Arc::as_ptr(&inner) };
         let quiet = lasting.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-        let frozen = lasting.allocator.freeze()?;
+        let again = || {
+            std::thread::sleep(NAP);
+            lasting.allocator.freeze()
+        };
+        let frozen = lasting.allocator.freeze().or_else(|| (1..TRIES).find_map(|_| again()))?;
         Some(Box::new(AtRest { frozen, _quiet: quiet, _inner: inner, generation: fork::generation() }) as Rest)
     };
     inner.allocator.machine().set_fork_hook(Some(Box::new(freeze)));
