@@ -6,26 +6,23 @@
 //! second, and nothing is wrong. The counters of CPUs need no such care: whoever reads one adds them up.
 //!
 //! [`Background`] is the thread, and knows nothing of allocators: it calls what it is given at each interval until that
-//! says enough, or until it is dropped, and then does not sleep out. It takes no signals and leases no CPU. A fork's
-//! child does not have it, and gets it back only by [`Background::restart`].
+//! says enough, or until it is dropped, and then does not sleep out. A fork's child does not have it, and gets it back only
+//! by [`Background::restart`].
 //!
 //! Rejected: a count of operations per list (a store on each, for a second's precision); a timer signal (must not
 //! allocate); draining by the owner at its next operation (an idle owner has none).
 
 use std::io;
 use std::iter::zip;
-use std::mem::ManuallyDrop;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use framewright::pfn::{CpuId, NodeId, ZoneIdx, ZoneKind};
 use framewright::report::Source;
 use framewright::{Allocator, Machine};
 
-use crate::cpus::lease;
-use crate::fork;
+use crate::thread::Thread;
 
 /// Drains the lists of CPUs, and the depots of zones, at which nothing happened since the last look.
 #[derive(Clone, Debug, Default)]
@@ -99,13 +96,13 @@ impl Background {
         W: FnMut() -> ControlFlow<()> + Clone + Send + Sync + 'static,
     {
         let fresh_work = move || Box::new(work.clone()) as Work;
-        let thread = Thread::start(interval, fresh_work())?;
+        let thread = start(interval, fresh_work())?;
         Ok(Background { interval, fresh_work: Box::new(fresh_work), thread })
     }
 
     /// Whether the thread runs. Not in a fork's child, nor when the work broke off.
     pub fn is_running(&self) -> bool {
-        self.thread.is_here() && !self.thread.handle.is_finished()
+        self.thread.is_running()
     }
 
     /// Starts the thread again, with the work as it was given, if it does not run: in a fork's child.
@@ -114,10 +111,20 @@ impl Background {
     /// As [`Background::start`].
     pub fn restart(&mut self) -> io::Result<()> {
         if !self.is_running() {
-            self.thread = Thread::start(self.interval, (self.fresh_work)())?;
+            self.thread = start(self.interval, (self.fresh_work)())?;
         }
         Ok(())
     }
+}
+
+fn start(interval: Duration, mut work: Work) -> io::Result<Thread> {
+    let stop = Arc::new(Stop::default());
+    let stopped = Arc::clone(&stop);
+    let tell = move || {
+        *stop.lock() = true;
+        stop.changed.notify_all();
+    };
+    Thread::start(tell, move || while stopped.wait(interval) && work().is_continue() {})
 }
 
 /// Says when to stop.
@@ -140,64 +147,10 @@ impl Stop {
     }
 }
 
-/// A running thread. Dropping it stops and awaits it.
-struct Thread {
-    stop: Arc<Stop>,
-    handle: ManuallyDrop<JoinHandle<()>>,
-    /// Which process has the thread: after a fork, the other one has not.
-    process: u64,
-}
-
-impl Thread {
-    fn start(interval: Duration, mut work: Work) -> io::Result<Thread> {
-        fork::watch();
-        let stop = Arc::new(Stop::default());
-        let stopped = Arc::clone(&stop);
-        let run = move || {
-            block_signals();
-            lease::never();
-            while stopped.wait(interval) && work().is_continue() {}
-        };
-        let handle = thread::Builder::new().name("framewright".into()).spawn(run)?;
-        Ok(Thread { stop, handle: ManuallyDrop::new(handle), process: fork::generation() })
-    }
-
-    fn is_here(&self) -> bool {
-        self.process == fork::generation()
-    }
-}
-
-impl Drop for Thread {
-    fn drop(&mut self) {
-        if !self.is_here() {
-            // Nobody is there to be stopped, the lock may have been copied locked, and the handle names nothing.
-            return;
-        }
-        *self.stop.lock() = true;
-        self.stop.changed.notify_all();
-        // SAFETY: taken once, here.
-        let handle = unsafe { ManuallyDrop::take(&mut self.handle) };
-        // The work may own us; a thread cannot await itself, but it will stop.
-        if handle.thread().id() != thread::current().id() {
-            // A panic of the work was reported when it happened.
-            let _ = handle.join();
-        }
-    }
-}
-
-/// Leaves all signals to the program's own threads.
-fn block_signals() {
-    // SAFETY: a set of signals is filled before it is used, and only this thread's mask changes.
-    unsafe {
-        let mut all: libc::sigset_t = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
+    use std::thread;
 
     use framewright::request::GFP_KERNEL;
     use framewright::{Config, Layout, Order, Region, Request};

@@ -24,6 +24,7 @@ pub mod pages;
 mod prefetch;
 mod solo;
 mod storage;
+mod thread;
 mod words;
 
 pub use arena::{

@@ -1,0 +1,73 @@
+//! A thread of our own in somebody else's process.
+//!
+//! It takes no signals, leases no CPU, and ends when its handle is dropped. A fork's child does not have it; there the
+//! handle says so, and dropping it touches nothing of what the thread may have been busy with.
+
+use std::io;
+use std::mem::ManuallyDrop;
+use std::thread::{self, JoinHandle};
+
+use crate::cpus::lease;
+use crate::fork;
+
+/// A running thread. Dropping it stops and awaits it.
+pub(crate) struct Thread {
+    stop: Box<dyn Fn() + Send + Sync>,
+    handle: ManuallyDrop<JoinHandle<()>>,
+    /// Which process has the thread: after a fork, the other one has not.
+    process: u64,
+}
+
+impl Thread {
+    /// Runs `body` on a thread of its own. `stop` tells it from outside to return.
+    pub(crate) fn start(
+        stop: impl Fn() + Send + Sync + 'static,
+        body: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Thread> {
+        fork::watch();
+        let run = move || {
+            block_signals();
+            lease::never();
+            body();
+        };
+        let handle = thread::Builder::new().name("framewright".into()).spawn(run)?;
+        Ok(Thread { stop: Box::new(stop), handle: ManuallyDrop::new(handle), process: fork::generation() })
+    }
+
+    /// Whether this process is the one that started it.
+    pub(crate) fn is_here(&self) -> bool {
+        self.process == fork::generation()
+    }
+
+    /// Whether it runs: here, and not at its end.
+    pub(crate) fn is_running(&self) -> bool {
+        self.is_here() && !self.handle.is_finished()
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        if !self.is_here() {
+            // Nobody is there to be stopped, what `stop` locks may have been copied locked, and the handle names nothing.
+            return;
+        }
+        (self.stop)();
+        // SAFETY: taken once, here.
+        let handle = unsafe { ManuallyDrop::take(&mut self.handle) };
+        // What it works with may own us; a thread cannot await itself, but it will stop.
+        if handle.thread().id() != thread::current().id() {
+            // A panic of the body was reported when it happened.
+            let _ = handle.join();
+        }
+    }
+}
+
+/// Leaves all signals to the program's own threads.
+fn block_signals() {
+    // SAFETY: a set of signals is filled before it is used, and only this thread's mask changes.
+    unsafe {
+        let mut all: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all);
+        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, std::ptr::null_mut());
+    }
+}
