@@ -3,9 +3,17 @@
 //! ```sh
 //! cargo run --release -p framewright-rt --example buffer_pool
 //! ```
+//!
+//! With a path, it waits while its pool is full, and shows it at a socket there to whoever looks:
+//!
+//! ```sh
+//! cargo run --release -p framewright-rt --example buffer_pool pool.sock
+//! framewright proc zoneinfo --from pool.sock        # from elsewhere
+//! ```
 
 use std::error::Error;
 use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use framewright::request::GFP_USER;
@@ -46,8 +54,17 @@ fn drain(buffers: Vec<Buffer<'_>>) {
     }
 }
 
+/// Shows the pool at a socket, until somebody presses Enter.
+fn show(arena: &Arena, socket: &Path, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
+    let export = arena.export(socket)?;
+    writeln!(out, "to be seen at {}, until you press Enter\n", export.path().display())?;
+    out.flush()?;
+    io::stdin().read_line(&mut String::new())?;
+    Ok(())
+}
+
 /// All of it, printed to `out`.
-pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
+pub(crate) fn run(socket: Option<&Path>, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     // A machine with one node refuses the second; the arena is built all the same, and its report says so.
     let arena = Arena::builder()
         .node(NODE_BYTES, Placement::Prefer(NodeId(0)))
@@ -63,6 +80,7 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
         threads.map(|thread| thread.join().expect("a loading thread panicked"))
     });
     writeln!(out, "at the peak\n{}", arena.buddyinfo())?;
+    socket.map_or(Ok(()), |socket| show(pool, socket, out))?;
 
     // Other threads drain it: memory may be freed anywhere.
     thread::scope(|scope| {
@@ -81,5 +99,6 @@ pub(crate) fn run(out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    run(&mut io::stdout().lock())
+    let socket = std::env::args_os().nth(1).map(PathBuf::from);
+    run(socket.as_deref(), &mut io::stdout().lock())
 }

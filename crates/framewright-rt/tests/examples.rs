@@ -18,7 +18,7 @@ fn free(line: &str) -> u64 {
 #[test]
 fn the_buffer_pool_is_as_before_when_it_is_drained() {
     let mut out = Vec::new();
-    buffer_pool::run(&mut out).unwrap();
+    buffer_pool::run(None, &mut out).unwrap();
     let text = String::from_utf8(out).unwrap();
     let [before, peak, after] = ["before", "at the peak", "after"].map(|title| section(&text, title));
     assert_eq!(before.len(), 2, "{text}");

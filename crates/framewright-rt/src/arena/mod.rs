@@ -38,6 +38,7 @@ pub use trim::Trimmed;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
+use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,6 +52,7 @@ use framewright::{
 use crate::Native;
 use crate::background::{Background, DrainIdle};
 use crate::error::ArenaError;
+use crate::export::{Export, ExportError};
 use crate::pages::{OwnedPages, Pages};
 use memory::Memory;
 use metadata::Metadata;
@@ -207,6 +209,20 @@ impl Arena {
     /// Free blocks by order, as `/proc/buddyinfo` prints them.
     pub fn buddyinfo(&self) -> impl fmt::Display + '_ {
         BuddyInfo(&self.inner.allocator)
+    }
+
+    /// Shows the allocator's state to other processes, through a socket at `path`, until the [`Export`] is dropped. It keeps the
+    /// arena not alive: once that is gone, askers are told so.
+    ///
+    /// # Errors
+    /// There can be no socket at the path, or no thread.
+    pub fn export(&self, path: impl AsRef<Path>) -> Result<Export, ExportError> {
+        let inner = Arc::downgrade(&self.inner);
+        Export::start(path, move |look| {
+            if let Some(inner) = inner.upgrade() {
+                look(&inner.allocator);
+            }
+        })
     }
 
     /// What the arena was built as, and what was refused.

@@ -1,0 +1,337 @@
+//! An allocator's files, for other processes: a socket that answers with `zoneinfo` who asks for it.
+//!
+//! A process has no `/proc` of its own. An [`Export`] is a socket in the file system and a thread that listens there; [`fetch`]
+//! is the other end, and `framewright proc` is that as a command. Each connection is one question, by a file's name, and one
+//! answer, the file (`talk.rs` has the bytes). Files are those of Linux and its debugfs ([`ReportFile`]).
+//!
+//! The thread reads the allocator as any other caller does, without a lock, into a text; what it writes to an asker is that
+//! text. So an asker who reads slowly, or not at all, holds up nobody but other askers, and those for a second at most:
+//! then it is hung up on. A question has at most 64 bytes.
+//!
+//! Who may connect is what the file's permissions say, as the process' umask makes them: usually its own user alone. The
+//! socket's file goes when the `Export` is dropped. A process that is killed leaves it behind; nobody answers there any
+//! more, and the next `Export` takes its place. A fork's child has neither thread nor socket; it may export elsewhere.
+//!
+//! Rejected: a file that is rewritten at intervals (costs when nobody looks, is old when somebody does, and stays when
+//! the process is gone; `framewright proc tree` writes one for readers that want files); HTTP (a port that others may
+//! reach, and a parser for what they send); shared memory (any error of a reader's would be ours to survive).
+
+mod file;
+mod talk;
+
+use std::fmt;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use framewright::pfn::NodeId;
+use framewright::report::Source;
+use rustix::event::PollFlags;
+
+use crate::thread::Thread;
+use file::Nodes;
+use talk::{ANSWER_PATIENCE, Answer, Ended, PATIENCE, Peer, wait};
+
+pub use file::{ReportFile, UnknownFile};
+
+/// Bytes of the longest path that a socket can have: one less than the system's field for it.
+const PATH_LIMIT: usize = 107;
+
+/// How long to wait when a connection cannot be taken, for want of file descriptors perhaps.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A socket at which other processes read an allocator's files, until it is dropped.
+///
+/// ```
+/// use framewright_rt::{Arena, ReportFile, export};
+///
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("pool.sock");
+/// let arena = Arena::builder().size(64 << 20).build()?;
+/// let export = arena.export(&path)?;
+/// // In another process:
+/// let text = export::fetch(&path, ReportFile::BuddyInfo)?;
+/// assert!(text.starts_with("Node 0, zone   Normal "));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Export {
+    path: PathBuf,
+    /// Device and number of the socket's file, which tell it from one that somebody else has put there.
+    file: (u64, u64),
+    thread: Thread,
+}
+
+impl Export {
+    /// Answers at `path` from now on. `with_source` calls what it is given with the allocator, or doesn't if that is gone.
+    ///
+    /// # Errors
+    /// There can be no socket at the path, or no thread.
+    pub fn start<W>(path: impl AsRef<Path>, with_source: W) -> Result<Export, ExportError>
+    where
+        W: Fn(&mut dyn FnMut(&dyn Source)) + Send + 'static,
+    {
+        let path = std::path::absolute(path.as_ref()).unwrap_or_else(|_| path.as_ref().to_owned());
+        let listener = listen(&path).map_err(|reason| ExportError { path: path.clone(), reason })?;
+        let failed = |error| {
+            let _ = fs::remove_file(&path);
+            ExportError { path: path.clone(), reason: ExportReason::Failed(error) }
+        };
+        let start = || {
+            listener.set_nonblocking(true)?;
+            let file = fs::symlink_metadata(&path)?;
+            let (tell, told) = UnixStream::pair()?;
+            // The other end is readable as soon as this one says nothing more.
+            let stop = move || drop(tell.shutdown(std::net::Shutdown::Both));
+            let thread = Thread::start(stop, move || serve(&listener, &told, &with_source))?;
+            Ok(((file.dev(), file.ino()), thread))
+        };
+        let (file, thread) = start().map_err(failed)?;
+        Ok(Export { path, file, thread })
+    }
+
+    /// Where the socket is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether somebody answers there. Not in a fork's child.
+    pub fn is_running(&self) -> bool {
+        self.thread.is_running()
+    }
+}
+
+impl Drop for Export {
+    fn drop(&mut self) {
+        // In a fork's child it is the parent's.
+        if self.thread.is_here()
+            && fs::symlink_metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.file)
+        {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl fmt::Debug for Export {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Export").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+/// A socket at `path`, in the place of one at which nobody listens.
+fn listen(path: &Path) -> Result<UnixListener, ExportReason> {
+    let length = path.as_os_str().len();
+    if length > PATH_LIMIT {
+        return Err(ExportReason::PathTooLong(length));
+    }
+    let in_use = match UnixListener::bind(path) {
+        Err(error) if error.kind() == ErrorKind::AddrInUse => error,
+        bound => return bound.map_err(ExportReason::Failed),
+    };
+    if !fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
+        return Err(ExportReason::NotASocket);
+    }
+    match UnixStream::connect(path) {
+        Ok(_) => Err(ExportReason::Live),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).map_err(ExportReason::Failed)?;
+            // Somebody else may have had the same idea; then theirs is live.
+            UnixListener::bind(path).map_err(|error| match error.kind() {
+                ErrorKind::AddrInUse => ExportReason::Live,
+                _ => ExportReason::Failed(error),
+            })
+        }
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => Err(ExportReason::Failed(error)),
+        Err(_) => Err(ExportReason::Failed(in_use)),
+    }
+}
+
+/// Calls what it is given with the allocator, if there is still one.
+type WithSource<'a> = dyn Fn(&mut dyn FnMut(&dyn Source)) + 'a;
+
+/// Answers until told to stop.
+fn serve(listener: &UnixListener, stop: &UnixStream, with_source: &WithSource<'_>) {
+    let stop = stop.as_fd();
+    while wait(listener.as_fd(), PollFlags::IN, Some(stop), None).is_ok() {
+        match listener.accept() {
+            Ok((asker, _)) => {
+                // Who hangs up, says nothing or reads nothing gets nothing.
+                let _ = converse(&Peer::new(&asker, Some(stop), PATIENCE), with_source);
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+            Err(_) => {
+                let stopped = wait(stop, PollFlags::IN, None, Some(Instant::now() + PAUSE));
+                if stopped.is_ok() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// One question and its answer.
+fn converse(asker: &io::Result<Peer<'_>>, with_source: &WithSource<'_>) -> Result<(), Ended> {
+    let Ok(asker) = asker else { return Ok(()) };
+    let answer = match asker.question()? {
+        Err(unknown) => Err(unknown.to_string()),
+        Ok(file) => {
+            let mut answer = Err("the allocator is gone".to_owned());
+            with_source(&mut |source| {
+                let nodes = || ReportFile::Online.text(source).unwrap_or_default();
+                let missing = || format!("there is no {file}: nodes are {}", nodes().trim_end());
+                answer = file.text(source).ok_or_else(missing);
+            });
+            answer
+        }
+    };
+    asker.answer(&answer)
+}
+
+/// Reads a file of the allocator behind the socket at `path`.
+///
+/// # Errors
+/// Nobody answers there, or not with this file.
+pub fn fetch(path: impl AsRef<Path>, file: ReportFile) -> Result<String, FetchError> {
+    let path = path.as_ref();
+    let failed = |reason| FetchError { path: path.to_owned(), file, reason };
+    let stream = connect(path).map_err(failed)?;
+    let ended = |ended| match ended {
+        Ended::Late | Ended::Stopped => failed(FetchReason::Late),
+        Ended::Failed(error) => failed(FetchReason::Failed(error)),
+    };
+    let server = Peer::new(&stream, None, ANSWER_PATIENCE).map_err(|error| ended(Ended::Failed(error)))?;
+    // Whoever hangs up on a question may have left an answer before.
+    let asked = server.ask(file);
+    match server.hear().map_err(ended)? {
+        Answer::File(text) => Ok(text),
+        Answer::Refused(reason) => Err(failed(FetchReason::Refused(reason))),
+        Answer::Half => Err(failed(FetchReason::Half)),
+        Answer::Nonsense => asked.map_err(ended).and(Err(failed(FetchReason::Nonsense))),
+    }
+}
+
+/// Reads which nodes the allocator behind the socket at `path` has.
+///
+/// # Errors
+/// As [`fetch`].
+pub fn fetch_nodes(path: impl AsRef<Path>) -> Result<Vec<NodeId>, FetchError> {
+    let (path, file) = (path.as_ref(), ReportFile::Online);
+    let nonsense = || FetchError { path: path.to_owned(), file, reason: FetchReason::Nonsense };
+    Nodes::parse(&fetch(path, file)?).map(|nodes| nodes.0).ok_or_else(nonsense)
+}
+
+fn connect(path: &Path) -> Result<UnixStream, FetchReason> {
+    let length = path.as_os_str().len();
+    if length > PATH_LIMIT {
+        return Err(FetchReason::PathTooLong(length));
+    }
+    let is_socket = || fs::metadata(path).is_ok_and(|file| file.file_type().is_socket());
+    UnixStream::connect(path).map_err(|error| match error.kind() {
+        ErrorKind::ConnectionRefused if is_socket() => FetchReason::Stale,
+        ErrorKind::ConnectionRefused => FetchReason::NotASocket,
+        _ => FetchReason::Failed(error),
+    })
+}
+
+/// There can be no socket at this path.
+#[derive(Debug)]
+pub struct ExportError {
+    /// The path.
+    pub path: PathBuf,
+    /// Why.
+    pub reason: ExportReason,
+}
+
+/// Why there can be no socket at a path.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ExportReason {
+    /// The path has so many bytes, and sockets have shorter ones.
+    PathTooLong(usize),
+    /// There is a socket already, and somebody listens at it.
+    Live,
+    /// There is a file that is no socket.
+    NotASocket,
+    /// The system's reason.
+    Failed(io::Error),
+}
+
+impl fmt::Display for ExportError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no export at {}: ", self.path.display())?;
+        match &self.reason {
+            ExportReason::PathTooLong(length) => too_long(f, *length),
+            ExportReason::Live => f.write_str("a process listens there; end it, or name another path"),
+            ExportReason::NotASocket => f.write_str("there is a file that is no socket"),
+            ExportReason::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for ExportError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        if let ExportReason::Failed(error) = &self.reason { Some(error) } else { None }
+    }
+}
+
+/// A file could not be read.
+#[derive(Debug)]
+pub struct FetchError {
+    /// Where the socket is, or should be.
+    pub path: PathBuf,
+    /// The file.
+    pub file: ReportFile,
+    /// Why.
+    pub reason: FetchReason,
+}
+
+/// Why a file could not be read.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum FetchReason {
+    /// The path has so many bytes, and sockets have shorter ones.
+    PathTooLong(usize),
+    /// Nobody listens at the socket: its process is gone.
+    Stale,
+    /// The file is no socket.
+    NotASocket,
+    /// There was no answer in time.
+    Late,
+    /// The other side has no such file, in its words.
+    Refused(String),
+    /// The other side was gone before the file's end.
+    Half,
+    /// The other side says something that no export says.
+    Nonsense,
+    /// The system's reason.
+    Failed(io::Error),
+}
+
+impl fmt::Display for FetchError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "no {} from {}: ", self.file, self.path.display())?;
+        match &self.reason {
+            FetchReason::PathTooLong(length) => too_long(f, *length),
+            FetchReason::Stale => f.write_str("nobody listens there; the process that did is gone"),
+            FetchReason::NotASocket => f.write_str("that is no socket"),
+            FetchReason::Late => write!(f, "no answer within {} s", ANSWER_PATIENCE.as_secs()),
+            FetchReason::Refused(reason) => f.write_str(reason),
+            FetchReason::Half => f.write_str("the process was gone before the end"),
+            FetchReason::Nonsense => f.write_str("whoever listens there is no exported allocator"),
+            FetchReason::Failed(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for FetchError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        if let FetchReason::Failed(error) = &self.reason { Some(error) } else { None }
+    }
+}
+
+fn too_long(f: &mut fmt::Formatter<'_>, length: usize) -> fmt::Result {
+    write!(f, "the path has {length} bytes, and a socket's at most {PATH_LIMIT}")
+}

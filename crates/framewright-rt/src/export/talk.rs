@@ -1,0 +1,179 @@
+//! A question and its answer, over a stream, within bounds.
+//!
+//! ```text
+//! asker     zoneinfo\n
+//! answer    ok 4711\n  and 4711 bytes        or        error: there is no file 'zone'; there are ...\n
+//! ```
+//!
+//! The length comes first so that a process that dies in the middle doesn't leave half a file that reads like a whole one.
+//! Each side gives the other a fixed time for everything together, and reads no more than a fixed number of bytes.
+
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+
+use super::file::{NAME_LIMIT, ReportFile, UnknownFile, parse};
+
+/// How long an asker may take for its question and to read the answer. There is one thread for all of them.
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long to wait for an answer.
+pub(super) const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Bytes of an answer's first line.
+const HEAD_LIMIT: usize = 1024;
+
+/// Bytes of the largest file that is taken. The zoneinfo of 64 nodes of four zones and 1,024 CPUs has some 30 MB.
+const FILE_LIMIT: usize = 1 << 26;
+
+/// Why nothing more is to be had from the other side.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// Its time is over.
+    Late,
+    /// We are to stop.
+    Stopped,
+    /// Something failed.
+    Failed(io::Error),
+}
+
+/// Waits until `stream` can be read or written, but not longer than until the deadline, or until `stop` says something.
+pub(super) fn wait(
+    stream: BorrowedFd<'_>,
+    flags: PollFlags,
+    stop: Option<BorrowedFd<'_>>,
+    deadline: Option<Instant>,
+) -> Result<(), Ended> {
+    loop {
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if left == Some(Duration::ZERO) {
+            return Err(Ended::Late);
+        }
+        let left = left.map(|left| Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() });
+        let stream = PollFd::from_borrowed_fd(stream, flags);
+        let mut both = [stream.clone(), stop.map_or(stream, |stop| PollFd::from_borrowed_fd(stop, PollFlags::IN))];
+        let watched = &mut both[..1 + usize::from(stop.is_some())];
+        match poll(watched, left.as_ref()) {
+            Ok(0) => return Err(Ended::Late),
+            Ok(_) if stop.is_some() && !both[1].revents().is_empty() => return Err(Ended::Stopped),
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(Ended::Failed(error.into())),
+        }
+    }
+}
+
+/// The other side, which has until a deadline.
+pub(super) struct Peer<'a> {
+    stream: &'a UnixStream,
+    stop: Option<BorrowedFd<'a>>,
+    deadline: Instant,
+}
+
+impl<'a> Peer<'a> {
+    pub(super) fn new(
+        stream: &'a UnixStream,
+        stop: Option<BorrowedFd<'a>>,
+        patience: Duration,
+    ) -> io::Result<Peer<'a>> {
+        stream.set_nonblocking(true)?;
+        Ok(Peer { stream, stop, deadline: Instant::now() + patience })
+    }
+
+    /// Tries `step` until it doesn't have to wait.
+    fn go_on<T>(&self, flags: PollFlags, mut step: impl FnMut(&UnixStream) -> io::Result<T>) -> Result<T, Ended> {
+        loop {
+            wait(self.stream.as_fd(), flags, self.stop, Some(self.deadline))?;
+            match step(self.stream) {
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                done => return done.map_err(Ended::Failed),
+            }
+        }
+    }
+
+    /// Reads into all of `bytes`, or to the end: how many there were.
+    fn read_all(&self, bytes: &mut [u8]) -> Result<usize, Ended> {
+        let mut have = 0;
+        while have < bytes.len() {
+            match self.go_on(PollFlags::IN, |mut stream| stream.read(&mut bytes[have..]))? {
+                0 => break,
+                count => have += count,
+            }
+        }
+        Ok(have)
+    }
+
+    /// Reads a line of at most `limit` bytes, or what stands before the end; without the line's end. Byte by byte, for what follows is
+    /// not ours.
+    fn read_line(&self, limit: usize) -> Result<Vec<u8>, Ended> {
+        let mut line = Vec::new();
+        let mut byte = [0];
+        while line.len() < limit && self.read_all(&mut byte)? == 1 && byte[0] != b'\n' {
+            line.push(byte[0]);
+        }
+        Ok(line)
+    }
+
+    fn write_all(&self, mut bytes: &[u8]) -> Result<(), Ended> {
+        while !bytes.is_empty() {
+            let written = self.go_on(PollFlags::OUT, |mut stream| stream.write(bytes))?;
+            bytes = &bytes[written..];
+        }
+        Ok(())
+    }
+
+    /// Reads a question.
+    pub(super) fn question(&self) -> Result<Result<ReportFile, UnknownFile>, Ended> {
+        // One byte more than a name has: a longer line is read as one that names nothing.
+        Ok(parse(&self.read_line(NAME_LIMIT + 1)?))
+    }
+
+    /// Answers it.
+    pub(super) fn answer(&self, answer: &Result<String, String>) -> Result<(), Ended> {
+        match answer {
+            Ok(file) => {
+                self.write_all(format!("ok {}\n", file.len()).as_bytes())?;
+                self.write_all(file.as_bytes())
+            }
+            Err(reason) => self.write_all(format!("error: {reason}\n").as_bytes()),
+        }
+    }
+
+    /// Asks.
+    pub(super) fn ask(&self, file: ReportFile) -> Result<(), Ended> {
+        self.write_all(format!("{file}\n").as_bytes())
+    }
+
+    /// Reads the answer.
+    pub(super) fn hear(&self) -> Result<Answer, Ended> {
+        let head = self.read_line(HEAD_LIMIT)?;
+        let head = str::from_utf8(&head).unwrap_or_default();
+        if let Some(reason) = head.strip_prefix("error: ") {
+            return Ok(Answer::Refused(reason.to_owned()));
+        }
+        let length = head.strip_prefix("ok ").and_then(|length| length.parse().ok());
+        let Some(length) = length.filter(|&length: &usize| length <= FILE_LIMIT) else { return Ok(Answer::Nonsense) };
+        let mut bytes = vec![0; length];
+        if self.read_all(&mut bytes)? < length {
+            return Ok(Answer::Half);
+        }
+        Ok(String::from_utf8(bytes).map_or(Answer::Nonsense, Answer::File))
+    }
+}
+
+/// What came of a question.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Answer {
+    /// The file.
+    File(String),
+    /// None, for this reason.
+    Refused(String),
+    /// A part of it; then the other side was gone.
+    Half,
+    /// Nothing that we would say.
+    Nonsense,
+}
