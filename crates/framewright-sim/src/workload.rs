@@ -38,7 +38,7 @@ pub use aim7::Aim7;
 pub use dealt::{ParallelFree, Rand};
 pub use failure::{Cause, Failure};
 pub use floor::Progress;
-pub use job::{Job, LARGE_MACHINE, Outcome, Passes, run};
+pub use job::{Job, LARGE_MACHINE, Outcome, Passes, run, run_and_look};
 pub use lru::LruLists;
 pub use ops::Ops;
 pub use page_bench::{Bulk, PageBench01, PageBench02, PageBench03, PageBench04, Repeat};

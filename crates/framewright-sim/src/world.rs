@@ -103,6 +103,20 @@ pub(crate) fn with<T>(f: impl FnOnce(&mut World) -> T) -> Option<T> {
     Some(f(unsafe { &mut *world }))
 }
 
+/// Runs `f` between two steps of the machine, as if no CPU ran: words are plain cells for it, and nothing costs anything.
+///
+/// `f` only looks; what it changed would be seen by no copy of a line.
+pub(crate) fn between_steps<T>(f: impl FnOnce() -> T) -> T {
+    struct Back(*mut World);
+    impl Drop for Back {
+        fn drop(&mut self) {
+            WORLD.set(self.0);
+        }
+    }
+    let _back = Back(WORLD.replace(null_mut()));
+    f()
+}
+
 /// Makes a world that of the thread until the guard is dropped; then it has no interrupts any more.
 pub(crate) struct Entered(*mut World);
 

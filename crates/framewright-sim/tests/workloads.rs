@@ -3,13 +3,15 @@
 
 use std::fmt::Write;
 
-use framewright::Mechanisms;
+use framewright::report::NodeSnapshot;
+use framewright::{CpuId, Mechanisms, NodeId, ZoneIdx, ZoneKind};
 use framewright_sim::machine;
 use framewright_sim::model::Model;
 use framewright_sim::report::{Report, Times};
 use framewright_sim::run::Schedule;
 use framewright_sim::workload::{
     Aftermath, Cause, Failure, Job, Ops, Outcome, PageFaultMix, Passes, Progress, SpecError, Workload, run,
+    run_and_look,
 };
 use proptest::prelude::*;
 
@@ -240,6 +242,22 @@ fn progress_goes_on_to_the_end() {
     assert!(all.windows(2).all(|pair| pair[0].done < pair[1].done));
     let last = all.last().unwrap();
     assert!(last.done * 100 > last.total * 95, "{last:?}");
+}
+
+#[test]
+fn a_look_at_the_end_of_the_window_costs_nothing() {
+    for workload in ["page-fault1:pages=50", "page-bench03", "parallel-free"] {
+        let job = job(workload, Mechanisms::DEFAULT, 4);
+        let mut seen = Vec::new();
+        let outcome = run_and_look(&model(), &job, &mut |_| {}, &mut |source| {
+            let node = NodeSnapshot::of(source, NodeId(0)).unwrap();
+            let cached = (0..4).filter_map(|cpu| source.pcp(ZoneIdx::of(NodeId(0), ZoneKind::Normal), CpuId(cpu)));
+            seen.push((node.managed, node.free + cached.map(|pcp| pcp.count).sum::<u64>()));
+        });
+        assert_eq!(outcome.unwrap(), simulate(&job), "{workload}");
+        // The CPUs hold something at that moment.
+        assert!(matches!(seen[..], [(managed, free)] if free < managed), "{workload}: {seen:?}");
+    }
 }
 
 #[test]

@@ -3,11 +3,13 @@
 use std::cell::{Cell, RefCell};
 
 use framewright::pfn::NodeId;
+use framewright::report::Source;
 use framewright::{AllocError, Allocator, FreeError, Order, Pfn, Request};
 
 use crate::model::{Model, Ps};
 use crate::run::here;
 use crate::sim::Sim;
+use crate::world::between_steps;
 
 /// How far a run is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -17,6 +19,9 @@ pub struct Progress {
     /// All of it; a little more goes by until all CPUs have ended.
     pub total: u64,
 }
+
+/// Looks at an allocator.
+pub(crate) type Look<'a> = dyn FnMut(&dyn Source) + 'a;
 
 /// When the window ends.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +62,8 @@ pub(crate) struct Floor<'a> {
     /// What CPUs held when the run was over, and what nobody held.
     rest: RefCell<Vec<(Pfn, Order)>>,
     progress: RefCell<&'a mut dyn FnMut(Progress)>,
+    /// Looks at the allocator when the last CPU leaves the window.
+    look: RefCell<&'a mut Look<'a>>,
     told: Cell<u64>,
 }
 
@@ -72,6 +79,7 @@ impl<'a> Floor<'a> {
         (pages, model, cpus): (&'a Allocator<'a, Sim>, &'a Model, usize),
         (warm_up, end, exits): (Ps, End, bool),
         progress: &'a mut dyn FnMut(Progress),
+        look: &'a mut Look<'a>,
     ) -> Floor<'a> {
         Floor {
             pages,
@@ -86,6 +94,7 @@ impl<'a> Floor<'a> {
             trouble: Cell::new(None),
             rest: RefCell::default(),
             progress: RefCell::new(progress),
+            look: RefCell::new(look),
             told: Cell::new(0),
         }
     }
@@ -166,6 +175,9 @@ impl<'a> Floor<'a> {
         if !has_left.get() && !here::goes_on() {
             has_left.set(true);
             self.left.set(self.left.get() + 1);
+            if self.left.get() == self.cpus {
+                between_steps(|| (self.look.borrow_mut())(self.pages));
+            }
         }
         self.tell();
         self.is_wanted()

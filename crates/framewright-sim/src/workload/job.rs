@@ -9,6 +9,7 @@
 
 use framewright::mechanisms::{Depot, PRESETS};
 use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
+use framewright::report::Source;
 use framewright::request::GFP_ATOMIC;
 use framewright::watermark::PcpSize;
 use framewright::{Allocator, Census, Counters, Mechanisms, Order, Region, Request};
@@ -195,6 +196,20 @@ impl Map {
 /// # Errors
 /// The job makes no sense on this machine, a CPU got no memory, or the allocator did something wrong.
 pub fn run(model: &Model, job: &Job, progress: &mut dyn FnMut(Progress)) -> Result<Outcome, Failure> {
+    run_and_look(model, job, progress, &mut |_| {})
+}
+
+/// The same. `look` sees the allocator once, at the end of the window: at the moment at which the last CPU leaves it, while the
+/// others are in the middle of what they do. Looking takes no virtual time.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_and_look(
+    model: &Model,
+    job: &Job,
+    progress: &mut dyn FnMut(Progress),
+    look: &mut dyn FnMut(&dyn Source),
+) -> Result<Outcome, Failure> {
     let has = model.topology.cpus();
     if job.cpus == 0 || job.cpus > has {
         return Err(job.failed(SetupError::Cpus { asked: job.cpus, has, machine: model.name.clone() }));
@@ -212,7 +227,7 @@ pub fn run(model: &Model, job: &Job, progress: &mut dyn FnMut(Progress)) -> Resu
     let regions = &map.shape.regions;
     simulation.set_frames(regions.iter().map(|region| (region.range.end.0, u16::from(region.node.0))).collect());
     let length = (job.warm_up, job.end(&needs)?, job.aftermath);
-    let floor = Floor::new((pages, model, job.cpus), length, progress);
+    let floor = Floor::new((pages, model, job.cpus), length, progress, look);
     let trouble = |trouble| job.failed(Cause::of(trouble, map.frames()));
     play.prepare(&floor, &mut Rng::new(job.seed)).map_err(trouble)?;
     let ended = simulate(job, &mut simulation, &floor, &*play);

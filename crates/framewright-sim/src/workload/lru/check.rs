@@ -88,7 +88,8 @@ mod tests {
         let ground =
             Ground { arena: &arena, model: &model, map: &map, cpus: 2, seed: 1, descriptors: Descriptors::Line };
         let mut progress = |_| {};
-        let floor = Floor::new((pages, &model, 2), (0, End::Rounds(1), false), &mut progress);
+        let mut look = |_: &dyn framewright::report::Source| {};
+        let floor = Floor::new((pages, &model, 2), (0, End::Rounds(1), false), &mut progress, &mut look);
         test(&Lru::new(&ground, how).unwrap(), &floor);
     }
 
