@@ -6,6 +6,7 @@ pub(crate) mod convert;
 mod folder;
 pub(crate) mod replay;
 pub(crate) mod reproduce;
+mod runs;
 pub(crate) mod sim;
 pub(crate) mod stress;
 

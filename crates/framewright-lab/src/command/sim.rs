@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use clap::Args;
-use framewright::Mechanisms;
 use framewright_bench::command::Bar;
 use framewright_lab::html::Page;
 use framewright_lab::sim::sweep::{Findings, Job, Sweep};
@@ -16,10 +15,10 @@ use framewright_lab::sim::{Curve, Run, pool, timeline};
 use framewright_sim::machine::{self, Parameter, Spec};
 use framewright_sim::mlc;
 use framewright_sim::report::{LockSpan, Report, SCHEMA};
-use framewright_sim::run::Schedule;
-use framewright_sim::workload::{self, SpecError, Workload};
+use framewright_sim::workload::{self, Workload};
 use serde::Serialize;
 
+use super::runs::Runs;
 use super::{Format, folder, mechanisms, print, quoted};
 
 /// Run a workload on a simulated machine with shared caches: how it scales, which locks and lines it fights for.
@@ -40,30 +39,8 @@ pub(crate) struct Sim {
     /// List the machines and the workloads with their options, and do nothing.
     #[arg(long)]
     list: bool,
-    /// Machine: a name, generic:SOCKETSxCORESxTHREADS, or a TOML file of your own [default: skylake-2x28; of mlc, all].
-    #[arg(long, value_name = "NAME|FILE.toml")]
-    machine: Option<String>,
-    /// What the CPUs do, as `page-fault1` or `page-fault1:lru=smp`; or mlc, which checks the machine's latencies.
-    #[arg(long, value_name = "NAME[:OPTIONS]", default_value = "page-fault1")]
-    workload: String,
-    /// Preset and switches, as `baseline,fallback=claim-steal`, or a TOML file; repeat for more curves [default: default].
-    #[arg(long, short, value_name = "LIST|FILE.toml")]
-    mechanisms: Vec<String>,
-    /// Numbers of CPUs, separated by commas; a run for each [default: all of the machine].
-    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u16).range(1..=machine::MOST_CPUS as i64))]
-    cpus: Vec<u16>,
-    /// Seed of all that is random.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
-    /// Virtual time that is measured [default: the workload's].
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
-    seconds: Option<f64>,
-    /// Virtual time before that [default: the workload's].
-    #[arg(long, value_name = "SECONDS", value_parser = warm_up)]
-    warm_up: Option<f64>,
-    /// Which CPU runs next: `time`, the one with the least clock; `random` or random:N, by lot, switching in one of N accesses.
-    #[arg(long, value_name = "WHICH", default_value = "time", value_parser = schedule)]
-    schedule: Schedule,
+    #[command(flatten)]
+    runs: Runs,
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -78,12 +55,8 @@ pub(crate) struct Sim {
     sensitivity: bool,
 }
 
-/// The machine if none is named.
-const MACHINE: &str = "skylake-2x28";
 /// The workload that is a latency checker, which has no allocator.
 const CHECKER: &str = "mlc";
-/// Of how many accesses one is followed by a switch, unless said otherwise.
-const SWITCH_IN: u64 = 16;
 
 /// The JSON of several runs.
 #[derive(Serialize)]
@@ -107,17 +80,17 @@ impl Sim {
         if self.list {
             return print(&list()?);
         }
-        if self.workload == CHECKER {
+        if self.runs.workload == CHECKER {
             return self.check_latencies();
         }
-        let machine = machine::load(self.machine())?;
-        let workload = parse_workload(&self.workload)?;
-        let sets = self.mechanisms()?;
-        let cpus = self.cpus(&machine)?;
+        let machine = self.runs.machine()?;
+        let workload = self.runs.workload(&[CHECKER])?;
+        let sets = self.runs.mechanisms()?;
+        let cpus = self.runs.cpus(&machine)?;
         self.check_outputs(sets.len() * cpus.len())?;
         let sweep = Sweep { machine: &machine, mechanisms: &sets, cpus: &cpus, sensitivity: self.sensitivity };
         let (findings, spans) = self.sweep(&sweep, &workload)?;
-        let command = self.command(&sets, &cpus) + &self.outputs();
+        let command = self.runs.command(&sets, &cpus) + &self.outputs();
         let json = json(&command, &findings)?;
         if let Some(path) = &self.trace_out {
             write_trace(path, &spans)?;
@@ -144,7 +117,7 @@ impl Sim {
             *spans.lock().unwrap_or_else(PoisonError::into_inner) = taken;
             Ok(report)
         };
-        let repeat = |job: &Job<'_>| self.command(&[*job.mechanisms], &[job.cpus]);
+        let repeat = |job: &Job<'_>| self.runs.command(&[*job.mechanisms], &[job.cpus]);
         let findings = sweep.run(simulate, repeat, &mut |done, total| {
             let share = thousandths.load(Ordering::Relaxed) as f64 / 1000.0 / total as f64;
             bar.show(&format!("{done} of {total} runs"), share);
@@ -152,17 +125,13 @@ impl Sim {
         Ok((findings, spans.into_inner().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    fn machine(&self) -> &str {
-        self.machine.as_deref().unwrap_or(MACHINE)
-    }
-
     /// The latency checker, on one machine or on all that come with the program.
     fn check_latencies(&self) -> anyhow::Result<()> {
-        let others = !self.mechanisms.is_empty() || !self.cpus.is_empty() || self.sensitivity;
+        let others = !self.runs.mechanisms.is_empty() || !self.runs.cpus.is_empty() || self.sensitivity;
         if others || self.trace_out.is_some() || self.report.is_some() {
             bail!("{CHECKER} looks at the machine alone: it has no mechanisms, CPUs, trace, report or sensitivity");
         }
-        let machines = match &self.machine {
+        let machines = match &self.runs.machine {
             Some(name) => vec![machine::load(name)?],
             None => machine::names().map(machine::named).collect::<Result<_, _>>()?,
         };
@@ -181,12 +150,8 @@ impl Sim {
 
     /// One run. `advance` is told by how many thousandths it got on.
     fn simulate(&self, job: &Job<'_>, workload: &Workload, advance: &dyn Fn(u64)) -> anyhow::Result<Ran> {
-        let mut run = workload::Job::new(workload.clone(), *job.mechanisms, job.cpus);
-        run.seed = self.seed;
-        run.schedule = self.schedule;
-        run.window = self.seconds.map_or(run.window, picoseconds);
-        run.warm_up = self.warm_up.map_or(run.warm_up, picoseconds);
-        run.trace = self.trace_out.is_some();
+        let trace = self.trace_out.is_some();
+        let run = workload::Job { trace, ..self.runs.job(workload, *job.mechanisms, job.cpus) };
         let mut told = 0;
         let mut tell = |now: u64| {
             advance(now - told);
@@ -200,24 +165,6 @@ impl Sim {
         Ok(Ran { report: Report { mechanisms, ..outcome.report }, spans: outcome.spans })
     }
 
-    /// The command that makes the same runs, whatever the defaults are.
-    fn command(&self, sets: &[Mechanisms], cpus: &[usize]) -> String {
-        let cpus: Vec<String> = cpus.iter().map(ToString::to_string).collect();
-        let mut words = vec!["framewright sim --machine".to_owned(), quoted(self.machine())];
-        words.extend(["--workload".to_owned(), quoted(&self.workload)]);
-        for set in sets {
-            words.extend(["--mechanisms".to_owned(), mechanisms::label(set)]);
-        }
-        words.push(format!("--cpus {} --seed {}", cpus.join(","), self.seed));
-        words.extend(self.seconds.map(|seconds| format!("--seconds {seconds}")));
-        words.extend(self.warm_up.map(|seconds| format!("--warm-up {seconds}")));
-        match self.schedule {
-            Schedule::Time => {}
-            Schedule::Random(accesses) => words.push(format!("--schedule random:{accesses}")),
-        }
-        words.join(" ")
-    }
-
     /// What the command says besides.
     fn outputs(&self) -> String {
         let sensitivity = if self.sensitivity { " --sensitivity" } else { "" };
@@ -226,35 +173,6 @@ impl Sim {
         let files = files.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?)));
         let file = |(option, path): (&str, &PathBuf)| format!(" {option} {}", quoted(&path.display().to_string()));
         format!("{sensitivity}{json}{}", files.map(file).collect::<String>())
-    }
-
-    fn mechanisms(&self) -> anyhow::Result<Vec<Mechanisms>> {
-        if self.mechanisms.is_empty() {
-            return Ok(vec![Mechanisms::DEFAULT]);
-        }
-        let mut sets: Vec<Mechanisms> = Vec::new();
-        for text in &self.mechanisms {
-            let set = mechanisms::parse(text)?;
-            if sets.contains(&set) {
-                bail!("{text}: these mechanisms are named twice");
-            }
-            sets.push(set);
-        }
-        Ok(sets)
-    }
-
-    fn cpus(&self, machine: &Spec) -> anyhow::Result<Vec<usize>> {
-        let has = machine.model().topology.cpus();
-        let mut cpus: Vec<usize> = self.cpus.iter().map(|&cpus| usize::from(cpus)).collect();
-        if cpus.is_empty() {
-            cpus.push(has);
-        }
-        cpus.sort_unstable();
-        cpus.dedup();
-        match cpus.last() {
-            Some(most) if *most > has => bail!("{most} CPUs are too many: machine {} has {has}", machine.name),
-            _ => Ok(cpus),
-        }
     }
 
     /// Finds out before the runs what would only fail behind them.
@@ -305,17 +223,6 @@ fn write_trace(path: &Path, spans: &[LockSpan]) -> anyhow::Result<()> {
     write().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Reads a workload; `page_fault1`, as will-it-scale writes it, is `page-fault1`. The names that there are include the checker's.
-fn parse_workload(text: &str) -> anyhow::Result<Workload> {
-    let (name, options) = text.split_at(text.find(':').unwrap_or(text.len()));
-    (name.replace('_', "-") + options).parse().map_err(|error| match error {
-        SpecError::Name { names, .. } => {
-            anyhow!("{name}: there is no such workload; there are {}, {CHECKER}", names.join(", "))
-        }
-        error => error.into(),
-    })
-}
-
 /// Machines and workloads.
 fn list() -> anyhow::Result<String> {
     let mut text = "Machines\n".to_owned();
@@ -329,32 +236,4 @@ fn list() -> anyhow::Result<String> {
         text.push('\n');
     }
     Ok(text + CHECKER + ": a latency checker, whose table is set beside the published one of the machine\n")
-}
-
-fn picoseconds(seconds: f64) -> u64 {
-    (seconds * 1e12).round() as u64
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(seconds) if (1e-9..=3600.0).contains(&seconds) => Ok(seconds),
-        Ok(_) => Err("has to be a nanosecond at least and an hour at most".to_owned()),
-        Err(_) => Err("is no number of seconds".to_owned()),
-    }
-}
-
-fn warm_up(text: &str) -> Result<f64, String> {
-    if text == "0" { Ok(0.0) } else { seconds(text) }
-}
-
-fn schedule(text: &str) -> Result<Schedule, String> {
-    match text.split_once(':') {
-        None if text == "time" => Ok(Schedule::Time),
-        None if text == "random" => Ok(Schedule::Random(SWITCH_IN)),
-        Some(("random", accesses)) => match accesses.parse() {
-            Ok(accesses @ 1..) => Ok(Schedule::Random(accesses)),
-            _ => Err(format!("{accesses:?} is no number of accesses")),
-        },
-        _ => Err("there are time, random and random:N".to_owned()),
-    }
 }

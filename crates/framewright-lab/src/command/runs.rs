@@ -1,0 +1,153 @@
+//! Which runs of a workload on a simulated machine are meant: the arguments that `framewright sim` and `framewright proc` share.
+
+use anyhow::{anyhow, bail};
+use clap::Args;
+use framewright::Mechanisms;
+use framewright_sim::machine::{self, Spec};
+use framewright_sim::run::Schedule;
+use framewright_sim::workload::{Job, SpecError, Workload};
+
+use super::{mechanisms, quoted};
+
+/// Machine, workload, and what is varied.
+#[derive(Args)]
+pub(super) struct Runs {
+    /// Machine: a name, generic:SOCKETSxCORESxTHREADS, or a TOML file of your own [default: skylake-2x28; of mlc, all].
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub(super) machine: Option<String>,
+    /// What the CPUs do, as `page-fault1` or `page-fault1:lru=smp`; or mlc, which checks the machine's latencies.
+    #[arg(long, value_name = "NAME[:OPTIONS]", default_value = "page-fault1")]
+    pub(super) workload: String,
+    /// Preset and switches, as `baseline,fallback=claim-steal`, or a TOML file; repeat for more curves [default: default].
+    #[arg(long, short, value_name = "LIST|FILE.toml")]
+    pub(super) mechanisms: Vec<String>,
+    /// Numbers of CPUs, separated by commas; a run for each [default: all of the machine].
+    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u16).range(1..=machine::MOST_CPUS as i64))]
+    pub(super) cpus: Vec<u16>,
+    /// Seed of all that is random.
+    #[arg(long, default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Virtual time that is measured [default: the workload's].
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    pub(super) seconds: Option<f64>,
+    /// Virtual time before that [default: the workload's].
+    #[arg(long, value_name = "SECONDS", value_parser = warm_up)]
+    pub(super) warm_up: Option<f64>,
+    /// Which CPU runs next: `time`, the one with the least clock; `random` or random:N, by lot, switching in one of N accesses.
+    #[arg(long, value_name = "WHICH", default_value = "time", value_parser = schedule)]
+    pub(super) schedule: Schedule,
+}
+
+/// The machine if none is named.
+const MACHINE: &str = "skylake-2x28";
+/// Of how many accesses one is followed by a switch, unless said otherwise.
+const SWITCH_IN: u64 = 16;
+
+impl Runs {
+    fn machine_name(&self) -> &str {
+        self.machine.as_deref().unwrap_or(MACHINE)
+    }
+
+    pub(super) fn machine(&self) -> anyhow::Result<Spec> {
+        Ok(machine::load(self.machine_name())?)
+    }
+
+    /// The workload; `page_fault1`, as will-it-scale writes it, is `page-fault1`. `more` are names that the command has besides.
+    pub(super) fn workload(&self, more: &[&str]) -> anyhow::Result<Workload> {
+        let text = &self.workload;
+        let (name, options) = text.split_at(text.find(':').unwrap_or(text.len()));
+        (name.replace('_', "-") + options).parse().map_err(|error| match error {
+            SpecError::Name { names, .. } => {
+                anyhow!("{name}: there is no such workload; there are {}", [&names, more].concat().join(", "))
+            }
+            error => error.into(),
+        })
+    }
+
+    /// One run.
+    pub(super) fn job(&self, workload: &Workload, mechanisms: Mechanisms, cpus: usize) -> Job {
+        let usual = Job::new(workload.clone(), mechanisms, cpus);
+        Job {
+            seed: self.seed,
+            schedule: self.schedule,
+            window: self.seconds.map_or(usual.window, picoseconds),
+            warm_up: self.warm_up.map_or(usual.warm_up, picoseconds),
+            ..usual
+        }
+    }
+
+    /// The command that makes the same runs, whatever the defaults are.
+    pub(super) fn command(&self, sets: &[Mechanisms], cpus: &[usize]) -> String {
+        let cpus: Vec<String> = cpus.iter().map(ToString::to_string).collect();
+        let mut words = vec!["framewright sim --machine".to_owned(), quoted(self.machine_name())];
+        words.extend(["--workload".to_owned(), quoted(&self.workload)]);
+        for set in sets {
+            words.extend(["--mechanisms".to_owned(), mechanisms::label(set)]);
+        }
+        words.push(format!("--cpus {} --seed {}", cpus.join(","), self.seed));
+        words.extend(self.seconds.map(|seconds| format!("--seconds {seconds}")));
+        words.extend(self.warm_up.map(|seconds| format!("--warm-up {seconds}")));
+        match self.schedule {
+            Schedule::Time => {}
+            Schedule::Random(accesses) => words.push(format!("--schedule random:{accesses}")),
+        }
+        words.join(" ")
+    }
+
+    pub(super) fn mechanisms(&self) -> anyhow::Result<Vec<Mechanisms>> {
+        if self.mechanisms.is_empty() {
+            return Ok(vec![Mechanisms::DEFAULT]);
+        }
+        let mut sets: Vec<Mechanisms> = Vec::new();
+        for text in &self.mechanisms {
+            let set = mechanisms::parse(text)?;
+            if sets.contains(&set) {
+                bail!("{text}: these mechanisms are named twice");
+            }
+            sets.push(set);
+        }
+        Ok(sets)
+    }
+
+    pub(super) fn cpus(&self, machine: &Spec) -> anyhow::Result<Vec<usize>> {
+        let has = machine.model().topology.cpus();
+        let mut cpus: Vec<usize> = self.cpus.iter().map(|&cpus| usize::from(cpus)).collect();
+        if cpus.is_empty() {
+            cpus.push(has);
+        }
+        cpus.sort_unstable();
+        cpus.dedup();
+        match cpus.last() {
+            Some(most) if *most > has => bail!("{most} CPUs are too many: machine {} has {has}", machine.name),
+            _ => Ok(cpus),
+        }
+    }
+}
+
+fn picoseconds(seconds: f64) -> u64 {
+    (seconds * 1e12).round() as u64
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(seconds) if (1e-9..=3600.0).contains(&seconds) => Ok(seconds),
+        Ok(_) => Err("has to be a nanosecond at least and an hour at most".to_owned()),
+        Err(_) => Err("is no number of seconds".to_owned()),
+    }
+}
+
+fn warm_up(text: &str) -> Result<f64, String> {
+    if text == "0" { Ok(0.0) } else { seconds(text) }
+}
+
+fn schedule(text: &str) -> Result<Schedule, String> {
+    match text.split_once(':') {
+        None if text == "time" => Ok(Schedule::Time),
+        None if text == "random" => Ok(Schedule::Random(SWITCH_IN)),
+        Some(("random", accesses)) => match accesses.parse() {
+            Ok(accesses @ 1..) => Ok(Schedule::Random(accesses)),
+            _ => Err(format!("{accesses:?} is no number of accesses")),
+        },
+        _ => Err("there are time, random and random:N".to_owned()),
+    }
+}
