@@ -23,6 +23,7 @@ enum Command {
     Reproduce(command::reproduce::Reproduce),
     Calibrate(command::calibrate::Calibrate),
     Stress(command::stress::Stress),
+    Proc(command::proc::Proc),
 }
 
 fn main() -> ExitCode {
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Reproduce(reproduce) => reproduce.run(),
         Command::Calibrate(calibrate) => calibrate.run(),
         Command::Stress(stress) => stress.run(),
+        Command::Proc(proc) => proc.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

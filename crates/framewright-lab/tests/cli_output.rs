@@ -54,6 +54,8 @@ fn help_is_short_and_complete() {
         &["reproduce", "--help"],
         &["calibrate", "--help"],
         &["stress", "--help"],
+        &["proc", "--help"],
+        &["proc", "tree", "--help"],
     ];
     let all: String = help.iter().map(|arguments| transcript(Path::new("DIR"), arguments) + "\n").collect();
     insta::assert_snapshot!(all);

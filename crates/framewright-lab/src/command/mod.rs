@@ -5,6 +5,7 @@ pub(crate) mod calibrate;
 pub(crate) mod convert;
 mod folder;
 pub(crate) mod replay;
+pub(crate) mod proc;
 pub(crate) mod reproduce;
 mod runs;
 pub(crate) mod sim;

@@ -86,8 +86,8 @@ impl ReportFile {
     }
 }
 
-/// The nodes that are online, in ascending order.
-fn online<S: Source + ?Sized>(source: &S) -> Vec<NodeId> {
+/// The nodes of an allocator that are online, in ascending order.
+pub fn online<S: Source + ?Sized>(source: &S) -> Vec<NodeId> {
     let nodes = (0..source.nr_nodes().min(NodeId::LIMIT)).map(|node| NodeId(node as u8));
     nodes.filter(|&node| NodeSnapshot::of(source, node).is_some()).collect()
 }
@@ -242,7 +242,7 @@ mod tests {
         #[test]
         fn any_line_is_a_name_or_refused(line in proptest::collection::vec(any::<u8>(), 0..200)) {
             match parse(&line) {
-                Ok(file) => prop_assert_eq!(file.to_string().as_bytes(), &line),
+                Ok(file) => prop_assert_eq!(file.to_string().into_bytes(), line),
                 Err(error) => prop_assert!(error.to_string().bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())),
             }
         }

@@ -36,7 +36,7 @@ use crate::thread::Thread;
 use file::Nodes;
 use talk::{ANSWER_PATIENCE, Answer, Ended, PATIENCE, Peer, wait};
 
-pub use file::{ReportFile, UnknownFile};
+pub use file::{ReportFile, UnknownFile, online};
 
 /// Bytes of the longest path that a socket can have: one less than the system's field for it.
 const PATH_LIMIT: usize = 107;
@@ -271,11 +271,7 @@ impl fmt::Display for ExportError {
     }
 }
 
-impl std::error::Error for ExportError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        if let ExportReason::Failed(error) = &self.reason { Some(error) } else { None }
-    }
-}
+impl std::error::Error for ExportError {}
 
 /// A file could not be read.
 #[derive(Debug)]
@@ -326,11 +322,7 @@ impl fmt::Display for FetchError {
     }
 }
 
-impl std::error::Error for FetchError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        if let FetchReason::Failed(error) = &self.reason { Some(error) } else { None }
-    }
-}
+impl std::error::Error for FetchError {}
 
 fn too_long(f: &mut fmt::Formatter<'_>, length: usize) -> fmt::Result {
     write!(f, "the path has {length} bytes, and a socket's at most {PATH_LIMIT}")
