@@ -21,7 +21,7 @@ use std::ptr::null_mut;
 use crate::arena::{Chunk, chunk_of};
 use crate::chance::Chances;
 use crate::counters::Counters;
-use crate::cpu::{Cpu, Mark, Spent, State};
+use crate::cpu::{Cpu, Spent, State};
 use crate::directory::{Access, Directory, Fills, NONE, Served, Source};
 use crate::locks::Locks;
 use crate::memory::Controllers;
@@ -440,47 +440,6 @@ impl World {
     pub(crate) fn finish(&mut self) {
         self.settle();
         self.suspend(State::Done, None);
-    }
-
-    /// The running CPU has completed so many operations.
-    pub(crate) fn done(&mut self, operations: u64) {
-        if self.counts() {
-            self.cpu().operations += operations;
-        }
-    }
-
-    /// Whether the running CPU is in the window.
-    #[inline]
-    pub(crate) fn counts(&self) -> bool {
-        (self.window.0..self.window.1).contains(&self.now.clock)
-    }
-
-    /// Whether the window is not over yet for the running CPU.
-    pub(crate) fn goes_on(&self) -> bool {
-        self.now.clock < self.window.1
-    }
-
-    /// Changes the window: what there was and the time now make the new one.
-    pub(crate) fn set_window(&mut self, change: impl Fn((Ps, Ps), Ps) -> (Ps, Ps)) {
-        let now = self.now.clock;
-        self.window = change(self.window, now);
-        // Each CPU looks at its next turn whether it has passed a bound.
-        self.cpus.iter_mut().for_each(|cpu| cpu.next_mark = cpu.next_mark.min(now));
-    }
-
-    /// Notes how far the running CPU was when it entered the window, and when it left.
-    fn pass(&mut self) {
-        let (begin, end) = self.window;
-        let clock = self.now.clock;
-        let cpu = &mut self.cpus[usize::from(self.now.cpu)];
-        let mark = Mark { clock, times: cpu.times, accesses: self.now.accesses };
-        for (passed, bound) in cpu.marks.iter_mut().zip([begin, end]) {
-            if clock >= bound && passed.is_none() {
-                *passed = Some(mark);
-            }
-        }
-        cpu.next_mark =
-            cpu.marks.iter().zip([begin, end]).find(|(mark, _)| mark.is_none()).map_or(Ps::MAX, |(_, at)| at);
     }
 
     /// The running CPU writes zeros to so many lines of a node, which push others out of its caches.
