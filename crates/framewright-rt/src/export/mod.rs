@@ -5,8 +5,8 @@
 //! answer, the file (`talk.rs` has the bytes). Files are those of Linux and its debugfs ([`ReportFile`]).
 //!
 //! The thread reads the allocator as any other caller does, without a lock, into a text; what it writes to an asker is that
-//! text. So an asker who reads slowly, or not at all, holds up nobody but other askers, and those for a second at most:
-//! then it is hung up on. A question has at most 64 bytes.
+//! text. So an asker who asks or reads slowly, or not at all, holds up nobody but other askers, and those for a second each
+//! time: then it is hung up on. A question has at most 64 bytes.
 //!
 //! Who may connect is what the file's permissions say, as the process' umask makes them: usually its own user alone. The
 //! socket's file goes when the `Export` is dropped. A process that is killed leaves it behind; nobody answers there any
@@ -22,7 +22,7 @@ mod talk;
 use std::fmt;
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -74,8 +74,10 @@ impl Export {
     where
         W: Fn(&mut dyn FnMut(&dyn Source)) + Send + 'static,
     {
-        let path = std::path::absolute(path.as_ref()).unwrap_or_else(|_| path.as_ref().to_owned());
-        let listener = listen(&path).map_err(|reason| ExportError { path: path.clone(), reason })?;
+        let given = path.as_ref();
+        let listener = listen(given).map_err(|reason| ExportError { path: given.to_owned(), reason })?;
+        // Whoever is in another folder when the file is to be removed means this one; a socket's own path may have to be short.
+        let path = std::path::absolute(given).unwrap_or_else(|_| given.to_owned());
         let failed = |error| {
             let _ = fs::remove_file(&path);
             ExportError { path: path.clone(), reason: ExportReason::Failed(error) }
@@ -159,7 +161,7 @@ fn serve(listener: &UnixListener, stop: &UnixStream, with_source: &WithSource<'_
         match listener.accept() {
             Ok((asker, _)) => {
                 // Who hangs up, says nothing or reads nothing gets nothing.
-                let _ = converse(&Peer::new(&asker, Some(stop), PATIENCE), with_source);
+                let _ = converse(&asker, stop, with_source);
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
             Err(_) => {
@@ -172,10 +174,9 @@ fn serve(listener: &UnixListener, stop: &UnixStream, with_source: &WithSource<'_
     }
 }
 
-/// One question and its answer.
-fn converse(asker: &io::Result<Peer<'_>>, with_source: &WithSource<'_>) -> Result<(), Ended> {
-    let Ok(asker) = asker else { return Ok(()) };
-    let answer = match asker.question()? {
+/// One question and its answer. What we take to read the allocator is not the asker's time.
+fn converse(asker: &UnixStream, stop: BorrowedFd<'_>, with_source: &WithSource<'_>) -> Result<(), Ended> {
+    let answer = match Peer::new(asker, Some(stop), PATIENCE)?.question()? {
         Err(unknown) => Err(unknown.to_string()),
         Ok(file) => {
             let mut answer = Err("the allocator is gone".to_owned());
@@ -187,7 +188,7 @@ fn converse(asker: &io::Result<Peer<'_>>, with_source: &WithSource<'_>) -> Resul
             answer
         }
     };
-    asker.answer(&answer)
+    Peer::new(asker, Some(stop), PATIENCE)?.answer(&answer)
 }
 
 /// Reads a file of the allocator behind the socket at `path`.
@@ -202,7 +203,7 @@ pub fn fetch(path: impl AsRef<Path>, file: ReportFile) -> Result<String, FetchEr
         Ended::Late | Ended::Stopped => failed(FetchReason::Late),
         Ended::Failed(error) => failed(FetchReason::Failed(error)),
     };
-    let server = Peer::new(&stream, None, ANSWER_PATIENCE).map_err(|error| ended(Ended::Failed(error)))?;
+    let server = Peer::new(&stream, None, ANSWER_PATIENCE).map_err(ended)?;
     // Whoever hangs up on a question may have left an answer before.
     let asked = server.ask(file);
     match server.hear().map_err(ended)? {

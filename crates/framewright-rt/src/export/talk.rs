@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The length comes first so that a process that dies in the middle doesn't leave half a file that reads like a whole one.
-//! Each side gives the other a fixed time for everything together, and reads no more than a fixed number of bytes.
+//! Each side gives the other a fixed time, whatever it is spent on, and reads no more than a fixed number of bytes.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,7 +18,7 @@ use rustix::io::Errno;
 
 use super::file::{NAME_LIMIT, ReportFile, UnknownFile, parse};
 
-/// How long an asker may take for its question and to read the answer. There is one thread for all of them.
+/// How long an asker may take for its question, and then to read the answer. There is one thread for all of them.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long to wait for an answer.
@@ -79,8 +79,8 @@ impl<'a> Peer<'a> {
         stream: &'a UnixStream,
         stop: Option<BorrowedFd<'a>>,
         patience: Duration,
-    ) -> io::Result<Peer<'a>> {
-        stream.set_nonblocking(true)?;
+    ) -> Result<Peer<'a>, Ended> {
+        stream.set_nonblocking(true).map_err(Ended::Failed)?;
         Ok(Peer { stream, stop, deadline: Instant::now() + patience })
     }
 
