@@ -6,9 +6,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use framewright::pfn::NodeId;
+use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
 use framewright::report::{
-    BuddyInfo, ExtfragIndex, NodeSnapshot, NodeVmStat, NumaStat, PageTypeInfo, Source, UnusableIndex, VmStat, ZoneInfo,
+    BuddyInfo, ExtfragIndex, NodeVmStat, NumaStat, PageTypeInfo, Source, UnusableIndex, VmStat, ZoneInfo,
 };
 
 /// Bytes of the longest name, with room to be told what is wrong with a longer one.
@@ -78,18 +78,22 @@ impl ReportFile {
             ReportFile::UnusableIndex => Some(UnusableIndex(source).to_string()),
             ReportFile::ExtfragIndex => Some(ExtfragIndex(source).to_string()),
             ReportFile::Online => Some(format!("{}\n", Nodes(online(source)))),
-            ReportFile::NumaStat(node) => NodeSnapshot::of(source, node).map(|_| NumaStat { source, node }.to_string()),
-            ReportFile::NodeVmStat(node) => {
-                NodeSnapshot::of(source, node).map(|_| NodeVmStat { source, node }.to_string())
-            }
+            ReportFile::NumaStat(node) => of_node(NumaStat { source, node }.to_string()),
+            ReportFile::NodeVmStat(node) => of_node(NodeVmStat { source, node }.to_string()),
         }
     }
+}
+
+/// A node's file; an offline one has nothing in it.
+fn of_node(text: String) -> Option<String> {
+    (!text.is_empty()).then_some(text)
 }
 
 /// The nodes of an allocator that are online, in ascending order.
 pub fn online<S: Source + ?Sized>(source: &S) -> Vec<NodeId> {
     let nodes = (0..source.nr_nodes().min(NodeId::LIMIT)).map(|node| NodeId(node as u8));
-    nodes.filter(|&node| NodeSnapshot::of(source, node).is_some()).collect()
+    let has_zone = |node| ZoneKind::ALL.into_iter().any(|kind| source.zone(ZoneIdx::of(node, kind)).is_some());
+    nodes.filter(|&node| has_zone(node)).collect()
 }
 
 impl fmt::Display for ReportFile {
