@@ -69,7 +69,8 @@ fn every_word_of_a_record_is_named_once() {
     // Records by part: their size, how many of their bytes are no words, and how many more may be padding.
     let ring_padding = 15 * 8;
     let expected = [
-        ("zone", size_of::<Zone<Native>>(), 59 + 12, 7 + 127),
+        // The lock that has its lines to itself leaves most of them empty.
+        ("zone", size_of::<Zone<Native>>(), 59 + 12 + 112, 7 + 3 * 127),
         ("cpu", size_of::<Cpu<Native>>(), 10, 124 + 127),
         ("pcp", size_of::<Pcp<Native>>(), 14 + ring_padding, 63 + 127),
         ("shard", size_of::<Shard<Native>>(), 16, 127),
@@ -96,6 +97,54 @@ fn every_word_of_a_record_is_named_once() {
     }
 }
 
+/// The words of a zone by name, with their addresses.
+fn zone_words() -> Vec<Kept> {
+    fields_of("baseline").into_iter().filter(|field| field.record == "zone Normal of node 1").collect()
+}
+
+/// Which stretches of so many bytes the words lie in whose names begin so.
+fn stretches(words: &[Kept], bytes: usize, starts: &[&str], end: &str) -> Vec<usize> {
+    let is_one = |word: &&Kept| starts.iter().any(|start| word.name.starts_with(start)) && word.name.ends_with(end);
+    let mut all: Vec<usize> = words.iter().filter(is_one).map(|word| word.address / bytes).collect();
+    assert!(!all.is_empty(), "{starts:?} {end}");
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+#[test]
+fn a_lock_beside_the_lists_shares_their_line() {
+    let words = zone_words();
+    let lock = stretches(&words, 64, &["lock."], "");
+    let asked_for = ["lists[Unmovable].", "lists[Movable].", "lists[Reclaimable]."];
+    assert_eq!((lock.len(), &lock), (1, &stretches(&words, 64, &asked_for, " order 0")));
+}
+
+#[test]
+fn a_lock_behind_the_lists_shares_no_pair_of_lines_with_them() {
+    let words = zone_words();
+    let lock = stretches(&words, 128, &["lock_behind."], "");
+    for order in 0..=10 {
+        let lists = stretches(&words, 128, &["lists["], &format!(" order {order}"));
+        assert!(lists.iter().all(|pair| !lock.contains(pair)), "order {order}");
+    }
+}
+
+#[test]
+fn a_lock_alone_shares_its_pair_of_lines_with_nobody() {
+    let all = fields_of("baseline");
+    let (lock, others): (Vec<&Kept>, Vec<&Kept>) = all.iter().partition(|field| field.name.starts_with("lock_alone."));
+    assert!(!lock.is_empty());
+    for lock in lock {
+        let pair = lock.address / 128;
+        let is_there = |field: &Kept| {
+            let end = field.address + field.size * field.count - 1;
+            (field.address / 128..=end / 128).contains(&pair)
+        };
+        assert!(others.iter().all(|field| !is_there(field)), "{lock:#?}");
+    }
+}
+
 #[test]
 fn names_say_what_a_word_is_for() {
     let fields = fields_of("default");
@@ -104,7 +153,7 @@ fn names_say_what_a_word_is_for() {
         ("zone Normal of node 1", "lock.next"),
         ("zone Normal of node 0", "stat.nr_free_pages"),
         ("zone Normal of node 0", "lists[Movable].head.next order 0"),
-        ("zone Normal of node 0", "marks.Low"),
+        ("zone Normal of node 0", "stat.marks.Low"),
         ("lists of CPU 3, zone Normal of node 1", "ring[Movable].top order 0"),
         ("lists of CPU 3, zone Normal of node 1", "claim"),
         ("depot shard 2, zone Normal of node 0", "full[Reclaimable] order 3"),

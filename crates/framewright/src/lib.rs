@@ -56,6 +56,7 @@ pub mod queued;
 pub mod smp_list;
 mod lock;
 mod field;
+mod lines;
 pub mod machine;
 mod step;
 pub mod event;

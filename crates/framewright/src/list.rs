@@ -12,6 +12,7 @@
 
 use crate::field::{Words, tell};
 use crate::frame::{Corrupt, Frames};
+use crate::lines::Span;
 use crate::machine::{Machine, Ordering, Word};
 use crate::pfn::{Frame, MigrateType, Order};
 use crate::smp_list::{self, Broken, Link, Links, Node};
@@ -49,6 +50,8 @@ struct List<M: Machine> {
 /// - B1 a block is on list (o, t) ⇔ its state is free with order o and type t
 /// - B2 `len` is the number of blocks on the list
 /// - B3 `next` and `prev` of neighbours name each other
+// Nothing but the array, whose elements lie one behind the other: see `FreeLists::span`.
+#[repr(transparent)]
 pub(crate) struct FreeLists<M: Machine> {
     lists: [[List<M>; MigrateType::COUNT]; Order::COUNT],
 }
@@ -78,6 +81,12 @@ impl<M: Machine> FreeLists<M> {
                 tell(visit, format_args!("lists[{migratetype}].len order {order}"), &list.len);
             }
         }
+    }
+
+    /// Bytes of the lists of an order, of its first so many types, in the record that begins with them at `offset`.
+    pub(crate) const fn span(offset: usize, order: usize, types: usize) -> Span {
+        let start = offset + order * MigrateType::COUNT * size_of::<List<M>>();
+        Span { start, end: start + types * size_of::<List<M>>() }
     }
 
     fn list(&self, order: Order, migratetype: MigrateType) -> Option<&List<M>> {

@@ -94,8 +94,10 @@ switches! {
         /// Right before the order-0 lists, which its owner gets for free.
         #[default]
         BesideLists = "beside-lists",
-        /// Behind all lists, on another line than those of the small orders (Linux, but for 3.18 and before).
+        /// Behind all lists, on other lines than those of the small orders (Linux, but for 3.17 to 3.19).
         BehindLists = "behind-lists",
+        /// On a pair of lines of its own.
+        OwnLine = "own-line",
     }
     /// How blocks go back to the buddy lists.
     free_path("free-path"): FreePath {

@@ -7,6 +7,8 @@
 //! of damaged lists, which reads the whole zone and should never happen: state words are the truth, lists are
 //! rebuilt from them, and what could not be filed is put into quarantine rather than handed out.
 
+use core::mem::offset_of;
+
 use crate::buddy::{Buddy, Place};
 use crate::cluster::{Heap, Run};
 use crate::count::{ListCount, Tally};
@@ -16,6 +18,7 @@ use crate::fallback::{self, Mode, Taken, Want};
 use crate::field::{Words, tell};
 use crate::frame::Corrupt;
 use crate::ground::{Cx, Ground};
+use crate::lines::{Alone, PAIR, Span};
 use crate::list::{End, FreeLists};
 use crate::lock::{Rank, Ticket};
 use crate::machine::{LockName, Machine, Ordering, Step, Word};
@@ -32,13 +35,15 @@ use crate::zone_stat::ZoneStat;
 /// Invariants, with the lock free: B1-B4 of the lists, and
 /// - Z1 `present = free + isolated + pcp + allocated + offline + quarantined`, each counted in frames
 /// - Z2 `highatomic_reserved` is the number of frames in pageblocks of that type
-// Aligned so that no two zones share a pair of cache lines. In this order: whoever takes the lock gets the order-0 lists with it.
+// Aligned so that no two zones share a pair of cache lines. What lies where, and why: decision 0013; proof: `Zone::PLACES`.
 #[repr(C, align(128))]
 pub struct Zone<M: Machine> {
     lock: ZoneLock<M>,
     pub(crate) lists: FreeLists<M>,
     /// The lock, where the mechanisms put it behind the lists.
     lock_behind: ZoneLock<M>,
+    /// The lock, where it has its lines to itself.
+    lock_alone: Alone<ZoneLock<M>>,
     pub(crate) count: ListCount<M>,
     pub(crate) clusters: Heap<M>,
     pub(crate) stat: ZoneStat<M>,
@@ -65,10 +70,13 @@ pub struct Zone<M: Machine> {
 
 impl<M: Machine> Default for Zone<M> {
     fn default() -> Self {
+        // No zone is made whose layout is not proven.
+        let () = Self::PLACES;
         Zone {
             lock: ZoneLock::default(),
             lists: FreeLists::default(),
             lock_behind: ZoneLock::default(),
+            lock_alone: Alone::default(),
             count: ListCount::default(),
             clusters: Heap::default(),
             stat: ZoneStat::default(),
@@ -89,6 +97,18 @@ impl<M: Machine> Default for Zone<M> {
 }
 
 impl<M: Machine> Zone<M> {
+    /// Proof, for this machine's words, that each place of the lock is what `LockPlace` says: on the line of the order-0 lists that
+    /// requests ask for; on no pair of lines with a list of an order that Linux has, 0 to 10; and on one with nobody else.
+    const PLACES: () = {
+        let lists = offset_of!(Self, lists);
+        let beside = Span::of::<ZoneLock<M>>(offset_of!(Self, lock));
+        assert!(beside.to(FreeLists::<M>::span(lists, 0, MigrateType::PCP_COUNT)).is_on_one_line());
+        let behind = Span::of::<ZoneLock<M>>(offset_of!(Self, lock_behind));
+        assert!(behind.is_apart_from(beside.to(FreeLists::<M>::span(lists, 10, MigrateType::COUNT))));
+        assert!(offset_of!(Self, lock_alone) % PAIR == 0 && size_of::<Alone<ZoneLock<M>>>() == PAIR);
+        assert!(align_of::<Self>() == PAIR);
+    };
+
     pub(crate) fn kind(&self) -> ZoneKind {
         self.idx.kind()
     }
@@ -102,6 +122,7 @@ impl<M: Machine> Zone<M> {
         self.lock.words("lock", visit);
         self.lists.words(visit);
         self.lock_behind.words("lock_behind", visit);
+        self.lock_alone.0.words("lock_alone", visit);
         self.count.words(visit);
         self.clusters.words(visit);
         self.stat.words(visit);
@@ -160,6 +181,7 @@ impl<M: Machine> Zone<M> {
         match ground.mechanisms.lock_place {
             LockPlace::BesideLists => &self.lock,
             LockPlace::BehindLists => &self.lock_behind,
+            LockPlace::OwnLine => &self.lock_alone.0,
         }
     }
 
