@@ -63,7 +63,8 @@ pub(crate) const MOST_STORES: usize = 64;
 /// Stores that are not visible yet. They become visible in the order in which they were made.
 #[derive(Clone, Debug)]
 pub(crate) struct Stores {
-    visible: [Ps; MOST_STORES],
+    /// Of those that missed: when it becomes visible, and how many stores of any kind had been made before it.
+    under_way: [(Ps, u64); MOST_STORES],
     first: usize,
     count: usize,
     last: Ps,
@@ -75,29 +76,33 @@ impl Stores {
         self.last
     }
 
-    /// Returns how long the CPU waits until fewer than `most` are under way.
-    pub(crate) fn make_room(&mut self, now: Ps, most: u8) -> Ps {
-        while self.count != 0 && self.visible[self.first] <= now {
-            self.drop_first();
+    /// Returns how long the CPU, which has `made` so many stores, waits before the next: until fewer than `most` are
+    /// under way, and the first of these is one of the last `buffer` stores.
+    pub(crate) fn make_room(&mut self, now: Ps, made: u64, (most, buffer): (u8, u64)) -> Ps {
+        let mut until = now;
+        while self.count != 0 {
+            let (visible, before) = self.under_way[self.first];
+            let has_room = self.count < usize::from(most).clamp(1, MOST_STORES) && made - before < buffer;
+            if visible > until && has_room {
+                break;
+            }
+            until = until.max(visible);
+            self.first = (self.first + 1) % MOST_STORES;
+            self.count -= 1;
         }
-        if self.count < usize::from(most).clamp(1, MOST_STORES) {
-            return 0;
-        }
-        let waited = self.visible[self.first] - now;
-        self.drop_first();
-        waited
+        until - now
     }
 
-    /// Makes a store, for which there is room, that takes until `done` by itself.
-    pub(crate) fn post(&mut self, done: Ps) {
+    /// How many stores the CPU may have made before it has to look again whether there is room.
+    pub(crate) fn enough_for(&self, buffer: u64) -> u64 {
+        if self.count == 0 { u64::MAX } else { self.under_way[self.first].1.saturating_add(buffer) }
+    }
+
+    /// Makes a store, for which there is room, that takes until `done` by itself; `made` were made before it.
+    pub(crate) fn post(&mut self, done: Ps, made: u64) {
         self.last = self.last.max(done);
-        self.visible[(self.first + self.count) % MOST_STORES] = self.last;
+        self.under_way[(self.first + self.count) % MOST_STORES] = (self.last, made);
         self.count += 1;
-    }
-
-    fn drop_first(&mut self) {
-        self.first = (self.first + 1) % MOST_STORES;
-        self.count -= 1;
     }
 }
 
@@ -149,7 +154,7 @@ impl Cpu {
             node,
             state: State::Done,
             yielder: ptr::null(),
-            stores: Stores { visible: [0; MOST_STORES], first: 0, count: 0, last: 0 },
+            stores: Stores { under_way: [(0, 0); MOST_STORES], first: 0, count: 0, last: 0 },
             debt: 0,
             parked_at: 0,
             next_parked: NONE,

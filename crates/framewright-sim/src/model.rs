@@ -121,6 +121,8 @@ pub struct Stores {
     pub issue: Ps,
     /// How many that miss may be under way.
     pub in_flight: u8,
+    /// How many stores, of any kind, may wait for the first of them to become visible; none for any number.
+    pub buffer: Option<u8>,
 }
 
 /// A node's memory controller.

@@ -40,6 +40,9 @@ pub(crate) struct Now {
     limit: Ps,
     /// Accesses so far.
     pub(crate) accesses: u64,
+    /// Stores so far, and up to how many it may make without a look at those that are under way.
+    stores: u64,
+    enough: u64,
     pub(crate) fills: Fills,
     pub(crate) core: u16,
     pub(crate) cpu: u16,
@@ -61,6 +64,7 @@ pub(crate) struct World {
     l1_lines: u32,
     l1: Ps,
     store: Ps,
+    buffer: u64,
     pub(crate) directory: Directory,
     pub(crate) memory: Controllers,
     pub(crate) queue: Queue,
@@ -153,6 +157,7 @@ impl World {
             l1_lines: model.capacity.l1,
             l1: model.costs.hit,
             store: model.stores.issue,
+            buffer: model.stores.buffer.map_or(u64::MAX, u64::from),
             directory,
             memory: Controllers::new(&model),
             queue,
@@ -195,10 +200,12 @@ impl World {
         let may = now.clock <= now.limit
             && state.last == now.core
             && now.fills.l1.wrapping_sub(state.l1_stamp) < self.l1_lines
-            && (access == Access::Load || state.owner == now.core && state.is_dirty());
+            && (access == Access::Load || state.owner == now.core && state.is_dirty() && now.stores < now.enough);
         if may {
             state.l1_stamp = now.fills.l1;
-            now.clock += if access == Access::Load { self.l1 } else { self.store };
+            let is_store = access != Access::Load;
+            now.clock += if is_store { self.store } else { self.l1 };
+            now.stores += u64::from(is_store);
             now.accesses += 1;
         }
         may
@@ -277,8 +284,10 @@ impl World {
                 self.now.clock += self.store;
                 let stores = &mut self.cpus[cpu].stores;
                 if served.source != Source::Own {
-                    stores.post(served.done);
+                    stores.post(served.done, self.now.stores);
                 }
+                self.now.stores += 1;
+                self.now.enough = stores.enough_for(self.buffer);
                 let last = stores.last();
                 if access == Access::Release && last > visible {
                     // What was written before is visible first: others get the line then.
@@ -314,10 +323,11 @@ impl World {
         self.cpu().times.add(what, time);
     }
 
-    /// Waits until fewer stores are under way than may be.
+    /// Waits until there is room for one more store.
     fn make_room(&mut self) {
-        let (clock, most) = (self.now.clock, self.model.stores.in_flight);
-        let waited = self.cpu().stores.make_room(clock, most);
+        let (clock, stores) = (self.now.clock, self.now.stores);
+        let room = (self.model.stores.in_flight, self.buffer);
+        let waited = self.cpu().stores.make_room(clock, stores, room);
         self.spend(Spent::Stores, waited);
     }
 
@@ -458,7 +468,7 @@ impl World {
 
 impl Now {
     pub(crate) fn of(cpu: u16, core: u16) -> Now {
-        Now { cpu, core, ..Now::default() }
+        Now { cpu, core, enough: u64::MAX, ..Now::default() }
     }
 }
 

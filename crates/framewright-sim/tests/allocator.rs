@@ -27,7 +27,7 @@ fn model() -> Model {
         },
         capacity: Capacity { l1: 512, l2: 16384, llc: 600_000 },
         occupancy: Occupancy { read: 8500, own_permille: 1000 },
-        stores: Stores { issue: 400, in_flight: 10 },
+        stores: Stores { issue: 400, in_flight: 10, buffer: None },
         memory: Memory {
             zero_line: 2580,
             zero_line_alone: 4000,

@@ -205,6 +205,28 @@ fn stores_wait_for_each_other_when_too_many_are_under_way() {
     run(&model, 1, body).unwrap();
 }
 
+/// One store waits for memory, and every other one of any kind behind it for that.
+#[test]
+fn stores_wait_when_the_buffer_is_full() {
+    let mut model = machine();
+    for buffer in [2, 36] {
+        model.stores.buffer = Some(buffer);
+        let body = |_: usize, words: Words<'_>| {
+            words[0].store(1, RELAXED);
+            Sim.fence();
+            let miss = 1 << 15;
+            assert_eq!(time(|| words[miss].store(1, RELAXED)), model.stores.issue);
+            for _ in 1..buffer {
+                assert_eq!(time(|| words[0].store(1, RELAXED)), model.stores.issue);
+            }
+            let waited = time(|| words[0].store(1, RELAXED));
+            assert!(waited > model.latency.dram / 2, "{buffer}: {waited}");
+            (0..2 * buffer).for_each(|_| assert_eq!(time(|| words[0].store(1, RELAXED)), model.stores.issue));
+        };
+        run(&model, 1, body).unwrap();
+    }
+}
+
 #[test]
 fn a_release_is_seen_behind_the_stores_before_it() {
     let model = machine();

@@ -30,6 +30,7 @@ impl Spec {
             stores: Stores {
                 issue: numbers.time("stores.issue"),
                 in_flight: numbers.value("stores.in_flight").round() as u8,
+                buffer: self.parameter("stores.buffer").map(|buffer| buffer.value.round() as u8),
             },
             memory: Memory {
                 zero_line: numbers.time("memory.zero_line"),

@@ -157,6 +157,7 @@ fn machine() -> Vec<Row> {
         rows("occupancy", Always, Together, &["together"]),
         rows("stores", Always, Time, &["issue"]),
         rows("stores", Always, Depth, &["in_flight"]),
+        rows("stores", Need::Chosen, Depth, &["buffer"]),
         rows("memory", Always, Time, &["zero_line", "zero_line_alone", "read_line"]),
         rows("memory", Always, Factor, &["load_factor"]),
         rows("memory", Always, Together, &["beside"]),
