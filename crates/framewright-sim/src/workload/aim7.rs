@@ -4,7 +4,10 @@
 //! it ends all of them are freed at once. Sizes and pauses are random around their means. Which loads aim7 was run
 //! with for the published table (zone-layout) is not known; the model is what the simulation of that
 //! table needed: order-0 pages, batches from the zone, and allocation on the CPU's node or on any
-//! ([`Aim7::elsewhere`]). The defaults are assumed.
+//! ([`Aim7::elsewhere`]). The defaults are assumed: 256 pages are the megabyte that aim7's load of pages allocates.
+//!
+//! Processes that end in a window are few; pages are many. So how much is done in a window of any length is best read from its
+//! pages ([`Aim7::PAGES`]).
 
 use framewright::pfn::NodeId;
 use framewright::request::GFP_HIGHUSER_MOVABLE;
@@ -43,7 +46,8 @@ impl Kind for Aim7 {
     }
 
     fn set_up<'a>(&self, _: &Ground<'a>) -> Result<Box<dyn Play + 'a>, String> {
-        Ok(Box::new(Lives { settings: *self, alloc: Stopwatch::default(), free: Stopwatch::default() }))
+        let [alloc, free, computing] = std::array::from_fn(|_| Stopwatch::default());
+        Ok(Box::new(Lives { settings: *self, alloc, free, computing }))
     }
 }
 
@@ -51,6 +55,14 @@ struct Lives {
     settings: Aim7,
     alloc: Stopwatch,
     free: Stopwatch,
+    computing: Stopwatch,
+}
+
+impl Aim7 {
+    /// Name of the figure: pages that were allocated per second.
+    pub const PAGES: &'static str = "pages";
+    /// Name of the figure: the share of CPU time in which processes compute, in percent.
+    pub const COMPUTING: &'static str = "computing";
 }
 
 /// A random number from 0 to `limit`, not included.
@@ -70,7 +82,8 @@ impl Play for Lives {
                 self.alloc.time(floor, end - held.len(), || {
                     (held.len()..end).try_for_each(|_| floor.alloc(&request).map(|pfn| held.push(pfn)))
                 })?;
-                floor.work(think / 2 + below(think + 1));
+                let think = think / 2 + below(think + 1);
+                self.computing.time(floor, 1, || floor.work(think));
             }
             self.free.time(floor, held.len(), || {
                 held.chunks(BATCH).try_for_each(|batch| floor.free_bulk(batch, Order(0)))
@@ -82,9 +95,14 @@ impl Play for Lives {
     }
 
     fn figures(&self, report: &Report) -> Vec<Figure> {
-        let pages = Figure::new("pages", report.per_second * f64::from(self.settings.pages), "page/s");
+        let seconds = report.window_ns as f64 / 1e9;
+        let share = self.computing.all() as f64 / 1e12 / (seconds * report.cpus as f64).max(f64::MIN_POSITIVE);
+        let rates = [
+            Figure::new(Aim7::PAGES, self.alloc.count() as f64 / seconds.max(f64::MIN_POSITIVE), "page/s"),
+            Figure::new(Aim7::COMPUTING, share * 100.0, "%"),
+        ];
         let each = [self.alloc.figure("an allocation"), self.free.figure("a free")];
-        each.into_iter().flatten().chain([pages]).collect()
+        each.into_iter().flatten().chain(rates).collect()
     }
 }
 

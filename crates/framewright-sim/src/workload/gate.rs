@@ -67,6 +67,16 @@ impl Stopwatch {
         result
     }
 
+    /// How many operations were timed.
+    pub(crate) fn count(&self) -> u64 {
+        self.count.get()
+    }
+
+    /// How long they took, all together.
+    pub(crate) fn all(&self) -> Ps {
+        self.time.get()
+    }
+
     /// Nanoseconds for one, as a figure; none if there was none.
     pub(crate) fn figure(&self, name: &str) -> Option<Figure> {
         let count = self.count.get();
