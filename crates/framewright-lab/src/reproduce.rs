@@ -14,7 +14,8 @@
 //! - [`check`]: what had to hold, and whether it did;
 //! - [`why`]: a run's reasons in a sentence;
 //! - [`head`], [`text`]: what the JSON begins with; what is said in the same words for a terminal;
-//! - [`zone_lock`]: page faults on 112 CPUs under six kernels, from 2018, and ours.
+//! - [`zone_lock`]: page faults on 112 CPUs under six kernels, from 2018, and ours;
+//! - [`zone_layout`]: aim7 on 120 CPUs with the zone's lock at three places, from 2015.
 
 pub mod published;
 pub mod runs;
@@ -25,3 +26,4 @@ pub mod why;
 pub mod head;
 pub mod text;
 pub mod zone_lock;
+pub mod zone_layout;

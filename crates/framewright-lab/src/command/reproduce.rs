@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use framewright_bench::command::Bar;
-use framewright_lab::html::ReproductionPage;
+use framewright_lab::html::{ReproductionPage, ZoneLayoutPage};
 use framewright_lab::reproduce::check::{Check, all_hold};
 use framewright_lab::reproduce::runs::Progress;
+use framewright_lab::reproduce::zone_layout;
 use framewright_lab::reproduce::zone_lock::{Kernel, Lengths, Plan, Published, Reproduction, Scale, plan};
 use framewright_sim::machine;
 use serde::Serialize;
@@ -22,6 +23,8 @@ use super::{Format, Violated, folder, print, quoted};
       page faults on 112 CPUs under six kernels of 2018 and under our default, with bands
   framewright reproduce zone-lock --quick
       the same without bands, in some seconds
+  framewright reproduce zone-layout
+      aim7 on 120 CPUs with the lock on the lists' cache line and behind them, and from how many CPUs on that matters
   framewright reproduce zone-lock --format json --report out
       for programs; and a page with plots, in out/index.html
 
@@ -40,7 +43,7 @@ pub(crate) struct Reproduce {
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Write a page with plots and tables, and the JSON, into this folder. Runs on fewer CPUs are added for it.
+    /// Write a page with plots and tables, and the JSON, into this folder. Runs on fewer CPUs are added to zone-lock for it.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
 }
@@ -50,21 +53,31 @@ pub(crate) struct Reproduce {
 enum Experiment {
     /// Zone lock scalability, 2018: page faults on 112 CPUs, under six kernels.
     ZoneLock,
+    /// The zone's lock beside the order-0 lists or behind all lists, 2015: aim7 on 120 CPUs.
+    ZoneLayout,
 }
 
-/// The machine that the table is from.
-const MACHINE: &str = "skylake-2x28";
+impl Experiment {
+    /// The machine that the table is from.
+    fn machine(self) -> &'static str {
+        match self {
+            Experiment::ZoneLock => "skylake-2x28",
+            Experiment::ZoneLayout => "ivybridge-ex-4x15",
+        }
+    }
+}
 
 impl Reproduce {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         match self.experiment {
             Experiment::ZoneLock => self.zone_lock(),
+            Experiment::ZoneLayout => self.zone_layout(),
         }
     }
 
     fn zone_lock(&self) -> anyhow::Result<()> {
         let published = Published::built_in()?;
-        let machine = machine::named(MACHINE)?;
+        let machine = machine::named(self.experiment.machine())?;
         let plan = Plan {
             machine: &machine,
             kernels: Kernel::all(&published),
@@ -80,6 +93,19 @@ impl Reproduce {
         let found = Reproduction::new(&published, &plan, &runs, &self.command());
         self.tell(&found, &found.checks, || {
             ReproductionPage { found: &found, parameters: &machine.parameters().collect::<Vec<_>>() }.render()
+        })
+    }
+
+    fn zone_layout(&self) -> anyhow::Result<()> {
+        let published = zone_layout::Published::built_in()?;
+        let machine = machine::named(self.experiment.machine())?;
+        let lengths = if self.quick { zone_layout::Lengths::QUICK } else { zone_layout::Lengths::FULL };
+        let (workload, cpus) = (zone_layout::plan::workload(), zone_layout::plan::CURVE.to_vec());
+        let plan = zone_layout::Plan { machine: &machine, workload, cpus, seed: self.seed, lengths };
+        let runs = self.progress(|progress| plan.run(progress))?;
+        let found = zone_layout::Reproduction::new(&published, &plan, &runs, &self.command());
+        self.tell(&found, &found.checks, || {
+            ZoneLayoutPage { found: &found, parameters: &machine.parameters().collect::<Vec<_>>() }.render()
         })
     }
 

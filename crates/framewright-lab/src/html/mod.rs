@@ -6,6 +6,7 @@
 
 mod plot;
 mod reproduction;
+mod zone_layout;
 
 use framewright_sim::machine::{Parameter, Unit};
 use framewright_sim::report::Report;
@@ -23,6 +24,7 @@ use crate::sim::sensitivity::{Effect, in_words};
 use plot::{Axis, Plot, Series};
 
 pub use reproduction::ReproductionPage;
+pub use zone_layout::ZoneLayoutPage;
 
 /// What a page shows.
 pub struct Page<'a> {
@@ -126,6 +128,7 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
     environment.add_template("page.html", include_str!("page.html"))?;
     environment.add_template("tables.html", include_str!("tables.html"))?;
     environment.add_template("reproduction.html", include_str!("reproduction.html"))?;
+    environment.add_template("zone_layout.html", include_str!("zone_layout.html"))?;
     environment.add_filter("count", figures::count);
     environment.add_filter("duration", figures::duration);
     environment.add_filter("percent", figures::percent);

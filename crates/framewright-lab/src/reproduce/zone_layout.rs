@@ -1,0 +1,30 @@
+//! `zone-layout`: what it costs to have the zone's lock on the cache line of the lists that its owner changes.
+//!
+//! In 2014 Linux put the lock right before the lists of order 0, so that whoever takes it gets the lists with it. On a machine with
+//! very many CPUs aim7 then lost nearly half of its throughput: those who wait for the lock read its line over and
+//! over, and every change of a list has to get the line back from all of them. In 2015 the lock went behind the lists. Both
+//! measurements are in `data/published/zone-layout.toml`; here they are made again with the real offsets of our zone
+//! ([`framewright::mechanisms::LockPlace`]), a ticket lock, and the per-CPU lists of that time.
+//!
+//! # What is derived
+//!
+//! A run shows how many pages are allocated a second. A job takes so many pages, so jobs per minute change as that does,
+//! and the time of a fixed number of jobs inversely. *System time* is the CPU time of these jobs in which no process
+//! computes. CPUs of the model are never idle and never switch: theirs were idle for 7 to 18 % of the time, by the published
+//! seconds, and what they switched to is not modelled.
+//!
+//! - [`published`]: the table;
+//! - [`plan`]: what is run;
+//! - [`result`]: theirs and ours;
+//! - [`judge`]: what has to hold;
+//! - [`text`]: all of it for a terminal.
+
+pub mod published;
+pub mod plan;
+pub mod result;
+pub mod judge;
+pub mod text;
+
+pub use plan::{Lengths, Plan, Runs};
+pub use published::Published;
+pub use result::Reproduction;

@@ -1,0 +1,131 @@
+//! The reproduction for a terminal, in at most 100 columns.
+
+use std::fmt;
+
+use super::judge;
+use super::plan::{Varying, Window};
+use super::result::{Reproduction, Row, VariantRow};
+use crate::reproduce::check::Standing;
+use crate::reproduce::head::Head;
+use crate::reproduce::text::{fitted_note, varied_note, wrapped};
+use crate::reproduce::variation::Band;
+use crate::sim::figures::{duration, fitted, grouped, percent};
+
+/// Columns of a row's name, and of a lock's.
+const NAMES: (usize, usize) = (54, 24);
+
+impl fmt::Display for Reproduction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        head(f, self)?;
+        table(f, self)?;
+        variants(f, self)?;
+        curves(f, self)?;
+        reasons(f, self)?;
+        writeln!(f, "\nChecks")?;
+        self.checks.iter().try_for_each(|check| wrapped(f, &format!("  {check}"), 10))
+    }
+}
+
+fn head(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
+    let Reproduction { head: Head { experiment, model, seed, title, .. }, cpus, workload, .. } = all;
+    writeln!(f, "{experiment}: {workload} on {model}, {cpus} CPUs, seed {seed}")?;
+    wrapped(f, &format!("theirs: {title}"), 2)?;
+    wrapped(f, &format!("ours: {}", ours(all)), 2)
+}
+
+/// What is not as it was.
+pub(crate) fn ours(all: &Reproduction) -> String {
+    format!(
+        "processes that allocate, compute and end, {}; per-CPU lists of 31 and 186 frames; jobs are pages, elapsed time is what a page takes, \
+         system time the CPU time of a page in which nobody computes; no CPU is ever idle",
+        window(all.lengths.table)
+    )
+}
+
+fn window(Window { warm_up_ms, window_ms }: Window) -> String {
+    format!("{window_ms} ms measured, {warm_up_ms} before")
+}
+
+fn table(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
+    writeln!(f, "\n{:name$}{:>12}{:>12}{:>14}", "change, %", "theirs", "ours", "band", name = NAMES.0)?;
+    all.rows.iter().filter(|row| row.simulated.is_some()).try_for_each(|row| line(f, row))?;
+    fitted_note(f, &all.fitted)?;
+    writeln!(f, "~ the band holds theirs; ! it does not")?;
+    let varied = all.varied.as_ref().zip(all.lengths.varied);
+    varied_note(f, varied.map(|(varied, Varying { screen, band })| (varied, [screen, band].map(window))))?;
+    let absent = all.rows.iter().filter_map(|row| Some((row, row.why_not?)));
+    absent.into_iter().try_for_each(|(row, why_not)| {
+        wrapped(f, &format!("  {}: theirs {:+.1}, ours {why_not}", row.name, row.published.change_percent), 4)
+    })
+}
+
+fn line(f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
+    let name = format!("{}{}", row.name, if row.fitted { " *" } else { "" });
+    let ours = row.simulated.map_or("-".to_owned(), |ours| format!("{:+.1}", ours.change_percent));
+    let (theirs, mark) = (format!("{:+.1}", row.published.change_percent), Standing::mark(judge::change(row)));
+    let text = format!("{:name$}{theirs:>12}{ours:>12}{mark}{:>13}", fitted(&name, NAMES.0), band(row), name = NAMES.0);
+    writeln!(f, "{}", text.trim_end())
+}
+
+/// A row's band, in words.
+pub(crate) fn band(row: &Row) -> String {
+    row.band.map_or(String::new(), |Band([least, most])| format!("{least:+.0}..{most:+.0}"))
+}
+
+fn variants(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
+    writeln!(f, "\nThe lock and its place, on {} CPUs", all.cpus)?;
+    writeln!(
+        f,
+        "{:name$}{:>18}{:>12}{:>20}{:>14}",
+        "",
+        "pages per second",
+        "change, %",
+        "waiting for it, %",
+        "held, p50",
+        name = NAMES.1
+    )?;
+    all.variants.iter().try_for_each(|variant| {
+        let VariantRow { name, performance, change_percent, zone_lock_contention_percent, hold_p50_ns, .. } = variant;
+        let waits = percent(*zone_lock_contention_percent);
+        let held = duration(*hold_p50_ns);
+        writeln!(
+            f,
+            "{:width$}{:>18}{change_percent:>+12.1}{waits:>20}{held:>14}",
+            fitted(name, NAMES.1),
+            grouped(*performance),
+            width = NAMES.1
+        )
+    })
+}
+
+fn curves(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
+    let Some(first) = all.variants.first() else { return Ok(()) };
+    writeln!(f, "\nMillion pages per second by number of CPUs")?;
+    write!(f, "{:width$}", "", width = NAMES.1)?;
+    first.points.iter().try_for_each(|(cpus, _)| write!(f, "{cpus:>9}"))?;
+    writeln!(f)?;
+    for variant in &all.variants {
+        write!(f, "{:width$}", fitted(&variant.name, NAMES.1), width = NAMES.1)?;
+        variant.points.iter().try_for_each(|(_, pages)| write!(f, "{:>9.2}", pages / 1e6))?;
+        writeln!(f)?;
+    }
+    for crossover in &all.crossover {
+        write!(f, "{:width$}", fitted(&format!("{}, beside gains, %", crossover.lock), NAMES.1), width = NAMES.1)?;
+        crossover.gain_percent.iter().try_for_each(|(_, gain)| write!(f, "{gain:>+9.1}"))?;
+        writeln!(f)?;
+    }
+    all.crossover.iter().try_for_each(|crossover| {
+        let lock = crossover.lock;
+        match crossover.cpus {
+            Some(cpus) => writeln!(f, "  {lock}: from {cpus} CPUs on the lock is better off behind the lists"),
+            None => writeln!(f, "  {lock}: behind the lists the lock is never better off"),
+        }
+    })
+}
+
+fn reasons(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
+    writeln!(f, "\nWhy, from the simulated machine's own account")?;
+    all.variants
+        .iter()
+        .try_for_each(|variant| wrapped(f, &format!("  {}: {}; {}", variant.name, variant.why, variant.lines), 4))
+}

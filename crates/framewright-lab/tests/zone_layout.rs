@@ -1,0 +1,172 @@
+//! The reproduction of the zone's layout: text, page and checks from made-up runs, and a plan of small runs in full.
+
+mod sim_samples;
+
+use framewright::mechanisms::{LockPlace, ZoneLock};
+use framewright_lab::html::ZoneLayoutPage;
+use framewright_lab::reproduce::check::all_hold;
+use framewright_lab::reproduce::variation::{Reach, Varied};
+use framewright_lab::reproduce::zone_layout::plan::{Speed, Variant, Variations, Varying, Window};
+use framewright_lab::reproduce::zone_layout::{Lengths, Plan, Published, Reproduction, Runs, plan};
+use framewright_sim::machine::{self, Basis, Parameter, Spec};
+use framewright_sim::report::{Figure, Report};
+use framewright_sim::workload::Aim7;
+use sim_samples::run;
+
+const COMMAND: &str = "framewright reproduce zone-layout --seed 1";
+
+fn plan(machine: &Spec) -> Plan<'_> {
+    Plan { machine, workload: plan::workload(), cpus: vec![1, 8, 120], seed: 1, lengths: Lengths::FULL }
+}
+
+/// A run of so many million pages a second.
+fn outcome(cpus: usize, pages: f64) -> Report {
+    let figure = |name: &str, value, unit: &str| Figure { name: name.to_owned(), value, unit: unit.to_owned() };
+    let figures = vec![figure(Aim7::PAGES, pages * 1e6, "page/s"), figure(Aim7::COMPUTING, 2.5, "%")];
+    Report { figures, ..run(cpus) }
+}
+
+/// Runs that come out almost as published: beside the lists faster on one CPU, slower on eight and more.
+fn runs() -> Runs {
+    let of = |variant: Variant| {
+        let pages = match (variant.lock, variant.place) {
+            (ZoneLock::Ticket, LockPlace::BesideLists) => [2.02, 9.0, 27.0],
+            (ZoneLock::Ticket, _) => [2.0, 10.0, 50.0],
+            (_, LockPlace::BesideLists) => [2.02, 10.0, 48.0],
+            _ => [2.0, 10.0, 46.0],
+        };
+        (variant, [1, 8, 120].into_iter().zip(pages).map(|(cpus, pages)| outcome(cpus, pages)).collect())
+    };
+    let moved = |beside: f64| [27.0 * beside, 50.0].map(|pages| Speed { pages: pages * 1e6, computing: 2.5 });
+    let chosen = vec![Reach { parameter: "occupancy.read".to_owned(), points: 7.0 }];
+    let variations = Variations {
+        base: moved(1.0),
+        samples: vec![moved(0.93), moved(1.07)],
+        varied: Varied { screened: 45, chosen, rest: 0.4 },
+    };
+    Runs { curves: Variant::all().map(of).collect(), variations: Some(variations) }
+}
+
+/// A machine of which one number was fitted to a row.
+fn fitted() -> Spec {
+    let basis = Basis::Fitted("zone-layout/separate -> beside".to_owned());
+    machine::named("generic:4x15x2").unwrap().with_time("occupancy.read", (27.0, basis)).unwrap()
+}
+
+fn found(change: impl Fn(&mut Runs)) -> (Reproduction, Spec) {
+    let (published, machine, mut runs) = (Published::built_in().unwrap(), fitted(), runs());
+    change(&mut runs);
+    (Reproduction::new(&published, &plan(&machine), &runs, COMMAND), machine.clone())
+}
+
+fn verdict(found: &Reproduction, name: &str) -> Option<bool> {
+    found.checks.iter().find(|check| check.name.starts_with(name)).unwrap().passed
+}
+
+/// The run of a lock at a place on so many CPUs.
+fn speed(runs: &mut Runs, curve: usize, point: usize, pages: f64) {
+    runs.curves[curve].1[point].figures[0].value = pages * 1e6;
+}
+
+#[test]
+fn a_table_that_is_nearly_theirs() {
+    let (found, _) = found(|_| {});
+    let text = found.to_string();
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100 && line.trim_end() == line, "{line}");
+    }
+    insta::assert_snapshot!(text);
+    assert!(all_hold(&found.checks));
+}
+
+#[test]
+fn the_same_as_json() {
+    let json = serde_json::to_value(found(|_| {}).0).unwrap();
+    insta::assert_snapshot!(serde_json::to_string_pretty(&json["rows"]).unwrap());
+    assert_eq!(json["schema"], "framewright-reproduce/1");
+    assert_eq!(json["crossover"][0]["cpus"], 8);
+}
+
+#[test]
+fn rows_of_the_fitted_direction_are_flagged() {
+    let (found, _) = found(|_| {});
+    for row in &found.rows {
+        assert_eq!(row.fitted, row.name.starts_with("separate -> beside"), "{}", row.name);
+        assert_eq!(row.simulated.is_none(), row.why_not.is_some(), "{}", row.name);
+    }
+}
+
+#[test]
+fn what_is_off_fails() {
+    type Change = fn(&mut Runs);
+    let cases: [(&str, Change); 6] = [
+        ("every change in the published direction", |runs| speed(runs, 0, 2, 51.0)),
+        ("with few CPUs", |runs| speed(runs, 0, 0, 1.99)),
+        ("of rows that are not fitted", |runs| speed(runs, 0, 2, 40.0)),
+        ("bands of jobs", |runs| runs.variations.as_mut().unwrap().samples[1][0].pages *= 1.2),
+        ("on lines of its own", |runs| speed(runs, 2, 2, 48.0)),
+        ("a queued lock", |runs| speed(runs, 3, 2, 36.0)),
+    ];
+    for (name, change) in cases {
+        assert_eq!(verdict(&found(|_| {}).0, name), Some(true), "{name}");
+        assert_eq!(verdict(&found(change).0, name), Some(false), "{name}");
+    }
+    let (quick, _) = found(|runs| runs.variations = None);
+    assert_eq!(verdict(&quick, "of rows that are not fitted"), None);
+}
+
+#[test]
+fn rows_of_the_machines_files_exist() {
+    let published = Published::built_in().unwrap();
+    for name in machine::names() {
+        for parameter in machine::named(name).unwrap().parameters() {
+            for row in parameter.basis.rows().filter_map(|row| row.strip_prefix("zone-layout/")) {
+                assert!(published.rows.iter().any(|known| known.name == row), "{name}: {row}");
+            }
+        }
+    }
+}
+
+/// On a small machine, all that a plan can ask for; the same again.
+#[test]
+fn a_small_plan_in_full() {
+    let published = Published::built_in().unwrap();
+    let machine = machine::named("generic:1x2x1").unwrap();
+    let window = Window { warm_up_ms: 0.1, window_ms: 0.5 };
+    let lengths = Lengths { table: window, varied: Some(Varying { screen: window, band: window }) };
+    let workload = Aim7 { pages: 300, elsewhere: 0, ..plan::workload() };
+    let plan = Plan { workload, cpus: vec![1, 2], lengths, ..plan(&machine) };
+    let (mut told, mut most) = (0, 0);
+    let run = |progress: &mut dyn FnMut(u64, u64)| {
+        Reproduction::new(&published, &plan, &plan.run(progress).unwrap(), COMMAND)
+    };
+    let first = run(&mut |done, total| {
+        assert!(told <= done && done <= total, "{done} of {total}, after {told}");
+        (told, most) = (done, total);
+    });
+    assert!(told * 10 > most * 9, "{told} of {most}");
+    let json = |found: &Reproduction| serde_json::to_value(found).unwrap();
+    assert_eq!(json(&run(&mut |_, _| {})), json(&first));
+    assert_eq!((first.variants.len(), first.varied.as_ref().unwrap().chosen.len()), (6, 8));
+    assert!(first.variants.iter().all(|one| one.points.len() == 2 && one.performance > 1e5), "{:?}", first.variants);
+    for row in first.rows.iter().filter(|row| row.why_not.is_none()) {
+        assert!(row.band.unwrap().holds(row.simulated.unwrap().change_percent), "{row:?}");
+    }
+}
+
+#[test]
+fn the_page_says_all_of_it_and_asks_nobody() {
+    let (found, machine) = found(|_| {});
+    let parameters: Vec<&Parameter> = machine.parameters().collect();
+    let page = ZoneLayoutPage { found: &found, parameters: &parameters }.render().unwrap();
+    for forbidden in ["http", "<script", "<link", "url(", "@import", "src="] {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+    for wanted in ["+94.3", "not modelled", "own-line", "occupancy.read", "is better from 8 CPUs on", "120 CPUs"] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+    for tag in ["table", "tr", "th", "td", "details", "figure", "svg", "div", "dl", "span", "ul", "li"] {
+        let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+        assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
+    }
+}
