@@ -326,7 +326,7 @@ impl Mechanisms {
     /// What we believe best.
     pub const DEFAULT: Mechanisms = Mechanisms {
         zone_lock: ZoneLock::Queued,
-        lock_place: LockPlace::BehindLists,
+        lock_place: LockPlace::OwnLine,
         refill: Refill::Blocks,
         depot: Depot::All,
         pcp_mark: PcpMark::Refill,
