@@ -292,6 +292,12 @@ call! {
         (pages.drain_cpu(cpu), pages.drain_all(), pages.offline_cpu(cpu))
     }
 
+    fn statistics(pages: &'static Pages, cpu: CpuId, node: NodeId) -> (bool, bool, u64) {
+        pages.online_cpu(cpu);
+        pages.set_pressure(node, pages.needs_refresh(cpu));
+        (pages.is_online(cpu), pages.set_numa_stat(true), pages.refresh_statistics(cpu))
+    }
+
     fn hotplug(pages: &'static Pages, range: PfnRange) -> (Result<(), AllocError>, u64) {
         (pages.take_offline(range), pages.bring_online(range))
     }

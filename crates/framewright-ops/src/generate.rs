@@ -344,10 +344,13 @@ impl Generator<'_> {
 
     fn cpu_op(&mut self) -> Op {
         let cpu = CpuId(self.rng.below(self.shape.cpus.len() as u64) as u16);
-        match self.rng.below(8) {
+        match self.rng.below(12) {
             0 => Op::DrainAll,
             1 => Op::DrainCpu(cpu),
             2 => Op::OfflineCpu(cpu),
+            3 => Op::OnlineCpu(cpu),
+            4 => Op::Refresh(cpu),
+            5 => Op::NumaStat(self.rng.one_in(2)),
             _ => Op::RunOn(cpu),
         }
     }

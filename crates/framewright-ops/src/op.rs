@@ -16,7 +16,8 @@
 //! | `free-part a4 3 10` | `free_range` of 10 frames, 3 frames into the handle |
 //! | `split a1 order 0` | `split` of each larger block |
 //! | `raw-free a1+1 order 0`, `raw-free-range 0x10 4`, `raw-split a1 order 3 to 1` | `free`, `free_range`, `split`, right or wrong |
-//! | `drain all`, `drain cpu 1`, `offline-cpu 1`, `run-on 1` | per-CPU lists, and which CPU calls |
+//! | `drain all`, `drain cpu 1`, `offline-cpu 1`, `online-cpu 1`, `run-on 1` | per-CPU lists, and which CPU calls |
+//! | `refresh 1`, `numa-stat off`, `numa-stat on` | `refresh_statistics`, `set_numa_stat` |
 //! | `take-offline 0x400..0x600`, `bring-online 0x400..0x600` | memory hotplug |
 //! | `type 0x400 Reclaimable` | `set_pageblock_type` |
 //! | `fault Refill 3` | the third time from now on that this point is reached it fails |
@@ -186,6 +187,12 @@ pub enum Op {
     DrainCpu(CpuId),
     /// A CPU stops.
     OfflineCpu(CpuId),
+    /// It runs again.
+    OnlineCpu(CpuId),
+    /// A CPU tells what it has counted.
+    Refresh(CpuId),
+    /// Switches the NUMA counters.
+    NumaStat(bool),
     /// Calls come from another CPU from now on.
     RunOn(CpuId),
     /// Takes memory away.
@@ -282,6 +289,9 @@ impl fmt::Display for Op {
             Op::DrainAll => f.write_str("drain all"),
             Op::DrainCpu(cpu) => write!(f, "drain cpu {}", cpu.0),
             Op::OfflineCpu(cpu) => write!(f, "offline-cpu {}", cpu.0),
+            Op::OnlineCpu(cpu) => write!(f, "online-cpu {}", cpu.0),
+            Op::Refresh(cpu) => write!(f, "refresh {}", cpu.0),
+            Op::NumaStat(on) => write!(f, "numa-stat {}", if *on { "on" } else { "off" }),
             Op::RunOn(cpu) => write!(f, "run-on {}", cpu.0),
             Op::TakeOffline(range) => write!(f, "take-offline {range}"),
             Op::BringOnline(range) => write!(f, "bring-online {range}"),

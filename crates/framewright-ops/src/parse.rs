@@ -51,6 +51,9 @@ fn op(words: &mut Words<'_>) -> Result<Op, Reason> {
             Op::DrainCpu(words.cpu()?)
         }
         "offline-cpu" => Op::OfflineCpu(words.cpu()?),
+        "online-cpu" => Op::OnlineCpu(words.cpu()?),
+        "refresh" => Op::Refresh(words.cpu()?),
+        "numa-stat" => Op::NumaStat(words.on_or_off()?),
         "run-on" => Op::RunOn(words.cpu()?),
         "take-offline" => Op::TakeOffline(words.range()?),
         "bring-online" => Op::BringOnline(words.range()?),

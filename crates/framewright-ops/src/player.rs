@@ -79,6 +79,8 @@ pub(crate) struct Player<'h> {
     /// Requests served by the caller's node, and by others.
     pub(crate) local: Cell<u64>,
     pub(crate) other: Cell<u64>,
+    /// Whether the NUMA counters are switched on.
+    counting: Cell<bool>,
     /// Frames allocated less frames freed, by the tracepoints.
     pub(crate) traced: Cell<u64>,
     /// Ranges taken offline.
@@ -99,6 +101,7 @@ impl<'h> Player<'h> {
             refused: Cell::new(0),
             local: Cell::new(0),
             other: Cell::new(0),
+            counting: Cell::new(true),
             traced: Cell::new(0),
             offline: RefCell::default(),
         }
@@ -172,6 +175,9 @@ impl<'h> Player<'h> {
             Op::DrainAll => return self.drained(None, self.pages.drain_all()),
             Op::DrainCpu(cpu) => return self.drained(Some(cpu), self.pages.drain_cpu(cpu)),
             Op::OfflineCpu(cpu) => return self.drained(Some(cpu), self.pages.offline_cpu(cpu)),
+            Op::OnlineCpu(cpu) => self.pages.online_cpu(cpu),
+            Op::Refresh(cpu) => return self.refreshed(cpu),
+            Op::NumaStat(on) => self.switch_numa_stat(on),
             Op::RunOn(cpu) if cpu.index() >= self.cpus.len() => return Ok(Outcome::Skipped),
             Op::RunOn(cpu) => {
                 self.cpu.set(cpu);
@@ -183,6 +189,23 @@ impl<'h> Player<'h> {
             _ => {}
         }
         Ok(Outcome::Done)
+    }
+
+    /// A CPU tells what it counted: afterwards it keeps nothing.
+    pub(crate) fn refreshed(&self, cpu: CpuId) -> Result<Outcome, Wrong> {
+        let (kept, told) = (self.pages.needs_refresh(cpu), self.pages.refresh_statistics(cpu));
+        if kept != (told != 0) || self.pages.needs_refresh(cpu) {
+            return Err(format!("CPU {} told {told} counters, kept some: {kept}", cpu.0));
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Switched on again, they count from 0.
+    fn switch_numa_stat(&self, on: bool) {
+        if self.pages.set_numa_stat(on) && self.counting.replace(on) != on {
+            self.local.set(0);
+            self.other.set(0);
+        }
     }
 
     /// How many faults fired so far.
@@ -220,6 +243,9 @@ impl<'h> Player<'h> {
     /// Counts a request that was served with the block at `pfn`.
     pub(crate) fn count_served(&self, pfn: Pfn) {
         let node = self.oracle.borrow().memory().known(pfn).map(|known| known.zone.node());
+        if !self.counting.get() {
+            return;
+        }
         let counter = if node == Some(self.here()) { &self.local } else { &self.other };
         counter.set(counter.get() + 1);
     }

@@ -6,7 +6,7 @@
 use std::mem::ManuallyDrop;
 
 use framewright::machine::Fault;
-use framewright::mechanisms::NumaStat;
+use framewright::mechanisms::{NumaRead, NumaStat};
 use framewright::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
 use framewright::{Allocator, Census, CpuId, FrameState, Layout, MigrateType, Pfn};
 use framewright_rt::{Solo, Storage};
@@ -103,8 +103,12 @@ impl<'h> Session<'h> {
     pub fn check_frames(&self) -> Result<(), Wrong> {
         let pages = self.player.pages;
         self.player.oracle.borrow().compare_frames(pages)?;
-        if pages.mechanisms().numa_stat == NumaStat::Off {
+        let mechanisms = pages.mechanisms();
+        if mechanisms.numa_stat == NumaStat::Off {
             return Ok(());
+        }
+        if mechanisms.numa_read == NumaRead::ZoneOnly {
+            (0..pages.cpus()).try_for_each(|cpu| self.player.refreshed(CpuId(cpu as u16)).map(drop))?;
         }
         let numa = zones(pages.nodes()).filter_map(|zone| pages.zone(zone)).map(|zone| zone.numa);
         let sum = numa.fold(NumaCounters::default(), NumaCounters::plus);

@@ -70,6 +70,15 @@ impl<'t> Words<'t> {
         self.number("a CPU's number").map(CpuId)
     }
 
+    /// Reads `on` or `off`.
+    pub(crate) fn on_or_off(&mut self) -> Result<bool, Reason> {
+        match self.word("`on` or `off`")? {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            word => Err(format!("`{word}` where `on` or `off` should be")),
+        }
+    }
+
     pub(crate) fn pfn(&mut self) -> Result<Pfn, Reason> {
         self.number("a frame number").map(Pfn)
     }

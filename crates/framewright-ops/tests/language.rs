@@ -62,7 +62,7 @@ fn any_op(rng: &mut Rng) -> Op {
     let pfn = Pfn(any_number(rng));
     let cpu = CpuId(any_number(rng) as u16);
     let gfp = Gfp(rng.draw() as u32);
-    match rng.below(23) {
+    match rng.below(26) {
         0 => Op::Alloc { name, order, terms: any_terms(rng) },
         1 => Op::Bulk { name, count: rng.below(1_000_001) as u32, order, terms: any_terms(rng) },
         2 => Op::AllocAt { name, pfn, order, gfp },
@@ -91,6 +91,9 @@ fn any_op(rng: &mut Rng) -> Op {
             Op::OnMigrate(*rng.pick(&[Fail, Lie, Move, Free, Abandon, Nest]))
         }
         21 => Op::Expect(any_row(rng)),
+        22 => Op::OnlineCpu(cpu),
+        23 => Op::Refresh(cpu),
+        24 => Op::NumaStat(rng.one_in(2)),
         _ => Op::Validate,
     }
 }

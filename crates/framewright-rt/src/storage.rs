@@ -2,7 +2,7 @@
 
 use framewright::machine::{Machine, Word};
 use framewright::pfn::ZoneIdx;
-use framewright::{Cluster, Cpu, Layout, Link, Magazine, Parts, Pcp, Shard, Zone};
+use framewright::{Cluster, Cpu, Diffs, Layout, Link, Magazine, Parts, Pcp, Shard, Zone};
 
 /// Owns what [`Parts`] borrows: zeroed words and default records, as many as a [`Layout`] says.
 pub struct Storage<M: Machine> {
@@ -25,6 +25,7 @@ pub struct Storage<M: Machine> {
     owners: Vec<M::U32>,
     owned: Vec<M::U64>,
     doors: Vec<M::U32>,
+    diffs: Vec<Diffs<M>>,
 }
 
 fn fill<T>(count: usize, make: impl FnMut() -> T) -> Vec<T> {
@@ -54,6 +55,7 @@ impl<M: Machine> Storage<M> {
             owners: fill(layout.owners, || Word::new(0)),
             owned: fill(layout.owned, || Word::new(0)),
             doors: fill(layout.doors, || Word::new(0)),
+            diffs: fill(layout.diffs, Diffs::default),
         }
     }
 
@@ -79,6 +81,7 @@ impl<M: Machine> Storage<M> {
             owners: &mut self.owners,
             owned: &mut self.owned,
             doors: &mut self.doors,
+            diffs: &mut self.diffs,
         }
     }
 }

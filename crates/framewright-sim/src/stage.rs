@@ -2,7 +2,7 @@
 
 use framewright::machine::Word;
 use framewright::pfn::ZoneIdx;
-use framewright::{Allocator, BootError, Cluster, Config, Cpu, Layout, Link, Magazine, Parts, Pcp, Shard, Zone};
+use framewright::{Allocator, BootError, Cluster, Config, Cpu, Diffs, Layout, Link, Magazine, Parts, Pcp, Shard, Zone};
 
 use crate::arena::{Arena, Packing};
 use crate::sim::Sim;
@@ -67,6 +67,7 @@ pub fn boot<'a>(
         owners: arena.place("owners", ARRAY, layout.owners, |_| Word::new(0)),
         owned: arena.place("owned", ARRAY, layout.owned, |_| Word::new(0)),
         doors: arena.place("doors", ARRAY, layout.doors, |_| Word::new(0)),
+        diffs: arena.place("diffs", ARRAY, layout.diffs, |_| Diffs::default()),
     };
     let allocator = Allocator::boot(Sim, config, parts)?;
     let mut allocator = Some(allocator);

@@ -356,14 +356,6 @@ impl<'a, M: Machine> Allocator<'a, M> {
         self.world.drain_all()
     }
 
-    /// A CPU stopped running for good: drains its lists and takes over its counters. Returns the number of frames. It may
-    /// run again later without further notice.
-    pub fn offline_cpu(&self, cpu: CpuId) -> u64 {
-        let drained = self.world.drain_cpu(cpu);
-        self.world.fold_events(cpu);
-        drained
-    }
-
     /// Takes memory away: its frames are withheld until [`Allocator::bring_online`]. What is movable is moved.
     ///
     /// # Errors
@@ -415,7 +407,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     /// Free frames of a zone, without per-CPU lists, at this moment.
     pub fn free_frames(&self, zone: ZoneIdx) -> u64 {
-        self.world.zone(zone).map_or(0, |zone| zone.stat.free().load(Ordering::Relaxed))
+        self.world.zone(zone).map_or(0, |zone| zone.stat.memory_exact(&self.world.ground.stats, zone.idx).free)
     }
 
     /// Checks every numbered invariant; see [`crate::validate`]. To be called while no other call is in progress.

@@ -71,6 +71,14 @@ impl<M: Machine> Allocator<'_, M> {
         }
         let record = format_args!("counters of slow paths");
         Record { part: "events", index: 0, record, node: None }.tell(visit, |words| world.ground.events.words(words));
+        let record = format_args!("statistics of all zones");
+        Record { part: "stats", index: 0, record, node: None }.tell(visit, |words| world.ground.stats.words(words));
+        for (cpu, zone, diffs) in world.ground.stats.every() {
+            let (index, of) = (cpu.index(), OfZone(zone));
+            let record = format_args!("counts of CPU {index}, {of}");
+            let node = self.node_of(index);
+            Record { part: "diffs", index, record, node }.tell(visit, |words| diffs.words(words));
+        }
         self.lists_of_cpus(visit);
         self.depots(visit);
         self.descriptors(visit);

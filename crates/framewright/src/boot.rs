@@ -11,12 +11,13 @@ use crate::buddy::Place;
 use crate::cluster::{Cluster, Clusters};
 use crate::config::{Config, Layout, Piece, Sections};
 use crate::depot::{Depots, Magazine, Shard};
+use crate::diffs::Diffs;
 use crate::error::BootError;
 use crate::estate::Estates;
 use crate::frame::Frames;
 use crate::ground::{Cpu, Ground};
 use crate::machine::{Machine, Ordering, Word};
-use crate::mechanisms::PcpMark;
+use crate::mechanisms::{NumaStat, PcpMark};
 use crate::node::World;
 use crate::pageblock::Pageblock;
 use crate::pcp::{Pcp, SLOTS_IN_LINE};
@@ -25,6 +26,7 @@ use crate::smp_list::Link;
 use crate::stock::Pcps;
 use crate::vmstat::GlobalEvents;
 use crate::zone::Zone;
+use crate::zone_stat::Stats;
 
 /// The memory of the allocator's own data. Zeroed words, default records; lengths from [`Layout`].
 pub struct Parts<'a, M: Machine> {
@@ -66,6 +68,8 @@ pub struct Parts<'a, M: Machine> {
     pub owned: &'a mut [M::U64],
     /// Where owners are told of it.
     pub doors: &'a mut [M::U32],
+    /// What CPUs count and keep, where the mechanisms say so.
+    pub diffs: &'a mut [Diffs<M>],
 }
 
 impl<M: Machine> Parts<'_, M> {
@@ -91,6 +95,7 @@ impl<M: Machine> Parts<'_, M> {
             owners: cut("owners", self.owners, layout.owners)?,
             owned: cut("owned", self.owned, layout.owned)?,
             doors: cut("doors", self.doors, layout.doors)?,
+            diffs: cut("diffs", self.diffs, layout.diffs)?,
         })
     }
 }
@@ -110,6 +115,7 @@ pub(crate) fn boot<'a, M: Machine>(
     let parts = parts.cut(&layout)?;
     place_sections(config, parts.sections, parts.bases);
     let front = has_front(&machine, config);
+    parts.diffs.iter_mut().for_each(|diffs| diffs.place(&config.mechanisms));
     place_zones(config, parts.zones, parts.pcps, (layout.cpus, front));
     place_zonelists(config, parts.zonelists);
     place_shards(config, parts.shards);
@@ -138,6 +144,7 @@ pub(crate) fn boot<'a, M: Machine>(
             frames,
             cpus: parts.cpus,
             events: GlobalEvents::default(),
+            stats: Stats::new(parts.diffs, layout.zones),
             range_locks: parts.range_locks,
             clusters: Clusters { of: parts.cluster_of, all: parts.clusters },
         },
@@ -158,6 +165,7 @@ pub(crate) fn boot<'a, M: Machine>(
     }
     tag_pageblocks(config, &world);
     config.pieces().for_each(|piece| fill(&world, piece));
+    world.refresh_thresholds();
     Ok(world)
 }
 
@@ -219,7 +227,8 @@ fn place_cpus<M: Machine>(config: &Config<'_>, cpus: &mut [Cpu<M>], zonelists: &
 /// Whether per-CPU lists serve requests and take frees without a further question: no mechanism asks one, and what a list
 /// holds need not be counted with the others of its CPU.
 fn has_front<M: Machine>(machine: &M, config: &Config<'_>) -> bool {
-    let asks = config.mechanisms.pcp_mark != PcpMark::Refill || config.is_hardened();
+    let counts = !matches!(config.mechanisms.numa_stat, NumaStat::Derived | NumaStat::Off);
+    let asks = config.mechanisms.pcp_mark != PcpMark::Refill || config.is_hardened() || counts;
     machine.is_asymmetric() && config.has_depot() && !asks
 }
 
@@ -237,6 +246,7 @@ fn place_zones<M: Machine>(
         zone.idx = idx;
         zone.span = size.span;
         zone.reserve = config.reserve_of(idx);
+        zone.stat.place(config.zone_counters.len(), &config.mechanisms);
         zone.tuned = config.tuning_of(idx).is_some_and(|tuning| tuning.marks.is_some());
         zone.stat.set_marks(config.marks_of(idx, size));
         if size.present == 0 {

@@ -86,7 +86,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
             let refilled =
                 || if world.may_serve(zone, &plan, rights) { pcp.take(ring, &plan.want(rights)) } else { None };
             let Some(frame) = stocked.or_else(refilled) else { break };
-            world.hand_out(cx, frame, (zone, zone), &plan, pcp.events());
+            world.hand_out(cx, frame, (zone, zone), &plan, pcp.teller());
             *entry = world.ground.frames.pfn(frame);
             done = done.saturating_add(1);
         }

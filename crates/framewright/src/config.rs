@@ -6,6 +6,7 @@
 
 use crate::cluster::Cluster;
 use crate::depot::{self, Magazine, Shard};
+use crate::diffs::Diffs;
 use crate::error::BootError;
 use crate::estate;
 use crate::frame::Geometry;
@@ -83,6 +84,8 @@ pub struct Config<'c> {
     pub tuning: &'c [Tuning],
     /// The mechanisms at work.
     pub mechanisms: Mechanisms,
+    /// Names of counters that the embedder keeps in each zone, in the order of zoneinfo; at most 14.
+    pub zone_counters: &'static [&'static str],
 }
 
 impl<'c> Config<'c> {
@@ -101,6 +104,7 @@ impl<'c> Config<'c> {
             watermark_scale_factor: 10,
             tuning: &[],
             mechanisms: Mechanisms::DEFAULT,
+            zone_counters: &[],
         }
     }
 
@@ -368,6 +372,8 @@ pub struct Layout {
     pub owned: usize,
     /// Entries of [`crate::Parts::doors`].
     pub doors: usize,
+    /// Entries of [`crate::Parts::diffs`].
+    pub diffs: usize,
 }
 
 impl Layout {
@@ -412,6 +418,7 @@ impl Layout {
             owners,
             owned: owners.saturating_mul(estate::words_of(config.geometry.pageblock_order)),
             doors: if owners == 0 { 0 } else { estate::doors_of(cpus, zones) },
+            diffs: if config.mechanisms.keeps_counts() { zones.saturating_mul(cpus) } else { 0 },
         })
     }
 
@@ -433,6 +440,7 @@ impl Layout {
             (self.clusters, size_of::<Cluster<M>>()),
             (self.owners.saturating_add(self.doors), size_of::<M::U32>()),
             (self.owned, size_of::<M::U64>()),
+            (self.diffs, size_of::<Diffs<M>>()),
         ];
         parts.iter().map(|(entries, size)| entries.saturating_mul(*size)).fold(0, usize::saturating_add)
     }

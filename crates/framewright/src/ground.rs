@@ -9,6 +9,7 @@ use crate::mechanisms::Mechanisms;
 use crate::pfn::{CpuId, NodeId, ZoneIdx, ZoneKind};
 use crate::queued::Places;
 use crate::vmstat::GlobalEvents;
+use crate::zone_stat::Stats;
 
 /// A word where some CPU waits for a lock, not necessarily the one in whose record it lies.
 // Aligned so that it shares no pair of cache lines with words that have nothing to do with it.
@@ -30,6 +31,8 @@ pub struct Cpu<M: Machine> {
     pub(crate) front: [ZoneIdx; ZoneKind::COUNT],
     /// A free of this CPU's asks no more than whether the block is allocated.
     pub(crate) plain: bool,
+    /// Whether it stopped running for good, as far as anybody said so.
+    pub(crate) offline: M::U32,
 }
 
 impl<M: Machine> Default for Cpu<M> {
@@ -41,6 +44,7 @@ impl<M: Machine> Default for Cpu<M> {
             node: NodeId(0),
             front: [ZoneIdx::NONE; ZoneKind::COUNT],
             plain: false,
+            offline: Word::new(0),
         }
     }
 }
@@ -50,6 +54,7 @@ impl<M: Machine> Cpu<M> {
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         tell(visit, format_args!("held"), self.held.word());
         tell(visit, format_args!("turn"), &self.turn);
+        tell(visit, format_args!("offline"), &self.offline);
         tell(visit, format_args!("place"), &self.place.0);
     }
 }
@@ -68,6 +73,7 @@ pub(crate) struct Ground<'a, M: Machine> {
     pub(crate) frames: Frames<'a, M>,
     pub(crate) cpus: &'a [Cpu<M>],
     pub(crate) events: GlobalEvents<M>,
+    pub(crate) stats: Stats<'a, M>,
     /// One of each largest block, where the free path takes them.
     pub(crate) range_locks: &'a [M::U32],
     pub(crate) clusters: Clusters<'a, M>,

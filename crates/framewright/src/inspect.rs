@@ -3,8 +3,10 @@
 //! Reads what `report.rs` prints. All of it is a moment's view; at a quiescent point it is exact.
 
 use crate::allocator::Allocator;
+use crate::diffs::Diffs;
 use crate::machine::{Machine, Ordering, Word};
-use crate::mechanisms::NumaStat;
+use crate::mechanisms::NumaPlace;
+use crate::numa_stat::{Numa, numa_told};
 use crate::pfn::{CpuId, Frame, MigrateType, Order, ZoneIdx, ZoneKind};
 use crate::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
 use crate::vmstat::{GlobalEvent, ZoneEvent};
@@ -45,6 +47,11 @@ impl<M: Machine> Allocator<'_, M> {
         }
     }
 
+    /// How much CPUs may keep of a zone's counters; 0 where they keep nothing.
+    fn threshold_of(&self, zone: ZoneIdx) -> u8 {
+        self.world().ground.stats.of_zone(zone).next().map_or(0, Diffs::threshold)
+    }
+
     /// Pageblocks of a zone by type. Reads every pageblock's word.
     fn pageblocks_by_type(&self, zone: ZoneIdx) -> [u64; MigrateType::COUNT] {
         let frames = &self.world().ground.frames;
@@ -61,19 +68,12 @@ impl<M: Machine> Allocator<'_, M> {
     }
 
     fn numa_of(&self, zone: &Zone<M>) -> NumaCounters {
-        let count = |event| self.world().event_racy(zone, event);
-        if self.mechanisms().numa_stat == NumaStat::Off {
-            return NumaCounters::default();
-        }
-        NumaCounters {
-            hit: count(ZoneEvent::Allocs).saturating_sub(count(ZoneEvent::NumaMiss)),
-            miss: count(ZoneEvent::NumaMiss),
-            foreign: count(ZoneEvent::NumaForeign),
-            interleave: count(ZoneEvent::NumaInterleave),
-            local: count(ZoneEvent::Allocs).saturating_sub(count(ZoneEvent::NumaOther)),
-            other: count(ZoneEvent::NumaOther),
-        }
+        counters(self.world().pcps.numa_of(&self.world().ground, zone))
     }
+}
+
+fn counters([hit, miss, foreign, interleave, local, other]: Numa) -> NumaCounters {
+    NumaCounters { hit, miss, foreign, interleave, local, other }
 }
 
 /// Free blocks of a zone by order and type.
@@ -112,7 +112,7 @@ impl<M: Machine> Source for Allocator<'_, M> {
     fn zone(&self, idx: ZoneIdx) -> Option<ZoneSnapshot> {
         let zone = self.world().zone(idx)?;
         let blocks = self.pageblocks_by_type(idx);
-        let memory = zone.stat.memory_racy();
+        let memory = zone.stat.memory_exact(&self.world().ground.stats, idx);
         let pageblock = self.geometry().pageblock_order.frames();
         Some(ZoneSnapshot {
             node: zone.node(),
@@ -133,7 +133,7 @@ impl<M: Machine> Source for Allocator<'_, M> {
             blocks,
             mixed: None,
             numa: self.numa_of(zone),
-            stat_threshold: 0,
+            stat_threshold: u32::from(self.threshold_of(idx)),
             unreclaimable: false,
         })
     }
@@ -142,15 +142,26 @@ impl<M: Machine> Source for Allocator<'_, M> {
         let record = self.world().pcps.record(cpu, self.world().zone(idx)?.idx.index())?;
         let size = record.size;
         let count = u64::from(record.count_racy(self.geometry().pageblock_order));
+        if count == 0 && !self.is_online(cpu) {
+            return None;
+        }
         let high = if record.tuning.is_on() { record.tuning.high() } else { size.high };
         Some(PcpSnapshot { cpu, count, high: u64::from(high), batch: u64::from(size.batch) })
+    }
+
+    fn numa_before_cma(&self) -> bool {
+        self.mechanisms().numa_place == NumaPlace::AmongZone
+    }
+
+    fn global_numa(&self) -> Option<NumaCounters> {
+        numa_told(&self.world().ground).map(counters)
     }
 
     fn events(&self) -> VmEvents {
         let world = self.world();
         let sum = |event, kind: Option<ZoneKind>| {
             let zones = world.zones.iter().filter(|zone| kind.is_none_or(|kind| zone.kind() == kind));
-            zones.map(|zone| world.event_racy(zone, event)).fold(0_u64, u64::wrapping_add)
+            zones.map(|zone| world.pcps.event_racy(&world.ground, zone, event)).fold(0_u64, u64::wrapping_add)
         };
         VmEvents {
             pgalloc: ZoneKind::ALL.map(|kind| sum(ZoneEvent::AllocFrames, Some(kind))),

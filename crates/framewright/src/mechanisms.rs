@@ -3,15 +3,22 @@
 //! Each switch is independent, so that any ablation is a configuration and never a branch of the code base. A switch
 //! names only choices that exist; the first is the baseline that everything else is compared with.
 
+mod presets;
+
 use core::fmt;
 
+pub use presets::PRESETS;
+
 macro_rules! switches {
-    ($(
-        $(#[$doc:meta])*
-        $field:ident ($key:literal): $Type:ident {
-            $( $(#[$vdoc:meta])* $Variant:ident = $name:literal ),+ $(,)?
-        }
-    )+) => {
+    (
+        $(
+            $(#[$doc:meta])*
+            $field:ident ($key:literal): $Type:ident {
+                $( $(#[$vdoc:meta])* $Variant:ident = $name:literal ),+ $(,)?
+            }
+        )+
+        ; $( $(#[$ndoc:meta])* $number:ident ($nkey:literal): $Number:ident )+
+    ) => {
         $(
             $(#[$doc])*
             #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -32,12 +39,13 @@ macro_rules! switches {
         /// The choice of each switch.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
         pub struct Mechanisms {
-            $( $(#[$doc])* pub $field: $Type ),+
+            $( $(#[$doc])* pub $field: $Type, )+
+            $( $(#[$ndoc])* pub $number: $Number, )+
         }
 
         impl Mechanisms {
             /// Names of all switches.
-            pub const SWITCHES: &[&str] = &[$($key),+];
+            pub const SWITCHES: &[&str] = &[$($key,)+ $($nkey),+];
 
             /// Sets one switch by name.
             ///
@@ -49,15 +57,17 @@ macro_rules! switches {
                         self.$field = *$Type::ALL.iter().find(|c| c.name() == choice)
                             .ok_or(UnknownSwitch::Choice(Mechanisms::choices(switch)))?;
                     } )+
+                    $( $nkey => self.$number = $Number::of(choice).ok_or(UnknownSwitch::Choice($Number::CHOICES))?, )+
                     _ => return Err(UnknownSwitch::Switch),
                 }
                 Ok(())
             }
 
-            /// Names of the choices that a switch has; empty for an unknown switch.
+            /// Names of the choices that a switch has, or what a number may be; empty for an unknown switch.
             pub fn choices(switch: &str) -> &'static [&'static str] {
                 match switch {
                     $( $key => &[$($name),+], )+
+                    $( $nkey => $Number::CHOICES, )+
                     _ => &[],
                 }
             }
@@ -70,6 +80,7 @@ macro_rules! switches {
                     write!(f, "{separator}{}={}", $key, self.$field.name())?;
                     separator = ",";
                 )+
+                $( write!(f, ",{}={}", $nkey, self.$number)?; )+
                 let _ = separator;
                 Ok(())
             }
@@ -197,13 +208,49 @@ switches! {
         /// The same with zeros instead of a pattern: nothing that was in freed memory stays there.
         Zero = "zero",
     }
-    /// NUMA statistics.
+    /// The zone's numbers of free frames, which watermarks read.
+    zone_stat("zone-stat"): ZoneStat {
+        /// Added up whenever the zone lock is given up.
+        #[default]
+        Exact = "exact",
+        /// Each CPU keeps what it changed until that is more than a threshold, which grows with CPUs and memory; then it tells the
+        /// zone, and the sum of all zones (Linux: `vm_stat_diff`).
+        Differentials = "differentials",
+    }
+    /// NUMA statistics: which node an allocation was meant for, and which it came from.
     numa_stat("numa-stat"): NumaStat {
-        /// Counted per CPU, added up when read.
+        /// Two counts of each allocation, per CPU, added up when read (Linux ≥ 5.14).
         #[default]
         Events = "events",
+        /// Counted is what is rare, the rest follows from the number of allocations, which each list counts anyway.
+        Derived = "derived",
+        /// Per CPU in 8 bits with a sign. A CPU that has more than the threshold tells the zone and the sum of all zones, and half a threshold
+        /// more than it has, so that the next time is later (Linux ≤ 4.13, and its first patch that came apart from the zone's counters).
+        S8 = "s8",
+        /// The same in 16 bits (the first version of the series).
+        S16 = "s16",
+        /// Per CPU in 16 bits without a sign, all of which it tells (Linux 4.14 to 5.13).
+        U16 = "u16",
         /// Not counted; read as 0.
         Off = "off",
+    }
+    /// Where the zone's NUMA counters lie, if they are told to the zone.
+    numa_place("numa-place"): NumaPlace {
+        /// On lines of their own.
+        #[default]
+        OwnLines = "own-lines",
+        /// Behind the zone's other counters (Linux ≥ 4.14).
+        BehindZone = "behind-zone",
+        /// Among them, before the number of free CMA frames (Linux ≤ 4.13); their lines in zoneinfo as well.
+        AmongZone = "among-zone",
+    }
+    /// What a reader of a zone's or node's NUMA counters gets. The sums of all zones never contain what CPUs keep.
+    numa_read("numa-read"): NumaRead {
+        /// What CPUs have not told the zone yet is added (Linux ≥ 4.14).
+        #[default]
+        WithCpus = "with-cpus",
+        /// What the zone was told (Linux ≤ 4.13).
+        ZoneOnly = "zone-only",
     }
     /// How a request is served from the lists of another mobility.
     fallback("fallback"): FallbackPolicy {
@@ -221,6 +268,71 @@ switches! {
         /// Never.
         Off = "off",
     }
+    ;
+    /// How many events of a kind a CPU keeps before it tells the zone, where `numa-stat` has such counters.
+    numa_threshold("numa-threshold"): Threshold
+}
+
+/// Largest threshold of counters of 8 bits: one more, and half a threshold below 0, have to fit in as well.
+const MOST_S8: u16 = 125;
+/// The same of 16 bits with a sign.
+const MOST_S16: u16 = 32_765;
+/// The same of 16 bits without one.
+const MOST_U16: u16 = u16::MAX - 2;
+
+/// A number of events: 1 to 65,533.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Threshold(Option<core::num::NonZeroU16>);
+
+impl Threshold {
+    /// As the kind of counters has it: of 8 bits the threshold of the zone's other counters, of 16 bits the most that fits.
+    pub const COMPUTED: Threshold = Threshold(None);
+    const CHOICES: &[&str] = &["computed", "a number from 1 to 65533"];
+
+    /// A threshold of so many; none if there can be none.
+    pub const fn new(events: u16) -> Option<Threshold> {
+        match core::num::NonZeroU16::new(events) {
+            Some(events) if events.get() <= MOST_U16 => Some(Threshold(Some(events))),
+            _ => None,
+        }
+    }
+
+    fn of(text: &str) -> Option<Threshold> {
+        if text == "computed" { Some(Threshold::COMPUTED) } else { Threshold::new(text.parse().ok()?) }
+    }
+
+    /// The number, if it was given.
+    pub const fn get(self) -> Option<u16> {
+        match self.0 {
+            Some(events) => Some(events.get()),
+            None => None,
+        }
+    }
+}
+
+impl fmt::Display for Threshold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(events) => write!(f, "{events}"),
+            None => f.write_str("computed"),
+        }
+    }
+}
+
+impl NumaStat {
+    /// Whether CPUs keep what they count and tell the zone now and then.
+    pub const fn has_differentials(self) -> bool {
+        matches!(self, NumaStat::S8 | NumaStat::S16 | NumaStat::U16)
+    }
+
+    /// The largest threshold.
+    pub(crate) const fn most(self) -> u16 {
+        match self {
+            NumaStat::S8 => MOST_S8,
+            NumaStat::S16 => MOST_S16,
+            _ => MOST_U16,
+        }
+    }
 }
 
 /// A name that no switch or choice has.
@@ -234,61 +346,7 @@ pub enum UnknownSwitch {
     Form,
 }
 
-/// Sets of choices that have a name.
-pub const PRESETS: &[(&str, Mechanisms)] = &[
-    ("default", Mechanisms::DEFAULT),
-    ("baseline", Mechanisms::BASELINE),
-    ("patch1", Mechanisms::PATCH1),
-    ("patch7", Mechanisms { free_path: FreePath::RangeLocks, ..Mechanisms::PATCH4 }),
-    ("patch8", Mechanisms { free_path: FreePath::Splice, ..Mechanisms::PATCH4 }),
-    ("patch9", Mechanisms { free_path: FreePath::Splice, pre_merge: PreMerge::Batch, ..Mechanisms::PATCH4 }),
-    ("no_merge", Mechanisms { free_path: FreePath::NoMerge, ..Mechanisms::PATCH1 }),
-    (
-        "no_merge+cluster_alloc",
-        Mechanisms { free_path: FreePath::NoMerge, refill: Refill::Cluster, ..Mechanisms::PATCH1 },
-    ),
-    ("tuned-pcp", Mechanisms { pcp_size: PcpSize::Tuned, ..Mechanisms::PATCH1 }),
-    ("owned-pageblocks", Mechanisms::OWNED_PAGEBLOCKS),
-    ("claim-steal", Mechanisms { fallback: FallbackPolicy::ClaimSteal, ..Mechanisms::BASELINE }),
-    ("mixing", Mechanisms { nofragment: Nofragment::Off, ..Mechanisms::BASELINE }),
-];
-
 impl Mechanisms {
-    /// Linux's choices before the published mechanisms; nearest to 6.1, but for lists that follow the pageblock's type.
-    pub const BASELINE: Mechanisms = Mechanisms {
-        zone_lock: ZoneLock::Ticket,
-        lock_place: LockPlace::BesideLists,
-        free_path: FreePath::MergeUnderLock,
-        pre_merge: PreMerge::Off,
-        refill: Refill::OneByOne,
-        remote_free: RemoteFree::FreeingCpu,
-        pcp_protection: PcpProtection::InterruptsOff,
-        pcp_size: PcpSize::Fixed,
-        depot: Depot::Off,
-        pcp_mark: PcpMark::EveryRequest,
-        prefetch: Prefetch::Buddies,
-        hardened: Hardened::Off,
-        numa_stat: NumaStat::Events,
-        fallback: FallbackPolicy::Classic,
-        nofragment: Nofragment::FirstPass,
-    };
-
-    /// What the zone lock series was measured against: Linux 4.19, whose spin locks are queued. (Its patch 1 keeps pages off
-    /// the LRU lists, which are not the allocator's.)
-    const PATCH1: Mechanisms =
-        Mechanisms { zone_lock: ZoneLock::Queued, lock_place: LockPlace::BehindLists, ..Mechanisms::BASELINE };
-
-    /// The same with a lock that can be shared, as from patch 4 of the series on.
-    const PATCH4: Mechanisms = Mechanisms { zone_lock: ZoneLock::Rw, ..Mechanisms::PATCH1 };
-
-    /// CPUs own pageblocks. Compared with patch 9, which merges a batch before the lock is taken as well.
-    const OWNED_PAGEBLOCKS: Mechanisms = Mechanisms {
-        pre_merge: PreMerge::Batch,
-        refill: Refill::Pageblocks,
-        remote_free: RemoteFree::Owner,
-        ..Mechanisms::PATCH1
-    };
-
     /// Why the choices do not go together, if they do not.
     pub const fn conflict(&self) -> Option<&'static str> {
         let is_together = matches!(self.free_path, FreePath::RangeLocks | FreePath::Splice);
@@ -320,19 +378,25 @@ impl Mechanisms {
                          (remote-free=owner)",
             );
         }
-        None
+        self.conflict_of_statistics()
     }
 
-    /// What we believe best.
-    pub const DEFAULT: Mechanisms = Mechanisms {
-        zone_lock: ZoneLock::Queued,
-        lock_place: LockPlace::OwnLine,
-        refill: Refill::Blocks,
-        depot: Depot::All,
-        pcp_mark: PcpMark::Refill,
-        prefetch: Prefetch::Halves,
-        ..Mechanisms::BASELINE
-    };
+    /// Whether CPUs keep some of what they count.
+    pub(crate) const fn keeps_counts(&self) -> bool {
+        matches!(self.zone_stat, ZoneStat::Differentials) || self.numa_stat.has_differentials()
+    }
+
+    const fn conflict_of_statistics(&self) -> Option<&'static str> {
+        match self.numa_threshold.get() {
+            Some(_) if !self.numa_stat.has_differentials() => {
+                Some("numa-threshold is one of numa-stat=s8, s16 and u16, where CPUs keep what they count")
+            }
+            Some(events) if events > self.numa_stat.most() => {
+                Some("numa-threshold must be 125 or less with numa-stat=s8, and 32765 or less with numa-stat=s16")
+            }
+            _ => None,
+        }
+    }
 
     /// Reads a list such as `baseline,fallback=claim-steal`: presets and switches, later ones winning.
     ///
@@ -342,8 +406,8 @@ impl Mechanisms {
         let mut mechanisms = Mechanisms::BASELINE;
         // Patterns of several chars: the search for a single one links a panic.
         for part in text.split([',']).map(str::trim).filter(|part| !part.is_empty()) {
-            if let Some((_, preset)) = PRESETS.iter().find(|(name, _)| *name == part) {
-                mechanisms = *preset;
+            if let Some(preset) = Mechanisms::preset(part) {
+                mechanisms = preset;
             } else {
                 let (switch, choice) = part.split_once(['=']).ok_or((part, UnknownSwitch::Form))?;
                 mechanisms.set(switch.trim(), choice.trim()).map_err(|error| (part, error))?;

@@ -17,13 +17,13 @@ use crate::frame::{Head, Part};
 use crate::give::give_one;
 use crate::ground::{Cx, Ground};
 use crate::machine::{Machine, Ordering, Pinned, Step, Word};
-use crate::mechanisms::{Hardened, Nofragment, NumaStat, PcpMark};
-use crate::pcp::Pcp;
-use crate::pfn::{CpuId, Frame, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use crate::mechanisms::{Hardened, Nofragment, PcpMark};
+use crate::numa_stat::Teller;
+use crate::pfn::{Frame, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use crate::request::{__GFP_THISNODE, Gfp, NodeSet, Policy, Request};
 use crate::ring::RingId;
 use crate::stock::Pcps;
-use crate::vmstat::{GlobalEvent, ZoneEvent, ZoneEvents};
+use crate::vmstat::{GlobalEvent, ZoneEvent};
 use crate::watermark::{Mark, Rights};
 use crate::zone::Zone;
 
@@ -147,7 +147,7 @@ impl<'a, M: Machine> World<'a, M> {
             Some(preferred) => {
                 // A block on a list is served though the zone has none of that order, as long as it has free memory.
                 let usable = self.ground.mechanisms.pcp_mark == PcpMark::EveryRequest
-                    && preferred.may_take_racy(&self.ground.machine, Order(0), self.max_order(), plan.highest, rights);
+                    && preferred.may_take_racy(&self.ground, Order(0), plan.highest, rights);
                 let stocked = if usable { self.take_stocked(cx, preferred, preferred, plan, rights) } else { None };
                 stocked.map_or_else(|| self.walk(cx, preferred, plan, rights), Ok)
             }
@@ -172,7 +172,7 @@ impl<'a, M: Machine> World<'a, M> {
         }
         let pcp = self.pcps.enter(cx, zone)?;
         let frame = pcp.take_stocked(ring)?;
-        self.hand_out(cx, frame, (zone, preferred), plan, pcp.events());
+        self.hand_out(cx, frame, (zone, preferred), plan, pcp.teller());
         Some(frame)
     }
 
@@ -226,7 +226,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Whether the zone has free memory above its mark, if in too small blocks.
     fn has_enough(&self, zone: &Zone<M>, plan: &Plan, rights: Rights) -> bool {
-        plan.order.0 != 0 && zone.may_take_racy(&self.ground.machine, Order(0), self.max_order(), plan.highest, rights)
+        plan.order.0 != 0 && zone.may_take_racy(&self.ground, Order(0), plan.highest, rights)
     }
 
     /// Takes a block from one zone: through the per-CPU list where there is one, else under the zone lock.
@@ -245,7 +245,7 @@ impl<'a, M: Machine> World<'a, M> {
             && let Some(pcp) = self.pcps.enter(cx, zone)
         {
             if let Some(frame) = pcp.take(ring, &want) {
-                self.hand_out(cx, frame, (zone, preferred), plan, pcp.events());
+                self.hand_out(cx, frame, (zone, preferred), plan, pcp.teller());
                 drop(pcp);
                 if reserve {
                     zone.lock(cx).reserve_highatomic(frame, plan.order);
@@ -264,7 +264,7 @@ impl<'a, M: Machine> World<'a, M> {
         }
         let own = self.pcps.record(cx.cpu, zone.idx.index())?;
         own.events.count_alloc(plan.order);
-        self.hand_out(cx, frame, (zone, preferred), plan, &own.events);
+        self.hand_out(cx, frame, (zone, preferred), plan, (&own.events, false));
         Some(frame)
     }
 
@@ -276,22 +276,12 @@ impl<'a, M: Machine> World<'a, M> {
         frame: Frame,
         (zone, preferred): (&Zone<M>, &Zone<M>),
         plan: &Plan,
-        events: &ZoneEvents<M>,
+        teller: Teller<'_, M>,
     ) {
         self.ground.machine.step(Step::HandOut);
         let movable = plan.migratetype == MigrateType::Movable;
         self.ground.frames.set_head(frame, Head::allocated(plan.order, movable));
-        if self.ground.mechanisms.numa_stat == NumaStat::Off {
-            return;
-        }
-        if zone.node() != preferred.node() {
-            events.count(ZoneEvent::NumaMiss, 1);
-            if let Some(record) = self.pcps.record(cx.cpu, preferred.idx.index()) {
-                record.events.count(ZoneEvent::NumaForeign, 1);
-            }
-        } else if plan.interleaved {
-            events.count(ZoneEvent::NumaInterleave, 1);
-        }
+        self.pcps.count_numa(cx, (zone, preferred), plan.interleaved, teller);
     }
 
     /// The zones of a plan that its address limit runs through.
@@ -354,42 +344,13 @@ impl<'a, M: Machine> World<'a, M> {
                     && let Some(own) = self.pcps.record(cx.cpu, zone.idx.index())
                 {
                     own.events.count_alloc(plan.order);
-                    self.hand_out(cx, frame, (zone, zone), plan, &own.events);
+                    self.hand_out(cx, frame, (zone, zone), plan, (&own.events, false));
                     return Some(frame);
                 }
             }
             at = next.max(at.add(1));
         }
         None
-    }
-
-    /// A zone's counter, summed over all CPUs. Exact at a quiescent point.
-    pub(crate) fn event_racy(&self, zone: &Zone<M>, event: ZoneEvent) -> u64 {
-        let gone = zone.events.get(event);
-        let records = self.ground.cpus.iter().zip(0..).filter_map(|(cpu, index)| {
-            let pcp = self.pcps.record(CpuId(index), zone.idx.index())?;
-            Some((cpu.node != zone.node(), pcp))
-        });
-        let count = |pcp: &Pcp<M>, event| pcp.event_racy(event, self.ground.frames.geometry.pageblock_order);
-        match event {
-            ZoneEvent::NumaOther if self.ground.mechanisms.numa_stat == NumaStat::Off => 0,
-            ZoneEvent::NumaOther => records
-                .filter(|(foreign, _)| *foreign)
-                .fold(gone, |sum, (_, pcp)| sum.wrapping_add(count(pcp, ZoneEvent::Allocs))),
-            _ => records.fold(gone, |sum, (_, pcp)| sum.wrapping_add(count(pcp, event))),
-        }
-    }
-
-    /// A CPU is gone: its zones take over its counters.
-    pub(crate) fn fold_events(&self, cpu: CpuId) {
-        let Some(node) = self.ground.cpus.get(cpu.index()).map(|cpu| cpu.node) else { return };
-        for zone in self.zones {
-            self.pinned(|cx| {
-                if let Ok(pcp) = self.pcps.claim(cx, cpu, zone) {
-                    pcp.fold_events(node != zone.node());
-                }
-            });
-        }
     }
 
     /// Gives back a block that was found to be allocated with this order. False if it is so no more: another CPU freed it in

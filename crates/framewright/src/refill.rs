@@ -210,7 +210,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         let (order, max) = (ground.frames.geometry.pageblock_order, ground.frames.geometry.max_order);
         let needed = zone.stat.mark(Mark::High).saturating_add(order.frames());
         let mut larger = order.up_to(max);
-        let is_there = zone.stat.memory_racy().free >= needed
+        let is_there = zone.stat.memory_racy(&self.cx.ground.stats, zone.idx).free >= needed
             && want.order <= order
             && larger.any(|order| zone.lists.len_racy(order, want.migratetype) != 0);
         if !is_there {

@@ -159,7 +159,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Whether a zone may serve a request, at this moment.
     pub(crate) fn may_serve(&self, zone: &Zone<M>, plan: &Plan, rights: Rights) -> bool {
-        zone.may_take_racy(&self.ground.machine, plan.order, self.max_order(), plan.highest, rights)
+        zone.may_take_racy(&self.ground, plan.order, plan.highest, rights)
     }
 
     /// Merges what lies unmerged in the zones that a request could have used, until one of them can serve it. False if there was

@@ -16,7 +16,7 @@ use crate::machine::{Busy, LockEvent, LockName, Machine, Ordering, Step, Word};
 use crate::pcp::{Pcp, Turn};
 use crate::pfn::{CpuId, Frame, Order};
 use crate::ring::{RINGS, Ring, RingId};
-use crate::vmstat::{ZoneEvent, ZoneEvents};
+use crate::vmstat::ZoneEvent;
 use crate::watermark::Mark;
 use crate::zone::Zone;
 
@@ -90,11 +90,6 @@ impl<M: Machine> Drop for PcpGuard<'_, '_, M> {
 }
 
 impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
-    /// The counters of the CPU whose lists these are.
-    pub(crate) fn events(&self) -> &'a ZoneEvents<M> {
-        &self.pcp.events
-    }
-
     fn order_of_huge(&self) -> Order {
         self.cx.ground.frames.geometry.pageblock_order
     }
@@ -203,7 +198,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
 
     /// Whether the zone is below its high mark.
     fn is_scarce(&self) -> bool {
-        self.zone.stat.memory_racy().free <= self.zone.stat.mark(Mark::High)
+        self.zone.stat.memory_racy(&self.cx.ground.stats, self.zone.idx).free <= self.zone.stat.mark(Mark::High)
     }
 
     /// Puts in a block that is to wait a while before it is used again, and lets go the one that has waited longest.
@@ -351,19 +346,5 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
             ring.each(self.pcps.slots, |frame| visit(frame, id.order));
         }
         self.pcp.waiting.each(self.pcps.slots, |frame| visit(frame, self.cx.ground.frames.head(frame).order()));
-    }
-
-    /// Moves this CPU's counts to the zone; the CPU is offline. `foreign` says whether it is of another node.
-    pub(crate) fn fold_events(&self, foreign: bool) {
-        let count = |event| self.pcp.event_racy(event, self.order_of_huge());
-        if foreign {
-            self.zone.events.add(ZoneEvent::NumaOther, count(ZoneEvent::Allocs));
-        }
-        for event in ZoneEvent::ALL {
-            // Not by changing what the owner counts, who may be at it: what the zone has now is noted, and taken off when read.
-            let count = count(event);
-            self.zone.events.add(event, count);
-            self.pcp.folded.count(event, count);
-        }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Giver<'r, 'g, 'a, M: Machine> {
 
 impl<M: Machine> Drop for Giver<'_, '_, '_, M> {
     fn drop(&mut self) {
-        self.reader.zone.account(&self.tally, Mode::Shared);
+        self.reader.zone.account(self.reader.cx, &self.tally, Mode::Shared);
     }
 }
 

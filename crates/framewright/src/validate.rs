@@ -22,14 +22,17 @@
 //! | O2 | nothing of an owned pageblock is on a free list; a zone's count of owned pageblocks is right |
 //! | Z1 | present = free + isolated + per-CPU + allocated + offline + quarantined + in flight |
 //! | Z2 | the high-atomic reserve is the frames of pageblocks of that type |
-//! | S1 | miss ≤ allocations (the rest are hits); other ≤ allocations (the rest are local); sum of foreign = sum of miss |
+//! | S1 | hit + miss = local + other = allocations, or less if that was not counted all the time; sum of foreign = sum of miss |
 //! | S2 | frames ever allocated − frames ever freed = frames allocated now |
+//! | S3 | what a CPU keeps of a counter is within its threshold |
+//! | S4 | what all zones were told of free frames is the sum of all zones |
 
 use core::fmt;
 
 use crate::frame::{Frames, Head, Kind, Part};
 use crate::ground::Cx;
 use crate::machine::{Machine, Ordering, Word};
+use crate::mechanisms::{NumaStat, ZoneStat};
 use crate::node::World;
 use crate::pfn::{CpuId, Frame, MigrateType, Order, Pfn};
 use crate::vmstat::ZoneEvent;
@@ -110,6 +113,7 @@ pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<Census, Viola
     let mut total = Census::default();
     let mut foreign = 0_u64;
     let mut miss = 0_u64;
+    let mut told = 0_u64;
     for zone in world.zones {
         let (census, cached, skipped) = frames_of(world, zone)?;
         equal("B7", None, skipped, zone.count.skipped.load(Ordering::Relaxed))?;
@@ -117,13 +121,17 @@ pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<Census, Viola
         let (rings, entries) = world.pinned(|cx| rings_of(world, cx, zone)).unwrap_or(Ok((0, 0)))?;
         equal("P2", None, census.pcp, rings)?;
         equal("P2", None, cached, entries)?;
-        counts_of(zone, &census)?;
-        statistics_of(world, zone, census.allocated)?;
-        foreign = foreign.saturating_add(world.event_racy(zone, ZoneEvent::NumaForeign));
-        miss = miss.saturating_add(world.event_racy(zone, ZoneEvent::NumaMiss));
+        counts_of(world, zone, &census)?;
+        let numa = statistics_of(world, zone, census.allocated)?;
+        foreign = foreign.wrapping_add(numa.1);
+        miss = miss.wrapping_add(numa.0);
+        told = told.wrapping_add(zone.stat.free().load(Ordering::Relaxed));
         total.add(&census);
     }
     equal("S1", None, miss, foreign)?;
+    if world.ground.mechanisms.zone_stat == ZoneStat::Differentials {
+        equal("S4", None, told, world.ground.stats.free_told())?;
+    }
     if total.is_conserved() {
         Ok(total)
     } else {
@@ -333,7 +341,7 @@ fn estates_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(u64, 
 }
 
 /// B4, and the counters that Z1 needs.
-fn counts_of<M: Machine>(zone: &Zone<M>, census: &Census) -> Result<(), Violation> {
+fn counts_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &Census) -> Result<(), Violation> {
     let sum = |wanted: fn(MigrateType) -> bool| {
         let types = MigrateType::ALL.into_iter().filter(|&migratetype| wanted(migratetype));
         types
@@ -341,11 +349,12 @@ fn counts_of<M: Machine>(zone: &Zone<M>, census: &Census) -> Result<(), Violatio
             .map(|(order, mt)| u64::from(zone.lists.len_racy(order, mt)).saturating_mul(order.frames()))
             .fold(0_u64, u64::saturating_add)
     };
-    equal("B4", None, sum(|mt| mt != MigrateType::Isolate), zone.stat.free().load(Ordering::Relaxed))?;
-    equal("B4", None, sum(|mt| mt == MigrateType::Cma), zone.stat.cma().load(Ordering::Relaxed))?;
-    equal("B4", None, sum(|mt| mt == MigrateType::HighAtomic), zone.stat.memory_racy().highatomic)?;
+    let memory = zone.stat.memory_exact(&world.ground.stats, zone.idx);
+    equal("B4", None, sum(|mt| mt != MigrateType::Isolate), memory.free)?;
+    equal("B4", None, sum(|mt| mt == MigrateType::Cma), memory.cma)?;
+    equal("B4", None, sum(|mt| mt == MigrateType::HighAtomic), memory.highatomic)?;
     equal("B4", None, sum(|mt| mt == MigrateType::Isolate), zone.count.isolated.load(Ordering::Relaxed))?;
-    equal("B1", None, census.free, zone.stat.free().load(Ordering::Relaxed))?;
+    equal("B1", None, census.free, memory.free)?;
     equal("B1", None, census.isolated, zone.count.isolated.load(Ordering::Relaxed))?;
     equal("Z1", None, census.offline, zone.offline.load(Ordering::Relaxed))?;
     equal("Z1", None, census.quarantined, zone.count.quarantined.load(Ordering::Relaxed))?;
@@ -353,13 +362,18 @@ fn counts_of<M: Machine>(zone: &Zone<M>, census: &Census) -> Result<(), Violatio
     equal("Z1", None, census.present, rest.iter().fold(0_u64, |sum, part| sum.saturating_add(*part)))
 }
 
-/// S1 and S2, as far as one zone can tell.
-fn statistics_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, allocated: u64) -> Result<(), Violation> {
-    let (gone, back) = (world.event_racy(zone, ZoneEvent::AllocFrames), world.event_racy(zone, ZoneEvent::FreeFrames));
-    equal("S2", None, allocated, gone.wrapping_sub(back))?;
-    // Hits and local successes are what is left of the allocations: neither may be negative.
-    let count = |event| world.event_racy(zone, event);
-    let allocations = count(ZoneEvent::Allocs);
-    equal("S1", None, allocations, allocations.max(count(ZoneEvent::NumaMiss)))?;
-    equal("S1", None, allocations, allocations.max(count(ZoneEvent::NumaOther)))
+/// S1 to S3, as far as one zone can tell. Returns the zone's misses and those that were meant for it.
+fn statistics_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, allocated: u64) -> Result<(u64, u64), Violation> {
+    let count = |event| world.pcps.event_racy(&world.ground, zone, event);
+    equal("S2", None, allocated, count(ZoneEvent::AllocFrames).wrapping_sub(count(ZoneEvent::FreeFrames)))?;
+    let [hit, miss, foreign, _, local, other] = world.pcps.numa_ever(&world.ground, zone);
+    equal("S1", None, hit.wrapping_add(miss), local.wrapping_add(other))?;
+    let (allocations, counted) = (count(ZoneEvent::Allocs), hit.wrapping_add(miss));
+    let counts = world.ground.mechanisms.numa_stat != NumaStat::Off;
+    let is_all = counts && world.ground.stats.has_always_counted();
+    equal("S1", None, if is_all { allocations } else { allocations.min(counted) }, counted)?;
+    for diffs in world.ground.stats.of_zone(zone.idx) {
+        equal("S3", None, 1, u64::from(diffs.is_within()))?;
+    }
+    Ok((miss, foreign))
 }

@@ -4,10 +4,6 @@
 //! [`ZoneEvents`]. A reader sees each CPU's counters at a slightly different moment; at a quiescent point the sums are
 //! exact. A CPU that goes offline leaves its counts to the zone. What only slow paths count is one shared word each:
 //! [`GlobalEvents`].
-//!
-//! Only what is rare is counted beside the allocations themselves: `hit = allocations − miss`, and `other` is the allocations
-//! of CPUs of another node, so that a success on the own list costs nothing more than one addition, in its ring. Over all
-//! zones `foreign = miss`. `interleave` counts requests of that policy served by the node whose turn it was.
 
 use crate::field::{Words, tell};
 use crate::machine::{Machine, Ordering, Word};
@@ -22,27 +18,63 @@ pub(crate) enum ZoneEvent {
     FreeFrames,
     /// Blocks allocated by requests.
     Allocs,
+    // Which of the following are counted here, and which elsewhere or not at all, is said in `numa_stat.rs`.
+    /// Blocks served for a request that preferred this node (`numa_hit`).
+    NumaHit,
     /// Blocks served for a request that preferred another node (`numa_miss`).
     NumaMiss,
     /// Requests that preferred this node and were served elsewhere (`numa_foreign`).
     NumaForeign,
     /// Interleaved requests served by the node whose turn it was (`numa_interleave`).
     NumaInterleave,
-    /// Blocks served to CPUs of other nodes that are offline now (`numa_other`; of the others it is their allocations).
+    /// Blocks served to CPUs of this node (`numa_local`).
+    NumaLocal,
+    /// Blocks served to CPUs of other nodes (`numa_other`).
     NumaOther,
 }
 
 impl ZoneEvent {
     /// Every event.
-    pub(crate) const ALL: [ZoneEvent; 7] = [
+    pub(crate) const ALL: [ZoneEvent; 9] = [
         ZoneEvent::AllocFrames,
         ZoneEvent::FreeFrames,
         ZoneEvent::Allocs,
+        ZoneEvent::NumaHit,
         ZoneEvent::NumaMiss,
         ZoneEvent::NumaForeign,
         ZoneEvent::NumaInterleave,
+        ZoneEvent::NumaLocal,
         ZoneEvent::NumaOther,
     ];
+
+    /// The event that is a NUMA counter.
+    pub(crate) const fn of(item: NumaItem) -> ZoneEvent {
+        match item {
+            NumaItem::Hit => ZoneEvent::NumaHit,
+            NumaItem::Miss => ZoneEvent::NumaMiss,
+            NumaItem::Foreign => ZoneEvent::NumaForeign,
+            NumaItem::Interleave => ZoneEvent::NumaInterleave,
+            NumaItem::Local => ZoneEvent::NumaLocal,
+            NumaItem::Other => ZoneEvent::NumaOther,
+        }
+    }
+}
+
+/// NUMA counters, in Linux's order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NumaItem {
+    Hit,
+    Miss,
+    Foreign,
+    Interleave,
+    Local,
+    Other,
+}
+
+impl NumaItem {
+    pub(crate) const COUNT: usize = 6;
+    pub(crate) const ALL: [NumaItem; NumaItem::COUNT] =
+        [NumaItem::Hit, NumaItem::Miss, NumaItem::Foreign, NumaItem::Interleave, NumaItem::Local, NumaItem::Other];
 }
 
 /// One CPU's counters of one zone, or a zone's counters of CPUs that are gone.

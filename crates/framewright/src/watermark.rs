@@ -145,6 +145,32 @@ pub fn lowmem_reserve(below: ZoneKind, managed_between: u64) -> u64 {
     }
 }
 
+/// Largest threshold of a zone's or node's counters.
+pub const MOST_THRESHOLD: u8 = 125;
+
+/// How much of a counter a CPU may keep before it tells the zone: more, the more CPUs there are to disturb, and the less an error
+/// matters because the zone is large. Linux's formula: twice the bits of the number of CPUs, times one more than the bits of
+/// the zone's size in units of 128 MiB; at most 125.
+pub fn stat_threshold(cpus: u64, managed: u64, page_shift: u8) -> u8 {
+    let bits = |number: u64| u64::from(64_u32.saturating_sub(number.leading_zeros()));
+    let units = managed >> 27_u32.saturating_sub(u32::from(page_shift));
+    let threshold = bits(cpus).saturating_mul(2).saturating_mul(bits(units).saturating_add(1));
+    threshold.clamp(1, u64::from(MOST_THRESHOLD)) as u8
+}
+
+/// The same while memory is short: as much as makes no difference between the min and the low mark when all CPUs keep it.
+pub fn pressure_threshold(cpus: u64, marks: Marks) -> u8 {
+    let share = marks.low.saturating_sub(marks.min).checked_div(cpus).unwrap_or(0);
+    share.clamp(1, u64::from(MOST_THRESHOLD)) as u8
+}
+
+/// Below so many free frames the number that a zone was told may be wrong enough to matter: then what CPUs keep has to be added. 0 where
+/// all of them together cannot keep more than lies between the min and the low mark.
+pub fn drift_mark(cpus: u64, threshold: u8, marks: Marks) -> u64 {
+    let drift = cpus.saturating_mul(u64::from(threshold));
+    if drift > marks.low.saturating_sub(marks.min) { marks.high.saturating_add(drift) } else { 0 }
+}
+
 /// Sizes of a zone's per-CPU lists, in frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PcpSize {
@@ -197,6 +223,23 @@ mod tests {
         assert_eq!(min_free_kbytes(16 << 20), 16_384);
         assert_eq!(min_free_kbytes(1), 128);
         assert_eq!(Marks::compute(5, 0, 0, 10), Marks::default());
+    }
+
+    #[test]
+    fn thresholds_grow_with_cpus_and_memory() {
+        // Recorded Linux 6.1, 4 CPUs: "vm stats threshold" of its three zones. DMA32 printed 6, as it was computed before the last of
+        // its memory was handed over.
+        let recorded = RECORDED.map(|(managed, ..)| stat_threshold(4, managed, 12));
+        assert_eq!(recorded, [6, 12, 24]);
+        // 88 CPUs and 63 GiB a node: the 125 of the table numa-stats.
+        assert_eq!(stat_threshold(88, 63 << 18, 12), 125);
+        assert_eq!((stat_threshold(1, 0, 12), stat_threshold(u64::MAX, u64::MAX, 12)), (2, 125));
+        let marks = Marks { min: 1_000, low: 1_250, high: 1_500 };
+        assert_eq!(
+            (pressure_threshold(4, marks), pressure_threshold(88, marks), pressure_threshold(0, marks)),
+            (62, 2, 1)
+        );
+        assert_eq!((drift_mark(88, 125, marks), drift_mark(2, 125, marks)), (12_500, 0));
     }
 
     fn rights(mark: Mark) -> Rights {

@@ -12,6 +12,7 @@ use core::mem::offset_of;
 use crate::buddy::{Buddy, Place};
 use crate::cluster::{Heap, Run};
 use crate::count::{ListCount, Tally};
+use crate::diffs::Diffs;
 use crate::disown::disown;
 use crate::event::Event;
 use crate::fallback::{self, Mode, Taken, Want};
@@ -201,33 +202,31 @@ impl<M: Machine> Zone<M> {
     }
 
     /// Adds up what one CPU changed on the lists, which holds the lock in this mode.
-    pub(crate) fn account(&self, tally: &Tally, mode: LockMode) {
-        self.stat.add(tally, mode);
+    pub(crate) fn account(&self, cx: Cx<'_, '_, M>, tally: &Tally, mode: LockMode) {
+        self.stat.account(tally, (&cx.ground.stats, self.idx), cx.cpu, mode);
         self.count.add(tally, mode);
     }
 
     /// Whether the marks let a request of `order` whose highest zone is `highest` take from here, at this moment.
     pub(crate) fn may_take_racy(
         &self,
-        machine: &M,
+        ground: &Ground<'_, M>,
         order: Order,
-        max: Order,
         highest: ZoneKind,
         rights: Rights,
     ) -> bool {
+        let (machine, max) = (&ground.machine, ground.frames.geometry.max_order);
         machine.step(Step::Watermark);
         let reserve = self.reserve.get(highest.index()).copied().unwrap_or(0);
-        may_take(
-            order,
-            max,
-            self.stat.memory_racy(),
-            (self.stat.mark(rights.mark), reserve),
-            rights,
-            |order, migratetype| {
+        let may_take = |memory| {
+            may_take(order, max, memory, (self.stat.mark(rights.mark), reserve), rights, |order, migratetype| {
                 machine.step(Step::WatermarkList);
                 self.lists.len_racy(order, migratetype) != 0
-            },
-        )
+            })
+        };
+        // Nobody is turned away because of what CPUs keep.
+        let exact = || self.stat.drifts().then(|| self.stat.memory_exact(&ground.stats, self.idx));
+        may_take(self.stat.memory_racy(&ground.stats, self.idx)) || exact().is_some_and(may_take)
     }
 }
 
@@ -243,7 +242,7 @@ pub(crate) struct ZoneGuard<'g, 'a, M: Machine> {
 
 impl<M: Machine> Drop for ZoneGuard<'_, '_, M> {
     fn drop(&mut self) {
-        self.zone.account(&self.tally, LockMode::Alone);
+        self.zone.account(self.cx, &self.tally, LockMode::Alone);
         self.zone.release_lock(self.cx, LockMode::Alone, &self.ticket);
     }
 }
@@ -354,6 +353,11 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         }
     }
 
+    /// Tells the zone what a CPU keeps of its numbers of free frames. Returns how many there were.
+    pub(crate) fn fold(&self, diffs: &Diffs<M>) -> u32 {
+        self.zone.stat.fold(&self.cx.ground.stats, diffs)
+    }
+
     /// Changes whether pages may stay unmerged.
     pub(crate) fn change_merging(&self, change: impl FnOnce(&Heap<M>)) {
         change(&self.zone.clusters);
@@ -421,7 +425,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         let buddy = self.buddy();
         buddy.lists.reset();
         buddy.count.reset();
-        buddy.stat.reset();
+        self.zone.stat.reset(&self.cx.ground.stats, self.zone.idx);
         buddy.tally.reset();
         buddy.clusters.reset();
         let frames = buddy.frames();

@@ -215,7 +215,8 @@ impl Generator<'_> {
             What::Wrong => self.wrong(cpu),
             What::Drain if self.rng.one_in(8) => Op::DrainAll,
             What::Drain => Op::DrainCpu(self.cpu()),
-            What::Offline => Op::OfflineCpu(self.cpu()),
+            What::Offline if self.rng.one_in(2) => Op::OfflineCpu(self.cpu()),
+            What::Offline => Op::Refresh(self.cpu()),
             What::Hotplug if self.rng.one_in(3) => Op::TakeOffline(self.range()),
             What::Hotplug => {
                 let start = self.rng.below(self.end());

@@ -1,0 +1,107 @@
+//! What CPUs keep of the statistics reaches the zones, and how much they may keep.
+//!
+//! A CPU tells a zone what it counted when that is more than a threshold (`zone_stat.rs`). What is left over reaches the zone here: when
+//! the CPU goes offline, and whenever somebody refreshes, as Linux's `vmstat_update` does every second where
+//! [`World::needs_refresh`] says that there is something. Both take the lists of the CPU and the zone's lock for a moment, so they
+//! may come from any CPU.
+
+use crate::machine::{Machine, Ordering, Word};
+use crate::mechanisms::NumaStat;
+use crate::node::World;
+use crate::pfn::{CpuId, NodeId};
+use crate::vmstat::NumaItem;
+use crate::watermark::{drift_mark, pressure_threshold, stat_threshold};
+use crate::zone::Zone;
+
+impl<M: Machine> World<'_, M> {
+    /// Tells the zones what a CPU keeps. Returns how many counters that were.
+    pub(crate) fn refresh(&self, cpu: CpuId) -> u64 {
+        let mut changes = 0_u64;
+        for zone in self.zones {
+            let Some(diffs) = self.ground.stats.diffs(cpu, zone.idx).filter(|diffs| diffs.is_kept()) else { continue };
+            self.pinned(|cx| {
+                changes = changes.saturating_add(u64::from(zone.lock_ends(cx).fold(diffs)));
+                if let Ok(lists) = self.pcps.claim(cx, cpu, zone) {
+                    changes = changes.saturating_add(u64::from(lists.fold_numa(diffs)));
+                }
+            });
+        }
+        changes
+    }
+
+    /// Whether a CPU keeps anything that the zones were not told.
+    pub(crate) fn needs_refresh(&self, cpu: CpuId) -> bool {
+        self.zones.iter().filter_map(|zone| self.ground.stats.diffs(cpu, zone.idx)).any(|diffs| diffs.is_kept())
+    }
+
+    /// A CPU is gone: its zones take over its counters.
+    pub(crate) fn take_over(&self, cpu: CpuId) {
+        let Some(record) = self.ground.cpus.get(cpu.index()) else { return };
+        for zone in self.zones {
+            self.pinned(|cx| {
+                if let Ok(lists) = self.pcps.claim(cx, cpu, zone) {
+                    lists.fold_events(record.node != zone.node());
+                }
+            });
+        }
+        self.refresh(cpu);
+    }
+
+    /// Notes that a CPU runs, or does not any more.
+    pub(crate) fn set_online(&self, cpu: CpuId, online: bool) {
+        if let Some(record) = self.ground.cpus.get(cpu.index()) {
+            record.offline.store(u32::from(!online), Ordering::Relaxed);
+            self.refresh_thresholds();
+        }
+    }
+
+    pub(crate) fn is_online(&self, cpu: CpuId) -> bool {
+        self.ground.cpus.get(cpu.index()).is_some_and(|record| record.offline.load(Ordering::Relaxed) == 0)
+    }
+
+    fn cpus_online(&self) -> u64 {
+        self.ground.cpus.iter().filter(|record| record.offline.load(Ordering::Relaxed) == 0).count() as u64
+    }
+
+    /// Sets how much CPUs may keep, by the number of CPUs that run and the sizes of the zones.
+    pub(crate) fn refresh_thresholds(&self) {
+        self.zones.iter().for_each(|zone| self.set_threshold(zone, false));
+    }
+
+    /// The same for the zones of one node, whose memory is short or not.
+    pub(crate) fn set_pressure(&self, node: NodeId, is_short: bool) {
+        self.zones.iter().filter(|zone| zone.node() == node).for_each(|zone| self.set_threshold(zone, is_short));
+    }
+
+    fn set_threshold(&self, zone: &Zone<M>, is_short: bool) {
+        let (cpus, marks) = (self.cpus_online().max(1), zone.stat.marks());
+        let usual = stat_threshold(cpus, zone.managed.load(Ordering::Relaxed), self.ground.frames.geometry.page_shift);
+        let threshold = if is_short { pressure_threshold(cpus, marks).min(usual) } else { usual };
+        self.ground.stats.of_zone(zone.idx).for_each(|diffs| diffs.set_threshold(threshold));
+        // A CPU may run although somebody said that it had stopped.
+        zone.stat.set_drift_mark(drift_mark(self.ground.cpus.len() as u64, threshold, marks));
+    }
+
+    /// Switches the NUMA counters off, when they read as 0, or on, when they count from 0. False where the mechanisms have none.
+    pub(crate) fn set_numa_stat(&self, on: bool) -> bool {
+        let (ground, stats) = (&self.ground, &self.ground.stats);
+        if ground.mechanisms.numa_stat == NumaStat::Off {
+            return false;
+        }
+        if on && !stats.is_counting() {
+            for zone in self.zones {
+                let ever = self.pcps.numa_ever(ground, zone);
+                for (item, count) in NumaItem::ALL.into_iter().zip(ever) {
+                    zone.stat.numa_since(item).store(count, Ordering::Relaxed);
+                }
+            }
+            for (sum, since) in
+                NumaItem::ALL.into_iter().filter_map(|item| stats.numa(item).zip(stats.numa_since(item)))
+            {
+                since.store(sum.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+        }
+        stats.set_counting(on);
+        true
+    }
+}

@@ -1,0 +1,49 @@
+//! Calls that look after the statistics.
+
+use crate::allocator::Allocator;
+use crate::machine::Machine;
+use crate::pfn::{CpuId, NodeId};
+
+impl<M: Machine> Allocator<'_, M> {
+    /// A CPU stopped running for good: drains its lists and takes over its counters. Returns the number of frames. It may
+    /// run again later without further notice; [`Allocator::online_cpu`] makes reports show it again.
+    pub fn offline_cpu(&self, cpu: CpuId) -> u64 {
+        let drained = self.world().drain_cpu(cpu);
+        self.world().take_over(cpu);
+        self.world().set_online(cpu, false);
+        drained
+    }
+
+    /// A CPU that was taken offline runs again.
+    pub fn online_cpu(&self, cpu: CpuId) {
+        self.world().set_online(cpu, true);
+    }
+
+    /// Whether a CPU exists and was not taken offline since boot or [`Allocator::online_cpu`].
+    pub fn is_online(&self, cpu: CpuId) -> bool {
+        self.world().is_online(cpu)
+    }
+
+    /// Tells the zones what a CPU has counted and kept, where the mechanisms let it (`zone-stat=differentials`; `numa-stat=s8`, `s16`,
+    /// `u16`). Returns the number of counters that changed. Linux does it every second on each CPU.
+    pub fn refresh_statistics(&self, cpu: CpuId) -> u64 {
+        self.world().refresh(cpu)
+    }
+
+    /// Whether a CPU keeps counts that [`Allocator::refresh_statistics`] would tell.
+    pub fn needs_refresh(&self, cpu: CpuId) -> bool {
+        self.world().needs_refresh(cpu)
+    }
+
+    /// While a node's memory is short, CPUs keep less of the numbers of free frames, so that watermarks see them more exactly. For whoever
+    /// reclaims in the background: from when it is woken until it sleeps again.
+    pub fn set_pressure(&self, node: NodeId, is_short: bool) {
+        self.world().set_pressure(node, is_short);
+    }
+
+    /// Switches the NUMA counters off or on, as Linux's `vm.numa_stat`: off they read as 0, and on again they count from 0. Exact if no
+    /// call is in progress. False where the mechanisms have none (`numa-stat=off`).
+    pub fn set_numa_stat(&self, on: bool) -> bool {
+        self.world().set_numa_stat(on)
+    }
+}
