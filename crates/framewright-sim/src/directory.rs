@@ -111,6 +111,8 @@ pub(crate) struct Directory {
     sockets: Vec<u8>,
     socket_fills: Vec<u32>,
     core_fills: Vec<Fills>,
+    /// The line that a thread of each core waited for last, and when it comes: until then the other thread waits for it as well.
+    arriving: Vec<(usize, Ps)>,
     latency: Distances,
     capacity: crate::model::Capacity,
     read: Ps,
@@ -179,6 +181,7 @@ impl Directory {
             sockets: (0..sockets * cores).map(|core| (core / cores) as u8).collect(),
             socket_fills: vec![0; sockets],
             core_fills: vec![Fills::default(); sockets * cores],
+            arriving: vec![(usize::MAX, 0); sockets * cores],
             latency: Distances::of(model),
             capacity: model.capacity,
             read: model.occupancy.read,
@@ -242,7 +245,12 @@ impl Directory {
 
     /// Whether a core has a copy of a line that another was the last to touch.
     pub(crate) fn reads_along(&self, line: usize, core: u16) -> bool {
-        self.lines[line].last != core && self.shares(line, core)
+        self.lines[line].last != core && self.shares(line, core) && !self.is_arriving(line, core)
+    }
+
+    /// Whether a line may still be on its way to a core.
+    pub(crate) fn is_arriving(&self, line: usize, core: u16) -> bool {
+        self.arriving[usize::from(core)].0 == line
     }
 
     /// Whether the last core to touch a line still has it in its second-level cache.
@@ -279,6 +287,10 @@ impl Directory {
         self.add_sharer(line, core);
         if !has_it {
             self.fill(core, 1);
+        }
+        if matches!(access, Access::Load | Access::Rmw) {
+            // What is stored may be read at once by the thread that did.
+            self.arriving[usize::from(core)] = (line, done);
         }
         self.stamp(line, core);
         if self.beside && source == Source::Memory {
@@ -318,8 +330,14 @@ impl Directory {
         let in_l1 = state.last != core || fills.l1.wrapping_sub(state.l1_stamp) < self.capacity.l1;
         state.dirty |= access.writes();
         // A line that was asked for ahead of time may still be on its way.
-        let start = if state.coming { now.max(state.busy) } else { now };
+        let mut start = if state.coming { now.max(state.busy) } else { now };
         state.coming = false;
+        let arriving = &mut self.arriving[usize::from(core)];
+        if arriving.0 == line {
+            start = start.max(arriving.1);
+            // Whoever asked for it has it now, and so has the other thread.
+            arriving.0 = usize::MAX;
+        }
         let latency = if in_l1 { self.latency.l1 } else { self.latency.l2 };
         if !in_l1 {
             self.core_fills[usize::from(core)].l1 = fills.l1.wrapping_add(1);

@@ -196,11 +196,13 @@ impl World {
     #[inline(always)]
     pub(crate) fn touch_held(&mut self, line: usize, access: Access) -> bool {
         let now = &mut self.now;
+        let is_arriving = self.directory.is_arriving(line, now.core);
         let state = &mut self.directory.lines[line];
         let may = now.clock <= now.limit
             && state.last == now.core
             && now.fills.l1.wrapping_sub(state.l1_stamp) < self.l1_lines
-            && (access == Access::Load || state.owner == now.core && state.is_dirty() && now.stores < now.enough);
+            && (access == Access::Load || state.owner == now.core && state.is_dirty() && now.stores < now.enough)
+            && !is_arriving;
         if may {
             state.l1_stamp = now.fills.l1;
             let is_store = access != Access::Load;
