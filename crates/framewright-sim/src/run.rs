@@ -323,4 +323,9 @@ pub mod here {
     pub fn random() -> u64 {
         with(|world| world.queue.random()).unwrap_or(0)
     }
+
+    /// A random number from 0 to `limit`, not included; 0 if there is none.
+    pub fn below(limit: u32) -> u32 {
+        (random() % u64::from(limit.max(1))) as u32
+    }
 }

@@ -65,24 +65,19 @@ impl Aim7 {
     pub const COMPUTING: &'static str = "computing";
 }
 
-/// A random number from 0 to `limit`, not included.
-fn below(limit: u32) -> u32 {
-    (here::random() % u64::from(limit.max(1))) as u32
-}
-
 impl Play for Lives {
     fn play(&self, floor: &Floor<'_>, _: usize) -> Result<(), Trouble> {
         let Aim7 { pages, burst, think, .. } = self.settings;
         let mut held: Vec<Pfn> = Vec::with_capacity(2 * pages as usize);
         while floor.goes_on() {
-            let pages = 1 + below(2 * pages - 1) as usize;
+            let pages = 1 + here::below(2 * pages - 1) as usize;
             while held.len() < pages {
                 let end = pages.min(held.len() + burst as usize);
                 let request = self.request(floor);
                 self.alloc.time(floor, end - held.len(), || {
                     (held.len()..end).try_for_each(|_| floor.alloc(&request).map(|pfn| held.push(pfn)))
                 })?;
-                let think = think / 2 + below(think + 1);
+                let think = think / 2 + here::below(think + 1);
                 self.computing.time(floor, 1, || floor.work(think));
             }
             self.free.time(floor, held.len(), || {
@@ -109,8 +104,8 @@ impl Play for Lives {
 impl Lives {
     fn request(&self, floor: &Floor<'_>) -> Request {
         let request = Request::page(GFP_HIGHUSER_MOVABLE);
-        if below(100) < self.settings.elsewhere {
-            request.on(NodeId(below(u32::from(floor.model.topology.sockets)) as u8))
+        if here::below(100) < self.settings.elsewhere {
+            request.on(NodeId(here::below(u32::from(floor.model.topology.sockets)) as u8))
         } else {
             request
         }

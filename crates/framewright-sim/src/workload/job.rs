@@ -12,7 +12,7 @@ use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
 use framewright::report::Source;
 use framewright::request::GFP_ATOMIC;
 use framewright::watermark::PcpSize;
-use framewright::{Allocator, Census, Counters, Mechanisms, Order, Region, Request};
+use framewright::{Allocator, Census, Config, Counters, Mechanisms, Order, Region, Request};
 use framewright_ops::Shape;
 use framewright_ops::rng::Rng;
 use serde::Serialize;
@@ -35,6 +35,21 @@ const BLOCK: u64 = 1 << 10;
 const LEAST: u64 = 1 << 14;
 /// Per-CPU lists of the machines that the published tables are from: a batch of 63 frames, and six of them.
 pub const LARGE_MACHINE: PcpSize = PcpSize { batch: 63, high: 6 * 63 };
+
+/// What the rest of a kernel counts in each zone, in the order of Linux 4.13: the allocator's own counters lie around it.
+const ZONE_COUNTERS: &[&str] = &[
+    "nr_zone_inactive_anon",
+    "nr_zone_active_anon",
+    "nr_zone_inactive_file",
+    "nr_zone_active_file",
+    "nr_zone_unevictable",
+    "nr_zone_write_pending",
+    "nr_mlock",
+    "nr_page_table_pages",
+    "nr_kernel_stack",
+    "nr_bounce",
+    "nr_zspages",
+];
 
 /// What to run.
 #[derive(Clone, PartialEq, Debug)]
@@ -216,7 +231,7 @@ pub fn run_and_look(
     }
     let needs = job.workload.needs(job.cpus);
     let map = Map::of(job, model, &needs);
-    let config = map.shape.config();
+    let config = Config { zone_counters: ZONE_COUNTERS, ..map.shape.config() };
     let arena = arena_for(&config, map.bytes(&needs)).map_err(|error| job.failed(Cause::Boot(error)))?;
     let pages = boot(&arena, &config, job.descriptors).map_err(|error| job.failed(Cause::Boot(error)))?;
     let Job { cpus, seed, descriptors, .. } = *job;

@@ -3,7 +3,8 @@
 //! `page-bench…` are loops of Jesper Dangaard Brouer's page_bench modules (prototype-kernel, `kernel/mm/bench`):
 //! nothing but requests that must not wait (`GFP_ATOMIC`) and frees. The modules run 01, 02 and 04 on one CPU:
 //! `--cpus 1` is that, and on more CPUs each does the same by itself. 03 is the loop of 01 on many CPUs that start
-//! together, as all CPUs of a run do. For 05 see `pipe.rs`.
+//! together, as all CPUs of a run do, or within a while: counters of a machine that has run for long are not in step. What a whole
+//! kernel does besides may be added to it. For 05 see `pipe.rs`.
 //!
 //! `bulk` and `repeat` have their names from LLFree's benchmarks; they ask for what user space gets
 //! (`GFP_HIGHUSER_MOVABLE`).
@@ -43,6 +44,8 @@ settings! {
     /// Options of `page-bench03`.
     PageBench03 {
         order: u32 = 0, 0..=10, "order of the block";
+        work: u32 = 0, 0..=1_000_000, "cycles that an allocation and a free take besides this allocator, give or take a tenth";
+        spread: u32 = 0, 0..=1_000_000_000, "cycles over which the CPUs' starts are spread";
     }
 }
 
@@ -74,9 +77,17 @@ struct Shape {
     blocks: u32,
     request: Request,
     in_bulk: bool,
+    /// Cycles besides, for each block.
+    work: u32,
+    /// Cycles within which all CPUs have begun.
+    spread: u32,
 }
 
 impl Shape {
+    fn new(blocks: u32, request: Request) -> Shape {
+        Shape { blocks, request, in_bulk: false, work: 0, spread: 0 }
+    }
+
     /// Times that it goes round before it says so: a single pair is too little to look at the clock for.
     fn loops(&self) -> usize {
         64 / (self.blocks as usize).min(64)
@@ -91,12 +102,12 @@ trait Loop {
 macro_rules! loops {
     ($(
         $Kind:ident $name:literal $summary:literal
-        |$settings:ident| ($blocks:expr, $request:expr, $in_bulk:expr);
+        |$settings:ident| $shape:expr;
     )+) => { $(
         impl Loop for $Kind {
             fn shape(&self) -> Shape {
                 let $settings = self;
-                Shape { blocks: $blocks, request: $request, in_bulk: $in_bulk }
+                $shape
             }
         }
 
@@ -120,17 +131,17 @@ macro_rules! loops {
 
 loops! {
     PageBench01 "page-bench01" "each CPU allocates a block and frees it, over and over (page_bench01)"
-        |s| (1, atomic(s.order), false);
+        |s| Shape::new(1, atomic(s.order));
     PageBench02 "page-bench02" "each CPU allocates a number of blocks, then frees them, the first first (page_bench02)"
-        |s| (s.outstanding, atomic(s.order), false);
+        |s| Shape::new(s.outstanding, atomic(s.order));
     PageBench03 "page-bench03" "all CPUs at once allocate a block and free it, over and over (page_bench03)"
-        |s| (1, atomic(s.order), false);
+        |s| Shape { work: s.work, spread: s.spread, ..Shape::new(1, atomic(s.order)) };
     PageBench04 "page-bench04" "each CPU allocates pages in bulk, then frees them one by one (page_bench04_bulk)"
-        |s| (s.batch, atomic(0), true);
+        |s| Shape { in_bulk: true, ..Shape::new(s.batch, atomic(0)) };
     Bulk "bulk" "each CPU allocates a lot of blocks one by one, then frees them in the same order (LLFree's bulk)"
-        |s| (s.blocks, Request::new(GFP_HIGHUSER_MOVABLE, s.order as u8), false);
+        |s| Shape::new(s.blocks, Request::new(GFP_HIGHUSER_MOVABLE, s.order as u8));
     Repeat "repeat" "each CPU allocates a block and frees it, over and over, as user space would (LLFree's repeat)"
-        |s| (1, Request::new(GFP_HIGHUSER_MOVABLE, s.order as u8), false);
+        |s| Shape::new(1, Request::new(GFP_HIGHUSER_MOVABLE, s.order as u8));
 }
 
 /// A loop in its place.
@@ -144,6 +155,9 @@ impl Play for Looping {
     fn play(&self, floor: &Floor<'_>, _: usize) -> Result<(), Trouble> {
         let mut held = vec![Pfn(0); self.shape.blocks as usize];
         let loops = self.shape.loops();
+        if self.shape.spread != 0 {
+            floor.work(here::below(self.shape.spread));
+        }
         while floor.goes_on() {
             for _ in 0..loops {
                 self.go_round(floor, &mut held)?;
@@ -161,7 +175,11 @@ impl Play for Looping {
 
 impl Looping {
     fn go_round(&self, floor: &Floor<'_>, held: &mut [Pfn]) -> Result<(), Trouble> {
-        let Shape { request, in_bulk, .. } = self.shape;
+        let Shape { request, in_bulk, work, .. } = self.shape;
+        if work != 0 {
+            let most = work / 5;
+            floor.work(work - most / 2 + here::below(most + 1));
+        }
         self.alloc.time(floor, held.len(), || {
             if in_bulk {
                 return floor.alloc_bulk(&request, held);
