@@ -70,7 +70,7 @@ fn every_word_of_a_record_is_named_once() {
     let ring_padding = 15 * 8;
     let expected = [
         // The lock that has its lines to itself leaves most of them empty.
-        ("zone", size_of::<Zone<Native>>(), 59 + 12 + 112, 7 + 3 * 127),
+        ("zone", size_of::<Zone<Native>>(), 59 + 12 + 3 + 112, 7 + 3 * 127),
         ("cpu", size_of::<Cpu<Native>>(), 10, 124 + 127),
         ("pcp", size_of::<Pcp<Native>>(), 14 + ring_padding, 63 + 127),
         ("shard", size_of::<Shard<Native>>(), 16, 127),

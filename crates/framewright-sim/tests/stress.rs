@@ -61,7 +61,7 @@ fn one_seed_is_one_run() {
 /// Bugs and what shows of them.
 const PLANTS: [(&str, &str, &[Kind]); 4] = [
     ("lost-store:lock.serving:500", "baseline", &[Kind::Deadlock]),
-    ("torn-rmw:lock.next:1", "baseline", &[Kind::Deadlock, Kind::HandOut, Kind::Panic]),
+    ("torn-rmw:lock.next:1", "baseline", &[Kind::Deadlock, Kind::Free, Kind::HandOut, Kind::Panic]),
     ("no-heavy-fence", "default", &[Kind::HandOut, Kind::Invariant("P2"), Kind::Invariant("S2"), Kind::Census]),
     ("lost-store:claim:20", "default", &[Kind::Drain, Kind::Invariant("P2")]),
 ];
