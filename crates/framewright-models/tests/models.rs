@@ -49,6 +49,11 @@ fn ownership_holds() {
 }
 
 #[test]
+fn statistics_hold() {
+    hold(models::stat::MODELS);
+}
+
+#[test]
 fn per_cpu_lists_hold() {
     hold(models::pcp::MODELS);
 }

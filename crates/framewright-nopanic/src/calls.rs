@@ -295,7 +295,8 @@ call! {
     fn statistics(pages: &'static Pages, cpu: CpuId, node: NodeId) -> (bool, bool, u64) {
         pages.online_cpu(cpu);
         pages.set_pressure(node, pages.needs_refresh(cpu));
-        (pages.is_online(cpu), pages.set_numa_stat(true), pages.refresh_statistics(cpu))
+        let counts = pages.count_in_zone(ZoneIdx::of(node, ZoneKind::Normal), usize::from(cpu.0), -1);
+        (pages.is_online(cpu) && counts, pages.set_numa_stat(true), pages.refresh_statistics(cpu))
     }
 
     fn hotplug(pages: &'static Pages, range: PfnRange) -> (Result<(), AllocError>, u64) {

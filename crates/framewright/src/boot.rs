@@ -159,6 +159,7 @@ pub(crate) fn boot<'a, M: Machine>(
         nodes: config.nodes(),
         min_free_frames: config.min_free_frames(),
         scale: config.watermark_scale_factor,
+        zone_counters: config.zone_counters,
     };
     if world.pinned(|_| ()).is_none() {
         return Err(BootError::BadCpus);

@@ -6,7 +6,7 @@
 
 use crate::cluster::Cluster;
 use crate::depot::{self, Magazine, Shard};
-use crate::diffs::Diffs;
+use crate::diffs::{Diffs, OWN};
 use crate::error::BootError;
 use crate::estate;
 use crate::frame::Geometry;
@@ -17,7 +17,7 @@ use crate::pcp::{self, Pcp};
 use crate::pfn::{Frame, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use crate::smp_list::Link;
 use crate::tuned;
-use crate::watermark::{Marks, PcpSize, lowmem_reserve, min_free_kbytes};
+use crate::watermark::{Marks, PcpSize, Tuning, lowmem_reserve, min_free_kbytes};
 use crate::zone::Zone;
 
 /// A range of memory on one node.
@@ -42,19 +42,6 @@ impl Region {
     pub const fn reserved(start: u64, end: u64, node: u8) -> Region {
         Region { usable: false, ..Region::usable(start, end, node) }
     }
-}
-
-/// Sizes of one zone that replace the computed ones.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Tuning {
-    /// The zone.
-    pub zone: ZoneIdx,
-    /// Its watermarks, in frames.
-    pub marks: Option<Marks>,
-    /// Frames kept from requests by their highest zone (`protection` in zoneinfo).
-    pub reserve: Option<[u64; ZoneKind::COUNT]>,
-    /// Its per-CPU lists.
-    pub pcp: Option<PcpSize>,
 }
 
 /// What the allocator manages.
@@ -166,6 +153,9 @@ impl<'c> Config<'c> {
         }
         if self.cpus.is_empty() || self.cpus.len() > usize::from(u16::MAX) {
             return Err(BootError::BadCpus);
+        }
+        if self.zone_counters.len() > OWN {
+            return Err(BootError::TooManyCounters(self.zone_counters.len()));
         }
         if let Some(reason) = self.mechanisms.conflict() {
             return Err(BootError::Mechanisms(reason));

@@ -12,6 +12,8 @@ use crate::watermark::MOST_THRESHOLD;
 
 /// Counters that an embedder may keep in each zone.
 pub(crate) const OWN: usize = 14;
+/// How often a counter is changed anew that somebody else changed meanwhile, before the change is told right away.
+const TRIES: u32 = 16;
 /// Kinds of counters of a zone besides the NUMA counters: free frames, the embedder's, and CMA's free frames.
 pub(crate) const ITEMS: usize = OWN + 2;
 pub(crate) const FREE: usize = 0;
@@ -92,6 +94,24 @@ impl<M: Machine> Diffs<M> {
         let (keep, told) = drift(i64::from(word.load(Ordering::Relaxed) as i8), change, self.threshold());
         word.store(keep as u8, Ordering::Relaxed);
         told
+    }
+
+    /// Changes a counter that anybody on the CPU may change, and another CPU fold, at the same time; returns what is to be told now.
+    pub(crate) fn change_shared(&self, item: usize, change: i64) -> i64 {
+        let Some(word) = self.items.get(item) else { return change };
+        for _ in 0..TRIES {
+            let kept = word.load(Ordering::Relaxed);
+            let (keep, told) = drift(i64::from(kept as i8), change, self.threshold());
+            if word.cas(kept, keep as u8, Ordering::Relaxed).is_ok() {
+                return told;
+            }
+        }
+        change
+    }
+
+    /// Takes what is kept of such a counter.
+    pub(crate) fn take(&self, item: usize) -> i64 {
+        self.items.get(item).map_or(0, |word| i64::from(word.swap(0, Ordering::Relaxed) as i8))
     }
 
     /// What is kept of a NUMA counter.

@@ -149,6 +149,11 @@ impl<M: Machine> Source for Allocator<'_, M> {
         Some(PcpSnapshot { cpu, count, high: u64::from(high), batch: u64::from(size.batch) })
     }
 
+    fn zone_counter(&self, idx: ZoneIdx, index: usize) -> Option<(&str, u64)> {
+        let (world, zone) = (self.world(), self.world().zone(idx)?);
+        Some((*world.zone_counters.get(index)?, zone.stat.own((&world.ground.stats, idx), index)))
+    }
+
     fn numa_before_cma(&self) -> bool {
         self.mechanisms().numa_place == NumaPlace::AmongZone
     }

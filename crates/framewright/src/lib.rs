@@ -72,7 +72,7 @@ pub use allocator::{Allocator, FrameState};
 pub use boot::Parts;
 pub use bulk::BulkFree;
 pub use cluster::Cluster;
-pub use config::{Config, Layout, Region, Tuning};
+pub use config::{Config, Layout, Region};
 pub use depot::{Magazine, Shard};
 pub use diffs::Diffs;
 pub use error::{AllocError, BootError, FreeError, Why};
@@ -90,4 +90,5 @@ pub use pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKin
 pub use request::{Gfp, NodeSet, Policy, Request};
 pub use smp_list::Link;
 pub use validate::{Census, Violation};
+pub use watermark::Tuning;
 pub use zone::Zone;

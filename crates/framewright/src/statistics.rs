@@ -1,8 +1,9 @@
 //! Calls that look after the statistics.
 
 use crate::allocator::Allocator;
+use crate::ground::Cx;
 use crate::machine::Machine;
-use crate::pfn::{CpuId, NodeId};
+use crate::pfn::{CpuId, NodeId, ZoneIdx};
 
 impl<M: Machine> Allocator<'_, M> {
     /// A CPU stopped running for good: drains its lists and takes over its counters. Returns the number of frames. It may
@@ -39,6 +40,16 @@ impl<M: Machine> Allocator<'_, M> {
     /// reclaims in the background: from when it is woken until it sleeps again.
     pub fn set_pressure(&self, node: NodeId, is_short: bool) {
         self.world().set_pressure(node, is_short);
+    }
+
+    /// Changes one of the counters that the embedder keeps in each zone ([`crate::Config::zone_counters`]), as cheaply as the allocator's own: a CPU
+    /// tells the zone when it has more than a threshold, where the mechanisms say `zone-stat=differentials`. From any context. False if
+    /// there is no such zone or counter.
+    pub fn count_in_zone(&self, zone: ZoneIdx, index: usize, change: i64) -> bool {
+        let world = self.world();
+        let Some(zone) = world.zone(zone).filter(|_| index < world.zone_counters.len()) else { return false };
+        let count = |cx: Cx<'_, '_, M>| zone.stat.count_own((&cx.ground.stats, zone.idx), cx.cpu, index, change);
+        world.pinned(count).is_some()
     }
 
     /// Switches the NUMA counters off or on, as Linux's `vm.numa_stat`: off they read as 0, and on again they count from 0. Exact if no

@@ -7,7 +7,7 @@
 //!
 //! All of it is arithmetic on numbers handed in; nothing here reads a shared word.
 
-use crate::pfn::{MigrateType, Order, ZoneKind};
+use crate::pfn::{MigrateType, Order, ZoneIdx, ZoneKind};
 
 /// Which mark a request must leave untouched.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -198,6 +198,19 @@ impl PcpSize {
         let share = low.checked_div(cpus).unwrap_or(low).min(managed).min(1 << 24) as u32;
         PcpSize { batch, high: share.max(batch.saturating_mul(4)) }
     }
+}
+
+/// Sizes of one zone that replace the computed ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tuning {
+    /// The zone.
+    pub zone: ZoneIdx,
+    /// Its watermarks, in frames.
+    pub marks: Option<Marks>,
+    /// Frames kept from requests by their highest zone (`protection` in zoneinfo).
+    pub reserve: Option<[u64; ZoneKind::COUNT]>,
+    /// Its per-CPU lists.
+    pub pcp: Option<PcpSize>,
 }
 
 #[cfg(test)]

@@ -223,15 +223,28 @@ impl<M: Machine> ZoneStat<M> {
         }
     }
 
-    /// Adds what a CPU keeps of the numbers of free frames; the zone lock is held alone. Returns how many numbers that were.
+    /// Adds what a CPU keeps of the numbers of free frames and of the embedder's counters; the zone lock is held alone. Returns how many
+    /// numbers that were.
     pub(crate) fn fold(&self, stats: &Stats<'_, M>, diffs: &Diffs<M>) -> u32 {
-        let both = [FREE, CMA].map(|item| (item, diffs.kept(item)));
-        let changed = both.into_iter().filter(|(_, kept)| *kept != 0);
+        let changed = (0..ITEMS).map(|item| (item, diffs.take(item))).filter(|(_, kept)| *kept != 0);
         changed.fold(0, |changes: u32, (item, kept)| {
-            diffs.forget(item);
             self.tell(item, kept, stats);
             changes.wrapping_add(1)
         })
+    }
+
+    /// Changes a counter of the embedder's, on this CPU.
+    pub(crate) fn count_own(&self, (stats, zone): (&Stats<'_, M>, ZoneIdx), cpu: CpuId, index: usize, change: i64) {
+        let item = index.saturating_add(1);
+        match stats.diffs(cpu, zone).filter(|_| self.drifts) {
+            Some(diffs) => self.tell(item, diffs.change_shared(item, change), stats),
+            None => self.tell(item, change, stats),
+        }
+    }
+
+    /// A counter of the embedder's, with what CPUs keep of it.
+    pub(crate) fn own(&self, (stats, zone): (&Stats<'_, M>, ZoneIdx), index: usize) -> u64 {
+        not_negative(self.exact(index.saturating_add(1), stats, zone))
     }
 }
 

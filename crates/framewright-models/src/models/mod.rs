@@ -10,6 +10,7 @@ pub mod queued;
 pub mod range;
 pub mod shared;
 pub mod smp_list;
+pub mod stat;
 pub mod together;
 pub mod zone;
 
@@ -30,6 +31,7 @@ pub fn all() -> impl Iterator<Item = &'static Model> {
         together::MODELS,
         cluster::MODELS,
         owned::MODELS,
+        stat::MODELS,
     ]
     .into_iter()
     .flatten()
