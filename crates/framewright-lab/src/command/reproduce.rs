@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use framewright_bench::command::Bar;
-use framewright_lab::html::{ReproductionPage, ZoneLayoutPage};
+use framewright_lab::html::{NumaStatsPage, ReproductionPage, ZoneLayoutPage};
 use framewright_lab::reproduce::check::{Check, all_hold};
+use framewright_lab::reproduce::numa_stats;
 use framewright_lab::reproduce::runs::Progress;
 use framewright_lab::reproduce::zone_layout;
 use framewright_lab::reproduce::zone_lock::{Kernel, Lengths, Plan, Published, Reproduction, Scale, plan};
@@ -55,6 +56,8 @@ enum Experiment {
     ZoneLock,
     /// The zone's lock beside the order-0 lists or behind all lists, 2015: aim7 on 120 CPUs.
     ZoneLayout,
+    /// NUMA statistics, 2017: an allocation and its free on 88 CPUs, by how much of the counters a CPU keeps.
+    NumaStats,
 }
 
 impl Experiment {
@@ -63,6 +66,7 @@ impl Experiment {
         match self {
             Experiment::ZoneLock => "skylake-2x28",
             Experiment::ZoneLayout => "ivybridge-ex-4x15",
+            Experiment::NumaStats => "broadwell-2x22",
         }
     }
 }
@@ -72,6 +76,7 @@ impl Reproduce {
         match self.experiment {
             Experiment::ZoneLock => self.zone_lock(),
             Experiment::ZoneLayout => self.zone_layout(),
+            Experiment::NumaStats => self.numa_stats(),
         }
     }
 
@@ -106,6 +111,18 @@ impl Reproduce {
         let found = zone_layout::Reproduction::new(&published, &plan, &runs, &self.command());
         self.tell(&found, &found.checks, || {
             ZoneLayoutPage { found: &found, parameters: &machine.parameters().collect::<Vec<_>>() }.render()
+        })
+    }
+
+    fn numa_stats(&self) -> anyhow::Result<()> {
+        let published = numa_stats::Published::built_in()?;
+        let machine = machine::named(self.experiment.machine())?;
+        let lengths = if self.quick { numa_stats::Lengths::QUICK } else { numa_stats::Lengths::FULL };
+        let plan = numa_stats::Plan { machine: &machine, published: &published, seed: self.seed, lengths };
+        let runs = self.progress(|progress| plan.run(progress))?;
+        let found = numa_stats::Reproduction::new(&plan, &runs, &self.command());
+        self.tell(&found, &found.checks, || {
+            NumaStatsPage { found: &found, parameters: &machine.parameters().collect::<Vec<_>>() }.render()
         })
     }
 

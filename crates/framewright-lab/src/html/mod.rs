@@ -4,6 +4,7 @@
 //! everything that its plots show in a table as well. What it contains comes from a template; the numbers are written by the
 //! functions that the text form uses, so that the two never differ.
 
+mod numa_stats;
 mod plot;
 mod reproduction;
 mod zone_layout;
@@ -23,6 +24,7 @@ use crate::sim::run::{cost, figure_value};
 use crate::sim::sensitivity::{Effect, in_words};
 use plot::{Axis, Plot, Series};
 
+pub use numa_stats::NumaStatsPage;
 pub use reproduction::ReproductionPage;
 pub use zone_layout::ZoneLayoutPage;
 
@@ -129,6 +131,7 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
     environment.add_template("tables.html", include_str!("tables.html"))?;
     environment.add_template("reproduction.html", include_str!("reproduction.html"))?;
     environment.add_template("zone_layout.html", include_str!("zone_layout.html"))?;
+    environment.add_template("numa_stats.html", include_str!("numa_stats.html"))?;
     environment.add_filter("count", figures::count);
     environment.add_filter("duration", figures::duration);
     environment.add_filter("percent", figures::percent);

@@ -45,6 +45,12 @@ pub(crate) struct Over {
 impl Over {
     /// Numbers of CPUs.
     pub(crate) const CPUS: Self = Self { name: "CPUs", by: "number of CPUs", point: cpus };
+    /// Thresholds, by their number of bits.
+    pub(crate) const BITS: Self = Self {
+        name: "threshold, power of two",
+        by: "threshold",
+        point: |bits| format!("threshold about {}", bits.exp2()),
+    };
     /// Orders of blocks.
     pub(crate) const ORDERS: Self = Self { name: "order", by: "order", point: |order| format!("order {order}") };
 }

@@ -1,0 +1,62 @@
+//! The reproduction for a terminal, in at most 100 columns.
+
+use std::fmt;
+
+use super::judge;
+use super::result::{Reproduction, Row};
+use crate::reproduce::check::Standing;
+use crate::reproduce::head::Head;
+use crate::reproduce::text::{fitted_note, varied_note, wrapped};
+use crate::reproduce::variation::Band;
+use crate::sim::figures::grouped;
+
+impl fmt::Display for Reproduction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Reproduction { head: Head { experiment, model, seed, title, .. }, cpus, .. } = self;
+        writeln!(f, "{experiment}: an allocation and its free on {cpus} CPUs of {model}, seed {seed}")?;
+        wrapped(f, &format!("theirs: {title}"), 2)?;
+        wrapped(f, &format!("ours: {}", ours()), 2)?;
+        writeln!(
+            f,
+            "\n{:>10}{:>18}{:>10}{:>12}{:>19}{:>15}",
+            "", "theirs: cycles", "ours", "band", "theirs: a second", "ours"
+        )?;
+        self.rows.iter().try_for_each(|row| line(f, row))?;
+        fitted_note(f, &self.fitted)?;
+        writeln!(f, "! more than {} % off", judge::CYCLES)?;
+        let rounds = [10, 40].map(|part| format!("{part} % of the table's window"));
+        varied_note(f, self.varied.as_ref().map(|varied| (varied, rounds)))?;
+        writeln!(f, "\nNot in the table{:>62}", "cycles")?;
+        self.beside.iter().try_for_each(|row| writeln!(f, "  {:<70}{:>6.1}", row.name, row.simulated.cycles))?;
+        writeln!(f, "\nWhy")?;
+        for (name, why) in self.reasons() {
+            wrapped(f, &format!("  {name}: {why}"), 4)?;
+        }
+        writeln!(f, "\nChecks")?;
+        self.checks.iter().try_for_each(|check| wrapped(f, &format!("  {check}"), 10))
+    }
+}
+
+impl Reproduction {
+    /// Why each row is what it is.
+    pub fn reasons(&self) -> impl Iterator<Item = (&str, &str)> {
+        let rows = self.rows.iter().map(|row| (row.threshold.as_str(), row.why.as_str()));
+        rows.chain(self.beside.iter().map(|row| (row.name.as_str(), row.why.as_str())))
+    }
+}
+
+/// What is not as it was.
+pub(crate) fn ours() -> &'static str {
+    "the same loop with per-CPU lists of 31 and 186 frames, starts that are not in step, and zones with the counters of a whole \
+     kernel; cycles are those of the time-stamp counter"
+}
+
+fn line(f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
+    let Row { threshold, published, simulated, band, fitted, .. } = row;
+    let mark = Standing::mark(judge::standing(row).map(|(standing, _)| standing));
+    let name = format!("{threshold}{}", if *fitted { " *" } else { "" });
+    let band = band.map_or(String::new(), |Band([least, most])| format!("{least:.0}..{most:.0}"));
+    let (theirs, ours) = (grouped(published.throughput), grouped(simulated.throughput));
+    let (theirs_cycles, cycles) = (published.cycles, simulated.cycles);
+    writeln!(f, "{name:<10}{theirs_cycles:>18.0}{cycles:>10.1}{mark}{band:>11}{theirs:>19}{ours:>15}")
+}
