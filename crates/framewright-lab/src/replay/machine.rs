@@ -7,9 +7,9 @@
 //! Types of pageblocks are recorded only as numbers per zone. They are dealt out by evidence: pageblocks that first served
 //! an unmovable or reclaimable request, then those with most frames in use that are on no LRU list.
 
-use framewright::config::{Config, Region, Tuning};
+use framewright::config::{Config, Region};
 use framewright::pfn::{MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
-use framewright::watermark::{Marks, PcpSize};
+use framewright::watermark::{Marks, PcpSize, Tuning};
 
 use super::ReplayError;
 use super::frames::Span;
