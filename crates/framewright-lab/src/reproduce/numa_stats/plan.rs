@@ -6,7 +6,7 @@ use framewright::mechanisms::NumaStat;
 use framewright::watermark::PcpSize;
 use framewright_sim::machine::Spec;
 use framewright_sim::report::Report;
-use framewright_sim::workload::{Job, Outcome, Workload};
+use framewright_sim::workload::{Job, Workload};
 use serde::Serialize;
 
 use super::published::{Figures, Published, Row, mechanisms};
@@ -84,9 +84,9 @@ pub struct Plan<'a> {
 #[derive(Clone, Debug)]
 pub struct Runs {
     /// The table's runs.
-    pub table: Vec<Outcome>,
+    pub table: Vec<Report>,
     /// Those of [`BESIDE`].
-    pub beside: Vec<Outcome>,
+    pub beside: Vec<Report>,
     /// The variations, if there were any.
     pub variations: Option<Variations<Vec<Option<f64>>>>,
 }
@@ -111,13 +111,14 @@ impl Plan<'_> {
             total += samples as u64 * runs::weight(&self.varied(lengths, None)?);
         }
         let all: Vec<Run<'_>> = table.iter().chain(&beside).cloned().collect();
-        let mut outcomes = runs::all(&machine, &all, &mut |now| progress(now, total))?;
-        let at_beside = outcomes.split_off(table.len());
+        let outcomes = runs::all(&machine, &all, &mut |now| progress(now, total))?;
+        let mut reports: Vec<Report> = outcomes.into_iter().map(|outcome| outcome.report).collect();
+        let at_beside = reports.split_off(table.len());
         let variations = match self.lengths.varied {
             true => Some(self.vary(&machine, &mut |now| progress(done + now, total))?),
             false => None,
         };
-        Ok(Runs { table: outcomes, beside: at_beside, variations })
+        Ok(Runs { table: reports, beside: at_beside, variations })
     }
 
     /// The rows that are varied, each in its place; the others none.

@@ -1,7 +1,6 @@
 //! Theirs and ours, as data.
 
 use framewright_sim::report::Report;
-use framewright_sim::workload::Outcome;
 use serde::Serialize;
 
 use super::judge;
@@ -108,7 +107,7 @@ impl Reproduction {
 }
 
 fn row(plan: &Plan<'_>, runs: &Runs, fitted: &[Fitted], number: usize) -> Row {
-    let (published, report) = (&plan.published.rows[number], &runs.table[number].report);
+    let (published, report) = (&plan.published.rows[number], &runs.table[number]);
     let simulated = plan.figures(report);
     let varied = runs.variations.as_ref();
     Row {
@@ -122,7 +121,7 @@ fn row(plan: &Plan<'_>, runs: &Runs, fitted: &[Fitted], number: usize) -> Row {
     }
 }
 
-fn beside(plan: &Plan<'_>, name: &str, Outcome { report, .. }: &Outcome) -> Beside {
+fn beside(plan: &Plan<'_>, name: &str, report: &Report) -> Beside {
     Beside {
         name: name.to_owned(),
         simulated: plan.figures(report),

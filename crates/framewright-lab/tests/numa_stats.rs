@@ -1,0 +1,102 @@
+//! The reproduction of the NUMA statistics' table: text, page and checks from made-up runs.
+
+mod sim_samples;
+
+use framewright_lab::html::NumaStatsPage;
+use framewright_lab::reproduce::check::all_hold;
+use framewright_lab::reproduce::numa_stats::plan::BESIDE;
+use framewright_lab::reproduce::numa_stats::{Lengths, Plan, Published, Reproduction, Runs};
+use framewright_lab::reproduce::variation::{Reach, Variations, Varied};
+use framewright_sim::machine::{self, Spec};
+use framewright_sim::report::Report;
+use sim_samples::run;
+
+const COMMAND: &str = "framewright reproduce numa-stats --seed 1";
+
+/// A run in which an allocation and its free take so many cycles.
+fn outcome(cycles: f64) -> Report {
+    Report { per_second: 88.0 * 2.2e9 / cycles, ..run(88) }
+}
+
+/// Runs that come out as published, but for some percent.
+fn runs(published: &Published, percent: impl Fn(&str) -> f64) -> Runs {
+    let cycles = |row: &str, cycles: f64| cycles * (1.0 + percent(row) / 100.0);
+    let table = published.rows.iter().map(|row| outcome(cycles(&row.threshold, row.figures.cycles)));
+    let moved = |by: f64| published.rows.iter().map(|row| (row.figures.cycles > 398.0).then_some(by)).collect();
+    let chosen = vec![Reach { parameter: "occupancy.read".to_owned(), points: 5.5 }];
+    Runs {
+        table: table.collect(),
+        beside: BESIDE.iter().map(|name| outcome(cycles(name, 110.0))).collect(),
+        variations: Some(Variations {
+            base: moved(500.0),
+            samples: vec![moved(470.0), moved(540.0)],
+            varied: Varied { screened: 40, chosen, rest: 3.0 },
+        }),
+    }
+}
+
+fn found(percent: impl Fn(&str) -> f64) -> (Reproduction, Spec) {
+    let (published, machine) = (Published::built_in().unwrap(), machine::named("broadwell-2x22").unwrap());
+    let runs = runs(&published, percent);
+    let plan = Plan { machine: &machine, published: &published, seed: 1, lengths: Lengths::FULL };
+    (Reproduction::new(&plan, &runs, COMMAND), machine.clone())
+}
+
+/// A little off everywhere, as it really is.
+fn nearly(row: &str) -> f64 {
+    match row {
+        "64" | "125" => -5.0,
+        "256" => -4.0,
+        _ => 0.0,
+    }
+}
+
+#[test]
+fn a_table_that_is_nearly_theirs() {
+    let (found, _) = found(nearly);
+    let text = found.to_string();
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100 && line.trim_end() == line, "{line}");
+    }
+    insta::assert_snapshot!(text);
+    assert!(all_hold(&found.checks));
+}
+
+#[test]
+fn the_same_as_json() {
+    let json = serde_json::to_value(found(nearly).0).unwrap();
+    assert_eq!(json["schema"], "framewright-reproduce/1");
+    insta::assert_snapshot!(serde_json::to_string_pretty(&json["rows"][2]).unwrap());
+    let fitted = |row: &&serde_json::Value| row["fitted"] == true;
+    let names: Vec<&str> =
+        json["rows"].as_array().unwrap().iter().filter(fitted).map(|row| row["threshold"].as_str().unwrap()).collect();
+    assert_eq!(names, ["32", "20000", "30000", "65533", "disabled"]);
+}
+
+#[test]
+fn what_is_off_fails() {
+    let cases: [(&str, fn(&str) -> f64); 4] = [
+        ("rows in the published order", |row| if row == "64" { -20.0 } else { 0.0 }),
+        ("rows not fitted within 8 %", |row| if row == "512" { 8.5 } else { 0.0 }),
+        ("gain of all patches", |row| if row == "125" { -7.5 } else { 0.0 }),
+        ("default: counters cost", |row| if row == "default" { 2.0 } else { 0.0 }),
+    ];
+    for (name, percent) in cases {
+        let (found, _) = found(percent);
+        let check = found.checks.iter().find(|check| check.name.starts_with(name)).unwrap();
+        assert_eq!(check.passed, Some(false), "{check}");
+    }
+}
+
+#[test]
+fn the_page_has_both_columns_and_the_checks() {
+    let (found, machine) = found(nearly);
+    let parameters: Vec<_> = machine.parameters().collect();
+    let page = NumaStatsPage { found: &found, parameters: &parameters }.render().unwrap();
+    for part in
+        ["<td>799</td>", "numa-threshold-125,numa-place=own-lines", "An allocation and its free", "occupancy.read"]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    assert_eq!(page.matches("class=\"word holds\"").count(), found.checks.len());
+}
