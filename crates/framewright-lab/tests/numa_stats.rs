@@ -75,7 +75,8 @@ fn the_same_as_json() {
 
 #[test]
 fn what_is_off_fails() {
-    let cases: [(&str, fn(&str) -> f64); 4] = [
+    type Off = fn(&str) -> f64;
+    let cases: [(&str, Off); 4] = [
         ("rows in the published order", |row| if row == "64" { -20.0 } else { 0.0 }),
         ("rows not fitted within 8 %", |row| if row == "512" { 8.5 } else { 0.0 }),
         ("gain of all patches", |row| if row == "125" { -7.5 } else { 0.0 }),
