@@ -12,7 +12,7 @@ use framewright::config::{Config, Layout, Region};
 use framewright::error::{AllocError, BootError, FreeError};
 use framewright::event::{Event, TraceLine};
 use framewright::machine::{Busy, LockName, Machine, Ordering, Patience, Pinned, Step, Word};
-use framewright::mechanisms::{Mechanisms, UnknownSwitch};
+use framewright::mechanisms::{Mechanisms, Threshold, UnknownSwitch};
 use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::queued::{Places, QueuedLock};
 use framewright::report::{
@@ -222,6 +222,16 @@ call! {
         let mut mechanisms = mechanisms;
         let is_set = mechanisms.set(switch, choice).is_ok() && mechanisms.conflict().is_none();
         (is_set, mechanisms, Mechanisms::choices(switch).len())
+    }
+
+    fn preset(name: &'static str, events: u16) -> (Option<Mechanisms>, Option<Mechanisms>) {
+        let threshold = Threshold::new(events).filter(|threshold| threshold.get() == Some(events));
+        (Mechanisms::preset(name), threshold.map(Mechanisms::numa_threshold))
+    }
+
+    fn thresholds(cpus: u64, managed: u64, shift: u8, marks: Marks) -> (u8, u8, u64) {
+        let usual = watermark::stat_threshold(cpus, managed, shift);
+        (usual, watermark::pressure_threshold(cpus, marks), watermark::drift_mark(cpus, usual, marks))
     }
 
     fn sizes(a: u64, b: u64, c: u64, d: u64, kind: ZoneKind, shift: u8, mark: Mark) -> (u64, u64, u64, PcpSize) {

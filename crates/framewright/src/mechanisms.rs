@@ -321,7 +321,7 @@ impl fmt::Display for Threshold {
 
 impl NumaStat {
     /// Whether CPUs keep what they count and tell the zone now and then.
-    pub const fn has_differentials(self) -> bool {
+    pub(crate) const fn has_differentials(self) -> bool {
         matches!(self, NumaStat::S8 | NumaStat::S16 | NumaStat::U16)
     }
 
