@@ -21,6 +21,8 @@ pub(super) enum Kind {
     Threads,
     /// How many things may be under way.
     Depth,
+    /// How many entries a part of a core has.
+    Entries,
     /// Lines that are fetched together: one or two.
     Together,
     /// A clock.
@@ -46,6 +48,7 @@ impl Kind {
             Kind::Cores => &[(Unit::Count, 1.0, 1024.0)],
             Kind::Threads => &[(Unit::Count, 1.0, 8.0)],
             Kind::Depth => &[(Unit::Count, 1.0, 64.0)],
+            Kind::Entries => &[(Unit::Count, 1.0, 255.0)],
             Kind::Together => &[(Unit::Lines, 1.0, 2.0)],
             Kind::Clock => &[(Unit::Ghz, 0.1, 10.0)],
             Kind::Share => &[(Unit::Percent, 0.0, 100.0)],
@@ -61,7 +64,7 @@ impl Kind {
 
     /// Whether the number can be a little larger or smaller.
     pub(super) fn scales(self) -> bool {
-        !matches!(self, Kind::Sockets | Kind::Cores | Kind::Threads | Kind::Together)
+        !matches!(self, Kind::Sockets | Kind::Cores | Kind::Threads | Kind::Together | Kind::Entries)
     }
 }
 
@@ -143,7 +146,7 @@ fn latencies(section: &str, need: Need, between_sockets: Need) -> Vec<Row> {
 
 /// What the machine is made of, and how fast its caches and memories are.
 fn machine() -> Vec<Row> {
-    use Kind::{Clock, Cores, Depth, Factor, Share, Size, Sockets, Threads, Time, Together};
+    use Kind::{Clock, Cores, Depth, Entries, Factor, Share, Size, Sockets, Threads, Time, Together};
     use Need::Always;
     [
         rows("topology", Always, Sockets, &["sockets"]),
@@ -157,7 +160,7 @@ fn machine() -> Vec<Row> {
         rows("occupancy", Always, Together, &["together"]),
         rows("stores", Always, Time, &["issue"]),
         rows("stores", Always, Depth, &["in_flight"]),
-        rows("stores", Need::Chosen, Depth, &["buffer"]),
+        rows("stores", Need::Chosen, Entries, &["buffer"]),
         rows("memory", Always, Time, &["zero_line", "zero_line_alone", "read_line"]),
         rows("memory", Always, Factor, &["load_factor"]),
         rows("memory", Always, Together, &["beside"]),

@@ -8,8 +8,10 @@ use crate::reproduce::fitted::{self, Fitted};
 
 /// Points that a band may be wide.
 const WIDTH: f64 = 30.0;
-/// Numbers of the machine that may be fitted to the table.
+/// Numbers that may be fitted to the table.
 const FITTED: usize = 1;
+/// CPUs that are few.
+const FEW: usize = 4;
 /// Percent by which the lock on a line of its own may be behind the one behind the lists.
 const CURED: f64 = 2.0;
 /// With waiters that wait apart, at most this part of what the place beside the lists costs else is left.
@@ -38,12 +40,12 @@ fn direction(rows: &[Row]) -> Check {
 }
 
 fn few(crossover: &[Crossover]) -> Check {
-    let name = "with few CPUs the lock beside the lists is the faster";
-    let Some(theirs) = crossover.first() else { return Check::unseen(name, "not run") };
-    let gains: Vec<String> = theirs.gain_percent.iter().map(|(cpus, gain)| format!("{cpus}: {gain:+.1} %")).collect();
-    let before = theirs.cpus.unwrap_or(usize::MAX);
-    let is_faster = theirs.gain_percent.iter().any(|&(cpus, gain)| cpus < before && gain > 0.0);
-    Check::seen(name, is_faster, format!("by number of CPUs, {}", gains.join(", ")))
+    let name = format!("with up to {FEW} CPUs a taking of the lock is shorter beside the lists");
+    let Some(theirs) = crossover.first() else { return Check::unseen(&name, "not run") };
+    let gains = &theirs.taking_gain_percent;
+    let words: Vec<String> = gains.iter().map(|(cpus, gain)| format!("{cpus}: {gain:+.1} %")).collect();
+    let is_shorter = gains.iter().any(|&(cpus, gain)| cpus <= FEW && gain > 0.0);
+    Check::seen(&name, is_shorter, format!("by number of CPUs, {}", words.join(", ")))
 }
 
 fn numbers(fitted: &[Fitted]) -> Check {

@@ -5,7 +5,7 @@ use framewright_sim::workload::Workload;
 use serde::Serialize;
 
 use super::judge;
-use super::plan::{LOCKS, Lengths, PLACES, Plan, Runs, Speed, Variant, Variations, change};
+use super::plan::{FITTED, LOCKS, Lengths, PLACES, Plan, Runs, Speed, Variant, Variations, change};
 use super::published::{Place, Published, Quantity, Row as Measured};
 use crate::reproduce::check::Check;
 use crate::reproduce::fitted::{self, Fitted};
@@ -31,7 +31,7 @@ pub struct Reproduction {
     pub workload: String,
     /// How long runs were.
     pub lengths: Lengths,
-    /// Numbers of the machine that were fitted to this table.
+    /// What was fitted to this table.
     pub fitted: Vec<Fitted>,
     /// What was measured, and what our model says.
     pub rows: Vec<Row>,
@@ -96,6 +96,8 @@ pub struct VariantRow {
     pub lines: String,
     /// Numbers of CPUs and pages per second.
     pub points: Vec<(usize, f64)>,
+    /// Numbers of CPUs and nanoseconds of a taking of the zone lock, from asking for it to giving it up.
+    pub takings_ns: Vec<(usize, f64)>,
     /// The run on all CPUs.
     #[serde(skip)]
     pub report: Report,
@@ -110,12 +112,16 @@ pub struct Crossover {
     pub cpus: Option<usize>,
     /// By number of CPUs, what the place beside the lists gains against the one behind, in percent.
     pub gain_percent: Vec<(usize, f64)>,
+    /// The same of the time of a taking of the lock. With few CPUs a run's pages depend more on which processes end in it than on
+    /// the lock's place; this does not.
+    pub taking_gain_percent: Vec<(usize, f64)>,
 }
 
 impl Reproduction {
     /// From what was published and what was run. `command` says how it is made again.
     pub fn new(published: &Published, plan: &Plan<'_>, runs: &Runs, command: &str) -> Self {
-        let fitted = fitted::to(NAME, plan.machine);
+        let mut fitted = fitted::to(NAME, plan.machine);
+        fitted.push(Fitted { parameter: FITTED.0.to_owned(), rows: vec![FITTED.1.to_owned()] });
         let variants = variants(plan, runs);
         let row = |measured: &Measured| row(measured, (plan, &fitted), runs);
         let rows: Vec<Row> = published.rows.iter().map(row).collect();
@@ -199,6 +205,7 @@ fn variants(plan: &Plan<'_>, runs: &Runs) -> Vec<VariantRow> {
             why: why::sentence(report),
             lines: fetched(report),
             points: plan.cpus.iter().zip(reports).map(|(&cpus, report)| (cpus, Speed::of(report).pages)).collect(),
+            takings_ns: plan.cpus.iter().zip(reports).map(|(&cpus, report)| (cpus, taking(report))).collect(),
             report: report.clone(),
         })
     };
@@ -226,13 +233,24 @@ fn fetched(report: &Report) -> String {
     format!("for each taking the lock's line is fetched {all:.1} times: {named}")
 }
 
+/// Nanoseconds of a taking of the zone lock, from asking for it to giving it up.
+fn taking(report: &Report) -> f64 {
+    let zones = || report.locks.iter().filter(|lock| lock.kind == ZONE);
+    let time: f64 = zones().map(|lock| lock.waiting.total_ns + lock.holding.total_ns).sum();
+    time / zones().map(|lock| lock.taken).sum::<u64>().max(1) as f64
+}
+
 fn crossing(lock: &'static str, variants: &[VariantRow]) -> Crossover {
-    let points = |place: usize| {
+    type Of = fn(&VariantRow) -> &[(usize, f64)];
+    let points = |place: usize, of: Of| {
         let name = format!("{lock}, {}", PLACES[place].name());
-        variants.iter().find(|variant| variant.name == name).map_or(&[][..], |variant| &variant.points)
+        variants.iter().find(|variant| variant.name == name).map_or(&[][..], of)
     };
-    let gain = |(beside, behind): (&(usize, f64), &(usize, f64))| (beside.0, change(behind.1, beside.1));
-    let gain_percent: Vec<(usize, f64)> = points(0).iter().zip(points(1)).map(gain).collect();
+    let pages: Of = |variant| &variant.points;
+    let takings: Of = |variant| &variant.takings_ns;
+    let pairs = |of: Of| points(0, of).iter().zip(points(1, of));
+    let gain_percent: Vec<(usize, f64)> = pairs(pages).map(|(a, b)| (a.0, change(b.1, a.1))).collect();
+    let taking_gain_percent = pairs(takings).map(|(a, b)| (a.0, -change(b.1, a.1))).collect();
     let slower = gain_percent.iter().rev().take_while(|(_, gain)| *gain < 0.0).last();
-    Crossover { lock, cpus: slower.map(|&(cpus, _)| cpus), gain_percent }
+    Crossover { lock, cpus: slower.map(|&(cpus, _)| cpus), gain_percent, taking_gain_percent }
 }

@@ -12,7 +12,7 @@ use crate::reproduce::variation::Band;
 use crate::sim::figures::{duration, fitted, grouped, percent};
 
 /// Columns of a row's name, and of a lock's.
-const NAMES: (usize, usize) = (54, 24);
+const NAMES: (usize, usize) = (54, 26);
 
 impl fmt::Display for Reproduction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -112,6 +112,9 @@ fn curves(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
     for crossover in &all.crossover {
         write!(f, "{:width$}", fitted(&format!("{}, beside gains, %", crossover.lock), NAMES.1), width = NAMES.1)?;
         crossover.gain_percent.iter().try_for_each(|(_, gain)| write!(f, "{gain:>+9.1}"))?;
+        writeln!(f)?;
+        write!(f, "{:width$}", "  of a taking of the lock", width = NAMES.1)?;
+        crossover.taking_gain_percent.iter().try_for_each(|(_, gain)| write!(f, "{gain:>+9.1}"))?;
         writeln!(f)?;
     }
     all.crossover.iter().try_for_each(|crossover| {
