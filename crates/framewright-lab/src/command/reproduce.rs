@@ -24,6 +24,8 @@ use super::{Format, Violated, folder, print, quoted};
       page faults on 112 CPUs under six kernels of 2018 and under our default, with bands
   framewright reproduce zone-lock --quick
       the same without bands, in some seconds
+  framewright reproduce numa-stats
+      an allocation and its free on 88 CPUs, by how much of the NUMA counters a CPU keeps
   framewright reproduce zone-layout
       aim7 on 120 CPUs with the lock on the lists' cache line and behind them, and from how many CPUs on that matters
   framewright reproduce zone-lock --format json --report out
