@@ -100,7 +100,8 @@ impl<M: Machine> Default for Zone<M> {
 impl<M: Machine> Zone<M> {
     /// Proof, for this machine's words, that each place of the lock is what `LockPlace` says: on the line of the order-0 lists that
     /// requests ask for; on no pair of lines with a list of an order that Linux has, 0 to 10; and on one with nobody else.
-    const PLACES: () = {
+    /// Words that are larger than their integers, as a model checker's are, have no lines to speak of.
+    const PLACES: () = if size_of::<M::U32>() == size_of::<u32>() && size_of::<M::U64>() == size_of::<u64>() {
         let lists = offset_of!(Self, lists);
         let beside = Span::of::<ZoneLock<M>>(offset_of!(Self, lock));
         assert!(beside.to(FreeLists::<M>::span(lists, 0, MigrateType::PCP_COUNT)).is_on_one_line());

@@ -28,7 +28,7 @@ const VARIED: u16 = 4096;
 /// Numbers that restate rows in which the threshold does not matter: what they are for, and to which row each was set.
 ///
 /// Our baseline executes more instructions than that kernel did for all of its path, so their time is taken to be shorter by
-/// [`PACE`]: else CPUs would look at the counters too rarely. The other two are cycles that a kernel with counters takes besides.
+/// `PACE`: else CPUs would look at the counters too rarely. The other two are cycles that a kernel with counters takes besides.
 pub const RESTATED: [(&str, &str); 3] = [
     ("pace of instructions", "disabled"),
     ("cycles with 16 bits without sign", "65533"),
