@@ -2,7 +2,7 @@
 
 mod sim_samples;
 
-use framewright_lab::html::NumaStatsPage;
+use framewright_lab::html::numa_stats_page;
 use framewright_lab::reproduce::check::all_hold;
 use framewright_lab::reproduce::numa_stats::plan::BESIDE;
 use framewright_lab::reproduce::numa_stats::{Lengths, Plan, Published, Reproduction, Runs};
@@ -92,8 +92,7 @@ fn what_is_off_fails() {
 #[test]
 fn the_page_has_both_columns_and_the_checks() {
     let (found, machine) = found(nearly);
-    let parameters: Vec<_> = machine.parameters().collect();
-    let page = NumaStatsPage { found: &found, parameters: &parameters }.render().unwrap();
+    let page = numa_stats_page(&found, &machine).unwrap();
     for part in
         ["<td>799</td>", "numa-threshold-125,numa-place=own-lines", "An allocation and its free", "occupancy.read"]
     {

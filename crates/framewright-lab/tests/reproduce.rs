@@ -3,14 +3,14 @@
 mod sim_samples;
 
 use framewright::{Census, Counters, Mechanisms};
-use framewright_lab::html::ReproductionPage;
+use framewright_lab::html::zone_lock_page;
 use framewright_lab::reproduce::check::all_hold;
 use framewright_lab::reproduce::variation::{Reach, Varied};
 use framewright_lab::reproduce::zone_lock::plan::{Sample, Variations};
 use framewright_lab::reproduce::zone_lock::{
     Kernel, Lengths, Other, Plan, Published, Reproduction, Runs, Scale, Varying,
 };
-use framewright_sim::machine::{self, Basis, Parameter, Spec};
+use framewright_sim::machine::{self, Basis, Spec};
 use framewright_sim::report::{Figure, Report};
 use framewright_sim::workload::aftermath::FreeBlocks;
 use framewright_sim::workload::{Aftermath, Outcome, PageFaultMix, Passes};
@@ -360,8 +360,7 @@ fn a_run_that_fails_is_named() {
 }
 
 fn page(found: &Reproduction, machine: &Spec) -> String {
-    let parameters: Vec<&Parameter> = machine.parameters().collect();
-    ReproductionPage { found, parameters: &parameters }.render().unwrap()
+    zone_lock_page(found, machine).unwrap()
 }
 
 #[test]

@@ -3,12 +3,12 @@
 mod sim_samples;
 
 use framewright::mechanisms::{LockPlace, ZoneLock};
-use framewright_lab::html::ZoneLayoutPage;
+use framewright_lab::html::zone_layout_page;
 use framewright_lab::reproduce::check::all_hold;
 use framewright_lab::reproduce::variation::{Reach, Varied};
 use framewright_lab::reproduce::zone_layout::plan::{Speed, Variant, Variations, Varying, Window};
 use framewright_lab::reproduce::zone_layout::{Lengths, Plan, Published, Reproduction, Runs, plan};
-use framewright_sim::machine::{self, Parameter, Spec};
+use framewright_sim::machine::{self, Spec};
 use framewright_sim::report::{Figure, Report};
 use framewright_sim::workload::Aim7;
 use sim_samples::run;
@@ -160,8 +160,7 @@ fn a_small_plan_in_full() {
 #[test]
 fn the_page_says_all_of_it_and_asks_nobody() {
     let (found, machine) = found(|_| {});
-    let parameters: Vec<&Parameter> = machine.parameters().collect();
-    let page = ZoneLayoutPage { found: &found, parameters: &parameters }.render().unwrap();
+    let page = zone_layout_page(&found, &machine).unwrap();
     for forbidden in ["http", "<script", "<link", "url(", "@import", "src="] {
         assert!(!page.contains(forbidden), "{forbidden}");
     }

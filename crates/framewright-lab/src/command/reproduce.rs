@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use framewright_bench::command::Bar;
-use framewright_lab::html::{NumaStatsPage, ReproductionPage, ZoneLayoutPage};
+use framewright_lab::html::{numa_stats_page, zone_layout_page, zone_lock_page};
 use framewright_lab::reproduce::check::{Check, all_hold};
 use framewright_lab::reproduce::numa_stats;
 use framewright_lab::reproduce::runs::Progress;
@@ -98,9 +98,7 @@ impl Reproduce {
         };
         let runs = self.progress(|progress| plan.run(progress))?;
         let found = Reproduction::new(&published, &plan, &runs, &self.command());
-        self.tell(&found, &found.checks, || {
-            ReproductionPage { found: &found, parameters: &machine.parameters().collect::<Vec<_>>() }.render()
-        })
+        self.tell(&found, &found.checks, || zone_lock_page(&found, &machine))
     }
 
     fn zone_layout(&self) -> anyhow::Result<()> {
@@ -111,9 +109,7 @@ impl Reproduce {
         let plan = zone_layout::Plan { machine: &machine, workload, cpus, seed: self.seed, lengths };
         let runs = self.progress(|progress| plan.run(progress))?;
         let found = zone_layout::Reproduction::new(&published, &plan, &runs, &self.command());
-        self.tell(&found, &found.checks, || {
-            ZoneLayoutPage { found: &found, parameters: &machine.parameters().collect::<Vec<_>>() }.render()
-        })
+        self.tell(&found, &found.checks, || zone_layout_page(&found, &machine))
     }
 
     fn numa_stats(&self) -> anyhow::Result<()> {
@@ -123,9 +119,7 @@ impl Reproduce {
         let plan = numa_stats::Plan { machine: &machine, published: &published, seed: self.seed, lengths };
         let runs = self.progress(|progress| plan.run(progress))?;
         let found = numa_stats::Reproduction::new(&plan, &runs, &self.command());
-        self.tell(&found, &found.checks, || {
-            NumaStatsPage { found: &found, parameters: &machine.parameters().collect::<Vec<_>>() }.render()
-        })
+        self.tell(&found, &found.checks, || numa_stats_page(&found, &machine))
     }
 
     /// Runs something with a progress bar. What cannot be written to in the end is not begun.

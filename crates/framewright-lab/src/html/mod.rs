@@ -2,18 +2,20 @@
 //!
 //! The page is a single file without scripts that asks the network for nothing, follows the reader's light or dark setting, and says
 //! everything that its plots show in a table as well. What it contains comes from a template; the numbers are written by the
-//! functions that the text form uses, so that the two never differ.
+//! functions that the text form uses, so that the two never differ. All templates extend `frame.html`, those of reproduced tables
+//! `reproduction.html`, which does.
 
 mod numa_stats;
 mod plot;
 mod reproduction;
 mod zone_layout;
+mod zone_lock;
 
 use framewright_sim::machine::{Parameter, Unit};
 use framewright_sim::report::Report;
-use minijinja::Environment;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
+use minijinja::{Environment, Value, context};
 use serde::Serialize;
 
 use crate::sim::Sensitivity;
@@ -24,9 +26,9 @@ use crate::sim::run::{cost, figure_value};
 use crate::sim::sensitivity::{Effect, in_words};
 use plot::{Axis, Plot, Series};
 
-pub use numa_stats::NumaStatsPage;
-pub use reproduction::ReproductionPage;
-pub use zone_layout::ZoneLayoutPage;
+pub use numa_stats::numa_stats_page;
+pub use zone_layout::zone_layout_page;
+pub use zone_lock::zone_lock_page;
 
 /// What a page shows.
 pub struct Page<'a> {
@@ -56,14 +58,10 @@ struct Section<'a> {
 /// All that the template names.
 #[derive(Serialize)]
 struct Content<'a> {
-    style: &'static str,
     command: &'a str,
     first: Option<&'a Report>,
     plots: Vec<Plot>,
     groups: Vec<Group<'a>>,
-    locks: usize,
-    lines: usize,
-    small: f64,
     parameters: Vec<Row<'a>>,
     sensitivities: Vec<Moved<'a>>,
 }
@@ -105,33 +103,35 @@ impl Page<'_> {
     pub fn render(&self) -> Result<String, minijinja::Error> {
         let environment = environment()?;
         let groups = by_mechanisms(self.runs);
-        let parameters: Vec<Row<'_>> = self.parameters.iter().map(|parameter| Row::of(parameter)).collect();
         let content = Content {
-            style: STYLE,
             command: self.command,
             first: self.runs.first(),
             plots: if self.runs.len() > 1 { plots(&groups) } else { Vec::new() },
             groups: groups.iter().enumerate().map(|(i, group)| Group::of(i, group, &groups)).collect(),
-            locks: SHOWN.0,
-            lines: SHOWN.1,
-            small: SMALL,
-            parameters,
+            parameters: self.parameters.iter().map(|parameter| Row::of(parameter)).collect(),
             sensitivities: self.sensitivities.iter().map(Moved::of).collect(),
         };
         environment.get_template("page.html")?.render(Serde(content))
     }
 }
 
-const STYLE: &str = include_str!("style.css");
-
 fn environment() -> Result<Environment<'static>, minijinja::Error> {
     let mut environment = Environment::new();
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
-    environment.add_template("page.html", include_str!("page.html"))?;
-    environment.add_template("tables.html", include_str!("tables.html"))?;
-    environment.add_template("reproduction.html", include_str!("reproduction.html"))?;
-    environment.add_template("zone_layout.html", include_str!("zone_layout.html"))?;
-    environment.add_template("numa_stats.html", include_str!("numa_stats.html"))?;
+    let templates = [
+        ("frame.html", include_str!("frame.html")),
+        ("tables.html", include_str!("tables.html")),
+        ("page.html", include_str!("page.html")),
+        ("reproduction.html", include_str!("reproduction.html")),
+        ("zone_lock.html", include_str!("zone_lock.html")),
+        ("zone_layout.html", include_str!("zone_layout.html")),
+        ("numa_stats.html", include_str!("numa_stats.html")),
+    ];
+    for (name, template) in templates {
+        environment.add_template(name, template)?;
+    }
+    environment.add_global("style", Value::from_safe_string(include_str!("style.css").to_owned()));
+    environment.add_global("shown", context! { locks => SHOWN.0, lines => SHOWN.1, small => SMALL });
     environment.add_filter("count", figures::count);
     environment.add_filter("duration", figures::duration);
     environment.add_filter("percent", figures::percent);

@@ -1,222 +1,55 @@
-//! A reproduced table as a page for a browser: theirs beside ours, in plots and tables, and what the numbers rest on.
+//! What the pages of all reproductions have: theirs beside ours, what had to hold, each run, and what the numbers rest on.
 
-use framewright_sim::machine::Parameter;
+use framewright_sim::machine::Spec;
+use framewright_sim::report::Report;
 use minijinja::value::Serde;
 use serde::Serialize;
 
-use super::plot::{Axis, Over, Plot, Series};
-use super::{Row, SHOWN, SMALL, STYLE, Section, environment};
-use crate::reproduce::check::{Check, Standing};
+use super::{Row, Section, environment};
+use crate::reproduce::check::Check;
 use crate::reproduce::variation::Band;
-use crate::reproduce::zone_lock::judge;
-use crate::reproduce::zone_lock::others::{MixRow, Other};
-use crate::reproduce::zone_lock::result::{Figures, Row as Kernel, total};
-use crate::reproduce::zone_lock::{Reproduction, text};
-use crate::sim::figures::{grouped, percent};
 
-/// What the page shows.
-pub struct ReproductionPage<'a> {
-    /// The table.
-    pub found: &'a Reproduction,
-    /// Numbers of the machine model.
-    pub parameters: &'a [&'a Parameter],
-}
-
-/// All that the template names.
+/// All that `reproduction.html` names, and what only one page does.
 #[derive(Serialize)]
-struct Content<'a> {
-    style: &'static str,
-    found: &'a Reproduction,
+pub(super) struct Reproduced<'a, F, O> {
+    found: &'a F,
     what_differs: String,
-    curves: Option<Plot>,
-    names: Vec<&'a str>,
-    table: Vec<Line<'a>>,
-    shares: Vec<Share<'a>>,
-    orders: Vec<Plot>,
-    groups: Vec<&'static str>,
-    memory: Vec<Memory<'a>>,
-    mix: Vec<Mix<'a>>,
     checks: Vec<(&'a Check, String)>,
     runs: Vec<(String, Section<'a>)>,
-    locks: usize,
-    lines: usize,
-    small: f64,
     parameters: Vec<Row<'a>>,
+    #[serde(flatten)]
+    own: O,
 }
 
-/// A row of the table, in words.
-#[derive(Serialize)]
-struct Line<'a> {
-    name: &'a str,
-    fitted: bool,
-    performance: [String; 2],
-    change: [String; 2],
-    change_band: String,
-    change_is: &'static str,
-    waiting: [String; 2],
-    waiting_band: String,
-    waiting_is: &'static str,
-    hold: Option<f64>,
-    why: Option<&'a str>,
-}
+impl<'a, F: Serialize, O: Serialize> Reproduced<'a, F, O> {
+    /// Of what was found on a machine, with the page's own.
+    pub(super) fn new(
+        (found, checks): (&'a F, &'a [Check]),
+        machine: &'a Spec,
+        what_differs: impl Into<String>,
+        runs: impl Iterator<Item = (String, &'a Report)>,
+        own: O,
+    ) -> Self {
+        Self {
+            found,
+            what_differs: what_differs.into(),
+            checks: checks.iter().map(|check| (check, check.word().to_lowercase())).collect(),
+            runs: runs.map(|(name, report)| (name, Section::of(report))).collect(),
+            parameters: machine.parameters().map(Row::of).collect(),
+            own,
+        }
+    }
 
-/// A share of CPU time, theirs and ours.
-#[derive(Serialize)]
-struct Share<'a> {
-    name: &'a str,
-    what: &'static str,
-    theirs: Option<f64>,
-    ours: Option<f64>,
-}
-
-/// What a kernel left of memory.
-#[derive(Serialize)]
-struct Memory<'a> {
-    name: &'a str,
-    whose: &'static str,
-    groups: Vec<f64>,
-    kept: Option<f64>,
-    index: f64,
-    drained: Option<f64>,
-    pairs: Option<u64>,
-}
-
-/// A kernel under small and huge pages at once, in words.
-#[derive(Serialize)]
-struct Mix<'a> {
-    name: &'a str,
-    parts: [[String; 2]; 5],
-    fell_back: String,
-    waiting: String,
-}
-
-impl ReproductionPage<'_> {
-    /// The page.
+    /// The page, from a template that extends `reproduction.html`.
     ///
     /// # Errors
     /// The template does not fit the data, which is a mistake in this crate.
-    pub fn render(&self) -> Result<String, minijinja::Error> {
-        let found = self.found;
-        let series = |curve: &crate::reproduce::zone_lock::result::Curve| Series {
-            name: curve.name.clone(),
-            points: curve.points.iter().map(|&(cpus, speed)| (cpus as f64, speed)).collect(),
-        };
-        let curves: Vec<Series> = found.curves.iter().map(series).collect();
-        let content = Content {
-            style: STYLE,
-            found,
-            what_differs: text::ours(found),
-            curves: (!curves.is_empty()).then(|| Plot::new("Throughput", &Axis::rate("faults"), &curves)),
-            names: found.curves.iter().map(|curve| curve.name.as_str()).collect(),
-            table: found.rows.iter().map(line).collect(),
-            shares: found.rows.iter().flat_map(shares).collect(),
-            orders: found.rows.iter().filter_map(orders).collect(),
-            groups: text::group_names().collect(),
-            memory: found.rows.iter().flat_map(memory).collect(),
-            mix: found.mix.iter().map(mix).collect(),
-            checks: found.checks.iter().map(|check| (check, check.word().to_lowercase())).collect(),
-            runs: sections(found),
-            locks: SHOWN.0,
-            lines: SHOWN.1,
-            small: SMALL,
-            parameters: self.parameters.iter().map(|parameter| Row::of(parameter)).collect(),
-        };
-        environment()?.get_template("reproduction.html")?.render(Serde(content))
+    pub(super) fn render(self, template: &str) -> Result<String, minijinja::Error> {
+        environment()?.get_template(template)?.render(Serde(self))
     }
 }
 
-/// The table's runs, and those of both sizes of pages.
-fn sections(found: &Reproduction) -> Vec<(String, Section<'_>)> {
-    let table = found.rows.iter().map(|row| (row.name.clone(), row.simulated.as_ref().map(|ours| &ours.report)));
-    let mix = |row: &'_ MixRow| format!("{}, {}", row.name, Other::Mix.title());
-    let mix = found.mix.iter().map(|row| (mix(row), row.simulated.as_ref().map(|ours| &ours.report)));
-    table.chain(mix).filter_map(|(name, report)| Some((name, Section::of(report?)))).collect()
-}
-
-/// A figure of theirs and of ours, in words.
-fn both(row: &Kernel, of: impl Fn(&Figures) -> Option<String>) -> [String; 2] {
-    let theirs = row.published.as_ref().and_then(|theirs| of(&theirs.figures));
-    let ours = row.simulated.as_ref().and_then(|ours| of(&ours.figures));
-    [theirs, ours].map(|figure| figure.unwrap_or_else(|| "–".to_owned()))
-}
-
-fn line(row: &Kernel) -> Line<'_> {
-    let ours = row.simulated.as_ref();
-    let bands = ours.and_then(|ours| ours.band);
-    let band = |of: Option<Band>| of.map_or(String::new(), |Band([least, most])| format!("{least:.0} … {most:.0}"));
-    Line {
-        name: &row.name,
-        fitted: row.fitted,
-        performance: both(row, |figures| Some(grouped(figures.performance))),
-        change: both(row, |figures| figures.change_percent.map(|change| format!("{change:+.1}"))),
-        change_band: band(bands.map(|bands| bands.change_percent)),
-        change_is: Standing::class(judge::change(row)),
-        waiting: both(row, |figures| Some(percent(figures.zone_lock_contention_percent))),
-        waiting_band: band(bands.map(|bands| bands.zone_lock_contention_percent)),
-        waiting_is: Standing::class(judge::contention(row)),
-        hold: ours.map(|ours| ours.hold_p999_ns).filter(|&hold| hold > 0.0),
-        why: ours.map(|ours| ours.why.as_str()),
-    }
-}
-
-/// Shares of CPU time: of the zone lock, and of list operations where that was published.
-fn shares(row: &Kernel) -> Vec<Share<'_>> {
-    let theirs = row.published.as_ref().map(|theirs| theirs.figures);
-    let ours = row.simulated.as_ref().map(|ours| ours.figures);
-    let zone = |figures: Figures| figures.zone_lock_contention_percent;
-    let mut all = vec![Share { name: &row.name, what: "zone lock", theirs: theirs.map(zone), ours: ours.map(zone) }];
-    let add = theirs.and_then(|figures| figures.smp_list_add_percent);
-    all.extend(add.map(|add| Share {
-        name: &row.name,
-        what: "smp_list_add",
-        theirs: Some(add),
-        ours: ours.and_then(|figures| figures.smp_list_add_percent),
-    }));
-    all
-}
-
-/// Free blocks by order, theirs and ours, of a kernel of which theirs were published.
-fn orders(row: &Kernel) -> Option<Plot> {
-    let theirs = row.published.as_ref()?.buddyinfo?;
-    let points = |blocks: &[u64]| (0..).map(f64::from).zip(blocks.iter().map(|&blocks| blocks as f64)).collect();
-    let mut series = vec![Series { name: "theirs".to_owned(), points: points(&theirs) }];
-    series.extend(
-        row.simulated.as_ref().map(|ours| Series { name: "ours".to_owned(), points: points(&total(&ours.buddyinfo)) }),
-    );
-    Some(Plot::over(&row.name, &Axis::powers("free blocks"), &Over::ORDERS, &series))
-}
-
-fn memory(row: &Kernel) -> Vec<Memory<'_>> {
-    let theirs = row.published.as_ref().and_then(|theirs| {
-        Some(Memory {
-            name: &row.name,
-            whose: "theirs",
-            groups: text::groups(&theirs.buddyinfo?).to_vec(),
-            kept: None,
-            index: theirs.unusable_index_order5?,
-            drained: None,
-            pairs: None,
-        })
-    });
-    let ours = row.simulated.as_ref().map(|ours| Memory {
-        name: &row.name,
-        whose: "ours",
-        groups: text::groups(&total(&ours.buddyinfo)).to_vec(),
-        kept: Some(text::kept(&ours.buddyinfo)),
-        index: ours.unusable_index_order5,
-        drained: Some(ours.drained.unusable_index_order5),
-        pairs: Some(ours.drained.mergeable_pairs),
-    });
-    theirs.into_iter().chain(ours).collect()
-}
-
-fn mix(row: &MixRow) -> Mix<'_> {
-    let ours = row.simulated.as_ref();
-    let share = |share: Option<f64>| share.map_or(String::new(), percent);
-    Mix {
-        name: &row.name,
-        parts: text::parts(row),
-        fell_back: share(ours.map(|ours| ours.fallback_percent)),
-        waiting: share(ours.map(|ours| ours.zone_lock_contention_percent)),
-    }
+/// A band in words; none is nothing.
+pub(super) fn band(band: Option<Band>) -> String {
+    band.map_or(String::new(), |Band([least, most])| format!("{least:.0} … {most:.0}"))
 }

@@ -1,39 +1,21 @@
 //! The zone's layout as a page for a browser.
 
-use framewright_sim::machine::Parameter;
-use minijinja::value::Serde;
+use framewright_sim::machine::Spec;
 use serde::Serialize;
 
 use super::plot::{Axis, Plot, Series};
-use super::{Row as Number, SHOWN, SMALL, STYLE, Section, environment};
-use crate::reproduce::check::{Check, Standing};
+use super::reproduction::Reproduced;
+use crate::reproduce::check::Standing;
 use crate::reproduce::zone_layout::result::Row;
 use crate::reproduce::zone_layout::{Reproduction, judge, text};
 
-/// What the page shows.
-pub struct ZoneLayoutPage<'a> {
-    /// The table.
-    pub found: &'a Reproduction,
-    /// Numbers of the machine model.
-    pub parameters: &'a [&'a Parameter],
-}
-
-/// All that the template names.
+/// What only this page names.
 #[derive(Serialize)]
-struct Content<'a> {
-    style: &'static str,
-    found: &'a Reproduction,
-    what_differs: String,
+struct Own<'a> {
     names: Vec<&'a str>,
     curves: Plot,
     gains: Plot,
     table: Vec<Line<'a>>,
-    checks: Vec<(&'a Check, String)>,
-    runs: Vec<(&'a str, Section<'a>)>,
-    locks: usize,
-    lines: usize,
-    small: f64,
-    parameters: Vec<Number<'a>>,
 }
 
 /// A row of the table, in words.
@@ -48,37 +30,26 @@ struct Line<'a> {
     why_not: Option<&'static str>,
 }
 
-impl ZoneLayoutPage<'_> {
-    /// The page.
-    ///
-    /// # Errors
-    /// The template does not fit the data, which is a mistake in this crate.
-    pub fn render(&self) -> Result<String, minijinja::Error> {
-        let found = self.found;
-        let points = |points: &[(usize, f64)]| points.iter().map(|&(cpus, value)| (cpus as f64, value)).collect();
-        let curve = |name: &str, of: &[(usize, f64)]| Series { name: name.to_owned(), points: points(of) };
-        let curves: Vec<Series> = found.variants.iter().map(|one| curve(&one.name, &one.points)).collect();
-        let lost = |gains: &[(usize, f64)]| -> Vec<(usize, f64)> {
-            gains.iter().map(|&(cpus, gain)| (cpus, (-gain).max(0.0))).collect()
-        };
-        let losses: Vec<Series> = found.crossover.iter().map(|one| curve(one.lock, &lost(&one.gain_percent))).collect();
-        let content = Content {
-            style: STYLE,
-            found,
-            what_differs: text::ours(found),
-            names: found.variants.iter().map(|variant| variant.name.as_str()).collect(),
-            curves: Plot::new("Throughput", &Axis::rate("pages"), &curves),
-            gains: Plot::new("Lost beside the lists", &Axis::percent("of the throughput behind them"), &losses),
-            table: found.rows.iter().map(line).collect(),
-            checks: found.checks.iter().map(|check| (check, check.word().to_lowercase())).collect(),
-            runs: found.variants.iter().map(|one| (one.name.as_str(), Section::of(&one.report))).collect(),
-            locks: SHOWN.0,
-            lines: SHOWN.1,
-            small: SMALL,
-            parameters: self.parameters.iter().map(|parameter| Number::of(parameter)).collect(),
-        };
-        environment()?.get_template("zone_layout.html")?.render(Serde(content))
-    }
+/// The page of the reproduced table.
+///
+/// # Errors
+/// The template does not fit the data, which is a mistake in this crate.
+pub fn zone_layout_page(found: &Reproduction, machine: &Spec) -> Result<String, minijinja::Error> {
+    let points = |points: &[(usize, f64)]| points.iter().map(|&(cpus, value)| (cpus as f64, value)).collect();
+    let curve = |name: &str, of: &[(usize, f64)]| Series { name: name.to_owned(), points: points(of) };
+    let curves: Vec<Series> = found.variants.iter().map(|one| curve(&one.name, &one.points)).collect();
+    let lost = |gains: &[(usize, f64)]| -> Vec<(usize, f64)> {
+        gains.iter().map(|&(cpus, gain)| (cpus, (-gain).max(0.0))).collect()
+    };
+    let losses: Vec<Series> = found.crossover.iter().map(|one| curve(one.lock, &lost(&one.gain_percent))).collect();
+    let own = Own {
+        names: found.variants.iter().map(|variant| variant.name.as_str()).collect(),
+        curves: Plot::new("Throughput", &Axis::rate("pages"), &curves),
+        gains: Plot::new("Lost beside the lists", &Axis::percent("of the throughput behind them"), &losses),
+        table: found.rows.iter().map(line).collect(),
+    };
+    let runs = found.variants.iter().map(|one| (one.name.clone(), &one.report));
+    Reproduced::new((found, &found.checks), machine, text::ours(found), runs, own).render("zone_layout.html")
 }
 
 fn line(row: &Row) -> Line<'_> {
