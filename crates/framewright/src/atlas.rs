@@ -73,8 +73,8 @@ impl<M: Machine> Allocator<'_, M> {
         Record { part: "events", index: 0, record, node: None }.tell(visit, |words| world.ground.events.words(words));
         let record = format_args!("statistics of all zones");
         Record { part: "stats", index: 0, record, node: None }.tell(visit, |words| world.ground.stats.words(words));
-        for (cpu, zone, diffs) in world.ground.stats.every() {
-            let (index, of) = (cpu.index(), OfZone(zone));
+        for (cpu, zone, diffs) in world.ground.stats.diffs.every() {
+            let (index, of) = (cpu.index(), OfZone(ZoneIdx(zone as u16)));
             let record = format_args!("counts of CPU {index}, {of}");
             let node = self.node_of(index);
             Record { part: "diffs", index, record, node }.tell(visit, |words| diffs.words(words));

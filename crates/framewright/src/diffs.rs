@@ -4,6 +4,7 @@
 
 use core::array;
 
+use crate::drifts::Drifts;
 use crate::field::{Words, tell};
 use crate::machine::{Machine, Ordering, Word};
 use crate::mechanisms::{Mechanisms, NumaStat, Threshold};
@@ -12,8 +13,6 @@ use crate::watermark::MOST_THRESHOLD;
 
 /// Counters that an embedder may keep in each zone.
 pub(crate) const OWN: usize = 14;
-/// How often a counter is changed anew that somebody else changed meanwhile, before the change is told right away.
-const TRIES: u32 = 16;
 /// Kinds of counters of a zone besides the NUMA counters: free frames, the embedder's, and CMA's free frames.
 pub(crate) const ITEMS: usize = OWN + 2;
 pub(crate) const FREE: usize = 0;
@@ -21,15 +20,14 @@ pub(crate) const CMA: usize = OWN + 1;
 
 /// What one CPU has counted in a zone and not told it.
 ///
-/// Invariant S3: what is kept of the numbers of free frames is at most the threshold, up or down; of a NUMA counter, at most its own
-/// threshold, and down to half of it.
+/// Invariant S3: of a NUMA counter at most its own threshold is kept, and down to half of it; of all others see [`Drifts`].
 // Aligned so that no two CPUs write to the same pair of cache lines.
 #[repr(align(128))]
 pub struct Diffs<M: Machine> {
-    items: [M::U8; ITEMS],
+    /// Numbers of free frames, and the embedder's counters.
+    pub(crate) drifts: Drifts<M, ITEMS>,
     numa8: [M::U8; NumaItem::COUNT],
     numa16: [M::U16; NumaItem::COUNT],
-    threshold: M::U8,
     // Fixed at boot.
     kind: NumaStat,
     numa_threshold: Threshold,
@@ -38,10 +36,9 @@ pub struct Diffs<M: Machine> {
 impl<M: Machine> Default for Diffs<M> {
     fn default() -> Self {
         Diffs {
-            items: array::from_fn(|_| Word::new(0)),
+            drifts: Drifts::default(),
             numa8: array::from_fn(|_| Word::new(0)),
             numa16: array::from_fn(|_| Word::new(0)),
-            threshold: Word::new(1),
             kind: NumaStat::default(),
             numa_threshold: Threshold::COMPUTED,
         }
@@ -55,7 +52,8 @@ impl<M: Machine> Diffs<M> {
 
     /// Names its words.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        for (index, word) in self.items.iter().enumerate() {
+        let (items, threshold) = self.drifts.words();
+        for (index, word) in items.iter().enumerate() {
             match index {
                 FREE => tell(visit, format_args!("diffs.nr_free_pages"), word),
                 CMA => tell(visit, format_args!("diffs.nr_free_cma"), word),
@@ -66,52 +64,7 @@ impl<M: Machine> Diffs<M> {
             tell(visit, format_args!("diffs.numa8.{item:?}"), byte);
             tell(visit, format_args!("diffs.numa16.{item:?}"), word);
         }
-        tell(visit, format_args!("diffs.threshold"), &self.threshold);
-    }
-
-    pub(crate) fn threshold(&self) -> u8 {
-        self.threshold.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn set_threshold(&self, threshold: u8) {
-        self.threshold.store(threshold.clamp(1, MOST_THRESHOLD), Ordering::Relaxed);
-    }
-
-    /// What is kept of a counter.
-    pub(crate) fn kept(&self, item: usize) -> i64 {
-        self.items.get(item).map_or(0, |word| i64::from(word.load(Ordering::Relaxed) as i8))
-    }
-
-    pub(crate) fn forget(&self, item: usize) {
-        if let Some(word) = self.items.get(item) {
-            word.store(0, Ordering::Relaxed);
-        }
-    }
-
-    /// Changes a counter; returns what is to be told now.
-    pub(crate) fn change(&self, item: usize, change: i64) -> i64 {
-        let Some(word) = self.items.get(item) else { return change };
-        let (keep, told) = drift(i64::from(word.load(Ordering::Relaxed) as i8), change, self.threshold());
-        word.store(keep as u8, Ordering::Relaxed);
-        told
-    }
-
-    /// Changes a counter that anybody on the CPU may change, and another CPU fold, at the same time; returns what is to be told now.
-    pub(crate) fn change_shared(&self, item: usize, change: i64) -> i64 {
-        let Some(word) = self.items.get(item) else { return change };
-        for _ in 0..TRIES {
-            let kept = word.load(Ordering::Relaxed);
-            let (keep, told) = drift(i64::from(kept as i8), change, self.threshold());
-            if word.cas(kept, keep as u8, Ordering::Relaxed).is_ok() {
-                return told;
-            }
-        }
-        change
-    }
-
-    /// Takes what is kept of such a counter.
-    pub(crate) fn take(&self, item: usize) -> i64 {
-        self.items.get(item).map_or(0, |word| i64::from(word.swap(0, Ordering::Relaxed) as i8))
+        tell(visit, format_args!("diffs.threshold"), threshold);
     }
 
     /// What is kept of a NUMA counter.
@@ -136,7 +89,7 @@ impl<M: Machine> Diffs<M> {
     pub(crate) fn numa_threshold(&self) -> i64 {
         match (self.numa_threshold.get(), self.kind) {
             (Some(threshold), _) => i64::from(threshold),
-            (None, NumaStat::S8) => i64::from(self.threshold()),
+            (None, NumaStat::S8) => i64::from(self.drifts.threshold()),
             (None, kind) => i64::from(kind.most()),
         }
     }
@@ -153,20 +106,14 @@ impl<M: Machine> Diffs<M> {
         let most = i64::from(MOST_THRESHOLD);
         // A threshold that fell takes effect with the next change.
         let numa = if self.kind == NumaStat::S8 { most } else { self.numa_threshold() };
-        (0..ITEMS).all(|item| self.kept(item).abs() <= most)
+        self.drifts.is_within()
             && NumaItem::ALL.into_iter().all(|item| (-(numa / 2)..=numa).contains(&self.numa_kept(item)))
     }
 
     /// Whether something is kept that others do not see.
     pub(crate) fn is_kept(&self) -> bool {
-        (0..ITEMS).any(|item| self.kept(item) != 0) || NumaItem::ALL.into_iter().any(|item| self.numa_kept(item) != 0)
+        self.drifts.is_kept() || NumaItem::ALL.into_iter().any(|item| self.numa_kept(item) != 0)
     }
-}
-
-/// A counter that may go either way: what is kept of it and what is told.
-fn drift(kept: i64, change: i64, threshold: u8) -> (i64, i64) {
-    let now = kept.saturating_add(change);
-    if now.unsigned_abs() > u64::from(threshold) { (0, now) } else { (now, 0) }
 }
 
 /// A counter that only grows, by one more. With a sign, half a threshold is told in advance, as Linux does.
@@ -181,14 +128,6 @@ mod tests {
     extern crate std;
 
     use super::*;
-
-    #[test]
-    fn small_changes_stay_and_large_ones_are_told() {
-        assert_eq!(drift(3, 7, 10), (10, 0));
-        assert_eq!(drift(3, 8, 10), (0, 11));
-        assert_eq!(drift(-4, -7, 10), (0, -11));
-        assert_eq!(drift(i64::from(i8::MIN), i64::MIN, 125), (0, i64::MIN));
-    }
 
     #[test]
     fn a_growing_counter_is_told_every_one_and_a_half_thresholds() {

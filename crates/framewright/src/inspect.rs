@@ -3,7 +3,6 @@
 //! Reads what `report.rs` prints. All of it is a moment's view; at a quiescent point it is exact.
 
 use crate::allocator::Allocator;
-use crate::diffs::Diffs;
 use crate::machine::{Machine, Ordering, Word};
 use crate::mechanisms::NumaPlace;
 use crate::numa_stat::{Numa, numa_told};
@@ -49,7 +48,7 @@ impl<M: Machine> Allocator<'_, M> {
 
     /// How much CPUs may keep of a zone's counters; 0 where they keep nothing.
     fn threshold_of(&self, zone: ZoneIdx) -> u8 {
-        self.world().ground.stats.of_zone(zone).next().map_or(0, Diffs::threshold)
+        self.world().ground.stats.of_zone(zone).next().map_or(0, |diffs| diffs.drifts.threshold())
     }
 
     /// Pageblocks of a zone by type. Reads every pageblock's word.

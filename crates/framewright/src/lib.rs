@@ -47,6 +47,7 @@ mod search;
 mod ground;
 mod zone_stat;
 mod diffs;
+mod drifts;
 mod count;
 mod cluster;
 mod frame;

@@ -77,7 +77,7 @@ impl<M: Machine> World<'_, M> {
         let (cpus, marks) = (self.cpus_online().max(1), zone.stat.marks());
         let usual = stat_threshold(cpus, zone.managed.load(Ordering::Relaxed), self.ground.frames.geometry.page_shift);
         let threshold = if is_short { pressure_threshold(cpus, marks).min(usual) } else { usual };
-        self.ground.stats.of_zone(zone.idx).for_each(|diffs| diffs.set_threshold(threshold));
+        self.ground.stats.of_zone(zone.idx).for_each(|diffs| diffs.drifts.set_threshold(threshold));
         // A CPU may run although somebody said that it had stopped.
         zone.stat.set_drift_mark(drift_mark(self.ground.cpus.len() as u64, threshold, marks));
     }

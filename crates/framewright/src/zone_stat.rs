@@ -21,6 +21,7 @@ use core::array;
 
 use crate::count::{Tally, add};
 use crate::diffs::{CMA, Diffs, FREE, ITEMS, OWN};
+use crate::drifts::{PerCpu, Told, not_negative};
 use crate::field::{Words, tell};
 use crate::machine::{Machine, Ordering, Word};
 use crate::mechanisms::{Mechanisms, NumaPlace};
@@ -182,23 +183,24 @@ impl<M: Machine> ZoneStat<M> {
 
     /// Free memory with what CPUs keep of it.
     pub(crate) fn memory_exact(&self, stats: &Stats<'_, M>, zone: ZoneIdx) -> FreeMemory {
-        let exact = |item| not_negative(self.exact(item, stats, zone));
+        let exact = |item| self.exact(item, stats, zone);
         FreeMemory { free: exact(FREE), cma: exact(CMA), highatomic: self.highatomic.load(Ordering::Relaxed) }
     }
 
     /// A counter with what CPUs keep of it.
     fn exact(&self, item: usize, stats: &Stats<'_, M>, zone: ZoneIdx) -> u64 {
-        let kept = stats.of_zone(zone).map(|diffs| diffs.kept(item));
-        kept.fold(self.word(item).load(Ordering::Relaxed), |sum, kept| sum.wrapping_add(kept as u64))
+        self.told(item, stats).exact(stats.of_zone(zone).map(|diffs| diffs.drifts.kept(item)))
     }
 
     /// Forgets what is on the lists. The zone lock is held alone.
     pub(crate) fn reset(&self, stats: &Stats<'_, M>, zone: ZoneIdx) {
         for item in [FREE, CMA] {
-            let told = self.word(item).load(Ordering::Relaxed);
-            stats.tell(item, told.wrapping_neg());
-            self.word(item).store(0, Ordering::Relaxed);
-            stats.of_zone(zone).for_each(|diffs| diffs.forget(item));
+            let told = self.told(item, stats);
+            if let Some(sum) = told.everywhere {
+                sum.add(told.here.load(Ordering::Relaxed).wrapping_neg(), Ordering::Relaxed);
+            }
+            told.here.store(0, Ordering::Relaxed);
+            stats.of_zone(zone).for_each(|diffs| diffs.drifts.forget(item));
         }
         self.highatomic.store(0, Ordering::Relaxed);
     }
@@ -208,49 +210,35 @@ impl<M: Machine> ZoneStat<M> {
         let [free, cma, highatomic] = tally.take_free();
         for (item, change) in [(FREE, free), (CMA, cma)] {
             match stats.diffs(cpu, zone).filter(|_| self.drifts && change != 0) {
-                Some(diffs) => self.tell(item, diffs.change(item, change as i64), stats),
+                Some(diffs) => self.told(item, stats).tell(diffs.drifts.change(item, change as i64)),
                 None => add(self.word(item), change, mode),
             }
         }
         add(&self.highatomic, highatomic, mode);
     }
 
-    /// Adds to what the zone and the sum of all zones were told.
-    fn tell(&self, item: usize, change: i64, stats: &Stats<'_, M>) {
-        if change != 0 {
-            self.word(item).add(change as u64, Ordering::Relaxed);
-            stats.tell(item, change as u64);
-        }
+    /// What the zone and the sum of all zones were told of a counter.
+    fn told<'t>(&'t self, item: usize, stats: &'t Stats<'_, M>) -> Told<'t, M> {
+        Told { here: self.word(item), everywhere: stats.sum(item) }
     }
 
     /// Adds what a CPU keeps of the numbers of free frames and of the embedder's counters; the zone lock is held alone. Returns how many
     /// numbers that were.
     pub(crate) fn fold(&self, stats: &Stats<'_, M>, diffs: &Diffs<M>) -> u32 {
-        let changed = (0..ITEMS).map(|item| (item, diffs.take(item))).filter(|(_, kept)| *kept != 0);
-        changed.fold(0, |changes: u32, (item, kept)| {
-            self.tell(item, kept, stats);
-            changes.wrapping_add(1)
-        })
+        diffs.drifts.fold(|item| self.told(item, stats))
     }
 
     /// Changes a counter of the embedder's, on this CPU.
     pub(crate) fn count_own(&self, (stats, zone): (&Stats<'_, M>, ZoneIdx), cpu: CpuId, index: usize, change: i64) {
         let item = index.saturating_add(1);
-        match stats.diffs(cpu, zone).filter(|_| self.drifts) {
-            Some(diffs) => self.tell(item, diffs.change_shared(item, change), stats),
-            None => self.tell(item, change, stats),
-        }
+        let kept = stats.diffs(cpu, zone).filter(|_| self.drifts).map(|diffs| &diffs.drifts);
+        self.told(item, stats).count(kept, item, change);
     }
 
     /// A counter of the embedder's, with what CPUs keep of it.
     pub(crate) fn own(&self, (stats, zone): (&Stats<'_, M>, ZoneIdx), index: usize) -> u64 {
-        not_negative(self.exact(index.saturating_add(1), stats, zone))
+        self.exact(index.saturating_add(1), stats, zone)
     }
-}
-
-/// A sum of which others have told a part that would make it negative.
-fn not_negative(sum: u64) -> u64 {
-    if (sum as i64) < 0 { 0 } else { sum }
 }
 
 /// What was told of all zones. Nobody reads it but who looks.
@@ -272,8 +260,7 @@ struct Counting<M: Machine>(M::U32);
 
 /// The statistics of all zones: what CPUs keep, and the sums of what they told.
 pub(crate) struct Stats<'a, M: Machine> {
-    diffs: &'a [Diffs<M>],
-    zones: usize,
+    pub(crate) diffs: PerCpu<'a, Diffs<M>>,
     sums: Sums<M>,
     counting: Counting<M>,
 }
@@ -285,7 +272,7 @@ impl<'a, M: Machine> Stats<'a, M> {
             numa: array::from_fn(|_| Word::new(0)),
             numa_since: array::from_fn(|_| Word::new(0)),
         };
-        Stats { diffs, zones, sums, counting: Counting(Word::new(ALWAYS)) }
+        Stats { diffs: PerCpu { records: diffs, places: zones }, sums, counting: Counting(Word::new(ALWAYS)) }
     }
 
     /// Names the words that are not of one CPU.
@@ -302,28 +289,17 @@ impl<'a, M: Machine> Stats<'a, M> {
 
     /// What a CPU keeps of a zone's counters; none where CPUs keep nothing.
     pub(crate) fn diffs(&self, cpu: CpuId, zone: ZoneIdx) -> Option<&'a Diffs<M>> {
-        let index = cpu.index().wrapping_mul(self.zones).wrapping_add(zone.index());
-        if zone.index() < self.zones { self.diffs.get(index) } else { None }
+        self.diffs.get(cpu, zone.index())
     }
 
     /// What all CPUs keep of a zone's counters.
     pub(crate) fn of_zone(&self, zone: ZoneIdx) -> impl Iterator<Item = &'a Diffs<M>> + use<'a, M> {
-        self.diffs.iter().skip(zone.index()).step_by(self.zones.max(1))
+        self.diffs.of(zone.index())
     }
 
-    /// All of it, by CPU and zone.
-    pub(crate) fn every(&self) -> impl Iterator<Item = (CpuId, ZoneIdx, &'a Diffs<M>)> + use<'a, M> {
-        let zones = self.zones;
-        self.diffs.iter().enumerate().map(move |(index, diffs)| {
-            let (cpu, zone) = (index.checked_div(zones).unwrap_or(0), index.checked_rem(zones).unwrap_or(0));
-            (CpuId(cpu as u16), ZoneIdx(zone as u16), diffs)
-        })
-    }
-
-    fn tell(&self, item: usize, change: u64) {
-        if let Some(sum) = self.sums.items.get(item).filter(|_| !self.diffs.is_empty()) {
-            sum.add(change, Ordering::Relaxed);
-        }
+    /// What was told of a counter of all zones together; none where CPUs keep nothing.
+    fn sum(&self, item: usize) -> Option<&M::U64> {
+        self.sums.items.get(item).filter(|_| !self.diffs.records.is_empty())
     }
 
     /// Free frames of all zones, as was told.
