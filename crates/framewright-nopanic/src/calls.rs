@@ -8,7 +8,7 @@
 use core::fmt::{self, Write};
 
 use framewright::boot::Parts;
-use framewright::config::{Config, Layout, Region};
+use framewright::config::{Config, Region};
 use framewright::error::{AllocError, BootError, FreeError};
 use framewright::event::{Event, TraceLine};
 use framewright::machine::{Busy, LockName, Machine, Ordering, Patience, Pinned, Step, Word};
@@ -23,7 +23,7 @@ use framewright::request::{Gfp, NodeSet, Policy, Request};
 use framewright::smp_list::{self, Broken, Links, Node};
 use framewright::validate::{Census, Violation};
 use framewright::watermark::{self, Mark, Marks, PcpSize};
-use framewright::{Allocator, BulkFree, Counters, Cpu, FrameState, Geometry, Link, Pcp, Zone};
+use framewright::{Allocator, BulkFree, Counters, Cpu, FrameState, Geometry, Layout, Link, Pcp, Zone};
 
 use crate::board::{Board, U32, U64};
 

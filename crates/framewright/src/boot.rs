@@ -9,13 +9,14 @@
 
 use crate::buddy::Place;
 use crate::cluster::{Cluster, Clusters};
-use crate::config::{Config, Layout, Piece, Sections};
+use crate::config::{Config, Piece, Sections};
 use crate::depot::{Depots, Magazine, Shard};
 use crate::diffs::Diffs;
 use crate::error::BootError;
 use crate::estate::Estates;
 use crate::frame::Frames;
 use crate::ground::{Cpu, Ground};
+use crate::layout::Layout;
 use crate::machine::{Machine, Ordering, Word};
 use crate::mechanisms::{NumaStat, PcpMark};
 use crate::node::World;
