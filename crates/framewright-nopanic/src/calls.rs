@@ -306,6 +306,7 @@ call! {
         pages.online_cpu(cpu);
         pages.set_pressure(node, pages.needs_refresh(cpu));
         let counts = pages.count_in_zone(ZoneIdx::of(node, ZoneKind::Normal), usize::from(cpu.0), -1);
+        let counts = counts && pages.count_in_node(node, usize::from(cpu.0), 1);
         (pages.is_online(cpu) && counts, pages.set_numa_stat(true), pages.refresh_statistics(cpu))
     }
 

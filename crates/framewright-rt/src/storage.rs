@@ -2,7 +2,7 @@
 
 use framewright::machine::{Machine, Word};
 use framewright::pfn::ZoneIdx;
-use framewright::{Cluster, Cpu, Diffs, Layout, Link, Magazine, Parts, Pcp, Shard, Zone};
+use framewright::{Cluster, Cpu, Diffs, Layout, Link, Magazine, NodeDiffs, NodeStat, Parts, Pcp, Shard, Zone};
 
 /// Owns what [`Parts`] borrows: zeroed words and default records, as many as a [`Layout`] says.
 pub struct Storage<M: Machine> {
@@ -26,6 +26,8 @@ pub struct Storage<M: Machine> {
     owned: Vec<M::U64>,
     doors: Vec<M::U32>,
     diffs: Vec<Diffs<M>>,
+    node_stats: Vec<NodeStat<M>>,
+    node_diffs: Vec<NodeDiffs<M>>,
 }
 
 fn fill<T>(count: usize, make: impl FnMut() -> T) -> Vec<T> {
@@ -56,6 +58,8 @@ impl<M: Machine> Storage<M> {
             owned: fill(layout.owned, || Word::new(0)),
             doors: fill(layout.doors, || Word::new(0)),
             diffs: fill(layout.diffs, Diffs::default),
+            node_stats: fill(layout.node_stats, NodeStat::default),
+            node_diffs: fill(layout.node_diffs, NodeDiffs::default),
         }
     }
 
@@ -82,6 +86,8 @@ impl<M: Machine> Storage<M> {
             owned: &mut self.owned,
             doors: &mut self.doors,
             diffs: &mut self.diffs,
+            node_stats: &mut self.node_stats,
+            node_diffs: &mut self.node_diffs,
         }
     }
 }

@@ -2,7 +2,10 @@
 
 use framewright::machine::Word;
 use framewright::pfn::ZoneIdx;
-use framewright::{Allocator, BootError, Cluster, Config, Cpu, Diffs, Layout, Link, Magazine, Parts, Pcp, Shard, Zone};
+use framewright::{
+    Allocator, BootError, Cluster, Config, Cpu, Diffs, Layout, Link, Magazine, NodeDiffs, NodeStat, Parts, Pcp, Shard,
+    Zone,
+};
 
 use crate::arena::{Arena, Packing};
 use crate::sim::Sim;
@@ -27,7 +30,7 @@ const ARRAY: (bool, Packing) = (false, Packing::Natural);
 pub fn arena_for(config: &Config<'_>, more: usize) -> Result<Arena, BootError> {
     let layout = Layout::of(config)?;
     // Each region is rounded up, and `Layout::bytes` knows nothing of the allocator itself.
-    Ok(Arena::new(layout.bytes::<Sim>() + size_of::<Allocator<'_, Sim>>() + 20 * Arena::bytes_of::<u8>(1) + more))
+    Ok(Arena::new(layout.bytes::<Sim>() + size_of::<Allocator<'_, Sim>>() + 22 * Arena::bytes_of::<u8>(1) + more))
 }
 
 /// Boots an allocator whose words are all in the arena, each at home where its owner is.
@@ -68,6 +71,8 @@ pub fn boot<'a>(
         owned: arena.place("owned", ARRAY, layout.owned, |_| Word::new(0)),
         doors: arena.place("doors", ARRAY, layout.doors, |_| Word::new(0)),
         diffs: arena.place("diffs", ARRAY, layout.diffs, |_| Diffs::default()),
+        node_stats: arena.place("node stats", ARRAY, layout.node_stats, |_| NodeStat::default()),
+        node_diffs: arena.place("node diffs", ARRAY, layout.node_diffs, |_| NodeDiffs::default()),
     };
     let allocator = Allocator::boot(Sim, config, parts)?;
     let mut allocator = Some(allocator);

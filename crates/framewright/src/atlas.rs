@@ -20,6 +20,15 @@ impl fmt::Display for OfZone {
     }
 }
 
+/// The same for a node.
+struct OfNode(NodeId);
+
+impl fmt::Display for OfNode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {}", self.0.0)
+    }
+}
+
 /// What a record's fields have in common.
 struct Record<'n> {
     part: &'static str,
@@ -79,6 +88,7 @@ impl<M: Machine> Allocator<'_, M> {
             let node = self.node_of(index);
             Record { part: "diffs", index, record, node }.tell(visit, |words| diffs.words(words));
         }
+        self.counters_of_nodes(visit);
         self.lists_of_cpus(visit);
         self.depots(visit);
         self.descriptors(visit);
@@ -86,6 +96,21 @@ impl<M: Machine> Allocator<'_, M> {
 
     fn node_of(&self, cpu: usize) -> Option<NodeId> {
         self.world().ground.cpus.get(cpu).map(|cpu| cpu.node)
+    }
+
+    fn counters_of_nodes(&self, visit: &mut dyn FnMut(Field<'_>)) {
+        let stats = &self.world().ground.node_stats;
+        for (index, (node, told)) in stats.every_told().enumerate() {
+            let of = node.map(OfNode);
+            let of: &dyn fmt::Display = of.as_ref().map_or(&"all nodes", |of| of);
+            let record = format_args!("counters of {of}");
+            Record { part: "node stats", index, record, node }.tell(visit, |words| told.words(words));
+        }
+        for (cpu, node, diffs) in stats.every_kept() {
+            let (index, here) = (cpu.index(), self.node_of(cpu.index()));
+            let record = format_args!("counts of CPU {index}, {}", OfNode(node));
+            Record { part: "node diffs", index, record, node: here }.tell(visit, |words| diffs.words(words));
+        }
     }
 
     fn lists_of_cpus(&self, visit: &mut dyn FnMut(Field<'_>)) {

@@ -20,6 +20,7 @@ use crate::layout::Layout;
 use crate::machine::{Machine, Ordering, Word};
 use crate::mechanisms::{NumaStat, PcpMark};
 use crate::node::World;
+use crate::node_stat::{NodeDiffs, NodeStat, NodeStats};
 use crate::pageblock::Pageblock;
 use crate::pcp::{Pcp, SLOTS_IN_LINE};
 use crate::pfn::{MigrateType, NodeId, Pfn, PfnRange, ZoneIdx, ZoneKind};
@@ -69,8 +70,12 @@ pub struct Parts<'a, M: Machine> {
     pub owned: &'a mut [M::U64],
     /// Where owners are told of it.
     pub doors: &'a mut [M::U32],
-    /// What CPUs count and keep, where the mechanisms say so.
+    /// What CPUs count in zones and keep, where the mechanisms say so.
     pub diffs: &'a mut [Diffs<M>],
+    /// The embedder's counters of nodes, if there are any.
+    pub node_stats: &'a mut [NodeStat<M>],
+    /// What CPUs count in nodes and keep, where the mechanisms say so.
+    pub node_diffs: &'a mut [NodeDiffs<M>],
 }
 
 impl<M: Machine> Parts<'_, M> {
@@ -97,6 +102,8 @@ impl<M: Machine> Parts<'_, M> {
             owned: cut("owned", self.owned, layout.owned)?,
             doors: cut("doors", self.doors, layout.doors)?,
             diffs: cut("diffs", self.diffs, layout.diffs)?,
+            node_stats: cut("node_stats", self.node_stats, layout.node_stats)?,
+            node_diffs: cut("node_diffs", self.node_diffs, layout.node_diffs)?,
         })
     }
 }
@@ -146,6 +153,7 @@ pub(crate) fn boot<'a, M: Machine>(
             cpus: parts.cpus,
             events: GlobalEvents::default(),
             stats: Stats::new(parts.diffs, layout.zones),
+            node_stats: NodeStats::new(parts.node_stats, parts.node_diffs),
             range_locks: parts.range_locks,
             clusters: Clusters { of: parts.cluster_of, all: parts.clusters },
         },
@@ -161,6 +169,7 @@ pub(crate) fn boot<'a, M: Machine>(
         min_free_frames: config.min_free_frames(),
         scale: config.watermark_scale_factor,
         zone_counters: config.zone_counters,
+        node_counters: config.node_counters,
     };
     if world.pinned(|_| ()).is_none() {
         return Err(BootError::BadCpus);

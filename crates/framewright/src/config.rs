@@ -5,10 +5,11 @@
 //! (`watermark.rs`) unless a [`Tuning`] says otherwise; and from all of that the size of the descriptors (`layout.rs`).
 
 use crate::depot;
-use crate::diffs::OWN;
+use crate::diffs;
 use crate::error::BootError;
 use crate::frame::Geometry;
-use crate::mechanisms::{Depot, Hardened, Mechanisms, PcpSize as Sizing, Refill};
+use crate::mechanisms::{Depot, Hardened, Mechanisms, PcpSize as Sizing, Refill, ZoneStat};
+use crate::node_stat;
 use crate::pcp;
 use crate::pfn::{NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use crate::tuned;
@@ -67,6 +68,8 @@ pub struct Config<'c> {
     pub mechanisms: Mechanisms,
     /// Names of counters that the embedder keeps in each zone, in the order of zoneinfo; at most 14.
     pub zone_counters: &'static [&'static str],
+    /// Names of counters that the embedder keeps in each node, in the order of zoneinfo; at most 48.
+    pub node_counters: &'static [&'static str],
 }
 
 impl<'c> Config<'c> {
@@ -86,6 +89,7 @@ impl<'c> Config<'c> {
             tuning: &[],
             mechanisms: Mechanisms::DEFAULT,
             zone_counters: &[],
+            node_counters: &[],
         }
     }
 
@@ -148,8 +152,10 @@ impl<'c> Config<'c> {
         if self.cpus.is_empty() || self.cpus.len() > usize::from(u16::MAX) {
             return Err(BootError::BadCpus);
         }
-        if self.zone_counters.len() > OWN {
-            return Err(BootError::TooManyCounters(self.zone_counters.len()));
+        let rooms =
+            [("zone", self.zone_counters.len(), diffs::OWN), ("node", self.node_counters.len(), node_stat::OWN)];
+        if let Some((of, given, most)) = rooms.into_iter().find(|(_, given, most)| given > most) {
+            return Err(BootError::TooManyCounters { of, given, most });
         }
         if let Some(reason) = self.mechanisms.conflict() {
             return Err(BootError::Mechanisms(reason));
@@ -254,6 +260,11 @@ impl<'c> Config<'c> {
 
     pub(crate) fn is_hardened(&self) -> bool {
         self.mechanisms.hardened != Hardened::Off
+    }
+
+    /// Whether CPUs keep something of the embedder's counters of nodes.
+    pub(crate) fn keeps_node_counts(&self) -> bool {
+        !self.node_counters.is_empty() && self.mechanisms.zone_stat == ZoneStat::Differentials
     }
 
     /// Magazines that each shard of a zone's depot has.

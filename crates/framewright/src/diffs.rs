@@ -20,7 +20,8 @@ pub(crate) const CMA: usize = OWN + 1;
 
 /// What one CPU has counted in a zone and not told it.
 ///
-/// Invariant S3: of a NUMA counter at most its own threshold is kept, and down to half of it; of all others see [`Drifts`].
+/// Invariant S3: of a NUMA counter at most its own threshold is kept, and down to half of it; of all others at most the threshold, up or
+/// down (`drifts.rs`).
 // Aligned so that no two CPUs write to the same pair of cache lines.
 #[repr(align(128))]
 pub struct Diffs<M: Machine> {

@@ -78,15 +78,12 @@ impl<M: Machine, const N: usize> Drifts<M, N> {
         change
     }
 
-    /// Tells what is kept. Returns how many counters that were.
-    pub(crate) fn fold<'t>(&self, told: impl Fn(usize) -> Told<'t, M>) -> u32
-    where
-        M: 't,
-    {
+    /// Takes what is kept and has it told, counter by counter. Returns how many that were.
+    pub(crate) fn fold(&self, tell: impl Fn(usize, i64)) -> u32 {
         let take = |word: &M::U8| i64::from(word.swap(0, Ordering::Relaxed) as i8);
         let changed = self.items.iter().map(take).enumerate().filter(|(_, kept)| *kept != 0);
         changed.fold(0, |changes: u32, (item, kept)| {
-            told(item).tell(kept);
+            tell(item, kept);
             changes.wrapping_add(1)
         })
     }
@@ -105,7 +102,7 @@ impl<M: Machine, const N: usize> Drifts<M, N> {
 
 /// A counter that may go either way: what is kept of it and what is told.
 fn drift(kept: i64, change: i64, threshold: u8) -> (i64, i64) {
-    let now = kept.saturating_add(change);
+    let Some(now) = kept.checked_add(change) else { return (kept, change) };
     if now.unsigned_abs() > u64::from(threshold) { (0, now) } else { (now, 0) }
 }
 
@@ -181,6 +178,6 @@ mod tests {
         assert_eq!(drift(3, 7, 10), (10, 0));
         assert_eq!(drift(3, 8, 10), (0, 11));
         assert_eq!(drift(-4, -7, 10), (0, -11));
-        assert_eq!(drift(i64::from(i8::MIN), i64::MIN, 125), (0, i64::MIN));
+        assert_eq!(drift(-4, i64::MIN, 125), (-4, i64::MIN));
     }
 }

@@ -161,8 +161,15 @@ pub enum BootError {
         /// Entries that the configuration asks for.
         slots: u64,
     },
-    /// So many counters of the embedder's are more than a zone has room for.
-    TooManyCounters(usize),
+    /// The embedder's counters are more than a zone or node has room for.
+    TooManyCounters {
+        /// Which of the two.
+        of: &'static str,
+        /// Counters given.
+        given: usize,
+        /// Counters that there is room for.
+        most: usize,
+    },
     /// The mechanisms do not go together, for this reason.
     Mechanisms(&'static str),
     /// A slice of [`crate::boot::Parts`] is shorter than [`crate::Layout`] says.
@@ -185,8 +192,8 @@ impl fmt::Display for BootError {
             BootError::BadRegion(i) => write!(f, "region {i} of the memory map is empty, out of order or overlapping"),
             BootError::BadNode(node) => write!(f, "node {} is above the largest, 63", node.0),
             BootError::BadDistances => f.write_str("the distance table must have nodes x nodes entries"),
-            BootError::TooManyCounters(counters) => {
-                write!(f, "{counters} counters of the embedder's are more than the 14 that a zone has room for")
+            BootError::TooManyCounters { of, given, most } => {
+                write!(f, "{given} counters of the embedder's are more than the {most} that a {of} has room for")
             }
             BootError::Mechanisms(reason) => write!(f, "these mechanisms do not go together: {reason}"),
             BootError::TooManyFrames { frames } => write!(f, "{frames} frames are more than 32-bit links can name"),

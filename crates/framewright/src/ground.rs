@@ -6,6 +6,7 @@ use crate::frame::Frames;
 use crate::lock::Held;
 use crate::machine::{Machine, Word};
 use crate::mechanisms::Mechanisms;
+use crate::node_stat::NodeStats;
 use crate::pfn::{CpuId, NodeId, ZoneIdx, ZoneKind};
 use crate::queued::Places;
 use crate::vmstat::GlobalEvents;
@@ -74,6 +75,7 @@ pub(crate) struct Ground<'a, M: Machine> {
     pub(crate) cpus: &'a [Cpu<M>],
     pub(crate) events: GlobalEvents<M>,
     pub(crate) stats: Stats<'a, M>,
+    pub(crate) node_stats: NodeStats<'a, M>,
     /// One of each largest block, where the free path takes them.
     pub(crate) range_locks: &'a [M::U32],
     pub(crate) clusters: Clusters<'a, M>,

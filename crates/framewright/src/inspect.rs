@@ -6,7 +6,7 @@ use crate::allocator::Allocator;
 use crate::machine::{Machine, Ordering, Word};
 use crate::mechanisms::NumaPlace;
 use crate::numa_stat::{Numa, numa_told};
-use crate::pfn::{CpuId, Frame, MigrateType, Order, ZoneIdx, ZoneKind};
+use crate::pfn::{CpuId, Frame, MigrateType, NodeId, Order, ZoneIdx, ZoneKind};
 use crate::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
 use crate::vmstat::{GlobalEvent, ZoneEvent};
 use crate::watermark::Mark;
@@ -151,6 +151,11 @@ impl<M: Machine> Source for Allocator<'_, M> {
     fn zone_counter(&self, idx: ZoneIdx, index: usize) -> Option<(&str, u64)> {
         let (world, zone) = (self.world(), self.world().zone(idx)?);
         Some((*world.zone_counters.get(index)?, zone.stat.own((&world.ground.stats, idx), index)))
+    }
+
+    fn node_counter(&self, node: NodeId, index: usize) -> Option<(&str, u64)> {
+        let world = self.world();
+        Some((*world.node_counters.get(index)?, world.ground.node_stats.get(node, index)?))
     }
 
     fn numa_before_cma(&self) -> bool {

@@ -9,6 +9,7 @@ use crate::estate;
 use crate::ground::Cpu;
 use crate::machine::Machine;
 use crate::mechanisms::{FreePath, Refill};
+use crate::node_stat::{NodeDiffs, NodeStat};
 use crate::pcp::{self, Pcp};
 use crate::pfn::{Frame, ZoneIdx, ZoneKind};
 use crate::smp_list::Link;
@@ -53,6 +54,10 @@ pub struct Layout {
     pub doors: usize,
     /// Entries of [`crate::Parts::diffs`].
     pub diffs: usize,
+    /// Entries of [`crate::Parts::node_stats`].
+    pub node_stats: usize,
+    /// Entries of [`crate::Parts::node_diffs`].
+    pub node_diffs: usize,
 }
 
 impl Layout {
@@ -98,6 +103,8 @@ impl Layout {
             owned: owners.saturating_mul(estate::words_of(config.geometry.pageblock_order)),
             doors: if owners == 0 { 0 } else { estate::doors_of(cpus, zones) },
             diffs: if config.mechanisms.keeps_counts() { zones.saturating_mul(cpus) } else { 0 },
+            node_stats: if config.node_counters.is_empty() { 0 } else { nodes.saturating_add(1) },
+            node_diffs: if config.keeps_node_counts() { nodes.saturating_mul(cpus) } else { 0 },
         })
     }
 
@@ -120,6 +127,8 @@ impl Layout {
             (self.owners.saturating_add(self.doors), size_of::<M::U32>()),
             (self.owned, size_of::<M::U64>()),
             (self.diffs, size_of::<Diffs<M>>()),
+            (self.node_stats, size_of::<NodeStat<M>>()),
+            (self.node_diffs, size_of::<NodeDiffs<M>>()),
         ];
         parts.iter().map(|(entries, size)| entries.saturating_mul(*size)).fold(0, usize::saturating_add)
     }

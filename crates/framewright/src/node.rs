@@ -38,8 +38,9 @@ pub(crate) struct World<'a, M: Machine> {
     /// Frames to keep free, shared out among the zones, and the gap between their marks; see `Config`.
     pub(crate) min_free_frames: u64,
     pub(crate) scale: u64,
-    /// Names of the embedder's counters.
+    /// Names of the embedder's counters, of zones and of nodes.
     pub(crate) zone_counters: &'static [&'static str],
+    pub(crate) node_counters: &'static [&'static str],
 }
 
 /// A request after its flags and policy were read.

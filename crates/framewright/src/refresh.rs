@@ -10,13 +10,13 @@ use crate::mechanisms::NumaStat;
 use crate::node::World;
 use crate::pfn::{CpuId, NodeId};
 use crate::vmstat::NumaItem;
-use crate::watermark::{drift_mark, pressure_threshold, stat_threshold};
+use crate::watermark::{drift_mark, node_threshold, pressure_threshold, stat_threshold};
 use crate::zone::Zone;
 
 impl<M: Machine> World<'_, M> {
-    /// Tells the zones what a CPU keeps. Returns how many counters that were.
+    /// Tells the zones and nodes what a CPU keeps. Returns how many counters that were.
     pub(crate) fn refresh(&self, cpu: CpuId) -> u64 {
-        let mut changes = 0_u64;
+        let mut changes = u64::from(self.ground.node_stats.fold(cpu));
         for zone in self.zones {
             let Some(diffs) = self.ground.stats.diffs(cpu, zone.idx).filter(|diffs| diffs.is_kept()) else { continue };
             self.pinned(|cx| {
@@ -29,9 +29,10 @@ impl<M: Machine> World<'_, M> {
         changes
     }
 
-    /// Whether a CPU keeps anything that the zones were not told.
+    /// Whether a CPU keeps anything that zones or nodes were not told.
     pub(crate) fn needs_refresh(&self, cpu: CpuId) -> bool {
-        self.zones.iter().filter_map(|zone| self.ground.stats.diffs(cpu, zone.idx)).any(|diffs| diffs.is_kept())
+        let mut zones = self.zones.iter().filter_map(|zone| self.ground.stats.diffs(cpu, zone.idx));
+        zones.any(|diffs| diffs.is_kept()) || self.ground.node_stats.is_kept(cpu)
     }
 
     /// A CPU is gone: its zones take over its counters.
@@ -66,6 +67,16 @@ impl<M: Machine> World<'_, M> {
     /// Sets how much CPUs may keep, by the number of CPUs that run and the sizes of the zones.
     pub(crate) fn refresh_thresholds(&self) {
         self.zones.iter().for_each(|zone| self.set_threshold(zone, false));
+        for node in (0..self.nodes).map(|node| NodeId(node as u8)) {
+            let zones = self.zones.iter().filter(|zone| zone.node() == node && zone.is_populated());
+            let threshold = node_threshold(zones.map(|zone| self.usual_threshold(zone)));
+            self.ground.node_stats.set_threshold(node, threshold);
+        }
+    }
+
+    fn usual_threshold(&self, zone: &Zone<M>) -> u8 {
+        let page_shift = self.ground.frames.geometry.page_shift;
+        stat_threshold(self.cpus_online().max(1), zone.managed.load(Ordering::Relaxed), page_shift)
     }
 
     /// The same for the zones of one node, whose memory is short or not.
@@ -74,8 +85,7 @@ impl<M: Machine> World<'_, M> {
     }
 
     fn set_threshold(&self, zone: &Zone<M>, is_short: bool) {
-        let (cpus, marks) = (self.cpus_online().max(1), zone.stat.marks());
-        let usual = stat_threshold(cpus, zone.managed.load(Ordering::Relaxed), self.ground.frames.geometry.page_shift);
+        let (cpus, marks, usual) = (self.cpus_online().max(1), zone.stat.marks(), self.usual_threshold(zone));
         let threshold = if is_short { pressure_threshold(cpus, marks).min(usual) } else { usual };
         self.ground.stats.of_zone(zone.idx).for_each(|diffs| diffs.drifts.set_threshold(threshold));
         // A CPU may run although somebody said that it had stopped.

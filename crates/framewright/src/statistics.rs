@@ -25,7 +25,7 @@ impl<M: Machine> Allocator<'_, M> {
         self.world().is_online(cpu)
     }
 
-    /// Tells the zones what a CPU has counted and kept, where the mechanisms let it (`zone-stat=differentials`; `numa-stat=s8`, `s16`,
+    /// Tells zones and nodes what a CPU has counted and kept, where the mechanisms let it (`zone-stat=differentials`; `numa-stat=s8`, `s16`,
     /// `u16`). Returns the number of counters that changed. Linux does it every second on each CPU.
     pub fn refresh_statistics(&self, cpu: CpuId) -> u64 {
         self.world().refresh(cpu)
@@ -50,6 +50,14 @@ impl<M: Machine> Allocator<'_, M> {
         let Some(zone) = world.zone(zone).filter(|_| index < world.zone_counters.len()) else { return false };
         let count = |cx: Cx<'_, '_, M>| zone.stat.count_own((&cx.ground.stats, zone.idx), cx.cpu, index, change);
         world.pinned(count).is_some()
+    }
+
+    /// Changes one of the counters that the embedder keeps in each node ([`crate::Config::node_counters`]), in the same way: what a CPU may
+    /// keep is the most that it may keep in a zone of the node. False if there is no such node or counter.
+    pub fn count_in_node(&self, node: NodeId, index: usize, change: i64) -> bool {
+        let world = self.world();
+        let count = |cx: Cx<'_, '_, M>| cx.ground.node_stats.count(node, cx.cpu, index, change);
+        index < world.node_counters.len() && world.pinned(count) == Some(true)
     }
 
     /// Switches the NUMA counters off or on, as Linux's `vm.numa_stat`: off they read as 0, and on again they count from 0. Exact if no

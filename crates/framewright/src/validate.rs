@@ -25,7 +25,7 @@
 //! | S1 | hit + miss = local + other = allocations, or less if that was not counted all the time; sum of foreign = sum of miss |
 //! | S2 | frames ever allocated − frames ever freed = frames allocated now |
 //! | S3 | what a CPU keeps of a counter is within its threshold |
-//! | S4 | what all zones were told of free frames is the sum of all zones |
+//! | S4 | what all zones were told of free frames is the sum of all zones; of a node's counters, of all nodes |
 
 use core::fmt;
 
@@ -132,6 +132,8 @@ pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<Census, Viola
     if world.ground.mechanisms.zone_stat == ZoneStat::Differentials {
         equal("S4", None, told, world.ground.stats.free_told())?;
     }
+    equal("S3", None, 1, u64::from(world.ground.node_stats.is_within()))?;
+    world.ground.node_stats.sums().try_for_each(|(all, told)| equal("S4", None, told, all))?;
     if total.is_conserved() {
         Ok(total)
     } else {

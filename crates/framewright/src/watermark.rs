@@ -164,6 +164,12 @@ pub fn pressure_threshold(cpus: u64, marks: Marks) -> u8 {
     share.clamp(1, u64::from(MOST_THRESHOLD)) as u8
 }
 
+/// Threshold of a node's counters, by those of its zones with memory: the largest, as in Linux. It stays while memory is
+/// short, because no watermark asks for them. On a node without memory a CPU keeps at most 1.
+pub(crate) fn node_threshold(zones: impl Iterator<Item = u8>) -> u8 {
+    zones.max().unwrap_or(1)
+}
+
 /// Below so many free frames the number that a zone was told may be wrong enough to matter: then what CPUs keep has to be added. 0 where
 /// all of them together cannot keep more than lies between the min and the low mark.
 pub fn drift_mark(cpus: u64, threshold: u8, marks: Marks) -> u64 {
@@ -247,6 +253,7 @@ mod tests {
         // 88 CPUs and 63 GiB a node: the 125 of the table numa-stats.
         assert_eq!(stat_threshold(88, 63 << 18, 12), 125);
         assert_eq!((stat_threshold(1, 0, 12), stat_threshold(u64::MAX, u64::MAX, 12)), (2, 125));
+        assert_eq!((node_threshold(recorded.into_iter()), node_threshold([].into_iter())), (24, 1));
         let marks = Marks { min: 1_000, low: 1_250, high: 1_500 };
         assert_eq!(
             (pressure_threshold(4, marks), pressure_threshold(88, marks), pressure_threshold(0, marks)),

@@ -225,7 +225,7 @@ impl<M: Machine> ZoneStat<M> {
     /// Adds what a CPU keeps of the numbers of free frames and of the embedder's counters; the zone lock is held alone. Returns how many
     /// numbers that were.
     pub(crate) fn fold(&self, stats: &Stats<'_, M>, diffs: &Diffs<M>) -> u32 {
-        diffs.drifts.fold(|item| self.told(item, stats))
+        diffs.drifts.fold(|item, kept| self.told(item, stats).tell(kept))
     }
 
     /// Changes a counter of the embedder's, on this CPU.
