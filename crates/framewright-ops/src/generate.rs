@@ -10,8 +10,9 @@ use framewright::request::{
     __GFP_HIGH, __GFP_MEMALLOC, __GFP_NOFAIL, __GFP_NORETRY, __GFP_RECLAIMABLE, __GFP_THISNODE, __GFP_ZERO, GFP_ATOMIC,
     GFP_DMA, GFP_DMA32, GFP_HIGHUSER, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT, GFP_TRANSHUGE, GFP_USER,
 };
-use framewright::{CpuId, Gfp, MigrateType, NodeId, NodeSet, Order, Pfn, PfnRange, Policy};
+use framewright::{CpuId, Gfp, MigrateType, NodeId, NodeSet, Order, Pfn, PfnRange, Policy, ZoneIdx, ZoneKind};
 
+use crate::counters::Counter;
 use crate::machines;
 use crate::op::{Handle, OnMigrate, OnReclaim, Op, Place, Terms};
 use crate::rng::Rng;
@@ -344,15 +345,29 @@ impl Generator<'_> {
 
     fn cpu_op(&mut self) -> Op {
         let cpu = CpuId(self.rng.below(self.shape.cpus.len() as u64) as u16);
-        match self.rng.below(12) {
+        match self.rng.below(16) {
             0 => Op::DrainAll,
             1 => Op::DrainCpu(cpu),
             2 => Op::OfflineCpu(cpu),
             3 => Op::OnlineCpu(cpu),
             4 => Op::Refresh(cpu),
             5 => Op::NumaStat(self.rng.one_in(2)),
+            6..=9 => self.count(),
             _ => Op::RunOn(cpu),
         }
+    }
+
+    /// Counts in a counter of the embedder's, seldom one that is not there: mostly by what a CPU keeps.
+    fn count(&mut self) -> Op {
+        let node = NodeId(self.rng.below(self.shape.nodes() as u64) as u8);
+        let counter = if self.rng.one_in(2) {
+            let zone = ZoneIdx::of(node, *self.rng.pick(&ZoneKind::ALL));
+            Counter::Zone(zone, self.rng.below(self.shape.zone_counters as u64 + 1) as usize)
+        } else {
+            Counter::Node(node, self.rng.below(self.shape.node_counters as u64 + 1) as usize)
+        };
+        let most = *self.rng.pick(&[1, 1, 10, 300]);
+        Op::Count { counter, change: self.rng.below(2 * most + 1) as i64 - most as i64 }
     }
 
     fn hook(&mut self) -> Op {

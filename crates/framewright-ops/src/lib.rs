@@ -53,6 +53,7 @@ pub mod machines;
 pub mod rng;
 pub mod run;
 pub mod session;
+mod counters;
 mod hooks;
 mod give;
 mod player;
@@ -67,6 +68,7 @@ pub mod op;
 pub mod row;
 mod words;
 
+pub use counters::Counter;
 pub use op::{Handle, OnMigrate, OnReclaim, Op, Place, Terms};
 pub use oracle::Oracle;
 pub use outcome::Outcome;

@@ -101,6 +101,7 @@ pub fn any(rng: &mut Rng) -> Shape {
     let named = NAMED.get(rng.below(2 * NAMED.len() as u64) as usize);
     let named = named.and_then(|(_, text)| text.parse::<Scenario>().ok()).map(|scenario| scenario.shape);
     let mut shape = named.unwrap_or_else(|| random(rng));
+    (shape.zone_counters, shape.node_counters) = (rng.below(5) as usize, rng.below(5) as usize);
     loop {
         for switch in Mechanisms::SWITCHES {
             let choices = Mechanisms::choices(switch);

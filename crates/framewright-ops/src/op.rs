@@ -18,6 +18,7 @@
 //! | `raw-free a1+1 order 0`, `raw-free-range 0x10 4`, `raw-split a1 order 3 to 1` | `free`, `free_range`, `split`, right or wrong |
 //! | `drain all`, `drain cpu 1`, `offline-cpu 1`, `online-cpu 1`, `run-on 1` | per-CPU lists, and which CPU calls |
 //! | `refresh 1`, `numa-stat off`, `numa-stat on` | `refresh_statistics`, `set_numa_stat` |
+//! | `count zone 0 Normal 3 by -5`, `count node 1 3 by 5` | `count_in_zone`, `count_in_node` |
 //! | `take-offline 0x400..0x600`, `bring-online 0x400..0x600` | memory hotplug |
 //! | `type 0x400 Reclaimable` | `set_pageblock_type` |
 //! | `fault Refill 3` | the third time from now on that this point is reached it fails |
@@ -31,6 +32,7 @@ use std::fmt;
 use framewright::machine::Fault;
 use framewright::{CpuId, Gfp, MigrateType, NodeId, NodeSet, Order, Pfn, PfnRange, Policy, Request};
 
+use crate::counters::Counter;
 use crate::row::Row;
 
 /// Name of what an operation got.
@@ -191,6 +193,8 @@ pub enum Op {
     OnlineCpu(CpuId),
     /// A CPU tells what it has counted.
     Refresh(CpuId),
+    /// Counts in a counter of the embedder's.
+    Count { counter: Counter, change: i64 },
     /// Switches the NUMA counters.
     NumaStat(bool),
     /// Calls come from another CPU from now on.
@@ -291,6 +295,7 @@ impl fmt::Display for Op {
             Op::OfflineCpu(cpu) => write!(f, "offline-cpu {}", cpu.0),
             Op::OnlineCpu(cpu) => write!(f, "online-cpu {}", cpu.0),
             Op::Refresh(cpu) => write!(f, "refresh {}", cpu.0),
+            Op::Count { counter, change } => write!(f, "count {counter} by {change}"),
             Op::NumaStat(on) => write!(f, "numa-stat {}", if *on { "on" } else { "off" }),
             Op::RunOn(cpu) => write!(f, "run-on {}", cpu.0),
             Op::TakeOffline(range) => write!(f, "take-offline {range}"),

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use framewright::machine::Fault;
 use framewright::{Policy, ZoneIdx};
 
+use crate::counters::Counter;
 use crate::op::{Handle, OnMigrate, OnReclaim, Op, Place, Terms};
 use crate::row::{COLUMNS, Row, trim};
 use crate::words::{Reason, Words, number};
@@ -53,6 +54,11 @@ fn op(words: &mut Words<'_>) -> Result<Op, Reason> {
         "offline-cpu" => Op::OfflineCpu(words.cpu()?),
         "online-cpu" => Op::OnlineCpu(words.cpu()?),
         "refresh" => Op::Refresh(words.cpu()?),
+        "count" => {
+            let counter = counter(words)?;
+            words.keyword("by")?;
+            Op::Count { counter, change: words.signed("a change")? }
+        }
         "numa-stat" => Op::NumaStat(words.on_or_off()?),
         "run-on" => Op::RunOn(words.cpu()?),
         "take-offline" => Op::TakeOffline(words.range()?),
@@ -147,6 +153,15 @@ fn terms(words: &mut Words<'_>) -> Result<Terms, Reason> {
         terms.below = Some(words.pfn()?);
     }
     Ok(terms)
+}
+
+fn counter(words: &mut Words<'_>) -> Result<Counter, Reason> {
+    const INDEX: &str = "a counter's number";
+    if words.takes("zone") {
+        return Ok(Counter::Zone(words.zone()?, words.number(INDEX)?));
+    }
+    words.keyword("node")?;
+    Ok(Counter::Node(words.node()?, words.number(INDEX)?))
 }
 
 fn fault(words: &mut Words<'_>) -> Result<Fault, Reason> {

@@ -11,6 +11,7 @@ use framewright::machine::{Busy, Fault};
 use framewright::{AllocError, Allocator, CpuId, Event, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange, Request};
 use framewright_rt::Solo;
 
+use crate::counters::Counted;
 use crate::judge::{Judge, RangeVerdict, contradict, free_range, range_verdict};
 use crate::op::{Handle, OnMigrate, OnReclaim, Op, Terms};
 use crate::oracle::Oracle;
@@ -83,6 +84,9 @@ pub(crate) struct Player<'h> {
     counting: Cell<bool>,
     /// Frames allocated less frames freed, by the tracepoints.
     pub(crate) traced: Cell<u64>,
+    /// How many counters the embedder has of each zone and of each node, and what was counted in them.
+    pub(crate) counters: (usize, usize),
+    pub(crate) counted: RefCell<Counted>,
     /// Ranges taken offline.
     pub(crate) offline: RefCell<Vec<PfnRange>>,
 }
@@ -103,6 +107,8 @@ impl<'h> Player<'h> {
             other: Cell::new(0),
             counting: Cell::new(true),
             traced: Cell::new(0),
+            counters: (shape.zone_counters, shape.node_counters),
+            counted: RefCell::default(),
             offline: RefCell::default(),
         }
     }
@@ -177,6 +183,7 @@ impl<'h> Player<'h> {
             Op::OfflineCpu(cpu) => return self.drained(Some(cpu), self.pages.offline_cpu(cpu)),
             Op::OnlineCpu(cpu) => self.pages.online_cpu(cpu),
             Op::Refresh(cpu) => return self.refreshed(cpu),
+            Op::Count { counter, change } => return self.count(counter, change),
             Op::NumaStat(on) => self.switch_numa_stat(on),
             Op::RunOn(cpu) if cpu.index() >= self.cpus.len() => return Ok(Outcome::Skipped),
             Op::RunOn(cpu) => {

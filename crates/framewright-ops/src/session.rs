@@ -82,6 +82,7 @@ impl<'h> Session<'h> {
         let player = self.player;
         let census = player.pages.validate().map_err(|violation| violation.to_string())?;
         player.oracle.borrow().compare(&census)?;
+        player.compare_counters()?;
         let (held, traced) = (player.oracle.borrow().held_frames(), player.traced.get());
         if held != traced {
             return Err(format!("{traced} frames are allocated by the tracepoints, should be {held}"));

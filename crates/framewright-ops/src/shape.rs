@@ -20,17 +20,20 @@
 //! marks 0 Normal 4 6 8
 //! reserve 0 DMA 0 1 4 4
 //! pcp 0 Normal 3 16
+//! zone-counters 3
+//! node-counters 4
 //! mechanisms fallback=claim-steal
 //! ```
 //!
 //! `marks` are min, low and high, `reserve` the frames kept from requests by their highest zone, `pcp` batch and high, all in
-//! frames; `mechanisms` names the switches that differ from the baseline.
+//! frames; `zone-counters` and `node-counters` are how many counters the embedder keeps in each; `mechanisms` names the switches that differ from the baseline.
 
 use std::fmt;
 
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{Config, Geometry, Mechanisms, NodeId, Pfn, PfnRange, Region, Tuning, ZoneIdx};
 
+use crate::counters::{OF_NODES, OF_ZONES};
 use crate::words::{Reason, Words};
 
 /// What an allocator is set up over.
@@ -58,6 +61,10 @@ pub struct Shape {
     pub watermark_scale_factor: u64,
     /// Zones with sizes of their own, each named once.
     pub tuning: Vec<Tuning>,
+    /// Counters that the embedder keeps in each zone; at most 4.
+    pub zone_counters: usize,
+    /// Counters that the embedder keeps in each node; at most 4.
+    pub node_counters: usize,
     /// The mechanisms at work.
     pub mechanisms: Mechanisms,
 }
@@ -78,6 +85,8 @@ impl Shape {
             min_free_kbytes: config.min_free_kbytes,
             watermark_scale_factor: config.watermark_scale_factor,
             tuning: Vec::new(),
+            zone_counters: 0,
+            node_counters: 0,
             mechanisms: Mechanisms::BASELINE,
         }
     }
@@ -95,6 +104,8 @@ impl Shape {
             watermark_scale_factor: self.watermark_scale_factor,
             tuning: &self.tuning,
             mechanisms: self.mechanisms,
+            zone_counters: &OF_ZONES[..self.zone_counters],
+            node_counters: &OF_NODES[..self.node_counters],
             ..Config::new(&self.regions, &self.cpus)
         }
     }
@@ -146,6 +157,8 @@ impl Shape {
                 let [batch, high] = frames(&mut words)?;
                 self.tuning_mut(zone).pcp = Some(PcpSize { batch, high });
             }
+            "zone-counters" => self.zone_counters = counters(&mut words, OF_ZONES)?,
+            "node-counters" => self.node_counters = counters(&mut words, OF_NODES)?,
             "mechanisms" => {
                 let list = words.word("mechanisms")?;
                 let wrong = |(part, _)| format!("`{part}` is no mechanism");
@@ -161,6 +174,13 @@ fn region(words: &mut Words<'_>, usable: bool) -> Result<Region, Reason> {
     let range = words.range()?;
     words.keyword("node")?;
     Ok(Region { range, node: words.node()?, usable })
+}
+
+/// Reads how many of these counters there are.
+fn counters(words: &mut Words<'_>, names: &[&str]) -> Result<usize, Reason> {
+    let most = names.len();
+    let count = words.number("a number of counters")?;
+    if count <= most { Ok(count) } else { Err(format!("{count} counters are more than {most}")) }
 }
 
 /// Reads exactly `N` numbers of frames.
@@ -207,6 +227,8 @@ impl fmt::Display for Shape {
         self.min_free_kbytes.map_or(Ok(()), |kib| writeln!(f, "min-free-kbytes {kib}"))?;
         optional(f, "watermark-scale", &scale, scale == default.watermark_scale_factor)?;
         self.tuning.iter().try_for_each(|tuning| tuned(f, tuning))?;
+        optional(f, "zone-counters", &self.zone_counters, self.zone_counters == 0)?;
+        optional(f, "node-counters", &self.node_counters, self.node_counters == 0)?;
         optional(f, "mechanisms", &Differing(self.mechanisms), self.mechanisms == Mechanisms::BASELINE)
     }
 }

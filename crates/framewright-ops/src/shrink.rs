@@ -227,6 +227,7 @@ fn simpler_shapes(shape: &Shape) -> Vec<Shape> {
         }
     };
     push(&|shape| shape.tuning.clear());
+    push(&|shape| (shape.zone_counters, shape.node_counters) = (0, 0));
     push(&|shape| shape.distances.clear());
     push(&|shape| shape.mechanisms = Mechanisms::BASELINE);
     push(&|shape| shape.cma.clear());

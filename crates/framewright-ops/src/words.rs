@@ -62,6 +62,13 @@ impl<'t> Words<'t> {
         number(word).ok_or_else(|| format!("`{word}` where {wanted} should be"))
     }
 
+    /// Reads a decimal number with or without a minus.
+    pub(crate) fn signed(&mut self, wanted: &str) -> Result<i64, Reason> {
+        let word = self.word(wanted)?;
+        let value = if word.starts_with('+') { None } else { word.parse().ok() };
+        value.ok_or_else(|| format!("`{word}` where {wanted} should be"))
+    }
+
     pub(crate) fn order(&mut self) -> Result<Order, Reason> {
         self.number("an order").map(Order)
     }

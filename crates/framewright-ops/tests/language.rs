@@ -5,7 +5,8 @@ use framewright::{CpuId, Gfp, MigrateType, NodeId, NodeSet, Order, Pfn, PfnRange
 use framewright_ops::rng::Rng;
 use framewright_ops::strategy::Scenarios;
 use framewright_ops::{
-    Handle, OnMigrate, OnReclaim, Op, Outcome, Place, Row, Scenario, Step, Terms, generate, machines, run, shrink,
+    Counter, Handle, OnMigrate, OnReclaim, Op, Outcome, Place, Row, Scenario, Step, Terms, generate, machines, run,
+    shrink,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -55,6 +56,15 @@ fn any_row(rng: &mut Rng) -> Row {
     }
 }
 
+fn any_counter(rng: &mut Rng) -> Counter {
+    let (node, index) = (NodeId(rng.below(64) as u8), any_number(rng) as usize);
+    if rng.one_in(2) {
+        Counter::Node(node, index)
+    } else {
+        Counter::Zone(ZoneIdx::of(node, *rng.pick(&ZoneKind::ALL)), index)
+    }
+}
+
 /// Any operation at all, sensible or not.
 fn any_op(rng: &mut Rng) -> Op {
     let name = Handle(any_number(rng) as u32);
@@ -62,7 +72,7 @@ fn any_op(rng: &mut Rng) -> Op {
     let pfn = Pfn(any_number(rng));
     let cpu = CpuId(any_number(rng) as u16);
     let gfp = Gfp(rng.draw() as u32);
-    match rng.below(26) {
+    match rng.below(27) {
         0 => Op::Alloc { name, order, terms: any_terms(rng) },
         1 => Op::Bulk { name, count: rng.below(1_000_001) as u32, order, terms: any_terms(rng) },
         2 => Op::AllocAt { name, pfn, order, gfp },
@@ -94,6 +104,7 @@ fn any_op(rng: &mut Rng) -> Op {
         22 => Op::OnlineCpu(cpu),
         23 => Op::Refresh(cpu),
         24 => Op::NumaStat(rng.one_in(2)),
+        25 => Op::Count { counter: any_counter(rng), change: any_number(rng) as i64 },
         _ => Op::Validate,
     }
 }
@@ -167,6 +178,10 @@ const WRONG: &[(&str, &str)] = &[
     ("drain", "line 2: the line ends where `cpu` should be"),
     ("run-on 65536", "line 2: `65536` where a CPU's number should be"),
     ("type 0x0 Solid", "line 2: `Solid` where a type such as Movable should be"),
+    ("count zone 0 Normal 1 by", "line 2: the line ends where a change should be"),
+    ("count node 0 1 by +1", "line 2: `+1` where a change should be"),
+    ("count frame 0 1 by 1", "line 2: `frame` where `node` should be"),
+    ("node-counters 5", "line 2: 5 counters are more than 4"),
     ("fault Everything 1", "line 2: `Everything` is no fault point"),
     ("on-reclaim sleep", "line 2: reclaim cannot `sleep`"),
     ("on-migrate fly", "line 2: migration cannot `fly`"),

@@ -1,9 +1,10 @@
 //! The statistics' mechanisms, one by one: when a CPU tells the zone, who sees what it keeps, and what goes to where when it stops.
 
 use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
-use framewright::report::{NumaCounters, Source, VmStat, ZoneInfo};
-use framewright::{CpuId, Mechanisms, Region};
+use framewright::report::{NodeVmStat, NumaCounters, Source, VmStat, ZoneInfo};
+use framewright::{Allocator, Config, CpuId, Layout, Mechanisms, Pfn, Region};
 use framewright_ops::{Op, Session, Shape, with_session};
+use framewright_rt::{Solo, Storage};
 
 /// Two nodes of 1,024 frames, a CPU on each.
 fn shape(mechanisms: &str) -> Shape {
@@ -137,4 +138,126 @@ fn numa_lines_stand_where_each_kernel_had_them() {
     assert_eq!(lines("numa-base"), (false, true));
     assert_eq!(lines("numa-patch1"), (true, true));
     assert_eq!(lines("default"), (true, false));
+}
+
+/// A node with a zone of 4 MiB and one of 128 MiB, and one without memory, all with counters of the embedder's.
+fn counting(mechanisms: &str) -> Shape {
+    let regions = [Region::usable(0, 0x400, 0), Region::usable(0x1000, 0x9000, 0)];
+    let mechanisms = Mechanisms::parse(mechanisms).unwrap();
+    let dma32_end = Pfn(0x1000);
+    let shape = Shape::new(&regions, &[NodeId(0), NodeId(1)]);
+    Shape { zone_counters: 1, node_counters: 2, mechanisms, dma32_end, ..shape }
+}
+
+/// How often a CPU counts until it tells.
+fn period(session: &Session<'_>, counter: &str) -> usize {
+    let told = (1..200).find(|_| {
+        perform(session, &format!("count {counter} by 1"));
+        !session.pages().needs_refresh(CpuId(0))
+    });
+    told.unwrap()
+}
+
+#[test]
+fn a_node_is_told_when_a_cpu_has_more_than_the_largest_threshold_of_its_zones() {
+    with_session(&counting("zone-stat=differentials"), |session| {
+        let periods =
+            ["zone 0 DMA 0", "zone 0 Normal 0", "node 0 1", "node 1 1"].map(|counter| period(session, counter));
+        assert_eq!(periods, [5, 9, 9, 2]);
+        // Short memory is a matter of zones.
+        session.pages().set_pressure(NodeId(0), true);
+        assert_eq!(period(session, "node 0 1"), 9);
+        session.check().map(drop)
+    })
+    .unwrap();
+    with_session(&counting("default"), |session| {
+        assert_eq!(["zone 0 Normal 0", "node 0 1"].map(|counter| period(session, counter)), [1, 1]);
+        session.check().map(drop)
+    })
+    .unwrap();
+}
+
+#[test]
+fn a_nodes_readers_see_what_cpus_keep_and_nothing_below_0() {
+    with_session(&counting("zone-stat=differentials"), |session| {
+        perform(session, "count node 0 0 by 3\nrun-on 1\ncount node 0 0 by -2\ncount node 1 1 by -7");
+        assert_eq!((vmstat(session, "nr_mapped"), vmstat(session, "nr_queued")), (1, 0));
+        assert_eq!(session.pages().node_counter(NodeId(1), 0), Some(("nr_mapped", 0)));
+        assert_eq!(
+            (session.pages().node_counter(NodeId(2), 0), session.pages().node_counter(NodeId(0), 2)),
+            (None, None)
+        );
+        // Who goes leaves what it kept, and who counts on is heard.
+        assert!(session.pages().needs_refresh(CpuId(1)));
+        perform(session, "run-on 0\noffline-cpu 1");
+        assert!(!session.pages().needs_refresh(CpuId(1)) && session.pages().needs_refresh(CpuId(0)));
+        perform(session, "run-on 1\ncount node 0 0 by 1\ncount node 1 1 by 9");
+        assert_eq!((vmstat(session, "nr_mapped"), vmstat(session, "nr_queued")), (2, 2));
+        assert!(!session.pages().count_in_node(NodeId(2), 0, 1) && !session.pages().count_in_node(NodeId(0), 2, 1));
+        session.check().map(drop)
+    })
+    .unwrap();
+}
+
+#[test]
+fn counters_of_nodes_stand_where_linux_has_its_own() {
+    with_session(&counting("default"), |session| {
+        perform(
+            session,
+            "count node 0 0 by 3\ncount node 0 1 by 4\ncount zone 0 DMA 0 by 5\ncount zone 0 Normal 0 by 6",
+        );
+        let zoneinfo = ZoneInfo(session.pages()).to_string();
+        let lines = zoneinfo.lines().filter(|line| {
+            ["Node", "  per-node", "      nr_mapped", "      nr_queued", "      nr_staged"]
+                .iter()
+                .any(|start| line.starts_with(start))
+        });
+        insta::assert_snapshot!(lines.collect::<Vec<_>>().join("\n"), @"
+        Node 0, zone      DMA
+          per-node stats
+              nr_mapped    3
+              nr_queued    4
+              nr_staged    5
+        Node 0, zone    DMA32
+        Node 0, zone   Normal
+              nr_staged    6
+        Node 0, zone  Movable
+        Node 1, zone      DMA
+        Node 1, zone    DMA32
+        Node 1, zone   Normal
+        Node 1, zone  Movable
+        ");
+        let node = NodeVmStat { source: session.pages(), node: NodeId(0) }.to_string();
+        insta::assert_snapshot!(node, @"
+        nr_free_pages 33792
+        nr_staged 11
+        nr_free_cma 0
+        numa_hit 0
+        numa_miss 0
+        numa_foreign 0
+        numa_interleave 0
+        numa_local 0
+        numa_other 0
+        nr_mapped 3
+        nr_queued 4
+        ");
+        session.check().map(drop)
+    })
+    .unwrap();
+}
+
+#[test]
+fn an_embedder_may_have_only_so_many_counters() {
+    const NAMES: &[&str] = &["nr"; 49];
+    let refusal = |zone_counters, node_counters| {
+        let (shape, storage) = (shape("default"), &mut Storage::new(&Layout::default()));
+        let config = Config { zone_counters, node_counters, ..shape.config() };
+        let solo = Solo::new(&shape.cpus);
+        Allocator::boot(solo, &config, storage.parts()).err().map(|error| error.to_string())
+    };
+    let most = |zone: usize, node: usize| refusal(&NAMES[..zone], &NAMES[..node]);
+    assert!(most(14, 48).unwrap().contains("the memory for"), "those are not too many");
+    let too_many = [most(15, 0), most(0, 49)].map(Option::unwrap);
+    assert_eq!(too_many[0], "15 counters of the embedder's are more than the 14 that a zone has room for");
+    assert_eq!(too_many[1], "49 counters of the embedder's are more than the 48 that a node has room for");
 }

@@ -1,0 +1,87 @@
+//! An embedder's counters of zones and of nodes, and what they must read.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use framewright::report::Source;
+use framewright::{NodeId, ZoneIdx};
+
+use crate::outcome::{Outcome, Wrong};
+use crate::player::Player;
+use crate::row::zones;
+
+/// Names of counters of zones, of which a machine has the first few.
+pub(crate) const OF_ZONES: &[&str] = &["nr_staged", "nr_shared", "nr_pinned", "nr_dirty"];
+/// The same of nodes.
+pub(crate) const OF_NODES: &[&str] = &["nr_mapped", "nr_queued", "nr_cached", "nr_locked"];
+
+/// One of the embedder's counters: where it is, and its number there.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Counter {
+    /// Of a zone.
+    Zone(ZoneIdx, usize),
+    /// Of a node.
+    Node(NodeId, usize),
+}
+
+impl fmt::Display for Counter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Counter::Zone(zone, index) => write!(f, "zone {} {} {index}", zone.node().0, zone.kind()),
+            Counter::Node(node, index) => write!(f, "node {} {index}", node.0),
+        }
+    }
+}
+
+/// What was counted, counter by counter.
+pub(crate) type Counted = BTreeMap<Counter, i64>;
+
+impl Player<'_> {
+    /// Counts, where there is such a counter.
+    pub(crate) fn count(&self, counter: Counter, change: i64) -> Result<Outcome, Wrong> {
+        let (exists, counted) = match counter {
+            Counter::Zone(zone, index) => {
+                let exists = zone.node().index() < self.pages.nodes() && index < self.counters.0;
+                (exists, self.pages.count_in_zone(zone, index, change))
+            }
+            Counter::Node(node, index) => {
+                let exists = node.index() < self.pages.nodes() && index < self.counters.1;
+                (exists, self.pages.count_in_node(node, index, change))
+            }
+        };
+        if exists != counted {
+            return Err(format!("the counter of {counter} exists: {exists}, was counted in: {counted}"));
+        }
+        if !exists {
+            return Ok(Outcome::Skipped);
+        }
+        let mut all = self.counted.borrow_mut();
+        let sum = all.entry(counter).or_default();
+        *sum = sum.wrapping_add(change);
+        Ok(Outcome::Done)
+    }
+
+    /// Compares what every counter reads with what was counted. What is negative reads as 0.
+    pub(crate) fn compare_counters(&self) -> Result<(), Wrong> {
+        let counted = self.counted.borrow();
+        let compare = |counter, name: Option<&&str>, read: Option<(&str, u64)>| {
+            let sum: i64 = counted.get(&counter).copied().unwrap_or(0);
+            let expected = name.map(|name| (*name, sum.max(0) as u64));
+            if read == expected { Ok(()) } else { Err(format!("{counter} reads {read:?}, should be {expected:?}")) }
+        };
+        let (of_zones, of_nodes) = (&OF_ZONES[..self.counters.0], &OF_NODES[..self.counters.1]);
+        for zone in zones(self.pages.nodes()) {
+            for index in 0..=of_zones.len() {
+                let read = self.pages.zone_counter(zone, index);
+                compare(Counter::Zone(zone, index), of_zones.get(index), read)?;
+            }
+        }
+        for node in (0..self.pages.nodes()).map(|node| NodeId(node as u8)) {
+            for index in 0..=of_nodes.len() {
+                let read = self.pages.node_counter(node, index);
+                compare(Counter::Node(node, index), of_nodes.get(index), read)?;
+            }
+        }
+        Ok(())
+    }
+}
