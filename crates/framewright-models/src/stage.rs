@@ -57,6 +57,8 @@ pub struct Sizes {
     pub bypass_pcp: &'static [u16],
     /// The mechanisms. With a depot owners come to their per-CPU lists at the front.
     pub mechanisms: Mechanisms,
+    /// Counters that the embedder keeps in the node.
+    pub node_counters: &'static [&'static str],
 }
 
 impl Sizes {
@@ -69,6 +71,7 @@ impl Sizes {
         cpus: 3,
         bypass_pcp: &[],
         mechanisms: PLAIN,
+        node_counters: &[],
     };
 
     /// The same with a front, and a depot behind it, of magazines with two entries each; and two CPUs.
@@ -96,6 +99,8 @@ pub struct Stage {
     traffic: Cell<(u64, u64)>,
     /// Frees that somebody else may have come before: how many were right, and how many were refused.
     tried: Cell<(u32, u32)>,
+    /// What was counted in the embedder's counters.
+    pub counted: Cell<i64>,
     /// A word by which one thread tells another something.
     pub flag: <LoomMachine as Machine>::U32,
     /// Locks by themselves; page 0 stands for what they protect.
@@ -122,6 +127,7 @@ fn boot(sizes: &Sizes) -> Tiny {
         dma32_end: Pfn(0),
         tuning: &tuning,
         mechanisms: sizes.mechanisms,
+        node_counters: sizes.node_counters,
         ..Config::new(&regions, &cpus)
     };
     let layout = Layout::of(&config).expect("the sizes of a model describe a machine");
@@ -142,6 +148,7 @@ impl Stage {
             frames: sizes.frames,
             traffic: Cell::default(),
             tried: Cell::default(),
+            counted: Cell::default(),
             flag: Word::new(0),
             lock: TicketLock::default(),
             queued: QueuedLock::default(),

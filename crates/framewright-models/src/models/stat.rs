@@ -1,10 +1,12 @@
 //! Statistics: what a CPU counts and keeps, while another folds it.
 //!
 //! Every model ends with the invariants: hits and misses are as many as the allocations, and what the zone was told of free frames
-//! and what CPUs keep of them is what is on the lists. A count that is lost or made twice is a violation of S1 or B4.
+//! and what CPUs keep of them is what is on the lists. A count that is lost or made twice is a violation of S1 or B4, or makes a node's
+//! counter read something else than was counted in it.
 
 use framewright::mechanisms::{NumaStat, Threshold, ZoneStat};
-use framewright::{CpuId, Mechanisms};
+use framewright::report::Source;
+use framewright::{CpuId, Mechanisms, NodeId};
 
 use super::sound;
 use crate::explore::Model;
@@ -30,6 +32,20 @@ const KEEPS: Model = Model {
     stage: || Stage::new(&Sizes { cpus: 2, mechanisms: COUNTING, ..Sizes::TINY }),
     threads: &[],
     check: sound,
+};
+
+/// A counter of the embedder's in the node, which reads what was counted in it.
+const NODES: Model = Model {
+    stage: || {
+        let node_counters = &["counted"];
+        Stage::new(&Sizes { cpus: 2, mechanisms: COUNTING, node_counters, ..Sizes::TINY })
+    },
+    check: |stage| {
+        let read = stage.on(|allocator| allocator.node_counter(NodeId(0), 0).map(|(_, count)| count));
+        assert_eq!(read, Some(stage.counted.get() as u64), "changes are lost or made twice");
+        sound(stage);
+    },
+    ..KEEPS
 };
 
 /// See the module's description.
@@ -59,7 +75,31 @@ pub const MODELS: &[Model] = &[
         ],
         ..KEEPS
     },
+    Model { name: "stat_node", threads: &[(0, |stage| count(stage, [3, 3])), (1, fold_0)], ..NODES },
+    Model {
+        name: "stat_node_both",
+        threads: &[(0, |stage| count(stage, [5, 1])), (1, |stage| count(stage, [-5, 1]))],
+        ..NODES
+    },
+    Model {
+        name: "stat_node_offline",
+        threads: &[
+            (0, |stage| count(stage, [-2, 4])),
+            (1, |stage| {
+                stage.on(|allocator| allocator.offline_cpu(CpuId(0)));
+            }),
+        ],
+        ..NODES
+    },
 ];
+
+/// Counts in the node's counter; the running CPU may keep up to 4.
+fn count(stage: &Stage, changes: [i64; 2]) {
+    for change in changes {
+        assert!(stage.on(|allocator| allocator.count_in_node(NodeId(0), 0, change)));
+        stage.counted.set(stage.counted.get() + change);
+    }
+}
 
 fn fold_0(stage: &Stage) {
     stage.on(|allocator| allocator.refresh_statistics(CpuId(0)));
