@@ -30,7 +30,7 @@ fn simulate(job: &Job) -> Outcome {
 }
 
 /// Each workload, small enough for many rounds in a millisecond.
-const ALL: [&str; 23] = [
+const ALL: [&str; 24] = [
     "page-fault1:pages=200",
     "page-fault1:pages=200,zero=off,lru=lock",
     "page-fault1:pages=200,zero=off,lru=smp",
@@ -49,6 +49,7 @@ const ALL: [&str; 23] = [
     "parallel-free:pages=100,shuffled=on",
     "aim7:pages=20,think=1000",
     "aim7:pages=20,burst=8,think=1000,elsewhere=50",
+    "aim7:pages=20,think=1000,moved=60",
     "bulk:blocks=100",
     "repeat",
     "repeat:order=4",

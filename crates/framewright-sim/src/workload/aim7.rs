@@ -3,11 +3,13 @@
 //! A CPU runs one process after the other. A process allocates pages in bursts, between which it computes, and when
 //! it ends all of them are freed at once. Sizes and pauses are random around their means. Which loads aim7 was run
 //! with for the published table (zone-layout) is not known; the model is what the simulation of that
-//! table needed: order-0 pages, batches from the zone, and allocation on the CPU's node or on any
-//! ([`Aim7::elsewhere`]). The defaults are assumed: 256 pages are the megabyte that aim7's load of pages allocates.
-//!
-//! Processes that end in a window are few; pages are many. So how much is done in a window of any length is best read from its
-//! pages ([`Aim7::PAGES`]).
+//! table needed: order-0 pages, batches from the zone, and memory that is of the CPU's node and stays with it, or is
+//! of any node ([`Aim7::elsewhere`]) and ends on any CPU ([`Aim7::moved`]), as where far more tasks than CPUs fork and a
+//! child goes to whichever CPU is idle. The defaults are assumed: 256 pages are the megabyte that aim7's load of
+//! pages allocates.
+
+use std::cell::RefCell;
+use std::mem;
 
 use framewright::pfn::NodeId;
 use framewright::request::GFP_HIGHUSER_MOVABLE;
@@ -15,6 +17,7 @@ use framewright::{Order, Pfn, Request};
 
 use super::floor::{Floor, Trouble};
 use super::gate::Stopwatch;
+use super::page_fault::MILLISECOND;
 use super::settings::settings;
 use super::{Ground, Kind, Length, Needs, Play};
 use crate::report::{Figure, Report};
@@ -30,6 +33,7 @@ settings! {
         burst: u32 = 32, 1..=1 << 18, "pages that it allocates in one go";
         think: u32 = 20_000, 0..=100_000_000, "cycles between bursts, on average: from half to one and a half of that";
         elsewhere: u32 = 0, 0..=100, "percent of the bursts that go to a node drawn by lot, not to the CPU's own";
+        moved: u32 = 0, 0..=100, "percent of the processes that end on any CPU, not where they began";
     }
 }
 
@@ -40,14 +44,16 @@ impl Kind for Aim7 {
     const UNIT: &'static str = "process";
 
     fn needs(&self, _: usize) -> Needs {
-        let frames = 2 * u64::from(self.pages);
-        // Lives differ, so there are to be many, however large they are.
-        Needs { frames, bytes: (0, 0), length: Length::of_rounds(self.pages.min(64) as usize) }
+        // Of the process that runs, and of one on its way to another CPU.
+        let frames = 4 * u64::from(self.pages);
+        // Lives differ, so there are to be many.
+        let length = Length::Time { warm_up: 10 * MILLISECOND, window: 20 * MILLISECOND, pass: 1 };
+        Needs { frames, bytes: (0, 0), length }
     }
 
     fn set_up<'a>(&self, _: &Ground<'a>) -> Result<Box<dyn Play + 'a>, String> {
         let [alloc, free, computing] = std::array::from_fn(|_| Stopwatch::default());
-        Ok(Box::new(Lives { settings: *self, alloc, free, computing }))
+        Ok(Box::new(Lives { settings: *self, alloc, free, computing, on_the_way: RefCell::default() }))
     }
 }
 
@@ -56,11 +62,11 @@ struct Lives {
     alloc: Stopwatch,
     free: Stopwatch,
     computing: Stopwatch,
+    /// Pages of processes that are on their way to the CPU that they end on, of at most as many as there are CPUs.
+    on_the_way: RefCell<Vec<Vec<Pfn>>>,
 }
 
 impl Aim7 {
-    /// Name of the figure: pages that were allocated per second.
-    pub const PAGES: &'static str = "pages";
     /// Name of the figure: the share of CPU time in which processes compute, in percent.
     pub const COMPUTING: &'static str = "computing";
 }
@@ -80,28 +86,40 @@ impl Play for Lives {
                 let think = think / 2 + here::below(think + 1);
                 self.computing.time(floor, 1, || floor.work(think));
             }
+            held = self.ending(floor, held);
             self.free.time(floor, held.len(), || {
                 held.chunks(BATCH).try_for_each(|batch| floor.free_bulk(batch, Order(0)))
             })?;
             held.clear();
-            floor.done_round(1);
+            floor.done();
         }
-        Ok(())
+        self.on_the_way.take().iter().try_for_each(|pages| floor.leave(pages, Order(0), BATCH))
     }
 
     fn figures(&self, report: &Report) -> Vec<Figure> {
         let seconds = report.window_ns as f64 / 1e9;
         let share = self.computing.all() as f64 / 1e12 / (seconds * report.cpus as f64).max(f64::MIN_POSITIVE);
-        let rates = [
-            Figure::new(Aim7::PAGES, self.alloc.count() as f64 / seconds.max(f64::MIN_POSITIVE), "page/s"),
-            Figure::new(Aim7::COMPUTING, share * 100.0, "%"),
-        ];
+        let computing = Figure::new(Aim7::COMPUTING, share * 100.0, "%");
         let each = [self.alloc.figure("an allocation"), self.free.figure("a free")];
-        each.into_iter().flatten().chain(rates).collect()
+        each.into_iter().flatten().chain([computing]).collect()
     }
 }
 
 impl Lives {
+    /// The pages of the process that ends on the running CPU when another has run there to its end.
+    fn ending(&self, floor: &Floor<'_>, held: Vec<Pfn>) -> Vec<Pfn> {
+        if here::below(100) >= self.settings.moved {
+            return held;
+        }
+        let mut on_the_way = self.on_the_way.borrow_mut();
+        if on_the_way.len() < floor.cpus {
+            on_the_way.push(held);
+            return Vec::new();
+        }
+        let drawn = here::below(on_the_way.len() as u32) as usize;
+        mem::replace(&mut on_the_way[drawn], held)
+    }
+
     fn request(&self, floor: &Floor<'_>) -> Request {
         let request = Request::page(GFP_HIGHUSER_MOVABLE);
         if here::below(100) < self.settings.elsewhere {

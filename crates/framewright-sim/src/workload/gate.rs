@@ -67,11 +67,6 @@ impl Stopwatch {
         result
     }
 
-    /// How many operations were timed.
-    pub(crate) fn count(&self) -> u64 {
-        self.count.get()
-    }
-
     /// How long they took, all together.
     pub(crate) fn all(&self) -> Ps {
         self.time.get()
