@@ -5,11 +5,9 @@ mod sim_samples;
 use framewright::{Census, Counters, Mechanisms};
 use framewright_lab::html::zone_lock_page;
 use framewright_lab::reproduce::check::all_hold;
-use framewright_lab::reproduce::variation::{Reach, Varied};
+use framewright_lab::reproduce::variation::{Reach, Varied, Varying};
 use framewright_lab::reproduce::zone_lock::plan::{Sample, Variations};
-use framewright_lab::reproduce::zone_lock::{
-    Kernel, Lengths, Other, Plan, Published, Reproduction, Runs, Scale, Varying,
-};
+use framewright_lab::reproduce::zone_lock::{Kernel, Lengths, Other, Plan, Published, Reproduction, Runs, Scale};
 use framewright_sim::machine::{self, Basis, Spec};
 use framewright_sim::report::{Figure, Report};
 use framewright_sim::workload::aftermath::FreeBlocks;

@@ -8,12 +8,22 @@
 //! the shorter runs show among themselves.
 
 use framewright_sim::machine::Spec;
+use framewright_sim::workload::Passes;
 use serde::Serialize;
 
 use super::runs::Change;
 
 /// How much a number is changed, down and up.
 pub const FACTORS: [f64; 2] = [0.9, 1.1];
+
+/// How long runs with a number changed are.
+#[derive(Clone, Copy, PartialEq, Serialize, Debug)]
+pub struct Varying {
+    /// Those that show which numbers matter.
+    pub screen: Passes,
+    /// Those that bands are from.
+    pub band: Passes,
+}
 
 /// The least and the most that a result becomes.
 #[derive(Clone, Copy, PartialEq, Serialize, Debug)]

@@ -27,6 +27,6 @@ pub mod judge;
 pub mod text;
 
 pub use others::Other;
-pub use plan::{Kernel, Lengths, Plan, Runs, Scale, Varying};
+pub use plan::{Kernel, Lengths, Plan, Runs, Scale};
 pub use published::Published;
 pub use result::Reproduction;

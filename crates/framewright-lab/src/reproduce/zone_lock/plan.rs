@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::others::Other;
 use super::published::Published;
 use crate::reproduce::runs::{self, Change, Progress, Run};
-use crate::reproduce::variation::{self, Round, samples, vary};
+use crate::reproduce::variation::{self, Round, Varying, samples, vary};
 use crate::reproduce::why::{FREE_LIST, ZONE, inside, waiting};
 
 /// Our own kernel, which nobody published.
@@ -108,15 +108,6 @@ pub struct Lengths {
     pub freed_at_once: u32,
     /// Runs with one of the machine's numbers changed; none for no such runs.
     pub varied: Option<Varying>,
-}
-
-/// How long runs with a number changed are.
-#[derive(Clone, Copy, PartialEq, Serialize, Debug)]
-pub struct Varying {
-    /// Those that show which numbers matter.
-    pub screen: Passes,
-    /// Those that bands are from.
-    pub band: Passes,
 }
 
 /// Passes of page faults of both sizes over which both halves' shares come within half a percent of what they are in the long

@@ -7,13 +7,13 @@ use framewright_sim::workload::aftermath::FreeBlocks;
 
 use super::judge;
 use super::others::{Elsewhere, ElsewhereRow, MixRow, Parts};
-use super::plan::{OURS, Varying};
+use super::plan::OURS;
 use super::published::{LruRow, ORDERS};
 use super::result::{Figures, Ours, Reproduction, Row, total};
 use crate::reproduce::check::Standing;
 use crate::reproduce::head::Head;
 use crate::reproduce::text::{fitted_note, varied_note, wrapped};
-use crate::reproduce::variation::Band;
+use crate::reproduce::variation::{Band, Varying};
 use crate::sim::figures::{count, fitted, grouped, percent, share};
 
 /// Columns of a kernel's name.
