@@ -44,7 +44,7 @@ pub fn zone_layout_page(found: &Reproduction, machine: &Spec) -> Result<String, 
     let losses: Vec<Series> = found.crossover.iter().map(|one| curve(one.lock, &lost(&one.gain_percent))).collect();
     let own = Own {
         names: found.variants.iter().map(|variant| variant.name.as_str()).collect(),
-        curves: Plot::new("Throughput", &Axis::rate("pages"), &curves),
+        curves: Plot::new("Throughput", &Axis::rate("processes"), &curves),
         gains: Plot::new("Lost beside the lists", &Axis::percent("of the throughput behind them"), &losses),
         table: found.rows.iter().map(line).collect(),
     };

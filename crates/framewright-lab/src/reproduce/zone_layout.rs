@@ -8,7 +8,7 @@
 //!
 //! # What is derived
 //!
-//! A run shows how many pages are allocated a second. A job takes so many pages, so jobs per minute change as that does,
+//! A run lasts until so many processes have ended. A job is so many processes, so jobs per minute change as processes per second do,
 //! and the time of a fixed number of jobs inversely. *System time* is the CPU time of these jobs in which no process
 //! computes. CPUs of the model are never idle and never switch: theirs were idle for 7 to 18 % of the time, by the published
 //! seconds, and what they switched to is not modelled.

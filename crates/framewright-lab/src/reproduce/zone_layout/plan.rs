@@ -5,11 +5,11 @@ use framewright::mechanisms::{LockPlace, ZoneLock};
 use framewright::watermark::PcpSize;
 use framewright_sim::machine::Spec;
 use framewright_sim::report::Report;
-use framewright_sim::workload::{Aim7, Job, Workload};
+use framewright_sim::workload::{Aim7, Job, Passes, Workload};
 use serde::Serialize;
 
 use crate::reproduce::runs::{self, Change, Progress, Run};
-use crate::reproduce::variation::{self, Round, samples, vary};
+use crate::reproduce::variation::{self, Round, Varying, samples, vary};
 
 /// Numbers of CPUs at which curves have a point; the last is the table's.
 pub const CURVE: [usize; 8] = [1, 2, 4, 8, 15, 30, 60, 120];
@@ -21,56 +21,47 @@ pub const PLACES: [LockPlace; 3] = [LockPlace::BesideLists, LockPlace::BehindLis
 const CHOSEN: usize = 8;
 /// Per-CPU lists of kernels before 4.19 on machines of that size.
 const LISTS: PcpSize = PcpSize { batch: 31, high: 6 * 31 };
-/// A millisecond in picoseconds.
-const MILLISECOND: f64 = 1e9;
+/// How many times longer runs on few CPUs are at most.
+const LONGER: f64 = 20.0;
 
-/// The option of the workload that was chosen knowing the table, and the row that it counts as fitted to.
-pub const FITTED: (&str, &str) = ("aim7: elsewhere", "separate -> beside");
+/// What tasks' memory may be: a name, percent of the bursts that go to any node ([`Aim7::elsewhere`]), and of the processes that end
+/// on any CPU ([`Aim7::moved`]). How it was is not known; the table is made with the last.
+pub const MEMORY: [(&str, u32, u32); 4] = [
+    ("of the CPU's node, freed there", 0, 0),
+    ("of the CPU's node, freed on any CPU", 0, 100),
+    ("of any node, freed there", 100, 0),
+    ("of any node, freed on any CPU", 100, 100),
+];
 
-/// The workload. Its defaults, but for two options: by the published seconds a job is outside of the kernel for one part in forty of
-/// its time where the lock is separate (658 s of 219 s on 120 CPUs), which is 5,000 cycles for 32 pages; and one burst in
-/// four is of another node's memory, as tasks that outnumber CPUs move between sockets. How often they do was not published ([`FITTED`]).
+/// The workload, with the last of [`MEMORY`]. By the published seconds a job is outside of the kernel for one part in 37 of its time where the
+/// lock is separate (658 s of 24,506 s). So much of it it computes with 7,000 cycles for 32 pages.
 pub fn workload() -> Aim7 {
-    Aim7 { think: 5_000, elsewhere: 25, ..Aim7::default() }
+    let (_, elsewhere, moved) = MEMORY[MEMORY.len() - 1];
+    Aim7 { think: 7_000, elsewhere, moved, ..Aim7::default() }
 }
 
-/// How long runs are, in milliseconds of virtual time on all CPUs of the machine; runs on fewer are longer.
+/// How long runs are, in processes of each CPU; runs on few CPUs are longer.
 #[derive(Clone, Copy, PartialEq, Serialize, Debug)]
 pub struct Lengths {
     /// Runs of the table and the curves.
-    pub table: Window,
-    /// Runs with one of the machine's numbers changed; none for no such runs.
+    pub table: Passes,
+    /// Runs with one of the machine's numbers, or tasks' memory, changed; none for no such runs.
     pub varied: Option<Varying>,
 }
 
-/// How long a run is.
-#[derive(Clone, Copy, PartialEq, Serialize, Debug)]
-pub struct Window {
-    /// Before it is measured.
-    pub warm_up_ms: f64,
-    /// While it is.
-    pub window_ms: f64,
-}
-
-/// How long runs with a number changed are.
-#[derive(Clone, Copy, PartialEq, Serialize, Debug)]
-pub struct Varying {
-    /// Those that show which numbers matter.
-    pub screen: Window,
-    /// Those that bands are from.
-    pub band: Window,
-}
-
-const fn ms(warm_up_ms: f64, window_ms: f64) -> Window {
-    Window { warm_up_ms, window_ms }
+const fn passes(warm_up: f64, window: f64) -> Passes {
+    Passes { warm_up, window }
 }
 
 impl Lengths {
-    /// What a result that is to be quoted takes.
-    pub const FULL: Self =
-        Self { table: ms(6.0, 12.0), varied: Some(Varying { screen: ms(4.0, 4.0), band: ms(6.0, 8.0) }) };
+    /// What a result that is to be quoted takes. Until those who wait have gathered at one zone some twenty processes of each CPU
+    /// end; over as many more the change comes out within a point and a half, by three seeds.
+    pub const FULL: Self = Self {
+        table: passes(24.0, 24.0),
+        varied: Some(Varying { screen: passes(12.0, 12.0), band: passes(24.0, 24.0) }),
+    };
     /// A first look: no variations.
-    pub const QUICK: Self = Self { table: ms(3.0, 4.0), varied: None };
+    pub const QUICK: Self = Self { table: passes(6.0, 6.0), varied: None };
 }
 
 /// What is to be run.
@@ -119,8 +110,8 @@ impl Variant {
 pub struct Runs {
     /// Of each variant, by numbers of CPUs as the plan has them.
     pub curves: Vec<(Variant, Vec<Report>)>,
-    /// The variations, if there were any.
-    pub variations: Option<Variations>,
+    /// Both places of the table, for each kind of [`MEMORY`], and the variations, if there were any.
+    pub varied: Option<(Vec<[Speed; 2]>, Variations)>,
 }
 
 /// Runs with one number of the machine changed: of both places of the table, in the order of [`PLACES`].
@@ -129,8 +120,8 @@ pub type Variations = variation::Variations<[Speed; 2]>;
 /// What a run shows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Speed {
-    /// Pages that are allocated per second.
-    pub pages: f64,
+    /// Processes per second.
+    pub jobs: f64,
     /// Percent of CPU time in which processes compute.
     pub computing: f64,
 }
@@ -139,12 +130,12 @@ impl Speed {
     /// Of a run.
     pub fn of(report: &Report) -> Self {
         let figure = |name| report.figures.iter().find(|figure| figure.name == name).map_or(f64::NAN, |one| one.value);
-        Self { pages: figure(Aim7::PAGES), computing: figure(Aim7::COMPUTING) }
+        Self { jobs: report.per_second, computing: figure(Aim7::COMPUTING) }
     }
 
-    /// Seconds of CPU time for a page in which nobody computes, on so many CPUs.
+    /// Seconds of CPU time for a process in which it does not compute, on so many CPUs.
     pub fn system(&self, cpus: usize) -> f64 {
-        cpus as f64 * (1.0 - self.computing / 100.0) / self.pages
+        cpus as f64 * (1.0 - self.computing / 100.0) / self.jobs
     }
 }
 
@@ -165,33 +156,41 @@ impl Plan<'_> {
         let mut reports = outcomes.into_iter().map(|outcome| outcome.report);
         let curves = Variant::all().map(|variant| (variant, reports.by_ref().take(self.cpus.len()).collect()));
         let curves = curves.collect();
-        let variations = match self.lengths.varied {
+        let varied = match self.lengths.varied {
             Some(varying) => Some(self.vary(varying, &mut |now| progress(done + now, total))?),
             None => None,
         };
-        Ok(Runs { curves, variations })
+        Ok(Runs { curves, varied })
     }
 
     fn table(&self) -> Vec<Run<'_>> {
-        let of = |variant| self.cpus.iter().map(move |&cpus| self.run_of(variant, cpus, self.lengths.table, None));
+        let of = |variant| {
+            self.cpus.iter().map(move |&cpus| self.run_of((variant, self.workload), cpus, self.lengths.table, None))
+        };
         Variant::all().flat_map(of).collect()
     }
 
-    fn run_of<'p>(&self, variant: Variant, cpus: usize, window: Window, change: Change<'p>) -> Run<'p> {
-        // With fewer CPUs as much happens in a longer time.
-        let longer = (self.most() as f64 / cpus as f64).min(20.0);
-        let mut job = Job::new(Workload::Aim7(self.workload), variant.mechanisms(), cpus);
-        (job.seed, job.lists) = (self.seed, Some(LISTS));
-        job.warm_up = (window.warm_up_ms * longer * MILLISECOND) as u64;
-        job.window = (window.window_ms * longer * MILLISECOND) as u64;
-        let weight = (window.warm_up_ms + window.window_ms) * longer * cpus as f64;
-        Run { name: format!("{} on {cpus} CPUs", variant.name()), job, change, weight: (weight * 1000.0) as u64 }
+    fn run_of<'p>(
+        &self,
+        (variant, workload): (Variant, Aim7),
+        cpus: usize,
+        length: Passes,
+        change: Change<'p>,
+    ) -> Run<'p> {
+        // So that as many processes end.
+        let longer = (self.most() as f64 / cpus as f64).min(LONGER);
+        let Passes { warm_up, window } = length;
+        let length = passes(warm_up * longer, window * longer);
+        let mut job = Job::new(Workload::Aim7(workload), variant.mechanisms(), cpus);
+        (job.seed, job.lists, job.passes) = (self.seed, Some(LISTS), Some(length));
+        let weight = (length.warm_up + length.window) * cpus as f64 * 1000.0;
+        Run { name: format!("{} on {cpus} CPUs", variant.name()), job, change, weight: weight as u64 }
     }
 
-    /// Both places of the table with their lock.
-    fn pair<'p>(&self, window: Window, change: Change<'p>) -> [Run<'p>; 2] {
-        let of = |place| self.run_of(Variant { lock: LOCKS[0], place }, self.most(), window, change);
-        [of(PLACES[0]), of(PLACES[1])]
+    /// Both places of the table with its lock.
+    fn pair<'p>(&self, workload: Aim7, length: Passes, change: Change<'p>) -> [Run<'p>; 2] {
+        [PLACES[0], PLACES[1]]
+            .map(|place| self.run_of((Variant { lock: LOCKS[0], place }, workload), self.most(), length, change))
     }
 
     /// Of all that is run.
@@ -199,28 +198,37 @@ impl Plan<'_> {
         let table = runs::weight(&self.table());
         let Some(Varying { screen, band }) = self.lengths.varied else { return table };
         let [screened, varied] = samples(self.machine, CHOSEN);
-        let pair = |window| runs::weight(&self.pair(window, None));
-        table + screened as u64 * pair(screen) + varied as u64 * pair(band)
+        let pair = |length| runs::weight(&self.pair(self.workload, length, None));
+        table + screened as u64 * pair(screen) + (varied + MEMORY.len()) as u64 * pair(band)
     }
 
-    /// See the module `variation`.
-    fn vary(&self, varying: Varying, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Variations> {
+    /// Both places with each kind of memory; for the rest see the module `variation`.
+    fn vary(&self, varying: Varying, progress: &mut dyn FnMut(u64)) -> anyhow::Result<(Vec<[Speed; 2]>, Variations)> {
         let mut before = 0;
-        let sample = |changes: &[Change<'_>], round: Round| {
-            let window = if round == Round::Screen { varying.screen } else { varying.band };
-            let runs: Vec<Run<'_>> = changes.iter().flat_map(|&change| self.pair(window, change)).collect();
+        let mut both = |pairs: Vec<[Run<'_>; 2]>| {
+            let runs = pairs.concat();
             let outcomes = runs::all(self.machine, &runs, &mut |now| progress(before + now))?;
             before += runs::weight(&runs);
             let speeds: Vec<Speed> = outcomes.iter().map(|outcome| Speed::of(&outcome.report)).collect();
-            Ok(speeds.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect())
+            anyhow::Ok(speeds.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect::<Vec<_>>())
         };
-        vary(self.machine, CHOSEN, sample, points)
+        let memory = both(MEMORY.map(|memory| self.pair(self.kept(memory), varying.band, None)).to_vec())?;
+        let sample = |changes: &[Change<'_>], round: Round| {
+            let length = if round == Round::Screen { varying.screen } else { varying.band };
+            both(changes.iter().map(|&change| self.pair(self.workload, length, change)).collect())
+        };
+        Ok((memory, vary(self.machine, CHOSEN, sample, points)?))
+    }
+
+    /// The workload with another memory.
+    pub fn kept(&self, (_, elsewhere, moved): (&str, u32, u32)) -> Aim7 {
+        Aim7 { elsewhere, moved, ..self.workload }
     }
 }
 
 /// By how many points the change of jobs differs where it does more: from beside to behind.
 fn points(base: &[Speed; 2], sample: &[Speed; 2]) -> f64 {
-    let gain = |[beside, behind]: &[Speed; 2]| change(beside.pages, behind.pages);
+    let gain = |[beside, behind]: &[Speed; 2]| change(beside.jobs, behind.jobs);
     (gain(sample) - gain(base)).abs()
 }
 

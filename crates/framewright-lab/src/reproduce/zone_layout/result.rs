@@ -5,7 +5,7 @@ use framewright_sim::workload::Workload;
 use serde::Serialize;
 
 use super::judge;
-use super::plan::{FITTED, LOCKS, Lengths, PLACES, Plan, Runs, Speed, Variant, Variations, change};
+use super::plan::{LOCKS, Lengths, MEMORY, PLACES, Plan, Runs, Speed, Variant, Variations, change};
 use super::published::{Place, Published, Quantity, Row as Measured};
 use crate::reproduce::check::Check;
 use crate::reproduce::fitted::{self, Fitted};
@@ -39,6 +39,8 @@ pub struct Reproduction {
     pub variants: Vec<VariantRow>,
     /// From how many CPUs on the place behind the lists is the faster, of those that were run; by lock.
     pub crossover: Vec<Crossover>,
+    /// The table's lock with other memory of the tasks, if that was run.
+    pub memory: Vec<Memory>,
     /// What was varied for the bands.
     pub varied: Option<Varied>,
     /// What had to hold.
@@ -54,7 +56,7 @@ pub struct Row {
     pub quantity: Quantity,
     /// Theirs.
     pub published: Change,
-    /// Ours, in units of its own ([`Quantity`] per page); none if the model has nothing of the kind.
+    /// Ours, in units of its own ([`Quantity`] per process); none if the model has nothing of the kind.
     pub simulated: Option<Change>,
     /// How much the change moves with the machine's numbers, if that was asked for.
     pub band: Option<Band>,
@@ -75,6 +77,19 @@ pub struct Change {
     pub change_percent: f64,
 }
 
+/// What an assumption about tasks' memory leads to.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Memory {
+    /// The assumption.
+    pub name: &'static str,
+    /// The workload.
+    pub workload: String,
+    /// The change of jobs from the lock behind the lists to the one beside them, in percent.
+    pub change_percent: f64,
+    /// Percent of CPU time in which processes compute, with the lock behind the lists and beside them.
+    pub computing_percent: [f64; 2],
+}
+
 /// A lock at a place.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct VariantRow {
@@ -82,7 +97,7 @@ pub struct VariantRow {
     pub name: String,
     /// The mechanisms, as a list of switches.
     pub mechanisms: String,
-    /// Pages per second on all CPUs.
+    /// Processes per second on all CPUs.
     pub performance: f64,
     /// Against the table's lock behind the lists, in percent.
     pub change_percent: f64,
@@ -94,7 +109,7 @@ pub struct VariantRow {
     pub why: String,
     /// Which fields of the lock's lines are fetched how often.
     pub lines: String,
-    /// Numbers of CPUs and pages per second.
+    /// Numbers of CPUs and processes per second.
     pub points: Vec<(usize, f64)>,
     /// Numbers of CPUs and nanoseconds of a taking of the zone lock, from asking for it to giving it up.
     pub takings_ns: Vec<(usize, f64)>,
@@ -112,16 +127,14 @@ pub struct Crossover {
     pub cpus: Option<usize>,
     /// By number of CPUs, what the place beside the lists gains against the one behind, in percent.
     pub gain_percent: Vec<(usize, f64)>,
-    /// The same of the time of a taking of the lock. With few CPUs a run's pages depend more on which processes end in it than on
-    /// the lock's place; this does not.
+    /// The same of the time of a taking of the lock: with few CPUs it is a small part of theirs.
     pub taking_gain_percent: Vec<(usize, f64)>,
 }
 
 impl Reproduction {
     /// From what was published and what was run. `command` says how it is made again.
     pub fn new(published: &Published, plan: &Plan<'_>, runs: &Runs, command: &str) -> Self {
-        let mut fitted = fitted::to(NAME, plan.machine);
-        fitted.push(Fitted { parameter: FITTED.0.to_owned(), rows: vec![FITTED.1.to_owned()] });
+        let fitted = fitted::to(NAME, plan.machine);
         let variants = variants(plan, runs);
         let row = |measured: &Measured| row(measured, (plan, &fitted), runs);
         let rows: Vec<Row> = published.rows.iter().map(row).collect();
@@ -136,7 +149,8 @@ impl Reproduction {
             rows,
             variants,
             crossover,
-            varied: runs.variations.as_ref().map(|variations| variations.varied.clone()),
+            memory: runs.varied.iter().flat_map(|(pairs, _)| memory(plan, pairs)).collect(),
+            varied: runs.varied.as_ref().map(|(_, variations)| variations.varied.clone()),
             checks,
         }
     }
@@ -145,8 +159,8 @@ impl Reproduction {
 /// A quantity of a run; none if the model has nothing of the kind.
 fn value(quantity: Quantity, speed: &Speed, cpus: usize) -> Option<f64> {
     match quantity {
-        Quantity::Jobs => Some(speed.pages),
-        Quantity::Elapsed => Some(1.0 / speed.pages),
+        Quantity::Jobs => Some(speed.jobs),
+        Quantity::Elapsed => Some(1.0 / speed.jobs),
         Quantity::System => Some(speed.system(cpus)),
         Quantity::User | Quantity::VoluntarySwitches | Quantity::InvoluntarySwitches => None,
     }
@@ -174,10 +188,20 @@ fn row(measured: &Measured, (plan, fitted): (&Plan<'_>, &[Fitted]), runs: &Runs)
         quantity: *quantity,
         published: Change { before: *before, after: *after, change_percent: *change_percent },
         simulated,
-        band: runs.variations.as_ref().and_then(band),
+        band: runs.varied.as_ref().and_then(|(_, variations)| band(variations)),
         fitted: fitted::is_row(fitted, restated),
         why_not: quantity.unmodelled(),
     }
+}
+
+fn memory(plan: &Plan<'_>, pairs: &[[Speed; 2]]) -> Vec<Memory> {
+    let of = |(memory, [beside, behind]): ((&'static str, u32, u32), &[Speed; 2])| Memory {
+        name: memory.0,
+        workload: Workload::Aim7(plan.kept(memory)).to_string(),
+        change_percent: change(behind.jobs, beside.jobs),
+        computing_percent: [behind.computing, beside.computing],
+    };
+    MEMORY.into_iter().zip(pairs).map(of).collect()
 }
 
 /// The table's runs: its lock at both places, on all CPUs.
@@ -190,10 +214,10 @@ fn speeds(runs: &Runs) -> Option<[Speed; 2]> {
 }
 
 fn variants(plan: &Plan<'_>, runs: &Runs) -> Vec<VariantRow> {
-    let behind = speeds(runs).map_or(f64::NAN, |[_, behind]| behind.pages);
+    let behind = speeds(runs).map_or(f64::NAN, |[_, behind]| behind.jobs);
     let of = |(variant, reports): &(Variant, Vec<Report>)| {
         let report = reports.last()?;
-        let performance = Speed::of(report).pages;
+        let performance = Speed::of(report).jobs;
         let held = report.locks.iter().filter(|lock| lock.kind == ZONE).map(|lock| lock.holding.p50_ns);
         Some(VariantRow {
             name: variant.name(),
@@ -204,7 +228,7 @@ fn variants(plan: &Plan<'_>, runs: &Runs) -> Vec<VariantRow> {
             hold_p50_ns: held.fold(0.0, f64::max),
             why: why::sentence(report),
             lines: fetched(report),
-            points: plan.cpus.iter().zip(reports).map(|(&cpus, report)| (cpus, Speed::of(report).pages)).collect(),
+            points: plan.cpus.iter().zip(reports).map(|(&cpus, report)| (cpus, Speed::of(report).jobs)).collect(),
             takings_ns: plan.cpus.iter().zip(reports).map(|(&cpus, report)| (cpus, taking(report))).collect(),
             report: report.clone(),
         })
@@ -246,10 +270,10 @@ fn crossing(lock: &'static str, variants: &[VariantRow]) -> Crossover {
         let name = format!("{lock}, {}", PLACES[place].name());
         variants.iter().find(|variant| variant.name == name).map_or(&[][..], of)
     };
-    let pages: Of = |variant| &variant.points;
+    let jobs: Of = |variant| &variant.points;
     let takings: Of = |variant| &variant.takings_ns;
     let pairs = |of: Of| points(0, of).iter().zip(points(1, of));
-    let gain_percent: Vec<(usize, f64)> = pairs(pages).map(|(a, b)| (a.0, change(b.1, a.1))).collect();
+    let gain_percent: Vec<(usize, f64)> = pairs(jobs).map(|(a, b)| (a.0, change(b.1, a.1))).collect();
     let taking_gain_percent = pairs(takings).map(|(a, b)| (a.0, -change(b.1, a.1))).collect();
     let slower = gain_percent.iter().rev().take_while(|(_, gain)| *gain < 0.0).last();
     Crossover { lock, cpus: slower.map(|&(cpus, _)| cpus), gain_percent, taking_gain_percent }

@@ -2,13 +2,14 @@
 
 use std::fmt;
 
+use framewright_sim::workload::Passes;
+
 use super::judge;
-use super::plan::{Varying, Window};
-use super::result::{Reproduction, Row, VariantRow};
+use super::result::{Memory, Reproduction, Row, VariantRow};
 use crate::reproduce::check::Standing;
 use crate::reproduce::head::Head;
 use crate::reproduce::text::{fitted_note, varied_note, wrapped};
-use crate::reproduce::variation::Band;
+use crate::reproduce::variation::{Band, Varying};
 use crate::sim::figures::{duration, fitted, grouped, percent};
 
 /// Columns of a row's name, and of a lock's.
@@ -18,6 +19,7 @@ impl fmt::Display for Reproduction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         head(f, self)?;
         table(f, self)?;
+        memory(f, self)?;
         variants(f, self)?;
         curves(f, self)?;
         reasons(f, self)?;
@@ -36,14 +38,15 @@ fn head(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
 /// What is not as it was.
 pub(crate) fn ours(all: &Reproduction) -> String {
     format!(
-        "processes that allocate, compute and end, {}; per-CPU lists of 31 and 186 frames; jobs are pages, elapsed time is what a page takes, \
-         system time the CPU time of a page in which nobody computes; no CPU is ever idle",
-        window(all.lengths.table)
+        "processes that allocate, compute and end, {}; per-CPU lists of 31 and 186 frames; jobs are processes, elapsed time is what a \
+         process takes, system time its CPU time in which it does not compute; no CPU is ever idle",
+        passes(all.lengths.table)
     )
 }
 
-fn window(Window { warm_up_ms, window_ms }: Window) -> String {
-    format!("{window_ms} ms measured, {warm_up_ms} before")
+/// How long runs are, in words.
+pub(crate) fn passes(Passes { warm_up, window }: Passes) -> String {
+    format!("{window} processes of each CPU measured, {warm_up} before")
 }
 
 fn table(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
@@ -52,7 +55,7 @@ fn table(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
     fitted_note(f, &all.fitted)?;
     writeln!(f, "~ the band holds theirs; ! it does not")?;
     let varied = all.varied.as_ref().zip(all.lengths.varied);
-    varied_note(f, varied.map(|(varied, Varying { screen, band })| (varied, [screen, band].map(window))))?;
+    varied_note(f, varied.map(|(varied, Varying { screen, band })| (varied, [screen, band].map(passes))))?;
     let absent = all.rows.iter().filter_map(|row| Some((row, row.why_not?)));
     absent.into_iter().try_for_each(|(row, why_not)| {
         wrapped(f, &format!("  {}: theirs {:+.1}, ours {why_not}", row.name, row.published.change_percent), 4)
@@ -72,13 +75,24 @@ pub(crate) fn band(row: &Row) -> String {
     row.band.map_or(String::new(), |Band([least, most])| format!("{least:+.0}..{most:+.0}"))
 }
 
+fn memory(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
+    if all.memory.is_empty() {
+        return Ok(());
+    }
+    writeln!(f, "\n{:name$}{:>12}{:>24}", "Memory of the tasks", "change, %", "computing, %", name = NAMES.0)?;
+    all.memory.iter().try_for_each(|Memory { name, change_percent, computing_percent: [behind, beside], .. }| {
+        let computing = format!("{behind:.1} -> {beside:.1}");
+        writeln!(f, "{name:width$}{change_percent:>+12.1}{computing:>24}", width = NAMES.0)
+    })
+}
+
 fn variants(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
     writeln!(f, "\nThe lock and its place, on {} CPUs", all.cpus)?;
     writeln!(
         f,
         "{:name$}{:>18}{:>12}{:>20}{:>14}",
         "",
-        "pages per second",
+        "processes a second",
         "change, %",
         "waiting for it, %",
         "held, p50",
@@ -100,13 +114,13 @@ fn variants(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
 
 fn curves(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
     let Some(first) = all.variants.first() else { return Ok(()) };
-    writeln!(f, "\nMillion pages per second by number of CPUs")?;
+    writeln!(f, "\nThousand processes a second by number of CPUs")?;
     write!(f, "{:width$}", "", width = NAMES.1)?;
     first.points.iter().try_for_each(|(cpus, _)| write!(f, "{cpus:>9}"))?;
     writeln!(f)?;
     for variant in &all.variants {
         write!(f, "{:width$}", fitted(&variant.name, NAMES.1), width = NAMES.1)?;
-        variant.points.iter().try_for_each(|(_, pages)| write!(f, "{:>9.2}", pages / 1e6))?;
+        variant.points.iter().try_for_each(|(_, jobs)| write!(f, "{:>9.1}", jobs / 1e3))?;
         writeln!(f)?;
     }
     for crossover in &all.crossover {
