@@ -23,7 +23,7 @@ use framewright::request::{Gfp, NodeSet, Policy, Request};
 use framewright::smp_list::{self, Broken, Links, Node};
 use framewright::validate::{Census, Violation};
 use framewright::watermark::{self, Mark, Marks, PcpSize};
-use framewright::{Allocator, BulkFree, Counters, Cpu, FrameState, Geometry, Layout, Link, Pcp, Zone};
+use framewright::{Allocator, BulkFree, Counters, Cpu, FrameState, Geometry, Layout, Link, Pcp, Refreshed, Zone};
 
 use crate::board::{Board, U32, U64};
 
@@ -302,7 +302,7 @@ call! {
         (pages.drain_cpu(cpu), pages.drain_all(), pages.offline_cpu(cpu))
     }
 
-    fn statistics(pages: &'static Pages, cpu: CpuId, node: NodeId) -> (bool, bool, u64) {
+    fn statistics(pages: &'static Pages, cpu: CpuId, node: NodeId) -> (bool, bool, Refreshed) {
         pages.online_cpu(cpu);
         pages.set_pressure(node, pages.needs_refresh(cpu));
         let counts = pages.count_in_zone(ZoneIdx::of(node, ZoneKind::Normal), usize::from(cpu.0), -1);

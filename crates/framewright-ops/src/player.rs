@@ -8,7 +8,10 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
 use framewright::machine::{Busy, Fault};
-use framewright::{AllocError, Allocator, CpuId, Event, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange, Request};
+use framewright::report::Source;
+use framewright::{
+    AllocError, Allocator, CpuId, Event, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange, Refreshed, Request,
+};
 use framewright_rt::Solo;
 
 use crate::counters::Counted;
@@ -16,6 +19,7 @@ use crate::judge::{Judge, RangeVerdict, contradict, free_range, range_verdict};
 use crate::op::{Handle, OnMigrate, OnReclaim, Op, Terms};
 use crate::oracle::Oracle;
 use crate::outcome::{Outcome, Wrong};
+use crate::row::zones;
 use crate::shape::Shape;
 
 /// What was made to fail, and what was reached.
@@ -198,13 +202,25 @@ impl<'h> Player<'h> {
         Ok(Outcome::Done)
     }
 
-    /// A CPU tells what it counted: afterwards it keeps nothing.
+    /// A CPU tells what it counted and afterwards keeps nothing; it may give back what it has of other nodes' zones, and nothing else.
     pub(crate) fn refreshed(&self, cpu: CpuId) -> Result<Outcome, Wrong> {
-        let (kept, told) = (self.pages.needs_refresh(cpu), self.pages.refresh_statistics(cpu));
-        if kept != (told != 0) || self.pages.needs_refresh(cpu) {
-            return Err(format!("CPU {} told {told} counters, kept some: {kept}", cpu.0));
+        let (needed, held) = (self.pages.needs_refresh(cpu), self.cached(cpu));
+        let did = self.pages.refresh_statistics(cpu);
+        let (more, [near, far]) = (self.pages.needs_refresh(cpu), self.cached(cpu));
+        let gone = [held[0].wrapping_sub(near), held[1].wrapping_sub(far)];
+        if needed != (did != Refreshed::default()) || more != (did.waiting != 0) || gone != [0, did.drained] {
+            return Err(format!("CPU {}: {did:?}, needed: {needed}, once more: {more}, gone: {gone:?} frames", cpu.0));
         }
         Ok(Outcome::Done)
+    }
+
+    /// Frames on a CPU's lists: of zones of its own node, and of others.
+    pub(crate) fn cached(&self, cpu: CpuId) -> [u64; 2] {
+        let mut frames = [0; 2];
+        for pcp in zones(self.pages.nodes()).filter_map(|zone| Some((zone.node(), self.pages.pcp(zone, cpu)?))) {
+            frames[usize::from(Some(&pcp.0) != self.cpus.get(cpu.index()))] += pcp.1.count;
+        }
+        frames
     }
 
     /// Switched on again, they count from 0.

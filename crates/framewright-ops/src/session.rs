@@ -74,6 +74,11 @@ impl<'h> Session<'h> {
         self.player.perform(op)
     }
 
+    /// Frames on a CPU's lists: of zones of its own node, and of others.
+    pub fn cached(&self, cpu: CpuId) -> [u64; 2] {
+        self.player.cached(cpu)
+    }
+
     /// Checks the invariants, the census, and the counters that tell of trouble.
     ///
     /// # Errors

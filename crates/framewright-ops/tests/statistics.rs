@@ -1,9 +1,11 @@
 //! The statistics' mechanisms, one by one: when a CPU tells the zone, who sees what it keeps, and what goes to where when it stops.
 
+use std::cell::Cell;
+
 use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
 use framewright::report::{NodeVmStat, NumaCounters, Source, VmStat, ZoneInfo};
 use framewright::{Allocator, Config, CpuId, Layout, Mechanisms, Pfn, Region};
-use framewright_ops::{Op, Session, Shape, with_session};
+use framewright_ops::{Op, Session, Shape, generate, with_session};
 use framewright_rt::{Solo, Storage};
 
 /// Two nodes of 1,024 frames, a CPU on each.
@@ -260,4 +262,64 @@ fn an_embedder_may_have_only_so_many_counters() {
     let too_many = [most(15, 0), most(0, 49)].map(Option::unwrap);
     assert_eq!(too_many[0], "15 counters of the embedder's are more than the 14 that a zone has room for");
     assert_eq!(too_many[1], "49 counters of the embedder's are more than the 48 that a node has room for");
+}
+
+/// Frames on the lists of CPU 0, of a node's zone.
+fn cached(session: &Session<'_>, node: u8) -> u64 {
+    session.pages().pcp(ZoneIdx::of(NodeId(node), ZoneKind::Normal), CpuId(0)).unwrap().count
+}
+
+#[test]
+fn the_third_refresh_empties_lists_of_other_nodes() {
+    for mechanisms in ["baseline", "default", "numa-patch3,zone-stat=differentials", "depot=off,numa-stat=off"] {
+        play(mechanisms, |session| {
+            allocate(session, 0..3, " on 1");
+            allocate(session, 3..6, "");
+            perform(session, "free a0\nfree a1\nfree a3");
+            let (near, far) = (cached(session, 0), cached(session, 1));
+            assert!(near != 0 && far != 0, "{mechanisms}");
+            let refresh = || {
+                let did = session.pages().refresh_statistics(CpuId(0));
+                (did.drained, did.waiting)
+            };
+            assert_eq!(
+                [refresh(), refresh(), refresh(), refresh()],
+                [(0, 1), (0, 1), (far, 0), (0, 0)],
+                "{mechanisms}"
+            );
+            assert_eq!((cached(session, 0), cached(session, 1)), (near, 0), "{mechanisms}");
+            // In use again.
+            perform(session, "free a2");
+            assert!(session.pages().needs_refresh(CpuId(0)));
+            assert_eq!([refresh(), refresh()], [(0, 1), (0, 1)], "{mechanisms}");
+            allocate(session, 6..7, " on 1");
+            perform(session, "free a6");
+            let far = cached(session, 1);
+            assert_eq!([refresh(), refresh(), refresh()], [(0, 1), (0, 1), (far, 0)], "{mechanisms}");
+            assert!(!session.pages().needs_refresh(CpuId(0)), "{mechanisms}");
+        });
+    }
+}
+
+#[test]
+fn idle_cpus_hold_nothing_of_other_nodes_whatever_they_did() {
+    let held = Cell::new(0);
+    for seed in 0..400 {
+        let scenario = generate::scenario(seed);
+        let result = with_session(&scenario.shape, |session| {
+            scenario.steps.iter().try_for_each(|step| session.perform(&step.op).map(drop))?;
+            let cpus = (0..session.pages().cpus()).map(|cpu| CpuId(cpu as u16));
+            for cpu in cpus.chain([CpuId(u16::MAX)]) {
+                held.set(held.get() + session.cached(cpu)[1]);
+                // Each is judged: what a CPU has of its own node stays.
+                (0..3).try_for_each(|_| session.perform(&Op::Refresh(cpu)).map(drop))?;
+                let rest = (session.cached(cpu)[1], session.pages().needs_refresh(cpu));
+                assert_eq!(rest, (0, false), "seed {seed}, CPU {}", cpu.0);
+            }
+            session.check()?;
+            session.check_frames()
+        });
+        assert_eq!(result, Ok(()), "seed {seed}");
+    }
+    assert!(held.get() > 1_000, "the scenarios leave {} frames with CPUs of other nodes", held.get());
 }

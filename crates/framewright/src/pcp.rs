@@ -28,6 +28,7 @@
 use crate::depot;
 use crate::field::{Words, tell};
 use crate::ground::Cpu;
+use crate::idle::Idle;
 use crate::lock::Rank;
 use crate::machine::{Busy, Fault, Machine, Ordering, Patience, Word};
 use crate::pfn::{MigrateType, Order};
@@ -85,6 +86,8 @@ pub struct Pcp<M: Machine> {
     /// Freed blocks of any order that wait, and how many frames they are.
     pub(crate) waiting: Ring<M>,
     pub(crate) waiting_frames: M::U32,
+    /// Since when the lists of another node's zone were not used.
+    pub(crate) idle: Idle<M>,
     /// What the rings do not count themselves.
     pub(crate) events: ZoneEvents<M>,
     /// What the zone has taken over of all these counts, while the CPU was offline.
@@ -107,6 +110,7 @@ impl<M: Machine> Default for Pcp<M> {
             huge: [Ring::default(), Ring::default()],
             waiting: Ring::default(),
             waiting_frames: Word::new(0),
+            idle: Idle::default(),
             events: ZoneEvents::default(),
             folded: ZoneEvents::default(),
         }
@@ -157,6 +161,7 @@ impl<M: Machine> Pcp<M> {
         self.waiting.words(("waiting", &""), visit);
         tell(visit, format_args!("waiting_frames"), &self.waiting_frames);
         self.tuning.words(visit);
+        self.idle.words(visit);
         self.events.words("events", visit);
         self.folded.words("folded", visit);
     }
@@ -222,6 +227,12 @@ impl<M: Machine> Pcp<M> {
             _ => 0,
         };
         self.events.get(event).wrapping_add(by_ring).wrapping_sub(self.folded.get(event))
+    }
+
+    /// What went through the lists so far, at this moment: a number that stays the same if and only if they are not used.
+    pub(crate) fn traffic_racy(&self, pageblock_order: Order) -> u64 {
+        let event = |event| self.event_racy(event, pageblock_order);
+        event(ZoneEvent::Allocs).wrapping_add(event(ZoneEvent::FreeFrames))
     }
 
     /// The owner comes to its lists. None when they are in use, by a drain or by what this call interrupted.

@@ -2,37 +2,89 @@
 //!
 //! A CPU tells a zone what it counted when that is more than a threshold (`zone_stat.rs`). What is left over reaches the zone here: when
 //! the CPU goes offline, and whenever somebody refreshes, as Linux's `vmstat_update` does every second where
-//! [`World::needs_refresh`] says that there is something. Both take the lists of the CPU and the zone's lock for a moment, so they
-//! may come from any CPU.
+//! [`World::needs_refresh`] says that there is something. A refresh also empties lists of other nodes' zones that the CPU does not use any more
+//! (`idle.rs`). All of it takes the lists of the CPU and the zone's lock for a moment, so it may come from any CPU; Linux's comes from the CPU itself.
+//! Lists whose owner does not let go of them in time are left for the next refresh.
 
+use crate::idle::Round;
 use crate::machine::{Machine, Ordering, Word};
 use crate::mechanisms::NumaStat;
 use crate::node::World;
+use crate::pcp::Pcp;
 use crate::pfn::{CpuId, NodeId};
 use crate::vmstat::NumaItem;
 use crate::watermark::{drift_mark, node_threshold, pressure_threshold, stat_threshold};
 use crate::zone::Zone;
 
+/// What a refresh did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Refreshed {
+    /// Counters of zones and nodes that the CPU had changed and not told.
+    pub told: u64,
+    /// Frames that went back to other nodes' zones, from lists that were idle for long enough.
+    pub drained: u64,
+    /// Lists of other nodes' zones that hold blocks and will go back if they stay idle.
+    pub waiting: u64,
+}
+
 impl<M: Machine> World<'_, M> {
-    /// Tells the zones and nodes what a CPU keeps. Returns how many counters that were.
-    pub(crate) fn refresh(&self, cpu: CpuId) -> u64 {
-        let mut changes = u64::from(self.ground.node_stats.fold(cpu));
+    /// Tells the zones and nodes what a CPU keeps, and empties idle lists of other nodes' zones.
+    pub(crate) fn refresh(&self, cpu: CpuId) -> Refreshed {
+        let mut refreshed = Refreshed { told: u64::from(self.ground.node_stats.fold(cpu)), drained: 0, waiting: 0 };
         for zone in self.zones {
-            let Some(diffs) = self.ground.stats.diffs(cpu, zone.idx).filter(|diffs| diffs.is_kept()) else { continue };
-            self.pinned(|cx| {
-                changes = changes.saturating_add(u64::from(zone.lock_ends(cx).fold(diffs)));
-                if let Ok(lists) = self.pcps.claim(cx, cpu, zone) {
-                    changes = changes.saturating_add(u64::from(lists.fold_numa(diffs)));
-                }
-            });
+            // In this order: what is given back is counted, on the CPU that runs here.
+            self.expire(cpu, zone, &mut refreshed);
+            refreshed.told = refreshed.told.saturating_add(self.fold(cpu, zone));
         }
-        changes
+        refreshed
     }
 
-    /// Whether a CPU keeps anything that zones or nodes were not told.
+    /// Tells a zone what a CPU keeps. Returns how many counters that were.
+    fn fold(&self, cpu: CpuId, zone: &Zone<M>) -> u64 {
+        let kept = self.ground.stats.diffs(cpu, zone.idx).filter(|diffs| diffs.is_kept());
+        let told = kept.and_then(|diffs| {
+            self.pinned(|cx| {
+                let told = zone.lock_ends(cx).fold(diffs);
+                let numa = self.pcps.claim(cx, cpu, zone).map_or(0, |lists| lists.fold_numa(diffs));
+                told.saturating_add(numa)
+            })
+        });
+        u64::from(told.unwrap_or(0))
+    }
+
+    /// Empties a CPU's lists of a zone of another node if they have been idle for long enough.
+    fn expire(&self, cpu: CpuId, zone: &Zone<M>, refreshed: &mut Refreshed) {
+        let Some((pcp, traffic, holds_blocks)) = self.far_lists(cpu, zone) else { return };
+        let mut drained = 0;
+        let empty = || {
+            let claimed = self.pinned(|cx| self.pcps.claim(cx, cpu, zone).map(|lists| drained = lists.drain_all()));
+            matches!(claimed, Some(Ok(())))
+        };
+        if pcp.idle.refresh(traffic, holds_blocks, empty) == Round::Wait {
+            refreshed.waiting = refreshed.waiting.saturating_add(1);
+        }
+        refreshed.drained = refreshed.drained.saturating_add(drained);
+    }
+
+    /// A CPU's lists of a zone of another node: what went through them, and whether they hold blocks. None of the CPU's own node, and
+    /// of a zone without memory.
+    fn far_lists(&self, cpu: CpuId, zone: &Zone<M>) -> Option<(&Pcp<M>, u64, bool)> {
+        let own = self.ground.cpus.get(cpu.index())?;
+        let is_far = own.node != zone.node();
+        let pcp = self.pcps.record(cpu, zone.idx.index()).filter(|pcp| is_far && pcp.is_used())?;
+        let pageblock_order = self.ground.frames.geometry.pageblock_order;
+        Some((pcp, pcp.traffic_racy(pageblock_order), pcp.count_racy(pageblock_order) != 0))
+    }
+
+    /// Whether a refresh has something to do or will have: a CPU keeps what zones or nodes were not told, or holds blocks of other
+    /// nodes' zones that may become idle.
     pub(crate) fn needs_refresh(&self, cpu: CpuId) -> bool {
-        let mut zones = self.zones.iter().filter_map(|zone| self.ground.stats.diffs(cpu, zone.idx));
-        zones.any(|diffs| diffs.is_kept()) || self.ground.node_stats.is_kept(cpu)
+        let is_kept = |zone: &Zone<M>| self.ground.stats.diffs(cpu, zone.idx).is_some_and(|diffs| diffs.is_kept());
+        let waits = |zone: &Zone<M>| {
+            let lists = self.far_lists(cpu, zone);
+            lists.is_some_and(|(pcp, traffic, holds)| pcp.idle.look(traffic, holds) != Round::Nothing)
+        };
+        self.zones.iter().any(|zone| is_kept(zone) || waits(zone)) || self.ground.node_stats.is_kept(cpu)
     }
 
     /// A CPU is gone: its zones take over its counters.

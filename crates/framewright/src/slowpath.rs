@@ -317,14 +317,7 @@ impl<'a, M: Machine> World<'a, M> {
             }
             self.pinned(|cx| {
                 let Ok(pcp) = self.pcps.claim(cx, cpu, zone) else { return };
-                // A batch at a time, so that the zone lock is never held for long.
-                loop {
-                    let frames = pcp.drain(zone.pcp.batch.max(1));
-                    drained = drained.saturating_add(u64::from(frames));
-                    if frames == 0 {
-                        break;
-                    }
-                }
+                drained = drained.saturating_add(pcp.drain_all());
             });
         }
         drained

@@ -4,6 +4,7 @@ use crate::allocator::Allocator;
 use crate::ground::Cx;
 use crate::machine::Machine;
 use crate::pfn::{CpuId, NodeId, ZoneIdx};
+use crate::refresh::Refreshed;
 
 impl<M: Machine> Allocator<'_, M> {
     /// A CPU stopped running for good: drains its lists and takes over its counters. Returns the number of frames. It may
@@ -25,13 +26,15 @@ impl<M: Machine> Allocator<'_, M> {
         self.world().is_online(cpu)
     }
 
-    /// Tells zones and nodes what a CPU has counted and kept, where the mechanisms let it (`zone-stat=differentials`; `numa-stat=s8`, `s16`,
-    /// `u16`). Returns the number of counters that changed. Linux does it every second on each CPU.
-    pub fn refresh_statistics(&self, cpu: CpuId) -> u64 {
+    /// What Linux does every second on each CPU; here from any CPU. Tells zones and nodes what a CPU has counted and kept, where the mechanisms let
+    /// it (`zone-stat=differentials`; `numa-stat=s8`, `s16`, `u16`). And gives back the blocks on its lists of zones of other nodes at the third
+    /// call since the CPU last allocated or freed there, whatever the mechanisms.
+    pub fn refresh_statistics(&self, cpu: CpuId) -> Refreshed {
         self.world().refresh(cpu)
     }
 
-    /// Whether a CPU keeps counts that [`Allocator::refresh_statistics`] would tell.
+    /// Whether [`Allocator::refresh_statistics`] has something to do for a CPU, or will have if nothing happens until then: it keeps
+    /// counts, or holds blocks of other nodes' zones. Whoever refreshes only where this says so forgets nothing.
     pub fn needs_refresh(&self, cpu: CpuId) -> bool {
         self.world().needs_refresh(cpu)
     }

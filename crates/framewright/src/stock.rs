@@ -288,6 +288,17 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         drained
     }
 
+    /// Gives everything back, a batch at a time, so that the zone lock is never held for long. Returns the number of frames.
+    pub(crate) fn drain_all(&self) -> u64 {
+        let mut drained = 0_u64;
+        loop {
+            match self.drain(self.zone.pcp.batch.max(1)) {
+                0 => return drained,
+                frames => drained = drained.saturating_add(u64::from(frames)),
+            }
+        }
+    }
+
     /// Takes blocks from the cold ends of the rings into a batch until they are `frames` frames, or it is full, or all rings are
     /// empty. Ring by ring in turn: of the next that has any as many as rings were passed since the last, and of the only one
     /// that has any, all. (Linux's way; one block of each in turn would mean to look at all rings for each block.)

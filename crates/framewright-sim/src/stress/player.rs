@@ -195,7 +195,7 @@ impl<'p> Player<'p> {
             Op::OfflineCpu(other) if self.resting.get(other.index()).is_some_and(Cell::get) => {
                 self.pages.offline_cpu(other)
             }
-            Op::Refresh(other) => self.pages.refresh_statistics(other),
+            Op::Refresh(other) => self.pages.refresh_statistics(other).drained,
             Op::SetType { pfn, migratetype } => return self.pages.set_pageblock_type(pfn, migratetype).is_ok(),
             _ => return false,
         };
