@@ -53,6 +53,8 @@ pub struct Sizes {
     pub pcp: PcpSize,
     /// CPUs of the allocator.
     pub cpus: usize,
+    /// The CPUs are on a node of their own, which has no memory.
+    pub far: bool,
     /// CPUs that keep away from their per-CPU lists, so that all their calls go to the zone.
     pub bypass_pcp: &'static [u16],
     /// The mechanisms. With a depot owners come to their per-CPU lists at the front.
@@ -69,6 +71,7 @@ impl Sizes {
         pageblock_order: 1,
         pcp: PcpSize { batch: 1, high: 2 },
         cpus: 3,
+        far: false,
         bypass_pcp: &[],
         mechanisms: PLAIN,
         node_counters: &[],
@@ -115,7 +118,7 @@ const NOWAIT: Gfp = __GFP_MOVABLE;
 
 fn boot(sizes: &Sizes) -> Tiny {
     let regions = [Region::usable(0, sizes.frames, 0)];
-    let cpus = vec![NodeId(0); sizes.cpus];
+    let cpus = vec![NodeId(u8::from(sizes.far)); sizes.cpus];
     let zone = ZoneIdx::of(NodeId(0), ZoneKind::Normal);
     let marks = Some(Marks::default());
     let tuning = [Tuning { zone, marks, reserve: Some([0; ZoneKind::COUNT]), pcp: Some(sizes.pcp) }];

@@ -48,6 +48,19 @@ const NODES: Model = Model {
     ..KEEPS
 };
 
+/// CPU 0 has a block of another node's zone, and the next refresh will find it idle.
+const IDLE: Model = Model {
+    stage: || {
+        let stage = Stage::new(&Sizes { far: true, ..Sizes::TINY });
+        stage.alloc_and_free(0);
+        for _ in 0..2 {
+            assert_eq!(stage.on(|allocator| allocator.refresh_statistics(CpuId(0)).waiting), 1);
+        }
+        stage
+    },
+    ..KEEPS
+};
+
 /// See the module's description.
 pub const MODELS: &[Model] = &[
     Model { name: "stat_fold", threads: &[(0, |stage| stage.alloc_and_free(0)), (1, fold_0)], ..KEEPS },
@@ -91,6 +104,16 @@ pub const MODELS: &[Model] = &[
         ],
         ..NODES
     },
+    Model { name: "stat_idle", threads: &[(0, |stage| stage.alloc_and_free(0)), (1, fold_0)], ..IDLE },
+    Model {
+        name: "stat_idle_both",
+        threads: &[(0, fold_0), (1, fold_0)],
+        check: |stage| {
+            assert_eq!(stage.counted.get(), 1, "frames that both gave back");
+            sound(stage);
+        },
+        ..IDLE
+    },
 ];
 
 /// Counts in the node's counter; the running CPU may keep up to 4.
@@ -101,6 +124,8 @@ fn count(stage: &Stage, changes: [i64; 2]) {
     }
 }
 
+/// Refreshes CPU 0, and counts the frames that were given back.
 fn fold_0(stage: &Stage) {
-    stage.on(|allocator| allocator.refresh_statistics(CpuId(0)));
+    let drained = stage.on(|allocator| allocator.refresh_statistics(CpuId(0)).drained);
+    stage.counted.set(stage.counted.get() + drained as i64);
 }
