@@ -6,7 +6,7 @@ use crate::allocator::Allocator;
 use crate::machine::{Machine, Ordering, Word};
 use crate::mechanisms::NumaPlace;
 use crate::numa_stat::{Numa, numa_told};
-use crate::pfn::{CpuId, Frame, MigrateType, NodeId, Order, ZoneIdx, ZoneKind};
+use crate::pfn::{CpuId, Frame, MigrateType, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use crate::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
 use crate::vmstat::{GlobalEvent, ZoneEvent};
 use crate::watermark::Mark;
@@ -51,13 +51,17 @@ impl<M: Machine> Allocator<'_, M> {
         self.world().ground.stats.of_zone(zone).next().map_or(0, |diffs| diffs.drifts.threshold())
     }
 
-    /// Pageblocks of a zone by type. Reads every pageblock's word.
-    fn pageblocks_by_type(&self, zone: ZoneIdx) -> [u64; MigrateType::COUNT] {
+    /// Pageblocks of a zone by type. Reads the words of all pageblocks from the zone's first to its last.
+    fn pageblocks_by_type(&self, zone: &Zone<M>) -> [u64; MigrateType::COUNT] {
         let frames = &self.world().ground.frames;
+        let order = frames.geometry.pageblock_order.0;
+        // Descriptors are in the order of frame numbers, and the zone's span begins and ends with memory.
+        let pageblock = |pfn: Pfn| frames.frame(pfn).map_or(0, |frame| frame.0 >> order);
+        let last = Pfn(zone.span.end.0.saturating_sub(1));
         let mut blocks = [0_u64; MigrateType::COUNT];
-        for index in 0..frames.pageblocks.len() {
-            let word = frames.pageblock(Frame((index as u32) << frames.geometry.pageblock_order.0));
-            if word.zone() == Some(zone)
+        for index in pageblock(zone.span.start)..=pageblock(last) {
+            let word = frames.pageblock(Frame(index << order));
+            if word.zone() == Some(zone.idx)
                 && let Some(count) = blocks.get_mut(word.migratetype().index())
             {
                 *count = count.saturating_add(1);
@@ -96,7 +100,7 @@ impl<M: Machine> Source for Allocator<'_, M> {
 
     fn has_cma(&self) -> bool {
         let cma = MigrateType::Cma.index();
-        let count = |zone: &Zone<M>| self.pageblocks_by_type(zone.idx).get(cma).copied();
+        let count = |zone: &Zone<M>| self.pageblocks_by_type(zone).get(cma).copied();
         self.world().zones.iter().any(|zone| zone.is_populated() && count(zone) != Some(0))
     }
 
@@ -110,7 +114,7 @@ impl<M: Machine> Source for Allocator<'_, M> {
 
     fn zone(&self, idx: ZoneIdx) -> Option<ZoneSnapshot> {
         let zone = self.world().zone(idx)?;
-        let blocks = self.pageblocks_by_type(idx);
+        let blocks = self.pageblocks_by_type(zone);
         let memory = zone.stat.memory_exact(&self.world().ground.stats, idx);
         let pageblock = self.geometry().pageblock_order.frames();
         Some(ZoneSnapshot {
