@@ -40,18 +40,28 @@ impl Kernel {
         names.map(Self::named).collect()
     }
 
-    /// These kernels, and before ours every other preset. One that differs from another only in where it looks when a list is empty is
-    /// left out: all that is allocated here is of one mobility.
+    /// These kernels, and before ours every other preset. Left out is one that differs from another only in where it looks when a list
+    /// is empty, as all that is allocated here is of one mobility, or in what it counts where: that is the question of `numa-stats`.
     pub fn presets(published: &Published) -> Vec<Self> {
         let alike = |one: &Mechanisms, other: &Mechanisms| {
-            Mechanisms { fallback: other.fallback, nofragment: other.nofragment, ..*one } == *other
+            let like_other = Mechanisms {
+                fallback: other.fallback,
+                nofragment: other.nofragment,
+                zone_stat: other.zone_stat,
+                numa_stat: other.numa_stat,
+                numa_place: other.numa_place,
+                numa_read: other.numa_read,
+                numa_threshold: other.numa_threshold,
+                ..*one
+            };
+            like_other == *other
         };
         let mut all = Self::all(published);
         let ours = all.pop();
         for (name, mechanisms) in PRESETS.iter().filter(|(name, _)| *name != OURS) {
             let is_new = |kernel: &Self| kernel.mechanisms.is_none_or(|other| !alike(mechanisms, &other));
             if all.iter().all(is_new) {
-                all.push(Self { name: (*name).to_owned(), mechanisms: Some(*mechanisms) });
+                all.push(Self::named(name));
             }
         }
         all.extend(ours);
@@ -59,13 +69,7 @@ impl Kernel {
     }
 
     fn named(name: &str) -> Self {
-        let preset = PRESETS.iter().find(|(preset, _)| *preset == name);
-        Self {
-            name: name.to_owned(),
-            mechanisms: preset
-                .map(|(_, mechanisms)| *mechanisms)
-                .or(Mechanisms::parse("baseline,zone-lock=queued").ok()),
-        }
+        Self { name: name.to_owned(), mechanisms: Mechanisms::preset(name) }
     }
 }
 
