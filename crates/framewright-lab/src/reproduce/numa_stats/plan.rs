@@ -56,7 +56,7 @@ impl Lengths {
     /// A first look.
     pub const QUICK: Self = Self { window: 200_000, periods: 0.1, varied: false };
     /// Runs with one of the machine's numbers changed, by round.
-    const VARIED: [Self; 2] = [
+    pub(super) const VARIED: [Self; 2] = [
         Self { window: 100_000, periods: 0.05, varied: false },
         Self { window: 400_000, periods: 0.25, varied: false },
     ];

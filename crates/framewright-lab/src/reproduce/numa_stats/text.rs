@@ -3,12 +3,13 @@
 use std::fmt;
 
 use super::judge;
+use super::plan::Lengths;
 use super::result::{Reproduction, Row};
 use crate::reproduce::check::Standing;
 use crate::reproduce::head::Head;
 use crate::reproduce::text::{fitted_note, varied_note, wrapped};
 use crate::reproduce::variation::Band;
-use crate::sim::figures::grouped;
+use crate::sim::figures::{grouped, share};
 
 impl fmt::Display for Reproduction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -24,8 +25,7 @@ impl fmt::Display for Reproduction {
         self.rows.iter().try_for_each(|row| line(f, row))?;
         fitted_note(f, &self.fitted)?;
         writeln!(f, "! more than {} % off", judge::CYCLES)?;
-        let rounds = [10, 40].map(|part| format!("{part} % of the table's window"));
-        varied_note(f, self.varied.as_ref().map(|varied| (varied, rounds)))?;
+        varied_note(f, self.varied.as_ref().map(|varied| (varied, rounds())))?;
         writeln!(f, "\nNot in the table{:>62}", "cycles")?;
         self.beside.iter().try_for_each(|row| writeln!(f, "  {:<70}{:>6.1}", row.name, row.simulated.cycles))?;
         writeln!(f, "\nWhy")?;
@@ -49,6 +49,16 @@ impl Reproduction {
 pub(crate) fn ours() -> &'static str {
     "the same loop with per-CPU lists of 31 and 186 frames, starts that are not in step, and zones with the counters of a whole \
      kernel; cycles are those of the time-stamp counter"
+}
+
+/// How long runs of both rounds of variation are, in words: a small threshold's window, and a large one's.
+fn rounds() -> [String; 2] {
+    let full = Lengths::FULL;
+    Lengths::VARIED.map(|Lengths { window, periods, .. }| {
+        let small = share(f64::from(window), f64::from(full.window));
+        let large = share(periods, full.periods);
+        format!("{small:.0} % of the table's window, {large:.0} % of a large threshold's")
+    })
 }
 
 fn line(f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
