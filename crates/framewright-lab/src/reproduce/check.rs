@@ -101,6 +101,22 @@ pub fn seen(name: &str, all: impl Iterator<Item = (Standing, String)>) -> Check 
     Check::seen(name, off.is_empty(), words.join(", "))
 }
 
+/// A check that rows come in the published order: of any two whose published figures are `tie` percent apart or more, the one with
+/// the larger has the larger of ours. `rows` are names and figures, theirs and ours.
+pub fn order(name: &str, tie: f64, rows: &[(&str, [f64; 2])]) -> Check {
+    let mut wrong = Vec::new();
+    for (number, one) in rows.iter().enumerate() {
+        for other in &rows[number + 1..] {
+            let [less, more] = if one.1[0] < other.1[0] { [one, other] } else { [other, one] };
+            if (more.1[0] / less.1[0] - 1.0) * 100.0 >= tie && more.1[1] <= less.1[1] {
+                wrong.push(format!("{} is not above {}", more.0, less.0));
+            }
+        }
+    }
+    let detail = if wrong.is_empty() { format!("every pair {tie} % apart or more") } else { wrong.join("; ") };
+    Check::seen(name, wrong.is_empty(), detail)
+}
+
 /// Whether everything was seen to hold.
 pub fn all_hold(checks: &[Check]) -> bool {
     checks.iter().all(|check| check.passed == Some(true))
@@ -116,5 +132,13 @@ mod tests {
         assert!(all_hold(&[]) && all_hold(&[held.clone(), held.clone()]));
         assert!(!all_hold(&[held.clone(), open.clone()]) && !all_hold(&[Check::seen("c", false, "")]));
         assert_eq!((held.to_string(), open.word()), ("holds   a: 1".to_owned(), "unseen"));
+    }
+
+    #[test]
+    fn what_is_out_of_order_is_named() {
+        let rows = [("32", [799.0, 700.0]), ("64", [640.0, 710.0]), ("125", [537.0, 540.0])];
+        assert_eq!(order("a", 1.0, &rows).to_string(), "FAILS   a: 32 is not above 64");
+        let tied = order("a", 1.0, &[("20000", [394.0, 396.0]), ("30000", [395.0, 395.0])]);
+        assert_eq!(tied.to_string(), "holds   a: every pair 1 % apart or more");
     }
 }

@@ -5,7 +5,7 @@ use framewright_sim::workload::Passes;
 use super::others::{Elsewhere, MixRow, Parts};
 use super::plan::{OURS, STEADY};
 use super::result::{Figures, Ours, Row};
-use crate::reproduce::check::{Check, Standing, points, seen};
+use crate::reproduce::check::{self, Check, Standing, points, seen};
 use crate::reproduce::fitted::{self, Fitted};
 use crate::sim::figures::{duration, grouped, percent, share};
 
@@ -77,21 +77,9 @@ fn order(rows: &[Row]) -> Check {
     if let Some(missing) = missing(rows) {
         return Check::unseen(name, missing);
     }
-    let speeds: Vec<(&str, f64, f64)> = rows
-        .iter()
-        .filter_map(|row| both(row).map(|(a, b)| (row.name.as_str(), a.performance, b.figures.performance)))
-        .collect();
-    let mut wrong = Vec::new();
-    for (i, one) in speeds.iter().enumerate() {
-        for other in &speeds[i + 1..] {
-            let (slower, faster) = if one.1 < other.1 { (one, other) } else { (other, one) };
-            if (faster.1 / slower.1 - 1.0) * 100.0 >= TIE && slower.2 >= faster.2 {
-                wrong.push(format!("{} is not above {}", faster.0, slower.0));
-            }
-        }
-    }
-    let detail = if wrong.is_empty() { format!("every pair {TIE} % apart or more") } else { wrong.join("; ") };
-    Check::seen(name, wrong.is_empty(), detail)
+    let of = |row| both(row).map(|(theirs, ours)| [theirs.performance, ours.figures.performance]);
+    let speeds: Vec<_> = rows.iter().filter_map(|row| Some((row.name.as_str(), of(row)?))).collect();
+    check::order(name, TIE, &speeds)
 }
 
 fn numbers(fitted: &[Fitted]) -> Check {
