@@ -33,6 +33,7 @@ use std::fmt;
 use framewright_sim::machine::{Basis, MachineError, Spec};
 use serde::Serialize;
 
+use crate::sim::figures::change_percent;
 use path::{FITTED, PREDICTED, Path};
 
 /// Version of the JSON form.
@@ -158,7 +159,7 @@ pub fn from_measured(
     for (number, (path, &native_ns)) in paths.iter().zip(natives).enumerate() {
         progress(number as f64 / paths.len() as f64);
         let simulated_ns = simulated::measure(path, &spec).map_err(CalibrateError::Path)?;
-        let error_percent = (simulated_ns / native_ns - 1.0) * 100.0;
+        let error_percent = change_percent(native_ns, simulated_ns);
         rows.push(Row {
             path: path.to_string(),
             native_ns: rounded(native_ns),

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::variation::Band;
+use crate::sim::figures::change_percent;
 
 /// One thing that had to hold.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
@@ -108,7 +109,7 @@ pub fn order(name: &str, tie: f64, rows: &[(&str, [f64; 2])]) -> Check {
     for (number, one) in rows.iter().enumerate() {
         for other in &rows[number + 1..] {
             let [less, more] = if one.1[0] < other.1[0] { [one, other] } else { [other, one] };
-            if (more.1[0] / less.1[0] - 1.0) * 100.0 >= tie && more.1[1] <= less.1[1] {
+            if change_percent(less.1[0], more.1[0]) >= tie && more.1[1] <= less.1[1] {
                 wrong.push(format!("{} is not above {}", more.0, less.0));
             }
         }

@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use super::check::Check;
 use super::fitted::{self, Fitted};
-use super::variation::Varied;
+use super::variation::{Band, Varied};
 
 /// Columns that there are.
 pub const WIDTH: usize = 100;
@@ -26,6 +27,25 @@ pub fn wrapped(f: &mut fmt::Formatter<'_>, text: &str, indent: usize) -> fmt::Re
         line.push_str(word);
     }
     writeln!(f, "{}", line.trim_end())
+}
+
+/// A row's name, marked if it is no evidence.
+pub fn row_name(name: &str, is_fitted: bool) -> String {
+    format!("{name}{}", if is_fitted { " *" } else { "" })
+}
+
+/// A band in words; none is nothing.
+pub fn band(band: Option<Band>) -> String {
+    band.map_or(String::new(), |Band([least, most])| format!("{least:.0}..{most:.0}"))
+}
+
+/// Writes what had to hold.
+///
+/// # Errors
+/// That of the formatter.
+pub fn checks(f: &mut fmt::Formatter<'_>, checks: &[Check]) -> fmt::Result {
+    writeln!(f, "\nChecks")?;
+    checks.iter().try_for_each(|check| wrapped(f, &format!("  {check}"), 10))
 }
 
 /// Says which rows are no evidence, if there are such.

@@ -50,12 +50,17 @@ pub fn percent(value: f64) -> String {
     format!("{:.1}", if value.abs() < 0.05 { 0.0 } else { value })
 }
 
+/// How much larger `to` is than `from`, in percent.
+pub fn change_percent(from: f64, to: f64) -> f64 {
+    (to / from - 1.0) * 100.0
+}
+
 /// A change in percent, always with a sign.
 pub fn change(from: f64, to: f64) -> String {
     if from == 0.0 || !(to / from).is_finite() {
         return "-".to_owned();
     }
-    let percent = (to / from - 1.0) * 100.0;
+    let percent = change_percent(from, to);
     if percent.abs() < 0.05 { "±0.0 %".to_owned() } else { format!("{percent:+.1} %") }
 }
 

@@ -4,6 +4,7 @@ use super::plan::OURS;
 use super::result::{Beside, Pair, Row};
 use crate::reproduce::check::{Check, Standing, order, points, seen};
 use crate::reproduce::fitted::{Fitted, list};
+use crate::sim::figures::change_percent;
 
 /// Rows whose published cycles are less apart, in percent, may come in any order.
 const TIE: f64 = 1.0;
@@ -38,7 +39,7 @@ pub fn checks(rows: &[Row], fitted: &[Fitted], gain: Pair, beside: &[Beside]) ->
 
 /// By how much a row's cycles are off, in percent, and whether they may be; none for a row that predicts nothing.
 pub fn standing(row: &Row) -> Option<(Standing, f64)> {
-    let by = (row.simulated.cycles / row.published.cycles - 1.0) * 100.0;
+    let by = change_percent(row.published.cycles, row.simulated.cycles);
     (!row.fitted).then(|| (Standing::of(0.0, by, CYCLES, None), by))
 }
 

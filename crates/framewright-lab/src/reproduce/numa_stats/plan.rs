@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::published::{Figures, Published, Row, mechanisms};
 use crate::reproduce::runs::{self, Change, Progress, Run};
 use crate::reproduce::variation::{self, Round, Variations, vary};
+use crate::sim::figures::change_percent;
 
 /// Our own mechanisms, which nobody published, and the same without the counters.
 pub const OURS: [&str; 2] = ["default", "default,numa-stat=off"];
@@ -142,7 +143,7 @@ impl Plan<'_> {
                 .collect())
         };
         let points = |still: &Vec<Option<f64>>, moved: &Vec<Option<f64>>| {
-            let both = still.iter().zip(moved).filter_map(|(still, moved)| Some(((*moved)? / (*still)? - 1.0) * 100.0));
+            let both = still.iter().zip(moved).filter_map(|(still, moved)| Some(change_percent((*still)?, (*moved)?)));
             both.fold(0.0, |most: f64, by| most.max(by.abs()))
         };
         vary(machine, CHOSEN, sample, points)

@@ -11,6 +11,7 @@ use crate::reproduce::fitted::{self, Fitted, is_row};
 use crate::reproduce::head::Head;
 use crate::reproduce::variation::{Band, Varied};
 use crate::reproduce::why;
+use crate::sim::figures::change_percent;
 
 /// Name of the experiment, and of the table that machines' numbers are fitted to.
 pub const NAME: &str = "numa-stats";
@@ -135,6 +136,6 @@ fn gain(rows: &[Row]) -> Pair {
     let of = |threshold: &str, figures: fn(&Row) -> Figures| {
         rows.iter().find(|row| row.threshold == threshold).map_or(f64::NAN, |row| figures(row).throughput)
     };
-    let gain = |figures: fn(&Row) -> Figures| (of("65533", figures) / of("125", figures) - 1.0) * 100.0;
+    let gain = |figures: fn(&Row) -> Figures| change_percent(of("125", figures), of("65533", figures));
     Pair { published: gain(|row| row.published), simulated: gain(|row| row.simulated) }
 }

@@ -7,8 +7,7 @@ use super::plan::Lengths;
 use super::result::{Reproduction, Row};
 use crate::reproduce::check::Standing;
 use crate::reproduce::head::Head;
-use crate::reproduce::text::{fitted_note, varied_note, wrapped};
-use crate::reproduce::variation::Band;
+use crate::reproduce::text::{self, checks, fitted_note, row_name, varied_note, wrapped};
 use crate::sim::figures::{grouped, share};
 
 impl fmt::Display for Reproduction {
@@ -32,8 +31,7 @@ impl fmt::Display for Reproduction {
         for (name, why) in self.reasons() {
             wrapped(f, &format!("  {name}: {why}"), 4)?;
         }
-        writeln!(f, "\nChecks")?;
-        self.checks.iter().try_for_each(|check| wrapped(f, &format!("  {check}"), 10))
+        checks(f, &self.checks)
     }
 }
 
@@ -64,8 +62,7 @@ fn rounds() -> [String; 2] {
 fn line(f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
     let Row { threshold, published, simulated, band, fitted, .. } = row;
     let mark = Standing::mark(judge::standing(row).map(|(standing, _)| standing));
-    let name = format!("{threshold}{}", if *fitted { " *" } else { "" });
-    let band = band.map_or(String::new(), |Band([least, most])| format!("{least:.0}..{most:.0}"));
+    let (name, band) = (row_name(threshold, *fitted), text::band(*band));
     let (theirs, ours) = (grouped(published.throughput), grouped(simulated.throughput));
     let (theirs_cycles, cycles) = (published.cycles, simulated.cycles);
     writeln!(f, "{name:<10}{theirs_cycles:>18.0}{cycles:>10.1}{mark}{band:>11}{theirs:>19}{ours:>15}")

@@ -12,6 +12,7 @@ use super::published::Published;
 use crate::reproduce::runs::{self, Change, Progress, Run};
 use crate::reproduce::variation::{self, Round, Varying, samples, vary};
 use crate::reproduce::why::{FREE_LIST, ZONE, inside, waiting};
+use crate::sim::figures::change_percent;
 
 /// Our own kernel, which nobody published.
 pub const OURS: &str = "default";
@@ -193,11 +194,6 @@ impl Sample {
     pub fn of(report: &Report) -> Self {
         Self { per_second: report.per_second, zone_lock: waiting(report, ZONE), list_add: inside(report, FREE_LIST) }
     }
-}
-
-/// Change of `to` against `from` in percent.
-pub(super) fn change(from: f64, to: f64) -> f64 {
-    (to / from - 1.0) * 100.0
 }
 
 /// What the CPUs of a run do.
@@ -397,7 +393,7 @@ fn points(base: &[Option<Sample>], samples: &[Option<Sample>]) -> f64 {
     let of = |(was, is): (&Option<Sample>, &Option<Sample>)| {
         let (was, is) = was.as_ref().zip(is.as_ref())?;
         let changes = first.zip(first_now).map_or(0.0, |(first, now)| {
-            change(now.per_second, is.per_second) - change(first.per_second, was.per_second)
+            change_percent(now.per_second, is.per_second) - change_percent(first.per_second, was.per_second)
         });
         let all = [changes, is.zone_lock - was.zone_lock, is.list_add - was.list_add];
         Some(all.into_iter().map(f64::abs).fold(0.0, f64::max))

@@ -9,13 +9,14 @@ use serde::Serialize;
 
 use super::judge;
 use super::others::{self, Elsewhere, MixRow};
-use super::plan::{Lengths, Plan, Runs, Sample, Scale, Variations, change};
+use super::plan::{Lengths, Plan, Runs, Sample, Scale, Variations};
 use super::published::{LruRow, ORDERS, Published};
 use crate::reproduce::check::Check;
 use crate::reproduce::fitted::{self, Fitted, is_row};
 use crate::reproduce::head::Head;
 use crate::reproduce::variation::{Band, Varied};
 use crate::reproduce::why::{self, LRU, ZONE, hold_p999, waiting};
+use crate::sim::figures::change_percent;
 
 /// Name of the experiment, and of the table that machines' numbers are fitted to.
 pub const NAME: &str = "zone-lock";
@@ -220,7 +221,7 @@ fn ours(
 ) -> Ours {
     let report = &outcome.report;
     let sample = Sample::of(report);
-    let change_percent = first.map(|first| change(first, sample.per_second));
+    let change_percent = first.map(|first| change_percent(first, sample.per_second));
     let nothing = Aftermath { left: Vec::new(), drained: Vec::new(), mergeable: 0 };
     let Aftermath { left, drained, mergeable } = outcome.aftermath.clone().unwrap_or(nothing);
     Ours {
@@ -258,7 +259,7 @@ fn index(blocks: &[u64; ORDERS]) -> f64 {
 fn bands(variations: &Variations, (base, sample): (Option<f64>, Sample), number: usize) -> Option<Bands> {
     let changed = |samples: &Vec<Option<Sample>>| {
         let (first, this) = (samples.first().copied().flatten()?, samples[number]?);
-        Some(change(first.per_second, this.per_second))
+        Some(change_percent(first.per_second, this.per_second))
     };
     let share =
         |base, of: fn(Sample) -> f64| variations.band(base, |samples| samples[number].map(of)).map(Band::of_a_share);
@@ -280,7 +281,7 @@ fn with_lru(published: &Published, plan: &Plan<'_>, runs: &Runs) -> Vec<WithLru>
         let ours = |runs: &[Option<Report>]| {
             report(plan, runs, &row.name).map(|report| LruRow {
                 name: row.name.clone(),
-                change_percent: first.map_or(f64::NAN, |first| change(first, report.per_second)),
+                change_percent: first.map_or(f64::NAN, |first| change_percent(first, report.per_second)),
                 zone_lock_contention_percent: waiting(report, ZONE),
                 lru_lock_contention_percent: waiting(report, LRU),
             })

@@ -12,8 +12,8 @@ use super::published::{LruRow, ORDERS};
 use super::result::{Figures, Ours, Reproduction, Row, total};
 use crate::reproduce::check::Standing;
 use crate::reproduce::head::Head;
-use crate::reproduce::text::{fitted_note, varied_note, wrapped};
-use crate::reproduce::variation::{Band, Varying};
+use crate::reproduce::text::{band, checks, fitted_note, row_name, varied_note, wrapped};
+use crate::reproduce::variation::Varying;
 use crate::sim::figures::{count, fitted, grouped, percent, share};
 
 /// Columns of a kernel's name.
@@ -30,8 +30,7 @@ impl fmt::Display for Reproduction {
         with_lru(f, self)?;
         mix(f, self)?;
         elsewhere(f, self)?;
-        writeln!(f, "\nChecks")?;
-        self.checks.iter().try_for_each(|check| wrapped(f, &format!("  {check}"), 10))
+        checks(f, &self.checks)
     }
 }
 
@@ -71,13 +70,11 @@ fn table(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
     write!(f, "{:NAME$}{:>12}{:>12}", "kernel", "theirs", "ours")?;
     writeln!(f, "{:>8}{:>8}{:>12}{:>8}{:>7}{:>9}", "theirs", "ours", "band", "theirs", "ours", "band")?;
     for row in &all.rows {
-        let name = format!("{}{}", row.name, if row.fitted { " *" } else { "" });
-        write!(f, "{:NAME$}", fitted(&name, NAME))?;
+        write!(f, "{:NAME$}", fitted(&row_name(&row.name, row.fitted), NAME))?;
         let Some(ours) = &row.simulated else {
             writeln!(f, "{:>12}  not built yet", theirs(row, |figures| Some(grouped(figures.performance))))?;
             continue;
         };
-        let band = |of: Option<Band>| of.map_or(String::new(), |Band([least, most])| format!("{least:.0}..{most:.0}"));
         let change = |figures: &Figures| figures.change_percent.map(|change| format!("{change:+.1}"));
         let bands = ours.band;
         let line = format!(
@@ -107,10 +104,8 @@ fn list_add(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
         else {
             continue;
         };
-        let band = ours.band.map_or(String::new(), |bands| {
-            let Band([least, most]) = bands.smp_list_add_percent;
-            format!(", band {least:.0}..{most:.0}")
-        });
+        let band =
+            ours.band.map_or(String::new(), |bands| format!(", band {}", band(Some(bands.smp_list_add_percent))));
         let mark = Standing::mark(judge::list_add(row)).trim_end();
         writeln!(f, "  {} in smp_list_add: theirs {}, ours {}{mark}{band}", row.name, percent(theirs), percent(share))?;
     }
