@@ -91,7 +91,7 @@ pub const MODELS: &[Model] = &[
     Model { name: "stat_node", threads: &[(0, |stage| count(stage, [3, 3])), (1, fold_0)], ..NODES },
     Model {
         name: "stat_node_both",
-        threads: &[(0, |stage| count(stage, [5, 1])), (1, |stage| count(stage, [-5, 1]))],
+        threads: &[(0, |stage| count(stage, [5, 1])), (1, |stage| count(stage, [7, -1]))],
         ..NODES
     },
     Model {
