@@ -40,6 +40,8 @@ pub enum Plant {
     TornRmw(String, u64),
     /// The dear half of asymmetric fences is nothing.
     NoHeavyFence,
+    /// Interrupts come to the lists of the CPU that they met, whatever the mechanisms say.
+    SharedInterrupts,
 }
 
 impl Plant {
@@ -47,7 +49,7 @@ impl Plant {
     pub fn field(&self) -> Option<&str> {
         match self {
             Plant::LostStore(field, _) | Plant::TornRmw(field, _) => Some(field),
-            Plant::NoHeavyFence => None,
+            Plant::NoHeavyFence | Plant::SharedInterrupts => None,
         }
     }
 }
@@ -58,6 +60,7 @@ impl fmt::Display for Plant {
             Plant::LostStore(field, nth) => write!(f, "lost-store:{field}:{nth}"),
             Plant::TornRmw(field, nth) => write!(f, "torn-rmw:{field}:{nth}"),
             Plant::NoHeavyFence => f.write_str("no-heavy-fence"),
+            Plant::SharedInterrupts => f.write_str("shared-interrupts"),
         }
     }
 }
@@ -66,10 +69,13 @@ impl FromStr for Plant {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Plant, String> {
-        if text == "no-heavy-fence" {
-            return Ok(Plant::NoHeavyFence);
+        match text {
+            "no-heavy-fence" => return Ok(Plant::NoHeavyFence),
+            "shared-interrupts" => return Ok(Plant::SharedInterrupts),
+            _ => {}
         }
-        let form = || format!("{text:?} is not lost-store:FIELD:N, torn-rmw:FIELD:N or no-heavy-fence");
+        let form =
+            || format!("{text:?} is not lost-store:FIELD:N, torn-rmw:FIELD:N, no-heavy-fence or shared-interrupts");
         let (kind, rest) = text.split_once(':').ok_or_else(form)?;
         let (field, nth) = rest.rsplit_once(':').ok_or_else(form)?;
         let nth = nth.parse().ok().filter(|&nth| nth != 0).ok_or_else(form)?;

@@ -152,6 +152,12 @@ impl<'a> Simulation<'a> {
         self.world.cpus.iter().map(|cpu| cpu.now.clock).max().unwrap_or(0)
     }
 
+    /// From now on, if asked for, an interrupt pins to a CPU of its own: the number of the one that it came to, and the number of all CPUs added. The
+    /// allocator is to have them ([`crate::stage::contexts`]).
+    pub(crate) fn keep_interrupts_apart(&mut self, apart: bool) {
+        self.world.apart = if apart { self.world.cpus.len() } else { 0 };
+    }
+
     /// Every CPU runs `body` with its number.
     ///
     /// # Errors

@@ -52,7 +52,8 @@ impl Machine for Sim {
     fn pin(&self) -> SimPin {
         let place = with(|world| {
             world.instructions(world.model.costs.pin);
-            (world.cpu_number(), world.cpu().node)
+            let apart = if world.cpu().in_interrupt { world.apart } else { 0 };
+            (world.cpu_number() + apart, world.cpu().node)
         });
         let (cpu, node) = place.unwrap_or((0, 0));
         SimPin { cpu: CpuId(cpu as u16), node: NodeId(node as u8) }

@@ -1,10 +1,11 @@
 //! An allocator in the memory of a simulated machine.
 
 use framewright::machine::Word;
-use framewright::pfn::ZoneIdx;
+use framewright::mechanisms::PcpProtection;
+use framewright::pfn::{NodeId, ZoneIdx};
 use framewright::{
-    Allocator, BootError, Cluster, Config, Cpu, Diffs, Layout, Link, Magazine, NodeDiffs, NodeStat, Parts, Pcp, Shard,
-    Zone,
+    Allocator, BootError, Cluster, Config, Cpu, Diffs, Layout, Link, Magazine, Mechanisms, NodeDiffs, NodeStat, Parts,
+    Pcp, Shard, Zone,
 };
 
 use crate::arena::{Arena, Packing};
@@ -22,6 +23,14 @@ pub enum Descriptors {
 
 const FIELDS: (bool, Packing) = (true, Packing::Natural);
 const ARRAY: (bool, Packing) = (false, Packing::Natural);
+
+/// Nodes of the CPUs that an allocator is booted with for a machine with these: of each CPU a second time, for its interrupts, where
+/// there are any and the mechanisms give them lists of their own. Then the machine has to know
+/// ([`crate::run::Simulation::keep_interrupts_apart`]).
+pub(crate) fn contexts(cpus: &[NodeId], mechanisms: &Mechanisms, interrupts: bool) -> (Vec<NodeId>, bool) {
+    let apart = interrupts && mechanisms.pcp_protection == PcpProtection::OwnLists;
+    (cpus.repeat(if apart { 2 } else { 1 }), apart)
+}
 
 /// An arena that has room for an allocator of this configuration, and `more` bytes.
 ///

@@ -32,7 +32,7 @@ use crate::arena::Arena;
 use crate::chance::Plant;
 use crate::model::Ps;
 use crate::run::{Options, Schedule, SetupError, Simulation};
-use crate::stage::{Descriptors, arena_for, boot};
+use crate::stage::{Descriptors, arena_for, boot, contexts};
 use player::Player;
 
 /// Points of rest in an episode.
@@ -208,11 +208,13 @@ pub fn shrink(failure: &Failure, effort: u64, progress: impl FnMut(usize)) -> Re
 
 /// Plays a case from its boot to the end.
 pub(crate) fn play(case: &Case) -> Result<Result<Played, Stopped>, StressError> {
-    let config = case.shape.config();
+    let (cpus, apart) = contexts(&case.shape.cpus, &case.shape.mechanisms, case.conditions.interrupts.is_some());
+    let config = framewright::Config { cpus: &cpus, ..case.shape.config() };
     let boot_error = |error: framewright::BootError| StressError::Boot(error.to_string());
     let arena = arena_for(&config, 0).map_err(boot_error)?;
     let pages = boot(&arena, &config, Descriptors::Compact).map_err(boot_error)?;
     let mut simulation = simulation(case, &arena)?;
+    simulation.keep_interrupts_apart(apart && case.conditions.plant != Some(Plant::SharedInterrupts));
     let words = planted_words(case, pages)?;
     simulation.take_chances(case.conditions.delays, case.conditions.plant.clone(), words);
     let player = Player::new(pages, &case.shape);

@@ -81,6 +81,8 @@ pub(crate) struct World {
     pub(crate) window: (Ps, Ps),
     /// What an interrupt does, and the mean time between two on a CPU.
     pub(crate) interrupts: Option<Interrupts>,
+    /// What is added to a CPU's number in an interrupt.
+    pub(crate) apart: usize,
     /// Node of each run of frames: up to which frame.
     pub(crate) nodes: Vec<(u64, u16)>,
 }
@@ -170,6 +172,7 @@ impl World {
             switches: 0,
             window: (0, Ps::MAX),
             interrupts: None,
+            apart: 0,
             nodes: Vec::new(),
         }
     }

@@ -27,8 +27,11 @@ fn few_and_many_cpus_and_every_switch() {
         let settings = Settings { cpus, seed, operations: 10_000, quiescent: 8, ..Settings::default() };
         run(&settings, |_| {}).unwrap_or_else(|error| panic!("{error}"));
     }
-    for switches in ["baseline", "default", "default,hardened=poison", "default,depot=eighth", "baseline,hardened=zero"]
-    {
+    let protections = ["interrupts-off", "preemption-off", "trylock", "own-lists"];
+    let lists = ["baseline", "default", "no_merge+cluster_alloc", "numa-base", "owned-pageblocks"];
+    let protected = protections.iter().flat_map(|how| lists.iter().map(move |on| format!("{on},pcp-protection={how}")));
+    let others = ["default,hardened=poison", "default,depot=eighth", "baseline,hardened=zero"].map(str::to_owned);
+    for switches in &protected.chain(others).collect::<Vec<_>>() {
         let mechanisms = Some(Mechanisms::parse(switches).unwrap());
         for delays in [Some(false), Some(true)] {
             let (operations, interrupts) = (10_000, Some(true));
@@ -59,11 +62,16 @@ fn one_seed_is_one_run() {
 }
 
 /// Bugs and what shows of them.
-const PLANTS: [(&str, &str, &[Kind]); 4] = [
+const PLANTS: [(&str, &str, &[Kind]); 5] = [
     ("lost-store:lock.serving:500", "baseline", &[Kind::Deadlock]),
     ("torn-rmw:lock.next:1", "baseline", &[Kind::Deadlock, Kind::Free, Kind::HandOut, Kind::Panic]),
     ("no-heavy-fence", "default", &[Kind::HandOut, Kind::Invariant("P2"), Kind::Invariant("S2"), Kind::Census]),
     ("lost-store:claim:20", "default", &[Kind::Drain, Kind::Invariant("P2")]),
+    (
+        "shared-interrupts",
+        "default",
+        &[Kind::HandOut, Kind::Free, Kind::Invariant("P2"), Kind::Invariant("S2"), Kind::Census],
+    ),
 ];
 
 #[test]
@@ -73,7 +81,7 @@ fn planted_bugs_are_found_and_found_again() {
             mechanisms: Some(Mechanisms::parse(mechanisms).unwrap()),
             plant: Some(plant.parse().unwrap()),
             delays: Some(true),
-            interrupts: Some(false),
+            interrupts: Some(plant == "shared-interrupts"),
             operations: 400_000,
             quiescent: 16,
             ..Settings::default()
@@ -115,7 +123,7 @@ fn texts_that_are_no_case() {
     let wrong = [
         ("", "line 1: the text ends and no line describes `memory`"),
         ("seed x\n", "line 1: `x` is no number for `seed`"),
-        ("plant y\n", "line 1: \"y\" is not lost-store:FIELD:N, torn-rmw:FIELD:N or no-heavy-fence"),
+        ("plant y\n", "line 1: \"y\" is not lost-store:FIELD:N, torn-rmw:FIELD:N, no-heavy-fence or shared-interrupts"),
         ("interrupts 0\n", "line 1: interrupts must be 20000 to 1000000000000 ns apart"),
         ("seed 1\nrun\n", "line 2: `run` is no operation"),
     ];

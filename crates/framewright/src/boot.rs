@@ -18,7 +18,7 @@ use crate::frame::Frames;
 use crate::ground::{Cpu, Ground};
 use crate::layout::Layout;
 use crate::machine::{Machine, Ordering, Word};
-use crate::mechanisms::{NumaStat, PcpMark};
+use crate::mechanisms::{NumaStat, PcpMark, PcpProtection};
 use crate::node::World;
 use crate::node_stat::{NodeDiffs, NodeStat, NodeStats};
 use crate::pageblock::Pageblock;
@@ -235,12 +235,13 @@ fn place_cpus<M: Machine>(config: &Config<'_>, cpus: &mut [Cpu<M>], zonelists: &
     }
 }
 
-/// Whether per-CPU lists serve requests and take frees without a further question: no mechanism asks one, and what a list
-/// holds need not be counted with the others of its CPU.
+/// Whether per-CPU lists serve requests and take frees without a further question: no mechanism asks one, what a list
+/// holds need not be counted with the others of its CPU, and no interrupt comes to it.
 fn has_front<M: Machine>(machine: &M, config: &Config<'_>) -> bool {
     let counts = !matches!(config.mechanisms.numa_stat, NumaStat::Derived | NumaStat::Off);
     let asks = config.mechanisms.pcp_mark != PcpMark::Refill || config.is_hardened() || counts;
-    machine.is_asymmetric() && config.has_depot() && !asks
+    let is_alone = config.mechanisms.pcp_protection == PcpProtection::OwnLists;
+    machine.is_asymmetric() && config.has_depot() && is_alone && !asks
 }
 
 fn place_zones<M: Machine>(
@@ -276,6 +277,7 @@ fn place_zones<M: Machine>(
                     sizes,
                     slot,
                 );
+                pcp.protection = config.mechanisms.pcp_protection;
             }
         }
     }

@@ -281,7 +281,7 @@ impl<'a, M: Machine> World<'a, M> {
             zone.offline.add(order.frames(), Ordering::Relaxed);
             zone.managed.add(order.frames().wrapping_neg(), Ordering::Relaxed);
             if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
-                own.events.count(ZoneEvent::FreeFrames, order.frames());
+                own.aside.count(ZoneEvent::FreeFrames, order.frames());
             }
         });
     }
@@ -298,7 +298,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Counts frames taken by place, which no request preferred to be anywhere. Called with interrupts held off.
     fn count_range(&self, cx: Cx<'_, 'a, M>, zone: &Zone<M>, frames: u64) {
         if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
-            own.events.count(ZoneEvent::AllocFrames, frames);
+            own.aside.count(ZoneEvent::AllocFrames, frames);
         }
     }
 

@@ -382,7 +382,7 @@ impl<'a, M: Machine> Depots<'a, M> {
 
     fn lock<'g>(&'g self, cx: Cx<'g, 'a, M>, shard: &'g Shard<M>) -> ShardGuard<'g, 'a, M> {
         let irq = cx.ground.machine.irq_save();
-        cx.own.held.enter(Rank::Depot);
+        cx.own.held.enter(&cx.ground.machine, Rank::Depot);
         cx.ground.machine.step(Step::Lock);
         let ticket = shard.lock.take(&cx.ground.machine, shard.name);
         ShardGuard { ticket, _irq: irq, cx, shard, magazines: self.magazines }
@@ -405,7 +405,7 @@ struct ShardGuard<'g, 'a, M: Machine> {
 
 impl<M: Machine> Drop for ShardGuard<'_, '_, M> {
     fn drop(&mut self) {
-        self.cx.own.held.leave(Rank::Depot);
+        self.cx.own.held.leave(&self.cx.ground.machine, Rank::Depot);
         self.shard.lock.release(&self.ticket, &self.cx.ground.machine, self.shard.name);
     }
 }

@@ -9,7 +9,8 @@
 //! What a request needs to know of itself for that is its [`Route`]. Where the request is a constant, the compiler works it out.
 //!
 //! Mechanisms that ask something of every request (a watermark, a poisoned page) leave the front closed: a CPU's record
-//! then names no zone for it ([`crate::Cpu`]).
+//! then names no zone for it ([`crate::Cpu`]). So do those that let an interrupt come to the lists of the CPU that it met
+//! (`pcp-protection`): nothing comes in between here because interrupts have lists of their own.
 
 use crate::frame::Head;
 use crate::ground::{Cpu, Cx};
@@ -59,7 +60,6 @@ pub(crate) fn take_top<M: Machine>(
     (expected, head): (Head, Head),
 ) -> Option<Frame> {
     machine.step(Step::Alloc);
-    let _irq = machine.irq_save();
     let frame = ring.pop_front(machine, arrays)?;
     match arrays.heads.get(frame.index()) {
         Some(word) if word.load(Ordering::Relaxed) == expected.0 => {
@@ -84,7 +84,6 @@ pub(crate) fn give_top<M: Machine>(
     (frame, word, head): (Frame, &M::U8, Head),
 ) -> bool {
     machine.step(Step::Free);
-    let _irq = machine.irq_save();
     ring.push_front(arrays, frame, || word.store(head.0, Ordering::Relaxed))
 }
 

@@ -23,8 +23,11 @@ pub(crate) enum Rank {
     Zone,
 }
 
-/// Ranks that one CPU holds; a bit each.
+/// Ranks that one CPU holds, a bit each: in the lower half outside of interrupts, in the upper half in one.
 pub(crate) struct Held<M: Machine>(M::U32);
+
+/// Bits of half a word.
+const HALF: u32 = 16;
 
 impl<M: Machine> Default for Held<M> {
     fn default() -> Self {
@@ -38,12 +41,13 @@ impl<M: Machine> Held<M> {
         &self.0
     }
 
-    /// Notes that `rank` is about to be taken.
-    pub(crate) fn enter(&self, rank: Rank) {
+    /// Notes that `rank` is about to be taken. What an interrupt came in between does not matter: it cannot have been a lock that
+    /// others wait for, as these are held with interrupts off.
+    pub(crate) fn enter(&self, machine: &M, rank: Rank) {
         if cfg!(debug_assertions) {
-            let bit = 1 << rank as u32;
-            let held = self.0.load(Ordering::Relaxed);
-            debug_assert!(held < bit, "rank {rank:?} taken while ranks {held:#b} are held");
+            let (held, bit) = (self.0.load(Ordering::Relaxed), bit(machine, rank));
+            let here = if machine.in_interrupt() { held & (u32::MAX << HALF) } else { held };
+            debug_assert!(here < bit, "rank {rank:?} taken while ranks {held:#b} are held");
             self.0.store(held | bit, Ordering::Relaxed);
         }
     }
@@ -54,12 +58,16 @@ impl<M: Machine> Held<M> {
     }
 
     /// Notes that `rank` was released.
-    pub(crate) fn leave(&self, rank: Rank) {
+    pub(crate) fn leave(&self, machine: &M, rank: Rank) {
         if cfg!(debug_assertions) {
             let held = self.0.load(Ordering::Relaxed);
-            self.0.store(held & !(1 << rank as u32), Ordering::Relaxed);
+            self.0.store(held & !bit(machine, rank), Ordering::Relaxed);
         }
     }
+}
+
+fn bit(machine: &impl Machine, rank: Rank) -> u32 {
+    1 << (rank as u32).saturating_add(if machine.in_interrupt() { HALF } else { 0 })
 }
 
 /// Fair spin lock.

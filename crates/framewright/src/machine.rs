@@ -102,6 +102,10 @@ pub trait Machine {
     const SLEEPS_PINNED: bool = false;
 
     /// Turns preemption off. Nests.
+    ///
+    /// With `pcp-protection=own-lists` an interrupt is a CPU of its own: in one, this names another CPU than outside, of the same node (as
+    /// its number, and the number of CPUs added; the configuration then has twice as many). Where that cannot be, interrupts must not
+    /// call the allocator.
     fn pin(&self) -> Self::Pin<'_>;
 
     /// Holds interrupts of this CPU off. Nests. Where nothing can interrupt (a plain thread), does nothing.

@@ -156,9 +156,15 @@ switches! {
     }
     /// What keeps an interrupt off a per-CPU list while its CPU is at it.
     pcp_protection("pcp-protection"): PcpProtection {
-        /// Interrupts are held off.
+        /// Interrupts are held off (Linux ≤ 6.1, but for 4.11-rc).
         #[default]
         InterruptsOff = "interrupts-off",
+        /// They may come, but never use the lists: what they ask for or free goes to the zone (Linux 4.11-rc).
+        PreemptionOff = "preemption-off",
+        /// They may come, and use the lists unless these are in use, which an exchange finds out; else the zone (Linux ≥ 6.2).
+        Trylock = "trylock",
+        /// They may come, and have lists of their own: in an interrupt, [`crate::machine::Machine::pin`] names another CPU.
+        OwnLists = "own-lists",
     }
     /// Size of the per-CPU lists.
     pcp_size("pcp-size"): PcpSize {

@@ -266,13 +266,12 @@ impl<'a, M: Machine> World<'a, M> {
             guard.reserve_highatomic(frame, plan.order);
         }
         let own = self.pcps.record(cx.cpu, zone.idx.index())?;
-        own.events.count_alloc(plan.order);
-        self.hand_out(cx, frame, (zone, preferred), plan, (&own.events, false));
+        own.aside.count_alloc(plan.order);
+        self.hand_out(cx, frame, (zone, preferred), plan, (&own.aside, false));
         Some(frame)
     }
 
-    /// Marks a block as allocated and counts where it came from. Called with interrupts held off, so that nothing comes
-    /// between.
+    /// Marks a block as allocated and counts where it came from.
     pub(crate) fn hand_out(
         &self,
         cx: Cx<'_, 'a, M>,
@@ -346,8 +345,8 @@ impl<'a, M: Machine> World<'a, M> {
                 if let Some(frame) = taken
                     && let Some(own) = self.pcps.record(cx.cpu, zone.idx.index())
                 {
-                    own.events.count_alloc(plan.order);
-                    self.hand_out(cx, frame, (zone, zone), plan, (&own.events, false));
+                    own.aside.count_alloc(plan.order);
+                    self.hand_out(cx, frame, (zone, zone), plan, (&own.aside, false));
                     return Some(frame);
                 }
             }
@@ -381,14 +380,13 @@ impl<'a, M: Machine> World<'a, M> {
             return is_ours;
         }
         let given = Cell::new(false);
-        // Called with interrupts off: one that came in between would count on the same words.
         give_one(cx, zone, Block::new(frame, order), &|_| {
             // No second free can pass: for blocks that no per-CPU list keeps the check is exact.
             if hardened == Hardened::Off && !frames.claim_head(frame, order) {
                 return false;
             }
             if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
-                own.events.count(ZoneEvent::FreeFrames, order.frames());
+                own.aside.count(ZoneEvent::FreeFrames, order.frames());
             }
             frames.set_head(frame, Head::NONE);
             given.set(true);
@@ -433,7 +431,7 @@ impl<'a, M: Machine> World<'a, M> {
             guard.buddy().tally.count_quarantined(order.frames());
         }
         if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
-            own.events.count(ZoneEvent::FreeFrames, order.frames());
+            own.aside.count(ZoneEvent::FreeFrames, order.frames());
         }
     }
 }

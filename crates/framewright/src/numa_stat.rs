@@ -26,7 +26,7 @@ use crate::zone::Zone;
 /// Values of the NUMA counters in their order.
 pub(crate) type Numa = [u64; NumaItem::COUNT];
 
-/// Where a CPU counts in a zone: its events, and whether it holds its lists of that zone.
+/// Where a CPU counts in a zone: its events if it holds its lists of that zone, or else what it counts with interrupts off; and which.
 pub(crate) type Teller<'e, M> = (&'e ZoneEvents<M>, bool);
 
 impl<M: Machine> PcpGuard<'_, '_, M> {
@@ -57,7 +57,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
 }
 
 impl<M: Machine> Pcps<'_, M> {
-    /// Counts an allocation. Called with interrupts held off, so that nothing comes between.
+    /// Counts an allocation, where whoever may count there says ([`Teller`]).
     #[inline]
     pub(crate) fn count_numa(
         &self,
@@ -95,7 +95,8 @@ impl<M: Machine> Pcps<'_, M> {
             && is_counted(&NumaItem::Miss)
             && let Some(record) = self.record(cx.cpu, preferred.idx.index())
         {
-            record.events.count(ZoneEvent::NumaForeign, 1);
+            let _irq = cx.ground.machine.irq_save();
+            record.aside.count(ZoneEvent::NumaForeign, 1);
         }
     }
 

@@ -21,6 +21,11 @@
 //! One of the two must see the other's flag: the classic store-load pattern, with both fences on the right side. An owner
 //! that finds itself busy already (an interrupt came in between) goes to the zone as well, and never waits.
 //!
+//! Whether an interrupt can come in between is a mechanism (`pcp-protection`): interrupts are held off all the while; they may come
+//! but keep away from the lists; they may come and try, where what comes to a list that is in use goes to the zone; or they have
+//! lists of their own, being other CPUs as far as the core is concerned. In all of these what an interrupt does has ended before its
+//! CPU goes on, so a flag that was 0 a moment ago is 0 still: no exchange is needed, whatever `trylock` does.
+//!
 //! At the *front* (`front.rs`), where nearly all operations end, the owner does none of that: it moves the top of one ring
 //! inside of that ring's window (`ring.rs`). A claimer who has waited for `busy` closes all windows and passes another heavy
 //! fence; from then on it may take from the bottoms. Only an owner who looked at `claim` opens windows, so they stay closed.
@@ -31,6 +36,7 @@ use crate::ground::Cpu;
 use crate::idle::Idle;
 use crate::lock::Rank;
 use crate::machine::{Busy, Fault, Machine, Ordering, Patience, Word};
+use crate::mechanisms::PcpProtection;
 use crate::pfn::{MigrateType, Order};
 use crate::ring::{Ring, RingId, SMALL_ORDERS};
 use crate::tuned::Tuning;
@@ -78,6 +84,7 @@ pub struct Pcp<M: Machine> {
     // Fixed at boot: whether there is a depot, and a front; and how many frames a magazine takes at most.
     pub(crate) depot: bool,
     pub(crate) front: bool,
+    pub(crate) protection: PcpProtection,
     frames: u32,
     pub(crate) size: PcpSize,
     pub(crate) tuning: Tuning<M>,
@@ -88,8 +95,11 @@ pub struct Pcp<M: Machine> {
     pub(crate) waiting_frames: M::U32,
     /// Since when the lists of another node's zone were not used.
     pub(crate) idle: Idle<M>,
-    /// What the rings do not count themselves.
+    /// What the rings do not count themselves, while the lists are held.
     pub(crate) events: ZoneEvents<M>,
+    /// What the CPU does in the zone without its lists. Counted with interrupts off, as the zone lock is held or for this alone: an
+    /// interrupt counts here as well.
+    pub(crate) aside: ZoneEvents<M>,
     /// What the zone has taken over of all these counts, while the CPU was offline.
     pub(crate) folded: ZoneEvents<M>,
 }
@@ -103,6 +113,7 @@ impl<M: Machine> Default for Pcp<M> {
             turn: Word::new(0),
             depot: false,
             front: false,
+            protection: PcpProtection::default(),
             frames: 0,
             size: PcpSize::default(),
             tuning: Tuning::default(),
@@ -112,6 +123,7 @@ impl<M: Machine> Default for Pcp<M> {
             waiting_frames: Word::new(0),
             idle: Idle::default(),
             events: ZoneEvents::default(),
+            aside: ZoneEvents::default(),
             folded: ZoneEvents::default(),
         }
     }
@@ -163,6 +175,7 @@ impl<M: Machine> Pcp<M> {
         self.tuning.words(visit);
         self.idle.words(visit);
         self.events.words("events", visit);
+        self.aside.words("aside", visit);
         self.folded.words("folded", visit);
     }
 
@@ -226,7 +239,8 @@ impl<M: Machine> Pcp<M> {
             ZoneEvent::FreeFrames => traffic().map(|(order, (_, given))| given << order).fold(0, u64::wrapping_add),
             _ => 0,
         };
-        self.events.get(event).wrapping_add(by_ring).wrapping_sub(self.folded.get(event))
+        let counted = self.events.get(event).wrapping_add(self.aside.get(event));
+        counted.wrapping_add(by_ring).wrapping_sub(self.folded.get(event))
     }
 
     /// What went through the lists so far, at this moment: a number that stays the same if and only if they are not used.
@@ -238,11 +252,14 @@ impl<M: Machine> Pcp<M> {
     /// The owner comes to its lists. None when they are in use, by a drain or by what this call interrupted.
     #[inline(always)]
     pub(crate) fn enter<'g>(&'g self, machine: &'g M, own: &'g Cpu<M>) -> Option<Turn<'g, M>> {
-        let irq = machine.irq_save();
-        if self.busy.load(Ordering::Relaxed) != 0 || machine.fault(Fault::PcpBusy) {
+        let irq = match self.protection {
+            PcpProtection::InterruptsOff => Some(machine.irq_save()),
+            PcpProtection::PreemptionOff if machine.in_interrupt() => return None,
+            _ => None,
+        };
+        if machine.fault(Fault::PcpBusy) || !self.try_busy() {
             return None;
         }
-        self.busy.store(1, Ordering::Relaxed);
         // ORDER: light fence. `busy` is out before `claim` is looked at; partner: the heavy fence in `claim`.
         // Model: pcp_free.
         machine.light_fence();
@@ -254,16 +271,31 @@ impl<M: Machine> Pcp<M> {
             self.busy.store(0, Ordering::Release);
             return None;
         }
-        own.held.enter(Rank::Pcp);
-        Some(Turn { _irq: irq, own, flag: &self.busy })
+        own.held.enter(machine, Rank::Pcp);
+        Some(Turn { _irq: irq, machine, own, flag: &self.busy })
+    }
+
+    /// Says that the owner is at the lists, unless it is already.
+    #[inline(always)]
+    fn try_busy(&self) -> bool {
+        if self.protection == PcpProtection::Trylock {
+            // ORDER: Relaxed. Partner and model as of the store below.
+            return self.busy.cas(0, 1, Ordering::Relaxed).is_ok();
+        }
+        // Two instructions are enough: what comes in between has ended before the second, and left the lists as they were.
+        let is_free = self.busy.load(Ordering::Relaxed) == 0;
+        if is_free {
+            self.busy.store(1, Ordering::Relaxed);
+        }
+        is_free
     }
 
     /// Shuts the owner out of its lists and waits until it has left them.
     pub(crate) fn claim<'g>(&'g self, machine: &'g M, own: &'g Cpu<M>) -> Result<Turn<'g, M>, Busy> {
         self.seize(machine)?;
         let irq = machine.irq_save();
-        own.held.enter(Rank::Pcp);
-        Ok(Turn { _irq: irq, own, flag: &self.claim })
+        own.held.enter(machine, Rank::Pcp);
+        Ok(Turn { _irq: Some(irq), machine, own, flag: &self.claim })
     }
 
     /// The same without a guard, until [`Pcp::release_seized`].
@@ -327,7 +359,8 @@ impl<M: Machine> Pcp<M> {
 
 /// Proof that one CPU's lists of a zone are held, by their owner or by a claimer, until [`Turn::end`].
 pub(crate) struct Turn<'g, M: Machine> {
-    _irq: M::Irq<'g>,
+    _irq: Option<M::Irq<'g>>,
+    machine: &'g M,
     own: &'g Cpu<M>,
     /// The word that says so: `busy` or `claim`.
     flag: &'g M::U32,
@@ -337,7 +370,7 @@ impl<M: Machine> Turn<'_, M> {
     /// Lets others in.
     #[inline(always)]
     pub(crate) fn end(&self) {
-        self.own.held.leave(Rank::Pcp);
+        self.own.held.leave(self.machine, Rank::Pcp);
         // ORDER: Release. Publishes the rings; partner: the Acquire of the other side in `enter` or `claim`.
         // Model: pcp_free, pcp_alloc.
         self.flag.store(0, Ordering::Release);

@@ -85,6 +85,8 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
 
     /// Takes runs of together at most `batch` pages. Returns how many pages.
     fn take_clusters(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
+        // From the cut until the pages are the ring's: an interrupt that took the zone lock would wait for that, and so for itself.
+        let _irq = self.cx.ground.machine.irq_save();
         let zone = self.zone.lock_ends(self.cx);
         let mut runs = [None; MOST];
         let mut moved = 0_u32;

@@ -94,7 +94,7 @@ impl<M: Machine> ZoneEvents<M> {
         }
     }
 
-    /// Adds to a counter. Only the CPU that the counters belong to, with interrupts held off, may call this.
+    /// Adds to a counter. Only who holds what the counters belong to may call this.
     pub(crate) fn count(&self, event: ZoneEvent, n: u64) {
         if let Some(word) = self.0.get(event as usize) {
             word.store(word.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);

@@ -190,15 +190,15 @@ impl<M: Machine> Zone<M> {
     fn take_lock<'g>(&self, cx: Cx<'g, '_, M>, mode: LockMode) -> (Ticket, M::Irq<'g>) {
         let (ground, kind) = (cx.ground, cx.ground.mechanisms.zone_lock);
         let irq = ground.machine.irq_save();
-        cx.own.held.enter(Rank::Zone);
+        cx.own.held.enter(&ground.machine, Rank::Zone);
         ground.machine.step(Step::Lock);
         let ticket = self.its_lock(ground).take((kind, mode), &ground.machine, ground.cpus, LockName::zone(self.idx));
         (ticket, irq)
     }
 
     fn release_lock(&self, cx: Cx<'_, '_, M>, mode: LockMode, ticket: &Ticket) {
-        cx.own.held.leave(Rank::Zone);
         let (ground, kind) = (cx.ground, cx.ground.mechanisms.zone_lock);
+        cx.own.held.leave(&ground.machine, Rank::Zone);
         self.its_lock(ground).release((kind, mode), ticket, &ground.machine, ground.cpus, LockName::zone(self.idx));
     }
 

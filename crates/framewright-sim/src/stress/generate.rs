@@ -56,7 +56,7 @@ pub(crate) fn case(settings: &Settings, operations: u64, segments: u64) -> Case 
     let mut shape = shape(&mut rng, settings.cpus);
     let drawn = mechanisms(&mut rng);
     shape.mechanisms = settings.mechanisms.unwrap_or(drawn);
-    let interrupts = *rng.pick(&[None, Some(100_000_000), Some(1_000_000_000), Some(10_000_000_000)]);
+    let interrupts = *rng.pick(&[None, Some(20_000_000), Some(100_000_000), Some(1_000_000_000)]);
     let delays = rng.one_in(2);
     let conditions = Conditions {
         seed: settings.seed,

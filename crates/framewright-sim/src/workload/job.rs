@@ -25,7 +25,7 @@ use crate::model::{Model, Ps};
 use crate::report::{Figure, LockSpan, Report};
 use crate::run::{Options, Schedule, SetupError, Simulation};
 use crate::sim::Sim;
-use crate::stage::{Descriptors, arena_for, boot};
+use crate::stage::{Descriptors, arena_for, boot, contexts};
 
 /// First frame of the machine: 4 GiB, from where on memory is zone Normal.
 pub(crate) const FIRST: u64 = 0x10_0000;
@@ -231,7 +231,8 @@ pub fn run_and_look(
     }
     let needs = job.workload.needs(job.cpus);
     let map = Map::of(job, model, &needs);
-    let config = Config { zone_counters: ZONE_COUNTERS, ..map.shape.config() };
+    let (contexts, apart) = contexts(&map.shape.cpus, &job.mechanisms, job.interrupts.is_some());
+    let config = Config { zone_counters: ZONE_COUNTERS, cpus: &contexts, ..map.shape.config() };
     let arena = arena_for(&config, map.bytes(&needs)).map_err(|error| job.failed(Cause::Boot(error)))?;
     let pages = boot(&arena, &config, job.descriptors).map_err(|error| job.failed(Cause::Boot(error)))?;
     let Job { cpus, seed, descriptors, .. } = *job;
@@ -239,6 +240,7 @@ pub fn run_and_look(
     let play = job.workload.set_up(&ground).map_err(|reason| job.failed(Cause::Unfit(reason)))?;
     let free: u64 = (0..pages.nodes()).map(|node| free_frames(pages, node)).sum();
     let mut simulation = Simulation::new(model, &arena, &job.options()).map_err(|error| job.failed(error))?;
+    simulation.keep_interrupts_apart(apart);
     let regions = &map.shape.regions;
     simulation.set_frames(regions.iter().map(|region| (region.range.end.0, u16::from(region.node.0))).collect());
     let length = (job.warm_up, job.end(&needs)?, job.aftermath);

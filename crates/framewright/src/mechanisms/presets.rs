@@ -108,6 +108,7 @@ impl Mechanisms {
         pcp_mark: PcpMark::Refill,
         prefetch: Prefetch::Halves,
         numa_stat: NumaStat::Derived,
+        pcp_protection: PcpProtection::OwnLists,
         ..Mechanisms::BASELINE
     };
 }
