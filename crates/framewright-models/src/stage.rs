@@ -10,7 +10,7 @@
 use std::cell::Cell;
 
 use framewright::machine::{Ordering, Word};
-use framewright::mechanisms::{Depot, NumaStat, PcpMark};
+use framewright::mechanisms::{Depot, NumaStat, PcpMark, PcpProtection};
 use framewright::pfn::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::report::Source;
 use framewright::request::{__GFP_MOVABLE, Gfp, Request};
@@ -80,7 +80,12 @@ impl Sizes {
     /// The same with a front, and a depot behind it, of magazines with two entries each; and two CPUs.
     pub const FRONT: Sizes = Sizes {
         cpus: 2,
-        mechanisms: Mechanisms { depot: Depot::Eighth, pcp_mark: PcpMark::Refill, ..PLAIN },
+        mechanisms: Mechanisms {
+            depot: Depot::Eighth,
+            pcp_mark: PcpMark::Refill,
+            pcp_protection: PcpProtection::OwnLists,
+            ..PLAIN
+        },
         ..Sizes::TINY
     };
 }
