@@ -57,8 +57,8 @@ impl Lengths {
     /// What a result that is to be quoted takes. Until those who wait have gathered at one zone some twenty processes of each CPU
     /// end; over as many more the change comes out within a point and a half, by three seeds.
     pub const FULL: Self = Self {
-        table: passes(24.0, 24.0),
-        varied: Some(Varying { screen: passes(12.0, 12.0), band: passes(24.0, 24.0) }),
+        table: passes(24.0, 48.0),
+        varied: Some(Varying { screen: passes(12.0, 12.0), band: passes(24.0, 72.0) }),
     };
     /// A first look: no variations.
     pub const QUICK: Self = Self { table: passes(6.0, 6.0), varied: None };
