@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use framewright::machine::{Machine, Ordering, Word};
 
+use crate::device::{self, Device};
 use crate::interrupt::{self, Fences};
 use crate::loom_machine::{LoomMachine, run_on};
 use crate::session::{self, Plant};
@@ -26,6 +27,8 @@ pub struct Model<S: 'static = Stage> {
     /// Whether waits for a lock spin, as they really do, instead of sleeping until the lock changes hands. Spinning
     /// multiplies the schedules; the model of the lock itself shows that both come to the same.
     pub spins: bool,
+    /// An interrupt that may come, if any.
+    pub device: Option<Device<S>>,
     /// How the pair of fences is modelled.
     pub fences: Fences,
     /// Makes the stage, as the first CPU, before the threads start.
@@ -108,7 +111,7 @@ fn search<S>(model: &'static Model<S>, plant: Option<Plant>, is_quiet: bool) -> 
 /// Everything that environment variables could change is set here.
 fn builder<S>(model: &Model<S>) -> loom::model::Builder {
     let mut builder = loom::model::Builder::new();
-    builder.max_threads = model.threads.len() + 1;
+    builder.max_threads = model.threads.len() + 1 + usize::from(model.device.is_some());
     builder.max_branches = STEPS;
     builder.max_permutations = None;
     builder.max_duration = None;
@@ -141,6 +144,12 @@ fn first<S>(model: &'static Model<S>) {
     RUN.with_borrow_mut(|slot| *slot = Some(run.clone()));
     interrupt::together(model.fences, model.threads.iter().map(|&(cpu, _)| cpu));
     session::with(|session| session.together());
+    device::disarm();
+    if let Some(Device { strikes, plays, handler }) = model.device {
+        let run = run.clone();
+        device::arm(strikes, plays, move || handler(&run.stage));
+        spawn(device::raise);
+    }
     for &(cpu, body) in others {
         spawn(move || {
             run_on(cpu);
@@ -161,6 +170,7 @@ fn play<S>(run: Rc<Run<S>>, body: Part<S>) {
         return;
     }
     session::with(|session| session.finish());
+    device::disarm();
     RUN.with_borrow_mut(Option::take);
     if session::with(|session| session.learned.get()) {
         resume_unwind(Box::new(StartOver));

@@ -33,6 +33,7 @@
 // The locks below say `crate::machine`, as it does at home.
 use framewright::machine;
 
+pub mod device;
 pub mod explore;
 pub mod interrupt;
 pub mod lists;

@@ -10,7 +10,7 @@ use framewright::pfn::{CpuId, NodeId};
 use loom::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 use crate::word::LoomWord;
-use crate::{interrupt, session};
+use crate::{device, interrupt, session};
 
 loom::thread_local! {
     static CPU: Cell<u16> = Cell::new(0);
@@ -46,10 +46,7 @@ impl Pinned for LoomPin {
     }
 }
 
-/// Nothing interrupts a thread of a model.
-pub struct LoomIrq;
-
-/// Whether the fence called at `place` is to be passed.
+/// Whether the fence, or the guard, called at `place` is to be passed.
 fn passes(place: &Location<'_>) -> bool {
     session::with(|session| session.fences(place)) && !std::thread::panicking()
 }
@@ -61,14 +58,19 @@ impl Machine for LoomMachine {
     type U64 = LoomWord<u64, AtomicU64>;
     type Usize = LoomWord<usize, AtomicUsize>;
     type Pin<'a> = LoomPin;
-    type Irq<'a> = LoomIrq;
+    type Irq<'a> = Option<device::Held>;
 
     fn pin(&self) -> LoomPin {
         LoomPin(CpuId(running_cpu()))
     }
 
-    fn irq_save(&self) -> LoomIrq {
-        LoomIrq
+    #[track_caller]
+    fn irq_save(&self) -> Option<device::Held> {
+        passes(Location::caller()).then(device::Held::new)
+    }
+
+    fn in_interrupt(&self) -> bool {
+        device::is_inside()
     }
 
     #[track_caller]

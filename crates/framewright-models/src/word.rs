@@ -26,9 +26,9 @@ use std::rc::Rc;
 use framewright::machine::{Busy, Ordering, Patience, Word};
 use loom::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 
-use crate::interrupt;
 use crate::loom_machine::running_cpu;
 use crate::session::{self, Phase, Share};
+use crate::{device, interrupt};
 
 /// How often a bounded wait of the core looks, instead of a million times. One look would never see the other side arrive;
 /// two explore both "it came" and "it did not".
@@ -203,6 +203,7 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> LoomWord<T, A> {
         plain: impl FnOnce(&Cell<T>) -> R,
         shared: impl FnOnce(&A, &Inner<T, A>) -> R,
     ) -> R {
+        device::may_strike();
         let value = match &self.body {
             Body::Plain(value) => value,
             Body::Shared(inner) => match inner.atomic.get() {

@@ -59,6 +59,11 @@ fn per_cpu_lists_hold() {
 }
 
 #[test]
+fn interrupts_hold() {
+    hold(models::device::MODELS);
+}
+
+#[test]
 fn fronts_hold() {
     hold(models::front::MODELS);
 }

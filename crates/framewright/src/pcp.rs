@@ -279,10 +279,11 @@ impl<M: Machine> Pcp<M> {
     #[inline(always)]
     fn try_busy(&self) -> bool {
         if self.protection == PcpProtection::Trylock {
-            // ORDER: Relaxed. Partner and model as of the store below.
+            // Model: device_trylock.
             return self.busy.cas(0, 1, Ordering::Relaxed).is_ok();
         }
         // Two instructions are enough: what comes in between has ended before the second, and left the lists as they were.
+        // Model: device_own.
         let is_free = self.busy.load(Ordering::Relaxed) == 0;
         if is_free {
             self.busy.store(1, Ordering::Relaxed);

@@ -16,6 +16,7 @@ const PLAIN: Model = Model {
     name: "",
     bound: None,
     spins: false,
+    device: None,
     fences: Fences::Promoted,
     stage: || unmerged(&[0, 1, 2, 3]),
     threads: &[],

@@ -11,6 +11,7 @@ const PLAIN: Model = Model {
     name: "",
     bound: None,
     spins: false,
+    device: None,
     fences: Fences::Promoted,
     stage: about_to_put,
     threads: &[],

@@ -15,6 +15,7 @@ const PLAIN: Model = Model {
     name: "",
     bound: None,
     spins: false,
+    device: None,
     fences: Fences::Promoted,
     stage: listed_one,
     threads: &[],

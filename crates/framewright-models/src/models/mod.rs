@@ -2,6 +2,7 @@
 
 pub mod cluster;
 pub mod depot;
+pub mod device;
 pub mod front;
 pub mod lock;
 pub mod owned;
@@ -26,6 +27,7 @@ pub fn all() -> impl Iterator<Item = &'static Model> {
         pcp::MODELS,
         front::MODELS,
         depot::MODELS,
+        device::MODELS,
         zone::MODELS,
         range::MODELS,
         together::MODELS,

@@ -17,6 +17,7 @@ const PLAIN: Model = Model {
     name: "",
     bound: Some(3),
     spins: false,
+    device: None,
     fences: Fences::Promoted,
     stage: || held(&OWNED, 2, &[0, 1]),
     threads: &[],

@@ -13,6 +13,7 @@ const PLAIN: Model = Model {
     name: "",
     bound: None,
     spins: false,
+    device: None,
     fences: Fences::Promoted,
     stage: owner_holds_one,
     threads: &[],

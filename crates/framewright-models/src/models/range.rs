@@ -15,6 +15,7 @@ const PLAIN: Model = Model {
     name: "",
     bound: Some(1),
     spins: false,
+    device: None,
     fences: Fences::Promoted,
     stage: holds_one,
     threads: &[],

@@ -14,6 +14,7 @@ const PLAIN: Model = Model {
     name: "",
     bound: None,
     spins: false,
+    device: None,
     fences: Fences::Promoted,
     stage: || Stage::new(&Sizes::TINY),
     threads: &[],

@@ -8,6 +8,7 @@ const PLAIN: Model<Lists> = Model {
     name: "",
     bound: None,
     spins: false,
+    device: None,
     fences: Fences::Promoted,
     stage: || Lists::of(&[A, B]),
     threads: &[],

@@ -28,6 +28,7 @@ const KEEPS: Model = Model {
     name: "",
     bound: Some(3),
     spins: false,
+    device: None,
     fences: Fences::Promoted,
     stage: || Stage::new(&Sizes { cpus: 2, mechanisms: COUNTING, ..Sizes::TINY }),
     threads: &[],

@@ -12,6 +12,7 @@ const PLAIN: Model = Model {
     name: "",
     bound: None,
     spins: false,
+    device: None,
     fences: Fences::Promoted,
     stage: holds_buddies,
     threads: &[],
