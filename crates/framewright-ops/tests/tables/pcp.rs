@@ -171,3 +171,34 @@ const OVERFLOW: &[Case] = &[Case {
 fn full_lists_lose_nothing() {
     check(OVERFLOW);
 }
+
+/// Lists that keep what is freed; the second pageblock is a contiguous reserve, the third one for atomic requests of high orders.
+const RESERVES: &str = "max-order 4\npageblock-order 2\nmemory 0x0..0x40 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
+                        marks 0 Normal 0 0 0\npcp 0 Normal 1 8\ncma 0x4..0x8\n";
+
+/// Linux put such pages on the list of the type that lists in use stand for, once it tried their lock and did not wait for it.
+const IN_USE: &[Case] = &[
+    Case {
+        name: "a page of a contiguous reserve, freed while the lists are in use, goes back to the reserve",
+        machine: RESERVES,
+        setup: "a1 = alloc-at 0x5 order 0 GFP_HIGHUSER_MOVABLE\nfault PcpBusy 1",
+        before: "Node 0, zone Normal, type Movable 0 0 1 1 3\nNode 0, zone Normal, type CMA 1 1",
+        ops: "free a1\nexpect pageblock 0x4 CMA",
+        after: "Node 0, zone Normal, type Movable 0 0 1 1 3\nNode 0, zone Normal, type CMA 0 0 1",
+    },
+    Case {
+        name: "so does one of the reserve for atomic requests",
+        machine: RESERVES,
+        setup: "type 0x8 HighAtomic\na1 = alloc-at 0x9 order 0 GFP_KERNEL\nfault PcpBusy 1",
+        before: "Node 0, zone Normal, type Movable 0 0 2 0 3\nNode 0, zone Normal, type CMA 0 0 1\n\
+                 Node 0, zone Normal, type HighAtomic 1 1",
+        ops: "free a1\nexpect pageblock 0x8 HighAtomic",
+        after: "Node 0, zone Normal, type Movable 0 0 2 0 3\nNode 0, zone Normal, type CMA 0 0 1\n\
+                Node 0, zone Normal, type HighAtomic 0 0 1",
+    },
+];
+
+#[test]
+fn what_is_freed_while_lists_are_in_use_goes_where_it_belongs() {
+    check(IN_USE);
+}
