@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::reproduce::runs::{self, Change, Progress, Run};
 use crate::reproduce::variation::{self, Round, Varying, samples, vary};
+use crate::sim::figures::change_percent;
 
 /// Numbers of CPUs at which curves have a point; the last is the table's.
 pub const CURVE: [usize; 8] = [1, 2, 4, 8, 15, 30, 60, 120];
@@ -228,11 +229,6 @@ impl Plan<'_> {
 
 /// By how many points the change of jobs differs where it does more: from beside to behind.
 fn points(base: &[Speed; 2], sample: &[Speed; 2]) -> f64 {
-    let gain = |[beside, behind]: &[Speed; 2]| change(beside.jobs, behind.jobs);
+    let gain = |[beside, behind]: &[Speed; 2]| change_percent(beside.jobs, behind.jobs);
     (gain(sample) - gain(base)).abs()
-}
-
-/// Change of `to` against `from` in percent.
-pub(super) fn change(from: f64, to: f64) -> f64 {
-    (to / from - 1.0) * 100.0
 }

@@ -5,13 +5,14 @@ use framewright_sim::workload::Workload;
 use serde::Serialize;
 
 use super::judge;
-use super::plan::{LOCKS, Lengths, MEMORY, PLACES, Plan, Runs, Speed, Variant, Variations, change};
+use super::plan::{LOCKS, Lengths, MEMORY, PLACES, Plan, Runs, Speed, Variant, Variations};
 use super::published::{Place, Published, Quantity, Row as Measured};
 use crate::reproduce::check::Check;
 use crate::reproduce::fitted::{self, Fitted};
 use crate::reproduce::head::Head;
 use crate::reproduce::variation::{Band, Varied};
 use crate::reproduce::why::{self, ZONE, waiting};
+use crate::sim::figures;
 use crate::sim::run::accesses;
 
 /// Name of the experiment, and of the table that machines' numbers are fitted to.
@@ -174,7 +175,7 @@ fn row(measured: &Measured, (plan, fitted): (&Plan<'_>, &[Fitted]), runs: &Runs)
             value(*quantity, speeds.get(number)?, plan.most())
         };
         let (before, after) = (at(*from)?, at(*to)?);
-        Some(Change { before, after, change_percent: change(before, after) })
+        Some(Change { before, after, change_percent: figures::change_percent(before, after) })
     };
     let speeds = speeds(runs);
     let simulated = speeds.as_ref().and_then(of);
@@ -198,7 +199,7 @@ fn memory(plan: &Plan<'_>, pairs: &[[Speed; 2]]) -> Vec<Memory> {
     let of = |(memory, [beside, behind]): ((&'static str, u32, u32), &[Speed; 2])| Memory {
         name: memory.0,
         workload: Workload::Aim7(plan.kept(memory)).to_string(),
-        change_percent: change(behind.jobs, beside.jobs),
+        change_percent: figures::change_percent(behind.jobs, beside.jobs),
         computing_percent: [behind.computing, beside.computing],
     };
     MEMORY.into_iter().zip(pairs).map(of).collect()
@@ -223,7 +224,7 @@ fn variants(plan: &Plan<'_>, runs: &Runs) -> Vec<VariantRow> {
             name: variant.name(),
             mechanisms: variant.mechanisms().to_string(),
             performance,
-            change_percent: change(behind, performance),
+            change_percent: figures::change_percent(behind, performance),
             zone_lock_contention_percent: waiting(report, ZONE),
             hold_p50_ns: held.fold(0.0, f64::max),
             why: why::sentence(report),
@@ -273,8 +274,8 @@ fn crossing(lock: &'static str, variants: &[VariantRow]) -> Crossover {
     let jobs: Of = |variant| &variant.points;
     let takings: Of = |variant| &variant.takings_ns;
     let pairs = |of: Of| points(0, of).iter().zip(points(1, of));
-    let gain_percent: Vec<(usize, f64)> = pairs(jobs).map(|(a, b)| (a.0, change(b.1, a.1))).collect();
-    let taking_gain_percent = pairs(takings).map(|(a, b)| (a.0, -change(b.1, a.1))).collect();
+    let gain_percent: Vec<(usize, f64)> = pairs(jobs).map(|(a, b)| (a.0, figures::change_percent(b.1, a.1))).collect();
+    let taking_gain_percent = pairs(takings).map(|(a, b)| (a.0, -figures::change_percent(b.1, a.1))).collect();
     let slower = gain_percent.iter().rev().take_while(|(_, gain)| *gain < 0.0).last();
     Crossover { lock, cpus: slower.map(|&(cpus, _)| cpus), gain_percent, taking_gain_percent }
 }

@@ -8,7 +8,7 @@ use super::judge;
 use super::result::{Memory, Reproduction, Row, VariantRow};
 use crate::reproduce::check::Standing;
 use crate::reproduce::head::Head;
-use crate::reproduce::text::{fitted_note, varied_note, wrapped};
+use crate::reproduce::text::{checks, fitted_note, row_name, varied_note, wrapped};
 use crate::reproduce::variation::{Band, Varying};
 use crate::sim::figures::{duration, fitted, grouped, percent};
 
@@ -23,8 +23,7 @@ impl fmt::Display for Reproduction {
         variants(f, self)?;
         curves(f, self)?;
         reasons(f, self)?;
-        writeln!(f, "\nChecks")?;
-        self.checks.iter().try_for_each(|check| wrapped(f, &format!("  {check}"), 10))
+        checks(f, &self.checks)
     }
 }
 
@@ -63,7 +62,7 @@ fn table(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
 }
 
 fn line(f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
-    let name = format!("{}{}", row.name, if row.fitted { " *" } else { "" });
+    let name = row_name(&row.name, row.fitted);
     let ours = row.simulated.map_or("-".to_owned(), |ours| format!("{:+.1}", ours.change_percent));
     let (theirs, mark) = (format!("{:+.1}", row.published.change_percent), Standing::mark(judge::change(row)));
     let text = format!("{:name$}{theirs:>12}{ours:>12}{mark}{:>13}", fitted(&name, NAMES.0), band(row), name = NAMES.0);
