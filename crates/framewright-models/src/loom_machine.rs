@@ -69,6 +69,10 @@ impl Machine for LoomMachine {
         passes(Location::caller()).then(device::Held::new)
     }
 
+    fn keeps_interrupts_apart(&self) -> bool {
+        true
+    }
+
     fn in_interrupt(&self) -> bool {
         device::is_inside()
     }

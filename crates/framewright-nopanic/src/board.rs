@@ -76,6 +76,10 @@ impl Machine for Board {
         Irq(self)
     }
 
+    fn keeps_interrupts_apart(&self) -> bool {
+        !self.in_interrupt()
+    }
+
     fn in_interrupt(&self) -> bool {
         self.in_interrupt.load(atomic::Ordering::Relaxed) != 0
     }

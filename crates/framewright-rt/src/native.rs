@@ -218,6 +218,11 @@ impl Machine for Native {
         NativeIrq
     }
 
+    /// Signal handlers must not call it.
+    fn keeps_interrupts_apart(&self) -> bool {
+        true
+    }
+
     #[inline]
     fn fence(&self) {
         atomic::fence(atomic::Ordering::SeqCst);

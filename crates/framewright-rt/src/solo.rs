@@ -174,6 +174,10 @@ impl Machine for Solo<'_> {
         SoloIrq
     }
 
+    fn keeps_interrupts_apart(&self) -> bool {
+        true
+    }
+
     fn fence(&self) {}
 
     #[inline(always)]

@@ -72,6 +72,10 @@ struct Hooked {
 impl Machine for Hooked {
     runs_on_threads!(threads);
 
+    fn keeps_interrupts_apart(&self) -> bool {
+        true
+    }
+
     fn zero(&self, pfn: Pfn, order: Order) {
         self.zeroed.lock().unwrap().push(PfnRange::block(pfn, order));
     }

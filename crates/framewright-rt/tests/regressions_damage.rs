@@ -108,6 +108,11 @@ impl Machine for Lab {
 
     fn irq_save(&self) {}
 
+    /// One comes before a call, never in the middle.
+    fn keeps_interrupts_apart(&self) -> bool {
+        true
+    }
+
     fn fence(&self) {}
 }
 

@@ -151,6 +151,10 @@ impl Machine for Threads {
         self.native.irq_save()
     }
 
+    fn keeps_interrupts_apart(&self) -> bool {
+        true
+    }
+
     fn fence(&self) {
         self.native.fence();
     }

@@ -38,6 +38,10 @@ struct Watched {
 impl Machine for Watched {
     runs_on_threads!(threads);
 
+    fn keeps_interrupts_apart(&self) -> bool {
+        true
+    }
+
     fn step(&self, step: Step) {
         if step != Step::Around {
             return;

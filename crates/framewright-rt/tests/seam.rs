@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 use framewright::machine::{LockEvent, LockKind, LockName, Machine, Step};
+use framewright::mechanisms::PcpProtection;
 use framewright::request::GFP_KERNEL;
-use framewright::{Allocator, Config, CpuId, Layout, NodeId, Order, Pfn, Region, Request, ZoneIdx, ZoneKind};
+use framewright::{
+    Allocator, BootError, Config, CpuId, Layout, Mechanisms, NodeId, Order, Pfn, Region, Request, ZoneIdx, ZoneKind,
+};
 use framewright_rt::{Native, Storage};
 use threads::runs_on_threads;
 
@@ -16,12 +19,17 @@ const CPUS: [NodeId; 2] = [NodeId(0); 2];
 /// Threads, with somebody who listens.
 struct Listening {
     threads: Native,
+    keeps_interrupts_apart: bool,
     locks: Mutex<Vec<(LockName, LockEvent)>>,
     steps: Mutex<BTreeMap<Step, u64>>,
 }
 
 impl Machine for Listening {
     runs_on_threads!(threads);
+
+    fn keeps_interrupts_apart(&self) -> bool {
+        self.keeps_interrupts_apart
+    }
 
     fn lock(&self, lock: LockName, event: LockEvent) {
         self.locks.lock().unwrap().push((lock, event));
@@ -32,12 +40,30 @@ impl Machine for Listening {
     }
 }
 
+fn listening(keeps_interrupts_apart: bool) -> Listening {
+    let (threads, locks, steps) = (Native::new(&CPUS), Mutex::default(), Mutex::default());
+    Listening { threads, keeps_interrupts_apart, locks, steps }
+}
+
 fn with_pages(test: impl FnOnce(&Allocator<'_, Listening>)) {
     let map = [Region::usable(0, 0x10000, 0)];
     let config = Config { dma_end: Pfn(0), dma32_end: Pfn(0), ..Config::new(&map, &CPUS) };
     let mut storage = Storage::new(&Layout::of(&config).unwrap());
-    let machine = Listening { threads: Native::new(&CPUS), locks: Mutex::default(), steps: Mutex::default() };
-    test(&Allocator::boot(machine, &config, storage.parts()).unwrap());
+    test(&Allocator::boot(listening(true), &config, storage.parts()).unwrap());
+}
+
+/// Where an interrupt may come to the lists of the CPU that it meets, something has to keep it off.
+#[test]
+fn lists_of_interrupts_own_ask_for_a_machine_that_has_them() {
+    let map = [Region::usable(0, 0x10000, 0)];
+    for &pcp_protection in PcpProtection::ALL {
+        let mechanisms = Mechanisms { pcp_protection, ..Mechanisms::DEFAULT };
+        let config = Config { mechanisms, ..Config::new(&map, &CPUS) };
+        let mut storage = Storage::new(&Layout::of(&config).unwrap());
+        let booted = Allocator::boot(listening(false), &config, storage.parts()).map(drop);
+        let refused = (pcp_protection == PcpProtection::OwnLists).then_some(BootError::Interrupts);
+        assert_eq!(booted.err(), refused, "{}", pcp_protection.name());
+    }
 }
 
 /// Allocates and frees so much that every kind of lock is taken.

@@ -65,6 +65,10 @@ impl Machine for Sim {
         SimIrq(())
     }
 
+    fn keeps_interrupts_apart(&self) -> bool {
+        true
+    }
+
     fn in_interrupt(&self) -> bool {
         with(|world| world.cpu().in_interrupt).unwrap_or(false)
     }

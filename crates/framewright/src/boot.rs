@@ -122,7 +122,7 @@ pub(crate) fn boot<'a, M: Machine>(
     let layout = Layout::of(config)?;
     let parts = parts.cut(&layout)?;
     place_sections(config, parts.sections, parts.bases);
-    let front = has_front(&machine, config);
+    let front = has_front(&machine, config)?;
     parts.diffs.iter_mut().for_each(|diffs| diffs.place(&config.mechanisms));
     place_zones(config, parts.zones, parts.pcps, (layout.cpus, front));
     place_zonelists(config, parts.zonelists);
@@ -237,11 +237,14 @@ fn place_cpus<M: Machine>(config: &Config<'_>, cpus: &mut [Cpu<M>], zonelists: &
 
 /// Whether per-CPU lists serve requests and take frees without a further question: no mechanism asks one, what a list
 /// holds need not be counted with the others of its CPU, and no interrupt comes to it.
-fn has_front<M: Machine>(machine: &M, config: &Config<'_>) -> bool {
+fn has_front<M: Machine>(machine: &M, config: &Config<'_>) -> Result<bool, BootError> {
     let counts = !matches!(config.mechanisms.numa_stat, NumaStat::Derived | NumaStat::Off);
     let asks = config.mechanisms.pcp_mark != PcpMark::Refill || config.is_hardened() || counts;
     let is_alone = config.mechanisms.pcp_protection == PcpProtection::OwnLists;
-    machine.is_asymmetric() && config.has_depot() && is_alone && !asks
+    if is_alone && !machine.keeps_interrupts_apart() {
+        return Err(BootError::Interrupts);
+    }
+    Ok(machine.is_asymmetric() && config.has_depot() && is_alone && !asks)
 }
 
 fn place_zones<M: Machine>(

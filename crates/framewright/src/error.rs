@@ -172,6 +172,9 @@ pub enum BootError {
     },
     /// The mechanisms do not go together, for this reason.
     Mechanisms(&'static str),
+    /// `pcp-protection=own-lists` on a machine that does not keep interrupts apart
+    /// ([`crate::machine::Machine::keeps_interrupts_apart`]).
+    Interrupts,
     /// A slice of [`crate::boot::Parts`] is shorter than [`crate::Layout`] says.
     TooShort {
         /// The slice.
@@ -196,6 +199,9 @@ impl fmt::Display for BootError {
                 write!(f, "{given} counters of the embedder's are more than the {most} that a {of} has room for")
             }
             BootError::Mechanisms(reason) => write!(f, "these mechanisms do not go together: {reason}"),
+            BootError::Interrupts => f.write_str(
+                "pcp-protection=own-lists is for machines that keep interrupts apart, or have none; others take another protection",
+            ),
             BootError::TooManyFrames { frames } => write!(f, "{frames} frames are more than 32-bit links can name"),
             BootError::TooManySlots { slots } => {
                 write!(f, "{slots} entries of per-CPU lists are more than 32 bits can number")

@@ -103,13 +103,18 @@ pub trait Machine {
 
     /// Turns preemption off. Nests.
     ///
-    /// With `pcp-protection=own-lists` an interrupt is a CPU of its own: in one, this names another CPU than outside, of the same node (as
-    /// its number, and the number of CPUs added; the configuration then has twice as many). Where that cannot be, interrupts must not
-    /// call the allocator.
+    /// Where interrupts are kept apart ([`Machine::keeps_interrupts_apart`]), one is a CPU of its own: in an interrupt this names another CPU than
+    /// outside, of the same node (as its number, and the number of CPUs added; the configuration then has twice as many).
     fn pin(&self) -> Self::Pin<'_>;
 
     /// Holds interrupts of this CPU off. Nests. Where nothing can interrupt (a plain thread), does nothing.
     fn irq_save(&self) -> Self::Irq<'_>;
+
+    /// Whether what an interrupt does to the allocator it does on a CPU of its own, or no interrupt ever calls it. Asked once, at boot:
+    /// `pcp-protection=own-lists`, our default, relies on it. A machine that says so and does otherwise hands frames out twice.
+    fn keeps_interrupts_apart(&self) -> bool {
+        false
+    }
 
     /// Whether the caller runs in an interrupt (or a signal handler). Such a caller's requests never reclaim.
     fn in_interrupt(&self) -> bool {

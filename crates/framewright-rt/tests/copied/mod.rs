@@ -142,5 +142,9 @@ impl Machine for Copied {
 
     fn irq_save(&self) {}
 
+    fn keeps_interrupts_apart(&self) -> bool {
+        true
+    }
+
     fn fence(&self) {}
 }
