@@ -42,11 +42,11 @@ pub const MODELS: &[Model] = &[
     Model { name: "device_own", stage: own_lists, device: APART, ..PLAIN },
     Model { name: "device_front", stage: front, device: APART, ..PLAIN },
     Model { name: "device_zone", stage: past_the_lists, ..PLAIN },
-    Model { name: "device_off_drain", bound: Some(2), threads: DRAINED, ..PLAIN },
-    Model { name: "device_preemption_drain", bound: Some(2), stage: preemption_off, threads: DRAINED, ..PLAIN },
-    Model { name: "device_trylock_drain", bound: Some(2), stage: trylock, threads: DRAINED, ..PLAIN },
-    Model { name: "device_own_drain", bound: Some(2), stage: own_lists, device: APART, threads: DRAINED, ..PLAIN },
-    Model { name: "device_front_drain", bound: Some(2), stage: front, device: APART, threads: DRAINED, ..PLAIN },
+    Model { name: "device_off_drain", threads: DRAINED, ..PLAIN },
+    Model { name: "device_preemption_drain", stage: preemption_off, threads: DRAINED, ..PLAIN },
+    Model { name: "device_trylock_drain", stage: trylock, threads: DRAINED, ..PLAIN },
+    Model { name: "device_own_drain", stage: own_lists, device: APART, threads: DRAINED, ..PLAIN },
+    Model { name: "device_front_drain", stage: front, device: APART, threads: DRAINED, ..PLAIN },
 ];
 
 /// At the front an interrupt that shares the lists of the CPU that it strikes hands a page out twice.
