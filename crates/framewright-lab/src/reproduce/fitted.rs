@@ -5,6 +5,8 @@ use std::fmt;
 use framewright_sim::machine::{Parameter, Spec};
 use serde::Serialize;
 
+use super::check::Check;
+
 /// A number of the machine that was fitted.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Fitted {
@@ -38,6 +40,13 @@ fn rows<'p>(parameter: &'p Parameter, table: &str) -> impl Iterator<Item = &'p s
 /// Whether one of them was fitted to this row.
 pub fn is_row(fitted: &[Fitted], row: &str) -> bool {
     fitted.iter().any(|fitted| fitted.rows.iter().any(|fitted| fitted == row))
+}
+
+/// A check by this name that no more than so many numbers were fitted, each to one row.
+pub fn at_most(most: usize, name: &str, fitted: &[Fitted]) -> Check {
+    let detail = if fitted.is_empty() { "none".to_owned() } else { list(fitted) };
+    let holds = fitted.len() <= most && fitted.iter().all(|fitted| fitted.rows.len() == 1);
+    Check::seen(name, holds, detail)
 }
 
 /// They in words.

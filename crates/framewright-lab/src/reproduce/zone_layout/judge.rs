@@ -26,7 +26,15 @@ pub fn change(row: &Row) -> Option<Standing> {
 
 /// All checks.
 pub fn checks(rows: &[Row], fitted: &[Fitted], variants: &[VariantRow], crossover: &[Crossover]) -> Vec<Check> {
-    vec![direction(rows), few(crossover), numbers(fitted), inside(rows), narrow(rows), alone(variants), apart(variants)]
+    vec![
+        direction(rows),
+        few(crossover),
+        fitted::at_most(FITTED, "at most one number fitted, to one row", fitted),
+        inside(rows),
+        narrow(rows),
+        alone(variants),
+        apart(variants),
+    ]
 }
 
 fn direction(rows: &[Row]) -> Check {
@@ -46,12 +54,6 @@ fn few(crossover: &[Crossover]) -> Check {
     let words: Vec<String> = gains.iter().map(|(cpus, gain)| format!("{cpus}: {gain:+.1} %")).collect();
     let is_shorter = gains.iter().any(|&(cpus, gain)| cpus <= FEW && gain > 0.0);
     Check::seen(&name, is_shorter, format!("by number of CPUs, {}", words.join(", ")))
-}
-
-fn numbers(fitted: &[Fitted]) -> Check {
-    let detail = if fitted.is_empty() { "none".to_owned() } else { fitted::list(fitted) };
-    let holds = fitted.len() <= FITTED && fitted.iter().all(|fitted| fitted.rows.len() == 1);
-    Check::seen("at most one number fitted, to one row", holds, detail)
 }
 
 fn inside(rows: &[Row]) -> Check {

@@ -61,7 +61,13 @@ fn both(row: &Row) -> Option<(&Figures, &Ours)> {
 
 /// All checks, of the table and then of our kernel.
 pub fn checks(rows: &[Row], fitted: &[Fitted]) -> Vec<Check> {
-    let table = [order(rows), numbers(fitted), changes(rows), shares(rows), fragmentation(rows)];
+    let table = [
+        order(rows),
+        fitted::at_most(FITTED, "at most two numbers fitted, each to one row", fitted),
+        changes(rows),
+        shares(rows),
+        fragmentation(rows),
+    ];
     table.into_iter().chain(ours(rows)).collect()
 }
 
@@ -80,12 +86,6 @@ fn order(rows: &[Row]) -> Check {
     let of = |row| both(row).map(|(theirs, ours)| [theirs.performance, ours.figures.performance]);
     let speeds: Vec<_> = rows.iter().filter_map(|row| Some((row.name.as_str(), of(row)?))).collect();
     check::order(name, TIE, &speeds)
-}
-
-fn numbers(fitted: &[Fitted]) -> Check {
-    let detail = if fitted.is_empty() { "none".to_owned() } else { fitted::list(fitted) };
-    let holds = fitted.len() <= FITTED && fitted.iter().all(|fitted| fitted.rows.len() == 1);
-    Check::seen("at most two numbers fitted, each to one row", holds, detail)
 }
 
 fn changes(rows: &[Row]) -> Check {
