@@ -18,10 +18,13 @@ mod peers;
 mod report;
 mod ring;
 mod shuffle;
+mod signals;
 mod smoke;
 pub mod stats;
 mod system;
 mod table;
+pub mod time_bench;
+pub mod tsc;
 mod work;
 mod workload;
 

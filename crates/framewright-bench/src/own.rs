@@ -63,18 +63,18 @@ fn per_cpu() -> Result<Native, String> {
 /// The first frame: 4 GiB, where zone Normal begins.
 const START: u64 = 0x10_0000;
 
-type Booted<'a> = Allocator<'a, Native>;
+pub(crate) type Booted<'a> = Allocator<'a, Native>;
 
 self_cell!(
     /// An allocator together with the memory of its descriptors.
-    struct Owned {
+    pub(crate) struct Owned {
         owner: MutBorrow<Storage<Native>>,
         #[not_covariant]
         dependent: Booted,
     }
 );
 
-fn boot(setup: &Setup, machine: Native) -> Result<Owned, String> {
+pub(crate) fn boot(setup: &Setup, machine: Native) -> Result<Owned, String> {
     let regions = [Region::usable(START, START + setup.frames as u64, 0)];
     let cpus = machine.nodes().to_vec();
     let config = Config { mechanisms: setup.mechanisms, ..Config::new(&regions, &cpus) };
@@ -87,7 +87,7 @@ fn boot(setup: &Setup, machine: Native) -> Result<Owned, String> {
 /// `Allocator::alloc` and `Allocator::free`.
 struct Plain(Owned);
 
-struct PlainHandle<'h, 'a>(&'h Booted<'a>);
+pub(crate) struct PlainHandle<'h, 'a>(pub(crate) &'h Booted<'a>);
 
 impl Handle for PlainHandle<'_, '_> {
     #[inline(never)]
