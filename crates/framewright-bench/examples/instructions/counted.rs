@@ -1,0 +1,158 @@
+//! What is counted.
+
+use std::hint::black_box;
+
+use framewright::request::GFP_KERNEL;
+use framewright::{Allocator, Local, Machine, Order, Pfn, Request};
+
+/// Pages of a batch.
+pub(crate) const PAGES: usize = 64;
+/// Batches that are counted. All take the same, for nothing comes from a depot or the zone: a CPU's own lists hold as many.
+pub(crate) const BATCHES: usize = 8;
+/// Batches before, after which nothing comes from the zone any more.
+const WARM: usize = 50;
+
+/// A way to call the allocator.
+pub(crate) trait Calls {
+    /// Fills `pages`.
+    fn alloc(&self, pages: &mut [Pfn]);
+    /// Frees them.
+    fn free(&self, pages: &[Pfn]);
+    /// Allocates a page and frees it, `times` times.
+    fn repeat(&self, times: usize);
+}
+
+/// Does all the work, with a mark before and behind whatever is counted.
+pub(crate) fn all(calls: &impl Calls) {
+    let mut pages = [Pfn(0); PAGES];
+    for _ in 0..WARM {
+        calls.alloc(&mut pages);
+        calls.free(&pages);
+    }
+    for _ in 0..BATCHES {
+        between_marks(|| counted_nothing(&mut pages));
+        between_marks(|| counted_alloc(calls, &mut pages));
+        between_marks(|| counted_free(calls, &pages));
+        between_marks(|| counted_repeat(calls));
+    }
+}
+
+fn between_marks(work: impl FnOnce()) {
+    mark();
+    work();
+    mark();
+}
+
+/// Tells who traces this process that a counted region begins or ends. Nobody else cares: the signal is ignored by default.
+fn mark() {
+    let this = rustix::process::getpid();
+    let _ = rustix::process::kill_process(this, rustix::process::Signal::URG);
+}
+
+#[inline(never)]
+fn counted_nothing(pages: &mut [Pfn]) {
+    black_box(pages);
+}
+
+#[inline(never)]
+fn counted_alloc(calls: &impl Calls, pages: &mut [Pfn]) {
+    calls.alloc(pages);
+}
+
+#[inline(never)]
+fn counted_free(calls: &impl Calls, pages: &[Pfn]) {
+    calls.free(pages);
+}
+
+#[inline(never)]
+fn counted_repeat(calls: &impl Calls) {
+    calls.repeat(PAGES);
+}
+
+/// What all of them ask for.
+const PAGE: Request = Request::new(GFP_KERNEL, 0);
+
+/// `Allocator::alloc` and `Allocator::free`.
+pub(crate) struct Pages<'l, 'a, M: Machine>(pub(crate) &'l Allocator<'a, M>);
+
+impl<M: Machine> Pages<'_, '_, M> {
+    #[inline(never)]
+    fn one(&self) -> Option<Pfn> {
+        self.0.alloc(&PAGE).ok()
+    }
+
+    #[inline(never)]
+    fn back(&self, pfn: Pfn) -> bool {
+        self.0.free(pfn, Order(0)).is_ok()
+    }
+}
+
+/// The same through `Allocator::local`.
+pub(crate) struct Through<'l, 'a, M: Machine>(pub(crate) Local<'l, 'a, M>);
+
+impl<M: Machine> Through<'_, '_, M> {
+    #[inline(never)]
+    fn one(&self) -> Option<Pfn> {
+        self.0.alloc(&PAGE).ok()
+    }
+
+    #[inline(never)]
+    fn back(&self, pfn: Pfn) -> bool {
+        self.0.free(pfn, Order(0)).is_ok()
+    }
+}
+
+/// The loops around the calls.
+macro_rules! one_by_one {
+    ($($kind:ident),+) => { $(
+        impl<M: Machine> Calls for $kind<'_, '_, M> {
+            #[inline(always)]
+            fn alloc(&self, pages: &mut [Pfn]) {
+                for page in pages {
+                    *page = self.one().expect("there is memory");
+                }
+            }
+
+            #[inline(always)]
+            fn free(&self, pages: &[Pfn]) {
+                for &page in pages.iter().rev() {
+                    assert!(self.back(page), "the page was allocated");
+                }
+            }
+
+            #[inline(always)]
+            fn repeat(&self, times: usize) {
+                for _ in 0..times {
+                    let page = self.one().expect("there is memory");
+                    assert!(self.back(page), "the page was allocated");
+                }
+            }
+        }
+    )+ };
+}
+
+one_by_one!(Pages, Through);
+
+/// `Allocator::alloc_bulk` and `Allocator::free_bulk`.
+pub(crate) struct Bulk<'l, 'a, M: Machine>(pub(crate) &'l Allocator<'a, M>);
+
+impl<M: Machine> Calls for Bulk<'_, '_, M> {
+    #[inline(always)]
+    fn alloc(&self, pages: &mut [Pfn]) {
+        assert_eq!(self.0.alloc_bulk(&PAGE, pages), Ok(pages.len()), "there is memory");
+    }
+
+    #[inline(always)]
+    fn free(&self, pages: &[Pfn]) {
+        assert_eq!(self.0.free_bulk(pages, Order(0)).freed, pages.len(), "the pages were allocated");
+    }
+
+    /// All of a batch at once.
+    #[inline(always)]
+    fn repeat(&self, times: usize) {
+        let mut pages = [Pfn(0); PAGES];
+        let pages = &mut pages[..times.min(PAGES)];
+        self.alloc(pages);
+        self.free(pages);
+    }
+}

@@ -1,0 +1,78 @@
+//! Counting by single steps.
+//!
+//! The program runs itself again as a child that it traces. The child says by a signal where a counted region begins and where it
+//! ends; between the two it is let go for one instruction at a time, and all the rest at full speed. A system call counts as the
+//! one instruction that it is. What the signals themselves take is counted too, and is the same for each region.
+#![allow(unsafe_code, reason = "ptrace has no safe wrapper among our dependencies; each block says why it is sound")]
+
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
+
+use libc::{SIGTRAP, SIGURG, c_int, pid_t};
+use rustix::thread::{CpuSet, sched_setaffinity};
+
+use crate::counted::BATCHES;
+
+/// Regions of a batch.
+const REGIONS: usize = 4;
+
+/// Instructions of each kind of region, over all batches, of a variant.
+pub(crate) fn count(variant: &str) -> Result<[u64; REGIONS], String> {
+    let fail = |what: &str, error: io::Error| format!("{what}: {error}");
+    stay_on_one_processor();
+    let program = std::env::current_exe().map_err(|error| fail("this program's path", error))?;
+    let mut command = Command::new(program);
+    command.args(["run", variant]);
+    // SAFETY: between fork and exec only one system call is made, which takes no pointer.
+    unsafe { command.pre_exec(|| request(libc::PTRACE_TRACEME, 0, 0)) };
+    let child = command.spawn().map_err(|error| fail("ptrace", error))?.id() as pid_t;
+    follow(child).map_err(|error| fail("tracing", error))?.ok_or_else(|| format!("{variant} could not be run"))
+}
+
+/// The child inherits it. On two processors each step would wait for the other to wake up.
+fn stay_on_one_processor() {
+    let mut one = CpuSet::new();
+    one.set(rustix::thread::sched_getcpu());
+    // Where it is denied, counting takes longer.
+    let _ = sched_setaffinity(None, &one);
+}
+
+/// Lets the child run to its end; none if it failed, or did not mark the regions that it should.
+fn follow(child: pid_t) -> io::Result<Option<[u64; REGIONS]>> {
+    let (mut counts, mut marks, mut deliver) = ([0_u64; REGIONS], 0_usize, 0);
+    wait(child)?;
+    loop {
+        let inside = marks % 2 == 1;
+        request(if inside { libc::PTRACE_SINGLESTEP } else { libc::PTRACE_CONT }, child, deliver)?;
+        deliver = 0;
+        let status = wait(child)?;
+        if libc::WIFEXITED(status) || libc::WIFSIGNALED(status) {
+            let all = libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0 && marks == 2 * REGIONS * BATCHES;
+            return Ok(all.then_some(counts));
+        }
+        match libc::WSTOPSIG(status) {
+            SIGTRAP if inside => counts[marks / 2 % REGIONS] += 1,
+            SIGURG => marks += 1,
+            signal => deliver = signal,
+        }
+    }
+}
+
+fn wait(child: pid_t) -> io::Result<c_int> {
+    let mut status = 0;
+    // SAFETY: the status is written to a variable of its type.
+    match unsafe { libc::waitpid(child, &raw mut status, 0) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(status),
+    }
+}
+
+fn request(request: libc::c_uint, child: pid_t, signal: c_int) -> io::Result<()> {
+    let nowhere = std::ptr::null_mut::<libc::c_void>();
+    // SAFETY: the requests made here neither read nor write this process' memory; the last argument is a number.
+    match unsafe { libc::ptrace(request, child, nowhere, libc::c_long::from(signal)) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
