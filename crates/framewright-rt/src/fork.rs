@@ -10,6 +10,8 @@
 //! | parent | what the hooks returned is dropped |
 //! | child | slots of threads that are not there are free, with their cached pages; what the hooks returned is dropped |
 //!
+//! From the first to the last of these the thread's interrupts wait ([`crate::interrupts`]); those that came are the parent's.
+//!
 //! A machine without a hook, or whose hook could not bring the allocator to rest, *refuses* in the child: it names a
 //! CPU that does not exist, and the allocator answers "no CPU" to whatever needs one. That is the default, and the
 //! right thing for memory that parent and child share (`MAP_SHARED`): two copies of the descriptors must not hand out
@@ -32,6 +34,7 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 
 use crate::cpus::{Cpus, lease, rseq};
 use crate::fences;
+use crate::interrupts::{self, Held};
 
 /// Brings an allocator to rest before a fork: no operation is under way and none begins, until what it returns is
 /// dropped, which happens in the parent and in the child. None if it could not; then the child refuses. Called on the
@@ -56,6 +59,7 @@ static GENERATION: AtomicU64 = AtomicU64::new(0);
 struct Fork {
     machines: Vec<(Option<Rest>, Arc<Cpus>)>,
     _registry: MutexGuard<'static, Vec<Entry>>,
+    _held: Held,
 }
 
 thread_local! {
@@ -104,13 +108,17 @@ pub(crate) fn set_hook(cpus: &Cpus, freeze: Option<Freeze>) {
 }
 
 extern "C" fn prepare() {
+    // A handler would wait for what this thread holds.
+    let held = interrupts::hold();
     let registry = lock();
+    // In an interrupt: what it met may be in the middle of a call.
+    let may_rest = !interrupts::is_in();
     let alive = |entry: &Entry| {
         let cpus = entry.cpus.upgrade()?;
-        Some((entry.freeze.as_ref().and_then(|freeze| freeze()), cpus))
+        Some((entry.freeze.as_ref().filter(|_| may_rest).and_then(|freeze| freeze()), cpus))
     };
     let machines = registry.iter().filter_map(alive).collect();
-    UNDER_WAY.set(ManuallyDrop::new(Some(Fork { machines, _registry: registry })));
+    UNDER_WAY.set(ManuallyDrop::new(Some(Fork { machines, _registry: registry, _held: held })));
 }
 
 fn take() -> Option<Fork> {
@@ -124,6 +132,7 @@ extern "C" fn parent() {
 extern "C" fn child() {
     let Some(fork) = take() else { return };
     GENERATION.fetch_add(1, Relaxed);
+    interrupts::forget();
     fences::register();
     lease::forget_current();
     let mine = [Some(lease::mark()), rseq::mark()];

@@ -16,8 +16,9 @@ use framewright::pfn::{CpuId, NodeId, Order, Pfn};
 
 use crate::contents::Memory;
 use crate::cpus::rseq::{self, Rseq, RseqUnavailable};
-use crate::cpus::{CpuMode, Cpus, Place, Slot, lease};
+use crate::cpus::{CpuMode, Cpus, Place, Side, Slot, lease};
 use crate::fork::{self, Freeze};
+use crate::interrupts::{self, Held};
 use crate::words::NativeWord;
 use crate::{fences, prefetch};
 
@@ -35,8 +36,8 @@ use crate::{fences, prefetch};
 ///
 /// A pin ([`Machine::pin`]) belongs to its thread and nests. It may be held for long (a thread may sleep meanwhile),
 /// but a thread that is not on a CPU of its own, by lease, keeps others waiting. A thread that exits leaves its CPU,
-/// with the pages cached there, to the next. Signal handlers must not call the allocator. Forks:
-/// [`Native::set_fork_hook`].
+/// with the pages cached there, to the next. Signal handlers may call the allocator if its machine was made
+/// [`Native::with_interrupts`], and only as [`crate::interrupts`] says. Forks: [`Native::set_fork_hook`].
 #[derive(Debug)]
 pub struct Native {
     /// The same as that of `cpus`, within reach.
@@ -76,6 +77,20 @@ impl Native {
 
     fn with((rseq, cpus): (Option<Rseq>, Arc<Cpus>)) -> Native {
         Native { id: cpus.id, asymmetric: fences::register(), rseq, memory: None, cpus }
+    }
+
+    /// The same with interrupts, in which signal handlers may call the allocator ([`crate::interrupts`]). It has twice as many
+    /// CPUs: [`Native::nodes`] says so, and the configuration must have them all. Only for a machine that nobody uses yet,
+    /// and before it gets a fork hook.
+    #[must_use]
+    pub fn with_interrupts(self) -> Native {
+        let Ok(((), cpus)) = fork::register(|| Ok::<_, Infallible>(((), self.cpus.with_interrupts())));
+        Native { id: cpus.id, cpus, ..self }
+    }
+
+    /// Whether it was made with interrupts.
+    pub fn has_interrupts(&self) -> bool {
+        self.cpus.has_interrupts()
     }
 
     /// The same with full fences on both sides, as where `membarrier` is denied: slower, and on every operation. Only
@@ -121,8 +136,8 @@ impl Native {
     /// cached there. Says whether it had one. The thread's next pin leases again.
     ///
     /// # Safety
-    /// The thread has no pin of this machine: it is not in a call of the allocator (in one of its callbacks, say), and
-    /// has nothing that keeps it on a CPU.
+    /// The thread has no pin of this machine: it is not in a call of the allocator (in one of its callbacks, say, or in a signal
+    /// handler that came in between), and has nothing that keeps it on a CPU.
     pub unsafe fn give_up_lease(&self) -> bool {
         lease::give_up(&self.cpus)
     }
@@ -136,9 +151,14 @@ impl Native {
         if let Some(rseq) = self.rseq {
             return NativePin::of(rseq.enter_otherwise(&self.cpus));
         }
-        match lease::enter(&self.cpus) {
+        let side = Side::here();
+        let leased = match side {
+            Side::Threads => lease::enter(&self.cpus),
+            Side::Interrupts => lease::enter_apart(&self.cpus),
+        };
+        match leased {
             Some(place) => NativePin::leased(place),
-            None => NativePin::of(self.cpus.share(lease::mark())),
+            None => NativePin::of(self.cpus.share(lease::mark(), side)),
         }
     }
 }
@@ -187,9 +207,6 @@ impl Drop for NativePin<'_> {
     }
 }
 
-/// Nothing interrupts a thread but signal handlers, which must not call the allocator.
-pub struct NativeIrq;
-
 impl Machine for Native {
     type U8 = NativeWord<AtomicU8>;
     type U16 = NativeWord<AtomicU16>;
@@ -197,7 +214,7 @@ impl Machine for Native {
     type U64 = NativeWord<AtomicU64>;
     type Usize = NativeWord<AtomicUsize>;
     type Pin<'a> = NativePin<'a>;
-    type Irq<'a> = NativeIrq;
+    type Irq<'a> = Held;
 
     const SLEEPS_PINNED: bool = true;
 
@@ -214,13 +231,17 @@ impl Machine for Native {
     }
 
     #[inline]
-    fn irq_save(&self) -> NativeIrq {
-        NativeIrq
+    fn irq_save(&self) -> Held {
+        interrupts::hold()
     }
 
-    /// Signal handlers must not call it.
+    /// An interrupt has a CPU that nobody else has, or is refused.
     fn keeps_interrupts_apart(&self) -> bool {
         true
+    }
+
+    fn in_interrupt(&self) -> bool {
+        interrupts::is_in()
     }
 
     #[inline]

@@ -42,6 +42,7 @@ pub struct ArenaBuilder {
     pub(super) max_order: Option<Order>,
     pub(super) cpu_mode: CpuMode,
     pub(super) cpus: Option<usize>,
+    pub(super) interrupts: bool,
     pub(super) movable: u64,
     pub(super) min_free: u64,
     pub(super) pcp: Option<PcpSize>,
@@ -62,6 +63,7 @@ impl Default for ArenaBuilder {
             max_order: None,
             cpu_mode: CpuMode::Lease,
             cpus: None,
+            interrupts: false,
             movable: 0,
             min_free: 0,
             pcp: None,
@@ -131,6 +133,12 @@ impl ArenaBuilder {
     /// process may use, and one. They are dealt out to the nodes in turn.
     pub fn cpus(self, slots: usize) -> Self {
         ArenaBuilder { cpus: Some(slots), ..self }
+    }
+
+    /// Whether signal handlers may allocate and free here, as [`crate::interrupts`] says; by default they are refused. The arena
+    /// then has twice as many CPUs, and what they keep.
+    pub fn interrupts(self, interrupts: bool) -> Self {
+        ArenaBuilder { interrupts, ..self }
     }
 
     /// Keeps the last `bytes` bytes of each node for movable requests, as zone Movable; whole pageblocks.

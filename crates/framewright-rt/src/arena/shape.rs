@@ -84,7 +84,10 @@ impl ArenaBuilder {
             }
             shape.bytes = end;
         }
-        let runner = self.runner(shape.regions.len().clamp(1, NodeId::LIMIT))?;
+        let mut runner = self.runner(shape.regions.len().clamp(1, NodeId::LIMIT))?;
+        if self.interrupts {
+            runner.machine = runner.machine.with_interrupts();
+        }
         shape.cpus = runner.machine.nodes().to_vec();
         shape.distances = self.distances();
         shape.tuning = self.tuning(&shape);

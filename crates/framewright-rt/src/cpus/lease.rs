@@ -16,6 +16,12 @@
 //! The table refers to machines weakly and their numbers are never used again, so a machine may be dropped before the
 //! threads that used it; what they remember of it goes when they next lease something.
 //!
+//! # Interrupts
+//!
+//! In an interrupt of a thread with a lease ([`crate::interrupts`]) [`CURRENT`] names another CPU of the machine, which
+//! comes with the lease: it is exchanged when the interrupt begins and when it ends, so that a pin costs the same in there
+//! and nothing outside. Whatever changes the table or [`CURRENT`] holds interrupts off meanwhile; an interrupt only looks.
+//!
 //! # Limits
 //!
 //! A pin of a leased slot counts nothing, so nobody can tell whether one is alive: giving a lease up early is therefore
@@ -33,6 +39,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use framewright::pfn::NodeId;
 
 use super::{Cpus, Place, rseq};
+use crate::interrupts;
 
 /// A thread's slot of one machine.
 struct Lease {
@@ -43,6 +50,8 @@ struct Lease {
 
 thread_local! {
     static CURRENT: Cell<(u64, Place)> = const { Cell::new((0, Place::NOWHERE)) };
+    /// What `CURRENT` is in an interrupt of the thread, at first.
+    static APART: Cell<(u64, Place)> = const { Cell::new((0, Place::NOWHERE)) };
     // No destructors, on purpose: `exit` empties the table.
     static LEASES: RefCell<ManuallyDrop<Vec<Lease>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
     /// The thread is about to be gone.
@@ -69,6 +78,7 @@ pub(crate) fn enter(cpus: &Arc<Cpus>) -> Option<Place> {
     if SHARES.get() {
         return None;
     }
+    let _held = interrupts::hold();
     LEASES.with(|leases| {
         // Borrowed already: the memory for the table comes from an allocator on top of this one.
         let mut leases = leases.try_borrow_mut().ok()?;
@@ -82,8 +92,30 @@ pub(crate) fn enter(cpus: &Arc<Cpus>) -> Option<Place> {
             }
         };
         CURRENT.set((cpus.id, place));
+        APART.set(cpus.apart(place).map_or((0, Place::NOWHERE), |apart| (cpus.id, apart)));
         Some(place)
     })
+}
+
+/// In an interrupt: the one's CPU that belongs to the thread's lease; none if it has no lease, or the machine no interrupts.
+#[cold]
+pub(crate) fn enter_apart(cpus: &Cpus) -> Option<Place> {
+    LEASES.with(|leases| {
+        let leases = leases.try_borrow().ok()?;
+        let apart = cpus.apart(leases.iter().find(|lease| lease.machine == cpus.id)?.place)?;
+        CURRENT.set((cpus.id, apart));
+        Some(apart)
+    })
+}
+
+/// The thread is in an interrupt from now on. Returns where it was, for [`end_interrupt`].
+pub(crate) fn begin_interrupt() -> (u64, Place) {
+    CURRENT.replace(APART.get())
+}
+
+/// The thread goes on with what was interrupted.
+pub(crate) fn end_interrupt(outside: (u64, Place)) {
+    CURRENT.set(outside);
 }
 
 fn lease(cpus: &Cpus) -> Option<Place> {
@@ -103,6 +135,7 @@ fn node_here() -> NodeId {
 
 /// Ends the thread's lease with a machine. Says whether there was one.
 pub(crate) fn give_up(cpus: &Cpus) -> bool {
+    let _held = interrupts::hold();
     let found = LEASES.with(|leases| {
         let mut leases = leases.try_borrow_mut().ok()?;
         let index = leases.iter().position(|lease| lease.machine == cpus.id)?;
@@ -118,7 +151,9 @@ pub(crate) fn give_up(cpus: &Cpus) -> bool {
 
 /// Makes the thread's next pin look twice.
 pub(crate) fn forget_current() {
+    let _held = interrupts::hold();
     CURRENT.set((0, Place::NOWHERE));
+    APART.set((0, Place::NOWHERE));
 }
 
 /// The thread shares from now on: it is about to exit, or works for all.
@@ -157,6 +192,7 @@ extern "C" fn exit(_: *mut c_void) {
     if !EXITING.replace(true) && watch_exit() {
         return;
     }
+    let _held = interrupts::hold();
     never();
     forget_current();
     rseq::part();

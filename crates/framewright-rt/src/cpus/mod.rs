@@ -18,6 +18,10 @@
 //! A thread that has a slot of a machine already is given the same again instead of waiting for itself: an owned slot
 //! says who has it, and how often. Pins may therefore be dropped in any order.
 //!
+//! A machine with interrupts ([`crate::Native::with_interrupts`]) has as many slots more, for the *interrupts* of the
+//! former ones, shared ones among them. A thread's interrupt uses the one that belongs to the thread's lease, or to the
+//! processor it runs on, or else a shared one. It may wait for that: whoever has it is in an interrupt of another thread.
+//!
 //! Rejected: a lock per slot that is taken on every pin (an uncontended one costs 16 ns a pair); hashing threads to
 //! slots (two busy threads meet for ever, while slots lie idle); an own slot for each thread without limit (the
 //! descriptors of a CPU's lists are laid out at boot).
@@ -32,6 +36,8 @@ use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicU64, AtomicUsi
 use std::time::Duration;
 
 use framewright::pfn::{CpuId, NodeId};
+
+use crate::interrupts;
 
 /// More slots than these cannot be named; the last number names no CPU at all.
 const MOST_SLOTS: usize = u16::MAX as usize;
@@ -113,6 +119,22 @@ impl Slot {
     }
 }
 
+/// Which slots a caller uses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    /// Those of threads.
+    Threads,
+    /// Those of their interrupts.
+    Interrupts,
+}
+
+impl Side {
+    /// The side that the calling thread is on.
+    pub(crate) fn here() -> Side {
+        if interrupts::is_in() { Side::Interrupts } else { Side::Threads }
+    }
+}
+
 /// The slots of a machine. Threads that have a lease know it weakly, so it may go at any time.
 #[derive(Debug)]
 pub(crate) struct Cpus {
@@ -120,7 +142,9 @@ pub(crate) struct Cpus {
     pub(crate) id: u64,
     slots: Box<[Slot]>,
     nodes: Box<[NodeId]>,
-    /// So many slots come first that are leased, or those of processors. The others are shared.
+    /// So many slots are those of threads; then come those of their interrupts, as many or none.
+    threads: usize,
+    /// So many of either come first that are leased, or those of processors. The others are shared.
     own: usize,
     /// As many, or 0 when the machine refuses: then the numbers of processors are all too high.
     limit: AtomicU32,
@@ -135,13 +159,26 @@ pub(crate) struct Cpus {
 impl Cpus {
     /// Slots on these nodes, of which the last `shared` are not for one thread or processor.
     pub(crate) fn new(nodes: &[NodeId], shared: usize) -> Cpus {
-        static NEXT: AtomicU64 = AtomicU64::new(1);
         let nodes: Box<[NodeId]> = nodes.iter().copied().take(MOST_SLOTS).collect();
-        let own = nodes.len().saturating_sub(shared);
+        let (threads, own) = (nodes.len(), nodes.len().saturating_sub(shared));
+        Cpus::with(nodes, threads, own)
+    }
+
+    /// The same slots, and those of their interrupts.
+    pub(crate) fn with_interrupts(&self) -> Cpus {
+        let threads = self.threads.min(MOST_SLOTS / 2);
+        let own = self.own.min(threads.saturating_sub(self.threads - self.own));
+        let nodes = self.nodes.iter().take(threads);
+        Cpus::with(nodes.clone().chain(nodes).copied().collect(), threads, own)
+    }
+
+    fn with(nodes: Box<[NodeId]>, threads: usize, own: usize) -> Cpus {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
         Cpus {
             id: NEXT.fetch_add(1, Relaxed),
             slots: nodes.iter().copied().map(Slot::on).collect(),
             nodes,
+            threads,
             own,
             limit: AtomicU32::new(own as u32),
             free: AtomicIsize::new(own as isize),
@@ -154,6 +191,10 @@ impl Cpus {
         &self.nodes
     }
 
+    pub(crate) fn has_interrupts(&self) -> bool {
+        self.slots.len() > self.threads
+    }
+
     pub(crate) fn refuses(&self) -> bool {
         self.refuses.load(Relaxed)
     }
@@ -162,8 +203,16 @@ impl Cpus {
         self.slots.get(..self.own).unwrap_or_default()
     }
 
-    fn shared_slots(&self) -> impl Iterator<Item = (usize, &Slot)> {
-        self.slots.iter().enumerate().skip(self.own)
+    /// The slots of a side, by their numbers.
+    fn side(&self, side: Side) -> impl Iterator<Item = (usize, &Slot)> + Clone {
+        let first = if side == Side::Interrupts { self.threads } else { 0 };
+        self.slots.iter().enumerate().skip(first).take(self.threads)
+    }
+
+    /// The place of the interrupts of one who has this one; none if the machine has no interrupts.
+    fn apart(&self, place: Place) -> Option<Place> {
+        let number = place.cpu.index() + self.threads;
+        Some(self.slots.get(number)?.place(number as u32))
     }
 
     /// Whether it is worth asking for a lease.
@@ -214,27 +263,27 @@ impl Cpus {
         }
     }
 
-    /// A shared slot for the thread `me`, which leaves it later; waits for one if it has to. None if the machine has no
-    /// CPUs.
+    /// A shared slot of a side for the thread `me`, which leaves it later; waits for one if it has to. None if the machine has
+    /// no CPUs on that side.
     #[cold]
-    pub(crate) fn share(&self, me: usize) -> Option<(Place, &Slot)> {
+    pub(crate) fn share(&self, me: usize, side: Side) -> Option<(Place, &Slot)> {
+        let all = self.side(side);
+        let shared = all.clone().skip(self.own);
         let mut looks = 0_u32;
         loop {
-            if let Some(mine) = self.shared_slots().find(|(_, slot)| slot.is_of(me)) {
+            if let Some(mine) = shared.clone().find(|(_, slot)| slot.is_of(me)) {
                 return Some(Self::again(mine));
             }
-            if let Some((slot, taken)) = self.shared_slots().find(|(_, slot)| slot.take(me)) {
+            if let Some((slot, taken)) = shared.clone().find(|(_, slot)| slot.take(me)) {
                 return Some((taken.place(slot as u32), taken));
             }
             // Who has a slot must not wait for another: those who have the others may wait for this one.
             if looks == 0
-                && let Some(mine) = self.slots.iter().enumerate().find(|(_, slot)| slot.is_of(me))
+                && let Some(mine) = all.clone().find(|(_, slot)| slot.is_of(me))
             {
                 return Some(Self::again(mine));
             }
-            if self.slots.is_empty() {
-                return None;
-            }
+            shared.clone().next()?;
             looks = looks.saturating_add(1);
             wait(looks);
         }
@@ -299,23 +348,23 @@ mod tests {
     #[test]
     fn a_shared_slot_is_taken_again_by_its_thread_and_left_as_often() {
         let cpus = Cpus::new(&NODES, 2);
-        let first = cpus.share(7).unwrap();
-        let second = cpus.share(7).unwrap();
-        let other = cpus.share(8).unwrap();
+        let first = cpus.share(7, Side::Threads).unwrap();
+        let second = cpus.share(7, Side::Threads).unwrap();
+        let other = cpus.share(8, Side::Threads).unwrap();
         assert_eq!([first.0, second.0, other.0].map(|place| place.cpu.0), [2, 2, 3]);
         first.1.leave();
         assert!(second.1.is_of(7));
         second.1.leave();
         assert!(second.1.is_free());
-        assert_eq!(cpus.share(9).unwrap().0, first.0);
+        assert_eq!(cpus.share(9, Side::Threads).unwrap().0, first.0);
     }
 
     #[test]
     fn a_thread_with_a_slot_of_its_own_never_waits() {
         let cpus = Cpus::new(&NODES, 1);
         let own = cpus.lease(7, NodeId(0)).unwrap();
-        cpus.share(8).unwrap();
-        let (place, slot) = cpus.share(7).unwrap();
+        cpus.share(8, Side::Threads).unwrap();
+        let (place, slot) = cpus.share(7, Side::Threads).unwrap();
         assert_eq!(place, own);
         slot.leave();
         assert!(slot.is_of(7), "the lease goes on");
@@ -323,7 +372,7 @@ mod tests {
 
     #[test]
     fn no_cpus_no_slot() {
-        assert!(Cpus::new(&[], 1).share(7).is_none());
+        assert!(Cpus::new(&[], 1).share(7, Side::Threads).is_none());
         assert_eq!(Cpus::new(&[], 1).lease(7, NodeId(0)), None);
     }
 

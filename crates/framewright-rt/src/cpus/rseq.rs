@@ -17,6 +17,12 @@
 //! that goes offline leaves a slot that nobody enters until it returns, and its pages are to be had by a drain; one
 //! that comes was possible from the start; one with a number beyond the slots is served by the spares.
 //!
+//! # Interrupts
+//!
+//! In an interrupt of a thread ([`crate::interrupts`]) all this is as it is for another thread on the processor: the kernel sends
+//! the thread out of a sequence before it calls a handler, and if what was interrupted has the processor's slot, the
+//! handler finds it taken. It then takes the slot of this processor's interrupts by the same sequence.
+//!
 //! # The kernel's side
 //!
 //! Each thread registers 32 bytes with the kernel, once. glibc does so since 2.35 and says where they are
@@ -39,7 +45,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use framewright::pfn::NodeId;
 
 use super::sequence::{self, SIGNATURE};
-use super::{Cpus, Place, Slot, lease, topology};
+use super::{Cpus, Place, Side, Slot, lease, topology};
 
 /// Why CPUs cannot follow the processors here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -165,11 +171,27 @@ impl Rseq {
         Some((slot.place(cpu), slot))
     }
 
-    /// Takes a slot by all means. None if the machine refuses to work in this process.
+    /// In an interrupt that meets this processor's slot taken, perhaps by what it interrupted: takes that of the processor's
+    /// interrupts, or else a shared one. None if the machine has no interrupts.
+    #[cold]
+    fn enter_apart(self, cpus: &Cpus) -> Option<(Place, &Slot)> {
+        let slots = cpus.slots.get(cpus.threads..).filter(|slots| slots.len() == cpus.threads)?;
+        // SAFETY: as in `enter`; there are as many slots as of threads.
+        let cpu = unsafe { sequence::take(self.area(), slots.as_ptr(), cpus.limit.load(Relaxed)) };
+        match slots.get(cpu as usize) {
+            Some(slot) => Some((slot.place(cpu + cpus.threads as u32), slot)),
+            None => cpus.share(self.mark(), Side::Interrupts),
+        }
+    }
+
+    /// Takes a slot by all means. None if the machine refuses to work in this process, or has no interrupts and this is one.
     #[cold]
     pub(crate) fn enter_otherwise(self, cpus: &Cpus) -> Option<(Place, &Slot)> {
         if cpus.refuses() {
             return None;
+        }
+        if Side::here() == Side::Interrupts {
+            return self.enter_apart(cpus);
         }
         if self == Rseq::Own && OWN.with(|own| own.cpu_id.load(Relaxed) == UNREGISTERED) {
             // If it fails, the thread takes spares for ever.
@@ -190,7 +212,7 @@ impl Rseq {
                 return Some(entered);
             }
         }
-        let (place, spare) = cpus.share(mark)?;
+        let (place, spare) = cpus.share(mark, Side::Threads)?;
         // A spare has no processor; the thread has.
         let here = cpus.slots.get(self.area().cpu_id.load(Relaxed) as usize);
         Some((Place { node: here.map_or(place.node, |slot| slot.node), ..place }, spare))
