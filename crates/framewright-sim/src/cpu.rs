@@ -106,6 +106,36 @@ impl Stores {
     }
 }
 
+/// Pins of what runs on a CPU: of the task, or of an interrupt.
+///
+/// A kernel that holds interrupts off has no need to turn preemption off besides. The core always pins first, as it does not know yet
+/// whether it will come to that. So the first guard that holds interrupts off under a pin is charged the rest of its price: both
+/// together cost what such a kernel pays.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct Guards {
+    pins: u32,
+    /// The pin's price is part of what was paid for holding interrupts off.
+    is_part: bool,
+}
+
+impl Guards {
+    pub(crate) fn pin(&mut self) {
+        self.pins += 1;
+    }
+
+    pub(crate) fn unpin(&mut self) {
+        self.pins = self.pins.saturating_sub(1);
+        self.is_part &= self.pins != 0;
+    }
+
+    /// Whether interrupts are held off for the first time under a pin.
+    pub(crate) fn stands_for_a_pin(&mut self) -> bool {
+        let first = self.pins != 0 && !self.is_part;
+        self.is_part |= first;
+        first
+    }
+}
+
 /// How far a CPU was at some time.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Mark {
@@ -130,6 +160,7 @@ pub(crate) struct Cpu {
     /// Its waiting has an end, for which it is queued.
     pub(crate) is_timed: bool,
     pub(crate) waiter: Option<Waiter>,
+    pub(crate) guards: Guards,
     /// Guards that hold interrupts off.
     pub(crate) irq_off: u32,
     pub(crate) in_interrupt: bool,
@@ -160,6 +191,7 @@ impl Cpu {
             next_parked: NONE,
             is_timed: false,
             waiter: None,
+            guards: Guards::default(),
             irq_off: 0,
             in_interrupt: false,
             next_interrupt: Ps::MAX,

@@ -158,8 +158,10 @@ pub struct Costs {
     pub heavy_fence: (Ps, Ps),
     /// Pinning and unpinning, together.
     pub pin: Ps,
-    /// Interrupts off and on again, together.
+    /// Interrupts off and on again, together. Of the first time under a pin, that pin's price is part.
     pub irq_save: Ps,
+    /// What a free to a CPU's lists takes besides if interrupts are held off for it.
+    pub masked_free: Ps,
     /// Entry into and return from an interrupt, together.
     pub interrupt: Ps,
     /// From a wake-up to the woken running.

@@ -77,13 +77,15 @@ fn switch() {
 /// An interrupt arrives at the running CPU.
 #[cold]
 fn interrupt() {
-    let handler = with(|world| {
+    let begun = with(|world| {
         world.spend(Spent::Interrupts, world.model.costs.interrupt);
         world.cpu().in_interrupt = true;
+        let guards = std::mem::take(&mut world.cpu().guards);
         world.set_limit();
-        world.interrupts.as_ref().map(|irq| (irq.handler, world.cpu_number()))
+        (guards, world.interrupts.as_ref().map(|irq| (irq.handler, world.cpu_number())))
     });
-    if let Some(Some((handler, cpu))) = handler {
+    let Some((guards, handler)) = begun else { return };
+    if let Some((handler, cpu)) = handler {
         // SAFETY: whoever set the handler outlives all CPUs' coroutines, and the world forgets it behind them.
         unsafe { (*handler)(cpu) };
     }
@@ -94,6 +96,7 @@ fn interrupt() {
         let clock = world.now.clock;
         let cpu = world.cpu();
         cpu.in_interrupt = false;
+        cpu.guards = guards;
         cpu.next_interrupt = clock.saturating_add(1 + wait);
         world.set_limit();
     });

@@ -21,6 +21,12 @@ pub struct SimPin {
     node: NodeId,
 }
 
+impl Drop for SimPin {
+    fn drop(&mut self) {
+        with(|world| world.cpu().guards.unpin());
+    }
+}
+
 impl Pinned for SimPin {
     fn cpu(&self) -> CpuId {
         self.cpu
@@ -52,6 +58,7 @@ impl Machine for Sim {
     fn pin(&self) -> SimPin {
         let place = with(|world| {
             world.instructions(world.model.costs.pin);
+            world.cpu().guards.pin();
             let apart = if world.cpu().in_interrupt { world.apart } else { 0 };
             (world.cpu_number() + apart, world.cpu().node)
         });
@@ -60,7 +67,10 @@ impl Machine for Sim {
     }
 
     fn irq_save(&self) -> SimIrq {
-        with(|world| world.instructions(world.model.costs.irq_save));
+        with(|world| {
+            let pin = if world.cpu().guards.stands_for_a_pin() { world.model.costs.pin } else { 0 };
+            world.instructions(world.model.costs.irq_save.saturating_sub(pin));
+        });
         running::hold_interrupts(true);
         SimIrq(())
     }
@@ -113,7 +123,11 @@ impl Machine for Sim {
     }
 
     fn step(&self, step: Step) {
-        with(|world| world.instructions(world.model.costs.step(step)));
+        with(|world| {
+            let is_masked_free = step == Step::PcpGive && world.cpu().irq_off != 0;
+            let more = if is_masked_free { world.model.costs.masked_free } else { 0 };
+            world.instructions(world.model.costs.step(step) + more);
+        });
     }
 
     fn lock(&self, lock: LockName, event: LockEvent) {

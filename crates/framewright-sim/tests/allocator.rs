@@ -44,6 +44,7 @@ fn model() -> Model {
             heavy_fence: (1_000_000, 500_000),
             pin: 4000,
             irq_save: 15_000,
+            masked_free: 0,
             interrupt: 500_000,
             wake: 2_000_000,
             pause: 50_000,

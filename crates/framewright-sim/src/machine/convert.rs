@@ -154,6 +154,7 @@ impl Numbers<'_> {
             heavy_fence: (cost("heavy_fence"), cost("heavy_fence_interrupted")),
             pin: cost("pin"),
             irq_save: cost("irq_save"),
+            masked_free: self.spec.parameter("costs.masked_free").map_or(0, |more| self.time_of(more)),
             interrupt: cost("interrupt"),
             wake: cost("wake"),
             pause: cost("pause"),

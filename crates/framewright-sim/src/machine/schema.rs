@@ -187,7 +187,7 @@ fn costs() -> Vec<Row> {
     [
         rows("costs", Need::Always, Kind::Time, &COSTS),
         rows("costs", Need::Always, Kind::Factor, &["sibling"]),
-        rows("costs", Need::Chosen, Kind::Time, &["hit"]),
+        rows("costs", Need::Chosen, Kind::Time, &["hit", "masked_free"]),
         steps.collect(),
         rows("run", Need::Always, Kind::Time, &["slack"]),
     ]
