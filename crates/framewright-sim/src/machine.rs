@@ -38,11 +38,12 @@ pub const MOST_CPUS: usize = 1024;
 const FILE_LIMIT: u64 = 1 << 18;
 
 /// Machines that come with the program.
-const BUILT_IN: [(&str, &str); 6] = [
+const BUILT_IN: [(&str, &str); 7] = [
     ("skylake-2x28", include_str!("../../../data/machines/skylake-2x28.toml")),
     ("broadwell-2x22", include_str!("../../../data/machines/broadwell-2x22.toml")),
     ("haswell-2x18", include_str!("../../../data/machines/haswell-2x18.toml")),
     ("ivybridge-ex-4x15", include_str!("../../../data/machines/ivybridge-ex-4x15.toml")),
+    ("skylake-desktop", include_str!("../../../data/machines/skylake-desktop.toml")),
     ("this", include_str!("../../../data/machines/this.toml")),
     (GENERIC, include_str!("../../../data/machines/generic.toml")),
 ];

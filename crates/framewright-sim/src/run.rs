@@ -315,6 +315,15 @@ pub mod here {
         with(|world| world.spend(Spent::Asleep, time));
     }
 
+    /// It halts until its next interrupt has come, or for a while if none will.
+    pub fn halt(time: Ps) {
+        with(|world| {
+            let (next, now) = (world.cpu().next_interrupt, world.now.clock);
+            world.spend(Spent::Asleep, if next == Ps::MAX { time } else { next.saturating_sub(now) });
+        });
+        running::await_turn(true);
+    }
+
     /// Fills pages of a node with zeros: so many lines.
     pub fn zero(node: usize, lines: u64) {
         running::zero_lines(node, lines);

@@ -10,12 +10,14 @@
 pub(crate) mod settings;
 pub mod aftermath;
 mod aim7;
+mod aim9;
 mod dealt;
 mod failure;
 mod floor;
 mod gate;
 mod job;
 mod lru;
+mod netperf;
 mod ops;
 mod page_bench;
 mod page_fault;
@@ -25,7 +27,8 @@ mod pipe;
 use std::fmt;
 use std::str::FromStr;
 
-use framewright::Pfn;
+use framewright::request::GFP_ATOMIC;
+use framewright::{Order, Pfn, Request};
 use framewright_ops::rng::Rng;
 
 use crate::arena::Arena;
@@ -35,13 +38,15 @@ use crate::stage::Descriptors;
 
 pub use aftermath::Aftermath;
 pub use aim7::Aim7;
+pub use aim9::Aim9;
 pub use dealt::{ParallelFree, Rand};
 pub use failure::{Cause, Failure};
 pub use floor::Progress;
 pub use job::{Job, LARGE_MACHINE, Outcome, Passes, run, run_and_look};
 pub use lru::LruLists;
+pub use netperf::Netperf;
 pub use ops::Ops;
-pub use page_bench::{Bulk, PageBench01, PageBench02, PageBench03, PageBench04, Repeat};
+pub use page_bench::{Bulk, PageAlloc, PageBench01, PageBench02, PageBench03, PageBench04, Repeat};
 pub use page_fault::PageFault1;
 pub use page_fault_mix::PageFaultMix;
 pub use pipe::{PageBench05, ProducerConsumer};
@@ -105,6 +110,8 @@ pub(crate) trait Kind: Settings {
     const SUMMARY: &'static str;
     /// What one operation is.
     const UNIT: &'static str;
+    /// Mean time between two interrupts of a CPU if nobody says otherwise; none for a workload without.
+    const INTERRUPTS: Option<Ps> = None;
 
     fn needs(&self, cpus: usize) -> Needs;
 
@@ -122,6 +129,12 @@ pub(crate) trait Play {
 
     /// What a CPU does until the run is over. It frees all that it holds.
     fn play(&self, floor: &Floor<'_>, cpu: usize) -> Result<(), Trouble>;
+
+    /// What an interrupt does, if interrupts come: it must not wait, so it may get no page.
+    fn interrupt(&self, floor: &Floor<'_>, cpu: usize) -> Result<(), Trouble> {
+        let _ = cpu;
+        floor.pages.alloc(&Request::page(GFP_ATOMIC)).map_or(Ok(()), |pfn| floor.free(pfn, Order(0)))
+    }
 
     /// Whether what the workload itself keeps is as it should be when CPUs have left these pages behind. What is wrong, if not.
     fn check(&self, left: &[Pfn]) -> Result<(), String> {
@@ -152,6 +165,11 @@ macro_rules! workloads {
             /// What one operation is.
             pub fn unit(&self) -> &'static str {
                 match self { $( Workload::$Kind(_) => $Kind::UNIT, )+ Workload::Ops(_) => Ops::UNIT }
+            }
+
+            /// Mean time between two interrupts of a CPU, for a workload that needs them.
+            pub(crate) fn interrupts(&self) -> Option<Ps> {
+                match self { $( Workload::$Kind(_) => $Kind::INTERRUPTS, )+ Workload::Ops(_) => None }
             }
 
             /// The workload of a name, with its default options. A list of operations has none.
@@ -202,7 +220,7 @@ macro_rules! workloads {
 }
 
 workloads! {
-    PageFault1, PageFaultMix, PageBench01, PageBench02, PageBench03, PageBench04, PageBench05, ParallelFree, Aim7, Bulk, Repeat, Rand,
+    PageFault1, PageFaultMix, PageBench01, PageBench02, PageBench03, PageBench04, PageBench05, PageAlloc, ParallelFree, Aim7, Aim9, Netperf, Bulk, Repeat, Rand,
     ProducerConsumer,
 }
 

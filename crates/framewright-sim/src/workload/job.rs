@@ -10,9 +10,8 @@
 use framewright::mechanisms::{Depot, PRESETS};
 use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
 use framewright::report::Source;
-use framewright::request::GFP_ATOMIC;
 use framewright::watermark::PcpSize;
-use framewright::{Allocator, Census, Config, Counters, Mechanisms, Order, Region, Request};
+use framewright::{Allocator, Census, Config, Counters, Mechanisms, Region};
 use framewright_ops::Shape;
 use framewright_ops::rng::Rng;
 use serde::Serialize;
@@ -81,7 +80,8 @@ pub struct Job {
     pub descriptors: Descriptors,
     /// Whether takings of locks are kept one by one.
     pub trace: bool,
-    /// Mean time between two interrupts of a CPU, each of which allocates and frees a page; none for no interrupts.
+    /// Mean time between two interrupts of a CPU, each of which does what the workload has for it: most allocate and free a page;
+    /// none for no interrupts.
     pub interrupts: Option<Ps>,
 }
 
@@ -102,6 +102,7 @@ impl Job {
             Length::Time { warm_up, window, .. } => (warm_up, window),
             Length::Rounds(_) => (0, 0),
         };
+        let interrupts = workload.interrupts();
         let lists = (mechanisms.depot == Depot::Off).then_some(LARGE_MACHINE);
         Job {
             workload,
@@ -117,7 +118,7 @@ impl Job {
             lists,
             descriptors: Descriptors::Line,
             trace: false,
-            interrupts: None,
+            interrupts,
         }
     }
 
@@ -282,11 +283,8 @@ fn simulate(
         }
     };
     let Some(every) = job.interrupts else { return simulation.run(body) };
-    simulation.run_interrupted(body, every, |_| {
-        // It must not wait, so it may fail; a driver would drop the packet.
-        if let Ok(pfn) = floor.pages.alloc(&Request::page(GFP_ATOMIC))
-            && let Err(trouble) = floor.free(pfn, Order(0))
-        {
+    simulation.run_interrupted(body, every, |cpu| {
+        if let Err(trouble) = play.interrupt(floor, cpu) {
             floor.note(trouble);
         }
     })
