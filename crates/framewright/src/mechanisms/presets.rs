@@ -25,6 +25,7 @@ pub const PRESETS: &[(&str, Mechanisms)] = &[
     ("numa-patch1", Mechanisms::NUMA_PATCH1),
     ("numa-patch2", Mechanisms { numa_stat: NumaStat::U16, ..Mechanisms::NUMA_PATCH1 }),
     ("numa-patch3", Mechanisms { numa_stat: NumaStat::U16, numa_read: NumaRead::WithCpus, ..Mechanisms::NUMA_PATCH1 }),
+    ("irqsafe", Mechanisms { pcp_protection: PcpProtection::PreemptionOff, ..Mechanisms::NUMA_BASE }),
     ("numa-off", Mechanisms { numa_stat: NumaStat::Off, ..Mechanisms::NUMA_PATCH1 }),
     ("claim-steal", Mechanisms { fallback: FallbackPolicy::ClaimSteal, ..Mechanisms::BASELINE }),
     ("mixing", Mechanisms { nofragment: Nofragment::Off, ..Mechanisms::BASELINE }),

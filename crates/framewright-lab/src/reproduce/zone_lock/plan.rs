@@ -42,7 +42,8 @@ impl Kernel {
     }
 
     /// These kernels, and before ours every other preset. Left out is one that differs from another only in where it looks when a list
-    /// is empty, as all that is allocated here is of one mobility, or in what it counts where: that is the question of `numa-stats`.
+    /// is empty, as all that is allocated here is of one mobility, or in what it counts where, or in what interrupts may do: those are the
+    /// questions of `numa-stats` and `irq-safe`.
     pub fn presets(published: &Published) -> Vec<Self> {
         let alike = |one: &Mechanisms, other: &Mechanisms| {
             let like_other = Mechanisms {
@@ -53,6 +54,7 @@ impl Kernel {
                 numa_place: other.numa_place,
                 numa_read: other.numa_read,
                 numa_threshold: other.numa_threshold,
+                pcp_protection: other.pcp_protection,
                 ..*one
             };
             like_other == *other
