@@ -16,7 +16,8 @@
 //! - [`head`], [`text`]: what the JSON begins with; what is said in the same words for a terminal;
 //! - [`zone_lock`]: page faults on 112 CPUs under six kernels, from 2018, and ours;
 //! - [`zone_layout`]: aim7 on 120 CPUs with the zone's lock at three places, from 2015;
-//! - [`numa_stats`]: NUMA counters by their threshold on 88 CPUs, from 2017.
+//! - [`numa_stats`]: NUMA counters by their threshold on 88 CPUs, from 2017;
+//! - [`irq_safe`]: per-CPU lists and interrupts: a page's cycles, and packets, from 2017.
 
 pub mod published;
 pub mod runs;
@@ -26,6 +27,7 @@ pub mod check;
 pub mod why;
 pub mod head;
 pub mod text;
+pub mod irq_safe;
 pub mod numa_stats;
 pub mod zone_lock;
 pub mod zone_layout;

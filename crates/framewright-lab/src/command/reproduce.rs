@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::{Args, ValueEnum};
 use framewright_bench::command::Bar;
-use framewright_lab::html::{numa_stats_page, zone_layout_page, zone_lock_page};
+use framewright_lab::html::{irq_safe_page, numa_stats_page, zone_layout_page, zone_lock_page};
 use framewright_lab::reproduce::check::{Check, all_hold};
+use framewright_lab::reproduce::irq_safe;
 use framewright_lab::reproduce::numa_stats;
 use framewright_lab::reproduce::runs::Progress;
 use framewright_lab::reproduce::zone_layout;
@@ -28,11 +29,13 @@ use super::{Format, Violated, folder, print, quoted};
       an allocation and its free on 88 CPUs, by how much of the NUMA counters a CPU keeps
   framewright reproduce zone-layout
       aim7 on 120 CPUs with the lock on the lists' cache line and behind them, and from how many CPUs on that matters
+  framewright reproduce irq-safe
+      a page's cycles with interrupts held off and without, packets whose pages interrupts allocate; some of it natively
   framewright reproduce zone-lock --format json --report out
       for programs; and a page with plots, in out/index.html
 
-Exit code: 0 if every check holds, 1 if not. The same command prints the same bytes. docs/fidelity.md says what a
-reproduced table is worth.")]
+Exit code: 0 if every check holds, 1 if not. The same command prints the same bytes, but for what irq-safe measures
+natively. docs/fidelity.md says what a reproduced table is worth.")]
 pub(crate) struct Reproduce {
     /// Which table.
     #[arg(value_enum)]
@@ -60,6 +63,8 @@ enum Experiment {
     ZoneLayout,
     /// NUMA statistics, 2017: an allocation and its free on 88 CPUs, by how much of the counters a CPU keeps.
     NumaStats,
+    /// Per-CPU lists and interrupts, 2017: a page's cycles, aim9, and packets.
+    IrqSafe,
 }
 
 impl Experiment {
@@ -69,6 +74,7 @@ impl Experiment {
             Experiment::ZoneLock => "skylake-2x28",
             Experiment::ZoneLayout => "ivybridge-ex-4x15",
             Experiment::NumaStats => "broadwell-2x22",
+            Experiment::IrqSafe => "haswell-2x18",
         }
     }
 }
@@ -79,6 +85,7 @@ impl Reproduce {
             Experiment::ZoneLock => self.zone_lock(),
             Experiment::ZoneLayout => self.zone_layout(),
             Experiment::NumaStats => self.numa_stats(),
+            Experiment::IrqSafe => self.irq_safe(),
         }
     }
 
@@ -120,6 +127,17 @@ impl Reproduce {
         let runs = self.progress(|progress| plan.run(progress))?;
         let found = numa_stats::Reproduction::new(&plan, &runs, &self.command());
         self.tell(&found, &found.checks, || numa_stats_page(&found, &machine))
+    }
+
+    fn irq_safe(&self) -> anyhow::Result<()> {
+        let published = irq_safe::Published::built_in()?;
+        let (machine, desktop) = (machine::named(self.experiment.machine())?, machine::named("skylake-desktop")?);
+        let lengths = if self.quick { irq_safe::Lengths::QUICK } else { irq_safe::Lengths::FULL };
+        let plan =
+            irq_safe::Plan { machine: &machine, desktop: &desktop, published: &published, seed: self.seed, lengths };
+        let runs = self.progress(|progress| plan.run(progress))?;
+        let found = irq_safe::Reproduction::new(&plan, &runs, &self.command())?;
+        self.tell(&found, &found.checks, || irq_safe_page(&found, &machine))
     }
 
     /// Runs something with a progress bar. What cannot be written to in the end is not begun.

@@ -5,6 +5,7 @@
 //! functions that the text form uses, so that the two never differ. All templates extend `frame.html`, those of reproduced tables
 //! `reproduction.html`, which does.
 
+mod irq_safe;
 mod numa_stats;
 mod plot;
 mod reproduction;
@@ -26,6 +27,7 @@ use crate::sim::run::{cost, figure_value};
 use crate::sim::sensitivity::{Effect, in_words};
 use plot::{Axis, Plot, Series};
 
+pub use irq_safe::irq_safe_page;
 pub use numa_stats::numa_stats_page;
 pub use zone_layout::zone_layout_page;
 pub use zone_lock::zone_lock_page;
@@ -125,6 +127,7 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
         ("reproduction.html", include_str!("reproduction.html")),
         ("zone_lock.html", include_str!("zone_lock.html")),
         ("zone_layout.html", include_str!("zone_layout.html")),
+        ("irq_safe.html", include_str!("irq_safe.html")),
         ("numa_stats.html", include_str!("numa_stats.html")),
     ];
     for (name, template) in templates {

@@ -51,6 +51,9 @@ impl Over {
         by: "threshold",
         point: |bits| format!("threshold about {}", bits.exp2()),
     };
+    /// Batches of pages, by their number of bits.
+    pub(crate) const PAGES: Self =
+        Self { name: "pages, power of two", by: "batch", point: |bits| format!("{} pages", bits.exp2()) };
     /// Orders of blocks.
     pub(crate) const ORDERS: Self = Self { name: "order", by: "order", point: |order| format!("order {order}") };
 }

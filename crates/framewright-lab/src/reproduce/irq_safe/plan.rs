@@ -1,0 +1,286 @@
+//! What is run.
+
+use anyhow::Context;
+use framewright::Mechanisms;
+use framewright::watermark::PcpSize;
+use framewright_bench::time_bench::{Primitive, ProtectionPair, protection_pairs, time_bench};
+use framewright_sim::machine::Spec;
+use framewright_sim::model::Ps;
+use framewright_sim::report::Report;
+use framewright_sim::workload::{Job, Workload};
+use serde::Serialize;
+
+use super::published::{Both, Published, Test};
+use crate::reproduce::runs::{self, Change, Progress, Run};
+use crate::reproduce::variation::{self, Round, Variations, vary};
+use crate::sim::figures::change_percent;
+
+/// How per-CPU lists are kept from interrupts, and under which mechanisms that is run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mode {
+    /// As the switch has it.
+    pub name: &'static str,
+    /// The mechanisms.
+    pub mechanisms: &'static str,
+}
+
+/// Linux until 2022, the change, Linux since, and ours.
+///
+/// The kernels count as Linux >= 5.14 does. Counters of 4.10 would make them dearer for a reason that is ours alone: who comes to the
+/// zone without the lists tells it each event at once, while a CPU of 4.10 kept it.
+pub const MODES: [Mode; 4] = [
+    Mode { name: "interrupts-off", mechanisms: "numa-base,numa-stat=events" },
+    Mode { name: "preemption-off", mechanisms: "irqsafe,numa-stat=events" },
+    Mode { name: "trylock", mechanisms: "numa-base,numa-stat=events,pcp-protection=trylock" },
+    Mode { name: "own-lists", mechanisms: "default" },
+];
+/// Per-CPU lists of Linux 4.10 on a large machine, in frames.
+const LISTS: PcpSize = PcpSize { batch: 31, high: 186 };
+/// Streams of packets, each on a CPU of its own.
+pub const STREAMS: usize = 8;
+/// Bytes of a stream that a page holds where a card fills pages: a packet of 1500 bytes carries 1448 and takes 24 lines, so 1536.
+const PAGE: f64 = 4096.0 * 1448.0 / 1536.0;
+/// Iterations of a test of aim9.
+pub const ITERATIONS: u64 = 12;
+/// Time between two ticks of a timer, about, in picoseconds.
+const TICK: Ps = 250_000_000;
+/// Time in which the packets' pages come to lie as they do later, in picoseconds.
+const WARM_UP: Ps = 10 * MILLISECOND;
+/// How many of the machine's numbers are varied both ways.
+const CHOSEN: usize = 6;
+
+/// Numbers that restate what is not the allocator's: what they are for, and to which row each was set.
+pub const RESTATED: [(&str, &str); 3] = [
+    ("cycles of a call that moves the heap", "brk_test Hmean"),
+    ("cycles of a fault", "page_test Hmean"),
+    ("cycles of a page of packets", "4.10"),
+];
+/// Cycles of a call that moves the end of the heap; of a fault; of a page of packets in the driver, and on its way to user space.
+const CALL: u32 = 598;
+const FAULT: u32 = 1707;
+const PACKET: [u32; 2] = [3000, 5674];
+
+/// How long runs are.
+#[derive(Clone, Copy, PartialEq, Serialize, Debug)]
+pub struct Lengths {
+    /// Pages of each batch that are allocated and freed, at least.
+    pub pages: u32,
+    /// Window of the packets, in picoseconds.
+    pub packets: Ps,
+    /// Window of an iteration of aim9, in picoseconds.
+    pub aim9: Ps,
+    /// Rounds of native measurements.
+    pub rounds: usize,
+    /// Whether the machine's numbers are varied.
+    pub varied: bool,
+}
+
+const MILLISECOND: Ps = 1_000_000_000;
+
+impl Lengths {
+    /// What a result that is to be quoted takes.
+    pub const FULL: Self =
+        Self { pages: 100_000, packets: 20 * MILLISECOND, aim9: 20 * MILLISECOND, rounds: 15, varied: true };
+    /// A first look.
+    pub const QUICK: Self =
+        Self { pages: 20_000, packets: 5 * MILLISECOND, aim9: 2 * MILLISECOND, rounds: 5, varied: false };
+    /// Windows of the packets' runs with one of the machine's numbers changed, by round.
+    pub(super) const VARIED: [Ps; 2] = [3 * MILLISECOND, 10 * MILLISECOND];
+}
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Plan<'a> {
+    /// What stands in for the machine of the batches and of aim9, which is not named, and for that of the packets.
+    pub machine: &'a Spec,
+    /// The machine of the pair.
+    pub desktop: &'a Spec,
+    /// The tables.
+    pub published: &'a Published,
+    /// Seed of all that is random.
+    pub seed: u64,
+    /// How long runs are.
+    pub lengths: Lengths,
+}
+
+/// What came of it: of each mode, in the order of [`MODES`].
+#[derive(Clone, Debug)]
+pub struct Runs {
+    /// The batches.
+    pub batches: Vec<[Report; 4]>,
+    /// The pair.
+    pub pair: [Report; 4],
+    /// Tests of aim9, in the order of [`Test::ALL`]; of each iteration.
+    pub aim9: [[Vec<Report>; 4]; 2],
+    /// The packets.
+    pub packets: [Report; 4],
+    /// The change of the packets' throughput, with the machine's numbers varied, if they were.
+    pub variations: Option<Variations<f64>>,
+    /// What was measured here.
+    pub native: Native,
+}
+
+/// What was measured on the machine that this runs on.
+#[derive(Clone, PartialEq, Default, Serialize, Debug)]
+pub struct Native {
+    /// Parts.
+    pub time_bench: Vec<Primitive>,
+    /// A pair.
+    pub pairs: Vec<ProtectionPair>,
+}
+
+impl Plan<'_> {
+    /// Runs all of it.
+    ///
+    /// # Errors
+    /// The first run that failed, and which it was.
+    pub fn run(&self, progress: Progress<'_>) -> anyhow::Result<Runs> {
+        let batches = self.published.batches();
+        let jobs: Vec<Run<'_>> = [
+            batches.iter().map(|&batch| self.batch(batch)).collect::<anyhow::Result<Vec<_>>>()?.concat(),
+            self.aim9()?,
+            self.packets(self.lengths.packets, None)?.to_vec(),
+        ]
+        .concat();
+        let pair = self.pair()?;
+        let rounds = variation::samples(self.machine, CHOSEN).into_iter().zip(Lengths::VARIED);
+        let mut total = runs::weight(&jobs) + runs::weight(&pair);
+        for (samples, window) in rounds.filter(|_| self.lengths.varied) {
+            total += samples as u64 * runs::weight(&self.packets(window, None)?[..2]);
+        }
+        let mut outcomes = runs::all(self.machine, &jobs, &mut |now| progress(now, total))?.into_iter();
+        let mut four =
+            || Some([outcomes.next()?, outcomes.next()?, outcomes.next()?, outcomes.next()?].map(|o| o.report));
+        let mut next = || four().context("a run is missing");
+        let batches = batches.iter().map(|_| next()).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut aim9 = Test::ALL.map(|_| [const { Vec::new() }; 4]);
+        for test in &mut aim9 {
+            for _ in 0..ITERATIONS {
+                test.iter_mut().zip(next()?).for_each(|(mode, report)| mode.push(report));
+            }
+        }
+        let packets = next()?;
+        let mut done = runs::weight(&jobs);
+        let outcomes = runs::all(self.desktop, &pair, &mut |now| progress(done + now, total))?;
+        done += runs::weight(&pair);
+        let reports: Vec<Report> = outcomes.into_iter().map(|outcome| outcome.report).collect();
+        let pair = reports.try_into().ok().context("a run is missing")?;
+        let variations = match self.lengths.varied {
+            true => Some(self.vary(&mut |now| progress(done + now, total))?),
+            false => None,
+        };
+        Ok(Runs { batches, pair, aim9, packets, variations, native: self.native()? })
+    }
+
+    fn native(&self) -> anyhow::Result<Native> {
+        let rounds = self.lengths.rounds;
+        let pairs = protection_pairs(&["baseline", "default"], rounds).map_err(anyhow::Error::msg)?;
+        Ok(Native { time_bench: time_bench(rounds), pairs })
+    }
+
+    /// A batch in each mode.
+    fn batch(&self, batch: u32) -> anyhow::Result<Vec<Run<'static>>> {
+        let all = MODES.iter().map(|mode| {
+            let mut run = self.run_of(mode, &format!("pagealloc:batch={batch}"), 1)?;
+            // A tenth of it is the warm-up; a page takes some hundred cycles.
+            let clock = clock(self.machine);
+            let cycles = f64::from(self.lengths.pages.max(4 * batch)) * 500.0;
+            run.job.window = (cycles / clock * 1e12) as Ps;
+            run.job.warm_up = run.job.window / 4;
+            Ok(weighed(run))
+        });
+        all.collect()
+    }
+
+    /// The pair in each mode.
+    fn pair(&self) -> anyhow::Result<Vec<Run<'static>>> {
+        MODES.iter().map(|mode| Ok(weighed(self.run_of(mode, "page-bench01", 1)?))).collect()
+    }
+
+    /// Iterations of aim9's tests, each in all modes.
+    fn aim9(&self) -> anyhow::Result<Vec<Run<'static>>> {
+        let mut all = Vec::new();
+        for test in Test::ALL {
+            let touch = if test == Test::PageTest { "on" } else { "off" };
+            let workload = format!("aim9:touch={touch},call={CALL},fault={FAULT}");
+            for (iteration, mode) in (0..ITERATIONS).flat_map(|iteration| MODES.map(|mode| (iteration, mode))) {
+                let mut run = self.run_of(&mode, &workload, 1)?;
+                (run.job.warm_up, run.job.window) = (self.lengths.aim9 / 10, self.lengths.aim9);
+                (run.job.seed, run.job.interrupts) = (self.seed + iteration, Some(TICK));
+                all.push(weighed(run));
+            }
+        }
+        Ok(all)
+    }
+
+    /// The packets in each mode.
+    fn packets<'p>(&self, window: Ps, change: Change<'p>) -> anyhow::Result<[Run<'p>; 4]> {
+        let [receive, copy] = PACKET;
+        let workload = format!("netperf:receive={receive},copy={copy}");
+        let all = MODES.iter().map(|mode| {
+            let mut run = self.run_of(mode, &workload, STREAMS)?;
+            (run.job.warm_up, run.job.window, run.change) = (WARM_UP, window, change);
+            Ok(weighed(run))
+        });
+        all.collect::<anyhow::Result<Vec<_>>>()?.try_into().ok().context("a mode is missing")
+    }
+
+    fn run_of<'p>(&self, mode: &Mode, workload: &str, cpus: usize) -> anyhow::Result<Run<'p>> {
+        let mechanisms = Mechanisms::parse(mode.mechanisms).ok();
+        let mechanisms = mechanisms.with_context(|| format!("{}: no mechanisms", mode.mechanisms))?;
+        let parsed: Workload = workload.parse().map_err(|error| anyhow::anyhow!("{workload}: {error}"))?;
+        let mut job = Job::new(parsed, mechanisms, cpus);
+        job.seed = self.seed;
+        job.lists = job.lists.map(|_| LISTS);
+        Ok(Run { name: format!("{workload}, {}", mode.name), job, change: None, weight: 0 })
+    }
+
+    fn vary(&self, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Variations<f64>> {
+        let mut done = 0;
+        let sample = |changes: &[Change<'_>], round: Round| {
+            let window = Lengths::VARIED[usize::from(round == Round::Band)];
+            let mut all = Vec::new();
+            for &change in changes {
+                all.extend(self.packets(window, change)?.into_iter().take(2));
+            }
+            let outcomes = runs::all(self.machine, &all, &mut |now| progress(done + now))?;
+            done += runs::weight(&all);
+            Ok(outcomes.chunks(2).map(|pair| lost(&pair[0].report, &pair[1].report)).collect())
+        };
+        vary(self.machine, CHOSEN, sample, |still, moved| (moved - still).abs())
+    }
+
+    /// Cycles of a page's allocation and of its free, of a report of a batch.
+    pub fn cycles(&self, report: &Report) -> Option<[f64; 2]> {
+        let of = |name: &str| report.figures.iter().find(|figure| figure.name == name).map(|figure| figure.value);
+        let clock = clock(self.machine);
+        Some([of("an allocation")?, of("a free")?].map(|ns| ns * clock / 1e9))
+    }
+}
+
+/// What the second loses against the first, as a change in percent.
+pub fn lost(first: &Report, second: &Report) -> f64 {
+    change_percent(first.per_second, second.per_second)
+}
+
+/// Megabits a second of the packets.
+pub fn mbit(report: &Report) -> f64 {
+    report.per_second * PAGE * 8.0 / 1e6
+}
+
+/// Cycles of one operation.
+pub fn cycles_of(machine: &Spec, reports: [&Report; 2]) -> Both {
+    let [vanilla, irqsafe] = reports.map(|report| report.cpus as f64 * clock(machine) / report.per_second);
+    Both { vanilla, irqsafe }
+}
+
+/// Cycles a second.
+fn clock(machine: &Spec) -> f64 {
+    1e18 / machine.model().topology.cycles(1e6) as f64
+}
+
+/// A run with what it weighs: its virtual time on all CPUs.
+fn weighed(run: Run<'_>) -> Run<'_> {
+    let time = (run.job.warm_up + run.job.window).max(MILLISECOND / 4);
+    Run { weight: run.job.cpus as u64 * time / 1_000_000, ..run }
+}

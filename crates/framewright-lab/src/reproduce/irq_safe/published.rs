@@ -1,0 +1,324 @@
+//! The published tables.
+
+use anyhow::ensure;
+use serde::{Deserialize, Serialize};
+
+use crate::reproduce::published::{built_in, is_amount, names_differ};
+
+/// What was published.
+#[derive(Clone, PartialEq, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// What it is.
+    pub title: String,
+    /// Where it is from.
+    pub source: String,
+    /// Batches of pages.
+    #[serde(rename = "row")]
+    pub rows: Vec<Row>,
+    /// A pair, on another machine.
+    pub page_bench02: Both,
+    /// Parts of a pair there.
+    pub time_bench: Vec<Primitive>,
+    /// A process whose heap shrinks and grows.
+    pub aim9: Vec<Aim9>,
+    /// Packets.
+    pub softirq: Vec<Softirq>,
+}
+
+/// With interrupts held off, and with the change.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Both {
+    /// Before.
+    pub vanilla: f64,
+    /// With the change.
+    pub irqsafe: f64,
+}
+
+impl Both {
+    /// What the change saves.
+    pub fn saving(self) -> f64 {
+        self.vanilla - self.irqsafe
+    }
+
+    /// Both divided by a number.
+    #[must_use]
+    pub fn over(self, number: f64) -> Both {
+        Both { vanilla: self.vanilla / number, irqsafe: self.irqsafe / number }
+    }
+
+    /// Each plus the other's.
+    #[must_use]
+    pub fn plus(self, other: Both) -> Both {
+        Both { vanilla: self.vanilla + other.vanilla, irqsafe: self.irqsafe + other.irqsafe }
+    }
+}
+
+/// What is done to a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    /// Its pages are allocated.
+    Alloc,
+    /// They are freed.
+    Free,
+    /// Both.
+    Total,
+}
+
+impl Operation {
+    /// As in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operation::Alloc => "alloc",
+            Operation::Free => "free",
+            Operation::Total => "total",
+        }
+    }
+}
+
+/// A batch.
+#[derive(Clone, PartialEq, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// What is done.
+    pub operation: Operation,
+    /// Pages, as the program calls it.
+    pub batch: u32,
+    /// Cycles a page, as printed.
+    pub vanilla: f64,
+    /// The same with the change.
+    pub irqsafe: f64,
+}
+
+impl Row {
+    /// As a machine's file names it.
+    pub fn name(&self) -> String {
+        format!("{} {}", self.operation.name(), self.batch)
+    }
+
+    /// As printed.
+    pub fn printed(&self) -> Both {
+        Both { vanilla: self.vanilla, irqsafe: self.irqsafe }
+    }
+
+    /// Over as many pages as there were: one more than the program says.
+    pub fn corrected(&self) -> Both {
+        let batch = f64::from(self.batch);
+        self.printed().over((batch + 1.0) / batch)
+    }
+}
+
+/// A part.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Primitive {
+    /// What it is.
+    pub name: String,
+    /// Cycles of one.
+    pub cycles: f64,
+    /// Nanoseconds of one.
+    pub ns: f64,
+}
+
+/// A statistic of a test of aim9.
+#[derive(Clone, PartialEq, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Aim9 {
+    /// `page_test` or `brk_test`.
+    pub test: Test,
+    /// Which.
+    pub statistic: Statistic,
+    /// Before.
+    pub vanilla: f64,
+    /// With the change.
+    pub irqsafe: f64,
+}
+
+/// A test of aim9.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "snake_case")]
+pub enum Test {
+    /// Pages are written to.
+    PageTest,
+    /// They are not.
+    BrkTest,
+}
+
+impl Test {
+    /// Both.
+    pub const ALL: [Test; 2] = [Test::PageTest, Test::BrkTest];
+
+    /// As in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Test::PageTest => "page_test",
+            Test::BrkTest => "brk_test",
+        }
+    }
+}
+
+/// What is said of the rates of several iterations.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Statistic {
+    /// Harmonic mean.
+    Hmean,
+    /// Standard deviation, of a sample.
+    Stddev,
+    /// That over the mean, in percent.
+    CoeffVar,
+    /// The largest.
+    Max,
+}
+
+impl Statistic {
+    /// As in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Statistic::Hmean => "Hmean",
+            Statistic::Stddev => "Stddev",
+            Statistic::CoeffVar => "CoeffVar",
+            Statistic::Max => "Max",
+        }
+    }
+
+    /// Of these rates.
+    pub fn of(self, rates: &[f64]) -> f64 {
+        let count = rates.len() as f64;
+        let mean = rates.iter().sum::<f64>() / count;
+        let deviation = || (rates.iter().map(|rate| (rate - mean).powi(2)).sum::<f64>() / (count - 1.0)).sqrt();
+        match self {
+            Statistic::Hmean => count / rates.iter().map(|rate| rate.recip()).sum::<f64>(),
+            Statistic::Stddev => deviation(),
+            Statistic::CoeffVar => deviation() / mean * 100.0,
+            Statistic::Max => rates.iter().copied().fold(0.0, f64::max),
+        }
+    }
+
+    /// By how much the second is better, in percent of the first: rates are to be high, what they scatter by low.
+    pub fn gain_percent(self, both: Both) -> f64 {
+        let more = (both.irqsafe / both.vanilla - 1.0) * 100.0;
+        match self {
+            Statistic::Hmean | Statistic::Max => more,
+            // Of what does not scatter nothing can be gained, and a negative zero is no finding.
+            Statistic::Stddev | Statistic::CoeffVar => {
+                if more == 0.0 {
+                    0.0
+                } else {
+                    -more
+                }
+            }
+        }
+    }
+}
+
+/// Throughput of a kernel.
+#[derive(Clone, PartialEq, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Softirq {
+    /// Which.
+    pub kernel: String,
+    /// How it protects the lists.
+    pub mode: String,
+    /// Megabits a second.
+    pub mbit: f64,
+}
+
+impl Published {
+    /// The tables that come with the program.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn built_in() -> anyhow::Result<Self> {
+        built_in("irq-safe.toml", include_str!("../../../../../data/published/irq-safe.toml"), Self::check)
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        let names: Vec<String> = self.rows.iter().map(Row::name).collect();
+        names_differ(names.iter().map(String::as_str))?;
+        for row in &self.rows {
+            ensure!(row.batch != 0, "row {}: a batch of no page", row.name());
+            is_amount(&format!("row {}: vanilla", row.name()), row.vanilla)?;
+            is_amount(&format!("row {}: irqsafe", row.name()), row.irqsafe)?;
+        }
+        let statistics: Vec<String> =
+            self.aim9.iter().map(|row| format!("{} {}", row.test.name(), row.statistic.name())).collect();
+        names_differ(statistics.iter().map(String::as_str))?;
+        names_differ(self.time_bench.iter().map(|row| row.name.as_str()))?;
+        names_differ(self.softirq.iter().map(|row| row.kernel.as_str()))?;
+        self.softirq.iter().try_for_each(|row| is_amount(&format!("kernel {}: mbit", row.kernel), row.mbit))
+    }
+
+    /// Throughput of the first kernel that protects its lists so.
+    pub fn mbit(&self, mode: &str) -> Option<f64> {
+        self.softirq.iter().find(|row| row.mode == mode).map(|row| row.mbit)
+    }
+
+    /// Batches, from the smallest.
+    pub fn batches(&self) -> Vec<u32> {
+        let all = self.rows.iter().filter(|row| row.operation == Operation::Alloc);
+        all.map(|row| row.batch).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_total_is_the_sum() {
+        let published = Published::built_in().unwrap();
+        assert_eq!((published.rows.len(), published.batches().len()), (45, 15));
+        let of = |operation, batch| {
+            published.rows.iter().find(|row| row.operation == operation && row.batch == batch).unwrap().printed()
+        };
+        for batch in published.batches() {
+            let sum = of(Operation::Alloc, batch).plus(of(Operation::Free, batch));
+            let total = of(Operation::Total, batch);
+            assert!(
+                (sum.vanilla - total.vanilla).abs() < 0.02 && (sum.irqsafe - total.irqsafe).abs() < 0.02,
+                "{batch}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_page_more_than_it_says_is_divided_out() {
+        let row = Row { operation: Operation::Alloc, batch: 1, vanilla: 287.15, irqsafe: 219.0 };
+        assert_eq!(row.corrected(), Both { vanilla: 143.575, irqsafe: 109.5 });
+    }
+
+    #[test]
+    fn statistics_are_those_of_the_table() {
+        assert_eq!(Statistic::Hmean.of(&[2.0, 6.0]), 3.0);
+        assert!((Statistic::Stddev.of(&[2.0, 4.0]) - 2.0_f64.sqrt()).abs() < 1e-12);
+        let printed = [
+            (Statistic::Hmean, 2.88),
+            (Statistic::Stddev, 61.07),
+            (Statistic::CoeffVar, 62.15),
+            (Statistic::Max, 1.82),
+        ];
+        for (row, (statistic, gain)) in Published::built_in().unwrap().aim9.iter().zip(printed) {
+            let both = Both { vanilla: row.vanilla, irqsafe: row.irqsafe };
+            assert_eq!(row.statistic, statistic);
+            // The coefficients are printed with two places.
+            assert!((statistic.gain_percent(both) - gain).abs() < 0.5, "{statistic:?}");
+        }
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let text = include_str!("../../../../../data/published/irq-safe.toml");
+        let wrong = |from: &str, to: &str| {
+            assert!(text.contains(from));
+            let parsed = crate::reproduce::published::parse(&text.replacen(from, to, 1), Published::check);
+            format!("{:#}", parsed.unwrap_err())
+        };
+        assert_eq!(wrong("batch = 2\n", "batch = 1\n"), "row alloc 1 is there twice");
+        assert_eq!(wrong("vanilla = 287.15", "vanilla = -1"), "row alloc 1: vanilla is -1");
+        assert_eq!(wrong("statistic = \"stddev\"", "statistic = \"hmean\""), "row page_test Hmean is there twice");
+        assert_eq!(wrong("mbit = 47491", "mbit = 0"), "kernel 4.11-rc6: mbit is 0");
+        assert!(wrong("mode =", "modes =").contains("unknown field"));
+    }
+}
