@@ -24,7 +24,7 @@ pub struct Job {
 }
 
 /// What a cell cost, in nanoseconds of a thread's time for each block; for producer and consumer, of time passed.
-#[derive(Clone, Copy, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Sample {
     /// Allocation and free.
     pub total: f64,
@@ -32,6 +32,8 @@ pub struct Sample {
     pub alloc: Option<f64>,
     /// Free alone.
     pub free: Option<f64>,
+    /// The same as `total` of each thread, where each had a time of its own.
+    pub each: Vec<f64>,
     /// A sum over all that was allocated, so that nothing was in vain.
     pub checksum: u64,
 }
@@ -176,7 +178,7 @@ fn shuffled<'env, C: Contender>(contender: &'env C, crew: &Crew<'env>, job: &Job
     let checksum = filled.iter().flatten().fold(0, |sum: u64, &block| sum.wrapping_add(block));
     let freeing = empty::<0, C>(contender, crew, Shuffle::new(seed).deal(filled))?;
     let (alloc, free) = (nanoseconds(allocating, units * threads), nanoseconds(freeing, units * threads));
-    Ok(Sample { total: alloc + free, alloc: Some(alloc), free: Some(free), checksum })
+    Ok(Sample { total: alloc + free, alloc: Some(alloc), free: Some(free), checksum, ..Sample::default() })
 }
 
 /// Allocates on all threads; what each got, and the time that all of them took together.
@@ -231,5 +233,6 @@ fn sum_up(timed: Vec<Outcome<Timed>>, blocks: usize) -> Outcome<Sample> {
     let both = allocating + freeing;
     let alloc = (!both.is_zero()).then(|| total * allocating.as_secs_f64() / both.as_secs_f64());
     let checksum = timed.iter().fold(0, |sum: u64, timed| sum.wrapping_add(timed.checksum));
-    Ok(Sample { total, alloc, free: alloc.map(|alloc| total - alloc), checksum })
+    let each = timed.iter().map(|timed| nanoseconds(timed.elapsed, blocks)).collect();
+    Ok(Sample { total, alloc, free: alloc.map(|alloc| total - alloc), each, checksum })
 }

@@ -13,7 +13,7 @@ use crate::contender::{Entry, Role};
 use crate::crew::{allowed_cpus, can_pin};
 use crate::measure::{Plan, measure};
 use crate::report::{Report, SCHEMA};
-use crate::{MachineFacts, Shape, Table, judge};
+use crate::{Foreign, MachineFacts, Shape, Table, judge};
 
 /// Form of the output.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -22,6 +22,25 @@ pub enum Format {
     Text,
     /// For programs.
     Json,
+    /// Lines of the kernel's page_bench modules.
+    #[value(name = "page_bench")]
+    PageBench,
+    /// A comparison table of mmtests.
+    Mmtests,
+    /// Go's benchmark lines, one for each round, for benchstat.
+    Benchstat,
+}
+
+impl Format {
+    /// The form of another tool, if it is one.
+    pub fn foreign(self) -> Option<Foreign> {
+        match self {
+            Format::Text | Format::Json => None,
+            Format::PageBench => Some(Foreign::PageBench),
+            Format::Mmtests => Some(Foreign::Mmtests),
+            Format::Benchstat => Some(Foreign::Benchstat),
+        }
+    }
 }
 
 /// How long a run goes on in silence.
@@ -81,12 +100,17 @@ impl Options {
         let mut plan = self.plan(mechanisms, entries)?;
         let absent = leave_out_absent(&mut plan);
         let report = report(&plan, absent)?;
-        let text = match self.format {
-            Format::Text => Table { report: &report, bold: bold() }.to_string(),
-            Format::Json => serde_json::to_string_pretty(&report)? + "\n",
+        let text = match (self.format, self.format.foreign()) {
+            (_, Some(foreign)) => foreign.print(&report),
+            (Format::Json, _) => serde_json::to_string_pretty(&report)? + "\n",
+            _ => Table { report: &report, bold: bold() }.to_string(),
         };
         out.write_all(text.as_bytes())?;
         out.flush()?;
+        if self.format.foreign().is_some() {
+            // These forms have no place for them.
+            report.notes.iter().for_each(|note| eprintln!("note: {note}"));
+        }
         match report.failures.first() {
             Some(failure) => bail!("{failure}"),
             None => Ok(()),
@@ -122,8 +146,9 @@ impl Options {
 
     fn shapes(&self) -> anyhow::Result<Vec<Shape>> {
         let all = Shape::all();
+        let refusal = |shape: Shape| self.format.foreign().and_then(|foreign| foreign.refusal(shape));
         if self.workload.is_empty() {
-            return Ok(all);
+            return Ok(all.into_iter().filter(|&shape| refusal(shape).is_none()).collect());
         }
         let mut wanted = Vec::new();
         for name in &self.workload {
@@ -133,6 +158,9 @@ impl Options {
                     "{name}: there is no such workload; there are {}; batch, fifo and order stand for all sizes",
                     list(&all)
                 );
+            }
+            if let Some(reason) = found.iter().find_map(|&shape| refusal(shape)) {
+                bail!("{name} cannot be shown in this format: {reason}");
             }
             wanted.extend(found);
         }

@@ -1,6 +1,7 @@
 //! Facts about the machine, without which a number in nanoseconds means nothing.
 
 use std::fs;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
@@ -21,6 +22,8 @@ pub struct MachineFacts {
     pub clock: String,
     /// What one reading of the clock costs, in nanoseconds.
     pub clock_ns: f64,
+    /// Cycles of the time-stamp counter in a nanosecond; none where there is no such counter.
+    pub tsc_ghz: Option<f64>,
     /// Memory that was available before the run, in bytes.
     pub memory_available: u64,
     /// The kernel's clock source, if it tells.
@@ -40,11 +43,23 @@ impl MachineFacts {
             rustc: option_env!("FRAMEWRIGHT_RUSTC").map(str::to_owned),
             clock: "CLOCK_MONOTONIC".to_owned(),
             clock_ns: clock_cost().as_nanos() as f64,
+            tsc_ghz: tsc_ghz(),
             memory_available: available_bytes(),
             clocksource: first_line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             load: first_line("/proc/loadavg").and_then(|line| line.split(' ').next()?.parse().ok()),
         }
     }
+}
+
+/// Counted against the clock for 20 ms, which is good to some parts in a million.
+fn tsc_ghz() -> Option<f64> {
+    let (start, from) = (Instant::now(), crate::tsc::cycles()?);
+    while start.elapsed() < Duration::from_millis(20) {
+        std::hint::spin_loop();
+    }
+    let (elapsed, to) = (start.elapsed(), crate::tsc::cycles()?);
+    let ghz = to.wrapping_sub(from) as f64 / elapsed.as_nanos() as f64;
+    Some((ghz * 1e6).round() / 1e6)
 }
 
 fn first_line(path: &str) -> Option<String> {

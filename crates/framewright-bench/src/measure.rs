@@ -247,16 +247,15 @@ fn conclude(shape: Shape, seats: &[Seat], records: &[Record], results: &mut Resu
             let mut found = seats.iter().zip(records);
             let found = found
                 .find(|(seat, record)| seat.entry.name == name && seat.threads == threads && record.trouble.is_none());
-            let total = |sample: &Option<Sample>| sample.map(|sample| sample.total);
+            let total = |sample: &Option<Sample>| sample.as_ref().map(|sample| sample.total);
             found.map(|(_, record)| record.samples.iter().map(total).collect()).unwrap_or_default()
         };
         let own = totals(seat.entry.name, seat.threads);
         let taken: Vec<f64> = own.iter().copied().flatten().collect();
         let (Some(middle), Some((min, max))) = (median(&taken), range(&taken)) else { continue };
         let alone = if seat.threads == 1 { Vec::new() } else { totals(seat.entry.name, 1) };
-        let part = |part: fn(Sample) -> Option<f64>| {
-            median(&record.samples.iter().flatten().copied().filter_map(part).collect::<Vec<_>>())
-        };
+        let samples: Vec<Sample> = record.samples.iter().flatten().cloned().collect();
+        let part = |part: fn(&Sample) -> Option<f64>| median(&samples.iter().filter_map(part).collect::<Vec<_>>());
         results.rows.push(Row {
             workload: shape.to_string(),
             threads: seat.threads,
@@ -272,6 +271,7 @@ fn conclude(shape: Shape, seats: &[Seat], records: &[Record], results: &mut Resu
             scaling: paired_ratio(&alone, &own).map(|ratio| rounded(ratio * seat.threads as f64)),
             rounds: taken.len(),
             blocks: (record.units * shape.unit() * seat.threads) as u64,
+            samples,
         });
     }
 }

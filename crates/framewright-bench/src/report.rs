@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::cell::Sample;
 use crate::contender::Role;
 use crate::goals::Goal;
 use crate::machine::MachineFacts;
@@ -68,6 +69,9 @@ pub struct Row {
     pub rounds: usize,
     /// Blocks allocated and freed in each round, by all threads.
     pub blocks: u64,
+    /// What was measured in each of its rounds, for the forms that do their own statistics.
+    #[serde(skip)]
+    pub samples: Vec<Sample>,
 }
 
 /// A contender that did not do what it should.

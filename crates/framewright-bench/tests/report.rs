@@ -1,7 +1,9 @@
 //! What people and programs get to see, from results that are made up. Nothing is measured here.
 
 use framewright::Mechanisms;
-use framewright_bench::{Failure, MachineFacts, Report, Role, Row, SCHEMA, Shape, Table, contenders, judge};
+use framewright_bench::{
+    Failure, Foreign, MachineFacts, Report, Role, Row, SCHEMA, Sample, Shape, Table, contenders, judge,
+};
 
 /// Invented nanoseconds on one thread, by contender.
 fn base(allocator: &str) -> f64 {
@@ -42,7 +44,13 @@ fn row(shape: Shape, threads: usize, allocator: &str, role: Role) -> Row {
         scaling: (threads > 1 && shape != Shape::ProducerConsumer).then_some(threads as f64 / factor * 0.97),
         rounds: 15,
         blocks: 1000 * shape.unit() as u64 * threads as u64,
+        samples: [0.98, 1.0, 1.04].map(|factor| sample(ns * factor, threads, split)).to_vec(),
     }
+}
+
+fn sample(ns: f64, threads: usize, split: bool) -> Sample {
+    let each = (0..threads).map(|thread| ns + thread as f64 / 8.0).collect();
+    Sample { total: ns, alloc: split.then_some(ns * 0.25), free: split.then_some(ns * 0.75), each, checksum: 0 }
 }
 
 /// A report of made-up rows for these workloads.
@@ -66,6 +74,7 @@ fn report(shapes: &[Shape], threads: &[usize]) -> Report {
             clock: "CLOCK_MONOTONIC".to_owned(),
             clock_ns: 21.0,
             memory_available: 8 << 30,
+            tsc_ghz: Some(2.3),
             clocksource: Some("tsc".to_owned()),
             load: Some(0.25),
         },
@@ -110,6 +119,40 @@ fn json() {
     let mut report = report(&Shape::named("rand"), &[2]);
     report.rows.retain(|row| matches!(row.allocator.as_str(), "framewright" | "stack-state" | "mmap"));
     insta::assert_snapshot!(serde_json::to_string_pretty(&report).unwrap());
+}
+
+/// Some contenders at some workloads, in each form of the field.
+#[test]
+fn forms_of_the_field() {
+    let named = |names: &[&str]| names.iter().flat_map(|name| Shape::named(name)).collect::<Vec<_>>();
+    let cases: [(&str, Foreign, Vec<Shape>); 3] = [
+        ("page_bench", Foreign::PageBench, named(&["repeat", "batch-64", "aged", "rand", "order-9"])),
+        ("mmtests", Foreign::Mmtests, named(&["repeat", "batch-1", "batch-64", "batch-16384", "batch-64-fifo"])),
+        ("benchstat", Foreign::Benchstat, named(&["repeat", "batch-64", "producer-consumer"])),
+    ];
+    for (name, form, shapes) in cases {
+        let mut report = report(&shapes, &[1, 2]);
+        report.rows.retain(|row| matches!(row.allocator.as_str(), "framewright" | "stack-call" | "mmap"));
+        // One that failed at one size.
+        report.rows.retain(|row| (row.allocator.as_str(), row.workload.as_str()) != ("mmap", "batch-16384"));
+        let text = form.print(&report).replace(std::env::consts::OS, "(system)");
+        insta::assert_snapshot!(name, text.replace("amd64", "(architecture)").replace("arm64", "(architecture)"));
+    }
+    let mut nothing = report(&[], &[1]);
+    nothing.machine.tsc_ghz = None;
+    assert_eq!(Foreign::PageBench.print(&nothing) + &Foreign::Mmtests.print(&nothing), "");
+}
+
+#[test]
+fn without_a_counter_cycles_read_0() {
+    let mut report = report(&Shape::named("repeat"), &[1]);
+    report.machine.tsc_ghz = None;
+    report.rows.retain(|row| row.allocator == "framewright");
+    assert_eq!(
+        Foreign::PageBench.print(&report),
+        "Type:framewright_repeat Per elem: 0 cycles(tsc) 3.020 ns (step:0) - (measurement period time:0.000009060 sec \
+         time_interval:9060) - (invoke count:3000 tsc_interval:0)\n"
+    );
 }
 
 /// The rows of one workload with ratios and nanoseconds given, judged.

@@ -235,6 +235,12 @@ fn benchmarks_that_do_not_exist() {
         "bench --workload producer-consumer --threads 1",
         "bench --mechanisms fallback=clasic",
         "bench repeat",
+        "bench --format page_bench --workload repeat,rand",
+        "bench --format page_bench --workload producer-consumer",
+        "bench --format mmtests --workload batch,repeat",
+        "bench --format mmtests --workload fifo",
+        "bench --format csv",
+        "bench --sim --format benchstat",
     ];
     insta::assert_snapshot!(errors(folder.path(), &commands));
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use anyhow::bail;
 use clap::Args;
 use framewright_bench::command::{Bar, Format, Options};
 use framewright_bench::contenders;
@@ -20,6 +21,8 @@ const ACCESSES: u64 = 48_000_000;
   framewright bench --quick --workload repeat,batch,rand --allocator framewright
       the project's own allocator and the limits alone
   framewright bench --format json
+  framewright bench --format benchstat > new.txt
+      for benchstat old.txt new.txt; page_bench and mmtests are other forms
   framewright bench --sim
       how fast the simulated machine is, and what it takes of this one's memory
 
@@ -42,12 +45,15 @@ impl Bench {
     }
 
     fn simulator(&self) -> anyhow::Result<()> {
+        if self.options.format().foreign().is_some() {
+            bail!("--sim measures accesses of the simulated machine: it has --format text and json");
+        }
         let bar = Bar::new()?;
         let speed = speed::measure((self.options.rounds_or(5), ACCESSES), |share| bar.show("simulator", share))?;
         drop(bar);
         match self.options.format() {
-            Format::Text => print(&speed.to_string()),
             Format::Json => print(&(serde_json::to_string_pretty(&speed)? + "\n")),
+            _ => print(&speed.to_string()),
         }
     }
 }
