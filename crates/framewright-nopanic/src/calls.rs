@@ -375,3 +375,33 @@ call! {
         (zone.is_populated(), events, unusable, index)
     }
 }
+
+// Contexts.
+call! {
+    fn alloc_nolock(pages: &'static Pages, request: Request) -> Result<Pfn, AllocError> {
+        pages.alloc_nolock(&request)
+    }
+
+    fn free_nolock(pages: &'static Pages, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        pages.free_nolock(pfn, order)
+    }
+
+    fn any_context(pages: &'static Pages, request: Request) -> (Result<Pfn, AllocError>, Option<Result<(), FreeError>>) {
+        let any = pages.any_context();
+        let block = any.alloc(&request);
+        (block, block.ok().map(|pfn| any.free(pfn, request.order)))
+    }
+
+    fn interrupt(pages: &'static Pages, request: Request, out: &'static mut [Pfn]) -> Option<(BulkFree, bool)> {
+        pages.interrupt().map(|interrupt| {
+            let block = interrupt.alloc(&request);
+            let freed = block.is_ok_and(|pfn| interrupt.free(pfn, request.order).is_ok());
+            let count = interrupt.alloc_bulk(&request, out).unwrap_or(0);
+            (interrupt.free_bulk(out.get(..count).unwrap_or(&[]), request.order), freed)
+        })
+    }
+
+    fn queued_try(lock: &'static QueuedLock<Board>) -> bool {
+        lock.try_take().is_some()
+    }
+}

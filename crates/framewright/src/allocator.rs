@@ -31,7 +31,7 @@ pub enum FrameState {
     Hole,
     /// In a free block: where it starts, and its order.
     Free(Pfn, Order),
-    /// In a block on a per-CPU list.
+    /// In a block on a per-CPU list, or being freed.
     Pcp(Pfn, Order),
     /// In an allocated block.
     Allocated(Pfn, Order),
@@ -192,7 +192,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     }
 
     fn try_free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let frame = self.freeable(pfn, order)?;
+        let frame = self.freeable(pfn, order, |frame| self.world.look_locked(frame))?;
         self.trace(|| Event::PageFree { pfn, order });
         match self.world.pinned(|cx| self.world.give(cx, frame, order, false)) {
             Some(true) => Ok(()),
@@ -215,8 +215,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// wait (`__GFP_DIRECT_RECLAIM`).
     ///
     /// # Errors
-    /// The block is not memory of one zone, or something in it stays.
+    /// The block is not memory of one zone, or something in it stays; or this is an interrupt.
     pub fn alloc_at(&self, pfn: Pfn, order: Order, gfp: Gfp) -> Result<Pfn, AllocError> {
+        self.outside_of_interrupts()?;
         if order > self.geometry().max_order {
             return Err(AllocError::BadOrder { order, max: self.geometry().max_order });
         }
@@ -236,8 +237,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// aligned blocks that tile it; free it by [`Allocator::free_range`], whole or in parts.
     ///
     /// # Errors
-    /// The range is not memory of one zone, or something in it stays.
+    /// The range is not memory of one zone, or something in it stays; or this is an interrupt.
     pub fn alloc_range(&self, range: PfnRange, gfp: Gfp) -> Result<(), AllocError> {
+        self.outside_of_interrupts()?;
         self.check(&Request::page(gfp))?;
         let movable = gfp.migratetype() == MigrateType::Movable;
         self.world.take_range(range, Purpose::Allocate { movable }, gfp.may_reclaim())?;
@@ -255,8 +257,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// allocated and its tail freed; above, ranges are tried from the start of each zone on.
     ///
     /// # Errors
-    /// `frames` is 0, or there is no such range.
+    /// `frames` is 0, or there is no such range; or this is an interrupt.
     pub fn alloc_contig(&self, frames: u64, align: Order, request: &Request) -> Result<PfnRange, AllocError> {
+        self.outside_of_interrupts()?;
         let max = self.geometry().max_order;
         if frames == 0 || align.0 >= 52 {
             return Err(AllocError::BadRange(PfnRange::new(0, frames)));
@@ -312,15 +315,15 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// # Errors
     /// There is no such block, or `to` is larger than `from`.
     pub fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
-        let frame = self.freeable(pfn, from)?;
+        let frame = self.freeable(pfn, from, |frame| self.world.look_locked(frame))?;
         if to > from {
             return Err(FreeError::BadOrder { order: to, max: from });
         }
         self.world.split(frame, from, to)
     }
 
-    /// Gives what a CPU keeps on its lists back, and the pageblocks that it owns: to the zones, or to who owns a block's pageblock.
-    /// Returns the number of frames.
+    /// Gives what a CPU keeps on its lists back, and the pageblocks that it owns: to the zones, or to who owns a block's pageblock. In an
+    /// interrupt lists stay as they are. Returns the number of frames.
     pub fn drain_cpu(&self, cpu: CpuId) -> u64 {
         self.world.drain_cpu(cpu)
     }
@@ -350,8 +353,8 @@ impl<'a, M: Machine> Allocator<'a, M> {
         self.world.zone(zone).map_or(0, |zone| self.world.drain_owned(zone))
     }
 
-    /// Gives what all CPUs keep on their lists, all depots, and what is free in pageblocks that CPUs own back to the zones. Returns
-    /// the number of frames.
+    /// Gives what all CPUs keep on their lists, all depots, what is free in pageblocks that CPUs own, and what was freed while a zone was
+    /// locked back to the zones. In an interrupt lists stay as they are. Returns the number of frames.
     pub fn drain_all(&self) -> u64 {
         self.world.drain_all()
     }
@@ -359,8 +362,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// Takes memory away: its frames are withheld until [`Allocator::bring_online`]. What is movable is moved.
     ///
     /// # Errors
-    /// The range is not memory of one zone, or something in it stays.
+    /// The range is not memory of one zone, or something in it stays; or this is an interrupt.
     pub fn take_offline(&self, range: PfnRange) -> Result<(), AllocError> {
+        self.outside_of_interrupts()?;
         self.world.take_range(range, Purpose::Offline, true)?;
         self.world.refresh_marks();
         Ok(())
@@ -418,6 +422,11 @@ impl<'a, M: Machine> Allocator<'a, M> {
         validate::validate(&self.world)
     }
 
+    /// For calls that wait for other CPUs, reclaim or move memory (`context.rs`).
+    fn outside_of_interrupts(&self) -> Result<(), AllocError> {
+        if self.machine().in_interrupt() { Err(AllocError::InInterrupt) } else { Ok(()) }
+    }
+
     pub(crate) fn world(&self) -> &World<'a, M> {
         &self.world
     }
@@ -438,18 +447,23 @@ impl<'a, M: Machine> Allocator<'a, M> {
         }
     }
 
-    /// The descriptor of an allocated block of `order` at `pfn`, or why there is none.
-    fn freeable(&self, pfn: Pfn, order: Order) -> Result<Frame, FreeError> {
+    /// The descriptor of an allocated block of `order` at `pfn`, or why there is none. `look` has a second look at what seems to be nothing.
+    pub(crate) fn freeable(
+        &self,
+        pfn: Pfn,
+        order: Order,
+        look: impl FnOnce(Frame) -> Part,
+    ) -> Result<Frame, FreeError> {
         let frames = &self.world.ground.frames;
         let Some(frame) = frames.frame(pfn) else { return Err(FreeError::Foreign(pfn)) };
         if frames.head(frame).is_allocated_of(order) && order <= frames.geometry.max_order {
             return Ok(frame);
         }
-        Err(self.refuse(pfn, frame, order))
+        Err(self.refuse(pfn, frame, order, look))
     }
 
     #[cold]
-    fn refuse(&self, pfn: Pfn, frame: Frame, order: Order) -> FreeError {
+    fn refuse(&self, pfn: Pfn, frame: Frame, order: Order, look: impl FnOnce(Frame) -> Part) -> FreeError {
         let frames = &self.world.ground.frames;
         let max = frames.geometry.max_order;
         if order > max {
@@ -463,7 +477,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         }
         let part = match frames.part_of(frame) {
             // Memory that comes or goes says nothing for a moment, but not while its zone is locked.
-            Part::Hole => self.world.look_locked(frame),
+            Part::Hole => look(frame),
             part => part,
         };
         match part {
@@ -474,7 +488,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     }
 
     #[inline(always)]
-    fn trace(&self, event: impl FnOnce() -> Event) {
+    pub(crate) fn trace(&self, event: impl FnOnce() -> Event) {
         if self.world.ground.machine.traces() {
             self.world.ground.machine.event(&event());
         }

@@ -130,6 +130,12 @@ impl<M: Machine> Heap<M> {
         }
     }
 
+    /// Whether the states of some pages are not yet what their lists say. The zone lock is held, so no cut begins meanwhile.
+    pub(crate) fn is_cutting(&self) -> bool {
+        // ORDER: Acquire, as in `settle`. Model: nolock_cut.
+        self.exists() && self.cutting.load(Ordering::Acquire) != 0
+    }
+
     /// A cut begins. The zone lock is held.
     pub(crate) fn begin_cut(&self) {
         self.cutting.add(1, Ordering::Relaxed);

@@ -5,8 +5,9 @@
 //! in `estate.rs`; here it is done.
 
 use crate::buddy::{Buddy, Place};
+use crate::ground::Ground;
 use crate::machine::{Machine, Step};
-use crate::pfn::{Frame, PfnRange};
+use crate::pfn::{Frame, Order, PfnRange};
 
 /// What became of a pageblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,4 +61,49 @@ fn give_run<M: Machine>(buddy: &Buddy<'_, '_, M>, run: PfnRange) -> (u32, u64) {
         blocks = blocks.wrapping_add(1);
     }
     (blocks, run.frames())
+}
+
+/// Whether a block is of one pageblock, which has an owner.
+pub(crate) fn has_owner<M: Machine>(ground: &Ground<'_, M>, frame: Frame, order: Order) -> bool {
+    let estates = &ground.frames.estates;
+    estates.owner(frame).is_some() && order <= estates.pageblock_order
+}
+
+/// Gives a block whose head says nothing any more to the owner of its pageblock, with the zone lock held. False if it has none.
+pub(crate) fn give_home<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, order: Order) -> bool {
+    let is_owned = has_owner(buddy.ground, frame, order);
+    if is_owned {
+        each_word(buddy.ground, frame, order, |start, mask| {
+            if is_completed_by(buddy.ground, start, mask) {
+                disown(buddy, start, u32::MAX);
+            }
+        });
+    }
+    is_owned
+}
+
+/// Calls `visit` with each word's part of a block: the first frame that the word tells of, and the block's bits in it.
+pub(crate) fn each_word<M: Machine>(ground: &Ground<'_, M>, frame: Frame, order: Order, visit: impl Fn(Frame, u64)) {
+    let estates = &ground.frames.estates;
+    let unit = estates.unit();
+    let mut at = frame;
+    while at < frame.add(order.frames()) {
+        visit(at.align_down(unit), estates.bits(at, order));
+        at = at.align_down(unit).add(unit.frames());
+    }
+}
+
+/// Sets bits; returns whether the pageblock is whole by that.
+pub(crate) fn is_completed_by<M: Machine>(ground: &Ground<'_, M>, start: Frame, mask: u64) -> bool {
+    let (machine, estates) = (&ground.machine, &ground.frames.estates);
+    machine.step(Step::GiveUnmerged);
+    if !estates.put(start, mask) {
+        return false;
+    }
+    if estates.unit() < estates.pageblock_order {
+        // ORDER: fence. The word is out before the others are looked at: of two who fill the last two words, one at least sees both.
+        // Model: owned_words.
+        machine.fence();
+    }
+    estates.is_whole(start)
 }

@@ -51,6 +51,12 @@ pub enum AllocError {
         /// The first frame in the way.
         pfn: Pfn,
     },
+    /// From any context: a zone that might have served it was locked. Whether there is memory is not known.
+    Locked,
+    /// From any context: no per-CPU list keeps blocks of this order.
+    NotKept(Order),
+    /// In an interrupt: this call may wait for other CPUs, reclaim or move memory.
+    InInterrupt,
 }
 
 impl fmt::Display for AllocError {
@@ -69,6 +75,11 @@ impl fmt::Display for AllocError {
                 Why::NoCpu => "the caller's CPU is none that the allocator was set up with",
             }),
             AllocError::Busy { pfn } => write!(f, "frame {pfn} is in use and cannot be moved"),
+            AllocError::Locked => {
+                f.write_str("a zone that might have served it is locked, and the caller does not wait")
+            }
+            AllocError::NotKept(order) => write!(f, "blocks of order {order} are not served from any context"),
+            AllocError::InInterrupt => f.write_str("a call that may wait was made in an interrupt"),
         }
     }
 }
@@ -114,6 +125,8 @@ pub enum FreeError {
     BadRange(PfnRange),
     /// The machine says that the caller runs on a CPU that the allocator was not set up with.
     NoCpu,
+    /// From any context: too many CPUs freed blocks of its zone in the same instant.
+    Busy(Pfn),
 }
 
 impl fmt::Display for FreeError {
@@ -129,6 +142,7 @@ impl fmt::Display for FreeError {
             FreeError::Quarantined(pfn) => write!(f, "frame {pfn} is in quarantine"),
             FreeError::BadRange(range) => write!(f, "{range} is not a range of frames"),
             FreeError::NoCpu => f.write_str("the caller's CPU is none that the allocator was set up with"),
+            FreeError::Busy(pfn) => write!(f, "too many free blocks of frame {pfn}'s zone at once"),
         }
     }
 }

@@ -238,7 +238,7 @@ pub(crate) enum Part {
     Hole,
     /// A block on a free list.
     Free(Frame, Order),
-    /// A block on a per-CPU list.
+    /// A block on a per-CPU list, or being freed.
     Pcp(Frame, Order),
     /// An allocated block.
     Allocated(Frame, Order),
@@ -358,6 +358,11 @@ impl<M: Machine> Frames<'_, M> {
         }
     }
 
+    /// Takes [`Frames::claim_head`] back.
+    pub(crate) fn unclaim_head(&self, frame: Frame) {
+        self.set_head(frame, Head(self.head(frame).0 & !Head::PCP));
+    }
+
     /// Marks an allocated block as being freed, atomically: of two who try at the same instant, one succeeds.
     pub(crate) fn claim_head(&self, frame: Frame, order: Order) -> bool {
         let Some(word) = self.heads.get(frame.index()) else { return false };
@@ -426,6 +431,10 @@ impl<M: Machine> Frames<'_, M> {
     /// The block that starts at `frame`.
     pub(crate) fn block_at(&self, frame: Frame) -> Option<Part> {
         let head = self.head(frame);
+        if head.is_going() {
+            // Its last owner has given it up: it is on its way to some list.
+            return Some(Part::Pcp(frame, head.order()));
+        }
         if head.is_allocated() {
             return Some(Part::Allocated(frame, head.order()));
         }

@@ -18,6 +18,8 @@
 //! | in a magazine on no stack | who drains a depot | `Shard::away`: waits until he is done | |
 //! | taken from the top of a ring, or put just above it, its head saying "per-CPU" | the owner, at the front | nothing | `settle` puts it into the ring |
 //! | none: the top of an empty ring is one too low | the owner, at the front | nothing | `settle` raises the top |
+//! | on a zone's list of deferred frees | nobody: who holds the zone lock next | | |
+//! | marked as being freed, and not on that list yet | who frees from any context | nothing | stays allocated, to nobody |
 //! | being filled by who frees it (`hardened`) | its last owner | nothing | stays allocated |
 //! | in an isolated pageblock, or taken from one | who takes a range | nothing | the pageblocks get their types back; what was taken stays allocated |
 //! | refused by a damaged list (`give.rs::give_together`) | who gives back, between two locks | nothing | lost; `validate` tells of it |
@@ -49,10 +51,13 @@ pub struct Frozen<'f, 'a, M: Machine> {
 
 impl<'a, M: Machine> Allocator<'a, M> {
     /// Holds the allocator still. None if some CPU does not leave its lists in time, because its thread is stopped there or
-    /// is the caller's own. Not to be called from inside of a call, and the caller must make none while it lasts.
+    /// is the caller's own, or in an interrupt. Not to be called from inside of a call, and the caller must make none while it lasts.
     pub fn freeze(&self) -> Option<Frozen<'_, 'a, M>> {
         let world = self.world();
         let machine = &world.ground.machine;
+        if machine.in_interrupt() {
+            return None;
+        }
         let shards = world.pcps.depots.shards.iter();
         hold_all(used(world), |pcp| pcp.seize(machine), Pcp::release_seized)?;
         let held = hold_all(shards, |shard| shard.hold(machine), |shard| shard.release_held(machine, false));

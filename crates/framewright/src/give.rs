@@ -9,12 +9,13 @@
 
 use crate::batch::{Batch, Block};
 use crate::buddy::Place;
+use crate::disown::{give_home, has_owner};
 use crate::event::Event;
 use crate::frame::Head;
 use crate::ground::{Cx, Ground};
 use crate::machine::{Machine, Step};
 use crate::mechanisms::{FreePath, PreMerge};
-use crate::owners::{has_owner, keep_home, send_home};
+use crate::owners::send_home;
 use crate::pfn::{Frame, Order};
 use crate::together::Giver;
 use crate::zone::Zone;
@@ -61,9 +62,10 @@ pub(crate) fn give_batch<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, batch: &
 
 /// Gives one block back to its zone. Under the lock `release` makes its head say nothing, or returns false: then it stays.
 pub(crate) fn give_one<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, block: Block, release: &impl Fn(Block) -> bool) {
-    if cx.ground.mechanisms.free_path == FreePath::MergeUnderLock || has_owner(cx, block) {
+    if cx.ground.mechanisms.free_path == FreePath::MergeUnderLock || has_owner(cx.ground, block.frame(), block.order())
+    {
         let guard = zone.lock(cx);
-        if release(block) && !keep_home(cx, &guard, block) {
+        if release(block) && !give_home(&guard.buddy(), block.frame(), block.order()) {
             guard.give(block.frame(), block.order(), Place::Warm);
         }
         return;

@@ -7,6 +7,9 @@
 //! Lock order is data: [`Rank`]. While a lock of some rank is held, only higher ranks may be taken. Debug builds
 //! keep a mask of held ranks per CPU and stop at the first violation; release builds keep nothing.
 //!
+//! Who must not wait tries ([`TicketLock::try_take`]). A try waits for nobody, so it has no rank, and no CPU's record notes it: in the
+//! middle of which it may have come.
+//!
 //! The machine is told when a lock is wanted, taken and released: before the number is drawn, after the wait, and behind the
 //! store that lets the next one in, so that what it does with that makes nobody wait.
 
@@ -95,24 +98,37 @@ impl<M: Machine> TicketLock<M> {
     pub(crate) fn take(&self, machine: &M, name: LockName) -> Ticket {
         machine.lock(name, LockEvent::Wanted);
         let ticket = self.next.add(1, Ordering::Relaxed);
-        // ORDER: the wait acquires what was done under the lock; partner: the Release in `TicketLock::release`.
+        // ORDER: the wait acquires what was done under the lock; partner: the Release in `TicketLock::give_up`.
         // Model: lock_ticket.
         let _ = self.serving.wait_while(Patience::Turn, |serving| serving != ticket);
         machine.lock(name, LockEvent::Taken);
         Ticket(ticket)
     }
 
+    /// Takes the lock if it is free. Tells nobody: the caller may have interrupted somebody who is telling of another.
+    pub(crate) fn try_take(&self) -> Option<Ticket> {
+        // ORDER: Acquire. Sees what was done under the lock; partner: the Release in `TicketLock::give_up`. Model: nolock_ticket.
+        let ticket = self.serving.load(Ordering::Acquire);
+        // As long as nobody has drawn the number that is served, the lock is free.
+        self.next.cas(ticket, ticket.wrapping_add(1), Ordering::Relaxed).ok().map(Ticket)
+    }
+
+    /// Gives the lock up, and tells nobody.
+    pub(crate) fn give_up(&self, ticket: &Ticket) {
+        // ORDER: Release. Publishes everything written under the lock; partners: the wait in `TicketLock::take`, and
+        // `TicketLock::try_take`. Model: lock_ticket, nolock_ticket.
+        self.serving.store(ticket.0.wrapping_add(1), Ordering::Release);
+    }
+
     /// Gives the lock up.
     pub(crate) fn release(&self, ticket: &Ticket, machine: &M, name: LockName) {
-        // ORDER: Release. Publishes everything written under the lock; partner: the wait in `TicketLock::take`.
-        // Model: lock_ticket.
-        self.serving.store(ticket.0.wrapping_add(1), Ordering::Release);
+        self.give_up(ticket);
         machine.lock(name, LockEvent::Released);
     }
 
     /// Gives up what a ticket that is lost was for.
     pub(crate) fn release_held(&self, machine: &M, name: LockName) {
-        // ORDER: Release, as in `TicketLock::release`. Model: lock_ticket.
+        // ORDER: Release, as in `TicketLock::give_up`. Model: lock_ticket.
         self.serving.add(1, Ordering::Release);
         machine.lock(name, LockEvent::Released);
     }

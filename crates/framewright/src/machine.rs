@@ -104,10 +104,19 @@ pub trait Machine {
     /// Turns preemption off. Nests.
     ///
     /// Where interrupts are kept apart ([`Machine::keeps_interrupts_apart`]), one is a CPU of its own: in an interrupt this names another CPU than
-    /// outside, of the same node (as its number, and the number of CPUs added; the configuration then has twice as many).
+    /// outside, of the same node (as its number, and the number of CPUs added; the configuration then has twice as many). In an interrupt
+    /// of an interrupt, or of whoever holds interrupts off, there is no other CPU left: then it names [`CpuId::NONE`] without waiting for
+    /// anybody, and all calls are refused that need one.
     fn pin(&self) -> Self::Pin<'_>;
 
-    /// Holds interrupts of this CPU off. Nests. Where nothing can interrupt (a plain thread), does nothing.
+    /// The node nearest to the caller, who is not pinned and may be anywhere ([`crate::Allocator::alloc_nolock`]): a hint. Must neither
+    /// wait nor rely on what the caller may have interrupted.
+    fn near(&self) -> NodeId {
+        NodeId(0)
+    }
+
+    /// Holds interrupts of this CPU off. Nests. Where nothing can interrupt (a plain thread), does nothing. May be called at any moment,
+    /// in the middle of itself too ([`crate::Allocator::alloc_nolock`]).
     fn irq_save(&self) -> Self::Irq<'_>;
 
     /// Whether what an interrupt does to the allocator it does on a CPU of its own, or no interrupt ever calls it. Asked once, at boot:

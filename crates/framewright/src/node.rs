@@ -93,15 +93,26 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Reads a request's policy on the running CPU. Counts the turn of an interleaved one.
     pub(crate) fn plan(&self, cx: Cx<'_, 'a, M>, request: &Request) -> Plan {
-        let (start, allowed) = match request.policy {
-            Policy::Local => (cx.node, NodeSet::ALL),
-            Policy::Prefer(node) => (node, NodeSet::ALL),
-            Policy::Bind(nodes) => (cx.node, nodes),
-            Policy::Interleave(nodes) => {
+        let turn = match request.policy {
+            Policy::Interleave(_) => {
                 let turn = cx.own.turn.load(Ordering::Relaxed);
                 cx.own.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
+                turn
+            }
+            _ => 0,
+        };
+        self.plan_from(cx.node, turn, request)
+    }
+
+    /// Reads a request's policy for somebody near this node. `turn`: which of its nodes an interleaved one prefers.
+    pub(crate) fn plan_from(&self, near: NodeId, turn: u32, request: &Request) -> Plan {
+        let (start, allowed) = match request.policy {
+            Policy::Local => (near, NodeSet::ALL),
+            Policy::Prefer(node) => (node, NodeSet::ALL),
+            Policy::Bind(nodes) => (near, nodes),
+            Policy::Interleave(nodes) => {
                 let there = nodes.only_with(NodeSet::first(self.nodes));
-                (there.nth_cyclic(turn).unwrap_or(cx.node), NodeSet::ALL)
+                (there.nth_cyclic(turn).unwrap_or(near), NodeSet::ALL)
             }
         };
         let only_here = request.gfp.contains(__GFP_THISNODE);
@@ -397,15 +408,20 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Takes a block from whoever frees it, for good, and fills its memory.
     fn claim_freed(&self, frame: Frame, order: Order) -> bool {
-        let Ground { machine, frames, mechanisms, .. } = &self.ground;
-        let claimed = frames.claim_head(frame, order);
+        let claimed = self.ground.frames.claim_head(frame, order);
         if claimed {
-            match mechanisms.hardened {
-                Hardened::Zero => machine.zero(frames.pfn(frame), order),
-                _ => machine.poison(frames.pfn(frame), order),
-            }
+            self.fill_freed(frame, order);
         }
         claimed
+    }
+
+    /// Fills the memory of a block that is being freed.
+    pub(crate) fn fill_freed(&self, frame: Frame, order: Order) {
+        let Ground { machine, frames, mechanisms, .. } = &self.ground;
+        match mechanisms.hardened {
+            Hardened::Zero => machine.zero(frames.pfn(frame), order),
+            _ => machine.poison(frames.pfn(frame), order),
+        }
     }
 
     /// Takes a block to which nobody wrote since it was freed. Others are put aside.

@@ -18,7 +18,7 @@ use crate::ground::{Cx, Ground};
 use crate::machine::{Machine, Ordering, Word};
 use crate::mechanisms::{NumaRead, NumaStat};
 use crate::pcp::Pcp;
-use crate::pfn::CpuId;
+use crate::pfn::{CpuId, NodeId, Order};
 use crate::stock::{PcpGuard, Pcps};
 use crate::vmstat::{NumaItem, ZoneEvent, ZoneEvents};
 use crate::zone::Zone;
@@ -28,6 +28,20 @@ pub(crate) type Numa = [u64; NumaItem::COUNT];
 
 /// Where a CPU counts in a zone: its events if it holds its lists of that zone, or else what it counts with interrupts off; and which.
 pub(crate) type Teller<'e, M> = (&'e ZoneEvents<M>, bool);
+
+/// What an allocation counts as, by somebody near a node, from a zone when another was preferred.
+fn items<M: Machine>(
+    near: NodeId,
+    (zone, preferred): (&Zone<M>, &Zone<M>),
+    interleaved: bool,
+) -> [Option<NumaItem>; 3] {
+    let is_hit = zone.node() == preferred.node();
+    [
+        Some(if is_hit { NumaItem::Hit } else { NumaItem::Miss }),
+        Some(if zone.node() == near { NumaItem::Local } else { NumaItem::Other }),
+        Some(NumaItem::Interleave).filter(|_| is_hit && interleaved),
+    ]
+}
 
 impl<M: Machine> PcpGuard<'_, '_, M> {
     /// Where the CPU counts whose lists these are.
@@ -67,11 +81,7 @@ impl<M: Machine> Pcps<'_, M> {
         (events, holds_lists): Teller<'_, M>,
     ) {
         let is_hit = zone.node() == preferred.node();
-        let items = [
-            Some(if is_hit { NumaItem::Hit } else { NumaItem::Miss }),
-            Some(if zone.node() == cx.node { NumaItem::Local } else { NumaItem::Other }),
-            Some(NumaItem::Interleave).filter(|_| is_hit && interleaved),
-        ];
+        let items = items(cx.node, (zone, preferred), interleaved);
         let kind = cx.ground.mechanisms.numa_stat;
         if kind.has_differentials() {
             let (stats, idx) = (&cx.ground.stats, zone.idx);
@@ -97,6 +107,37 @@ impl<M: Machine> Pcps<'_, M> {
         {
             let _irq = cx.ground.machine.irq_save();
             record.aside.count(ZoneEvent::NumaForeign, 1);
+        }
+    }
+
+    /// Counts an allocation by whoever is near a node, in words that all CPUs share: one's own may be in the middle of a change.
+    pub(crate) fn count_shared(
+        &self,
+        ground: &Ground<'_, M>,
+        near: NodeId,
+        (zone, preferred): (&Zone<M>, &Zone<M>),
+        (order, interleaved): (Order, bool),
+    ) {
+        zone.events.add(ZoneEvent::Allocs, 1);
+        zone.events.add(ZoneEvent::AllocFrames, order.frames());
+        let (kind, stats) = (ground.mechanisms.numa_stat, &ground.stats);
+        // What others derive has to be counted here: these allocations are no CPU's.
+        let is_counted = |item: &NumaItem| match kind {
+            NumaStat::Off => false,
+            NumaStat::Derived => !matches!(item, NumaItem::Hit | NumaItem::Local),
+            _ => stats.is_counting(),
+        };
+        let count = |zone: &Zone<M>, item| match kind.has_differentials() {
+            true => stats.count_numa(&zone.stat, item, None),
+            false => zone.events.add(ZoneEvent::of(item), 1),
+        };
+        items(near, (zone, preferred), interleaved)
+            .into_iter()
+            .flatten()
+            .filter(is_counted)
+            .for_each(|item| count(zone, item));
+        if zone.node() != preferred.node() && is_counted(&NumaItem::Foreign) {
+            count(preferred, NumaItem::Foreign);
         }
     }
 

@@ -5,11 +5,11 @@
 //! but an owner keeps one, so that a CPU whose needs come and go does not go to the zone each time.
 
 use crate::batch::{Batch, Block};
-use crate::disown::disown;
+use crate::disown::{disown, each_word, has_owner, is_completed_by};
 use crate::ground::Cx;
 use crate::machine::{Machine, Step};
 use crate::pfn::{CpuId, Frame};
-use crate::zone::{Zone, ZoneGuard};
+use crate::zone::Zone;
 
 /// Gives the blocks of a batch whose pageblocks have owners to these; the others stay. `release` makes a block's head say nothing.
 pub(crate) fn send_home<M: Machine>(
@@ -22,57 +22,12 @@ pub(crate) fn send_home<M: Machine>(
         return;
     }
     batch.keep(|block| {
-        let is_owned = has_owner(cx, block);
+        let is_owned = has_owner(cx.ground, block.frame(), block.order());
         if is_owned && release(block) {
-            each_word(cx, block, |start, mask| put(cx, zone, start, mask));
+            each_word(cx.ground, block.frame(), block.order(), |start, mask| put(cx, zone, start, mask));
         }
         !is_owned
     });
-}
-
-/// Whether a block is of one pageblock, which has an owner.
-pub(crate) fn has_owner<M: Machine>(cx: Cx<'_, '_, M>, block: Block) -> bool {
-    let estates = &cx.ground.frames.estates;
-    estates.owner(block.frame()).is_some() && block.order() <= estates.pageblock_order
-}
-
-/// The same for one block whose head says nothing any more, with the zone lock held. False if its pageblock has no owner.
-pub(crate) fn keep_home<M: Machine>(cx: Cx<'_, '_, M>, guard: &ZoneGuard<'_, '_, M>, block: Block) -> bool {
-    let is_owned = has_owner(cx, block);
-    if is_owned {
-        each_word(cx, block, |start, mask| {
-            if is_completed_by(cx, start, mask) {
-                disown(&guard.buddy(), start, u32::MAX);
-            }
-        });
-    }
-    is_owned
-}
-
-/// Calls `visit` with each word's part of a block: the first frame that the word tells of, and the block's bits in it.
-fn each_word<M: Machine>(cx: Cx<'_, '_, M>, block: Block, visit: impl Fn(Frame, u64)) {
-    let estates = &cx.ground.frames.estates;
-    let unit = estates.unit();
-    let mut at = block.frame();
-    while at < block.frame().add(block.order().frames()) {
-        visit(at.align_down(unit), estates.bits(at, block.order()));
-        at = at.align_down(unit).add(unit.frames());
-    }
-}
-
-/// Sets bits; returns whether the pageblock is whole by that.
-fn is_completed_by<M: Machine>(cx: Cx<'_, '_, M>, start: Frame, mask: u64) -> bool {
-    let (machine, estates) = (&cx.ground.machine, &cx.ground.frames.estates);
-    machine.step(Step::GiveUnmerged);
-    if !estates.put(start, mask) {
-        return false;
-    }
-    if estates.unit() < estates.pageblock_order {
-        // ORDER: fence. The word is out before the others are looked at: of two who fill the last two words, one at least sees both.
-        // Model: owned_words.
-        machine.fence();
-    }
-    estates.is_whole(start)
 }
 
 /// Whether the running CPU owns a whole pageblock and no other that is whole: then it keeps it for the next refill.
@@ -92,7 +47,7 @@ fn is_needed_here<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, owner: CpuId, s
 /// their pageblock; or if it has none any more, or becomes whole and is not needed, to the zone.
 pub(crate) fn put<M: Machine>(cx: Cx<'_, '_, M>, zone: &Zone<M>, start: Frame, mask: u64) {
     let frames = &cx.ground.frames;
-    let is_whole = is_completed_by(cx, start, mask);
+    let is_whole = is_completed_by(cx.ground, start, mask);
     match frames.estates.owner(start) {
         Some(owner) if !is_whole || is_needed_here(cx, zone, owner, start) => {
             if let Some(lists) = frames.pageblock(start).lists() {

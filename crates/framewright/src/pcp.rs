@@ -291,8 +291,12 @@ impl<M: Machine> Pcp<M> {
         is_free
     }
 
-    /// Shuts the owner out of its lists and waits until it has left them.
+    /// Shuts the owner out of its lists and waits until it has left them. Not in an interrupt: it may have met the owner there, or another
+    /// claimer.
     pub(crate) fn claim<'g>(&'g self, machine: &'g M, own: &'g Cpu<M>) -> Result<Turn<'g, M>, Busy> {
+        if machine.in_interrupt() {
+            return Err(Busy);
+        }
         self.seize(machine)?;
         let irq = machine.irq_save();
         own.held.enter(machine, Rank::Pcp);

@@ -216,6 +216,9 @@ impl NodeId {
 pub struct CpuId(pub u16);
 
 impl CpuId {
+    /// No CPU.
+    pub const NONE: CpuId = CpuId(u16::MAX);
+
     /// As an index into a table by CPU.
     pub const fn index(self) -> usize {
         self.0 as usize

@@ -98,6 +98,18 @@ impl<M: Machine> QueuedLock<M> {
         Ticket(u32::from(turns.drawn()))
     }
 
+    /// Takes the lock alone if it is free and nobody waits for it. What is returned is a ticket as of [`QueuedLock::take`].
+    pub fn try_take(&self) -> Option<Ticket> {
+        let turns = Turns(self.turns.load(Ordering::Relaxed));
+        if turns.drawn() != turns.served() || turns.has_readers() {
+            return None;
+        }
+        // ORDER: Acquire. Sees what was done under the lock; partners: the Releases in `QueuedLock::pass_on` and
+        // `QueuedLock::release_shared`. Model: nolock_queued.
+        let taken = self.turns.cas(turns.0, turns.0.wrapping_add(DRAWN), Ordering::Acquire);
+        taken.is_ok().then(|| Ticket(u32::from(turns.drawn())))
+    }
+
     /// Gives up what [`QueuedLock::take`] took.
     pub fn release<P: Places<M> + ?Sized>(&self, ticket: &Ticket, places: &P) {
         self.pass_on(ticket.0 as u16, 0, places);

@@ -21,7 +21,8 @@ use crate::zone::Zone;
 pub struct Refreshed {
     /// Counters of zones and nodes that the CPU had changed and not told.
     pub told: u64,
-    /// Frames that went back to other nodes' zones, from lists that were idle for long enough.
+    /// Frames that went back to other nodes' zones, from lists that were idle for long enough; and to any, that were freed while it was
+    /// locked.
     pub drained: u64,
     /// Lists of other nodes' zones that hold blocks and will go back if they stay idle.
     pub waiting: u64,
@@ -35,6 +36,7 @@ impl<M: Machine> World<'_, M> {
             // In this order: what is given back is counted, on the CPU that runs here.
             self.expire(cpu, zone, &mut refreshed);
             refreshed.told = refreshed.told.saturating_add(self.fold(cpu, zone));
+            refreshed.drained = refreshed.drained.saturating_add(self.drain_deferred(zone));
         }
         refreshed
     }
@@ -84,7 +86,8 @@ impl<M: Machine> World<'_, M> {
             let lists = self.far_lists(cpu, zone);
             lists.is_some_and(|(pcp, traffic, holds)| pcp.idle.look(traffic, holds) != Round::Nothing)
         };
-        self.zones.iter().any(|zone| is_kept(zone) || waits(zone)) || self.ground.node_stats.is_kept(cpu)
+        self.zones.iter().any(|zone| is_kept(zone) || waits(zone) || !zone.deferred.is_empty())
+            || self.ground.node_stats.is_kept(cpu)
     }
 
     /// A CPU is gone: its zones take over its counters.

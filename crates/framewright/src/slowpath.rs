@@ -34,7 +34,7 @@ const NOFAIL_PAUSE: u64 = 10_000_000;
 enum Rung {
     /// What was given back unmerged is merged.
     Skipped,
-    /// What lies in the depots is merged; pageblocks that CPUs own go back.
+    /// What was freed while a zone was locked goes back; what lies in the depots is merged; pageblocks that CPUs own go back.
     Depot,
     /// Background reclaim is woken; the min mark is all that must stay.
     WakeAndMin,
@@ -79,7 +79,7 @@ impl<'a, M: Machine> World<'a, M> {
             self.ground.machine.step(Step::Rung);
             let result = match rung {
                 Rung::Skipped if plan.order.0 != 0 && self.merge_for(plan) => self.try_once(plan, first_rights(plan)),
-                Rung::Depot if self.drain_depots(plan) != 0 || self.disown_for(plan) != 0 => {
+                Rung::Depot if self.take_back(plan) | self.drain_depots(plan) != 0 || self.disown_for(plan) != 0 => {
                     self.try_once(plan, first_rights(plan))
                 }
                 Rung::WakeAndMin => {
@@ -209,7 +209,18 @@ impl<'a, M: Machine> World<'a, M> {
         // First, so that what the lists give back goes to the zones.
         let owned = self.zones.iter().map(|zone| self.drain_owned(zone)).fold(0, u64::saturating_add);
         let cached = (0..cpus).map(|cpu| self.drain_lists(CpuId(cpu))).fold(owned, u64::saturating_add);
-        self.zones.iter().map(|zone| self.drain_depot(zone)).fold(cached, u64::saturating_add)
+        let stored = self.zones.iter().map(|zone| self.drain_depot(zone)).fold(cached, u64::saturating_add);
+        self.zones.iter().map(|zone| self.drain_deferred(zone)).fold(stored, u64::saturating_add)
+    }
+
+    /// Gives what was freed while a zone was locked back to it. Returns the number of frames.
+    pub(crate) fn drain_deferred(&self, zone: &Zone<M>) -> u64 {
+        if zone.deferred.is_empty() { 0 } else { self.pinned(|cx| zone.take_back(cx)).unwrap_or(0) }
+    }
+
+    /// The same for the zones that a request could have used.
+    fn take_back(&self, plan: &Plan) -> u64 {
+        self.zonelist(plan).map(|zone| self.drain_deferred(zone)).fold(0, u64::saturating_add)
     }
 
     /// Gives what lies in the depots that a request could have used back to their zones. Returns the number of frames.

@@ -36,7 +36,8 @@ pub(crate) struct Giver<'r, 'g, 'a, M: Machine> {
 
 impl<M: Machine> Drop for Giver<'_, '_, '_, M> {
     fn drop(&mut self) {
-        self.reader.zone.account(self.reader.cx, &self.tally, Mode::Shared);
+        let cx = self.reader.cx;
+        self.reader.zone.account((cx.ground, cx.cpu), &self.tally, Mode::Shared);
     }
 }
 

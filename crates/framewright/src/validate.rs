@@ -12,18 +12,20 @@
 //! | B5 | a free block lies on the list of its pageblocks' type, and in one zone |
 //! | B6 | no two free buddies of the same type and zone (of two types above the pageblock order, they may wait for a free), unless one is marked "merge skipped" |
 //! | B7 | a zone's count of blocks with that mark is right |
+//! | C1 | who checks is in no interrupt: nothing else was looked at then |
 //! | F1 | blocks do not overlap: inside of a block nothing starts |
 //! | F2 | a block is aligned to its order |
 //! | P1 | every entry of a per-CPU list is a per-CPU block of the list's order, in the list's zone |
 //! | P2 | a CPU's count of frames is that of its rings; every per-CPU block is in exactly one ring or magazine |
 //! | D1 | every block in a depot is a per-CPU block of its magazine's order, in the depot's zone |
 //! | D2 | a shard's count of frames is that of its full magazines |
+//! | N1 | every block on a zone's list of deferred frees is of the zone and being freed, and on it once |
 //! | O1 | what is free in a pageblock's owner's hands starts no block, and is in a pageblock that has an owner, a CPU that exists |
 //! | O2 | nothing of an owned pageblock is on a free list; a zone's count of owned pageblocks is right |
 //! | Z1 | present = free + isolated + per-CPU + allocated + offline + quarantined + in flight |
 //! | Z2 | the high-atomic reserve is the frames of pageblocks of that type |
 //! | S1 | hit + miss = local + other = allocations, or less if that was not counted all the time; sum of foreign = sum of miss |
-//! | S2 | frames ever allocated − frames ever freed = frames allocated now |
+//! | S2 | frames ever allocated − frames ever freed = frames allocated now, and in flight |
 //! | S3 | what a CPU keeps of a counter is within its threshold |
 //! | S4 | what all zones were told of free frames is the sum of all zones; of a node's counters, of all nodes |
 
@@ -51,7 +53,7 @@ pub struct Census {
     pub allocated: u64,
     /// On the free lists of isolated pageblocks.
     pub isolated: u64,
-    /// On the way from one place to another; 0 at a quiescent point.
+    /// Freed while its zone was locked ([`crate::Allocator::free_nolock`]), and not back there yet.
     pub in_flight: u64,
     /// Put aside because their descriptors were damaged.
     pub quarantined: u64,
@@ -114,15 +116,18 @@ pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<Census, Viola
     let mut foreign = 0_u64;
     let mut miss = 0_u64;
     let mut told = 0_u64;
+    // Whoever waits for others' lists must not have met one of them.
+    equal("C1", None, 0, u64::from(world.ground.machine.in_interrupt()))?;
     for zone in world.zones {
-        let (census, cached, skipped) = frames_of(world, zone)?;
+        let (mut census, cached, skipped) = frames_of(world, zone)?;
         equal("B7", None, skipped, zone.count.skipped.load(Ordering::Relaxed))?;
         lists_of(world, zone)?;
+        deferred_of(world, zone, &mut census)?;
         let (rings, entries) = world.pinned(|cx| rings_of(world, cx, zone)).unwrap_or(Ok((0, 0)))?;
         equal("P2", None, census.pcp, rings)?;
         equal("P2", None, cached, entries)?;
         counts_of(world, zone, &census)?;
-        let numa = statistics_of(world, zone, census.allocated)?;
+        let numa = statistics_of(world, zone, census.allocated.saturating_add(census.in_flight))?;
         foreign = foreign.wrapping_add(numa.1);
         miss = miss.wrapping_add(numa.0);
         told = told.wrapping_add(zone.stat.free().load(Ordering::Relaxed));
@@ -172,6 +177,7 @@ fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(Census
             at = match frames.block_at(at) {
                 Some(part) => {
                     match part {
+                        Part::Pcp(..) if frames.head(at).is_going() => {}
                         Part::Pcp(..) => cached = cached.wrapping_add(mark(at)),
                         Part::Free(..) if frames.state(at).is_skipped() => skipped = skipped.saturating_add(1),
                         _ => {}
@@ -215,6 +221,7 @@ fn block<M: Machine>(
                 _ => &mut census.free,
             }
         }
+        Part::Pcp(..) if frames.head(at).is_going() => &mut census.in_flight,
         Part::Pcp(..) => &mut census.pcp,
         Part::Allocated(..) => &mut census.allocated,
         Part::Offline(..) => &mut census.offline,
@@ -272,6 +279,22 @@ fn lists_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(), Viol
             equal("B3", None, 1, u64::from(zone.lists.last(order, migratetype) == last))?;
         }
     }
+    Ok(())
+}
+
+/// Walks the list of deferred frees: N1. What is being freed and is not on it is still its owner's.
+fn deferred_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &mut Census) -> Result<(), Violation> {
+    let frames = &world.ground.frames;
+    let mut deferred = 0_u64;
+    for frame in zone.deferred.each(frames) {
+        let fits = frames.head(frame).is_going() && frames.pageblock(frame).zone() == Some(zone.idx);
+        equal("N1", Some(frames.pfn(frame)), 1, u64::from(fits))?;
+        deferred = deferred.saturating_add(frames.head(frame).order().frames());
+        // The links go round.
+        equal("N1", Some(frames.pfn(frame)), deferred.min(census.in_flight), deferred)?;
+    }
+    census.allocated = census.allocated.saturating_add(census.in_flight.saturating_sub(deferred));
+    census.in_flight = deferred;
     Ok(())
 }
 
@@ -361,7 +384,8 @@ fn counts_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &Census) 
     equal("Z1", None, census.offline, zone.offline.load(Ordering::Relaxed))?;
     equal("Z1", None, census.quarantined, zone.count.quarantined.load(Ordering::Relaxed))?;
     let rest = [census.free, census.isolated, census.pcp, census.allocated, census.offline, census.quarantined];
-    equal("Z1", None, census.present, rest.iter().fold(0_u64, |sum, part| sum.saturating_add(*part)))
+    let rest = rest.into_iter().chain([census.in_flight]);
+    equal("Z1", None, census.present, rest.fold(0, u64::saturating_add))
 }
 
 /// S1 to S3, as far as one zone can tell. Returns the zone's misses and those that were meant for it.

@@ -4,32 +4,35 @@
 //! type. The guard holds this CPU's interrupts off as well, because an interrupt that allocated would wait for its own CPU for ever.
 //!
 //! Sections under the lock are short: a batch of blocks, or the free blocks of one pageblock. The exception is the repair
-//! of damaged lists, which reads the whole zone and should never happen: state words are the truth, lists are
-//! rebuilt from them, and what could not be filed is put into quarantine rather than handed out.
+//! of damaged lists (`repair.rs`), which reads the whole zone and should never happen.
 
 use core::mem::offset_of;
 
 use crate::buddy::{Buddy, Place};
 use crate::cluster::{Heap, Run};
 use crate::count::{ListCount, Tally};
+use crate::deferred::Deferred;
 use crate::diffs::Diffs;
-use crate::disown::disown;
+use crate::disown::give_home;
 use crate::event::Event;
 use crate::fallback::{self, Mode, Taken, Want};
 use crate::field::{Words, tell};
-use crate::frame::Corrupt;
-use crate::ground::{Cx, Ground};
+use crate::frame::{Corrupt, Head};
+use crate::ground::{Cpu, Cx, Ground};
 use crate::lines::{Alone, PAIR, Span};
-use crate::list::{End, FreeLists};
+use crate::list::FreeLists;
 use crate::lock::{Rank, Ticket};
 use crate::machine::{LockName, Machine, Ordering, Step, Word};
 use crate::mechanisms::LockPlace;
-use crate::pfn::{Frame, MigrateType, NodeId, Order, PfnRange, ZoneIdx, ZoneKind};
+use crate::pfn::{CpuId, Frame, MigrateType, NodeId, Order, PfnRange, ZoneIdx, ZoneKind};
 use crate::search::Searches;
-use crate::vmstat::{GlobalEvent, ZoneEvents};
+use crate::vmstat::{GlobalEvent, ZoneEvent, ZoneEvents};
 use crate::watermark::{PcpSize, Rights, may_take};
 use crate::zone_lock::{Mode as LockMode, ZoneLock};
 use crate::zone_stat::ZoneStat;
+
+/// Blocks given back under one lock of those that were freed while it was taken.
+const TAKEN_BACK: u32 = 64;
 
 /// One zone.
 ///
@@ -47,6 +50,8 @@ pub struct Zone<M: Machine> {
     lock_alone: Alone<ZoneLock<M>>,
     pub(crate) count: ListCount<M>,
     pub(crate) clusters: Heap<M>,
+    /// What was freed while the lock was taken.
+    pub(crate) deferred: Deferred<M>,
     pub(crate) stat: ZoneStat<M>,
     pub(crate) highatomic_reserved: M::U64,
     pub(crate) offline: M::U64,
@@ -80,6 +85,7 @@ impl<M: Machine> Default for Zone<M> {
             lock_alone: Alone::default(),
             count: ListCount::default(),
             clusters: Heap::default(),
+            deferred: Deferred::default(),
             stat: ZoneStat::default(),
             highatomic_reserved: Word::new(0),
             offline: Word::new(0),
@@ -99,7 +105,8 @@ impl<M: Machine> Default for Zone<M> {
 
 impl<M: Machine> Zone<M> {
     /// Proof, for this machine's words, that each place of the lock is what `LockPlace` says: on the line of the order-0 lists that
-    /// requests ask for; on no pair of lines with a list of an order that Linux has, 0 to 10; and on one with nobody else.
+    /// requests ask for; on no pair of lines with a list of an order that Linux has, 0 to 10; and on one with nobody else. And that who
+    /// asks whether the zone has clusters, as every holder of the lock does, has the deferred list on the same line.
     /// Words that are larger than their integers, as a model checker's are, have no lines to speak of.
     const PLACES: () = if size_of::<M::U32>() == size_of::<u32>() && size_of::<M::U64>() == size_of::<u64>() {
         let lists = offset_of!(Self, lists);
@@ -108,6 +115,8 @@ impl<M: Machine> Zone<M> {
         let behind = Span::of::<ZoneLock<M>>(offset_of!(Self, lock_behind));
         assert!(behind.is_apart_from(beside.to(FreeLists::<M>::span(lists, 10, MigrateType::COUNT))));
         assert!(offset_of!(Self, lock_alone) % PAIR == 0 && size_of::<Alone<ZoneLock<M>>>() == PAIR);
+        let clusters = Span::of::<Heap<M>>(offset_of!(Self, clusters));
+        assert!(clusters.to(Span::of::<Deferred<M>>(offset_of!(Self, deferred))).is_on_one_line());
         assert!(align_of::<Self>() == PAIR);
     };
 
@@ -127,6 +136,7 @@ impl<M: Machine> Zone<M> {
         self.lock_alone.0.words("lock_alone", visit);
         self.count.words(visit);
         self.clusters.words(visit);
+        tell(visit, format_args!("deferred"), self.deferred.word());
         self.stat.words(visit);
         tell(visit, format_args!("highatomic_reserved"), &self.highatomic_reserved);
         tell(visit, format_args!("offline"), &self.offline);
@@ -167,8 +177,46 @@ impl<M: Machine> Zone<M> {
 
     /// Takes the zone lock to look at the ends of lists, and at the states of nothing but what lies there (`cluster.rs`).
     pub(crate) fn lock_ends<'g, 'a>(&'g self, cx: Cx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
-        let (ticket, irq) = self.take_lock(cx, LockMode::Alone);
-        ZoneGuard { ticket, _irq: irq, cx, zone: self, tally: Tally::default() }
+        let guard = self.guard(cx);
+        if !self.deferred.is_empty() {
+            guard.take_back();
+        }
+        guard
+    }
+
+    fn guard<'g, 'a>(&'g self, cx: Cx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
+        let (ticket, _irq) = self.take_lock(cx, LockMode::Alone);
+        let Cx { ground, cpu, own, .. } = cx;
+        ZoneGuard { ticket, _irq, ground, cpu, own: Some(own), zone: self, tally: Tally::default() }
+    }
+
+    /// Takes the zone lock if it is free, from any context: on no CPU in particular, and waiting for nobody.
+    pub(crate) fn try_lock<'g, 'a>(&'g self, ground: &'g Ground<'a, M>) -> Option<ZoneGuard<'g, 'a, M>> {
+        let _irq = ground.machine.irq_save();
+        let ticket = self.its_lock(ground).try_take(ground.mechanisms.zone_lock)?;
+        let cpu = CpuId::NONE;
+        let guard = ZoneGuard { ticket, _irq, ground, cpu, own: None, zone: self, tally: Tally::default() };
+        // A cut in progress may be one that the caller interrupted, which would wait for ever for its end.
+        if self.clusters.is_cutting() {
+            return None;
+        }
+        if !self.deferred.is_empty() {
+            guard.take_back();
+        }
+        Some(guard)
+    }
+
+    /// Gives back what was freed while the lock was taken, a batch under it at a time. Returns the number of frames.
+    pub(crate) fn take_back(&self, cx: Cx<'_, '_, M>) -> u64 {
+        let mut taken_back = 0_u64;
+        // Others may go on freeing: as much as there can be, no more.
+        for _ in 0..=cx.ground.frames.heads.len() as u32 / TAKEN_BACK {
+            if self.deferred.is_empty() {
+                break;
+            }
+            taken_back = taken_back.wrapping_add(self.guard(cx).take_back());
+        }
+        taken_back
     }
 
     /// Takes the zone lock together with others who take it so. If it is of a kind that cannot be shared, it is
@@ -196,15 +244,15 @@ impl<M: Machine> Zone<M> {
         (ticket, irq)
     }
 
-    fn release_lock(&self, cx: Cx<'_, '_, M>, mode: LockMode, ticket: &Ticket) {
-        let (ground, kind) = (cx.ground, cx.ground.mechanisms.zone_lock);
-        cx.own.held.leave(&ground.machine, Rank::Zone);
+    fn release_lock(&self, (ground, own): (&Ground<'_, M>, &Cpu<M>), mode: LockMode, ticket: &Ticket) {
+        let kind = ground.mechanisms.zone_lock;
+        own.held.leave(&ground.machine, Rank::Zone);
         self.its_lock(ground).release((kind, mode), ticket, &ground.machine, ground.cpus, LockName::zone(self.idx));
     }
 
-    /// Adds up what one CPU changed on the lists, which holds the lock in this mode.
-    pub(crate) fn account(&self, cx: Cx<'_, '_, M>, tally: &Tally, mode: LockMode) {
-        self.stat.account(tally, (&cx.ground.stats, self.idx), cx.cpu, mode);
+    /// Adds up what one CPU changed on the lists, or somebody on none in particular, who holds the lock in this mode.
+    pub(crate) fn account(&self, (ground, cpu): (&Ground<'_, M>, CpuId), tally: &Tally, mode: LockMode) {
+        self.stat.account(tally, (&ground.stats, self.idx), cpu, mode);
         self.count.add(tally, mode);
     }
 
@@ -236,15 +284,22 @@ pub(crate) struct ZoneGuard<'g, 'a, M: Machine> {
     ticket: Ticket,
     // Dropped after `ZoneGuard::drop` has released the lock.
     _irq: M::Irq<'g>,
-    cx: Cx<'g, 'a, M>,
-    zone: &'g Zone<M>,
+    pub(crate) ground: &'g Ground<'a, M>,
+    cpu: CpuId,
+    /// The CPU's record. None who came without waiting: in the middle of whose calls, nobody knows.
+    own: Option<&'g Cpu<M>>,
+    pub(crate) zone: &'g Zone<M>,
     tally: Tally,
 }
 
 impl<M: Machine> Drop for ZoneGuard<'_, '_, M> {
     fn drop(&mut self) {
-        self.zone.account(self.cx, &self.tally, LockMode::Alone);
-        self.zone.release_lock(self.cx, LockMode::Alone, &self.ticket);
+        self.account();
+        let (zone, ground) = (self.zone, self.ground);
+        match self.own {
+            Some(own) => zone.release_lock((ground, own), LockMode::Alone, &self.ticket),
+            None => zone.its_lock(ground).give_up(ground.mechanisms.zone_lock, &self.ticket, ground.cpus),
+        }
     }
 }
 
@@ -259,29 +314,51 @@ pub(crate) struct ZoneReader<'g, 'a, M: Machine> {
 
 impl<M: Machine> Drop for ZoneReader<'_, '_, M> {
     fn drop(&mut self) {
-        self.zone.release_lock(self.cx, LockMode::Shared, &self.ticket);
+        let Cx { ground, own, .. } = self.cx;
+        self.zone.release_lock((ground, own), LockMode::Shared, &self.ticket);
     }
 }
 
 impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     /// The free lists.
     pub(crate) fn buddy(&self) -> Buddy<'_, 'a, M> {
-        let (ground, zone, tally) = (self.cx.ground, self.zone, &self.tally);
-        Buddy {
-            ground,
-            lists: &zone.lists,
-            count: &zone.count,
-            stat: &zone.stat,
-            tally,
-            clusters: &zone.clusters,
-            cpu: self.cx.cpu,
+        let (ground, zone, tally, cpu) = (self.ground, self.zone, &self.tally, self.cpu);
+        Buddy { ground, lists: &zone.lists, count: &zone.count, stat: &zone.stat, tally, clusters: &zone.clusters, cpu }
+    }
+
+    fn account(&self) {
+        self.zone.account((self.ground, self.cpu), &self.tally, LockMode::Alone);
+    }
+
+    /// Gives back what was freed while the lock was taken, a batch at most, and counts it as freed. Returns the number of frames.
+    #[cold]
+    fn take_back(&self) -> u64 {
+        self.zone.clusters.settle();
+        let frames = &self.ground.frames;
+        let mut freed = 0_u64;
+        for _ in 0..TAKEN_BACK {
+            let Some(frame) = self.zone.deferred.pop(frames) else { break };
+            let order = frames.head(frame).order();
+            freed = freed.wrapping_add(order.frames());
+            self.give_claimed(frame, order);
+        }
+        self.zone.events.add(ZoneEvent::FreeFrames, freed);
+        self.account();
+        freed
+    }
+
+    /// Puts an allocated block back that nobody else can free.
+    pub(crate) fn give_claimed(&self, frame: Frame, order: Order) {
+        self.ground.frames.set_head(frame, Head::NONE);
+        if !give_home(&self.buddy(), frame, order) {
+            self.give(frame, order, Place::Warm);
         }
     }
 
     /// Takes one block for a request; its head says nothing yet. Damaged lists are repaired and tried once more.
     pub(crate) fn take(&self, want: &Want, mode: &mut Mode, refill: bool) -> Option<Frame> {
-        self.cx.ground.machine.step(Step::Take);
-        let policy = self.cx.ground.mechanisms.fallback;
+        self.ground.machine.step(Step::Take);
+        let policy = self.ground.mechanisms.fallback;
         let taken = self.attempt(|buddy| fallback::take(buddy, want, policy, mode)).flatten()?;
         self.note(want, &taken, refill);
         Some(taken.frame)
@@ -289,7 +366,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
 
     /// Takes blocks of the request's own type while there are any, `most` at most, and calls `each` with them. Returns how many.
     pub(crate) fn take_own(&self, want: &Want, most: u32, mut each: impl FnMut(Frame)) -> u32 {
-        let ground = self.cx.ground;
+        let ground = self.ground;
         if ground.machine.traces() || (want.cma && self.zone.stat.cma().load(Ordering::Relaxed) != 0) {
             return 0;
         }
@@ -316,7 +393,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     /// Takes the smallest free block that serves the request; all of it, unless it is of more than `most` frames. Returns its
     /// order.
     pub(crate) fn take_part(&self, want: &Want, most: u64, mode: &mut Mode) -> Option<(Frame, Order)> {
-        self.cx.ground.machine.step(Step::Take);
+        self.ground.machine.step(Step::Take);
         if *mode == Mode::Normal
             && let Some(part) = self.attempt(|buddy| fallback::take_part(buddy, want, most)).flatten()
         {
@@ -356,7 +433,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
 
     /// Tells the zone what a CPU keeps of its numbers of free frames. Returns how many there were.
     pub(crate) fn fold(&self, diffs: &Diffs<M>) -> u32 {
-        self.zone.stat.fold(&self.cx.ground.stats, diffs)
+        self.zone.stat.fold(&self.ground.stats, diffs)
     }
 
     /// Changes whether pages may stay unmerged.
@@ -364,48 +441,8 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         change(&self.zone.clusters);
     }
 
-    /// Sets a pageblock's type; its free blocks follow. Returns false if descriptors were damaged beyond repair.
-    pub(crate) fn set_type(&self, frame: Frame, migratetype: MigrateType) -> bool {
-        let old = self.cx.ground.frames.pageblock(frame).migratetype();
-        disown(&self.buddy(), frame, u32::MAX);
-        let done = self.attempt(|buddy| buddy.retype_pageblock(frame, migratetype)).is_some();
-        if done && (old == MigrateType::HighAtomic) != (migratetype == MigrateType::HighAtomic) {
-            let frames = self.buddy().pageblock_order().frames();
-            let change = if migratetype == MigrateType::HighAtomic { frames } else { frames.wrapping_neg() };
-            self.zone.highatomic_reserved.add(change, Ordering::Relaxed);
-        }
-        done
-    }
-
-    /// Keeps the pageblock of a high-order request that must not wait for the next such request. The reserve has at most one
-    /// hundredth of the zone and one pageblock more; blocks of several pageblocks are not kept.
-    pub(crate) fn reserve_highatomic(&self, frame: Frame, order: Order) {
-        let pageblock = self.buddy().pageblock_order().frames();
-        let limit = (self.zone.managed.load(Ordering::Relaxed) / 100).saturating_add(pageblock);
-        let reserved = self.zone.highatomic_reserved.load(Ordering::Relaxed);
-        let migratetype = self.cx.ground.frames.pageblock(frame).migratetype();
-        if reserved < limit && migratetype.is_mergeable() && order <= self.buddy().pageblock_order() {
-            self.set_type(frame, MigrateType::HighAtomic);
-        }
-    }
-
-    /// Gives one pageblock of the high-atomic reserve that has free memory to requests of `migratetype`, keeping one in
-    /// reserve unless `force`. Returns whether there was one.
-    pub(crate) fn unreserve_highatomic(&self, migratetype: MigrateType, force: bool) -> bool {
-        let buddy = self.buddy();
-        let pageblock = buddy.pageblock_order().frames();
-        if !force && self.zone.highatomic_reserved.load(Ordering::Relaxed) <= pageblock {
-            return false;
-        }
-        let first = |order| self.zone.lists.first(order, MigrateType::HighAtomic);
-        match Order(0).up_to(buddy.max_order()).find_map(first) {
-            Some(frame) => self.set_type(frame, migratetype),
-            None => false,
-        }
-    }
-
     /// Runs an operation on the lists; if it meets a damaged descriptor, repairs the lists and runs it once more.
-    fn attempt<T>(&self, mut operation: impl FnMut(&Buddy<'_, 'a, M>) -> Result<T, Corrupt>) -> Option<T> {
+    pub(crate) fn attempt<T>(&self, mut operation: impl FnMut(&Buddy<'_, 'a, M>) -> Result<T, Corrupt>) -> Option<T> {
         let buddy = self.buddy();
         let first = operation(&buddy);
         first
@@ -416,57 +453,15 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
             .ok()
     }
 
-    /// Rebuilds the lists from the state words. Blocks whose links alone were damaged lose nothing. A state that cannot be
-    /// true is put into quarantine. What a damaged state made smaller is in no block any more: it is never handed
-    /// out, and `validate` tells how much is missing.
-    #[cold]
-    fn repair(&self) {
-        self.cx.ground.events.count(GlobalEvent::Repairs);
-        self.zone.clusters.settle();
-        let buddy = self.buddy();
-        buddy.lists.reset();
-        buddy.count.reset();
-        self.zone.stat.reset(&self.cx.ground.stats, self.zone.idx);
-        buddy.tally.reset();
-        buddy.clusters.reset();
-        let frames = buddy.frames();
-        let pageblock = buddy.pageblock_order();
-        let mut behind = Frame(0);
-        for index in 0..frames.pageblocks.len() {
-            let start = Frame((index as u32) << pageblock.0);
-            if frames.pageblock(start).zone() != Some(self.zone.idx) {
-                continue;
-            }
-            let mut at = start.max(behind);
-            while at < start.add(pageblock.frames()) {
-                let state = frames.state(at);
-                let Some((order, _)) = state.as_free() else {
-                    at = buddy.behind(at);
-                    continue;
-                };
-                let possible = buddy.could_be_free(at, order);
-                // Every free block starts over; what cannot be one counts as a single frame.
-                let _ = frames.change(at, |state| state.take(order, self.cx.cpu));
-                let order = if possible { order } else { Order(0) };
-                let migratetype = frames.pageblock(at).migratetype();
-                if !possible || buddy.insert(at, order, migratetype, End::Back).is_err() {
-                    buddy.quarantine(at, order);
-                }
-                at = at.add(order.frames());
-            }
-            behind = at;
-        }
-    }
-
     /// Tells the tracepoints.
     fn note(&self, want: &Want, taken: &Taken, refill: bool) {
-        let machine = &self.cx.ground.machine;
-        let frames = &self.cx.ground.frames;
+        let machine = &self.ground.machine;
+        let frames = &self.ground.frames;
         if let Some(from) = taken.fallback {
             let pageblock_order = frames.geometry.pageblock_order;
             let fragmenting = from.order < pageblock_order;
             let event = if fragmenting { GlobalEvent::ExtFragFragmenting } else { GlobalEvent::ExtFragWhole };
-            self.cx.ground.events.count(event);
+            self.ground.events.count(event);
             if machine.traces() {
                 machine.event(&Event::ExtFrag {
                     pfn: frames.pfn(from.found),

@@ -64,6 +64,16 @@ impl<M: Machine> ZoneLock<M> {
         ticket
     }
 
+    /// Takes the lock alone if it is free; tells nobody. What is returned has to be given to [`ZoneLock::give_up`].
+    pub(crate) fn try_take(&self, kind: Kind) -> Option<Ticket> {
+        if kind == Kind::Ticket { self.ticket.try_take() } else { self.queued.try_take() }
+    }
+
+    /// Gives up what [`ZoneLock::try_take`] took.
+    pub(crate) fn give_up<P: Places<M> + ?Sized>(&self, kind: Kind, ticket: &Ticket, places: &P) {
+        if kind == Kind::Ticket { self.ticket.give_up(ticket) } else { self.queued.release(ticket, places) }
+    }
+
     /// Gives the lock up.
     pub(crate) fn release<P: Places<M> + ?Sized>(
         &self,

@@ -205,12 +205,13 @@ impl<M: Machine> ZoneStat<M> {
         self.highatomic.store(0, Ordering::Relaxed);
     }
 
-    /// Adds what one CPU changed, which holds the zone lock in this mode.
+    /// Adds what one CPU changed, which holds the zone lock in this mode. Who is on none in particular tells the zone at once.
     pub(crate) fn account(&self, tally: &Tally, (stats, zone): (&Stats<'_, M>, ZoneIdx), cpu: CpuId, mode: Mode) {
         let [free, cma, highatomic] = tally.take_free();
         for (item, change) in [(FREE, free), (CMA, cma)] {
             match stats.diffs(cpu, zone).filter(|_| self.drifts && change != 0) {
                 Some(diffs) => self.told(item, stats).tell(diffs.drifts.change(item, change as i64)),
+                None if self.drifts => self.told(item, stats).tell(change as i64),
                 None => add(self.word(item), change, mode),
             }
         }
