@@ -1,7 +1,7 @@
 //! A device: an interrupt that does something.
 //!
 //! It strikes one CPU once, before any of its accesses to words while interrupts are on, or as they come on again; what it does has
-//! ended before the CPU goes on. When it strikes is for loom to choose: the device is a thread that writes one word, and the CPU
+//! ended before the CPU goes on. One that cannot be masked strikes while interrupts are off as well: it has no CPU to pin to. When it strikes is for loom to choose: the device is a thread that writes one word, and the CPU
 //! reads it before each access, and may or may not see the write yet.
 
 use std::cell::{Cell, RefCell};
@@ -15,8 +15,10 @@ use crate::loom_machine::{run_on, running_cpu};
 pub struct Device<S: 'static> {
     /// The CPU that is struck.
     pub strikes: u16,
-    /// The CPU that the interrupt plays: the same, or one of its own.
+    /// The CPU that the interrupt plays: the same, or one of its own. Of one that cannot be masked, the same.
     pub plays: u16,
+    /// Nothing holds it off.
+    pub unmaskable: bool,
     /// What the interrupt does.
     pub handler: fn(&S),
 }
@@ -34,6 +36,7 @@ impl<S> Copy for Device<S> {}
 struct Armed {
     strikes: u16,
     plays: u16,
+    unmaskable: bool,
     handler: Box<dyn Fn()>,
     raised: Rc<AtomicBool>,
 }
@@ -48,13 +51,16 @@ loom::thread_local! {
     /// Guards of the running CPU that hold interrupts off.
     static OFF: Cell<u32> = Cell::new(0);
     static INSIDE: Cell<bool> = Cell::new(false);
+    /// Inside of one that cannot be masked.
+    static NOWHERE: Cell<bool> = Cell::new(false);
 }
 
 /// A device for this execution. Its thread is to call [`raise`].
-pub(crate) fn arm(strikes: u16, plays: u16, handler: impl Fn() + 'static) {
+pub(crate) fn arm((strikes, plays, unmaskable): (u16, u16, bool), handler: impl Fn() + 'static) {
     let raised = Rc::new(AtomicBool::new(false));
     RAISED.with_borrow_mut(|slot| *slot = Some(raised.clone()));
-    ARMED.with_borrow_mut(|slot| *slot = Some(Armed { strikes, plays, handler: Box::new(handler), raised }));
+    ARMED
+        .with_borrow_mut(|slot| *slot = Some(Armed { strikes, plays, unmaskable, handler: Box::new(handler), raised }));
 }
 
 /// The device wants to strike.
@@ -71,21 +77,34 @@ pub(crate) fn disarm() {
 
 /// To be called where an interrupt may strike the running CPU.
 pub(crate) fn may_strike() {
-    if ARMED.with_borrow(Option::is_none) || std::thread::panicking() || is_inside() || OFF.with(Cell::get) != 0 {
+    if ARMED.with_borrow(Option::is_none) || std::thread::panicking() || is_inside() {
         return;
     }
-    let cpu = running_cpu();
-    let raised = ARMED
-        .with_borrow(|armed| armed.as_ref().filter(|armed| armed.strikes == cpu).map(|armed| armed.raised.clone()));
-    if !raised.is_some_and(|raised| raised.load(Ordering::Relaxed)) {
+    let (cpu, is_masked) = (running_cpu(), OFF.with(Cell::get) != 0);
+    let may = |armed: &&Armed| armed.strikes == cpu && (armed.unmaskable || !is_masked);
+    let armed =
+        ARMED.with_borrow(|armed| armed.as_ref().filter(may).map(|armed| (armed.raised.clone(), armed.unmaskable)));
+    let is_raised = armed.is_some_and(|(raised, unmaskable)| match unmaskable {
+        // There are many accesses to strike at: when it is raised is choice enough, without when that is seen.
+        true => raised.fetch_or(false, Ordering::Relaxed),
+        false => raised.load(Ordering::Relaxed),
+    });
+    if !is_raised {
         return;
     }
     let Some(armed) = ARMED.with_borrow_mut(Option::take) else { return };
     INSIDE.with(|inside| inside.set(true));
+    NOWHERE.with(|nowhere| nowhere.set(armed.unmaskable));
     run_on(armed.plays);
     (armed.handler)();
     run_on(armed.strikes);
+    NOWHERE.with(|nowhere| nowhere.set(false));
     INSIDE.with(|inside| inside.set(false));
+}
+
+/// Whether the running CPU is in an interrupt that has no CPU to pin to.
+pub(crate) fn is_nowhere() -> bool {
+    NOWHERE.with(Cell::get)
 }
 
 /// Whether the running CPU is in an interrupt.

@@ -145,9 +145,9 @@ fn first<S>(model: &'static Model<S>) {
     interrupt::together(model.fences, model.threads.iter().map(|&(cpu, _)| cpu));
     session::with(|session| session.together());
     device::disarm();
-    if let Some(Device { strikes, plays, handler }) = model.device {
+    if let Some(Device { strikes, plays, unmaskable, handler }) = model.device {
         let run = run.clone();
-        device::arm(strikes, plays, move || handler(&run.stage));
+        device::arm((strikes, plays, unmaskable), move || handler(&run.stage));
         spawn(device::raise);
     }
     for &(cpu, body) in others {

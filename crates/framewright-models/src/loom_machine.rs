@@ -61,7 +61,7 @@ impl Machine for LoomMachine {
     type Irq<'a> = Option<device::Held>;
 
     fn pin(&self) -> LoomPin {
-        LoomPin(CpuId(running_cpu()))
+        LoomPin(if device::is_nowhere() { CpuId::NONE } else { CpuId(running_cpu()) })
     }
 
     #[track_caller]

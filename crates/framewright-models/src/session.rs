@@ -45,6 +45,8 @@ pub enum Plant {
     Relax(Place),
     /// The call does nothing: a store is lost, a load finds zero, a wait is over at once, an exchange claims to have succeeded.
     Skip(Place),
+    /// The call, an addition, is a load and a store.
+    Tear(Place),
 }
 
 /// A word that becomes one of loom's when the model's threads start.
@@ -157,6 +159,11 @@ impl Session {
     /// Whether a fence called at `place` is there.
     pub(crate) fn fences(&self, place: &Location<'_>) -> bool {
         !matches!(self.plant.get(), Some(Plant::Relax(planted) | Plant::Skip(planted)) if self.is_met(planted, place))
+    }
+
+    /// Whether an addition called at `place` is none in one.
+    pub(crate) fn tears(&self, place: &Location<'_>) -> bool {
+        matches!(self.plant.get(), Some(Plant::Tear(planted)) if self.is_met(planted, place))
     }
 
     /// Whether an operation called at `place` does nothing.

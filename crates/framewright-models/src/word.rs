@@ -338,7 +338,13 @@ impl<T: Copy + PartialEq + Default + 'static, A: Atomic<T>> Word<T> for LoomWord
 
     #[track_caller]
     fn add(&self, value: T, order: Ordering) -> T {
-        let Some(order) = at(Location::caller(), order) else { return T::default() };
+        let place = Location::caller();
+        let Some(order) = at(place, order) else { return T::default() };
+        if session::with(|session| session.tears(place)) {
+            let before = self.load(order);
+            self.store(A::sum(before, value), order);
+            return before;
+        }
         self.access(
             true,
             |cell| cell.replace(A::sum(cell.get(), value)),

@@ -125,6 +125,32 @@ fn every_bug_planted_in_ownership_is_found() {
 }
 
 #[test]
+fn every_bug_planted_in_calls_from_any_context_is_found() {
+    let controls = [
+        // A try always succeeds, as those of locks did where there is one CPU; or does not see what was done under the lock.
+        ("nolock_zone", skip("self.next.cas(ticket, ticket.wrapping_add(1), Ordering::Relaxed)")),
+        ("nolock_ticket", relax("let ticket = self.serving.load(Ordering::Acquire)")),
+        ("nolock_queued", skip("let taken = self.turns.cas(turns.0, turns.0.wrapping_add(DRAWN), Ordering::Acquire)")),
+        ("nolock_queued", relax("let taken = self.turns.cas(turns.0, turns.0.wrapping_add(DRAWN), Ordering::Acquire)")),
+        // A cut that the interrupt met is not noticed.
+        ("nolock_cut", skip("self.exists() && self.cutting.load(Ordering::Acquire)")),
+        // What was deferred is not on the list, or comes off it twice; what its last owner did is not seen.
+        ("nolock_push_pop", skip("match self.0.cas(first, frame.0.wrapping_add(1), Ordering::Release)")),
+        ("nolock_push_nested", skip("if self.0.cas(first, next, Ordering::Relaxed)")),
+        ("nolock_push_pop", relax("match self.0.cas(first, frame.0.wrapping_add(1), Ordering::Release)")),
+        ("nolock_push_pop", relax("let first = self.0.load(Ordering::Acquire)")),
+        // Two who free the same page both come through, so that it is pushed twice.
+        (
+            "nolock_twice",
+            skip("head.is_allocated_of(order) && word.cas(head.0, head.0 | Head::PCP, Ordering::Relaxed)"),
+        ),
+        // A count is a load and a store.
+        ("nolock_counted", Plant::Tear(place("word.add(n, Ordering::Relaxed)"))),
+    ];
+    find(&controls, |name| models::named(name).expect("a model of that name"));
+}
+
+#[test]
 fn every_bug_planted_in_statistics_is_found() {
     let controls = [
         // What a CPU counts is not kept, though it seemed so; what it tells does not reach the node.

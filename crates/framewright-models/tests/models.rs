@@ -64,6 +64,11 @@ fn interrupts_hold() {
 }
 
 #[test]
+fn calls_from_any_context_hold() {
+    hold(models::nolock::MODELS);
+}
+
+#[test]
 fn fronts_hold() {
     hold(models::front::MODELS);
 }

@@ -27,9 +27,9 @@ const PLAIN: Model = Model {
 };
 
 /// The interrupt plays the CPU that it strikes.
-const SHARES: Option<Device<Stage>> = Some(Device { strikes: 0, plays: 0, handler: take_and_give });
+const SHARES: Option<Device<Stage>> = Some(Device { strikes: 0, plays: 0, unmaskable: false, handler: take_and_give });
 /// It plays a CPU of its own.
-const APART: Option<Device<Stage>> = Some(Device { strikes: 0, plays: 1, handler: take_and_give });
+const APART: Option<Device<Stage>> = Some(Device { strikes: 0, plays: 1, unmaskable: false, handler: take_and_give });
 
 const ALONE: &[(u16, Part)] = &[(0, give_and_take)];
 const DRAINED: &[(u16, Part)] = &[(0, give_and_take), (2, |stage| _ = stage.drain(0))];

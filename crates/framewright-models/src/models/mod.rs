@@ -5,6 +5,7 @@ pub mod depot;
 pub mod device;
 pub mod front;
 pub mod lock;
+pub mod nolock;
 pub mod owned;
 pub mod pcp;
 pub mod queued;
@@ -28,6 +29,7 @@ pub fn all() -> impl Iterator<Item = &'static Model> {
         front::MODELS,
         depot::MODELS,
         device::MODELS,
+        nolock::MODELS,
         zone::MODELS,
         range::MODELS,
         together::MODELS,
