@@ -55,8 +55,8 @@ const SYNCHRONOUS: [c_int; 7] =
 /// What can wait in a thread: one signal, and so many handlers raised less one.
 const QUEUE: usize = 8;
 
-/// Why a handler runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// Why a handler runs. The default is that of a handler raised with 0.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Signal {
     number: c_int,
     code: c_int,
@@ -368,6 +368,7 @@ extern "C" fn arrive(number: c_int, info: *mut libc::siginfo_t, context: *mut c_
             LOST.fetch_add(1, Relaxed);
             return;
         }
+        let is_first = here.blocked.load(Relaxed) == 0;
         here.note(Due { handler, signal });
         if !here.run_now() {
             let _errno = Errno(errno());
@@ -375,6 +376,10 @@ extern "C" fn arrive(number: c_int, info: *mut libc::siginfo_t, context: *mut c_
             // SAFETY: the kernel's, to be changed by whom it calls.
             let added = unsafe { block(context.cast()) };
             here.blocked.fetch_or(added, Relaxed);
+        } else if is_first {
+            // What a handler let through has blocked others here, until the return.
+            here.blocked.store(0, Relaxed);
+            here.noted.store(false, Relaxed);
         }
     });
 }
@@ -448,10 +453,13 @@ pub struct Held {
 #[inline]
 pub fn hold() -> Held {
     HERE.with(|here| {
+        // Before the flag is up: what is noted from then on is for this one to see to.
+        let noted = here.noted.load(Relaxed);
+        compiler_fence(SeqCst);
         let held = here.held.load(Relaxed);
         here.held.store(held.wrapping_add(1), Relaxed);
         compiler_fence(SeqCst);
-        Held { is_late: held == 0 && here.noted.load(Relaxed), thread: PhantomData }
+        Held { is_late: held == 0 && noted, thread: PhantomData }
     })
 }
 

@@ -1,0 +1,444 @@
+//! An interrupt at every instruction of the allocator's calls.
+//!
+//! The processor stops behind each instruction while a flag of its is set (`TF`), and the kernel makes a `SIGTRAP` of that. So an
+//! operation is counted first, instruction by instruction; then it is repeated, and at instruction k another call is made as
+//! an interrupt of the thread ([`interrupts::raise`]): at once, or at the end of the section in which k lies. A short operation meets
+//! one interrupt in each run. In a long one, whose instructions would be stepped through as often as there are of them, each run has
+//! interrupts at k, k + s, k + 2s and so on, and there are s runs: every instruction is met all the same. Where seven wait in one
+//! section already, further ones are refused: they would have run where these do.
+//!
+//! After each run everything is freed, and the whole allocator validated. A mark for each frame finds one that is handed out twice.
+//! The control lets the interrupt come to the lists of the CPU that it met, and must be found out.
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+use std::arch::asm;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use framewright::pfn::{CpuId, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
+use framewright::request::{__GFP_ZERO, GFP_ATOMIC, GFP_KERNEL, NodeSet, Policy};
+use framewright::watermark::PcpSize;
+use framewright::{Allocator, Config, Geometry, Layout, Region, Request, Tuning};
+use framewright_rt::interrupts::{self, Raised, Signal};
+use framewright_rt::{Native, Storage};
+
+type Pages = Allocator<'static, Native>;
+
+const FRAMES: usize = 2048;
+const START: u64 = 0x10_0000;
+const PAGEBLOCK: Order = Order(4);
+/// Steps that one pair of calls may take, about; and the least distance of two interrupts in one run.
+const STEPS_OF_PAIR: u64 = 20_000;
+const NEAREST: u64 = 4;
+/// Blocks that interrupts keep.
+const KEPT: usize = 32;
+/// The processor's flag.
+const TRAP: i64 = 0x100;
+
+/// The allocator in use; what interrupts do; whether they come as such, or are the control.
+static PAGES: AtomicPtr<Pages> = AtomicPtr::new(std::ptr::null_mut());
+static NESTED: AtomicUsize = AtomicUsize::new(0);
+static APART: AtomicBool = AtomicBool::new(true);
+/// Instructions so far, the next to be interrupted, and the distance to the one after; 0 for none.
+static STEP: AtomicU64 = AtomicU64::new(0);
+static NEXT: AtomicU64 = AtomicU64::new(u64::MAX);
+static STRIDE: AtomicU64 = AtomicU64::new(0);
+/// Interrupts that ran at once, late, and that were refused because as many waited as can.
+static CAME: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
+/// Something that must not be: a block handed out twice, a call that failed.
+static WRONG: AtomicU64 = AtomicU64::new(0);
+/// Whether a frame begins a block that somebody has.
+static OWNED: [AtomicBool; FRAMES] = [const { AtomicBool::new(false) }; FRAMES];
+/// What interrupts keep, in turn: a frame, or 0.
+static KEEP: [AtomicU64; KEPT] = [const { AtomicU64::new(0) }; KEPT];
+static TURN: AtomicUsize = AtomicUsize::new(0);
+
+fn expect(is_so: bool) {
+    WRONG.fetch_add(u64::from(!is_so), Relaxed);
+}
+
+fn pages() -> &'static Pages {
+    // SAFETY: set before any call of this, to what is never freed.
+    unsafe { &*PAGES.load(Relaxed) }
+}
+
+fn mark(pfn: Pfn, owned: bool) {
+    expect(OWNED[(pfn.0 - START) as usize].swap(owned, Relaxed) != owned);
+}
+
+fn take(request: &Request) -> Option<Pfn> {
+    let taken = pages().alloc(request).ok();
+    expect(taken.is_some());
+    taken.inspect(|&pfn| mark(pfn, true))
+}
+
+fn give(pfn: Pfn, order: Order) {
+    mark(pfn, false);
+    expect(pages().free(pfn, order).is_ok());
+}
+
+/// What an interrupt does: its name, and the call.
+const INTERRUPTS: [(&str, fn()); 6] = [
+    ("alloc", keep_one),
+    ("free", free_one),
+    ("bulk", bulk),
+    ("order 3", || pair(Order(3))),
+    ("pageblock", || pair(PAGEBLOCK)),
+    ("policy", || {
+        let policy = Policy::Interleave(NodeSet::only(NodeId(0)));
+        if let Some(pfn) = take(&Request { policy, ..Request::page(GFP_ATOMIC) }) {
+            give(pfn, Order(0));
+        }
+    }),
+];
+
+/// Allocates a page that is freed some interrupts later.
+fn keep_one() {
+    let Some(pfn) = take(&Request::page(GFP_ATOMIC)) else { return };
+    let turn = TURN.fetch_add(1, Relaxed);
+    let before = KEEP[turn % KEPT].swap(pfn.0, Relaxed);
+    if before != 0 {
+        give(Pfn(before), Order(0));
+    }
+}
+
+/// Frees a page that was allocated before, outside.
+fn free_one() {
+    match KEEP.iter().map(|kept| kept.swap(0, Relaxed)).find(|&kept| kept != 0) {
+        Some(kept) => give(Pfn(kept), Order(0)),
+        None => keep_one(),
+    }
+}
+
+fn bulk() {
+    let mut some = [Pfn(0); 6];
+    let served = pages().alloc_bulk(&Request::page(GFP_ATOMIC), &mut some).unwrap_or(0);
+    expect(served == some.len());
+    some[..served].iter().for_each(|&pfn| mark(pfn, true));
+    some[..served].iter().for_each(|&pfn| mark(pfn, false));
+    expect(pages().free_bulk(&some[..served], Order(0)).freed == served);
+}
+
+fn pair(order: Order) {
+    if let Some(pfn) = take(&Request::new(GFP_ATOMIC, order.0)) {
+        give(pfn, order);
+    }
+}
+
+fn interrupt(_: &Signal) {
+    // What waited for the end of a section runs in the thread, and need not be stepped through.
+    let stepped = is_stepped();
+    if stepped {
+        set_stepped(false);
+    }
+    INTERRUPTS[NESTED.load(Relaxed)].1();
+    if stepped {
+        set_stepped(true);
+    }
+}
+
+fn is_stepped() -> bool {
+    let flags: i64;
+    // SAFETY: reads the processor's flags; the stack is as before.
+    unsafe { asm!("pushfq", "pop {flags}", flags = out(reg) flags) };
+    flags & TRAP != 0
+}
+
+/// Has the processor stop behind each instruction, or not.
+#[inline(always)]
+fn set_stepped(stepped: bool) {
+    if stepped {
+        // SAFETY: sets one flag of the processor, which has `trap` called behind each instruction. The stack is as before.
+        unsafe { asm!("pushfq", "or qword ptr [rsp], {trap}", "popfq", trap = const TRAP) };
+    } else {
+        // SAFETY: takes the flag away again.
+        unsafe { asm!("pushfq", "and qword ptr [rsp], {kept}", "popfq", kept = const !TRAP) };
+    }
+}
+
+/// Behind each instruction of an operation.
+extern "C" fn trap(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // One that waited for the end of a section is none of the operation's.
+    if interrupts::is_in() {
+        return;
+    }
+    let step = STEP.fetch_add(1, Relaxed);
+    if step != NEXT.load(Relaxed) {
+        return;
+    }
+    match STRIDE.load(Relaxed) {
+        0 => {
+            // SAFETY: the kernel's, to be changed by whom it calls.
+            unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_EFL as usize] &= !TRAP };
+        }
+        stride => NEXT.store(step + stride, Relaxed),
+    }
+    if !APART.load(Relaxed) {
+        interrupt(&Signal::default());
+        return;
+    }
+    // SAFETY: the handler uses an allocator with interrupts, and words.
+    let kind = match unsafe { interrupts::raise(interrupt, 0) } {
+        Ok(Raised::Ran) => 0,
+        Ok(Raised::Deferred) => 1,
+        Err(_) => 2,
+    };
+    CAME[kind].fetch_add(1, Relaxed);
+}
+
+/// Runs an operation step by step. Returns the number of its instructions, if it was stepped to its end.
+fn stepped(next: u64, stride: u64, operation: impl FnOnce()) -> u64 {
+    STEP.store(0, Relaxed);
+    NEXT.store(next, Relaxed);
+    STRIDE.store(stride, Relaxed);
+    set_stepped(true);
+    operation();
+    set_stepped(false);
+    STEP.load(Relaxed)
+}
+
+/// What the interrupted thread has.
+struct Scene {
+    held: [Pfn; 64],
+    count: usize,
+    /// How many pages are freed before the one that overflows.
+    overflow: usize,
+}
+
+impl Scene {
+    fn take(&mut self, request: &Request) {
+        if let Some(pfn) = take(request) {
+            self.held[self.count] = pfn;
+            self.count += 1;
+        }
+    }
+
+    fn give_last(&mut self, order: Order) {
+        self.count -= 1;
+        give(self.held[self.count], order);
+    }
+
+    fn fill(&mut self, count: usize) {
+        (0..count).for_each(|_| self.take(&Request::page(GFP_KERNEL)));
+    }
+
+    fn warm(&mut self) {
+        self.fill(4);
+        (0..4).for_each(|_| self.give_last(Order(0)));
+    }
+}
+
+/// An operation: its name, what comes before it, the call, and the order of what it leaves.
+struct Operation {
+    name: &'static str,
+    prepare: fn(&mut Scene),
+    call: fn(&mut Scene),
+    order: Order,
+}
+
+const fn operation(name: &'static str, prepare: fn(&mut Scene), call: fn(&mut Scene)) -> Operation {
+    Operation { name, prepare, call, order: Order(0) }
+}
+
+fn drained(_: &mut Scene) {
+    pages().drain_all();
+}
+
+const OPERATIONS: [Operation; 14] = [
+    operation("alloc, hit", Scene::warm, |scene| scene.take(&Request::page(GFP_KERNEL))),
+    operation("alloc, refill", drained, |scene| scene.take(&Request::page(GFP_KERNEL))),
+    Operation {
+        order: Order(3),
+        ..operation("alloc, order 3", drained, |scene| scene.take(&Request::new(GFP_KERNEL, 3)))
+    },
+    Operation {
+        order: PAGEBLOCK,
+        ..operation("alloc, pageblock", drained, |scene| scene.take(&Request::new(GFP_KERNEL, PAGEBLOCK.0)))
+    },
+    Operation {
+        order: Order(6),
+        ..operation("alloc, above lists", drained, |scene| scene.take(&Request::new(GFP_KERNEL, 6)))
+    },
+    operation("alloc, zeroed", Scene::warm, |scene| scene.take(&Request::page(GFP_KERNEL | __GFP_ZERO))),
+    operation("alloc, policy", Scene::warm, |scene| {
+        let policy = Policy::Bind(NodeSet::only(NodeId(0)));
+        scene.take(&Request { policy, ..Request::page(GFP_KERNEL) });
+    }),
+    operation(
+        "free, hit",
+        |scene| {
+            scene.warm();
+            scene.fill(1);
+        },
+        |scene| scene.give_last(Order(0)),
+    ),
+    operation("free, over high", before_overflow, |scene| scene.give_last(Order(0))),
+    operation("bulk alloc", drained, |scene| {
+        let Ok(served) = pages().alloc_bulk(&Request::page(GFP_KERNEL), &mut scene.held[..12]) else {
+            return expect(false);
+        };
+        scene.held[..served].iter().for_each(|&pfn| mark(pfn, true));
+        scene.count = served;
+    }),
+    operation(
+        "bulk free",
+        |scene| scene.fill(12),
+        |scene| {
+            scene.held[..scene.count].iter().for_each(|&pfn| mark(pfn, false));
+            expect(pages().free_bulk(&scene.held[..scene.count], Order(0)).refused == 0);
+            scene.count = 0;
+        },
+    ),
+    operation("drain a CPU", Scene::warm, |_| {
+        pages().drain_cpu(CpuId(0));
+    }),
+    operation("drain all", Scene::warm, |_| {
+        pages().drain_all();
+    }),
+    operation("statistics", Scene::warm, |_| {
+        pages().refresh_statistics(CpuId(0));
+    }),
+];
+
+/// Fills the lists until the next free overflows.
+fn before_overflow(scene: &mut Scene) {
+    drained(scene);
+    scene.fill(60);
+    (0..scene.overflow).for_each(|_| scene.give_last(Order(0)));
+}
+
+/// One test at a time: what counts and what is interrupted is one of a kind.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
+    let function: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = trap;
+    // SAFETY: an action of zeros is valid, and the handler may be called behind any instruction of this file's operations.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = function as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        assert_eq!(libc::sigaction(libc::SIGTRAP, &raw const action, std::ptr::null_mut()), 0);
+    }
+    one
+}
+
+/// A fresh allocator with small lists, which is never freed.
+fn boot() -> Scene {
+    let machine = Native::new(&[NodeId(0); 3]).with_interrupts();
+    let map = [Region::usable(START, START + FRAMES as u64, 0)];
+    let cpus = machine.nodes().to_vec();
+    let zone = ZoneIdx::of(NodeId(0), ZoneKind::Normal);
+    let pcp = Some(PcpSize { high: 16, batch: 4 });
+    let config = Config {
+        geometry: Geometry { page_shift: 12, max_order: Order(8), pageblock_order: PAGEBLOCK },
+        min_free_kbytes: Some(0),
+        watermark_scale_factor: 0,
+        tuning: &[Tuning { zone, marks: None, reserve: None, pcp }],
+        ..Config::new(&map, &cpus)
+    };
+    let storage = Box::leak(Box::new(Storage::new(&Layout::of(&config).unwrap())));
+    let pages = Box::leak(Box::new(Allocator::boot(machine, &config, storage.parts()).unwrap()));
+    PAGES.store(pages, Relaxed);
+    WRONG.store(0, Relaxed);
+    OWNED.iter().for_each(|owned| owned.store(false, Relaxed));
+    KEEP.iter().for_each(|kept| kept.store(0, Relaxed));
+    Scene { held: [Pfn(0); 64], count: 0, overflow: 0 }
+}
+
+/// One run: what comes before, the operation with its interrupts, and everything freed. Returns the operation's instructions.
+fn run(scene: &mut Scene, operation: &Operation, (next, stride): (u64, u64)) -> u64 {
+    for kept in &KEEP[..KEPT / 2] {
+        if let Some(pfn) = take(&Request::page(GFP_KERNEL)) {
+            kept.store(pfn.0, Relaxed);
+        }
+    }
+    (operation.prepare)(scene);
+    let steps = stepped(next, stride, || (operation.call)(scene));
+    let rest = if operation.name.starts_with("alloc") { operation.order } else { Order(0) };
+    while scene.count > 0 {
+        scene.give_last(rest);
+    }
+    for kept in &KEEP {
+        match kept.swap(0, Relaxed) {
+            0 => {}
+            pfn => give(Pfn(pfn), Order(0)),
+        }
+    }
+    steps
+}
+
+/// Whether nothing is wrong and nothing is lost.
+fn is_sound() -> bool {
+    WRONG.load(Relaxed) == 0 && pages().validate().is_ok_and(|census| census.allocated == 0 && census.in_flight == 0)
+}
+
+/// The free whose instructions are the most, of those from a full ring to an empty one.
+fn find_overflow(scene: &mut Scene) {
+    let Some(operation) = OPERATIONS.iter().find(|operation| operation.name == "free, over high") else { return };
+    let mut longest = (0, 0);
+    for overflow in 0..56 {
+        scene.overflow = overflow;
+        longest = longest.max((run(scene, operation, (u64::MAX, 0)), overflow));
+    }
+    scene.overflow = longest.1;
+}
+
+#[test]
+fn every_instruction_of_every_operation() {
+    let _one = alone();
+    APART.store(true, Relaxed);
+    let mut scene = boot();
+    // Twice: what a thread does first, it does once.
+    (0..2).for_each(|_| find_overflow(&mut scene));
+    let came = || CAME.each_ref().map(|count| count.load(Relaxed));
+    println!(
+        "{:<20} {:>12}  interrupts at once and late, by {:?}",
+        "",
+        "instructions",
+        INTERRUPTS.map(|(name, _)| name)
+    );
+    for operation in &OPERATIONS {
+        let counted = [(); 3].map(|()| run(&mut scene, operation, (u64::MAX, 0)));
+        let steps = counted[2];
+        let stride = if steps * steps / 2 <= STEPS_OF_PAIR { 0 } else { (STEPS_OF_PAIR / steps).max(NEAREST) };
+        let runs = if stride == 0 { steps } else { stride };
+        let mut told = String::new();
+        for (nested, (name, _)) in INTERRUPTS.iter().enumerate() {
+            NESTED.store(nested, Relaxed);
+            let before = came();
+            for at in 0..runs {
+                run(&mut scene, operation, (at, stride));
+                assert!(is_sound(), "{} met {name} at instruction {at} of {steps}, and every {stride}", operation.name);
+            }
+            let now = came();
+            assert_ne!(now, before, "{} never met {name}", operation.name);
+            told += &format!(" {}+{}+{}", now[0] - before[0], now[1] - before[1], now[2] - before[2]);
+        }
+        println!("{:<20} {steps:>12} {told}", operation.name);
+    }
+    let [now, late, refused] = came();
+    println!("{} points: {now} at once, {late} late, {refused} where seven waited", now + late + refused);
+    assert!(now > 1_000 && late > 100, "{now} interrupts came at once, and {late} late");
+}
+
+/// The control: interrupts that come to the front of the CPU that they met hand a page out twice, and this is found.
+#[test]
+fn interrupts_on_the_cpu_that_they_met_are_found_out() {
+    let _one = alone();
+    for (operation, nested) in [(0, 0), (7, 1)] {
+        let operation = &OPERATIONS[operation];
+        NESTED.store(nested, Relaxed);
+        APART.store(true, Relaxed);
+        let mut scene = boot();
+        let steps = [(); 3].map(|()| run(&mut scene, operation, (u64::MAX, 0)))[2];
+        APART.store(false, Relaxed);
+        let found = (0..steps).filter(|&at| {
+            let mut scene = boot();
+            run(&mut scene, operation, (at, 0));
+            !is_sound()
+        });
+        let found = found.count();
+        println!("{} met {}: found at {found} of {steps} instructions", operation.name, INTERRUPTS[nested].0);
+        assert_ne!(found, 0, "{}", operation.name);
+    }
+}
