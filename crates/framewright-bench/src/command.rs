@@ -13,7 +13,7 @@ use crate::contender::{Entry, Role};
 use crate::crew::{allowed_cpus, can_pin};
 use crate::measure::{Plan, measure};
 use crate::report::{Report, SCHEMA};
-use crate::{Foreign, MachineFacts, Shape, Table, judge};
+use crate::{Foreign, MachineFacts, Shape, Table, judge, storm};
 
 /// Form of the output.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -52,7 +52,7 @@ pub type Parse = fn(&str) -> anyhow::Result<Mechanisms>;
 /// What to measure, and how thoroughly.
 #[derive(Args)]
 pub struct Options {
-    /// Workloads, separated by commas; batch, fifo and order stand for all sizes [default: all].
+    /// Workloads, by commas, or storm alone; batch, fifo and order: all sizes [default: all].
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     workload: Vec<String>,
     /// Allocators, separated by commas; a workload's limit always takes part [default: all].
@@ -97,6 +97,9 @@ impl Options {
     /// allocator is slow is no error.
     pub fn run(&self, parse: Parse, entries: &[Entry], out: &mut impl Write) -> anyhow::Result<()> {
         let mechanisms = self.mechanisms.as_deref().map_or(Ok(Mechanisms::DEFAULT), parse)?;
+        if self.workload.iter().any(|name| name.trim() == storm::NAME) {
+            return self.storm(mechanisms, out);
+        }
         let mut plan = self.plan(mechanisms, entries)?;
         let absent = leave_out_absent(&mut plan);
         let report = report(&plan, absent)?;
@@ -115,6 +118,27 @@ impl Options {
             Some(failure) => bail!("{failure}"),
             None => Ok(()),
         }
+    }
+
+    /// The storm of signals, which has a report of its own.
+    fn storm(&self, mechanisms: Mechanisms, out: &mut impl Write) -> anyhow::Result<()> {
+        if self.workload.len() > 1 || self.threads.len() > 1 || !self.allocator.is_empty() {
+            bail!("{} is measured alone, with one number of threads and the project's own allocator", storm::NAME);
+        }
+        if self.format.foreign().is_some() {
+            bail!("{} is printed as text or json", storm::NAME);
+        }
+        let threads = self.threads.first().map_or(1, |&threads| usize::from(threads));
+        let cell = Duration::from_millis(if self.quick { 70 } else { 200 });
+        let bar = Bar::new()?;
+        let plan = storm::Plan { mechanisms, threads, rounds: self.rounds_or(15), cell };
+        let report = storm::measure(&plan, |share| bar.show(storm::NAME, share))?;
+        drop(bar);
+        match self.format {
+            Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?,
+            _ => write!(out, "{report}")?,
+        }
+        out.flush().map_err(Into::into)
     }
 
     fn plan(&self, mechanisms: Mechanisms, entries: &[Entry]) -> anyhow::Result<Plan> {
