@@ -271,6 +271,19 @@ call! {
         pages.alloc_bulk(&request, out)
     }
 
+    fn alloc_each(pages: &'static Pages, request: Request, count: usize) -> (Result<usize, AllocError>, u64) {
+        let mut sum = 0_u64;
+        (pages.alloc_each(&request, count, |pfn| sum ^= pfn.0), sum)
+    }
+
+    fn alloc_missing(pages: &'static Pages, request: Request, out: &'static mut [Option<Pfn>]) -> Result<usize, AllocError> {
+        pages.alloc_missing(&request, out)
+    }
+
+    fn free_each(pages: &'static Pages, blocks: &'static [(Pfn, Order)]) -> BulkFree {
+        pages.free_each(blocks.iter().copied())
+    }
+
     fn free_bulk(pages: &'static Pages, blocks: &'static [Pfn], order: Order) -> BulkFree {
         pages.free_bulk(blocks, order)
     }

@@ -78,6 +78,11 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
         self.pin.cpu()
     }
 
+    /// Whether anything can be at the front here.
+    pub(crate) fn has_front(&self) -> bool {
+        self.own.plain
+    }
+
     /// As [`Allocator::alloc`].
     ///
     /// # Errors
