@@ -160,6 +160,7 @@ impl Generator<'_> {
             1 => self.bulk(),
             2 => self.range_op(),
             3 => match self.take_handle() {
+                Some(handle) if self.rng.one_in(6) => Op::FreeNolock(handle),
                 Some(handle) => Op::Free(handle),
                 None => self.alloc(),
             },
@@ -256,7 +257,8 @@ impl Generator<'_> {
     }
 
     fn alloc(&mut self) -> Op {
-        Op::Alloc { order: self.order(), terms: self.terms(), name: self.name() }
+        let (order, terms, name) = (self.order(), self.terms(), self.name());
+        if self.rng.one_in(6) { Op::AllocNolock { name, order, terms } } else { Op::Alloc { name, order, terms } }
     }
 
     fn bulk(&mut self) -> Op {

@@ -39,6 +39,22 @@ impl Player<'_> {
         Ok(if blocks.len() == 1 { Outcome::Done } else { Outcome::Blocks(blocks.len()) })
     }
 
+    /// Frees each block as from any context.
+    pub(crate) fn free_nolock(&self, handle: Handle) -> Result<Outcome, Wrong> {
+        let blocks = self.oracle.borrow().blocks(handle);
+        for &(pfn, order) in &blocks {
+            let result = self.pages.free_nolock(pfn, order);
+            result.map_err(|error| format!("a right free of {pfn} was refused: {error}"))?;
+            self.oracle.borrow_mut().release(PfnRange::block(pfn, order))?;
+            let expected = FreeError::AlreadyFree(pfn);
+            match self.pages.free_nolock(pfn, order) {
+                Err(error) if error == expected => _ = self.refused(error)?,
+                result => return Err(format!("a second free answered {result:?}, should be {expected:?}")),
+            }
+        }
+        Ok(if blocks.is_empty() { Outcome::Skipped } else { Outcome::Blocks(blocks.len()) })
+    }
+
     /// Frees blocks of several orders by the ranges that they make up.
     fn free_runs(&self, handle: Handle) -> Result<Outcome, Wrong> {
         let mut frames = 0;

@@ -12,6 +12,7 @@
 //! | `a3 = alloc-at 0x400 order 3 GFP_KERNEL` | `alloc_at` |
 //! | `a4 = alloc-range 0x400..0x4ff GFP_KERNEL` | `alloc_range` |
 //! | `a5 = alloc-contig 700 align 4 GFP_KERNEL bind 0` | `alloc_contig` |
+//! | `a6 = alloc-nolock order 0 GFP_NOWAIT`, `free-nolock a6` | `alloc_nolock`, `free_nolock` of each block |
 //! | `free a2` | `free` of one block, `free_bulk` of several alike, else `free_range` |
 //! | `free-part a4 3 10` | `free_range` of 10 frames, 3 frames into the handle |
 //! | `split a1 order 0` | `split` of each larger block |
@@ -163,6 +164,8 @@ pub enum OnMigrate {
 pub enum Op {
     /// Allocates a block.
     Alloc { name: Handle, order: Order, terms: Terms },
+    /// Allocates a block as from any context.
+    AllocNolock { name: Handle, order: Order, terms: Terms },
     /// Allocates many blocks.
     Bulk { name: Handle, count: u32, order: Order, terms: Terms },
     /// Allocates the block at a place.
@@ -173,6 +176,8 @@ pub enum Op {
     AllocContig { name: Handle, frames: u64, align: Order, terms: Terms },
     /// Frees all that a handle holds.
     Free(Handle),
+    /// Frees it as from any context.
+    FreeNolock(Handle),
     /// Frees some of the frames that a handle holds: counted from its lowest, as far as they are contiguous.
     FreePart { handle: Handle, skip: u64, frames: u64 },
     /// Splits the blocks that a handle holds.
@@ -222,6 +227,7 @@ impl Op {
     pub fn defines(&self) -> Option<Handle> {
         match *self {
             Op::Alloc { name, .. }
+            | Op::AllocNolock { name, .. }
             | Op::Bulk { name, .. }
             | Op::AllocAt { name, .. }
             | Op::AllocRange { name, .. }
@@ -233,7 +239,9 @@ impl Op {
     /// The handle that the operation refers to.
     pub fn refers_to(&self) -> Option<Handle> {
         match *self {
-            Op::Free(handle) | Op::FreePart { handle, .. } | Op::Split { handle, .. } => Some(handle),
+            Op::Free(handle) | Op::FreeNolock(handle) | Op::FreePart { handle, .. } | Op::Split { handle, .. } => {
+                Some(handle)
+            }
             Op::RawFree { place, .. } | Op::RawFreeRange { place, .. } | Op::RawSplit { place, .. } => match place {
                 Place::In(handle, _) => Some(handle),
                 Place::At(_) => None,
@@ -278,6 +286,7 @@ impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Op::Alloc { name, order, terms } => write!(f, "{name} = alloc order {order} {terms}"),
+            Op::AllocNolock { name, order, terms } => write!(f, "{name} = alloc-nolock order {order} {terms}"),
             Op::Bulk { name, count, order, terms } => write!(f, "{name} = bulk {count} order {order} {terms}"),
             Op::AllocAt { name, pfn, order, gfp } => write!(f, "{name} = alloc-at {pfn} order {order} {gfp}"),
             Op::AllocRange { name, range, gfp } => write!(f, "{name} = alloc-range {range} {gfp}"),
@@ -285,6 +294,7 @@ impl fmt::Display for Op {
                 write!(f, "{name} = alloc-contig {frames} align {align} {terms}")
             }
             Op::Free(handle) => write!(f, "free {handle}"),
+            Op::FreeNolock(handle) => write!(f, "free-nolock {handle}"),
             Op::FreePart { handle, skip, frames } => write!(f, "free-part {handle} {skip} {frames}"),
             Op::Split { handle, to } => write!(f, "split {handle} order {to}"),
             Op::RawFree { place, order } => write!(f, "raw-free {place} order {order}"),

@@ -30,6 +30,7 @@ fn op(words: &mut Words<'_>) -> Result<Op, Reason> {
     }
     Ok(match first {
         "free" => Op::Free(handle_of(words)?),
+        "free-nolock" => Op::FreeNolock(handle_of(words)?),
         "free-part" => {
             let handle = handle_of(words)?;
             Op::FreePart { handle, skip: words.number("frames to skip")?, frames: words.number("a number of frames")? }
@@ -79,6 +80,10 @@ fn defining(name: Handle, words: &mut Words<'_>) -> Result<Op, Reason> {
         "alloc" => {
             words.keyword("order")?;
             Op::Alloc { name, order: words.order()?, terms: terms(words)? }
+        }
+        "alloc-nolock" => {
+            words.keyword("order")?;
+            Op::AllocNolock { name, order: words.order()?, terms: terms(words)? }
         }
         "bulk" => {
             let count = bulk_count(words)?;

@@ -184,6 +184,8 @@ fn simpler_ops(op: &Op) -> Vec<Op> {
             simpler.extend(simpler_orders(order).into_iter().map(|order| Op::Alloc { name, order, terms }));
             simpler.extend(simpler_terms(terms).into_iter().map(|terms| Op::Alloc { name, order, terms }));
         }
+        Op::AllocNolock { name, order, terms } => simpler.push(Op::Alloc { name, order, terms }),
+        Op::FreeNolock(handle) => simpler.push(Op::Free(handle)),
         Op::Bulk { name, count, order, terms } => {
             simpler.push(Op::Alloc { name, order, terms });
             let fewer = fewer(count.into()).into_iter().map(|count| count as u32);

@@ -72,7 +72,7 @@ fn any_op(rng: &mut Rng) -> Op {
     let pfn = Pfn(any_number(rng));
     let cpu = CpuId(any_number(rng) as u16);
     let gfp = Gfp(rng.draw() as u32);
-    match rng.below(27) {
+    match rng.below(29) {
         0 => Op::Alloc { name, order, terms: any_terms(rng) },
         1 => Op::Bulk { name, count: rng.below(1_000_001) as u32, order, terms: any_terms(rng) },
         2 => Op::AllocAt { name, pfn, order, gfp },
@@ -104,6 +104,8 @@ fn any_op(rng: &mut Rng) -> Op {
         22 => Op::OnlineCpu(cpu),
         23 => Op::Refresh(cpu),
         24 => Op::NumaStat(rng.one_in(2)),
+        26 => Op::AllocNolock { name, order, terms: any_terms(rng) },
+        27 => Op::FreeNolock(name),
         25 => Op::Count { counter: any_counter(rng), change: any_number(rng) as i64 },
         _ => Op::Validate,
     }

@@ -170,6 +170,10 @@ impl Machine for Solo<'_> {
         SoloPin(cpu, self.nodes.get(cpu.index()).copied().unwrap_or_default())
     }
 
+    fn near(&self) -> NodeId {
+        self.pin().node()
+    }
+
     fn irq_save(&self) -> SoloIrq {
         SoloIrq
     }
