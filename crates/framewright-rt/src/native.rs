@@ -240,6 +240,13 @@ impl Machine for Native {
         true
     }
 
+    /// That of the thread's lease, or else, by a system call, of the processor.
+    fn near(&self) -> NodeId {
+        let leased = if self.rseq.is_none() { lease::current(self.id) } else { None };
+        let node = leased.map_or_else(lease::node_here, |place| place.node);
+        if self.nodes().contains(&node) { node } else { NodeId(0) }
+    }
+
     fn in_interrupt(&self) -> bool {
         interrupts::is_in()
     }

@@ -125,8 +125,8 @@ fn lease(cpus: &Cpus) -> Option<Place> {
     cpus.lease(mark(), node_here())
 }
 
-/// The node that the thread runs on just now, as the kernel numbers them.
-fn node_here() -> NodeId {
+/// The node that the thread runs on just now, as the kernel numbers them. From any context.
+pub(crate) fn node_here() -> NodeId {
     let (mut cpu, mut node) = (0_u32, 0_u32);
     // SAFETY: the call writes two numbers to where it is told to, and there are two.
     let status = unsafe { libc::syscall(libc::SYS_getcpu, &raw mut cpu, &raw mut node, 0_usize) };
