@@ -25,7 +25,7 @@
 //!
 //! # How
 //!
-//! What the kernel calls is [`arrive`]. It notes the signal in the thread's queue, and runs the queue unless the flag is up
+//! What the kernel calls is `arrive`. It notes the signal in the thread's queue, and runs the queue unless the flag is up
 //! or a handler runs already. If so, it adds all other signals to the mask that the interrupted code will return with, so that
 //! no second one comes: the queue needs one entry for signals, and nothing is lost. Who takes the flag down looks
 //! whether something was noted, runs it, and lifts the mask, by the one system call of all this; it is
