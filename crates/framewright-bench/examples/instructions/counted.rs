@@ -75,36 +75,24 @@ const PAGE: Request = Request::new(GFP_KERNEL, 0);
 /// `Allocator::alloc` and `Allocator::free`.
 pub(crate) struct Pages<'l, 'a, M: Machine>(pub(crate) &'l Allocator<'a, M>);
 
-impl<M: Machine> Pages<'_, '_, M> {
-    #[inline(never)]
-    fn one(&self) -> Option<Pfn> {
-        self.0.alloc(&PAGE).ok()
-    }
-
-    #[inline(never)]
-    fn back(&self, pfn: Pfn) -> bool {
-        self.0.free(pfn, Order(0)).is_ok()
-    }
-}
-
 /// The same through `Allocator::local`.
 pub(crate) struct Through<'l, 'a, M: Machine>(pub(crate) Local<'l, 'a, M>);
 
-impl<M: Machine> Through<'_, '_, M> {
-    #[inline(never)]
-    fn one(&self) -> Option<Pfn> {
-        self.0.alloc(&PAGE).ok()
-    }
-
-    #[inline(never)]
-    fn back(&self, pfn: Pfn) -> bool {
-        self.0.free(pfn, Order(0)).is_ok()
-    }
-}
-
-/// The loops around the calls.
+/// The calls, and the loops around them.
 macro_rules! one_by_one {
     ($($kind:ident),+) => { $(
+        impl<M: Machine> $kind<'_, '_, M> {
+            #[inline(never)]
+            fn one(&self) -> Option<Pfn> {
+                self.0.alloc(&PAGE).ok()
+            }
+
+            #[inline(never)]
+            fn back(&self, pfn: Pfn) -> bool {
+                self.0.free(pfn, Order(0)).is_ok()
+            }
+        }
+
         impl<M: Machine> Calls for $kind<'_, '_, M> {
             #[inline(always)]
             fn alloc(&self, pages: &mut [Pfn]) {
