@@ -122,13 +122,15 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
     /// As [`Allocator::free`].
     #[inline(always)]
     pub fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let at_front = order.index() < SMALL_ORDERS && self.give(pfn, order).is_some();
-        if at_front { Ok(()) } else { self.free_elsewhere(pfn, order) }
+        // Its index is all that is needed of the frame from here on, in the register that the frame came in.
+        let index = pfn.0.wrapping_sub(self.base);
+        let at_front = order.index() < SMALL_ORDERS && self.give(index, order).is_some();
+        if at_front { Ok(()) } else { Local::free_elsewhere(index, self, order) }
     }
 
     #[inline(always)]
-    fn give(&self, pfn: Pfn, order: Order) -> Option<()> {
-        let index = usize::try_from(pfn.0.wrapping_sub(self.base)).ok()?;
+    fn give(&self, index: u64, order: Order) -> Option<()> {
+        let index = usize::try_from(index).ok()?;
         let word = self.arrays.heads.get(index)?;
         if !Head(word.load(Ordering::Relaxed)).is_allocated_of(order) || self.allocator.machine().traces() {
             return None;
@@ -143,18 +145,20 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
     }
 
     /// Frees a block that does not go where the last one went, or cannot just now.
+    // In this order of arguments those of `free` move least.
     #[inline(never)]
-    fn free_elsewhere(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        let world = self.allocator.world();
+    fn free_elsewhere(index: u64, local: &Self, order: Order) -> Result<(), FreeError> {
+        let pfn = Pfn(local.base.wrapping_add(index));
+        let world = local.allocator.world();
         world.ground.machine.step(Step::Lookup);
         let pageblock = world.ground.frames.frame(pfn).map(|frame| world.ground.frames.pageblock(frame));
-        let is_other = pageblock.is_some_and(|pageblock| pageblock.0 != self.last.get());
-        let at_front = is_other && world.give_front(self.pin.cpu(), self.own, pfn, order);
-        if !at_front && !world.give_behind(self.cx(), pfn, order) {
-            return self.allocator.free_long(pfn, order);
+        let is_other = pageblock.is_some_and(|pageblock| pageblock.0 != local.last.get());
+        let at_front = is_other && world.give_front(local.pin.cpu(), local.own, pfn, order);
+        if !at_front && !world.give_behind(local.cx(), pfn, order) {
+            return local.allocator.free_long(pfn, order);
         }
         if is_other {
-            let _ = self.remember(pageblock);
+            let _ = local.remember(pageblock);
         }
         Ok(())
     }
