@@ -105,6 +105,12 @@ for variant in "${variants[@]}"; do
             "$program" run "$variant" >"$work/run" 2>"$work/log" || fail "callgrind: $(cat "$work/log")"
         sed -n 's/.*Collected *: *//p' "$work/log" | awk -v name="$variant $what" -v pages="$pages" '
             { printf "%s %.2f\n", name, $1 / pages }' >>"$work/emulated"
+        if [ "$what" != repeat ] && [ "$variant" != bulk ]; then
+            callgrind_annotate --threshold=100 --show-percs=no "$work/callgrind" 2>/dev/null |
+                awk -v name="$variant $what" -v pages="$pages" -v loop="counted_$what" '
+                    $1 ~ /^[0-9,]+$/ && index($0, loop) { gsub(",", "", $1); sum += $1 }
+                    END { printf "%s %.2f\n", name, sum / pages }' >>"$work/loops"
+        fi
     done
     cat "$work/run" >>"$work/emulated-path"
 done
@@ -117,4 +123,8 @@ fi
 found=$(apart "$work/stepped" "$work/emulated")
 [ -z "$found" ] || fail "the two ways to count differ:
 $found"
+echo "of these, the loop around the calls:"
+awk '
+    FNR == NR { total[$1 " " $2] = $3; next }
+    { printf "  %-6s %-7s %7.2f  the call alone %6.2f\n", $1, $2, $3, total[$1 " " $2] - $3 }' "$work/emulated" "$work/loops"
 echo "instructions: callgrind counts the same, within $agreement, on the same path"
