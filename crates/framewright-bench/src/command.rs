@@ -52,7 +52,7 @@ pub type Parse = fn(&str) -> anyhow::Result<Mechanisms>;
 /// What to measure, and how thoroughly.
 #[derive(Args)]
 pub struct Options {
-    /// Workloads, by commas, or storm alone; batch, fifo and order: all sizes [default: all].
+    /// Workloads, by commas; batch, fifo and order: all sizes [default: all but storm, of signals].
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     workload: Vec<String>,
     /// Allocators, separated by commas; a workload's limit always takes part [default: all].
@@ -97,8 +97,12 @@ impl Options {
     /// allocator is slow is no error.
     pub fn run(&self, parse: Parse, entries: &[Entry], out: &mut impl Write) -> anyhow::Result<()> {
         let mechanisms = self.mechanisms.as_deref().map_or(Ok(Mechanisms::DEFAULT), parse)?;
-        if self.workload.iter().any(|name| name.trim() == storm::NAME) {
+        let has_storm = self.workload.iter().any(|name| is_storm(name));
+        if has_storm && self.workload.iter().all(|name| is_storm(name)) {
             return self.storm(mechanisms, out);
+        }
+        if has_storm && self.format != Format::Text {
+            bail!("{} beside other workloads is printed as text", storm::NAME);
         }
         let mut plan = self.plan(mechanisms, entries)?;
         let absent = leave_out_absent(&mut plan);
@@ -114,16 +118,20 @@ impl Options {
             // These forms have no place for them.
             report.notes.iter().for_each(|note| eprintln!("note: {note}"));
         }
-        match report.failures.first() {
-            Some(failure) => bail!("{failure}"),
-            None => Ok(()),
+        if let Some(failure) = report.failures.first() {
+            bail!("{failure}");
         }
+        if has_storm {
+            writeln!(out)?;
+            self.storm(mechanisms, out)?;
+        }
+        Ok(())
     }
 
     /// The storm of signals, which has a report of its own.
     fn storm(&self, mechanisms: Mechanisms, out: &mut impl Write) -> anyhow::Result<()> {
-        if self.workload.len() > 1 || self.threads.len() > 1 || !self.allocator.is_empty() {
-            bail!("{} is measured alone, with one number of threads and the project's own allocator", storm::NAME);
+        if self.threads.len() > 1 {
+            bail!("{} is measured with one number of threads", storm::NAME);
         }
         if self.format.foreign().is_some() {
             bail!("{} is printed as text or json", storm::NAME);
@@ -175,7 +183,7 @@ impl Options {
             return Ok(all.into_iter().filter(|&shape| refusal(shape).is_none()).collect());
         }
         let mut wanted = Vec::new();
-        for name in &self.workload {
+        for name in self.workload.iter().filter(|name| !is_storm(name)) {
             let found = Shape::named(name.trim());
             if found.is_empty() {
                 bail!(
@@ -204,6 +212,10 @@ impl Options {
         };
         Ok(entries.iter().copied().filter(chosen).collect())
     }
+}
+
+fn is_storm(name: &str) -> bool {
+    name.trim() == storm::NAME
 }
 
 /// Whether the output is for eyes that want it.

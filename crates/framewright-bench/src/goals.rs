@@ -95,7 +95,7 @@ fn to_best_peer(row: &Row, rows: &[Row]) -> Option<f64> {
 const PROMISES: &[Promise] = &[
     Promise {
         goal: "repeat against an array stack behind a call",
-        bound: 1.6,
+        bound: 1.5,
         sense: Sense::AtMost,
         about: |row| row.workload == "repeat",
         number: ratio,
