@@ -8,10 +8,10 @@
 //! the shorter runs show among themselves.
 
 use framewright_sim::machine::Spec;
-use framewright_sim::workload::Passes;
+use framewright_sim::workload::{Outcome, Passes};
 use serde::Serialize;
 
-use super::runs::Change;
+use super::runs::{self, Change, Run};
 
 /// How much a number is changed, down and up.
 pub const FACTORS: [f64; 2] = [0.9, 1.1];
@@ -23,6 +23,16 @@ pub struct Varying {
     pub screen: Passes,
     /// Those that bands are from.
     pub band: Passes,
+}
+
+impl Varying {
+    /// Those of a round.
+    pub fn of(self, round: Round) -> Passes {
+        match round {
+            Round::Screen => self.screen,
+            Round::Band => self.band,
+        }
+    }
 }
 
 /// The least and the most that a result becomes.
@@ -114,22 +124,47 @@ pub fn parameters(machine: &Spec) -> Vec<&str> {
 }
 
 /// How many samples each round takes: of the machine as it is, and with each change.
-pub fn samples(machine: &Spec, most: usize) -> [usize; 2] {
+fn samples(machine: &Spec, most: usize) -> [(Round, usize); 2] {
     let parameters = parameters(machine).len();
-    [1 + parameters, 1 + most.min(parameters) * FACTORS.len()]
+    [(Round::Screen, 1 + parameters), (Round::Band, 1 + most.min(parameters) * FACTORS.len())]
 }
 
-/// Varies the machine's numbers in two rounds, in the second the `most` that matter. `sample` runs the table once for each
-/// change, in the round's length; `points` is by how much two samples differ where they do most.
+/// What the runs of both rounds weigh. `table` is as in [`vary`].
 ///
 /// # Errors
-/// That of `sample`.
+/// That of `table`.
+pub fn weight(
+    machine: &Spec,
+    most: usize,
+    table: impl Fn(Change<'_>, Round) -> anyhow::Result<Vec<Run<'_>>>,
+) -> anyhow::Result<u64> {
+    let of = |(round, samples)| Ok(samples as u64 * runs::weight(&table(None, round)?));
+    samples(machine, most).into_iter().map(of).sum()
+}
+
+/// Varies the machine's numbers in two rounds, in the second the `most` that matter. `table` has the runs of a sample, with a change
+/// and in the round's length, and `shown` is what they show; `points` is by how much two samples differ where they do most.
+/// `progress` is told the weight of what has been done.
+///
+/// # Errors
+/// That of `table`, or the first run that failed, and which it was.
 pub fn vary<S>(
     machine: &Spec,
     most: usize,
-    mut sample: impl FnMut(&[Change<'_>], Round) -> anyhow::Result<Vec<S>>,
+    table: impl Fn(Change<'_>, Round) -> anyhow::Result<Vec<Run<'_>>>,
+    shown: impl Fn(&[Outcome]) -> S,
     points: impl Fn(&S, &S) -> f64,
+    progress: &mut dyn FnMut(u64),
 ) -> anyhow::Result<Variations<S>> {
+    let mut before = 0;
+    let mut sample = |changes: &[Change<'_>], round: Round| {
+        let tables = changes.iter().map(|&change| table(change, round)).collect::<anyhow::Result<Vec<_>>>()?;
+        let all = tables.concat();
+        let mut outcomes = runs::all(machine, &all, &mut |now| progress(before + now))?.into_iter();
+        before += runs::weight(&all);
+        let of = |table: &Vec<Run<'_>>| shown(&outcomes.by_ref().take(table.len()).collect::<Vec<_>>());
+        anyhow::Ok(tables.iter().map(of).collect::<Vec<S>>())
+    };
     let parameters = parameters(machine);
     let larger = parameters.iter().map(|&path| Some((path, FACTORS[1])));
     let changes: Vec<Change<'_>> = [None].into_iter().chain(larger).collect();

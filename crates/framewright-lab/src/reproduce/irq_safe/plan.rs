@@ -7,7 +7,7 @@ use framewright_bench::time_bench::{Primitive, ProtectionPair, protection_pairs,
 use framewright_sim::machine::Spec;
 use framewright_sim::model::Ps;
 use framewright_sim::report::Report;
-use framewright_sim::workload::{Job, Workload};
+use framewright_sim::workload::{Job, Outcome, Workload};
 use serde::Serialize;
 
 use super::published::{Both, Published, Test};
@@ -143,11 +143,9 @@ impl Plan<'_> {
         ]
         .concat();
         let pair = self.pair()?;
-        let rounds = variation::samples(self.machine, CHOSEN).into_iter().zip(Lengths::VARIED);
-        let mut total = runs::weight(&jobs) + runs::weight(&pair);
-        for (samples, window) in rounds.filter(|_| self.lengths.varied) {
-            total += samples as u64 * runs::weight(&self.packets(window, None)?[..2]);
-        }
+        let varied = || variation::weight(self.machine, CHOSEN, |change, round| self.varied(change, round));
+        let varied = if self.lengths.varied { varied()? } else { 0 };
+        let total = runs::weight(&jobs) + runs::weight(&pair) + varied;
         let mut outcomes = runs::all(self.machine, &jobs, &mut |now| progress(now, total))?.into_iter();
         let mut four =
             || Some([outcomes.next()?, outcomes.next()?, outcomes.next()?, outcomes.next()?].map(|o| o.report));
@@ -236,18 +234,14 @@ impl Plan<'_> {
     }
 
     fn vary(&self, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Variations<f64>> {
-        let mut done = 0;
-        let sample = |changes: &[Change<'_>], round: Round| {
-            let window = Lengths::VARIED[usize::from(round == Round::Band)];
-            let mut all = Vec::new();
-            for &change in changes {
-                all.extend(self.packets(window, change)?.into_iter().take(2));
-            }
-            let outcomes = runs::all(self.machine, &all, &mut |now| progress(done + now))?;
-            done += runs::weight(&all);
-            Ok(outcomes.chunks(2).map(|pair| lost(&pair[0].report, &pair[1].report)).collect())
-        };
-        vary(self.machine, CHOSEN, sample, |still, moved| (moved - still).abs())
+        let shown = |pair: &[Outcome]| lost(&pair[0].report, &pair[1].report);
+        let points = |still: &f64, moved: &f64| (moved - still).abs();
+        vary(self.machine, CHOSEN, |change, round| self.varied(change, round), shown, points, progress)
+    }
+
+    /// The packets in the first two modes.
+    fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Vec<Run<'p>>> {
+        Ok(self.packets(Lengths::VARIED[round as usize], change)?[..2].to_vec())
     }
 
     /// Cycles of a page's allocation and of its free, of a report of a batch.

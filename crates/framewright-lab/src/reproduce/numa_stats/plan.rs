@@ -6,7 +6,7 @@ use framewright::mechanisms::NumaStat;
 use framewright::watermark::PcpSize;
 use framewright_sim::machine::Spec;
 use framewright_sim::report::Report;
-use framewright_sim::workload::{Job, Workload};
+use framewright_sim::workload::{Job, Outcome, Workload};
 use serde::Serialize;
 
 use super::published::{Figures, Published, Row, mechanisms};
@@ -106,11 +106,8 @@ impl Plan<'_> {
         };
         let beside = BESIDE.iter().map(named).collect::<anyhow::Result<Vec<_>>>()?;
         let done: u64 = runs::weight(&table) + runs::weight(&beside);
-        let rounds = variation::samples(&machine, CHOSEN).into_iter().zip(Lengths::VARIED);
-        let mut total = done;
-        for (samples, lengths) in rounds.filter(|_| self.lengths.varied) {
-            total += samples as u64 * runs::weight(&self.varied(lengths, None)?);
-        }
+        let varied = || variation::weight(&machine, CHOSEN, |change, round| self.varied(change, round));
+        let total = done + if self.lengths.varied { varied()? } else { 0 };
         let all: Vec<Run<'_>> = table.iter().chain(&beside).cloned().collect();
         let outcomes = runs::all(&machine, &all, &mut |now| progress(now, total))?;
         let mut reports: Vec<Report> = outcomes.into_iter().map(|outcome| outcome.report).collect();
@@ -124,33 +121,20 @@ impl Plan<'_> {
 
     /// The rows that are varied, each in its place; the others none.
     fn vary(&self, machine: &Spec, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Variations<Vec<Option<f64>>>> {
-        let mut done = 0;
-        let sample = |changes: &[Change<'_>], round: Round| {
-            let lengths = Lengths::VARIED[usize::from(round == Round::Band)];
-            let mut all = Vec::new();
-            for &change in changes {
-                all.extend(self.varied(lengths, change)?);
-            }
-            let outcomes = runs::all(machine, &all, &mut |now| progress(done + now))?;
-            done += runs::weight(&all);
+        let shown = |outcomes: &[Outcome]| {
             let mut cycles = outcomes.iter().map(|outcome| self.figures(&outcome.report).cycles);
-            let is_varied = |row: &Row| is_varied(&row.threshold);
-            Ok(changes
-                .iter()
-                .map(|_| {
-                    self.published.rows.iter().map(|row| is_varied(row).then(|| cycles.next()).flatten()).collect()
-                })
-                .collect())
+            let of = |row: &Row| is_varied(&row.threshold).then(|| cycles.next()).flatten();
+            self.published.rows.iter().map(of).collect()
         };
         let points = |still: &Vec<Option<f64>>, moved: &Vec<Option<f64>>| {
             let both = still.iter().zip(moved).filter_map(|(still, moved)| Some(change_percent((*still)?, (*moved)?)));
             both.fold(0.0, |most: f64, by| most.max(by.abs()))
         };
-        vary(machine, CHOSEN, sample, points)
+        vary(machine, CHOSEN, |change, round| self.varied(change, round), shown, points, progress)
     }
 
-    fn varied<'p>(&self, lengths: Lengths, change: Change<'p>) -> anyhow::Result<Vec<Run<'p>>> {
-        let all = self.table(lengths, change)?.into_iter().zip(&self.published.rows);
+    fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Vec<Run<'p>>> {
+        let all = self.table(Lengths::VARIED[round as usize], change)?.into_iter().zip(&self.published.rows);
         Ok(all.filter(|(_, row)| is_varied(&row.threshold)).map(|(run, _)| run).collect())
     }
 

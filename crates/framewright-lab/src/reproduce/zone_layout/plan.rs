@@ -5,11 +5,11 @@ use framewright::mechanisms::{LockPlace, ZoneLock};
 use framewright::watermark::PcpSize;
 use framewright_sim::machine::Spec;
 use framewright_sim::report::Report;
-use framewright_sim::workload::{Aim7, Job, Passes, Workload};
+use framewright_sim::workload::{Aim7, Job, Outcome, Passes, Workload};
 use serde::Serialize;
 
 use crate::reproduce::runs::{self, Change, Progress, Run};
-use crate::reproduce::variation::{self, Round, Varying, samples, vary};
+use crate::reproduce::variation::{self, Round, Varying, vary};
 use crate::sim::figures::change_percent;
 
 /// Numbers of CPUs at which curves have a point; the last is the table's.
@@ -152,7 +152,7 @@ impl Plan<'_> {
     /// The first run that failed, and which it was.
     pub fn run(&self, progress: Progress<'_>) -> anyhow::Result<Runs> {
         let table = self.table();
-        let (done, total) = (runs::weight(&table), self.weight());
+        let (done, total) = (runs::weight(&table), self.weight()?);
         let outcomes = runs::all(self.machine, &table, &mut |now| progress(now, total))?;
         let mut reports = outcomes.into_iter().map(|outcome| outcome.report);
         let curves = Variant::all().map(|variant| (variant, reports.by_ref().take(self.cpus.len()).collect()));
@@ -195,30 +195,38 @@ impl Plan<'_> {
     }
 
     /// Of all that is run.
-    fn weight(&self) -> u64 {
+    fn weight(&self) -> anyhow::Result<u64> {
         let table = runs::weight(&self.table());
-        let Some(Varying { screen, band }) = self.lengths.varied else { return table };
-        let [screened, varied] = samples(self.machine, CHOSEN);
-        let pair = |length| runs::weight(&self.pair(self.workload, length, None));
-        table + screened as u64 * pair(screen) + (varied + MEMORY.len()) as u64 * pair(band)
+        let Some(varying) = self.lengths.varied else { return Ok(table) };
+        let varied = variation::weight(self.machine, CHOSEN, |change, round| Ok(self.varied(varying, change, round)))?;
+        Ok(table + runs::weight(&self.memory(varying)) + varied)
+    }
+
+    /// Both places with each kind of memory.
+    fn memory(&self, varying: Varying) -> Vec<Run<'_>> {
+        MEMORY.map(|memory| self.pair(self.kept(memory), varying.band, None)).concat()
+    }
+
+    fn varied<'p>(&self, varying: Varying, change: Change<'p>, round: Round) -> Vec<Run<'p>> {
+        self.pair(self.workload, varying.of(round), change).to_vec()
     }
 
     /// Both places with each kind of memory; for the rest see the module `variation`.
     fn vary(&self, varying: Varying, progress: &mut dyn FnMut(u64)) -> anyhow::Result<(Vec<[Speed; 2]>, Variations)> {
-        let mut before = 0;
-        let mut both = |pairs: Vec<[Run<'_>; 2]>| {
-            let runs = pairs.concat();
-            let outcomes = runs::all(self.machine, &runs, &mut |now| progress(before + now))?;
-            before += runs::weight(&runs);
-            let speeds: Vec<Speed> = outcomes.iter().map(|outcome| Speed::of(&outcome.report)).collect();
-            anyhow::Ok(speeds.chunks_exact(2).map(|pair| [pair[0], pair[1]]).collect::<Vec<_>>())
-        };
-        let memory = both(MEMORY.map(|memory| self.pair(self.kept(memory), varying.band, None)).to_vec())?;
-        let sample = |changes: &[Change<'_>], round: Round| {
-            let length = if round == Round::Screen { varying.screen } else { varying.band };
-            both(changes.iter().map(|&change| self.pair(self.workload, length, change)).collect())
-        };
-        Ok((memory, vary(self.machine, CHOSEN, sample, points)?))
+        let both = |pair: &[Outcome]| [&pair[0], &pair[1]].map(|outcome| Speed::of(&outcome.report));
+        let memory = self.memory(varying);
+        let done = runs::weight(&memory);
+        let pairs = runs::all(self.machine, &memory, progress)?.chunks_exact(2).map(both).collect();
+        let progress = &mut |now| progress(done + now);
+        let variations = vary(
+            self.machine,
+            CHOSEN,
+            |change, round| Ok(self.varied(varying, change, round)),
+            both,
+            points,
+            progress,
+        )?;
+        Ok((pairs, variations))
     }
 
     /// The workload with another memory.

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::others::Other;
 use super::published::Published;
 use crate::reproduce::runs::{self, Change, Progress, Run};
-use crate::reproduce::variation::{self, Round, Varying, samples, vary};
+use crate::reproduce::variation::{self, Round, Varying, vary};
 use crate::reproduce::why::{FREE_LIST, ZONE, inside, waiting};
 use crate::sim::figures::change_percent;
 
@@ -213,7 +213,6 @@ struct Work<'p> {
     name: &'p str,
     mechanisms: Mechanisms,
     load: Load,
-    change: Change<'p>,
     cpus: usize,
     /// None where the workload says how long it is.
     passes: Option<Passes>,
@@ -223,16 +222,13 @@ struct Work<'p> {
 impl Work<'_> {
     /// How long it takes, beside others.
     fn weight(&self) -> u64 {
-        weight(self.passes.unwrap_or(ROUNDS), self.cpus)
+        let Passes { warm_up, window } = self.passes.unwrap_or(ROUNDS);
+        ((warm_up + window) * self.cpus as f64 * 1000.0) as u64
     }
 }
 
 /// About what a workload takes that is counted in rounds.
 const ROUNDS: Passes = passes(0.2, 0.3);
-
-fn weight(passes: Passes, cpus: usize) -> u64 {
-    ((passes.warm_up + passes.window) * cpus as f64 * 1000.0) as u64
-}
 
 impl Plan<'_> {
     /// Runs all of it on as many threads as there are CPUs.
@@ -240,9 +236,9 @@ impl Plan<'_> {
     /// # Errors
     /// The first run that failed, and which it was.
     pub fn run(&self, progress: Progress<'_>) -> anyhow::Result<Runs> {
-        let (lists, total) = (self.base_work(), self.weight());
+        let (lists, total) = (self.base_work(), self.weight()?);
         let [table, lru, smp_lru, curves, others] = &lists;
-        let all: Vec<Run<'_>> = lists.iter().flatten().map(|work| self.run_of(work)).collect();
+        let all: Vec<Run<'_>> = lists.iter().flatten().map(|work| self.run_of(work, None)).collect();
         let done = runs::weight(&all);
         let mut outcomes = runs::all(self.machine, &all, &mut |now| progress(now, total))?.into_iter();
         let mut take = |of: &[Work<'_>]| outcomes.by_ref().take(of.len()).collect::<Vec<Outcome>>();
@@ -287,50 +283,34 @@ impl Plan<'_> {
             Load::Other(_) => None,
             Load::Faults | Load::FaultsOnLru(_) => Some(self.lengths.table),
         };
-        Work { kernel, name, mechanisms, load, change: None, cpus: self.cpus, passes, aftermath: false }
+        Work { kernel, name, mechanisms, load, cpus: self.cpus, passes, aftermath: false }
     }
 
     /// Of all that is run.
-    fn weight(&self) -> u64 {
+    fn weight(&self) -> anyhow::Result<u64> {
         let base: u64 = self.base_work().iter().flatten().map(Work::weight).sum();
-        let Some(Varying { screen, band }) = self.lengths.varied else { return base };
-        let [screened, varied] = samples(self.machine, CHOSEN);
-        let each = screened as u64 * weight(screen, self.cpus) + varied as u64 * weight(band, self.cpus);
-        base + each * built(&self.kernels).count() as u64
+        let Some(varying) = self.lengths.varied else { return Ok(base) };
+        let varied = variation::weight(self.machine, CHOSEN, |change, round| Ok(self.varied(varying, change, round)))?;
+        Ok(base + varied)
     }
 
     /// See the module `variation`.
     fn vary(&self, varying: Varying, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Variations> {
-        let mut before = 0;
-        let sample = |changes: &[Change<'_>], round: Round| {
-            let passes = if round == Round::Screen { varying.screen } else { varying.band };
-            let (samples, weight) = self.samples(changes, passes, &mut |now| progress(before + now))?;
-            before += weight;
-            Ok(samples)
+        let shown = |outcomes: &[Outcome]| {
+            let mut samples = outcomes.iter().map(|outcome| Sample::of(&outcome.report));
+            self.kernels.iter().map(|kernel| kernel.mechanisms.and_then(|_| samples.next())).collect()
         };
-        vary(self.machine, CHOSEN, sample, |base, samples| points(base, samples))
+        let points = |base: &Vec<_>, sample: &Vec<_>| points(base, sample);
+        vary(self.machine, CHOSEN, |change, round| Ok(self.varied(varying, change, round)), shown, points, progress)
     }
 
-    /// What all kernels do under each of the changes, and what the runs weigh.
-    fn samples(
-        &self,
-        changes: &[Change<'_>],
-        passes: Passes,
-        progress: &mut dyn FnMut(u64),
-    ) -> anyhow::Result<(Vec<Vec<Option<Sample>>>, u64)> {
-        let with = |change| {
-            let usual = built(&self.kernels).map(|kernel| self.work(kernel, Load::Faults));
-            usual.map(|work| Work { change, passes: Some(passes), ..work }).collect()
-        };
-        let work: Vec<Vec<Work<'_>>> = changes.iter().map(|&change| with(change)).collect();
-        let all: Vec<Run<'_>> = work.iter().flatten().map(|work| self.run_of(work)).collect();
-        let outcomes = runs::all(self.machine, &all, progress)?;
-        let mut samples = outcomes.iter().map(|outcome| Sample::of(&outcome.report));
-        let samples = work.iter().map(|work| self.by_kernel(work, samples.by_ref().take(work.len()).collect()));
-        Ok((samples.collect(), runs::weight(&all)))
+    fn varied<'p>(&self, varying: Varying, change: Change<'p>, round: Round) -> Vec<Run<'p>> {
+        let passes = Some(varying.of(round));
+        let work = built(&self.kernels).map(|kernel| Work { passes, ..self.work(kernel, Load::Faults) });
+        work.map(|work| self.run_of(&work, change)).collect()
     }
 
-    fn run_of<'p>(&self, work: &Work<'p>) -> Run<'p> {
+    fn run_of<'p>(&self, work: &Work<'_>, change: Change<'p>) -> Run<'p> {
         let lru = if let Load::FaultsOnLru(lists) = work.load { lists } else { LruLists::Off };
         let faults = PageFault1 { pages: self.scale.process_pages, lru, ..PageFault1::default() };
         let workload = match work.load {
@@ -343,7 +323,7 @@ impl Plan<'_> {
         // Other workloads have as much as they need.
         job.memory = (!matches!(work.load, Load::Other(_))).then_some(self.scale.node_frames);
         job.aftermath = work.aftermath;
-        Run { name: Self::described(work), job, change: work.change, weight: work.weight() }
+        Run { name: Self::described(work), job, change, weight: work.weight() }
     }
 
     /// A run in words, to know it by.
