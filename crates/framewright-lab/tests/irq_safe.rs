@@ -33,7 +33,7 @@ fn batch([alloc, free]: [f64; 2]) -> Report {
 fn runs(published: &Published, off: Off) -> Runs {
     let saved = |operation: Operation, batch: u32| {
         let row = published.rows.iter().find(|row| row.operation == operation && row.batch == batch).unwrap();
-        row.corrected().saving() * (1.0 + off(&row.name()) / 100.0)
+        row.corrected().saving() * (1.0 + off(&operation.row(batch)) / 100.0)
     };
     let batches = published.batches().into_iter().map(|number| {
         let [alloc, free] = [Operation::Alloc, Operation::Free].map(|operation| saved(operation, number));

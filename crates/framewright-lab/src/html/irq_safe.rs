@@ -6,7 +6,8 @@ use serde::Serialize;
 use super::plot::{Axis, Over, Plot, Series};
 use super::reproduction::{Reproduced, band};
 use crate::reproduce::irq_safe::published::{Both, Operation};
-use crate::reproduce::irq_safe::result::{Row, Softirq};
+use crate::reproduce::irq_safe::result::{Aim9, Row, Softirq};
+use crate::reproduce::irq_safe::text::rate;
 use crate::reproduce::irq_safe::{Reproduction, judge, text};
 use crate::sim::figures::grouped;
 
@@ -90,11 +91,10 @@ fn line(row: &Row) -> Line {
     }
 }
 
-fn test(row: &crate::reproduce::irq_safe::result::Aim9) -> Test {
-    let number = |value: f64| if value < 10.0 { format!("{value:.2}") } else { grouped(value) };
-    let of = |both: Both, gain: f64| [number(both.vanilla), number(both.irqsafe), format!("{gain:+.2}")];
+fn test(row: &Aim9) -> Test {
+    let of = |both: Both, gain: f64| [rate(both.vanilla), rate(both.irqsafe), format!("{gain:+.2}")];
     Test {
-        name: format!("{} {}", row.test.name(), row.statistic.name()),
+        name: row.test.row(row.statistic),
         fitted: row.fitted,
         theirs: of(row.published, row.published_gain_percent),
         ours: of(row.simulated, row.simulated_gain_percent),

@@ -10,7 +10,7 @@ use framewright_sim::report::Report;
 use framewright_sim::workload::{Job, Outcome, Workload};
 use serde::Serialize;
 
-use super::published::{Both, Published, Test};
+use super::published::{Published, Test};
 use crate::reproduce::runs::{self, Change, Progress, Run};
 use crate::reproduce::variation::{self, Round, Variations, vary};
 use crate::sim::figures::change_percent;
@@ -263,9 +263,8 @@ pub fn mbit(report: &Report) -> f64 {
 }
 
 /// Cycles of one operation.
-pub fn cycles_of(machine: &Spec, reports: [&Report; 2]) -> Both {
-    let [vanilla, irqsafe] = reports.map(|report| report.cpus as f64 * clock(machine) / report.per_second);
-    Both { vanilla, irqsafe }
+pub fn cycles_of(machine: &Spec, report: &Report) -> f64 {
+    report.cpus as f64 * clock(machine) / report.per_second
 }
 
 /// Cycles a second.

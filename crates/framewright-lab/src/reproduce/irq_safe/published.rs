@@ -4,6 +4,7 @@ use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
 use crate::reproduce::published::{built_in, is_amount, names_differ};
+use crate::sim::figures::change_percent;
 
 /// What was published.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
@@ -46,12 +47,6 @@ impl Both {
     pub fn over(self, number: f64) -> Both {
         Both { vanilla: self.vanilla / number, irqsafe: self.irqsafe / number }
     }
-
-    /// Each plus the other's.
-    #[must_use]
-    pub fn plus(self, other: Both) -> Both {
-        Both { vanilla: self.vanilla + other.vanilla, irqsafe: self.irqsafe + other.irqsafe }
-    }
 }
 
 /// What is done to a batch.
@@ -67,12 +62,22 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// As in the table.
-    pub fn name(self) -> &'static str {
-        match self {
+    /// Name of a batch's row, as a machine's file has it.
+    pub fn row(self, batch: u32) -> String {
+        let name = match self {
             Operation::Alloc => "alloc",
             Operation::Free => "free",
             Operation::Total => "total",
+        };
+        format!("{name} {batch}")
+    }
+
+    /// What it takes, of what an allocation and a free take.
+    pub fn of(self, [alloc, free]: [f64; 2]) -> f64 {
+        match self {
+            Operation::Alloc => alloc,
+            Operation::Free => free,
+            Operation::Total => alloc + free,
         }
     }
 }
@@ -86,26 +91,15 @@ pub struct Row {
     /// Pages, as the program calls it.
     pub batch: u32,
     /// Cycles a page, as printed.
-    pub vanilla: f64,
-    /// The same with the change.
-    pub irqsafe: f64,
+    #[serde(flatten)]
+    pub printed: Both,
 }
 
 impl Row {
-    /// As a machine's file names it.
-    pub fn name(&self) -> String {
-        format!("{} {}", self.operation.name(), self.batch)
-    }
-
-    /// As printed.
-    pub fn printed(&self) -> Both {
-        Both { vanilla: self.vanilla, irqsafe: self.irqsafe }
-    }
-
     /// Over as many pages as there were: one more than the program says.
     pub fn corrected(&self) -> Both {
         let batch = f64::from(self.batch);
-        self.printed().over((batch + 1.0) / batch)
+        self.printed.over((batch + 1.0) / batch)
     }
 }
 
@@ -129,10 +123,9 @@ pub struct Aim9 {
     pub test: Test,
     /// Which.
     pub statistic: Statistic,
-    /// Before.
-    pub vanilla: f64,
-    /// With the change.
-    pub irqsafe: f64,
+    /// What it is.
+    #[serde(flatten)]
+    pub value: Both,
 }
 
 /// A test of aim9.
@@ -155,6 +148,11 @@ impl Test {
             Test::PageTest => "page_test",
             Test::BrkTest => "brk_test",
         }
+    }
+
+    /// Name of a statistic's row.
+    pub fn row(self, statistic: Statistic) -> String {
+        format!("{} {}", self.name(), statistic.name())
     }
 }
 
@@ -198,17 +196,11 @@ impl Statistic {
 
     /// By how much the second is better, in percent of the first: rates are to be high, what they scatter by low.
     pub fn gain_percent(self, both: Both) -> f64 {
-        let more = (both.irqsafe / both.vanilla - 1.0) * 100.0;
+        let more = change_percent(both.vanilla, both.irqsafe);
         match self {
             Statistic::Hmean | Statistic::Max => more,
             // Of what does not scatter nothing can be gained, and a negative zero is no finding.
-            Statistic::Stddev | Statistic::CoeffVar => {
-                if more == 0.0 {
-                    0.0
-                } else {
-                    -more
-                }
-            }
+            Statistic::Stddev | Statistic::CoeffVar => 0.0 - more,
         }
     }
 }
@@ -235,24 +227,23 @@ impl Published {
     }
 
     fn check(&self) -> anyhow::Result<()> {
-        let names: Vec<String> = self.rows.iter().map(Row::name).collect();
+        let names: Vec<String> = self.rows.iter().map(|row| row.operation.row(row.batch)).collect();
         names_differ(names.iter().map(String::as_str))?;
-        for row in &self.rows {
-            ensure!(row.batch != 0, "row {}: a batch of no page", row.name());
-            is_amount(&format!("row {}: vanilla", row.name()), row.vanilla)?;
-            is_amount(&format!("row {}: irqsafe", row.name()), row.irqsafe)?;
+        for (Row { batch, printed, .. }, name) in self.rows.iter().zip(&names) {
+            ensure!(*batch != 0, "row {name}: a batch of no page");
+            is_amount(&format!("row {name}: vanilla"), printed.vanilla)?;
+            is_amount(&format!("row {name}: irqsafe"), printed.irqsafe)?;
         }
-        let statistics: Vec<String> =
-            self.aim9.iter().map(|row| format!("{} {}", row.test.name(), row.statistic.name())).collect();
+        let statistics: Vec<String> = self.aim9.iter().map(|row| row.test.row(row.statistic)).collect();
         names_differ(statistics.iter().map(String::as_str))?;
         names_differ(self.time_bench.iter().map(|row| row.name.as_str()))?;
         names_differ(self.softirq.iter().map(|row| row.kernel.as_str()))?;
         self.softirq.iter().try_for_each(|row| is_amount(&format!("kernel {}: mbit", row.kernel), row.mbit))
     }
 
-    /// Throughput of the first kernel that protects its lists so.
-    pub fn mbit(&self, mode: &str) -> Option<f64> {
-        self.softirq.iter().find(|row| row.mode == mode).map(|row| row.mbit)
+    /// The first kernel that protects its lists so.
+    pub fn kernel(&self, mode: &str) -> Option<&Softirq> {
+        self.softirq.iter().find(|row| row.mode == mode)
     }
 
     /// Batches, from the smallest.
@@ -271,21 +262,21 @@ mod tests {
         let published = Published::built_in().unwrap();
         assert_eq!((published.rows.len(), published.batches().len()), (45, 15));
         let of = |operation, batch| {
-            published.rows.iter().find(|row| row.operation == operation && row.batch == batch).unwrap().printed()
+            published.rows.iter().find(|row| row.operation == operation && row.batch == batch).unwrap().printed
         };
         for batch in published.batches() {
-            let sum = of(Operation::Alloc, batch).plus(of(Operation::Free, batch));
-            let total = of(Operation::Total, batch);
-            assert!(
-                (sum.vanilla - total.vanilla).abs() < 0.02 && (sum.irqsafe - total.irqsafe).abs() < 0.02,
-                "{batch}"
-            );
+            let all = [Operation::Alloc, Operation::Free, Operation::Total].map(|operation| of(operation, batch));
+            for column in [|both: Both| both.vanilla, |both: Both| both.irqsafe] {
+                let [alloc, free, total] = all.map(column);
+                assert!((alloc + free - total).abs() < 0.02, "{batch}");
+            }
         }
     }
 
     #[test]
     fn a_page_more_than_it_says_is_divided_out() {
-        let row = Row { operation: Operation::Alloc, batch: 1, vanilla: 287.15, irqsafe: 219.0 };
+        let printed = Both { vanilla: 287.15, irqsafe: 219.0 };
+        let row = Row { operation: Operation::Alloc, batch: 1, printed };
         assert_eq!(row.corrected(), Both { vanilla: 143.575, irqsafe: 109.5 });
     }
 
@@ -300,10 +291,9 @@ mod tests {
             (Statistic::Max, 1.82),
         ];
         for (row, (statistic, gain)) in Published::built_in().unwrap().aim9.iter().zip(printed) {
-            let both = Both { vanilla: row.vanilla, irqsafe: row.irqsafe };
             assert_eq!(row.statistic, statistic);
             // The coefficients are printed with two places.
-            assert!((statistic.gain_percent(both) - gain).abs() < 0.5, "{statistic:?}");
+            assert!((statistic.gain_percent(row.value) - gain).abs() < 0.5, "{statistic:?}");
         }
     }
 

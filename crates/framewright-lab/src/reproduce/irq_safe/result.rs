@@ -1,16 +1,18 @@
 //! Theirs and ours, as data.
 
+use anyhow::Context;
 use framewright_sim::report::Report;
 use serde::Serialize;
 
 use super::judge;
-use super::plan::{MODES, Native, Plan, RESTATED, Runs, cycles_of, lost, mbit};
-use super::published::{Both, Operation, Published, Statistic, Test};
+use super::plan::{MODES, Mode, Native, Plan, RESTATED, Runs, cycles_of, lost, mbit};
+use super::published::{self, Both, Operation, Published, Statistic, Test};
 use crate::reproduce::check::Check;
 use crate::reproduce::fitted::{self, Fitted, is_row};
 use crate::reproduce::head::Head;
 use crate::reproduce::variation::{Band, Varied};
 use crate::reproduce::why;
+use crate::sim::figures::change_percent;
 
 /// Name of the experiment, and of the table that machines' numbers are fitted to.
 pub const NAME: &str = "irq-safe";
@@ -66,12 +68,12 @@ pub struct Row {
 impl Row {
     /// By how much our saving is off theirs, in percent.
     pub fn off_percent(&self) -> f64 {
-        (self.simulated.saving() / self.corrected.saving() - 1.0) * 100.0
+        change_percent(self.corrected.saving(), self.simulated.saving())
     }
 
     /// As a machine's file names it.
     pub fn name(&self) -> String {
-        format!("{} {}", self.operation.name(), self.batch)
+        self.operation.row(self.batch)
     }
 }
 
@@ -105,7 +107,7 @@ pub struct PageBench02 {
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Primitive {
     /// Theirs; none for what they did not measure.
-    pub published: Option<super::published::Primitive>,
+    pub published: Option<published::Primitive>,
     /// What was measured here; none for what there is not in user space.
     pub native: Option<framewright_bench::time_bench::Primitive>,
 }
@@ -189,41 +191,40 @@ impl Reproduction {
 }
 
 fn batches(plan: &Plan<'_>, runs: &Runs, fitted: &[Fitted]) -> anyhow::Result<(Vec<Row>, Vec<Beside>)> {
-    let mut cycles = Vec::new();
-    for (batch, reports) in plan.published.batches().into_iter().zip(&runs.batches) {
-        for (mode, report) in MODES.iter().zip(reports) {
-            let of = plan.cycles(report).ok_or_else(|| anyhow::anyhow!("batch {batch}, {}: not timed", mode.name))?;
-            cycles.push((mode.name, batch, of));
-        }
-    }
-    let of = |mode: usize, batch: u32, operation: Operation| {
-        let found = cycles.iter().find(|(name, of, _)| *name == MODES[mode].name && *of == batch);
-        found.map_or(f64::NAN, |&(_, _, [alloc, free])| match operation {
-            Operation::Alloc => alloc,
-            Operation::Free => free,
-            Operation::Total => alloc + free,
+    let timed = |(batch, reports): (u32, &[Report; 4])| {
+        let of = |(mode, report): (&Mode, &Report)| {
+            plan.cycles(report).with_context(|| format!("batch {batch}, {}: not timed", mode.name))
+        };
+        anyhow::Ok((batch, MODES.iter().zip(reports).map(of).collect::<anyhow::Result<Vec<_>>>()?))
+    };
+    let batches = plan.published.batches().into_iter().zip(&runs.batches);
+    let batches = batches.map(timed).collect::<anyhow::Result<Vec<_>>>()?;
+    let row = |row: &published::Row| {
+        let name = row.operation.row(row.batch);
+        let (_, cycles) =
+            batches.iter().find(|(batch, _)| *batch == row.batch).with_context(|| format!("{name}: not run"))?;
+        Ok(Row {
+            operation: row.operation,
+            batch: row.batch,
+            published: row.printed,
+            corrected: row.corrected(),
+            simulated: Both { vanilla: row.operation.of(cycles[0]), irqsafe: row.operation.of(cycles[1]) },
+            fitted: is_row(fitted, &name),
         })
     };
-    let row = |row: &super::published::Row| Row {
-        operation: row.operation,
-        batch: row.batch,
-        published: row.printed(),
-        corrected: row.corrected(),
-        simulated: Both { vanilla: of(0, row.batch, row.operation), irqsafe: of(1, row.batch, row.operation) },
-        fitted: is_row(fitted, &row.name()),
-    };
-    let others = cycles.iter().filter(|(mode, ..)| MODES[2..].iter().any(|other| other.name == *mode));
-    let beside = others.map(|&(mode, batch, [alloc, free])| Beside { mode, batch, alloc, free });
-    Ok((plan.published.rows.iter().map(row).collect(), beside.collect()))
+    let beside = batches.iter().flat_map(|(batch, cycles)| {
+        let others = MODES.iter().zip(cycles).skip(2);
+        others.map(|(mode, &[alloc, free])| Beside { mode: mode.name, batch: *batch, alloc, free })
+    });
+    Ok((plan.published.rows.iter().map(row).collect::<anyhow::Result<_>>()?, beside.collect()))
 }
 
 fn page_bench02(plan: &Plan<'_>, runs: &Runs) -> PageBench02 {
-    let [vanilla, irqsafe, ..] = &runs.pair;
-    let of = |report: &Report| cycles_of(plan.desktop, [report, report]).vanilla;
+    let cycles = runs.pair.each_ref().map(|report| cycles_of(plan.desktop, report));
     PageBench02 {
         published: plan.published.page_bench02,
-        simulated: cycles_of(plan.desktop, [vanilla, irqsafe]),
-        modes: MODES.iter().zip(&runs.pair).map(|(mode, report)| (mode.name, of(report))).collect(),
+        simulated: Both { vanilla: cycles[0], irqsafe: cycles[1] },
+        modes: MODES.iter().map(|mode| mode.name).zip(cycles).collect(),
         native: runs.native.pairs.clone(),
     }
 }
@@ -247,22 +248,19 @@ fn time_bench(published: &Published, native: &Native) -> Vec<Primitive> {
 }
 
 fn aim9(published: &Published, runs: &Runs, fitted: &[Fitted]) -> Vec<Aim9> {
-    let rates = |test: Test, mode: usize| -> Vec<f64> {
-        let reports = &runs.aim9[test as usize][mode];
-        reports.iter().map(|report| report.per_second).collect()
-    };
-    let row = |row: &super::published::Aim9| {
-        let simulated =
-            Both { vanilla: row.statistic.of(&rates(row.test, 0)), irqsafe: row.statistic.of(&rates(row.test, 1)) };
-        let published = Both { vanilla: row.vanilla, irqsafe: row.irqsafe };
+    let row = |&published::Aim9 { test, statistic, value }: &published::Aim9| {
+        let of =
+            |reports: &Vec<Report>| statistic.of(&reports.iter().map(|report| report.per_second).collect::<Vec<_>>());
+        let [vanilla, irqsafe, ..] = runs.aim9[test as usize].each_ref().map(of);
+        let simulated = Both { vanilla, irqsafe };
         Aim9 {
-            test: row.test,
-            statistic: row.statistic,
-            published,
-            published_gain_percent: row.statistic.gain_percent(published),
+            test,
+            statistic,
+            published: value,
+            published_gain_percent: statistic.gain_percent(value),
             simulated,
-            simulated_gain_percent: row.statistic.gain_percent(simulated),
-            fitted: is_row(fitted, &format!("{} {}", row.test.name(), row.statistic.name())),
+            simulated_gain_percent: statistic.gain_percent(simulated),
+            fitted: is_row(fitted, &test.row(statistic)),
         }
     };
     published.aim9.iter().map(row).collect()
@@ -270,22 +268,20 @@ fn aim9(published: &Published, runs: &Runs, fitted: &[Fitted]) -> Vec<Aim9> {
 
 fn softirq(published: &Published, runs: &Runs, fitted: &[Fitted]) -> Vec<Softirq> {
     let first = &runs.packets[0];
-    let before = published.mbit(MODES[0].name);
-    let row = |(number, mode): (usize, &super::plan::Mode)| {
-        let report = &runs.packets[number];
-        let (theirs, change_percent) = (published.mbit(mode.name), lost(first, report));
-        let kernel = published.softirq.iter().find(|row| row.mode == mode.name);
-        let is_varied = number == 1;
-        let band = runs.variations.as_ref().filter(|_| is_varied);
+    let before = published.kernel(MODES[0].name);
+    let row = |(number, mode): (usize, &Mode)| {
+        let (report, theirs) = (&runs.packets[number], published.kernel(mode.name));
+        let change = lost(first, report);
+        let varied = runs.variations.as_ref().filter(|_| number == 1);
         Softirq {
             mode: mode.name,
             mechanisms: mode.mechanisms,
-            published_mbit: theirs,
-            published_change_percent: before.zip(theirs).map(|(before, after)| (after / before - 1.0) * 100.0),
+            published_mbit: theirs.map(|row| row.mbit),
+            published_change_percent: before.zip(theirs).map(|(one, other)| change_percent(one.mbit, other.mbit)),
             simulated_mbit: mbit(report),
-            change_percent,
-            band: band.and_then(|variations| variations.band(change_percent, |&sample| Some(sample))),
-            fitted: kernel.is_some_and(|row| is_row(fitted, &row.kernel)),
+            change_percent: change,
+            band: varied.and_then(|variations| variations.band(change, |&sample| Some(sample))),
+            fitted: theirs.is_some_and(|row| is_row(fitted, &row.kernel)),
             why: why::sentence(report),
         }
     };

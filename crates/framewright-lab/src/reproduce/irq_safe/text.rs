@@ -56,7 +56,6 @@ impl Reproduction {
 
     fn pair(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let found = &self.page_bench02;
-        let both = |both: Both| format!("{:.1} -> {:.1}", both.vanilla, both.irqsafe);
         let savings = [found.published, found.simulated].map(Both::saving);
         writeln!(f, "\npage_bench02: cycles of a pair on {}", self.desktop)?;
         writeln!(f, "  theirs {}, saves {:.0}", both(found.published), savings[0])?;
@@ -100,8 +99,12 @@ impl Reproduction {
     }
 }
 
+/// Cycles, before and after.
+fn both(both: Both) -> String {
+    format!("{:.1} -> {:.1}", both.vanilla, both.irqsafe)
+}
+
 fn line(f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
-    let both = |both: Both| format!("{:.1} -> {:.1}", both.vanilla, both.irqsafe);
     let mark = if judge::is_near(row) == Some(false) { "!" } else { "" };
     let name = row_name(&row.name(), row.fitted);
     let [printed, corrected, ours] = [row.published, row.corrected, row.simulated].map(both);
@@ -122,14 +125,16 @@ fn part(f: &mut fmt::Formatter<'_>, row: &Primitive) -> fmt::Result {
 }
 
 fn test(f: &mut fmt::Formatter<'_>, row: &Aim9) -> fmt::Result {
-    let both = |both: Both| {
-        let number = |value: f64| if value < 10.0 { format!("{value:.2}") } else { grouped(value) };
-        format!("{} -> {}", number(both.vanilla), number(both.irqsafe))
-    };
-    let name = row_name(&format!("{} {}", row.test.name(), row.statistic.name()), row.fitted);
-    let [theirs, ours] = [row.published, row.simulated].map(both);
+    let name = row_name(&row.test.row(row.statistic), row.fitted);
+    let rates = |both: Both| format!("{} -> {}", rate(both.vanilla), rate(both.irqsafe));
+    let [theirs, ours] = [row.published, row.simulated].map(rates);
     let [by, our_gain] = [row.published_gain_percent, row.simulated_gain_percent];
     writeln!(f, "{name:<22}{theirs:>26}{by:>+9.2}{ours:>30}{our_gain:>+9.2}")
+}
+
+/// A statistic of rates: what scatters little needs decimals.
+pub(crate) fn rate(value: f64) -> String {
+    if value < 10.0 { format!("{value:.2}") } else { grouped(value) }
 }
 
 fn packets(f: &mut fmt::Formatter<'_>, row: &Softirq) -> fmt::Result {
