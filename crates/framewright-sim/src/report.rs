@@ -48,6 +48,13 @@ pub struct Report {
     pub switches: u64,
 }
 
+impl Report {
+    /// A figure of the workload's own; none if it has none of that name.
+    pub fn figure(&self, name: &str) -> Option<f64> {
+        self.figures.iter().find(|figure| figure.name == name).map(|figure| figure.value)
+    }
+}
+
 /// A figure with a name.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Figure {

@@ -170,7 +170,7 @@ fn lists_that_many_change_at_once_keep_nobody_waiting() {
 
 /// A figure of a report.
 fn figure(report: &Report, name: &str) -> f64 {
-    report.figures.iter().find(|figure| figure.name == name).unwrap_or_else(|| panic!("{name}")).value
+    report.figure(name).unwrap_or_else(|| panic!("{name}"))
 }
 
 #[test]

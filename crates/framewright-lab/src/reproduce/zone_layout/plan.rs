@@ -130,8 +130,7 @@ pub struct Speed {
 impl Speed {
     /// Of a run.
     pub fn of(report: &Report) -> Self {
-        let figure = |name| report.figures.iter().find(|figure| figure.name == name).map_or(f64::NAN, |one| one.value);
-        Self { jobs: report.per_second, computing: figure(Aim7::COMPUTING) }
+        Self { jobs: report.per_second, computing: report.figure(Aim7::COMPUTING).unwrap_or(f64::NAN) }
     }
 
     /// Seconds of CPU time for a process in which it does not compute, on so many CPUs.

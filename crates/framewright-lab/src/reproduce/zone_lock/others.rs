@@ -220,7 +220,7 @@ fn halves(report: &Report) -> [f64; 2] {
 
 /// A figure of the workload's own.
 fn figure(report: &Report, name: &str) -> f64 {
-    report.figures.iter().find(|figure| figure.name == name).map_or(f64::NAN, |figure| figure.value)
+    report.figure(name).unwrap_or(f64::NAN)
 }
 
 fn huge_faults(report: &Report) -> String {
