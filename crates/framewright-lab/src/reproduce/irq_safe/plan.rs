@@ -1,16 +1,16 @@
 //! What is run.
 
 use anyhow::Context;
-use framewright::Mechanisms;
 use framewright::watermark::PcpSize;
 use framewright_bench::time_bench::{Primitive, ProtectionPair, protection_pairs, time_bench};
 use framewright_sim::machine::Spec;
 use framewright_sim::model::Ps;
 use framewright_sim::report::Report;
-use framewright_sim::workload::{Job, Outcome, Workload};
+use framewright_sim::workload::{Aim9, Job, Netperf, Outcome, PageAlloc, PageBench01, Workload};
 use serde::Serialize;
 
 use super::published::{Published, Test};
+use crate::mechanisms;
 use crate::reproduce::runs::{self, Change, Progress, Run};
 use crate::reproduce::variation::{self, Round, Variations, vary};
 use crate::sim::figures::change_percent;
@@ -179,7 +179,7 @@ impl Plan<'_> {
     /// A batch in each mode.
     fn batch(&self, batch: u32) -> anyhow::Result<Vec<Run<'static>>> {
         let all = MODES.iter().map(|mode| {
-            let mut run = self.run_of(mode, &format!("pagealloc:batch={batch}"), 1)?;
+            let mut run = self.run_of(mode, Workload::PageAlloc(PageAlloc { batch }), 1)?;
             // A tenth of it is the warm-up; a page takes some hundred cycles.
             let clock = clock(self.machine);
             let cycles = f64::from(self.lengths.pages.max(4 * batch)) * 500.0;
@@ -192,17 +192,17 @@ impl Plan<'_> {
 
     /// The pair in each mode.
     fn pair(&self) -> anyhow::Result<Vec<Run<'static>>> {
-        MODES.iter().map(|mode| Ok(weighed(self.run_of(mode, "page-bench01", 1)?))).collect()
+        let workload = || Workload::PageBench01(PageBench01::default());
+        MODES.iter().map(|mode| Ok(weighed(self.run_of(mode, workload(), 1)?))).collect()
     }
 
     /// Iterations of aim9's tests, each in all modes.
     fn aim9(&self) -> anyhow::Result<Vec<Run<'static>>> {
         let mut all = Vec::new();
         for test in Test::ALL {
-            let touch = if test == Test::PageTest { "on" } else { "off" };
-            let workload = format!("aim9:touch={touch},call={CALL},fault={FAULT}");
+            let workload = Aim9 { touch: test == Test::PageTest, call: CALL, fault: FAULT };
             for (iteration, mode) in (0..ITERATIONS).flat_map(|iteration| MODES.map(|mode| (iteration, mode))) {
-                let mut run = self.run_of(&mode, &workload, 1)?;
+                let mut run = self.run_of(&mode, Workload::Aim9(workload), 1)?;
                 (run.job.warm_up, run.job.window) = (self.lengths.aim9 / 10, self.lengths.aim9);
                 (run.job.seed, run.job.interrupts) = (self.seed + iteration, Some(TICK));
                 all.push(weighed(run));
@@ -214,23 +214,21 @@ impl Plan<'_> {
     /// The packets in each mode.
     fn packets<'p>(&self, window: Ps, change: Change<'p>) -> anyhow::Result<[Run<'p>; 4]> {
         let [receive, copy] = PACKET;
-        let workload = format!("netperf:receive={receive},copy={copy}");
+        let workload = Netperf { receive, copy, ..Netperf::default() };
         let all = MODES.iter().map(|mode| {
-            let mut run = self.run_of(mode, &workload, STREAMS)?;
+            let mut run = self.run_of(mode, Workload::Netperf(workload), STREAMS)?;
             (run.job.warm_up, run.job.window, run.change) = (WARM_UP, window, change);
             Ok(weighed(run))
         });
         all.collect::<anyhow::Result<Vec<_>>>()?.try_into().ok().context("a mode is missing")
     }
 
-    fn run_of<'p>(&self, mode: &Mode, workload: &str, cpus: usize) -> anyhow::Result<Run<'p>> {
-        let mechanisms = Mechanisms::parse(mode.mechanisms).ok();
-        let mechanisms = mechanisms.with_context(|| format!("{}: no mechanisms", mode.mechanisms))?;
-        let parsed: Workload = workload.parse().map_err(|error| anyhow::anyhow!("{workload}: {error}"))?;
-        let mut job = Job::new(parsed, mechanisms, cpus);
+    fn run_of<'p>(&self, mode: &Mode, workload: Workload, cpus: usize) -> anyhow::Result<Run<'p>> {
+        let name = format!("{workload}, {}", mode.name);
+        let mut job = Job::new(workload, mechanisms::parse(mode.mechanisms)?, cpus);
         job.seed = self.seed;
         job.lists = job.lists.map(|_| LISTS);
-        Ok(Run { name: format!("{workload}, {}", mode.name), job, change: None, weight: 0 })
+        Ok(Run { name, job, change: None, weight: 0 })
     }
 
     fn vary(&self, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Variations<f64>> {
@@ -246,9 +244,8 @@ impl Plan<'_> {
 
     /// Cycles of a page's allocation and of its free, of a report of a batch.
     pub fn cycles(&self, report: &Report) -> Option<[f64; 2]> {
-        let of = |name: &str| report.figures.iter().find(|figure| figure.name == name).map(|figure| figure.value);
         let clock = clock(self.machine);
-        Some([of("an allocation")?, of("a free")?].map(|ns| ns * clock / 1e9))
+        Some([report.figure("an allocation")?, report.figure("a free")?].map(|ns| ns * clock / 1e9))
     }
 }
 

@@ -6,7 +6,7 @@ use framewright::mechanisms::NumaStat;
 use framewright::watermark::PcpSize;
 use framewright_sim::machine::Spec;
 use framewright_sim::report::Report;
-use framewright_sim::workload::{Job, Outcome, Workload};
+use framewright_sim::workload::{Job, Outcome, PageBench03, Workload};
 use serde::Serialize;
 
 use super::published::{Figures, Published, Row, mechanisms};
@@ -100,10 +100,7 @@ impl Plan<'_> {
     pub fn run(&self, progress: Progress<'_>) -> anyhow::Result<Runs> {
         let machine = self.machine.scaled(PACE.0, PACE.1)?;
         let table = self.table(self.lengths, None)?;
-        let named = |name: &&str| {
-            let mechanisms = Mechanisms::parse(name).ok().with_context(|| format!("{name}: no mechanisms"))?;
-            self.job(name, mechanisms, self.lengths, None)
-        };
+        let named = |name: &&str| anyhow::Ok(self.job(name, crate::mechanisms::parse(name)?, self.lengths, None));
         let beside = BESIDE.iter().map(named).collect::<anyhow::Result<Vec<_>>>()?;
         let done: u64 = runs::weight(&table) + runs::weight(&beside);
         let varied = || variation::weight(&machine, CHOSEN, |change, round| self.varied(change, round));
@@ -141,18 +138,12 @@ impl Plan<'_> {
     fn table<'p>(&self, lengths: Lengths, change: Change<'p>) -> anyhow::Result<Vec<Run<'p>>> {
         let of = |row: &Row| {
             let mechanisms = mechanisms(&row.threshold).with_context(|| format!("row {}", row.threshold))?;
-            self.job(&row.threshold, mechanisms, lengths, change)
+            Ok(self.job(&row.threshold, mechanisms, lengths, change))
         };
         self.published.rows.iter().map(of).collect()
     }
 
-    fn job<'p>(
-        &self,
-        name: &str,
-        mechanisms: Mechanisms,
-        lengths: Lengths,
-        change: Change<'p>,
-    ) -> anyhow::Result<Run<'p>> {
+    fn job<'p>(&self, name: &str, mechanisms: Mechanisms, lengths: Lengths, change: Change<'p>) -> Run<'p> {
         let period = period(&mechanisms);
         let spread = period * PAIR;
         let work = match mechanisms.numa_stat {
@@ -160,16 +151,15 @@ impl Plan<'_> {
             NumaStat::S8 | NumaStat::S16 => BESIDES[1],
             _ => 0,
         };
-        let workload = format!("page-bench03:work={work},spread={spread}");
-        let workload: Workload = workload.parse().map_err(|error| anyhow::anyhow!("{workload}: {error}"))?;
-        let mut job = Job::new(workload, mechanisms, self.published.cpus);
+        let workload = PageBench03 { work, spread, ..PageBench03::default() };
+        let mut job = Job::new(Workload::PageBench03(workload), mechanisms, self.published.cpus);
         let clock = self.clock();
         let time = |cycles: u32| (f64::from(cycles) / clock * 1e12) as u64;
         let window = lengths.window.max((f64::from(spread) * lengths.periods) as u32);
         (job.seed, job.warm_up, job.window) = (self.seed, time(FILLING.max(spread)), time(window));
         job.lists = job.lists.map(|_| LISTS);
         let weight = u64::from(FILLING.max(spread / 2 + FILLING) + window) / 1000;
-        Ok(Run { name: name.to_owned(), job, change, weight })
+        Run { name: name.to_owned(), job, change, weight }
     }
 
     /// Cycles a second.
