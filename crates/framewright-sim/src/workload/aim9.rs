@@ -44,7 +44,7 @@ impl Play for Aim9 {
         let mut heap = Vec::with_capacity(PAGES);
         self.grow(floor, &mut heap)?;
         while floor.goes_on() {
-            self.move_end(floor);
+            floor.work_about(self.call);
             heap.drain(..).try_for_each(|page| floor.free(page, Order(0)))?;
             here::done(1);
             self.grow(floor, &mut heap)?;
@@ -58,7 +58,7 @@ impl Aim9 {
     /// Takes the pages again.
     fn grow(&self, floor: &Floor<'_>, heap: &mut Vec<Pfn>) -> Result<(), Trouble> {
         for _ in 0..PAGES {
-            self.move_end(floor);
+            floor.work_about(self.call);
             if self.touch {
                 floor.work(self.fault);
                 heap.push(floor.alloc(&Request::page(GFP_HIGHUSER_MOVABLE | __GFP_ZERO))?);
@@ -66,10 +66,5 @@ impl Aim9 {
             here::done(1);
         }
         Ok(())
-    }
-
-    fn move_end(&self, floor: &Floor<'_>) {
-        let most = self.call / 5;
-        floor.work(self.call - most / 2 + here::below(most + 1));
     }
 }

@@ -246,4 +246,10 @@ impl<'a> Floor<'a> {
     pub(crate) fn work(&self, cycles: u32) {
         here::work(self.model.topology.cycles(f64::from(cycles)));
     }
+
+    /// Works for so many cycles, give or take a tenth.
+    pub(crate) fn work_about(&self, cycles: u32) {
+        let most = cycles / 5;
+        self.work(cycles - most / 2 + here::below(most + 1));
+    }
 }

@@ -189,8 +189,7 @@ impl Looping {
     fn go_round(&self, floor: &Floor<'_>, held: &mut [Pfn]) -> Result<(), Trouble> {
         let Shape { request, in_bulk, work, .. } = self.shape;
         if work != 0 {
-            let most = work / 5;
-            floor.work(work - most / 2 + here::below(most + 1));
+            floor.work_about(work);
         }
         self.alloc.time(floor, held.len(), || {
             if in_bulk {
