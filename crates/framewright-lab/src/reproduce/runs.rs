@@ -5,10 +5,15 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::anyhow;
+use framewright::watermark::PcpSize;
 use framewright_sim::machine::Spec;
+use framewright_sim::report::Report;
 use framewright_sim::workload::{Job, Outcome, run};
 
 use crate::sim::pool;
+
+/// Per-CPU lists of Linux before 4.19 on a large machine, in frames: a batch, and six of them.
+pub const LISTS: PcpSize = PcpSize { batch: 31, high: 6 * 31 };
 
 /// Which number of the machine is changed, by its path in the machine's file, and its factor; none for the machine as it is.
 pub type Change<'p> = Option<(&'p str, f64)>;
@@ -74,6 +79,16 @@ pub fn all(machine: &Spec, runs: &[Run<'_>], progress: &mut dyn FnMut(u64)) -> a
         outcome.map_err(|error| anyhow!("{}: {error:#}", run.described()))
     };
     pool::run(runs.len(), simulate, &mut |_| progress(done.load(Ordering::Relaxed)))
+}
+
+/// Cycles a second.
+pub fn clock(machine: &Spec) -> f64 {
+    1e18 / machine.model().topology.cycles(1e6) as f64
+}
+
+/// Cycles that all CPUs together spent for one operation.
+pub fn cycles(machine: &Spec, report: &Report) -> f64 {
+    report.cpus as f64 * clock(machine) / report.per_second
 }
 
 /// What a panic said.

@@ -1,7 +1,6 @@
 //! What is run.
 
 use anyhow::Context;
-use framewright::watermark::PcpSize;
 use framewright_bench::time_bench::{Primitive, ProtectionPair, protection_pairs, time_bench};
 use framewright_sim::machine::Spec;
 use framewright_sim::model::Ps;
@@ -11,7 +10,7 @@ use serde::Serialize;
 
 use super::published::{Published, Test};
 use crate::mechanisms;
-use crate::reproduce::runs::{self, Change, Progress, Run};
+use crate::reproduce::runs::{self, Change, LISTS, Progress, Run, clock};
 use crate::reproduce::variation::{self, Round, Variations, vary};
 use crate::sim::figures::change_percent;
 
@@ -34,8 +33,6 @@ pub const MODES: [Mode; 4] = [
     Mode { name: "trylock", mechanisms: "numa-base,numa-stat=events,pcp-protection=trylock" },
     Mode { name: "own-lists", mechanisms: "default" },
 ];
-/// Per-CPU lists of Linux 4.10 on a large machine, in frames.
-const LISTS: PcpSize = PcpSize { batch: 31, high: 186 };
 /// Streams of packets, each on a CPU of its own.
 pub const STREAMS: usize = 8;
 /// Bytes of a stream that a page holds where a card fills pages: a packet of 1500 bytes carries 1448 and takes 24 lines, so 1536.
@@ -257,16 +254,6 @@ pub fn lost(first: &Report, second: &Report) -> f64 {
 /// Megabits a second of the packets.
 pub fn mbit(report: &Report) -> f64 {
     report.per_second * PAGE * 8.0 / 1e6
-}
-
-/// Cycles of one operation.
-pub fn cycles_of(machine: &Spec, report: &Report) -> f64 {
-    report.cpus as f64 * clock(machine) / report.per_second
-}
-
-/// Cycles a second.
-fn clock(machine: &Spec) -> f64 {
-    1e18 / machine.model().topology.cycles(1e6) as f64
 }
 
 /// A run with what it weighs: its virtual time on all CPUs.

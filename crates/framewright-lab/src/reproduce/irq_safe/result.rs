@@ -5,11 +5,12 @@ use framewright_sim::report::Report;
 use serde::Serialize;
 
 use super::judge;
-use super::plan::{MODES, Mode, Native, Plan, RESTATED, Runs, cycles_of, lost, mbit};
+use super::plan::{MODES, Mode, Native, Plan, RESTATED, Runs, lost, mbit};
 use super::published::{self, Both, Operation, Published, Statistic, Test};
 use crate::reproduce::check::Check;
 use crate::reproduce::fitted::{self, Fitted, is_row};
 use crate::reproduce::head::Head;
+use crate::reproduce::runs;
 use crate::reproduce::variation::{Band, Varied};
 use crate::reproduce::why;
 use crate::sim::figures::change_percent;
@@ -220,7 +221,7 @@ fn batches(plan: &Plan<'_>, runs: &Runs, fitted: &[Fitted]) -> anyhow::Result<(V
 }
 
 fn page_bench02(plan: &Plan<'_>, runs: &Runs) -> PageBench02 {
-    let cycles = runs.pair.each_ref().map(|report| cycles_of(plan.desktop, report));
+    let cycles = runs.pair.each_ref().map(|report| runs::cycles(plan.desktop, report));
     PageBench02 {
         published: plan.published.page_bench02,
         simulated: Both { vanilla: cycles[0], irqsafe: cycles[1] },

@@ -3,14 +3,13 @@
 use anyhow::Context;
 use framewright::Mechanisms;
 use framewright::mechanisms::NumaStat;
-use framewright::watermark::PcpSize;
 use framewright_sim::machine::Spec;
 use framewright_sim::report::Report;
 use framewright_sim::workload::{Job, Outcome, PageBench03, Workload};
 use serde::Serialize;
 
 use super::published::{Figures, Published, Row, mechanisms};
-use crate::reproduce::runs::{self, Change, Progress, Run};
+use crate::reproduce::runs::{self, Change, LISTS, Progress, Run, clock};
 use crate::reproduce::variation::{self, Round, Variations, vary};
 use crate::sim::figures::change_percent;
 
@@ -19,8 +18,6 @@ pub const OURS: [&str; 2] = ["default", "default,numa-stat=off"];
 /// What the table does not have.
 pub const BESIDE: [&str; 5] =
     ["numa-base,numa-threshold=125", "numa-threshold-125,numa-place=own-lines", "baseline", OURS[0], OURS[1]];
-/// Per-CPU lists of Linux ≤ 4.18 on a large machine, in frames.
-const LISTS: PcpSize = PcpSize { batch: 31, high: 186 };
 /// How many of the machine's numbers are varied both ways.
 const CHOSEN: usize = 6;
 /// Rows of larger thresholds than this are not varied: they are where the threshold does not matter any more.
@@ -153,7 +150,7 @@ impl Plan<'_> {
         };
         let workload = PageBench03 { work, spread, ..PageBench03::default() };
         let mut job = Job::new(Workload::PageBench03(workload), mechanisms, self.published.cpus);
-        let clock = self.clock();
+        let clock = clock(self.machine);
         let time = |cycles: u32| (f64::from(cycles) / clock * 1e12) as u64;
         let window = lengths.window.max((f64::from(spread) * lengths.periods) as u32);
         (job.seed, job.warm_up, job.window) = (self.seed, time(FILLING.max(spread)), time(window));
@@ -162,15 +159,9 @@ impl Plan<'_> {
         Run { name: name.to_owned(), job, change, weight }
     }
 
-    /// Cycles a second.
-    fn clock(&self) -> f64 {
-        1e18 / self.machine.model().topology.cycles(1e6) as f64
-    }
-
     /// What a run shows.
     pub fn figures(&self, report: &Report) -> Figures {
-        let cycles = report.cpus as f64 * self.clock() / report.per_second;
-        Figures { cycles, throughput: report.per_second }
+        Figures { cycles: runs::cycles(self.machine, report), throughput: report.per_second }
     }
 }
 

@@ -2,13 +2,12 @@
 
 use framewright::Mechanisms;
 use framewright::mechanisms::{LockPlace, ZoneLock};
-use framewright::watermark::PcpSize;
 use framewright_sim::machine::Spec;
 use framewright_sim::report::Report;
 use framewright_sim::workload::{Aim7, Job, Outcome, Passes, Workload};
 use serde::Serialize;
 
-use crate::reproduce::runs::{self, Change, Progress, Run};
+use crate::reproduce::runs::{self, Change, LISTS, Progress, Run};
 use crate::reproduce::variation::{self, Round, Varying, vary};
 use crate::sim::figures::change_percent;
 
@@ -20,8 +19,6 @@ pub const LOCKS: [ZoneLock; 2] = [ZoneLock::Ticket, ZoneLock::Queued];
 pub const PLACES: [LockPlace; 3] = [LockPlace::BesideLists, LockPlace::BehindLists, LockPlace::OwnLine];
 /// How many of the machine's numbers are varied both ways.
 const CHOSEN: usize = 8;
-/// Per-CPU lists of kernels before 4.19 on machines of that size.
-const LISTS: PcpSize = PcpSize { batch: 31, high: 6 * 31 };
 /// How many times longer runs on few CPUs are at most.
 const LONGER: f64 = 20.0;
 
