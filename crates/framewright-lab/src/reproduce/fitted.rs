@@ -31,6 +31,14 @@ pub fn to(table: &str, machine: &Spec) -> Vec<Fitted> {
     machine.parameters().map(of).filter(|fitted| !fitted.rows.is_empty()).collect()
 }
 
+/// Numbers that are no machine's and restate rows: what each is for, and the rows that it was set to, a comma between them.
+pub fn restated(numbers: &[(&str, &str)]) -> impl Iterator<Item = Fitted> {
+    numbers.iter().map(|(parameter, rows)| Fitted {
+        parameter: (*parameter).to_owned(),
+        rows: rows.split(", ").map(str::to_owned).collect(),
+    })
+}
+
 /// Rows of `table` that a number was fitted to.
 fn rows<'p>(parameter: &'p Parameter, table: &str) -> impl Iterator<Item = &'p str> {
     let rows = parameter.basis.rows().filter_map(|row| row.split_once('/'));

@@ -163,9 +163,7 @@ impl Reproduction {
     pub fn new(plan: &Plan<'_>, runs: &Runs, command: &str) -> anyhow::Result<Self> {
         let published = plan.published;
         let of_machine = fitted::to(NAME, plan.machine);
-        let restated =
-            RESTATED.map(|(parameter, row)| Fitted { parameter: parameter.to_owned(), rows: vec![row.to_owned()] });
-        let all: Vec<Fitted> = of_machine.iter().cloned().chain(restated).collect();
+        let all: Vec<Fitted> = of_machine.iter().cloned().chain(fitted::restated(&RESTATED)).collect();
         let (rows, beside) = batches(plan, runs, &all)?;
         let mut found = Self {
             head: Head::new(NAME, command, [&published.title, &published.source], (plan.machine, plan.seed)),

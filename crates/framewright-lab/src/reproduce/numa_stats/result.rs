@@ -86,11 +86,7 @@ impl Reproduction {
     pub fn new(plan: &Plan<'_>, runs: &Runs, command: &str) -> Self {
         let published = plan.published;
         let of_machine = fitted::to(NAME, plan.machine);
-        let restated = RESTATED.map(|(parameter, rows)| Fitted {
-            parameter: parameter.to_owned(),
-            rows: rows.split(", ").map(str::to_owned).collect(),
-        });
-        let all: Vec<Fitted> = of_machine.iter().cloned().chain(restated).collect();
+        let all: Vec<Fitted> = of_machine.iter().cloned().chain(fitted::restated(&RESTATED)).collect();
         let rows: Vec<Row> = (0..published.rows.len()).map(|number| row(plan, runs, &all, number)).collect();
         let beside: Vec<Beside> = BESIDE.iter().zip(&runs.beside).map(|(name, run)| beside(plan, name, run)).collect();
         let gain_percent = gain(&rows);
