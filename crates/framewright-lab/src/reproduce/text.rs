@@ -8,6 +8,8 @@ use super::variation::{Band, Varied};
 
 /// Columns that there are.
 pub const WIDTH: usize = 100;
+/// Heading above reasons that only the simulated machine has.
+pub const WHY: &str = "Why, from the simulated machine's own account";
 
 /// Writes `text` broken between words, what follows indented by so many columns.
 ///
@@ -37,6 +39,28 @@ pub fn row_name(name: &str, is_fitted: bool) -> String {
 /// A band in words; none is nothing.
 pub fn band(band: Option<Band>) -> String {
     band.map_or(String::new(), |Band([least, most])| format!("{least:.0}..{most:.0}"))
+}
+
+/// Writes what was published, and what of ours is not as it was.
+///
+/// # Errors
+/// That of the formatter.
+pub fn sides(f: &mut fmt::Formatter<'_>, theirs: &str, ours: &str) -> fmt::Result {
+    wrapped(f, &format!("theirs: {theirs}"), 2)?;
+    wrapped(f, &format!("ours: {ours}"), 2)
+}
+
+/// Writes why each row is what it is: its name, and the reason.
+///
+/// # Errors
+/// That of the formatter.
+pub fn reasons<N: fmt::Display, R: fmt::Display>(
+    f: &mut fmt::Formatter<'_>,
+    heading: &str,
+    mut all: impl Iterator<Item = (N, R)>,
+) -> fmt::Result {
+    writeln!(f, "\n{heading}")?;
+    all.try_for_each(|(name, why)| wrapped(f, &format!("  {name}: {why}"), 4))
 }
 
 /// Writes what had to hold.

@@ -7,24 +7,20 @@ use super::plan::{ITERATIONS, Lengths, MODES, STREAMS};
 use super::published::Both;
 use super::result::{Aim9, Primitive, Reproduction, Row, Softirq};
 use crate::reproduce::head::Head;
-use crate::reproduce::text::{band, checks, fitted_note, row_name, varied_note, wrapped};
+use crate::reproduce::text::{band, checks, fitted_note, reasons, row_name, sides, varied_note, wrapped};
 use crate::sim::figures::{grouped, share};
 
 impl fmt::Display for Reproduction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Reproduction { head: Head { experiment, model, seed, title, .. }, desktop, .. } = self;
         writeln!(f, "{experiment}: interrupts and the per-CPU lists, on {model} and {desktop}, seed {seed}")?;
-        wrapped(f, &format!("theirs: {title}"), 2)?;
-        wrapped(f, &format!("ours: {}", ours()), 2)?;
+        sides(f, title, ours())?;
         self.batches(f)?;
         self.pair(f)?;
         self.parts(f)?;
         self.tests(f)?;
         self.packets(f)?;
-        writeln!(f, "\nWhy")?;
-        for (name, why) in self.reasons() {
-            wrapped(f, &format!("  {name}: {why}"), 4)?;
-        }
+        reasons(f, "Why", self.reasons())?;
         checks(f, &self.checks)
     }
 }

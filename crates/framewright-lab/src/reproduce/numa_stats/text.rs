@@ -7,15 +7,14 @@ use super::plan::Lengths;
 use super::result::{Reproduction, Row};
 use crate::reproduce::check::Standing;
 use crate::reproduce::head::Head;
-use crate::reproduce::text::{self, checks, fitted_note, row_name, varied_note, wrapped};
+use crate::reproduce::text::{self, checks, fitted_note, reasons, row_name, sides, varied_note};
 use crate::sim::figures::{grouped, share};
 
 impl fmt::Display for Reproduction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Reproduction { head: Head { experiment, model, seed, title, .. }, cpus, .. } = self;
         writeln!(f, "{experiment}: an allocation and its free on {cpus} CPUs of {model}, seed {seed}")?;
-        wrapped(f, &format!("theirs: {title}"), 2)?;
-        wrapped(f, &format!("ours: {}", ours()), 2)?;
+        sides(f, title, ours())?;
         writeln!(
             f,
             "\n{:>10}{:>18}{:>10}{:>12}{:>19}{:>15}",
@@ -27,10 +26,7 @@ impl fmt::Display for Reproduction {
         varied_note(f, self.varied.as_ref().map(|varied| (varied, rounds())))?;
         writeln!(f, "\nNot in the table{:>62}", "cycles")?;
         self.beside.iter().try_for_each(|row| writeln!(f, "  {:<70}{:>6.1}", row.name, row.simulated.cycles))?;
-        writeln!(f, "\nWhy")?;
-        for (name, why) in self.reasons() {
-            wrapped(f, &format!("  {name}: {why}"), 4)?;
-        }
+        reasons(f, "Why", self.reasons())?;
         checks(f, &self.checks)
     }
 }

@@ -8,7 +8,7 @@ use super::judge;
 use super::result::{Memory, Reproduction, Row, VariantRow};
 use crate::reproduce::check::Standing;
 use crate::reproduce::head::Head;
-use crate::reproduce::text::{checks, fitted_note, row_name, varied_note, wrapped};
+use crate::reproduce::text::{WHY, checks, fitted_note, reasons, row_name, sides, varied_note, wrapped};
 use crate::reproduce::variation::{Band, Varying};
 use crate::sim::figures::{duration, fitted, grouped, percent};
 
@@ -22,7 +22,8 @@ impl fmt::Display for Reproduction {
         memory(f, self)?;
         variants(f, self)?;
         curves(f, self)?;
-        reasons(f, self)?;
+        let why = |variant: &VariantRow| format!("{}; {}", variant.why, variant.lines);
+        reasons(f, WHY, self.variants.iter().map(|variant| (&variant.name, why(variant))))?;
         checks(f, &self.checks)
     }
 }
@@ -30,8 +31,7 @@ impl fmt::Display for Reproduction {
 fn head(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
     let Reproduction { head: Head { experiment, model, seed, title, .. }, cpus, workload, .. } = all;
     writeln!(f, "{experiment}: {workload} on {model}, {cpus} CPUs, seed {seed}")?;
-    wrapped(f, &format!("theirs: {title}"), 2)?;
-    wrapped(f, &format!("ours: {}", ours(all)), 2)
+    sides(f, title, &ours(all))
 }
 
 /// What is not as it was.
@@ -137,11 +137,4 @@ fn curves(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
             None => writeln!(f, "  {lock}: behind the lists the lock is never better off"),
         }
     })
-}
-
-fn reasons(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
-    writeln!(f, "\nWhy, from the simulated machine's own account")?;
-    all.variants
-        .iter()
-        .try_for_each(|variant| wrapped(f, &format!("  {}: {}; {}", variant.name, variant.why, variant.lines), 4))
 }

@@ -12,7 +12,7 @@ use super::published::{LruRow, ORDERS};
 use super::result::{Figures, Ours, Reproduction, Row, total};
 use crate::reproduce::check::Standing;
 use crate::reproduce::head::Head;
-use crate::reproduce::text::{band, checks, fitted_note, row_name, varied_note, wrapped};
+use crate::reproduce::text::{WHY, band, checks, fitted_note, reasons, row_name, sides, varied_note, wrapped};
 use crate::reproduce::variation::Varying;
 use crate::sim::figures::{count, fitted, grouped, percent, share};
 
@@ -25,7 +25,7 @@ impl fmt::Display for Reproduction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         head(f, self)?;
         table(f, self)?;
-        reasons(f, self)?;
+        reasons(f, WHY, self.rows.iter().filter_map(|row| Some((&row.name, &row.simulated.as_ref()?.why))))?;
         memory(f, self)?;
         with_lru(f, self)?;
         mix(f, self)?;
@@ -37,8 +37,7 @@ impl fmt::Display for Reproduction {
 fn head(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
     let Reproduction { head: Head { experiment, model, seed, title, .. }, cpus, scale, .. } = all;
     writeln!(f, "{experiment}: page faults of {cpus} processes on {model}, seed {seed}")?;
-    wrapped(f, &format!("theirs: {title}"), 2)?;
-    wrapped(f, &format!("ours: {}", ours(all)), 2)?;
+    sides(f, title, &ours(all))?;
     let lists = format!(
         "per-CPU lists of {} and {} frames, where a kernel does not size them itself",
         scale.pcp_batch, scale.pcp_high
@@ -127,16 +126,6 @@ fn notes(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
 /// A figure of theirs, or a dash.
 fn theirs(row: &Row, of: impl Fn(&Figures) -> Option<String>) -> String {
     row.published.as_ref().and_then(|theirs| of(&theirs.figures)).unwrap_or_else(|| "-".to_owned())
-}
-
-fn reasons(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
-    writeln!(f, "\nWhy, from the simulated machine's own account")?;
-    for row in &all.rows {
-        if let Some(ours) = &row.simulated {
-            wrapped(f, &format!("  {}: {}", row.name, ours.why), 4)?;
-        }
-    }
-    Ok(())
 }
 
 /// Percent of the free frames by group of orders.
