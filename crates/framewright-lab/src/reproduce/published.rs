@@ -18,7 +18,7 @@ where
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn parse<T: DeserializeOwned>(text: &str, check: impl Fn(&T) -> anyhow::Result<()>) -> anyhow::Result<T> {
+fn parse<T: DeserializeOwned>(text: &str, check: impl Fn(&T) -> anyhow::Result<()>) -> anyhow::Result<T> {
     let table = toml::from_str(text)?;
     check(&table)?;
     Ok(table)
@@ -60,4 +60,14 @@ pub fn is_change(row: &str, printed: f64, (from, to): (f64, f64)) -> anyhow::Res
         bail!("row {row}: change_percent is {printed}, its numbers say {change:.1}");
     }
     Ok(())
+}
+
+/// What is wrong with a table in whose text there is `to` instead of `from`.
+#[cfg(test)]
+pub(crate) fn mistake<T>(text: &str, check: impl Fn(&T) -> anyhow::Result<()>, (from, to): (&str, &str)) -> String
+where
+    T: DeserializeOwned,
+{
+    assert!(text.contains(from), "{from}");
+    parse(&text.replacen(from, to, 1), check).map_or_else(|error| format!("{error:#}"), |_| String::new())
 }

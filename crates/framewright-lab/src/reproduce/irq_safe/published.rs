@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 use crate::reproduce::published::{built_in, is_amount, names_differ};
 use crate::sim::figures::change_percent;
 
+/// The file.
+const FILE: &str = include_str!("../../../../../data/published/irq-safe.toml");
+
 /// What was published.
 #[derive(Clone, PartialEq, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
@@ -223,7 +226,7 @@ impl Published {
     /// # Errors
     /// What is wrong with them.
     pub fn built_in() -> anyhow::Result<Self> {
-        built_in("irq-safe.toml", include_str!("../../../../../data/published/irq-safe.toml"), Self::check)
+        built_in("irq-safe.toml", FILE, Self::check)
     }
 
     fn check(&self) -> anyhow::Result<()> {
@@ -256,6 +259,7 @@ impl Published {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::published::mistake;
 
     #[test]
     fn the_total_is_the_sum() {
@@ -299,12 +303,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let text = include_str!("../../../../../data/published/irq-safe.toml");
-        let wrong = |from: &str, to: &str| {
-            assert!(text.contains(from));
-            let parsed = crate::reproduce::published::parse(&text.replacen(from, to, 1), Published::check);
-            format!("{:#}", parsed.unwrap_err())
-        };
+        let wrong = |from, to| mistake(FILE, Published::check, (from, to));
         assert_eq!(wrong("batch = 2\n", "batch = 1\n"), "row alloc 1 is there twice");
         assert_eq!(wrong("vanilla = 287.15", "vanilla = -1"), "row alloc 1: vanilla is -1");
         assert_eq!(wrong("statistic = \"stddev\"", "statistic = \"hmean\""), "row page_test Hmean is there twice");

@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::reproduce::published::{built_in, is_amount, names_differ};
 
+/// The file.
+const FILE: &str = include_str!("../../../../../data/published/numa-stats.toml");
 /// The row without counters.
 pub const DISABLED: &str = "disabled";
 
@@ -52,7 +54,7 @@ impl Published {
     /// # Errors
     /// What is wrong with it.
     pub fn built_in() -> anyhow::Result<Self> {
-        built_in("numa-stats.toml", include_str!("../../../../../data/published/numa-stats.toml"), Self::check)
+        built_in("numa-stats.toml", FILE, Self::check)
     }
 
     fn check(&self) -> anyhow::Result<()> {
@@ -78,6 +80,7 @@ pub fn mechanisms(threshold: &str) -> Option<Mechanisms> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::published::mistake;
 
     #[test]
     fn the_two_columns_are_one_measurement() {
@@ -91,12 +94,7 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let text = include_str!("../../../../../data/published/numa-stats.toml");
-        let wrong = |from: &str, to: &str| {
-            assert!(text.contains(from));
-            let parsed = crate::reproduce::published::parse(&text.replacen(from, to, 1), Published::check);
-            format!("{:#}", parsed.unwrap_err())
-        };
+        let wrong = |from, to| mistake(FILE, Published::check, (from, to));
         assert_eq!(wrong("\"64\"", "\"32\""), "row 32 is there twice");
         assert_eq!(wrong("\"64\"", "\"65534\""), "row 65534: no threshold");
         assert_eq!(wrong("cycles = 640", "cycles = 0"), "row 64: cycles is 0");

@@ -3,7 +3,7 @@
 use framewright::mechanisms::LockPlace;
 use serde::{Deserialize, Serialize};
 
-use crate::reproduce::published::{built_in, is_amount, is_change, names_differ, parse};
+use crate::reproduce::published::{built_in, is_amount, is_change, names_differ};
 
 /// The file.
 const FILE: &str = include_str!("../../../../../data/published/zone-layout.toml");
@@ -103,14 +103,6 @@ impl Published {
         built_in("zone-layout.toml", FILE, Self::check)
     }
 
-    /// Reads a table.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub fn parse(text: &str) -> anyhow::Result<Self> {
-        parse(text, Self::check)
-    }
-
     fn check(&self) -> anyhow::Result<()> {
         names_differ(self.rows.iter().map(|row| row.name.as_str()))?;
         for Row { name, before, after, change_percent, .. } in &self.rows {
@@ -125,6 +117,7 @@ impl Published {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::published::mistake;
 
     #[test]
     fn the_table_is_read() {
@@ -137,7 +130,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let wrong = |from: &str, to: &str| Published::parse(&FILE.replacen(from, to, 1)).unwrap_err().to_string();
+        let wrong = |from, to| mistake(FILE, Published::check, (from, to));
         assert_eq!(
             wrong("change_percent = -46.2", "change_percent = 46.2"),
             "row separate -> beside: change_percent is 46.2, its numbers say -46.2"

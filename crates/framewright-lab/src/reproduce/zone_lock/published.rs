@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::bail;
 use serde::{Deserialize, Serialize};
 
-use crate::reproduce::published::{built_in, is_amount, is_change, names_differ, parse};
+use crate::reproduce::published::{built_in, is_amount, is_change, names_differ};
 
 /// The file.
 const FILE: &str = include_str!("../../../../../data/published/zone-lock.toml");
@@ -92,14 +92,6 @@ impl Published {
         built_in("zone-lock.toml", FILE, Self::check)
     }
 
-    /// Reads a table.
-    ///
-    /// # Errors
-    /// What is wrong with it.
-    pub fn parse(text: &str) -> anyhow::Result<Self> {
-        parse(text, Self::check)
-    }
-
     fn check(&self) -> anyhow::Result<()> {
         names_differ(self.rows.iter().map(|row| row.name.as_str()))?;
         let first = self.rows.first().map_or(f64::NAN, |first| first.performance);
@@ -140,6 +132,7 @@ mod tests {
     use framewright::report::unusable_index;
 
     use super::*;
+    use crate::reproduce::published::mistake;
 
     #[test]
     fn the_table_is_read() {
@@ -158,7 +151,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named() {
-        let wrong = |from: &str, to: &str| Published::parse(&FILE.replacen(from, to, 1)).unwrap_err().to_string();
+        let wrong = |from, to| mistake(FILE, Published::check, (from, to));
         assert_eq!(wrong("name = \"patch8\"", "name = \"patch7\""), "row patch7 is there twice");
         assert_eq!(wrong("performance = 2461133", "performance = 0"), "row patch7: performance is 0");
         assert_eq!(wrong("= -73.3", "= 73.3"), "row patch7: change_percent is 73.3, its numbers say -73.3");
