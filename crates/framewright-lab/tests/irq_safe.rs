@@ -11,7 +11,7 @@ use framewright_lab::reproduce::irq_safe::{Lengths, Plan, Published, Reproductio
 use framewright_lab::reproduce::variation::{Reach, Variations, Varied};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::report::{Figure, Report};
-use sim_samples::run;
+use sim_samples::{asks_nobody, is_closed, narrow, run};
 
 const COMMAND: &str = "framewright reproduce irq-safe --seed 1";
 
@@ -112,11 +112,7 @@ fn found(off: Off) -> (Reproduction, Spec) {
 #[test]
 fn tables_that_are_nearly_theirs() {
     let (found, _) = found(|row| if row.ends_with(" 256") { 30.0 } else { 0.0 });
-    let text = found.to_string();
-    for line in text.lines() {
-        assert!(line.chars().count() <= 100 && line.trim_end() == line, "{line:?}");
-    }
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!(narrow(&found.to_string()));
     assert!(all_hold(&found.checks));
 }
 
@@ -155,6 +151,8 @@ fn what_is_off_fails() {
 fn the_page_has_theirs_and_ours_and_the_checks() {
     let (found, machine) = found(|_| 0.0);
     let page = irq_safe_page(&found, &machine).unwrap();
+    asks_nobody(&page);
+    is_closed(&page);
     for part in ["287.1", "Saved by a free", "spin_lock_unlock_irqsave", "60,316", "page_test CoeffVar", "masked_free"]
     {
         assert!(page.contains(part), "{part}");

@@ -9,7 +9,7 @@ use framewright_lab::reproduce::numa_stats::{Lengths, Plan, Published, Reproduct
 use framewright_lab::reproduce::variation::{Reach, Variations, Varied};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::report::Report;
-use sim_samples::run;
+use sim_samples::{asks_nobody, is_closed, narrow, run};
 
 const COMMAND: &str = "framewright reproduce numa-stats --seed 1";
 
@@ -54,11 +54,7 @@ fn nearly(row: &str) -> f64 {
 #[test]
 fn a_table_that_is_nearly_theirs() {
     let (found, _) = found(nearly);
-    let text = found.to_string();
-    for line in text.lines() {
-        assert!(line.chars().count() <= 100 && line.trim_end() == line, "{line}");
-    }
-    insta::assert_snapshot!(text);
+    insta::assert_snapshot!(narrow(&found.to_string()));
     assert!(all_hold(&found.checks));
 }
 
@@ -93,6 +89,8 @@ fn what_is_off_fails() {
 fn the_page_has_both_columns_and_the_checks() {
     let (found, machine) = found(nearly);
     let page = numa_stats_page(&found, &machine).unwrap();
+    asks_nobody(&page);
+    is_closed(&page);
     for part in
         ["<td>799</td>", "numa-threshold-125,numa-place=own-lines", "An allocation and its free", "occupancy.read"]
     {

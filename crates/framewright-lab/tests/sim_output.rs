@@ -8,15 +8,7 @@ use framewright_sim::machine::Basis;
 use framewright_sim::report::{CpuReport, Report, Times};
 use proptest::prelude::*;
 use serde_json::Value;
-use sim_samples::{run, sensitivity, spans};
-
-fn narrow(text: &str) -> &str {
-    for line in text.lines() {
-        assert!(line.chars().count() <= 100, "{line}");
-        assert_eq!(line.trim_end(), line, "no blanks at the end");
-    }
-    text
-}
+use sim_samples::{narrow, run, sensitivity, spans};
 
 #[test]
 fn a_run_on_many_cpus() {

@@ -1,4 +1,4 @@
-//! Runs as the simulator might report them, made up, with the magnitudes of the published tables.
+//! Runs as the simulator might report them, made up, with the magnitudes of the published tables; and what holds for all that shows them.
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
@@ -189,6 +189,34 @@ pub(crate) fn sensitivity() -> Sensitivity {
         effect("memory.load_permille", row, 1.082, 0.921),
     ];
     Sensitivity::new("page faults per second", (112, "patch1"), base, rows)
+}
+
+/// What is printed fits a terminal.
+pub(crate) fn narrow(text: &str) -> &str {
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+        assert_eq!(line.trim_end(), line, "no blanks at the end");
+    }
+    text
+}
+
+/// A page has all that it shows.
+pub(crate) fn asks_nobody(page: &str) {
+    for forbidden in ["http", "<script", "<link", "url(", "@import", "src="] {
+        assert!(!page.contains(forbidden), "{forbidden}");
+    }
+}
+
+/// Every element of a page is closed, every table has a caption and every plot a description.
+pub(crate) fn is_closed(page: &str) {
+    for tag in
+        ["table", "thead", "tbody", "tr", "th", "td", "details", "figure", "svg", "g", "div", "dl", "span", "ul", "li"]
+    {
+        let opened = page.matches(&format!("<{tag}>")).count() + page.matches(&format!("<{tag} ")).count();
+        assert_eq!(opened, page.matches(&format!("</{tag}>")).count(), "{tag}");
+    }
+    assert_eq!(page.matches("<table>").count(), page.matches("<caption>").count());
+    assert_eq!(page.matches("role=\"img\"").count(), page.matches("</desc>").count());
 }
 
 /// One basis of each kind.
