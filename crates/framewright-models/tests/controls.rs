@@ -81,7 +81,7 @@ fn every_planted_bug_is_found() {
         ("front_free", relax("self.top.store(top.wrapping_add(1), Ordering::Release)")),
         ("front_free", relax("self.top.load(Ordering::Acquire)")),
     ];
-    find(&controls, |name| models::named(name).expect("a model of that name"));
+    find(&controls, models::named);
 }
 
 #[test]
@@ -94,7 +94,6 @@ fn every_bug_planted_in_free_paths_and_refills_is_found() {
             "zone_ranged",
             relax("Partner: the Acquire above. Model: zone_ranged.\n            lock.store(0, Ordering::Release)"),
         ),
-        // The state says "free" before what was done to the page and its list is seen.
         // A buddy that is taken stays free for others.
         ("zone_spliced", skip("if word.cas(state.0, taken.0, Ordering::Acquire).is_err()")),
         // A cut that is in progress is not waited for, not told of, or its end tells nothing of what it did.
@@ -104,7 +103,7 @@ fn every_bug_planted_in_free_paths_and_refills_is_found() {
         ("cluster_cut", relax("let _ = self.cutting.wait_while")),
         ("cluster_cut", relax("self.cutting.add(1_u32.wrapping_neg(), Ordering::Release)")),
     ];
-    find(&controls, |name| models::named(name).expect("a model of that name"));
+    find(&controls, models::named);
 }
 
 #[test]
@@ -121,7 +120,7 @@ fn every_bug_planted_in_ownership_is_found() {
         // Two who fill the last two words both miss it.
         ("owned_words", skip("// Model: owned_words.\n        machine.fence()")),
     ];
-    find(&controls, |name| models::named(name).expect("a model of that name"));
+    find(&controls, models::named);
 }
 
 #[test]
@@ -147,7 +146,7 @@ fn every_bug_planted_in_calls_from_any_context_is_found() {
         // A count is a load and a store.
         ("nolock_counted", Plant::Tear(place("word.add(n, Ordering::Relaxed)"))),
     ];
-    find(&controls, |name| models::named(name).expect("a model of that name"));
+    find(&controls, models::named);
 }
 
 #[test]
@@ -159,7 +158,7 @@ fn every_bug_planted_in_statistics_is_found() {
         // The owner's lists are emptied while it is there.
         ("stat_idle", skip("self.busy.wait_while")),
     ];
-    find(&controls, |name| models::named(name).expect("a model of that name"));
+    find(&controls, models::named);
 }
 
 #[test]
@@ -178,16 +177,13 @@ fn every_bug_planted_in_lists_is_found() {
         // What was put on is there, and the node that was first does not know yet.
         ("smp_list_del_add", relax("top.next.store(new.0, Ordering::Release)")),
     ];
-    find(&controls, |name| models::smp_list::named(name).expect("a model of that name"));
+    find(&controls, models::smp_list::named);
 }
 
 /// What was published looks once too seldom: a node that has another owner is written to.
 #[test]
 fn the_published_way_to_take_a_node_off_is_found_wrong() {
-    for model in models::smp_list::PUBLISHED {
-        if !model.name.starts_with(&std::env::var("MODELS").unwrap_or_default()) {
-            continue;
-        }
+    for model in models::smp_list::PUBLISHED.iter().filter(|model| is_wanted(model.name)) {
         let outcome = explore_wrong(model);
         println!("{:24} {:?} after {} executions", model.name, outcome.failure, outcome.executions);
         let failure = outcome.failure.expect("the models find it");
@@ -198,19 +194,21 @@ fn the_published_way_to_take_a_node_off_is_found_wrong() {
 /// Interrupts have lists of their own because of this.
 #[test]
 fn an_interrupt_that_shares_a_front_is_found() {
-    for model in models::device::SHARED_FRONT {
+    for model in models::device::SHARED_FRONT.iter().filter(|model| is_wanted(model.name)) {
         let failure = explore_wrong(model).failure.expect("the model finds it");
         println!("{:24} {failure}", model.name);
     }
 }
 
-fn find<S: 'static>(controls: &[(&str, Plant)], named: impl Fn(&str) -> &'static Model<S>) {
+/// Whether models are run whose names begin so: `MODELS` may choose some.
+fn is_wanted(name: &str) -> bool {
+    name.starts_with(&std::env::var("MODELS").unwrap_or_default())
+}
+
+fn find<S: 'static>(controls: &[(&str, Plant)], named: impl Fn(&str) -> Option<&'static Model<S>>) {
     let mut missed = Vec::new();
-    for &(name, plant) in controls {
-        if !name.starts_with(&std::env::var("MODELS").unwrap_or_default()) {
-            continue;
-        }
-        let outcome = explore(named(name), Some(plant));
+    for &(name, plant) in controls.iter().filter(|(name, _)| is_wanted(name)) {
+        let outcome = explore(named(name).expect("a model of that name"), Some(plant));
         let found = outcome.failure.is_some();
         println!("{name:24} {plant:?}: found {found} after {} executions, met {}", outcome.executions, outcome.met);
         if !found {
