@@ -23,7 +23,9 @@ use framewright::request::{Gfp, NodeSet, Policy, Request};
 use framewright::smp_list::{self, Broken, Links, Node};
 use framewright::validate::{Census, Violation};
 use framewright::watermark::{self, Mark, Marks, PcpSize};
-use framewright::{Allocator, BulkFree, Counters, Cpu, FrameState, Geometry, Layout, Link, Pcp, Refreshed, Zone};
+use framewright::{
+    Allocator, Balanced, BulkFree, Counters, Cpu, FrameState, Geometry, Layout, Link, Pcp, Refreshed, Zone,
+};
 
 use crate::board::{Board, U32, U64};
 
@@ -321,6 +323,10 @@ call! {
         let counts = pages.count_in_zone(ZoneIdx::of(node, ZoneKind::Normal), usize::from(cpu.0), -1);
         let counts = counts && pages.count_in_node(node, usize::from(cpu.0), 1);
         (pages.is_online(cpu) && counts, pages.set_numa_stat(true), pages.refresh_statistics(cpu))
+    }
+
+    fn background(pages: &'static Pages, node: NodeId) -> Balanced {
+        pages.balance(node)
     }
 
     fn hotplug(pages: &'static Pages, range: PfnRange) -> (Result<(), AllocError>, u64) {

@@ -165,12 +165,14 @@ impl<'a, M: Machine> Allocator<'a, M> {
             world.ground.machine.step(Step::BulkBlock);
             let stocked = if stock_is_free { pcp.take_stocked(ring) } else { None };
             let refilled =
-                || if world.may_serve(zone, &plan, rights) { pcp.take(ring, &plan.want(rights)) } else { None };
+                || if world.may_serve(zone, &plan, rights) { pcp.take(ring, &world.want(&plan, rights)) } else { None };
             let Some(frame) = stocked.or_else(refilled) else { break };
             world.hand_out(cx, frame, (zone, zone), &plan, pcp.teller());
             *entry = world.ground.frames.pfn(frame);
             done = done.saturating_add(1);
         }
+        drop(pcp);
+        world.wake_boosted(zone);
         done
     }
 

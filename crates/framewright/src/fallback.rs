@@ -16,7 +16,7 @@
 //! under their pageblock's type. Before, an unworthy claim still moved the pageblock's free blocks to the requester's list
 //! and left only the type alone: later requests then met them there and counted no fallback.
 //! [`FallbackPolicy::ClaimSteal`] exhausts 3 over all orders before it thinks of 4, and remembers the rung over a
-//! refill. With `nofragment`, nothing smaller than a pageblock is taken from another type.
+//! refill. A request may ask for blocks of another type that are not small ([`Want::least`]): with `nofragment` of a pageblock at least.
 //!
 //! The decisions are pure functions of numbers at the foot of the file; what they decide is carried out by `buddy.rs`.
 
@@ -35,8 +35,10 @@ pub(crate) struct Want {
     pub(crate) migratetype: MigrateType,
     /// Movable requests may use CMA's memory.
     pub(crate) cma: bool,
-    /// Nothing smaller than a pageblock from another type.
-    pub(crate) nofragment: bool,
+    /// Smallest order of a block that may be taken from another type.
+    pub(crate) least: Order,
+    /// Background reclaim may be woken for it.
+    pub(crate) wakes: bool,
 }
 
 impl Want {
@@ -47,6 +49,11 @@ impl Want {
             MigrateType::HighAtomic | MigrateType::Isolate => false,
             _ => true,
         }
+    }
+
+    /// Order of the smallest block of another type that the request may use.
+    fn lowest(&self) -> Order {
+        self.order.max(self.least)
     }
 }
 
@@ -99,9 +106,6 @@ pub(crate) fn take<M: Machine>(
                     return Ok(Some(taken));
                 }
             }
-            if want.nofragment {
-                return Ok(None);
-            }
             *mode = Mode::Steal;
             steal_smallest(buddy, want)
         }
@@ -149,7 +153,7 @@ pub(crate) fn take_part<M: Machine>(
 }
 
 fn classic<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option<Taken>, Corrupt> {
-    let lowest = lowest_order(want, buddy.pageblock_order());
+    let lowest = want.lowest();
     for order in lowest.up_to(buddy.max_order()).rev() {
         let Some(migratetype) = first_fallback(buddy, order, want.migratetype) else { continue };
         let whole = may_claim(order, want.migratetype, buddy.pageblock_order());
@@ -167,7 +171,7 @@ fn classic<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option<T
 }
 
 fn claim<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option<Taken>, Corrupt> {
-    let lowest = lowest_order(want, buddy.pageblock_order());
+    let lowest = want.lowest();
     for order in lowest.up_to(buddy.max_order()).rev() {
         if !may_claim(order, want.migratetype, buddy.pageblock_order()) {
             break;
@@ -183,7 +187,7 @@ fn claim<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option<Tak
 }
 
 fn steal_smallest<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option<Taken>, Corrupt> {
-    for order in want.order.up_to(buddy.max_order()) {
+    for order in want.lowest().up_to(buddy.max_order()) {
         let Some(migratetype) = first_fallback(buddy, order, want.migratetype) else { continue };
         let Some(found) = buddy.lists.first(order, migratetype) else { continue };
         return take_single(buddy, Fallback { found, order, migratetype }, want.order).map(Some);
@@ -279,11 +283,6 @@ const fn fallback_order(want: MigrateType) -> &'static [MigrateType] {
     }
 }
 
-/// The smallest block of another type that a request may use.
-fn lowest_order(want: &Want, pageblock_order: Order) -> Order {
-    if want.nofragment { want.order.max(pageblock_order) } else { want.order }
-}
-
 /// Whether taking over the pageblock of a free block of `order` is worth a look. A movable request takes over only
 /// for a large gain: a movable page in an unmovable pageblock can be moved away later. An unmovable or
 /// reclaimable one always tries, because what it leaves in a movable pageblock stays.
@@ -326,18 +325,5 @@ mod tests {
         ] {
             assert_eq!(census.worth_claiming(want, from), expected, "{census:?} {want} from {from}");
         }
-    }
-
-    #[test]
-    fn nofragment_takes_whole_pageblocks_only() {
-        let want = |order, nofragment| Want {
-            order: Order(order),
-            migratetype: MigrateType::Unmovable,
-            cma: false,
-            nofragment,
-        };
-        assert_eq!(lowest_order(&want(0, true), Order(9)), Order(9));
-        assert_eq!(lowest_order(&want(10, true), Order(9)), Order(10));
-        assert_eq!(lowest_order(&want(2, false), Order(9)), Order(2));
     }
 }

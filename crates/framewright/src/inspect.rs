@@ -9,7 +9,6 @@ use crate::numa_stat::{Numa, numa_told};
 use crate::pfn::{CpuId, Frame, MigrateType, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use crate::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
 use crate::vmstat::{GlobalEvent, ZoneEvent};
-use crate::watermark::Mark;
 use crate::zone::Zone;
 
 /// What only slow paths count, since boot.
@@ -29,6 +28,10 @@ pub struct Counters {
     pub repairs: u64,
     /// Blocks put aside because somebody wrote to them after they were freed; with `hardened` alone.
     pub written_after_free: u64,
+    /// Requests that waited for background reclaim rather than mix mobilities; with `stall-order` alone.
+    pub fragment_stalls: u64,
+    /// How long all of them waited, in nanoseconds.
+    pub fragment_stall_ns: u64,
 }
 
 impl<M: Machine> Allocator<'_, M> {
@@ -43,6 +46,8 @@ impl<M: Machine> Allocator<'_, M> {
             extfrag_whole: events.get(GlobalEvent::ExtFragWhole),
             repairs: events.get(GlobalEvent::Repairs),
             written_after_free: events.get(GlobalEvent::WrittenAfterFree),
+            fragment_stalls: events.get(GlobalEvent::FragmentStall),
+            fragment_stall_ns: events.get(GlobalEvent::FragmentStallTime),
         }
     }
 
@@ -117,6 +122,7 @@ impl<M: Machine> Source for Allocator<'_, M> {
         let blocks = self.pageblocks_by_type(zone);
         let memory = zone.stat.memory_exact(&self.world().ground.stats, idx);
         let pageblock = self.geometry().pageblock_order.frames();
+        let marks = zone.stat.marks();
         Some(ZoneSnapshot {
             node: zone.node(),
             kind: zone.kind(),
@@ -127,10 +133,10 @@ impl<M: Machine> Source for Allocator<'_, M> {
             cma: blocks.get(MigrateType::Cma.index()).copied().unwrap_or(0).saturating_mul(pageblock),
             free: memory.free,
             free_cma: memory.cma,
-            boost: 0,
-            min: zone.stat.mark(Mark::Min),
-            low: zone.stat.mark(Mark::Low),
-            high: zone.stat.mark(Mark::High),
+            boost: zone.stat.boost(),
+            min: marks.min,
+            low: marks.low,
+            high: marks.high,
             protection: zone.reserve,
             nr_free: free_blocks(zone),
             blocks,

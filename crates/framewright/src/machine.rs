@@ -261,8 +261,28 @@ pub struct Need {
     pub order: Order,
     /// Flags of the request.
     pub gfp: Gfp,
-    /// How often this request has asked before.
+    /// How often this request, or this run of background reclaim, has asked before.
     pub attempt: u32,
+    /// How many frames are wanted. More is welcome as long as it comes with them, less is progress.
+    pub frames: u64,
+    /// How hard to look: at one in two to this power of what could be freed, at least at as much as is wanted. It begins at
+    /// [`Need::LIGHTEST`] and falls as rounds bring too little.
+    pub priority: u32,
+    /// Only what costs nothing but its absence: nothing is to be written out for it. So it is while background reclaim works off a boost.
+    pub gentle: bool,
+}
+
+impl Need {
+    /// The first priority (`DEF_PRIORITY`).
+    pub const LIGHTEST: u32 = 12;
+    /// What a request wants freed at a time, in frames (`SWAP_CLUSTER_MAX`).
+    const CLUSTER: u64 = 32;
+
+    /// What a request is short of, which frees memory itself.
+    pub(crate) fn of_request((node, order, gfp): (NodeId, Order, Gfp), attempt: u32) -> Need {
+        let frames = order.frames().max(Need::CLUSTER);
+        Need { node, order, gfp, attempt, frames, priority: Need::LIGHTEST.saturating_sub(attempt), gentle: false }
+    }
 }
 
 /// What reclaim achieved.

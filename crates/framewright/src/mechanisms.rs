@@ -3,10 +3,13 @@
 //! Each switch is independent, so that any ablation is a configuration and never a branch of the code base. A switch
 //! names only choices that exist; the first is the baseline that everything else is compared with.
 
+mod numbers;
 mod presets;
 
 use core::fmt;
 
+pub use numbers::{BoostFactor, StallOrder, Threshold};
+use numbers::{MOST_S8, MOST_S16, MOST_U16};
 pub use presets::PRESETS;
 
 macro_rules! switches {
@@ -273,56 +276,19 @@ switches! {
         FirstPass = "first-pass",
         /// Never.
         Off = "off",
+        /// In every pass, until nothing else is left: memory is reclaimed and compacted before mobilities are mixed (`defrag_mode`, Linux
+        /// ≥ 6.15).
+        Enforced = "enforced",
     }
     ;
     /// How many events of a kind a CPU keeps before it tells the zone, where `numa-stat` has such counters.
     numa_threshold("numa-threshold"): Threshold
-}
-
-/// Largest threshold of counters of 8 bits: one more, and half a threshold below 0, have to fit in as well.
-const MOST_S8: u16 = 125;
-/// The same of 16 bits with a sign.
-const MOST_S16: u16 = 32_765;
-/// The same of 16 bits without one.
-const MOST_U16: u16 = u16::MAX - 2;
-
-/// A number of events: 1 to 65,533.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Threshold(Option<core::num::NonZeroU16>);
-
-impl Threshold {
-    /// As the kind of counters has it: of 8 bits the threshold of the zone's other counters, of 16 bits the most that fits.
-    pub const COMPUTED: Threshold = Threshold(None);
-    const CHOICES: &[&str] = &["computed", "a number from 1 to 65533"];
-
-    /// A threshold of so many; none if there can be none.
-    pub const fn new(events: u16) -> Option<Threshold> {
-        match core::num::NonZeroU16::new(events) {
-            Some(events) if events.get() <= MOST_U16 => Some(Threshold(Some(events))),
-            _ => None,
-        }
-    }
-
-    fn of(text: &str) -> Option<Threshold> {
-        if text == "computed" { Some(Threshold::COMPUTED) } else { Threshold::new(text.parse().ok()?) }
-    }
-
-    /// The number, if it was given.
-    pub const fn get(self) -> Option<u16> {
-        match self.0 {
-            Some(events) => Some(events.get()),
-            None => None,
-        }
-    }
-}
-
-impl fmt::Display for Threshold {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            Some(events) => write!(f, "{events}"),
-            None => f.write_str("computed"),
-        }
-    }
+    /// How far the marks rise when mobilities were mixed, in ten-thousandths of the high mark: background reclaim then frees as much, and
+    /// compaction follows it. 0: not at all.
+    watermark_boost("watermark-boost"): BoostFactor
+    /// Smallest order of a block that a movable request takes from another mobility without waiting for background reclaim first. 0: any
+    /// block.
+    stall_order("stall-order"): StallOrder
 }
 
 impl NumaStat {
@@ -382,6 +348,11 @@ impl Mechanisms {
             return Some(
                 "a depot keeps what overflows for any CPU, so nothing would return to the owner of its pageblock \
                          (remote-free=owner)",
+            );
+        }
+        if self.stall_order.get().is_some() && self.watermark_boost.get() == 0 {
+            return Some(
+                "stall-order waits for what background reclaim frees for the boost: watermark-boost must not be 0",
             );
         }
         self.conflict_of_statistics()

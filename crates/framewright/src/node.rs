@@ -6,7 +6,8 @@
 //! is searched block by block, when all else has failed.
 //!
 //! With `nofragment`, the first pass takes nothing from another type that is smaller than a pageblock: it prefers a
-//! lower zone of the *same* node. Locality comes before that: when the walk would leave the node, it starts over without.
+//! lower zone of the *same* node. Locality comes before that: when the walk would leave the node, it starts over without. Where it is
+//! enforced, every pass does so, other nodes included, until the ladder gives it up (`slowpath.rs`).
 
 use core::cell::Cell;
 
@@ -20,7 +21,7 @@ use crate::machine::{Machine, Ordering, Pinned, Step, Word};
 use crate::mechanisms::{Hardened, Nofragment, PcpMark};
 use crate::numa_stat::Teller;
 use crate::pfn::{Frame, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
-use crate::request::{__GFP_THISNODE, Gfp, NodeSet, Policy, Request};
+use crate::request::{__GFP_KSWAPD_RECLAIM, __GFP_THISNODE, Gfp, NodeSet, Policy, Request};
 use crate::ring::RingId;
 use crate::stock::Pcps;
 use crate::vmstat::{GlobalEvent, ZoneEvent};
@@ -57,13 +58,6 @@ pub(crate) struct Plan {
     pub(crate) interleaved: bool,
 }
 
-impl Plan {
-    pub(crate) fn want(&self, rights: Rights) -> Want {
-        let Plan { order, migratetype, .. } = *self;
-        Want { order, migratetype, cma: rights.cma, nofragment: rights.nofragment }
-    }
-}
-
 impl<'a, M: Machine> World<'a, M> {
     /// Pins the caller to its CPU and runs `operation` there; none if the machine names a CPU that does not exist.
     pub(crate) fn pinned<T>(&self, operation: impl FnOnce(Cx<'_, 'a, M>) -> T) -> Option<T> {
@@ -89,6 +83,18 @@ impl<'a, M: Machine> World<'a, M> {
             self.ground.frames.part_of(frame)
         });
         looked.unwrap_or(Part::Hole)
+    }
+
+    /// What a request wants of a zone's lists.
+    pub(crate) fn want(&self, plan: &Plan, rights: Rights) -> Want {
+        let Plan { order, migratetype, gfp, .. } = *plan;
+        let Ground { mechanisms, frames, .. } = &self.ground;
+        let least = match mechanisms.stall_order.get() {
+            _ if rights.nofragment => frames.geometry.pageblock_order,
+            Some(stall) if rights.stall => stall,
+            _ => Order(0),
+        };
+        Want { order, migratetype, cma: rights.cma, least, wakes: gfp.contains(__GFP_KSWAPD_RECLAIM) }
     }
 
     /// Reads a request's policy on the running CPU. Counts the turn of an interleaved one.
@@ -194,12 +200,14 @@ impl<'a, M: Machine> World<'a, M> {
     fn walk(&self, cx: Cx<'_, 'a, M>, preferred: &'a Zone<M>, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
         let mut zones = self.zonelist(plan);
         let mut rights = Rights { nofragment: rights.nofragment && self.may_avoid_mixing(preferred), ..rights };
+        // Whether this is given up when the walk would leave the node, or found nothing.
+        let enforced = self.ground.mechanisms.nofragment == Nofragment::Enforced;
         let mut zone = zones.next();
         let mut why = Why::Watermark;
         let stock_is_free = self.ground.mechanisms.pcp_mark == PcpMark::Refill;
         loop {
             self.ground.machine.step(Step::ZoneTry);
-            let here = zone.filter(|zone| !rights.nofragment || zone.node() == preferred.node());
+            let here = zone.filter(|zone| !rights.nofragment || enforced || zone.node() == preferred.node());
             if let Some(zone) = here.filter(|_| stock_is_free)
                 && let Some(frame) = self.take_stocked(cx, zone, preferred, plan, rights)
             {
@@ -207,7 +215,9 @@ impl<'a, M: Machine> World<'a, M> {
             }
             match here {
                 Some(zone) if self.may_serve(zone, plan, rights) => {
-                    if let Some(frame) = self.take_from(cx, zone, preferred, plan, rights) {
+                    let taken = self.take_from(cx, zone, preferred, plan, rights);
+                    self.wake_boosted(zone);
+                    if let Some(frame) = taken {
                         return Ok(frame);
                     }
                     // For a single frame there is no block too small: what is left is not for this request.
@@ -215,7 +225,7 @@ impl<'a, M: Machine> World<'a, M> {
                 }
                 Some(zone) if self.has_enough(zone, plan, rights) => why = Why::Fragmented,
                 Some(_) => {}
-                None if rights.nofragment => {
+                None if rights.nofragment && !enforced => {
                     // Once more from the start, mixing allowed.
                     rights.nofragment = false;
                     zones = self.zonelist(plan);
@@ -230,12 +240,17 @@ impl<'a, M: Machine> World<'a, M> {
         self.ground.frames.geometry.max_order
     }
 
-    /// Whether trying a lower zone of the node first is worth it: not in favour of the tiny DMA zone.
+    /// Whether mobilities are kept apart in this pass. In the first pass where trying a lower zone of the node first is worth it:
+    /// not in favour of the tiny DMA zone.
     pub(crate) fn may_avoid_mixing(&self, preferred: &Zone<M>) -> bool {
         let lower = self.zone(ZoneIdx::of(preferred.node(), ZoneKind::Dma32));
-        self.ground.mechanisms.nofragment == Nofragment::FirstPass
-            && preferred.kind() == ZoneKind::Normal
-            && (self.nodes == 1 || lower.is_some_and(Zone::is_populated))
+        match self.ground.mechanisms.nofragment {
+            Nofragment::Off => false,
+            Nofragment::FirstPass => {
+                preferred.kind() == ZoneKind::Normal && (self.nodes == 1 || lower.is_some_and(Zone::is_populated))
+            }
+            Nofragment::Enforced => true,
+        }
     }
 
     /// Whether the zone has free memory above its mark, if in too small blocks.
@@ -252,7 +267,7 @@ impl<'a, M: Machine> World<'a, M> {
         plan: &Plan,
         rights: Rights,
     ) -> Option<Frame> {
-        let want = plan.want(rights);
+        let want = self.want(plan, rights);
         let reserve = keeps_reserve(plan, rights);
         let ring = RingId::of(plan.order, plan.migratetype, self.ground.frames.geometry.pageblock_order);
         if let Some(ring) = ring
@@ -334,7 +349,7 @@ impl<'a, M: Machine> World<'a, M> {
         rights: Rights,
     ) -> Option<Frame> {
         let frames = &self.ground.frames;
-        let want = plan.want(rights);
+        let want = self.want(plan, rights);
         // Everything that starts in the stretch is in one section, or the stretch is a hole.
         let first = frames.frame(stretch.start)?;
         let end = first.add(stretch.frames());
@@ -466,5 +481,6 @@ pub(crate) fn first_rights(plan: &Plan) -> Rights {
         harder: false,
         cma: plan.migratetype == MigrateType::Movable,
         nofragment: true,
+        stall: false,
     }
 }

@@ -21,12 +21,12 @@
 use crate::allocator::Allocator;
 use crate::error::{AllocError, FreeError, Why};
 use crate::event::Event;
-use crate::fallback::Mode;
+use crate::fallback::{Mode, Want};
 use crate::frame::{Head, Part};
 use crate::ground::Ground;
 use crate::machine::{Fault, Machine, Step};
 use crate::mechanisms::Hardened;
-use crate::node::{Plan, World, first_rights};
+use crate::node::{World, first_rights};
 use crate::pfn::{Frame, MigrateType, Order, Pfn};
 use crate::request::Request;
 use crate::ring::RingId;
@@ -97,6 +97,7 @@ impl<M: Machine> World<'_, M> {
             let is_split = self.split_zones(&plan).next().is_some();
             return Err(Some(if is_split { Why::Fragmented } else { Why::NoZone }));
         };
+        let want = self.want(&plan, rights);
         let (mut why, mut is_locked) = (Why::Watermark, false);
         for zone in self.zonelist(&plan) {
             self.ground.machine.step(Step::ZoneTry);
@@ -110,7 +111,7 @@ impl<M: Machine> World<'_, M> {
                 continue;
             };
             if may_serve() {
-                if let Some(frame) = take_intact(&self.ground, &guard, &plan, rights) {
+                if let Some(frame) = take_intact(&self.ground, &guard, &want) {
                     self.pcps.count_shared(&self.ground, near, (zone, preferred), (plan.order, plan.interleaved));
                     return Ok(frame);
                 }
@@ -150,21 +151,16 @@ impl<M: Machine> World<'_, M> {
 }
 
 /// Takes a block to which nobody wrote since it was freed, and says that it is allocated. Others are put aside.
-fn take_intact<M: Machine>(
-    ground: &Ground<'_, M>,
-    guard: &ZoneGuard<'_, '_, M>,
-    plan: &Plan,
-    rights: Rights,
-) -> Option<Frame> {
+fn take_intact<M: Machine>(ground: &Ground<'_, M>, guard: &ZoneGuard<'_, '_, M>, want: &Want) -> Option<Frame> {
     for _ in 0..INTACT_TRIES {
-        let frame = guard.take(&plan.want(rights), &mut Mode::Normal, false)?;
+        let frame = guard.take(want, &mut Mode::Normal, false)?;
         let pfn = ground.frames.pfn(frame);
-        if ground.mechanisms.hardened == Hardened::Off || ground.machine.is_poisoned(pfn, plan.order) {
-            ground.frames.set_head(frame, Head::allocated(plan.order, plan.migratetype == MigrateType::Movable));
+        if ground.mechanisms.hardened == Hardened::Off || ground.machine.is_poisoned(pfn, want.order) {
+            ground.frames.set_head(frame, Head::allocated(want.order, want.migratetype == MigrateType::Movable));
             return Some(frame);
         }
         ground.events.count(GlobalEvent::WrittenAfterFree);
-        guard.buddy().quarantine(frame, plan.order);
+        guard.buddy().quarantine(frame, want.order);
     }
     None
 }

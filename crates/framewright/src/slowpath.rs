@@ -10,8 +10,9 @@ use crate::disown::disown;
 use crate::error::Why;
 use crate::give::{collect, give_batch};
 use crate::machine::{Machine, Need, Ordering, Step, Waiter, Word};
+use crate::mechanisms::Nofragment;
 use crate::node::{Plan, World, first_rights};
-use crate::pfn::{CpuId, Frame, Order};
+use crate::pfn::{CpuId, Frame, MigrateType, Order};
 use crate::request::{
     __GFP_ATOMIC, __GFP_HIGH, __GFP_KSWAPD_RECLAIM, __GFP_MEMALLOC, __GFP_NOFAIL, __GFP_NOMEMALLOC, __GFP_NORETRY,
     __GFP_RETRY_MAYFAIL, Request,
@@ -28,6 +29,10 @@ const MAX_ROUNDS: u32 = 16;
 const NOFAIL_ROUNDS: u32 = 1_024;
 /// Pause of a `__GFP_NOFAIL` request between rounds, in nanoseconds.
 const NOFAIL_PAUSE: u64 = 10_000_000;
+/// Longest wait of a request that would mix mobilities, in nanoseconds (Linux's patch: a fiftieth of a second).
+const STALL: u64 = 20_000_000;
+/// Pageblocks that the marks rise by for it: one, and one more for each pair of mobilities and direction (the patch's formula).
+const STALL_BOOST: u64 = 1 + 2 * 3;
 
 /// What is tried next, in order of increasing harm.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -36,6 +41,8 @@ enum Rung {
     Skipped,
     /// What was freed while a zone was locked goes back; what lies in the depots is merged; pageblocks that CPUs own go back.
     Depot,
+    /// A movable request that would take a small block from another mobility waits for background reclaim, once and not for long.
+    Stall,
     /// Background reclaim is woken; the min mark is all that must stay.
     WakeAndMin,
     /// All reserves, for who is about to free memory.
@@ -44,13 +51,24 @@ enum Rung {
     Drain,
     /// The caller frees memory itself, again and again while that helps.
     Reclaim,
+    /// Mobilities are mixed, where they were kept apart up to here.
+    Mix,
     /// The reserve for high orders.
     HighAtomic,
 }
 
 impl Rung {
-    const ALL: [Rung; 7] =
-        [Rung::Skipped, Rung::Depot, Rung::WakeAndMin, Rung::Reserves, Rung::Drain, Rung::Reclaim, Rung::HighAtomic];
+    const ALL: [Rung; 9] = [
+        Rung::Skipped,
+        Rung::Depot,
+        Rung::Stall,
+        Rung::WakeAndMin,
+        Rung::Reserves,
+        Rung::Drain,
+        Rung::Reclaim,
+        Rung::Mix,
+        Rung::HighAtomic,
+    ];
 }
 
 impl<'a, M: Machine> World<'a, M> {
@@ -70,9 +88,11 @@ impl<'a, M: Machine> World<'a, M> {
 
     #[cold]
     fn alloc_slowly(&self, plan: &Plan) -> Result<Frame, Why> {
-        let rights = slow_rights(plan);
-        // Whoever may ignore the marks does so from the second rung on.
+        let enforced = self.ground.mechanisms.nofragment == Nofragment::Enforced;
+        let rights = Rights { nofragment: enforced, ..slow_rights(plan) };
+        // Whoever may ignore the marks does so from `Reserves` on.
         let most = Rights { no_watermarks: may_use_reserves(plan), ..rights };
+        let mixing = Rights { nofragment: false, ..most };
         let may_wait = plan.gfp.may_reclaim() && !self.ground.machine.in_interrupt();
         let mut why = Why::Watermark;
         for rung in Rung::ALL {
@@ -82,6 +102,7 @@ impl<'a, M: Machine> World<'a, M> {
                 Rung::Depot if self.take_back(plan) | self.drain_depots(plan) != 0 || self.disown_for(plan) != 0 => {
                     self.try_once(plan, first_rights(plan))
                 }
+                Rung::Stall if may_wait && self.may_stall(plan) => self.stall(plan, rights),
                 Rung::WakeAndMin => {
                     self.wake_kswapd(plan);
                     self.try_once(plan, rights)
@@ -92,13 +113,12 @@ impl<'a, M: Machine> World<'a, M> {
                     self.try_once(plan, most)
                 }
                 Rung::Reclaim if may_wait && !plan.gfp.contains(__GFP_MEMALLOC) => self.reclaim(plan, rights),
+                Rung::Mix if enforced => self.try_once(plan, mixing),
                 Rung::HighAtomic if may_wait => {
                     self.unreserve(plan);
-                    self.try_once(plan, most)
+                    self.try_once(plan, mixing)
                 }
-                Rung::Skipped | Rung::Depot | Rung::Reserves | Rung::Drain | Rung::Reclaim | Rung::HighAtomic => {
-                    continue;
-                }
+                _ => continue,
             };
             match result {
                 Ok(frame) => return Ok(frame),
@@ -120,11 +140,34 @@ impl<'a, M: Machine> World<'a, M> {
         }
         self.ground.events.count(GlobalEvent::KswapdWake);
         let mut last = None;
-        for node in self.zonelist(plan).map(Zone::node) {
+        for zone in self.zonelist(plan) {
+            let node = zone.node();
             if last.replace(node) != Some(node) {
+                zone.stat.ask(plan.order);
                 self.ground.machine.wake(Waiter::Kswapd(node));
             }
         }
+    }
+
+    fn may_stall(&self, plan: &Plan) -> bool {
+        self.ground.mechanisms.stall_order.get().is_some() && plan.migratetype == MigrateType::Movable
+    }
+
+    /// Tries without small blocks of another mobility; then has more memory freed, waits for some of it, and tries with them.
+    fn stall(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
+        if let Ok(frame) = self.try_once(plan, Rights { stall: true, ..rights }) {
+            return Ok(frame);
+        }
+        for zone in self.zonelist(plan).filter(|zone| zone.node() == plan.start) {
+            self.pinned(|cx| zone.lock(cx).boost(STALL_BOOST));
+        }
+        self.wake_kswapd(plan);
+        let start = self.ground.machine.now();
+        self.ground.machine.sleep_until(Waiter::Allocation(plan.start), start.saturating_add(STALL));
+        let events = &self.ground.events;
+        events.count(GlobalEvent::FragmentStall);
+        events.add(GlobalEvent::FragmentStallTime, self.ground.machine.now().saturating_sub(start));
+        self.try_once(plan, rights)
     }
 
     /// Gives one pageblock of each zone's high-atomic reserve to the request's kind.
@@ -140,7 +183,7 @@ impl<'a, M: Machine> World<'a, M> {
         let nofail = plan.gfp.contains(__GFP_NOFAIL);
         let mut why = Why::Watermark;
         for attempt in 0..if nofail { NOFAIL_ROUNDS } else { MAX_ROUNDS } {
-            let need = Need { node: plan.start, order: plan.order, gfp: plan.gfp, attempt };
+            let need = Need::of_request((plan.start, plan.order, plan.gfp), attempt);
             let progress = self.ground.machine.reclaim(&need).frames != 0;
             self.drain_for(plan);
             why = match self.try_once(plan, rights) {
@@ -338,13 +381,7 @@ impl<'a, M: Machine> World<'a, M> {
 /// Rights of a request that found nothing above the low mark.
 fn slow_rights(plan: &Plan) -> Rights {
     let atomic = plan.gfp.contains(__GFP_ATOMIC) && !plan.gfp.contains(__GFP_NOMEMALLOC);
-    Rights {
-        mark: Mark::Min,
-        high: plan.gfp.contains(__GFP_HIGH),
-        harder: atomic,
-        nofragment: false,
-        ..first_rights(plan)
-    }
+    Rights { mark: Mark::Min, high: plan.gfp.contains(__GFP_HIGH), harder: atomic, ..first_rights(plan) }
 }
 
 /// Whether the request may go below every mark. Memory for who frees memory must not be denied because memory is short.

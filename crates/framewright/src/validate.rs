@@ -190,7 +190,14 @@ fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(Census
         covered = at.max(covered);
     }
     equal("Z2", None, reserved, zone.highatomic_reserved.load(Ordering::Relaxed))?;
+    boost_of(world, zone)?;
     Ok((census, cached, skipped))
+}
+
+/// Checks what a zone's marks are raised by.
+fn boost_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(), Violation> {
+    let boost = zone.stat.boost();
+    equal("Z3", None, boost, boost.min(zone.most_boost(&world.ground)))
 }
 
 /// Checks one block and returns the frame behind it.

@@ -136,6 +136,10 @@ pub(crate) enum GlobalEvent {
     Repairs,
     /// Blocks put aside because somebody wrote to them after they were freed.
     WrittenAfterFree,
+    /// Requests that waited rather than mix mobilities.
+    FragmentStall,
+    /// How long they waited, in nanoseconds.
+    FragmentStallTime,
 }
 
 /// The allocator's shared counters.
@@ -156,8 +160,10 @@ impl GlobalEvent {
         GlobalEvent::ExtFragWhole,
         GlobalEvent::Repairs,
         GlobalEvent::WrittenAfterFree,
+        GlobalEvent::FragmentStall,
+        GlobalEvent::FragmentStallTime,
     ];
-    const COUNT: usize = GlobalEvent::WrittenAfterFree as usize + 1;
+    const COUNT: usize = GlobalEvent::FragmentStallTime as usize + 1;
 }
 
 impl<M: Machine> Default for GlobalEvents<M> {
@@ -178,8 +184,12 @@ impl<M: Machine> GlobalEvents<M> {
     }
 
     pub(crate) fn count(&self, event: GlobalEvent) {
+        self.add(event, 1);
+    }
+
+    pub(crate) fn add(&self, event: GlobalEvent, n: u64) {
         if let Some(word) = self.words.get(event as usize) {
-            word.add(1, Ordering::Relaxed);
+            word.add(n, Ordering::Relaxed);
         }
     }
 

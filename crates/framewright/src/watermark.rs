@@ -38,7 +38,10 @@ pub(crate) struct Rights {
     /// Cannot sleep: down to three quarters, and the high-atomic reserve.
     pub(crate) harder: bool,
     pub(crate) cma: bool,
+    /// Nothing smaller than a pageblock from another type, where the mechanisms say so.
     pub(crate) nofragment: bool,
+    /// Nothing smaller than `stall-order` from another type.
+    pub(crate) stall: bool,
 }
 
 /// A zone's free memory at one moment.
@@ -177,6 +180,28 @@ pub fn drift_mark(cpus: u64, threshold: u8, marks: Marks) -> u64 {
     if drift > marks.low.saturating_sub(marks.min) { marks.high.saturating_add(drift) } else { 0 }
 }
 
+/// Zones of fewer pageblocks are never boosted: they would be above their marks no more.
+const BOOSTED_PAGEBLOCKS: u64 = 4;
+
+/// How far a zone's marks rise on top of `boost` when mobilities were mixed: by `by` frames, up to `factor` ten-thousandths of the high mark or
+/// a pageblock, whichever is more. None if they do not: the zone is too small, or has no marks yet. All in frames. Linux's rule.
+pub(crate) fn raised_boost(
+    boost: u64,
+    by: u64,
+    factor: u32,
+    (managed, high, pageblock): (u64, u64, u64),
+) -> Option<u64> {
+    let most = boost_cap(factor, high, pageblock)?;
+    let is_large = managed >= pageblock.saturating_mul(BOOSTED_PAGEBLOCKS);
+    is_large.then(|| boost.saturating_add(by).min(most))
+}
+
+/// The most that a boost can be; none where there is none.
+pub(crate) fn boost_cap(factor: u32, high: u64, pageblock: u64) -> Option<u64> {
+    let share = high.saturating_mul(u64::from(factor)) / 10_000;
+    (share != 0).then(|| share.max(pageblock))
+}
+
 /// Sizes of a zone's per-CPU lists, in frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PcpSize {
@@ -263,7 +288,7 @@ mod tests {
     }
 
     fn rights(mark: Mark) -> Rights {
-        Rights { mark, no_watermarks: false, high: false, harder: false, cma: false, nofragment: false }
+        Rights { mark, no_watermarks: false, high: false, harder: false, cma: false, nofragment: false, stall: false }
     }
 
     #[test]
@@ -295,5 +320,24 @@ mod tests {
         );
         assert!(!take(plain, MigrateType::Cma) && take(Rights { cma: true, ..plain }, MigrateType::Cma));
         assert!(!take(plain, MigrateType::Isolate));
+    }
+
+    #[test]
+    fn boosts_rise_by_pageblocks_up_to_a_share_of_the_high_mark() {
+        for (boost, by, factor, zone, expected) in [
+            (0, 512, 15_000, (200_000, 10_000, 512), Some(512)),
+            (14_900, 512, 15_000, (200_000, 10_000, 512), Some(15_000)),
+            // One pageblock in any case.
+            (0, 512, 15_000, (200_000, 100, 512), Some(512)),
+            (512, 512, 15_000, (200_000, 100, 512), Some(512)),
+            // Switched off; without marks, as early at boot; zones of three pageblocks and of four.
+            (0, 512, 0, (200_000, 10_000, 512), None),
+            (0, 512, 15_000, (200_000, 0, 512), None),
+            (0, 512, 15_000, (1_536, 100, 512), None),
+            (0, 512, 15_000, (2_048, 100, 512), Some(512)),
+            (0, u64::MAX, 1_000_000, (u64::MAX, u64::MAX, 512), Some(u64::MAX / 10_000)),
+        ] {
+            assert_eq!(raised_boost(boost, by, factor, zone), expected, "{boost} {by} {factor} {zone:?}");
+        }
     }
 }

@@ -27,7 +27,7 @@ use crate::mechanisms::LockPlace;
 use crate::pfn::{CpuId, Frame, MigrateType, NodeId, Order, PfnRange, ZoneIdx, ZoneKind};
 use crate::search::Searches;
 use crate::vmstat::{GlobalEvent, ZoneEvent, ZoneEvents};
-use crate::watermark::{PcpSize, Rights, may_take};
+use crate::watermark::{Mark, PcpSize, Rights, may_take};
 use crate::zone_lock::{Mode as LockMode, ZoneLock};
 use crate::zone_stat::ZoneStat;
 
@@ -39,6 +39,7 @@ const TAKEN_BACK: u32 = 64;
 /// Invariants, with the lock free: B1-B4 of the lists, and
 /// - Z1 `present = free + isolated + pcp + allocated + offline + quarantined`, each counted in frames
 /// - Z2 `highatomic_reserved` is the number of frames in pageblocks of that type
+/// - Z3 the boost is at most what `watermark::boost_cap` says
 // Aligned so that no two zones share a pair of cache lines. What lies where, and why: decision 0013; proof: `Zone::PLACES`.
 #[repr(C, align(128))]
 pub struct Zone<M: Machine> {
@@ -267,8 +268,11 @@ impl<M: Machine> Zone<M> {
         let (machine, max) = (&ground.machine, ground.frames.geometry.max_order);
         machine.step(Step::Watermark);
         let reserve = self.reserve.get(highest.index()).copied().unwrap_or(0);
+        // What may use the last of a zone is not kept from it by a boost.
+        let is_urgent = order.0 == 0 && rights.high && rights.mark == Mark::Min;
+        let mark = || if is_urgent { self.stat.mark_unboosted(rights.mark) } else { self.stat.mark(rights.mark) };
         let may_take = |memory| {
-            may_take(order, max, memory, (self.stat.mark(rights.mark), reserve), rights, |order, migratetype| {
+            may_take(order, max, memory, (mark(), reserve), rights, |order, migratetype| {
                 machine.step(Step::WatermarkList);
                 self.lists.len_racy(order, migratetype) != 0
             })
@@ -462,6 +466,10 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
             let fragmenting = from.order < pageblock_order;
             let event = if fragmenting { GlobalEvent::ExtFragFragmenting } else { GlobalEvent::ExtFragWhole };
             self.ground.events.count(event);
+            // Not woken here: that would be under the lock.
+            if fragmenting && self.boost(1) && want.wakes {
+                self.zone.stat.note_boost();
+            }
             if machine.traces() {
                 machine.event(&Event::ExtFrag {
                     pfn: frames.pfn(from.found),

@@ -25,9 +25,9 @@ use crate::drifts::{PerCpu, Told, not_negative};
 use crate::field::{Words, tell};
 use crate::machine::{Machine, Ordering, Word};
 use crate::mechanisms::{Mechanisms, NumaPlace};
-use crate::pfn::{CpuId, ZoneIdx};
+use crate::pfn::{CpuId, Order, ZoneIdx};
 use crate::vmstat::NumaItem;
-use crate::watermark::{FreeMemory, Mark, Marks};
+use crate::watermark::{FreeMemory, Mark, Marks, raised_boost};
 use crate::zone_lock::Mode;
 
 /// Words of a zone's record: two pairs of cache lines.
@@ -66,11 +66,17 @@ pub(crate) struct ZoneStat<M: Machine> {
     marks: [M::U64; 3],
     /// See [`crate::watermark::drift_mark`].
     drift_mark: M::U64,
+    /// Frames on top of each mark for a while (`boost.rs`), and whether background reclaim is still to be woken because of them.
+    boost: M::U64,
+    boost_is_new: M::U32,
+    /// The largest order that background reclaim was asked for and has not looked at.
+    asked: M::U32,
     /// The NUMA counters when they were last switched on: that is what they count from.
     numa_since: [M::U64; NumaItem::COUNT],
     // Fixed at boot.
     places: Places,
     drifts: bool,
+    boosts: bool,
 }
 
 impl<M: Machine> Default for ZoneStat<M> {
@@ -80,9 +86,13 @@ impl<M: Machine> Default for ZoneStat<M> {
             highatomic: Word::new(0),
             marks: array::from_fn(|_| Word::new(0)),
             drift_mark: Word::new(0),
+            boost: Word::new(0),
+            boost_is_new: Word::new(0),
+            asked: Word::new(0),
             numa_since: array::from_fn(|_| Word::new(0)),
             places: Places::of(0, NumaPlace::default()),
             drifts: false,
+            boosts: false,
         }
     }
 }
@@ -92,6 +102,7 @@ impl<M: Machine> ZoneStat<M> {
     pub(crate) fn place(&mut self, own: usize, mechanisms: &Mechanisms) {
         self.places = Places::of(own, mechanisms.numa_place);
         self.drifts = mechanisms.zone_stat == crate::mechanisms::ZoneStat::Differentials;
+        self.boosts = mechanisms.watermark_boost.get() != 0;
     }
 
     /// Names its words.
@@ -112,6 +123,9 @@ impl<M: Machine> ZoneStat<M> {
             tell(visit, format_args!("stat.marks.{mark:?}"), word);
         }
         tell(visit, format_args!("stat.drift_mark"), &self.drift_mark);
+        tell(visit, format_args!("stat.boost"), &self.boost);
+        tell(visit, format_args!("stat.boost_is_new"), &self.boost_is_new);
+        tell(visit, format_args!("stat.asked"), &self.asked);
         for (item, word) in NumaItem::ALL.iter().zip(&self.numa_since) {
             tell(visit, format_args!("stat.numa_since.{item:?}"), word);
         }
@@ -144,12 +158,62 @@ impl<M: Machine> ZoneStat<M> {
         self.numa_since.get(item as usize).unwrap_or(self.free())
     }
 
+    /// A mark as it is in force: with the boost.
     pub(crate) fn mark(&self, mark: Mark) -> u64 {
+        let stored = self.mark_unboosted(mark);
+        if self.boosts { stored.saturating_add(self.boost()) } else { stored }
+    }
+
+    /// A mark as it was set. For reserves that a boost must not take away, and for compaction, which is what a boost is for.
+    pub(crate) fn mark_unboosted(&self, mark: Mark) -> u64 {
         self.marks.get(mark.index()).map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
+    /// The marks as they were set.
     pub(crate) fn marks(&self) -> Marks {
-        Marks { min: self.mark(Mark::Min), low: self.mark(Mark::Low), high: self.mark(Mark::High) }
+        let [min, low, high] = [Mark::Min, Mark::Low, Mark::High].map(|mark| self.mark_unboosted(mark));
+        Marks { min, low, high }
+    }
+
+    /// Frames that the marks are higher by.
+    pub(crate) fn boost(&self) -> u64 {
+        self.boost.load(Ordering::Relaxed)
+    }
+
+    /// Raises the marks by so many frames, as far as they may rise. False if they may not. The zone lock is held alone.
+    pub(crate) fn raise_boost(&self, by: u64, factor: u32, (managed, pageblock): (u64, u64)) -> bool {
+        let zone = (managed, self.mark_unboosted(Mark::High), pageblock);
+        let raised = raised_boost(self.boost(), by, factor, zone);
+        raised.inspect(|&frames| self.boost.store(frames, Ordering::Relaxed)).is_some()
+    }
+
+    /// Takes back what background reclaim has made good; others may have raised the marks in between. The zone lock is held alone.
+    pub(crate) fn lower_boost(&self, by: u64) {
+        self.boost.store(self.boost().saturating_sub(by), Ordering::Relaxed);
+    }
+
+    /// Notes that background reclaim is to be woken, by who comes next without the lock.
+    pub(crate) fn note_boost(&self) {
+        self.boost_is_new.store(1, Ordering::Relaxed);
+    }
+
+    /// Tells background reclaim of what order a request was that failed. Of several at once the larger one may be lost; it asks again.
+    pub(crate) fn ask(&self, order: Order) {
+        if self.asked.load(Ordering::Relaxed) < u32::from(order.0) {
+            self.asked.store(u32::from(order.0), Ordering::Relaxed);
+        }
+    }
+
+    /// What was asked for since the last time.
+    pub(crate) fn take_asked(&self) -> Order {
+        Order(self.asked.swap(0, Ordering::Relaxed) as u8)
+    }
+
+    /// Whether the caller is to wake it: one of those who ask.
+    pub(crate) fn take_note(&self) -> bool {
+        self.boosts
+            && self.boost_is_new.load(Ordering::Relaxed) != 0
+            && self.boost_is_new.swap(0, Ordering::Relaxed) != 0
     }
 
     pub(crate) fn set_marks(&self, marks: Marks) {

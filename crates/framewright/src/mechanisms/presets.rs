@@ -1,9 +1,9 @@
 //! Sets of choices that have a name: kernels that tables were published of, what they were compared with, and our own.
 
 use super::{
-    Depot, FallbackPolicy, FreePath, Hardened, LockPlace, MOST_S8, MOST_S16, Mechanisms, Nofragment, NumaPlace,
-    NumaRead, NumaStat, PcpMark, PcpProtection, PcpSize, PreMerge, Prefetch, Refill, RemoteFree, Threshold, ZoneLock,
-    ZoneStat,
+    BoostFactor, Depot, FallbackPolicy, FreePath, Hardened, LockPlace, MOST_S8, MOST_S16, Mechanisms, Nofragment,
+    NumaPlace, NumaRead, NumaStat, PcpMark, PcpProtection, PcpSize, PreMerge, Prefetch, Refill, RemoteFree, StallOrder,
+    Threshold, ZoneLock, ZoneStat,
 };
 
 /// Sets of choices that have a name.
@@ -29,6 +29,12 @@ pub const PRESETS: &[(&str, Mechanisms)] = &[
     ("numa-off", Mechanisms { numa_stat: NumaStat::Off, ..Mechanisms::NUMA_PATCH1 }),
     ("claim-steal", Mechanisms { fallback: FallbackPolicy::ClaimSteal, ..Mechanisms::BASELINE }),
     ("mixing", Mechanisms { nofragment: Nofragment::Off, ..Mechanisms::BASELINE }),
+    ("vanilla-4.20", Mechanisms::VANILLA),
+    ("lowzone", Mechanisms::LOWZONE),
+    ("boost", Mechanisms::BOOST),
+    ("stall", Mechanisms { stall_order: StallOrder(4), ..Mechanisms::BOOST }),
+    ("boost-as-mailed", Mechanisms { nofragment: Nofragment::Off, ..Mechanisms::BOOST }),
+    ("stall-as-mailed", Mechanisms { nofragment: Nofragment::Off, stall_order: StallOrder(4), ..Mechanisms::BOOST }),
 ];
 
 impl Mechanisms {
@@ -53,7 +59,17 @@ impl Mechanisms {
         fallback: FallbackPolicy::Classic,
         nofragment: Nofragment::FirstPass,
         numa_threshold: Threshold::COMPUTED,
+        watermark_boost: BoostFactor(0),
+        stall_order: StallOrder(0),
     };
+
+    /// What the fragmentation avoidance series of 2018 was measured against: Linux 4.20.
+    const VANILLA: Mechanisms = Mechanisms { nofragment: Nofragment::Off, ..Mechanisms::PATCH1 };
+
+    /// Its first patch; its first four, with the factor that it proposed; all five add its order of 4. As they were mailed, the third lost the
+    /// flag of the first (`-as-mailed`): the numbers that were published with the patches are probably of that.
+    const LOWZONE: Mechanisms = Mechanisms { nofragment: Nofragment::FirstPass, ..Mechanisms::VANILLA };
+    const BOOST: Mechanisms = Mechanisms { watermark_boost: BoostFactor(15_000), ..Mechanisms::LOWZONE };
 
     /// What the zone lock series was measured against: Linux 4.19, whose spin locks are queued. (Its patch 1 keeps pages off
     /// the LRU lists, which are not the allocator's.)

@@ -49,6 +49,8 @@ impl Kernel {
             let like_other = Mechanisms {
                 fallback: other.fallback,
                 nofragment: other.nofragment,
+                watermark_boost: other.watermark_boost,
+                stall_order: other.stall_order,
                 zone_stat: other.zone_stat,
                 numa_stat: other.numa_stat,
                 numa_place: other.numa_place,

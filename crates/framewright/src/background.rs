@@ -1,0 +1,148 @@
+//! Background reclaim: what a node's kswapd does each time it is woken.
+//!
+//! Somebody found a zone below its low mark, or mixed mobilities and raised the marks (`boost.rs`), and woke the node's thread. The thread calls
+//! [`Allocator::balance`], which has memory freed by the embedder ([`Machine::reclaim`]) until a zone of the node is above its
+//! high mark and has a block of the order that was asked for; where mobilities are kept apart by force, the mark is to be met by whole free
+//! pageblocks. Who is to free what, and what must not be, is the embedder's business: the core only says how many frames, and how hard to look.
+//!
+//! A boost is worked off first, *gently*: nothing is written out for it, and it ends as soon as a round brings nothing. It counts only
+//! while the node is balanced without it; else memory is simply short, and that comes first. In the end the marks come down by what they
+//! were raised when the run began (others may have raised them since), and background compaction is woken.
+//!
+//! Every loop has a bound: a run that gets nowhere ends, and says so.
+
+use crate::allocator::Allocator;
+use crate::machine::{Machine, Need, Waiter};
+use crate::mechanisms::Nofragment;
+use crate::node::World;
+use crate::pfn::{MigrateType, NodeId, Order, ZoneIdx, ZoneKind};
+use crate::request::GFP_KERNEL;
+use crate::watermark::Mark;
+use crate::zone::Zone;
+
+/// Rounds of a run, whatever they bring.
+const MAX_ROUNDS: u32 = 1_024;
+/// While a boost is worked off, priorities fall no further than by this.
+const GENTLE: u32 = 2;
+/// Least number of frames wanted from a zone at a time.
+const LEAST: u64 = 32;
+
+/// What a run of background reclaim did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Balanced {
+    /// Frames that were freed.
+    pub frames: u64,
+    /// Rounds that it took.
+    pub rounds: u32,
+    /// Frames that the marks came down by: the boost that was worked off, or given up.
+    pub boost: u64,
+    /// Whether a zone of the node is above its high mark now and has a block of the order asked for.
+    pub is_balanced: bool,
+}
+
+impl<M: Machine> Allocator<'_, M> {
+    /// Frees memory on a node until there is enough. For the node's background thread ([`Waiter::Kswapd`]), each time it is woken; anybody
+    /// else may call it. Not in an interrupt, and nothing held: it calls [`Machine::reclaim`]. Does nothing for a node without memory.
+    pub fn balance(&self, node: NodeId) -> Balanced {
+        if self.machine().in_interrupt() { Balanced::default() } else { self.world().balance(node) }
+    }
+}
+
+impl<'a, M: Machine> World<'a, M> {
+    fn balance(&self, node: NodeId) -> Balanced {
+        let order = self.zones_of(node).map(|zone| zone.stat.take_asked()).max().unwrap_or_default();
+        let boosts = ZoneKind::ALL.map(|kind| self.zone(ZoneIdx::of(node, kind)).map_or(0, |zone| zone.stat.boost()));
+        let boosted = boosts.into_iter().fold(0, u64::saturating_add);
+        let mut run = Balanced { boost: boosted, ..Balanced::default() };
+        let (mut budget, mut priority) = (boosted, Need::LIGHTEST);
+        while run.rounds < MAX_ROUNDS && priority != 0 {
+            run.is_balanced = self.is_balanced(node, order);
+            if budget == 0 && run.is_balanced {
+                break;
+            }
+            if budget != 0 && !run.is_balanced {
+                (budget, priority) = (0, Need::LIGHTEST);
+            }
+            let gentle = budget != 0;
+            let frames = if gentle { budget } else { self.wanted(node) };
+            let need = Need { node, order, gfp: GFP_KERNEL, attempt: run.rounds, frames, priority, gentle };
+            let freed = self.ground.machine.reclaim(&need).frames;
+            run.rounds = run.rounds.saturating_add(1);
+            run.frames = run.frames.saturating_add(freed);
+            self.see_freed(node);
+            if freed != 0 {
+                self.ground.machine.wake(Waiter::Allocation(node));
+            }
+            budget = budget.saturating_sub(freed);
+            if gentle && freed == 0 {
+                break;
+            }
+            let is_least = gentle && priority <= Need::LIGHTEST.saturating_sub(GENTLE);
+            if freed < frames && !is_least {
+                priority = priority.saturating_sub(1);
+            }
+        }
+        run.is_balanced = self.is_balanced(node, order);
+        for (kind, boost) in ZoneKind::ALL.into_iter().zip(boosts).filter(|(_, boost)| *boost != 0) {
+            if let Some(zone) = self.zone(ZoneIdx::of(node, kind)) {
+                self.pinned(|cx| zone.lock(cx).zone.stat.lower_boost(boost));
+            }
+        }
+        if boosted != 0 || order != Order(0) {
+            self.ground.machine.wake(Waiter::Kcompactd(node));
+        }
+        run
+    }
+
+    fn zones_of(&self, node: NodeId) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
+        self.zones.iter().filter(move |zone| zone.node() == node && zone.is_populated())
+    }
+
+    /// What a round shall free: the high marks of all zones.
+    fn wanted(&self, node: NodeId) -> u64 {
+        self.zones_of(node).map(|zone| zone.stat.mark(Mark::High).max(LEAST)).fold(0, u64::saturating_add)
+    }
+
+    /// Whether a zone of the node has as much free memory as its high mark says, without a boost, and a block of the order. A node without
+    /// memory has enough.
+    fn is_balanced(&self, node: NodeId, order: Order) -> bool {
+        let whole = self.ground.mechanisms.nofragment == Nofragment::Enforced;
+        let has_enough = |zone: &Zone<M>| {
+            let free = if whole {
+                self.free_in_pageblocks(zone)
+            } else {
+                zone.stat.memory_racy(&self.ground.stats, zone.idx).free
+            };
+            free > zone.stat.mark_unboosted(Mark::High) && (order.0 == 0 || self.has_block(zone, order))
+        };
+        let mut zones = self.zones_of(node).peekable();
+        zones.peek().is_none() || zones.any(has_enough)
+    }
+
+    /// Whether a zone has a free block of at least this order that an ordinary request may use.
+    fn has_block(&self, zone: &Zone<M>, order: Order) -> bool {
+        let usable = [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
+        order.up_to(self.max_order()).any(|larger| usable.into_iter().any(|mt| zone.lists.len_racy(larger, mt) != 0))
+    }
+
+    /// Frames of a zone in free blocks of a pageblock or more.
+    fn free_in_pageblocks(&self, zone: &Zone<M>) -> u64 {
+        let geometry = &self.ground.frames.geometry;
+        let of = |order: Order| {
+            let blocks =
+                MigrateType::ALL.into_iter().map(|migratetype| u64::from(zone.lists.len_racy(order, migratetype)));
+            blocks.fold(0, u64::saturating_add).saturating_mul(order.frames())
+        };
+        geometry.pageblock_order.up_to(geometry.max_order).map(of).fold(0, u64::saturating_add)
+    }
+
+    /// Lets the node's zones see what was freed on this CPU.
+    fn see_freed(&self, node: NodeId) {
+        if let Some(cpu) = self.pinned(|cx| cx.cpu) {
+            self.drain_cpu(cpu);
+        }
+        self.zones_of(node).for_each(|zone| {
+            self.drain_depot(zone);
+        });
+    }
+}
