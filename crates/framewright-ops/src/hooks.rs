@@ -5,12 +5,14 @@
 //! that called them.
 
 use framewright::machine::{Busy, Need};
+use framewright::report::Source;
 use framewright::request::{__GFP_MEMALLOC, __GFP_MOVABLE, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
-use framewright::{Order, Pfn, PfnRange, Request};
+use framewright::{NodeId, Order, Pfn, PfnRange, Request};
 
 use crate::op::{Handle, OnMigrate, OnReclaim, Op, Terms};
-use crate::outcome::Wrong;
+use crate::outcome::{Outcome, Wrong};
 use crate::player::Player;
+use crate::row::zones;
 
 /// Names that callbacks use for what they allocate and free at once.
 const TRANSIENT: [Handle; 3] = [Handle(u32::MAX), Handle(u32::MAX - 1), Handle(u32::MAX - 2)];
@@ -34,6 +36,19 @@ impl Player<'_> {
             }
         };
         self.noted(freed).unwrap_or(0)
+    }
+
+    /// A node's background reclaim runs. Whatever the callback does, it ends, and takes back as much of the boost as there was: all of it,
+    /// unless the callback mixes mobilities in turn.
+    pub(crate) fn balanced(&self, node: NodeId) -> Result<Outcome, Wrong> {
+        let there = zones(self.pages.nodes()).filter(|zone| zone.node() == node);
+        let boost = || -> u64 { there.clone().filter_map(|zone| self.pages.zone(zone)).map(|zone| zone.boost).sum() };
+        let (before, is_nested) = (boost(), self.hooks.borrow().on_reclaim == OnReclaim::Nest);
+        let run = self.pages.balance(node);
+        if run.boost != before || (boost() != 0 && !is_nested) {
+            return Err(format!("{run:?}, with a boost of {before} before and {} afterwards", boost()));
+        }
+        Ok(Outcome::Done)
     }
 
     /// Keeps what is wrong for the operation that is under way.

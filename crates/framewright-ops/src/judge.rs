@@ -3,10 +3,11 @@
 //! The rules that a served request must meet, whichever block it got: the zone is one that its flags allow, the node one that
 //! policy and `__GFP_THISNODE` allow, every frame lies below the address limit, and a request that cannot move has no part
 //! of CMA. And the rules for one that was not served: errors about the request itself are predicted exactly, "no zone"
-//! must be true, and otherwise no zone may be left that could serve it while keeping its low mark. The last rule reads free
+//! must be true, and otherwise no zone may be left that could serve it while keeping its low mark as it is in force. The last rule reads free
 //! counts and marks as the allocator reports them; they are checked by `validate` and by the census.
 
 use framewright::machine::Machine;
+use framewright::mechanisms::Nofragment;
 use framewright::report::{Source, ZoneSnapshot};
 use framewright::request::{__GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_THISNODE};
 use framewright::{
@@ -149,8 +150,9 @@ impl<M: Machine> Judge<'_, '_, M> {
     /// more room than now. Within a node a lower zone may be right, to avoid mixing.
     pub(crate) fn nearest(&self, range: PfnRange) -> Result<(), Wrong> {
         let Some(served) = self.memory.zone_of(range).map(ZoneIdx::node) else { return Ok(()) };
-        if self.request.below.is_some() {
-            // Zones that the limit runs through come last, wherever they are.
+        if self.request.below.is_some() || self.pages.mechanisms().nofragment == Nofragment::Enforced {
+            // Zones that the limit runs through come last, wherever they are. Where mobilities are kept apart by force, so do nodes on
+            // which they would be mixed.
             return Ok(());
         }
         let start = match self.request.policy {
@@ -196,7 +198,7 @@ impl<M: Machine> Judge<'_, '_, M> {
         let large = types.clone().any(|migratetype| order.up_to(max).any(|order| blocks(order, migratetype) != 0));
         let counted = types.flat_map(|migratetype| Order(0).up_to(max).map(move |order| (order, migratetype)));
         let free: u64 = counted.map(|(order, migratetype)| blocks(order, migratetype) << order.0).sum();
-        let keep = zone.low.saturating_add(zone.protection[gfp.highest_zone().index()]);
+        let keep = (zone.low + zone.boost).saturating_add(zone.protection[gfp.highest_zone().index()]);
         large && free.saturating_sub(order.frames() - 1) > keep
     }
 }

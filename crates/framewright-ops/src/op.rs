@@ -198,6 +198,8 @@ pub enum Op {
     OnlineCpu(CpuId),
     /// A CPU tells what it has counted.
     Refresh(CpuId),
+    /// A node's background reclaim runs once.
+    Balance(NodeId),
     /// Counts in a counter of the embedder's.
     Count { counter: Counter, change: i64 },
     /// Switches the NUMA counters.
@@ -305,6 +307,7 @@ impl fmt::Display for Op {
             Op::OfflineCpu(cpu) => write!(f, "offline-cpu {}", cpu.0),
             Op::OnlineCpu(cpu) => write!(f, "online-cpu {}", cpu.0),
             Op::Refresh(cpu) => write!(f, "refresh {}", cpu.0),
+            Op::Balance(node) => write!(f, "balance {}", node.0),
             Op::Count { counter, change } => write!(f, "count {counter} by {change}"),
             Op::NumaStat(on) => write!(f, "numa-stat {}", if *on { "on" } else { "off" }),
             Op::RunOn(cpu) => write!(f, "run-on {}", cpu.0),

@@ -55,6 +55,7 @@ fn op(words: &mut Words<'_>) -> Result<Op, Reason> {
         "offline-cpu" => Op::OfflineCpu(words.cpu()?),
         "online-cpu" => Op::OnlineCpu(words.cpu()?),
         "refresh" => Op::Refresh(words.cpu()?),
+        "balance" => Op::Balance(words.node()?),
         "count" => {
             let counter = counter(words)?;
             words.keyword("by")?;
@@ -214,6 +215,10 @@ fn row(words: &mut Words<'_>) -> Result<Row, Reason> {
     let node = words.node()?;
     words.keyword("zone")?;
     let zone = ZoneIdx::of(node, words.zone_kind()?);
+    if words.takes("boost") {
+        let row = Row::Boost { zone, frames: words.number("a number of frames")? };
+        return words.end().map(|()| row);
+    }
     if words.takes("cpu") {
         let cpu = words.cpu()?;
         words.keyword("count")?;

@@ -189,6 +189,7 @@ impl<'h> Player<'h> {
             Op::OfflineCpu(cpu) => return self.drained(Some(cpu), self.pages.offline_cpu(cpu)),
             Op::OnlineCpu(cpu) => self.pages.online_cpu(cpu),
             Op::Refresh(cpu) => return self.refreshed(cpu),
+            Op::Balance(node) => return self.balanced(node),
             Op::Count { counter, change } => return self.count(counter, change),
             Op::NumaStat(on) => self.switch_numa_stat(on),
             Op::RunOn(cpu) if cpu.index() >= self.cpus.len() => return Ok(Outcome::Skipped),

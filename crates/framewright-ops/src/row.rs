@@ -2,12 +2,13 @@
 //!
 //! A row has the form of a line of `/proc/pagetypeinfo`: free blocks of one zone and type, a column for each order from 0 on.
 //! Columns left out at the end are 0, so that one may write what matters. A second form gives the frames on one
-//! CPU's lists of a zone, as zoneinfo does, a third the type of a pageblock.
+//! CPU's lists of a zone, as zoneinfo does, a third the type of a pageblock, a fourth the frames that a zone's marks are raised by.
 //!
 //! ```text
 //! Node 0, zone Normal, type Movable 0 1 0 2
 //! Node 0, zone Normal, cpu 1 count 4
 //! pageblock 0x400 Reclaimable
+//! Node 0, zone Normal, boost 512
 //! ```
 
 use std::fmt;
@@ -36,6 +37,13 @@ pub enum Row {
         /// Frames.
         count: u64,
     },
+    /// Boost of a zone's marks.
+    Boost {
+        /// The zone.
+        zone: ZoneIdx,
+        /// Frames.
+        frames: u64,
+    },
     /// Type of a pageblock.
     Pageblock {
         /// Any frame of the pageblock.
@@ -54,6 +62,7 @@ impl Row {
                 let count = pages.pcp(zone, cpu)?.count;
                 Some(Row::Pcp { zone, cpu, count })
             }
+            Row::Boost { zone, .. } => Some(Row::Boost { zone, frames: pages.zone(zone)?.boost }),
             Row::Pageblock { pfn, .. } => {
                 let migratetype = pages.pageblock_type(pfn)?;
                 Some(Row::Pageblock { pfn, migratetype })
@@ -68,7 +77,7 @@ impl Row {
         Some(Row::Free { zone, migratetype, blocks })
     }
 
-    /// Every row of free blocks and per-CPU frames that is not all zeros, by zone.
+    /// Every row of free blocks, per-CPU frames and boosts that is not all zeros, by zone.
     pub fn all<M: Machine>(pages: &Allocator<'_, M>) -> Vec<Row> {
         let mut rows = Vec::new();
         for zone in zones(pages.nodes()) {
@@ -79,6 +88,8 @@ impl Row {
                 row.observe(pages).filter(|row| !row.is_zero())
             });
             rows.extend(pcps);
+            let boost = Row::Boost { zone, frames: 0 }.observe(pages);
+            rows.extend(boost.filter(|row| !row.is_zero()));
         }
         rows
     }
@@ -88,13 +99,14 @@ impl Row {
         match self {
             Row::Free { blocks, .. } => blocks.is_empty(),
             Row::Pcp { count, .. } => *count == 0,
+            Row::Boost { frames, .. } => *frames == 0,
             Row::Pageblock { .. } => false,
         }
     }
 }
 
 /// Every zone of so many nodes.
-pub(crate) fn zones(nodes: usize) -> impl Iterator<Item = ZoneIdx> {
+pub(crate) fn zones(nodes: usize) -> impl Iterator<Item = ZoneIdx> + Clone {
     (0..nodes).flat_map(|node| ZoneKind::ALL.into_iter().map(move |kind| ZoneIdx::of(NodeId(node as u8), kind)))
 }
 
@@ -117,6 +129,9 @@ impl fmt::Display for Row {
             }
             Row::Pcp { zone, cpu, count } => {
                 write!(f, "Node {}, zone {}, cpu {} count {count}", zone.node().0, zone.kind(), cpu.0)
+            }
+            Row::Boost { zone, frames } => {
+                write!(f, "Node {}, zone {}, boost {frames}", zone.node().0, zone.kind())
             }
             Row::Pageblock { pfn, migratetype } => write!(f, "pageblock {pfn} {migratetype}"),
         }

@@ -2,6 +2,7 @@
 //!
 //! Whatever they do: nothing is lost, every answer is right, and a request asks a bounded number of times.
 
+use framewright_ops::session::with_session;
 use framewright_ops::{Outcome, Report, Scenario, run};
 
 /// 64 frames, all of them in use: half movable.
@@ -52,6 +53,58 @@ fn reclaim_is_asked_a_bounded_number_of_times() {
     for (what, request, outcome, calls) in cases {
         let text = format!("{FULL}\non-reclaim {what}\na9 = alloc {request} -> {outcome}");
         assert_eq!(report(&text).encounters.reclaims, calls, "{what}: {request}");
+    }
+}
+
+/// Four pageblocks of 8 frames. Nothing but a block of 2 is free, in an unmovable pageblock: less than the low mark.
+const UNLIKE: &str = "
+    max-order 4
+    pageblock-order 3
+    memory 0x0..0x20 node 0
+    cpus 0
+    dma-end 0x0
+    dma32-end 0x0
+    marks 0 Normal 0 5 6
+    pcp 0 Normal 1 1
+    mechanisms nofragment=off,watermark-boost=1000000,stall-order=2
+    a1 = alloc-at 0x0 order 4 GFP_HIGHUSER_MOVABLE
+    a2 = alloc-at 0x10 order 3 GFP_HIGHUSER_MOVABLE
+    type 0x18 Unmovable
+    a3 = alloc-at 0x18 order 3 GFP_KERNEL
+    raw-free-range 0x1a 2
+";
+
+#[test]
+fn requests_wait_rather_than_mix_mobilities() {
+    // Whether the request waits, and whether the marks were raised.
+    let cases = [
+        ("order 0 GFP_HIGHUSER_MOVABLE", true),
+        // A part of an own pageblock is no mixing; and who is not movable, or may not wait, does not.
+        ("order 1 GFP_KERNEL", false),
+        ("order 0 GFP_KERNEL|__GFP_RECLAIMABLE", false),
+        ("order 0 GFP_ATOMIC|__GFP_MOVABLE", false),
+    ];
+    for (request, waits) in cases {
+        let scenario: Scenario = format!("{UNLIKE}\na9 = alloc {request} -> 0x1a").parse().unwrap();
+        with_session(&scenario.shape, |session| {
+            for step in &scenario.steps {
+                session.perform(&step.op)?;
+            }
+            let counters = session.pages().counters();
+            assert_eq!(counters.fragment_stalls, u64::from(waits), "{request}: {counters:?}");
+            session.check().map(drop)
+        })
+        .unwrap();
+    }
+}
+
+#[test]
+fn background_reclaim_is_asked_a_bounded_number_of_times() {
+    // What the callback does, and how often it is asked: until memory is above the high mark; else at every priority, if it brings nothing.
+    for (what, calls) in [("free 1", 1), ("fail", 12), ("lie", 12), ("drain", 12), ("nest", 1)] {
+        let high = FULL.replace("marks 0 Normal 0 0 0", "marks 0 Normal 0 0 1");
+        let text = format!("{high}\non-reclaim {what}\nbalance 0");
+        assert_eq!(report(&text).encounters.reclaims, calls, "{what}");
     }
 }
 

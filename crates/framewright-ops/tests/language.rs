@@ -43,7 +43,8 @@ fn any_place(rng: &mut Rng) -> Place {
 fn any_row(rng: &mut Rng) -> Row {
     let zone = ZoneIdx::of(NodeId(rng.below(64) as u8), *rng.pick(&ZoneKind::ALL));
     let migratetype = *rng.pick(&MigrateType::ALL);
-    match rng.below(3) {
+    match rng.below(4) {
+        3 => Row::Boost { zone, frames: any_number(rng) },
         0 => {
             let mut blocks: Vec<u64> = (0..rng.below(19)).map(|_| any_number(rng)).collect();
             while blocks.last() == Some(&0) {
@@ -72,7 +73,8 @@ fn any_op(rng: &mut Rng) -> Op {
     let pfn = Pfn(any_number(rng));
     let cpu = CpuId(any_number(rng) as u16);
     let gfp = Gfp(rng.draw() as u32);
-    match rng.below(29) {
+    match rng.below(30) {
+        28 => Op::Balance(NodeId(rng.below(64) as u8)),
         0 => Op::Alloc { name, order, terms: any_terms(rng) },
         1 => Op::Bulk { name, count: rng.below(1_000_001) as u32, order, terms: any_terms(rng) },
         2 => Op::AllocAt { name, pfn, order, gfp },

@@ -4,6 +4,7 @@
 //! must come of them, and the state afterwards. States are rows of `/proc/pagetypeinfo` (free blocks of one zone and type,
 //! by order from 0) and of per-CPU counts; a row that is not written is all zeros, so that nothing goes unnoticed.
 
+mod boost;
 mod buddy;
 mod fallback;
 mod free_paths;
