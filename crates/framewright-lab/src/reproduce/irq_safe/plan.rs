@@ -136,7 +136,7 @@ impl Plan<'_> {
         let jobs: Vec<Run<'_>> = [
             batches.iter().map(|&batch| self.batch(batch)).collect::<anyhow::Result<Vec<_>>>()?.concat(),
             self.aim9()?,
-            self.packets(self.lengths.packets, None)?.to_vec(),
+            self.packets(self.lengths.packets, None)?,
         ]
         .concat();
         let pair = self.pair()?;
@@ -144,9 +144,7 @@ impl Plan<'_> {
         let varied = if self.lengths.varied { varied()? } else { 0 };
         let total = runs::weight(&jobs) + runs::weight(&pair) + varied;
         let mut outcomes = runs::all(self.machine, &jobs, &mut |now| progress(now, total))?.into_iter();
-        let mut four =
-            || Some([outcomes.next()?, outcomes.next()?, outcomes.next()?, outcomes.next()?].map(|o| o.report));
-        let mut next = || four().context("a run is missing");
+        let mut next = || of_modes(&mut outcomes);
         let batches = batches.iter().map(|_| next()).collect::<anyhow::Result<Vec<_>>>()?;
         let mut aim9 = Test::ALL.map(|_| [const { Vec::new() }; 4]);
         for test in &mut aim9 {
@@ -158,8 +156,7 @@ impl Plan<'_> {
         let mut done = runs::weight(&jobs);
         let outcomes = runs::all(self.desktop, &pair, &mut |now| progress(done + now, total))?;
         done += runs::weight(&pair);
-        let reports: Vec<Report> = outcomes.into_iter().map(|outcome| outcome.report).collect();
-        let pair = reports.try_into().ok().context("a run is missing")?;
+        let pair = of_modes(&mut outcomes.into_iter())?;
         let variations = match self.lengths.varied {
             true => Some(self.vary(&mut |now| progress(done + now, total))?),
             false => None,
@@ -173,59 +170,61 @@ impl Plan<'_> {
         Ok(Native { time_bench: time_bench(rounds), pairs })
     }
 
-    /// A batch in each mode.
+    /// A batch in each mode. A page takes some hundred cycles.
     fn batch(&self, batch: u32) -> anyhow::Result<Vec<Run<'static>>> {
-        let all = MODES.iter().map(|mode| {
-            let mut run = self.run_of(mode, Workload::PageAlloc(PageAlloc { batch }), 1)?;
-            // A tenth of it is the warm-up; a page takes some hundred cycles.
-            let clock = clock(self.machine);
-            let cycles = f64::from(self.lengths.pages.max(4 * batch)) * 500.0;
-            run.job.window = (cycles / clock * 1e12) as Ps;
-            run.job.warm_up = run.job.window / 4;
-            Ok(weighed(run))
-        });
-        all.collect()
+        let cycles = f64::from(self.lengths.pages.max(4 * batch)) * 500.0;
+        let window = (cycles / clock(self.machine) * 1e12) as Ps;
+        self.in_modes(&Workload::PageAlloc(PageAlloc { batch }), 1, |run| {
+            (run.job.warm_up, run.job.window) = (window / 4, window);
+        })
     }
 
     /// The pair in each mode.
     fn pair(&self) -> anyhow::Result<Vec<Run<'static>>> {
-        let workload = || Workload::PageBench01(PageBench01::default());
-        MODES.iter().map(|mode| Ok(weighed(self.run_of(mode, workload(), 1)?))).collect()
+        self.in_modes(&Workload::PageBench01(PageBench01::default()), 1, |_| {})
     }
 
     /// Iterations of aim9's tests, each in all modes.
     fn aim9(&self) -> anyhow::Result<Vec<Run<'static>>> {
         let mut all = Vec::new();
         for test in Test::ALL {
-            let workload = Aim9 { touch: test == Test::PageTest, call: CALL, fault: FAULT };
-            for (iteration, mode) in (0..ITERATIONS).flat_map(|iteration| MODES.map(|mode| (iteration, mode))) {
-                let mut run = self.run_of(&mode, Workload::Aim9(workload), 1)?;
-                (run.job.warm_up, run.job.window) = (self.lengths.aim9 / 10, self.lengths.aim9);
-                (run.job.seed, run.job.interrupts) = (self.seed + iteration, Some(TICK));
-                all.push(weighed(run));
+            let workload = Workload::Aim9(Aim9 { touch: test == Test::PageTest, call: CALL, fault: FAULT });
+            for iteration in 0..ITERATIONS {
+                all.extend(self.in_modes(&workload, 1, |run| {
+                    (run.job.warm_up, run.job.window) = (self.lengths.aim9 / 10, self.lengths.aim9);
+                    (run.job.seed, run.job.interrupts) = (self.seed + iteration, Some(TICK));
+                })?);
             }
         }
         Ok(all)
     }
 
     /// The packets in each mode.
-    fn packets<'p>(&self, window: Ps, change: Change<'p>) -> anyhow::Result<[Run<'p>; 4]> {
+    fn packets<'p>(&self, window: Ps, change: Change<'p>) -> anyhow::Result<Vec<Run<'p>>> {
         let [receive, copy] = PACKET;
-        let workload = Netperf { receive, copy, ..Netperf::default() };
-        let all = MODES.iter().map(|mode| {
-            let mut run = self.run_of(mode, Workload::Netperf(workload), STREAMS)?;
+        let workload = Workload::Netperf(Netperf { receive, copy, ..Netperf::default() });
+        self.in_modes(&workload, STREAMS, |run| {
             (run.job.warm_up, run.job.window, run.change) = (WARM_UP, window, change);
-            Ok(weighed(run))
-        });
-        all.collect::<anyhow::Result<Vec<_>>>()?.try_into().ok().context("a mode is missing")
+        })
     }
 
-    fn run_of<'p>(&self, mode: &Mode, workload: Workload, cpus: usize) -> anyhow::Result<Run<'p>> {
-        let name = format!("{workload}, {}", mode.name);
-        let mut job = Job::new(workload, mechanisms::parse(mode.mechanisms)?, cpus);
-        job.seed = self.seed;
-        job.lists = job.lists.map(|_| LISTS);
-        Ok(Run { name, job, change: None, weight: 0 })
+    /// A workload in each mode. `set` says what is not as usual. A run weighs its virtual time on all CPUs.
+    fn in_modes<'p>(
+        &self,
+        workload: &Workload,
+        cpus: usize,
+        set: impl Fn(&mut Run<'p>),
+    ) -> anyhow::Result<Vec<Run<'p>>> {
+        let of = |mode: &Mode| {
+            let mut job = Job::new(workload.clone(), mechanisms::parse(mode.mechanisms)?, cpus);
+            job.seed = self.seed;
+            job.lists = job.lists.map(|_| LISTS);
+            let mut run = Run { name: format!("{workload}, {}", mode.name), job, change: None, weight: 0 };
+            set(&mut run);
+            let time = (run.job.warm_up + run.job.window).max(MILLISECOND / 4);
+            Ok(Run { weight: cpus as u64 * time / 1_000_000, ..run })
+        };
+        MODES.iter().map(of).collect()
     }
 
     fn vary(&self, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Variations<f64>> {
@@ -236,7 +235,9 @@ impl Plan<'_> {
 
     /// The packets in the first two modes.
     fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Vec<Run<'p>>> {
-        Ok(self.packets(Lengths::VARIED[round as usize], change)?[..2].to_vec())
+        let mut runs = self.packets(Lengths::VARIED[round as usize], change)?;
+        runs.truncate(2);
+        Ok(runs)
     }
 
     /// Cycles of a page's allocation and of its free, of a report of a batch.
@@ -256,8 +257,8 @@ pub fn mbit(report: &Report) -> f64 {
     report.per_second * PAGE * 8.0 / 1e6
 }
 
-/// A run with what it weighs: its virtual time on all CPUs.
-fn weighed(run: Run<'_>) -> Run<'_> {
-    let time = (run.job.warm_up + run.job.window).max(MILLISECOND / 4);
-    Run { weight: run.job.cpus as u64 * time / 1_000_000, ..run }
+/// The next run of each mode.
+fn of_modes(outcomes: &mut impl Iterator<Item = Outcome>) -> anyhow::Result<[Report; 4]> {
+    let four: Vec<Report> = outcomes.take(4).map(|outcome| outcome.report).collect();
+    four.try_into().ok().context("a run is missing")
 }
