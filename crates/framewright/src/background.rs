@@ -69,8 +69,8 @@ impl<'a, M: Machine> World<'a, M> {
             let freed = self.ground.machine.reclaim(&need).frames;
             run.rounds = run.rounds.saturating_add(1);
             run.frames = run.frames.saturating_add(freed);
-            self.see_freed(node);
             if freed != 0 {
+                self.see_freed(node);
                 self.ground.machine.wake(Waiter::Allocation(node));
             }
             budget = budget.saturating_sub(freed);

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use framewright::event::Event;
-use framewright::pfn::{MigrateType, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use framewright::pfn::{MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::report::{PageTypeInfo, Source};
 use framewright::request::{GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp};
 use framewright::{Allocator, Layout, Mechanisms, Request};
@@ -115,7 +115,7 @@ fn layout(config: &framewright::Config<'_>, survey: &Survey, limit: u64) -> Resu
 /// Free blocks of each zone.
 fn blocks(pages: &Allocator<'_, Solo<'_>>) -> Vec<ZoneBlocks> {
     let nodes = 0..pages.nodes() as u8;
-    let zones = nodes.flat_map(|node| ZoneKind::ALL.map(|kind| ZoneIdx::of(framewright::NodeId(node), kind)));
+    let zones = nodes.flat_map(|node| ZoneKind::ALL.map(|kind| ZoneIdx::of(NodeId(node), kind)));
     let snapshots = zones.filter_map(|zone| pages.zone(zone)).filter(|zone| zone.is_populated());
     let orders = pages.geometry().max_order.index() + 1;
     snapshots
@@ -140,6 +140,9 @@ struct Mirror<'p, 'a, 'h> {
     /// Our huge pages of faults.
     held: HashSet<Pfn>,
     counts: Run,
+    /// Whether marks are ever raised, and how often background work was woken.
+    boosts: bool,
+    woken: u64,
 }
 
 impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
@@ -153,6 +156,8 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
             large: Large::new(&survey.span),
             faults: HashMap::new(),
             held: HashSet::new(),
+            boosts: pages.mechanisms().watermark_boost.get() != 0,
+            woken: 0,
             counts: Run {
                 mechanisms: pages.mechanisms(),
                 extfrag: Extfrag::default(),
@@ -203,10 +208,24 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
                 return Ok((records, seconds));
             }
             let start = Instant::now();
-            stretch.iter().for_each(|record| self.carry_out(record));
+            stretch.iter().for_each(|record| {
+                self.carry_out(record);
+                self.balance();
+            });
             seconds += start.elapsed().as_secs_f64();
             records += stretch.len() as u64;
             progress(records);
+        }
+    }
+
+    /// Lets background reclaim run if it was woken. What the kernel's freed is in the trace; ours only works off what the marks were
+    /// raised by.
+    fn balance(&mut self) {
+        if self.boosts && self.pages.machine().woken() != self.woken {
+            (0..self.pages.nodes() as u8).for_each(|node| {
+                self.pages.balance(NodeId(node));
+            });
+            self.woken = self.pages.machine().woken();
         }
     }
 
