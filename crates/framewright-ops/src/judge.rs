@@ -3,7 +3,7 @@
 //! The rules that a served request must meet, whichever block it got: the zone is one that its flags allow, the node one that
 //! policy and `__GFP_THISNODE` allow, every frame lies below the address limit, and a request that cannot move has no part
 //! of CMA. And the rules for one that was not served: errors about the request itself are predicted exactly, "no zone"
-//! must be true, and otherwise no zone may be left that could serve it while keeping its low mark as it is in force. The last rule reads free
+//! must be true, and otherwise no zone may be left that could serve it while keeping its low mark, boosted or not. The last rule reads free
 //! counts and marks as the allocator reports them; they are checked by `validate` and by the census.
 
 use framewright::machine::Machine;
@@ -133,16 +133,16 @@ impl<M: Machine> Judge<'_, '_, M> {
 
     /// A zone that the request may use, with enough free memory above its low mark and a block that is large enough.
     pub(crate) fn could_serve(&self) -> Option<ZoneIdx> {
-        self.could_serve_on(|_| true)
+        self.could_serve_on(|_| true, |_| 0)
     }
 
-    /// The same on nodes that `counts`.
-    fn could_serve_on(&self, counts: impl Fn(NodeId) -> bool) -> Option<ZoneIdx> {
+    /// The same on nodes that `counts`, with so much more free memory.
+    fn could_serve_on(&self, counts: impl Fn(NodeId) -> bool, more: impl Fn(&ZoneSnapshot) -> u64) -> Option<ZoneIdx> {
         let (_, must) = self.nodes();
         let highest = self.request.gfp.highest_zone();
         zones(self.pages.nodes()).find(|&idx| {
             let allowed = idx.kind() <= highest && must.contains(idx.node()) && counts(idx.node());
-            allowed && self.pages.zone(idx).is_some_and(|zone| zone.is_populated() && self.has_room(&zone))
+            allowed && self.pages.zone(idx).is_some_and(|zone| zone.is_populated() && self.has_room(&zone, more(&zone)))
         })
     }
 
@@ -170,7 +170,7 @@ impl<M: Machine> Judge<'_, '_, M> {
             let turn = (to.index() + nodes - start.index()) % nodes;
             (to != start, self.distances.get(row + to.index()).copied().unwrap_or(10), turn)
         };
-        match self.could_serve_on(|node| distance(node) < distance(served)) {
+        match self.could_serve_on(|node| distance(node) < distance(served), |zone| zone.boost) {
             Some(zone) if !self.disturbed => {
                 Err(format!("served by node {}, though node {} is nearer and has room", served.0, zone.node().0))
             }
@@ -182,7 +182,7 @@ impl<M: Machine> Judge<'_, '_, M> {
         self.memory.zones().keys().any(|zone| zone.node() == node)
     }
 
-    fn has_room(&self, zone: &ZoneSnapshot) -> bool {
+    fn has_room(&self, zone: &ZoneSnapshot, more: u64) -> bool {
         let Request { gfp, order, below, .. } = self.request;
         let span = PfnRange { start: zone.start_pfn, end: zone.start_pfn.add(zone.spanned) };
         if below
@@ -198,7 +198,7 @@ impl<M: Machine> Judge<'_, '_, M> {
         let large = types.clone().any(|migratetype| order.up_to(max).any(|order| blocks(order, migratetype) != 0));
         let counted = types.flat_map(|migratetype| Order(0).up_to(max).map(move |order| (order, migratetype)));
         let free: u64 = counted.map(|(order, migratetype)| blocks(order, migratetype) << order.0).sum();
-        let keep = (zone.low + zone.boost).saturating_add(zone.protection[gfp.highest_zone().index()]);
+        let keep = (zone.low + more).saturating_add(zone.protection[gfp.highest_zone().index()]);
         large && free.saturating_sub(order.frames() - 1) > keep
     }
 }

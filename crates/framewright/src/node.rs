@@ -482,5 +482,6 @@ pub(crate) fn first_rights(plan: &Plan) -> Rights {
         cma: plan.migratetype == MigrateType::Movable,
         nofragment: true,
         stall: false,
+        unboosted: false,
     }
 }

@@ -92,7 +92,7 @@ impl<M: Machine> World<'_, M> {
     fn take_nolock(&self, request: &Request) -> Result<Frame, Option<Why>> {
         let near = self.ground.machine.near();
         let plan = self.plan_from(near, 0, request);
-        let rights = Rights { mark: Mark::Min, nofragment: false, ..first_rights(&plan) };
+        let rights = Rights { mark: Mark::Min, nofragment: false, unboosted: true, ..first_rights(&plan) };
         let Some(preferred) = self.zonelist(&plan).next() else {
             let is_split = self.split_zones(&plan).next().is_some();
             return Err(Some(if is_split { Why::Fragmented } else { Why::NoZone }));

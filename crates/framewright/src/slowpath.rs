@@ -51,6 +51,8 @@ enum Rung {
     Drain,
     /// The caller frees memory itself, again and again while that helps.
     Reclaim,
+    /// Marks are taken as they were set: no request fails because they were raised.
+    Unboosted,
     /// Mobilities are mixed, where they were kept apart up to here.
     Mix,
     /// The reserve for high orders.
@@ -58,7 +60,7 @@ enum Rung {
 }
 
 impl Rung {
-    const ALL: [Rung; 9] = [
+    const ALL: [Rung; 10] = [
         Rung::Skipped,
         Rung::Depot,
         Rung::Stall,
@@ -66,6 +68,7 @@ impl Rung {
         Rung::Reserves,
         Rung::Drain,
         Rung::Reclaim,
+        Rung::Unboosted,
         Rung::Mix,
         Rung::HighAtomic,
     ];
@@ -92,7 +95,8 @@ impl<'a, M: Machine> World<'a, M> {
         let rights = Rights { nofragment: enforced, ..slow_rights(plan) };
         // Whoever may ignore the marks does so from `Reserves` on.
         let most = Rights { no_watermarks: may_use_reserves(plan), ..rights };
-        let mixing = Rights { nofragment: false, ..most };
+        let last = Rights { unboosted: true, ..most };
+        let mixing = Rights { nofragment: false, ..last };
         let may_wait = plan.gfp.may_reclaim() && !self.ground.machine.in_interrupt();
         let mut why = Why::Watermark;
         for rung in Rung::ALL {
@@ -113,6 +117,7 @@ impl<'a, M: Machine> World<'a, M> {
                     self.try_once(plan, most)
                 }
                 Rung::Reclaim if may_wait && !plan.gfp.contains(__GFP_MEMALLOC) => self.reclaim(plan, rights),
+                Rung::Unboosted if self.ground.mechanisms.watermark_boost.get() != 0 => self.try_once(plan, last),
                 Rung::Mix if enforced => self.try_once(plan, mixing),
                 Rung::HighAtomic if may_wait => {
                     self.unreserve(plan);

@@ -42,6 +42,8 @@ pub(crate) struct Rights {
     pub(crate) nofragment: bool,
     /// Nothing smaller than `stall-order` from another type.
     pub(crate) stall: bool,
+    /// The mark as it was set, without a boost.
+    pub(crate) unboosted: bool,
 }
 
 /// A zone's free memory at one moment.
@@ -288,7 +290,16 @@ mod tests {
     }
 
     fn rights(mark: Mark) -> Rights {
-        Rights { mark, no_watermarks: false, high: false, harder: false, cma: false, nofragment: false, stall: false }
+        Rights {
+            mark,
+            no_watermarks: false,
+            high: false,
+            harder: false,
+            cma: false,
+            nofragment: false,
+            stall: false,
+            unboosted: false,
+        }
     }
 
     #[test]

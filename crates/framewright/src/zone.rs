@@ -270,7 +270,13 @@ impl<M: Machine> Zone<M> {
         let reserve = self.reserve.get(highest.index()).copied().unwrap_or(0);
         // What may use the last of a zone is not kept from it by a boost.
         let is_urgent = order.0 == 0 && rights.high && rights.mark == Mark::Min;
-        let mark = || if is_urgent { self.stat.mark_unboosted(rights.mark) } else { self.stat.mark(rights.mark) };
+        let mark = || {
+            if is_urgent || rights.unboosted {
+                self.stat.mark_unboosted(rights.mark)
+            } else {
+                self.stat.mark(rights.mark)
+            }
+        };
         let may_take = |memory| {
             may_take(order, max, memory, (mark(), reserve), rights, |order, migratetype| {
                 machine.step(Step::WatermarkList);
