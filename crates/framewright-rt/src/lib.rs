@@ -13,6 +13,7 @@
 
 pub mod arena;
 mod background;
+mod callbacks;
 mod contents;
 mod cpus;
 mod error;
@@ -27,6 +28,7 @@ mod prefetch;
 mod solo;
 mod storage;
 mod thread;
+mod waiters;
 mod words;
 
 pub use arena::{
@@ -34,6 +36,7 @@ pub use arena::{
     Trimmed,
 };
 pub use background::{Background, DrainIdle};
+pub use callbacks::Callbacks;
 pub use contents::Memory;
 pub use cpus::CpuMode;
 pub use cpus::rseq::RseqUnavailable;

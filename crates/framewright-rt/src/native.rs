@@ -10,15 +10,18 @@ use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
+use std::time::Duration;
 
-use framewright::machine::{Machine, Pinned};
+use framewright::machine::{Busy, Machine, Need, Pinned, Reclaimed, Waiter};
 use framewright::pfn::{CpuId, NodeId, Order, Pfn};
 
+use crate::callbacks::{Callbacks, Called};
 use crate::contents::Memory;
 use crate::cpus::rseq::{self, Rseq, RseqUnavailable};
 use crate::cpus::{CpuMode, Cpus, Place, Side, Slot, lease};
 use crate::fork::{self, Freeze};
 use crate::interrupts::{self, Held};
+use crate::waiters::Waiters;
 use crate::words::NativeWord;
 use crate::{fences, prefetch};
 
@@ -48,6 +51,8 @@ pub struct Native {
     rseq: Option<Rseq>,
     memory: Option<Memory>,
     cpus: Arc<Cpus>,
+    called: Called,
+    waiters: Waiters,
 }
 
 impl Native {
@@ -76,7 +81,15 @@ impl Native {
     }
 
     fn with((rseq, cpus): (Option<Rseq>, Arc<Cpus>)) -> Native {
-        Native { id: cpus.id, asymmetric: fences::register(), rseq, memory: None, cpus }
+        Native {
+            id: cpus.id,
+            asymmetric: fences::register(),
+            rseq,
+            memory: None,
+            cpus,
+            called: Called::default(),
+            waiters: Waiters::default(),
+        }
     }
 
     /// The same with interrupts, in which signal handlers may call the allocator ([`crate::interrupts`]). It has twice as many
@@ -104,6 +117,23 @@ impl Native {
     #[must_use]
     pub fn with_memory(self, memory: Memory) -> Native {
         Native { memory: Some(memory), ..self }
+    }
+
+    /// The same with somebody to ask for memory.
+    #[must_use]
+    pub fn with_callbacks(self, callbacks: Arc<dyn Callbacks>) -> Native {
+        Native { called: Called(Some(callbacks)), ..self }
+    }
+
+    /// How often a waiter was woken so far; goes round at 2^32.
+    pub fn wakes(&self, waiter: Waiter) -> u32 {
+        self.waiters.wakes(waiter)
+    }
+
+    /// Sleeps until a waiter was woken more often than `seen`, but no longer than `limit`. Returns how often it was now. For a node's
+    /// background threads, which take what this returned for `seen` the next time and so miss nothing.
+    pub fn wait(&self, waiter: Waiter, seen: u32, limit: Duration) -> u32 {
+        self.waiters.wait(waiter, seen, limit)
     }
 
     /// What becomes of the allocator in a fork's child: `freeze` brings it to rest before the fork, and both processes
@@ -312,8 +342,20 @@ impl Machine for Native {
         START.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64
     }
 
-    fn sleep_until(&self, _: framewright::machine::Waiter, deadline: u64) {
+    fn sleep_until(&self, waiter: Waiter, deadline: u64) {
         let left = deadline.saturating_sub(self.now()).min(1_000_000_000);
-        std::thread::sleep(std::time::Duration::from_nanos(left));
+        self.waiters.wait(waiter, self.waiters.wakes(waiter), Duration::from_nanos(left));
+    }
+
+    fn wake(&self, waiter: Waiter) {
+        self.waiters.wake(waiter);
+    }
+
+    fn reclaim(&self, need: &Need) -> Reclaimed {
+        Reclaimed { frames: self.called.0.as_ref().map_or(0, |callbacks| callbacks.reclaim(need)) }
+    }
+
+    fn migrate(&self, from: Pfn, order: Order) -> Result<(), Busy> {
+        self.called.0.as_ref().map_or(Err(Busy), |callbacks| callbacks.migrate(from, order))
     }
 }
