@@ -45,6 +45,11 @@ impl Both {
         self.vanilla - self.irqsafe
     }
 
+    fn check(self, what: &str) -> anyhow::Result<()> {
+        is_amount(&format!("{what}: vanilla"), self.vanilla)?;
+        is_amount(&format!("{what}: irqsafe"), self.irqsafe)
+    }
+
     /// Both divided by a number.
     #[must_use]
     pub fn over(self, number: f64) -> Both {
@@ -234,12 +239,18 @@ impl Published {
         names_differ(names.iter().map(String::as_str))?;
         for (Row { batch, printed, .. }, name) in self.rows.iter().zip(&names) {
             ensure!(*batch != 0, "row {name}: a batch of no page");
-            is_amount(&format!("row {name}: vanilla"), printed.vanilla)?;
-            is_amount(&format!("row {name}: irqsafe"), printed.irqsafe)?;
+            printed.check(&format!("row {name}"))?;
         }
+        self.page_bench02.check("page_bench02")?;
         let statistics: Vec<String> = self.aim9.iter().map(|row| row.test.row(row.statistic)).collect();
         names_differ(statistics.iter().map(String::as_str))?;
+        self.aim9.iter().zip(&statistics).try_for_each(|(row, name)| row.value.check(&format!("row {name}")))?;
         names_differ(self.time_bench.iter().map(|row| row.name.as_str()))?;
+        for Primitive { name, cycles, ns } in &self.time_bench {
+            // An empty loop takes no whole cycle.
+            ensure!(*cycles >= 0.0 && cycles.is_finite(), "time_bench {name}: cycles is {cycles}");
+            is_amount(&format!("time_bench {name}: ns"), *ns)?;
+        }
         names_differ(self.softirq.iter().map(|row| row.kernel.as_str()))?;
         self.softirq.iter().try_for_each(|row| is_amount(&format!("kernel {}: mbit", row.kernel), row.mbit))
     }
@@ -308,6 +319,10 @@ mod tests {
         assert_eq!(wrong("vanilla = 287.15", "vanilla = -1"), "row alloc 1: vanilla is -1");
         assert_eq!(wrong("statistic = \"stddev\"", "statistic = \"hmean\""), "row page_test Hmean is there twice");
         assert_eq!(wrong("mbit = 47491", "mbit = 0"), "kernel 4.11-rc6: mbit is 0");
+        assert_eq!(wrong("vanilla = 213", "vanilla = 0"), "page_bench02: vanilla is 0");
+        assert_eq!(wrong("irqsafe = 675536.13", "irqsafe = nan"), "row page_test Hmean: irqsafe is NaN");
+        assert_eq!(wrong("cycles = 33", "cycles = -33"), "time_bench spin_lock_unlock: cycles is -33");
+        assert_eq!(wrong("ns = 8.334", "ns = 0"), "time_bench spin_lock_unlock: ns is 0");
         assert!(wrong("mode =", "modes =").contains("unknown field"));
     }
 }
