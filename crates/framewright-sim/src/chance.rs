@@ -197,7 +197,8 @@ impl World {
     #[inline]
     pub(crate) fn access_within_turn(&mut self, line: usize, address: usize, access: Access) -> Option<Way> {
         self.chances.as_ref()?;
-        let is_due = self.now.clock >= self.cpus[self.cpu_number()].next_interrupt;
+        let cpu = &self.cpus[self.cpu_number()];
+        let is_due = self.now.clock >= cpu.next_interrupt.min(cpu.next_nmi);
         if is_due || !self.queue.goes_on_by_lot() { None } else { Some(self.access_by_chance(line, address, access)) }
     }
 

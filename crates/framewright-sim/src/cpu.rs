@@ -6,6 +6,7 @@ use corosensei::Yielder;
 use framewright::machine::Waiter;
 
 use crate::directory::NONE;
+use crate::interrupts::Context;
 use crate::locks::Taking;
 use crate::model::Ps;
 use crate::world::Now;
@@ -160,11 +161,12 @@ pub(crate) struct Cpu {
     /// Its waiting has an end, for which it is queued.
     pub(crate) is_timed: bool,
     pub(crate) waiter: Option<Waiter>,
-    pub(crate) guards: Guards,
-    /// Guards that hold interrupts off.
-    pub(crate) irq_off: u32,
-    pub(crate) in_interrupt: bool,
+    pub(crate) context: Context,
+    /// NMIs that have begun and not ended.
+    pub(crate) nmis: u32,
+    /// When the next comes, if it is not held off.
     pub(crate) next_interrupt: Ps,
+    pub(crate) next_nmi: Ps,
     pub(crate) times: Times,
     /// Operations that ended in the window.
     pub(crate) operations: u64,
@@ -191,10 +193,10 @@ impl Cpu {
             next_parked: NONE,
             is_timed: false,
             waiter: None,
-            guards: Guards::default(),
-            irq_off: 0,
-            in_interrupt: false,
+            context: Context::default(),
+            nmis: 0,
             next_interrupt: Ps::MAX,
+            next_nmi: Ps::MAX,
             times: Times::default(),
             operations: 0,
             marks: [None; 2],

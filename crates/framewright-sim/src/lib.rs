@@ -11,6 +11,7 @@ mod sim;
 mod words;
 pub mod chance;
 mod running;
+mod interrupts;
 mod window;
 mod world;
 mod cpu;

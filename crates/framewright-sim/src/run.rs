@@ -23,11 +23,12 @@ use crate::arena::{Arena, Named, Region, chunk_of};
 use crate::counters::Counters;
 use crate::cpu::{Cpu, State};
 use crate::directory::Directory;
+use crate::interrupts::Interrupts;
 use crate::measure::Names;
 use crate::model::{Model, Ps};
 use crate::queue::{MAX_CPUS, Queue};
 use crate::running::await_turn;
-use crate::world::{Entered, Interrupts, World, with};
+use crate::world::{Entered, World, with};
 
 /// Bytes of a CPU's stack, of which only those that are used exist.
 const STACK: usize = 256 << 10;
@@ -89,6 +90,9 @@ pub enum SetupError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("CPUs wait for what nobody will do: {}", .0.join("; "))]
 pub struct Deadlock(pub Vec<String>);
+
+/// Interrupts of one kind: the mean time between two on a CPU, and what each does, given the CPU's number.
+pub type Arrivals<'h> = (Ps, &'h dyn Fn(usize));
 
 type Task = Coroutine<(), (), (), DefaultStack>;
 
@@ -166,7 +170,7 @@ impl<'a> Simulation<'a> {
     /// # Panics
     /// With whatever `body` panics with; and if a machine runs already on this thread.
     pub fn run(&mut self, body: impl Fn(usize)) -> Result<(), Deadlock> {
-        self.run_with(body, None)
+        self.run_met(body, None, None)
     }
 
     /// The same with interrupts: `handler` runs on each CPU at random times, `every` so often on average, wherever it has not held
@@ -183,19 +187,37 @@ impl<'a> Simulation<'a> {
         every: Ps,
         handler: impl Fn(usize),
     ) -> Result<(), Deadlock> {
-        let handler: &dyn Fn(usize) = &handler;
-        // SAFETY: only the lifetime changes. The world forgets the handler when `turns` returns or unwinds (`Entered`), so nobody
-        // calls it behind its life.
-        let handler: &'static dyn Fn(usize) = unsafe { std::mem::transmute(handler) };
-        self.run_with(body, Some(Interrupts { handler, every }))
+        self.run_met(body, Some((every, &handler)), None)
     }
 
-    fn run_with(&mut self, body: impl Fn(usize), interrupts: Option<Interrupts>) -> Result<(), Deadlock> {
+    /// The same with interrupts and NMIs. An NMI comes at any step: while interrupts are held off, in an interrupt, in an NMI. There
+    /// the CPU has no number ([`framewright::Machine::pin`]), and no interrupt comes.
+    ///
+    /// # Errors
+    /// As [`Simulation::run`].
+    ///
+    /// # Panics
+    /// As [`Simulation::run`].
+    pub fn run_met(
+        &mut self,
+        body: impl Fn(usize),
+        interrupts: Option<Arrivals<'_>>,
+        nmis: Option<Arrivals<'_>>,
+    ) -> Result<(), Deadlock> {
         for (number, cpu) in self.world.cpus.iter_mut().enumerate() {
-            let first = interrupts.as_ref().map(|irq| 1 + irq.every * (number as u64 + 1) / 4);
-            cpu.next_interrupt = first.map_or(Ps::MAX, |first| cpu.now.clock + first);
+            let first = |arrivals: &Option<Arrivals<'_>>| {
+                let first = arrivals.map(|(every, _)| 1 + every * (number as u64 + 1) / 4);
+                first.map_or(Ps::MAX, |first| cpu.now.clock + first)
+            };
+            (cpu.next_interrupt, cpu.next_nmi) = (first(&interrupts), first(&nmis));
         }
-        self.world.interrupts = interrupts;
+        let noted = |(every, handler): Arrivals<'_>| {
+            // SAFETY: only the lifetime changes. The world forgets the handler when `turns` returns or unwinds (`Entered`), so
+            // nobody calls it behind its life.
+            let handler: &'static dyn Fn(usize) = unsafe { std::mem::transmute(handler) };
+            Interrupts { handler, every }
+        };
+        (self.world.interrupts, self.world.nmis) = (interrupts.map(noted), nmis.map(noted));
         let stack = || self.stacks.pop().or_else(|| DefaultStack::new(STACK).ok()).expect("memory for a stack");
         let stacks: Vec<DefaultStack> = std::iter::repeat_with(stack).take(self.world.cpus.len()).collect();
         let begin = |(number, stack)| Some(task(stack, number, &body));
@@ -237,7 +259,7 @@ impl<'a> Simulation<'a> {
 
 /// The coroutine that is a CPU for one run.
 fn task<'b>(stack: DefaultStack, number: usize, body: &'b (impl Fn(usize) + 'b)) -> Task {
-    // SAFETY: the coroutine borrows `body`; `run_with` drops it before it returns or unwinds.
+    // SAFETY: the coroutine borrows `body`; `run_met` drops it before it returns or unwinds.
     unsafe {
         Coroutine::with_stack_unchecked(stack, move |yielder, ()| {
             with(|world| world.cpu().yielder = yielder);

@@ -8,8 +8,9 @@ use framewright::machine::{LockEvent, LockName, Waiter};
 use framewright::pfn::Pfn;
 
 use crate::chance::Way;
-use crate::cpu::{Cpu, Spent, State};
+use crate::cpu::{Cpu, State};
 use crate::directory::{Access, Source};
+use crate::interrupts::interrupt;
 use crate::locks::Locks;
 use crate::model::Ps;
 use crate::world::{Turn, with};
@@ -53,11 +54,11 @@ pub(crate) fn await_turn(exact: bool) {
     loop {
         match with(|world| world.turn(exact)) {
             None | Some(Turn::Go) => return,
-            Some(Turn::Interrupt) => interrupt(),
+            Some(Turn::Interrupt(level)) => interrupt(level),
             Some(Turn::Switch) => {
                 switch();
                 // It was chosen just now: nobody is behind it.
-                if with(|world| world.is_interrupted()) != Some(true) {
+                if with(|world| world.arrives()).flatten().is_none() {
                     return;
                 }
             }
@@ -74,65 +75,18 @@ fn switch() {
     yielder.suspend(());
 }
 
-/// An interrupt arrives at the running CPU.
-#[cold]
-fn interrupt() {
-    let begun = with(|world| {
-        world.spend(Spent::Interrupts, world.model.costs.interrupt);
-        world.cpu().in_interrupt = true;
-        let guards = std::mem::take(&mut world.cpu().guards);
-        world.set_limit();
-        (guards, world.interrupts.as_ref().map(|irq| (irq.handler, world.cpu_number())))
-    });
-    let Some((guards, handler)) = begun else { return };
-    if let Some((handler, cpu)) = handler {
-        // SAFETY: whoever set the handler outlives all CPUs' coroutines, and the world forgets it behind them.
-        unsafe { (*handler)(cpu) };
-    }
-    with(|world| {
-        // From the end of one to the next: however long they take, the CPU gets on.
-        let every = world.interrupts.as_ref().map_or(Ps::MAX, |irq| irq.every);
-        let wait = world.queue.random() % every.saturating_mul(2).max(1);
-        let clock = world.now.clock;
-        let cpu = world.cpu();
-        cpu.in_interrupt = false;
-        cpu.guards = guards;
-        cpu.next_interrupt = clock.saturating_add(1 + wait);
-        world.set_limit();
-    });
-}
-
-/// Interrupts are held off, or on again: then what has arrived meanwhile comes.
-pub(crate) fn hold_interrupts(held: bool) {
-    let due = with(|world| {
-        let clock = world.now.clock;
-        let cpu = world.cpu();
-        if held {
-            cpu.irq_off += 1;
-        } else {
-            cpu.irq_off -= 1;
-        }
-        let due = cpu.irq_off == 0 && !cpu.in_interrupt && clock >= cpu.next_interrupt;
-        if cpu.next_interrupt != Ps::MAX {
-            world.set_limit();
-        }
-        due
-    });
-    if due == Some(true) {
-        interrupt();
-    }
-}
-
 /// The running CPU, which has just read the word at `address`, spins until the line is written to, or for `patience`. False when its
 /// patience is over.
+///
+/// An interrupt ends the spinning, and so may help whoever waits. An NMI comes before the CPU looks again and ends nothing: CPUs that
+/// wait for each other would go on for ever, and be found by nobody.
 pub(crate) fn park(address: usize, patience: Option<Ps>) -> bool {
     let began = with(|world| {
         world.settle();
         let (line, _) = world.line_of(address);
         let clock = world.now.clock;
         let deadline = patience.map(|patience| clock + patience);
-        let interrupt = if world.may_interrupt() { world.cpu().next_interrupt } else { Ps::MAX };
-        let until = deadline.unwrap_or(Ps::MAX).min(interrupt);
+        let until = deadline.unwrap_or(Ps::MAX).min(world.next_interrupt());
         let first = std::mem::replace(&mut world.directory.lines[line].parked, world.now.cpu);
         let cpu = world.cpu();
         cpu.next_parked = first;

@@ -4,6 +4,7 @@ use framewright::machine::{LockEvent, LockName, Machine, Pinned, Step, Waiter};
 use framewright::pfn::{CpuId, NodeId, Order, Pfn};
 
 use crate::cpu::Spent;
+use crate::interrupts::{self, Level};
 use crate::running;
 use crate::words::SimWord;
 use crate::world::with;
@@ -23,7 +24,7 @@ pub struct SimPin {
 
 impl Drop for SimPin {
     fn drop(&mut self) {
-        with(|world| world.cpu().guards.unpin());
+        with(|world| world.cpu().context.guards.unpin());
     }
 }
 
@@ -42,7 +43,7 @@ pub struct SimIrq(());
 
 impl Drop for SimIrq {
     fn drop(&mut self) {
-        running::hold_interrupts(false);
+        interrupts::hold_interrupts(false);
     }
 }
 
@@ -58,20 +59,29 @@ impl Machine for Sim {
     fn pin(&self) -> SimPin {
         let place = with(|world| {
             world.instructions(world.model.costs.pin);
-            world.cpu().guards.pin();
-            let apart = if world.cpu().in_interrupt { world.apart } else { 0 };
-            (world.cpu_number() + apart, world.cpu().node)
+            world.cpu().context.guards.pin();
+            let number = CpuId(world.cpu_number() as u16);
+            let cpu = match world.cpu().context.level {
+                Level::Task => number,
+                Level::Interrupt => CpuId(number.0 + world.apart as u16),
+                Level::Nmi => CpuId::NONE,
+            };
+            (cpu, world.cpu().node)
         });
-        let (cpu, node) = place.unwrap_or((0, 0));
-        SimPin { cpu: CpuId(cpu as u16), node: NodeId(node as u8) }
+        let (cpu, node) = place.unwrap_or((CpuId(0), 0));
+        SimPin { cpu, node: NodeId(node as u8) }
+    }
+
+    fn near(&self) -> NodeId {
+        NodeId(with(|world| world.cpu().node).unwrap_or(0) as u8)
     }
 
     fn irq_save(&self) -> SimIrq {
         with(|world| {
-            let pin = if world.cpu().guards.stands_for_a_pin() { world.model.costs.pin } else { 0 };
+            let pin = if world.cpu().context.guards.stands_for_a_pin() { world.model.costs.pin } else { 0 };
             world.instructions(world.model.costs.irq_save.saturating_sub(pin));
         });
-        running::hold_interrupts(true);
+        interrupts::hold_interrupts(true);
         SimIrq(())
     }
 
@@ -80,7 +90,7 @@ impl Machine for Sim {
     }
 
     fn in_interrupt(&self) -> bool {
-        with(|world| world.cpu().in_interrupt).unwrap_or(false)
+        with(|world| world.cpu().context.level != Level::Task).unwrap_or(false)
     }
 
     fn fence(&self) {
@@ -124,7 +134,7 @@ impl Machine for Sim {
 
     fn step(&self, step: Step) {
         with(|world| {
-            let is_masked_free = step == Step::PcpGive && world.cpu().irq_off != 0;
+            let is_masked_free = step == Step::PcpGive && world.cpu().context.irq_off != 0;
             let more = if is_masked_free { world.model.costs.masked_free } else { 0 };
             world.instructions(world.model.costs.step(step) + more);
         });

@@ -23,6 +23,7 @@ use crate::chance::Chances;
 use crate::counters::Counters;
 use crate::cpu::{Cpu, Spent, State};
 use crate::directory::{Access, Directory, Fills, NONE, Served, Source};
+use crate::interrupts::{Interrupts, Level};
 use crate::locks::Locks;
 use crate::memory::Controllers;
 use crate::model::{Model, Ps};
@@ -52,7 +53,7 @@ pub(crate) struct Now {
 pub(crate) enum Turn {
     Go,
     Switch,
-    Interrupt,
+    Interrupt(Level),
 }
 
 /// Everything of one machine. See the module's description.
@@ -79,19 +80,13 @@ pub(crate) struct World {
     pub(crate) switches: u64,
     /// The measured window.
     pub(crate) window: (Ps, Ps),
-    /// What an interrupt does, and the mean time between two on a CPU.
+    /// What interrupts, and NMIs, do.
     pub(crate) interrupts: Option<Interrupts>,
+    pub(crate) nmis: Option<Interrupts>,
     /// What is added to a CPU's number in an interrupt.
     pub(crate) apart: usize,
     /// Node of each run of frames: up to which frame.
     pub(crate) nodes: Vec<(u64, u16)>,
-}
-
-/// Interrupts that arrive at any step.
-pub(crate) struct Interrupts {
-    pub(crate) handler: *const dyn Fn(usize),
-    /// Mean time between two on each CPU.
-    pub(crate) every: Ps,
 }
 
 /// Runs `f` on the world of the running CPU; nothing if there is none.
@@ -123,7 +118,7 @@ pub(crate) fn between_steps<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Makes a world that of the thread until the guard is dropped; then it has no interrupts any more.
+/// Makes a world that of the thread until the guard is dropped; then it has no interrupts and no NMIs any more.
 pub(crate) struct Entered(*mut World);
 
 impl Entered {
@@ -140,7 +135,7 @@ impl Drop for Entered {
     fn drop(&mut self) {
         WORLD.set(null_mut());
         // SAFETY: the world outlives the guard, and no CPU runs.
-        unsafe { (*self.0).interrupts = None };
+        unsafe { ((*self.0).interrupts, (*self.0).nmis) = (None, None) };
     }
 }
 
@@ -172,6 +167,7 @@ impl World {
             switches: 0,
             window: (0, Ps::MAX),
             interrupts: None,
+            nmis: None,
             apart: 0,
             nodes: Vec::new(),
         }
@@ -230,8 +226,8 @@ impl World {
 
     /// Whether the running CPU may go on, and if not, why. It is queued again then.
     pub(crate) fn turn(&mut self, exact: bool) -> Turn {
-        if self.is_interrupted() {
-            return Turn::Interrupt;
+        if let Some(level) = self.arrives() {
+            return Turn::Interrupt(level);
         }
         let Now { clock, cpu, .. } = self.now;
         if clock >= self.cpus[usize::from(cpu)].next_mark {
@@ -246,20 +242,9 @@ impl World {
         Turn::Go
     }
 
-    /// Whether an interrupt is due at the running CPU.
-    pub(crate) fn is_interrupted(&self) -> bool {
-        self.now.clock >= self.cpus[usize::from(self.now.cpu)].next_interrupt && self.may_interrupt()
-    }
-
-    pub(crate) fn may_interrupt(&self) -> bool {
-        let cpu = &self.cpus[usize::from(self.now.cpu)];
-        cpu.irq_off == 0 && !cpu.in_interrupt
-    }
-
     pub(crate) fn set_limit(&mut self) {
-        let interrupt =
-            if self.may_interrupt() { self.cpus[usize::from(self.now.cpu)].next_interrupt } else { Ps::MAX };
-        self.now.limit = self.queue.horizon(self.model.slack).min(interrupt);
+        let nmi = self.cpus[usize::from(self.now.cpu)].next_nmi;
+        self.now.limit = self.queue.horizon(self.model.slack).min(self.next_interrupt()).min(nmi);
     }
 
     /// Serves an access that the quick look did not, at the CPU's turn.
