@@ -13,7 +13,7 @@
 //!
 //! A checker is worth what it finds, so it must be tried. A [`Plant`] makes the simulated machine, not the allocator, do
 //! one thing wrong that amounts to a mistake in the allocator: it loses a store, tears a read-modify-write into a load and a
-//! store, or takes the dear fences for nothing.
+//! store, lets a compare-and-swap write without comparing, takes the dear fences for nothing, or names a CPU where there is none.
 //!
 //! With chances a word is not looked up in the directory: by lot, time means nothing, and an access costs the same always.
 
@@ -31,25 +31,42 @@ const MOST_KEPT: usize = 48;
 /// One in so many accesses lets the oldest store out.
 const OUT_IN: u64 = 8;
 
-/// A mistake that the machine makes, as `lost-store:lock.serving:1000`, `torn-rmw:lock.next:1` or `no-heavy-fence`.
+/// A mistake that the machine makes, as `lost-store:lock.serving:1000`, `torn-rmw:lock.next:1`, `blind-cas:lock.next:1` or
+/// `no-heavy-fence`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Plant {
     /// Of all stores to words of this name, the one with this number (from 1) is lost.
     LostStore(String, u64),
     /// From the one with this number on, read-modify-writes of words of this name are a load and then a store.
     TornRmw(String, u64),
+    /// From the one with this number on, read-modify-writes of words of this name do not compare: a compare-and-swap always succeeds.
+    BlindCas(String, u64),
     /// The dear half of asymmetric fences is nothing.
     NoHeavyFence,
     /// Interrupts come to the lists of the CPU that they met, whatever the mechanisms say.
     SharedInterrupts,
+    /// An NMI has a CPU, the one that it met, and makes the calls that an interrupt makes.
+    WaitingNmi,
 }
+
+/// What a plant may be called.
+const FORMS: &str =
+    "lost-store:FIELD:N, torn-rmw:FIELD:N, blind-cas:FIELD:N, no-heavy-fence, shared-interrupts or waiting-nmi";
 
 impl Plant {
     /// Name of the words that it concerns.
     pub fn field(&self) -> Option<&str> {
         match self {
-            Plant::LostStore(field, _) | Plant::TornRmw(field, _) => Some(field),
-            Plant::NoHeavyFence | Plant::SharedInterrupts => None,
+            Plant::LostStore(field, _) | Plant::TornRmw(field, _) | Plant::BlindCas(field, _) => Some(field),
+            Plant::NoHeavyFence | Plant::SharedInterrupts | Plant::WaitingNmi => None,
+        }
+    }
+
+    /// The number of the access from which on things go wrong, if it is about accesses.
+    pub(crate) fn nth(&mut self) -> Option<&mut u64> {
+        match self {
+            Plant::LostStore(_, nth) | Plant::TornRmw(_, nth) | Plant::BlindCas(_, nth) => Some(nth),
+            Plant::NoHeavyFence | Plant::SharedInterrupts | Plant::WaitingNmi => None,
         }
     }
 }
@@ -59,8 +76,10 @@ impl fmt::Display for Plant {
         match self {
             Plant::LostStore(field, nth) => write!(f, "lost-store:{field}:{nth}"),
             Plant::TornRmw(field, nth) => write!(f, "torn-rmw:{field}:{nth}"),
+            Plant::BlindCas(field, nth) => write!(f, "blind-cas:{field}:{nth}"),
             Plant::NoHeavyFence => f.write_str("no-heavy-fence"),
             Plant::SharedInterrupts => f.write_str("shared-interrupts"),
+            Plant::WaitingNmi => f.write_str("waiting-nmi"),
         }
     }
 }
@@ -72,10 +91,10 @@ impl FromStr for Plant {
         match text {
             "no-heavy-fence" => return Ok(Plant::NoHeavyFence),
             "shared-interrupts" => return Ok(Plant::SharedInterrupts),
+            "waiting-nmi" => return Ok(Plant::WaitingNmi),
             _ => {}
         }
-        let form =
-            || format!("{text:?} is not lost-store:FIELD:N, torn-rmw:FIELD:N, no-heavy-fence or shared-interrupts");
+        let form = || format!("{text:?} is not {FORMS}");
         let (kind, rest) = text.split_once(':').ok_or_else(form)?;
         let (field, nth) = rest.rsplit_once(':').ok_or_else(form)?;
         let nth = nth.parse().ok().filter(|&nth| nth != 0).ok_or_else(form)?;
@@ -83,6 +102,7 @@ impl FromStr for Plant {
         match kind {
             "lost-store" if is_name => Ok(Plant::LostStore(field.to_owned(), nth)),
             "torn-rmw" if is_name => Ok(Plant::TornRmw(field.to_owned(), nth)),
+            "blind-cas" if is_name => Ok(Plant::BlindCas(field.to_owned(), nth)),
             _ => Err(form()),
         }
     }
@@ -99,6 +119,8 @@ pub(crate) enum Way {
     Lost,
     /// As a load and a store.
     Torn,
+    /// On the word itself, whatever it holds.
+    Blind,
 }
 
 /// A store that is not out yet.
@@ -162,6 +184,7 @@ impl Chances {
         let (nth, spoilt) = match (&self.plant, access) {
             (Some(Plant::LostStore(_, nth)), Access::Store | Access::Release) => (*nth, Way::Lost),
             (Some(Plant::TornRmw(_, nth)), Access::Rmw) => (*nth, Way::Torn),
+            (Some(Plant::BlindCas(_, nth)), Access::Rmw) => (*nth, Way::Blind),
             _ => return Way::Plain,
         };
         if self.words.binary_search(&address).is_err() {
@@ -209,7 +232,7 @@ impl World {
         let number = self.cpu_number();
         let Some(chances) = &mut self.chances else { return Way::Plain };
         let spoilt = chances.spoil(address, access);
-        if spoilt != Way::Plain {
+        if matches!(spoilt, Way::Lost | Way::Torn) {
             return spoilt;
         }
         if let Some(kept) = &chances.kept {
@@ -230,7 +253,7 @@ impl World {
         if access != Access::Load && self.directory.lines[line].parked != NONE {
             self.unpark(line, self.now.clock);
         }
-        Way::Plain
+        spoilt
     }
 
     fn perhaps_let_out(&mut self, number: usize) {
@@ -283,10 +306,14 @@ impl World {
         }
     }
 
+    /// Whether this is the mistake that the machine makes.
+    pub(crate) fn is_planted(&self, plant: &Plant) -> bool {
+        self.chances.as_ref().is_some_and(|chances| chances.plant.as_ref() == Some(plant))
+    }
+
     /// The dear half of an asymmetric fence.
     pub(crate) fn heavy_fence_by_chance(&mut self) {
-        let Some(chances) = &self.chances else { return };
-        if chances.plant != Some(Plant::NoHeavyFence) {
+        if self.chances.is_some() && !self.is_planted(&Plant::NoHeavyFence) {
             (0..self.cpus.len()).for_each(|number| self.let_stores_out(number, usize::MAX));
         }
     }
@@ -298,7 +325,9 @@ mod tests {
 
     #[test]
     fn plants_print_and_parse_back() {
-        for text in ["lost-store:lock.serving:1000", "torn-rmw:claim:1", "no-heavy-fence"] {
+        for text in
+            ["lost-store:lock.serving:1000", "torn-rmw:claim:1", "blind-cas:head:7", "no-heavy-fence", "waiting-nmi"]
+        {
             assert_eq!(text.parse::<Plant>().unwrap().to_string(), text);
         }
         for wrong in ["", "lost-store", "lost-store:x", "lost-store:x:0", "lost-store::1", "torn-rmw:a b:1", "x:y:1"] {

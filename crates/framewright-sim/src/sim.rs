@@ -3,6 +3,7 @@
 use framewright::machine::{LockEvent, LockName, Machine, Pinned, Step, Waiter};
 use framewright::pfn::{CpuId, NodeId, Order, Pfn};
 
+use crate::chance::Plant;
 use crate::cpu::Spent;
 use crate::interrupts::{self, Level};
 use crate::running;
@@ -61,9 +62,11 @@ impl Machine for Sim {
             world.instructions(world.model.costs.pin);
             world.cpu().context.guards.pin();
             let number = CpuId(world.cpu_number() as u16);
-            let cpu = match world.cpu().context.level {
+            let level = world.cpu().context.level;
+            let cpu = match level {
                 Level::Task => number,
                 Level::Interrupt => CpuId(number.0 + world.apart as u16),
+                Level::Nmi if world.is_planted(&Plant::WaitingNmi) => number,
                 Level::Nmi => CpuId::NONE,
             };
             (cpu, world.cpu().node)

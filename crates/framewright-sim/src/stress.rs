@@ -4,6 +4,7 @@
 //! run(settings)
 //!   └─ episodes, each a fresh machine: a case from its seed            generate.rs, case.rs
 //!        └─ segments: every CPU plays its list, by lot                 player.rs, crate::chance
+//!             └─ interrupts, and NMIs at any step                      interrupts.rs
 //!             └─ all rest: `validate`, the census, every block held    shadow.rs
 //!        └─ everything is freed, and memory is in one piece again
 //!   └─ something is wrong: the case is made small                      shrink.rs
@@ -14,6 +15,7 @@
 
 mod case;
 mod generate;
+mod interrupts;
 mod player;
 mod quiet;
 mod shadow;
@@ -53,6 +55,8 @@ pub struct Settings {
     pub mechanisms: Option<Mechanisms>,
     /// Whether interrupts allocate and free; by the seed if none.
     pub interrupts: Option<bool>,
+    /// Whether NMIs do, by the calls for any context; by the seed if none.
+    pub nmis: Option<bool>,
     /// Whether stores are kept back; by the seed if none.
     pub delays: Option<bool>,
     /// A bug of the machine.
@@ -68,6 +72,7 @@ impl Default for Settings {
             quiescent: 40,
             mechanisms: None,
             interrupts: None,
+            nmis: None,
             delays: None,
             plant: None,
         }
@@ -121,12 +126,15 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Conditions { seed, switch_in, interrupts, delays, plant } = &self.case.conditions;
+        let Conditions { seed, switch_in, interrupts, nmis, delays, plant } = &self.case.conditions;
         writeln!(f, "wrong: {}", self.wrong)?;
         writeln!(f, "where: after {} points of rest, seed {seed}", self.rests)?;
         write!(f, "under: {} CPUs, one switch in {switch_in} accesses", self.case.shape.cpus.len())?;
         if let Some(every) = interrupts {
             write!(f, ", interrupts every {} us", every / 1_000_000)?;
+        }
+        if let Some(every) = nmis {
+            write!(f, ", NMIs every {} ns", every / 1_000)?;
         }
         f.write_str(if *delays { ", stores kept back" } else { "" })?;
         plant.as_ref().map_or(Ok(()), |plant| write!(f, ", planted {plant}"))?;
@@ -217,7 +225,7 @@ pub(crate) fn play(case: &Case) -> Result<Result<Played, Stopped>, StressError> 
     simulation.keep_interrupts_apart(apart && case.conditions.plant != Some(Plant::SharedInterrupts));
     let words = planted_words(case, pages)?;
     simulation.take_chances(case.conditions.delays, case.conditions.plant.clone(), words);
-    let player = Player::new(pages, &case.shape);
+    let player = Player::new(pages, &case.shape, case.conditions.plant == Some(Plant::WaitingNmi));
     let outcome = play_segments(case, &player, &mut simulation);
     let accesses = simulation.world.cpus.iter().map(|cpu| cpu.now.accesses).sum();
     Ok(outcome.map(|()| Played { counts: player.counts.get(), accesses, switches: simulation.world.switches }))
@@ -258,10 +266,9 @@ fn play_segments(case: &Case, player: &Player<'_>, simulation: &mut Simulation<'
                 player.found(Wrong { kind: Kind::Panic, text: format!("CPU {cpu} {text}") });
             }
         };
-        let outcome = match case.conditions.interrupts {
-            None => simulation.run(body),
-            Some(every) => simulation.run_interrupted(body, every, |cpu| player.interrupt(cpu)),
-        };
+        let (interrupt, nmi) = (|cpu| player.interrupt(cpu), |cpu| player.nmi(cpu));
+        let interrupts = case.conditions.interrupts.map(|every| (every, &interrupt as _));
+        let outcome = simulation.run_met(body, interrupts, case.conditions.nmis.map(|every| (every, &nmi as _)));
         // Whoever was stopped by what another found may leave a lock behind: the first finding is the one that counts.
         player.verdict().map_err(stopped)?;
         outcome.map_err(|error| stopped(Wrong { kind: Kind::Deadlock, text: error.to_string() }))?;

@@ -57,9 +57,9 @@ macro_rules! words {
                 before
             }
 
-            /// A read-modify-write. Returns what the word held before.
-            fn change(&self, change: impl FnOnce($int) -> Option<$int>) -> $int {
-                if touch(self.address(), Access::Rmw) == Way::Torn {
+            /// A read-modify-write, done this way. Returns what the word held before.
+            fn change(&self, way: Way, change: impl FnOnce($int) -> Option<$int>) -> $int {
+                if way == Way::Torn {
                     return self.change_torn(change);
                 }
                 let before = self.0.get();
@@ -92,16 +92,18 @@ macro_rules! words {
             }
 
             fn swap(&self, value: $int, _: Ordering) -> $int {
-                self.change(|_| Some(value))
+                self.change(touch(self.address(), Access::Rmw), |_| Some(value))
             }
 
             fn cas(&self, current: $int, new: $int, _: Ordering) -> Result<$int, $int> {
-                let before = self.change(|now| (now == current).then_some(new));
-                if before == current { Ok(before) } else { Err(before) }
+                let way = touch(self.address(), Access::Rmw);
+                let is_blind = way == Way::Blind;
+                let before = self.change(way, |now| (now == current || is_blind).then_some(new));
+                if before == current || is_blind { Ok(current) } else { Err(before) }
             }
 
             fn add(&self, value: $int, _: Ordering) -> $int {
-                self.change(|now| Some(now.wrapping_add(value)))
+                self.change(touch(self.address(), Access::Rmw), |now| Some(now.wrapping_add(value)))
             }
 
             fn wait_while(&self, patience: Patience, mut waiting: impl FnMut($int) -> bool) -> Result<$int, Busy> {

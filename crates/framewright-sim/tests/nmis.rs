@@ -1,13 +1,15 @@
-//! Interrupts of interrupts, and of whoever holds interrupts off.
+//! Interrupts of interrupts, and of whoever holds interrupts off: the machine's, and the allocator's calls for any context in them.
 
 use std::cell::Cell;
+use std::ops::Range;
 
 use framewright::machine::{LockEvent, LockName, Machine, Ordering, Patience, Pinned, Word};
 use framewright::pfn::{CpuId, NodeId, ZoneIdx};
-use framewright::ZoneKind;
+use framewright::{Mechanisms, ZoneKind};
 use framewright_sim::arena::{Arena, Packing};
 use framewright_sim::machine::named;
 use framewright_sim::run::{Options, Schedule, Simulation, here};
+use framewright_sim::stress::{Counts, Failure, Kind, Settings, StressError, run};
 use framewright_sim::{Sim, SimWord};
 
 const OPTIONS: Options =
@@ -81,4 +83,84 @@ fn whoever_waits_for_nobody_is_found_among_nmis() {
     });
     let of = |cpu| format!("CPU {cpu} spins (wants zone lock, Node 0, zone Normal)");
     assert_eq!(stuck.to_string(), format!("CPUs wait for what nobody will do: {}; {}", of(0), of(1)));
+}
+
+/// A small machine of this seed: one CPU to four, a few hundred operations.
+fn small(seed: u64) -> Settings {
+    let cpus = 1 + (seed % 4) as usize;
+    Settings { cpus, seed, operations: 400, quiescent: 4, nmis: Some(true), ..Settings::default() }
+}
+
+/// Runs the small machines of these seeds, changed in some way.
+fn all(seeds: Range<u64>, change: impl Fn(Settings) -> Settings) -> Counts {
+    let mut counts = Counts::default();
+    for seed in seeds {
+        let summary = run(&change(small(seed)), |_| {}).unwrap_or_else(|error| panic!("{error}"));
+        counts = counts.plus(summary.counts);
+    }
+    counts
+}
+
+#[test]
+fn nothing_is_lost_among_nmis() {
+    let counts = all(0..500, |settings| settings);
+    assert!(counts.nmis > 1_000_000 && counts.locked > 100_000 && counts.interrupts > 5_000, "{counts:?}");
+}
+
+#[test]
+fn every_protection_of_every_kind_of_lists() {
+    for lists in ["baseline", "default", "no_merge+cluster_alloc", "numa-base", "owned-pageblocks", "patch7"] {
+        for protection in ["interrupts-off", "preemption-off", "trylock", "own-lists"] {
+            let switches = format!("{lists},pcp-protection={protection}");
+            let mechanisms = Some(Mechanisms::parse(&switches).unwrap());
+            let counts = all(0..16, |settings| Settings { mechanisms, interrupts: Some(true), ..settings });
+            assert!(counts.nmis > 10_000 && counts.locked > 1_000, "{switches}: {counts:?}");
+        }
+    }
+}
+
+/// What shows of a zone that two change at once: whatever was hit.
+const ANYTHING: &[Kind] = &[];
+
+/// Bugs, under which mechanisms, and what shows of them.
+const PLANTS: [(&str, &str, &[Kind]); 11] = [
+    // Calls that wait, and change lists as if nobody were in the middle of that.
+    ("waiting-nmi", "baseline", ANYTHING),
+    ("waiting-nmi", "baseline,pcp-protection=trylock", ANYTHING),
+    ("waiting-nmi", "default", ANYTHING),
+    // A try that always succeeds, or that two win.
+    ("blind-cas:lock.next:1", "baseline", ANYTHING),
+    ("blind-cas:lock_alone.turns:1", "default", ANYTHING),
+    ("torn-rmw:lock_alone.turns:1", "default", ANYTHING),
+    // A push or a pop that another comes in the middle of.
+    ("torn-rmw:deferred:1", "baseline", &[Kind::Census, Kind::Invariant("N1")]),
+    ("blind-cas:deferred:1", "default", &[Kind::Census, Kind::Invariant("N1")]),
+    // A count that is a load and a store.
+    ("torn-rmw:events.NumaForeign:1", "default", &[Kind::Invariant("S1")]),
+    ("torn-rmw:stat.numa.Foreign:1", "numa-base", &[Kind::Invariant("S1")]),
+    // A cut that ends twice, or never.
+    ("torn-rmw:clusters.cutting:1", "no_merge+cluster_alloc", &[Kind::Deadlock]),
+];
+
+#[test]
+fn bugs_that_nmis_meet_are_found() {
+    for (plant, mechanisms, kinds) in PLANTS {
+        let settings = |seed| Settings {
+            mechanisms: Some(Mechanisms::parse(mechanisms).unwrap()),
+            plant: Some(plant.parse().unwrap()),
+            ..small(seed)
+        };
+        let found = (0..400).find_map(|seed| failure(&settings(seed)).map(|failure| (seed, failure)));
+        let (seed, failure) = found.unwrap_or_else(|| panic!("{plant} with {mechanisms} was not found"));
+        println!("{plant} with {mechanisms}: after {} seeds, {}", seed + 1, failure.wrong);
+        assert!(kinds.is_empty() || kinds.contains(&failure.wrong.kind), "{plant}: {failure}");
+    }
+}
+
+fn failure(settings: &Settings) -> Option<Failure> {
+    match run(settings, |_| {}) {
+        Ok(_) => None,
+        Err(StressError::Failed(failure)) => Some(*failure),
+        Err(error) => panic!("{error}"),
+    }
 }

@@ -47,8 +47,8 @@ fn few_and_many_cpus_and_every_switch() {
 fn what_was_found_before_stays_mended() {
     for (mechanisms, seed) in [("patch7", 3), ("patch8", 3), ("patch7", 8)] {
         let mechanisms = Some(Mechanisms::parse(mechanisms).unwrap());
-        let settings =
-            Settings { mechanisms, seed, cpus: 112, operations: 60_000, quiescent: 4, ..Settings::default() };
+        let (nmis, operations) = (Some(false), 60_000);
+        let settings = Settings { mechanisms, seed, cpus: 112, nmis, operations, quiescent: 4, ..Settings::default() };
         run(&settings, |_| {}).unwrap_or_else(|error| panic!("{error}"));
     }
 }
@@ -123,7 +123,11 @@ fn texts_that_are_no_case() {
     let wrong = [
         ("", "line 1: the text ends and no line describes `memory`"),
         ("seed x\n", "line 1: `x` is no number for `seed`"),
-        ("plant y\n", "line 1: \"y\" is not lost-store:FIELD:N, torn-rmw:FIELD:N, no-heavy-fence or shared-interrupts"),
+        (
+            "plant y\n",
+            "line 1: \"y\" is not lost-store:FIELD:N, torn-rmw:FIELD:N, blind-cas:FIELD:N, no-heavy-fence, shared-interrupts or waiting-nmi",
+        ),
+        ("nmis 9\n", "line 1: NMIs must be 10 to 1000000000000 ns apart"),
         ("interrupts 0\n", "line 1: interrupts must be 20000 to 1000000000000 ns apart"),
         ("seed 1\nrun\n", "line 2: `run` is no operation"),
     ];
@@ -169,6 +173,9 @@ fn line() -> impl proptest::strategy::Strategy<Value = String> {
             "a5 = alloc-range 0x3..0x4444 GFP_KERNEL",
             "a6 = alloc-contig 0 align 200 GFP_KERNEL",
             "a7 = alloc order 255 GFP_KERNEL",
+            "a8 = alloc-nolock order 1 GFP_NOWAIT",
+            "free-nolock a8",
+            "free-nolock a3",
             "free a1",
             "free a2",
             "free a99",
@@ -193,6 +200,7 @@ fn line() -> impl proptest::strategy::Strategy<Value = String> {
             "validate",
             "switch-in 0",
             "interrupts 20000",
+            "nmis 10",
             "delay-stores",
             "seed 9",
             "#",

@@ -53,11 +53,14 @@ pub(crate) struct Stress {
     /// Whether interrupts allocate and free too [default: by the seed].
     #[arg(long, value_name = "on|off", value_parser = BoolishValueParser::new(), hide_possible_values = true)]
     interrupts: Option<bool>,
+    /// Whether NMIs do, at any step, by the calls for any context [default: by the seed].
+    #[arg(long, value_name = "on|off", value_parser = BoolishValueParser::new(), hide_possible_values = true)]
+    nmis: Option<bool>,
     /// Whether CPUs keep stores back for a while, as x86 does [default: by the seed].
     #[arg(long, value_name = "on|off", value_parser = BoolishValueParser::new(), hide_possible_values = true)]
     delay_stores: Option<bool>,
     /// Run the case in this file instead.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["operations", "quiescent", "cpus", "seed", "mechanisms", "interrupts", "delay_stores", "plant"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["operations", "quiescent", "cpus", "seed", "mechanisms", "interrupts", "nmis", "delay_stores", "plant"])]
     replay: Option<PathBuf>,
     /// Where the small case of a failure goes [default: stress-SEED.ops].
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
@@ -66,7 +69,8 @@ pub(crate) struct Stress {
     #[arg(long, value_name = "N", default_value = "3M", value_parser = count, conflicts_with = "replay")]
     effort: u64,
     /// Do wrong: lost-store:FIELD:N loses the N-th store to words of that name (as in reports of `sim`), torn-rmw:FIELD:N tears
-    /// their read-modify-writes from the N-th on, no-heavy-fence is what it says.
+    /// their read-modify-writes from the N-th on, blind-cas:FIELD:N lets their compare-and-swaps succeed whatever the words hold,
+    /// no-heavy-fence is what it says; so are shared-interrupts and waiting-nmi.
     #[arg(long, value_name = "BUG", help_heading = "Trying the check itself")]
     plant: Option<Plant>,
 }
@@ -104,6 +108,7 @@ impl Stress {
             quiescent: self.quiescent,
             mechanisms: self.mechanisms.as_deref().map(mechanisms::parse).transpose()?,
             interrupts: self.interrupts,
+            nmis: self.nmis,
             delays: self.delay_stores,
             plant: self.plant.clone(),
         })
@@ -130,12 +135,13 @@ impl Stress {
 
 /// The command that finds it again.
 fn command(settings: &Settings) -> String {
-    let Settings { cpus, seed, operations, quiescent, mechanisms, interrupts, delays, plant } = settings;
+    let Settings { cpus, seed, operations, quiescent, mechanisms, interrupts, nmis, delays, plant } = settings;
     let mut words =
         format!("framewright stress --seed {seed} --cpus {cpus} --operations {operations} --quiescent {quiescent}");
     let switch = |name: &str, on: bool| format!(" --{name} {}", if on { "on" } else { "off" });
     words.extend(mechanisms.iter().map(|mechanisms| format!(" --mechanisms {}", mechanisms::label(mechanisms))));
     words.extend(interrupts.map(|on| switch("interrupts", on)));
+    words.extend(nmis.map(|on| switch("nmis", on)));
     words.extend(delays.map(|on| switch("delay-stores", on)));
     words.extend(plant.iter().map(|plant| format!(" --plant {plant}")));
     words
@@ -145,10 +151,11 @@ fn passed(summary: &Summary) -> String {
     let Summary { episodes, quiescent, accesses, switches, counts } = summary;
     format!(
         "nothing lost: {} operations on {episodes} machines, checked at {quiescent} points of rest\n\
-         {accesses} accesses, {switches} switches, {} interrupts\n\
+         {accesses} accesses, {switches} switches, {} interrupts, {} NMIs\n\
          {} frees by other CPUs, {} requests not served, {} ranges, {} drains, {} wrong frees refused\n",
         counts.done,
         counts.interrupts,
+        counts.nmis,
         counts.remote_frees,
         counts.unserved,
         counts.ranges,

@@ -5,6 +5,7 @@
 //! seed 7                                   # of the schedule
 //! switch-in 4                              # one in so many accesses lets another CPU go on
 //! interrupts 50000                         # on each CPU, so many nanoseconds apart on average
+//! nmis 2000                                # the same, of those that nothing holds off
 //! delay-stores
 //! plant lost-store:lock.serving:1000
 //! max-order 6                              # the machine, as in every list of operations
@@ -33,6 +34,8 @@ use crate::model::{Model, Ps};
 const NS: Ps = 1000;
 /// How far interrupts may be apart, in nanoseconds: nearer ones would leave no time for anything else.
 const INTERRUPTS: std::ops::RangeInclusive<u64> = 20_000..=1_000_000_000_000;
+/// The same of NMIs. They wait for nobody, so they always leave time.
+const NMIS: std::ops::RangeInclusive<u64> = 10..=1_000_000_000_000;
 /// Frames that a case's machine may have: everything is checked again and again.
 const MOST_FRAMES: u64 = 1 << 20;
 
@@ -45,6 +48,8 @@ pub struct Conditions {
     pub switch_in: u64,
     /// Mean time between two interrupts of a CPU, in picoseconds.
     pub interrupts: Option<Ps>,
+    /// The same of NMIs.
+    pub nmis: Option<Ps>,
     /// Whether stores are kept back.
     pub delays: bool,
     /// A bug of the machine.
@@ -91,6 +96,9 @@ impl fmt::Display for Conditions {
         if let Some(every) = self.interrupts {
             writeln!(f, "interrupts {}", every / NS)?;
         }
+        if let Some(every) = self.nmis {
+            writeln!(f, "nmis {}", every / NS)?;
+        }
         if self.delays {
             f.write_str("delay-stores\n")?;
         }
@@ -121,7 +129,8 @@ impl FromStr for Case {
     type Err = CaseError;
 
     fn from_str(text: &str) -> Result<Case, CaseError> {
-        let mut conditions = Conditions { seed: 0, switch_in: 4, interrupts: None, delays: false, plant: None };
+        let mut conditions =
+            Conditions { seed: 0, switch_in: 4, interrupts: None, nmis: None, delays: false, plant: None };
         let mut rest = String::with_capacity(text.len());
         for (number, line) in (1..).zip(text.lines()) {
             let content = line.split_once('#').map_or(line, |(content, _)| content).trim();
@@ -145,20 +154,22 @@ impl Conditions {
         match key {
             "seed" => self.seed = number()?,
             "switch-in" => self.switch_in = number()?.max(1),
-            "interrupts" => {
-                let every = number()?;
-                if !INTERRUPTS.contains(&every) {
-                    let (least, most) = (INTERRUPTS.start(), INTERRUPTS.end());
-                    return Err(format!("interrupts must be {least} to {most} ns apart"));
-                }
-                self.interrupts = Some(every * NS);
-            }
+            "interrupts" => self.interrupts = Some(apart("interrupts", number()?, INTERRUPTS)?),
+            "nmis" => self.nmis = Some(apart("NMIs", number()?, NMIS)?),
             "delay-stores" if value.is_empty() => self.delays = true,
             "plant" => self.plant = Some(value.parse()?),
             _ => return Ok(false),
         }
         Ok(true)
     }
+}
+
+/// How far things are apart that come every so many nanoseconds.
+fn apart(what: &str, every: u64, may_be: std::ops::RangeInclusive<u64>) -> Result<Ps, String> {
+    if may_be.contains(&every) {
+        return Ok(every * NS);
+    }
+    Err(format!("{what} must be {} to {} ns apart", may_be.start(), may_be.end()))
 }
 
 /// The lists of a scenario by segment and CPU.

@@ -62,6 +62,7 @@ pub(crate) fn case(settings: &Settings, operations: u64, segments: u64) -> Case 
         seed: settings.seed,
         switch_in: *rng.pick(&[3, 8, 16, 32, 128]),
         interrupts: if settings.interrupts.unwrap_or(true) { interrupts.or(forced(settings)) } else { None },
+        nmis: nmis(settings),
         delays: settings.delays.unwrap_or(delays),
         plant: settings.plant.clone(),
     };
@@ -77,13 +78,36 @@ pub(crate) fn case(settings: &Settings, operations: u64, segments: u64) -> Case 
         level: 0,
     };
     let each = |segment: u64| operations / segments + u64::from(segment < operations % segments);
-    let segments = (0..segments).map(|segment| generator.segment(each(segment))).collect();
+    let mut segments: Vec<Segment> = (0..segments).map(|segment| generator.segment(each(segment))).collect();
+    if conditions.nmis.is_some() {
+        call_from_any_context(settings.seed, &mut segments);
+    }
     Case { conditions, shape, segments }
 }
 
 /// Interrupts where the user wants them for certain.
 fn forced(settings: &Settings) -> Option<u64> {
     settings.interrupts.filter(|wanted| *wanted).map(|_| 1_000_000_000)
+}
+
+/// How far NMIs are apart, in picoseconds. By a generator of their own, so that each seed's lists are the same with and without.
+fn nmis(settings: &Settings) -> Option<u64> {
+    let mut rng = Rng::new(!settings.seed);
+    let comes = rng.one_in(3);
+    let every = *rng.pick(&[50_000, 500_000, 2_000_000, 10_000_000]);
+    settings.nmis.unwrap_or(comes).then_some(every)
+}
+
+/// Tasks make some of the calls for any context too.
+fn call_from_any_context(seed: u64, segments: &mut [Segment]) {
+    let mut rng = Rng::new(!seed);
+    for op in segments.iter_mut().flatten().flatten().filter(|_| rng.one_in(8)) {
+        match *op {
+            Op::Alloc { name, order, terms } => *op = Op::AllocNolock { name, order, terms },
+            Op::Free(handle) => *op = Op::FreeNolock(handle),
+            _ => {}
+        }
+    }
 }
 
 fn mechanisms(rng: &mut Rng) -> Mechanisms {

@@ -4,7 +4,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use framewright::report::Source;
-use framewright::request::GFP_ATOMIC;
 use framewright::{Allocator, CpuId, Order, Pfn, PfnRange, Request};
 use framewright_ops::{Handle, Op, Place, Shape};
 
@@ -13,9 +12,6 @@ use super::wrong::{Kind, Wrong};
 use crate::chance::publish;
 use crate::run::here;
 use crate::sim::Sim;
-
-/// Blocks that the interrupts of a CPU keep.
-const MOST_OF_INTERRUPTS: usize = 6;
 
 /// How often something happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -36,6 +32,10 @@ pub struct Counts {
     pub drains: u64,
     /// Interrupts that allocated or freed.
     pub interrupts: u64,
+    /// NMIs that did.
+    pub nmis: u64,
+    /// Requests of theirs that met a locked zone.
+    pub locked: u64,
 }
 
 impl Counts {
@@ -50,32 +50,36 @@ impl Counts {
             ranges: self.ranges + other.ranges,
             drains: self.drains + other.drains,
             interrupts: self.interrupts + other.interrupts,
+            nmis: self.nmis + other.nmis,
+            locked: self.locked + other.locked,
         }
     }
 }
 
 /// The CPUs' common state. It is never borrowed across a call of the allocator: others run meanwhile.
 pub(crate) struct Player<'p> {
-    pages: &'p Allocator<'p, Sim>,
-    shadow: RefCell<Shadow>,
+    pub(super) pages: &'p Allocator<'p, Sim>,
+    pub(super) shadow: RefCell<Shadow>,
     /// What the interrupts of each CPU have.
-    stashes: Vec<RefCell<Blocks>>,
+    pub(super) stashes: Vec<RefCell<Blocks>>,
     /// What a CPU was told to free before it was there, and the CPU.
     awaited: RefCell<HashMap<Handle, usize>>,
     /// Of that, what is there by now, by CPU.
     mailboxes: Vec<RefCell<Vec<Handle>>>,
     /// CPUs that have nothing more to do until all rest.
-    resting: Vec<Cell<bool>>,
+    pub(super) resting: Vec<Cell<bool>>,
     /// Somebody takes memory offline or brings it back: one at a time, or what came of it could not be told.
     hotplug: Cell<bool>,
     wrong: RefCell<Option<Wrong>>,
     pub(crate) counts: Cell<Counts>,
+    /// NMIs make the calls of interrupts: a planted bug.
+    pub(super) waits_in_nmi: bool,
     /// Free blocks by order right after boot, of all zones.
     at_boot: Vec<u64>,
 }
 
 impl<'p> Player<'p> {
-    pub(crate) fn new(pages: &'p Allocator<'p, Sim>, shape: &Shape) -> Player<'p> {
+    pub(crate) fn new(pages: &'p Allocator<'p, Sim>, shape: &Shape, waits_in_nmi: bool) -> Player<'p> {
         Player {
             pages,
             shadow: RefCell::new(Shadow::new(shape)),
@@ -86,11 +90,12 @@ impl<'p> Player<'p> {
             hotplug: Cell::new(false),
             wrong: RefCell::new(None),
             counts: Cell::default(),
+            waits_in_nmi,
             at_boot: free_blocks(pages),
         }
     }
 
-    fn count(&self, change: impl FnOnce(&mut Counts)) {
+    pub(super) fn count(&self, change: impl FnOnce(&mut Counts)) {
         let mut counts = self.counts.get();
         change(&mut counts);
         self.counts.set(counts);
@@ -140,7 +145,7 @@ impl<'p> Player<'p> {
         }
     }
 
-    fn is_wrong(&self) -> bool {
+    pub(super) fn is_wrong(&self) -> bool {
         self.wrong.borrow().is_some()
     }
 
@@ -164,6 +169,10 @@ impl<'p> Player<'p> {
                 Ok(pfn) => self.shadow.borrow_mut().hold(cpu, name, (pfn, order))?,
                 Err(_) => self.count(|counts| counts.unserved += 1),
             },
+            Op::AllocNolock { name, order, terms } => match self.pages.alloc_nolock(&terms.request(order)) {
+                Ok(pfn) => self.shadow.borrow_mut().hold(cpu, name, (pfn, order))?,
+                Err(_) => self.count(|counts| counts.unserved += 1),
+            },
             Op::Bulk { name, count, order, terms } => self.bulk((cpu, name), count, &terms.request(order))?,
             Op::AllocAt { name, pfn, order, gfp } => {
                 let range = PfnRange::block(pfn, order);
@@ -177,6 +186,10 @@ impl<'p> Player<'p> {
                 return self.range(cpu, name, self.pages.alloc_contig(frames, align, &request).ok());
             }
             Op::Free(handle) => return self.free(cpu, handle),
+            Op::FreeNolock(handle) => {
+                let Some(blocks) = self.take_or_await(cpu, handle) else { return Ok(false) };
+                blocks.into_iter().try_for_each(|block| self.free_nolock(cpu, block))?;
+            }
             Op::FreePart { handle, skip, frames } => return self.free_part(cpu, handle, skip, frames),
             Op::Split { handle, to } => return self.split(cpu, handle, to),
             Op::RawFree { place, order } => return self.free_wrongly(cpu, place, order),
@@ -225,7 +238,7 @@ impl<'p> Player<'p> {
     }
 
     /// Takes what a handle has. If it comes from another CPU, that must have told this one somehow: its stores up to there are out.
-    fn take(&self, cpu: usize, handle: Handle) -> Option<Blocks> {
+    pub(super) fn take(&self, cpu: usize, handle: Handle) -> Option<Blocks> {
         let (from, blocks) = self.shadow.borrow_mut().take(handle)?;
         if from != cpu {
             publish(from);
@@ -233,11 +246,17 @@ impl<'p> Player<'p> {
         Some(blocks)
     }
 
-    fn free(&self, cpu: usize, handle: Handle) -> Result<bool, Wrong> {
-        let Some(blocks) = self.take(cpu, handle) else {
+    /// The same for a free, which is made up for when the handle has something.
+    fn take_or_await(&self, cpu: usize, handle: Handle) -> Option<Blocks> {
+        let blocks = self.take(cpu, handle);
+        if blocks.is_none() {
             self.awaited.borrow_mut().insert(handle, cpu);
-            return Ok(false);
-        };
+        }
+        blocks
+    }
+
+    fn free(&self, cpu: usize, handle: Handle) -> Result<bool, Wrong> {
+        let Some(blocks) = self.take_or_await(cpu, handle) else { return Ok(false) };
         if handle.0 as usize % self.resting.len() != cpu {
             self.count(|counts| counts.remote_frees += 1);
         }
@@ -245,7 +264,7 @@ impl<'p> Player<'p> {
     }
 
     /// Frees taken blocks: by the call that suits them.
-    fn give_back(&self, blocks: &[(Pfn, Order)]) -> Result<(), Wrong> {
+    pub(super) fn give_back(&self, blocks: &[(Pfn, Order)]) -> Result<(), Wrong> {
         let Some(&(first, order)) = blocks.first() else { return Ok(()) };
         for &(pfn, order) in blocks {
             self.shadow.borrow_mut().release(PfnRange::block(pfn, order));
@@ -362,38 +381,6 @@ impl<'p> Player<'p> {
         Err(Wrong { kind: Kind::Census, text })
     }
 
-    /// An interrupt arrives at a CPU: it allocates a small block, or frees one.
-    pub(crate) fn interrupt(&self, cpu: usize) {
-        // Behind a CPU's last operation others may take it for offline; and a panic is to end things, not to begin any.
-        if self.resting[cpu].get() || self.is_wrong() || std::thread::panicking() {
-            return;
-        }
-        self.count(|counts| counts.interrupts += 1);
-        let dice = here::random();
-        let kept = self.stashes[cpu].borrow().len();
-        let result = if kept == 0 || kept < MOST_OF_INTERRUPTS && dice & 1 == 0 {
-            let order = Order((dice >> 1) as u8 & 1);
-            self.alloc_interrupting(cpu, order)
-        } else {
-            let block = self.stashes[cpu].borrow_mut().swap_remove((dice >> 1) as usize % kept);
-            self.give_back(&[block])
-        };
-        if let Err(Wrong { kind, text }) = result {
-            self.found(Wrong { kind, text: format!("CPU {cpu}, in an interrupt: {text}") });
-        }
-    }
-
-    fn alloc_interrupting(&self, cpu: usize, order: Order) -> Result<(), Wrong> {
-        let Ok(pfn) = self.pages.alloc(&Request::new(GFP_ATOMIC, order.0)) else { return Ok(()) };
-        let owner = Handle(u32::MAX - cpu as u32);
-        let mut shadow = self.shadow.borrow_mut();
-        shadow.hold(cpu, owner, (pfn, order))?;
-        // The stash keeps it: nobody frees it by name.
-        let (_, blocks) = shadow.take(owner).unwrap_or_default();
-        self.stashes[cpu].borrow_mut().extend(blocks);
-        Ok(())
-    }
-
     /// All CPUs rest: checks every invariant, and that everybody has what the allocator says is allocated.
     pub(crate) fn check(&self) -> Result<(), Wrong> {
         let violated = |violation: framewright::Violation| Wrong {
@@ -430,9 +417,11 @@ impl<'p> Player<'p> {
         });
         self.pages.drain_all();
         self.check()?;
-        let cached = self.pages.validate().map_or(0, |census| census.pcp);
-        if cached != 0 {
-            let text = format!("{cached} frames stay on per-CPU lists that were drained");
+        let (cached, deferred) = self.pages.validate().map_or((0, 0), |census| (census.pcp, census.in_flight));
+        if cached != 0 || deferred != 0 {
+            let text = format!(
+                "{cached} frames stay on per-CPU lists that were drained, {deferred} on zones' lists of deferred frees"
+            );
             return Err(Wrong { kind: Kind::Drain, text });
         }
         let pageblock = self.pages.geometry().pageblock_order.index();

@@ -111,6 +111,11 @@ impl Shadow {
         self.held.remove(&handle)
     }
 
+    /// A handle that has something: the first from this number on.
+    pub(crate) fn any_from(&self, number: u32) -> Option<Handle> {
+        self.held.range(Handle(number)..).next().or(self.held.first_key_value()).map(|(&handle, _)| handle)
+    }
+
     /// Whether a handle has anything.
     pub(crate) fn has(&self, handle: Handle) -> bool {
         self.held.contains_key(&handle)
@@ -187,9 +192,9 @@ impl Shadow {
             ("present", self.present, census.present),
             ("allocated", self.allocated, census.allocated),
             ("offline", offline, census.offline),
-            ("free or on per-CPU lists", rest, census.free + census.pcp),
+            // What NMIs freed may lie with its zone until somebody takes the lock.
+            ("free, on per-CPU lists or deferred", rest, census.free + census.pcp + census.in_flight),
             ("isolated", 0, census.isolated),
-            ("in flight", 0, census.in_flight),
             ("quarantined", 0, census.quarantined),
         ];
         match rows.into_iter().find(|(_, ours, theirs)| ours != theirs) {

@@ -1,13 +1,13 @@
 //! Makes a failing case small.
 //!
 //! Delta debugging: the segments behind the failure go first, then whole CPUs, then operations in chunks that become
-//! smaller and smaller; at last interrupts and delays, if the failure does without. (A planted bug first comes as early as it can.) A case counts as failing if it goes
+//! smaller and smaller; at last interrupts, NMIs and delays, if the failure does without. (A planted bug first comes as early as it can.) A case counts as failing if it goes
 //! wrong in the same way. Fewer operations make another schedule, so each attempt is made under a few seeds. How much is
 //! tried is bounded by the operations that it takes, so that the result is the same everywhere.
 
 use framewright_ops::Op;
 
-use super::case::{Case, Segment};
+use super::case::{Case, Conditions, Segment};
 use super::wrong::Kind;
 use super::{Failure, Stopped, StressError, play};
 use crate::chance::Plant;
@@ -77,10 +77,11 @@ impl<P: FnMut(usize)> Shrinker<P> {
 
     /// Lets a planted bug show as early as it can.
     fn hasten_plant(&mut self) -> Result<(), StressError> {
-        while let Some(Plant::LostStore(_, nth) | Plant::TornRmw(_, nth)) = &self.best.conditions.plant {
-            let less = nth / 4;
+        let nth = |case: &mut Case| case.conditions.plant.as_mut().and_then(Plant::nth).copied();
+        while let Some(now) = nth(&mut self.best) {
+            let less = now / 4;
             let mut case = self.best.clone();
-            if let Some(Plant::LostStore(_, nth) | Plant::TornRmw(_, nth)) = &mut case.conditions.plant {
+            if let Some(nth) = case.conditions.plant.as_mut().and_then(Plant::nth) {
                 *nth = less.max(1);
             }
             if less == 0 || !self.try_case(case)? {
@@ -130,13 +131,14 @@ impl<P: FnMut(usize)> Shrinker<P> {
     }
 
     fn simplify(&mut self) -> Result<(), StressError> {
-        let mut case = self.best.clone();
-        if case.conditions.interrupts.take().is_some() {
-            self.try_case(case)?;
-        }
-        let mut case = self.best.clone();
-        if std::mem::replace(&mut case.conditions.delays, false) {
-            self.try_case(case)?;
+        let without: [fn(&mut Conditions); 3] =
+            [|now| now.interrupts = None, |now| now.nmis = None, |now| now.delays = false];
+        for simplify in without {
+            let mut case = self.best.clone();
+            simplify(&mut case.conditions);
+            if case.conditions != self.best.conditions {
+                self.try_case(case)?;
+            }
         }
         Ok(())
     }
