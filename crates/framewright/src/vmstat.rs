@@ -187,9 +187,9 @@ impl<M: Machine> GlobalEvents<M> {
         self.add(event, 1);
     }
 
-    pub(crate) fn add(&self, event: GlobalEvent, n: u64) {
+    pub(crate) fn add(&self, event: GlobalEvent, by: u64) {
         if let Some(word) = self.words.get(event as usize) {
-            word.add(n, Ordering::Relaxed);
+            word.add(by, Ordering::Relaxed);
         }
     }
 
