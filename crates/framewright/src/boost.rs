@@ -26,9 +26,12 @@ impl<M: Machine> ZoneGuard<'_, '_, M> {
     /// Raises the zone's marks by so many pageblocks, as far as they may rise. False if they may not, or the mechanisms say no.
     pub(crate) fn boost(&self, pageblocks: u64) -> bool {
         let factor = self.ground.mechanisms.watermark_boost.get();
+        if factor == 0 {
+            return false;
+        }
         let pageblock = self.ground.frames.geometry.pageblock_order.frames();
         let managed = self.zone.managed.load(Ordering::Relaxed);
-        factor != 0 && self.zone.stat.raise_boost(pageblock.saturating_mul(pageblocks), factor, (managed, pageblock))
+        self.zone.stat.raise_boost(pageblock.saturating_mul(pageblocks), factor, (managed, pageblock))
     }
 }
 
