@@ -104,6 +104,9 @@ impl Options {
         if has_storm && self.format != Format::Text {
             bail!("{} beside other workloads is printed as text", storm::NAME);
         }
+        if has_storm {
+            self.storm_threads()?;
+        }
         let mut plan = self.plan(mechanisms, entries)?;
         let absent = leave_out_absent(&mut plan);
         let report = report(&plan, absent)?;
@@ -130,13 +133,10 @@ impl Options {
 
     /// The storm of signals, which has a report of its own.
     fn storm(&self, mechanisms: Mechanisms, out: &mut impl Write) -> anyhow::Result<()> {
-        if self.threads.len() > 1 {
-            bail!("{} is measured with one number of threads", storm::NAME);
-        }
+        let threads = self.storm_threads()?;
         if self.format.foreign().is_some() {
             bail!("{} is printed as text or json", storm::NAME);
         }
-        let threads = self.threads.first().map_or(1, |&threads| usize::from(threads));
         let cell = Duration::from_millis(if self.quick { 70 } else { 200 });
         let bar = Bar::new()?;
         let plan = storm::Plan { mechanisms, threads, rounds: self.rounds_or(15), cell };
@@ -147,6 +147,15 @@ impl Options {
             _ => write!(out, "{report}")?,
         }
         out.flush().map_err(Into::into)
+    }
+
+    /// Threads of the storm.
+    fn storm_threads(&self) -> anyhow::Result<usize> {
+        match self.threads[..] {
+            [] => Ok(1),
+            [threads] => Ok(usize::from(threads)),
+            _ => bail!("{} is measured with one number of threads", storm::NAME),
+        }
     }
 
     fn plan(&self, mechanisms: Mechanisms, entries: &[Entry]) -> anyhow::Result<Plan> {
