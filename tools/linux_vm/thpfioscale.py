@@ -1,0 +1,345 @@
+#!/usr/bin/env python3
+"""Runs the workload thpfioscale on a real Linux, under emulation, and counts what the page allocator did.
+
+Boots Debian's cloud kernel in QEMU (software emulation, no KVM) with 1 GiB of memory, a quarter of it below 4 GiB so
+that the zones DMA, DMA32 and Normal exist. Inside, guest.sh writes 1.5 times the memory as files of 64 KiB on XFS,
+reads them at random for as long as that took, and then faults.c faults huge pages while the reading goes on. Each round
+is a boot of its own.
+
+Prints a table, and writes a JSON file: for each round the events of the tracepoint kmem:mm_page_alloc_extfrag, the
+faults, and the differences of /proc/vmstat, for the whole round and for each of its phases. Nothing is installed:
+packages are downloaded with apt and unpacked below the work folder. docs/linux-vm.md says more.
+"""
+import argparse, json, os, re, shutil, signal, subprocess, sys, tarfile, time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+PACKAGES = ["qemu-system-x86", "busybox-static", "fio", "xfsprogs"]
+MODULES = ["virtio_pci", "virtio_blk", "xfs"]
+NEEDED = {"apt-get": "apt", "apt-cache": "apt", "dpkg-deb": "dpkg", "gcc": "gcc and libc6-dev"}
+CONFIGS = ["madvhugepage", "default"]
+PHASES = [("write", "boot", "written"), ("read", "written", "warm"), ("fault", "warm", "faulted")]
+TYPES = {0: "unmovable", 1: "movable", 2: "reclaimable", 3: "highatomic"}
+PAGEBLOCK_ORDER = 9
+# Which lines of /proc/vmstat are kept.
+COUNTERS = re.compile(r"compact_|pgmigrate_|pgscan_|pgsteal_|thp_(fault|collapse|split)|allocstall|pgfault$|pageoutrun|"
+                      r"kswapd_|slabs_scanned|workingset_(refault|activate)_file|oom_kill|pgalloc_|pgpg(in|out)$")
+# After this a round is given up. One takes three to six minutes on two cores.
+ROUND_SECONDS = 3600
+
+
+def fail(text):
+    sys.exit(f"thpfioscale: {text}")
+
+
+def run(*command, **more):
+    words = [str(word) for word in command]
+    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **more)
+    if done.returncode != 0:
+        fail(f"this failed:\n  {' '.join(words)}\n{done.stdout.strip()[-2000:]}")
+    return done.stdout
+
+
+# --- What the machine is made of -------------------------------------------------------------------------------------
+
+def check_tools():
+    missing = [f"  {tool}: in Debian's package {package}" for tool, package in NEEDED.items() if not shutil.which(tool)]
+    if missing:
+        fail("these programs are missing (it runs on Debian 12, x86-64):\n" + "\n".join(missing))
+
+
+def fetch(work, release):
+    """Downloads the packages with all they need, and unpacks them to work/root. Returns the kernel's package."""
+    root, debs, stamp = work / "root", work / "debs", work / f"fetched-{release}"
+    if stamp.exists():
+        return stamp.read_text().strip()
+    names = run("apt-cache", "search", "--names-only", rf"^linux-image-{re.escape(release)}\.[0-9.-]+-cloud-amd64$")
+    names = [line.split()[0] for line in names.splitlines()]
+    if not names:
+        fail(f"apt knows no package linux-image-{release}.*-cloud-amd64: run apt-get update (as root); "
+             "if that does not help, add Debian 12 to apt's sources, or ask for another --release")
+    kernel = max(names, key=lambda name: [int(n) for n in re.findall(r"\d+", name)])
+    print(f"downloading {', '.join(PACKAGES)} and {kernel}", flush=True)
+    shutil.rmtree(root, ignore_errors=True)
+    (debs / "partial").mkdir(parents=True, exist_ok=True)
+    root.mkdir()
+    # With an empty list of installed packages, apt names everything that these need, the C library included.
+    options = ["Dir::State::status=/dev/null", "Debug::NoLocking=1"]
+    options += [f"Dir::Cache={work}", f"Dir::Cache::archives={debs}"]
+    run("apt-get", "-y", "--download-only", "--no-install-recommends", *(f"-o{option}" for option in options),
+        "install", *PACKAGES)
+    run("apt-get", "download", kernel, cwd=debs)
+    for deb in sorted(debs.glob("*.deb")):
+        run("dpkg-deb", "-x", deb, root)
+    stamp.write_text(kernel + "\n")
+    return kernel
+
+
+def loader(root):
+    """The command that runs a program of root, which is to follow, with root's libraries and not this machine's."""
+    folders = [root / "lib/x86_64-linux-gnu", root / "usr/lib/x86_64-linux-gnu", root / "usr/lib/x86_64-linux-gnu/ceph"]
+    return [folders[0] / "ld-linux-x86-64.so.2", "--library-path", ":".join(map(str, folders))]
+
+
+def module_order(root, release):
+    """The modules with those they depend on, each after what it needs."""
+    files = {re.sub("-", "_", path.stem): path for path in (root / "lib/modules" / release).rglob("*.ko")}
+    order = []
+
+    def add(name):
+        if name not in files:
+            fail(f"the kernel {release} has no module {name}")
+        needed = re.search(rb"\0depends=([^\0]*)\0", files[name].read_bytes()).group(1).decode()
+        for other in filter(None, needed.split(",")):
+            add(other.replace("-", "_"))
+        if files[name] not in order:
+            order.append(files[name])
+
+    for name in MODULES:
+        add(name)
+    return order
+
+
+def build(work, release):
+    """Makes work/initrd: busybox, fio, mkfs.xfs, their libraries, the modules, and our two programs."""
+    root, tree = work / "root", work / "initramfs"
+    shutil.rmtree(tree, ignore_errors=True)
+    for folder in ["bin", "sbin", "lib", "lib64", "modules"]:
+        (tree / folder).mkdir(parents=True)
+    shutil.copy(root / "bin/busybox", tree / "bin")
+    for program in ["usr/bin/fio", "sbin/mkfs.xfs"]:
+        shutil.copy(root / program, tree / "bin")
+        for library in re.findall(r"=> (\S+) \(", run(*loader(root), "--list", root / program)):
+            name = "lib64" if "ld-linux" in library else "lib"
+            shutil.copy(library, tree / name)
+    order = module_order(root, release)
+    for module in order:
+        shutil.copy(module, tree / "modules")
+    (tree / "modules/order").write_text("".join(module.name + "\n" for module in order))
+    shutil.copy(HERE / "guest.sh", tree / "init")
+    (tree / "init").chmod(0o755)
+    run("gcc", "-O2", "-Wall", "-Werror", "-static", "-o", tree / "bin/faults", HERE / "faults.c")
+    names = "".join(f"{path.relative_to(tree)}\n" for path in sorted(tree.rglob("*")))
+    with open(work / "initrd", "wb") as out:
+        subprocess.run([root / "bin/busybox", "cpio", "-o", "-H", "newc", "-R", "0:0"], cwd=tree, input=names.encode(),
+                       stdout=out, stderr=subprocess.DEVNULL, check=True)
+
+
+# --- A round ---------------------------------------------------------------------------------------------------------
+
+def machine_command(work, release, config, seed, asked, drives):
+    """The command that boots the machine, with its console on standard output."""
+    root = work / "root"
+    command = [*loader(root), root / "usr/bin/qemu-system-x86_64"]
+    for folder in ["usr/share/qemu", "usr/share/seabios", "usr/lib/ipxe/qemu"]:
+        command += ["-L", root / folder]
+    command += ["-accel", "tcg,thread=multi", "-machine", f"pc,max-ram-below-4g={asked.memory // 4}M", "-cpu", "qemu64",
+                "-smp", asked.cpus, "-m", asked.memory, "-nodefaults", "-display", "none", "-serial", "stdio",
+                "-no-reboot"]
+    for drive in drives:
+        command += ["-drive", f"file={drive},format=raw,if=virtio,cache=unsafe"]
+    # Without noforce, bounce buffers, which no device here needs, would take 64 MiB of DMA32.
+    parameters = "console=ttyS0 quiet nokaslr mitigations=off swiotlb=noforce panic=-1"
+    command += ["-kernel", root / f"boot/vmlinuz-{release}", "-initrd", work / "initrd",
+                "-append", f"{parameters} config={config} seed={seed} memory={asked.memory}"]
+    return [str(word) for word in command]
+
+
+def boot(work, release, config, seed, asked):
+    """Boots the machine once and returns the folder with what it handed over."""
+    folder = work / "rounds" / f"{config}-{seed}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    disk, results, log = folder / "disk", folder / "results.tar", folder / "console"
+    for path, mib in [(disk, asked.memory * 3), (results, 32)]:
+        with open(path, "wb") as file:
+            file.truncate(mib << 20)
+    environment = {**os.environ, "QEMU_MODULE_DIR": str(work / "root/usr/lib/x86_64-linux-gnu/qemu")}
+    with open(log, "wb") as out:
+        command = machine_command(work, release, config, seed, asked, [disk, results])
+        machine = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+        try:
+            machine.wait(ROUND_SECONDS)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            machine.kill()
+            machine.wait()
+            disk.unlink()
+    text = log.read_text(errors="replace")
+    if machine.returncode != 0 or "guest: ended" not in text:
+        how = f"failed or took over {ROUND_SECONDS} s"
+        fail(f"the round {config}, seed {seed}, {how}. The machine's console ends:\n{text[-2000:]}")
+    with tarfile.open(results) as tar:
+        tar.extractall(folder)
+    results.unlink()
+    return folder
+
+
+def counters(folder, name):
+    """/proc/vmstat of a snapshot."""
+    lines = (folder / name / "vmstat").read_text().splitlines()
+    return {key: int(value) for key, value in map(str.split, lines)}
+
+
+def events(folder, name):
+    """The events up to a snapshot: by (type asked for, type and order of the block taken), and by order asked for."""
+    blocks, asked = {}, {}
+    for line in (folder / name / "extfrag").read_text().splitlines():
+        found = {key: int(value) for key, value in re.findall(r"(\w+):\s*(\d+)", line)}
+        if "fallback_order" in found:
+            at = found["alloc_migratetype"], found["fallback_migratetype"], found["fallback_order"]
+            blocks[at] = found["hitcount"]
+        elif "alloc_order" in found:
+            asked[found["alloc_order"]] = asked.get(found["alloc_order"], 0) + found["hitcount"]
+    return blocks, asked
+
+
+def since(after, before):
+    differences = {key: value - before.get(key, 0) for key, value in after.items()}
+    return {key: value for key, value in differences.items() if value}
+
+
+def add_up(counts, key):
+    sums = {}
+    for at, count in sorted(counts.items()):
+        sums[str(key(at))] = sums.get(str(key(at)), 0) + count
+    return sums
+
+
+def what_happened(folder, before, after):
+    """Events and counters between two snapshots. An event fragments if its block is smaller than a pageblock."""
+    (blocks, asked), (blocks_before, asked_before) = events(folder, after), events(folder, before)
+    blocks = since(blocks, blocks_before)
+    fragmenting = {at: count for at, count in blocks.items() if at[2] < PAGEBLOCK_ORDER}
+    by_type = {TYPES[number]: 0 for number in range(3)}
+    by_type.update(add_up(fragmenting, lambda at: TYPES[at[0]]))
+    vmstat = since(counters(folder, after), counters(folder, before))
+    return {
+        "events": sum(blocks.values()),
+        "fragmenting": sum(fragmenting.values()),
+        # Of the fragmenting ones, by what was asked for; then of all, by order.
+        "by_type": by_type,
+        "by_order": add_up(blocks, lambda at: at[2]),
+        "by_asked_order": add_up(since(asked, asked_before), lambda order: order),
+        "taken_from": add_up(fragmenting, lambda at: f"{TYPES[at[0]]} from {TYPES[at[1]]}"),
+        "vmstat": {key: value for key, value in vmstat.items() if COUNTERS.match(key)},
+    }
+
+
+def seconds(folder, name):
+    return float((folder / name / "uptime").read_text().split()[0])
+
+
+def reads(folder, name):
+    """How often the processes of fio have read; each time 4 KiB, but for a few reads at their start."""
+    return sum(int(line.split()[1]) for line in (folder / name / "reads").read_text().splitlines())
+
+
+def mean(values):
+    return round(sum(values) / len(values), 1) if values else None
+
+
+def measure(folder, config, seed):
+    faults = {"huge": [], "base": []}
+    for line in (folder / "faults").read_text().splitlines():
+        kind, _, took = line.partition(" ")
+        if took:
+            faults[kind].append(float(took))
+    both = faults["huge"] + faults["base"]
+    boosts = [int(pages) for pages in re.findall(r"boost\s+(\d+)", (folder / "samples").read_text())]
+    spent = {name: round(seconds(folder, after) - seconds(folder, before), 1) for name, before, after in PHASES}
+    return {
+        "config": config,
+        "seed": seed,
+        **what_happened(folder, "boot", "faulted"),
+        "huge": len(faults["huge"]),
+        "base": len(faults["base"]),
+        "huge_percent": round(100 * len(faults["huge"]) / len(both), 2),
+        "fault_base_us": mean(faults["base"]),
+        "fault_huge_us": mean(faults["huge"]),
+        "fault_both_us": mean(both),
+        "writer_seconds": spent["write"],
+        "reads_per_second": {
+            "read": round(reads(folder, "warm") / spent["read"], 1),
+            "fault": round((reads(folder, "faulted") - reads(folder, "warm")) / spent["fault"], 1),
+        },
+        # Of one zone, in pages, as seen every two seconds.
+        "boost_pages_max": max(boosts, default=0),
+        "phases": {
+            name: {"seconds": spent[name], **what_happened(folder, before, after)} for name, before, after in PHASES
+        },
+    }
+
+
+# --- The whole -------------------------------------------------------------------------------------------------------
+
+COLUMNS = {"config": "config", "seed": "seed", "events": "events", "fragmenting": "fragmenting", "huge": "huge",
+           "base": "base", "huge %": "huge_percent", "huge us": "fault_huge_us", "base us": "fault_base_us",
+           "writing s": "writer_seconds"}
+
+
+def show(rows):
+    cells = [list(COLUMNS)] + [["-" if row[key] is None else str(row[key]) for key in COLUMNS.values()] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    for first, *others in cells:
+        print("  ".join([first.ljust(widths[0])] + [cell.rjust(width) for cell, width in zip(others, widths[1:])]))
+
+
+def arguments():
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "framewright/linux_vm"
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=3, help="rounds of each configuration (3)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the first round; later ones count up (1)")
+    parser.add_argument("--config", choices=CONFIGS, help="only this one: with madvise(MADV_HUGEPAGE), or without")
+    parser.add_argument("--memory", type=int, default=1024, help="MiB of the machine (1024)")
+    parser.add_argument("--cpus", type=int, default=4, help="CPUs of the machine (4)")
+    parser.add_argument("--release", default="6.1", help="the kernel's series, as in Debian's package names (6.1)")
+    parser.add_argument("--out", type=Path, default=Path("thpfioscale.json"), help="the JSON file (thpfioscale.json)")
+    parser.add_argument("--work", type=Path, default=cache, help=f"folder for packages and rounds, 3 GiB ({cache})")
+    parser.add_argument("--keep", action="store_true", help="keep what each round handed over, in WORK/rounds")
+    asked = parser.parse_args()
+    if asked.rounds < 1 or asked.cpus < 1:
+        fail("--rounds and --cpus must be at least 1")
+    if asked.memory < 512 or asked.memory % 4:
+        fail("--memory must be a multiple of 4 and at least 512: the initramfs needs the space below 4 GiB, a quarter")
+    return asked
+
+
+def main():
+    # A shell starts its background jobs with the first ignored; the second would leave the machine running.
+    for stop in [signal.SIGINT, signal.SIGTERM]:
+        signal.signal(stop, signal.default_int_handler)
+    asked = arguments()
+    check_tools()
+    work = asked.work.resolve()
+    work.mkdir(parents=True, exist_ok=True)
+    package = fetch(work, asked.release)
+    release = package.removeprefix("linux-image-")
+    build(work, release)
+    version = run("dpkg-deb", "-f", next((work / "debs").glob(f"{package}_*.deb")), "Version").strip()
+    report = {"kernel": f"{release} (Debian {version})", "memory_mib": asked.memory, "cpus": asked.cpus, "rounds": []}
+    try:
+        # The configurations take turns, so that a change of this machine's load falls on both.
+        for seed in range(asked.seed, asked.seed + asked.rounds):
+            for config in [asked.config] if asked.config else CONFIGS:
+                began = time.monotonic()
+                folder = boot(work, release, config, seed, asked)
+                report["rounds"].append(measure(folder, config, seed))
+                asked.out.write_text(json.dumps(report, indent=1) + "\n")
+                print(f"{config}, seed {seed}: {time.monotonic() - began:.0f} s", flush=True)
+                if not asked.keep:
+                    shutil.rmtree(folder)
+    except KeyboardInterrupt:
+        fail(f"stopped; the rounds that had ended are in {asked.out}" if report["rounds"] else "stopped")
+    finally:
+        if not asked.keep:
+            shutil.rmtree(work / "rounds", ignore_errors=True)
+    show(report["rounds"])
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        fail("stopped")
