@@ -133,8 +133,12 @@ impl Machine for Board {
         Reclaimed { frames: self.reclaimed.load(atomic::Ordering::Relaxed) }
     }
 
-    fn migrate(&self, from: Pfn, order: Order) -> Result<(), Busy> {
-        self.tell(&(from, order));
+    fn migrates(&self) -> bool {
+        self.migrates.load(atomic::Ordering::Relaxed) != 0
+    }
+
+    fn migrate(&self, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
+        self.tell(&(from, to, order));
         if self.migrates.load(atomic::Ordering::Relaxed) != 0 { Ok(()) } else { Err(Busy) }
     }
 

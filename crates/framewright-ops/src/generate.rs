@@ -347,8 +347,9 @@ impl Generator<'_> {
 
     fn cpu_op(&mut self) -> Op {
         let cpu = CpuId(self.rng.below(self.shape.cpus.len() as u64) as u16);
-        match self.rng.below(17) {
+        match self.rng.below(18) {
             16 => Op::Balance(NodeId(self.rng.below(self.shape.nodes() as u64) as u8)),
+            17 => Op::Compact(NodeId(self.rng.below(self.shape.nodes() as u64) as u8)),
             0 => Op::DrainAll,
             1 => Op::DrainCpu(cpu),
             2 => Op::OfflineCpu(cpu),

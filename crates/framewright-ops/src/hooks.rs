@@ -6,7 +6,7 @@
 
 use framewright::machine::{Busy, Need};
 use framewright::report::Source;
-use framewright::request::{__GFP_MEMALLOC, __GFP_MOVABLE, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
+use framewright::request::{__GFP_MEMALLOC, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
 use framewright::{NodeId, Order, Pfn, PfnRange, Request};
 
 use crate::op::{Handle, OnMigrate, OnReclaim, Op, Terms};
@@ -77,8 +77,15 @@ impl Player<'_> {
         self.free_oldest()
     }
 
-    /// Moves a block, or does not.
-    pub(crate) fn migrate(&self, from: Pfn, order: Order) -> Result<(), Busy> {
+    /// A node's background compaction runs, on demand and of its own accord.
+    pub(crate) fn compacted(&self, node: NodeId) -> Result<Outcome, Wrong> {
+        self.pages.compact(node);
+        self.pages.compact_proactively(node);
+        Ok(Outcome::Done)
+    }
+
+    /// Moves a block to a place, or does not.
+    pub(crate) fn migrate(&self, (from, to): (Pfn, Pfn), order: Order) -> Result<(), Busy> {
         let what = {
             let mut hooks = self.hooks.borrow_mut();
             hooks.migrations += 1;
@@ -86,34 +93,32 @@ impl Player<'_> {
         };
         let block = self.oracle.borrow().block_at(from);
         let moved = match what {
+            // Of an operation that is under way, which has not handed it out.
+            _ if block.is_none() => Ok(false),
             _ if !matches!(block, Some((head, held, true, _)) if (head, held) == (from, order)) => {
                 Err(format!("asked to move {from} of order {order}, which is no movable block: {block:?}"))
             }
             OnMigrate::Fail => Ok(false),
-            OnMigrate::Lie => Ok(true),
-            OnMigrate::Move => self.move_away(from, order, true),
-            OnMigrate::Free => self.raw_free(from, order).map(|_| true),
-            OnMigrate::Abandon => self.move_away(from, order, false),
-            OnMigrate::Nest => self.migrate_nested(from, order),
+            OnMigrate::Lie => self.give_back(to, order).map(|()| true),
+            OnMigrate::Move => self.move_to(from, to, order),
+            OnMigrate::Free => self.raw_free(from, order).map(|_| false),
+            OnMigrate::Abandon => self.raw_free(from, order).and_then(|_| self.give_back(to, order)).map(|()| true),
+            OnMigrate::Nest => self.migrate_nested((from, to), order),
         };
         if self.noted(moved) == Some(true) { Ok(()) } else { Err(Busy) }
     }
 
-    /// Allocates a place for a block's contents; then moves there, or gives the place back.
-    fn move_away(&self, from: Pfn, order: Order, keep: bool) -> Result<bool, Wrong> {
-        // Not to reclaim in turn: this may be part of somebody's reclaim.
-        let gfp = GFP_NOWAIT | __GFP_MOVABLE;
-        let Ok(to) = self.pages.alloc(&Request::new(gfp, order.0)) else { return Ok(false) };
-        self.count_served(to);
-        if keep {
-            self.oracle.borrow_mut().relocate(from, to)?;
-        }
-        let freed = if keep { from } else { to };
-        self.pages.free(freed, order).map_err(|error| format!("a right free of {freed} was refused: {error}"))?;
-        Ok(keep)
+    fn move_to(&self, from: Pfn, to: Pfn, order: Order) -> Result<bool, Wrong> {
+        self.oracle.borrow_mut().relocate(from, to)?;
+        self.give_back(from, order).map(|()| true)
     }
 
-    fn migrate_nested(&self, from: Pfn, order: Order) -> Result<bool, Wrong> {
+    /// Frees a block that the oracle knows as free.
+    fn give_back(&self, pfn: Pfn, order: Order) -> Result<(), Wrong> {
+        self.pages.free(pfn, order).map_err(|error| format!("a right free of {pfn} was refused: {error}"))
+    }
+
+    fn migrate_nested(&self, (from, to): (Pfn, Pfn), order: Order) -> Result<bool, Wrong> {
         let pageblock = self.oracle.borrow().memory().pageblock(from);
         let [one, two, three] = TRANSIENT;
         self.perform_nested(&[
@@ -131,11 +136,9 @@ impl Player<'_> {
             Op::Free(three),
         ])?;
         // What was done on the way may have freed the block.
-        match self.oracle.borrow().block_at(from) {
-            Some((head, held, ..)) if (head, held) == (from, order) => {}
-            _ => return Ok(true),
-        }
-        self.move_away(from, order, true)
+        let block = self.oracle.borrow().block_at(from);
+        let is_there = matches!(block, Some((head, held, ..)) if (head, held) == (from, order));
+        if is_there { self.move_to(from, to, order) } else { Ok(false) }
     }
 
     /// Carries out operations in the middle of another.

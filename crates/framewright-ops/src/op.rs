@@ -146,13 +146,13 @@ pub enum OnMigrate {
     /// Refuses.
     #[default]
     Fail,
-    /// Leaves the block where it is and says it moved.
+    /// Leaves the block where it is, gives the place back and says it moved.
     Lie,
-    /// Allocates another block and frees this one.
+    /// Makes the place its own and frees the block.
     Move,
-    /// Frees the block: its owner has no use for it any more.
+    /// Frees the block, of which its owner has no use any more, and refuses.
     Free,
-    /// Allocates another block, frees that one, and refuses.
+    /// Frees the block and the place, and says it moved.
     Abandon,
     /// Allocates and frees a range, a block and a bulk, then moves.
     Nest,
@@ -200,6 +200,8 @@ pub enum Op {
     Refresh(CpuId),
     /// A node's background reclaim runs once.
     Balance(NodeId),
+    /// A node's background compaction runs once.
+    Compact(NodeId),
     /// Counts in a counter of the embedder's.
     Count { counter: Counter, change: i64 },
     /// Switches the NUMA counters.
@@ -308,6 +310,7 @@ impl fmt::Display for Op {
             Op::OnlineCpu(cpu) => write!(f, "online-cpu {}", cpu.0),
             Op::Refresh(cpu) => write!(f, "refresh {}", cpu.0),
             Op::Balance(node) => write!(f, "balance {}", node.0),
+            Op::Compact(node) => write!(f, "compact {}", node.0),
             Op::Count { counter, change } => write!(f, "count {counter} by {change}"),
             Op::NumaStat(on) => write!(f, "numa-stat {}", if *on { "on" } else { "off" }),
             Op::RunOn(cpu) => write!(f, "run-on {}", cpu.0),

@@ -56,6 +56,7 @@ fn op(words: &mut Words<'_>) -> Result<Op, Reason> {
         "online-cpu" => Op::OnlineCpu(words.cpu()?),
         "refresh" => Op::Refresh(words.cpu()?),
         "balance" => Op::Balance(words.node()?),
+        "compact" => Op::Compact(words.node()?),
         "count" => {
             let counter = counter(words)?;
             words.keyword("by")?;

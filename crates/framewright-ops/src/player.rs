@@ -122,7 +122,7 @@ impl<'h> Player<'h> {
         let machine = self.pages.machine();
         machine.on_fault(|point| self.faults.borrow_mut().reach(point));
         machine.on_reclaim(|need| self.reclaim(need));
-        machine.on_migrate(|from, order| self.migrate(from, order));
+        machine.on_migrate(|from, to, order| self.migrate((from, to), order));
         machine.on_event(|event| {
             let change = match event {
                 Event::PageAlloc { pfn: Some(_), order, .. } => order.frames(),
@@ -138,7 +138,7 @@ impl<'h> Player<'h> {
         let machine = self.pages.machine();
         machine.on_fault(|_| false);
         machine.on_reclaim(|_| 0);
-        machine.on_migrate(|_, _| Err(Busy));
+        machine.on_migrate(|_, _, _| Err(Busy));
         machine.on_event(|_| {});
     }
 
@@ -190,6 +190,7 @@ impl<'h> Player<'h> {
             Op::OnlineCpu(cpu) => self.pages.online_cpu(cpu),
             Op::Refresh(cpu) => return self.refreshed(cpu),
             Op::Balance(node) => return self.balanced(node),
+            Op::Compact(node) => return self.compacted(node),
             Op::Count { counter, change } => return self.count(counter, change),
             Op::NumaStat(on) => self.switch_numa_stat(on),
             Op::RunOn(cpu) if cpu.index() >= self.cpus.len() => return Ok(Outcome::Skipped),

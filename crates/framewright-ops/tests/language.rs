@@ -262,7 +262,7 @@ fn failing_scenarios_become_small() {
 fn the_strategy_shrinks_too() {
     let mut runner = TestRunner::deterministic();
     let mut tree =
-        (0..500).map(|_| Scenarios.new_tree(&mut runner).unwrap()).find(|tree| fails(&tree.current())).unwrap();
+        (0..4_000).map(|_| Scenarios.new_tree(&mut runner).unwrap()).find(|tree| fails(&tree.current())).unwrap();
     // As proptest's runner does it.
     let mut more = tree.simplify();
     while more {

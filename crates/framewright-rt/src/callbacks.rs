@@ -9,7 +9,7 @@ use framewright::{Order, Pfn};
 /// Callbacks of an allocator on a [`crate::Native`] machine ([`crate::Native::with_callbacks`]).
 ///
 /// They run on the thread whose request is short of memory, on one that calls [`framewright::Allocator::balance`], or on one that wants
-/// a range of frames: with nothing of the allocator held, never in an interrupt, and on several threads at once. They may sleep,
+/// a range of frames or moves memory together: with nothing of the allocator held, never in an interrupt, and on several threads at once. They may sleep,
 /// fail, and call the allocator. What they allocate themselves must carry `__GFP_MEMALLOC` or ask for no reclaim.
 pub trait Callbacks: Send + Sync {
     /// Frees memory through the allocator's own calls, and says how many frames. `need` says of how much, how hard to look, and
@@ -19,12 +19,18 @@ pub trait Callbacks: Send + Sync {
         0
     }
 
-    /// Moves the contents of the allocated, movable block at `from` to a block that it allocates itself, and frees `from`.
+    /// Whether [`Callbacks::migrate`] moves anything. If not, nobody looks for what to move.
+    fn migrates(&self) -> bool {
+        false
+    }
+
+    /// Moves the contents of the allocated, movable block at `from` to the block of the same order at `to`, which is its own from now on,
+    /// and frees `from`. It must know `from` as its own, under a lock of its own: the owner may have freed it since.
     ///
     /// # Errors
-    /// [`Busy`] when the block cannot move now; it then stays as it was.
-    fn migrate(&self, from: Pfn, order: Order) -> Result<(), Busy> {
-        let _ = (from, order);
+    /// [`Busy`] when the block cannot move now; it then stays as it was, or was freed by its owner. `to` is the allocator's again.
+    fn migrate(&self, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
+        let _ = (from, to, order);
         Err(Busy)
     }
 }

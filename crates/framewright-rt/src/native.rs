@@ -355,7 +355,11 @@ impl Machine for Native {
         Reclaimed { frames: self.called.0.as_ref().map_or(0, |callbacks| callbacks.reclaim(need)) }
     }
 
-    fn migrate(&self, from: Pfn, order: Order) -> Result<(), Busy> {
-        self.called.0.as_ref().map_or(Err(Busy), |callbacks| callbacks.migrate(from, order))
+    fn migrates(&self) -> bool {
+        self.called.0.as_ref().is_some_and(|callbacks| callbacks.migrates())
+    }
+
+    fn migrate(&self, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
+        self.called.0.as_ref().map_or(Err(Busy), |callbacks| callbacks.migrate(from, to, order))
     }
 }

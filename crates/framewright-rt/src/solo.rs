@@ -75,7 +75,7 @@ solo_words!(u8, u16, u32, u64, usize);
 type Sink<'h> = Box<dyn FnMut(&Event) + 'h>;
 type Faults<'h> = Box<dyn FnMut(Fault) -> bool + 'h>;
 type Reclaim<'h> = Box<dyn FnMut(&Need) -> u64 + 'h>;
-type Migrate<'h> = Box<dyn FnMut(Pfn, Order) -> Result<(), Busy> + 'h>;
+type Migrate<'h> = Box<dyn FnMut(Pfn, Pfn, Order) -> Result<(), Busy> + 'h>;
 
 /// See the module's description. `'h` is the lifetime of the hooks.
 #[derive(Default)]
@@ -118,9 +118,18 @@ impl<'h> Solo<'h> {
         *self.reclaim.borrow_mut() = Some(Box::new(reclaim));
     }
 
-    /// Lets `migrate` move blocks away.
-    pub fn on_migrate(&self, migrate: impl FnMut(Pfn, Order) -> Result<(), Busy> + 'h) {
+    /// Lets `migrate` move blocks: from the first frame to the second ([`Machine::migrate`]).
+    pub fn on_migrate(&self, migrate: impl FnMut(Pfn, Pfn, Order) -> Result<(), Busy> + 'h) {
         *self.migrate.borrow_mut() = Some(Box::new(migrate));
+    }
+
+    /// Forgets all that was hooked up, so that nothing refers to the hooks any more.
+    pub fn unhook(&self) {
+        self.sink.borrow_mut().take();
+        self.reclaim.borrow_mut().take();
+        self.migrate.borrow_mut().take();
+        self.faults.borrow_mut().take();
+        self.traces.set(false);
     }
 
     /// Asks `fault` at every fault point whether it shall fail.
@@ -220,9 +229,13 @@ impl Machine for Solo<'_> {
         Reclaimed { frames: hook.ok().and_then(|mut hook| hook.as_mut().map(|hook| hook(need))).unwrap_or(0) }
     }
 
-    fn migrate(&self, from: Pfn, order: Order) -> Result<(), Busy> {
+    fn migrates(&self) -> bool {
+        self.migrate.try_borrow().is_ok_and(|hook| hook.is_some())
+    }
+
+    fn migrate(&self, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
         let hook = self.migrate.try_borrow_mut();
-        hook.ok().and_then(|mut hook| hook.as_mut().map(|hook| hook(from, order))).unwrap_or(Err(Busy))
+        hook.ok().and_then(|mut hook| hook.as_mut().map(|hook| hook(from, to, order))).unwrap_or(Err(Busy))
     }
 
     fn fault(&self, point: Fault) -> bool {

@@ -218,9 +218,8 @@ fn reserves_are_given_away_last() {
 }
 
 /// Moves a block to one of the same order elsewhere.
-fn migrate_by(pages: &'static Pages) -> impl FnMut(Pfn, Order) -> Result<(), framewright::machine::Busy> {
-    move |from, order| {
-        pages.alloc(&Request { order, ..Request::page(GFP_HIGHUSER_MOVABLE) }).unwrap();
+fn migrate_by(pages: &'static Pages) -> impl FnMut(Pfn, Pfn, Order) -> Result<(), framewright::machine::Busy> {
+    move |from, _, order| {
         pages.free(from, order).unwrap();
         Ok(())
     }
@@ -250,7 +249,7 @@ fn range_over_a_hole_is_refused_before_anything_moves() {
     let pages = boot(Solo::new(&CPU), &regions, &tuned(0, 0));
     let moved = Rc::new(Cell::new(0));
     let count = moved.clone();
-    pages.machine().on_migrate(move |_, _| {
+    pages.machine().on_migrate(move |_, _, _| {
         count.set(count.get() + 1);
         Ok(())
     });
@@ -270,8 +269,9 @@ fn migration_that_moves_nothing_ends() {
     let pages = boot_solo(4096, &tuned(0, 0));
     let calls = Rc::new(Cell::new(0));
     let count = calls.clone();
-    pages.machine().on_migrate(move |_, _| {
+    pages.machine().on_migrate(move |_, to, order| {
         count.set(count.get() + 1);
+        pages.free(to, order).unwrap();
         Ok(())
     });
     let block = pages.alloc(&Request::new(GFP_HIGHUSER_MOVABLE, 3)).unwrap();

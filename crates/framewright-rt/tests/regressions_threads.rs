@@ -69,12 +69,11 @@ impl Shared {
     }
 
     /// Moves a page of the pool.
-    fn migrate(&self, from: Pfn, order: Order) -> Result<(), Busy> {
+    fn migrate(&self, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
         let mut pool = self.pool.lock().unwrap();
         if pool.get(&from) != Some(&order) {
             return Err(Busy);
         }
-        let to = self.pages().alloc(&Request::new(GFP_NOWAIT | __GFP_MOVABLE, order.0)).map_err(|_| Busy)?;
         self.hand(PfnRange::block(to, order), 0, POOL);
         pool.remove(&from);
         pool.insert(to, order);
@@ -171,8 +170,8 @@ impl Machine for Threads {
         Reclaimed { frames: (0..4).map(|_| self.shared.shrink()).sum() }
     }
 
-    fn migrate(&self, from: Pfn, order: Order) -> Result<(), Busy> {
-        self.shared.migrate(from, order)
+    fn migrate(&self, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
+        self.shared.migrate(from, to, order)
     }
 }
 

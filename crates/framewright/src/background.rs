@@ -19,6 +19,7 @@ use crate::pfn::{MigrateType, NodeId, Order, ZoneIdx, ZoneKind};
 use crate::request::GFP_KERNEL;
 use crate::watermark::Mark;
 use crate::zone::Zone;
+use crate::zone_stat::Background;
 
 /// Rounds of a run, whatever they bring.
 const MAX_ROUNDS: u32 = 1_024;
@@ -50,7 +51,7 @@ impl<M: Machine> Allocator<'_, M> {
 
 impl<'a, M: Machine> World<'a, M> {
     fn balance(&self, node: NodeId) -> Balanced {
-        let order = self.zones_of(node).map(|zone| zone.stat.take_asked()).max().unwrap_or_default();
+        let order = self.zones_of(node).map(|zone| zone.stat.take_asked(Background::Reclaim)).max().unwrap_or_default();
         let boosts = ZoneKind::ALL.map(|kind| self.zone(ZoneIdx::of(node, kind)).map_or(0, |zone| zone.stat.boost()));
         let boosted = boosts.into_iter().fold(0, u64::saturating_add);
         let mut run = Balanced { boost: boosted, ..Balanced::default() };
@@ -89,12 +90,15 @@ impl<'a, M: Machine> World<'a, M> {
             }
         }
         if boosted != 0 || order != Order(0) {
+            // What a boost is worked off for is whole pageblocks.
+            let wanted = if boosted == 0 { order } else { self.ground.frames.geometry.pageblock_order };
+            self.zones_of(node).for_each(|zone| zone.stat.ask(Background::Compaction, order.max(wanted)));
             self.ground.machine.wake(Waiter::Kcompactd(node));
         }
         run
     }
 
-    fn zones_of(&self, node: NodeId) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
+    pub(crate) fn zones_of(&self, node: NodeId) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
         self.zones.iter().filter(move |zone| zone.node() == node && zone.is_populated())
     }
 
@@ -120,13 +124,13 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Whether a zone has a free block of at least this order that an ordinary request may use.
-    fn has_block(&self, zone: &Zone<M>, order: Order) -> bool {
+    pub(crate) fn has_block(&self, zone: &Zone<M>, order: Order) -> bool {
         let usable = [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
         order.up_to(self.max_order()).any(|larger| usable.into_iter().any(|mt| zone.lists.len_racy(larger, mt) != 0))
     }
 
     /// Frames of a zone in free blocks of a pageblock or more.
-    fn free_in_pageblocks(&self, zone: &Zone<M>) -> u64 {
+    pub(crate) fn free_in_pageblocks(&self, zone: &Zone<M>) -> u64 {
         let geometry = &self.ground.frames.geometry;
         let of = |order: Order| {
             let blocks =

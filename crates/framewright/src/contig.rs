@@ -5,7 +5,7 @@
 //! 1. its pageblocks are *isolated*: their free blocks go to the isolated lists, where no request finds them, and what is
 //!    freed in them follows;
 //! 2. per-CPU lists are drained, so that what they hold of the range joins;
-//! 3. what is allocated and movable is moved away by the machine's callback; anything else ends the attempt with `Busy`;
+//! 3. what is allocated and movable is moved away (`migrate.rs`); anything else ends the attempt with `Busy`;
 //! 4. the free blocks of the range are taken, cut at its ends, and the pageblocks get their types back.
 //!
 //! Taking memory offline is the same with another mark at the end.
@@ -32,22 +32,35 @@ pub(crate) enum Purpose {
     Allocate { movable: bool },
     /// Withheld.
     Offline,
+    /// Free, all of it: it is a matter of what else could have been in it.
+    Free,
+}
+
+/// What may be done to empty a range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Means {
+    /// Nothing in it is moved.
+    Nothing,
+    /// What is in it is moved anywhere.
+    Moves,
+    /// What is in it is moved to where the smallest free blocks of its zone are, and lists are drained only if they hold something of it.
+    Compaction,
 }
 
 impl<'a, M: Machine> World<'a, M> {
     /// Takes exactly the frames of `range`, moving away what can be moved if `may_move`.
     pub(crate) fn take_range(&self, range: PfnRange, purpose: Purpose, may_move: bool) -> Result<(), AllocError> {
         let zone = self.zone_of_range(range).ok_or(AllocError::BadRange(range))?;
-        self.take_range_of(zone, range, purpose, may_move)
+        self.take_range_of(zone, range, purpose, if may_move { Means::Moves } else { Means::Nothing })
     }
 
     /// Takes the frames of a range that all belong to a zone.
-    fn take_range_of(
+    pub(crate) fn take_range_of(
         &self,
         zone: &Zone<M>,
         range: PfnRange,
         purpose: Purpose,
-        may_move: bool,
+        means: Means,
     ) -> Result<(), AllocError> {
         let merging = |change: fn(&Heap<M>)| self.pinned(|cx| zone.lock(cx).change_merging(change));
         // What comes free meanwhile merges, and no cut is in progress while states are looked at.
@@ -56,7 +69,7 @@ impl<'a, M: Machine> World<'a, M> {
         let result = if isolated.end < range.end {
             Err(AllocError::Busy { pfn: isolated.end })
         } else {
-            self.vacate(range, may_move).and_then(|()| self.collect(zone, range, purpose))
+            self.vacate(zone, range, means).and_then(|()| self.collect(zone, range, purpose))
         };
         self.unisolate(zone, isolated);
         merging(Heap::enable);
@@ -74,7 +87,8 @@ impl<'a, M: Machine> World<'a, M> {
                 let range = PfnRange { start, end: start.add(frames) };
                 // The span may have holes, and memory of other zones.
                 let found = self.zone_of_range(range).filter(|found| found.idx == zone.idx);
-                let result = found.map(|_| self.take_range_of(zone, range, purpose, plan.gfp.may_reclaim()));
+                let means = if plan.gfp.may_reclaim() { Means::Moves } else { Means::Nothing };
+                let result = found.map(|_| self.take_range_of(zone, range, purpose, means));
                 start = match result {
                     Some(Ok(())) => return Some(range),
                     // No range with the obstacle in it can be had.
@@ -185,11 +199,15 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Empties an isolated range: everything in it is free, or the first frame in the way is named.
-    fn vacate(&self, range: PfnRange, may_move: bool) -> Result<(), AllocError> {
+    fn vacate(&self, zone: &Zone<M>, range: PfnRange, means: Means) -> Result<(), AllocError> {
         let mut obstacle = Some(range.start);
-        for _ in 0..ROUNDS {
-            self.drain_all();
-            obstacle = self.move_away(range, may_move)?;
+        for round in 0..ROUNDS {
+            if means != Means::Compaction {
+                self.drain_all();
+            } else if round != 0 {
+                self.drain_unmerged();
+            }
+            obstacle = self.move_away(zone, range, means)?;
             if obstacle.is_none() {
                 return Ok(());
             }
@@ -198,7 +216,7 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// One pass of steps 2 and 3. None if all of the range is free, otherwise a frame that may be so after another drain.
-    fn move_away(&self, range: PfnRange, may_move: bool) -> Result<Option<Pfn>, AllocError> {
+    fn move_away(&self, zone: &Zone<M>, range: PfnRange, means: Means) -> Result<Option<Pfn>, AllocError> {
         let frames = &self.ground.frames;
         let mut again = None;
         let mut pfn = range.start;
@@ -209,12 +227,16 @@ impl<'a, M: Machine> World<'a, M> {
             match part {
                 Part::Free(..) => {}
                 Part::Pcp(..) => again = Some(pfn),
-                Part::Allocated(head, order) if may_move && frames.head(head).is_movable() => {
-                    let from = frames.pfn(head);
-                    if self.ground.machine.migrate(from, order).is_err() {
-                        return Err(AllocError::Busy { pfn: from });
+                Part::Allocated(head, order) if means != Means::Nothing && frames.head(head).is_movable() => {
+                    let moved = self.migrate(head, order, |order| match means {
+                        Means::Compaction => self.place_among_small(zone, order),
+                        _ => self.place_anywhere(zone, order),
+                    });
+                    moved.map_err(|_| AllocError::Busy { pfn: frames.pfn(head) })?;
+                    // Once freed it is isolated, unless its owner did not free it, or somebody keeps it on a list.
+                    if !matches!(frames.part_of(frame), Part::Free(..)) {
+                        again = Some(pfn);
                     }
-                    again = Some(pfn);
                 }
                 // A block between two states: look again.
                 Part::Hole if frames.pageblock(frame).zone().is_some() => again = Some(pfn),
@@ -229,6 +251,9 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Step 4: takes the free blocks of an isolated range. What somebody got hold of meanwhile undoes all of it.
     fn collect(&self, zone: &Zone<M>, range: PfnRange, purpose: Purpose) -> Result<(), AllocError> {
+        if purpose == Purpose::Free {
+            return Ok(());
+        }
         let movable = purpose == Purpose::Allocate { movable: true };
         let mut pfn = range.start;
         while pfn < range.end {
@@ -250,6 +275,7 @@ impl<'a, M: Machine> World<'a, M> {
                     });
                 }
                 Purpose::Offline => self.withhold(zone, frame, order),
+                Purpose::Free => {}
             }
         }
         Ok(())

@@ -23,7 +23,8 @@
 use core::cell::Cell;
 
 use crate::buddy::Buddy;
-use crate::frame::{Corrupt, Part};
+use crate::census::Census;
+use crate::frame::Corrupt;
 use crate::machine::{Machine, Ordering, Step, Word};
 use crate::mechanisms::FallbackPolicy;
 use crate::pfn::{Frame, MigrateType, Order};
@@ -209,7 +210,9 @@ fn try_claim<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) 
         buddy.carve(from.found, from.order, (from.found, want.order));
         return Ok(Some(from.found));
     }
-    let census = census(buddy, from.found);
+    let order = buddy.pageblock_order();
+    let start = from.found.align_down(order);
+    let census = Census::of(buddy.ground, (start, start.add(order.frames())), |_| true);
     if !census.worth_claiming(want.migratetype, from.migratetype) {
         return Ok(None);
     }
@@ -225,51 +228,16 @@ fn first_fallback<M: Machine>(buddy: &Buddy<'_, '_, M>, order: Order, want: Migr
     })
 }
 
-/// What the frames of one pageblock are used for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Census {
-    pub(crate) free: u64,
-    pub(crate) movable: u64,
-    pub(crate) other: u64,
-}
-
-/// Counts the frames of the pageblock around `frame`. The zone lock is held; at most one look per frame.
-fn census<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame) -> Census {
-    let order = buddy.pageblock_order();
-    let start = frame.align_down(order);
-    let end = start.add(order.frames());
-    let mut census = Census::default();
-    let mut at = start;
-    while at < end {
-        buddy.step(Step::Census);
-        let part = buddy.frames().block_at(at);
-        let next = part.map_or(at.add(1), |part| part.end(at)).min(end);
-        let frames = u64::from(next.0.wrapping_sub(at.0));
-        let counter = match part {
-            Some(Part::Free(..)) => Some(&mut census.free),
-            Some(Part::Allocated(..)) if buddy.frames().head(at).is_movable() => Some(&mut census.movable),
-            Some(_) => Some(&mut census.other),
-            None => None,
-        };
-        if let Some(counter) = counter {
-            *counter = counter.wrapping_add(frames);
-        }
-        at = next;
-    }
-    census
-}
-
 impl Census {
     /// The half rule: a pageblock changes its type when at least half of its memory is free or of the new kind anyway.
     fn worth_claiming(self, want: MigrateType, from: MigrateType) -> bool {
         let alike = match (want, from) {
             (MigrateType::Movable, _) => self.movable,
             // In a movable pageblock, what is not movable is one of the requester's kind, or nearly.
-            (_, MigrateType::Movable) => self.other,
+            (_, MigrateType::Movable) => self.cached.saturating_add(self.other),
             _ => 0,
         };
-        let memory = self.free.saturating_add(self.movable).saturating_add(self.other);
-        self.free.saturating_add(alike) >= memory / 2
+        self.free.saturating_add(alike) >= self.memory() / 2
     }
 }
 
@@ -312,7 +280,7 @@ mod tests {
 
     #[test]
     fn half_of_a_pageblock_decides() {
-        let census = |free, movable, other| Census { free, movable, other };
+        let census = |free, movable, other| Census { free, movable, cached: 0, other };
         for (census, want, from, expected) in [
             (census(256, 256, 0), MigrateType::Unmovable, MigrateType::Movable, true),
             (census(255, 257, 0), MigrateType::Unmovable, MigrateType::Movable, false),

@@ -4,7 +4,7 @@
 
 use crate::allocator::Allocator;
 use crate::machine::{Machine, Ordering, Word};
-use crate::mechanisms::NumaPlace;
+use crate::mechanisms::{Compaction, NumaPlace};
 use crate::numa_stat::{Numa, numa_told};
 use crate::pfn::{CpuId, Frame, MigrateType, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use crate::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
@@ -73,6 +73,28 @@ impl<M: Machine> Allocator<'_, M> {
             }
         }
         blocks
+    }
+
+    /// What moved and what compaction did; nothing where there is none, whose vmstat then has no such lines.
+    fn moves(&self) -> VmEvents {
+        let events = &self.world().ground.events;
+        if self.mechanisms().compaction == Compaction::Off {
+            return VmEvents::default();
+        }
+        let get = |event| Some(events.get(event));
+        VmEvents {
+            pgmigrate_success: get(GlobalEvent::MigrateSuccess),
+            pgmigrate_fail: get(GlobalEvent::MigrateFail),
+            compact_migrate_scanned: get(GlobalEvent::CompactMigrateScanned),
+            compact_free_scanned: get(GlobalEvent::CompactFreeScanned),
+            compact_stall: get(GlobalEvent::CompactStall),
+            compact_fail: get(GlobalEvent::CompactFail),
+            compact_success: get(GlobalEvent::CompactSuccess),
+            compact_daemon_wake: get(GlobalEvent::CompactDaemonWake),
+            compact_daemon_migrate_scanned: get(GlobalEvent::CompactDaemonMigrateScanned),
+            compact_daemon_free_scanned: get(GlobalEvent::CompactDaemonFreeScanned),
+            ..VmEvents::default()
+        }
     }
 
     fn numa_of(&self, zone: &Zone<M>) -> NumaCounters {
@@ -186,7 +208,7 @@ impl<M: Machine> Source for Allocator<'_, M> {
             pgalloc: ZoneKind::ALL.map(|kind| sum(ZoneEvent::AllocFrames, Some(kind))),
             allocstall: Some(world.ground.events.stalls()),
             pgfree: sum(ZoneEvent::FreeFrames, None),
-            ..VmEvents::default()
+            ..self.moves()
         }
     }
 }

@@ -224,13 +224,18 @@ pub trait Machine {
         Reclaimed { frames: 0 }
     }
 
-    /// Moves the contents of the allocated, movable block at `from` to a block that the callee allocates itself, and
-    /// frees `from`. Called with no lock held.
+    /// Whether [`Machine::migrate`] moves anything. If not, nobody looks for what to move.
+    fn migrates(&self) -> bool {
+        false
+    }
+
+    /// Moves the contents of the allocated, movable block at `from` to the block of the same order at `to`, which is the callee's
+    /// from now on, and frees `from`. Called with no lock held; may sleep or call the allocator again, under the rules of [`Machine::reclaim`].
     ///
     /// # Errors
-    /// [`Busy`] when the block cannot move now; it then stays as it was.
-    fn migrate(&self, from: Pfn, order: Order) -> Result<(), Busy> {
-        let _ = (from, order);
+    /// [`Busy`] when the block cannot move now; it then stays as it was, or was freed by its owner. `to` is the allocator's again.
+    fn migrate(&self, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
+        let _ = (from, to, order);
         Err(Busy)
     }
 

@@ -8,7 +8,7 @@ mod presets;
 
 use core::fmt;
 
-pub use numbers::{BoostFactor, StallOrder, Threshold};
+pub use numbers::{BoostFactor, Proactiveness, StallOrder, Threshold};
 use numbers::{MOST_S8, MOST_S16, MOST_U16};
 pub use presets::PRESETS;
 
@@ -280,12 +280,26 @@ switches! {
         /// ≥ 6.15).
         Enforced = "enforced",
     }
+    /// How memory in use is moved to make large blocks free, where the embedder can move it (`machine.rs::Machine::migrates`).
+    compaction("compaction"): Compaction {
+        /// Not at all.
+        #[default]
+        Off = "off",
+        /// A scanner from the start of the zone finds what to move, one from its end a place for it; when they meet they begin anew (Linux).
+        Scanners = "scanners",
+        /// The pageblock with least in use of the next few is emptied, whole or not at all; what was there goes where the smallest free
+        /// blocks are.
+        Emptiest = "emptiest",
+    }
     ;
     /// How many events of a kind a CPU keeps before it tells the zone, where `numa-stat` has such counters.
     numa_threshold("numa-threshold"): Threshold
     /// How far the marks rise when mobilities were mixed, in ten-thousandths of the high mark: background reclaim then frees as much, and
     /// compaction follows it. 0: not at all.
     watermark_boost("watermark-boost"): BoostFactor
+    /// How much of free memory background compaction leaves scattered in blocks smaller than a pageblock when nobody asked for large ones: less, the
+    /// higher the number (`compaction_proactiveness`, Linux ≥ 5.9; there it is 20). 0: any amount.
+    proactiveness ("proactiveness"): Proactiveness
     /// Smallest order of a block that a movable request takes from another mobility without waiting for background reclaim first. 0: any
     /// block.
     stall_order("stall-order"): StallOrder
@@ -354,6 +368,9 @@ impl Mechanisms {
             return Some(
                 "stall-order waits for what background reclaim frees for the boost: watermark-boost must not be 0",
             );
+        }
+        if self.proactiveness.get() != 0 && matches!(self.compaction, Compaction::Off) {
+            return Some("proactiveness says when compaction runs of its own accord: compaction must not be off");
         }
         self.conflict_of_statistics()
     }

@@ -140,7 +140,7 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// The zones with memory, nearest to `node` first.
-    fn zones_from(&self, node: NodeId) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
+    pub(crate) fn zones_from(&self, node: NodeId) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
         let zones = self.zones;
         let start = node.index().saturating_mul(zones.len());
         let list = self.zonelists.get(start..start.saturating_add(zones.len())).unwrap_or(&[]);
@@ -452,7 +452,7 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Puts an allocated block of ours into quarantine.
-    fn put_aside(&self, cx: Cx<'_, 'a, M>, frame: Frame, order: Order) {
+    pub(crate) fn put_aside(&self, cx: Cx<'_, 'a, M>, frame: Frame, order: Order) {
         let frames = &self.ground.frames;
         let Some(zone) = self.zone_of(frame) else { return };
         self.ground.events.count(GlobalEvent::WrittenAfterFree);

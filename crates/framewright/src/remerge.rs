@@ -24,13 +24,13 @@ impl<M: Machine> World<'_, M> {
     pub(crate) fn merge_skipped(&self, zone: &Zone<M>, enough: impl Fn() -> bool) {
         let is_done = || zone.count.skipped.load(Ordering::Relaxed) == 0 || enough();
         let count = self.ground.frames.pageblocks.len() as u32;
-        let first = zone.cursor.load(Ordering::Relaxed);
+        let first = zone.merging.cursor.load(Ordering::Relaxed);
         for turn in 0..count {
             if is_done() {
                 return;
             }
             let index = first.wrapping_add(turn).checked_rem(count).unwrap_or(0);
-            zone.cursor.store(index, Ordering::Relaxed);
+            zone.merging.cursor.store(index, Ordering::Relaxed);
             self.merge_in_pageblock(zone, Frame(index << self.ground.frames.geometry.pageblock_order.0));
         }
     }

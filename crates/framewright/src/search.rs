@@ -16,8 +16,10 @@ use crate::pfn::Order;
 /// Binary logarithm of the most requests of which one searches.
 const MOST: u8 = 6;
 
-/// The searches of one zone. See the module's description.
+/// The searches of one kind in one zone. See the module's description.
 pub(crate) struct Searches<M: Machine> {
+    /// The pageblock that the next search begins with.
+    pub(crate) cursor: M::U32,
     /// 1 while somebody searches.
     searching: M::U8,
     /// Requests since the last search. Where it wraps around, some more are deferred.
@@ -30,17 +32,19 @@ pub(crate) struct Searches<M: Machine> {
 
 impl<M: Machine> Default for Searches<M> {
     fn default() -> Self {
-        Searches { searching: Word::new(0), deferred: Word::new(0), shift: Word::new(0), order: Word::new(0) }
+        let [searching, deferred, shift, order] = core::array::from_fn(|_| Word::new(0));
+        Searches { cursor: Word::new(0), searching, deferred, shift, order }
     }
 }
 
 impl<M: Machine> Searches<M> {
     /// Names its words.
-    pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        tell(visit, format_args!("searches.searching"), &self.searching);
-        tell(visit, format_args!("searches.deferred"), &self.deferred);
-        tell(visit, format_args!("searches.shift"), &self.shift);
-        tell(visit, format_args!("searches.order"), &self.order);
+    pub(crate) fn words(&self, prefix: &str, visit: &mut Words<'_>) {
+        tell(visit, format_args!("{prefix}.cursor"), &self.cursor);
+        tell(visit, format_args!("{prefix}.searching"), &self.searching);
+        tell(visit, format_args!("{prefix}.deferred"), &self.deferred);
+        tell(visit, format_args!("{prefix}.shift"), &self.shift);
+        tell(visit, format_args!("{prefix}.order"), &self.order);
     }
 
     /// A request of this order would search: says whether it is to, and then must [`Searches::end`] it.

@@ -20,6 +20,7 @@ use crate::request::{
 use crate::vmstat::GlobalEvent;
 use crate::watermark::{Mark, Rights};
 use crate::zone::Zone;
+use crate::zone_stat::Background;
 
 /// Above this order a request gives up sooner: so large a block is rarely worth long reclaim.
 const COSTLY_ORDER: Order = Order(3);
@@ -47,6 +48,8 @@ enum Rung {
     WakeAndMin,
     /// All reserves, for who is about to free memory.
     Reserves,
+    /// Memory in use is moved until there is a block.
+    Compact,
     /// What other CPUs keep on their lists.
     Drain,
     /// The caller frees memory itself, again and again while that helps.
@@ -60,12 +63,13 @@ enum Rung {
 }
 
 impl Rung {
-    const ALL: [Rung; 10] = [
+    const ALL: [Rung; 11] = [
         Rung::Skipped,
         Rung::Depot,
         Rung::Stall,
         Rung::WakeAndMin,
         Rung::Reserves,
+        Rung::Compact,
         Rung::Drain,
         Rung::Reclaim,
         Rung::Unboosted,
@@ -112,6 +116,7 @@ impl<'a, M: Machine> World<'a, M> {
                     self.try_once(plan, rights)
                 }
                 Rung::Reserves if most.no_watermarks => self.try_once(plan, most),
+                Rung::Compact if may_wait && self.may_compact(plan) => self.compact_for(plan, rights),
                 Rung::Drain if may_wait => {
                     self.drain_for(plan);
                     self.try_once(plan, most)
@@ -133,7 +138,7 @@ impl<'a, M: Machine> World<'a, M> {
         Err(if may_wait || why == Why::Fragmented { why } else { Why::WouldWait })
     }
 
-    fn try_once(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
+    pub(crate) fn try_once(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
         let result = self.pinned(|cx| self.take_intact(cx, plan, rights)).unwrap_or(Err(Why::NoCpu));
         result.or_else(|why| self.take_below(plan, rights).ok_or(why))
     }
@@ -148,7 +153,7 @@ impl<'a, M: Machine> World<'a, M> {
         for zone in self.zonelist(plan) {
             let node = zone.node();
             if last.replace(node) != Some(node) {
-                zone.stat.ask(plan.order);
+                zone.stat.ask(Background::Reclaim, plan.order);
                 self.ground.machine.wake(Waiter::Kswapd(node));
             }
         }
@@ -175,6 +180,13 @@ impl<'a, M: Machine> World<'a, M> {
         self.try_once(plan, rights)
     }
 
+    /// Whether moving memory may serve the request: it wants more than a page, or may not have one of another mobility. Who frees memory is
+    /// not kept from it.
+    fn may_compact(&self, plan: &Plan) -> bool {
+        let is_short_of_blocks = plan.order.0 != 0 || self.ground.mechanisms.nofragment == Nofragment::Enforced;
+        is_short_of_blocks && !plan.gfp.contains(__GFP_MEMALLOC) && self.compacts()
+    }
+
     /// Gives one pageblock of each zone's high-atomic reserve to the request's kind.
     fn unreserve(&self, plan: &Plan) {
         for zone in self.zonelist(plan) {
@@ -191,7 +203,13 @@ impl<'a, M: Machine> World<'a, M> {
             let need = Need::of_request((plan.start, plan.order, plan.gfp), attempt);
             let progress = self.ground.machine.reclaim(&need).frames != 0;
             self.drain_for(plan);
-            why = match self.try_once(plan, rights) {
+            let served = self.try_once(plan, rights);
+            // What came free is scattered.
+            let served = served.or_else(|why| match why {
+                Why::Fragmented if self.may_compact(plan) => self.compact_for(plan, rights),
+                why => Err(why),
+            });
+            why = match served {
                 Ok(frame) => return Ok(frame),
                 Err(why) => why,
             };
@@ -220,12 +238,12 @@ impl<'a, M: Machine> World<'a, M> {
             if is_enough() {
                 return true;
             }
-            if !zone.searches.begin(plan.order) {
+            if !zone.merging.begin(plan.order) {
                 continue;
             }
             self.merge_skipped(zone, is_enough);
             let is_served = is_enough();
-            zone.searches.end(plan.order, is_served);
+            zone.merging.end(plan.order, is_served);
             if is_served {
                 return true;
             }
@@ -252,7 +270,7 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// The same, without the merges that are left undone.
-    fn drain_unmerged(&self) -> u64 {
+    pub(crate) fn drain_unmerged(&self) -> u64 {
         let cpus = self.ground.cpus.len().min(usize::from(u16::MAX)) as u16;
         // First, so that what the lists give back goes to the zones.
         let owned = self.zones.iter().map(|zone| self.drain_owned(zone)).fold(0, u64::saturating_add);

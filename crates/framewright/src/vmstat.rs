@@ -140,6 +140,23 @@ pub(crate) enum GlobalEvent {
     FragmentStall,
     /// How long they waited, in nanoseconds.
     FragmentStallTime,
+    /// Frames whose contents were moved elsewhere (`pgmigrate_success`).
+    MigrateSuccess,
+    /// Frames whose contents could not be moved (`pgmigrate_fail`).
+    MigrateFail,
+    /// Frames that compaction looked at for something to move (`compact_migrate_scanned`).
+    CompactMigrateScanned,
+    /// Frames that compaction looked at for a place to move it to (`compact_free_scanned`).
+    CompactFreeScanned,
+    /// Requests that compacted themselves (`compact_stall`), those that got nothing from it (`compact_fail`) and something
+    /// (`compact_success`).
+    CompactStall,
+    CompactFail,
+    CompactSuccess,
+    /// Runs of background compaction (`compact_daemon_wake`), and its part of the frames looked at.
+    CompactDaemonWake,
+    CompactDaemonMigrateScanned,
+    CompactDaemonFreeScanned,
 }
 
 /// The allocator's shared counters.
@@ -162,8 +179,18 @@ impl GlobalEvent {
         GlobalEvent::WrittenAfterFree,
         GlobalEvent::FragmentStall,
         GlobalEvent::FragmentStallTime,
+        GlobalEvent::MigrateSuccess,
+        GlobalEvent::MigrateFail,
+        GlobalEvent::CompactMigrateScanned,
+        GlobalEvent::CompactFreeScanned,
+        GlobalEvent::CompactStall,
+        GlobalEvent::CompactFail,
+        GlobalEvent::CompactSuccess,
+        GlobalEvent::CompactDaemonWake,
+        GlobalEvent::CompactDaemonMigrateScanned,
+        GlobalEvent::CompactDaemonFreeScanned,
     ];
-    const COUNT: usize = GlobalEvent::FragmentStallTime as usize + 1;
+    const COUNT: usize = GlobalEvent::CompactDaemonFreeScanned as usize + 1;
 }
 
 impl<M: Machine> Default for GlobalEvents<M> {

@@ -61,10 +61,11 @@ pub struct Zone<M: Machine> {
     pub(crate) managed: M::U64,
     /// Counts of CPUs that went offline.
     pub(crate) events: ZoneEvents<M>,
-    /// The pageblock that the next search for skipped merges begins with.
-    pub(crate) cursor: M::U32,
-    /// Who does that, and how often.
-    pub(crate) searches: Searches<M>,
+    /// The searches for what was not merged.
+    pub(crate) merging: Searches<M>,
+    /// Those for what could be moved, and the pageblock that is searched next for a place to move it to.
+    pub(crate) compaction: Searches<M>,
+    pub(crate) free_scanner: M::U32,
     // Fixed at boot.
     pub(crate) idx: ZoneIdx,
     pub(crate) span: PfnRange,
@@ -93,8 +94,9 @@ impl<M: Machine> Default for Zone<M> {
             present: Word::new(0),
             managed: Word::new(0),
             events: ZoneEvents::default(),
-            cursor: Word::new(0),
-            searches: Searches::default(),
+            merging: Searches::default(),
+            compaction: Searches::default(),
+            free_scanner: Word::new(0),
             idx: ZoneIdx::default(),
             span: PfnRange::default(),
             reserve: [0; ZoneKind::COUNT],
@@ -144,8 +146,9 @@ impl<M: Machine> Zone<M> {
         tell(visit, format_args!("present"), &self.present);
         tell(visit, format_args!("managed"), &self.managed);
         self.events.words("events", visit);
-        tell(visit, format_args!("cursor"), &self.cursor);
-        self.searches.words(visit);
+        self.merging.words("merging", visit);
+        self.compaction.words("compaction", visit);
+        tell(visit, format_args!("free_scanner"), &self.free_scanner);
     }
 
     pub(crate) fn is_populated(&self) -> bool {
@@ -162,7 +165,8 @@ impl<M: Machine> Zone<M> {
     pub(crate) fn release_held(&self, ground: &Ground<'_, M>, copied: bool) {
         if copied {
             self.its_lock(ground).release_copied();
-            self.searches.abandon();
+            self.merging.abandon();
+            self.compaction.abandon();
         } else {
             let kind = ground.mechanisms.zone_lock;
             self.its_lock(ground).release_held(kind, &ground.machine, ground.cpus, LockName::zone(self.idx));

@@ -54,6 +54,13 @@ impl Places {
     }
 }
 
+/// What works for a node in the background.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Background {
+    Reclaim,
+    Compaction,
+}
+
 /// The shared words of a zone's statistics.
 ///
 /// Invariant B4: with the zone lock free, `free` and what CPUs keep of it is the sum of the blocks on all lists but those of isolated
@@ -69,8 +76,8 @@ pub(crate) struct ZoneStat<M: Machine> {
     /// Frames on top of each mark for a while (`boost.rs`), and whether background reclaim is still to be woken because of them.
     boost: M::U64,
     boost_is_new: M::U32,
-    /// The largest order that background reclaim was asked for and has not looked at.
-    asked: M::U32,
+    /// The largest orders that background reclaim, and background compaction, were asked for and have not looked at.
+    asked: [M::U32; 2],
     /// The NUMA counters when they were last switched on: that is what they count from.
     numa_since: [M::U64; NumaItem::COUNT],
     // Fixed at boot.
@@ -88,7 +95,7 @@ impl<M: Machine> Default for ZoneStat<M> {
             drift_mark: Word::new(0),
             boost: Word::new(0),
             boost_is_new: Word::new(0),
-            asked: Word::new(0),
+            asked: [Word::new(0), Word::new(0)],
             numa_since: array::from_fn(|_| Word::new(0)),
             places: Places::of(0, NumaPlace::default()),
             drifts: false,
@@ -125,7 +132,9 @@ impl<M: Machine> ZoneStat<M> {
         tell(visit, format_args!("stat.drift_mark"), &self.drift_mark);
         tell(visit, format_args!("stat.boost"), &self.boost);
         tell(visit, format_args!("stat.boost_is_new"), &self.boost_is_new);
-        tell(visit, format_args!("stat.asked"), &self.asked);
+        for (who, word) in [Background::Reclaim, Background::Compaction].iter().zip(&self.asked) {
+            tell(visit, format_args!("stat.asked.{who:?}"), word);
+        }
         for (item, word) in NumaItem::ALL.iter().zip(&self.numa_since) {
             tell(visit, format_args!("stat.numa_since.{item:?}"), word);
         }
@@ -197,16 +206,20 @@ impl<M: Machine> ZoneStat<M> {
         self.boost_is_new.store(1, Ordering::Relaxed);
     }
 
-    /// Tells background reclaim of what order a request was that failed. Of several at once the larger one may be lost; it asks again.
-    pub(crate) fn ask(&self, order: Order) {
-        if self.asked.load(Ordering::Relaxed) < u32::from(order.0) {
-            self.asked.store(u32::from(order.0), Ordering::Relaxed);
+    /// Tells background work of what order a request was that failed. Of several at once the larger one may be lost; it asks again.
+    pub(crate) fn ask(&self, who: Background, order: Order) {
+        let [reclaim, compaction] = &self.asked;
+        let word = if who == Background::Reclaim { reclaim } else { compaction };
+        if word.load(Ordering::Relaxed) < u32::from(order.0) {
+            word.store(u32::from(order.0), Ordering::Relaxed);
         }
     }
 
     /// What was asked for since the last time.
-    pub(crate) fn take_asked(&self) -> Order {
-        Order(self.asked.swap(0, Ordering::Relaxed) as u8)
+    pub(crate) fn take_asked(&self, who: Background) -> Order {
+        let [reclaim, compaction] = &self.asked;
+        let word = if who == Background::Reclaim { reclaim } else { compaction };
+        Order(word.swap(0, Ordering::Relaxed) as u8)
     }
 
     /// Whether the caller is to wake it: one of those who ask.

@@ -10,7 +10,7 @@ pub(super) struct Span {
 
 impl Span {
     /// Bytes that the tables of a replay take for each frame, the allocator's own among them; those for CPUs come on top.
-    pub(super) const FRAME_BYTES: u64 = 24;
+    pub(super) const FRAME_BYTES: u64 = 28;
     /// How many frames the tables can number.
     const LIMIT: u64 = 1 << 31;
 

@@ -4,11 +4,13 @@
 //! those at the head of `mod.rs`; each is one function here.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
+use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::time::Instant;
 
 use framewright::event::Event;
+use framewright::machine::Busy;
 use framewright::pfn::{MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::report::{PageTypeInfo, Source};
 use framewright::request::{GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp};
@@ -17,6 +19,7 @@ use framewright_rt::{Solo, Storage};
 
 use super::faults::{FirstTry, Try, is_huge};
 use super::frames::Span;
+use super::homes::{Home, Homes};
 use super::large::Large;
 use super::machine::Recorded;
 use super::outcome::{Column, Extfrag, Run, Seen, ZoneBlocks};
@@ -27,32 +30,6 @@ use crate::trace::record::{Kind, Record};
 
 /// Base pages that stand for a huge page.
 const BASE_PAGES: u32 = 512;
-
-/// Where the object in a frame of the kernel's is.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Home(u32);
-
-impl Home {
-    /// The kernel's frame is free.
-    const FREE: Home = Home(0);
-    /// Nowhere: its request was not made here, or failed here. The free is dropped.
-    const NOWHERE: Home = Home(1);
-    /// The object moved away under another frame; the free of what it left behind is dropped.
-    const LEFT: Home = Home(2);
-    const FIRST: u32 = 3;
-
-    fn at(index: usize) -> Home {
-        Home(index as u32 + Home::FIRST)
-    }
-
-    fn is_vacant(self) -> bool {
-        matches!(self, Home::FREE | Home::LEFT)
-    }
-
-    fn index(self) -> Option<usize> {
-        self.0.checked_sub(Home::FIRST).map(|index| index as usize)
-    }
-}
 
 /// A task's fault that the kernel has not served so far.
 #[derive(Clone, Copy)]
@@ -76,8 +53,26 @@ pub(super) fn run(
     let layout = layout(&config, survey, options.memory_limit)?;
     let mut storage = Storage::new(&layout);
     let extfrag = RefCell::new(Extfrag::default());
-    let pages = Allocator::boot(Solo::new(&machine.cpus), &config, storage.parts())?;
-    let mut mirror = Mirror::new(&pages, survey);
+    let homes = RefCell::new(Homes::new(survey.span));
+    // Not dropped, because its machine refers to it; `unhook` drops what there is to drop.
+    let pages = ManuallyDrop::new(Allocator::boot(Solo::new(&machine.cpus), &config, storage.parts())?);
+    let result = play(path, options, survey, machine, (&pages, &homes, &extfrag), progress);
+    pages.machine().unhook();
+    result
+}
+
+/// The same, on an allocator that was just set up.
+fn play<'h>(
+    path: &Path,
+    options: &ReplayOptions,
+    survey: &Survey,
+    machine: &Recorded,
+    (pages, homes, extfrag): (&'h Allocator<'h, Solo<'h>>, &'h RefCell<Homes>, &'h RefCell<Extfrag>),
+    progress: &mut dyn FnMut(u64),
+) -> Result<Column, ReplayError> {
+    let mechanisms = pages.mechanisms();
+    let machine_order = machine.pageblock_order;
+    let mut mirror = Mirror::new(pages, homes, survey);
     mirror.set_up(machine);
     let invalid = |when| move |violation| ReplayError::Invalid { when, violation };
     pages.validate().map_err(invalid("after setting up the recorded state"))?;
@@ -86,18 +81,22 @@ pub(super) fn run(
             extfrag.borrow_mut().count(alloc_order, fallback_order, alloc_migratetype, fallback_migratetype);
         }
     });
+    pages.machine().on_migrate(move |from, to, order| {
+        homes.borrow_mut().relocate(from, to, order, machine_order);
+        pages.free(from, order).map_err(|_| Busy)
+    });
     let (records, seconds) = mirror.carry_out_all(Trace::open_with(path, &options.text)?, progress)?;
     if records != survey.quality.records() {
         return Err(ReplayError::Changed { file: survey.name.clone(), first: survey.quality.records(), then: records });
     }
-    let counts = mirror.counts;
+    let counts = Run { moved: homes.borrow().moved, ..mirror.counts };
     pages.validate().map_err(invalid("at the end of the trace"))?;
     pages.drain_all();
     let census = pages.validate().map_err(invalid("at the end, with per-CPU lists drained"))?;
-    let types = PageTypeInfo(&pages).to_string();
+    let types = PageTypeInfo(pages).to_string();
     let extfrag = extfrag.take();
     let run = Run { mechanisms, extfrag, seconds, events: survey.linux.requests, ..counts };
-    Ok(run.column(machine.pageblock_order, blocks(&pages), types, &census))
+    Ok(run.column(machine.pageblock_order, blocks(pages), types, &census))
 }
 
 /// The allocator's layout, if there may be so much of it.
@@ -128,34 +127,31 @@ fn blocks(pages: &Allocator<'_, Solo<'_>>) -> Vec<ZoneBlocks> {
 }
 
 /// The kernel's objects on our allocator.
-struct Mirror<'p, 'a, 'h> {
-    pages: &'p Allocator<'a, Solo<'h>>,
+struct Mirror<'h> {
+    pages: &'h Allocator<'h, Solo<'h>>,
+    homes: &'h RefCell<Homes>,
     span: Span,
     pageblock_order: Order,
     first_try: FirstTry,
-    home: Vec<Home>,
     large: Large,
     /// Faults that the kernel has not served so far, by task.
     faults: HashMap<u32, Fault>,
-    /// Our huge pages of faults.
-    held: HashSet<Pfn>,
     counts: Run,
     /// Whether marks are ever raised, and how often background work was woken.
     boosts: bool,
     woken: u64,
 }
 
-impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
-    fn new(pages: &'p Allocator<'a, Solo<'h>>, survey: &Survey) -> Self {
+impl<'h> Mirror<'h> {
+    fn new(pages: &'h Allocator<'h, Solo<'h>>, homes: &'h RefCell<Homes>, survey: &Survey) -> Self {
         Mirror {
             pages,
             span: survey.span,
             pageblock_order: survey.pageblock_order,
             first_try: survey.first_try,
-            home: vec![Home::FREE; survey.span.len()],
+            homes,
             large: Large::new(&survey.span),
             faults: HashMap::new(),
-            held: HashSet::new(),
             boosts: pages.mechanisms().watermark_boost.get() != 0,
             woken: 0,
             counts: Run {
@@ -169,6 +165,7 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
                 lost: 0,
                 peak_held: 0,
                 skipped: 0,
+                moved: 0,
                 failed_smaller: 0,
                 refused: 0,
                 events: 0,
@@ -189,7 +186,7 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
             if self.pages.alloc_at(pfn, Order(0), gfp).is_ok() {
                 self.settle(pfn, Order(0), Some(pfn));
             } else if let Some(index) = self.span.index(pfn) {
-                self.home[index] = Home::NOWHERE;
+                self.homes.borrow_mut().set(index, Home::NOWHERE);
             }
         }
     }
@@ -218,15 +215,19 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
         }
     }
 
-    /// Lets background reclaim run if it was woken. What the kernel's freed is in the trace; ours only works off what the marks were
-    /// raised by.
+    /// Lets background reclaim and compaction run if they were woken. What the kernel's reclaim freed is in the trace; ours only works off what
+    /// the marks were raised by.
     fn balance(&mut self) {
-        if self.boosts && self.pages.machine().woken() != self.woken {
-            (0..self.pages.nodes() as u8).for_each(|node| {
-                self.pages.balance(NodeId(node));
-            });
-            self.woken = self.pages.machine().woken();
+        if self.pages.machine().woken() == self.woken {
+            return;
         }
+        for node in (0..self.pages.nodes() as u8).map(NodeId) {
+            if self.boosts {
+                self.pages.balance(node);
+            }
+            self.pages.compact(node);
+        }
+        self.woken = self.pages.machine().woken();
     }
 
     fn carry_out(&mut self, record: &Record) {
@@ -304,8 +305,9 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
         let order = self.pageblock_order;
         let ours = self.pages.alloc(&Request { order, ..Request::page(gfp) }).ok();
         self.counts.orders.entry(order).or_default().count(ours.is_some());
-        self.held.extend(ours);
-        self.counts.peak_held = self.counts.peak_held.max(self.held.len() as u64);
+        let held = &mut self.homes.borrow_mut().held;
+        held.extend(ours);
+        self.counts.peak_held = self.counts.peak_held.max(held.len() as u64);
         ours
     }
 
@@ -321,7 +323,7 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
         let mut in_use = false;
         for (offset, index) in self.span.block(theirs, order).enumerate() {
             let new = start.map_or(Home::NOWHERE, |start| Home::at(start + offset));
-            let old = std::mem::replace(&mut self.home[index], new);
+            let old = self.homes.borrow_mut().set(index, new);
             in_use |= !old.is_vacant();
             if let Some(old) = old.index() {
                 // Its free was lost; a frame has one object.
@@ -337,7 +339,7 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
         self.counts.seen.splits += u64::from(self.large.take(&self.span, theirs, order));
         let frames = self.span.block(theirs, order);
         if frames.len() == 1 {
-            let home = std::mem::replace(&mut self.home[frames.start], Home::FREE);
+            let home = self.homes.borrow_mut().set(frames.start, Home::FREE);
             match home.index() {
                 Some(index) => self.free_ours(self.span.pfn(index), Order(0)),
                 None => self.counts.seen.free_unknown += u64::from(home == Home::FREE),
@@ -348,7 +350,7 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
         let mut piece: Option<PfnRange> = None;
         let mut unknown = false;
         for index in frames {
-            let home = std::mem::replace(&mut self.home[index], Home::FREE);
+            let home = self.homes.borrow_mut().set(index, Home::FREE);
             unknown |= home == Home::FREE;
             let Some(pfn) = home.index().map(|index| self.span.pfn(index)) else { continue };
             match &mut piece {
@@ -369,14 +371,14 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
 
     /// Frees a block of ours that has this order, or is part of a larger one that the kernel split.
     fn free_ours(&mut self, ours: Pfn, order: Order) {
-        self.held.remove(&ours.align_down(self.pageblock_order));
+        self.homes.borrow_mut().forget(PfnRange::block(ours, order), self.pageblock_order);
         if self.pages.free(ours, order).is_err() {
             self.give_back(PfnRange::block(ours, order));
         }
     }
 
     fn give_back(&mut self, range: PfnRange) {
-        self.held.remove(&range.start.align_down(self.pageblock_order));
+        self.homes.borrow_mut().forget(range, self.pageblock_order);
         if self.pages.free_range(range).is_err() {
             self.counts.refused += 1;
         }
@@ -398,13 +400,15 @@ impl<'p, 'a, 'h> Mirror<'p, 'a, 'h> {
         self.large.take(&self.span, old, order);
         self.large.put(&self.span, new, order);
         for (from, to) in self.span.block(old, order).zip(self.span.block(new, order)) {
-            self.home[to] = std::mem::replace(&mut self.home[from], Home::LEFT);
+            let mut homes = self.homes.borrow_mut();
+            let home = homes.set(from, Home::LEFT);
+            homes.set(to, home);
         }
     }
 
     /// Whether no frame of the kernel's block holds an object.
     fn is_vacant(&self, pfn: Pfn, order: Order) -> bool {
         self.span.covers(PfnRange::block(pfn, order))
-            && self.home[self.span.block(pfn, order)].iter().all(|home| home.is_vacant())
+            && self.span.block(pfn, order).all(|index| self.homes.borrow().get(index).is_vacant())
     }
 }

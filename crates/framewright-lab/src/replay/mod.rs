@@ -15,13 +15,15 @@
 //! - Where we fail what the kernel served, that is counted, and its free is dropped.
 //! - A smaller request that the kernel failed is tried for the record and freed at once: nobody used it.
 //!
-//! Nothing is reclaimed or compacted here: what the kernel reclaimed comes as frees, what it compacted as moves.
+//! Nothing is reclaimed here: what the kernel reclaimed comes as frees, and what it compacted as moves. With `compaction` ours moves objects
+//! as well, those that are movable by their request's flags, and counts how many (`homes.rs`).
 //!
 //! The trace is read once to see what it is worth, what the kernel did, and what was allocated before it began
 //! (`survey.rs`); then once for each set of mechanisms. It is never in memory as a whole.
 
 mod faults;
 mod frames;
+mod homes;
 mod large;
 mod machine;
 mod mirror;

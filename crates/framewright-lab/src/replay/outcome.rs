@@ -176,6 +176,8 @@ pub struct Column {
     pub peak_blocks_held: u64,
     /// Base pages not taken because their task got a huge page here.
     pub base_pages_skipped: u64,
+    /// Pages whose contents compaction moved.
+    pub page_moves: u64,
     /// Smaller requests failed here and served by the kernel.
     pub failed_smaller: u64,
     /// Frees that were refused. Anything but 0 is a bug.
@@ -284,6 +286,7 @@ pub(super) struct Run {
     pub(super) lost: u64,
     pub(super) peak_held: u64,
     pub(super) skipped: u64,
+    pub(super) moved: u64,
     pub(super) failed_smaller: u64,
     pub(super) refused: u64,
     pub(super) events: u64,
@@ -304,6 +307,7 @@ impl Run {
             failed_where_linux_served: self.lost,
             peak_blocks_held: self.peak_held,
             base_pages_skipped: self.skipped,
+            page_moves: self.moved,
             failed_smaller: self.failed_smaller,
             frees_refused: self.refused,
             unusable_index: unusable(&zones),

@@ -166,6 +166,7 @@ fn percent(part: u64, of: u64) -> String {
 
 fn fragmentation(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     let number = |value: u64| Some(grouped(value));
+    row(f, report, "pages moved by compaction", |l| number(l.page_moves), |c| grouped(c.page_moves))?;
     row(f, report, "fallbacks to another mobility", |l| number(l.extfrag_events), |c| grouped(c.extfrag_events))?;
     row(
         f,
@@ -199,7 +200,7 @@ fn notes(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     let order = report.machine.pageblock_order;
     writeln!(f, "\nA fault is a task's first request of order {order}{flags}, and its retries.")?;
     writeln!(f, "One that is served here and that Linux failed keeps its huge page to the end.")?;
-    writeln!(f, "Nothing is reclaimed or compacted here; what Linux freed and moved is freed and moved.")
+    writeln!(f, "Nothing is reclaimed here; what Linux freed is freed, and what it moved has moved.")
 }
 
 /// A number with a comma every three digits.

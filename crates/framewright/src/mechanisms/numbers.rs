@@ -80,6 +80,34 @@ impl fmt::Display for BoostFactor {
     }
 }
 
+/// 0 to 100.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Proactiveness(pub(super) u8);
+
+impl Proactiveness {
+    pub(super) const CHOICES: &[&str] = &["0", "20", "a number up to 100"];
+
+    /// So much; none if that is too much.
+    pub const fn new(proactiveness: u8) -> Option<Proactiveness> {
+        if proactiveness <= 100 { Some(Proactiveness(proactiveness)) } else { None }
+    }
+
+    pub(super) fn of(text: &str) -> Option<Proactiveness> {
+        Proactiveness::new(text.parse().ok()?)
+    }
+
+    /// The number.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+impl fmt::Display for Proactiveness {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
 /// An order of blocks, or none, written 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct StallOrder(pub(super) u8);

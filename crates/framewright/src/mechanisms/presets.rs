@@ -1,9 +1,9 @@
 //! Sets of choices that have a name: kernels that tables were published of, what they were compared with, and our own.
 
 use super::{
-    BoostFactor, Depot, FallbackPolicy, FreePath, Hardened, LockPlace, MOST_S8, MOST_S16, Mechanisms, Nofragment,
-    NumaPlace, NumaRead, NumaStat, PcpMark, PcpProtection, PcpSize, PreMerge, Prefetch, Refill, RemoteFree, StallOrder,
-    Threshold, ZoneLock, ZoneStat,
+    BoostFactor, Compaction, Depot, FallbackPolicy, FreePath, Hardened, LockPlace, MOST_S8, MOST_S16, Mechanisms,
+    Nofragment, NumaPlace, NumaRead, NumaStat, PcpMark, PcpProtection, PcpSize, PreMerge, Prefetch, Proactiveness,
+    Refill, RemoteFree, StallOrder, Threshold, ZoneLock, ZoneStat,
 };
 
 /// Sets of choices that have a name.
@@ -58,13 +58,16 @@ impl Mechanisms {
         numa_read: NumaRead::WithCpus,
         fallback: FallbackPolicy::Classic,
         nofragment: Nofragment::FirstPass,
+        compaction: Compaction::Off,
         numa_threshold: Threshold::COMPUTED,
         watermark_boost: BoostFactor(0),
+        proactiveness: Proactiveness(0),
         stall_order: StallOrder(0),
     };
 
     /// What the fragmentation avoidance series of 2018 was measured against: Linux 4.20.
-    const VANILLA: Mechanisms = Mechanisms { nofragment: Nofragment::Off, ..Mechanisms::PATCH1 };
+    const VANILLA: Mechanisms =
+        Mechanisms { nofragment: Nofragment::Off, compaction: Compaction::Scanners, ..Mechanisms::PATCH1 };
 
     /// Its first patch; its first four, with the factor that it proposed; all five add its order of 4. As they were mailed, the third lost the
     /// flag of the first (`-as-mailed`): the numbers that were published with the patches are probably of that.
