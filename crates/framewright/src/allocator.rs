@@ -6,7 +6,7 @@
 
 use crate::boot::{self, Parts};
 use crate::config::Config;
-use crate::contig::{Purpose, refusal};
+use crate::contig::Purpose;
 use crate::error::{AllocError, BootError, FreeError, Why};
 use crate::event::Event;
 use crate::frame::{Geometry, Part};
@@ -14,6 +14,7 @@ use crate::front::{Route, are_contradictory};
 use crate::machine::{Fault, Machine, Ordering, Pinned, Step, Word};
 use crate::mechanisms::Mechanisms;
 use crate::node::World;
+use crate::parts::refusal;
 use crate::pfn::{CpuId, Frame, MigrateType, Order, Pfn, PfnRange, ZoneIdx};
 use crate::request::{__GFP_ZERO, Gfp, Policy, Request};
 use crate::validate::{self, Census, Violation};

@@ -2,8 +2,8 @@
 //!
 //! Somebody found a zone below its low mark, or mixed mobilities and raised the marks (`boost.rs`), and woke the node's thread. The thread calls
 //! [`Allocator::balance`], which has memory freed by the embedder ([`Machine::reclaim`]) until a zone of the node is above its
-//! high mark and has a block of the order that was asked for; where mobilities are kept apart by force, the mark is to be met by whole free
-//! pageblocks. Who is to free what, and what must not be, is the embedder's business: the core only says how many frames, and how hard to look.
+//! high mark and has a block of the order that was asked for; where mobilities are kept apart by force and memory cannot be moved, the mark is
+//! to be met by whole free pageblocks. Who is to free what, and what must not be, is the embedder's business: the core only says how many frames, and how hard to look.
 //!
 //! A boost is worked off first, *gently*: nothing is written out for it, and it ends as soon as a round brings nothing. It counts only
 //! while the node is balanced without it; else memory is simply short, and that comes first. In the end the marks come down by what they
@@ -12,6 +12,7 @@
 //! Every loop has a bound: a run that gets nowhere ends, and says so.
 
 use crate::allocator::Allocator;
+use crate::compaction::Compacted;
 use crate::machine::{Machine, Need, Waiter};
 use crate::mechanisms::Nofragment;
 use crate::node::World;
@@ -46,6 +47,36 @@ impl<M: Machine> Allocator<'_, M> {
     /// else may call it. Not in an interrupt, and nothing held: it calls [`Machine::reclaim`]. Does nothing for a node without memory.
     pub fn balance(&self, node: NodeId) -> Balanced {
         if self.machine().in_interrupt() { Balanced::default() } else { self.world().balance(node) }
+    }
+
+    /// Compacts a node's zones until each has a free block of the order that was asked for, and where mobilities are kept apart by
+    /// force, a whole free pageblock for each that requests ask for. For the node's background thread
+    /// ([`crate::machine::Waiter::Kcompactd`]), each time it is woken. Not in an interrupt, and nothing held: it calls [`Machine::migrate`].
+    /// Does nothing where compaction is off or nothing can be moved.
+    pub fn compact(&self, node: NodeId) -> Compacted {
+        let world = self.world();
+        let order = world.zones_of(node).map(|zone| zone.stat.take_asked(Background::Compaction)).max();
+        let order = order.unwrap_or_default().max(self.geometry().pageblock_order);
+        let stock = match self.mechanisms().nofragment {
+            Nofragment::Enforced => {
+                self.geometry().pageblock_order.frames().saturating_mul(MigrateType::PCP_COUNT as u64)
+            }
+            _ => 0,
+        };
+        world.compact_node(node, order, |zone| world.has_block(zone, order) && world.free_in_pageblocks(zone) >= stock)
+    }
+
+    /// Compacts a node's zones if more of their free memory is scattered than the mechanisms allow (`proactiveness`), until a tenth
+    /// less is. For a background thread, every half second or so. As [`Allocator::compact`] otherwise.
+    pub fn compact_proactively(&self, node: NodeId) -> Compacted {
+        let (world, proactiveness) = (self.world(), self.mechanisms().proactiveness.get());
+        let low = 100_u64.saturating_sub(u64::from(proactiveness)).max(5);
+        let high = low.saturating_add(10).min(100);
+        let idle = Compacted { is_enough: true, ..Compacted::default() };
+        if proactiveness == 0 || world.zones_of(node).all(|zone| world.scattered(zone) <= high) {
+            return idle;
+        }
+        world.compact_node(node, self.geometry().pageblock_order, |zone| world.scattered(zone) <= low)
     }
 }
 
@@ -89,9 +120,11 @@ impl<'a, M: Machine> World<'a, M> {
                 self.pinned(|cx| zone.lock(cx).zone.stat.lower_boost(boost));
             }
         }
-        if boosted != 0 || order != Order(0) {
+        let enforced = self.ground.mechanisms.nofragment == Nofragment::Enforced;
+        if boosted != 0 || order != Order(0) || enforced {
             // What a boost is worked off for is whole pageblocks.
-            let wanted = if boosted == 0 { order } else { self.ground.frames.geometry.pageblock_order };
+            let pageblock = self.ground.frames.geometry.pageblock_order;
+            let wanted = if boosted != 0 || enforced { pageblock } else { order };
             self.zones_of(node).for_each(|zone| zone.stat.ask(Background::Compaction, order.max(wanted)));
             self.ground.machine.wake(Waiter::Kcompactd(node));
         }
@@ -110,7 +143,8 @@ impl<'a, M: Machine> World<'a, M> {
     /// Whether a zone of the node has as much free memory as its high mark says, without a boost, and a block of the order. A node without
     /// memory has enough.
     fn is_balanced(&self, node: NodeId, order: Order) -> bool {
-        let whole = self.ground.mechanisms.nofragment == Nofragment::Enforced;
+        // Where memory can be moved, making whole pageblocks of what is free is compaction's business.
+        let whole = self.ground.mechanisms.nofragment == Nofragment::Enforced && !self.compacts();
         let has_enough = |zone: &Zone<M>| {
             let free = if whole {
                 self.free_in_pageblocks(zone)

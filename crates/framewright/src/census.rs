@@ -18,16 +18,12 @@ pub(crate) struct Census {
 }
 
 impl Census {
-    /// Counts the frames from `start` to `end`, block by block, while `goes_on`. Exact if the zone lock is held and nobody frees without it.
-    pub(crate) fn of<M: Machine>(
-        ground: &Ground<'_, M>,
-        (start, end): (Frame, Frame),
-        goes_on: impl Fn(&Census) -> bool,
-    ) -> Census {
+    /// Counts the frames from `start` to `end`, block by block. Exact if the zone lock is held and nobody frees without it.
+    pub(crate) fn of<M: Machine>(ground: &Ground<'_, M>, (start, end): (Frame, Frame)) -> Census {
         let frames = &ground.frames;
         let mut census = Census::default();
         let mut at = start;
-        while at < end && goes_on(&census) {
+        while at < end {
             ground.machine.step(Step::Census);
             let part = frames.block_at(at);
             let next = part.map_or(at.add(1), |part| part.end(at)).min(end);

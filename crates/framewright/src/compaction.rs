@@ -2,14 +2,16 @@
 //!
 //! Who needs a block that is not there although enough memory is free compacts, request by request and zone by zone
 //! ([`World::compact_for`]); a node's background thread does so when background reclaim has freed what was short, and of its own accord when
-//! too much of what is free is scattered ([`Allocator::compact`], [`Allocator::compact_proactively`]). How is a choice ([`Method`]):
+//! too much of what is free is scattered (`background.rs`). How is a choice ([`Method`]):
 //!
 //! - *scanners*, as in Linux: `scanners.rs`.
 //! - *emptiest*: of the next [`WINDOW`] ranges in turn the one with least in use is emptied, as a range is for whoever wants it by its place
-//!   (`contig.rs`): it is isolated, so that nobody uses what comes free in it; what is in use is moved to the smallest free blocks of the zone,
-//!   which are where most is in use; and in the end it is free as one block. One such block costs as many moves as it had frames in use, and none are
-//!   made that lead to nothing. A movable request gets the block itself, before anybody else sees it (*capture*); of an unmovable one it is
-//!   not known whether it will take over the pageblock, so it tries again.
+//!   (`contig.rs`): it is isolated, so that nobody uses what comes free in it; what is in use is moved to those of the other pageblocks looked at that
+//!   have most in use; and in the end it is free as one block. So what is nearly full fills up, and what is nearly empty becomes empty: a move
+//!   makes the next range cheaper. One range costs as many moves as it had frames in use, and none are made that lead to nothing. Ranges of which
+//!   more than half is in use are left alone ([`Effort`]), until memory was reclaimed for a request and that did not serve it.
+//!   A movable request gets the block itself, before anybody else sees it (*capture*); of an unmovable one it is not known whether it will take
+//!   over the pageblock, so it tries again.
 //!
 //! A range with a single frame in it that cannot move is not a candidate: it would be emptied for nothing. That is why mobilities are kept apart.
 //!
@@ -18,23 +20,25 @@
 //! Rejected: counts of each pageblock's free frames, kept up to date by everybody. Looking at a pageblock reads eight cache lines,
 //! and only whoever compacts pays; a counter would be written by every free.
 
-use crate::allocator::Allocator;
+use core::cell::Cell;
+
 use crate::census::Census;
 use crate::contig::{Means, Purpose};
 use crate::error::Why;
+use crate::ground::Ground;
 use crate::machine::{Machine, Ordering, Word};
-use crate::mechanisms::{Compaction as Method, Nofragment};
+use crate::mechanisms::Compaction as Method;
+use crate::migrate::take_next;
 use crate::node::{Plan, World};
 use crate::pfn::{Frame, MigrateType, NodeId, Order, Pfn, PfnRange};
 use crate::vmstat::{GlobalEvent, ZoneEvent};
 use crate::watermark::{Mark, Rights};
 use crate::zone::Zone;
-use crate::zone_stat::Background;
 
 /// Ranges of which the one with least in use is emptied.
 const WINDOW: u32 = 64;
-/// Ranges that a request empties, or tries to, before it gives up.
-const TRIES: u32 = 4;
+/// Times that a request looks for a range to empty before it gives up: 1 GiB on x86.
+const TRIES: u32 = 8;
 
 /// What a run of compaction did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -49,42 +53,65 @@ pub struct Compacted {
     pub is_enough: bool,
 }
 
-/// A range that can be emptied.
-#[derive(Clone, Copy, Debug)]
-struct Candidate {
-    range: PfnRange,
-    /// Frames that must be moved, or taken off lists.
-    in_use: u64,
+/// How much may be moved for one range.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Effort {
+    /// No more than what was free there.
+    Worthwhile,
+    /// Whatever is in use there: memory was freed for it.
+    Any,
 }
 
-impl<M: Machine> Allocator<'_, M> {
-    /// Compacts a node's zones until each has a free block of the order that was asked for, and where mobilities are kept apart by
-    /// force, as much memory in whole free pageblocks as its high mark says. For the node's background thread
-    /// ([`crate::machine::Waiter::Kcompactd`]), each time it is woken. Not in an interrupt, and nothing held: it calls [`Machine::migrate`].
-    /// Does nothing where compaction is off or nothing can be moved.
-    pub fn compact(&self, node: NodeId) -> Compacted {
-        let world = self.world();
-        let order =
-            world.zones_of(node).map(|zone| zone.stat.take_asked(Background::Compaction)).max().unwrap_or_default();
-        let order = order.max(self.geometry().pageblock_order);
-        let whole = self.mechanisms().nofragment == Nofragment::Enforced;
-        world.compact_node(node, order, |zone| {
-            let is_stocked = || world.free_in_pageblocks(zone) > zone.stat.mark_unboosted(Mark::High);
-            world.has_block(zone, order) && (!whole || is_stocked())
-        })
+/// Pageblocks that were looked at, as places to move to: those with most in use first, so that what has little in use gets less.
+#[derive(Clone, Copy)]
+struct Places {
+    /// First frame, and how many are free; 0 for none.
+    blocks: [(Frame, u32); WINDOW as usize],
+    /// How far the fullest was searched.
+    at: Frame,
+}
+
+impl Default for Places {
+    fn default() -> Places {
+        Places::new()
+    }
+}
+
+impl Places {
+    const fn new() -> Places {
+        Places { blocks: [(Frame(0), 0); WINDOW as usize], at: Frame(0) }
     }
 
-    /// Compacts a node's zones if more of their free memory is scattered than the mechanisms allow (`proactiveness`), until a tenth
-    /// less is. For a background thread, every half second or so. As [`Allocator::compact`] otherwise.
-    pub fn compact_proactively(&self, node: NodeId) -> Compacted {
-        let (world, proactiveness) = (self.world(), self.mechanisms().proactiveness.get());
-        let low = 100_u64.saturating_sub(u64::from(proactiveness)).max(5);
-        let high = low.saturating_add(10).min(100);
-        let idle = Compacted { is_enough: true, ..Compacted::default() };
-        if proactiveness == 0 || world.zones_of(node).all(|zone| world.scattered(zone) <= high) {
-            return idle;
+    /// Notes a pageblock; if there are too many, it takes the place of one that has more free.
+    fn note(&mut self, start: Frame, census: Census) {
+        let free = census.free as u32;
+        let worst = self.blocks.iter_mut().max_by_key(|(_, free)| if *free == 0 { u32::MAX } else { *free });
+        if let Some(worst) = worst
+            && free != 0
+            && census.used().saturating_add(census.other) != 0
+            && (worst.1 == 0 || free < worst.1)
+        {
+            *worst = (start, free);
         }
-        world.compact_node(node, self.geometry().pageblock_order, |zone| world.scattered(zone) <= low)
+    }
+
+    /// Forgets what is in a range.
+    fn leave_out<M: Machine>(&mut self, range: PfnRange, ground: &Ground<'_, M>) {
+        for block in self.blocks.iter_mut().filter(|(start, _)| range.contains(ground.frames.pfn(*start))) {
+            block.1 = 0;
+        }
+    }
+
+    fn fullest(&self) -> Option<Frame> {
+        let some = self.blocks.iter().filter(|(_, free)| *free != 0);
+        some.min_by_key(|(_, free)| *free).map(|(start, _)| *start)
+    }
+
+    fn forget_fullest(&mut self) {
+        if let Some(block) = self.blocks.iter_mut().filter(|(_, free)| *free != 0).min_by_key(|(_, free)| *free) {
+            block.1 = 0;
+        }
+        self.at = Frame(0);
     }
 }
 
@@ -95,21 +122,21 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// How much of a zone's free memory is in blocks smaller than a pageblock, in percent.
-    fn scattered(&self, zone: &Zone<M>) -> u64 {
+    pub(crate) fn scattered(&self, zone: &Zone<M>) -> u64 {
         let free = zone.stat.memory_racy(&self.ground.stats, zone.idx).free;
         let scattered = free.saturating_sub(self.free_in_pageblocks(zone));
         scattered.saturating_mul(100).checked_div(free).unwrap_or(0)
     }
 
     /// Background compaction of a node's zones, each until it `is_enough`.
-    fn compact_node(&self, node: NodeId, order: Order, is_enough: impl Fn(&Zone<M>) -> bool) -> Compacted {
+    pub(crate) fn compact_node(&self, node: NodeId, order: Order, is_enough: impl Fn(&Zone<M>) -> bool) -> Compacted {
         let mut run = Compacted { is_enough: true, ..Compacted::default() };
         if !self.compacts() || self.ground.machine.in_interrupt() {
             return run;
         }
         self.ground.events.count(GlobalEvent::CompactDaemonWake);
         for zone in self.zones_of(node) {
-            if is_enough(zone) {
+            if is_enough(zone) || !zone.compaction.begin(order) {
                 continue;
             }
             let start = run.scanned;
@@ -122,7 +149,9 @@ impl<'a, M: Machine> World<'a, M> {
             };
             self.ground.events.add(GlobalEvent::CompactDaemonMigrateScanned, run.scanned.saturating_sub(start));
             self.ground.events.add(GlobalEvent::CompactDaemonFreeScanned, free_scanned);
-            run.is_enough &= is_enough(zone);
+            let is_done = is_enough(zone);
+            zone.compaction.end(order, is_done);
+            run.is_enough &= is_done;
         }
         run
     }
@@ -132,7 +161,7 @@ impl<'a, M: Machine> World<'a, M> {
         let windows = self.ranges_of(zone, order).count() as u32 / WINDOW;
         let mut in_vain = 0_u32;
         while in_vain <= windows && !is_enough(zone) && self.has_room(zone, order, Mark::Min) {
-            match self.empty_one(zone, order, Purpose::Free, run) {
+            match self.empty_one(zone, (order, Effort::Worthwhile), Purpose::Free, run) {
                 Some(_) => in_vain = 0,
                 None => in_vain = in_vain.saturating_add(1),
             }
@@ -140,7 +169,7 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Serves a request that found no block large enough by compacting, or says why not.
-    pub(crate) fn compact_for(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
+    pub(crate) fn compact_for(&self, plan: &Plan, rights: Rights, effort: Effort) -> Result<Frame, Why> {
         let events = &self.ground.events;
         events.count(GlobalEvent::CompactStall);
         let mut why = Why::Fragmented;
@@ -148,7 +177,7 @@ impl<'a, M: Machine> World<'a, M> {
             if !zone.compaction.begin(plan.order) {
                 continue;
             }
-            let served = self.compact_zone_for(zone, plan, rights);
+            let served = self.compact_zone_for(zone, plan, rights, effort);
             zone.compaction.end(plan.order, served.is_ok());
             match served {
                 Ok(frame) => {
@@ -162,7 +191,7 @@ impl<'a, M: Machine> World<'a, M> {
         Err(why)
     }
 
-    fn compact_zone_for(&self, zone: &'a Zone<M>, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
+    fn compact_zone_for(&self, zone: &'a Zone<M>, plan: &Plan, rights: Rights, effort: Effort) -> Result<Frame, Why> {
         let mut run = Compacted::default();
         if self.ground.mechanisms.compaction == Method::Scanners {
             self.scan(zone, || self.may_serve(zone, plan, rights), &mut run);
@@ -175,7 +204,7 @@ impl<'a, M: Machine> World<'a, M> {
                 return Err(Why::Watermark);
             }
             let purpose = if captures { Purpose::Allocate { movable: true } } else { Purpose::Free };
-            match self.empty_one(zone, order, purpose, &mut run) {
+            match self.empty_one(zone, (order, effort), purpose, &mut run) {
                 Some(range) if captures => return self.capture(zone, range, plan).ok_or(Why::NoCpu),
                 Some(_) => match self.try_once(plan, rights) {
                     Ok(frame) => return Ok(frame),
@@ -211,10 +240,25 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Empties the range with least in use of those next in turn. None if there was none, or it did not work.
-    fn empty_one(&self, zone: &Zone<M>, order: Order, purpose: Purpose, run: &mut Compacted) -> Option<PfnRange> {
+    fn empty_one(
+        &self,
+        zone: &Zone<M>,
+        (order, effort): (Order, Effort),
+        purpose: Purpose,
+        run: &mut Compacted,
+    ) -> Option<PfnRange> {
         let before = self.ground.events.get(GlobalEvent::MigrateSuccess);
-        let Candidate { range, .. } = self.choose(zone, order, run)?;
-        let done = self.take_range_of(zone, range, purpose, Means::Compaction).is_ok();
+        let mut places = Places::new();
+        let range = self.choose(zone, (order, effort), &mut places, run)?;
+        places.leave_out(range, &self.ground);
+        let places = Cell::new(places);
+        let place = |order| {
+            let mut some = places.take();
+            let place = self.place_where_most_is_in_use(zone, order, &mut some);
+            places.set(some);
+            place.or_else(|| self.place_among_small(zone, order))
+        };
+        let done = self.take_range_of(zone, range, purpose, Means::Compaction(&place)).is_ok();
         // Others may move something too: it is a figure of how much was done, not an account.
         let moved = self.ground.events.get(GlobalEvent::MigrateSuccess).saturating_sub(before);
         run.moved = run.moved.saturating_add(moved);
@@ -222,56 +266,79 @@ impl<'a, M: Machine> World<'a, M> {
         done.then_some(range)
     }
 
-    /// The range with least in use of the next few; the first of them if several have as little.
-    fn choose(&self, zone: &Zone<M>, order: Order, run: &mut Compacted) -> Option<Candidate> {
-        let mut best: Option<Candidate> = None;
+    /// The range with least in use of the next few; the first of them if several have as little. The pageblocks on the way are noted as places.
+    fn choose(
+        &self,
+        zone: &Zone<M>,
+        (order, effort): (Order, Effort),
+        places: &mut Places,
+        run: &mut Compacted,
+    ) -> Option<PfnRange> {
+        let mut best: Option<(Frame, u64)> = None;
         let mut scanned = 0_u64;
+        let most_at_all = match effort {
+            Effort::Worthwhile => (order.frames() / 2).saturating_add(1),
+            Effort::Any => order.frames(),
+        };
         let first = zone.compaction.cursor.load(Ordering::Relaxed);
-        let behind = |start: &Frame| start.0 >= first;
         let (ahead, wrapped) = (self.ranges_of(zone, order), self.ranges_of(zone, order));
-        let turn = ahead.filter(behind).chain(wrapped.filter(|start| start.0 < first));
+        let turn = ahead.filter(|start| start.0 >= first).chain(wrapped.filter(|start| start.0 < first));
         for start in turn.take(WINDOW as usize) {
             zone.compaction.cursor.store(start.add(order.frames()).0, Ordering::Relaxed);
-            let most = best.map_or(order.frames(), |best| best.in_use);
-            let (in_use, looked_at) = self.in_use(zone, (start, order), most);
-            scanned = scanned.saturating_add(looked_at);
-            if let Some(in_use) = in_use {
-                best = Some(Candidate { range: PfnRange::block(self.ground.frames.pfn(start), order), in_use });
-            }
-            if best.is_some_and(|best| best.in_use == 0) {
-                break;
+            let most = best.map_or(most_at_all, |(_, in_use)| in_use);
+            let in_use = self.in_use(zone, (start, order), places, &mut scanned);
+            if let Some(in_use) = in_use.filter(|&in_use| in_use < most) {
+                best = Some((start, in_use));
             }
         }
         run.scanned = run.scanned.saturating_add(scanned);
         self.ground.events.add(GlobalEvent::CompactMigrateScanned, scanned);
-        best
+        best.map(|(start, _)| PfnRange::block(self.ground.frames.pfn(start), order))
     }
 
-    /// Frames in use in a range that can be emptied, if they are fewer than `most`; and frames that were looked at. A range that is free as it
-    /// is need not be.
-    fn in_use(&self, zone: &Zone<M>, (start, order): (Frame, Order), most: u64) -> (Option<u64>, u64) {
+    /// Frames in use in a range, if it can be emptied and is not free as it is.
+    fn in_use(
+        &self,
+        zone: &Zone<M>,
+        (start, order): (Frame, Order),
+        places: &mut Places,
+        scanned: &mut u64,
+    ) -> Option<u64> {
         let frames = &self.ground.frames;
         let (end, step) = (start.add(order.frames()), frames.geometry.pageblock_order.frames());
-        let (mut in_use, mut free, mut looked_at) = (0_u64, 0_u64, 0_u64);
-        let mut at = start;
+        let (mut in_use, mut free, mut at) = (Some(0_u64), 0_u64, start);
         while at < end {
+            let next = at.add(step);
             let pageblock = frames.pageblock(at);
             if pageblock.zone() != Some(zone.idx) || pageblock.migratetype() != MigrateType::Movable {
-                return (None, looked_at);
+                return None;
             }
-            let next = at.add(step);
-            let left = most.saturating_sub(in_use);
-            let census = Census::of(&self.ground, (at, next), |so_far| so_far.other == 0 && so_far.used() < left);
-            looked_at = looked_at.saturating_add(census.memory());
-            if census.memory() < step || census.other != 0 {
-                return (None, looked_at);
-            }
-            in_use = in_use.saturating_add(census.used());
+            let census = Census::of(&self.ground, (at, next));
+            *scanned = scanned.saturating_add(census.memory());
+            places.note(at, census);
+            let can_be_emptied = census.memory() == step && census.other == 0;
+            in_use = in_use.filter(|_| can_be_emptied).map(|in_use| in_use.saturating_add(census.used()));
             free = free.saturating_add(census.free);
             at = next;
         }
-        let is_candidate = in_use < most && free < order.frames();
-        (is_candidate.then_some(in_use), looked_at)
+        in_use.filter(|_| free < order.frames())
+    }
+
+    /// A place in the pageblock with most in use of those that were noted.
+    fn place_where_most_is_in_use(&self, zone: &Zone<M>, order: Order, places: &mut Places) -> Option<Frame> {
+        let step = self.ground.frames.geometry.pageblock_order.frames();
+        while let Some(start) = places.fullest() {
+            let seen = Cell::new(places.at.max(start));
+            let found = self.take_place(zone, order, |guard| {
+                guard.take_with(|buddy| take_next(buddy, order, (seen.get(), start.add(step)), &seen))
+            });
+            places.at = seen.get();
+            if found.is_some() {
+                return found;
+            }
+            places.forget_fullest();
+        }
+        None
     }
 
     /// The ranges of an order that a zone's span consists of, by their first frames. Some may be holes or another zone's.

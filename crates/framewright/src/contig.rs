@@ -12,11 +12,12 @@
 
 use crate::buddy::Place;
 use crate::cluster::Heap;
-use crate::error::{AllocError, FreeError};
-use crate::frame::{Frames, Head, Kind, Part};
+use crate::error::AllocError;
+use crate::frame::{Head, Kind, Part};
 use crate::ground::Cx;
 use crate::machine::{Fault, Machine, Ordering, Step, Word};
 use crate::node::{Plan, World};
+use crate::parts::mark;
 use crate::pfn::{Frame, MigrateType, Order, Pfn, PfnRange};
 use crate::vmstat::ZoneEvent;
 use crate::watermark::Marks;
@@ -37,14 +38,14 @@ pub(crate) enum Purpose {
 }
 
 /// What may be done to empty a range.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Means {
+#[derive(Clone, Copy)]
+pub(crate) enum Means<'p> {
     /// Nothing in it is moved.
     Nothing,
     /// What is in it is moved anywhere.
     Moves,
-    /// What is in it is moved to where the smallest free blocks of its zone are, and lists are drained only if they hold something of it.
-    Compaction,
+    /// What is in it is moved to a place that compaction finds, and lists are drained only if they hold something of it.
+    Compaction(&'p dyn Fn(Order) -> Option<Frame>),
 }
 
 impl<'a, M: Machine> World<'a, M> {
@@ -60,7 +61,7 @@ impl<'a, M: Machine> World<'a, M> {
         zone: &Zone<M>,
         range: PfnRange,
         purpose: Purpose,
-        means: Means,
+        means: Means<'_>,
     ) -> Result<(), AllocError> {
         let merging = |change: fn(&Heap<M>)| self.pinned(|cx| zone.lock(cx).change_merging(change));
         // What comes free meanwhile merges, and no cut is in progress while states are looked at.
@@ -199,14 +200,14 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Empties an isolated range: everything in it is free, or the first frame in the way is named.
-    fn vacate(&self, zone: &Zone<M>, range: PfnRange, means: Means) -> Result<(), AllocError> {
+    fn vacate(&self, zone: &Zone<M>, range: PfnRange, means: Means<'_>) -> Result<(), AllocError> {
         let mut obstacle = Some(range.start);
         for round in 0..ROUNDS {
-            if means != Means::Compaction {
-                self.drain_all();
-            } else if round != 0 {
-                self.drain_unmerged();
-            }
+            match means {
+                Means::Compaction(_) if round == 0 => 0,
+                Means::Compaction(_) => self.drain_unmerged(),
+                _ => self.drain_all(),
+            };
             obstacle = self.move_away(zone, range, means)?;
             if obstacle.is_none() {
                 return Ok(());
@@ -216,7 +217,7 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// One pass of steps 2 and 3. None if all of the range is free, otherwise a frame that may be so after another drain.
-    fn move_away(&self, zone: &Zone<M>, range: PfnRange, means: Means) -> Result<Option<Pfn>, AllocError> {
+    fn move_away(&self, zone: &Zone<M>, range: PfnRange, means: Means<'_>) -> Result<Option<Pfn>, AllocError> {
         let frames = &self.ground.frames;
         let mut again = None;
         let mut pfn = range.start;
@@ -227,9 +228,9 @@ impl<'a, M: Machine> World<'a, M> {
             match part {
                 Part::Free(..) => {}
                 Part::Pcp(..) => again = Some(pfn),
-                Part::Allocated(head, order) if means != Means::Nothing && frames.head(head).is_movable() => {
+                Part::Allocated(head, order) if !matches!(means, Means::Nothing) && frames.head(head).is_movable() => {
                     let moved = self.migrate(head, order, |order| match means {
-                        Means::Compaction => self.place_among_small(zone, order),
+                        Means::Compaction(place) => place(order),
                         _ => self.place_anywhere(zone, order),
                     });
                     moved.map_err(|_| AllocError::Busy { pfn: frames.pfn(head) })?;
@@ -359,95 +360,6 @@ impl<'a, M: Machine> World<'a, M> {
         Some(inside.end)
     }
 
-    /// Frees any part of what is allocated. Blocks at the ends are cut; nothing changes if any frame is not allocated. (If somebody
-    /// else frees some of it in the same instant, one of the two is refused what the other has freed, and no more is said.)
-    pub(crate) fn free_range(&self, range: PfnRange) -> Result<(), FreeError> {
-        if range.is_empty() {
-            return Err(FreeError::BadRange(range));
-        }
-        let mut pfn = range.start;
-        while pfn < range.end {
-            pfn = self.allocated_at(pfn)?.2.end;
-        }
-        let mut pfn = range.start;
-        while pfn < range.end {
-            let (frame, order, block) = self.allocated_at(pfn)?;
-            if block.intersect(range) != block {
-                self.cut(pfn, range)?;
-                continue;
-            }
-            if self.pinned(|cx| self.give(cx, frame, order, true)) != Some(true) {
-                return Err(FreeError::AlreadyFree(pfn));
-            }
-            pfn = block.end;
-        }
-        Ok(())
-    }
-
-    /// The allocated block around a frame.
-    ///
-    /// Without the lock a block that is being cut may look as if it were no block at all; that a frame is allocated is true at the
-    /// moment of the look. So only what ends in a refusal is looked at again under the lock.
-    fn allocated_at(&self, pfn: Pfn) -> Result<(Frame, Order, PfnRange), FreeError> {
-        self.ground.machine.step(Step::Range);
-        let frames = &self.ground.frames;
-        let frame = frames.frame(pfn).ok_or(FreeError::Foreign(pfn))?;
-        let is_allocated = |part: &Part| matches!(part, Part::Allocated(..));
-        match Some(frames.part_of(frame)).filter(is_allocated).unwrap_or_else(|| self.look_locked(frame)) {
-            Part::Allocated(head, order) => Ok((head, order, PfnRange::block(frames.pfn(head), order))),
-            other => Err(refusal(pfn, other)),
-        }
-    }
-
-    /// Cuts the allocated block around a frame at the ends of `range`, unless somebody else has done so: every piece becomes a block
-    /// of its own. Two whose parts are of one block cut it one after the other, under the lock.
-    fn cut(&self, pfn: Pfn, range: PfnRange) -> Result<(), FreeError> {
-        let frames = &self.ground.frames;
-        let frame = frames.frame(pfn).ok_or(FreeError::Foreign(pfn))?;
-        let zone = self.zone_of(frame).ok_or(FreeError::Foreign(pfn))?;
-        let cut = self.pinned(|cx| {
-            let _guard = zone.lock(cx);
-            let (head, order) = match frames.part_of(frame) {
-                Part::Allocated(head, order) => (head, order),
-                other => return Err(refusal(pfn, other)),
-            };
-            let block = PfnRange::block(frames.pfn(head), order);
-            let inside = block.intersect(range);
-            if inside == block {
-                return Ok(());
-            }
-            let movable = frames.head(head).is_movable();
-            // Who frees all of it does so without the lock: one of the two is wrong, and one comes second.
-            if !frames.claim_head(head, order) {
-                return Err(FreeError::AlreadyFree(pfn));
-            }
-            let ends = [PfnRange { end: inside.start, ..block }, inside, PfnRange { start: inside.end, ..block }];
-            // From the back: until a piece has a head of its own, it is found by the head of the block, which is the last to change.
-            for (pfn, order) in ends.into_iter().rev().flat_map(|part| part.blocks(self.max_order()).rev()) {
-                self.ground.machine.step(Step::Range);
-                mark(frames, pfn, order, movable);
-            }
-            Ok(())
-        });
-        cut.unwrap_or(Err(FreeError::NoCpu))
-    }
-
-    /// Makes allocated blocks of order `to` out of the caller's, of order `from` at `frame`. Under the lock, lest somebody copies
-    /// half of it.
-    pub(crate) fn split(&self, frame: Frame, from: Order, to: Order) -> Result<(), FreeError> {
-        let frames = &self.ground.frames;
-        let zone = self.zone_of(frame).ok_or(FreeError::Foreign(frames.pfn(frame)))?;
-        let split = self.pinned(|cx| {
-            let _guard = zone.lock_ends(cx);
-            let movable = frames.head(frame).is_movable();
-            // From the back, as in `World::cut`.
-            for (offset, order) in PfnRange::new(0, from.frames()).blocks(to).rev() {
-                frames.set_head(frame.add(offset.0), Head::allocated(order, movable));
-            }
-        });
-        split.ok_or(FreeError::NoCpu)
-    }
-
     /// Gives withheld blocks that lie wholly in `range` to the allocator. Returns the number of frames.
     pub(crate) fn bring_online(&self, range: PfnRange) -> u64 {
         let frames = &self.ground.frames;
@@ -487,22 +399,5 @@ impl<'a, M: Machine> World<'a, M> {
             revived
         })
         .unwrap_or(false)
-    }
-}
-
-/// Says of a block of ours that it is allocated as one.
-fn mark<M: Machine>(frames: &Frames<'_, M>, pfn: Pfn, order: Order, movable: bool) {
-    if let Some(frame) = frames.frame(pfn) {
-        frames.set_head(frame, Head::allocated(order, movable));
-    }
-}
-
-/// Why a frame that is part of something else than an allocated block cannot be freed.
-pub(crate) fn refusal(pfn: Pfn, part: Part) -> FreeError {
-    match part {
-        Part::Hole | Part::Allocated(..) => FreeError::Foreign(pfn),
-        Part::Free(..) | Part::Pcp(..) => FreeError::AlreadyFree(pfn),
-        Part::Offline(..) => FreeError::Offline(pfn),
-        Part::Quarantined(..) => FreeError::Quarantined(pfn),
     }
 }

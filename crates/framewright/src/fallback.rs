@@ -212,7 +212,7 @@ fn try_claim<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) 
     }
     let order = buddy.pageblock_order();
     let start = from.found.align_down(order);
-    let census = Census::of(buddy.ground, (start, start.add(order.frames())), |_| true);
+    let census = Census::of(buddy.ground, (start, start.add(order.frames())));
     if !census.worth_claiming(want.migratetype, from.migratetype) {
         return Ok(None);
     }

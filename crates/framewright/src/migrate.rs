@@ -11,9 +11,12 @@
 //! Rejected: that the core frees the block when the callback returns. Then a callback that is wrong, or a free on another CPU just then, would
 //! free a block twice, and the core could not tell.
 
+use core::cell::Cell;
+
+use crate::buddy::Buddy;
 use crate::event::Event;
 use crate::fallback::{Mode, Want};
-use crate::frame::{Head, Part};
+use crate::frame::{Corrupt, Head, Part};
 use crate::machine::{Machine, Step};
 use crate::mechanisms::Hardened;
 use crate::node::World;
@@ -131,4 +134,26 @@ impl<M: Machine> World<'_, M> {
             self.ground.machine.event(&Event::PageAlloc { pfn: Some(pfn), order, migratetype, gfp: GFP_PLACE });
         }
     }
+}
+
+/// Takes the next free block that is large enough, of those that begin between `start` and `end`; notes how far it looked.
+pub(crate) fn take_next<M: Machine>(
+    buddy: &Buddy<'_, '_, M>,
+    order: Order,
+    (start, end): (Frame, Frame),
+    seen: &Cell<Frame>,
+) -> Result<Option<Frame>, Corrupt> {
+    let mut at = start;
+    while at < end {
+        buddy.step(Step::Around);
+        match buddy.frames().state(at).as_free() {
+            Some((found, migratetype)) if found >= order && found < buddy.pageblock_order() => {
+                seen.set(at.add(order.frames()));
+                return buddy.take(at, found, order, migratetype).map(Some);
+            }
+            _ => at = buddy.behind(at),
+        }
+    }
+    seen.set(end);
+    Ok(None)
 }

@@ -11,11 +11,12 @@
 //! Left out: the hints that let Linux skip pageblocks in which it found nothing the last time, and its modes: this is the one that kcompactd and a
 //! request that waits use, which does not stop because a lock is wanted.
 
-use crate::buddy::Buddy;
+use core::cell::Cell;
+
 use crate::compaction::Compacted;
-use crate::frame::{Corrupt, Part};
+use crate::frame::Part;
 use crate::machine::{Machine, Ordering, Step, Word};
-use crate::migrate::Stays;
+use crate::migrate::{Stays, take_next};
 use crate::node::World;
 use crate::pfn::{Frame, MigrateType, Order};
 use crate::vmstat::GlobalEvent;
@@ -36,7 +37,7 @@ impl<M: Machine> World<'_, M> {
         let order = self.ground.frames.geometry.pageblock_order;
         let (first, last) = self.pageblocks_of(zone);
         let mut source = Frame(zone.compaction.cursor.load(Ordering::Relaxed)).align_down(order).max(first);
-        let begin = Frame(zone.free_scanner.load(Ordering::Relaxed)).align_down(order);
+        let begin = Frame(zone.compaction.far.load(Ordering::Relaxed)).align_down(order);
         let begin = if begin > source && begin <= last { begin } else { last };
         let mut places = Places { pageblock: begin, at: begin, scanned: 0 };
         let scanned = run.scanned;
@@ -59,7 +60,7 @@ impl<M: Machine> World<'_, M> {
             (source, places.pageblock) = (first, last);
         }
         zone.compaction.cursor.store(source.0, Ordering::Relaxed);
-        zone.free_scanner.store(places.pageblock.0, Ordering::Relaxed);
+        zone.compaction.far.store(places.pageblock.0, Ordering::Relaxed);
         self.ground.events.add(GlobalEvent::CompactMigrateScanned, run.scanned.saturating_sub(scanned));
         self.ground.events.add(GlobalEvent::CompactFreeScanned, places.scanned);
         places.scanned
@@ -113,7 +114,7 @@ impl<M: Machine> World<'_, M> {
         while places.pageblock > source {
             if self.is_suitable(zone, places.pageblock) {
                 let (start, end) = (places.at, places.pageblock.add(pageblock.frames()));
-                let seen = core::cell::Cell::new(start);
+                let seen = Cell::new(start);
                 let found = self.take_place(zone, order, |guard| {
                     guard.take_with(|buddy| take_next(buddy, order, (start, end), &seen))
                 });
@@ -128,26 +129,4 @@ impl<M: Machine> World<'_, M> {
         }
         None
     }
-}
-
-/// Takes the next free block that is large enough, of those that begin between `start` and `end`; notes how far it looked.
-fn take_next<M: Machine>(
-    buddy: &Buddy<'_, '_, M>,
-    order: Order,
-    (start, end): (Frame, Frame),
-    seen: &core::cell::Cell<Frame>,
-) -> Result<Option<Frame>, Corrupt> {
-    let mut at = start;
-    while at < end {
-        buddy.step(Step::Around);
-        match buddy.frames().state(at).as_free() {
-            Some((found, migratetype)) if found >= order && found < buddy.pageblock_order() => {
-                seen.set(at.add(order.frames()));
-                return buddy.take(at, found, order, migratetype).map(Some);
-            }
-            _ => at = buddy.behind(at),
-        }
-    }
-    seen.set(end);
-    Ok(None)
 }

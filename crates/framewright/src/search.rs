@@ -20,6 +20,8 @@ const MOST: u8 = 6;
 pub(crate) struct Searches<M: Machine> {
     /// The pageblock that the next search begins with.
     pub(crate) cursor: M::U32,
+    /// The same of a second one that comes from the other end, where there is one.
+    pub(crate) far: M::U32,
     /// 1 while somebody searches.
     searching: M::U8,
     /// Requests since the last search. Where it wraps around, some more are deferred.
@@ -33,7 +35,7 @@ pub(crate) struct Searches<M: Machine> {
 impl<M: Machine> Default for Searches<M> {
     fn default() -> Self {
         let [searching, deferred, shift, order] = core::array::from_fn(|_| Word::new(0));
-        Searches { cursor: Word::new(0), searching, deferred, shift, order }
+        Searches { cursor: Word::new(0), far: Word::new(0), searching, deferred, shift, order }
     }
 }
 
@@ -41,6 +43,7 @@ impl<M: Machine> Searches<M> {
     /// Names its words.
     pub(crate) fn words(&self, prefix: &str, visit: &mut Words<'_>) {
         tell(visit, format_args!("{prefix}.cursor"), &self.cursor);
+        tell(visit, format_args!("{prefix}.far"), &self.far);
         tell(visit, format_args!("{prefix}.searching"), &self.searching);
         tell(visit, format_args!("{prefix}.deferred"), &self.deferred);
         tell(visit, format_args!("{prefix}.shift"), &self.shift);

@@ -6,6 +6,7 @@
 //! carry `__GFP_MEMALLOC`, which reclaims no further and may use the reserves.
 
 use crate::batch::{BATCH, Batch};
+use crate::compaction::Effort;
 use crate::disown::disown;
 use crate::error::Why;
 use crate::give::{collect, give_batch};
@@ -116,7 +117,9 @@ impl<'a, M: Machine> World<'a, M> {
                     self.try_once(plan, rights)
                 }
                 Rung::Reserves if most.no_watermarks => self.try_once(plan, most),
-                Rung::Compact if may_wait && self.may_compact(plan) => self.compact_for(plan, rights),
+                Rung::Compact if may_wait && self.may_compact(plan) => {
+                    self.compact_for(plan, rights, Effort::Worthwhile)
+                }
                 Rung::Drain if may_wait => {
                     self.drain_for(plan);
                     self.try_once(plan, most)
@@ -205,10 +208,10 @@ impl<'a, M: Machine> World<'a, M> {
             self.drain_for(plan);
             let served = self.try_once(plan, rights);
             // What came free is scattered.
-            let served = served.or_else(|why| match why {
-                Why::Fragmented if self.may_compact(plan) => self.compact_for(plan, rights),
-                why => Err(why),
-            });
+            let served = match served {
+                Err(_) if progress && self.may_compact(plan) => self.compact_for(plan, rights, Effort::Any),
+                served => served,
+            };
             why = match served {
                 Ok(frame) => return Ok(frame),
                 Err(why) => why,

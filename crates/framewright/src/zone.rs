@@ -61,11 +61,9 @@ pub struct Zone<M: Machine> {
     pub(crate) managed: M::U64,
     /// Counts of CPUs that went offline.
     pub(crate) events: ZoneEvents<M>,
-    /// The searches for what was not merged.
+    /// The searches for what was not merged, and for what could be moved.
     pub(crate) merging: Searches<M>,
-    /// Those for what could be moved, and the pageblock that is searched next for a place to move it to.
     pub(crate) compaction: Searches<M>,
-    pub(crate) free_scanner: M::U32,
     // Fixed at boot.
     pub(crate) idx: ZoneIdx,
     pub(crate) span: PfnRange,
@@ -96,7 +94,6 @@ impl<M: Machine> Default for Zone<M> {
             events: ZoneEvents::default(),
             merging: Searches::default(),
             compaction: Searches::default(),
-            free_scanner: Word::new(0),
             idx: ZoneIdx::default(),
             span: PfnRange::default(),
             reserve: [0; ZoneKind::COUNT],
@@ -148,7 +145,6 @@ impl<M: Machine> Zone<M> {
         self.events.words("events", visit);
         self.merging.words("merging", visit);
         self.compaction.words("compaction", visit);
-        tell(visit, format_args!("free_scanner"), &self.free_scanner);
     }
 
     pub(crate) fn is_populated(&self) -> bool {

@@ -30,6 +30,7 @@ pub const PRESETS: &[(&str, Mechanisms)] = &[
     ("claim-steal", Mechanisms { fallback: FallbackPolicy::ClaimSteal, ..Mechanisms::BASELINE }),
     ("mixing", Mechanisms { nofragment: Nofragment::Off, ..Mechanisms::BASELINE }),
     ("vanilla-4.20", Mechanisms::VANILLA),
+    ("linux-6.1", Mechanisms::LINUX_6_1),
     ("lowzone", Mechanisms::LOWZONE),
     ("boost", Mechanisms::BOOST),
     ("stall", Mechanisms { stall_order: StallOrder(4), ..Mechanisms::BOOST }),
@@ -63,6 +64,16 @@ impl Mechanisms {
         watermark_boost: BoostFactor(0),
         proactiveness: Proactiveness(0),
         stall_order: StallOrder(0),
+    };
+
+    /// Linux 6.1, with what works in the background there.
+    const LINUX_6_1: Mechanisms = Mechanisms {
+        zone_lock: ZoneLock::Queued,
+        lock_place: LockPlace::BehindLists,
+        watermark_boost: BoostFactor(15_000),
+        compaction: Compaction::Scanners,
+        proactiveness: Proactiveness(20),
+        ..Mechanisms::BASELINE
     };
 
     /// What the fragmentation avoidance series of 2018 was measured against: Linux 4.20.
@@ -129,6 +140,8 @@ impl Mechanisms {
         prefetch: Prefetch::Halves,
         numa_stat: NumaStat::Derived,
         pcp_protection: PcpProtection::OwnLists,
+        nofragment: Nofragment::Enforced,
+        compaction: Compaction::Emptiest,
         ..Mechanisms::BASELINE
     };
 }
