@@ -24,7 +24,7 @@ use framewright::smp_list::{self, Broken, Links, Node};
 use framewright::validate::{Census, Violation};
 use framewright::watermark::{self, Mark, Marks, PcpSize};
 use framewright::{
-    Allocator, Balanced, BulkFree, Counters, Cpu, FrameState, Geometry, Layout, Link, Pcp, Refreshed, Zone,
+    Allocator, Balanced, BulkFree, Compacted, Counters, Cpu, FrameState, Geometry, Layout, Link, Pcp, Refreshed, Zone,
 };
 
 use crate::board::{Board, U32, U64};
@@ -325,8 +325,8 @@ call! {
         (pages.is_online(cpu) && counts, pages.set_numa_stat(true), pages.refresh_statistics(cpu))
     }
 
-    fn background(pages: &'static Pages, node: NodeId) -> Balanced {
-        pages.balance(node)
+    fn background(pages: &'static Pages, node: NodeId) -> (Balanced, Compacted, Compacted) {
+        (pages.balance(node), pages.compact(node), pages.compact_proactively(node))
     }
 
     fn hotplug(pages: &'static Pages, range: PfnRange) -> (Result<(), AllocError>, u64) {

@@ -6,6 +6,7 @@
 
 mod boost;
 mod buddy;
+mod compaction;
 mod fallback;
 mod free_paths;
 mod nodes;
