@@ -29,26 +29,25 @@ fn report(text: &str) -> Report {
 #[test]
 fn reclaim_is_asked_a_bounded_number_of_times() {
     const OUT: &str = "out of memory: every allowed zone is at its watermark";
-    // What the callback does, the request, what comes of it, how often it is asked.
+    // What the callback does, the request, what comes of it, how often it is asked: at each priority, until that freed what is wanted.
     let cases = [
-        ("fail", "order 0 GFP_KERNEL", OUT, 1),
-        ("lie", "order 0 GFP_KERNEL", OUT, 16),
-        ("drain", "order 0 GFP_KERNEL", OUT, 16),
-        ("lie", "order 0 GFP_KERNEL|__GFP_NORETRY", OUT, 1),
-        ("lie", "order 4 GFP_KERNEL", OUT, 1),
-        ("lie", "order 4 GFP_KERNEL|__GFP_RETRY_MAYFAIL", OUT, 16),
-        ("lie", "order 0 GFP_KERNEL|__GFP_NOFAIL", OUT, 1024),
-        ("fail", "order 0 GFP_KERNEL|__GFP_NOFAIL", OUT, 1024),
+        ("fail", "order 0 GFP_KERNEL", OUT, 13),
+        ("lie", "order 0 GFP_KERNEL", OUT, 208),
+        ("drain", "order 0 GFP_KERNEL", OUT, 208),
+        ("lie", "order 0 GFP_KERNEL|__GFP_NORETRY", OUT, 13),
+        ("lie", "order 4 GFP_KERNEL", OUT, 13),
+        ("lie", "order 4 GFP_KERNEL|__GFP_RETRY_MAYFAIL", OUT, 208),
+        ("lie", "order 0 GFP_KERNEL|__GFP_NOFAIL", OUT, 13312),
+        ("fail", "order 0 GFP_KERNEL|__GFP_NOFAIL", OUT, 13312),
         ("lie", "order 0 GFP_ATOMIC", "out of memory for a request that must not wait", 0),
         ("free 1", "order 0 GFP_NOWAIT", "out of memory for a request that must not wait", 0),
-        ("free 1", "order 0 GFP_KERNEL", "0x0", 1),
+        ("free 1", "order 0 GFP_KERNEL", "0x0", 13),
         ("free 1", "order 0 GFP_KERNEL|__GFP_MEMALLOC", OUT, 0),
-        ("free 3", "order 1 GFP_KERNEL", "0x0", 1),
-        // Two frames are freed at a time: after four calls there is a block of 8.
-        ("free 1", "order 3 GFP_KERNEL", "0x0", 4),
-        ("free 1", "order 4 GFP_KERNEL|__GFP_RETRY_MAYFAIL", "0x0", 8),
-        ("nest", "order 0 GFP_KERNEL", "0x0", 1),
-        ("nest", "order 2 GFP_KERNEL", "0x0", 2),
+        ("free 3", "order 1 GFP_KERNEL", "0x10", 8),
+        ("free 1", "order 3 GFP_KERNEL", "0x0", 13),
+        ("free 1", "order 4 GFP_KERNEL|__GFP_RETRY_MAYFAIL", "0x0", 13),
+        ("nest", "order 0 GFP_KERNEL", "0x0", 13),
+        ("nest", "order 2 GFP_KERNEL", "0x0", 13),
     ];
     for (what, request, outcome, calls) in cases {
         let text = format!("{FULL}\non-reclaim {what}\na9 = alloc {request} -> {outcome}");

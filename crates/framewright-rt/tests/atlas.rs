@@ -74,7 +74,7 @@ fn every_word_of_a_record_is_named_once() {
         ("cpu", size_of::<Cpu<Native>>(), 10, 124 + 127),
         ("pcp", size_of::<Pcp<Native>>(), 14 + ring_padding, 63 + 127),
         ("shard", size_of::<Shard<Native>>(), 16, 127),
-        ("events", 13 * 8, 0, 0),
+        ("events", 23 * 8, 0, 0),
     ];
     let fields = fields_of("default");
     for (part, size, plain, padding) in expected {

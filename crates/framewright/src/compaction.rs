@@ -136,7 +136,11 @@ impl<'a, M: Machine> World<'a, M> {
         }
         self.ground.events.count(GlobalEvent::CompactDaemonWake);
         for zone in self.zones_of(node) {
-            if is_enough(zone) || !zone.compaction.begin(order) {
+            if is_enough(zone) {
+                continue;
+            }
+            if !zone.compaction.begin(order) {
+                run.is_enough = false;
                 continue;
             }
             let start = run.scanned;

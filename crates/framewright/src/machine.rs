@@ -266,7 +266,7 @@ pub struct Need {
     pub order: Order,
     /// Flags of the request.
     pub gfp: Gfp,
-    /// How often this request, or this run of background reclaim, has asked before.
+    /// Rounds that this request, or this run of background reclaim, has made before. A request looks harder and harder in each round.
     pub attempt: u32,
     /// How many frames are wanted. More is welcome as long as it comes with them, less is progress.
     pub frames: u64,
@@ -284,9 +284,8 @@ impl Need {
     const CLUSTER: u64 = 32;
 
     /// What a request is short of, which frees memory itself.
-    pub(crate) fn of_request((node, order, gfp): (NodeId, Order, Gfp), attempt: u32) -> Need {
-        let frames = order.frames().max(Need::CLUSTER);
-        Need { node, order, gfp, attempt, frames, priority: Need::LIGHTEST.saturating_sub(attempt), gentle: false }
+    pub(crate) fn of_request((node, order, gfp): (NodeId, Order, Gfp), (attempt, priority): (u32, u32)) -> Need {
+        Need { node, order, gfp, attempt, frames: order.frames().max(Need::CLUSTER), priority, gentle: false }
     }
 }
 

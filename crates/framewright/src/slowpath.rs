@@ -203,8 +203,7 @@ impl<'a, M: Machine> World<'a, M> {
         let nofail = plan.gfp.contains(__GFP_NOFAIL);
         let mut why = Why::Watermark;
         for attempt in 0..if nofail { NOFAIL_ROUNDS } else { MAX_ROUNDS } {
-            let need = Need::of_request((plan.start, plan.order, plan.gfp), attempt);
-            let progress = self.ground.machine.reclaim(&need).frames != 0;
+            let progress = self.have_freed(plan, attempt);
             self.drain_for(plan);
             let served = self.try_once(plan, rights);
             // What came free is scattered.
@@ -224,6 +223,19 @@ impl<'a, M: Machine> World<'a, M> {
             }
         }
         Err(why)
+    }
+
+    /// Has memory freed, by looking ever harder until there is as much as is wanted. Returns whether any was.
+    fn have_freed(&self, plan: &Plan, attempt: u32) -> bool {
+        let mut freed = 0_u64;
+        for priority in (0..=Need::LIGHTEST).rev() {
+            let need = Need::of_request((plan.start, plan.order, plan.gfp), (attempt, priority));
+            freed = freed.saturating_add(self.ground.machine.reclaim(&need).frames);
+            if freed >= need.frames {
+                break;
+            }
+        }
+        freed != 0
     }
 
     /// Whether a zone may serve a request, at this moment.

@@ -69,7 +69,7 @@ impl Replay {
 
     fn mechanisms(&self) -> anyhow::Result<Vec<Mechanisms>> {
         if self.mechanisms.is_empty() {
-            return Ok(vec![Mechanisms::BASELINE]);
+            return Ok(vec![Mechanisms::DEFAULT]);
         }
         self.mechanisms.iter().map(|text| mechanisms::parse(text)).collect()
     }
