@@ -66,6 +66,13 @@ framewright pages_conserved true
 END
     found=$(value "$1" framewright peak_blocks_held)
     [ "${found:-0}" -le 272 ] || echo "framewright.peak_blocks_held is $found, more than there were faults"
+    # What the defaults are for: three times as many huge pages as Linux, with no more moves and no more mixing.
+    found=$(value "$1" framewright order9_faults_served)
+    [ "${found:-0}" -ge 162 ] || echo "framewright.order9_faults_served is $found, less than three times Linux's"
+    found=$(value "$1" framewright page_moves)
+    [ "${found:-36402}" -le 36401 ] || echo "framewright.page_moves is $found, more than Linux's"
+    found=$(value "$1" framewright extfrag_fragmenting)
+    [ "${found:-14}" -le 13 ] || echo "framewright.extfrag_fragmenting is $found, more than Linux's"
 }
 
 mapfile -t commands < <(awk '/^```/ { fenced = !fenced; next } fenced && / -- replay *(#|$)/' README.md)
@@ -95,6 +102,9 @@ s/"unusable_index"/"unusable"/
 /"order9_requests"/d
 /^  "linux": {/d
 /^  "framewright": {/d
+/^  "framewright": {/,/^  "columns"/s/"order9_faults_served": [0-9]*/"order9_faults_served": 161/
+/^  "framewright": {/,/^  "columns"/s/"page_moves": [0-9]*/"page_moves": 36402/
+/^  "framewright": {/,/^  "columns"/s/"extfrag_fragmenting": [0-9]*/"extfrag_fragmenting": 14/
 END
 
 found=$(wrong "$work/report")

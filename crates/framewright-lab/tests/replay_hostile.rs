@@ -206,7 +206,7 @@ fn tables_for_cpus_count_towards_the_limit() {
     };
     assert_eq!(result(999, 1 << 30).unwrap(), 1_000);
     assert!(matches!(result(999, 1 << 18), Err(ReplayError::TooLarge { bytes, .. }) if bytes > 1 << 18));
-    assert!(matches!(result(0, 4096 * 24 - 1), Err(ReplayError::TooLarge { bytes: 98_304, .. })));
+    assert!(matches!(result(0, 4096 * 28 - 1), Err(ReplayError::TooLarge { bytes: 114_688, .. })));
     // The text form has no CPU above 65,535, and the allocator none of that number.
     let error = result(65_535, 1 << 34).unwrap_err();
     assert!(matches!(error, ReplayError::TooLarge { .. } | ReplayError::Boot(_)), "{error}");

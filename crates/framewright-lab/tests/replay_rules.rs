@@ -467,8 +467,8 @@ fn each_set_of_mechanisms_has_a_column() {
     assert_eq!(report.framewright.mechanisms, names[0]);
     let text = Table(&report).to_string();
     assert!(text.contains("Linux         ours 1         ours 2\n"), "{text}");
-    // None are the baseline.
-    assert_eq!(trace.replay_under(&[]).framewright.mechanisms, names[1]);
+    // None are the default.
+    assert_eq!(trace.replay_under(&[]).framewright.mechanisms, Mechanisms::DEFAULT.to_string());
 }
 
 #[test]

@@ -148,7 +148,7 @@ pub enum ReplayError {
     },
 }
 
-/// Replays the trace at `path` under each of `mechanisms`, under the baseline if there are none. `progress` hears after every
+/// Replays the trace at `path` under each of `mechanisms`, under the default if there are none. `progress` hears after every
 /// stretch of records how many were read so far in which pass (0 is the survey).
 ///
 /// # Errors
@@ -167,7 +167,7 @@ pub fn replay(
     let machine = machine::Recorded::new(&survey)?;
     let mut run =
         |pass, mechanisms| mirror::run(path, options, &survey, &machine, mechanisms, &mut |n| progress(pass, n));
-    let first = run(1, mechanisms.first().copied().unwrap_or(Mechanisms::BASELINE))?;
+    let first = run(1, mechanisms.first().copied().unwrap_or(Mechanisms::DEFAULT))?;
     let mut columns = vec![first.clone()];
     for (i, &mechanisms) in mechanisms.iter().enumerate().skip(1) {
         columns.push(run(i + 1, mechanisms)?);

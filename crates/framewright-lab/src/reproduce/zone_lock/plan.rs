@@ -49,7 +49,9 @@ impl Kernel {
             let like_other = Mechanisms {
                 fallback: other.fallback,
                 nofragment: other.nofragment,
+                compaction: other.compaction,
                 watermark_boost: other.watermark_boost,
+                proactiveness: other.proactiveness,
                 stall_order: other.stall_order,
                 zone_stat: other.zone_stat,
                 numa_stat: other.numa_stat,
