@@ -16,6 +16,7 @@ use crate::error::AllocError;
 use crate::frame::{Head, Kind, Part};
 use crate::ground::Cx;
 use crate::machine::{Fault, Machine, Ordering, Step, Word};
+use crate::migrate::Stays;
 use crate::node::{Plan, World};
 use crate::parts::mark;
 use crate::pfn::{Frame, MigrateType, Order, Pfn, PfnRange};
@@ -25,6 +26,8 @@ use crate::zone::Zone;
 
 /// How often steps 2 and 3 are repeated while the range still changes under them.
 const ROUNDS: u32 = 8;
+/// Compaction tries what its owner could not move again in the next round, up to one frame in so many of the range.
+const FEW: u64 = 4;
 
 /// What becomes of the blocks of a range that was taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -219,7 +222,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// One pass of steps 2 and 3. None if all of the range is free, otherwise a frame that may be so after another drain.
     fn move_away(&self, zone: &Zone<M>, range: PfnRange, means: Means<'_>) -> Result<Option<Pfn>, AllocError> {
         let frames = &self.ground.frames;
-        let mut again = None;
+        let (mut again, mut busy) = (None, 0_u64);
         let mut pfn = range.start;
         while pfn < range.end {
             self.ground.machine.step(Step::Range);
@@ -233,7 +236,13 @@ impl<'a, M: Machine> World<'a, M> {
                         Means::Compaction(place) => place(order),
                         _ => self.place_anywhere(zone, order),
                     });
-                    moved.map_err(|_| AllocError::Busy { pfn: frames.pfn(head) })?;
+                    if let Err(stays) = moved {
+                        busy = busy.saturating_add(order.frames());
+                        let is_worth_a_wait = stays == Stays::Busy && matches!(means, Means::Compaction(_));
+                        if !is_worth_a_wait || busy > range.frames() / FEW {
+                            return Err(AllocError::Busy { pfn: frames.pfn(head) });
+                        }
+                    }
                     // Once freed it is isolated, unless its owner did not free it, or somebody keeps it on a list.
                     if !matches!(frames.part_of(frame), Part::Free(..)) {
                         again = Some(pfn);

@@ -77,8 +77,8 @@ const BY_FORCE: &[Case] = &[
         machine: ENFORCED,
         setup: PART,
         before: "Node 0, zone Normal, type Movable 0 1 1",
-        ops: "on-reclaim free 1\na4 = alloc order 0 GFP_KERNEL -> 0x8\nexpect pageblock 0x10 Movable",
-        after: "Node 0, zone Normal, type Movable 0 1 1\nNode 0, zone Normal, type Unmovable 1 1 1",
+        ops: "on-reclaim free 1\na4 = alloc order 0 GFP_KERNEL -> 0x10\nexpect pageblock 0x0 Movable",
+        after: "Node 0, zone Normal, type Movable 0 0 0 0 1\nNode 0, zone Normal, type Unmovable 1 1 1 1",
     },
     Case {
         name: "they are when that brings nothing",
