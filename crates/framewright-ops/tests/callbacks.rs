@@ -108,6 +108,30 @@ fn background_reclaim_is_asked_a_bounded_number_of_times() {
 }
 
 #[test]
+fn what_a_zone_keeps_from_requests_is_not_enough_for_background_reclaim() {
+    // Zone DMA is free as a whole, and zone Normal is full.
+    let text = |kept: u64| {
+        format!(
+            "
+            max-order 4
+            pageblock-order 2
+            memory 0x0..0x40 node 0
+            cpus 0
+            dma-end 0x10
+            dma32-end 0x0
+            marks 0 DMA 0 0 4
+            reserve 0 DMA 0 0 {kept} 0
+            marks 0 Normal 0 0 0
+            a1 = alloc-range 0x10..0x40 GFP_KERNEL
+            on-reclaim fail
+            balance 0"
+        )
+    };
+    assert_eq!(report(&text(0)).encounters.reclaims, 0);
+    assert_eq!(report(&text(12)).encounters.reclaims, 12);
+}
+
+#[test]
 fn migration_moves_or_does_not() {
     // What the callback does, the frames wanted, what comes of it, the most that it may be asked: there is room for 8 frames.
     let cases = [

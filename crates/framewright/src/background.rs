@@ -142,18 +142,21 @@ impl<'a, M: Machine> World<'a, M> {
         self.zones_of(node).map(|zone| zone.stat.mark(Mark::High).max(LEAST)).fold(0, u64::saturating_add)
     }
 
-    /// Whether a zone of the node has as much free memory as its high mark says, without a boost, and a block of the order. A node without
-    /// memory has enough.
+    /// Whether a zone of the node has as much free memory as its high mark says, without a boost, and a block of the order, for requests that can
+    /// use any of its zones: what the others keep from these does not count. A node without memory has enough.
     fn is_balanced(&self, node: NodeId, order: Order) -> bool {
         // Where memory can be moved, making whole pageblocks of what is free is compaction's business.
         let whole = self.ground.mechanisms.nofragment == Nofragment::Enforced && !self.compacts();
+        let highest = self.zones_of(node).map(|zone| zone.kind()).max().unwrap_or_default();
         let has_enough = |zone: &Zone<M>| {
+            let reserve = zone.reserve.get(highest.index()).copied().unwrap_or(0);
             let free = if whole {
                 self.free_in_pageblocks(zone)
             } else {
                 zone.stat.memory_racy(&self.ground.stats, zone.idx).free
             };
-            free > zone.stat.mark_unboosted(Mark::High) && (order.0 == 0 || self.has_block(zone, order))
+            free > zone.stat.mark_unboosted(Mark::High).saturating_add(reserve)
+                && (order.0 == 0 || self.has_block(zone, order))
         };
         let mut zones = self.zones_of(node).peekable();
         zones.peek().is_none() || zones.any(has_enough)
