@@ -2,8 +2,8 @@
 //!
 //! Somebody found a zone below its low mark, or mixed mobilities and raised the marks (`boost.rs`), and woke the node's thread. The thread calls
 //! [`Allocator::balance`], which has memory freed by the embedder ([`Machine::reclaim`]) until a zone of the node is above its
-//! high mark and has a block of the order that was asked for; where mobilities are kept apart by force and memory cannot be moved, the mark is
-//! to be met by whole free pageblocks. Who is to free what, and what must not be, is the embedder's business: the core only says how many frames, and how hard to look.
+//! high mark and has a block of the order that was asked for. Where mobilities are kept apart by force, only memory counts that a movable request
+//! may use; or where it cannot be moved, only whole free pageblocks. Who is to free what, and what must not be, is the embedder's business: the core only says how many frames, and how hard to look.
 //!
 //! A boost is worked off first, *gently*: nothing is written out for it, and it ends as soon as a round brings nothing. It counts only
 //! while the node is balanced without it; else memory is simply short, and that comes first. In the end the marks come down by what they
@@ -145,15 +145,15 @@ impl<'a, M: Machine> World<'a, M> {
     /// Whether a zone of the node has as much free memory as its high mark says, without a boost, and a block of the order, for requests that can
     /// use any of its zones: what the others keep from these does not count. A node without memory has enough.
     fn is_balanced(&self, node: NodeId, order: Order) -> bool {
-        // Where memory can be moved, making whole pageblocks of what is free is compaction's business.
-        let whole = self.ground.mechanisms.nofragment == Nofragment::Enforced && !self.compacts();
+        let enforced = self.ground.mechanisms.nofragment == Nofragment::Enforced;
         let highest = self.zones_of(node).map(|zone| zone.kind()).max().unwrap_or_default();
         let has_enough = |zone: &Zone<M>| {
             let reserve = zone.reserve.get(highest.index()).copied().unwrap_or(0);
-            let free = if whole {
-                self.free_in_pageblocks(zone)
-            } else {
-                zone.stat.memory_racy(&self.ground.stats, zone.idx).free
+            let free = match (enforced, self.compacts()) {
+                (false, _) => zone.stat.memory_racy(&self.ground.stats, zone.idx).free,
+                // Making whole pageblocks of what is free is compaction's business.
+                (true, true) => self.free_unmixed(zone),
+                (true, false) => self.free_in_pageblocks(zone),
             };
             free > zone.stat.mark_unboosted(Mark::High).saturating_add(reserve)
                 && (order.0 == 0 || self.has_block(zone, order))
@@ -170,13 +170,24 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Frames of a zone in free blocks of a pageblock or more.
     pub(crate) fn free_in_pageblocks(&self, zone: &Zone<M>) -> u64 {
+        self.free_in_blocks(zone, |is_whole, _| is_whole)
+    }
+
+    /// Frames of a zone that a movable request may use without mixing mobilities: most requests are.
+    fn free_unmixed(&self, zone: &Zone<M>) -> u64 {
+        self.free_in_blocks(zone, |is_whole, migratetype| is_whole || migratetype == MigrateType::Movable)
+    }
+
+    /// Frames of a zone in free blocks of some kinds: of a pageblock or more or not, and by their type.
+    fn free_in_blocks(&self, zone: &Zone<M>, counts: impl Fn(bool, MigrateType) -> bool) -> u64 {
         let geometry = &self.ground.frames.geometry;
         let of = |order: Order| {
-            let blocks =
-                MigrateType::ALL.into_iter().map(|migratetype| u64::from(zone.lists.len_racy(order, migratetype)));
+            let counted = |migratetype: &MigrateType| counts(order >= geometry.pageblock_order, *migratetype);
+            let blocks = MigrateType::ALL.into_iter().filter(counted);
+            let blocks = blocks.map(|migratetype| u64::from(zone.lists.len_racy(order, migratetype)));
             blocks.fold(0, u64::saturating_add).saturating_mul(order.frames())
         };
-        geometry.pageblock_order.up_to(geometry.max_order).map(of).fold(0, u64::saturating_add)
+        Order(0).up_to(geometry.max_order).map(of).fold(0, u64::saturating_add)
     }
 
     /// Lets the node's zones see what was freed on this CPU.

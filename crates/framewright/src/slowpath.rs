@@ -183,10 +183,11 @@ impl<'a, M: Machine> World<'a, M> {
         self.try_once(plan, rights)
     }
 
-    /// Whether moving memory may serve the request: it wants more than a page, or may not have one of another mobility. Who frees memory is
-    /// not kept from it.
+    /// Whether moving memory may serve the request: it wants more than a page, or may have one of another mobility only if that is a whole
+    /// pageblock, which movable memory can make room for. Who frees memory is not kept from it.
     fn may_compact(&self, plan: &Plan) -> bool {
-        let is_short_of_blocks = plan.order.0 != 0 || self.ground.mechanisms.nofragment == Nofragment::Enforced;
+        let enforced = self.ground.mechanisms.nofragment == Nofragment::Enforced;
+        let is_short_of_blocks = plan.order.0 != 0 || (enforced && plan.migratetype != MigrateType::Movable);
         is_short_of_blocks && !plan.gfp.contains(__GFP_MEMALLOC) && self.compacts()
     }
 
