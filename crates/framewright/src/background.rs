@@ -46,7 +46,15 @@ impl<M: Machine> Allocator<'_, M> {
     /// Frees memory on a node until there is enough. For the node's background thread ([`Waiter::Kswapd`]), each time it is woken; anybody
     /// else may call it. Not in an interrupt, and nothing held: it calls [`Machine::reclaim`]. Does nothing for a node without memory.
     pub fn balance(&self, node: NodeId) -> Balanced {
-        if self.machine().in_interrupt() { Balanced::default() } else { self.world().balance(node) }
+        if self.machine().in_interrupt() {
+            return Balanced::default();
+        }
+        let world = self.world();
+        // The marks are looked at closely now.
+        world.set_pressure(node, true);
+        let run = world.balance(node);
+        world.set_pressure(node, false);
+        run
     }
 
     /// Compacts a node's zones until each has a free block of the order that was asked for, and where mobilities are kept apart by
