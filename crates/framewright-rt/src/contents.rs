@@ -2,7 +2,7 @@
 //!
 //! The allocator thinks in frame numbers; [`Memory`] says where the frames are. It serves the core's requests to clear
 //! a block that is about to be handed out, to fill a block with the *poison* pattern when it was freed, and to look
-//! whether somebody wrote to it meanwhile. A machine without memory does nothing, and finds everything in order.
+//! whether somebody wrote to it meanwhile; and it copies blocks that move. A machine without memory does nothing, and finds everything in order.
 
 use std::ptr::NonNull;
 
@@ -38,7 +38,7 @@ impl Memory {
     }
 
     /// The bytes of a block; none if any of it lies elsewhere.
-    fn block(&self, pfn: Pfn, order: Order) -> Option<NonNull<[u8]>> {
+    pub(crate) fn block(&self, pfn: Pfn, order: Order) -> Option<NonNull<[u8]>> {
         let index = pfn.0.checked_sub(self.first.0)?;
         let end = index.checked_add(1_u64.checked_shl(order.0.into())?)?;
         if end > self.frames {
@@ -54,6 +54,17 @@ impl Memory {
         if let Some(block) = self.block(pfn, order) {
             // SAFETY: the memory is there and the block the allocator's, by what the constructor was promised.
             unsafe { block.cast::<u8>().write_bytes(byte, block.len()) };
+        }
+    }
+
+    /// Copies a block's contents to another of the same order. Nothing happens unless both lie here.
+    ///
+    /// # Safety
+    /// Both are the caller's, and do not overlap.
+    pub(crate) unsafe fn copy(&self, from: Pfn, to: Pfn, order: Order) {
+        if let Some((from, to)) = self.block(from, order).zip(self.block(to, order)) {
+            // SAFETY: the memory is there, and the blocks the caller's.
+            unsafe { from.cast::<u8>().copy_to_nonoverlapping(to.cast(), from.len()) };
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! An [`Arena`] is what a program wants: memory that it maps itself (private, shared or of huge pages, on the nodes of
 //! the machine), handed out as [`Pages`] that read as slices and free themselves. `examples/buffer_pool.rs` shows one
-//! in use. Below it, and for other memory than a process' own, are the parts:
+//! in use; its [`MovablePage`]s may move while they are, and leave. Below it, and for other memory than a process' own, are the parts:
 //!
 //! | machine | words | for |
 //! |---|---|---|
@@ -21,6 +21,7 @@ pub mod export;
 mod fences;
 mod fork;
 pub mod interrupts;
+mod movable;
 mod native;
 pub mod os;
 pub mod pages;
@@ -32,8 +33,8 @@ mod waiters;
 mod words;
 
 pub use arena::{
-    Arena, ArenaBuilder, ArenaReport, Backing, HugePage, LocalArena, NodeReport, Outcome, Placement, Transparent,
-    Trimmed,
+    Arena, ArenaBuilder, ArenaReport, BackgroundReclaim, Backing, HugePage, LocalArena, NodeReport, Outcome, Placement,
+    Transparent, Trimmed,
 };
 pub use background::{Background, DrainIdle};
 pub use callbacks::Callbacks;
@@ -43,6 +44,8 @@ pub use cpus::rseq::RseqUnavailable;
 pub use error::ArenaError;
 pub use export::{Export, ReportFile};
 pub use fork::{Freeze, Rest};
+pub use movable::shrink::{Scan, Shrink};
+pub use movable::{Contents, ContentsMut, Leaving, MovablePage, MovableReport, Moving, PageOwner};
 pub use native::{Native, NativePin};
 pub use pages::{Block, Handle, OwnedPages, Pages, Split};
 pub use solo::{Solo, SoloIrq, SoloPin, SoloWord};
@@ -53,3 +56,8 @@ pub use words::NativeWord;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// So is that of the page on movable memory.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/movable-pages.md")]
+struct MovablePages;

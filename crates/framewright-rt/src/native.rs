@@ -52,7 +52,7 @@ pub struct Native {
     memory: Option<Memory>,
     cpus: Arc<Cpus>,
     called: Called,
-    waiters: Waiters,
+    waiters: Arc<Waiters>,
 }
 
 impl Native {
@@ -88,7 +88,7 @@ impl Native {
             memory: None,
             cpus,
             called: Called::default(),
-            waiters: Waiters::default(),
+            waiters: Arc::default(),
         }
     }
 
@@ -123,6 +123,11 @@ impl Native {
     #[must_use]
     pub fn with_callbacks(self, callbacks: Arc<dyn Callbacks>) -> Native {
         Native { called: Called(Some(callbacks)), ..self }
+    }
+
+    /// Where those sleep who wait for memory, or until it is missed.
+    pub(crate) fn waiters(&self) -> &Arc<Waiters> {
+        &self.waiters
     }
 
     /// How often a waiter was woken so far; goes round at 2^32.

@@ -5,6 +5,7 @@
 //! mapped, and the allocator is booted over both. Whatever fails, the owners of what exists so far give it back.
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 use std::time::Duration;
 
 use framewright::watermark::PcpSize;
@@ -14,11 +15,15 @@ use super::Arena;
 use super::backing::{ArenaReport, Backing, NodeReport, Outcome, Placement, Transparent};
 use super::memory::Memory;
 use super::metadata::Metadata;
+use super::reclaim::Asked;
 use super::shape::{Runner, Shape, too_large};
 use crate::CpuMode;
 use crate::background::Background;
+use crate::callbacks::Callbacks;
 use crate::contents::Memory as Contents;
 use crate::error::ArenaError;
+use crate::movable::shrink::Shrink;
+use crate::movable::{PageOwner, Pool};
 use crate::os::page_size;
 
 /// One node's memory.
@@ -48,6 +53,8 @@ pub struct ArenaBuilder {
     pub(super) pcp: Option<PcpSize>,
     pub(super) mechanisms: Mechanisms,
     pub(super) background: Option<Duration>,
+    pub(super) asked: Asked,
+    pub(super) background_reclaim: bool,
 }
 
 impl Default for ArenaBuilder {
@@ -69,6 +76,8 @@ impl Default for ArenaBuilder {
             pcp: None,
             mechanisms: Mechanisms::DEFAULT,
             background: Some(Background::INTERVAL),
+            asked: Asked::default(),
+            background_reclaim: false,
         }
     }
 }
@@ -174,6 +183,31 @@ impl ArenaBuilder {
         ArenaBuilder { background: None, ..self }
     }
 
+    /// Whose the movable pages are ([`Arena::alloc_movable`]): they leave if it lets them when memory is short. A closure that says whether is enough.
+    pub fn movable_pages(mut self, owner: impl PageOwner + 'static) -> Self {
+        self.asked.owner = Some(Arc::new(owner));
+        self
+    }
+
+    /// Somebody else who can do without memory; asked behind the movable pages and those named before.
+    pub fn shrinker(mut self, shrinker: Arc<dyn Shrink>) -> Self {
+        self.asked.shrinkers.push(shrinker);
+        self
+    }
+
+    /// Callbacks of the program's own: asked for memory if movable pages and shrinkers gave too little, and to move blocks that are no
+    /// movable pages.
+    pub fn callbacks(mut self, callbacks: Arc<dyn Callbacks>) -> Self {
+        self.asked.callbacks = Some(callbacks);
+        self
+    }
+
+    /// Starts two threads for each node that free memory and move it together when it becomes short ([`super::BackgroundReclaim`]). When that
+    /// is say the marks, which are 0 unless [`ArenaBuilder::min_free`] says otherwise: then only when there is none.
+    pub fn background_reclaim(self) -> Self {
+        ArenaBuilder { background_reclaim: true, ..self }
+    }
+
     /// Maps the memory and sets the allocator up.
     ///
     /// # Errors
@@ -249,9 +283,13 @@ impl ArenaBuilder {
         let frames = shape.bytes >> shape.geometry.page_shift;
         // SAFETY: the memory is dropped after the allocator, and nobody but owners of allocated blocks uses it.
         let contents = unsafe { Contents::new(memory.start(), Pfn(self.first_pfn), frames, shape.geometry.page_shift) };
-        let machine = runner.machine.with_memory(contents);
+        let pool = Arc::new(Pool::new(self.asked.owner.clone()));
+        let machine = runner.machine.with_memory(contents).with_callbacks(self.asked.callbacks(&pool));
         let allocator = Allocator::boot(machine, &self.config(shape), parts)?;
-        Arena::new(allocator, metadata, memory, self.first_pfn, report).with_background(self.background)
+        let memory = (memory, contents);
+        Arena::new(allocator, metadata, memory, pool, Pfn(self.first_pfn), report)
+            .with_background(self.background)?
+            .with_reclaim(self.background_reclaim)
     }
 
     /// Places each node's memory, before anything touches it.

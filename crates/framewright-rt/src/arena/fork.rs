@@ -5,6 +5,7 @@
 //! is frozen from before the fork until after it, in both processes. The child, which has none of the other threads,
 //! first finishes what they had begun. Shared and huge memory is not copied, and has no hook here: the child refuses.
 
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ struct AtRest {
     // In this order: thawed before the arena may go.
     frozen: Frozen<'static, 'static, Native>,
     _quiet: MutexGuard<'static, ()>,
-    _inner: Arc<Inner>,
+    inner: Arc<Inner>,
     /// In which process it was frozen.
     generation: u64,
 }
@@ -32,6 +33,7 @@ struct AtRest {
 impl Drop for AtRest {
     fn drop(&mut self) {
         if fork::generation() != self.generation {
+            self.inner.at_work.store(0, Relaxed);
             self.frozen.settle();
         }
     }
@@ -52,7 +54,7 @@ pub(super) fn follow(inner: &Arc<Inner>) {
             lasting.allocator.freeze()
         };
         let frozen = lasting.allocator.freeze().or_else(|| (1..TRIES).find_map(|_| again()))?;
-        Some(Box::new(AtRest { frozen, _quiet: quiet, _inner: inner, generation: fork::generation() }) as Rest)
+        Some(Box::new(AtRest { frozen, _quiet: quiet, inner, generation: fork::generation() }) as Rest)
     };
     inner.allocator.machine().set_fork_hook(Some(Box::new(freeze)));
 }

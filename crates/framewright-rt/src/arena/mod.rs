@@ -27,12 +27,14 @@ mod fork;
 mod local;
 mod memory;
 mod metadata;
+mod reclaim;
 mod shape;
 mod trim;
 
 pub use backing::{ArenaReport, Backing, HugePage, NodeReport, Outcome, Placement, Transparent};
 pub use builder::ArenaBuilder;
 pub use local::LocalArena;
+pub use reclaim::BackgroundReclaim;
 pub use trim::Trimmed;
 
 use std::fmt;
@@ -40,19 +42,21 @@ use std::ops::ControlFlow;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use framewright::report::{BuddyInfo, Source};
 use framewright::{
-    AllocError, Allocator, Census, FrameState, FreeError, NodeId, Order, Pfn, PfnRange, Request, Violation,
+    AllocError, Allocator, Census, Compacted, FrameState, FreeError, NodeId, Order, Pfn, PfnRange, Request, Violation,
 };
 
 use crate::Native;
 use crate::background::{Background, DrainIdle};
+use crate::contents;
 use crate::error::ArenaError;
 use crate::export::{Export, ExportError};
+use crate::movable::{MovableReport, Pool};
 use crate::pages::{OwnedPages, Pages};
 use memory::Memory;
 use metadata::Metadata;
@@ -78,21 +82,36 @@ const BULK: usize = 256;
 pub struct Arena {
     /// Dropped first, so that it ends before what it works on.
     background: Option<Background>,
+    reclaim: Option<BackgroundReclaim>,
     inner: Arc<Inner>,
     first: Pfn,
     page_shift: u8,
-    refused: AtomicU64,
     report: ArenaReport,
 }
 
 /// What outlives the arena for as long as a fork or background work is busy with it.
-struct Inner {
+pub(crate) struct Inner {
     // In this order: the allocator uses the descriptors until it is dropped.
     allocator: Allocator<'static, Native>,
     _metadata: Metadata,
     memory: Memory,
+    pool: Arc<Pool>,
+    /// Blocks whose free was refused.
+    refused: AtomicU64,
     /// Held by background work while it changes anything, and by who must find nothing changing.
     quiet: Mutex<()>,
+    /// Threads of background reclaim that are at work: they begin with `quiet` held, but do not hold it while they call others.
+    at_work: AtomicUsize,
+}
+
+impl Inner {
+    /// Frees a block whose owner is gone.
+    #[inline]
+    pub(crate) fn free(&self, pfn: Pfn, order: Order) {
+        if self.allocator.free(pfn, order).is_err() {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Arena {
@@ -104,16 +123,19 @@ impl Arena {
     fn new(
         allocator: Allocator<'static, Native>,
         metadata: Metadata,
-        memory: Memory,
-        first_pfn: u64,
+        (memory, contents): (Memory, contents::Memory),
+        pool: Arc<Pool>,
+        first: Pfn,
         report: ArenaReport,
     ) -> Arena {
         let page_shift = allocator.geometry().page_shift;
-        let inner = Arc::new(Inner { allocator, _metadata: metadata, memory, quiet: Mutex::new(()) });
+        let (refused, quiet, at_work) = (AtomicU64::new(0), Mutex::new(()), AtomicUsize::new(0));
+        let inner = Arc::new(Inner { allocator, _metadata: metadata, memory, pool, refused, quiet, at_work });
+        inner.pool.settle_in(Arc::downgrade(&inner), contents, report.nodes.iter().map(|node| node.range));
         if inner.memory.backing() == Some(Backing::Private) {
             fork::follow(&inner);
         }
-        Arena { background: None, inner, first: Pfn(first_pfn), page_shift, refused: AtomicU64::new(0), report }
+        Arena { background: None, reclaim: None, inner, first, page_shift, report }
     }
 
     fn with_background(mut self, interval: Option<Duration>) -> Result<Arena, ArenaError> {
@@ -277,35 +299,55 @@ impl Arena {
         self.inner.memory.file()
     }
 
+    /// What became of the movable pages ([`Arena::alloc_movable`]) so far.
+    pub fn movable_pages(&self) -> MovableReport {
+        self.inner.pool.report()
+    }
+
+    /// Moves movable pages of a node together, as its background thread does when it is woken ([`Allocator::compact`]), where the mechanisms say
+    /// how (`compaction`).
+    pub fn compact(&self, node: NodeId) -> Compacted {
+        self.inner.allocator.compact(node)
+    }
+
     /// Gives what CPUs keep on their lists back to the free lists. Returns the number of frames.
     pub fn drain(&self) -> u64 {
         self.inner.allocator.drain_all()
     }
 
-    /// Checks every invariant of the allocator. To be called while no other call is in progress; background work waits.
+    /// Checks every invariant of the allocator. To be called while no other call is in progress, so not from a callback; background
+    /// work waits.
     ///
     /// # Errors
     /// The first invariant found violated.
     pub fn validate(&self) -> Result<Census, Violation> {
-        let _quiet = self.inner.quiet.lock().unwrap_or_else(PoisonError::into_inner);
+        let _quiet = self.inner.rest();
         self.inner.allocator.validate()
     }
 
     /// How many blocks could not be freed when they were dropped; see [`Pages`].
     pub fn refused_frees(&self) -> u64 {
-        self.refused.load(Ordering::Relaxed)
+        self.inner.refused.load(Ordering::Relaxed)
     }
 
     fn note_refused(&self) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
+        self.inner.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Frees a block whose owner is gone.
     #[inline]
     pub(crate) fn free(&self, pfn: Pfn, order: Order) {
-        if self.inner.allocator.free(pfn, order).is_err() {
-            self.note_refused();
-        }
+        self.inner.free(pfn, order);
+    }
+
+    /// The bytes of a block; none if it is not the arena's.
+    pub(crate) fn block(&self, pfn: Pfn, order: Order) -> Option<NonNull<[u8]>> {
+        let bytes = (order.frames() as usize) << self.page_shift;
+        self.address(pfn).map(|start| NonNull::slice_from_raw_parts(start, bytes))
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.inner.pool
     }
 
     /// Makes smaller blocks out of an allocated one.

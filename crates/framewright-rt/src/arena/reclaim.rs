@@ -1,0 +1,229 @@
+//! Background reclaim and compaction of an arena, and who is asked for memory.
+//!
+//! Each node has two threads, as in Linux. One (*kswapd*) is woken by a request that finds memory below a mark, and has memory freed until it
+//! is above another ([`framewright::Allocator::balance`]). The other (*kcompactd*) is woken by the first, or by who needs large blocks, and moves
+//! what is in use together ([`framewright::Allocator::compact`]); where the mechanisms say so (`proactiveness`) it also looks twice a second
+//! whether too much of what is free is scattered. Otherwise both sleep, and hold nothing: the arena is theirs only while they work.
+//!
+//! A fork's child has neither until [`BackgroundReclaim::restart`]. If one was at work just then, the child's copy of the arena stays
+//! mapped when it drops it: it cannot let go of what a thread holds that is not there.
+
+use std::fmt;
+use std::io;
+use std::mem::replace;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use framewright::machine::{Busy, Need, Waiter};
+use framewright::{NodeId, Order, Pfn};
+
+use super::{Arena, Inner};
+use crate::callbacks::Callbacks;
+use crate::error::ArenaError;
+use crate::movable::shrink::{self, Shrink};
+use crate::movable::{PageOwner, Pool};
+use crate::thread::Thread;
+use crate::waiters::Waiters;
+
+/// How often is looked whether memory is scattered (Linux: `HPAGE_FRAG_CHECK_INTERVAL_MSEC`).
+const LOOK: Duration = Duration::from_millis(500);
+/// How often, as a multiple of that, if the last look led to nothing (`COMPACT_MAX_DEFER_SHIFT`).
+const IN_VAIN: u32 = 64;
+/// How long a thread sleeps that is only to be woken. Any time would do.
+const LONG: Duration = Duration::from_secs(3_600);
+/// How long who must find nothing changing waits between looks.
+const NAP: Duration = Duration::from_micros(100);
+
+/// Who is asked for memory.
+#[derive(Clone, Default)]
+pub(super) struct Asked {
+    pub(super) owner: Option<Arc<dyn PageOwner>>,
+    pub(super) shrinkers: Vec<Arc<dyn Shrink>>,
+    pub(super) callbacks: Option<Arc<dyn Callbacks>>,
+}
+
+impl Asked {
+    /// What the arena's machine calls.
+    pub(super) fn callbacks(&self, pool: &Arc<Pool>) -> Arc<dyn Callbacks> {
+        let first: [Arc<dyn Shrink>; 1] = [pool.clone()];
+        let shrinkers = first.into_iter().chain(self.shrinkers.iter().cloned()).collect();
+        Arc::new(Calls { pool: Arc::clone(pool), shrinkers, own: self.callbacks.clone() })
+    }
+}
+
+impl fmt::Debug for Asked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (owner, own) = (self.owner.is_some(), self.callbacks.is_some());
+        write!(f, "Asked {{ owner: {owner}, shrinkers: {}, callbacks: {own} }}", self.shrinkers.len())
+    }
+}
+
+/// The callbacks of an arena. Nobody but its machine has them, which names what the allocator found and what it just allocated.
+struct Calls {
+    pool: Arc<Pool>,
+    shrinkers: Vec<Arc<dyn Shrink>>,
+    own: Option<Arc<dyn Callbacks>>,
+}
+
+impl Callbacks for Calls {
+    fn reclaim(&self, need: &Need) -> u64 {
+        let freed = shrink::reclaim(&self.shrinkers, need);
+        match &self.own {
+            Some(own) if freed < need.frames => freed + own.reclaim(&Need { frames: need.frames - freed, ..*need }),
+            _ => freed,
+        }
+    }
+
+    fn migrates(&self) -> bool {
+        self.pool.has_pages() || self.own.as_ref().is_some_and(|own| own.migrates())
+    }
+
+    fn migrate(&self, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
+        if !self.pool.knows(from) {
+            return self.own.as_ref().map_or(Err(Busy), |own| own.migrate(from, to, order));
+        }
+        // SAFETY: the allocator gave us `to`, which is a block of its arena, for this call.
+        unsafe { self.pool.migrate(from, to, order) }
+    }
+}
+
+/// The threads of an arena's background reclaim, if the builder was asked for them: to see whether they run, and to start them again in
+/// a fork's child. Dropped with the arena.
+pub struct BackgroundReclaim {
+    job: Job,
+    threads: Vec<Thread>,
+}
+
+impl BackgroundReclaim {
+    fn start(job: Job) -> io::Result<BackgroundReclaim> {
+        Ok(BackgroundReclaim { threads: job.start()?, job })
+    }
+
+    /// Whether they run. Not in a fork's child.
+    pub fn is_running(&self) -> bool {
+        self.threads.iter().all(Thread::is_running)
+    }
+
+    /// Starts them again if they do not run: in a fork's child.
+    ///
+    /// # Errors
+    /// The operating system's, if it has no threads to give.
+    pub fn restart(&mut self) -> io::Result<()> {
+        if !self.is_running() {
+            self.threads = self.job.start()?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for BackgroundReclaim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "BackgroundReclaim({} threads)", self.threads.len())
+    }
+}
+
+/// What the threads of all nodes need.
+#[derive(Clone)]
+struct Job {
+    inner: Weak<Inner>,
+    /// For who sleeps while the arena may go.
+    waiters: Arc<Waiters>,
+    nodes: usize,
+}
+
+impl Job {
+    fn start(&self) -> io::Result<Vec<Thread>> {
+        let nodes = (0..self.nodes).map(|node| NodeId(node as u8));
+        nodes.flat_map(|node| [Waiter::Kswapd(node), Waiter::Kcompactd(node)]).map(|own| self.start_one(own)).collect()
+    }
+
+    fn start_one(&self, own: Waiter) -> io::Result<Thread> {
+        let over = Arc::new(AtomicBool::new(false));
+        let (job, is_over, waiters) = (self.clone(), Arc::clone(&over), Arc::clone(&self.waiters));
+        let stop = move || {
+            over.store(true, SeqCst);
+            waiters.wake(own);
+        };
+        Thread::start(stop, move || job.run(own, &is_over))
+    }
+
+    /// One thread's life.
+    fn run(&self, own: Waiter, over: &AtomicBool) {
+        let (mut seen, mut limit) = (0, Duration::ZERO);
+        loop {
+            let now = self.waiters.wait(own, seen, limit);
+            let Some(inner) = self.inner.upgrade().filter(|_| !over.load(SeqCst)) else { return };
+            let was_woken = replace(&mut seen, now) != now;
+            limit = inner.at_work().turn(own, was_woken);
+        }
+    }
+}
+
+/// Somebody who is not in the way of [`Inner::rest`] while nothing is to be done.
+struct AtWork<'a>(&'a Inner);
+
+impl AtWork<'_> {
+    /// Does what a thread does when it wakes up. Says how long it may sleep.
+    fn turn(&self, own: Waiter, was_woken: bool) -> Duration {
+        let allocator = &self.0.allocator;
+        match own {
+            Waiter::Kcompactd(node) if !was_woken => {
+                if allocator.mechanisms().proactiveness.get() == 0 {
+                    return LONG;
+                }
+                let run = allocator.compact_proactively(node);
+                return if run.is_enough || run.ranges != 0 { LOOK } else { LOOK * IN_VAIN };
+            }
+            Waiter::Kcompactd(node) => drop(allocator.compact(node)),
+            Waiter::Kswapd(node) if was_woken => drop(allocator.balance(node)),
+            Waiter::Kswapd(_) | Waiter::Allocation(_) => {}
+        }
+        if matches!(own, Waiter::Kcompactd(_)) { LOOK } else { LONG }
+    }
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        // In a child that was forked from here, nobody is at work.
+        let _ = self.0.at_work.fetch_update(SeqCst, SeqCst, |threads| threads.checked_sub(1));
+    }
+}
+
+impl Inner {
+    fn quiet(&self) -> MutexGuard<'_, ()> {
+        self.quiet.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn at_work(&self) -> AtWork<'_> {
+        let _quiet = self.quiet();
+        self.at_work.fetch_add(1, SeqCst);
+        AtWork(self)
+    }
+
+    /// Awaits that no background work is under way; none begins as long as the guard lives.
+    pub(super) fn rest(&self) -> MutexGuard<'_, ()> {
+        let quiet = self.quiet();
+        while self.at_work.load(SeqCst) != 0 {
+            std::thread::sleep(NAP);
+        }
+        quiet
+    }
+}
+
+impl Arena {
+    pub(super) fn with_reclaim(mut self, wanted: bool) -> Result<Arena, ArenaError> {
+        if wanted {
+            let waiters = Arc::clone(self.inner.allocator.machine().waiters());
+            let job = Job { inner: Arc::downgrade(&self.inner), waiters, nodes: self.report.nodes.len() };
+            let started = BackgroundReclaim::start(job);
+            self.reclaim = Some(started.map_err(|error| ArenaError::NoThread(error.raw_os_error().unwrap_or(0)))?);
+        }
+        Ok(self)
+    }
+
+    /// The threads of background reclaim, if the builder was asked for them.
+    pub fn background_reclaim(&mut self) -> Option<&mut BackgroundReclaim> {
+        self.reclaim.as_mut()
+    }
+}

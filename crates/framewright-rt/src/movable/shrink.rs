@@ -1,0 +1,84 @@
+//! Who can do without memory, and how many of it are asked how hard.
+//!
+//! A [`Shrink`] keeps memory that it could give back. Whoever is short asks one after the other: each is to look at a part of what it has, one
+//! in two to the power of [`Need::priority`], so that a large one gives more than a small one; but at least at as much as is still wanted.
+
+use std::sync::Arc;
+
+use framewright::NodeId;
+use framewright::machine::Need;
+
+/// What a [`Shrink`] is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scan {
+    /// Node whose memory is short.
+    pub node: NodeId,
+    /// Frames that are wanted. More is welcome as long as it comes with them.
+    pub wanted: u64,
+    /// Frames to look at, at most: those that were used since, or are, stay.
+    pub look: u64,
+    /// Only what costs nothing but its absence.
+    pub gentle: bool,
+}
+
+/// Keeps memory that it could give back. Called on any thread, on several at once, in the middle of an allocation, under the rules of
+/// [`crate::Callbacks`].
+pub trait Shrink: Send + Sync {
+    /// Frames of a node that could be freed, roughly.
+    fn count(&self, node: NodeId) -> u64;
+
+    /// Looks at some of them, frees what it can, and says how many frames.
+    fn scan(&self, scan: &Scan) -> u64;
+}
+
+/// Asks one after the other until there is enough. Returns how many frames came free.
+pub(crate) fn reclaim(shrinkers: &[Arc<dyn Shrink>], need: &Need) -> u64 {
+    let mut freed = 0;
+    for shrinker in shrinkers {
+        let wanted = need.frames.saturating_sub(freed);
+        if wanted == 0 {
+            break;
+        }
+        let part = shrinker.count(need.node).checked_shr(need.priority).unwrap_or(0);
+        let scan = Scan { node: need.node, wanted, look: part.max(wanted), gentle: need.gentle };
+        freed += shrinker.scan(&scan);
+    }
+    freed
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use framewright::Order;
+    use framewright::request::GFP_KERNEL;
+
+    use super::*;
+
+    /// Gives all that is wanted as long as it has some, and notes what it was asked for.
+    struct Has(u64, Mutex<Vec<Scan>>);
+
+    impl Shrink for Has {
+        fn count(&self, _: NodeId) -> u64 {
+            self.0
+        }
+
+        fn scan(&self, scan: &Scan) -> u64 {
+            self.1.lock().unwrap().push(*scan);
+            self.0.min(scan.wanted)
+        }
+    }
+
+    #[test]
+    fn each_looks_at_its_part_and_at_least_at_what_is_wanted() {
+        let (small, large, last) = [20, 4_096, 9].map(|has| Arc::new(Has(has, Mutex::default()))).into();
+        let shrinkers: [Arc<dyn Shrink>; 3] = [small.clone(), large.clone(), last.clone()];
+        let node = NodeId(0);
+        let need = Need { node, order: Order(0), gfp: GFP_KERNEL, attempt: 0, frames: 32, priority: 3, gentle: true };
+        assert_eq!(reclaim(&shrinkers, &need), 32);
+        let asked = |has: &Has| has.1.lock().unwrap().clone();
+        assert_eq!(asked(&small), [Scan { node, wanted: 32, look: 32, gentle: true }]);
+        assert_eq!(asked(&large), [Scan { node, wanted: 12, look: 512, gentle: true }]);
+        assert_eq!(asked(&last), [], "there was enough");
+    }
+}
