@@ -8,6 +8,7 @@ pub mod stage;
 pub mod run;
 pub mod measure;
 mod sim;
+pub mod host;
 mod words;
 pub mod chance;
 mod running;

@@ -23,6 +23,7 @@ use crate::arena::{Arena, Named, Region, chunk_of};
 use crate::counters::Counters;
 use crate::cpu::{Cpu, State};
 use crate::directory::Directory;
+use crate::host::Host;
 use crate::interrupts::Interrupts;
 use crate::measure::Names;
 use crate::model::{Model, Ps};
@@ -204,6 +205,27 @@ impl<'a> Simulation<'a> {
         interrupts: Option<Arrivals<'_>>,
         nmis: Option<Arrivals<'_>>,
     ) -> Result<(), Deadlock> {
+        self.run_all(body, (interrupts, nmis), None)
+    }
+
+    /// The same as [`Simulation::run`], and what the allocator asks of its surroundings goes to `host`. That a background thread was woken
+    /// in vain is forgotten when the run begins.
+    ///
+    /// # Errors
+    /// As [`Simulation::run`].
+    ///
+    /// # Panics
+    /// As [`Simulation::run`].
+    pub fn run_hosted(&mut self, body: impl Fn(usize), host: &dyn Host) -> Result<(), Deadlock> {
+        self.run_all(body, (None, None), Some(host))
+    }
+
+    fn run_all(
+        &mut self,
+        body: impl Fn(usize),
+        (interrupts, nmis): (Option<Arrivals<'_>>, Option<Arrivals<'_>>),
+        host: Option<&dyn Host>,
+    ) -> Result<(), Deadlock> {
         for (number, cpu) in self.world.cpus.iter_mut().enumerate() {
             let first = |arrivals: &Option<Arrivals<'_>>| {
                 let first = arrivals.map(|(every, _)| 1 + every * (number as u64 + 1) / 4);
@@ -218,6 +240,12 @@ impl<'a> Simulation<'a> {
             Interrupts { handler, every }
         };
         (self.world.interrupts, self.world.nmis) = (interrupts.map(noted), nmis.map(noted));
+        self.world.woken.clear();
+        self.world.host = host.map(|host| {
+            // SAFETY: as above.
+            let host: &'static dyn Host = unsafe { std::mem::transmute(host) };
+            std::ptr::from_ref(host)
+        });
         let stack = || self.stacks.pop().or_else(|| DefaultStack::new(STACK).ok()).expect("memory for a stack");
         let stacks: Vec<DefaultStack> = std::iter::repeat_with(stack).take(self.world.cpus.len()).collect();
         let begin = |(number, stack)| Some(task(stack, number, &body));
@@ -335,6 +363,21 @@ pub mod here {
     /// It does nothing for a while.
     pub fn idle(time: Ps) {
         with(|world| world.spend(Spent::Asleep, time));
+    }
+
+    /// It sleeps until this time, or until another CPU rouses it.
+    pub fn sleep_until(time: Ps) {
+        running::sleep(None, time);
+    }
+
+    /// Ends another CPU's sleep, whatever that waits for.
+    pub fn rouse(cpu: usize) {
+        running::rouse(cpu);
+    }
+
+    /// Waits until no other CPU is behind it: what all CPUs know without sharing memory, they know at the right time.
+    pub fn turn() {
+        running::await_turn(true);
     }
 
     /// It halts until its next interrupt has come, or for a while if none will.

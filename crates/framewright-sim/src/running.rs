@@ -13,7 +13,7 @@ use crate::directory::{Access, Source};
 use crate::interrupts::interrupt;
 use crate::locks::Locks;
 use crate::model::Ps;
-use crate::world::{Turn, with};
+use crate::world::{Turn, World, with};
 
 /// The running CPU touches a word; which way, if it takes chances.
 #[inline(always)]
@@ -101,31 +101,57 @@ pub(crate) fn park(address: usize, patience: Option<Ps>) -> bool {
     with(|world| deadline.is_none_or(|deadline| world.now.clock < deadline)) == Some(true)
 }
 
-/// The running CPU sleeps until `deadline` or until it is woken as `waiter`.
-pub(crate) fn sleep(waiter: Waiter, deadline: Ps) {
+/// The running CPU sleeps until `deadline`, or until it is woken: as `waiter`, if it is one. A background thread that was woken since it last
+/// slept does not sleep now.
+pub(crate) fn sleep(waiter: Option<Waiter>, deadline: Ps) {
     await_turn(true);
-    let slept = with(|world| {
+    let sleeps = with(|world| {
+        let noted = world.woken.iter().position(|&woken| Some(woken) == waiter);
+        if let Some(noted) = noted {
+            world.woken.swap_remove(noted);
+            return false;
+        }
         world.settle();
-        world.cpu().waiter = Some(waiter);
+        world.cpu().waiter = waiter;
         let until = deadline.max(world.now.clock);
         world.suspend(State::Asleep, (deadline != Ps::MAX).then_some(until));
+        true
     });
-    if slept.is_some() {
+    if sleeps == Some(true) {
         switch();
         with(|world| world.cpu().waiter = None);
     }
 }
 
-/// Wakes whoever sleeps as `waiter`.
+/// Wakes whoever sleeps as `waiter`. That a background thread, which has work to find, was woken while it did not sleep is noted; who waits for
+/// memory looks for it before it sleeps.
 pub(crate) fn wake(waiter: Waiter) {
     await_turn(true);
     with(|world| {
-        let at = world.now.clock + world.model.costs.wake;
-        let sleepers = |cpu: &Cpu| cpu.state == State::Asleep && cpu.waiter == Some(waiter);
-        let woken: Vec<u16> =
-            (0..).zip(&world.cpus).filter(|(_, cpu)| sleepers(cpu)).map(|(number, _)| number).collect();
-        woken.into_iter().for_each(|number| world.make_ready(number, at));
+        let woken = world.rouse(|cpu| cpu.waiter == Some(waiter));
+        let is_background = matches!(waiter, Waiter::Kswapd(_) | Waiter::Kcompactd(_));
+        if !woken && is_background && !world.woken.contains(&waiter) {
+            world.woken.push(waiter);
+        }
     });
+}
+
+/// Wakes a CPU that sleeps.
+pub(crate) fn rouse(number: usize) {
+    await_turn(true);
+    with(|world| world.rouse(|cpu| usize::from(cpu.now.cpu) == number));
+}
+
+impl World {
+    /// Wakes CPUs that sleep. False if there were none.
+    fn rouse(&mut self, which: impl Fn(&Cpu) -> bool) -> bool {
+        let at = self.now.clock + self.model.costs.wake;
+        let sleepers = |cpu: &Cpu| cpu.state == State::Asleep && which(cpu);
+        let woken: Vec<u16> =
+            (0..).zip(&self.cpus).filter(|(_, cpu)| sleepers(cpu)).map(|(number, _)| number).collect();
+        woken.iter().for_each(|&number| self.make_ready(number, at));
+        !woken.is_empty()
+    }
 }
 
 /// The running CPU's clock; 0 while none runs.

@@ -1,10 +1,12 @@
 //! The machine that the allocator sees.
 
-use framewright::machine::{LockEvent, LockName, Machine, Pinned, Step, Waiter};
+use framewright::event::Event;
+use framewright::machine::{Busy, LockEvent, LockName, Machine, Need, Pinned, Reclaimed, Step, Waiter};
 use framewright::pfn::{CpuId, NodeId, Order, Pfn};
 
 use crate::chance::Plant;
 use crate::cpu::Spent;
+use crate::host::ask;
 use crate::interrupts::{self, Level};
 use crate::running;
 use crate::words::SimWord;
@@ -128,7 +130,7 @@ impl Machine for Sim {
     }
 
     fn sleep_until(&self, waiter: Waiter, deadline: u64) {
-        running::sleep(waiter, deadline.saturating_mul(1000));
+        running::sleep(Some(waiter), deadline.saturating_mul(1000));
     }
 
     fn wake(&self, waiter: Waiter) {
@@ -153,6 +155,26 @@ impl Machine for Sim {
 
     fn zero(&self, pfn: Pfn, order: Order) {
         running::zero(pfn, LINES_OF_FRAME << order.0.min(31));
+    }
+
+    fn traces(&self) -> bool {
+        ask(|host| host.traces()).unwrap_or(false)
+    }
+
+    fn event(&self, event: &Event) {
+        ask(|host| host.event(event));
+    }
+
+    fn reclaim(&self, need: &Need) -> Reclaimed {
+        Reclaimed { frames: ask(|host| host.reclaim(need)).unwrap_or(0) }
+    }
+
+    fn migrates(&self) -> bool {
+        ask(|host| host.migrates()).unwrap_or(false)
+    }
+
+    fn migrate(&self, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
+        ask(|host| host.migrate(from, to, order)).unwrap_or(Err(Busy))
     }
 
     fn poison(&self, pfn: Pfn, order: Order) {

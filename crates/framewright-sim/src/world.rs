@@ -18,11 +18,14 @@
 use std::cell::Cell;
 use std::ptr::null_mut;
 
+use framewright::machine::Waiter;
+
 use crate::arena::{Chunk, chunk_of};
 use crate::chance::Chances;
 use crate::counters::Counters;
 use crate::cpu::{Cpu, Spent, State};
 use crate::directory::{Access, Directory, Fills, NONE, Served, Source};
+use crate::host::Host;
 use crate::interrupts::{Interrupts, Level};
 use crate::locks::Locks;
 use crate::memory::Controllers;
@@ -83,6 +86,10 @@ pub(crate) struct World {
     /// What interrupts, and NMIs, do.
     pub(crate) interrupts: Option<Interrupts>,
     pub(crate) nmis: Option<Interrupts>,
+    /// What the allocator is embedded in.
+    pub(crate) host: Option<*const dyn Host>,
+    /// Background threads that were woken while they were awake.
+    pub(crate) woken: Vec<Waiter>,
     /// What is added to a CPU's number in an interrupt.
     pub(crate) apart: usize,
     /// Node of each run of frames: up to which frame.
@@ -118,7 +125,7 @@ pub(crate) fn between_steps<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Makes a world that of the thread until the guard is dropped; then it has no interrupts and no NMIs any more.
+/// Makes a world that of the thread until the guard is dropped; then it has no interrupts, no NMIs and no host any more.
 pub(crate) struct Entered(*mut World);
 
 impl Entered {
@@ -135,7 +142,7 @@ impl Drop for Entered {
     fn drop(&mut self) {
         WORLD.set(null_mut());
         // SAFETY: the world outlives the guard, and no CPU runs.
-        unsafe { ((*self.0).interrupts, (*self.0).nmis) = (None, None) };
+        unsafe { ((*self.0).interrupts, (*self.0).nmis, (*self.0).host) = (None, None, None) };
     }
 }
 
@@ -168,6 +175,8 @@ impl World {
             window: (0, Ps::MAX),
             interrupts: None,
             nmis: None,
+            host: None,
+            woken: Vec::new(),
             apart: 0,
             nodes: Vec::new(),
         }
