@@ -2,6 +2,7 @@
 
 pub mod stress;
 pub mod workload;
+pub mod thpfioscale;
 pub mod mlc;
 pub mod speed;
 pub mod stage;

@@ -1,0 +1,48 @@
+//! What things take that are not the allocator's: one table, in nanoseconds of a CPU or of the disk.
+//!
+//! None of it was measured for this project, and none was chosen to bring out a published number. Fragmentation depends on the order in which things
+//! happen more than on how long they take; latencies depend on these.
+
+use crate::model::Ps;
+
+/// A nanosecond.
+pub(super) const NS: Ps = 1_000;
+/// A microsecond.
+pub(super) const US: Ps = 1_000_000;
+/// A millisecond.
+pub(super) const MS: Ps = 1_000_000_000;
+/// A second.
+pub(super) const S: Ps = 1_000_000_000_000;
+
+/// To copy a page of 4 KiB. Assumed: 10 GB/s, as one core writes (`data/machines/skylake-desktop.toml`).
+pub(super) const COPY: Ps = 400 * NS;
+/// A `write` or `read` of a page that is in the cache, besides the copy: entry, lookup, exit, and fio's own loop. Assumed.
+pub(super) const CALL: Ps = 1_500 * NS;
+/// To create a file: directory, inode, transaction. Assumed.
+pub(super) const CREATE: Ps = 30 * US;
+/// To open a file that exists. Assumed.
+pub(super) const OPEN: Ps = 3 * US;
+/// To get an object from a slab or give it back. Assumed.
+pub(super) const OBJECT: Ps = 50 * NS;
+/// To look at a page of a list, isolate it and put it back or free it. Assumed.
+pub(super) const SCAN: Ps = 100 * NS;
+/// To look at an object that a shrinker may free. Assumed.
+pub(super) const SHRINK: Ps = 150 * NS;
+/// To move a page besides the copy: unmapping, and telling other CPUs. Assumed.
+pub(super) const MOVE: Ps = US;
+/// A fault besides the allocator and zeroing: 2,500 cycles of 2.5 GHz, as in `page-fault1`.
+pub(super) const FAULT: Ps = US;
+/// To prepare and to complete the writing of a file's pages: block mapping, bio, interrupt. Assumed.
+pub(super) const SUBMIT: Ps = 5 * US;
+/// To format an inode into the log. Assumed.
+pub(super) const LOG: Ps = US;
+
+/// The disk, a SATA SSD of 2018: time until the first byte of a read, and bytes a second. Assumed; the machines' disks are not named.
+pub(super) const READ_LATENCY: Ps = 100 * US;
+/// Bytes a second, read or written.
+pub(super) const DISK: u64 = 500_000_000;
+
+/// How long the disk takes for so many pages.
+pub(super) fn transfer(pages: u64) -> Ps {
+    pages * 4096 * (S / DISK)
+}

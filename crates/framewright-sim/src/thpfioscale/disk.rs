@@ -1,0 +1,203 @@
+//! What is written, when, and who waits for it.
+//!
+//! One thread writes for all: from when a tenth of what could be dirty is, file by file in the order in which files were written to, what each has. For every file
+//! it makes a request to the disk and a transaction; when the disk is done it gives the requests back. Who writes pages waits as soon as three
+//! twentieths are dirty, as long as the disk takes for its share, and twice that above a fifth (Linux: `dirty_background_ratio` 10,
+//! `dirty_ratio` 20, and `balance_dirty_pages`, whose control loop this is not).
+//!
+//! The same thread stands for whatever else runs on a machine: packets from the network in atomic pages, and small processes that come and go.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+
+use framewright::request::{__GFP_COMP, __GFP_NOMEMALLOC, __GFP_NOWARN, GFP_ATOMIC, GFP_KERNEL};
+use framewright::{Order, Pfn, Request};
+
+use super::costs::{MS, S, SUBMIT, transfer};
+use super::files::PAGES;
+use super::kernel::{Kernel, Memory};
+use super::lists::{ACTIVE, DIRTY, NIL, RECLAIM, WRITEBACK};
+use super::slab::{Kind, Object};
+use crate::model::Ps;
+use crate::run::here;
+
+/// Pages that are written in one go: 1 MiB.
+const BATCH: u64 = 256;
+/// How often the log is written at least (`xfs_log_worker`), or when it is full ([`super::Thpfioscale::log`]). Neither grows with memory.
+const CHECKPOINT: Ps = 30 * S;
+/// How often something else happens on the machine. Assumed: 8,000 packets a second, of which one in eight has eight pages, and which wait for a
+/// millisecond; a hundred processes a second of 20 pages of page tables and a stack of four, which live for 50.
+const TICK: Ps = MS;
+const PACKETS: usize = 8;
+const PROCESS_EVERY: u64 = 10;
+const PROCESS_PAGES: usize = 20;
+const PROCESSES: usize = 5;
+
+/// A file's pages on their way to the disk.
+struct Writing {
+    file: u32,
+    frames: Vec<u32>,
+    request: Object,
+}
+
+/// See the module's description.
+#[derive(Default)]
+pub(super) struct Flusher {
+    ticks: Cell<u64>,
+    next_tick: Cell<Ps>,
+    last_checkpoint: Cell<Ps>,
+    packets: RefCell<Vec<(Pfn, Order)>>,
+    processes: RefCell<VecDeque<Vec<(Pfn, Order)>>>,
+}
+
+impl Memory {
+    /// Pages of which some may be dirty: those that are free, and those of files.
+    pub(super) fn dirtyable(&self, free: u64) -> u64 {
+        free + self.lists.listed()
+    }
+
+    /// Takes the pages to be written of the next file.
+    fn next_to_write(&mut self) -> Option<(u32, Vec<u32>)> {
+        let file = self.files.dirty.pop_front()?;
+        let of = self.files.file(file);
+        let pages: [u32; PAGES] = of.pages;
+        of.is_queued = false;
+        let dirty: Vec<u32> = pages.into_iter().filter(|&frame| frame != NIL && self.lists.has(frame, DIRTY)).collect();
+        for &frame in &dirty {
+            self.lists.clear(frame, DIRTY);
+            self.lists.set(frame, WRITEBACK);
+        }
+        let of = self.files.file(file);
+        of.dirty -= dirty.len() as u8;
+        of.busy += dirty.len() as u8;
+        self.dirty -= dirty.len() as u64;
+        self.writeback += dirty.len() as u64;
+        Some((file, dirty))
+    }
+
+    /// Pages have been written. Those that reclaim met meanwhile are the next that it will meet.
+    fn written(&mut self, file: u32, frames: &[u32]) {
+        for &frame in frames {
+            self.lists.clear(frame, WRITEBACK);
+            if self.lists.has(frame, RECLAIM) {
+                self.lists.clear(frame, RECLAIM);
+                if self.lists.has(frame, ACTIVE) {
+                    self.lists.move_to(frame, false);
+                }
+                self.lists.rotate(frame);
+            }
+        }
+        self.files.file(file).busy -= frames.len() as u8;
+        self.writeback -= frames.len() as u64;
+        self.tally.written += frames.len() as u64;
+    }
+}
+
+impl Kernel<'_> {
+    fn dirty_and_limit(&self) -> (u64, u64) {
+        let free = self.free_frames();
+        self.with(|memory| (memory.dirty + memory.writeback, memory.dirtyable(free)))
+    }
+
+    /// Who has written so many pages waits, if too much is dirty. `writers` do so at the same time.
+    pub(super) fn throttle(&self, pages: u64, writers: u64) {
+        let (dirty, dirtyable) = self.dirty_and_limit();
+        if dirty > dirtyable * 3 / 20 {
+            let factor = if dirty > dirtyable / 5 { 2 } else { 1 };
+            here::sleep_until(here::clock() + transfer(pages * writers) * factor);
+        }
+    }
+
+    /// What the thread does until there is nothing more to do. `is_last` says when everything dirty is to be written, and then `ends`.
+    pub(super) fn flush(&self, flusher: &Flusher, is_last: &dyn Fn() -> bool, ends: &dyn Fn() -> bool) -> Option<()> {
+        while self.is_well() {
+            here::turn();
+            let (dirty, dirtyable) = self.dirty_and_limit();
+            let is_due = dirty > dirtyable / 10 || (is_last() && dirty != 0);
+            if is_due {
+                self.write_some(flusher)?;
+            } else if ends() {
+                break;
+            } else {
+                self.wait(flusher, here::clock() + TICK);
+            }
+            let logged = self.with(|memory| memory.files.log.len()) as u64;
+            let is_old = here::clock() >= flusher.last_checkpoint.get() + self.scaled(CHECKPOINT);
+            if logged > self.log || is_old {
+                flusher.last_checkpoint.set(here::clock());
+                self.checkpoint();
+            }
+        }
+        flusher.end(self);
+        Some(())
+    }
+
+    fn write_some(&self, flusher: &Flusher) -> Option<()> {
+        let (mut all, mut pages) = (Vec::new(), 0);
+        while pages < BATCH {
+            let Some((file, frames)) = self.with(Memory::next_to_write) else { break };
+            here::work(SUBMIT);
+            pages += frames.len() as u64;
+            let request = self.object(Kind::Bio)?;
+            self.log(file)?;
+            all.push(Writing { file, frames, request });
+        }
+        self.wait(flusher, here::clock() + transfer(pages));
+        for Writing { file, frames, request } in all {
+            self.with(|memory| memory.written(file, &frames));
+            self.give(request);
+        }
+        Some(())
+    }
+
+    /// Waits; other things happen meanwhile.
+    fn wait(&self, flusher: &Flusher, until: Ps) {
+        loop {
+            let next = flusher.next_tick.get().max(here::clock());
+            here::sleep_until(until.min(next));
+            if here::clock() >= until {
+                return;
+            }
+            flusher.next_tick.set(next + TICK);
+            flusher.tick(self);
+        }
+    }
+}
+
+impl Flusher {
+    fn tick(&self, kernel: &Kernel<'_>) {
+        self.ticks.set(self.ticks.get() + 1);
+        kernel.sample(self.ticks.get());
+        let before = self.packets.take();
+        before.into_iter().for_each(|(pfn, order)| kernel.free(pfn.0, order.0));
+        let mut packets = Vec::with_capacity(PACKETS);
+        for packet in 0..PACKETS {
+            let order = if packet == 0 { 3 } else { 0 };
+            let flags = GFP_ATOMIC | __GFP_NOWARN | if order == 0 { GFP_ATOMIC } else { __GFP_COMP | __GFP_NOMEMALLOC };
+            packets.extend(kernel.pages.alloc(&Request::new(flags, order)).ok().map(|pfn| (pfn, Order(order))));
+        }
+        self.packets.replace(packets);
+        if self.ticks.get().is_multiple_of(PROCESS_EVERY) {
+            let stack = kernel.pages.alloc(&Request::new(GFP_KERNEL, 2)).ok().map(|pfn| (pfn, Order(2)));
+            let tables = (0..PROCESS_PAGES).filter_map(|_| kernel.pages.alloc(&Request::page(GFP_KERNEL)).ok());
+            let process: Vec<(Pfn, Order)> = stack.into_iter().chain(tables.map(|pfn| (pfn, Order(0)))).collect();
+            self.processes.borrow_mut().push_back(process);
+            if self.processes.borrow().len() > PROCESSES {
+                self.end_process(kernel);
+            }
+        }
+    }
+
+    fn end_process(&self, kernel: &Kernel<'_>) {
+        let process = self.processes.borrow_mut().pop_front();
+        process.into_iter().flatten().for_each(|(pfn, order)| kernel.free(pfn.0, order.0));
+    }
+
+    /// Gives back what packets and processes have.
+    fn end(&self, kernel: &Kernel<'_>) {
+        self.packets.take().into_iter().for_each(|(pfn, order)| kernel.free(pfn.0, order.0));
+        while !self.processes.borrow().is_empty() {
+            self.end_process(kernel);
+        }
+    }
+}

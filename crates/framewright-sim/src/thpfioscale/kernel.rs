@@ -1,0 +1,250 @@
+//! What of a kernel stands around the allocator: its memory model, and how parts of it get memory.
+//!
+//! All of it is data of the host: no virtual CPU is charged for looking at it, but for what `costs.rs` says. It is changed only between two points at which
+//! another CPU may run; nothing is borrowed across a call of the allocator, a sleep or a turn.
+
+use std::cell::{Cell, RefCell};
+
+use framewright::request::{
+    __GFP_DIRECT_RECLAIM, __GFP_FS, __GFP_NOFAIL, __GFP_NOMEMALLOC, __GFP_NORETRY, __GFP_NOWARN, __GFP_RECLAIM,
+    __GFP_ZERO, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp,
+};
+use framewright::{AllocError, Allocator, Order, Pfn, Request};
+
+use super::costs::{CREATE, LOG, MS, OBJECT, OPEN};
+use super::files::Files;
+use super::lists::{ACTIVE, DIRTY, LOCKED, Lists, NIL, REFERENCED, Use};
+use super::outcome::Tally;
+use super::slab::{Caches, Kind, Object};
+use crate::model::{Model, Ps};
+use crate::run::here;
+use crate::sim::Sim;
+
+/// Pages of a file's cache: from any zone, and movable; the file system must not be called for them.
+pub(super) const GFP_CACHE: Gfp = Gfp(GFP_HIGHUSER_MOVABLE.0 & !__GFP_FS.0);
+/// How long a request that failed waits for the next try, and how often it tries before the run is given up. Linux tries as long as anything moves.
+const PAUSE: Ps = 2 * MS;
+const TRIES: u32 = 2_000;
+
+/// What is known of frames, files and objects.
+pub(super) struct Memory {
+    pub(super) lists: Lists,
+    pub(super) files: Files,
+    pub(super) caches: Caches,
+    /// Pages to be written, and being written.
+    pub(super) dirty: u64,
+    pub(super) writeback: u64,
+    /// Base pages of processes.
+    pub(super) anon: Vec<u32>,
+    /// What shrinkers have not scanned of what they should have.
+    pub(super) deferred: [u64; 2],
+    pub(super) tally: Tally,
+}
+
+/// See the module's description.
+pub(super) struct Kernel<'a> {
+    pub(super) pages: &'a Allocator<'a, Sim>,
+    pub(super) model: &'a Model,
+    pub(super) memory: RefCell<Memory>,
+    /// CPUs of background threads, which reclaim their own node only.
+    pub(super) background: Vec<usize>,
+    /// Frames of the machine, and of the one whose proportions it has.
+    pub(super) frames: u64,
+    pub(super) like: u64,
+    /// Inodes with which the log is full.
+    pub(super) log: u64,
+    pub(super) trouble: Cell<Option<(AllocError, Request)>>,
+}
+
+impl Kernel<'_> {
+    /// Looks at the memory, or changes it; nobody else runs meanwhile.
+    pub(super) fn with<T>(&self, change: impl FnOnce(&mut Memory) -> T) -> T {
+        change(&mut self.memory.borrow_mut())
+    }
+
+    /// What does not grow with memory, as it is on a machine of this size with the proportions of another.
+    pub(super) fn scaled(&self, amount: u64) -> u64 {
+        (u128::from(amount) * u128::from(self.frames) / u128::from(self.like)) as u64
+    }
+
+    /// Whether to go on: no request failed for good.
+    pub(super) fn is_well(&self) -> bool {
+        self.trouble.get().is_none()
+    }
+
+    /// A block that the caller cannot do without. It waits for one; none if there is none at all.
+    pub(super) fn must_alloc(&self, request: &Request) -> Option<Pfn> {
+        for _ in 0..TRIES {
+            match self.pages.alloc(request) {
+                Ok(pfn) => return Some(pfn),
+                Err(error) if !self.is_well() => {
+                    self.trouble.set(self.trouble.get().or(Some((error, *request))));
+                    return None;
+                }
+                Err(_) => self.with(|memory| memory.tally.retries += 1),
+            }
+            here::sleep_until(here::clock() + PAUSE);
+        }
+        let error = self.pages.alloc(request).err()?;
+        self.trouble.set(Some((error, *request)));
+        None
+    }
+
+    pub(super) fn free(&self, pfn: u64, order: u8) {
+        let freed = self.pages.free(Pfn(pfn), Order(order));
+        assert!(freed.is_ok(), "a block of the model's own cannot be freed: {freed:?}");
+    }
+
+    /// An object of a kind; none if the run is to end.
+    pub(super) fn object(&self, kind: Kind) -> Option<Object> {
+        let cpu = here::cpu();
+        let place = (cpu, self.model.topology.socket_of(cpu));
+        here::work(OBJECT);
+        loop {
+            if let Some(object) = self.with(|memory| memory.caches.take(kind, place)) {
+                return Some(object);
+            }
+            let gfp = Gfp(kind.gfp().0 & !__GFP_FS.0);
+            let order = self.with(|memory| memory.caches.order(kind));
+            // Several pages if they are there, with nobody woken for them; else one, whatever it takes.
+            let quick =
+                Gfp((gfp | __GFP_NOMEMALLOC | __GFP_NORETRY | __GFP_NOWARN).0 & !(__GFP_RECLAIM | __GFP_NOFAIL).0);
+            let several = if order == 0 { None } else { self.pages.alloc(&Request::new(quick, order)).ok() };
+            let (pfn, order) = match several {
+                Some(pfn) => (pfn, order),
+                None => (self.must_alloc(&Request::page(gfp))?, 0),
+            };
+            self.with(|memory| memory.caches.grow(kind, place, (pfn.0, order)));
+        }
+    }
+
+    pub(super) fn give(&self, object: Object) {
+        here::work(OBJECT);
+        if let Some((pfn, order)) = self.with(|memory| memory.caches.give(object)) {
+            self.free(pfn, order);
+        }
+    }
+
+    /// Opens a file, which is created if there is none.
+    pub(super) fn open(&self, file: u32, creates: bool) -> Option<()> {
+        here::work(if creates { CREATE } else { OPEN });
+        let (has_name, has_inode) = self.with(|memory| {
+            let of = memory.files.file(file);
+            (of.name.is_some(), of.inode.is_some())
+        });
+        let name = if has_name { None } else { Some(self.object(Kind::Dentry)?) };
+        let inode = if has_inode {
+            None
+        } else {
+            Some([self.object(Kind::Inode)?, self.object(Kind::LogItem)?, self.object(Kind::Extents)?])
+        };
+        let open = self.object(Kind::Open)?;
+        self.with(|memory| {
+            let of = memory.files.file(file);
+            of.name = name.or(of.name);
+            of.inode = inode.or(of.inode);
+            of.open = Some(open);
+            of.is_referenced = true;
+        });
+        if creates { self.log(file) } else { Some(()) }
+    }
+
+    /// Closes a file: shrinkers may find it from now on.
+    pub(super) fn close(&self, file: u32) {
+        let open = self.with(|memory| {
+            let of = memory.files.file(file);
+            let open = of.open.take();
+            if open.is_some() && !std::mem::replace(&mut of.is_listed, true) {
+                memory.files.closed.push_back(file);
+            }
+            open
+        });
+        open.into_iter().for_each(|object| self.give(object));
+    }
+
+    /// A transaction changes a file's inode: a copy of it goes into the log, unless one is there. Another is made ready before that is known.
+    pub(super) fn log(&self, file: u32) -> Option<()> {
+        here::work(LOG);
+        let has_copy = self.with(|memory| memory.files.file(file).copy.is_some());
+        let copy = if has_copy { None } else { Some(self.object(Kind::Copy)?) };
+        let spare = self.with(|memory| {
+            let of = memory.files.file(file);
+            let spare = if of.copy.is_some() { copy } else { std::mem::replace(&mut of.copy, copy).and(None) };
+            if of.logged.is_none() {
+                of.logged = of.copy.take();
+                memory.files.log.push(file);
+            }
+            spare
+        });
+        spare.into_iter().for_each(|object| self.give(object));
+        Some(())
+    }
+
+    /// The log is written: the copies in it are not needed any more.
+    pub(super) fn checkpoint(&self) {
+        let files = self.with(|memory| std::mem::take(&mut memory.files.log));
+        for file in files {
+            let logged = self.with(|memory| memory.files.file(file).logged.take());
+            logged.into_iter().for_each(|object| self.give(object));
+        }
+    }
+
+    /// Puts a new page into a file's cache, to be written (`dirty`) or to be read. Its frame.
+    pub(super) fn add_page(&self, file: u32, index: usize, dirty: bool) -> Option<u32> {
+        let pfn = self.must_alloc(&Request::page(GFP_CACHE))?;
+        let needs_node = self.with(|memory| {
+            let of = memory.files.file(file);
+            of.node.is_none() && (of.cached > 0 || index > 0)
+        });
+        let node = if needs_node { Some(self.object(Kind::Node)?) } else { None };
+        Some(self.with(|memory| {
+            let frame = memory.lists.frame(pfn.0);
+            let active: u64 = memory.lists.sizes(memory.lists.node(frame))[1];
+            let is_active = memory.files.insert(file, index, frame, active);
+            memory.files.file(file).node = node.or(memory.files.file(file).node);
+            memory.lists.set_use(frame, Use::File { file, index: index as u8 });
+            memory.lists.set(frame, REFERENCED | if is_active { ACTIVE } else { 0 });
+            memory.lists.push(frame);
+            let of = memory.files.file(file);
+            if dirty {
+                of.dirty += 1;
+                memory.dirty += 1;
+                memory.lists.set(frame, DIRTY);
+                if !std::mem::replace(&mut of.is_queued, true) {
+                    memory.files.dirty.push_back(file);
+                }
+            } else {
+                of.busy += 1;
+                memory.lists.set(frame, LOCKED);
+            }
+            frame
+        }))
+    }
+
+    /// A base page of a process. None if the run is to end.
+    pub(super) fn add_anon(&self) -> Option<u32> {
+        let pfn = self.must_alloc(&Request::page(GFP_HIGHUSER_MOVABLE | __GFP_ZERO))?;
+        Some(self.with(|memory| {
+            let (slot, frame) = (memory.anon.len() as u32, memory.lists.frame(pfn.0));
+            memory.anon.push(frame);
+            memory.lists.set_use(frame, Use::Anon { slot });
+            slot
+        }))
+    }
+
+    /// Frees a base page of a process.
+    pub(super) fn free_anon(&self, slot: u32) {
+        let pfn = self.with(|memory| {
+            let frame = std::mem::replace(&mut memory.anon[slot as usize], NIL);
+            memory.lists.set_use(frame, Use::Other);
+            memory.lists.pfn(frame)
+        });
+        self.free(pfn, 0);
+    }
+
+    /// A page of the kernel's own, which cannot move. None if the run is to end.
+    pub(super) fn fixed_page(&self) -> Option<Pfn> {
+        debug_assert!(GFP_KERNEL.contains(__GFP_DIRECT_RECLAIM));
+        self.must_alloc(&Request::page(GFP_KERNEL | __GFP_ZERO))
+    }
+}

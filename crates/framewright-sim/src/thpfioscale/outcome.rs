@@ -1,0 +1,308 @@
+//! What a run shows.
+
+use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
+use framewright::report::{Source, VmEvents};
+use framewright::{Counters, FrameState, MigrateType, Pfn, Region};
+use serde::Serialize;
+
+use super::costs::MS;
+use super::kernel::Kernel;
+use super::lists::Use;
+use super::slab::Kind;
+use crate::report::LockReport;
+use crate::run::here;
+
+/// Orders that a block of a free list can have.
+const ORDERS: usize = 11;
+/// Order of a pageblock: what falls back to less mixes mobilities.
+const PAGEBLOCK: usize = 9;
+/// Mobilities that requests ask for: unmovable, movable, reclaimable.
+const TYPES: usize = 3;
+
+/// Requests served from the free lists of another type (`mm_page_alloc_extfrag`).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Debug)]
+pub struct Events {
+    /// By what was asked for (unmovable, movable, reclaimable) and the order of the block that was found.
+    pub by_order: [[u64; ORDERS]; TYPES],
+    /// Those that mix mobilities, by what was asked for and whose the block was.
+    pub from: [[u64; TYPES]; TYPES],
+    /// Those after which the pageblock has the type that was asked for.
+    pub claimed: u64,
+}
+
+impl Events {
+    /// Those that mix mobilities, by what was asked for.
+    pub fn fragmenting(&self) -> [u64; TYPES] {
+        self.by_order.map(|orders| orders[..PAGEBLOCK].iter().sum())
+    }
+
+    /// Those that mix mobilities.
+    pub fn total(&self) -> u64 {
+        self.fragmenting().iter().sum()
+    }
+}
+
+/// What one kind of reclaim did.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Debug)]
+pub struct Reclaim {
+    /// Calls of it.
+    pub runs: u64,
+    /// Pages of the lists that were looked at.
+    pub scanned: u64,
+    /// Frames that were freed.
+    pub freed: u64,
+}
+
+/// The machine at a moment.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Debug)]
+pub struct Sample {
+    /// When, in virtual milliseconds.
+    pub ms: u64,
+    /// Events so far that mixed mobilities.
+    pub events: u64,
+    /// Free frames.
+    pub free: u64,
+    /// Pages to be written or being written.
+    pub dirty: u64,
+    /// Pages of files on inactive and active lists.
+    pub inactive: u64,
+    /// As above.
+    pub active: u64,
+    /// Frames of slabs that no shrinker frees.
+    pub unmovable_slab: u64,
+    /// Frames of slabs that one does.
+    pub reclaimable_slab: u64,
+}
+
+/// A pageblock.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Debug)]
+pub struct Block {
+    /// Its type, by number ([`MigrateType::index`]).
+    pub migratetype: u8,
+    /// Frames that are free, on per-CPU lists too.
+    pub free: u16,
+    /// Frames in use whose contents can move.
+    pub movable: u16,
+    /// Other frames in use.
+    pub fixed: u16,
+}
+
+/// A part of a run.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Phase {
+    /// Which.
+    pub name: &'static str,
+    /// How long it took, in virtual seconds.
+    pub seconds: f64,
+    /// Pages that were written or read in it, from the cache or not.
+    pub pages: u64,
+    /// Events in it.
+    pub events: Events,
+    /// Pageblocks at its end, from the lowest.
+    pub blocks: Vec<Block>,
+    /// Objects in use at its end, by kind: inodes, names, page nodes, log copies, log items, extents, open files, disk requests.
+    pub objects: Vec<u64>,
+    /// Frames of slabs at its end that no shrinker frees, and that one does.
+    pub slab: [u64; 2],
+}
+
+/// Faults of the threads that want huge pages.
+#[derive(Clone, Copy, PartialEq, Default, Serialize, Debug)]
+pub struct Faults {
+    /// Those that got one.
+    pub huge: u64,
+    /// Those that got base pages instead.
+    pub base: u64,
+    /// Mean time of a huge fault, writing to all of it included, in microseconds.
+    pub huge_us: f64,
+    /// The same for 512 base pages.
+    pub base_us: f64,
+}
+
+impl Faults {
+    /// How many got a huge page, in percent.
+    pub fn percent(&self) -> f64 {
+        self.huge as f64 * 100.0 / (self.huge + self.base).max(1) as f64
+    }
+}
+
+/// See the module's description.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Outcome {
+    /// Writing, reading with faults, and what follows, of each round.
+    pub phases: Vec<Phase>,
+    /// Of all rounds.
+    pub faults: Faults,
+    /// Events of all rounds.
+    pub events: Events,
+    /// Over time.
+    pub samples: Vec<Sample>,
+    /// What background reclaim did, and requests themselves.
+    pub kswapd: Reclaim,
+    /// As above.
+    pub direct: Reclaim,
+    /// Objects that shrinkers looked at.
+    pub shrunk: u64,
+    /// Pages read again after they had been taken, and of these such as became active at once.
+    pub refaults: [u64; 2],
+    /// Requests that failed and were made again.
+    pub retries: u64,
+    /// What the allocator's slow paths counted.
+    pub counters: Counters,
+    /// What moved, and what compaction did.
+    pub moves: VmEvents,
+    /// Locks of the allocator.
+    pub locks: Vec<LockReport>,
+    /// Accesses of virtual CPUs to shared memory, and switches between them: what a run costs its host.
+    pub accesses: u64,
+    /// As above.
+    pub switches: u64,
+}
+
+/// What is counted while a run goes on.
+#[derive(Clone, Default, Debug)]
+pub(super) struct Tally {
+    pub(super) events: Events,
+    pub(super) kswapd: Reclaim,
+    pub(super) direct: Reclaim,
+    pub(super) shrunk: u64,
+    pub(super) retries: u64,
+    /// Pages that came to the disk.
+    pub(super) written: u64,
+    /// Pages that writers and readers were done with.
+    pub(super) pages: u64,
+    pub(super) huge: (u64, u64),
+    pub(super) base: (u64, u64),
+    pub(super) samples: Vec<Sample>,
+}
+
+impl Tally {
+    pub(super) fn note(&mut self, (asked, found): (usize, usize), order: usize, claimed: bool) {
+        if asked >= TYPES || order >= ORDERS {
+            return;
+        }
+        self.events.by_order[asked][order] += 1;
+        self.events.claimed += u64::from(claimed);
+        if order < PAGEBLOCK && found < TYPES {
+            self.events.from[asked][found] += 1;
+        }
+    }
+
+    pub(super) fn faults(&self) -> Faults {
+        let mean = |(count, time): (u64, u64)| time as f64 / 1e6 / count.max(1) as f64;
+        Faults { huge: self.huge.0, base: self.base.0, huge_us: mean(self.huge), base_us: mean(self.base) }
+    }
+}
+
+/// What happened between two moments.
+fn since(now: &Events, before: &Events) -> Events {
+    let mut events = *now;
+    for (now, before) in events.by_order.iter_mut().flatten().zip(before.by_order.iter().flatten()) {
+        *now -= before;
+    }
+    for (now, before) in events.from.iter_mut().flatten().zip(before.from.iter().flatten()) {
+        *now -= before;
+    }
+    events.claimed -= before.claimed;
+    events
+}
+
+impl Kernel<'_> {
+    /// Zones with memory.
+    fn zones(&self) -> impl Iterator<Item = ZoneIdx> + '_ {
+        (0..self.pages.nodes()).flat_map(|node| ZoneKind::ALL.map(|kind| ZoneIdx::of(NodeId(node as u8), kind)))
+    }
+
+    /// Free frames of the machine. Nobody is charged for looking.
+    pub(super) fn free_frames(&self) -> u64 {
+        crate::world::between_steps(|| self.zones().map(|zone| self.pages.free_frames(zone)).sum())
+    }
+
+    /// Notes how the machine is, now and then.
+    pub(super) fn sample(&self, ticks: u64) {
+        let often = self.with(|memory| 1 + memory.tally.samples.len() as u64 / 100);
+        if !ticks.is_multiple_of(often) {
+            return;
+        }
+        let free = self.free_frames();
+        self.with(|memory| {
+            let sizes = (0..self.pages.nodes()).map(|node| memory.lists.sizes(node));
+            let [inactive, active] = sizes.fold([0, 0], |all, one| [all[0] + one[0], all[1] + one[1]]);
+            let sample = Sample {
+                ms: here::clock() / MS,
+                events: memory.tally.events.total(),
+                free,
+                dirty: memory.dirty + memory.writeback,
+                inactive,
+                active,
+                unmovable_slab: memory.caches.frames[0],
+                reclaimable_slab: memory.caches.frames[1],
+            };
+            memory.tally.samples.push(sample);
+        });
+    }
+
+    /// What happened in a phase that just ended: no CPU runs.
+    pub(super) fn phase(&self, name: &'static str, seconds: f64, before: &Tally, regions: &[Region]) -> Phase {
+        let blocks = self.blocks(regions);
+        self.with(|memory| Phase {
+            name,
+            seconds,
+            pages: memory.tally.pages - before.pages,
+            events: since(&memory.tally.events, &before.events),
+            blocks,
+            objects: memory.caches.objects.to_vec(),
+            slab: memory.caches.frames,
+        })
+    }
+
+    /// All pageblocks.
+    fn blocks(&self, regions: &[Region]) -> Vec<Block> {
+        let starts =
+            regions.iter().flat_map(|region| (region.range.start.0..region.range.end.0).step_by(1 << PAGEBLOCK));
+        let of = |start: u64| {
+            let migratetype = self.pages.pageblock_type(Pfn(start)).unwrap_or(MigrateType::Isolate);
+            let mut block = Block { migratetype: migratetype.index() as u8, ..Block::default() };
+            for pfn in start..start + (1 << PAGEBLOCK) {
+                match self.pages.state_of(Pfn(pfn)) {
+                    FrameState::Free(..) | FrameState::Pcp(..) => block.free += 1,
+                    FrameState::Allocated(head, _) if self.can_move(head) => block.movable += 1,
+                    _ => block.fixed += 1,
+                }
+            }
+            block
+        };
+        starts.map(of).collect()
+    }
+
+    fn can_move(&self, head: Pfn) -> bool {
+        self.with(|memory| memory.lists.page(memory.lists.frame(head.0)).used != Use::Other)
+    }
+
+    /// Everything, when all is over.
+    pub(super) fn outcome(&self, phases: Vec<Phase>, locks: Vec<LockReport>, work: (u64, u64)) -> Outcome {
+        let moves = self.pages.events();
+        self.with(|memory| Outcome {
+            phases,
+            faults: memory.tally.faults(),
+            events: memory.tally.events,
+            samples: std::mem::take(&mut memory.tally.samples),
+            kswapd: memory.tally.kswapd,
+            direct: memory.tally.direct,
+            shrunk: memory.tally.shrunk,
+            refaults: memory.files.refaults,
+            retries: memory.tally.retries,
+            counters: self.pages.counters(),
+            moves,
+            locks,
+            accesses: work.0,
+            switches: work.1,
+        })
+    }
+}
+
+/// Names of the kinds of objects, in the order of [`Phase::objects`].
+pub const OBJECTS: [&str; 8] =
+    ["inode", "dentry", "page node", "log copy", "log item", "extents", "open file", "disk request"];
+
+const _: () = assert!(Kind::Bio as usize + 1 == OBJECTS.len());

@@ -1,0 +1,327 @@
+//! Who does what, on which CPU.
+//!
+//! | role | CPUs | does |
+//! |---|---|---|
+//! | writers, then readers | 4, spread over the nodes | page by page over all files in turn; then 16 pages of one file, in random order, and another file |
+//! | huge pages | ((CPUs / nodes) − 4) / 4 | a fault for each 2 MiB, and writes to all of it |
+//! | background reclaim and compaction | one each for each node | sleeps until it is woken |
+//! | writing to the disk, and all else | 1 | `disk.rs` |
+//!
+//! fio gives each page of a file once before it gives one again (its random map), so that 16 reads are a whole file.
+
+use std::cell::Cell;
+
+use framewright::machine::{Machine, Waiter};
+use framewright::pfn::NodeId;
+use framewright::request::{__GFP_DIRECT_RECLAIM, __GFP_NORETRY, __GFP_ZERO, GFP_TRANSHUGE, GFP_TRANSHUGE_LIGHT, Gfp};
+use framewright::{Order, Pfn, Request};
+use framewright_ops::rng::Rng;
+
+use super::costs::{CALL, COPY, FAULT, READ_LATENCY, transfer};
+use super::disk::Flusher;
+use super::files::PAGES;
+use super::kernel::Kernel;
+use super::lists::{LOCKED, NIL, Use};
+use super::slab::Kind;
+use super::{Config, Thpfioscale};
+use crate::model::{Model, Ps};
+use crate::run::here;
+use crate::sim::Sim;
+
+/// fio's processes.
+pub(super) const JOBS: usize = 4;
+/// Pages that a writer writes between two looks at what is dirty (`ratelimit_pages`).
+const RATE: u64 = 32;
+/// Frames of a huge page.
+const HUGE: u64 = 512;
+/// Lines of 64 bytes of one.
+const HUGE_LINES: u64 = HUGE * 64;
+
+/// Which CPU has which role.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Cast {
+    pub(super) jobs: Vec<usize>,
+    pub(super) huge: Vec<usize>,
+    pub(super) kswapd: Vec<usize>,
+    pub(super) kcompactd: Vec<usize>,
+    pub(super) flusher: usize,
+}
+
+impl Cast {
+    /// None if the machine has too few CPUs.
+    pub(super) fn of(model: &Model) -> Option<Cast> {
+        let nodes = usize::from(model.topology.sockets);
+        let mut free: Vec<Vec<usize>> = vec![Vec::new(); nodes];
+        (0..model.topology.cpus()).rev().for_each(|cpu| free[model.topology.socket_of(cpu)].push(cpu));
+        let huge = (model.topology.cpus() / nodes).saturating_sub(JOBS) / 4;
+        let mut next = 0;
+        let mut on_any = || {
+            next += 1;
+            free[(next - 1) % nodes].pop()
+        };
+        let jobs = (0..JOBS).map(|_| on_any()).collect::<Option<Vec<usize>>>()?;
+        let huge = (0..huge.max(1)).map(|_| on_any()).collect::<Option<Vec<usize>>>()?;
+        let kswapd = free.iter_mut().map(Vec::pop).collect::<Option<Vec<usize>>>()?;
+        let kcompactd = free.iter_mut().map(Vec::pop).collect::<Option<Vec<usize>>>()?;
+        Some(Cast { jobs, huge, kswapd, kcompactd, flusher: free[0].pop()? })
+    }
+}
+
+/// What the CPUs of a phase tell each other.
+#[derive(Default)]
+pub(super) struct Stage {
+    /// Those that have not done their part.
+    pub(super) working: Cell<usize>,
+    /// Readers are to end.
+    pub(super) stops: Cell<bool>,
+    /// When the last writer ended.
+    pub(super) ended: Cell<Ps>,
+    /// Background threads are to end.
+    pub(super) is_over: Cell<bool>,
+}
+
+impl Stage {
+    /// One has done its part. Whether it was the last.
+    fn leave(&self) -> bool {
+        self.working.set(self.working.get() - 1);
+        self.ended.set(self.ended.get().max(here::clock()));
+        self.working.get() == 0
+    }
+}
+
+/// Files of a job: from which, up to which.
+fn share(files: usize, job: usize) -> std::ops::Range<u32> {
+    let each = (files / JOBS) as u32;
+    job as u32 * each..(job as u32 + 1) * each
+}
+
+impl Kernel<'_> {
+    fn files(&self) -> usize {
+        self.with(|memory| memory.files.all.len())
+    }
+
+    fn done(&self) {
+        self.with(|memory| memory.tally.pages += 1);
+    }
+
+    /// Everything at once: what a CPU does in the writing phase.
+    pub(super) fn write_phase(&self, cast: &Cast, stage: &Stage, flusher: &Flusher, cpu: usize) -> Option<()> {
+        if let Some(job) = cast.jobs.iter().position(|&one| one == cpu) {
+            let result = self.write(job);
+            stage.leave();
+            return result;
+        }
+        if cpu == cast.flusher {
+            let is_last = || stage.working.get() == 0;
+            let result = self.flush(flusher, &is_last, &is_last);
+            self.end_phase(stage);
+            return result;
+        }
+        self.background(cast, stage, cpu)
+    }
+
+    /// The same in the phase in which files are read, and huge pages wanted after `warm`.
+    pub(super) fn read_phase(
+        &self,
+        (cast, options): (&Cast, &Thpfioscale),
+        (stage, flusher): (&Stage, &Flusher),
+        (warm, round): (Ps, u64),
+        (cpu, held): (usize, &Held),
+    ) -> Option<()> {
+        if let Some(job) = cast.jobs.iter().position(|&one| one == cpu) {
+            let seed = options.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(round << 8 | job as u64);
+            return if options.readers { self.read(job, stage, Rng::new(seed)) } else { Some(()) };
+        }
+        if let Some(thread) = cast.huge.iter().position(|&one| one == cpu) {
+            here::sleep_until(warm);
+            let result = self.fault_in(options, held, (thread, cast.huge.len()));
+            if stage.leave() {
+                stage.stops.set(true);
+            }
+            return result;
+        }
+        if cpu == cast.flusher {
+            let stops = || stage.stops.get();
+            let result = self.flush(flusher, &stops, &stops);
+            self.end_phase(stage);
+            return result;
+        }
+        self.background(cast, stage, cpu)
+    }
+
+    /// Lets background threads end.
+    fn end_phase(&self, stage: &Stage) {
+        stage.is_over.set(true);
+        for node in (0..self.pages.nodes()).map(|node| NodeId(node as u8)) {
+            Sim.wake(Waiter::Kswapd(node));
+            Sim.wake(Waiter::Kcompactd(node));
+        }
+    }
+
+    fn background(&self, cast: &Cast, stage: &Stage, cpu: usize) -> Option<()> {
+        let of = |cpus: &[usize]| cpus.iter().position(|&one| one == cpu).map(|node| NodeId(node as u8));
+        let kswapd = of(&cast.kswapd);
+        let node = kswapd.or_else(|| of(&cast.kcompactd))?;
+        let waiter = if kswapd.is_some() { Waiter::Kswapd(node) } else { Waiter::Kcompactd(node) };
+        loop {
+            Sim.sleep_until(waiter, u64::MAX);
+            if stage.is_over.get() {
+                return Some(());
+            }
+            if kswapd.is_some() {
+                self.pages.balance(node);
+            } else {
+                self.pages.compact(node);
+            }
+        }
+    }
+
+    fn write(&self, job: usize) -> Option<()> {
+        let files = share(self.files(), job);
+        let mut written = 0;
+        for index in 0..PAGES {
+            for file in files.clone() {
+                here::turn();
+                if index == 0 {
+                    self.open(file, true)?;
+                }
+                here::work(CALL + COPY);
+                self.add_page(file, index, true)?;
+                self.done();
+                written += 1;
+                if written % RATE == 0 {
+                    self.throttle(RATE, JOBS as u64);
+                }
+            }
+        }
+        files.for_each(|file| self.close(file));
+        Some(())
+    }
+
+    fn read(&self, job: usize, stage: &Stage, mut rng: Rng) -> Option<()> {
+        let files = share(self.files(), job);
+        while !stage.stops.get() && self.is_well() && !files.is_empty() {
+            let file = files.start + rng.below(u64::from(files.end - files.start)) as u32;
+            if self.with(|memory| memory.files.file(file).open.is_none()) {
+                self.open(file, false)?;
+            }
+            let mut order: [usize; PAGES] = std::array::from_fn(|index| index);
+            (1..PAGES).rev().for_each(|at| order.swap(at, rng.below(at as u64 + 1) as usize));
+            for index in order {
+                here::turn();
+                self.read_page(file, index)?;
+            }
+        }
+        files.for_each(|file| self.close(file));
+        Some(())
+    }
+
+    fn read_page(&self, file: u32, index: usize) -> Option<()> {
+        here::work(CALL + COPY);
+        let is_cached = self.with(|memory| {
+            let frame = memory.files.file(file).pages[index];
+            if frame != NIL {
+                memory.lists.mark_accessed(frame);
+            }
+            frame != NIL
+        });
+        if !is_cached {
+            self.add_page(file, index, false)?;
+            let request = self.object(Kind::Bio)?;
+            here::sleep_until(here::clock() + READ_LATENCY + transfer(1));
+            self.give(request);
+            self.with(|memory| {
+                // It may have moved while it was read, but not gone.
+                let frame = memory.files.file(file).pages[index];
+                memory.lists.clear(frame, LOCKED);
+                memory.files.file(file).busy -= 1;
+            });
+        }
+        self.done();
+        Some(())
+    }
+
+    /// A thread's share of three quarters of the first node, of which it touches half.
+    fn fault_in(&self, options: &Thpfioscale, held: &Held, (_, threads): (usize, usize)) -> Option<()> {
+        let steps = held.node_frames * 3 / 4 / threads as u64 / HUGE / 2;
+        let request = Request::new(options.config.gfp() | __GFP_ZERO, 9);
+        for _ in 0..steps {
+            here::turn();
+            let began = here::clock();
+            here::work(FAULT);
+            held.keep(self.fixed_page()?, Order(0));
+            let huge = self.pages.alloc(&request);
+            let node = match huge {
+                Ok(pfn) => {
+                    held.keep(pfn, Order(9));
+                    self.with(|memory| {
+                        let frame = memory.lists.frame(pfn.0);
+                        memory.lists.set_use(frame, Use::Huge);
+                        memory.lists.node(frame)
+                    })
+                }
+                Err(_) => {
+                    for page in 0..HUGE {
+                        here::work(if page == 0 { 0 } else { FAULT });
+                        let slot = self.add_anon()?;
+                        held.anon.borrow_mut().push(slot);
+                    }
+                    self.model.topology.socket_of(here::cpu())
+                }
+            };
+            here::zero(node, HUGE_LINES);
+            let took = here::clock() - began;
+            self.with(|memory| {
+                let faults = if huge.is_ok() { &mut memory.tally.huge } else { &mut memory.tally.base };
+                *faults = (faults.0 + 1, faults.1 + took);
+            });
+        }
+        Some(())
+    }
+
+    /// The process with the huge pages ends, and files are deleted.
+    pub(super) fn clean_up(&self, cast: &Cast, held: &Held, cpu: usize) -> Option<()> {
+        if cpu == cast.huge[0] {
+            let blocks = held.blocks.take();
+            for (pfn, order) in blocks {
+                self.with(|memory| memory.lists.set_use(memory.lists.frame(pfn.0), Use::Other));
+                self.free(pfn.0, order.0);
+            }
+            held.anon.take().into_iter().for_each(|slot| self.free_anon(slot));
+        }
+        let job = cast.jobs.iter().position(|&one| one == cpu)?;
+        for file in share(self.files(), job) {
+            here::turn();
+            let (pages, objects) = self.with(|memory| memory.forget_file(file));
+            self.free_pages(&pages);
+            objects.into_iter().for_each(|object| self.give(object));
+        }
+        Some(())
+    }
+}
+
+/// What the process with the huge pages has.
+#[derive(Default)]
+pub(super) struct Held {
+    /// Frames of the first node.
+    pub(super) node_frames: u64,
+    pub(super) blocks: std::cell::RefCell<Vec<(Pfn, Order)>>,
+    pub(super) anon: std::cell::RefCell<Vec<u32>>,
+}
+
+impl Held {
+    pub(super) fn keep(&self, pfn: Pfn, order: Order) {
+        self.blocks.borrow_mut().push((pfn, order));
+    }
+}
+
+impl Config {
+    /// Flags of a request for a huge page (Linux 4.20, `alloc_hugepage_direct_gfpmask`).
+    fn gfp(self) -> Gfp {
+        match self {
+            Config::Default => GFP_TRANSHUGE_LIGHT,
+            Config::Madvise => GFP_TRANSHUGE_LIGHT | __GFP_DIRECT_RECLAIM,
+            Config::Defrag => GFP_TRANSHUGE | __GFP_NORETRY,
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! What frees and moves memory, asked directly.
+
+use framewright::machine::{Busy, Need};
+use framewright::request::{GFP_KERNEL, GFP_NOFS};
+use framewright::{Order, Request};
+
+use super::files::PAGES;
+use super::kernel::GFP_CACHE;
+use super::lists::{LOCKED, WRITEBACK};
+use super::*;
+use crate::host::Host;
+
+/// Runs `body` on the first CPU of a small machine with two files: one whose pages are clean, and one whose pages are to be written. Both were closed.
+fn with_files(body: impl Fn(&Kernel<'_>)) {
+    let model = crate::machine::named("skylake-desktop").unwrap().model();
+    let options: Thpfioscale = "mib=64".parse().unwrap();
+    let (cast, map) = (Cast::of(&model).unwrap(), Map::of(&model, &options));
+    let nodes = vec![NodeId(0); model.topology.cpus()];
+    let config = map.config(&nodes, Mechanisms::preset("boost").unwrap());
+    let arena = arena_for(&config, 1 << 20).unwrap();
+    let pages = boot(&arena, &config, Descriptors::Compact).unwrap();
+    let whole = Options { cpus: 8, seed: 1, schedule: Schedule::Time, warm_up: 0, window: Ps::MAX, trace: false };
+    let mut simulation = Simulation::new(&model, &arena, &whole).unwrap();
+    let kernel = kernel(pages, &model, (&cast, &map), &options);
+    let both = |cpu| {
+        if cpu != 0 {
+            return;
+        }
+        for file in 0..2 {
+            kernel.open(file, true).unwrap();
+            for index in 0..PAGES {
+                let frame = kernel.add_page(file, index, file == 1).unwrap();
+                kernel.with(|memory| memory.lists.clear(frame, LOCKED));
+            }
+            kernel.close(file);
+            kernel.with(|memory| memory.files.file(file).is_referenced = false);
+        }
+        kernel.with(|memory| memory.files.file(0).busy = 0);
+        kernel.checkpoint();
+        body(&kernel);
+        for file in 0..2 {
+            let (pages, objects) = kernel.with(|memory| memory.forget_file(file));
+            kernel.free_pages(&pages);
+            objects.into_iter().for_each(|object| kernel.give(object));
+        }
+        let slabs = kernel.with(|memory| memory.caches.empty());
+        slabs.into_iter().for_each(|(pfn, order)| kernel.free(pfn, order));
+    };
+    simulation.run_hosted(both, &kernel).unwrap();
+    assert_eq!(pages.validate().unwrap().allocated, 0);
+}
+
+fn need(gentle: bool) -> Need {
+    Need { node: NodeId(0), order: Order(0), gfp: GFP_KERNEL, attempt: 0, frames: 256, priority: 0, gentle }
+}
+
+#[test]
+fn a_gentle_round_frees_clean_pages_alone() {
+    with_files(|kernel| {
+        // What a shrinker would have to scan is far more than it scans at a time.
+        kernel.with(|memory| memory.deferred[0] = 4096);
+        assert_eq!(kernel.reclaim(&need(true)), PAGES as u64);
+        kernel.with(|memory| {
+            assert_eq!(memory.files.all[0].cached, 0);
+            assert!(memory.files.all[0].inode.is_some(), "no shrinker was asked");
+            assert_eq!((memory.files.all[1].cached, memory.dirty, memory.writeback), (16, 16, 0), "nothing is written");
+            // They are the next that are met when they have been written.
+            assert_eq!(memory.lists.sizes(0), [0, 16]);
+        });
+        assert_eq!(kernel.reclaim(&need(true)), 0);
+        kernel.reclaim(&Need { gfp: GFP_NOFS, ..need(false) });
+        assert!(kernel.with(|memory| memory.files.all[0].inode.is_some()), "the file system must not be called");
+        kernel.reclaim(&need(false));
+        kernel.with(|memory| {
+            assert!(memory.files.all[0].inode.is_none());
+            assert!(memory.files.all[1].inode.is_some(), "it has something to be written");
+        });
+    });
+}
+
+#[test]
+fn what_cannot_move_stays_as_it_was() {
+    with_files(|kernel| {
+        let place = || kernel.pages.alloc(&Request::page(GFP_CACHE)).unwrap();
+        let (frame, pfn) = kernel.with(|memory| {
+            let frame = memory.files.all[0].pages[3];
+            (frame, Pfn(memory.lists.pfn(frame)))
+        });
+        let to = place();
+        for flag in [LOCKED, WRITEBACK] {
+            kernel.with(|memory| memory.lists.set(frame, flag));
+            assert_eq!(kernel.migrate(pfn, to, Order(0)), Err(Busy));
+            kernel.with(|memory| memory.lists.clear(frame, flag));
+        }
+        // Nobody knows the place itself, nor a page of a slab.
+        assert_eq!(kernel.migrate(to, pfn, Order(0)), Err(Busy));
+        assert_eq!(kernel.with(|memory| memory.files.all[0].pages[3]), frame);
+        let listed = kernel.with(|memory| memory.lists.listed());
+        kernel.migrate(pfn, to, Order(0)).unwrap();
+        kernel.with(|memory| {
+            assert_eq!(memory.lists.pfn(memory.files.all[0].pages[3]), to.0);
+            assert_eq!(memory.lists.listed(), listed);
+        });
+        assert_eq!(kernel.migrate(pfn, place_and_free(kernel), Order(0)), Err(Busy), "it is somewhere else now");
+    });
+}
+
+/// A place that is free again.
+fn place_and_free(kernel: &Kernel<'_>) -> Pfn {
+    let pfn = kernel.pages.alloc(&Request::page(GFP_CACHE)).unwrap();
+    kernel.free(pfn.0, 0);
+    pfn
+}
