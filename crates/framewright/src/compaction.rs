@@ -178,7 +178,11 @@ impl<'a, M: Machine> World<'a, M> {
         events.count(GlobalEvent::CompactStall);
         let mut why = Why::Fragmented;
         for zone in self.zonelist(plan) {
-            if !zone.compaction.begin(plan.order) {
+            let begun = match effort {
+                Effort::Worthwhile => zone.compaction.begin(plan.order),
+                Effort::Any => zone.compaction.begin_now(),
+            };
+            if !begun {
                 continue;
             }
             let served = self.compact_zone_for(zone, plan, rights, effort);

@@ -59,6 +59,11 @@ impl<M: Machine> Searches<M> {
                 return false;
             }
         }
+        self.begin_now()
+    }
+
+    /// The same for who is not to be put off, because something has changed since the last search.
+    pub(crate) fn begin_now(&self) -> bool {
         self.searching.load(Ordering::Relaxed) == 0 && self.searching.cas(0, 1, Ordering::Relaxed).is_ok()
     }
 
