@@ -178,15 +178,16 @@ impl<'a, M: Machine> World<'a, M> {
         events.count(GlobalEvent::CompactStall);
         let mut why = Why::Fragmented;
         for zone in self.zonelist(plan) {
-            let begun = match effort {
-                Effort::Worthwhile => zone.compaction.begin(plan.order),
-                Effort::Any => zone.compaction.begin_now(),
-            };
-            if !begun {
+            // For whom memory was reclaimed is neither put off nor waits: two do not empty the same range.
+            let asks = effort == Effort::Worthwhile;
+            if asks && !zone.compaction.begin(plan.order) {
                 continue;
             }
             let served = self.compact_zone_for(zone, plan, rights, effort);
-            zone.compaction.end(plan.order, served.is_ok());
+            zone.compaction.note(plan.order, served.is_ok());
+            if asks {
+                zone.compaction.abandon();
+            }
             match served {
                 Ok(frame) => {
                     events.count(GlobalEvent::CompactSuccess);

@@ -59,16 +59,17 @@ impl<M: Machine> Searches<M> {
                 return false;
             }
         }
-        self.begin_now()
-    }
-
-    /// The same for who is not to be put off, because something has changed since the last search.
-    pub(crate) fn begin_now(&self) -> bool {
         self.searching.load(Ordering::Relaxed) == 0 && self.searching.cas(0, 1, Ordering::Relaxed).is_ok()
     }
 
     /// The search is over, and there is or is not a block for the request.
     pub(crate) fn end(&self, order: Order, found: bool) {
+        self.note(order, found);
+        self.abandon();
+    }
+
+    /// The same of a search that did not ask.
+    pub(crate) fn note(&self, order: Order, found: bool) {
         let (shift, least) = (self.shift.load(Ordering::Relaxed), self.order.load(Ordering::Relaxed));
         let next = if found { 0 } else { shift.wrapping_add(1).min(MOST) };
         // What serves a smaller order says nothing of larger ones.
@@ -77,7 +78,6 @@ impl<M: Machine> Searches<M> {
             self.shift.store(next, Ordering::Relaxed);
             self.deferred.store(0, Ordering::Relaxed);
         }
-        self.abandon();
     }
 
     /// Nobody searches: in a copy of the allocator nobody is there who did.
