@@ -184,9 +184,10 @@ impl<'a, M: Machine> World<'a, M> {
                 continue;
             }
             let served = self.compact_zone_for(zone, plan, rights, effort);
-            zone.compaction.note(plan.order, served.is_ok());
             if asks {
-                zone.compaction.abandon();
+                zone.compaction.end(plan.order, served.is_ok());
+            } else {
+                zone.compaction.note(plan.order, served.is_ok());
             }
             match served {
                 Ok(frame) => {

@@ -147,7 +147,9 @@ pub(crate) fn take_next<M: Machine>(
     while at < end {
         buddy.step(Step::Around);
         match buddy.frames().state(at).as_free() {
-            Some((found, migratetype)) if found >= order && found < buddy.pageblock_order() => {
+            Some((found, migratetype))
+                if found >= order && found < buddy.pageblock_order() && is_for_movable(migratetype) =>
+            {
                 seen.set(at.add(order.frames()));
                 return buddy.take(at, found, order, migratetype).map(Some);
             }
@@ -156,4 +158,9 @@ pub(crate) fn take_next<M: Machine>(
     }
     seen.set(end);
     Ok(None)
+}
+
+/// Whether what is in use and movable may lie in pageblocks of this type. What somebody else empties does not belong there.
+pub(crate) fn is_for_movable(migratetype: MigrateType) -> bool {
+    matches!(migratetype, MigrateType::Movable | MigrateType::Cma)
 }

@@ -16,9 +16,9 @@ use core::cell::Cell;
 use crate::compaction::Compacted;
 use crate::frame::Part;
 use crate::machine::{Machine, Ordering, Step, Word};
-use crate::migrate::{Stays, take_next};
+use crate::migrate::{Stays, is_for_movable, take_next};
 use crate::node::World;
-use crate::pfn::{Frame, MigrateType, Order};
+use crate::pfn::{Frame, Order};
 use crate::vmstat::GlobalEvent;
 use crate::zone::Zone;
 
@@ -70,9 +70,7 @@ impl<M: Machine> World<'_, M> {
     fn is_suitable(&self, zone: &Zone<M>, start: Frame) -> bool {
         let (frames, order) = (&self.ground.frames, self.ground.frames.geometry.pageblock_order);
         let pageblock = frames.pageblock(start);
-        pageblock.zone() == Some(zone.idx)
-            && matches!(pageblock.migratetype(), MigrateType::Movable | MigrateType::Cma)
-            && !self.is_free(start, order)
+        pageblock.zone() == Some(zone.idx) && is_for_movable(pageblock.migratetype()) && !self.is_free(start, order)
     }
 
     fn is_free(&self, start: Frame, order: Order) -> bool {
