@@ -13,10 +13,11 @@ use std::collections::VecDeque;
 use framewright::request::{__GFP_COMP, __GFP_NOMEMALLOC, __GFP_NOWARN, GFP_ATOMIC, GFP_KERNEL};
 use framewright::{Order, Pfn, Request};
 
+use super::chain::NIL;
 use super::costs::{MS, S, SUBMIT, transfer};
 use super::files::PAGES;
 use super::kernel::{Kernel, Memory};
-use super::lists::{ACTIVE, DIRTY, NIL, RECLAIM, WRITEBACK};
+use super::lists::{ACTIVE, DIRTY, RECLAIM, WRITEBACK};
 use super::slab::{Kind, Object};
 use crate::model::Ps;
 use crate::run::here;

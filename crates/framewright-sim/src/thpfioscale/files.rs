@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use super::lists::NIL;
+use super::chain::NIL;
 use super::slab::Object;
 
 /// Pages of a file.

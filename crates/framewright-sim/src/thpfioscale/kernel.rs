@@ -11,9 +11,10 @@ use framewright::request::{
 };
 use framewright::{AllocError, Allocator, Order, Pfn, Request};
 
+use super::chain::NIL;
 use super::costs::{CREATE, LOG, MS, OBJECT, OPEN};
 use super::files::Files;
-use super::lists::{ACTIVE, DIRTY, LOCKED, Lists, NIL, REFERENCED, Use};
+use super::lists::{ACTIVE, DIRTY, LOCKED, Lists, REFERENCED, Use};
 use super::outcome::Tally;
 use super::slab::{Caches, Kind, Object};
 use crate::model::{Model, Ps};

@@ -3,8 +3,7 @@
 //! Linux's lists of file pages: a node has an inactive and an active one; pages come to the head of the first, are taken from its tail, and go
 //! to the second when they are used again. Anonymous memory is on none here: there is no swap.
 
-/// No frame.
-pub(super) const NIL: u32 = u32::MAX;
+use super::chain::{Chain, Linked, Links, NIL};
 
 /// What a frame is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -37,17 +36,15 @@ pub(super) const RECLAIM: u8 = 32;
 pub(super) struct Page {
     pub(super) used: Use,
     pub(super) flags: u8,
-    prev: u32,
-    next: u32,
+    links: Links,
 }
 
-const UNUSED: Page = Page { used: Use::Other, flags: 0, prev: NIL, next: NIL };
+const UNUSED: Page = Page { used: Use::Other, flags: 0, links: Links::NONE };
 
-#[derive(Clone, Copy, Debug)]
-struct List {
-    head: u32,
-    tail: u32,
-    pub(super) len: u64,
+impl Linked for Page {
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
+    }
 }
 
 /// See the module's description.
@@ -58,15 +55,14 @@ pub(super) struct Lists {
     nodes: Vec<u32>,
     pages: Vec<Page>,
     /// Of each node: inactive, active.
-    lists: Vec<[List; 2]>,
+    lists: Vec<[Chain; 2]>,
 }
 
 impl Lists {
     pub(super) fn new(first: u64, ends: &[u64]) -> Lists {
         let frames = ends.last().map_or(0, |end| end - first) as usize;
-        let empty = List { head: NIL, tail: NIL, len: 0 };
         let nodes = ends[..ends.len() - 1].iter().map(|end| (end - first) as u32).collect();
-        Lists { first, nodes, pages: vec![UNUSED; frames], lists: vec![[empty; 2]; ends.len()] }
+        Lists { first, nodes, pages: vec![UNUSED; frames], lists: vec![[Chain::EMPTY; 2]; ends.len()] }
     }
 
     pub(super) fn frame(&self, pfn: u64) -> u32 {
@@ -117,54 +113,22 @@ impl Lists {
         (tail != NIL).then_some(tail)
     }
 
-    /// Puts a page at the head of the list that its flags say.
-    pub(super) fn push(&mut self, frame: u32) {
-        let node = self.node(frame);
-        let list = &mut self.lists[node][usize::from(self.pages[frame as usize].flags & ACTIVE != 0)];
-        let first = std::mem::replace(&mut list.head, frame);
-        list.len += 1;
-        if first == NIL {
-            list.tail = frame;
-        } else {
-            self.pages[first as usize].prev = frame;
-        }
-        let page = &mut self.pages[frame as usize];
-        (page.prev, page.next) = (NIL, first);
+    /// The list that a page is on, or is to be, by its flags; and all pages.
+    fn list_of(&mut self, frame: u32) -> (&mut Chain, &mut [Page]) {
+        let (node, active) = (self.node(frame), self.has(frame, ACTIVE));
+        (&mut self.lists[node][usize::from(active)], &mut self.pages)
     }
 
-    /// Puts a page at the tail: it is the next to go.
-    fn push_last(&mut self, frame: u32) {
-        let node = self.node(frame);
-        let list = &mut self.lists[node][usize::from(self.pages[frame as usize].flags & ACTIVE != 0)];
-        let last = std::mem::replace(&mut list.tail, frame);
-        list.len += 1;
-        if last == NIL {
-            list.head = frame;
-        } else {
-            self.pages[last as usize].next = frame;
-        }
-        let page = &mut self.pages[frame as usize];
-        (page.prev, page.next) = (last, NIL);
+    /// Puts a page at the head of the list that its flags say.
+    pub(super) fn push(&mut self, frame: u32) {
+        let (list, pages) = self.list_of(frame);
+        list.push_first(pages, frame);
     }
 
     /// Takes a page off its list.
     pub(super) fn remove(&mut self, frame: u32) {
-        let node = self.node(frame);
-        let Page { flags, prev, next, .. } = self.pages[frame as usize];
-        let list = &mut self.lists[node][usize::from(flags & ACTIVE != 0)];
-        list.len -= 1;
-        if prev == NIL {
-            list.head = next;
-        }
-        if next == NIL {
-            list.tail = prev;
-        }
-        if prev != NIL {
-            self.pages[prev as usize].next = next;
-        }
-        if next != NIL {
-            self.pages[next as usize].prev = prev;
-        }
+        let (list, pages) = self.list_of(frame);
+        list.remove(pages, frame);
     }
 
     /// Moves a page to the head of a list.
@@ -175,10 +139,11 @@ impl Lists {
         self.push(frame);
     }
 
-    /// Moves a page to the tail of its list.
+    /// Moves a page to the tail of its list: it is the next to go.
     pub(super) fn rotate(&mut self, frame: u32) {
-        self.remove(frame);
-        self.push_last(frame);
+        let (list, pages) = self.list_of(frame);
+        list.remove(pages, frame);
+        list.push_last(pages, frame);
     }
 
     /// A page is used: the first time that is noted, the second time it becomes active.

@@ -31,6 +31,7 @@
 //! khugepaged; swap; memory groups; batches of pages on their way to the LRU lists; readahead (fio tells the kernel that it reads at random); the time that
 //! the log takes on the disk; files that are open only while they are used.
 
+mod chain;
 mod costs;
 mod disk;
 mod files;

@@ -13,10 +13,11 @@ use framewright::machine::{Busy, Need};
 use framewright::request::{__GFP_FS, __GFP_THISNODE};
 use framewright::{Order, Pfn};
 
+use super::chain::NIL;
 use super::costs::{COPY, MOVE, MS, SCAN, SHRINK};
 use super::files::PAGES;
 use super::kernel::{Kernel, Memory};
-use super::lists::{DIRTY, LOCKED, NIL, RECLAIM, REFERENCED, Use, WRITEBACK};
+use super::lists::{DIRTY, LOCKED, RECLAIM, REFERENCED, Use, WRITEBACK};
 use super::slab::Object;
 use crate::host::Host;
 use crate::run::here;

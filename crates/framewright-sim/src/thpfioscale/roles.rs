@@ -17,11 +17,12 @@ use framewright::request::{__GFP_DIRECT_RECLAIM, __GFP_NORETRY, __GFP_ZERO, GFP_
 use framewright::{Order, Pfn, Request};
 use framewright_ops::rng::Rng;
 
+use super::chain::NIL;
 use super::costs::{CALL, COPY, FAULT, READ_LATENCY, transfer};
 use super::disk::Flusher;
 use super::files::PAGES;
 use super::kernel::Kernel;
-use super::lists::{LOCKED, NIL, Use};
+use super::lists::{LOCKED, Use};
 use super::slab::Kind;
 use super::{Config, Thpfioscale};
 use crate::model::{Model, Ps};

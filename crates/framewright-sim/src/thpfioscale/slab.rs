@@ -8,7 +8,7 @@
 
 use framewright::request::{__GFP_RECLAIMABLE, GFP_KERNEL, Gfp};
 
-use super::lists::NIL;
+use super::chain::{Chain, Linked, Links, NIL};
 
 /// Kinds of objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -77,16 +77,13 @@ struct Slab {
     used: u16,
     map: u64,
     pfn: u64,
-    prev: u32,
-    next: u32,
+    links: Links,
 }
 
-/// Slabs with free objects, of one kind, on one node.
-#[derive(Clone, Copy, Debug)]
-struct Partial {
-    head: u32,
-    tail: u32,
-    len: u64,
+impl Linked for Slab {
+    fn links(&mut self) -> &mut Links {
+        &mut self.links
+    }
 }
 
 /// See the module's description.
@@ -94,8 +91,8 @@ pub(super) struct Caches {
     how: Slabs,
     slabs: Vec<Slab>,
     unused: Vec<u32>,
-    /// By kind and node.
-    partial: Vec<Partial>,
+    /// Slabs with free objects, by kind and node.
+    partial: Vec<Chain>,
     nodes: usize,
     /// By kind and CPU.
     current: Vec<u32>,
@@ -114,12 +111,11 @@ impl Kind {
 
 impl Caches {
     pub(super) fn new(how: Slabs, nodes: usize, cpus: usize) -> Caches {
-        let empty = Partial { head: NIL, tail: NIL, len: 0 };
         Caches {
             how,
             slabs: Vec::new(),
             unused: Vec::new(),
-            partial: vec![empty; KINDS * nodes],
+            partial: vec![Chain::EMPTY; KINDS * nodes],
             nodes,
             current: vec![NIL; KINDS * cpus],
             cpus,
@@ -171,8 +167,7 @@ impl Caches {
             used: 0,
             map: 0,
             pfn,
-            prev: NIL,
-            next: NIL,
+            links: Links::NONE,
         };
         let number = self.unused.pop().unwrap_or(self.slabs.len() as u32);
         if number as usize == self.slabs.len() {
@@ -196,9 +191,8 @@ impl Caches {
         if !slab.partial {
             self.link(object.slab);
         }
-        let slab = self.slabs[object.slab as usize];
-        let list = usize::from(slab.kind) * self.nodes + usize::from(slab.node);
-        (slab.used == 0 && self.partial[list].len > KEPT).then(|| self.release(object.slab))
+        let (used, list) = (self.slabs[object.slab as usize].used, self.list_of(object.slab));
+        (used == 0 && self.partial[list].len > KEPT).then(|| self.release(object.slab))
     }
 
     /// All slabs without objects, when nobody uses any: their memory.
@@ -236,36 +230,21 @@ impl Caches {
     }
 
     fn link(&mut self, number: u32) {
-        let slab = &mut self.slabs[number as usize];
-        slab.partial = true;
-        let list = &mut self.partial[usize::from(slab.kind) * self.nodes + usize::from(slab.node)];
-        let last = std::mem::replace(&mut list.tail, number);
-        list.len += 1;
-        (slab.prev, slab.next) = (last, NIL);
-        if last == NIL {
-            list.head = number;
-        } else {
-            self.slabs[last as usize].next = number;
-        }
+        let list = self.list_of(number);
+        self.slabs[number as usize].partial = true;
+        self.partial[list].push_last(&mut self.slabs, number);
     }
 
     fn unlink(&mut self, number: u32) {
-        let Slab { kind, node, prev, next, .. } = self.slabs[number as usize];
+        let list = self.list_of(number);
         self.slabs[number as usize].partial = false;
-        let list = &mut self.partial[usize::from(kind) * self.nodes + usize::from(node)];
-        list.len -= 1;
-        if prev == NIL {
-            list.head = next;
-        }
-        if next == NIL {
-            list.tail = prev;
-        }
-        if prev != NIL {
-            self.slabs[prev as usize].next = next;
-        }
-        if next != NIL {
-            self.slabs[next as usize].prev = prev;
-        }
+        self.partial[list].remove(&mut self.slabs, number);
+    }
+
+    /// Number of the list for slabs of this one's kind and node.
+    fn list_of(&self, number: u32) -> usize {
+        let Slab { kind, node, .. } = self.slabs[number as usize];
+        usize::from(kind) * self.nodes + usize::from(node)
     }
 }
 
