@@ -170,6 +170,10 @@ impl Machine for Threads {
         Reclaimed { frames: (0..4).map(|_| self.shared.shrink()).sum() }
     }
 
+    fn migrates(&self) -> bool {
+        true
+    }
+
     fn migrate(&self, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
         self.shared.migrate(from, to, order)
     }

@@ -46,6 +46,9 @@ impl<M: Machine> World<'_, M> {
         place: impl FnOnce(Order) -> Option<Frame>,
     ) -> Result<(), Stays> {
         let frames = &self.ground.frames;
+        if !self.ground.machine.migrates() {
+            return Err(Stays::Busy);
+        }
         let to = place(order).ok_or(Stays::NoPlace)?;
         let (from, events) = (frames.pfn(frame), &self.ground.events);
         self.announce_place(frames.pfn(to), order);
