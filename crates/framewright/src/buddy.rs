@@ -96,8 +96,18 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
 
     /// Takes the smallest sufficient block of a type and splits it down to `order`.
     pub(crate) fn take_smallest(&self, order: Order, migratetype: MigrateType) -> Result<Option<Frame>, Corrupt> {
+        self.take_smallest_of(order, self.max_order(), migratetype)
+    }
+
+    /// The same from blocks up to the order `most`.
+    pub(crate) fn take_smallest_of(
+        &self,
+        order: Order,
+        most: Order,
+        migratetype: MigrateType,
+    ) -> Result<Option<Frame>, Corrupt> {
         self.step(Step::TakeSmallest);
-        for larger in order.up_to(self.max_order()) {
+        for larger in order.up_to(most) {
             self.step(Step::TakeList);
             if let Some(frame) = self.lists.first(larger, migratetype) {
                 return self.take(frame, larger, order, migratetype).map(Some);

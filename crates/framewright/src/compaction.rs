@@ -28,7 +28,6 @@ use crate::error::Why;
 use crate::ground::Ground;
 use crate::machine::{Machine, Ordering, Word};
 use crate::mechanisms::Compaction as Method;
-use crate::migrate::take_next;
 use crate::node::{Plan, World};
 use crate::pfn::{Frame, MigrateType, NodeId, Order, Pfn, PfnRange};
 use crate::vmstat::{GlobalEvent, ZoneEvent};
@@ -338,11 +337,8 @@ impl<'a, M: Machine> World<'a, M> {
     fn place_where_most_is_in_use(&self, zone: &Zone<M>, order: Order, places: &mut Places) -> Option<Frame> {
         let step = self.ground.frames.geometry.pageblock_order.frames();
         while let Some(start) = places.fullest() {
-            let seen = Cell::new(places.at.max(start));
-            let found = self.take_place(zone, order, |guard| {
-                guard.take_with(|buddy| take_next(buddy, order, (seen.get(), start.add(step)), &seen))
-            });
-            places.at = seen.get();
+            places.at = places.at.max(start);
+            let found = self.place_in(zone, order, &mut places.at, start.add(step));
             if found.is_some() {
                 return found;
             }

@@ -333,7 +333,7 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Counts frames taken by place, which no request preferred to be anywhere. Called with interrupts held off.
-    fn count_range(&self, cx: Cx<'_, 'a, M>, zone: &Zone<M>, frames: u64) {
+    pub(crate) fn count_range(&self, cx: Cx<'_, 'a, M>, zone: &Zone<M>, frames: u64) {
         if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
             own.aside.count(ZoneEvent::AllocFrames, frames);
         }

@@ -18,11 +18,10 @@ use crate::event::Event;
 use crate::fallback::{Mode, Want};
 use crate::frame::{Corrupt, Head, Part};
 use crate::machine::{Machine, Step};
-use crate::mechanisms::Hardened;
 use crate::node::World;
 use crate::pfn::{Frame, MigrateType, Order, Pfn, ZoneKind};
 use crate::request::{__GFP_MOVABLE, GFP_NOWAIT, Gfp};
-use crate::vmstat::{GlobalEvent, ZoneEvent};
+use crate::vmstat::GlobalEvent;
 use crate::zone::{Zone, ZoneGuard};
 
 /// The flags that tracepoints show for a place: nobody waits for one.
@@ -37,7 +36,7 @@ pub(crate) enum Stays {
     Busy,
 }
 
-impl<M: Machine> World<'_, M> {
+impl<'a, M: Machine> World<'a, M> {
     /// Moves the allocated, movable block of `order` at `frame` to a place that `place` finds. Ok also if the block is no more.
     pub(crate) fn migrate(
         &self,
@@ -81,45 +80,37 @@ impl<M: Machine> World<'_, M> {
     pub(crate) fn place_among_small(&self, zone: &Zone<M>, order: Order) -> Option<Frame> {
         let most = self.ground.frames.geometry.pageblock_order.0.checked_sub(1).map(Order)?;
         self.take_place(zone, order, |guard| {
-            guard.take_with(|buddy| {
-                buddy.step(Step::TakeSmallest);
-                for larger in order.up_to(most) {
-                    buddy.step(Step::TakeList);
-                    if let Some(frame) = buddy.lists.first(larger, MigrateType::Movable) {
-                        return buddy.take(frame, larger, order, MigrateType::Movable).map(Some);
-                    }
-                }
-                Ok(None)
-            })
+            guard.take_with(|buddy| buddy.take_smallest_of(order, most, MigrateType::Movable))
         })
     }
 
+    /// The next place in a pageblock from `at` on, which moves behind it, or to the pageblock's end if there is none.
+    pub(crate) fn place_in(&self, zone: &Zone<M>, order: Order, at: &mut Frame, end: Frame) -> Option<Frame> {
+        let next = Cell::new(*at);
+        let place = self.take_place(zone, order, |guard| {
+            guard.take_with(|buddy| take_next(buddy, order, (next.get(), end), &next))
+        });
+        *at = next.get();
+        place
+    }
+
     /// A place that `take` takes under the zone's lock, to which nobody wrote since it was freed. Its head says "allocated" afterwards.
-    pub(crate) fn take_place(
+    fn take_place(
         &self,
         zone: &Zone<M>,
         order: Order,
-        take: impl Fn(&ZoneGuard<'_, '_, M>) -> Option<Frame>,
+        take: impl Fn(&ZoneGuard<'_, 'a, M>) -> Option<Frame>,
     ) -> Option<Frame> {
-        let frames = &self.ground.frames;
-        loop {
-            let frame = self.pinned(|cx| {
+        self.pinned(|cx| {
+            let next = || {
                 let guard = zone.lock(cx);
                 let frame = take(&guard)?;
-                frames.set_head(frame, Head::allocated(order, true));
-                if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
-                    own.aside.count(ZoneEvent::AllocFrames, order.frames());
-                }
+                self.ground.frames.set_head(frame, Head::allocated(order, true));
+                self.count_range(cx, zone, order.frames());
                 Some(frame)
-            });
-            let frame = frame.flatten()?;
-            let is_intact = self.ground.mechanisms.hardened == Hardened::Off
-                || self.ground.machine.is_poisoned(frames.pfn(frame), order);
-            if is_intact {
-                return Some(frame);
-            }
-            self.pinned(|cx| self.put_aside(cx, frame, order));
-        }
+            };
+            core::iter::from_fn(next).find(|&frame| self.is_intact(cx, frame, order))
+        })?
     }
 
     /// Gives a place back that nothing was moved to.
@@ -139,12 +130,12 @@ impl<M: Machine> World<'_, M> {
     }
 }
 
-/// Takes the next free block that is large enough, of those that begin between `start` and `end`; notes how far it looked.
-pub(crate) fn take_next<M: Machine>(
+/// Takes the next free block that is large enough, of those that begin between `start` and `end`; notes what comes behind what it looked at.
+fn take_next<M: Machine>(
     buddy: &Buddy<'_, '_, M>,
     order: Order,
     (start, end): (Frame, Frame),
-    seen: &Cell<Frame>,
+    next: &Cell<Frame>,
 ) -> Result<Option<Frame>, Corrupt> {
     let mut at = start;
     while at < end {
@@ -153,13 +144,13 @@ pub(crate) fn take_next<M: Machine>(
             Some((found, migratetype))
                 if found >= order && found < buddy.pageblock_order() && is_for_movable(migratetype) =>
             {
-                seen.set(at.add(order.frames()));
+                next.set(at.add(order.frames()));
                 return buddy.take(at, found, order, migratetype).map(Some);
             }
             _ => at = buddy.behind(at),
         }
     }
-    seen.set(end);
+    next.set(end);
     Ok(None)
 }
 

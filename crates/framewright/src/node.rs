@@ -443,16 +443,24 @@ impl<'a, M: Machine> World<'a, M> {
     pub(crate) fn take_intact(&self, cx: Cx<'_, 'a, M>, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
         loop {
             let frame = self.take(cx, plan, rights)?;
-            let Ground { machine, frames, mechanisms, .. } = &self.ground;
-            if mechanisms.hardened == Hardened::Off || machine.is_poisoned(frames.pfn(frame), plan.order) {
+            if self.is_intact(cx, frame, plan.order) {
                 return Ok(frame);
             }
-            self.put_aside(cx, frame, plan.order);
         }
     }
 
+    /// Whether nobody wrote to an allocated block of ours since it was freed. One that somebody wrote to is put aside.
+    pub(crate) fn is_intact(&self, cx: Cx<'_, 'a, M>, frame: Frame, order: Order) -> bool {
+        let Ground { machine, frames, mechanisms, .. } = &self.ground;
+        let is_intact = mechanisms.hardened == Hardened::Off || machine.is_poisoned(frames.pfn(frame), order);
+        if !is_intact {
+            self.put_aside(cx, frame, order);
+        }
+        is_intact
+    }
+
     /// Puts an allocated block of ours into quarantine.
-    pub(crate) fn put_aside(&self, cx: Cx<'_, 'a, M>, frame: Frame, order: Order) {
+    fn put_aside(&self, cx: Cx<'_, 'a, M>, frame: Frame, order: Order) {
         let frames = &self.ground.frames;
         let Some(zone) = self.zone_of(frame) else { return };
         self.ground.events.count(GlobalEvent::WrittenAfterFree);

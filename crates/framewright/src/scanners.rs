@@ -11,12 +11,10 @@
 //! Left out: the hints that let Linux skip pageblocks in which it found nothing the last time, and its modes: this is the one that kcompactd and a
 //! request that waits use, which does not stop because a lock is wanted.
 
-use core::cell::Cell;
-
 use crate::compaction::Compacted;
 use crate::frame::Part;
 use crate::machine::{Machine, Ordering, Step, Word};
-use crate::migrate::{Stays, is_for_movable, take_next};
+use crate::migrate::{Stays, is_for_movable};
 use crate::node::World;
 use crate::pfn::{Frame, Order};
 use crate::vmstat::GlobalEvent;
@@ -111,13 +109,9 @@ impl<M: Machine> World<'_, M> {
         let pageblock = self.ground.frames.geometry.pageblock_order;
         while places.pageblock > source {
             if self.is_suitable(zone, places.pageblock) {
-                let (start, end) = (places.at, places.pageblock.add(pageblock.frames()));
-                let seen = Cell::new(start);
-                let found = self.take_place(zone, order, |guard| {
-                    guard.take_with(|buddy| take_next(buddy, order, (start, end), &seen))
-                });
-                places.scanned = places.scanned.saturating_add(u64::from(seen.get().0.wrapping_sub(start.0)));
-                places.at = seen.get();
+                let start = places.at;
+                let found = self.place_in(zone, order, &mut places.at, places.pageblock.add(pageblock.frames()));
+                places.scanned = places.scanned.saturating_add(u64::from(places.at.0.wrapping_sub(start.0)));
                 if found.is_some() {
                     return found;
                 }
