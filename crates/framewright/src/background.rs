@@ -1,9 +1,10 @@
-//! Background reclaim: what a node's kswapd does each time it is woken.
+//! Background work: what a node's kswapd does each time it is woken, and its kcompactd (`compaction.rs`).
 //!
 //! Somebody found a zone below its low mark, or mixed mobilities and raised the marks (`boost.rs`), and woke the node's thread. The thread calls
 //! [`Allocator::balance`], which has memory freed by the embedder ([`Machine::reclaim`]) until a zone of the node is above its
 //! high mark and has a block of the order that was asked for. Where mobilities are kept apart by force, only memory counts that a movable request
-//! may use; or where it cannot be moved, only whole free pageblocks. Who is to free what, and what must not be, is the embedder's business: the core only says how many frames, and how hard to look.
+//! may use; or where it cannot be moved, only whole free pageblocks. Who is to free what, and what must not be, is the embedder's
+//! business: the core only says how many frames, and how hard to look.
 //!
 //! A boost is worked off first, *gently*: nothing is written out for it, and it ends as soon as a round brings nothing. It counts only
 //! while the node is balanced without it; else memory is simply short, and that comes first. In the end the marks come down by what they
@@ -59,7 +60,7 @@ impl<M: Machine> Allocator<'_, M> {
 
     /// Compacts a node's zones until each has a free block of the order that was asked for, and where mobilities are kept apart by
     /// force, a whole free pageblock for each that requests ask for. For the node's background thread
-    /// ([`crate::machine::Waiter::Kcompactd`]), each time it is woken. Not in an interrupt, and nothing held: it calls [`Machine::migrate`].
+    /// ([`Waiter::Kcompactd`]), each time it is woken. Not in an interrupt, and nothing held: it calls [`Machine::migrate`].
     /// Does nothing where compaction is off or nothing can be moved.
     pub fn compact(&self, node: NodeId) -> Compacted {
         let world = self.world();
@@ -130,12 +131,12 @@ impl<'a, M: Machine> World<'a, M> {
                 self.pinned(|cx| zone.lock(cx).zone.stat.lower_boost(boost));
             }
         }
-        let enforced = self.ground.mechanisms.nofragment == Nofragment::Enforced;
-        if boosted != 0 || order != Order(0) || enforced {
-            // What a boost is worked off for is whole pageblocks.
+        // What a boost is worked off for is whole pageblocks.
+        let wants_pageblocks = boosted != 0 || self.ground.mechanisms.nofragment == Nofragment::Enforced;
+        if wants_pageblocks || order != Order(0) {
             let pageblock = self.ground.frames.geometry.pageblock_order;
-            let wanted = if boosted != 0 || enforced { pageblock } else { order };
-            self.zones_of(node).for_each(|zone| zone.stat.ask(Background::Compaction, order.max(wanted)));
+            let wanted = if wants_pageblocks { order.max(pageblock) } else { order };
+            self.zones_of(node).for_each(|zone| zone.stat.ask(Background::Compaction, wanted));
             self.ground.machine.wake(Waiter::Kcompactd(node));
         }
         run

@@ -25,7 +25,6 @@ use core::cell::Cell;
 use crate::census::Census;
 use crate::contig::{Means, Purpose};
 use crate::error::Why;
-use crate::ground::Ground;
 use crate::machine::{Machine, Ordering, Word};
 use crate::mechanisms::Compaction as Method;
 use crate::node::{Plan, World};
@@ -72,15 +71,11 @@ struct Places {
 
 impl Default for Places {
     fn default() -> Places {
-        Places::new()
+        Places { blocks: [(Frame(0), 0); WINDOW as usize], at: Frame(0) }
     }
 }
 
 impl Places {
-    const fn new() -> Places {
-        Places { blocks: [(Frame(0), 0); WINDOW as usize], at: Frame(0) }
-    }
-
     /// Notes a pageblock; if there are too many, it takes the place of one that has more free.
     fn note(&mut self, start: Frame, census: Census) {
         let free = census.free as u32;
@@ -94,20 +89,20 @@ impl Places {
         }
     }
 
-    /// Forgets what is in a range.
-    fn leave_out<M: Machine>(&mut self, range: PfnRange, ground: &Ground<'_, M>) {
-        for block in self.blocks.iter_mut().filter(|(start, _)| range.contains(ground.frames.pfn(*start))) {
+    /// Forgets what lies between two frames.
+    fn leave_out(&mut self, (start, end): (Frame, Frame)) {
+        for block in self.blocks.iter_mut().filter(|block| (start..end).contains(&block.0)) {
             block.1 = 0;
         }
     }
 
-    fn fullest(&self) -> Option<Frame> {
-        let some = self.blocks.iter().filter(|(_, free)| *free != 0);
-        some.min_by_key(|(_, free)| *free).map(|(start, _)| *start)
+    /// The pageblock with most in use.
+    fn fullest(&mut self) -> Option<&mut (Frame, u32)> {
+        self.blocks.iter_mut().filter(|(_, free)| *free != 0).min_by_key(|(_, free)| *free)
     }
 
     fn forget_fullest(&mut self) {
-        if let Some(block) = self.blocks.iter_mut().filter(|(_, free)| *free != 0).min_by_key(|(_, free)| *free) {
+        if let Some(block) = self.fullest() {
             block.1 = 0;
         }
         self.at = Frame(0);
@@ -164,7 +159,7 @@ impl<'a, M: Machine> World<'a, M> {
         let windows = self.ranges_of(zone, order).count() as u32 / WINDOW;
         let mut in_vain = 0_u32;
         while in_vain <= windows && !is_enough(zone) && self.has_room(zone, order, Mark::Min) {
-            match self.empty_one(zone, (order, Effort::Worthwhile), Purpose::Free, run) {
+            match self.empty_one(zone, (order, Effort::Worthwhile), None, run) {
                 Some(_) => in_vain = 0,
                 None => in_vain = in_vain.saturating_add(1),
             }
@@ -212,13 +207,14 @@ impl<'a, M: Machine> World<'a, M> {
             if !self.has_room(zone, order, rights.mark) {
                 return Err(Why::Watermark);
             }
-            let purpose = if captures { Purpose::Allocate { movable: true } } else { Purpose::Free };
+            let purpose = captures.then_some(Purpose::Allocate { movable: true });
             match self.empty_one(zone, (order, effort), purpose, &mut run) {
                 Some(range) if captures => return self.capture(zone, range, plan).ok_or(Why::NoCpu),
-                Some(_) => match self.try_once(plan, rights) {
-                    Ok(frame) => return Ok(frame),
-                    Err(_) => continue,
-                },
+                Some(_) => {
+                    if let Ok(frame) = self.try_once(plan, rights) {
+                        return Ok(frame);
+                    }
+                }
                 None => {}
             }
         }
@@ -248,18 +244,19 @@ impl<'a, M: Machine> World<'a, M> {
         free > zone.stat.mark_unboosted(mark).saturating_add(order.frames())
     }
 
-    /// Empties the range with least in use of those next in turn. None if there was none, or it did not work.
+    /// Empties the range with least in use of those next in turn, and leaves it free if it is for no purpose. None if there was none, or it did not work.
     fn empty_one(
         &self,
         zone: &Zone<M>,
         (order, effort): (Order, Effort),
-        purpose: Purpose,
+        purpose: Option<Purpose>,
         run: &mut Compacted,
     ) -> Option<PfnRange> {
         let before = self.ground.events.get(GlobalEvent::MigrateSuccess);
-        let mut places = Places::new();
-        let range = self.choose(zone, (order, effort), &mut places, run)?;
-        places.leave_out(range, &self.ground);
+        let mut places = Places::default();
+        let start = self.choose(zone, (order, effort), &mut places, run)?;
+        places.leave_out((start, start.add(order.frames())));
+        let range = PfnRange::block(self.ground.frames.pfn(start), order);
         let places = Cell::new(places);
         let place = |order| {
             let mut some = places.take();
@@ -275,14 +272,14 @@ impl<'a, M: Machine> World<'a, M> {
         done.then_some(range)
     }
 
-    /// The range with least in use of the next few; the first of them if several have as little. The pageblocks on the way are noted as places.
+    /// Where the range begins that has least in use of the next few; the first of them if several have as little. The pageblocks on the way are noted as places.
     fn choose(
         &self,
         zone: &Zone<M>,
         (order, effort): (Order, Effort),
         places: &mut Places,
         run: &mut Compacted,
-    ) -> Option<PfnRange> {
+    ) -> Option<Frame> {
         let mut best: Option<(Frame, u64)> = None;
         let mut scanned = 0_u64;
         let most_at_all = match effort {
@@ -302,7 +299,7 @@ impl<'a, M: Machine> World<'a, M> {
         }
         run.scanned = run.scanned.saturating_add(scanned);
         self.ground.events.add(GlobalEvent::CompactMigrateScanned, scanned);
-        best.map(|(start, _)| PfnRange::block(self.ground.frames.pfn(start), order))
+        best.map(|(start, _)| start)
     }
 
     /// Frames in use in a range, if it can be emptied and is not free as it is.
@@ -336,7 +333,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// A place in the pageblock with most in use of those that were noted.
     fn place_where_most_is_in_use(&self, zone: &Zone<M>, order: Order, places: &mut Places) -> Option<Frame> {
         let step = self.ground.frames.geometry.pageblock_order.frames();
-        while let Some(start) = places.fullest() {
+        while let Some(start) = places.fullest().map(|block| block.0) {
             places.at = places.at.max(start);
             let found = self.place_in(zone, order, &mut places.at, start.add(step));
             if found.is_some() {

@@ -36,8 +36,6 @@ pub(crate) enum Purpose {
     Allocate { movable: bool },
     /// Withheld.
     Offline,
-    /// Free, all of it: it is a matter of what else could have been in it.
-    Free,
 }
 
 /// What may be done to empty a range.
@@ -55,15 +53,15 @@ impl<'a, M: Machine> World<'a, M> {
     /// Takes exactly the frames of `range`, moving away what can be moved if `may_move`.
     pub(crate) fn take_range(&self, range: PfnRange, purpose: Purpose, may_move: bool) -> Result<(), AllocError> {
         let zone = self.zone_of_range(range).ok_or(AllocError::BadRange(range))?;
-        self.take_range_of(zone, range, purpose, if may_move { Means::Moves } else { Means::Nothing })
+        self.take_range_of(zone, range, Some(purpose), if may_move { Means::Moves } else { Means::Nothing })
     }
 
-    /// Takes the frames of a range that all belong to a zone.
+    /// Takes the frames of a range that all belong to a zone; for no purpose, they are free and it is left at that.
     pub(crate) fn take_range_of(
         &self,
         zone: &Zone<M>,
         range: PfnRange,
-        purpose: Purpose,
+        purpose: Option<Purpose>,
         means: Means<'_>,
     ) -> Result<(), AllocError> {
         let merging = |change: fn(&Heap<M>)| self.pinned(|cx| zone.lock(cx).change_merging(change));
@@ -73,7 +71,8 @@ impl<'a, M: Machine> World<'a, M> {
         let result = if isolated.end < range.end {
             Err(AllocError::Busy { pfn: isolated.end })
         } else {
-            self.vacate(zone, range, means).and_then(|()| self.collect(zone, range, purpose))
+            self.vacate(zone, range, means)
+                .and_then(|()| purpose.map_or(Ok(()), |purpose| self.collect(zone, range, purpose)))
         };
         self.unisolate(zone, isolated);
         merging(Heap::enable);
@@ -83,7 +82,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Takes the first range of `frames` frames that can be had, aligned to `step`, from the zones of a plan.
     pub(crate) fn search_range(&self, frames: u64, step: Order, plan: &Plan) -> Option<PfnRange> {
         let movable = plan.migratetype == MigrateType::Movable;
-        let purpose = Purpose::Allocate { movable };
+        let purpose = Some(Purpose::Allocate { movable });
         for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
             let end = plan.below.map_or(zone.span.end, |limit| limit.min(zone.span.end));
             let mut start = zone.span.start.align_up(step);
@@ -261,9 +260,6 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Step 4: takes the free blocks of an isolated range. What somebody got hold of meanwhile undoes all of it.
     fn collect(&self, zone: &Zone<M>, range: PfnRange, purpose: Purpose) -> Result<(), AllocError> {
-        if purpose == Purpose::Free {
-            return Ok(());
-        }
         let movable = purpose == Purpose::Allocate { movable: true };
         let mut pfn = range.start;
         while pfn < range.end {
@@ -285,7 +281,6 @@ impl<'a, M: Machine> World<'a, M> {
                     });
                 }
                 Purpose::Offline => self.withhold(zone, frame, order),
-                Purpose::Free => {}
             }
         }
         Ok(())

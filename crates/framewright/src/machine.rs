@@ -284,8 +284,9 @@ impl Need {
     const CLUSTER: u64 = 32;
 
     /// What a request is short of, which frees memory itself.
-    pub(crate) fn of_request((node, order, gfp): (NodeId, Order, Gfp), (attempt, priority): (u32, u32)) -> Need {
-        Need { node, order, gfp, attempt, frames: order.frames().max(Need::CLUSTER), priority, gentle: false }
+    pub(crate) fn of_request((node, order, gfp): (NodeId, Order, Gfp), attempt: u32) -> Need {
+        let frames = order.frames().max(Need::CLUSTER);
+        Need { node, order, gfp, attempt, frames, priority: Need::LIGHTEST, gentle: false }
     }
 }
 

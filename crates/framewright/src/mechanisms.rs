@@ -287,8 +287,8 @@ switches! {
         Off = "off",
         /// A scanner from the start of the zone finds what to move, one from its end a place for it; when they meet they begin anew (Linux).
         Scanners = "scanners",
-        /// The pageblock with least in use of the next few is emptied, whole or not at all; what was there goes where the smallest free
-        /// blocks are.
+        /// The pageblock with least in use of the next few is emptied, whole or not at all; what was there goes where most is
+        /// in use.
         Emptiest = "emptiest",
     }
     ;

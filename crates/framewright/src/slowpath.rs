@@ -228,10 +228,10 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Has memory freed, by looking ever harder until there is as much as is wanted. Returns whether any was.
     fn have_freed(&self, plan: &Plan, attempt: u32) -> bool {
+        let need = Need::of_request((plan.start, plan.order, plan.gfp), attempt);
         let mut freed = 0_u64;
-        for priority in (0..=Need::LIGHTEST).rev() {
-            let need = Need::of_request((plan.start, plan.order, plan.gfp), (attempt, priority));
-            freed = freed.saturating_add(self.ground.machine.reclaim(&need).frames);
+        for priority in (0..=need.priority).rev() {
+            freed = freed.saturating_add(self.ground.machine.reclaim(&Need { priority, ..need }).frames);
             if freed >= need.frames {
                 break;
             }

@@ -208,8 +208,7 @@ impl<M: Machine> ZoneStat<M> {
 
     /// Tells background work of what order a request was that failed. Of several at once the larger one may be lost; it asks again.
     pub(crate) fn ask(&self, who: Background, order: Order) {
-        let [reclaim, compaction] = &self.asked;
-        let word = if who == Background::Reclaim { reclaim } else { compaction };
+        let word = self.asked(who);
         if word.load(Ordering::Relaxed) < u32::from(order.0) {
             word.store(u32::from(order.0), Ordering::Relaxed);
         }
@@ -217,9 +216,12 @@ impl<M: Machine> ZoneStat<M> {
 
     /// What was asked for since the last time.
     pub(crate) fn take_asked(&self, who: Background) -> Order {
+        Order(self.asked(who).swap(0, Ordering::Relaxed) as u8)
+    }
+
+    fn asked(&self, who: Background) -> &M::U32 {
         let [reclaim, compaction] = &self.asked;
-        let word = if who == Background::Reclaim { reclaim } else { compaction };
-        Order(word.swap(0, Ordering::Relaxed) as u8)
+        if who == Background::Reclaim { reclaim } else { compaction }
     }
 
     /// Whether the caller is to wake it: one of those who ask.
