@@ -168,18 +168,21 @@ impl AtWork<'_> {
     fn turn(&self, own: Waiter, was_woken: bool) -> Duration {
         let allocator = &self.0.allocator;
         match own {
-            Waiter::Kcompactd(node) if !was_woken => {
-                if allocator.mechanisms().proactiveness.get() == 0 {
-                    return LONG;
-                }
-                let run = allocator.compact_proactively(node);
-                return if run.is_enough || run.ranges != 0 { LOOK } else { LOOK * IN_VAIN };
+            Waiter::Kcompactd(node) if was_woken => {
+                allocator.compact(node);
+                LOOK
             }
-            Waiter::Kcompactd(node) => drop(allocator.compact(node)),
-            Waiter::Kswapd(node) if was_woken => drop(allocator.balance(node)),
-            Waiter::Kswapd(_) | Waiter::Allocation(_) => {}
+            Waiter::Kcompactd(_) if allocator.mechanisms().proactiveness.get() == 0 => LONG,
+            Waiter::Kcompactd(node) => {
+                let run = allocator.compact_proactively(node);
+                if run.is_enough || run.ranges != 0 { LOOK } else { LOOK * IN_VAIN }
+            }
+            Waiter::Kswapd(node) if was_woken => {
+                allocator.balance(node);
+                LONG
+            }
+            Waiter::Kswapd(_) | Waiter::Allocation(_) => LONG,
         }
-        if matches!(own, Waiter::Kcompactd(_)) { LOOK } else { LONG }
     }
 }
 
