@@ -62,9 +62,7 @@ impl<'a> LocalArena<'a> {
             return;
         }
         let (pfn, order) = pages.into_raw();
-        if self.local.free(pfn, order).is_err() {
-            self.arena.note_refused();
-        }
+        self.arena.inner.count_refused(self.local.free(pfn, order));
     }
 }
 

@@ -108,7 +108,13 @@ impl Inner {
     /// Frees a block whose owner is gone.
     #[inline]
     pub(crate) fn free(&self, pfn: Pfn, order: Order) {
-        if self.allocator.free(pfn, order).is_err() {
+        self.count_refused(self.allocator.free(pfn, order));
+    }
+
+    /// Nobody is there any more to be told that a free was refused; it is counted.
+    #[inline]
+    fn count_refused(&self, freed: Result<(), FreeError>) {
+        if freed.is_err() {
             self.refused.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -328,10 +334,6 @@ impl Arena {
     /// How many blocks could not be freed when they were dropped; see [`Pages`].
     pub fn refused_frees(&self) -> u64 {
         self.inner.refused.load(Ordering::Relaxed)
-    }
-
-    fn note_refused(&self) {
-        self.inner.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Frees a block whose owner is gone.

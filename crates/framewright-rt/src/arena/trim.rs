@@ -69,9 +69,7 @@ impl Arena {
         let len = order.frames() << geometry.page_shift;
         // SAFETY: the block was free and is allocated by this function now: nobody refers to its contents.
         let result = unsafe { self.inner.memory.discard(at as usize, len as usize) };
-        if self.inner.allocator.free(pfn, order).is_err() {
-            self.note_refused();
-        }
+        self.free(pfn, order);
         result.map(|()| true)
     }
 }
