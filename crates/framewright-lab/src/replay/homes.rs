@@ -39,6 +39,8 @@ const NOBODY: u32 = u32::MAX;
 /// See the module's description. Frames are indices into the span.
 pub(super) struct Homes {
     span: Span,
+    /// That of a huge page.
+    pageblock_order: Order,
     homes: Vec<Home>,
     /// Whose object each frame of ours has.
     tenants: Vec<u32>,
@@ -49,9 +51,9 @@ pub(super) struct Homes {
 }
 
 impl Homes {
-    pub(super) fn new(span: Span) -> Homes {
+    pub(super) fn new(span: Span, pageblock_order: Order) -> Homes {
         let (homes, tenants) = (vec![Home::FREE; span.len()], vec![NOBODY; span.len()]);
-        Homes { span, homes, tenants, held: HashSet::new(), moved: 0 }
+        Homes { span, pageblock_order, homes, tenants, held: HashSet::new(), moved: 0 }
     }
 
     pub(super) fn get(&self, theirs: usize) -> Home {
@@ -73,7 +75,7 @@ impl Homes {
     }
 
     /// Ours moves a block.
-    pub(super) fn relocate(&mut self, from: Pfn, to: Pfn, order: Order, pageblock_order: Order) {
+    pub(super) fn relocate(&mut self, from: Pfn, to: Pfn, order: Order) {
         let pairs = self.span.block(from, order).zip(self.span.block(to, order));
         for (from, to) in pairs {
             let theirs = self.tenants[from];
@@ -81,14 +83,14 @@ impl Homes {
                 self.set(theirs as usize, Home::at(to));
             }
         }
-        if order == pageblock_order && self.held.remove(&from) {
+        if order == self.pageblock_order && self.held.remove(&from) {
             self.held.insert(to);
         }
         self.moved += order.frames();
     }
 
     /// A block of ours, or part of one, is given back.
-    pub(super) fn forget(&mut self, ours: PfnRange, pageblock_order: Order) {
-        self.held.remove(&ours.start.align_down(pageblock_order));
+    pub(super) fn forget(&mut self, ours: PfnRange) {
+        self.held.remove(&ours.start.align_down(self.pageblock_order));
     }
 }

@@ -53,7 +53,7 @@ pub(super) fn run(
     let layout = layout(&config, survey, options.memory_limit)?;
     let mut storage = Storage::new(&layout);
     let extfrag = RefCell::new(Extfrag::default());
-    let homes = RefCell::new(Homes::new(survey.span));
+    let homes = RefCell::new(Homes::new(survey.span, machine.pageblock_order));
     // Not dropped, because its machine refers to it; `unhook` drops what there is to drop.
     let pages = ManuallyDrop::new(Allocator::boot(Solo::new(&machine.cpus), &config, storage.parts())?);
     let result = play(path, options, survey, machine, (&pages, &homes, &extfrag), progress);
@@ -71,7 +71,6 @@ fn play<'h>(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Column, ReplayError> {
     let mechanisms = pages.mechanisms();
-    let machine_order = machine.pageblock_order;
     let mut mirror = Mirror::new(pages, homes, survey);
     mirror.set_up(machine);
     let invalid = |when| move |violation| ReplayError::Invalid { when, violation };
@@ -82,7 +81,7 @@ fn play<'h>(
         }
     });
     pages.machine().on_migrate(move |from, to, order| {
-        homes.borrow_mut().relocate(from, to, order, machine_order);
+        homes.borrow_mut().relocate(from, to, order);
         pages.free(from, order).map_err(|_| Busy)
     });
     let (records, seconds) = mirror.carry_out_all(Trace::open_with(path, &options.text)?, progress)?;
@@ -371,14 +370,14 @@ impl<'h> Mirror<'h> {
 
     /// Frees a block of ours that has this order, or is part of a larger one that the kernel split.
     fn free_ours(&mut self, ours: Pfn, order: Order) {
-        self.homes.borrow_mut().forget(PfnRange::block(ours, order), self.pageblock_order);
+        self.homes.borrow_mut().forget(PfnRange::block(ours, order));
         if self.pages.free(ours, order).is_err() {
             self.give_back(PfnRange::block(ours, order));
         }
     }
 
     fn give_back(&mut self, range: PfnRange) {
-        self.homes.borrow_mut().forget(range, self.pageblock_order);
+        self.homes.borrow_mut().forget(range);
         if self.pages.free_range(range).is_err() {
             self.counts.refused += 1;
         }
