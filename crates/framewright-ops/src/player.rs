@@ -452,9 +452,10 @@ impl<'h> Player<'h> {
         if self.oracle.borrow().is_held(name) {
             return Ok(Outcome::Skipped);
         }
-        let (fired, begun) = (self.fired(), self.begun());
+        let (fired, begun, asked) = (self.fired(), self.begun(), self.hooks.borrow().migrations);
         let result = self.pages.alloc_contig(frames, align, &terms.request(Order(0)));
-        let disturbed = self.disturbed_since(fired);
+        // What an owner gave up when asked to move it may make a range free that was passed already.
+        let disturbed = self.disturbed_since(fired) || self.hooks.borrow().migrations != asked;
         let geometry = self.pages.geometry();
         let order = Order(frames.saturating_sub(1).checked_ilog2().map_or(0, |log| log as u8 + 1)).max(align);
         // Up to the largest order it is an ordinary request whose tail is given back.
@@ -472,13 +473,11 @@ impl<'h> Player<'h> {
                 }
                 let movable = terms.gfp.migratetype() == MigrateType::Movable;
                 self.oracle.borrow_mut().hold_range(name, range, movable)?;
+                self.judge(request, false, |judge| judge.placed(range))?;
                 if small {
                     self.count_served(range.start);
+                    self.judge(request, false, |judge| judge.mobility(range))?;
                 }
-                self.judge(request, false, |judge| {
-                    judge.placed(range)?;
-                    if small { judge.mobility(range) } else { Ok(()) }
-                })?;
                 Ok(Outcome::Range(range))
             }
             (Err(error), Some(refusal)) if error == refusal => Ok(Outcome::NotServed(error)),

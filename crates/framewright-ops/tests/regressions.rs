@@ -66,3 +66,16 @@ fn reserves_do_not_reach_what_other_cpus_kept() {
          free a3\nrun-on 0\na4 = alloc order 0 GFP_KERNEL|__GFP_MEMALLOC -> 0x3c",
     );
 }
+
+#[test]
+fn contiguous_range_that_comes_free_behind_the_search() {
+    must_run(
+        "max-order 4\npageblock-order 1\nmemory 0x0..0x58 node 0\ncpus 0\ndma-end 0x25\ndma32-end 0x4e\n\
+         a2 = alloc-range 0x38..0x41 GFP_KERNEL\na3 = alloc-contig 1 align 0 __GFP_MOVABLE\n\
+         a7 = alloc-contig 5 align 0 GFP_KERNEL\na13 = alloc order 3 __GFP_MOVABLE\n\
+         a14 = alloc-at 0x2c order 0 GFP_KERNEL\na15 = alloc-contig 3 align 0 __GFP_MOVABLE\n\
+         a16 = alloc order 0 GFP_KERNEL\nfree a14\na19 = alloc order 0 GFP_KERNEL\n\
+         a22 = alloc-range 0x13..0x19 GFP_KERNEL\nfree a2\ntake-offline 0x0..0x1\na28 = alloc order 2 GFP_KERNEL\n\
+         a32 = alloc order 0 GFP_KERNEL below 0x27\non-migrate free\na36 = alloc-contig 17 align 0 GFP_KERNEL",
+    );
+}
