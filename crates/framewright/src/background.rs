@@ -6,9 +6,10 @@
 //! may use; or where it cannot be moved, only whole free pageblocks. Who is to free what, and what must not be, is the embedder's
 //! business: the core only says how many frames, and how hard to look.
 //!
-//! A boost is worked off first, *gently*: nothing is written out for it, and it ends as soon as a round brings nothing. It counts only
-//! while the node is balanced without it; else memory is simply short, and that comes first. In the end the marks come down by what they
-//! were raised when the run began (others may have raised them since), and background compaction is woken.
+//! While a zone is boosted, so is the high mark that it is held against: the run frees as much as any would until a zone of the node is above that. If one
+//! is so from the start, the boost is worked off *gently*: nothing is written out for it, and it ends as soon as a round brings
+//! nothing. In the end the marks come down by what they were raised when the run began (others may have raised them since), and background
+//! compaction is woken.
 //!
 //! Every loop has a bound: a run that gets nowhere ends, and says so.
 
@@ -151,8 +152,8 @@ impl<'a, M: Machine> World<'a, M> {
         self.zones_of(node).map(|zone| zone.stat.mark(Mark::High).max(LEAST)).fold(0, u64::saturating_add)
     }
 
-    /// Whether a zone of the node has as much free memory as its high mark says, without a boost, and a block of the order, for requests that can
-    /// use any of its zones: what the others keep from these does not count. A node without memory has enough.
+    /// Whether a zone of the node has as much free memory as its high mark says, boosted if it is, and a block of the order, for requests that
+    /// can use any of its zones: what the others keep from these does not count. A node without memory has enough.
     fn is_balanced(&self, node: NodeId, order: Order) -> bool {
         let enforced = self.ground.mechanisms.nofragment == Nofragment::Enforced;
         let highest = self.zones_of(node).map(|zone| zone.kind()).max().unwrap_or_default();
@@ -164,8 +165,7 @@ impl<'a, M: Machine> World<'a, M> {
                 (true, true) => self.free_unmixed(zone),
                 (true, false) => self.free_in_pageblocks(zone),
             };
-            free > zone.stat.mark_unboosted(Mark::High).saturating_add(reserve)
-                && (order.0 == 0 || self.has_block(zone, order))
+            free > zone.stat.mark(Mark::High).saturating_add(reserve) && (order.0 == 0 || self.has_block(zone, order))
         };
         let mut zones = self.zones_of(node).peekable();
         zones.peek().is_none() || zones.any(has_enough)

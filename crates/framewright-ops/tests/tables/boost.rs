@@ -60,8 +60,9 @@ const CASES: &[Case] = &[
         setup: "a1 = alloc-at 0x0 order 3 GFP_HIGHUSER_MOVABLE\na2 = alloc-at 0x8 order 3 GFP_HIGHUSER_MOVABLE\n\
                 a3 = alloc-at 0x10 order 4 GFP_HIGHUSER_MOVABLE\nraw-free-range 0x2 6\na4 = alloc order 0 GFP_ATOMIC",
         before: "Node 0, zone Normal, type Unmovable 1 0 1\nNode 0, zone Normal, boost 8",
+        // The boost is 8, and the high mark 12: until more is free than both together, it is reclaimed as usual.
         ops: "on-reclaim free 1\nbalance 0",
-        after: "Node 0, zone Normal, type Movable 0 0 0 1\nNode 0, zone Normal, type Unmovable 1 1 1",
+        after: "Node 0, zone Normal, type Movable 0 0 0 1 1\nNode 0, zone Normal, type Unmovable 1 1 1",
     },
 ];
 
