@@ -5,9 +5,9 @@
 //! in halves until it fits, upper halves going back; freeing one merges it with its buddy while that is free too.
 //! Both cost at most `max_order` steps, each of one or two cache lines.
 //!
-//! Blocks are kept apart by the migratetype of their pageblock. Below the pageblock order buddies share a pageblock, so
-//! merging never mixes types. Above, two types merge only if both are ones that requests ask for; the buddy's
-//! pageblocks then take the type of the block being freed, so that later halves land on the right lists.
+//! Blocks are kept apart by the migratetype of their pageblock (but see `fallback.rs` for `hygiene=loose`). Below the pageblock
+//! order buddies share a pageblock, so merging never mixes types. Above, two types merge only if both are ones that requests ask
+//! for; the buddy's pageblocks then take the type of the block being freed, so that later halves land on the right lists.
 //!
 //! A merged block goes to the front of its list, to be reused while warm, unless the block that it would merge with next
 //! is partly free already: then it goes to the back, to give the rest the time to come back.
@@ -120,7 +120,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     pub(crate) fn take(&self, frame: Frame, from: Order, to: Order, mt: MigrateType) -> Result<Frame, Corrupt> {
         self.remove(frame, from, mt)?;
         if from != to {
-            self.carve(frame, from, (frame, to));
+            self.carve(frame, from, (frame, to), mt);
         }
         Ok(frame)
     }
@@ -327,7 +327,17 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         let order = self.pageblock_order();
         let start = frame.align_down(order);
         self.isolate_from_larger(start, order)?;
-        let end = start.add(order.frames());
+        let moved = self.relist(start, migratetype)?;
+        self.frames().set_pageblock(start, self.frames().pageblock(start).with(migratetype));
+        if self.frames().state(start).as_free() == Some((order, migratetype)) {
+            self.join_alike(start, order, migratetype)?;
+        }
+        Ok(moved)
+    }
+
+    /// Moves the free blocks of the pageblock that begins at `start` to the lists of a type. Returns the number of frames moved.
+    pub(crate) fn relist(&self, start: Frame, migratetype: MigrateType) -> Result<u64, Corrupt> {
+        let end = start.add(self.pageblock_order().frames());
         let mut moved = 0_u64;
         let mut at = start;
         while at < end {
@@ -340,10 +350,6 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
                 }
                 None => self.behind(at),
             };
-        }
-        self.frames().set_pageblock(start, self.frames().pageblock(start).with(migratetype));
-        if self.frames().state(start).as_free() == Some((order, migratetype)) {
-            self.join_alike(start, order, migratetype)?;
         }
         Ok(moved)
     }
@@ -395,16 +401,15 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
             return Ok(());
         };
         self.remove(head, larger, migratetype)?;
-        self.carve(head, larger, (start, order));
+        self.carve(head, larger, (start, order), migratetype);
         if self.put(start, order, migratetype, End::Front) {
             self.tally.count(migratetype, order.frames());
         }
         Ok(())
     }
 
-    /// Gives back all of the block of order `from` at `head` (taken off the lists) but the block `keep` inside of it.
-    pub(crate) fn carve(&self, head: Frame, from: Order, keep: (Frame, Order)) {
-        let migratetype = self.frames().pageblock(keep.0).migratetype();
+    /// Gives back all of the block of order `from` at `head` (taken off the lists) but the block `keep` inside of it, to the lists of a type.
+    pub(crate) fn carve(&self, head: Frame, from: Order, keep: (Frame, Order), migratetype: MigrateType) {
         let halves = Halves { head, order: from, keep };
         if self.ground.mechanisms.prefetch == Prefetch::Halves {
             halves.for_each(|(rest, _)| self.frames().ask_for(&self.ground.machine, rest));
@@ -412,7 +417,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         let mut given = 0_u64;
         for (rest, order) in halves {
             self.step(Step::Split);
-            if self.put(rest, order, self.frames().pageblock(rest).migratetype(), End::Front) {
+            if self.put(rest, order, migratetype, End::Front) {
                 given = given.wrapping_add(order.frames());
             }
         }

@@ -117,7 +117,7 @@ impl<'a, M: Machine> World<'a, M> {
                     return Ok(None);
                 };
                 buddy.remove(head, larger, mt)?;
-                buddy.carve(head, larger, (frame, order));
+                buddy.carve(head, larger, (frame, order), mt);
                 Ok(Some(()))
             })?;
             frames.set_head(frame, Head::allocated(order, movable));

@@ -12,11 +12,15 @@
 //!
 //! Two policies walk it. [`FallbackPolicy::Classic`] looks for the largest block of any fallback type and then decides
 //! between 3 and 4 on the spot; a movable request that may not claim takes the smallest block instead. This is
-//! Linux's policy of 2017 to early 2025, in the form that it had from 6.10 on, when free blocks came to be listed
-//! under their pageblock's type. Before, an unworthy claim still moved the pageblock's free blocks to the requester's list
-//! and left only the type alone: later requests then met them there and counted no fallback.
+//! Linux's policy of 2017 to early 2025.
 //! [`FallbackPolicy::ClaimSteal`] exhausts 3 over all orders before it thinks of 4, and remembers the rung over a
 //! refill. A request may ask for blocks of another type that are not small ([`Want::least`]): with `nofragment` of a pageblock at least.
+//!
+//! What lies free beside what was taken stays on the list of its pageblock's type ([`Hygiene::Strict`]). In Linux up to 6.9 it went to
+//! the requester's list and only the type stayed ([`Hygiene::Loose`]): all of the pageblock where a claim turned out not to be worth it,
+//! else the rest of the block. Later requests then meet it there and count no fallback, so that a refill of 63 pages counts one and not 63.
+//! Below the pageblock order a free block's list may then be of another type that requests ask for than its pageblock; what is freed, and what
+//! it merges with, goes back to the pageblock's.
 //!
 //! The decisions are pure functions of numbers at the foot of the file; what they decide is carried out by `buddy.rs`.
 
@@ -26,7 +30,7 @@ use crate::buddy::Buddy;
 use crate::census::Census;
 use crate::frame::Corrupt;
 use crate::machine::{Machine, Ordering, Step, Word};
-use crate::mechanisms::FallbackPolicy;
+use crate::mechanisms::{FallbackPolicy, Hygiene};
 use crate::pfn::{Frame, MigrateType, Order};
 
 /// What a request wants of a zone's lists.
@@ -166,7 +170,7 @@ fn classic<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option<T
         if whole && let Some(frame) = try_claim(buddy, fallback, want)? {
             return Ok(Some(Taken { frame, fallback: Some(fallback) }));
         }
-        return take_single(buddy, fallback, want.order).map(Some);
+        return take_single(buddy, fallback, want).map(Some);
     }
     Ok(None)
 }
@@ -191,15 +195,17 @@ fn steal_smallest<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<O
     for order in want.lowest().up_to(buddy.max_order()) {
         let Some(migratetype) = first_fallback(buddy, order, want.migratetype) else { continue };
         let Some(found) = buddy.lists.first(order, migratetype) else { continue };
-        return take_single(buddy, Fallback { found, order, migratetype }, want.order).map(Some);
+        return take_single(buddy, Fallback { found, order, migratetype }, want).map(Some);
     }
     Ok(None)
 }
 
-/// Takes the block alone; what is split off stays with its pageblock's type.
-fn take_single<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, order: Order) -> Result<Taken, Corrupt> {
-    let frame = buddy.take(from.found, from.order, order, from.migratetype)?;
-    Ok(Taken { frame, fallback: Some(from) })
+/// Takes the block alone.
+fn take_single<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) -> Result<Taken, Corrupt> {
+    let rest = if is_loose(buddy) { want.migratetype } else { from.migratetype };
+    buddy.remove(from.found, from.order, from.migratetype)?;
+    buddy.carve(from.found, from.order, (from.found, want.order), rest);
+    Ok(Taken { frame: from.found, fallback: Some(from) })
 }
 
 /// Takes over the pageblock (or pageblocks) of the block found and serves the request from it, if worth it.
@@ -207,17 +213,24 @@ fn try_claim<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) 
     if from.order >= buddy.pageblock_order() {
         buddy.remove(from.found, from.order, from.migratetype)?;
         buddy.frames().retag(from.found, from.order, want.migratetype);
-        buddy.carve(from.found, from.order, (from.found, want.order));
+        buddy.carve(from.found, from.order, (from.found, want.order), want.migratetype);
         return Ok(Some(from.found));
     }
     let order = buddy.pageblock_order();
     let start = from.found.align_down(order);
     let census = Census::of(buddy.ground, (start, start.add(order.frames())));
-    if !census.worth_claiming(want.migratetype, from.migratetype) {
+    if census.worth_claiming(want.migratetype, buddy.frames().pageblock(start).migratetype()) {
+        buddy.retype_pageblock(start, want.migratetype)?;
+    } else if is_loose(buddy) {
+        buddy.relist(start, want.migratetype)?;
+    } else {
         return Ok(None);
     }
-    buddy.retype_pageblock(from.found, want.migratetype)?;
     buddy.take_smallest(want.order, want.migratetype)
+}
+
+fn is_loose<M: Machine>(buddy: &Buddy<'_, '_, M>) -> bool {
+    buddy.ground.mechanisms.hygiene == Hygiene::Loose
 }
 
 /// The first type in the request's fallback order that has a block of `order`.

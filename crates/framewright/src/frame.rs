@@ -391,7 +391,7 @@ impl<M: Machine> Frames<'_, M> {
         rest.all(|(offset, _)| self.pageblock(frame.add(offset.0)).migratetype() == migratetype)
     }
 
-    /// Sets the type of every pageblock that a block of at least the pageblock order covers; it is the caller's own.
+    /// Sets the type of every pageblock that a block covers or lies in; it is the caller's own, or the pageblock has the type.
     pub(crate) fn retag(&self, frame: Frame, order: Order, migratetype: MigrateType) {
         for (offset, _) in PfnRange::new(0, order.frames()).blocks(self.geometry.pageblock_order) {
             let at = frame.add(offset.0);
@@ -408,11 +408,14 @@ impl<M: Machine> Frames<'_, M> {
         migratetype: MigrateType,
     ) -> Option<MigrateType> {
         let state = self.state(buddy);
-        if order < self.geometry.pageblock_order {
-            // Of the same pageblock, so of its type.
-            return state.is_free_of(order, migratetype).then_some(migratetype);
+        if !state.is_free_as_large(order) {
+            return None;
         }
-        let (_, found) = state.as_free().filter(|&(free, _)| free == order)?;
+        let (_, found) = state.as_free()?;
+        if order < self.geometry.pageblock_order {
+            // Of the same pageblock, whatever list it is on.
+            return Some(found);
+        }
         let same_zone = self.pageblock(frame).same_zone(self.pageblock(buddy));
         let same_kind = found == migratetype || (found.is_mergeable() && migratetype.is_mergeable());
         (same_zone && same_kind).then_some(found)

@@ -263,11 +263,20 @@ switches! {
     }
     /// How a request is served from the lists of another mobility.
     fallback("fallback"): FallbackPolicy {
-        /// Largest block first, whole pageblock claimed where worth it (Linux 6.10 to 6.14; before, with looser lists).
+        /// Largest block first, whole pageblock claimed where worth it (Linux ≤ 6.14).
         #[default]
         Classic = "classic",
         /// Claim whole pageblocks from the top, else steal the smallest block; a refill remembers which (Linux ≥ 6.15).
         ClaimSteal = "claim-steal",
+    }
+    /// Which list a free block is on.
+    hygiene("hygiene"): Hygiene {
+        /// That of its pageblock's type (Linux ≥ 6.10).
+        #[default]
+        Strict = "strict",
+        /// Where a request takes from another mobility and does not claim the pageblock, all that is free there, or of a small
+        /// block what it leaves, goes to the request's lists, and only the type stays (Linux ≤ 6.9).
+        Loose = "loose",
     }
     /// Avoid mixing mobilities by using a lower zone first (`ALLOC_NOFRAGMENT`).
     nofragment("nofragment"): Nofragment {

@@ -9,7 +9,7 @@
 //! | B2 | a list's length is the number of blocks on it |
 //! | B3 | neighbours on a list name each other |
 //! | B4 | a zone's counts of free, CMA, high-atomic and isolated frames are those of its lists |
-//! | B5 | a free block lies on the list of its pageblocks' type, and in one zone |
+//! | B5 | a free block lies on the list of its pageblocks' type, and in one zone; with `hygiene=loose` a block smaller than a pageblock may lie on that of another type that requests ask for |
 //! | B6 | no two free buddies of the same type and zone (of two types above the pageblock order, they may wait for a free), unless one is marked "merge skipped" |
 //! | B7 | a zone's count of blocks with that mark is right |
 //! | C1 | who checks is in no interrupt: nothing else was looked at then |
@@ -31,10 +31,10 @@
 
 use core::fmt;
 
-use crate::frame::{Frames, Head, Kind, Part};
+use crate::frame::{Head, Kind, Part};
 use crate::ground::Cx;
 use crate::machine::{Machine, Ordering, Word};
-use crate::mechanisms::{NumaStat, ZoneStat};
+use crate::mechanisms::{Hygiene, NumaStat, ZoneStat};
 use crate::node::World;
 use crate::pfn::{CpuId, Frame, MigrateType, Order, Pfn};
 use crate::vmstat::ZoneEvent;
@@ -182,7 +182,7 @@ fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(Census
                         Part::Free(..) if frames.state(at).is_skipped() => skipped = skipped.saturating_add(1),
                         _ => {}
                     }
-                    block(frames, zone, at, part, &mut census)?
+                    block(world, zone, at, part, &mut census)?
                 }
                 None => at.add(1),
             };
@@ -202,12 +202,13 @@ fn boost_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(), Viol
 
 /// Checks one block and returns the frame behind it.
 fn block<M: Machine>(
-    frames: &Frames<'_, M>,
+    world: &World<'_, M>,
     zone: &Zone<M>,
     at: Frame,
     part: Part,
     census: &mut Census,
 ) -> Result<Frame, Violation> {
+    let frames = &world.ground.frames;
     let pfn = Some(frames.pfn(at));
     let end = part.end(at);
     let count = u64::from(end.0.wrapping_sub(at.0));
@@ -222,7 +223,7 @@ fn block<M: Machine>(
     }
     let counter = match part {
         Part::Free(_, order) => {
-            free_block(frames, zone, at, order)?;
+            free_block(world, zone, at, order)?;
             match frames.state(at).migratetype() {
                 MigrateType::Isolate => &mut census.isolated,
                 _ => &mut census.free,
@@ -240,15 +241,20 @@ fn block<M: Machine>(
 }
 
 /// B5 and B6.
-fn free_block<M: Machine>(frames: &Frames<'_, M>, zone: &Zone<M>, at: Frame, order: Order) -> Result<(), Violation> {
+fn free_block<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, at: Frame, order: Order) -> Result<(), Violation> {
+    let frames = &world.ground.frames;
     let pfn = Some(frames.pfn(at));
     let migratetype = frames.state(at).migratetype();
     let pageblock_order = frames.geometry.pageblock_order;
+    let is_loose = world.ground.mechanisms.hygiene == Hygiene::Loose && order < pageblock_order;
     let mut inner = at;
     while inner < at.add(order.frames()) {
         let word = frames.pageblock(inner);
         equal("B5", pfn, zone.idx.index() as u64, word.zone().map_or(u64::MAX, |idx| idx.index() as u64))?;
-        equal("B5", pfn, word.migratetype() as u64, migratetype as u64)?;
+        let types = (word.migratetype(), migratetype);
+        if !(is_loose && types.0.is_mergeable() && types.1.is_mergeable()) {
+            equal("B5", pfn, types.0 as u64, types.1 as u64)?;
+        }
         inner = inner.add(pageblock_order.frames());
     }
     let buddy = at.buddy(order);

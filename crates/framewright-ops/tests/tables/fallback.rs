@@ -53,6 +53,55 @@ const ORDER_OF_TYPES: &[Case] = &[
     },
 ];
 
+/// Two pageblocks of 8 frames, whose free blocks may leave their pageblock's list.
+const TWO_LOOSE: &str = "max-order 4\npageblock-order 3\nmemory 0x0..0x10 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
+                         marks 0 Normal 0 0 0\npcp 0 Normal 1 1\nmechanisms nofragment=off,hygiene=loose\n";
+
+/// All in use by movable requests, but for blocks of 1 and 2 frames of the first pageblock.
+const SCRAPS: &str = "a1 = alloc-at 0x0 order 4 GFP_HIGHUSER_MOVABLE\nraw-free-range 0x2 2\nraw-free-range 0x7 1";
+
+const LOOSE: &[Case] = &[
+    Case {
+        name: "where a claim is not worth it, all that is free in the pageblock goes along",
+        machine: TWO_LOOSE,
+        setup: SCRAPS,
+        before: "Node 0, zone Normal, type Movable 1 1",
+        ops: "a2 = alloc order 0 GFP_KERNEL -> 0x7\nexpect pageblock 0x0 Movable",
+        after: "Node 0, zone Normal, type Unmovable 0 1",
+    },
+    Case {
+        name: "the next request meets it on its own list",
+        machine: TWO_LOOSE,
+        setup: SCRAPS,
+        before: "Node 0, zone Normal, type Movable 1 1",
+        ops: "a2 = alloc order 0 GFP_KERNEL -> 0x7\na3 = alloc order 0 GFP_KERNEL -> 0x2\n\
+              expect pageblock 0x0 Movable",
+        after: "Node 0, zone Normal, type Unmovable 1",
+    },
+    Case {
+        name: "what is freed goes back to its pageblock's list, and takes along what it merges with",
+        machine: TWO_LOOSE,
+        setup: SCRAPS,
+        before: "Node 0, zone Normal, type Movable 1 1",
+        ops: "a2 = alloc order 0 GFP_KERNEL -> 0x7\na3 = alloc order 0 GFP_KERNEL -> 0x2\nfree a3",
+        after: "Node 0, zone Normal, type Movable 0 1",
+    },
+    Case {
+        name: "of a block that a movable request takes alone, the rest goes along",
+        machine: TWO_LOOSE,
+        setup: "type 0x0 Unmovable\na1 = alloc-at 0x0 order 3 GFP_KERNEL\n\
+                a2 = alloc-at 0x8 order 3 GFP_HIGHUSER_MOVABLE\nraw-free-range 0x2 2",
+        before: "Node 0, zone Normal, type Unmovable 0 1",
+        ops: "a3 = alloc order 0 GFP_HIGHUSER_MOVABLE -> 0x2\nexpect pageblock 0x0 Unmovable",
+        after: "Node 0, zone Normal, type Movable 1",
+    },
+];
+
+#[test]
+fn loose_lists_let_free_blocks_go_along() {
+    check(LOOSE);
+}
+
 #[test]
 fn types_are_used_in_order() {
     check(ORDER_OF_TYPES);

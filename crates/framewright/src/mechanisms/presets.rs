@@ -1,9 +1,9 @@
 //! Sets of choices that have a name: kernels that tables were published of, what they were compared with, and our own.
 
 use super::{
-    BoostFactor, Compaction, Depot, FallbackPolicy, FreePath, Hardened, LockPlace, MOST_S8, MOST_S16, Mechanisms,
-    Nofragment, NumaPlace, NumaRead, NumaStat, PcpMark, PcpProtection, PcpSize, PreMerge, Prefetch, Proactiveness,
-    Refill, RemoteFree, StallOrder, Threshold, ZoneLock, ZoneStat,
+    BoostFactor, Compaction, Depot, FallbackPolicy, FreePath, Hardened, Hygiene, LockPlace, MOST_S8, MOST_S16,
+    Mechanisms, Nofragment, NumaPlace, NumaRead, NumaStat, PcpMark, PcpProtection, PcpSize, PreMerge, Prefetch,
+    Proactiveness, Refill, RemoteFree, StallOrder, Threshold, ZoneLock, ZoneStat,
 };
 
 /// Sets of choices that have a name.
@@ -39,7 +39,7 @@ pub const PRESETS: &[(&str, Mechanisms)] = &[
 ];
 
 impl Mechanisms {
-    /// Linux's choices before the published mechanisms; nearest to 6.1, but for lists that follow the pageblock's type.
+    /// Linux's choices before the published mechanisms; nearest to 6.1, but for `hygiene`.
     pub const BASELINE: Mechanisms = Mechanisms {
         zone_lock: ZoneLock::Ticket,
         lock_place: LockPlace::BesideLists,
@@ -58,6 +58,7 @@ impl Mechanisms {
         numa_place: NumaPlace::OwnLines,
         numa_read: NumaRead::WithCpus,
         fallback: FallbackPolicy::Classic,
+        hygiene: Hygiene::Strict,
         nofragment: Nofragment::FirstPass,
         compaction: Compaction::Off,
         numa_threshold: Threshold::COMPUTED,
@@ -70,6 +71,7 @@ impl Mechanisms {
     const LINUX_6_1: Mechanisms = Mechanisms {
         zone_lock: ZoneLock::Queued,
         lock_place: LockPlace::BehindLists,
+        hygiene: Hygiene::Loose,
         watermark_boost: BoostFactor(15_000),
         compaction: Compaction::Scanners,
         proactiveness: Proactiveness(20),
@@ -77,8 +79,12 @@ impl Mechanisms {
     };
 
     /// What the fragmentation avoidance series of 2018 was measured against: Linux 4.20.
-    const VANILLA: Mechanisms =
-        Mechanisms { nofragment: Nofragment::Off, compaction: Compaction::Scanners, ..Mechanisms::PATCH1 };
+    const VANILLA: Mechanisms = Mechanisms {
+        hygiene: Hygiene::Loose,
+        nofragment: Nofragment::Off,
+        compaction: Compaction::Scanners,
+        ..Mechanisms::PATCH1
+    };
 
     /// Its first patch; its first four, with the factor that it proposed; all five add its order of 4. As they were mailed, the third lost the
     /// flag of the first (`-as-mailed`): the numbers that were published with the patches are probably of that.

@@ -48,6 +48,7 @@ impl Kernel {
         let alike = |one: &Mechanisms, other: &Mechanisms| {
             let like_other = Mechanisms {
                 fallback: other.fallback,
+                hygiene: other.hygiene,
                 nofragment: other.nofragment,
                 compaction: other.compaction,
                 watermark_boost: other.watermark_boost,
