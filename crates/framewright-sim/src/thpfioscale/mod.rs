@@ -21,10 +21,13 @@
 //!
 //! # Memory
 //!
-//! A machine of another size has the proportions of one of 16 GiB with 3 GiB below the gap at 4 GiB: zone DMA is 1/1024 of the first node, all below the gap
-//! 3/16; each at least a pageblock. The marks are the same share of memory, too ([`Marks`]), with huge pages on, for which khugepaged raises `min_free_kbytes`: it
-//! grows with the number of zones, not with their size, and would be a twentieth of a machine of 1 GiB. Some of memory is the kernel's from the
-//! start.
+//! How large the machines of 2018 were is not written anywhere, but the percentages of huge pages that were printed have two decimals: no number of
+//! faults that a node of 16 GiB leads to has all five of one machine, few of one of 32 GiB do, and any of one of 64 GiB. So a node has
+//! the proportions of one of 64 GiB with 3 GiB below the gap at 4 GiB: zone DMA is 1/4096 of the first node, all below the gap 3/64; each at least a
+//! pageblock. What does not grow with memory is a share of it, too ([`Marks`]): per-CPU lists, the log, what the kernel has from the start. But
+//! pageblocks cannot shrink, and compaction needs a few that are free: so the marks are four times that share, as on a node of 16 GiB,
+//! with huge pages on, for which khugepaged raises `min_free_kbytes`; that grows with the number of zones, not with their size, and would be a twentieth
+//! of a machine of 1 GiB.
 //!
 //! # Not there
 //!
@@ -47,8 +50,9 @@ mod tests;
 use std::cell::{Cell, RefCell};
 use std::str::FromStr;
 
-use framewright::pfn::NodeId;
+use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
 use framewright::request::{__GFP_RECLAIMABLE, GFP_KERNEL};
+use framewright::watermark::{PcpSize, Tuning};
 use framewright::{AllocError, Allocator, BootError, Mechanisms, Pfn, Region, Request, Violation};
 
 use crate::arena::Arena;
@@ -77,8 +81,11 @@ const FIRST: u64 = 1 << 10;
 const BLOCK: u64 = 1 << 10;
 /// Frames of a pageblock.
 const PAGEBLOCK: u64 = 512;
-/// Frames of the machine whose proportions others have: 16 GiB.
-const SCALED: u64 = 16 << 18;
+/// Frames of a node whose proportions others have, 64 GiB; and of one that has their marks, 16 GiB.
+const NODE: u64 = 64 << 18;
+const MARKS: u64 = 16 << 18;
+/// Batch and high of per-CPU lists in Linux 4.20, in zones of a gigabyte or more.
+const PCP: [u64; 2] = [63, 378];
 /// Frames that the kernel has from the start, unmovable and reclaimable, and as what part of memory at most: 10.8 MB and 13.5 MB of slabs were
 /// measured behind the boot of a machine of 1 GiB.
 const BOOT: [u64; 2] = [2_700, 3_380];
@@ -137,10 +144,11 @@ impl Value for Slabs {
     }
 }
 
-/// How large is what does not grow with memory: the memory that is to stay free, what the log holds, what the kernel has from the start.
+/// How large is what does not grow with memory: the memory that is to stay free, per-CPU lists, what the log holds, what the kernel has from the
+/// start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Marks {
-    /// The share of memory that it is on a machine of 16 GiB. (CPUs' lists are as they are there, not smaller.)
+    /// The share of memory that it is on a node of 64 GiB; marks, of 16 GiB.
     Scaled,
     /// As it is, and as Linux would choose it for as much memory as there is.
     Own,
@@ -185,10 +193,10 @@ settings! {
         config: Config = Config::Default, 0..=2, "how huge pages are asked for: default, madvise or defrag";
         rounds: u32 = 1, 1..=1_000, "how often files are written, read and deleted";
         readers: bool = true, 0..=1, "whether files are read while huge pages are wanted";
-        log: u32 = 20_480, 1..=100_000_000,
-            "inodes in the log when it is written, 1 KiB of unmovable memory each: so many were seen; it depends on the log's size";
-        slabs: Slabs = Slabs::Slub, 0..=1, "slabs of several pages where there are some (slub), or of one (single)";
-        marks: Marks = Marks::Scaled, 0..=1, "what does not grow with memory, marks above all: the share that it is on a machine of 16 GiB (scaled), or as it is (own)";
+        log: u32 = 220_000, 1..=100_000_000,
+            "inodes in the log when it is written, 1 KiB of unmovable memory each: an eighth of a log of 512 MiB, 300 bytes each there (assumed); on a small disk 20480 were seen";
+        slabs: Slabs = Slabs::Single, 0..=1, "slabs of one page each (single: SLAB), or of several where there are some (slub)";
+        marks: Marks = Marks::Scaled, 0..=1, "what does not grow with memory: the share that it is on a node of 64 GiB, marks of 16 GiB (scaled), or as it is (own)";
         seed: u64 = 1, 0..=u32::MAX, "seed of all that is random";
     }
 }
@@ -276,6 +284,7 @@ pub fn run(model: &Model, mechanisms: Mechanisms, options: &Thpfioscale) -> Resu
 /// The machine's memory.
 struct Map {
     regions: Vec<Region>,
+    tuning: Vec<Tuning>,
     dma_end: u64,
     dma32_end: u64,
     /// Frames of a node.
@@ -288,14 +297,22 @@ impl Map {
         let nodes = u64::from(model.topology.sockets);
         let each = (u64::from(options.mib) * 256 / nodes / BLOCK).max(8) * BLOCK;
         let region = |node: u64| Region::usable(FIRST + node * each, FIRST + (node + 1) * each, node as u8);
-        let dma = (each / 1024 / PAGEBLOCK).max(1) * PAGEBLOCK;
-        let low = (each * 3 / 16 / BLOCK).max(1) * BLOCK;
+        let dma = (each / 4096 / PAGEBLOCK).max(1) * PAGEBLOCK;
+        let low = (each * 3 / 64 / BLOCK).max(1) * BLOCK;
         let min_free_kbytes = match options.marks {
             Marks::Own => min_free_kbytes(nodes, nodes * each),
-            Marks::Scaled => min_free_kbytes(nodes, SCALED) * nodes * each / SCALED,
+            Marks::Scaled => min_free_kbytes(nodes, MARKS) * each / MARKS,
         };
         let regions = (0..nodes).map(region).collect();
-        Map { regions, dma_end: FIRST + dma, dma32_end: FIRST + low, each, min_free_kbytes }
+        let share = |pages: u64| (pages * each).div_ceil(NODE) as u32;
+        let pcp = PcpSize { batch: share(PCP[0]), high: share(PCP[1]) };
+        let zones = (0..nodes)
+            .flat_map(|node| [ZoneKind::Dma32, ZoneKind::Normal].map(|kind| ZoneIdx::of(NodeId(node as u8), kind)));
+        let tuning = match options.marks {
+            Marks::Own => Vec::new(),
+            Marks::Scaled => zones.map(|zone| Tuning { zone, marks: None, reserve: None, pcp: Some(pcp) }).collect(),
+        };
+        Map { regions, tuning, dma_end: FIRST + dma, dma32_end: FIRST + low, each, min_free_kbytes }
     }
 
     fn frames(&self) -> u64 {
@@ -308,6 +325,7 @@ impl Map {
             dma_end: Pfn(self.dma_end),
             dma32_end: Pfn(self.dma32_end),
             min_free_kbytes: Some(self.min_free_kbytes),
+            tuning: &self.tuning,
             ..framewright::Config::new(&self.regions, cpus)
         }
     }
@@ -339,7 +357,7 @@ fn kernel<'a>(
         tally: Tally::default(),
     };
     let (background, frames) = (cast.kswapd.clone(), map.frames());
-    let like = if options.marks == Marks::Scaled { SCALED } else { frames };
+    let like = if options.marks == Marks::Scaled { NODE * ends.len() as u64 } else { frames };
     let mut kernel = Kernel {
         pages,
         model,
