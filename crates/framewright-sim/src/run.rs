@@ -365,14 +365,9 @@ pub mod here {
         with(|world| world.spend(Spent::Asleep, time));
     }
 
-    /// It sleeps until this time, or until another CPU rouses it.
+    /// It sleeps until this time.
     pub fn sleep_until(time: Ps) {
         running::sleep(None, time);
-    }
-
-    /// Ends another CPU's sleep, whatever that waits for.
-    pub fn rouse(cpu: usize) {
-        running::rouse(cpu);
     }
 
     /// Waits until no other CPU is behind it: what all CPUs know without sharing memory, they know at the right time.

@@ -136,12 +136,6 @@ pub(crate) fn wake(waiter: Waiter) {
     });
 }
 
-/// Wakes a CPU that sleeps.
-pub(crate) fn rouse(number: usize) {
-    await_turn(true);
-    with(|world| world.rouse(|cpu| usize::from(cpu.now.cpu) == number));
-}
-
 impl World {
     /// Wakes CPUs that sleep. False if there were none.
     fn rouse(&mut self, which: impl Fn(&Cpu) -> bool) -> bool {

@@ -134,16 +134,3 @@ fn a_background_thread_that_is_awake_is_woken_once_more() {
         }
     });
 }
-
-#[test]
-fn a_cpu_can_be_roused() {
-    with_cache("baseline", |_, cpu| {
-        if cpu == 0 {
-            here::work(9_000_000);
-            here::rouse(1);
-        } else {
-            here::sleep_until(u64::MAX);
-            assert!((9_000_000..20_000_000).contains(&here::clock()));
-        }
-    });
-}

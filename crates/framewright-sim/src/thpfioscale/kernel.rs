@@ -6,8 +6,8 @@
 use std::cell::{Cell, RefCell};
 
 use framewright::request::{
-    __GFP_DIRECT_RECLAIM, __GFP_FS, __GFP_NOFAIL, __GFP_NOMEMALLOC, __GFP_NORETRY, __GFP_NOWARN, __GFP_RECLAIM,
-    __GFP_ZERO, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp,
+    __GFP_FS, __GFP_NOFAIL, __GFP_NOMEMALLOC, __GFP_NORETRY, __GFP_NOWARN, __GFP_RECLAIM, __GFP_ZERO,
+    GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp,
 };
 use framewright::{AllocError, Allocator, Order, Pfn, Request};
 
@@ -245,7 +245,6 @@ impl Kernel<'_> {
 
     /// A page of the kernel's own, which cannot move. None if the run is to end.
     pub(super) fn fixed_page(&self) -> Option<Pfn> {
-        debug_assert!(GFP_KERNEL.contains(__GFP_DIRECT_RECLAIM));
         self.must_alloc(&Request::page(GFP_KERNEL | __GFP_ZERO))
     }
 }

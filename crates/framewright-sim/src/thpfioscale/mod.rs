@@ -62,7 +62,7 @@ use crate::run::{Deadlock, Options, Schedule, SetupError, Simulation, here};
 use crate::sim::Sim;
 use crate::stage::{Descriptors, arena_for, boot, contexts};
 use crate::workload::SpecError;
-use crate::workload::settings::{Value, read_all, settings};
+use crate::workload::settings::{Choice, Value, read_all, settings};
 
 use costs::S;
 use disk::Flusher;
@@ -102,46 +102,13 @@ pub enum Config {
     Defrag,
 }
 
-impl Value for Config {
-    fn form(_: &std::ops::RangeInclusive<u32>) -> String {
-        "`default`, `madvise` or `defrag`".to_owned()
-    }
-
-    fn read(text: &str, _: &std::ops::RangeInclusive<u32>) -> Option<Config> {
-        match text {
-            "default" => Some(Config::Default),
-            "madvise" => Some(Config::Madvise),
-            "defrag" => Some(Config::Defrag),
-            _ => None,
-        }
-    }
-
-    fn show(self) -> String {
-        match self {
-            Config::Default => "default",
-            Config::Madvise => "madvise",
-            Config::Defrag => "defrag",
-        }
-        .to_owned()
-    }
+impl Choice for Config {
+    const NAMES: &'static [(&'static str, Config)] =
+        &[("default", Config::Default), ("madvise", Config::Madvise), ("defrag", Config::Defrag)];
 }
 
-impl Value for Slabs {
-    fn form(_: &std::ops::RangeInclusive<u32>) -> String {
-        "`slub` or `single`".to_owned()
-    }
-
-    fn read(text: &str, _: &std::ops::RangeInclusive<u32>) -> Option<Slabs> {
-        match text {
-            "slub" => Some(Slabs::Slub),
-            "single" => Some(Slabs::Single),
-            _ => None,
-        }
-    }
-
-    fn show(self) -> String {
-        if self == Slabs::Slub { "slub" } else { "single" }.to_owned()
-    }
+impl Choice for Slabs {
+    const NAMES: &'static [(&'static str, Slabs)] = &[("slub", Slabs::Slub), ("single", Slabs::Single)];
 }
 
 /// How large is what does not grow with memory: the memory that is to stay free, per-CPU lists, what the log holds, what the kernel has from the
@@ -154,22 +121,8 @@ pub enum Marks {
     Own,
 }
 
-impl Value for Marks {
-    fn form(_: &std::ops::RangeInclusive<u32>) -> String {
-        "`scaled` or `own`".to_owned()
-    }
-
-    fn read(text: &str, _: &std::ops::RangeInclusive<u32>) -> Option<Marks> {
-        match text {
-            "scaled" => Some(Marks::Scaled),
-            "own" => Some(Marks::Own),
-            _ => None,
-        }
-    }
-
-    fn show(self) -> String {
-        if self == Marks::Scaled { "scaled" } else { "own" }.to_owned()
-    }
+impl Choice for Marks {
+    const NAMES: &'static [(&'static str, Marks)] = &[("scaled", Marks::Scaled), ("own", Marks::Own)];
 }
 
 impl Value for u64 {

@@ -133,9 +133,9 @@ impl Kernel<'_> {
             let seed = options.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(round << 8 | job as u64);
             return if options.readers { self.read(job, stage, Rng::new(seed)) } else { Some(()) };
         }
-        if let Some(thread) = cast.huge.iter().position(|&one| one == cpu) {
+        if cast.huge.contains(&cpu) {
             here::sleep_until(warm);
-            let result = self.fault_in(options, held, (thread, cast.huge.len()));
+            let result = self.fault_in(options, held, cast.huge.len());
             if stage.leave() {
                 stage.stops.set(true);
             }
@@ -243,7 +243,7 @@ impl Kernel<'_> {
     }
 
     /// A thread's share of three quarters of the first node, of which it touches half.
-    fn fault_in(&self, options: &Thpfioscale, held: &Held, (_, threads): (usize, usize)) -> Option<()> {
+    fn fault_in(&self, options: &Thpfioscale, held: &Held, threads: usize) -> Option<()> {
         let steps = held.node_frames * 3 / 4 / threads as u64 / HUGE / 2;
         let request = Request::new(options.config.gfp() | __GFP_ZERO, 9);
         for _ in 0..steps {

@@ -47,7 +47,7 @@ use framewright::{Link, Pfn, Region};
 use super::Ground;
 use super::floor::Floor;
 use super::page_fault::BATCH;
-use super::settings::Value;
+use super::settings::Choice;
 use crate::arena::Packing;
 use crate::run::here;
 use crate::running::prefetch;
@@ -82,28 +82,9 @@ pub enum LruLists {
     Smp,
 }
 
-impl Value for LruLists {
-    fn form(_: &std::ops::RangeInclusive<u32>) -> String {
-        "`off`, `lock` (or `on`) or `smp`".to_owned()
-    }
-
-    fn read(text: &str, _: &std::ops::RangeInclusive<u32>) -> Option<LruLists> {
-        match text {
-            "off" => Some(LruLists::Off),
-            "lock" | "on" => Some(LruLists::Lock),
-            "smp" => Some(LruLists::Smp),
-            _ => None,
-        }
-    }
-
-    fn show(self) -> String {
-        match self {
-            LruLists::Off => "off",
-            LruLists::Lock => "lock",
-            LruLists::Smp => "smp",
-        }
-        .to_owned()
-    }
+impl Choice for LruLists {
+    const NAMES: &'static [(&'static str, LruLists)] =
+        &[("off", LruLists::Off), ("lock", LruLists::Lock), ("on", LruLists::Lock), ("smp", LruLists::Smp)];
 }
 
 /// Something on a line of its own.

@@ -95,22 +95,32 @@ impl Value for u32 {
     }
 }
 
-impl Value for bool {
-    fn form(_: &RangeInclusive<u32>) -> String {
-        "`on` or `off`".to_owned()
-    }
+/// One of a few values that have names.
+pub(crate) trait Choice: Copy + PartialEq + 'static {
+    /// All names; the first of a value is the one it is shown by.
+    const NAMES: &'static [(&'static str, Self)];
+}
 
-    fn read(text: &str, _: &RangeInclusive<u32>) -> Option<bool> {
-        match text {
-            "on" => Some(true),
-            "off" => Some(false),
-            _ => None,
+impl<T: Choice> Value for T {
+    fn form(_: &RangeInclusive<u32>) -> String {
+        let names: Vec<String> = T::NAMES.iter().map(|(name, _)| format!("`{name}`")).collect();
+        match names.split_last() {
+            Some((last, others)) if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+            _ => names.concat(),
         }
     }
 
-    fn show(self) -> String {
-        if self { "on" } else { "off" }.to_owned()
+    fn read(text: &str, _: &RangeInclusive<u32>) -> Option<T> {
+        T::NAMES.iter().find(|(name, _)| *name == text).map(|(_, value)| *value)
     }
+
+    fn show(self) -> String {
+        T::NAMES.iter().find(|(_, value)| *value == self).map(|(name, _)| (*name).to_owned()).unwrap_or_default()
+    }
+}
+
+impl Choice for bool {
+    const NAMES: &'static [(&'static str, bool)] = &[("on", true), ("off", false)];
 }
 
 /// An option, for people.
