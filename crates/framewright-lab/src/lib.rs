@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod calibrate;
+pub mod explain;
 pub mod html;
 pub mod mechanisms;
 pub mod replay;

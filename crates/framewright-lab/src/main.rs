@@ -17,6 +17,7 @@ struct Cli {
 #[derive(clap::Subcommand)]
 enum Command {
     Replay(command::replay::Replay),
+    Explain(command::explain::Explain),
     Convert(command::convert::Convert),
     Bench(command::bench::Bench),
     Sim(command::sim::Sim),
@@ -29,6 +30,7 @@ enum Command {
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Replay(replay) => replay.run(),
+        Command::Explain(explain) => explain.run(),
         Command::Convert(convert) => convert.run(),
         Command::Bench(bench) => bench.run(),
         Command::Sim(sim) => sim.run(),

@@ -3,9 +3,11 @@
 pub(crate) mod bench;
 pub(crate) mod calibrate;
 pub(crate) mod convert;
+pub(crate) mod explain;
 mod folder;
 pub(crate) mod replay;
 pub(crate) mod proc;
+mod recording;
 pub(crate) mod reproduce;
 mod runs;
 pub(crate) mod sim;

@@ -2,26 +2,38 @@
 
 use framewright::pfn::{Order, Pfn, PfnRange};
 
+use super::ReplayError;
+
 /// Frames from the lowest to the highest that the trace or its state names.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Span {
-    pub(super) range: PfnRange,
+pub(crate) struct Span {
+    pub(crate) range: PfnRange,
 }
 
 impl Span {
     /// Bytes that the tables of a replay take for each frame, the allocator's own among them; those for CPUs come on top.
-    pub(super) const FRAME_BYTES: u64 = 28;
+    pub(crate) const FRAME_BYTES: u64 = 28;
     /// How many frames the tables can number.
     const LIMIT: u64 = 1 << 31;
 
     /// Whether tables for all of its frames fit into `bytes`.
-    pub(super) fn fits(&self, bytes: u64) -> bool {
-        let frames = self.range.frames();
-        frames <= Span::LIMIT && frames * Span::FRAME_BYTES <= bytes
+    pub(crate) fn fits(&self, bytes: u64) -> bool {
+        self.range.frames() <= Span::LIMIT && self.bytes(0) <= bytes
+    }
+
+    /// Bytes that tables for all of its frames take, with so many more for each.
+    pub(crate) fn bytes(&self, more: u64) -> u64 {
+        self.range.frames().saturating_mul(Span::FRAME_BYTES + more)
+    }
+
+    /// That its tables would take more than they may.
+    pub(super) fn too_large(&self, file: &str, bytes: u64, limit: u64) -> ReplayError {
+        let PfnRange { start: first, end } = self.range;
+        ReplayError::TooLarge { file: file.to_owned(), first, last: Pfn(end.0.saturating_sub(1)), bytes, limit }
     }
 
     /// Includes a block.
-    pub(super) fn include(&mut self, block: PfnRange) {
+    pub(crate) fn include(&mut self, block: PfnRange) {
         if self.range.is_empty() {
             self.range = block;
         } else if !block.is_empty() {
@@ -30,32 +42,32 @@ impl Span {
     }
 
     /// Whether all frames of a block are in the span.
-    pub(super) fn covers(&self, block: PfnRange) -> bool {
+    pub(crate) fn covers(&self, block: PfnRange) -> bool {
         self.range.start <= block.start && block.end <= self.range.end
     }
 
     /// Number of frames, for the size of a table.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.range.frames() as usize
     }
 
     /// Position of a frame in a table; none outside of the span.
-    pub(super) fn index(&self, pfn: Pfn) -> Option<usize> {
+    pub(crate) fn index(&self, pfn: Pfn) -> Option<usize> {
         self.range.contains(pfn).then(|| (pfn.0 - self.range.start.0) as usize)
     }
 
     /// The frame at a position.
-    pub(super) fn pfn(&self, index: usize) -> Pfn {
+    pub(crate) fn pfn(&self, index: usize) -> Pfn {
         self.range.start.add(index as u64)
     }
 
     /// Positions of a block's frames that lie in the span.
-    pub(super) fn block(&self, pfn: Pfn, order: Order) -> std::ops::Range<usize> {
+    pub(crate) fn block(&self, pfn: Pfn, order: Order) -> std::ops::Range<usize> {
         self.positions(PfnRange::block(pfn, order))
     }
 
     /// Positions of a range's frames that lie in the span; empty if none do.
-    pub(super) fn positions(&self, range: PfnRange) -> std::ops::Range<usize> {
+    pub(crate) fn positions(&self, range: PfnRange) -> std::ops::Range<usize> {
         let inside = range.intersect(self.range);
         if inside.is_empty() {
             return 0..0;

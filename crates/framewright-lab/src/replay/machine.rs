@@ -27,13 +27,13 @@ enum Class {
 }
 
 /// See the module's description.
-pub(super) struct Recorded {
-    pub(super) regions: Vec<Region>,
+pub(crate) struct Recorded {
+    pub(crate) regions: Vec<Region>,
     pub(super) cpus: Vec<NodeId>,
     pub(super) tuning: Vec<Tuning>,
     pub(super) movable: Vec<PfnRange>,
-    pub(super) max_order: Order,
-    pub(super) pageblock_order: Order,
+    pub(crate) max_order: Order,
+    pub(crate) pageblock_order: Order,
     pub(super) dma_end: Pfn,
     pub(super) dma32_end: Pfn,
     span: Span,
@@ -91,11 +91,19 @@ impl Recorded {
     }
 
     /// Frames in use when recording began, and whether they could be moved.
-    pub(super) fn used(&self) -> impl Iterator<Item = (Pfn, bool)> {
+    pub(crate) fn used(&self) -> impl Iterator<Item = (Pfn, bool)> {
         self.classes.iter().enumerate().filter_map(|(index, class)| match class {
             Class::Used { movable } => Some((self.span.pfn(index), *movable)),
             _ => None,
         })
+    }
+
+    /// The zone of a pageblock's memory; none if it is a hole.
+    pub(crate) fn zone_at(&self, pageblock: Pfn) -> Option<ZoneIdx> {
+        let block = PfnRange::block(pageblock, self.pageblock_order);
+        let next = self.regions.partition_point(|region| region.range.end <= block.start);
+        let region = self.regions.get(next).filter(|region| region.range.start < block.end)?;
+        Some(ZoneIdx::of(region.node, self.kind_at(region.range.start.max(block.start))))
     }
 
     /// The kind of zone that a frame belongs to.

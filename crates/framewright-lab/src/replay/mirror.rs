@@ -6,7 +6,6 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::mem::ManuallyDrop;
-use std::path::Path;
 use std::time::Instant;
 
 use framewright::event::Event;
@@ -24,7 +23,8 @@ use super::large::Large;
 use super::machine::Recorded;
 use super::outcome::{Column, Extfrag, Run, Seen, ZoneBlocks};
 use super::survey::{STRETCH, Survey};
-use super::{ReplayError, ReplayOptions};
+use super::watch::{Pages, Watch};
+use super::{ReplayError, Stage};
 use crate::trace::Trace;
 use crate::trace::record::{Kind, Record};
 
@@ -41,14 +41,13 @@ struct Fault {
 }
 
 /// Carries out the whole trace under one set of mechanisms.
-pub(super) fn run(
-    path: &Path,
-    options: &ReplayOptions,
-    survey: &Survey,
-    machine: &Recorded,
+pub(super) fn run<W: Watch>(
+    stage: &Stage<'_>,
     mechanisms: Mechanisms,
+    watch: &RefCell<W>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Column, ReplayError> {
+    let Stage { survey, machine, options, .. } = stage;
     let config = framewright::Config { mechanisms, ..machine.config() };
     let layout = layout(&config, survey, options.memory_limit)?;
     let mut storage = Storage::new(&layout);
@@ -56,38 +55,40 @@ pub(super) fn run(
     let homes = RefCell::new(Homes::new(survey.span, machine.pageblock_order));
     // Not dropped, because its machine refers to it; `unhook` drops what there is to drop.
     let pages = ManuallyDrop::new(Allocator::boot(Solo::new(&machine.cpus), &config, storage.parts())?);
-    let result = play(path, options, survey, machine, (&pages, &homes, &extfrag), progress);
+    let result = play(stage, Mirror::new(&pages, &homes, watch, survey), &extfrag, progress);
     pages.machine().unhook();
     result
 }
 
 /// The same, on an allocator that was just set up.
-fn play<'h>(
-    path: &Path,
-    options: &ReplayOptions,
-    survey: &Survey,
-    machine: &Recorded,
-    (pages, homes, extfrag): (&'h Allocator<'h, Solo<'h>>, &'h RefCell<Homes>, &'h RefCell<Extfrag>),
+fn play<'h, W: Watch>(
+    stage: &Stage<'_>,
+    mut mirror: Mirror<'h, W>,
+    extfrag: &'h RefCell<Extfrag>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Column, ReplayError> {
-    let mechanisms = pages.mechanisms();
-    let mut mirror = Mirror::new(pages, homes, survey);
+    let Stage { survey, machine, .. } = stage;
+    let Mirror { pages, homes, watch, .. } = mirror;
     mirror.set_up(machine);
     let invalid = |when| move |violation| ReplayError::Invalid { when, violation };
     pages.validate().map_err(invalid("after setting up the recorded state"))?;
+    watch.borrow_mut().is_set_up(machine, pages);
     pages.machine().on_event(|event| {
         if let Event::ExtFrag { alloc_order, fallback_order, alloc_migratetype, fallback_migratetype, .. } = *event {
             extfrag.borrow_mut().count(alloc_order, fallback_order, alloc_migratetype, fallback_migratetype);
         }
+        watch.borrow_mut().event(event);
     });
     pages.machine().on_migrate(move |from, to, order| {
         homes.borrow_mut().relocate(from, to, order);
+        watch.borrow_mut().moves(from, to, order);
         pages.free(from, order).map_err(|_| Busy)
     });
-    let (records, seconds) = mirror.carry_out_all(Trace::open_with(path, &options.text)?, progress)?;
+    let (records, seconds) = mirror.carry_out_all(stage.open()?, progress)?;
     if records != survey.quality.records() {
         return Err(ReplayError::Changed { file: survey.name.clone(), first: survey.quality.records(), then: records });
     }
+    let mechanisms = pages.mechanisms();
     let counts = Run { moved: homes.borrow().moved, ..mirror.counts };
     pages.validate().map_err(invalid("at the end of the trace"))?;
     pages.drain_all();
@@ -103,15 +104,13 @@ fn layout(config: &framewright::Config<'_>, survey: &Survey, limit: u64) -> Resu
     let layout = Layout::of(config)?;
     let bytes = layout.bytes::<Solo<'_>>() as u64;
     if bytes > limit {
-        let PfnRange { start, end } = survey.span.range;
-        let (file, last) = (survey.name.clone(), Pfn(end.0.saturating_sub(1)));
-        return Err(ReplayError::TooLarge { file, first: start, last, bytes, limit });
+        return Err(survey.span.too_large(&survey.name, bytes, limit));
     }
     Ok(layout)
 }
 
 /// Free blocks of each zone.
-fn blocks(pages: &Allocator<'_, Solo<'_>>) -> Vec<ZoneBlocks> {
+fn blocks(pages: &Pages<'_>) -> Vec<ZoneBlocks> {
     let nodes = 0..pages.nodes() as u8;
     let zones = nodes.flat_map(|node| ZoneKind::ALL.map(|kind| ZoneIdx::of(NodeId(node), kind)));
     let snapshots = zones.filter_map(|zone| pages.zone(zone)).filter(|zone| zone.is_populated());
@@ -126,9 +125,10 @@ fn blocks(pages: &Allocator<'_, Solo<'_>>) -> Vec<ZoneBlocks> {
 }
 
 /// The kernel's objects on our allocator.
-struct Mirror<'h> {
-    pages: &'h Allocator<'h, Solo<'h>>,
+struct Mirror<'h, W> {
+    pages: &'h Pages<'h>,
     homes: &'h RefCell<Homes>,
+    watch: &'h RefCell<W>,
     span: Span,
     pageblock_order: Order,
     first_try: FirstTry,
@@ -141,10 +141,11 @@ struct Mirror<'h> {
     woken: u64,
 }
 
-impl<'h> Mirror<'h> {
-    fn new(pages: &'h Allocator<'h, Solo<'h>>, homes: &'h RefCell<Homes>, survey: &Survey) -> Self {
+impl<'h, W: Watch> Mirror<'h, W> {
+    fn new(pages: &'h Pages<'h>, homes: &'h RefCell<Homes>, watch: &'h RefCell<W>, survey: &Survey) -> Self {
         Mirror {
             pages,
+            watch,
             span: survey.span,
             pageblock_order: survey.pageblock_order,
             first_try: survey.first_try,
@@ -205,11 +206,12 @@ impl<'h> Mirror<'h> {
             }
             let start = Instant::now();
             stretch.iter().for_each(|record| {
+                records += 1;
+                self.watch.borrow_mut().begins(records, record);
                 self.carry_out(record);
                 self.balance();
             });
             seconds += start.elapsed().as_secs_f64();
-            records += stretch.len() as u64;
             progress(records);
         }
     }
@@ -259,8 +261,7 @@ impl<'h> Mirror<'h> {
             self.counts.skipped += 1;
             return self.settle_at(theirs, request.order, None);
         }
-        let ours = self.pages.alloc(&request).ok();
-        self.counts.orders.entry(request.order).or_default().count(ours.is_some());
+        let ours = self.ask(request);
         match (theirs, ours) {
             (None, Some(ours)) => self.give_back(PfnRange::block(ours, request.order)),
             (theirs, ours) => {
@@ -301,13 +302,19 @@ impl<'h> Mirror<'h> {
 
     fn ask_huge(&mut self, gfp: Gfp) -> Option<Pfn> {
         self.counts.huge_requests += 1;
-        let order = self.pageblock_order;
-        let ours = self.pages.alloc(&Request { order, ..Request::page(gfp) }).ok();
-        self.counts.orders.entry(order).or_default().count(ours.is_some());
+        let ours = self.ask(Request { order: self.pageblock_order, ..Request::page(gfp) });
         let held = &mut self.homes.borrow_mut().held;
         held.extend(ours);
         self.counts.peak_held = self.counts.peak_held.max(held.len() as u64);
         ours
+    }
+
+    fn ask(&mut self, request: Request) -> Option<Pfn> {
+        self.watch.borrow_mut().asks(&request, self.pages);
+        let answer = self.pages.alloc(&request);
+        self.watch.borrow_mut().answered(answer, self.pages);
+        self.counts.orders.entry(request.order).or_default().count(answer.is_ok());
+        answer.ok()
     }
 
     /// Notes where the object of a block of the kernel's is; nowhere if `ours` is none. Nothing if the kernel failed.

@@ -30,8 +30,10 @@ mod mirror;
 mod outcome;
 mod survey;
 mod table;
+mod watch;
 mod zones;
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use framewright::Mechanisms;
@@ -43,8 +45,15 @@ pub use outcome::{Column, ExtfragRow, LinuxColumn, OrderRow, Report, TraceQualit
 pub use table::Table;
 pub use zones::ZoneFault;
 
+pub(crate) use frames::Span;
+pub(crate) use machine::Recorded;
+pub(crate) use table::{counted, grouped};
+pub(crate) use watch::{Pages, Watch};
+
+use crate::trace::Trace;
 use crate::trace::error::{TraceError, file_name};
 use crate::trace::text::TextOptions;
+use survey::Survey;
 
 /// How to replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -148,6 +157,53 @@ pub enum ReplayError {
     },
 }
 
+/// A trace that was read once, to be replayed any number of times.
+pub(crate) struct Stage<'a> {
+    path: &'a Path,
+    options: &'a ReplayOptions,
+    pub(crate) survey: Survey,
+    pub(crate) machine: Recorded,
+}
+
+impl<'a> Stage<'a> {
+    /// Surveys a trace. `progress` hears how many records were read.
+    pub(crate) fn set(
+        path: &'a Path,
+        options: &'a ReplayOptions,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Stage<'a>, ReplayError> {
+        // What cannot be asked for its kind cannot be opened either; that error says more.
+        if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+            return Err(ReplayError::NotAFile(file_name(path)));
+        }
+        let survey = survey::survey(path, options, progress)?;
+        let machine = Recorded::new(&survey)?;
+        Ok(Stage { path, options, survey, machine })
+    }
+
+    /// The trace, from its first record.
+    pub(crate) fn open(&self) -> Result<Trace, TraceError> {
+        Trace::open_with(self.path, &self.options.text)
+    }
+
+    /// Checks that tables with so many more bytes for each frame may be made.
+    pub(crate) fn spare(&self, more: u64) -> Result<(), ReplayError> {
+        let bytes = self.survey.span.bytes(more);
+        let (span, limit) = (self.survey.span, self.options.memory_limit);
+        if bytes > limit { Err(span.too_large(&self.survey.name, bytes, limit)) } else { Ok(()) }
+    }
+
+    /// Replays it, with somebody watching.
+    pub(crate) fn play<W: Watch>(
+        &self,
+        mechanisms: Mechanisms,
+        watch: &RefCell<W>,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Column, ReplayError> {
+        mirror::run(self, mechanisms, watch, progress)
+    }
+}
+
 /// Replays the trace at `path` under each of `mechanisms`, under the default if there are none. `progress` hears after every
 /// stretch of records how many were read so far in which pass (0 is the survey).
 ///
@@ -159,18 +215,13 @@ pub fn replay(
     mechanisms: &[Mechanisms],
     progress: &mut dyn FnMut(usize, u64),
 ) -> Result<Report, ReplayError> {
-    // What cannot be asked for its kind cannot be opened either; that error says more.
-    if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
-        return Err(ReplayError::NotAFile(file_name(path)));
-    }
-    let survey = survey::survey(path, options, &mut |records| progress(0, records))?;
-    let machine = machine::Recorded::new(&survey)?;
-    let mut run =
-        |pass, mechanisms| mirror::run(path, options, &survey, &machine, mechanisms, &mut |n| progress(pass, n));
+    let stage = Stage::set(path, options, &mut |records| progress(0, records))?;
+    let nobody = RefCell::new(());
+    let mut run = |pass, mechanisms| stage.play(mechanisms, &nobody, &mut |n| progress(pass, n));
     let first = run(1, mechanisms.first().copied().unwrap_or(Mechanisms::DEFAULT))?;
     let mut columns = vec![first.clone()];
     for (i, &mechanisms) in mechanisms.iter().enumerate().skip(1) {
         columns.push(run(i + 1, mechanisms)?);
     }
-    Ok(outcome::report(&survey, &machine, first, columns))
+    Ok(outcome::report(&stage.survey, &stage.machine, first, columns))
 }

@@ -29,13 +29,13 @@ use crate::trace::state::InitialState;
 pub(super) const STRETCH: u64 = 1 << 16;
 
 /// What the first pass found.
-pub(super) struct Survey {
-    pub(super) name: String,
+pub(crate) struct Survey {
+    pub(crate) name: String,
     pub(super) quality: Quality,
     pub(super) initial: InitialState,
-    pub(super) pageblock_order: Order,
+    pub(crate) pageblock_order: Order,
     pub(super) max_order: Order,
-    pub(super) span: Span,
+    pub(crate) span: Span,
     /// From the lowest to the highest frame that an event names.
     pub(super) named: PfnRange,
     /// The node of each CPU.
@@ -153,10 +153,7 @@ impl Pass {
     /// Makes the tables as large as `span`, which includes the one before.
     fn resize(&mut self, span: Span) -> Result<(), ReplayError> {
         if !span.fits(self.memory_limit) {
-            let PfnRange { start, end } = span.range;
-            let bytes = span.range.frames().saturating_mul(Span::FRAME_BYTES);
-            let (file, last, limit) = (self.name.clone(), Pfn(end.0.saturating_sub(1)), self.memory_limit);
-            return Err(ReplayError::TooLarge { file, first: start, last, bytes, limit });
+            return Err(span.too_large(&self.name, span.bytes(0), self.memory_limit));
         }
         let old = self.span.range;
         let shift = if old.is_empty() { 0 } else { (old.start.0 - span.range.start.0) as usize };

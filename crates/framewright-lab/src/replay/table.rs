@@ -83,7 +83,13 @@ fn quality(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
         grouped(q.moves_to_allocated)
     )?;
     let m = &report.machine;
-    writeln!(f, "  machine: {} frames, {}, {}", grouped(m.frames), counted(m.nodes, "node"), counted(m.cpus, "CPU"))?;
+    writeln!(
+        f,
+        "  machine: {} frames, {}, {}",
+        grouped(m.frames),
+        counted(m.nodes as u64, "node"),
+        counted(m.cpus as u64, "CPU")
+    )?;
     let known = match q.initial_state {
         Knowledge::Frames => "every frame",
         Knowledge::Zones => "the zones, not which frames were in use",
@@ -97,8 +103,9 @@ fn quality(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     }
 }
 
-fn counted(count: usize, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+/// A number of things.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
 fn heading(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
@@ -204,7 +211,7 @@ fn notes(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
 }
 
 /// A number with a comma every three digits.
-fn grouped(value: u64) -> String {
+pub(crate) fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
     for (i, digit) in digits.chars().enumerate() {

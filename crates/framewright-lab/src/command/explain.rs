@@ -1,0 +1,85 @@
+//! `framewright explain`: why a replay went as it did.
+
+use clap::{Args, ValueEnum};
+use framewright_lab::explain::{Answer, ExplainError, Kind, Overview, list, why};
+use serde::Serialize;
+
+use super::recording::{Recording, advised, with_progress};
+use super::{Format, mechanisms, print, printable};
+
+/// Explain a replay: the chain of events behind a fallback to another mobility, or behind a request that failed.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  framewright explain data/traces/linux-6.1-thpfioscale-1g.fwt
+      what can be asked for, by number, the worst first
+  framewright explain data/traces/linux-6.1-thpfioscale-1g.fwt --why 7
+      number 7: what there was just before, what was tried, who is in the way, and what became of it
+  framewright explain trace-dir --mechanisms linux-6.1 --only failure --limit 100
+      the failed requests of a replay under other mechanisms; numbers hold for one set of mechanisms
+  framewright explain trace.txt.gz --why 7 --format json")]
+pub(crate) struct Explain {
+    /// Explain this number instead of listing what there is.
+    #[arg(long, short, value_name = "NUMBER")]
+    why: Option<u64>,
+    /// List only these.
+    #[arg(long, value_enum, value_name = "KIND", conflicts_with = "why")]
+    only: Option<Only>,
+    /// Lines of the list at most; the JSON form has all.
+    #[arg(long, value_name = "LINES", default_value_t = 20, conflicts_with = "why")]
+    limit: usize,
+    /// Presets and switches to replay under, as `baseline,fallback=claim-steal`, or a TOML file.
+    #[arg(long, short, value_name = "LIST|FILE.toml", default_value = "default")]
+    mechanisms: String,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    #[command(flatten)]
+    recording: Recording,
+}
+
+/// Kinds of what happened.
+#[derive(Clone, Copy, ValueEnum)]
+enum Only {
+    /// A block was taken from the free lists of another mobility.
+    Fallback,
+    /// A request got nothing.
+    Failure,
+}
+
+/// Passes over the trace: the survey, one run or two, and the look at who made the requests.
+const PASSES: usize = 3;
+
+impl Explain {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let (path, options) = (self.recording.path()?, self.recording.options());
+        let mechanisms = mechanisms::parse(&self.mechanisms)?;
+        match self.why {
+            None => {
+                let run = |progress: &mut dyn FnMut(usize, u64)| list(&path, &options, mechanisms, progress);
+                let listing = with_progress(PASSES, run)?.map_err(advised)?;
+                let only = self.only.map(|only| match only {
+                    Only::Fallback => Kind::Fallback,
+                    Only::Failure => Kind::Failure,
+                });
+                let overview = Overview { listing: &listing, only, limit: self.limit };
+                self.show(&listing, &overview.to_string())
+            }
+            Some(number) => {
+                let run = |progress: &mut dyn FnMut(usize, u64)| why(&path, &options, mechanisms, number, progress);
+                let explanation = with_progress(PASSES + 1, run)?.map_err(|error| match error {
+                    ExplainError::Replay(error) => advised(error),
+                    error => error.into(),
+                })?;
+                self.show(&explanation, &Answer(&explanation).to_string())
+            }
+        }
+    }
+
+    /// Prints the one or the other. The names of tasks are the trace's.
+    fn show(&self, data: &impl Serialize, text: &str) -> anyhow::Result<()> {
+        match self.format {
+            Format::Text => print(&(printable(text) + "\n")),
+            Format::Json => print(&(serde_json::to_string_pretty(data)? + "\n")),
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Who has which frame: kept from what a replay's tracepoints say.
+//!
+//! For each frame the record of the trace whose request it serves, and that request's mobility; for each pageblock how many of its frames are
+//! in use by mobility, and for how long that has been more than none. What lies on a CPU's list is free: nobody has it.
+
+use framewright::event::Event;
+use framewright::pfn::{MigrateType, Order, Pfn, PfnRange};
+
+use crate::replay::{Pages, Recorded, Span};
+
+/// Mobilities that requests have; their indices come first ([`MigrateType::index`]).
+pub(super) const MOBILITIES: [MigrateType; 3] =
+    [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
+
+/// Who has a frame.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) struct Holder {
+    /// Number of the record whose request it was, counted from 1; 0 for what was in use when recording began.
+    pub(super) record: u64,
+    /// Mobility of the request.
+    pub(super) mobility: MigrateType,
+}
+
+impl Holder {
+    /// The least of all, in order.
+    pub(super) const FIRST: Holder = Holder { record: 0, mobility: MigrateType::Unmovable };
+}
+
+/// A frame's holder in a word: 0 if it is free.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Cell(u64);
+
+impl Cell {
+    const FREE: Cell = Cell(0);
+
+    fn of(holder: Holder) -> Cell {
+        Cell(holder.record << 2 | (holder.mobility.index() as u64 + 1))
+    }
+
+    fn holder(self) -> Option<Holder> {
+        let mobility = MOBILITIES.get((self.0 & 3).checked_sub(1)? as usize)?;
+        Some(Holder { record: self.0 >> 2, mobility: *mobility })
+    }
+}
+
+/// A point of a replay: time of the trace in nanoseconds, and huge requests that failed up to then. Also a stretch of it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub(super) struct Moment {
+    pub(super) time: u64,
+    pub(super) failed: u64,
+}
+
+impl Moment {
+    /// The stretch since `earlier`. Times may step back a little.
+    pub(super) fn since(self, earlier: Moment) -> Moment {
+        Moment { time: self.time.saturating_sub(earlier.time), failed: self.failed.saturating_sub(earlier.failed) }
+    }
+}
+
+/// A pageblock's frames that are in use by one mobility.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Presence {
+    pub(super) frames: u64,
+    /// Since when there has been one, or when the last went.
+    pub(super) since: Moment,
+    /// How long there has been one before that.
+    before: Moment,
+}
+
+impl Presence {
+    /// How long there has been one up to now.
+    pub(super) fn total(&self, now: Moment) -> Moment {
+        let here = if self.frames == 0 { Moment::default() } else { now.since(self.since) };
+        Moment { time: self.before.time + here.time, failed: self.before.failed + here.failed }
+    }
+
+    fn change(&mut self, by: i64, now: Moment) {
+        let frames = self.frames.saturating_add_signed(by);
+        if (frames == 0) != (self.frames == 0) {
+            self.before = self.total(now);
+            self.since = now;
+        }
+        self.frames = frames;
+    }
+}
+
+/// A pageblock.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Pageblock {
+    /// Frames that the allocator has.
+    pub(super) memory: u64,
+    in_use: [Presence; MOBILITIES.len()],
+}
+
+impl Pageblock {
+    pub(super) fn of(&self, mobility: MigrateType) -> Presence {
+        self.in_use.get(mobility.index()).copied().unwrap_or_default()
+    }
+
+    /// Frames in use.
+    pub(super) fn used(&self) -> u64 {
+        self.in_use.iter().map(|presence| presence.frames).sum()
+    }
+
+    /// Frames in use that cannot be moved.
+    pub(super) fn pinned(&self) -> u64 {
+        self.used() - self.of(MigrateType::Movable).frames
+    }
+}
+
+/// See the module's description.
+pub(super) struct Ledger {
+    span: Span,
+    pub(super) order: Order,
+    cells: Vec<Cell>,
+    /// From the span's first pageblock on.
+    pageblocks: Vec<Pageblock>,
+    pub(super) now: Moment,
+}
+
+impl Ledger {
+    /// Bytes that it takes for each frame, rounded up.
+    pub(super) const fn frame_bytes(pageblock_order: Order) -> u64 {
+        (size_of::<Cell>() + (size_of::<Pageblock>() >> pageblock_order.0)) as u64 + 1
+    }
+
+    pub(super) fn new(span: Span, machine: &Recorded) -> Ledger {
+        let order = machine.pageblock_order;
+        let first = span.range.start.align_down(order);
+        let pageblocks = (span.range.end.align_up(order).0 - first.0) >> order.0;
+        let mut ledger = Ledger {
+            span,
+            order,
+            cells: vec![Cell::FREE; span.len()],
+            pageblocks: vec![Pageblock::default(); pageblocks as usize],
+            now: Moment::default(),
+        };
+        for region in machine.regions.iter().filter(|region| region.usable) {
+            let mut start = region.range.start;
+            while start < region.range.end {
+                let part = PfnRange::block(start.align_down(order), order).intersect(region.range);
+                if let Some(pageblock) = ledger.at(start) {
+                    pageblock.memory += part.frames();
+                }
+                start = part.end;
+            }
+        }
+        ledger
+    }
+
+    /// Notes what is in use before the first record.
+    pub(super) fn set_up(&mut self, machine: &Recorded, pages: &Pages<'_>) {
+        use framewright::FrameState::Allocated;
+        for (pfn, movable) in machine.used().filter(|&(pfn, _)| matches!(pages.state_of(pfn), Allocated(..))) {
+            let mobility = if movable { MigrateType::Movable } else { MigrateType::Unmovable };
+            self.write(pfn, Cell::of(Holder { record: 0, mobility }));
+        }
+    }
+
+    /// Follows a tracepoint, which was passed for this record.
+    pub(super) fn hear(&mut self, event: &Event, record: u64) {
+        let (block, cell) = match *event {
+            Event::PageAlloc { pfn: Some(pfn), order, migratetype: mobility, .. } => {
+                (PfnRange::block(pfn, order), Cell::of(Holder { record, mobility }))
+            }
+            Event::PageFree { pfn, order } => (PfnRange::block(pfn, order), Cell::FREE),
+            _ => return,
+        };
+        (block.start.0..block.end.0).for_each(|pfn| self.write(Pfn(pfn), cell));
+    }
+
+    /// What is in a block is now in another, which was allocated for it. That the first is freed comes as an event.
+    pub(super) fn moves(&mut self, from: Pfn, to: Pfn, order: Order) {
+        for offset in 0..order.frames() {
+            if let Some(&cell) = self.span.index(from.add(offset)).and_then(|index| self.cells.get(index)) {
+                self.write(to.add(offset), cell);
+            }
+        }
+    }
+
+    fn write(&mut self, pfn: Pfn, new: Cell) {
+        let Some(cell) = self.span.index(pfn).and_then(|index| self.cells.get_mut(index)) else { return };
+        let old = std::mem::replace(cell, new);
+        let now = self.now;
+        let Some(pageblock) = self.at(pfn) else { return };
+        for (holder, by) in [(old.holder(), -1), (new.holder(), 1)] {
+            if let Some(presence) = holder.and_then(|holder| pageblock.in_use.get_mut(holder.mobility.index())) {
+                presence.change(by, now);
+            }
+        }
+    }
+
+    fn number(&self, pfn: Pfn) -> usize {
+        (pfn.0.wrapping_sub(self.span.range.start.align_down(self.order).0) >> self.order.0) as usize
+    }
+
+    fn at(&mut self, pfn: Pfn) -> Option<&mut Pageblock> {
+        let number = self.number(pfn);
+        self.pageblocks.get_mut(number)
+    }
+
+    /// The pageblock around a frame.
+    pub(super) fn pageblock(&self, pfn: Pfn) -> Pageblock {
+        self.pageblocks.get(self.number(pfn)).copied().unwrap_or_default()
+    }
+
+    /// All pageblocks with memory, by their first frames.
+    pub(super) fn pageblocks(&self) -> impl Iterator<Item = (Pfn, Pageblock)> {
+        let first = self.span.range.start.align_down(self.order);
+        let all = self.pageblocks.iter().enumerate();
+        all.map(move |(i, pageblock)| (first.add((i as u64) << self.order.0), *pageblock))
+            .filter(|(_, pageblock)| pageblock.memory != 0)
+    }
+
+    /// Who has the frames of the pageblock around one.
+    pub(super) fn holders(&self, pfn: Pfn) -> impl Iterator<Item = (Pfn, Holder)> {
+        let frames = self.span.block(pfn.align_down(self.order), self.order);
+        frames.filter_map(|index| Some((self.span.pfn(index), self.cells.get(index)?.holder()?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presence_adds_up_the_times_when_something_was_there() {
+        let at = |time, failed| Moment { time, failed };
+        let mut presence = Presence::default();
+        for (by, now, frames, total) in [
+            (1, at(10, 1), 1, at(0, 0)),
+            (2, at(20, 2), 3, at(10, 1)),
+            (-3, at(30, 4), 0, at(20, 3)),
+            (-1, at(35, 5), 0, at(20, 3)),
+            (1, at(50, 9), 1, at(20, 3)),
+            (0, at(45, 9), 1, at(20, 3)),
+            (0, at(60, 9), 1, at(30, 3)),
+        ] {
+            presence.change(by, now);
+            assert_eq!((presence.frames, presence.total(now)), (frames, total), "{by} at {now:?}");
+        }
+    }
+
+    #[test]
+    fn a_cell_is_free_or_has_a_holder() {
+        assert_eq!(Cell::FREE.holder(), None);
+        for mobility in MOBILITIES {
+            for record in [0, 1, 1 << 40] {
+                let holder = Holder { record, mobility };
+                assert_eq!(Cell::of(holder).holder(), Some(holder));
+            }
+        }
+    }
+}
