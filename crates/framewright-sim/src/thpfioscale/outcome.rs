@@ -98,6 +98,8 @@ pub struct Phase {
     pub pages: u64,
     /// Events in it.
     pub events: Events,
+    /// Faults in it.
+    pub faults: Faults,
     /// Pageblocks at its end, from the lowest.
     pub blocks: Vec<Block>,
     /// Objects in use at its end, by kind: inodes, names, page nodes, log copies, log items, extents, open files, disk requests.
@@ -188,9 +190,12 @@ impl Tally {
         }
     }
 
-    pub(super) fn faults(&self) -> Faults {
+    /// Those since `before`.
+    fn faults(&self, before: &Tally) -> Faults {
+        let since = |now: (u64, u64), before: (u64, u64)| (now.0 - before.0, now.1 - before.1);
+        let [huge, base] = [since(self.huge, before.huge), since(self.base, before.base)];
         let mean = |(count, time): (u64, u64)| time as f64 / 1e6 / count.max(1) as f64;
-        Faults { huge: self.huge.0, base: self.base.0, huge_us: mean(self.huge), base_us: mean(self.base) }
+        Faults { huge: huge.0, base: base.0, huge_us: mean(huge), base_us: mean(base) }
     }
 }
 
@@ -250,6 +255,7 @@ impl Kernel<'_> {
             seconds,
             pages: memory.tally.pages - before.pages,
             events: since(&memory.tally.events, &before.events),
+            faults: memory.tally.faults(before),
             blocks,
             objects: memory.caches.objects.to_vec(),
             slab: memory.caches.frames,
@@ -284,7 +290,7 @@ impl Kernel<'_> {
         let moves = self.pages.events();
         self.with(|memory| Outcome {
             phases,
-            faults: memory.tally.faults(),
+            faults: memory.tally.faults(&Tally::default()),
             events: memory.tally.events,
             samples: std::mem::take(&mut memory.tally.samples),
             kswapd: memory.tally.kswapd,
