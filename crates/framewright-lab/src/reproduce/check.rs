@@ -105,17 +105,23 @@ pub fn seen(name: &str, all: impl Iterator<Item = (Standing, String)>) -> Check 
 /// A check that rows come in the published order: of any two whose published figures are `tie` percent apart or more, the one with
 /// the larger has the larger of ours. `rows` are names and figures, theirs and ours.
 pub fn order(name: &str, tie: f64, rows: &[(&str, [f64; 2])]) -> Check {
+    let wrong = disordered(rows, |less, more| change_percent(less, more) >= tie);
+    let detail = if wrong.is_empty() { format!("every pair {tie} % apart or more") } else { wrong.join("; ") };
+    Check::seen(name, wrong.is_empty(), detail)
+}
+
+/// Pairs of rows whose published figures, the less and the more, are told `apart`, but not so ours.
+pub fn disordered(rows: &[(&str, [f64; 2])], apart: impl Fn(f64, f64) -> bool) -> Vec<String> {
     let mut wrong = Vec::new();
     for (number, one) in rows.iter().enumerate() {
         for other in &rows[number + 1..] {
             let [less, more] = if one.1[0] < other.1[0] { [one, other] } else { [other, one] };
-            if change_percent(less.1[0], more.1[0]) >= tie && more.1[1] <= less.1[1] {
+            if apart(less.1[0], more.1[0]) && more.1[1] <= less.1[1] {
                 wrong.push(format!("{} is not above {}", more.0, less.0));
             }
         }
     }
-    let detail = if wrong.is_empty() { format!("every pair {tie} % apart or more") } else { wrong.join("; ") };
-    Check::seen(name, wrong.is_empty(), detail)
+    wrong
 }
 
 /// Whether everything was seen to hold.

@@ -64,21 +64,35 @@ pub fn weight(runs: &[Run<'_>]) -> u64 {
 /// # Errors
 /// The first run that failed, and which it was.
 pub fn all(machine: &Spec, runs: &[Run<'_>], progress: &mut dyn FnMut(u64)) -> anyhow::Result<Vec<Outcome>> {
+    let named: Vec<(String, u64)> = runs.iter().map(|run| (run.described(), run.weight)).collect();
+    each(&named, |number, advance| runs[number].simulate(machine, advance), progress)
+}
+
+/// Runs things that have a name and a weight; what came of each is in their order. `simulate` is given the number of one and tells how much of it is done, as
+/// a share; `progress` is told the weight of all that is.
+///
+/// # Errors
+/// The first that failed, and which it was.
+pub fn each<T: Send>(
+    named: &[(String, u64)],
+    simulate: impl Fn(usize, &mut dyn FnMut(f64)) -> anyhow::Result<T> + Sync,
+    progress: &mut dyn FnMut(u64),
+) -> anyhow::Result<Vec<T>> {
     let done = AtomicU64::new(0);
-    let simulate = |number: usize| {
-        let run = &runs[number];
+    let one = |number: usize| {
+        let (name, weight) = &named[number];
         let mut told = 0;
         let mut advance = |share: f64| {
-            let now = (run.weight as f64 * share) as u64;
+            let now = (*weight as f64 * share) as u64;
             done.fetch_add(now - told, Ordering::Relaxed);
             told = now;
         };
-        let outcome = catch_unwind(AssertUnwindSafe(|| run.simulate(machine, &mut advance)));
+        let outcome = catch_unwind(AssertUnwindSafe(|| simulate(number, &mut advance)));
         // A run that finds the allocator broken panics; whoever sees it needs to know which run that was.
         let outcome = outcome.unwrap_or_else(|panic| Err(anyhow!("the run ended with: {}", message(&*panic))));
-        outcome.map_err(|error| anyhow!("{}: {error:#}", run.described()))
+        outcome.map_err(|error| anyhow!("{name}: {error:#}"))
     };
-    pool::run(runs.len(), simulate, &mut |_| progress(done.load(Ordering::Relaxed)))
+    pool::run(named.len(), one, &mut |_| progress(done.load(Ordering::Relaxed)))
 }
 
 /// Cycles a second.
