@@ -217,6 +217,10 @@ fn tables_that_do_not_exist() {
         "reproduce",
         "reproduce zone",
         "reproduce zone-lock --seed soon",
+        "reproduce zone-lock --mib 512",
+        "reproduce numa-stats --quick --seeds 3",
+        "reproduce fragmentation --mib 32",
+        "reproduce fragmentation --seeds 0",
         "reproduce zone-lock --report DIR",
         "reproduce zone-lock --report DIR/file",
     ];

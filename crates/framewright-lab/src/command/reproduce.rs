@@ -3,11 +3,12 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use framewright_bench::command::Bar;
-use framewright_lab::html::{irq_safe_page, numa_stats_page, zone_layout_page, zone_lock_page};
+use framewright_lab::html::{fragmentation_page, irq_safe_page, numa_stats_page, zone_layout_page, zone_lock_page};
 use framewright_lab::reproduce::check::{Check, all_hold};
+use framewright_lab::reproduce::fragmentation;
 use framewright_lab::reproduce::irq_safe;
 use framewright_lab::reproduce::numa_stats;
 use framewright_lab::reproduce::runs::Progress;
@@ -31,6 +32,8 @@ use super::{Format, Violated, folder, print, quoted};
       aim7 on 120 CPUs with the lock on the lists' cache line and behind them, and from how many CPUs on that matters
   framewright reproduce irq-safe
       a page's cycles with interrupts held off and without, packets whose pages interrupts allocate; some of it natively
+  framewright reproduce fragmentation
+      what mixes mobilities, and who gets huge pages, under four kernels of 2018 and our default, with ten seeds each
   framewright reproduce zone-lock --format json --report out
       for programs; and a page with plots, in out/index.html
 
@@ -40,12 +43,18 @@ pub(crate) struct Reproduce {
     /// Which table.
     #[arg(value_enum)]
     experiment: Experiment,
-    /// Shorter runs, and none with the machine's numbers changed: no bands.
+    /// Shorter runs, and none with the machine's numbers changed: no bands. Of fragmentation: three seeds, a quarter of the memory, and one machine.
     #[arg(long)]
     quick: bool,
     /// Seed of all that is random.
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Memory of a socket, in MiB; of fragmentation alone. [default: 1024; 256 if quick]
+    #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(64..=65536))]
+    mib: Option<u32>,
+    /// Seeds, from the first on; of fragmentation alone. [default: 10; 3 if quick]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
+    seeds: Option<u64>,
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -65,6 +74,8 @@ enum Experiment {
     NumaStats,
     /// Per-CPU lists and interrupts, 2017: a page's cycles, aim9, and packets.
     IrqSafe,
+    /// Fragmentation avoidance, 2018: what mixes mobilities, and who gets huge pages, on one socket and on two.
+    Fragmentation,
 }
 
 impl Experiment {
@@ -75,17 +86,24 @@ impl Experiment {
             Experiment::ZoneLayout => "ivybridge-ex-4x15",
             Experiment::NumaStats => "broadwell-2x22",
             Experiment::IrqSafe => "haswell-2x18",
+            Experiment::Fragmentation => "skylake-desktop",
         }
     }
 }
 
 impl Reproduce {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let only =
+            [("--mib", self.mib.is_some()), ("--seeds", self.seeds.is_some())].into_iter().find(|(_, given)| *given);
+        if let Some((option, _)) = only.filter(|_| self.experiment != Experiment::Fragmentation) {
+            bail!("{option} is for fragmentation alone, not for {}", self.name());
+        }
         match self.experiment {
             Experiment::ZoneLock => self.zone_lock(),
             Experiment::ZoneLayout => self.zone_layout(),
             Experiment::NumaStats => self.numa_stats(),
             Experiment::IrqSafe => self.irq_safe(),
+            Experiment::Fragmentation => self.fragmentation(),
         }
     }
 
@@ -140,6 +158,20 @@ impl Reproduce {
         self.tell(&found, &found.checks, || irq_safe_page(&found, &machine))
     }
 
+    fn fragmentation(&self) -> anyhow::Result<()> {
+        let published = fragmentation::Published::built_in()?;
+        let [skylake, haswell] = fragmentation::plan::MACHINES.map(|machine| machine::named(machine.name));
+        let (skylake, haswell) = (skylake?, haswell?);
+        let lengths = if self.quick { fragmentation::Lengths::QUICK } else { fragmentation::Lengths::FULL };
+        let (mib, seeds) = (self.mib.unwrap_or(lengths.mib), self.seeds.unwrap_or(lengths.seeds));
+        let lengths = fragmentation::Lengths { mib, seeds, few: lengths.few.min(seeds), ..lengths };
+        let machines = [&skylake, &haswell];
+        let plan = fragmentation::Plan { machines, published: &published, seed: self.seed, lengths };
+        let runs = self.progress(|progress| plan.run(progress))?;
+        let found = fragmentation::Reproduction::new(&plan, &runs, &self.command());
+        self.tell(&found, &found.checks, || fragmentation_page(&found, machines))
+    }
+
     /// Runs something with a progress bar. What cannot be written to in the end is not begun.
     fn progress<T>(&self, run: impl FnOnce(Progress<'_>) -> anyhow::Result<T>) -> anyhow::Result<T> {
         self.report.as_deref().map_or(Ok(()), folder::prepare)?;
@@ -178,9 +210,15 @@ impl Reproduce {
     /// The command that prints the same.
     fn command(&self) -> String {
         let quick = if self.quick { " --quick" } else { "" };
+        let mib = self.mib.map_or(String::new(), |mib| format!(" --mib {mib}"));
+        let seeds = self.seeds.map_or(String::new(), |seeds| format!(" --seeds {seeds}"));
         let json = if self.format == Format::Json { " --format json" } else { "" };
         let report = self.report.iter().map(|folder| format!(" --report {}", quoted(&folder.display().to_string())));
         let experiment = self.name();
-        format!("framewright reproduce {experiment}{quick} --seed {}{json}{}", self.seed, report.collect::<String>())
+        format!(
+            "framewright reproduce {experiment}{quick}{mib}{seeds} --seed {}{json}{}",
+            self.seed,
+            report.collect::<String>()
+        )
     }
 }

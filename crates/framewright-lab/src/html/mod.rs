@@ -5,6 +5,8 @@
 //! functions that the text form uses, so that the two never differ. All templates extend `frame.html`, those of reproduced tables
 //! `reproduction.html`, which does.
 
+mod blocks;
+mod fragmentation;
 mod irq_safe;
 mod numa_stats;
 mod plot;
@@ -27,6 +29,7 @@ use crate::sim::run::{cost, figure_value};
 use crate::sim::sensitivity::{Effect, in_words};
 use plot::{Axis, Plot, Series};
 
+pub use fragmentation::fragmentation_page;
 pub use irq_safe::irq_safe_page;
 pub use numa_stats::numa_stats_page;
 pub use zone_layout::zone_layout_page;
@@ -129,6 +132,7 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
         ("zone_layout.html", include_str!("zone_layout.html")),
         ("irq_safe.html", include_str!("irq_safe.html")),
         ("numa_stats.html", include_str!("numa_stats.html")),
+        ("fragmentation.html", include_str!("fragmentation.html")),
     ];
     for (name, template) in templates {
         environment.add_template(name, template)?;

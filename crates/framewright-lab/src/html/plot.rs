@@ -54,6 +54,11 @@ impl Over {
     /// Batches of pages, by their number of bits.
     pub(crate) const PAGES: Self =
         Self { name: "pages, power of two", by: "batch", point: |bits| format!("{} pages", bits.exp2()) };
+    /// Rounds of a run.
+    pub(crate) const ROUNDS: Self = Self { name: "round", by: "round", point: |round| format!("round {round}") };
+    /// Seconds of virtual time.
+    pub(crate) const SECONDS: Self =
+        Self { name: "seconds", by: "time", point: |seconds| format!("after {seconds} s") };
     /// Orders of blocks.
     pub(crate) const ORDERS: Self = Self { name: "order", by: "order", point: |order| format!("order {order}") };
 }

@@ -72,6 +72,16 @@ pub fn checks(f: &mut fmt::Formatter<'_>, checks: &[Check]) -> fmt::Result {
     checks.iter().try_for_each(|check| wrapped(f, &format!("  {check}"), 10))
 }
 
+/// Writes what they come to.
+///
+/// # Errors
+/// That of the formatter.
+pub fn verdict(f: &mut fmt::Formatter<'_>, checks: &[Check]) -> fmt::Result {
+    let count = |passed: Option<bool>| checks.iter().filter(|check| check.passed == passed).count();
+    let [held, failed, unseen] = [Some(true), Some(false), None].map(count);
+    writeln!(f, "\n{held} of {} checks hold, {failed} fail, {unseen} could not be seen", checks.len())
+}
+
 /// Says which rows are no evidence, if there are such.
 ///
 /// # Errors

@@ -1,0 +1,30 @@
+//! `fragmentation`: files that fill memory and push each other out, then huge pages, under the kernels of the fragmentation avoidance series of 2018, and ours.
+//!
+//! The published table (`data/published/fragmentation.toml`) has four kernels on two machines, with huge pages asked for and not: how many requests were
+//! served from a block of another mobility smaller than a pageblock, how many faults got a huge page, how long faults took. We run the same workload,
+//! thpfioscale, on the simulated machine with memory, files and log scaled down alike, each with several seeds, since one run says little; and beside it what nobody
+//! published: each mechanism alone, huge pages by round, where unmovable pages lie.
+//!
+//! # What the rows say
+//!
+//! No number of a machine was fitted. The machines' memory and the log's size are not known, nor all that ran besides: what the workload assumes of them was chosen
+//! knowing the tables. So counts of events are not comparable with theirs, only by how much a patch changes them, and the order of kernels. Latencies are shown, not
+//! judged: the disk is not theirs.
+//!
+//! - [`published`]: the tables;
+//! - [`plan`]: what is run;
+//! - [`measured`]: what runs show;
+//! - [`result`]: theirs and ours;
+//! - [`judge`]: what has to hold;
+//! - [`text`]: all of it for a terminal.
+
+pub mod published;
+pub mod plan;
+pub mod measured;
+pub mod result;
+pub mod judge;
+pub mod text;
+
+pub use plan::{Case, Lengths, Part, Plan, Runs};
+pub use published::Published;
+pub use result::Reproduction;

@@ -1,0 +1,251 @@
+//! What is run, and what comes of it.
+
+use anyhow::Context;
+use framewright_sim::machine::Spec;
+use framewright_sim::thpfioscale::{Config, Outcome, Thpfioscale, run};
+use serde::Serialize;
+
+use super::published::{KERNELS, Published};
+use crate::reproduce::runs::{Progress, each};
+
+/// Our own mechanisms, which nobody published.
+pub const OURS: &str = "default";
+/// The configuration in which mechanisms are taken apart, rounds are repeated and pictures are taken.
+pub const CLOSER: &str = "skylake-madvise";
+/// Kernels that are run for several rounds.
+pub const REPEATED: [&str; 3] = [KERNELS[0], KERNELS[3], OURS];
+/// Mechanisms alone and together, and what each is: theirs, and ours. A stall waits for the boost, so there is none without.
+pub const ABLATION: [(&str, &str); 10] = [
+    ("vanilla-4.20", "none"),
+    ("lowzone", "lower zone first"),
+    ("boost-as-mailed", "boost"),
+    ("boost", "lower zone first, boost"),
+    ("stall-as-mailed", "boost, stall"),
+    ("stall", "all three"),
+    ("vanilla-4.20,nofragment=enforced", "ours: mobilities kept apart by force"),
+    ("vanilla-4.20,compaction=emptiest", "ours: the emptiest pageblock compacted"),
+    ("vanilla-4.20,nofragment=enforced,compaction=emptiest", "ours: both"),
+    (OURS, "ours: both, and our lists"),
+];
+
+/// A machine of ours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Machine {
+    /// Its file.
+    pub name: &'static str,
+    /// Cores of a socket that are used.
+    pub cores: u16,
+}
+
+/// A configuration of ours: a published one by its name, or one that was not published.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Setting {
+    /// Which.
+    pub name: &'static str,
+    /// Which machine.
+    pub machine: usize,
+    /// How huge pages are asked for.
+    pub asks: Config,
+}
+
+/// The machines: 8 CPUs, and with 12 of 18 cores in each socket the 48 of the published one.
+pub const MACHINES: [Machine; 2] =
+    [Machine { name: "skylake-desktop", cores: 4 }, Machine { name: "haswell-2x18", cores: 12 }];
+/// All configurations.
+pub const SETTINGS: [Setting; 5] = [
+    Setting { name: "skylake-default", machine: 0, asks: Config::Default },
+    Setting { name: CLOSER, machine: 0, asks: Config::Madvise },
+    Setting { name: "haswell-default", machine: 1, asks: Config::Default },
+    Setting { name: "haswell-madvise", machine: 1, asks: Config::Madvise },
+    Setting { name: "skylake-defrag", machine: 0, asks: Config::Defrag },
+];
+
+/// How much is run.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+pub struct Lengths {
+    /// Memory of a socket, in MiB.
+    pub mib: u32,
+    /// Machines of [`MACHINES`].
+    pub machines: usize,
+    /// Seeds of what was published.
+    pub seeds: u64,
+    /// Seeds of what was not.
+    pub few: u64,
+    /// Rounds of [`REPEATED`].
+    pub rounds: u32,
+}
+
+impl Lengths {
+    /// What a result that is to be quoted takes.
+    pub const FULL: Self = Self { mib: 1024, machines: 2, seeds: 10, few: 3, rounds: 15 };
+    /// A first look.
+    pub const QUICK: Self = Self { mib: 256, machines: 1, seeds: 3, few: 0, rounds: 0 };
+
+    /// Seeds of a configuration.
+    fn seeds_of(&self, setting: &Setting, published: &Published) -> u64 {
+        if setting.machine >= self.machines {
+            return 0;
+        }
+        if published.configs.iter().any(|config| config.name == setting.name) { self.seeds } else { self.few }
+    }
+}
+
+/// What is to be run.
+#[derive(Clone, Debug)]
+pub struct Plan<'a> {
+    /// [`MACHINES`].
+    pub machines: [&'a Spec; 2],
+    /// The tables.
+    pub published: &'a Published,
+    /// The first seed.
+    pub seed: u64,
+    /// How much.
+    pub lengths: Lengths,
+}
+
+/// What a run is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Part {
+    /// The tables.
+    Table,
+    /// What each mechanism does alone.
+    Ablation,
+    /// What becomes of huge pages.
+    Rounds,
+}
+
+/// One run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Case {
+    /// What it is for.
+    pub part: Part,
+    /// Which configuration.
+    pub setting: Setting,
+    /// Mechanisms.
+    pub kernel: &'static str,
+    /// Seed.
+    pub seed: u64,
+}
+
+/// What came of all runs.
+#[derive(Clone, Debug)]
+pub struct Runs(pub Vec<(Case, Outcome)>);
+
+impl Runs {
+    /// Runs of a kernel, by seed.
+    pub fn of(&self, part: Part, config: &str, kernel: &str) -> Vec<&Outcome> {
+        let is = |case: &Case| case.part == part && case.setting.name == config && case.kernel == kernel;
+        self.0.iter().filter(|(case, _)| is(case)).map(|(_, outcome)| outcome).collect()
+    }
+}
+
+impl Plan<'_> {
+    /// Runs all of it.
+    ///
+    /// # Errors
+    /// The first run that failed, and which it was.
+    pub fn run(&self, progress: Progress<'_>) -> anyhow::Result<Runs> {
+        let cases = self.cases();
+        let named: Vec<(String, u64)> = cases.iter().map(|case| (case.to_string(), self.weight(case))).collect();
+        let total = named.iter().map(|(_, weight)| weight).sum();
+        let outcomes = each(
+            &named,
+            |number, advance| {
+                let outcome = self.simulate(&cases[number])?;
+                advance(1.0);
+                Ok(outcome)
+            },
+            &mut |now| progress(now, total),
+        )?;
+        Ok(Runs(cases.into_iter().zip(outcomes).collect()))
+    }
+
+    /// All runs, the longest last.
+    pub fn cases(&self) -> Vec<Case> {
+        let mut cases = Vec::new();
+        let mut add = |part, setting: &Setting, kernel, seeds: u64| {
+            let seeds = self.seed..self.seed + seeds;
+            cases.extend(seeds.map(|seed| Case { part, setting: *setting, kernel, seed }));
+        };
+        for setting in &SETTINGS {
+            let seeds = self.lengths.seeds_of(setting, self.published);
+            kernels().for_each(|kernel| add(Part::Table, setting, kernel, seeds));
+        }
+        for closer in SETTINGS.iter().filter(|setting| setting.name == CLOSER) {
+            let alone = ABLATION.iter().map(|(mechanisms, _)| *mechanisms);
+            let alone = alone.filter(|mechanisms| kernels().all(|kernel| kernel != *mechanisms));
+            alone.for_each(|mechanisms| add(Part::Ablation, closer, mechanisms, self.lengths.few));
+            let once = u64::from(self.lengths.rounds != 0);
+            REPEATED.into_iter().for_each(|kernel| add(Part::Rounds, closer, kernel, once));
+        }
+        cases
+    }
+
+    /// What is run with so much memory on a machine.
+    pub fn options(&self, setting: &Setting) -> Thpfioscale {
+        let sockets = u32::from(self.machines[setting.machine].model().topology.sockets);
+        Thpfioscale { mib: self.lengths.mib * sockets, config: setting.asks, ..Thpfioscale::default() }
+    }
+
+    fn simulate(&self, case: &Case) -> anyhow::Result<Outcome> {
+        let mut model = self.machines[case.setting.machine].model();
+        model.topology.cores = MACHINES[case.setting.machine].cores;
+        let rounds = if case.part == Part::Rounds { self.lengths.rounds } else { 1 };
+        let options = Thpfioscale { rounds, seed: case.seed, ..self.options(&case.setting) };
+        run(&model, crate::mechanisms::parse(case.kernel)?, &options).context("thpfioscale")
+    }
+
+    /// About how long a run takes, in MiB that are written.
+    fn weight(&self, case: &Case) -> u64 {
+        let rounds = if case.part == Part::Rounds { self.lengths.rounds } else { 1 };
+        u64::from(self.options(&case.setting).mib) * u64::from(rounds)
+    }
+}
+
+impl std::fmt::Display for Case {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}, {}, seed {}", self.setting.name, self.kernel, self.seed)
+    }
+}
+
+/// Kernels of the table: theirs, and ours.
+pub fn kernels() -> impl Iterator<Item = &'static str> {
+    KERNELS.into_iter().chain([OURS])
+}
+
+#[cfg(test)]
+mod tests {
+    use framewright_sim::machine::named;
+
+    use super::*;
+
+    #[test]
+    fn every_published_row_is_run() {
+        let published = Published::built_in().unwrap();
+        let [skylake, haswell] = MACHINES.map(|machine| named(machine.name).unwrap());
+        let plan = |lengths| Plan { machines: [&skylake, &haswell], published: &published, seed: 1, lengths };
+        let full = plan(Lengths::FULL).cases();
+        let count = |part| full.iter().filter(|case| case.part == part).count();
+        assert_eq!([Part::Table, Part::Ablation, Part::Rounds].map(count), [4 * 5 * 10 + 5 * 3, 5 * 3, 3]);
+        for row in &published.rows {
+            let runs = full.iter().filter(|case| case.setting.name == row.config && case.kernel == row.kernel);
+            assert!(runs.count() >= 10, "{} of {}", row.kernel, row.config);
+        }
+        assert_eq!(plan(Lengths::QUICK).cases().len(), 2 * 5 * 3);
+        for (mechanisms, _) in ABLATION {
+            crate::mechanisms::parse(mechanisms).unwrap();
+        }
+    }
+
+    #[test]
+    fn as_many_threads_want_huge_pages_as_published() {
+        let published = Published::built_in().unwrap();
+        for config in &published.configs {
+            let setting = SETTINGS.iter().find(|setting| setting.name == config.name).unwrap();
+            let Machine { name, cores } = MACHINES[setting.machine];
+            let topology = named(name).unwrap().model().topology;
+            assert!(cores <= topology.cores);
+            assert_eq!((usize::from(cores * topology.threads) - 4) / 4, config.threads, "{}", config.name);
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! The published tables.
+
+use anyhow::{Context, ensure};
+use framewright::Mechanisms;
+use serde::{Deserialize, Serialize};
+
+use crate::reproduce::published::{built_in, is_amount, names_differ};
+
+/// The file.
+const FILE: &str = include_str!("../../../../../data/published/fragmentation.toml");
+/// Kernels of the series, from the first: what it was measured against, and with so many of its patches. Names of presets.
+pub const KERNELS: [&str; 4] = ["vanilla-4.20", "lowzone", "boost", "stall"];
+
+/// What was published.
+#[derive(Clone, PartialEq, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    /// What it is.
+    pub title: String,
+    /// Where it is from.
+    pub source: String,
+    /// What was measured.
+    pub workload: String,
+    /// Machines, each in two ways.
+    #[serde(rename = "config")]
+    pub configs: Vec<Setting>,
+    /// Each kernel on each of them.
+    #[serde(rename = "row")]
+    pub rows: Vec<Row>,
+    /// The same of an earlier version of the series.
+    pub earlier: Vec<Earlier>,
+}
+
+/// A machine, and whether the process asks for huge pages.
+#[derive(Clone, PartialEq, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Setting {
+    /// What rows call it.
+    pub name: String,
+    /// The machine in words.
+    pub title: String,
+    /// Threads that want huge pages.
+    pub threads: usize,
+}
+
+/// A kernel on a machine.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Row {
+    /// Which machine, and how.
+    #[serde(skip_serializing)]
+    pub config: String,
+    /// Which kernel: the preset that models it.
+    #[serde(skip_serializing)]
+    pub kernel: String,
+    /// Requests served from a block of another mobility smaller than a pageblock.
+    pub events: f64,
+    /// They by what was asked for, where that was published.
+    pub events_by_type: Option<ByType<f64>>,
+    /// Faults that got a huge page, in percent.
+    pub huge_percent: f64,
+    /// Mean time of the others, in microseconds; 0 if there were none.
+    pub fault_base_us: f64,
+    /// The same of those that did.
+    pub fault_huge_us: f64,
+    /// Requests that waited rather than mix mobilities, of kernels that do that.
+    pub stalls: Option<Stalls>,
+}
+
+/// Something by mobility.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct ByType<T> {
+    /// Of requests that cannot move.
+    pub unmovable: T,
+    /// Of those that can.
+    pub movable: T,
+    /// Of those that can be freed.
+    pub reclaimable: T,
+}
+
+/// Waits.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Stalls {
+    /// How many.
+    pub count: f64,
+    /// How long all together, in microseconds.
+    pub us: f64,
+    /// In a run of so many minutes, where that was said.
+    pub minutes: Option<f64>,
+}
+
+/// A row of the earlier version.
+#[derive(Clone, PartialEq, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Earlier {
+    /// As in [`Row`].
+    pub config: String,
+    /// As in [`Row`].
+    pub kernel: String,
+    /// As in [`Row`].
+    pub events: f64,
+    /// As in [`Row`], where that was published.
+    pub huge_percent: Option<f64>,
+}
+
+impl Published {
+    /// The tables that come with the program.
+    ///
+    /// # Errors
+    /// What is wrong with them.
+    pub fn built_in() -> anyhow::Result<Self> {
+        built_in("fragmentation.toml", FILE, Self::check)
+    }
+
+    /// A row.
+    pub fn row(&self, config: &str, kernel: &str) -> Option<&Row> {
+        self.rows.iter().find(|row| row.config == config && row.kernel == kernel)
+    }
+
+    /// What two postings of the same kernel are apart at most, in points of faults that got a huge page. It is all that is known of how much chance is in one.
+    pub fn noise(&self, config: &str) -> f64 {
+        let apart = self.earlier.iter().filter(|row| row.config == config).filter_map(|earlier| {
+            Some((earlier.huge_percent? - self.row(config, &earlier.kernel)?.huge_percent).abs())
+        });
+        apart.fold(0.0, f64::max)
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        names_differ(self.configs.iter().map(|config| config.name.as_str()))?;
+        let named: Vec<String> = self.rows.iter().map(|row| format!("{} of {}", row.kernel, row.config)).collect();
+        names_differ(named.iter().map(String::as_str))?;
+        for config in &self.configs {
+            for kernel in KERNELS {
+                ensure!(self.row(&config.name, kernel).is_some(), "there is no row {kernel} of {}", config.name);
+            }
+        }
+        for (row, name) in self.rows.iter().zip(named) {
+            self.is_of(&row.config, &row.kernel).and_then(|()| row.check()).with_context(|| format!("row {name}"))?;
+        }
+        for row in &self.earlier {
+            let name = || format!("earlier row {} of {}", row.kernel, row.config);
+            self.is_of(&row.config, &row.kernel).with_context(name)?;
+            is_amount("events", row.events).with_context(name)?;
+        }
+        Ok(())
+    }
+
+    /// There is such a machine, and such a kernel.
+    fn is_of(&self, config: &str, kernel: &str) -> anyhow::Result<()> {
+        ensure!(self.configs.iter().any(|known| known.name == config), "there is no config {config}");
+        ensure!(Mechanisms::preset(kernel).is_some(), "there is no preset {kernel}");
+        Ok(())
+    }
+}
+
+impl Row {
+    fn check(&self) -> anyhow::Result<()> {
+        is_amount("events", self.events)?;
+        ensure!((0.0..=100.0).contains(&self.huge_percent), "huge_percent is {}", self.huge_percent);
+        let times = [("fault_base_us", self.fault_base_us, 100.0), ("fault_huge_us", self.fault_huge_us, 0.0)];
+        for (name, time, none) in times {
+            let are_none = self.huge_percent == none;
+            ensure!((time == 0.0) == are_none && time >= 0.0, "{name} is {time} at {} %", self.huge_percent);
+        }
+        if let Some(types) = self.events_by_type {
+            let sum = types.unmovable + types.movable + types.reclaimable;
+            ensure!(sum == self.events, "events_by_type are {sum} together, events are {}", self.events);
+        }
+        self.stalls.map_or(Ok(()), |stalls| is_amount("stalls", stalls.count.min(stalls.us)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::published::mistake;
+
+    #[test]
+    fn every_kernel_is_there() {
+        let published = Published::built_in().unwrap();
+        assert_eq!((published.configs.len(), published.rows.len(), published.earlier.len()), (4, 16, 12));
+        let stalls = published.rows.iter().filter(|row| row.stalls.is_some());
+        assert!(stalls.clone().all(|row| row.kernel == "stall") && stalls.count() == 4);
+        let noise = ["skylake-default", "skylake-madvise", "haswell-default", "haswell-madvise"]
+            .map(|config| (published.noise(config) * 100.0).round());
+        assert_eq!(noise, [344.0, 133.0, 738.0, 757.0]);
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        let wrong = |from, to| mistake(FILE, Published::check, (from, to));
+        let cases = [
+            ("kernel = \"lowzone\"", "kernel = \"boost\"", "row boost of skylake-default is there twice"),
+            ("kernel = \"lowzone\"", "kernel = \"low\"", "there is no row lowzone of skylake-default"),
+            ("name = \"haswell-default\"", "name = \"skylake-default\"", "row skylake-default is there twice"),
+            ("events = 804694", "events = 0", "row vanilla-4.20 of skylake-default: events is 0"),
+            (
+                "unmovable = 3816",
+                "unmovable = 3817",
+                "row vanilla-4.20 of skylake-default: events_by_type are 804695 together, events are 804694",
+            ),
+            (
+                "huge_percent = 78.57",
+                "huge_percent = 178.57",
+                "row vanilla-4.20 of skylake-madvise: huge_percent is 178.57",
+            ),
+            (
+                "fault_huge_us = 178.93",
+                "fault_huge_us = 0",
+                "row boost of skylake-default: fault_huge_us is 0 at 5.12 %",
+            ),
+            ("count = 102", "count = 0", "row stall of skylake-madvise: stalls is 0"),
+        ];
+        for (from, to, told) in cases {
+            assert_eq!(wrong(from, to), told);
+        }
+        assert!(wrong("threads = 1", "thread = 1").contains("unknown field"));
+    }
+}
