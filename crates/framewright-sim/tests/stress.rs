@@ -65,14 +65,12 @@ fn one_seed_is_one_run() {
 const PLANTS: [(&str, &str, &[Kind]); 5] = [
     ("lost-store:lock.serving:500", "baseline", &[Kind::Deadlock]),
     ("torn-rmw:lock.next:1", "baseline", &[Kind::Deadlock, Kind::Free, Kind::HandOut, Kind::Panic]),
-    ("no-heavy-fence", "default", &[Kind::HandOut, Kind::Invariant("P2"), Kind::Invariant("S2"), Kind::Census]),
+    ("no-heavy-fence", "default", TWICE),
     ("lost-store:claim:20", "default", &[Kind::Drain, Kind::Invariant("P2")]),
-    (
-        "shared-interrupts",
-        "default",
-        &[Kind::HandOut, Kind::Free, Kind::Invariant("P2"), Kind::Invariant("S2"), Kind::Census],
-    ),
+    ("shared-interrupts", "default", TWICE),
 ];
+/// What shows of a list that two change at once: a block is handed out twice, and so it is freed twice or missed.
+const TWICE: &[Kind] = &[Kind::HandOut, Kind::Free, Kind::Invariant("P2"), Kind::Invariant("S2"), Kind::Census];
 
 #[test]
 fn planted_bugs_are_found_and_found_again() {
