@@ -187,18 +187,22 @@ impl Plan<'_> {
         Thpfioscale { mib: self.lengths.mib * sockets, config: setting.asks, ..Thpfioscale::default() }
     }
 
+    /// What a run is asked for.
+    fn options_of(&self, case: &Case) -> Thpfioscale {
+        let rounds = if case.part == Part::Rounds { self.lengths.rounds } else { 1 };
+        Thpfioscale { rounds, seed: case.seed, ..self.options(&case.setting) }
+    }
+
     fn simulate(&self, case: &Case) -> anyhow::Result<Outcome> {
         let mut model = self.machines[case.setting.machine].model();
         model.topology.cores = MACHINES[case.setting.machine].cores;
-        let rounds = if case.part == Part::Rounds { self.lengths.rounds } else { 1 };
-        let options = Thpfioscale { rounds, seed: case.seed, ..self.options(&case.setting) };
-        run(&model, crate::mechanisms::parse(case.kernel)?, &options).context("thpfioscale")
+        run(&model, crate::mechanisms::parse(case.kernel)?, &self.options_of(case)).context("thpfioscale")
     }
 
     /// About how long a run takes, in MiB that are written.
     fn weight(&self, case: &Case) -> u64 {
-        let rounds = if case.part == Part::Rounds { self.lengths.rounds } else { 1 };
-        u64::from(self.options(&case.setting).mib) * u64::from(rounds)
+        let Thpfioscale { mib, rounds, .. } = self.options_of(case);
+        u64::from(mib) * u64::from(rounds)
     }
 }
 
