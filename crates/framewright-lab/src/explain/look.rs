@@ -116,28 +116,23 @@ impl<'s> Look<'s> {
     fn before(&self, request: &Request, pages: &Pages<'_>) -> Before {
         let zones = zonelist(pages, request);
         let ledger = &self.numbering.ledger;
-        let asked = |pfn| self.machine.zone_at(pfn).is_some_and(|idx| zones.iter().any(|zone| zone.idx == idx));
         let then = |(pfn, pageblock): (Pfn, Pageblock)| {
-            let migratetype = pages.pageblock_type(self.memory_in(pfn)?)?;
+            let (memory, idx) = self.machine.memory_in(pfn)?;
+            zones.iter().find(|zone| zone.idx == idx)?;
+            let migratetype = pages.pageblock_type(memory)?;
             let mut holders = ledger.holders(pfn).map(|(_, holder)| holder);
             let first = holders.next();
             let is_one = pageblock.used() == ledger.order.frames()
                 && first.is_some_and(|first| first.record != 0 && holders.all(|holder| holder == first));
             Some(PageblockThen { pfn, pageblock, migratetype, is_one })
         };
-        let pageblocks: Vec<_> = ledger.pageblocks().filter(|&(pfn, _)| asked(pfn)).filter_map(then).collect();
+        let pageblocks: Vec<_> = ledger.pageblocks().filter_map(then).collect();
         let mut pinned = BTreeMap::new();
         for then in pageblocks.iter().filter(|then| then.pageblock.pinned() != 0) {
             let held = ledger.holders(then.pfn).filter(|(_, holder)| holder.mobility != MigrateType::Movable);
             held.for_each(|(pfn, holder)| pinned.entry((then.pfn, holder)).or_insert((pfn, 0)).1 += 1);
         }
         Before { zones, pageblocks, pinned, counters: pages.counters(), events: pages.events() }
-    }
-
-    /// A frame of a pageblock that is memory.
-    fn memory_in(&self, pageblock: Pfn) -> Option<Pfn> {
-        let next = self.machine.regions.partition_point(|region| region.range.end <= pageblock);
-        self.machine.regions.get(next).map(|region| region.range.start.max(pageblock))
     }
 
     /// What was done between the look before and now.

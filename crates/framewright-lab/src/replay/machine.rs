@@ -98,12 +98,13 @@ impl Recorded {
         })
     }
 
-    /// The zone of a pageblock's memory; none if it is a hole.
-    pub(crate) fn zone_at(&self, pageblock: Pfn) -> Option<ZoneIdx> {
+    /// The first frame of a pageblock's memory, and its zone; none if it is a hole.
+    pub(crate) fn memory_in(&self, pageblock: Pfn) -> Option<(Pfn, ZoneIdx)> {
         let block = PfnRange::block(pageblock, self.pageblock_order);
         let next = self.regions.partition_point(|region| region.range.end <= block.start);
         let region = self.regions.get(next).filter(|region| region.range.start < block.end)?;
-        Some(ZoneIdx::of(region.node, self.kind_at(region.range.start.max(block.start))))
+        let first = region.range.start.max(block.start);
+        Some((first, ZoneIdx::of(region.node, self.kind_at(first))))
     }
 
     /// The kind of zone that a frame belongs to.
