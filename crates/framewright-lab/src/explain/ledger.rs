@@ -3,6 +3,8 @@
 //! For each frame the record of the trace whose request it serves, and that request's mobility; for each pageblock how many of its frames are
 //! in use by mobility, and for how long that has been more than none. What lies on a CPU's list is free: nobody has it.
 
+use std::collections::BTreeMap;
+
 use framewright::event::Event;
 use framewright::pfn::{MigrateType, Order, Pfn, PfnRange};
 
@@ -21,10 +23,8 @@ pub(super) struct Holder {
     pub(super) mobility: MigrateType,
 }
 
-impl Holder {
-    /// The least of all, in order.
-    pub(super) const FIRST: Holder = Holder { record: 0, mobility: MigrateType::Unmovable };
-}
+/// What each has: the first of his frames, and how many.
+pub(super) type Held = BTreeMap<Holder, (Pfn, u64)>;
 
 /// A frame's holder in a word: 0 if it is free.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -216,6 +216,15 @@ impl Ledger {
     pub(super) fn holders(&self, pfn: Pfn) -> impl Iterator<Item = (Pfn, Holder)> {
         let frames = self.span.block(pfn.align_down(self.order), self.order);
         frames.filter_map(|index| Some((self.span.pfn(index), self.cells.get(index)?.holder()?)))
+    }
+
+    /// What each holder has of some pageblocks.
+    pub(super) fn held(&self, pageblocks: impl IntoIterator<Item = Pfn>) -> Held {
+        let mut held = Held::new();
+        for (pfn, holder) in pageblocks.into_iter().flat_map(|pageblock| self.holders(pageblock)) {
+            held.entry(holder).or_insert((pfn, 0)).1 += 1;
+        }
+        held
     }
 }
 

@@ -11,7 +11,7 @@ use framewright::report::{Source, VmEvents};
 use framewright::{AllocError, Counters, Request};
 
 use super::happening::{Happening, Numbering, What};
-use super::ledger::{Holder, Pageblock};
+use super::ledger::{Held, Pageblock};
 use super::zones::{ZoneThen, zonelist};
 use crate::replay::{Pages, Recorded, Watch};
 use crate::trace::record::Record;
@@ -40,27 +40,26 @@ pub(super) struct Before {
     pub(super) zones: Vec<ZoneThen>,
     /// Their pageblocks.
     pub(super) pageblocks: Vec<PageblockThen>,
-    /// Who had what cannot be moved: his pages of each pageblock, the first of them and how many.
-    pub(super) pinned: BTreeMap<(Pfn, Holder), (Pfn, u64)>,
     counters: Counters,
     events: VmEvents,
 }
 
 /// A pageblock just before a request.
-#[derive(Clone, Copy)]
 pub(super) struct PageblockThen {
     pub(super) pfn: Pfn,
     pub(super) pageblock: Pageblock,
     pub(super) migratetype: MigrateType,
     /// All of it was served to one request.
     pub(super) is_one: bool,
+    /// Who had what cannot be moved.
+    pub(super) pinned: Held,
 }
 
 /// What became of a fallback's pageblocks.
 #[derive(Default)]
 pub(super) struct After {
     /// Who had what in them just before; how many frames of them were memory.
-    pub(super) holders: Vec<(Pfn, Holder)>,
+    pub(super) held: Held,
     pub(super) memory: u64,
     /// Of the first of them, most frames of the request's mobility there at once.
     pub(super) most: u64,
@@ -120,19 +119,14 @@ impl<'s> Look<'s> {
             let (memory, idx) = self.machine.memory_in(pfn)?;
             zones.iter().find(|zone| zone.idx == idx)?;
             let migratetype = pages.pageblock_type(memory)?;
-            let mut holders = ledger.holders(pfn).map(|(_, holder)| holder);
-            let first = holders.next();
-            let is_one = pageblock.used() == ledger.order.frames()
-                && first.is_some_and(|first| first.record != 0 && holders.all(|holder| holder == first));
-            Some(PageblockThen { pfn, pageblock, migratetype, is_one })
+            let mut held = ledger.held([pfn]);
+            let is_full = pageblock.used() == ledger.order.frames();
+            let is_one = is_full && held.len() == 1 && held.keys().all(|holder| holder.record != 0);
+            held.retain(|holder, _| holder.mobility != MigrateType::Movable);
+            Some(PageblockThen { pfn, pageblock, migratetype, is_one, pinned: held })
         };
-        let pageblocks: Vec<_> = ledger.pageblocks().filter_map(then).collect();
-        let mut pinned = BTreeMap::new();
-        for then in pageblocks.iter().filter(|then| then.pageblock.pinned() != 0) {
-            let held = ledger.holders(then.pfn).filter(|(_, holder)| holder.mobility != MigrateType::Movable);
-            held.for_each(|(pfn, holder)| pinned.entry((then.pfn, holder)).or_insert((pfn, 0)).1 += 1);
-        }
-        Before { zones, pageblocks, pinned, counters: pages.counters(), events: pages.events() }
+        let pageblocks = ledger.pageblocks().filter_map(then).collect();
+        Before { zones, pageblocks, counters: pages.counters(), events: pages.events() }
     }
 
     /// What was done between the look before and now.
@@ -213,7 +207,7 @@ impl Watch for Look<'_> {
         if !was_past && self.busy {
             let ledger = &self.numbering.ledger;
             let own = || pageblocks_of(&self.target, ledger.order);
-            self.after.holders = own().flat_map(|pfn| ledger.holders(pfn)).collect();
+            self.after.held = ledger.held(own());
             self.after.memory = own().map(|pfn| ledger.pageblock(pfn).memory).sum();
         }
         self.numbering.event(event);

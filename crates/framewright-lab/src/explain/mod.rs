@@ -145,7 +145,7 @@ fn number(stage: &Stage<'_>, mechanisms: Mechanisms, progress: &mut dyn FnMut(u6
 
 /// Records that an answer names.
 fn named(look: &Look<'_>, target: &Happening) -> BTreeSet<u64> {
-    let pinned = look.before.iter().flat_map(|before| before.pinned.keys());
-    let held = pinned.chain(&look.after.holders).map(|(_, holder)| holder.record);
+    let pinned = look.before.iter().flat_map(|before| &before.pageblocks).map(|then| &then.pinned);
+    let held = pinned.chain([&look.after.held]).flat_map(|held| held.keys()).map(|holder| holder.record);
     held.chain(look.next_served).chain([target.record]).collect()
 }

@@ -6,7 +6,7 @@ use framewright::pfn::{MigrateType, Order, Pfn};
 
 use super::cite::Requester;
 use super::happening::{Happening, Kind, What, reason};
-use super::ledger::{Holder, Ledger};
+use super::ledger::{Held, Holder, Ledger};
 use super::look::{Before, Done, Look, PageblockThen};
 use super::story::{Class, Emptied, FailureRow, FallbackRow, Group, Holding, Near, Obstacles, Row, Taken, Tried};
 
@@ -78,37 +78,28 @@ pub(super) fn tried(done: &Done) -> Tried {
     }
 }
 
-/// Frames with the same holder together.
-fn holdings(held: &[(Pfn, Holder)], cited: &Cited) -> Vec<Holding> {
-    let mut parts: BTreeMap<Holder, (Pfn, u64)> = BTreeMap::new();
-    for &(pfn, holder) in held {
-        parts.entry(holder).or_insert((pfn, 0)).1 += 1;
-    }
-    sorted(parts.into_iter(), cited)
-}
-
-/// What each has: the first frame and how many; most first.
-fn sorted(parts: impl Iterator<Item = (Holder, (Pfn, u64))>, cited: &Cited) -> Vec<Holding> {
-    let holding = |(holder, (pfn, frames)): (Holder, (Pfn, u64))| Holding {
+/// What each has, most first.
+fn holdings(held: &Held, cited: &Cited) -> Vec<Holding> {
+    let holding = |(holder, &(pfn, frames)): (&Holder, &(Pfn, u64))| Holding {
         pfn: pfn.0,
         frames,
         migratetype: holder.mobility.name(),
         by: cited.get(&holder.record).cloned(),
     };
-    let mut holdings: Vec<Holding> = parts.map(holding).collect();
+    let mut holdings: Vec<Holding> = held.iter().map(holding).collect();
     holdings.sort_by_key(|holding| std::cmp::Reverse(holding.frames));
     holdings
 }
 
-/// Fallbacks on a pageblock, of the first `count` happenings, by number.
-fn fallbacks_on(pageblock: Pfn, order: Order, found: &[Happening]) -> Vec<u64> {
-    let numbered = found.iter().zip(1..);
-    let on = |happening: &Happening| {
-        let taken = happening.fallback()?;
-        let size = taken.order.max(order);
-        (taken.pfn.align_down(size) == pageblock.align_down(size)).then_some(())
+/// Fallbacks on a pageblock, of the first happenings, by number.
+fn fallbacks_on(pageblock: Pfn, order: Order, first: &[Happening]) -> Vec<u64> {
+    let is_on = |(happening, _): &(&Happening, u64)| {
+        happening.fallback().is_some_and(|taken| {
+            let size = taken.order.max(order);
+            taken.pfn.align_down(size) == pageblock.align_down(size)
+        })
     };
-    numbered.filter_map(|(happening, number)| on(happening).map(|()| number)).collect()
+    first.iter().zip(1..).filter(is_on).map(|(_, number)| number).collect()
 }
 
 /// A fallback's pageblocks.
@@ -120,7 +111,7 @@ pub(super) fn pageblocks(look: &Look<'_>, earlier: &[Happening], cited: &Cited) 
         pfns: look.own_pageblocks().map(|pfn| pfn.0).collect(),
         earlier: earlier.into_iter().collect(),
         memory: after.memory,
-        held: holdings(&after.holders, cited),
+        held: holdings(&after.held, cited),
         most: after.most,
         free_again_ns: after.free_again,
         failures: after.failures.clone(),
@@ -131,16 +122,13 @@ pub(super) fn pageblocks(look: &Look<'_>, earlier: &[Happening], cited: &Cited) 
 /// What was in the way of a failed request. `earlier`: what had happened before.
 pub(super) fn obstacles(look: &Look<'_>, before: &Before, earlier: &[Happening], cited: &Cited) -> Obstacles {
     let order = look.numbering.ledger.order;
-    let near = |then: &PageblockThen| {
-        let held = before.pinned.range((then.pfn, Holder::FIRST)..).take_while(|((pfn, _), _)| *pfn == then.pfn);
-        Near {
-            pfn: then.pfn.0,
-            migratetype: then.migratetype.name(),
-            movable: then.pageblock.of(MigrateType::Movable).frames,
-            pinned: then.pageblock.pinned(),
-            held: sorted(held.map(|((_, holder), part)| (*holder, *part)), cited),
-            fallbacks: fallbacks_on(then.pfn, order, earlier),
-        }
+    let near = |then: &PageblockThen| Near {
+        pfn: then.pfn.0,
+        migratetype: then.migratetype.name(),
+        movable: then.pageblock.of(MigrateType::Movable).frames,
+        pinned: then.pageblock.pinned(),
+        held: holdings(&then.pinned, cited),
+        fallbacks: fallbacks_on(then.pfn, order, earlier),
     };
     let is_held = |then: &&PageblockThen| then.pageblock.memory == order.frames() && then.pageblock.pinned() != 0;
     let mut held: Vec<_> = before.pageblocks.iter().filter(is_held).collect();
@@ -148,7 +136,7 @@ pub(super) fn obstacles(look: &Look<'_>, before: &Before, earlier: &[Happening],
     Obstacles {
         classes: classes(&before.pageblocks, order),
         nearest: held.into_iter().take(NEAREST).map(near).collect(),
-        holders: groups(before, cited),
+        holders: groups(&before.pageblocks, cited),
         next_served: look.next_served.and_then(|record| cited.get(&record).cloned()),
     }
 }
@@ -181,14 +169,16 @@ fn classes(pageblocks: &[PageblockThen], order: Order) -> Vec<Class> {
 }
 
 /// Whose pages cannot be moved, by task and flags.
-fn groups(before: &Before, cited: &Cited) -> Vec<Group> {
+fn groups(pageblocks: &[PageblockThen], cited: &Cited) -> Vec<Group> {
     type By<'c> = Option<(&'c str, &'c str)>;
     let mut groups: BTreeMap<By<'_>, (u64, BTreeSet<Pfn>)> = BTreeMap::new();
-    for ((pageblock, holder), (_, frames)) in &before.pinned {
-        let by = cited.get(&holder.record).map(|by| (by.task.as_str(), by.gfp.as_str()));
-        let group = groups.entry(by).or_default();
-        group.0 += frames;
-        group.1.insert(*pageblock);
+    for then in pageblocks {
+        for (holder, (_, frames)) in &then.pinned {
+            let by = cited.get(&holder.record).map(|by| (by.task.as_str(), by.gfp.as_str()));
+            let group = groups.entry(by).or_default();
+            group.0 += frames;
+            group.1.insert(then.pfn);
+        }
     }
     let group = |(by, (frames, pageblocks)): (By<'_>, (u64, BTreeSet<Pfn>))| Group {
         task: by.map(|(task, _)| task.to_owned()),
