@@ -59,14 +59,10 @@ where
 /// The template does not fit the data, which is a mistake in this crate.
 pub fn fragmentation_page(found: &Reproduction, machines: [&Spec; 2]) -> Result<String, minijinja::Error> {
     let [machine, other] = machines;
-    let config = |config| {
-        let rows = || found.rows.iter().filter(move |row| row.config == config);
-        let costs = |row| Line { name: row_name(row), cells: text::costs(row), is: [""; 2] };
-        (rows().map(events).collect(), rows().map(costs).collect())
-    };
-    let configs = found.configs.iter().map(|one| {
-        let (events, costs) = config(one.name);
-        Config { described: text::described(one), events, costs }
+    let configs = found.configs.iter().map(|config| Config {
+        described: text::described(config),
+        events: found.of(config.name).map(events).collect(),
+        costs: found.of(config.name).map(costs).collect(),
     });
     let own = Own {
         kernels: text::kernels(),
@@ -85,14 +81,14 @@ pub fn fragmentation_page(found: &Reproduction, machines: [&Spec; 2]) -> Result<
     Reproduced::new((found, &found.checks), machine, text::ours(), no_runs, own).render("fragmentation.html")
 }
 
-fn row_name(row: &Row) -> &str {
-    row.kernel
-}
-
 fn events(row: &Row) -> Line<'_, 6> {
     let class =
         |holds: Option<bool>| Standing::class(holds.map(|holds| if holds { Standing::Near } else { Standing::Off }));
-    Line { name: row_name(row), cells: text::events(row), is: [judge::is_fewer(row), judge::is_huge(row)].map(class) }
+    Line { name: row.kernel, cells: text::events(row), is: [judge::is_fewer(row), judge::is_huge(row)].map(class) }
+}
+
+fn costs(row: &Row) -> Line<'_, 11> {
+    Line { name: row.kernel, cells: text::costs(row), is: [""; 2] }
 }
 
 fn alone(row: &Alone) -> Line<'_, 5> {
