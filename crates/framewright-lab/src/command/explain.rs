@@ -1,6 +1,6 @@
 //! `framewright explain`: why a replay went as it did.
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use framewright_lab::explain::{Answer, ExplainError, Kind, Overview, list, why};
 use serde::Serialize;
 
@@ -23,7 +23,7 @@ pub(crate) struct Explain {
     why: Option<u64>,
     /// List only these.
     #[arg(long, value_enum, value_name = "KIND", conflicts_with = "why")]
-    only: Option<Only>,
+    only: Option<Kind>,
     /// Lines of the list at most; the JSON form has all.
     #[arg(long, value_name = "LINES", default_value_t = 20, conflicts_with = "why")]
     limit: usize,
@@ -37,15 +37,6 @@ pub(crate) struct Explain {
     recording: Recording,
 }
 
-/// Kinds of what happened.
-#[derive(Clone, Copy, ValueEnum)]
-enum Only {
-    /// A block was taken from the free lists of another mobility.
-    Fallback,
-    /// A request got nothing.
-    Failure,
-}
-
 /// Passes over the trace: the survey, one run or two, and the look at who made the requests.
 const PASSES: usize = 3;
 
@@ -57,11 +48,7 @@ impl Explain {
             None => {
                 let run = |progress: &mut dyn FnMut(usize, u64)| list(&path, &options, mechanisms, progress);
                 let listing = with_progress(PASSES, run)?.map_err(advised)?;
-                let only = self.only.map(|only| match only {
-                    Only::Fallback => Kind::Fallback,
-                    Only::Failure => Kind::Failure,
-                });
-                let overview = Overview { listing: &listing, only, limit: self.limit };
+                let overview = Overview { listing: &listing, only: self.only, limit: self.limit };
                 self.show(&listing, &overview.to_string())
             }
             Some(number) => {

@@ -5,8 +5,6 @@
 //! block of several pageblocks that is the first, from which the request was served. A *failure* is a request that got nothing. What it
 //! lacked is said by how much was free.
 
-use std::fmt;
-
 use framewright::event::Event;
 use framewright::pfn::{MigrateType, Order, Pfn};
 use framewright::request::Gfp;
@@ -160,20 +158,11 @@ pub(super) fn reason(why: Why) -> &'static str {
 }
 
 /// How `--only` and the JSON form call the two kinds.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// A block was taken from the free lists of another mobility.
     Fallback,
     /// A request got nothing.
     Failure,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Kind::Fallback => "fallback",
-            Kind::Failure => "failure",
-        })
-    }
 }
