@@ -14,7 +14,7 @@ use framewright::request::{__GFP_COMP, __GFP_NOMEMALLOC, __GFP_NOWARN, GFP_ATOMI
 use framewright::{Order, Pfn, Request};
 
 use super::chain::NIL;
-use super::costs::{MS, S, SUBMIT, transfer};
+use super::costs::{MS, S, SUBMIT, to_write};
 use super::files::PAGES;
 use super::kernel::{Kernel, Memory};
 use super::lists::{ACTIVE, DIRTY, RECLAIM, WRITEBACK};
@@ -105,7 +105,7 @@ impl Kernel<'_> {
         let (dirty, dirtyable) = self.dirty_and_limit();
         if dirty > dirtyable * 3 / 20 {
             let factor = if dirty > dirtyable / 5 { 2 } else { 1 };
-            here::sleep_until(here::clock() + transfer(pages * writers) * factor);
+            here::sleep_until(here::clock() + to_write(pages * writers) * factor);
         }
     }
 
@@ -126,7 +126,9 @@ impl Kernel<'_> {
             let is_old = here::clock() >= flusher.last_checkpoint.get() + self.scaled(CHECKPOINT);
             if logged > self.log || is_old {
                 flusher.last_checkpoint.set(here::clock());
-                self.checkpoint();
+                for file in self.checkpoint() {
+                    self.cluster(file)?;
+                }
             }
         }
         flusher.end(self);
@@ -143,7 +145,7 @@ impl Kernel<'_> {
             self.log(file)?;
             all.push(Writing { file, frames, request });
         }
-        self.wait(flusher, here::clock() + transfer(pages));
+        self.wait(flusher, here::clock() + to_write(pages));
         for Writing { file, frames, request } in all {
             self.with(|memory| memory.written(file, &frames));
             self.give(request);

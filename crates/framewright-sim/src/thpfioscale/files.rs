@@ -2,9 +2,9 @@
 //!
 //! | object | comes | goes |
 //! |---|---|---|
-//! | name, inode, log item, extents | with the file, or when it is opened again | when a shrinker finds the file closed, for the second time |
+//! | name, inode, log item, extents | with the file, or when it is opened again | when a shrinker finds the file closed, for the second time, and perhaps without pages ([`super::Shrinkers`]) |
 //! | node that finds its pages | with the second page in the cache | with the file, or when too many nodes find nothing but shadows |
-//! | copy for the log | with every transaction that finds none | one with the file, one with the log's checkpoint |
+//! | copy for the log | with every transaction that finds none: when the file is created, written back, and read for the first time after that (`relatime`) | one with the file, one with the log's checkpoint |
 //! | open file | when it is opened | when it is closed |
 //!
 //! A page that reclaim takes leaves its *shadow*: when that was. If it is read again while fewer pages were taken than are active, it becomes
@@ -32,6 +32,8 @@ pub(super) struct File {
     pub(super) busy: u8,
     /// It is among those that are to be written.
     pub(super) is_queued: bool,
+    /// It was not read since it was written: who reads it changes its time of access (`relatime`).
+    pub(super) is_unread: bool,
     /// It was used since a shrinker last saw it.
     pub(super) is_referenced: bool,
     /// A shrinker may find it.
@@ -53,6 +55,7 @@ const NEW: File = File {
     dirty: 0,
     busy: 0,
     is_queued: false,
+    is_unread: false,
     is_referenced: false,
     is_listed: false,
     open: None,

@@ -11,11 +11,13 @@ use framewright::request::{
 };
 use framewright::{AllocError, Allocator, Order, Pfn, Request};
 
+use super::buffers::{self, Buffer, Buffers};
 use super::chain::NIL;
-use super::costs::{CREATE, LOG, MS, OBJECT, OPEN};
+use super::costs::{CREATE, LOG, MS, OBJECT, OPEN, to_read};
 use super::files::Files;
 use super::lists::{ACTIVE, DIRTY, LOCKED, Lists, REFERENCED, Use};
 use super::outcome::Tally;
+use super::reclaim::Shrinkers;
 use super::slab::{Caches, Kind, Object};
 use crate::model::{Model, Ps};
 use crate::run::here;
@@ -32,13 +34,14 @@ pub(super) struct Memory {
     pub(super) lists: Lists,
     pub(super) files: Files,
     pub(super) caches: Caches,
+    pub(super) buffers: Buffers,
     /// Pages to be written, and being written.
     pub(super) dirty: u64,
     pub(super) writeback: u64,
     /// Base pages of processes.
     pub(super) anon: Vec<u32>,
     /// What shrinkers have not scanned of what they should have.
-    pub(super) deferred: [u64; 2],
+    pub(super) deferred: [u64; 3],
     pub(super) tally: Tally,
 }
 
@@ -54,6 +57,7 @@ pub(super) struct Kernel<'a> {
     pub(super) like: u64,
     /// Inodes with which the log is full.
     pub(super) log: u64,
+    pub(super) shrinkers: Shrinkers,
     pub(super) trouble: Cell<Option<(AllocError, Request)>>,
 }
 
@@ -137,6 +141,9 @@ impl Kernel<'_> {
         let inode = if has_inode {
             None
         } else {
+            if !self.cluster(file)? && !creates {
+                here::sleep_until(here::clock() + to_read(buffers::PAGES as u64));
+            }
             Some([self.object(Kind::Inode)?, self.object(Kind::LogItem)?, self.object(Kind::Extents)?])
         };
         let open = self.object(Kind::Open)?;
@@ -181,13 +188,35 @@ impl Kernel<'_> {
         Some(())
     }
 
-    /// The log is written: the copies in it are not needed any more.
-    pub(super) fn checkpoint(&self) {
+    /// The log is written: the copies in it are not needed any more. The files that were in it.
+    pub(super) fn checkpoint(&self) -> Vec<u32> {
         let files = self.with(|memory| std::mem::take(&mut memory.files.log));
-        for file in files {
+        for &file in &files {
             let logged = self.with(|memory| memory.files.file(file).logged.take());
             logged.into_iter().for_each(|object| self.give(object));
         }
+        files
+    }
+
+    /// A file's inode is read, or written back: the buffer that it lies in is used. Whether it was in memory.
+    pub(super) fn cluster(&self, file: u32) -> Option<bool> {
+        let cluster = Buffers::of(file);
+        if self.with(|memory| memory.buffers.touch(cluster)) {
+            return Some(true);
+        }
+        let object = self.object(Kind::Buffer)?;
+        let mut pages = [Pfn(0); buffers::PAGES];
+        for page in &mut pages {
+            *page = self.must_alloc(&Request::page(Gfp(GFP_KERNEL.0 & !__GFP_FS.0)))?;
+        }
+        let other = self.with(|memory| memory.buffers.insert(cluster, (pages, object)));
+        other.into_iter().for_each(|buffer| self.free_buffer(buffer));
+        Some(false)
+    }
+
+    pub(super) fn free_buffer(&self, (pages, object): Buffer) {
+        pages.into_iter().for_each(|pfn| self.free(pfn.0, 0));
+        self.give(object);
     }
 
     /// Puts a new page into a file's cache, to be written (`dirty`) or to be read. Its frame.
@@ -208,6 +237,7 @@ impl Kernel<'_> {
             memory.lists.push(frame);
             let of = memory.files.file(file);
             if dirty {
+                of.is_unread = true;
                 of.dirty += 1;
                 memory.dirty += 1;
                 memory.lists.set(frame, DIRTY);

@@ -14,8 +14,9 @@
 //!   kernel.rs    how parts of a kernel get memory: files, objects, pages of processes
 //!     disk.rs      what is dirty, when it is written, who waits; and all else that happens on a machine
 //!     reclaim.rs   what the allocator asks for: pages freed, pages moved (`host.rs`)
-//!       files.rs     files and their pages      slab.rs   kernel objects in slabs
-//!       lists.rs     frames and LRU lists       costs.rs  what all of that takes
+//!       files.rs     files and their pages      slab.rs      kernel objects in slabs
+//!       lists.rs     frames and LRU lists       buffers.rs   blocks of the file system
+//!       costs.rs     what all of that takes
 //! outcome.rs   what is counted
 //! ```
 //!
@@ -34,6 +35,7 @@
 //! khugepaged; swap; memory groups; batches of pages on their way to the LRU lists; readahead (fio tells the kernel that it reads at random); the time that
 //! the log takes on the disk; files that are open only while they are used.
 
+mod buffers;
 mod chain;
 mod costs;
 mod disk;
@@ -64,6 +66,7 @@ use crate::stage::{Descriptors, arena_for, boot, contexts};
 use crate::workload::SpecError;
 use crate::workload::settings::{Choice, Value, read_all, settings};
 
+use buffers::Buffers;
 use costs::S;
 use disk::Flusher;
 use files::{Files, PAGES};
@@ -71,6 +74,7 @@ use kernel::{Kernel, Memory};
 use lists::Lists;
 pub use outcome::Outcome;
 use outcome::{Phase, Tally};
+pub use reclaim::Shrinkers;
 use roles::{Cast, Held, JOBS, Stage};
 use slab::Caches;
 pub use slab::Slabs;
@@ -105,6 +109,10 @@ pub enum Config {
 impl Choice for Config {
     const NAMES: &'static [(&'static str, Config)] =
         &[("default", Config::Default), ("madvise", Config::Madvise), ("defrag", Config::Defrag)];
+}
+
+impl Choice for Shrinkers {
+    const NAMES: &'static [(&'static str, Shrinkers)] = &[("batch", Shrinkers::Batch), ("share", Shrinkers::Share)];
 }
 
 impl Choice for Slabs {
@@ -149,6 +157,7 @@ settings! {
         log: u32 = 220_000, 1..=100_000_000,
             "inodes in the log when it is written, 1 KiB of unmovable memory each: an eighth of a log of 512 MiB, 300 bytes each there (assumed); on a small disk 20480 were seen";
         slabs: Slabs = Slabs::Single, 0..=1, "slabs of one page each (single: SLAB), or of several where there are some (slub)";
+        shrinkers: Shrinkers = Shrinkers::Batch, 0..=1, "how hard reclaim presses shrinkers: a batch of objects at least, but not files with pages in memory (batch: Linux 4.20), or their share (share: before and after)";
         marks: Marks = Marks::Scaled, 0..=1, "what does not grow with memory: the share that it is on a node of 64 GiB, marks of 16 GiB (scaled), or as it is (own)";
         seed: u64 = 1, 0..=u32::MAX, "seed of all that is random";
     }
@@ -303,10 +312,11 @@ fn kernel<'a>(
         lists: Lists::new(FIRST, &ends),
         files: Files::new(files as usize),
         caches: Caches::new(options.slabs, ends.len(), model.topology.cpus()),
+        buffers: Buffers::new(files as usize),
         dirty: 0,
         writeback: 0,
         anon: Vec::new(),
-        deferred: [0; 2],
+        deferred: [0; 3],
         tally: Tally::default(),
     };
     let (background, frames) = (cast.kswapd.clone(), map.frames());
@@ -319,6 +329,7 @@ fn kernel<'a>(
         frames,
         like,
         log: 0,
+        shrinkers: options.shrinkers,
         trouble: Cell::new(None),
     };
     kernel.log = kernel.scaled(u64::from(options.log));
@@ -394,6 +405,7 @@ impl Run<'_, '_> {
         let (start, tally) = (simulation.clock(), before());
         self.all(simulation, |cpu| _ = kernel.clean_up(cast, &held, cpu))?;
         kernel.checkpoint();
+        kernel.with(|memory| memory.buffers.empty()).into_iter().for_each(|buffer| kernel.free_buffer(buffer));
         phases.push(kernel.phase("clean up", seconds(simulation.clock() - start), &tally, regions));
         Ok(())
     }

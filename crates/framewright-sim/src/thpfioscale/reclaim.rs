@@ -5,16 +5,20 @@
 //! it. Shrinkers are asked for twice the same share of their objects (`seeks` of 2), and scan them a thousand at a time. A gentle round
 //! asks no shrinker, and nothing is written for any; nor does a request from inside of the file system ask the file system's.
 //!
+//! Shrinkers of Linux 4.20 scan a batch at least ([`Shrinkers`]).
+//!
 //! Background reclaim looks at its node. A request looks at all nodes, its own first, and at as many pages as it wants at least; where it wants a block that
-//! only compaction can make, that is twice the block, as compaction needs room (`should_continue_reclaim`, `compact_gap`). It is content when it has as many.
+//! only compaction can make, that is twice the block, as compaction needs room (`should_continue_reclaim`, `compact_gap`), or as many as a first round
+//! looks at, which it does not break off (`shrink_node_memcg`). It is content when it has as many.
 
 use framewright::event::Event;
 use framewright::machine::{Busy, Need};
 use framewright::request::{__GFP_FS, __GFP_THISNODE};
 use framewright::{Order, Pfn};
 
+use super::buffers;
 use super::chain::NIL;
-use super::costs::{COPY, MOVE, MS, SCAN, SHRINK};
+use super::costs::{COPY, DROP, MOVE, MS, SCAN, SHRINK};
 use super::files::PAGES;
 use super::kernel::{Kernel, Memory};
 use super::lists::{DIRTY, LOCKED, RECLAIM, REFERENCED, Use, WRITEBACK};
@@ -24,11 +28,25 @@ use crate::run::here;
 
 /// Pages that are looked at in one go (`SWAP_CLUSTER_MAX`).
 const CLUSTER: u64 = 32;
+/// The first round's priority (`DEF_PRIORITY`).
+const PRIORITY: u32 = 12;
 /// Objects that a file system's shrinker scans in one go (its `batch`), unless it has fewer; and what it is asked for for a share of pages.
 const BATCH: u64 = 1024;
 const PER_SHARE: u64 = 2;
+/// Buffers that theirs scans in one go, if there are so many (`SHRINK_BATCH`).
+const BUFFERS: u64 = 128;
 /// How long who found nothing but pages being written waits for them.
 const WAIT: u64 = MS;
+
+/// How hard shrinkers are pressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shrinkers {
+    /// At least one batch of each cache's objects each time, and inodes with more than one page in memory are let be: Linux 4.19-rc5 to 5.0-rc6, and
+    /// 4.20-rc3 to 5.0-rc6 (commits 172b06c32b94 and a76cf1a474d7, both reverted).
+    Batch,
+    /// As large a part of the objects as of the pages, twice over: Linux before and after.
+    Share,
+}
 
 impl Host for Kernel<'_> {
     fn reclaim(&self, need: &Need) -> u64 {
@@ -38,8 +56,7 @@ impl Host for Kernel<'_> {
         let first = usize::from(need.node.0);
         let only = is_background || need.gfp.contains(__GFP_THISNODE);
         let mut freed = 0;
-        let room = if need.order.0 == 0 { 0 } else { 2 * need.order.frames() };
-        let wanted = if is_background { need.frames } else { need.frames.max(room) };
+        let wanted = if is_background { need.frames } else { need.frames.max(self.room(first, need.order)) };
         for node in (0..nodes).map(|node| (first + node) % nodes).take(if only { 1 } else { nodes }) {
             freed += self.shrink_node(node, need, (wanted - freed, is_background));
             if freed >= wanted {
@@ -144,6 +161,17 @@ impl Memory {
 }
 
 impl Kernel<'_> {
+    /// Pages that a request reclaims for a block that only compaction can make. Blocks do not grow with memory: so this is as on the machine whose
+    /// proportions this one has.
+    fn room(&self, node: usize, order: Order) -> u64 {
+        if order.0 == 0 {
+            return 0;
+        }
+        let inactive = self.with(|memory| memory.lists.sizes(node)[0]);
+        let first_round = (inactive * self.like / self.frames) >> PRIORITY;
+        first_round.max(2 * order.frames())
+    }
+
     fn shrink_node(&self, node: usize, need: &Need, (wanted, is_background): (u64, bool)) -> u64 {
         let priority = need.priority.min(20);
         let [inactive, active] = self.with(|memory| memory.lists.sizes(node));
@@ -155,7 +183,7 @@ impl Kernel<'_> {
             let (pages, looked_at, written) = self.with(|memory| memory.look(node, CLUSTER.min(goal - scanned)));
             scanned += looked_at;
             writing += written;
-            here::work(SCAN * looked_at);
+            here::work(SCAN * looked_at + DROP * pages.len() as u64);
             freed += pages.len() as u64;
             self.free_pages(&pages);
             if looked_at == 0 {
@@ -184,35 +212,51 @@ impl Kernel<'_> {
 
     /// Asks the shrinkers for their share. Frames that came free with objects.
     fn shrink_slab(&self, priority: u32, may_call_fs: bool) -> u64 {
-        let before = self.with(|memory| memory.caches.frames);
-        let scans = self.with(|memory| {
-            let limit = memory.lists.listed() >> 3;
-            let nodes = memory.files.shadow_nodes.saturating_sub(limit);
-            // An inode is the shrinker's only when its name is gone: then it goes with that.
-            let objects = memory.files.closed.len() as u64;
-            for (deferred, freeable) in memory.deferred.iter_mut().zip([objects, nodes]) {
-                *deferred += (freeable >> priority) * PER_SHARE;
-                *deferred = (*deferred).min(2 * freeable);
-            }
-            let batch = |(deferred, freeable): (u64, u64)| {
-                if deferred >= freeable { deferred } else { deferred / BATCH * BATCH }
-            };
-            let batches = [(memory.deferred[0], objects), (memory.deferred[1], nodes)].map(batch);
-            let batches = [if may_call_fs { batches[0] } else { 0 }, batches[1]];
-            memory.deferred.iter_mut().zip(batches).for_each(|(deferred, batch)| *deferred -= batch);
-            memory.tally.shrunk += batches[0] + batches[1];
-            batches
-        });
-        here::work(SHRINK * (scans[0] + scans[1]));
-        for _ in 0..scans[0] {
-            self.shrink_file();
-        }
-        for _ in 0..scans[1] {
+        let before = self.free_of_lists();
+        let [files, nodes, buffers] = self.scans(priority, may_call_fs);
+        here::work(SHRINK * (files + nodes + buffers));
+        (0..files).for_each(|_| self.shrink_file());
+        for _ in 0..nodes {
             let node = self.with(Memory::next_shadow_node);
             node.into_iter().for_each(|object| self.give(object));
         }
-        let after = self.with(|memory| memory.caches.frames);
-        before.iter().zip(after).map(|(before, after)| before.saturating_sub(after)).sum()
+        for _ in 0..buffers {
+            let buffer = self.with(|memory| memory.buffers.shrink());
+            buffer.into_iter().for_each(|buffer| self.free_buffer(buffer));
+        }
+        before.saturating_sub(self.free_of_lists())
+    }
+
+    /// Frames that shrinkers could free.
+    fn free_of_lists(&self) -> u64 {
+        self.with(|memory| memory.caches.frames.iter().sum::<u64>() + memory.buffers.len() * buffers::PAGES as u64)
+    }
+
+    /// How many closed files, nodes with nothing but shadows, and buffers are to be scanned now.
+    fn scans(&self, priority: u32, may_call_fs: bool) -> [u64; 3] {
+        let batches = [BATCH, BUFFERS, BUFFERS].map(|batch| self.scaled(batch).max(1));
+        self.with(|memory| {
+            let limit = memory.lists.listed() >> 3;
+            // An inode is the shrinker's only when its name is gone: then it goes with that.
+            let freeable = [
+                memory.files.closed.len() as u64,
+                memory.files.shadow_nodes.saturating_sub(limit),
+                memory.buffers.len(),
+            ];
+            let asked = [may_call_fs, true, true];
+            let scans = std::array::from_fn(|cache| {
+                let (freeable, batch) = (freeable[cache], batches[cache]);
+                let share = (freeable >> priority) * PER_SHARE;
+                let least = if self.shrinkers == Shrinkers::Batch { batch.min(freeable) } else { 0 };
+                let due = (memory.deferred[cache] + share.max(least)).min(2 * freeable);
+                let scan = if due >= freeable { due } else { due / batch * batch };
+                let scan = if asked[cache] { scan } else { 0 };
+                memory.deferred[cache] = due - scan;
+                scan
+            });
+            memory.tally.shrunk += scans.iter().sum::<u64>();
+            scans
+        })
     }
 
     /// Looks at the file that was closed longest ago: frees it if it was not used since the last look.
@@ -224,7 +268,8 @@ impl Kernel<'_> {
             if of.open.is_some() || of.inode.is_none() {
                 return None;
             }
-            let is_busy = of.dirty != 0 || of.busy != 0 || of.logged.is_some();
+            let is_let_be = self.shrinkers == Shrinkers::Batch && of.cached > 1;
+            let is_busy = is_let_be || of.dirty != 0 || of.busy != 0 || of.logged.is_some();
             if is_busy || std::mem::take(&mut of.is_referenced) {
                 of.is_listed = true;
                 memory.files.closed.push_back(file);

@@ -18,7 +18,7 @@ use framewright::{Order, Pfn, Request};
 use framewright_ops::rng::Rng;
 
 use super::chain::NIL;
-use super::costs::{CALL, COPY, FAULT, READ_LATENCY, transfer};
+use super::costs::{CALL, COPY, FAULT, to_read};
 use super::disk::Flusher;
 use super::files::PAGES;
 use super::kernel::Kernel;
@@ -206,6 +206,9 @@ impl Kernel<'_> {
             if self.with(|memory| memory.files.file(file).open.is_none()) {
                 self.open(file, false)?;
             }
+            if self.with(|memory| std::mem::take(&mut memory.files.file(file).is_unread)) {
+                self.log(file)?;
+            }
             let mut order: [usize; PAGES] = std::array::from_fn(|index| index);
             (1..PAGES).rev().for_each(|at| order.swap(at, rng.below(at as u64 + 1) as usize));
             for index in order {
@@ -229,7 +232,7 @@ impl Kernel<'_> {
         if !is_cached {
             self.add_page(file, index, false)?;
             let request = self.object(Kind::Bio)?;
-            here::sleep_until(here::clock() + READ_LATENCY + transfer(1));
+            here::sleep_until(here::clock() + to_read(1));
             self.give(request);
             self.with(|memory| {
                 // It may have moved while it was read, but not gone.

@@ -29,10 +29,12 @@ pub(super) enum Kind {
     Open,
     /// A request to the disk, with what is known of its completion (`bio`, `xfs_ioend`).
     Bio,
+    /// What is known of a metadata buffer (`xfs_buf`).
+    Buffer,
 }
 
 /// How many kinds there are.
-const KINDS: usize = 8;
+const KINDS: usize = 9;
 
 /// Objects of a page, the order of a slab, and whether a shrinker can free them.
 const SIZES: [(u16, u8, bool); KINDS] = [
@@ -44,6 +46,7 @@ const SIZES: [(u16, u8, bool); KINDS] = [
     (32, 0, false),
     (16, 0, false),
     (21, 0, false),
+    (10, 1, false),
 ];
 
 /// Empty slabs that a cache keeps (`MIN_PARTIAL`).

@@ -11,9 +11,9 @@ use super::*;
 use crate::host::Host;
 
 /// Runs `body` on the first CPU of a small machine with two files: one whose pages are clean, and one whose pages are to be written. Both were closed.
-fn with_files(body: impl Fn(&Kernel<'_>)) {
+fn with_files(shrinkers: Shrinkers, body: impl Fn(&Kernel<'_>)) {
     let model = crate::machine::named("skylake-desktop").unwrap().model();
-    let options: Thpfioscale = "mib=64".parse().unwrap();
+    let options = Thpfioscale { mib: 64, shrinkers, ..Thpfioscale::default() };
     let (cast, map) = (Cast::of(&model).unwrap(), Map::of(&model, &options));
     let nodes = vec![NodeId(0); model.topology.cpus()];
     let config = map.config(&nodes, Mechanisms::preset("boost").unwrap());
@@ -43,6 +43,7 @@ fn with_files(body: impl Fn(&Kernel<'_>)) {
             kernel.free_pages(&pages);
             objects.into_iter().for_each(|object| kernel.give(object));
         }
+        kernel.with(|memory| memory.buffers.empty()).into_iter().for_each(|buffer| kernel.free_buffer(buffer));
         let slabs = kernel.with(|memory| memory.caches.empty());
         slabs.into_iter().for_each(|(pfn, order)| kernel.free(pfn, order));
     };
@@ -56,7 +57,7 @@ fn need(gentle: bool) -> Need {
 
 #[test]
 fn a_gentle_round_frees_clean_pages_alone() {
-    with_files(|kernel| {
+    with_files(Shrinkers::Share, |kernel| {
         // What a shrinker would have to scan is far more than it scans at a time.
         kernel.with(|memory| memory.deferred[0] = 4096);
         assert_eq!(kernel.reclaim(&need(true)), PAGES as u64);
@@ -80,7 +81,7 @@ fn a_gentle_round_frees_clean_pages_alone() {
 
 #[test]
 fn what_cannot_move_stays_as_it_was() {
-    with_files(|kernel| {
+    with_files(Shrinkers::Batch, |kernel| {
         let place = || kernel.pages.alloc(&Request::page(GFP_CACHE)).unwrap();
         let (frame, pfn) = kernel.with(|memory| {
             let frame = memory.files.all[0].pages[3];
@@ -102,6 +103,26 @@ fn what_cannot_move_stays_as_it_was() {
             assert_eq!(memory.lists.listed(), listed);
         });
         assert_eq!(kernel.migrate(pfn, place_and_free(kernel), Order(0)), Err(Busy), "it is somewhere else now");
+    });
+}
+
+#[test]
+fn a_batch_of_a_few_objects_is_all_of_them_and_their_share_is_none() {
+    let gentle = Need { priority: 12, ..need(false) };
+    with_files(Shrinkers::Share, |kernel| {
+        (0..100).for_each(|_| _ = kernel.reclaim(&gentle));
+        assert_eq!(kernel.with(|memory| (memory.buffers.len(), memory.tally.shrunk)), (1, 0));
+        // An eighth of one buffer is none either, twice one is more than there is.
+        kernel.reclaim(&Need { priority: 0, ..gentle });
+        assert!(kernel.with(|memory| memory.files.all[0].inode.is_none()));
+    });
+    with_files(Shrinkers::Batch, |kernel| {
+        // Both files are in one buffer: it is passed over twice. The file with pages in memory is let be, however often it is met.
+        for buffers in [1, 1, 0, 0] {
+            kernel.reclaim(&Need { gfp: GFP_KERNEL, ..gentle });
+            assert_eq!(kernel.with(|memory| memory.buffers.len()), buffers);
+        }
+        assert!(kernel.with(|memory| memory.files.all[1].inode.is_some()));
     });
 }
 
