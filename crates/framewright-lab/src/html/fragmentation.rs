@@ -21,7 +21,7 @@ const POINTS: u64 = 20;
 /// What only this page names.
 #[derive(Serialize)]
 struct Own<'a> {
-    kernels: [(&'static str, &'static str); 4],
+    kernels: [(&'static str, &'static str); 5],
     configs: Vec<Config<'a>>,
     closer: &'static str,
     over_time: Vec<&'static str>,

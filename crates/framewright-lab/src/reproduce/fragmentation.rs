@@ -12,12 +12,14 @@
 //! judged: the disk is not theirs.
 //!
 //! - [`published`]: the tables;
+//! - [`emulated`]: what a real kernel did;
 //! - [`plan`]: what is run;
 //! - [`measured`]: what runs show;
 //! - [`result`]: theirs and ours;
 //! - [`judge`]: what has to hold;
 //! - [`text`]: all of it for a terminal.
 
+pub mod emulated;
 pub mod published;
 pub mod plan;
 pub mod measured;

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use framewright_sim::machine::Spec;
-use framewright_sim::thpfioscale::{Config, Outcome, Thpfioscale, run};
+use framewright_sim::thpfioscale::{Config, Marks, Outcome, Shrinkers, Slabs, Thpfioscale, run};
 use serde::Serialize;
 
 use super::published::{KERNELS, Published};
@@ -10,6 +10,8 @@ use crate::reproduce::runs::{Progress, each};
 
 /// Our own mechanisms, which nobody published.
 pub const OURS: &str = "default";
+/// Mechanisms of the kernel that was run under emulation.
+pub const REAL: &str = "linux-6.1";
 /// The configuration in which mechanisms are taken apart, rounds are repeated and pictures are taken.
 pub const CLOSER: &str = "skylake-madvise";
 /// Kernels that are run for several rounds.
@@ -46,18 +48,22 @@ pub struct Setting {
     pub machine: usize,
     /// How huge pages are asked for.
     pub asks: Config,
+    /// It stands beside the machine that was emulated, not beside a published one.
+    pub emulated: bool,
 }
 
 /// The machines: 8 CPUs, and with 12 of 18 cores in each socket the 48 of the published one.
 pub const MACHINES: [Machine; 2] =
     [Machine { name: "skylake-desktop", cores: 4 }, Machine { name: "haswell-2x18", cores: 12 }];
 /// All configurations.
-pub const SETTINGS: [Setting; 5] = [
-    Setting { name: "skylake-default", machine: 0, asks: Config::Default },
-    Setting { name: CLOSER, machine: 0, asks: Config::Madvise },
-    Setting { name: "haswell-default", machine: 1, asks: Config::Default },
-    Setting { name: "haswell-madvise", machine: 1, asks: Config::Madvise },
-    Setting { name: "skylake-defrag", machine: 0, asks: Config::Defrag },
+pub const SETTINGS: [Setting; 7] = [
+    Setting { name: "skylake-default", machine: 0, asks: Config::Default, emulated: false },
+    Setting { name: CLOSER, machine: 0, asks: Config::Madvise, emulated: false },
+    Setting { name: "haswell-default", machine: 1, asks: Config::Default, emulated: false },
+    Setting { name: "haswell-madvise", machine: 1, asks: Config::Madvise, emulated: false },
+    Setting { name: "skylake-defrag", machine: 0, asks: Config::Defrag, emulated: false },
+    Setting { name: "emulated-default", machine: 0, asks: Config::Default, emulated: true },
+    Setting { name: "emulated-madvise", machine: 0, asks: Config::Madvise, emulated: true },
 ];
 
 /// How much is run.
@@ -169,7 +175,7 @@ impl Plan<'_> {
         };
         for setting in &SETTINGS {
             let seeds = self.lengths.seeds_of(setting, self.published);
-            kernels().for_each(|kernel| add(Part::Table, setting, kernel, seeds));
+            setting.kernels().for_each(|kernel| add(Part::Table, setting, kernel, seeds));
         }
         for closer in SETTINGS.iter().filter(|setting| setting.name == CLOSER) {
             let alone = ABLATION.iter().map(|(mechanisms, _)| *mechanisms);
@@ -183,6 +189,9 @@ impl Plan<'_> {
 
     /// What is run with so much memory on a machine.
     pub fn options(&self, setting: &Setting) -> Thpfioscale {
+        if setting.emulated {
+            return emulated(setting.asks);
+        }
         let sockets = u32::from(self.machines[setting.machine].model().topology.sockets);
         Thpfioscale { mib: self.lengths.mib * sockets, config: setting.asks, ..Thpfioscale::default() }
     }
@@ -206,13 +215,27 @@ impl Plan<'_> {
     }
 }
 
+impl Setting {
+    /// Kernels of its table: theirs, and ours.
+    pub fn kernels(&self) -> impl Iterator<Item = &'static str> {
+        let theirs = if self.emulated { &[REAL][..] } else { &KERNELS };
+        theirs.iter().copied().chain([OURS])
+    }
+}
+
+/// The emulated machine: 1 GiB, with nothing scaled; slabs and log as they were seen there.
+fn emulated(config: Config) -> Thpfioscale {
+    let (marks, slabs, shrinkers) = (Marks::Own, Slabs::Slub, Shrinkers::Share);
+    Thpfioscale { mib: 1024, config, marks, slabs, shrinkers, log: 20_480, ..Thpfioscale::default() }
+}
+
 impl std::fmt::Display for Case {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}, {}, seed {}", self.setting.name, self.kernel, self.seed)
     }
 }
 
-/// Kernels of the table: theirs, and ours.
+/// Kernels of the published tables, and ours.
 pub fn kernels() -> impl Iterator<Item = &'static str> {
     KERNELS.into_iter().chain([OURS])
 }
@@ -230,7 +253,7 @@ mod tests {
         let plan = |lengths| Plan { machines: [&skylake, &haswell], published: &published, seed: 1, lengths };
         let full = plan(Lengths::FULL).cases();
         let count = |part| full.iter().filter(|case| case.part == part).count();
-        assert_eq!([Part::Table, Part::Ablation, Part::Rounds].map(count), [4 * 5 * 10 + 5 * 3, 5 * 3, 3]);
+        assert_eq!([Part::Table, Part::Ablation, Part::Rounds].map(count), [4 * 5 * 10 + 5 * 3 + 2 * 2 * 3, 5 * 3, 3]);
         for row in &published.rows {
             let runs = full.iter().filter(|case| case.setting.name == row.config && case.kernel == row.kernel);
             assert!(runs.count() >= 10, "{} of {}", row.kernel, row.config);

@@ -4,6 +4,7 @@ use anyhow::{Context, ensure};
 use framewright::Mechanisms;
 use serde::{Deserialize, Serialize};
 
+use super::emulated;
 use crate::reproduce::published::{built_in, is_amount, names_differ};
 
 /// The file.
@@ -29,6 +30,9 @@ pub struct Published {
     pub rows: Vec<Row>,
     /// The same of an earlier version of the series.
     pub earlier: Vec<Earlier>,
+    /// What a real kernel did, of which no table was published.
+    #[serde(skip)]
+    pub emulated: Vec<Row>,
 }
 
 /// A machine, and whether the process asks for huge pages.
@@ -111,12 +115,13 @@ impl Published {
     /// # Errors
     /// What is wrong with them.
     pub fn built_in() -> anyhow::Result<Self> {
-        built_in("fragmentation.toml", FILE, Self::check)
+        let published = built_in("fragmentation.toml", FILE, Self::check)?;
+        Ok(Self { emulated: emulated::rows()?, ..published })
     }
 
-    /// A row.
+    /// A row, published or of a real kernel.
     pub fn row(&self, config: &str, kernel: &str) -> Option<&Row> {
-        self.rows.iter().find(|row| row.config == config && row.kernel == kernel)
+        self.rows.iter().chain(&self.emulated).find(|row| row.config == config && row.kernel == kernel)
     }
 
     /// What two postings of the same kernel are apart at most, in points of faults that got a huge page. It is all that is known of how much chance is in one.

@@ -4,9 +4,10 @@ use framewright_sim::thpfioscale::Outcome;
 use framewright_sim::thpfioscale::outcome::{Block, Sample};
 use serde::Serialize;
 
+use super::emulated;
 use super::judge;
 use super::measured::{Measured, reading, why};
-use super::plan::{ABLATION, CLOSER, Lengths, MACHINES, Part, Plan, REPEATED, Runs, SETTINGS, Setting, kernels};
+use super::plan::{ABLATION, CLOSER, Lengths, MACHINES, OURS, Part, Plan, REPEATED, Runs, SETTINGS, Setting, kernels};
 use super::published::{KERNELS, Row as Theirs};
 use crate::reproduce::check::Check;
 use crate::reproduce::head::Head;
@@ -51,7 +52,7 @@ pub struct Ours {
     pub cpus: usize,
     /// Its memory, in MiB.
     pub mib: u32,
-    /// Inodes in the log when it is written, on nodes of 64 GiB (assumed); fewer on smaller ones.
+    /// Inodes in the log when it is written: on nodes of 64 GiB (assumed), fewer on smaller ones; as they were seen on the emulated machine.
     pub log: u32,
     /// How far postings of one kernel are apart, in points of huge pages; none if it was not published.
     pub noise_points: Option<f64>,
@@ -118,9 +119,10 @@ impl Reproduction {
     /// From what was published and what was run. `command` says how it is made again.
     pub fn new(plan: &Plan<'_>, runs: &Runs, command: &str) -> Self {
         let published = plan.published;
-        let ran = SETTINGS.iter().filter(|setting| !runs.of(Part::Table, setting.name, KERNELS[0]).is_empty());
-        let configs: Vec<Ours> = ran.map(|setting| config(plan, setting)).collect();
-        let rows: Vec<Row> = configs.iter().flat_map(|config| rows(plan, runs, config.name)).collect();
+        let ran: Vec<&Setting> =
+            SETTINGS.iter().filter(|setting| !runs.of(Part::Table, setting.name, OURS).is_empty()).collect();
+        let configs: Vec<Ours> = ran.iter().map(|setting| config(plan, setting)).collect();
+        let rows: Vec<Row> = ran.iter().flat_map(|setting| rows(plan, runs, setting)).collect();
         let rounds: Vec<Rounds> = REPEATED.iter().filter_map(|kernel| rounds(runs, kernel)).collect();
         Self {
             head: Head::new(NAME, command, [&published.title, &published.source], (plan.machines[0], plan.seed)),
@@ -146,7 +148,7 @@ fn config(plan: &Plan<'_>, setting: &Setting) -> Ours {
     let topology = plan.machines[setting.machine].model().topology;
     Ours {
         name: setting.name,
-        title: published.map(|config| config.title.clone()),
+        title: published.map(|config| config.title.clone()).or(setting.emulated.then(|| emulated::TITLE.to_owned())),
         model: machine.name.to_owned(),
         cpus: usize::from(topology.sockets * machine.cores * topology.threads),
         mib: options.mib,
@@ -155,7 +157,8 @@ fn config(plan: &Plan<'_>, setting: &Setting) -> Ours {
     }
 }
 
-fn rows(plan: &Plan<'_>, runs: &Runs, config: &'static str) -> Vec<Row> {
+fn rows(plan: &Plan<'_>, runs: &Runs, setting: &Setting) -> Vec<Row> {
+    let config = setting.name;
     let theirs = |kernel| plan.published.row(config, kernel);
     let first = Measured::of(&runs.of(Part::Table, config, KERNELS[0]));
     let change = |from: Option<f64>, to: Option<f64>| {
@@ -180,7 +183,7 @@ fn rows(plan: &Plan<'_>, runs: &Runs, config: &'static str) -> Vec<Row> {
             why: why(&outcomes),
         })
     };
-    kernels().filter_map(row).collect()
+    setting.kernels().filter_map(row).collect()
 }
 
 /// What was not run for its own sake is in the table.
