@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use framewright::event::Event;
 use framewright::machine::{Busy, Machine, Need, Waiter};
-use framewright::request::{GFP_HIGHUSER_MOVABLE, GFP_KERNEL};
+use framewright::request::{__GFP_NOWARN, GFP_HIGHUSER_MOVABLE, GFP_KERNEL};
 use framewright::{Allocator, Config, Mechanisms, NodeId, Order, Pfn, Region, Request};
 use framewright_sim::Sim;
 use framewright_sim::host::Host;
@@ -20,6 +20,8 @@ struct Cache<'a> {
     pages: &'a Allocator<'a, Sim>,
     held: RefCell<Vec<Pfn>>,
     rounds: Cell<u64>,
+    /// The last need.
+    need: Cell<Option<(Order, u64)>>,
     moved: Cell<u64>,
     mixed: Cell<u64>,
 }
@@ -28,6 +30,7 @@ impl Host for Cache<'_> {
     fn reclaim(&self, need: &Need) -> u64 {
         assert!(Sim.now() > 0, "a CPU runs");
         self.rounds.set(self.rounds.get() + 1);
+        self.need.set(Some((need.order, need.frames)));
         let held = || self.held.borrow_mut().pop();
         (0..need.frames).map_while(|_| held()).map(|pfn| self.pages.free(pfn, Order(0)).unwrap()).count() as u64
     }
@@ -61,8 +64,9 @@ fn with_cache(mechanisms: &str, body: impl Fn(&Cache<'_>, usize)) {
     let arena = arena_for(&config, 0).unwrap();
     let pages = boot(&arena, &config, Descriptors::Compact).unwrap();
     let mut simulation = Simulation::new(&model, &arena, &OPTIONS).unwrap();
+    let none = || Cell::new(0);
     let cache =
-        Cache { pages, held: RefCell::default(), rounds: Cell::new(0), moved: Cell::new(0), mixed: Cell::new(0) };
+        Cache { pages, held: RefCell::default(), rounds: none(), need: Cell::new(None), moved: none(), mixed: none() };
     simulation.run_hosted(|cpu| body(&cache, cpu), &cache).unwrap();
     let held = cache.held.take();
     held.into_iter().for_each(|pfn| pages.free(pfn, Order(0)).unwrap());
@@ -133,4 +137,23 @@ fn a_background_thread_that_is_awake_is_woken_once_more() {
             assert_eq!(here::clock(), 60_000_000);
         }
     });
+}
+
+#[test]
+fn frames_anywhere_do_where_compaction_empties_a_pageblock() {
+    for (mechanisms, asked) in [
+        ("default", (Order(0), 768)),
+        ("default,compaction=scanners", (Order(9), 512)),
+        ("default,compaction=off", (Order(9), 512)),
+    ] {
+        with_cache(mechanisms, |cache, cpu| {
+            if cpu == 0 {
+                fill(cache);
+                assert_eq!(cache.need.take(), Some((Order(0), 32)), "{mechanisms}: a page is short of a page");
+                let huge = cache.pages.alloc(&Request::new(GFP_HIGHUSER_MOVABLE | __GFP_NOWARN, 9));
+                huge.into_iter().for_each(|pfn| cache.pages.free(pfn, Order(9)).unwrap());
+                assert_eq!(cache.need.get(), Some(asked), "{mechanisms}");
+            }
+        });
+    }
 }

@@ -262,7 +262,7 @@ pub enum Waiter {
 pub struct Need {
     /// Node that the request prefers.
     pub node: NodeId,
-    /// Order of the request.
+    /// Order of the request; 0 if frames anywhere do, since compaction makes a block of them.
     pub order: Order,
     /// Flags of the request.
     pub gfp: Gfp,
@@ -284,8 +284,8 @@ impl Need {
     const CLUSTER: u64 = 32;
 
     /// What a request is short of, which frees memory itself.
-    pub(crate) fn of_request((node, order, gfp): (NodeId, Order, Gfp), attempt: u32) -> Need {
-        let frames = order.frames().max(Need::CLUSTER);
+    pub(crate) fn of_request(node: NodeId, (order, frames): (Order, u64), gfp: Gfp, attempt: u32) -> Need {
+        let frames = frames.max(Need::CLUSTER);
         Need { node, order, gfp, attempt, frames, priority: Need::LIGHTEST, gentle: false }
     }
 }

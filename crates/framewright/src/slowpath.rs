@@ -11,7 +11,7 @@ use crate::disown::disown;
 use crate::error::Why;
 use crate::give::{collect, give_batch};
 use crate::machine::{Machine, Need, Ordering, Step, Waiter, Word};
-use crate::mechanisms::Nofragment;
+use crate::mechanisms::{Compaction, Nofragment};
 use crate::node::{Plan, World, first_rights};
 use crate::pfn::{CpuId, Frame, MigrateType, Order};
 use crate::request::{
@@ -228,7 +228,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Has memory freed, by looking ever harder until there is as much as is wanted. Returns whether any was.
     fn have_freed(&self, plan: &Plan, attempt: u32) -> bool {
-        let need = Need::of_request((plan.start, plan.order, plan.gfp), attempt);
+        let need = Need::of_request(plan.start, self.to_free(plan), plan.gfp, attempt);
         let mut freed = 0_u64;
         for priority in (0..=need.priority).rev() {
             freed = freed.saturating_add(self.ground.machine.reclaim(&Need { priority, ..need }).frames);
@@ -237,6 +237,14 @@ impl<'a, M: Machine> World<'a, M> {
             }
         }
         freed != 0
+    }
+
+    /// What freeing memory is to bring about. Where compaction empties a pageblock that it has chosen, frames anywhere do: as many as are in use there at
+    /// most, and half as many again, since others take of what comes free meanwhile.
+    fn to_free(&self, plan: &Plan) -> (Order, u64) {
+        let frames = plan.order.frames();
+        let empties = self.ground.mechanisms.compaction == Compaction::Emptiest && self.may_compact(plan);
+        if empties { (Order(0), frames.saturating_add(frames / 2)) } else { (plan.order, frames) }
     }
 
     /// Whether a zone may serve a request, at this moment.
