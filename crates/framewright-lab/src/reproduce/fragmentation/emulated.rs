@@ -35,11 +35,12 @@ struct Round {
 /// # Errors
 /// What is wrong with the file.
 pub fn rows() -> anyhow::Result<Vec<Row>> {
-    let measured: Measured = serde_json::from_str(FILE).with_context(|| format!("data/published/{NAME}"))?;
-    CONFIGS
-        .map(|(config, theirs)| row(&measured, config, theirs).with_context(|| format!("data/published/{NAME}")))
-        .into_iter()
-        .collect()
+    read().with_context(|| format!("data/published/{NAME}"))
+}
+
+fn read() -> anyhow::Result<Vec<Row>> {
+    let measured: Measured = serde_json::from_str(FILE)?;
+    CONFIGS.iter().map(|(config, theirs)| row(&measured, config, theirs)).collect()
 }
 
 fn row(measured: &Measured, config: &str, theirs: &str) -> anyhow::Result<Row> {
