@@ -5,7 +5,7 @@
 //! but which a shrinker frees: when it meets a buffer that was not used since it was met twice (`XFS_INO_REF`). So there are as many of them as
 //! page cache and shrinkers let be, up to a hundredth of memory here, and they come and go as long as files are written and read.
 //!
-//! Left out: blocks of directories, of free space and of the log, which are a tenth of that.
+//! Left out: blocks of directories, of free space and of the log, which are far fewer.
 
 use std::collections::VecDeque;
 

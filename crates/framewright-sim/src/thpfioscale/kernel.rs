@@ -214,6 +214,11 @@ impl Kernel<'_> {
         Some(false)
     }
 
+    /// Lets go of all buffers: the files are deleted.
+    pub(super) fn free_buffers(&self) {
+        self.with(|memory| memory.buffers.empty()).into_iter().for_each(|buffer| self.free_buffer(buffer));
+    }
+
     pub(super) fn free_buffer(&self, (pages, object): Buffer) {
         pages.into_iter().for_each(|pfn| self.free(pfn.0, 0));
         self.give(object);

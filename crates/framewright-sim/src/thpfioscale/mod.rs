@@ -405,7 +405,7 @@ impl Run<'_, '_> {
         let (start, tally) = (simulation.clock(), before());
         self.all(simulation, |cpu| _ = kernel.clean_up(cast, &held, cpu))?;
         kernel.checkpoint();
-        kernel.with(|memory| memory.buffers.empty()).into_iter().for_each(|buffer| kernel.free_buffer(buffer));
+        kernel.free_buffers();
         phases.push(kernel.phase("clean up", seconds(simulation.clock() - start), &tally, regions));
         Ok(())
     }

@@ -212,7 +212,7 @@ impl Kernel<'_> {
 
     /// Asks the shrinkers for their share. Frames that came free with objects.
     fn shrink_slab(&self, priority: u32, may_call_fs: bool) -> u64 {
-        let before = self.free_of_lists();
+        let before = self.frames_of_objects();
         let [files, nodes, buffers] = self.scans(priority, may_call_fs);
         here::work(SHRINK * (files + nodes + buffers));
         (0..files).for_each(|_| self.shrink_file());
@@ -224,11 +224,11 @@ impl Kernel<'_> {
             let buffer = self.with(|memory| memory.buffers.shrink());
             buffer.into_iter().for_each(|buffer| self.free_buffer(buffer));
         }
-        before.saturating_sub(self.free_of_lists())
+        before.saturating_sub(self.frames_of_objects())
     }
 
-    /// Frames that shrinkers could free.
-    fn free_of_lists(&self) -> u64 {
+    /// Frames of slabs and buffers.
+    fn frames_of_objects(&self) -> u64 {
         self.with(|memory| memory.caches.frames.iter().sum::<u64>() + memory.buffers.len() * buffers::PAGES as u64)
     }
 

@@ -43,7 +43,7 @@ fn with_files(shrinkers: Shrinkers, body: impl Fn(&Kernel<'_>)) {
             kernel.free_pages(&pages);
             objects.into_iter().for_each(|object| kernel.give(object));
         }
-        kernel.with(|memory| memory.buffers.empty()).into_iter().for_each(|buffer| kernel.free_buffer(buffer));
+        kernel.free_buffers();
         let slabs = kernel.with(|memory| memory.caches.empty());
         slabs.into_iter().for_each(|(pfn, order)| kernel.free(pfn, order));
     };
