@@ -49,6 +49,7 @@ where
     [String; N]: Serialize,
 {
     name: &'a str,
+    fitted: bool,
     cells: [String; N],
     is: [&'static str; 2],
 }
@@ -84,15 +85,20 @@ pub fn fragmentation_page(found: &Reproduction, machines: [&Spec; 2]) -> Result<
 fn events(row: &Row) -> Line<'_, 6> {
     let class =
         |holds: Option<bool>| Standing::class(holds.map(|holds| if holds { Standing::Near } else { Standing::Off }));
-    Line { name: row.kernel, cells: text::events(row), is: [judge::is_fewer(row), judge::is_huge(row)].map(class) }
+    Line {
+        name: row.kernel,
+        fitted: row.fitted,
+        cells: text::events(row),
+        is: [judge::is_fewer(row), judge::is_huge(row)].map(class),
+    }
 }
 
 fn costs(row: &Row) -> Line<'_, 11> {
-    Line { name: row.kernel, cells: text::costs(row), is: [""; 2] }
+    Line { name: row.kernel, fitted: row.fitted, cells: text::costs(row), is: [""; 2] }
 }
 
 fn alone(row: &Alone) -> Line<'_, 5> {
-    Line { name: row.mechanisms, cells: text::alone(row), is: [""; 2] }
+    Line { name: row.mechanisms, fitted: false, cells: text::alone(row), is: [""; 2] }
 }
 
 /// Events so far of each kernel.

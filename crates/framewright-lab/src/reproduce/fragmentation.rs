@@ -8,7 +8,7 @@
 //! # What the rows say
 //!
 //! No number of a machine was fitted. The machines' memory and the log's size are not known, nor all that ran besides: what the workload assumes of them was chosen
-//! knowing the tables. So counts of events are not comparable with theirs, only by how much a patch changes them, and the order of kernels. Latencies are shown, not
+//! knowing the tables, so the first kernel's rows on one socket are shown as fitted. Counts of events are not comparable with theirs, only by how much a patch changes them, and the order of kernels. Latencies are shown, not
 //! judged: the disk is not theirs.
 //!
 //! - [`published`]: the tables;

@@ -92,11 +92,12 @@ fn is_less(change: f64, least: f64) -> bool {
     change < 0.0 && change <= -least
 }
 
-/// Whether a row's huge pages are as many as its kernel has to have; none where nothing is asked of it.
+/// Whether a row's huge pages are as many as its kernel has to have; none where nothing is asked of it, or it says nothing.
 pub fn is_huge(row: &Row) -> Option<bool> {
     let ours = row.simulated.huge_percent.mean;
     match row.kernel {
         OURS => row.config.contains(ASKED).then_some(ours >= OURS_HUGE),
+        _ if row.fitted => None,
         kernel if kernel == KERNELS[0] => Some((ours - row.published.as_ref()?.huge_percent).abs() <= HUGE),
         _ => None,
     }

@@ -7,9 +7,12 @@ use serde::Serialize;
 use super::emulated;
 use super::judge;
 use super::measured::{Measured, reading, why};
-use super::plan::{ABLATION, CLOSER, Lengths, MACHINES, OURS, Part, Plan, REPEATED, Runs, SETTINGS, Setting, kernels};
+use super::plan::{
+    ABLATION, CLOSER, Lengths, MACHINES, OURS, Part, Plan, REPEATED, RESTATED, Runs, SETTINGS, Setting, kernels,
+};
 use super::published::{KERNELS, Row as Theirs};
 use crate::reproduce::check::Check;
+use crate::reproduce::fitted::{Fitted, is_row, restated};
 use crate::reproduce::head::Head;
 use crate::sim::figures::change_percent;
 
@@ -28,6 +31,8 @@ pub struct Reproduction {
     pub configs: Vec<Ours>,
     /// Kernels on each.
     pub rows: Vec<Row>,
+    /// What was chosen knowing rows, and which.
+    pub fitted: Vec<Fitted>,
     /// What each mechanism does alone, and together, in the configuration [`CLOSER`].
     pub ablation: Vec<Alone>,
     /// What becomes of huge pages there.
@@ -65,6 +70,8 @@ pub struct Row {
     pub config: &'static str,
     /// Which kernel.
     pub kernel: &'static str,
+    /// Whether something was chosen knowing this row.
+    pub fitted: bool,
     /// Theirs; none of what was not published.
     pub published: Option<Theirs>,
     /// Ours.
@@ -122,7 +129,8 @@ impl Reproduction {
         let ran: Vec<&Setting> =
             SETTINGS.iter().filter(|setting| !runs.of(Part::Table, setting.name, OURS).is_empty()).collect();
         let configs: Vec<Ours> = ran.iter().map(|setting| config(plan, setting)).collect();
-        let rows: Vec<Row> = ran.iter().flat_map(|setting| rows(plan, runs, setting)).collect();
+        let fitted: Vec<Fitted> = restated(&RESTATED).collect();
+        let rows: Vec<Row> = ran.iter().flat_map(|setting| rows(plan, runs, (setting, &fitted))).collect();
         let rounds: Vec<Rounds> = REPEATED.iter().filter_map(|kernel| rounds(runs, kernel)).collect();
         Self {
             head: Head::new(NAME, command, [&published.title, &published.source], (plan.machines[0], plan.seed)),
@@ -132,6 +140,7 @@ impl Reproduction {
             lengths: plan.lengths,
             configs,
             rows,
+            fitted,
             rounds,
         }
     }
@@ -157,7 +166,7 @@ fn config(plan: &Plan<'_>, setting: &Setting) -> Ours {
     }
 }
 
-fn rows(plan: &Plan<'_>, runs: &Runs, setting: &Setting) -> Vec<Row> {
+fn rows(plan: &Plan<'_>, runs: &Runs, (setting, fitted): (&Setting, &[Fitted])) -> Vec<Row> {
     let config = setting.name;
     let theirs = |kernel| plan.published.row(config, kernel);
     let first = Measured::of(&runs.of(Part::Table, config, KERNELS[0]));
@@ -173,6 +182,7 @@ fn rows(plan: &Plan<'_>, runs: &Runs, setting: &Setting) -> Vec<Row> {
         Some(Row {
             config,
             kernel,
+            fitted: is_row(fitted, &format!("{config} {kernel}")),
             published: published.cloned(),
             simulated,
             change_percent: Change {

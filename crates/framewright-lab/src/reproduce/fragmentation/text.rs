@@ -8,7 +8,7 @@ use super::result::{Alone, Ours, Reproduction, Rounds, Row};
 use crate::reproduce::check::{Standing, points};
 use crate::reproduce::estimate::Estimate;
 use crate::reproduce::head::Head;
-use crate::reproduce::text::{checks, reasons, sides, verdict, wrapped};
+use crate::reproduce::text::{checks, fitted_note, reasons, row_name, sides, verdict, wrapped};
 use crate::sim::figures::{count, duration, grouped, percent};
 
 impl fmt::Display for Reproduction {
@@ -27,6 +27,7 @@ impl fmt::Display for Reproduction {
         writeln!(f)?;
         let mark = "! not as it had to be. ±: what the mean over all seeds may be off, 95 times of 100";
         wrapped(f, &format!("{mark}. {}", legend()), 2)?;
+        fitted_note(f, &self.fitted)?;
         self.configs.iter().try_for_each(|config| self.costs(f, config))?;
         self.alone(f)?;
         self.decay(f)?;
@@ -176,8 +177,10 @@ fn events_line(f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
     let [theirs, their_change, ours, change, theirs_huge, huge] = events(row);
     let marks = [judge::is_fewer(row), judge::is_huge(row)].map(mark);
     let line = format!(
-        "  {:<12}{theirs:>10}{their_change:>9}{ours:>17}{change:>9}{}{theirs_huge:>22}{huge:>15}{}",
-        row.kernel, marks[0], marks[1]
+        "  {:<14}{theirs:>8}{their_change:>9}{ours:>17}{change:>9}{}{theirs_huge:>22}{huge:>15}{}",
+        row_name(row.kernel, row.fitted),
+        marks[0],
+        marks[1]
     );
     writeln!(f, "{}", line.trim_end())
 }
