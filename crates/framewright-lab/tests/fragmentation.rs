@@ -167,9 +167,15 @@ fn the_page_has_both_sides_and_the_pictures() {
     let page = fragmentation_page(&found, [&skylake, &haswell]).unwrap();
     asks_nobody(&page);
     is_closed(&page);
-    for part in
-        ["804,694", "Where memory is", "class=\"dot\"", "Huge pages by round", "haswell-2x18", "stall-as-mailed"]
-    {
+    for part in [
+        "804,694",
+        "Linux 4.19, v1: events 71,227",
+        "Where memory is",
+        "class=\"dot\"",
+        "Huge pages by round",
+        "haswell-2x18",
+        "stall-as-mailed",
+    ] {
         assert!(page.contains(part), "{part}");
     }
     assert_eq!(page.matches("class=\"word holds\"").count(), found.checks.len());

@@ -38,6 +38,7 @@ struct Own<'a> {
 #[derive(Serialize)]
 struct Config<'a> {
     described: String,
+    before: Option<String>,
     events: Vec<Line<'a, 6>>,
     costs: Vec<Line<'a, 11>>,
 }
@@ -62,6 +63,7 @@ pub fn fragmentation_page(found: &Reproduction, machines: [&Spec; 2]) -> Result<
     let [machine, other] = machines;
     let configs = found.configs.iter().map(|config| Config {
         described: text::described(config),
+        before: text::before(config),
         events: found.of(config.name).map(events).collect(),
         costs: found.of(config.name).map(costs).collect(),
     });

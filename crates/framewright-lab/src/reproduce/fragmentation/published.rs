@@ -30,6 +30,8 @@ pub struct Published {
     pub rows: Vec<Row>,
     /// The same of an earlier version of the series.
     pub earlier: Vec<Earlier>,
+    /// The same of the first version, which was measured on another kernel: nothing is checked against it.
+    pub before: Before,
     /// What a real kernel did, of which no table was published.
     #[serde(skip)]
     pub emulated: Vec<Row>,
@@ -95,11 +97,25 @@ pub struct Stalls {
     pub minutes: Option<f64>,
 }
 
-/// A row of the earlier version.
-#[derive(Clone, PartialEq, Deserialize, Debug)]
+/// Rows of another kernel, each named like the one of 4.20 with the same patches.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Before {
+    /// Which kernel, and which version of the series.
+    pub name: String,
+    /// Where they are from.
+    pub source: String,
+    /// The rows.
+    #[serde(rename(deserialize = "row"))]
+    pub rows: Vec<Earlier>,
+}
+
+/// A row of an earlier version.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub struct Earlier {
     /// As in [`Row`].
+    #[serde(skip_serializing)]
     pub config: String,
     /// As in [`Row`].
     pub kernel: String,
@@ -124,6 +140,12 @@ impl Published {
         self.rows.iter().chain(&self.emulated).find(|row| row.config == config && row.kernel == kernel)
     }
 
+    /// What another kernel did in a configuration, in the order of [`KERNELS`].
+    pub fn before(&self, config: &str) -> Before {
+        let row = |kernel: &str| self.before.rows.iter().find(|row| row.config == config && row.kernel == kernel);
+        Before { rows: KERNELS.into_iter().filter_map(row).cloned().collect(), ..self.before.clone() }
+    }
+
     /// What two postings of the same kernel are apart at most, in points of faults that got a huge page. It is all that is known of how much chance is in one.
     pub fn noise(&self, config: &str) -> f64 {
         let apart = self.earlier.iter().filter(|row| row.config == config).filter_map(|earlier| {
@@ -144,10 +166,16 @@ impl Published {
         for (row, name) in self.rows.iter().zip(named) {
             self.is_of(&row.config, &row.kernel).and_then(|()| row.check()).with_context(|| format!("row {name}"))?;
         }
-        for row in &self.earlier {
-            let name = || format!("earlier row {} of {}", row.kernel, row.config);
+        let older =
+            self.earlier.iter().map(|row| ("earlier", row)).chain(self.before.rows.iter().map(|row| ("before", row)));
+        for (table, row) in older {
+            let name = || format!("{table} row {} of {}", row.kernel, row.config);
             self.is_of(&row.config, &row.kernel).with_context(name)?;
             is_amount("events", row.events).with_context(name)?;
+            row.huge_percent.map_or(Ok(()), is_percent).with_context(name)?;
+        }
+        for Setting { name, .. } in &self.configs {
+            ensure!(self.before(name).rows.len() == KERNELS.len(), "not every kernel of {name} has a before row");
         }
         Ok(())
     }
@@ -163,7 +191,7 @@ impl Published {
 impl Row {
     fn check(&self) -> anyhow::Result<()> {
         is_amount("events", self.events)?;
-        ensure!((0.0..=100.0).contains(&self.huge_percent), "huge_percent is {}", self.huge_percent);
+        is_percent(self.huge_percent)?;
         let times = [("fault_base_us", self.fault_base_us, 100.0), ("fault_huge_us", self.fault_huge_us, 0.0)];
         for (name, time, none) in times {
             let are_none = self.huge_percent == none;
@@ -177,6 +205,11 @@ impl Row {
     }
 }
 
+fn is_percent(huge_percent: f64) -> anyhow::Result<()> {
+    ensure!((0.0..=100.0).contains(&huge_percent), "huge_percent is {huge_percent}");
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,6 +219,7 @@ mod tests {
     fn every_kernel_is_there() {
         let published = Published::built_in().unwrap();
         assert_eq!((published.configs.len(), published.rows.len(), published.earlier.len()), (4, 16, 12));
+        assert_eq!(published.before.rows.len(), 16);
         let stalls = published.rows.iter().filter(|row| row.stalls.is_some());
         assert!(stalls.clone().all(|row| row.kernel == "stall") && stalls.count() == 4);
         let noise = ["skylake-default", "skylake-madvise", "haswell-default", "haswell-madvise"]
@@ -216,6 +250,8 @@ mod tests {
                 "fault_huge_us = 0",
                 "row boost of skylake-default: fault_huge_us is 0 at 5.12 %",
             ),
+            ("huge_percent = 1.68", "huge_percent = 168", "earlier row boost of skylake-default: huge_percent is 168"),
+            ("events = 71227", "events = 0", "before row vanilla-4.20 of skylake-default: events is 0"),
             ("count = 102", "count = 0", "row stall of skylake-madvise: stalls is 0"),
         ];
         for (from, to, told) in cases {

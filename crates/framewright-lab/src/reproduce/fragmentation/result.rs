@@ -10,7 +10,7 @@ use super::measured::{Measured, reading, why};
 use super::plan::{
     ABLATION, CLOSER, Lengths, MACHINES, OURS, Part, Plan, REPEATED, RESTATED, Runs, SETTINGS, Setting, kernels,
 };
-use super::published::{KERNELS, Row as Theirs};
+use super::published::{Before, KERNELS, Row as Theirs};
 use crate::reproduce::check::Check;
 use crate::reproduce::fitted::{Fitted, is_row, restated};
 use crate::reproduce::head::Head;
@@ -61,6 +61,8 @@ pub struct Ours {
     pub log: u32,
     /// How far postings of one kernel are apart, in points of huge pages; none if it was not published.
     pub noise_points: Option<f64>,
+    /// What was published of another kernel; none if nothing was.
+    pub before: Option<Before>,
 }
 
 /// A kernel in a configuration.
@@ -163,6 +165,7 @@ fn config(plan: &Plan<'_>, setting: &Setting) -> Ours {
         mib: options.mib,
         log: options.log,
         noise_points: published.map(|config| plan.published.noise(&config.name)),
+        before: published.map(|config| plan.published.before(&config.name)),
     }
 }
 

@@ -4,12 +4,13 @@ use std::fmt;
 
 use super::judge;
 use super::plan::{CLOSER, Lengths};
+use super::published::{Before, Earlier};
 use super::result::{Alone, Ours, Reproduction, Rounds, Row};
 use crate::reproduce::check::{Standing, points};
 use crate::reproduce::estimate::Estimate;
 use crate::reproduce::head::Head;
 use crate::reproduce::text::{checks, fitted_note, reasons, row_name, sides, verdict, wrapped};
-use crate::sim::figures::{count, duration, grouped, percent};
+use crate::sim::figures::{change_percent, count, duration, grouped, percent};
 
 impl fmt::Display for Reproduction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -80,6 +81,16 @@ pub(crate) fn described(config: &Ours) -> String {
     )
 }
 
+/// What was published of another kernel: events of the first, what patches changed, and huge pages of all.
+pub(crate) fn before(config: &Ours) -> Option<String> {
+    let Before { name, rows, .. } = config.before.as_ref()?;
+    let (first, patched) = rows.split_first()?;
+    let change = |row: &Earlier| format!(" {} {} %", row.kernel, points(change_percent(first.events, row.events)));
+    let changes: Vec<String> = patched.iter().map(change).collect();
+    let huge: Vec<String> = rows.iter().filter_map(|row| row.huge_percent).map(percent).collect();
+    Some(format!("{name}: events {},{}; huge {} %", grouped(first.events), changes.join(","), huge.join(", ")))
+}
+
 impl Reproduction {
     /// Why each row is what it is.
     pub fn reasons(&self) -> impl Iterator<Item = (String, &str)> {
@@ -95,7 +106,8 @@ impl Reproduction {
             "{:>14}{:>10}{:>9}{:>17}{:>9}{:>10}{:>13}{:>15}",
             "", "events:", "theirs", "ours", "", "huge %:", "theirs", "ours"
         )?;
-        self.of(config.name).try_for_each(|row| events_line(f, row))
+        self.of(config.name).try_for_each(|row| events_line(f, row))?;
+        before(config).map_or(Ok(()), |told| wrapped(f, &format!("not compared: {told}"), 2))
     }
 
     fn costs(&self, f: &mut fmt::Formatter<'_>, config: &Ours) -> fmt::Result {
