@@ -9,7 +9,9 @@
 use framewright::machine::Machine;
 use framewright::mechanisms::Nofragment;
 use framewright::report::{Source, ZoneSnapshot};
-use framewright::request::{__GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_THISNODE};
+use framewright::request::{
+    __GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_NOFAIL, __GFP_NORETRY, __GFP_RECLAIMABLE, __GFP_THISNODE,
+};
 use framewright::{
     AllocError, Allocator, FrameState, Gfp, MigrateType, NodeId, NodeSet, Order, Pfn, PfnRange, Policy, Request, Why,
     ZoneIdx,
@@ -184,6 +186,9 @@ impl<M: Machine> Judge<'_, '_, M> {
 
     fn has_room(&self, zone: &ZoneSnapshot, more: u64) -> bool {
         let Request { gfp, order, below, .. } = self.request;
+        if below.is_some() && self.keeps_apart() {
+            return false;
+        }
         let span = PfnRange { start: zone.start_pfn, end: zone.start_pfn.add(zone.spanned) };
         if below
             .is_some_and(|limit| limit < span.end && !self.has_block(ZoneIdx::of(zone.node, zone.kind), span, limit))
@@ -195,7 +200,10 @@ impl<M: Machine> Judge<'_, '_, M> {
         let types = types.into_iter().chain(movable.then_some(MigrateType::Cma));
         let blocks = |order: Order, migratetype: MigrateType| zone.nr_free[order.index()][migratetype.index()];
         let max = self.memory.max_order();
-        let large = types.clone().any(|migratetype| order.up_to(max).any(|order| blocks(order, migratetype) != 0));
+        let is_kept = |migratetype| self.keeps_apart() && migratetype != gfp.migratetype();
+        let least = |migratetype| if is_kept(migratetype) { order.max(self.memory.pageblock_order()) } else { order };
+        let large =
+            types.clone().any(|migratetype| least(migratetype).up_to(max).any(|order| blocks(order, migratetype) != 0));
         let counted = types.flat_map(|migratetype| Order(0).up_to(max).map(move |order| (order, migratetype)));
         let free: u64 = counted.map(|(order, migratetype)| blocks(order, migratetype) << order.0).sum();
         let keep = (zone.low + more).saturating_add(zone.protection[gfp.highest_zone().index()]);
@@ -204,6 +212,13 @@ impl<M: Machine> Judge<'_, '_, M> {
 }
 
 impl<M: Machine> Judge<'_, '_, M> {
+    /// Whether the request takes nothing smaller than a pageblock from another mobility, whatever comes: it has another way.
+    fn keeps_apart(&self) -> bool {
+        let Request { gfp, order, .. } = self.request;
+        let is_optional = order.0 != 0 && gfp.contains(__GFP_NORETRY) && !gfp.contains(__GFP_NOFAIL);
+        is_optional && self.pages.mechanisms().nofragment == Nofragment::Enforced
+    }
+
     /// Whether a zone has a free block for the request that ends below a limit, on a list that it may use.
     fn has_block(&self, zone: ZoneIdx, span: PfnRange, limit: Pfn) -> bool {
         let Request { gfp, order, .. } = self.request;

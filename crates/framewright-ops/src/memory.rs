@@ -203,6 +203,11 @@ impl Memory {
         self.max_order
     }
 
+    /// The order of a pageblock.
+    pub fn pageblock_order(&self) -> Order {
+        self.pageblock_order
+    }
+
     /// Zones, and the first frame of each by address and node, which may lie in another zone's pageblock.
     pub fn zones(&self) -> &BTreeMap<ZoneIdx, Pfn> {
         &self.begins

@@ -57,7 +57,7 @@ enum Rung {
     Reclaim,
     /// Marks are taken as they were set: no request fails because they were raised.
     Unboosted,
-    /// Mobilities are mixed, where they were kept apart up to here.
+    /// Mobilities are mixed, where they were kept apart up to here, unless the caller has another way.
     Mix,
     /// The reserve for high orders.
     HighAtomic,
@@ -101,7 +101,8 @@ impl<'a, M: Machine> World<'a, M> {
         // Whoever may ignore the marks does so from `Reserves` on.
         let most = Rights { no_watermarks: may_use_reserves(plan), ..rights };
         let last = Rights { unboosted: true, ..most };
-        let mixing = Rights { nofragment: false, ..last };
+        let keeps_apart = enforced && is_optional(plan);
+        let mixing = Rights { nofragment: keeps_apart, ..last };
         let may_wait = plan.gfp.may_reclaim() && !self.ground.machine.in_interrupt();
         let mut why = Why::Watermark;
         for rung in Rung::ALL {
@@ -126,7 +127,7 @@ impl<'a, M: Machine> World<'a, M> {
                 }
                 Rung::Reclaim if may_wait && !plan.gfp.contains(__GFP_MEMALLOC) => self.reclaim(plan, rights),
                 Rung::Unboosted if self.ground.mechanisms.watermark_boost.get() != 0 => self.try_once(plan, last),
-                Rung::Mix if enforced => self.try_once(plan, mixing),
+                Rung::Mix if enforced && !keeps_apart => self.try_once(plan, mixing),
                 Rung::HighAtomic if may_wait => {
                     self.unreserve(plan);
                     self.try_once(plan, mixing)
@@ -434,6 +435,11 @@ fn slow_rights(plan: &Plan) -> Rights {
 /// Whether the request may go below every mark. Memory for who frees memory must not be denied because memory is short.
 fn may_use_reserves(plan: &Plan) -> bool {
     plan.gfp.contains(__GFP_MEMALLOC) && !plan.gfp.contains(__GFP_NOMEMALLOC)
+}
+
+/// Whether whoever asks has another way: it wants several pages, but neither waits nor tries again. (Sockets, packets and slabs then take single pages.)
+fn is_optional(plan: &Plan) -> bool {
+    plan.order.0 != 0 && plan.gfp.contains(__GFP_NORETRY) && !plan.gfp.contains(__GFP_NOFAIL)
 }
 
 /// Whether more reclaim may serve the request, after a round that did or did not free something.

@@ -97,6 +97,16 @@ const BY_FORCE: &[Case] = &[
         ops: "on-reclaim free 1\na4 = alloc order 0 GFP_ATOMIC -> 0x12",
         after: "Node 0, zone Normal, type Unmovable 1 0 1",
     },
+    Case {
+        name: "but several pages fail for who has another way",
+        machine: ENFORCED,
+        setup: PART,
+        before: "Node 0, zone Normal, type Movable 0 1 1",
+        ops: "on-reclaim fail\na4 = alloc order 1 GFP_ATOMIC|__GFP_NORETRY -> out of memory: no free block is large enough\n\
+              a5 = alloc order 1 GFP_KERNEL|__GFP_NORETRY -> out of memory: no free block is large enough\n\
+              a6 = alloc order 0 GFP_ATOMIC|__GFP_NORETRY -> 0x12",
+        after: "Node 0, zone Normal, type Unmovable 1 0 1",
+    },
 ];
 
 #[test]
