@@ -54,6 +54,43 @@ fn nothing_is_lost() {
 }
 
 #[test]
+fn nothing_is_lost_under_other_loads() {
+    for (load, written) in [("build", 19_649), ("network", 24_576)] {
+        for mechanisms in ["vanilla-4.20", "stall", "default"] {
+            let outcome = outcome(mechanisms, &format!("config=madvise,load={load},rounds=2,slabs=slub"));
+            assert_eq!(outcome.phases[0].pages, written, "{load}");
+            assert_eq!(outcome.faults.huge + outcome.faults.base, 24, "{load}");
+            assert!(outcome.phases[1].pages > 1_000, "{load}");
+            assert_eq!(outcome.counters.bad_frees, 0);
+        }
+    }
+    let outcome = outcome("vanilla-4.20", "load=network,readers=off");
+    assert_eq!(outcome.phases[1].pages, 0);
+}
+
+/// Numbers that change with the allocator, the model or the engine: nothing else tells that simulated results are not what they were.
+#[test]
+fn what_comes_of_it() {
+    let mut table = String::from("load     mechanisms    events  huge  base  kswapd scanned  moved  seconds\n");
+    for load in ["files", "build", "network"] {
+        for mechanisms in ["vanilla-4.20", "boost", "default"] {
+            let outcome = outcome(mechanisms, &format!("mib=128,config=madvise,load={load}"));
+            let moved = outcome.moves.pgmigrate_success.unwrap_or(0);
+            let seconds: f64 = outcome.phases.iter().map(|phase| phase.seconds).sum();
+            let Outcome { events, faults, kswapd, .. } = outcome;
+            table += &format!(
+                "{load:<9}{mechanisms:<14}{:>6}{:>6}{:>6}{:>16}{moved:>7}{seconds:>9.4}\n",
+                events.total(),
+                faults.huge,
+                faults.base,
+                kswapd.scanned
+            );
+        }
+    }
+    insta::assert_snapshot!(table);
+}
+
+#[test]
 fn events_are_those_that_the_allocator_counts() {
     let outcome = outcome("vanilla-4.20", "");
     assert_eq!(outcome.events.total(), outcome.counters.extfrag_fragmenting);

@@ -10,7 +10,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-use framewright::request::{__GFP_COMP, __GFP_NOMEMALLOC, __GFP_NOWARN, GFP_ATOMIC, GFP_KERNEL};
+use framewright::request::{__GFP_COMP, __GFP_NOMEMALLOC, __GFP_NORETRY, __GFP_NOWARN, GFP_ATOMIC};
 use framewright::{Order, Pfn, Request};
 
 use super::chain::NIL;
@@ -31,7 +31,6 @@ const CHECKPOINT: Ps = 30 * S;
 const TICK: Ps = MS;
 const PACKETS: usize = 8;
 const PROCESS_EVERY: u64 = 10;
-const PROCESS_PAGES: usize = 20;
 const PROCESSES: usize = 5;
 
 /// A file's pages on their way to the disk.
@@ -176,14 +175,14 @@ impl Flusher {
         let mut packets = Vec::with_capacity(PACKETS);
         for packet in 0..PACKETS {
             let order = if packet == 0 { 3 } else { 0 };
-            let flags = GFP_ATOMIC | __GFP_NOWARN | if order == 0 { GFP_ATOMIC } else { __GFP_COMP | __GFP_NOMEMALLOC };
+            let flags = GFP_ATOMIC
+                | __GFP_NOWARN
+                | if order == 0 { GFP_ATOMIC } else { __GFP_COMP | __GFP_NOMEMALLOC | __GFP_NORETRY };
             packets.extend(kernel.pages.alloc(&Request::new(flags, order)).ok().map(|pfn| (pfn, Order(order))));
         }
         self.packets.replace(packets);
         if self.ticks.get().is_multiple_of(PROCESS_EVERY) {
-            let stack = kernel.pages.alloc(&Request::new(GFP_KERNEL, 2)).ok().map(|pfn| (pfn, Order(2)));
-            let tables = (0..PROCESS_PAGES).filter_map(|_| kernel.pages.alloc(&Request::page(GFP_KERNEL)).ok());
-            let process: Vec<(Pfn, Order)> = stack.into_iter().chain(tables.map(|pfn| (pfn, Order(0)))).collect();
+            let process = kernel.fork();
             self.processes.borrow_mut().push_back(process);
             if self.processes.borrow().len() > PROCESSES {
                 self.end_process(kernel);

@@ -38,6 +38,8 @@ pub(super) struct File {
     pub(super) is_referenced: bool,
     /// A shrinker may find it.
     pub(super) is_listed: bool,
+    /// Somebody reads it as a whole, and others wait.
+    pub(super) is_taken: bool,
     pub(super) open: Option<Object>,
     pub(super) name: Option<Object>,
     /// Inode, log item, extents.
@@ -58,6 +60,7 @@ const NEW: File = File {
     is_unread: false,
     is_referenced: false,
     is_listed: false,
+    is_taken: false,
     open: None,
     name: None,
     inode: None,
@@ -65,6 +68,13 @@ const NEW: File = File {
     logged: None,
     copy: None,
 };
+
+impl File {
+    /// Something of it is to be written, or being read or written.
+    pub(super) fn is_busy(&self) -> bool {
+        self.dirty != 0 || self.busy != 0 || self.logged.is_some()
+    }
+}
 
 /// All files, and what is to be done with them.
 pub(super) struct Files {

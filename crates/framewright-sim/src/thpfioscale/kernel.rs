@@ -16,6 +16,7 @@ use super::chain::NIL;
 use super::costs::{CREATE, LOG, MS, OBJECT, OPEN, to_read};
 use super::files::Files;
 use super::lists::{ACTIVE, DIRTY, LOCKED, Lists, REFERENCED, Use};
+use super::load::Load;
 use super::outcome::Tally;
 use super::reclaim::Shrinkers;
 use super::slab::{Caches, Kind, Object};
@@ -28,6 +29,10 @@ pub(super) const GFP_CACHE: Gfp = Gfp(GFP_HIGHUSER_MOVABLE.0 & !__GFP_FS.0);
 /// How long a request that failed waits for the next try, and how often it tries before the run is given up. Linux tries as long as anything moves.
 const PAUSE: Ps = 2 * MS;
 const TRIES: u32 = 2_000;
+/// Pages that are freed in one go when a process ends (`struct mmu_gather`).
+const GATHER: usize = 506;
+/// Page tables of a process, besides those of the memory that it takes later. Assumed.
+const PROCESS_TABLES: usize = 20;
 
 /// What is known of frames, files and objects.
 pub(super) struct Memory {
@@ -58,7 +63,24 @@ pub(super) struct Kernel<'a> {
     /// Inodes with which the log is full.
     pub(super) log: u64,
     pub(super) shrinkers: Shrinkers,
+    pub(super) load: Load,
     pub(super) trouble: Cell<Option<(AllocError, Request)>>,
+}
+
+impl Memory {
+    /// A page of a file was read. It may have moved meanwhile, but not gone.
+    pub(super) fn read(&mut self, file: u32, index: usize) {
+        let frame = self.files.file(file).pages[index];
+        self.lists.clear(frame, LOCKED);
+        self.files.file(file).busy -= 1;
+    }
+
+    /// A base page of a process is not used any more.
+    fn forget_anon(&mut self, slot: u32) -> Pfn {
+        let frame = std::mem::replace(&mut self.anon[slot as usize], NIL);
+        self.lists.set_use(frame, Use::Other);
+        Pfn(self.lists.pfn(frame))
+    }
 }
 
 impl Kernel<'_> {
@@ -268,14 +290,30 @@ impl Kernel<'_> {
         }))
     }
 
-    /// Frees a base page of a process.
-    pub(super) fn free_anon(&self, slot: u32) {
-        let pfn = self.with(|memory| {
-            let frame = std::mem::replace(&mut memory.anon[slot as usize], NIL);
-            memory.lists.set_use(frame, Use::Other);
-            memory.lists.pfn(frame)
-        });
-        self.free(pfn, 0);
+    /// Frees base pages of a process that ends.
+    pub(super) fn free_anon(&self, slots: &[u32]) {
+        for slots in slots.chunks(GATHER) {
+            let pages: Vec<Pfn> = self.with(|memory| slots.iter().map(|&slot| memory.forget_anon(slot)).collect());
+            self.free_pages(&pages);
+        }
+    }
+
+    /// Whether a page of a file is in the cache. It is used then.
+    pub(super) fn touch(&self, file: u32, index: usize) -> bool {
+        self.with(|memory| {
+            let frame = memory.files.file(file).pages[index];
+            if frame != NIL {
+                memory.lists.mark_accessed(frame);
+            }
+            frame != NIL
+        })
+    }
+
+    /// A process begins: a stack and page tables, as far as they are to be had.
+    pub(super) fn fork(&self) -> Vec<(Pfn, Order)> {
+        let stack = self.pages.alloc(&Request::new(GFP_KERNEL, 2)).ok().map(|pfn| (pfn, Order(2)));
+        let tables = (0..PROCESS_TABLES).filter_map(|_| self.pages.alloc(&Request::page(GFP_KERNEL)).ok());
+        stack.into_iter().chain(tables.map(|pfn| (pfn, Order(0)))).collect()
     }
 
     /// A page of the kernel's own, which cannot move. None if the run is to end.

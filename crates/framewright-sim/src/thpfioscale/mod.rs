@@ -36,12 +36,15 @@
 //! the log takes on the disk; files that are open only while they are used.
 
 mod buffers;
+mod build;
 mod chain;
 mod costs;
 mod disk;
 mod files;
 mod kernel;
 mod lists;
+mod load;
+mod network;
 pub mod outcome;
 mod reclaim;
 mod roles;
@@ -69,9 +72,10 @@ use crate::workload::settings::{Choice, Value, read_all, settings};
 use buffers::Buffers;
 use costs::S;
 use disk::Flusher;
-use files::{Files, PAGES};
+use files::Files;
 use kernel::{Kernel, Memory};
 use lists::Lists;
+pub use load::Load;
 pub use outcome::Outcome;
 use outcome::{Phase, Tally};
 pub use reclaim::Shrinkers;
@@ -153,7 +157,8 @@ settings! {
         mib: u32 = 1024, 64..=262_144, "memory of the machine, in MiB, on all nodes alike";
         config: Config = Config::Default, 0..=2, "how huge pages are asked for: default, madvise or defrag";
         rounds: u32 = 1, 1..=1_000, "how often files are written, read and deleted";
-        readers: bool = true, 0..=1, "whether files are read while huge pages are wanted";
+        load: Load = Load::Files, 0..=2, "what the machine does besides: fio writes and reads files (files), sources are compiled (build), files are sent to clients (network)";
+        readers: bool = true, 0..=1, "whether it goes on with that while huge pages are wanted";
         log: u32 = 220_000, 1..=100_000_000,
             "inodes in the log when it is written, 1 KiB of unmovable memory each: an eighth of a log of 512 MiB, 300 bytes each there (assumed); on a small disk 20480 were seen";
         slabs: Slabs = Slabs::Single, 0..=1, "slabs of one page each (single: SLAB), or of several where there are some (slub)";
@@ -307,7 +312,7 @@ fn kernel<'a>(
     options: &Thpfioscale,
 ) -> Kernel<'a> {
     let ends: Vec<u64> = map.regions.iter().map(|region| region.range.end.0).collect();
-    let files = map.frames() * 3 / 2 / PAGES as u64 / JOBS as u64 * JOBS as u64;
+    let files = options.load.files(map.frames());
     let memory = Memory {
         lists: Lists::new(FIRST, &ends),
         files: Files::new(files as usize),
@@ -330,6 +335,7 @@ fn kernel<'a>(
         like,
         log: 0,
         shrinkers: options.shrinkers,
+        load: options.load,
         trouble: Cell::new(None),
     };
     kernel.log = kernel.scaled(u64::from(options.log));
@@ -395,6 +401,7 @@ impl Run<'_, '_> {
         let (start, tally, stage) = (simulation.clock(), before(), Stage::default());
         self.align(simulation, start)?;
         stage.working.set(cast.huge.len());
+        stage.reading.set(JOBS);
         let held = Held { node_frames: self.map.each, ..Held::default() };
         let both = (&stage, &self.flusher);
         self.all(simulation, |cpu| {

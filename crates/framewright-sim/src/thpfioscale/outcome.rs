@@ -8,7 +8,6 @@ use serde::Serialize;
 use super::costs::MS;
 use super::kernel::Kernel;
 use super::lists::Use;
-use super::slab::Kind;
 use crate::report::LockReport;
 use crate::run::here;
 
@@ -103,7 +102,7 @@ pub struct Phase {
     /// Pageblocks at its end, from the lowest.
     pub blocks: Vec<Block>,
     /// Objects in use at its end, by kind: inodes, names, page nodes, log copies, log items, extents, open files, disk requests,
-    /// metadata buffers.
+    /// metadata buffers, sockets, heads of what is sent.
     pub objects: Vec<u64>,
     /// Frames of slabs at its end that no shrinker frees, and that one does.
     pub slab: [u64; 2],
@@ -307,9 +306,3 @@ impl Kernel<'_> {
         })
     }
 }
-
-/// Names of the kinds of objects, in the order of [`Phase::objects`].
-pub const OBJECTS: [&str; 8] =
-    ["inode", "dentry", "page node", "log copy", "log item", "extents", "open file", "disk request"];
-
-const _: () = assert!(Kind::Bio as usize + 1 == OBJECTS.len());

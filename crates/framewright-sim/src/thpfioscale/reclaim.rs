@@ -269,8 +269,7 @@ impl Kernel<'_> {
                 return None;
             }
             let is_let_be = self.shrinkers == Shrinkers::Batch && of.cached > 1;
-            let is_busy = is_let_be || of.dirty != 0 || of.busy != 0 || of.logged.is_some();
-            if is_busy || std::mem::take(&mut of.is_referenced) {
+            if is_let_be || of.is_busy() || std::mem::take(&mut of.is_referenced) {
                 of.is_listed = true;
                 memory.files.closed.push_back(file);
                 return None;

@@ -17,12 +17,11 @@ use framewright::request::{__GFP_DIRECT_RECLAIM, __GFP_NORETRY, __GFP_ZERO, GFP_
 use framewright::{Order, Pfn, Request};
 use framewright_ops::rng::Rng;
 
-use super::chain::NIL;
 use super::costs::{CALL, COPY, FAULT, to_read};
 use super::disk::Flusher;
 use super::files::PAGES;
 use super::kernel::Kernel;
-use super::lists::{LOCKED, Use};
+use super::lists::Use;
 use super::slab::Kind;
 use super::{Config, Thpfioscale};
 use crate::model::{Model, Ps};
@@ -34,7 +33,7 @@ pub(super) const JOBS: usize = 4;
 /// Pages that a writer writes between two looks at what is dirty (`ratelimit_pages`).
 const RATE: u64 = 32;
 /// Frames of a huge page.
-const HUGE: u64 = 512;
+pub(super) const HUGE: u64 = 512;
 /// Lines of 64 bytes of one.
 const HUGE_LINES: u64 = HUGE * 64;
 
@@ -75,6 +74,8 @@ pub(super) struct Stage {
     pub(super) working: Cell<usize>,
     /// Readers are to end.
     pub(super) stops: Cell<bool>,
+    /// Those that have not yet.
+    pub(super) reading: Cell<usize>,
     /// When the last writer ended.
     pub(super) ended: Cell<Ps>,
     /// Background threads are to end.
@@ -91,24 +92,24 @@ impl Stage {
 }
 
 /// Files of a job: from which, up to which.
-fn share(files: usize, job: usize) -> std::ops::Range<u32> {
+pub(super) fn share(files: usize, job: usize) -> std::ops::Range<u32> {
     let each = (files / JOBS) as u32;
     job as u32 * each..(job as u32 + 1) * each
 }
 
 impl Kernel<'_> {
-    fn files(&self) -> usize {
+    pub(super) fn files(&self) -> usize {
         self.with(|memory| memory.files.all.len())
     }
 
-    fn done(&self) {
+    pub(super) fn done(&self) {
         self.with(|memory| memory.tally.pages += 1);
     }
 
     /// Everything at once: what a CPU does in the writing phase.
     pub(super) fn write_phase(&self, cast: &Cast, stage: &Stage, flusher: &Flusher, cpu: usize) -> Option<()> {
         if let Some(job) = cast.jobs.iter().position(|&one| one == cpu) {
-            let result = self.write(job);
+            let result = self.fill(job);
             stage.leave();
             return result;
         }
@@ -131,7 +132,9 @@ impl Kernel<'_> {
     ) -> Option<()> {
         if let Some(job) = cast.jobs.iter().position(|&one| one == cpu) {
             let seed = options.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(round << 8 | job as u64);
-            return if options.readers { self.read(job, stage, Rng::new(seed)) } else { Some(()) };
+            let result = if options.readers { self.carry_on(job, stage, Rng::new(seed)) } else { Some(()) };
+            stage.reading.set(stage.reading.get() - 1);
+            return result;
         }
         if cast.huge.contains(&cpu) {
             here::sleep_until(warm);
@@ -142,7 +145,7 @@ impl Kernel<'_> {
             return result;
         }
         if cpu == cast.flusher {
-            let stops = || stage.stops.get();
+            let stops = || stage.stops.get() && stage.reading.get() == 0;
             let result = self.flush(flusher, &stops, &stops);
             self.end_phase(stage);
             return result;
@@ -177,7 +180,7 @@ impl Kernel<'_> {
         }
     }
 
-    fn write(&self, job: usize) -> Option<()> {
+    pub(super) fn write(&self, job: usize) -> Option<()> {
         let files = share(self.files(), job);
         let mut written = 0;
         for index in 0..PAGES {
@@ -199,7 +202,7 @@ impl Kernel<'_> {
         Some(())
     }
 
-    fn read(&self, job: usize, stage: &Stage, mut rng: Rng) -> Option<()> {
+    pub(super) fn read(&self, job: usize, stage: &Stage, mut rng: Rng) -> Option<()> {
         let files = share(self.files(), job);
         while !stage.stops.get() && self.is_well() && !files.is_empty() {
             let file = files.start + rng.below(u64::from(files.end - files.start)) as u32;
@@ -222,24 +225,12 @@ impl Kernel<'_> {
 
     fn read_page(&self, file: u32, index: usize) -> Option<()> {
         here::work(CALL + COPY);
-        let is_cached = self.with(|memory| {
-            let frame = memory.files.file(file).pages[index];
-            if frame != NIL {
-                memory.lists.mark_accessed(frame);
-            }
-            frame != NIL
-        });
-        if !is_cached {
+        if !self.touch(file, index) {
             self.add_page(file, index, false)?;
             let request = self.object(Kind::Bio)?;
             here::sleep_until(here::clock() + to_read(1));
             self.give(request);
-            self.with(|memory| {
-                // It may have moved while it was read, but not gone.
-                let frame = memory.files.file(file).pages[index];
-                memory.lists.clear(frame, LOCKED);
-                memory.files.file(file).busy -= 1;
-            });
+            self.with(|memory| memory.read(file, index));
         }
         self.done();
         Some(())
@@ -291,7 +282,7 @@ impl Kernel<'_> {
                 self.with(|memory| memory.lists.set_use(memory.lists.frame(pfn.0), Use::Other));
                 self.free(pfn.0, order.0);
             }
-            held.anon.take().into_iter().for_each(|slot| self.free_anon(slot));
+            self.free_anon(&held.anon.take());
         }
         let job = cast.jobs.iter().position(|&one| one == cpu)?;
         for file in share(self.files(), job) {

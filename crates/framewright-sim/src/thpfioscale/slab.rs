@@ -31,10 +31,14 @@ pub(super) enum Kind {
     Bio,
     /// What is known of a metadata buffer (`xfs_buf`).
     Buffer,
+    /// A client (`TCP`).
+    Socket,
+    /// What is known of data on the way to one (`skbuff_head_cache`).
+    Head,
 }
 
 /// How many kinds there are.
-const KINDS: usize = 9;
+const KINDS: usize = 11;
 
 /// Objects of a page, the order of a slab, and whether a shrinker can free them.
 const SIZES: [(u16, u8, bool); KINDS] = [
@@ -47,6 +51,8 @@ const SIZES: [(u16, u8, bool); KINDS] = [
     (16, 0, false),
     (21, 0, false),
     (10, 1, false),
+    (2, 3, false),
+    (16, 0, false),
 ];
 
 /// Empty slabs that a cache keeps (`MIN_PARTIAL`).
