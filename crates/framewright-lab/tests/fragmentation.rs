@@ -71,7 +71,7 @@ fn outcome(made: Made, seed: u64, rounds: usize) -> Outcome {
 
 /// Kernels that are as they have to be.
 fn good(config: &str, kernel: &str) -> Made {
-    let asked = config.ends_with("madvise");
+    let asked = !config.ends_with("default");
     let theirs = Published::built_in().unwrap();
     let published = theirs.row(config, kernel).map_or(98.0, |row| row.huge_percent.round());
     let (unmovable, movable) = match kernel {
@@ -130,7 +130,8 @@ fn the_same_as_json() {
     insta::assert_snapshot!(parts.map(shown).join("\n"));
     let unpublished = json["rows"].as_array().unwrap().iter().filter(|row| row["published"].is_null());
     let unpublished = unpublished.filter(|row| row["kernel"] != "default");
-    assert!(unpublished.clone().all(|row| row["config"] == "skylake-defrag") && unpublished.count() == 4);
+    let configs: Vec<&str> = unpublished.step_by(4).filter_map(|row| row["config"].as_str()).collect();
+    assert_eq!(configs, ["skylake-defrag", "skylake-build", "skylake-network"]);
 }
 
 #[test]

@@ -77,10 +77,11 @@ pub fn checks(rows: &[Row], rounds: &[Rounds], published: &Published) -> Vec<Che
     ]
 }
 
-/// Whether a row has as few events as its kernel has to; none of the kernel that others are held against.
+/// Whether a row has as few events as its kernel has to; none of the kernel that others are held against, and of theirs where nothing was published.
 pub fn is_fewer(row: &Row) -> Option<bool> {
     let least = match row.kernel {
         OURS => OURS_FEWER,
+        _ if row.published.is_none() => return None,
         kernel if kernel == KERNELS[1] => 0.0,
         _ => FEWER,
     };

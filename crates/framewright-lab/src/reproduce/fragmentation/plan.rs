@@ -2,9 +2,10 @@
 
 use anyhow::Context;
 use framewright_sim::machine::Spec;
-use framewright_sim::thpfioscale::{Config, Marks, Outcome, Shrinkers, Slabs, Thpfioscale, run};
+use framewright_sim::thpfioscale::{Config, Load, Marks, Outcome, Shrinkers, Slabs, Thpfioscale, run};
 use serde::Serialize;
 
+use super::emulated;
 use super::published::{KERNELS, Published};
 use crate::reproduce::runs::{Progress, each};
 
@@ -52,6 +53,8 @@ pub struct Setting {
     pub machine: usize,
     /// How huge pages are asked for.
     pub asks: Config,
+    /// What the machine does besides.
+    pub load: Load,
     /// It stands beside the machine that was emulated, not beside a published one.
     pub emulated: bool,
 }
@@ -60,14 +63,16 @@ pub struct Setting {
 pub const MACHINES: [Machine; 2] =
     [Machine { name: "skylake-desktop", cores: 4 }, Machine { name: "haswell-2x18", cores: 12 }];
 /// All configurations.
-pub const SETTINGS: [Setting; 7] = [
-    Setting { name: "skylake-default", machine: 0, asks: Config::Default, emulated: false },
-    Setting { name: CLOSER, machine: 0, asks: Config::Madvise, emulated: false },
-    Setting { name: "haswell-default", machine: 1, asks: Config::Default, emulated: false },
-    Setting { name: "haswell-madvise", machine: 1, asks: Config::Madvise, emulated: false },
-    Setting { name: "skylake-defrag", machine: 0, asks: Config::Defrag, emulated: false },
-    Setting { name: "emulated-default", machine: 0, asks: Config::Default, emulated: true },
-    Setting { name: "emulated-madvise", machine: 0, asks: Config::Madvise, emulated: true },
+pub const SETTINGS: [Setting; 9] = [
+    Setting { name: "skylake-default", machine: 0, asks: Config::Default, load: Load::Files, emulated: false },
+    Setting { name: CLOSER, machine: 0, asks: Config::Madvise, load: Load::Files, emulated: false },
+    Setting { name: "haswell-default", machine: 1, asks: Config::Default, load: Load::Files, emulated: false },
+    Setting { name: "haswell-madvise", machine: 1, asks: Config::Madvise, load: Load::Files, emulated: false },
+    Setting { name: "skylake-defrag", machine: 0, asks: Config::Defrag, load: Load::Files, emulated: false },
+    Setting { name: "skylake-build", machine: 0, asks: Config::Madvise, load: Load::Build, emulated: false },
+    Setting { name: "skylake-network", machine: 0, asks: Config::Madvise, load: Load::Network, emulated: false },
+    Setting { name: "emulated-default", machine: 0, asks: Config::Default, load: Load::Files, emulated: true },
+    Setting { name: "emulated-madvise", machine: 0, asks: Config::Madvise, load: Load::Files, emulated: true },
 ];
 
 /// How much is run.
@@ -194,10 +199,15 @@ impl Plan<'_> {
     /// What is run with so much memory on a machine.
     pub fn options(&self, setting: &Setting) -> Thpfioscale {
         if setting.emulated {
-            return emulated(setting.asks);
+            return as_emulated(setting.asks);
         }
         let sockets = u32::from(self.machines[setting.machine].model().topology.sockets);
-        Thpfioscale { mib: self.lengths.mib * sockets, config: setting.asks, ..Thpfioscale::default() }
+        Thpfioscale {
+            mib: self.lengths.mib * sockets,
+            config: setting.asks,
+            load: setting.load,
+            ..Thpfioscale::default()
+        }
     }
 
     /// What a run is asked for.
@@ -212,14 +222,30 @@ impl Plan<'_> {
         run(&model, crate::mechanisms::parse(case.kernel)?, &self.options_of(case)).context("thpfioscale")
     }
 
-    /// About how long a run takes, in MiB that are written.
+    /// About how long a run takes, in units of its own.
     fn weight(&self, case: &Case) -> u64 {
         let Thpfioscale { mib, rounds, .. } = self.options_of(case);
-        u64::from(mib) * u64::from(rounds)
+        // Seconds of a run at 1 GiB: 6, 10 and 25.
+        let load = match case.setting.load {
+            Load::Files => 6,
+            Load::Build => 10,
+            Load::Network => 25,
+        };
+        u64::from(mib) * u64::from(rounds) * load
     }
 }
 
 impl Setting {
+    /// What it is, in words, if it was not published.
+    pub fn title(&self) -> &'static str {
+        match self.load {
+            _ if self.emulated => emulated::TITLE,
+            Load::Files => "not published; direct compaction at each fault",
+            Load::Build => "not published; a source tree is compiled, MADV_HUGEPAGE",
+            Load::Network => "not published; files are sent to clients that come and go, MADV_HUGEPAGE",
+        }
+    }
+
     /// Kernels of its table: theirs, and ours.
     pub fn kernels(&self) -> impl Iterator<Item = &'static str> {
         let theirs = if self.emulated { &[REAL][..] } else { &KERNELS };
@@ -228,7 +254,7 @@ impl Setting {
 }
 
 /// The emulated machine: 1 GiB, with nothing scaled; slabs and log as they were seen there.
-fn emulated(config: Config) -> Thpfioscale {
+fn as_emulated(config: Config) -> Thpfioscale {
     let (marks, slabs, shrinkers) = (Marks::Own, Slabs::Slub, Shrinkers::Share);
     Thpfioscale { mib: 1024, config, marks, slabs, shrinkers, log: 20_480, ..Thpfioscale::default() }
 }
@@ -257,7 +283,10 @@ mod tests {
         let plan = |lengths| Plan { machines: [&skylake, &haswell], published: &published, seed: 1, lengths };
         let full = plan(Lengths::FULL).cases();
         let count = |part| full.iter().filter(|case| case.part == part).count();
-        assert_eq!([Part::Table, Part::Ablation, Part::Rounds].map(count), [4 * 5 * 10 + 5 * 3 + 2 * 2 * 3, 5 * 3, 3]);
+        assert_eq!(
+            [Part::Table, Part::Ablation, Part::Rounds].map(count),
+            [4 * 5 * 10 + 3 * 5 * 3 + 2 * 2 * 3, 5 * 3, 3]
+        );
         for row in &published.rows {
             let runs = full.iter().filter(|case| case.setting.name == row.config && case.kernel == row.kernel);
             assert!(runs.count() >= 10, "{} of {}", row.kernel, row.config);

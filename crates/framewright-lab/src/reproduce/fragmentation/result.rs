@@ -4,7 +4,6 @@ use framewright_sim::thpfioscale::Outcome;
 use framewright_sim::thpfioscale::outcome::{Block, Sample};
 use serde::Serialize;
 
-use super::emulated;
 use super::judge;
 use super::measured::{Measured, reading, why};
 use super::plan::{
@@ -49,8 +48,8 @@ pub struct Reproduction {
 pub struct Ours {
     /// What rows call it.
     pub name: &'static str,
-    /// The published machine, in words; none if it was not published.
-    pub title: Option<String>,
+    /// The machine that it stands for, in words, or what it is if it was not published.
+    pub title: String,
     /// Our machine.
     pub model: String,
     /// Its CPUs.
@@ -159,7 +158,7 @@ fn config(plan: &Plan<'_>, setting: &Setting) -> Ours {
     let topology = plan.machines[setting.machine].model().topology;
     Ours {
         name: setting.name,
-        title: published.map(|config| config.title.clone()).or(setting.emulated.then(|| emulated::TITLE.to_owned())),
+        title: published.map_or(setting.title().to_owned(), |config| config.title.clone()),
         model: machine.name.to_owned(),
         cpus: usize::from(topology.sockets * machine.cores * topology.threads),
         mib: options.mib,

@@ -71,10 +71,10 @@ fn legend() -> String {
 
 /// A configuration's name, and what it is, theirs and ours.
 pub(crate) fn described(config: &Ours) -> String {
-    let theirs = config.title.as_deref().unwrap_or("not published; direct compaction at each fault");
     format!(
-        "{}: {theirs}; ours {} CPUs of {}, {} MiB",
+        "{}: {}; ours {} CPUs of {}, {} MiB",
         config.name,
+        config.title,
         config.cpus,
         config.model,
         grouped(f64::from(config.mib))
