@@ -89,6 +89,8 @@ const FIRST: u64 = 1 << 10;
 const BLOCK: u64 = 1 << 10;
 /// Frames of a pageblock.
 const PAGEBLOCK: u64 = 512;
+/// Frames of zone DMA: 16 MiB.
+const DMA: u64 = 16 << 8;
 /// Frames of a node whose proportions others have, 64 GiB; and of one that has their marks, 16 GiB.
 const NODE: u64 = 64 << 18;
 const MARKS: u64 = 16 << 18;
@@ -164,6 +166,10 @@ settings! {
         slabs: Slabs = Slabs::Single, 0..=1, "slabs of one page each (single: SLAB), or of several where there are some (slub)";
         shrinkers: Shrinkers = Shrinkers::Batch, 0..=1, "how hard reclaim presses shrinkers: a batch of objects at least, but not files with pages in memory (batch: Linux 4.20), or their share (share: before and after)";
         marks: Marks = Marks::Scaled, 0..=1, "what does not grow with memory: the share that it is on a node of 64 GiB, marks of 16 GiB (scaled), or as it is (own)";
+        low: u32 = 0, 0..=4_096, "MiB of the first node below the gap at 4 GiB, of which 16 are zone DMA; 0: the share that it is on a node of 64 GiB";
+        min_free: u32 = 0, 0..=100_000_000, "KiB of the machine that are to stay free (min_free_kbytes); 0: what khugepaged makes of it";
+        held: u32 = 0, 0..=1_000_000, "pages that the kernel has from the start besides slabs, unmovable: stacks, modules, per-CPU data";
+        times: bool = false, 0..=1, "whether each write changes its file's times, and so logs its inode";
         seed: u64 = 1, 0..=u32::MAX, "seed of all that is random";
     }
 }
@@ -264,9 +270,12 @@ impl Map {
         let nodes = u64::from(model.topology.sockets);
         let each = (u64::from(options.mib) * 256 / nodes / BLOCK).max(8) * BLOCK;
         let region = |node: u64| Region::usable(FIRST + node * each, FIRST + (node + 1) * each, node as u8);
-        let dma = (each / 4096 / PAGEBLOCK).max(1) * PAGEBLOCK;
-        let low = (each * 3 / 64 / BLOCK).max(1) * BLOCK;
+        let [dma, low] = match u64::from(options.low) {
+            0 => [(each / 4096 / PAGEBLOCK).max(1) * PAGEBLOCK, (each * 3 / 64 / BLOCK).max(1) * BLOCK],
+            mib => [DMA, (mib * 256).next_multiple_of(BLOCK)],
+        };
         let min_free_kbytes = match options.marks {
+            _ if options.min_free != 0 => options.min_free.into(),
             Marks::Own => min_free_kbytes(nodes, nodes * each),
             Marks::Scaled => min_free_kbytes(nodes, MARKS) * each / MARKS,
         };
@@ -334,6 +343,7 @@ fn kernel<'a>(
         frames,
         like,
         log: 0,
+        logs_times: options.times,
         shrinkers: options.shrinkers,
         load: options.load,
         trouble: Cell::new(None),
@@ -367,6 +377,7 @@ impl Run<'_, '_> {
             if cpu != self.cast.jobs[0] {
                 return;
             }
+            let unmovable = unmovable + u64::from(self.options.held);
             let (mut one, mut other) = (unmovable, reclaimable);
             while one + other > 0 {
                 let is_one = one * reclaimable >= other * unmovable;

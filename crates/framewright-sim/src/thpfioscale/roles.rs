@@ -189,6 +189,9 @@ impl Kernel<'_> {
                 if index == 0 {
                     self.open(file, true)?;
                 }
+                if self.logs_times && index > 0 {
+                    self.log(file)?;
+                }
                 here::work(CALL + COPY);
                 self.add_page(file, index, true)?;
                 self.done();

@@ -132,3 +132,15 @@ fn place_and_free(kernel: &Kernel<'_>) -> Pfn {
     kernel.free(pfn.0, 0);
     pfn
 }
+
+#[test]
+fn zones_and_marks_are_those_of_a_node_of_64_gib_unless_said() {
+    let model = crate::machine::named("skylake-desktop").unwrap().model();
+    let of = |text: &str| {
+        let map = Map::of(&model, &text.parse().unwrap());
+        [map.dma_end - FIRST, map.dma32_end - FIRST, map.min_free_kbytes]
+    };
+    assert_eq!(of("mib=1024"), [512, 12 << 10, of("mib=16384")[2] / 16]);
+    assert_eq!(of("mib=1024,low=224,min_free=44512"), [4096, 224 << 8, 44_512]);
+    assert_eq!(of("mib=1024,low=223")[1], 224 << 8, "whole blocks");
+}

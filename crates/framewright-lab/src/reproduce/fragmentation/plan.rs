@@ -253,10 +253,11 @@ impl Setting {
     }
 }
 
-/// The emulated machine: 1 GiB, with nothing scaled; slabs and log as they were seen there.
+/// The emulated machine: managed memory, zones, `min_free_kbytes`, what the kernel holds after booting, slabs and log as they were seen there, nothing scaled.
 fn as_emulated(config: Config) -> Thpfioscale {
     let (marks, slabs, shrinkers) = (Marks::Own, Slabs::Slub, Shrinkers::Share);
-    Thpfioscale { mib: 1024, config, marks, slabs, shrinkers, log: 20_480, ..Thpfioscale::default() }
+    let seen = Thpfioscale { mib: 972, low: 224, min_free: 44_512, held: 2_800, log: 20_480, ..Thpfioscale::default() };
+    Thpfioscale { config, marks, slabs, shrinkers, times: true, ..seen }
 }
 
 impl std::fmt::Display for Case {
