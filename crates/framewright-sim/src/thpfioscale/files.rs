@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | name, inode, log item, extents | with the file, or when it is opened again | when a shrinker finds the file closed, for the second time, and perhaps without pages ([`super::Shrinkers`]) |
 //! | node that finds its pages | with the second page in the cache | with the file, or when too many nodes find nothing but shadows |
-//! | copy for the log | with every transaction that finds none: when the file is created, written back, and read for the first time after that (`relatime`) | one with the file, one with the log's checkpoint |
+//! | copy for the log | with every transaction that finds none: when the file is created, each time it is written to or written back, and when it is read for the first time after that (`relatime`) | one with the file, one with the log's checkpoint |
 //! | open file | when it is opened | when it is closed |
 //!
 //! A page that reclaim takes leaves its *shadow*: when that was. If it is read again while fewer pages were taken than are active, it becomes

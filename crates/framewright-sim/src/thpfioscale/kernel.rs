@@ -62,8 +62,6 @@ pub(super) struct Kernel<'a> {
     pub(super) like: u64,
     /// Inodes with which the log is full.
     pub(super) log: u64,
-    /// Whether each write is a transaction (`xfs_vn_update_time`; two of a file are a tick apart at least, since all files take turns).
-    pub(super) logs_times: bool,
     pub(super) shrinkers: Shrinkers,
     pub(super) load: Load,
     pub(super) trouble: Cell<Option<(AllocError, Request)>>,

@@ -169,7 +169,6 @@ settings! {
         low: u32 = 0, 0..=4_096, "MiB of the first node below the gap at 4 GiB, of which 16 are zone DMA; 0: the share that it is on a node of 64 GiB";
         min_free: u32 = 0, 0..=100_000_000, "KiB of the machine that are to stay free (min_free_kbytes); 0: what khugepaged makes of it";
         held: u32 = 0, 0..=1_000_000, "pages that the kernel has from the start besides slabs, unmovable: stacks, modules, per-CPU data";
-        times: bool = false, 0..=1, "whether each write changes its file's times, and so logs its inode";
         seed: u64 = 1, 0..=u32::MAX, "seed of all that is random";
     }
 }
@@ -343,7 +342,6 @@ fn kernel<'a>(
         frames,
         like,
         log: 0,
-        logs_times: options.times,
         shrinkers: options.shrinkers,
         load: options.load,
         trouble: Cell::new(None),
