@@ -52,7 +52,8 @@ pub fn checks(rows: &[Row], rounds: &[Rounds], published: &Published) -> Vec<Che
             let [from, to] = [first, lowzone].map(|kernel| bench.row(config, kernel));
             let [from, to] = [from?, to?].map(|row| row.simulated.events_by_type.unmovable.mean);
             let change = change_percent(from, to);
-            Some((change <= -UNMOVABLE, format!("{} %", points(change))))
+            let told = if from == 0.0 { format!("{first} has none") } else { format!("{} %", points(change)) };
+            Some((from != 0.0 && change <= -UNMOVABLE, told))
         }),
         bench.check(&format!("{boost}: {FEWER} % fewer events"), "", |config| bench.fewer(config, boost, FEWER)),
         bench.check(&format!("{stall}: {FEWER} % fewer events"), "", |config| bench.fewer(config, stall, FEWER)),
