@@ -16,6 +16,7 @@ use super::files::PAGES;
 use super::kernel::Kernel;
 use super::roles::{JOBS, Stage, share};
 use super::slab::Kind;
+use crate::model::Ps;
 use crate::run::here;
 use crate::workload::settings::Choice;
 
@@ -40,7 +41,7 @@ const SOURCES: [usize; 8] = [1, 1, 2, 2, 3, 4, 6, 11];
 /// Of five files of a tree that was built, the sources; the others are what is made of every fourth of them.
 const FIFTHS: u32 = 4;
 /// How long who finds a file in use waits before the next look.
-const IN_USE: crate::model::Ps = MS / 50;
+const IN_USE: Ps = MS / 50;
 
 impl Load {
     /// Files that have half as many pages again as the machine has frames.

@@ -11,6 +11,7 @@
 //!
 //! ```text
 //! roles.rs     who does what on which CPU: writers, readers, faults, background threads
+//! load.rs      what else the machine may do: compile (build.rs), serve files (network.rs)
 //!   kernel.rs    how parts of a kernel get memory: files, objects, pages of processes
 //!     disk.rs      what is dirty, when it is written, who waits; and all else that happens on a machine
 //!     reclaim.rs   what the allocator asks for: pages freed, pages moved (`host.rs`)
