@@ -25,7 +25,7 @@ use framewright_rt::{Arena, Leaving, MovablePage, MovableReport, Moving, OwnedPa
 /// How much, and of what.
 #[derive(Clone, Debug, Parser)]
 pub(crate) struct Options {
-    /// Moves of pages to be seen before it ends.
+    /// Moves of pages to be seen before it ends; and at least one page that its owner would not have moved, and one that left.
     #[arg(long, default_value_t = 1_000_000)]
     pub(crate) moves: u64,
     /// The allocator's mechanisms.
@@ -296,6 +296,11 @@ fn check(arena: &Arena, workers: &mut [Worker], owner: &Difficult) -> Result<(),
     Ok(())
 }
 
+/// Whether there were so many moves, and the owner was of either mind: that it refuses comes in fits, which the moves may fall between.
+fn is_enough(pages: &MovableReport, moves: u64) -> bool {
+    pages.moved >= moves && pages.stayed != 0 && pages.left != 0
+}
+
 /// Moves pages until there were enough moves, and says what happened.
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<Outcome, Box<dyn Error>> {
     let mechanisms = Mechanisms::parse(&options.mechanisms).map_err(|(part, error)| format!("{part}: {error:?}"))?;
@@ -310,7 +315,7 @@ pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<Outcome, Box
     let mut workers: Vec<Worker> = (0..options.threads).map(Worker::new).collect();
     let start = Instant::now();
     let mut rests = 0;
-    while arena.movable_pages().moved < options.moves && rests < options.rests {
+    while !is_enough(&arena.movable_pages(), options.moves) && rests < options.rests {
         rests += 1;
         std::thread::scope(|scope| {
             for worker in &mut workers {

@@ -8,7 +8,7 @@ mod moves;
 
 use moves::Options;
 
-/// Until so many pages were moved; or until threads rested fifty times, and then at least some were.
+/// Until so many pages were moved, some refused and some gone; or until threads rested fifty times, and then there was at least one of each.
 fn run(mechanisms: &str, moves: u64) {
     let mechanisms = mechanisms.into();
     let options = Options { moves, mechanisms, threads: 4, mib: 32, rests: 50, turns: 2_000 };
