@@ -437,7 +437,7 @@ fn may_use_reserves(plan: &Plan) -> bool {
     plan.gfp.contains(__GFP_MEMALLOC) && !plan.gfp.contains(__GFP_NOMEMALLOC)
 }
 
-/// Whether whoever asks has another way: it wants several pages, but neither waits nor tries again. (Sockets, packets and slabs then take single pages.)
+/// Whether whoever asks has another way: it wants several pages, but not so much that anything is tried twice. (Sockets, packets and slabs then take single pages.)
 fn is_optional(plan: &Plan) -> bool {
     plan.order.0 != 0 && plan.gfp.contains(__GFP_NORETRY) && !plan.gfp.contains(__GFP_NOFAIL)
 }
