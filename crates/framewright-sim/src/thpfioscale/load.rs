@@ -107,6 +107,10 @@ impl Kernel<'_> {
     /// Reads a file as a whole. What is not in memory comes from the disk in one go, and nobody else uses the file meanwhile.
     pub(super) fn read_whole(&self, file: u32) -> Option<()> {
         while self.with(|memory| std::mem::replace(&mut memory.files.file(file).is_taken, true)) {
+            // Who has it may have given up.
+            if !self.is_well() {
+                return None;
+            }
             here::sleep_until(here::clock() + IN_USE);
         }
         self.open(file, false)?;

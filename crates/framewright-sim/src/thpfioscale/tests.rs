@@ -1,5 +1,6 @@
 //! What frees and moves memory, asked directly.
 
+use framewright::error::Why;
 use framewright::machine::{Busy, Need};
 use framewright::request::{GFP_KERNEL, GFP_NOFS};
 use framewright::{Order, Request};
@@ -123,6 +124,16 @@ fn a_batch_of_a_few_objects_is_all_of_them_and_their_share_is_none() {
             assert_eq!(kernel.with(|memory| memory.buffers.len()), buffers);
         }
         assert!(kernel.with(|memory| memory.files.all[1].inode.is_some()));
+    });
+}
+
+#[test]
+fn who_waits_for_a_file_gives_up_with_the_run() {
+    with_files(Shrinkers::Share, |kernel| {
+        kernel.with(|memory| memory.files.file(0).is_taken = true);
+        kernel.trouble.set(Some((AllocError::NoMemory { why: Why::Watermark }, Request::page(GFP_CACHE))));
+        assert_eq!(kernel.read_whole(0), None, "whoever has the file may have given up");
+        kernel.trouble.set(None);
     });
 }
 
