@@ -38,7 +38,7 @@ impl Choice for Load {
 
 /// Pages of the files of a source tree, as often as each other. The mean is 15 KiB, as in the 62,000 files and 850 MB of Linux 4.20.
 const SOURCES: [usize; 8] = [1, 1, 2, 2, 3, 4, 6, 11];
-/// Of five files of a tree that was built, the sources; the others are what is made of every fourth of them.
+/// Of five files of a tree that was built, the sources; the others are what is made of every third of them.
 const FIFTHS: u32 = 4;
 /// How long who finds a file in use waits before the next look.
 const IN_USE: Ps = MS / 50;
