@@ -33,7 +33,8 @@ impl Kernel<'_> {
     /// Compiles sources until it is to end.
     pub(super) fn build(&self, job: usize, stage: &Stage, mut rng: Rng) -> Option<()> {
         let sources = self.sources();
-        let units = u64::from((self.files() as u32 - sources) / JOBS as u32);
+        let all_made = self.files() as u32 - sources;
+        let (units, every) = (u64::from(all_made / JOBS as u32), sources / all_made);
         while !stage.stops.get() && self.is_well() {
             let unit = rng.below(units) as u32 * JOBS as u32 + job as u32;
             let made = sources + unit;
@@ -42,7 +43,7 @@ impl Kernel<'_> {
                 here::sleep_until(here::clock() + COMPUTE);
                 continue;
             }
-            self.compile(unit * (sources / (self.files() as u32 - sources)), made, &mut rng)?;
+            self.compile(unit * every, made, &mut rng)?;
         }
         Some(())
     }
@@ -67,12 +68,10 @@ impl Kernel<'_> {
             }
             pages.push(self.add_anon()?);
         }
-        let (old, objects) = self.with(|memory| memory.forget_file(made));
-        self.free_pages(&old);
-        objects.into_iter().for_each(|object| self.give(object));
+        self.forget(made);
         self.write_whole(made)?;
         self.free_anon(&pages);
-        fixed.into_iter().for_each(|(pfn, order)| self.free(pfn.0, order.0));
+        self.free_blocks(fixed);
         Some(())
     }
 }

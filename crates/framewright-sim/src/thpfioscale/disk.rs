@@ -170,8 +170,7 @@ impl Flusher {
     fn tick(&self, kernel: &Kernel<'_>) {
         self.ticks.set(self.ticks.get() + 1);
         kernel.sample(self.ticks.get());
-        let before = self.packets.take();
-        before.into_iter().for_each(|(pfn, order)| kernel.free(pfn.0, order.0));
+        kernel.free_blocks(self.packets.take());
         let mut packets = Vec::with_capacity(PACKETS);
         for packet in 0..PACKETS {
             let order = if packet == 0 { 3 } else { 0 };
@@ -192,12 +191,12 @@ impl Flusher {
 
     fn end_process(&self, kernel: &Kernel<'_>) {
         let process = self.processes.borrow_mut().pop_front();
-        process.into_iter().flatten().for_each(|(pfn, order)| kernel.free(pfn.0, order.0));
+        process.into_iter().for_each(|blocks| kernel.free_blocks(blocks));
     }
 
     /// Gives back what packets and processes have.
     fn end(&self, kernel: &Kernel<'_>) {
-        self.packets.take().into_iter().for_each(|(pfn, order)| kernel.free(pfn.0, order.0));
+        kernel.free_blocks(self.packets.take());
         while !self.processes.borrow().is_empty() {
             self.end_process(kernel);
         }

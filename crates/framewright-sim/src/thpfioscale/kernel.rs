@@ -69,7 +69,7 @@ pub(super) struct Kernel<'a> {
 
 impl Memory {
     /// A page of a file was read. It may have moved meanwhile, but not gone.
-    pub(super) fn read(&mut self, file: u32, index: usize) {
+    fn read(&mut self, file: u32, index: usize) {
         let frame = self.files.file(file).pages[index];
         self.lists.clear(frame, LOCKED);
         self.files.file(file).busy -= 1;
@@ -104,10 +104,7 @@ impl Kernel<'_> {
         for _ in 0..TRIES {
             match self.pages.alloc(request) {
                 Ok(pfn) => return Some(pfn),
-                Err(error) if !self.is_well() => {
-                    self.trouble.set(self.trouble.get().or(Some((error, *request))));
-                    return None;
-                }
+                Err(_) if !self.is_well() => return None,
                 Err(_) => self.with(|memory| memory.tally.retries += 1),
             }
             here::sleep_until(here::clock() + PAUSE);
@@ -120,6 +117,10 @@ impl Kernel<'_> {
     pub(super) fn free(&self, pfn: u64, order: u8) {
         let freed = self.pages.free(Pfn(pfn), Order(order));
         assert!(freed.is_ok(), "a block of the model's own cannot be freed: {freed:?}");
+    }
+
+    pub(super) fn free_blocks(&self, blocks: Vec<(Pfn, Order)>) {
+        blocks.into_iter().for_each(|(pfn, order)| self.free(pfn.0, order.0));
     }
 
     /// An object of a kind; none if the run is to end.
@@ -277,6 +278,15 @@ impl Kernel<'_> {
             }
             frame
         }))
+    }
+
+    /// Reads pages of a file from the disk, which were put into its cache.
+    pub(super) fn fetch(&self, file: u32, indices: &[usize]) -> Option<()> {
+        let request = self.object(Kind::Bio)?;
+        here::sleep_until(here::clock() + to_read(indices.len() as u64));
+        self.give(request);
+        self.with(|memory| indices.iter().for_each(|&index| memory.read(file, index)));
+        Some(())
     }
 
     /// A base page of a process. None if the run is to end.

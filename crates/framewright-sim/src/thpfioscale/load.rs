@@ -11,11 +11,10 @@
 
 use framewright_ops::rng::Rng;
 
-use super::costs::{CALL, COPY, MS, to_read};
+use super::costs::{CALL, COPY, MS};
 use super::files::PAGES;
 use super::kernel::Kernel;
 use super::roles::{JOBS, Stage, share};
-use super::slab::Kind;
 use crate::model::Ps;
 use crate::run::here;
 use crate::workload::settings::Choice;
@@ -124,10 +123,7 @@ impl Kernel<'_> {
             self.done();
         }
         if !missing.is_empty() {
-            let request = self.object(Kind::Bio)?;
-            here::sleep_until(here::clock() + to_read(missing.len() as u64));
-            self.give(request);
-            self.with(|memory| missing.iter().for_each(|&index| memory.read(file, index)));
+            self.fetch(file, &missing)?;
         }
         self.close(file);
         self.with(|memory| memory.files.file(file).is_taken = false);

@@ -39,7 +39,6 @@ const FAR_ONE_IN: u64 = 10;
 
 /// What is on its way to a client.
 struct Sent {
-    until: Ps,
     blocks: Vec<(Pfn, Order)>,
     heads: [Object; 2],
 }
@@ -56,14 +55,14 @@ impl Kernel<'_> {
             let sent = self.answer(job, &mut rng)?;
             let is_far = rng.one_in(FAR_ONE_IN);
             let until = here::clock() + if is_far { FAR } else { NEAR };
-            on_the_way[usize::from(is_far)].push_back(Sent { until, ..sent });
+            on_the_way[usize::from(is_far)].push_back((until, sent));
             for queue in &mut on_the_way {
-                while queue.front().is_some_and(|sent| sent.until <= here::clock()) {
-                    queue.pop_front().into_iter().for_each(|sent| self.has_come(sent));
+                while queue.front().is_some_and(|(until, _)| *until <= here::clock()) {
+                    queue.pop_front().into_iter().for_each(|(_, sent)| self.has_come(sent));
                 }
             }
         }
-        on_the_way.into_iter().flatten().for_each(|sent| self.has_come(sent));
+        on_the_way.into_iter().flatten().for_each(|(_, sent)| self.has_come(sent));
         clients.into_iter().for_each(|client| self.give(client));
         Some(())
     }
@@ -102,12 +101,12 @@ impl Kernel<'_> {
             }
         }
         packet.into_iter().for_each(|pfn| self.free(pfn.0, 0));
-        Some(Sent { until: 0, blocks, heads })
+        Some(Sent { blocks, heads })
     }
 
     /// A client has what was sent.
     fn has_come(&self, sent: Sent) {
-        sent.blocks.into_iter().for_each(|(pfn, order)| self.free(pfn.0, order.0));
+        self.free_blocks(sent.blocks);
         sent.heads.into_iter().for_each(|head| self.give(head));
     }
 }

@@ -261,7 +261,7 @@ impl Kernel<'_> {
 
     /// Looks at the file that was closed longest ago: frees it if it was not used since the last look.
     fn shrink_file(&self) {
-        let found = self.with(|memory| {
+        let unused = self.with(|memory| {
             let file = memory.files.closed.pop_front()?;
             let of = memory.files.file(file);
             of.is_listed = false;
@@ -274,18 +274,22 @@ impl Kernel<'_> {
                 memory.files.closed.push_back(file);
                 return None;
             }
-            Some(memory.forget_file(file))
+            Some(file)
         });
-        if let Some((pages, objects)) = found {
-            self.free_pages(&pages);
-            objects.into_iter().for_each(|object| self.give(object));
-        }
+        unused.into_iter().for_each(|file| self.forget(file));
+    }
+
+    /// Takes a file that is closed and clean out of memory, with all that belongs to it.
+    pub(super) fn forget(&self, file: u32) {
+        let (pages, objects) = self.with(|memory| memory.forget_file(file));
+        self.free_pages(&pages);
+        objects.into_iter().for_each(|object| self.give(object));
     }
 }
 
 impl Memory {
-    /// Takes a file that is closed and clean out of memory: what is to be freed then.
-    pub(super) fn forget_file(&mut self, file: u32) -> (Vec<Pfn>, Vec<Object>) {
+    /// What is to be freed of a file that is forgotten.
+    fn forget_file(&mut self, file: u32) -> (Vec<Pfn>, Vec<Object>) {
         let frames: [u32; PAGES] = self.files.file(file).pages;
         let pages: Vec<Pfn> =
             frames.into_iter().filter(|&frame| frame != NIL).filter_map(|frame| self.drop_page(frame, false)).collect();

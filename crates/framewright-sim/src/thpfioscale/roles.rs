@@ -17,12 +17,11 @@ use framewright::request::{__GFP_DIRECT_RECLAIM, __GFP_NORETRY, __GFP_ZERO, GFP_
 use framewright::{Order, Pfn, Request};
 use framewright_ops::rng::Rng;
 
-use super::costs::{CALL, COPY, FAULT, to_read};
+use super::costs::{CALL, COPY, FAULT};
 use super::disk::Flusher;
 use super::files::PAGES;
 use super::kernel::Kernel;
 use super::lists::Use;
-use super::slab::Kind;
 use super::{Config, Thpfioscale};
 use crate::model::{Model, Ps};
 use crate::run::here;
@@ -230,10 +229,7 @@ impl Kernel<'_> {
         here::work(CALL + COPY);
         if !self.touch(file, index) {
             self.add_page(file, index, false)?;
-            let request = self.object(Kind::Bio)?;
-            here::sleep_until(here::clock() + to_read(1));
-            self.give(request);
-            self.with(|memory| memory.read(file, index));
+            self.fetch(file, &[index])?;
         }
         self.done();
         Some(())
@@ -290,9 +286,7 @@ impl Kernel<'_> {
         let job = cast.jobs.iter().position(|&one| one == cpu)?;
         for file in share(self.files(), job) {
             here::turn();
-            let (pages, objects) = self.with(|memory| memory.forget_file(file));
-            self.free_pages(&pages);
-            objects.into_iter().for_each(|object| self.give(object));
+            self.forget(file);
         }
         Some(())
     }

@@ -40,9 +40,7 @@ fn with_files(shrinkers: Shrinkers, body: impl Fn(&Kernel<'_>)) {
         kernel.checkpoint();
         body(&kernel);
         for file in 0..2 {
-            let (pages, objects) = kernel.with(|memory| memory.forget_file(file));
-            kernel.free_pages(&pages);
-            objects.into_iter().for_each(|object| kernel.give(object));
+            kernel.forget(file);
         }
         kernel.free_buffers();
         let slabs = kernel.with(|memory| memory.caches.empty());
