@@ -55,12 +55,14 @@ pub fn change_percent(from: f64, to: f64) -> f64 {
     (to / from - 1.0) * 100.0
 }
 
+/// The same; none if that is no number, as where there was nothing before.
+pub fn change_if_any(from: f64, to: f64) -> Option<f64> {
+    Some(change_percent(from, to)).filter(|change| change.is_finite())
+}
+
 /// A change in percent, always with a sign.
 pub fn change(from: f64, to: f64) -> String {
-    if from == 0.0 || !(to / from).is_finite() {
-        return "-".to_owned();
-    }
-    let percent = change_percent(from, to);
+    let Some(percent) = change_if_any(from, to) else { return "-".to_owned() };
     if percent.abs() < 0.05 { "±0.0 %".to_owned() } else { format!("{percent:+.1} %") }
 }
 

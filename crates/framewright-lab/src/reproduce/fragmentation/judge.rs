@@ -4,7 +4,7 @@ use super::plan::OURS;
 use super::published::{KERNELS, Published};
 use super::result::{Rounds, Row};
 use crate::reproduce::check::{Check, disordered, points};
-use crate::sim::figures::{change_percent, percent, ratio};
+use crate::sim::figures::{change_if_any, percent, ratio};
 
 /// Points by which the first kernel's huge pages may be off.
 pub const HUGE: f64 = 15.0;
@@ -51,9 +51,7 @@ pub fn checks(rows: &[Row], rounds: &[Rounds], published: &Published) -> Vec<Che
         bench.check(&format!("{lowzone}: {UNMOVABLE} % fewer unmovable requests fall back"), ONE_SOCKET, |config| {
             let [from, to] = [first, lowzone].map(|kernel| bench.row(config, kernel));
             let [from, to] = [from?, to?].map(|row| row.simulated.events_by_type.unmovable.mean);
-            let change = change_percent(from, to);
-            let told = if from == 0.0 { format!("{first} has none") } else { format!("{} %", points(change)) };
-            Some((from != 0.0 && change <= -UNMOVABLE, told))
+            Some(fewer(change_if_any(from, to), UNMOVABLE, ""))
         }),
         bench.check(&format!("{boost}: {FEWER} % fewer events"), "", |config| bench.fewer(config, boost, FEWER)),
         bench.check(&format!("{stall}: {FEWER} % fewer events"), "", |config| bench.fewer(config, stall, FEWER)),
@@ -92,6 +90,14 @@ pub fn is_fewer(row: &Row) -> Option<bool> {
 /// Whether a change in percent makes something fewer, and by so much at least.
 fn is_less(change: f64, least: f64) -> bool {
     change < 0.0 && change <= -least
+}
+
+/// The same, and in words with what was published; there is no change where the first kernel has nothing.
+fn fewer(change: Option<f64>, least: f64, theirs: &str) -> (bool, String) {
+    match change {
+        Some(change) => (is_less(change, least), format!("{} %{theirs}", points(change))),
+        None => (false, format!("{} has none", KERNELS[0])),
+    }
 }
 
 /// Whether a row's huge pages are as many as its kernel has to have; none where nothing is asked of it, or it says nothing.
@@ -133,11 +139,8 @@ impl Bench<'_> {
 
     fn fewer(&self, config: &str, kernel: &str, least: f64) -> Seen {
         let row = self.row(config, kernel)?;
-        let Some(change) = row.change_percent.simulated else {
-            return Some((false, format!("{} has none", KERNELS[0])));
-        };
         let theirs = row.change_percent.published.map_or(String::new(), |change| format!(", published {change:.1} %"));
-        Some((is_less(change, least), format!("{} %{theirs}", points(change))))
+        Some(fewer(row.change_percent.simulated, least, &theirs))
     }
 
     /// The first patch does most on one socket.

@@ -13,7 +13,7 @@ use super::published::{Before, KERNELS, Row as Theirs};
 use crate::reproduce::check::Check;
 use crate::reproduce::fitted::{Fitted, is_row, restated};
 use crate::reproduce::head::Head;
-use crate::sim::figures::change_percent;
+use crate::sim::figures::change_if_any;
 
 /// Name of the experiment, and of the table that machines' numbers are fitted to.
 pub const NAME: &str = "fragmentation";
@@ -172,10 +172,7 @@ fn rows(plan: &Plan<'_>, runs: &Runs, (setting, fitted): (&Setting, &[Fitted])) 
     let config = setting.name;
     let theirs = |kernel| plan.published.row(config, kernel);
     let first = Measured::of(&runs.of(Part::Table, config, KERNELS[0]));
-    let change = |from: Option<f64>, to: Option<f64>| {
-        let change = change_percent(from?, to?);
-        change.is_finite().then_some(change)
-    };
+    let change = |from: Option<f64>, to: Option<f64>| change_if_any(from?, to?);
     let row = |kernel: &'static str| {
         let outcomes = runs.of(Part::Table, config, kernel);
         let simulated = Measured::of(&outcomes)?;
