@@ -1,6 +1,8 @@
 //! The `framewright` command.
 
 mod command;
+#[cfg(test)]
+mod examples;
 
 use std::process::ExitCode;
 

@@ -21,6 +21,7 @@ const ACCESSES: u64 = 48_000_000;
   framewright bench --quick --workload repeat,batch,rand --allocator framewright
       the project's own allocator and the limits alone
   framewright bench --format json
+      every number with the machine that it is from, for programs
   framewright bench --format benchstat > new.txt
       for benchstat old.txt new.txt; page_bench and mmtests are other forms
   framewright bench --sim

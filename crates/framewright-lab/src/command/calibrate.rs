@@ -22,6 +22,7 @@ The other paths are predicted: measured natively and simulated side by side, whi
 
 Examples:
   framewright calibrate
+      what each path costs here, and how near the simulated machine comes
   framewright calibrate --out mine.toml
       and then framewright sim --machine mine.toml --workload page-fault1"
 )]

@@ -10,6 +10,11 @@ use super::{Reading, print};
 
 /// Write a trace in compact form: one file with events and initial state, a fiftieth of the text's size.
 #[derive(Args)]
+#[command(after_help = "Examples:
+  framewright convert trace-dir trace.fwt
+      a folder with trace.txt and files of /proc, in one file that replay and explain read
+  framewright convert trace.txt.gz trace.fwt --lenient --force
+      a text alone, without the lines that nobody can read, over a file that is there")]
 pub(crate) struct Convert {
     /// The trace: a directory, or a text or compact file.
     input: PathBuf,

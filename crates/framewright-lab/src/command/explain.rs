@@ -16,7 +16,8 @@ use super::{Format, mechanisms, print, printable};
       number 7: what there was just before, what was tried, who is in the way, and what became of it
   framewright explain trace-dir --mechanisms linux-6.1 --only failure --limit 100
       the failed requests of a replay under other mechanisms; numbers hold for one set of mechanisms
-  framewright explain trace.txt.gz --why 7 --format json")]
+  framewright explain trace.txt.gz --why 7 --format json
+      the same chain of events, for programs")]
 pub(crate) struct Explain {
     /// Explain this number instead of listing what there is.
     #[arg(long, short, value_name = "NUMBER")]

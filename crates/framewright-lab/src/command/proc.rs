@@ -31,6 +31,7 @@ use super::runs::Runs;
   framewright proc buddyinfo --from pool.sock
       of the process that shows itself there
   framewright proc numastat --node 0 --from pool.sock
+      where the requests of node 0 were served
   framewright proc tree out --from pool.sock --every 1s
       keeps out/proc and out/sys up to date, for readers of files: node_exporter --path.procfs out/proc
 
@@ -59,6 +60,11 @@ enum Command {
 /// Each is replaced as a whole. When the process that they are from is gone, they are removed: numbers that nobody
 /// keeps up to date would look like those of a quiet machine.
 #[derive(Args)]
+#[command(after_help = "Examples:
+  framewright proc tree out --workload page-fault1 --cpus 8
+      as the files stand at the end of a simulated run
+  framewright proc tree out --from pool.sock --every 1s
+      of a live process, once a second, for as long as it lives")]
 struct Tree {
     /// The folder.
     #[arg(value_name = "DIR")]

@@ -15,7 +15,8 @@ use super::{Format, mechanisms, print};
       the recorded trace that comes with the project
   framewright replay trace-dir --mechanisms baseline --mechanisms fallback=claim-steal
       two sets of mechanisms side by side
-  framewright replay trace.txt.gz --format json")]
+  framewright replay trace.txt.gz --format json
+      a trace of perf or ftrace, and all that was counted, for programs")]
 pub(crate) struct Replay {
     /// Presets and switches to replay under, as `baseline,fallback=claim-steal`, or a TOML file; repeat for more columns.
     #[arg(long, short, value_name = "LIST|FILE.toml")]

@@ -29,6 +29,7 @@ use super::{Format, folder, mechanisms, print, quoted};
   framewright sim --workload page-fault1 --cpus 1,8,28,56,112 -m baseline -m default --report out
       two curves as a page with plots, in out/index.html
   framewright sim --machine generic:8x64x2 --cpus 1024 --workload page-fault1 --format json
+      a machine that nobody has, for programs
   framewright sim --cpus 28 --sensitivity
       how far the result moves with each number of the machine model
   framewright sim --cpus 8 --trace-out locks.json

@@ -28,6 +28,7 @@ const CASE_LIMIT: u64 = 1 << 28;
   framewright stress --operations 100M --quiescent 1000
       minutes; each of 250 machines has another seed, other memory and other mechanisms
   framewright stress --cpus 120 --mechanisms default,hardened=poison --delay-stores on
+      more CPUs, mechanisms of one's own, and stores that become visible late
   framewright stress --plant no-heavy-fence
       a bug on purpose: it is found, made small, and found again by the command that is printed
   framewright stress --replay stress-7.ops
