@@ -10,6 +10,7 @@ use std::path::Path;
 
 use super::compact::CompactFault;
 use super::proc::ProcFault;
+use super::raw::RawFault;
 use super::text::LineFault;
 
 /// The result of reading a trace.
@@ -45,6 +46,9 @@ pub enum Reason {
     /// A trace in our own format is malformed.
     #[error(transparent)]
     Compact(#[from] CompactFault),
+    /// A page of a kernel's ring buffer, or its description, is malformed.
+    #[error(transparent)]
+    Raw(#[from] RawFault),
     /// A text has no line that a tracer prints.
     #[error("none of its {0} lines is one of ftrace, trace-cmd report or perf script")]
     NotATrace(u64),

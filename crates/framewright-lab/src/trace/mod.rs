@@ -5,8 +5,9 @@
 //! It yields [`record::Record`]s in the order of the trace, together with what is known of memory before the first one
 //! ([`state::InitialState`]) and how far the trace can be trusted ([`record::Quality`]). [`convert`] writes the compact form.
 //!
-//! Files by what they know: `input.rs` compression and lines, `text/` the tracers' formats, `proc/` the formats of `/proc`,
-//! `compact/` our own, `record.rs` and `state.rs` what is the same for all, `open.rs` which is which.
+//! Files by what they know: `input.rs` compression and lines, `text/` the tracers' formats, `raw/` the kernel's own buffers,
+//! `proc/` the formats of `/proc`, `compact/` our own, `record.rs` and `state.rs` what is the same for all, `open.rs` which is
+//! which.
 //!
 //! Everything here reads files that others made. So memory is bounded whatever they hold, nothing in them can make the
 //! program panic, and an error names file, line and reason.
@@ -16,6 +17,7 @@ pub mod error;
 pub mod input;
 mod open;
 pub mod proc;
+pub mod raw;
 pub mod record;
 pub mod state;
 pub mod text;
