@@ -9,4 +9,5 @@ pub mod mechanisms;
 pub mod replay;
 pub mod reproduce;
 pub mod sim;
+pub mod top;
 pub mod trace;

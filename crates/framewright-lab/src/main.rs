@@ -27,6 +27,7 @@ enum Command {
     Calibrate(command::calibrate::Calibrate),
     Stress(command::stress::Stress),
     Proc(command::proc::Proc),
+    Top(command::top::Top),
 }
 
 fn main() -> ExitCode {
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Calibrate(calibrate) => calibrate.run(),
         Command::Stress(stress) => stress.run(),
         Command::Proc(proc) => proc.run(),
+        Command::Top(top) => top.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

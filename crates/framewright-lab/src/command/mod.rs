@@ -12,6 +12,7 @@ pub(crate) mod reproduce;
 mod runs;
 pub(crate) mod sim;
 pub(crate) mod stress;
+pub(crate) mod top;
 
 use std::io::{self, Write};
 

@@ -1,0 +1,75 @@
+//! Which keys there are: a line at the foot, and all of them with what the panels mean.
+
+use ratatui::text::{Line, Span};
+
+use super::pane::Pane;
+use super::time;
+use crate::top::state::{Clock, Top};
+
+/// Keys, and what they do. The first ones are the last to go when there is no room.
+const KEYS: [(&str, &str); 9] = [
+    ("q, Esc, Ctrl-C", "leave (Esc leaves help and zoom first)"),
+    ("space", "pause, and go on"),
+    ("Tab, left, right", "next panel, or the one before"),
+    ("1 to 5", "this panel"),
+    ("Enter, f", "zoom the panel, and back"),
+    ("up, down", "scroll the panel"),
+    ("+, -", "more, or less, time between samples"),
+    ("z, Z", "next zone, or the one before; all together"),
+    ("?, h", "this"),
+];
+
+/// What the panels show.
+const PANELS: [&str; 5] = [
+    "1 free blocks by order; the bar is their share of the free memory, its letters their mobility",
+    "2 pageblocks from the lowest address; a capital is half in use, a dot is free",
+    "3 locks: takings that found them taken, and the share of all CPUs' time spent waiting",
+    "4 pages in each CPU's list, of the number at which it is drained",
+    "5 events a second, and over the last samples",
+];
+
+/// The foot.
+pub(super) fn keys(pane: &mut Pane<'_>, top: &Top) {
+    let every = format!("every {}", time(top.every));
+    let pause = if top.is_paused { "go on" } else { "pause" };
+    let items = [
+        ("q", "quit"),
+        ("?", "help"),
+        ("space", pause),
+        ("Tab", "panel"),
+        ("Enter", "zoom"),
+        ("z", "zone"),
+        ("+-", &every),
+        ("1-5", "panel"),
+    ];
+    let mut line = Line::default();
+    for (key, does) in items {
+        let width = key.len() + 1 + does.chars().count() + 2;
+        if line.width() + width > pane.width() + 2 {
+            break;
+        }
+        line.push_span(Span::styled(key.to_owned(), pane.theme.key()));
+        line.push_span(Span::raw(format!(" {does}  ")));
+    }
+    pane.line(0, &line);
+}
+
+pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
+    let width = pane.width();
+    let mut inside = pane.titled(" Keys", true);
+    for (row, (key, does)) in KEYS.into_iter().enumerate() {
+        let style = inside.theme.key();
+        inside.line(row, &Line::from(vec![Span::styled(format!(" {key:<17}"), style), Span::raw(does)]));
+    }
+    let height = inside.height().saturating_sub(KEYS.len());
+    let mut inside = inside.part((0, KEYS.len()), (width, height));
+    let mut inside = inside.titled(" Panels", true);
+    let mut row = 0;
+    let time = match top.about.clock {
+        Clock::Wall => "Numbers are the source's own; docs/top.md says where each is from.",
+        Clock::Simulated => "Times are simulated ones; docs/top.md says where each number is from.",
+    };
+    for text in PANELS.into_iter().chain([time, "Any key closes this."]) {
+        row += inside.words(row, text, ratatui::style::Style::new());
+    }
+}

@@ -1,0 +1,178 @@
+//! The screen: three lines of what is looked at, five panels, a line of keys.
+//!
+//! From 78 columns and 20 rows on all panels are there, below that the focused one alone, and below 40 columns and 10 rows a
+//! sentence that says so. Drawing depends on the state, the theme and the size, and on nothing else: the same for a terminal, for
+//! `--once` and for a test.
+
+mod theme;
+mod pane;
+mod free;
+mod map;
+mod locks;
+mod pcp;
+mod events;
+mod help;
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::style::Style;
+use ratatui::text::{Line, Span};
+
+use self::pane::Pane;
+pub use self::theme::Theme;
+use super::sample::EVENTS;
+use super::state::{Clock, Panel, Top};
+use crate::sim::figures::{duration, fitted, share, significant};
+
+/// Columns and rows below which nothing is shown.
+pub const LEAST: (u16, u16) = (40, 10);
+/// Columns and rows from which on all panels are shown.
+const ALL: (u16, u16) = (78, 20);
+/// Bytes of a page: what every source here has.
+const PAGE: f64 = 4096.0;
+/// Rows of the head.
+const HEAD: usize = 3;
+
+/// Draws all of it.
+pub fn draw(top: &Top, theme: Theme, buffer: &mut Buffer) {
+    let area = *buffer.area();
+    let mut pane = Pane::new(buffer, area, theme);
+    if area.width < LEAST.0 || area.height < LEAST.1 {
+        let (has, needs) = (area.as_size(), LEAST);
+        let text =
+            format!("{}x{} is too small for top: it needs {}x{}. q quits.", has.width, has.height, needs.0, needs.1);
+        pane.words(0, &text, Style::new());
+        return;
+    }
+    head(&mut pane, top);
+    let (width, height) = (pane.width(), pane.height());
+    let mut middle = pane.part((0, HEAD), (width, height - HEAD - 1));
+    if top.shows_help {
+        help::draw(&mut middle, top);
+    } else if top.sample().is_none() {
+        let text = top.ended.as_deref().unwrap_or("waiting for the first sample");
+        middle.words(1, text, Style::new());
+    } else if top.is_zoomed || area.width < ALL.0 || area.height < ALL.1 {
+        panel(&mut middle, top, top.focus);
+    } else {
+        panels(&mut middle, top);
+    }
+    help::keys(&mut pane.part((0, height - 1), (width, 1)), top);
+}
+
+/// A frame as text, as wide and high as asked for.
+pub fn frame(top: &Top, theme: Theme, (width, height): (u16, u16)) -> String {
+    let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
+    draw(top, theme, &mut buffer);
+    let rows = buffer.content().chunks(usize::from(width.max(1)));
+    let row = |cells: &[ratatui::buffer::Cell]| {
+        let text: String = cells.iter().map(|cell| cell.symbol()).collect();
+        text.trim_end().to_owned() + "\n"
+    };
+    rows.map(row).collect()
+}
+
+/// What is looked at, how, and how much memory is free.
+fn head(pane: &mut Pane<'_>, top: &Top) {
+    let theme = pane.theme;
+    let right = state(top);
+    let room = pane.width().saturating_sub(right.chars().count() + 2);
+    let about = &top.about;
+    let source =
+        if about.machine.is_empty() { about.source.clone() } else { format!("{}, {}", about.source, about.machine) };
+    pane.text(0, fitted(&source, room), theme.strong());
+    pane.right(0, &right, if top.is_paused || top.ended.is_some() { theme.warning() } else { Style::new() });
+    pane.text(1, fitted(&about.mechanisms, pane.width()), theme.quiet());
+    let Some(sample) = top.sample() else { return };
+    let (managed, free, listed) = sample.memory();
+    let percent = share(free as f64, managed as f64);
+    let text = format!("free {} of {} ({percent:.0} %)", memory(free), memory(managed));
+    let listed = format!("  in CPUs' lists {}", memory(listed));
+    let width = pane.width().saturating_sub(text.len() + listed.len() + 2).min(40);
+    let bar = theme.bar(percent / 100.0, width);
+    pane.line(2, &Line::from(vec![Span::raw(text + "  "), Span::styled(bar, theme.level(0.0)), Span::raw(listed)]));
+    if let Some(ended) = &top.ended {
+        let width = pane.width();
+        pane.text(2, format!("{:<width$}", fitted(ended, width)), theme.warning());
+    }
+}
+
+/// What the source does: rests, or how fast it is.
+fn state(top: &Top) -> String {
+    let at = top.sample().map_or(0.0, |sample| sample.at);
+    let at = match top.about.clock {
+        Clock::Wall => String::new(),
+        Clock::Simulated => format!("at {} ", time(at)),
+    };
+    let speed = top.speed.map(|speed| format!("{} a second ", time(speed))).unwrap_or_default();
+    match () {
+        () if top.ended.is_some() => format!("{at}ENDED"),
+        () if top.is_paused => format!("{at}PAUSED"),
+        () => format!("{at}{speed}every {}", time(top.every)),
+    }
+}
+
+/// All panels, each in its place.
+fn panels(pane: &mut Pane<'_>, top: &Top) {
+    let (width, height) = (pane.width(), pane.height());
+    // Eleven orders, the marks and a title; what is more goes to the pageblocks, once all events have a row.
+    let upper = height.saturating_sub(EVENTS.len() + 1).max(13);
+    let (left, right) = (width / 2, width - width / 2 - 1);
+    panel(&mut pane.part((0, 0), (left, upper)), top, Panel::Free);
+    panel(&mut pane.part((left + 1, 0), (right, upper)), top, Panel::Map);
+    let widths = [width * 33 / 100, width * 26 / 100];
+    let mut at = 0;
+    for (of, width) in [Panel::Locks, Panel::Pcp, Panel::Events].into_iter().zip([
+        widths[0],
+        widths[1],
+        width - widths[0] - widths[1] - 2,
+    ]) {
+        panel(&mut pane.part((at, upper), (width, height - upper)), top, of);
+        at += width + 1;
+    }
+}
+
+fn panel(pane: &mut Pane<'_>, top: &Top, panel: Panel) {
+    let (name, draw): (fn(&Top) -> String, fn(&mut Pane<'_>, &Top)) = match panel {
+        Panel::Free => (free::title, free::draw),
+        Panel::Map => (map::title, map::draw),
+        Panel::Locks => (locks::title, locks::draw),
+        Panel::Pcp => (pcp::title, pcp::draw),
+        Panel::Events => (events::title, events::draw),
+    };
+    let has_focus = panel == top.focus;
+    let number = panel.number();
+    let mark = if has_focus { format!("[{number}]") } else { format!(" {number} ") };
+    draw(&mut pane.titled(&format!("{mark} {}", name(top)), has_focus), top);
+}
+
+/// Why a panel has nothing to show.
+fn waiting(pane: &mut Pane<'_>, reason: &str) {
+    let quiet = pane.theme.quiet();
+    let mut row = 0;
+    for paragraph in reason.lines() {
+        row += pane.words(row, paragraph, quiet);
+    }
+}
+
+/// Frames as bytes.
+fn memory(frames: u64) -> String {
+    bytes(frames as f64 * PAGE)
+}
+
+fn bytes(bytes: f64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let unit = units.iter().scan(bytes, |left, unit| {
+        let now = *left;
+        *left /= 1024.0;
+        Some((now, unit))
+    });
+    let fits = |&(value, _): &(f64, &&str)| value < 1023.5;
+    let (value, unit) = unit.clone().find(fits).or_else(|| unit.clone().last()).unwrap_or((bytes, &"B"));
+    format!("{} {unit}", significant(value, if value < 100.0 { 2 } else { 3 }))
+}
+
+/// A number of seconds in its unit, without zeros that say nothing.
+fn time(seconds: f64) -> String {
+    duration(seconds * 1e9).replace(".00 ", " ").replace(".0 ", " ")
+}

@@ -1,0 +1,203 @@
+//! This machine's own kernel, by its files in `/proc`.
+//!
+//! `zoneinfo`, `buddyinfo` and `vmstat` are for everybody, and a read of all three takes a fraction of a millisecond. `pagetypeinfo` is
+//! root's, and takes the zone locks while it counts; `kpageflags`, root's too, has eight bytes a frame, of which the kernel makes some
+//! ten million a second. That is two thirds of a second for 24 GiB: too much for every look. So the pageblocks are read once to begin with,
+//! and then a part of them at each look, for at most [`SHARE`] of the time in between, and the panel says how old the oldest part is.
+//!
+//! Who waits for which lock, a kernel tells in no file of `/proc`; how often a request fell back to another mobility neither. The
+//! panel says what would tell.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use framewright::pfn::PfnRange;
+
+use super::map::{Block, Map, block_of_flags};
+use super::sample::{Known, Sample, Texts};
+use super::state::{About, Clock};
+
+/// Why there are no locks.
+const LOCKS: &str = "The kernel does not count waits in /proc.\nWhat does: perf lock contention -ab sleep 10";
+/// Part of the time between two looks that reading pageblocks may take.
+const SHARE: f64 = 0.02;
+/// Pageblocks that are read at a time.
+const CHUNK: u64 = 64;
+
+/// A file of the kernel's cannot be read, or is not what it should be.
+#[derive(Debug, thiserror::Error)]
+pub enum KernelError {
+    /// It cannot be read.
+    #[error("cannot read {}: {error}; is /proc mounted? A simulated machine is shown by --workload, a process by --from", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        error: io::Error,
+    },
+    /// It says something unexpected.
+    #[error(transparent)]
+    Malformed(#[from] crate::trace::error::TraceError),
+}
+
+/// See the module's description.
+pub struct Kernel {
+    proc: PathBuf,
+    flags: Flags,
+}
+
+impl Kernel {
+    /// The kernel whose files are below this folder: `/proc`.
+    pub fn at(proc: impl Into<PathBuf>) -> Kernel {
+        let proc = proc.into();
+        let flags = Flags::open(&proc.join("kpageflags"));
+        Kernel { proc, flags }
+    }
+
+    /// What it is. Needs a sample for the number of CPUs.
+    ///
+    /// # Errors
+    /// As [`Kernel::look`].
+    pub fn about(&self) -> Result<About, KernelError> {
+        let zones = self.texts().and_then(|texts| Ok(Sample::read(0.0, &texts, None)?.zones))?;
+        let cpus = zones.iter().map(|zone| zone.pcps.len()).max().unwrap_or(0);
+        let nodes = zones.iter().map(|zone| zone.node).max().map_or(1, |last| last + 1);
+        let release = fs::read_to_string(self.proc.join("sys/kernel/osrelease")).unwrap_or_default();
+        let plural = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
+        Ok(About {
+            source: format!("kernel {}", release.trim()).trim_end().to_owned(),
+            machine: format!("{}, {}", plural(cpus, "CPU"), plural(nodes as usize, "node")),
+            cpus,
+            mechanisms: "Linux's own mechanisms; the files of /proc".to_owned(),
+            clock: Clock::Wall,
+        })
+    }
+
+    /// How it is now, `at` seconds of its clock. What is read of the pageblocks depends on how long it will be until the
+    /// next look.
+    ///
+    /// # Errors
+    /// A file that everybody can read cannot be read, or is malformed.
+    pub fn look(&mut self, at: f64, every: f64) -> Result<Sample, KernelError> {
+        let mut sample = Sample::read(at, &self.texts()?, None)?;
+        sample.locks = Err(LOCKS.to_owned());
+        sample.map = self.flags.look(&sample, Duration::from_secs_f64(every * SHARE));
+        Ok(sample)
+    }
+
+    fn texts(&self) -> Result<Texts, KernelError> {
+        let text = |name: &str| {
+            let path = self.proc.join(name);
+            fs::read_to_string(&path).map_err(|error| KernelError::Read { path, error })
+        };
+        Ok(Texts {
+            zoneinfo: text("zoneinfo")?,
+            buddyinfo: text("buddyinfo")?,
+            pagetypeinfo: text("pagetypeinfo").ok(),
+            vmstat: text("vmstat")?,
+        })
+    }
+}
+
+/// What is known of the frames' flags.
+struct Flags {
+    file: io::Result<File>,
+    parts: Vec<Part>,
+    /// The part that is to be read next.
+    next: usize,
+}
+
+/// Some pageblocks of a zone.
+#[derive(Clone)]
+struct Part {
+    zone: u16,
+    range: PfnRange,
+    /// When it was read; none if not yet.
+    read: Option<f64>,
+    blocks: Vec<Block>,
+}
+
+impl Flags {
+    fn open(path: &Path) -> Flags {
+        Flags { file: File::open(path), parts: Vec::new(), next: 0 }
+    }
+
+    /// The pageblocks, some of them read anew.
+    fn look(&mut self, sample: &Sample, budget: Duration) -> Known<Arc<Map>> {
+        let pageblock = 1_u64 << sample.pageblock.0;
+        let file = self.file.as_ref().map_err(|error| unreadable(error))?;
+        self.parts = parts(sample, pageblock, std::mem::take(&mut self.parts));
+        let start = Instant::now();
+        let mut buffer = vec![0; (CHUNK * pageblock * 8) as usize];
+        for _ in 0..self.parts.len() {
+            self.next %= self.parts.len();
+            let part = &mut self.parts[self.next];
+            // The first time all are read, later as many as there is time for.
+            if part.read.is_some() && start.elapsed() >= budget {
+                break;
+            }
+            part.blocks = read(file, part, pageblock, &mut buffer).map_err(|error| unreadable(&error))?;
+            part.read = Some(sample.at);
+            self.next += 1;
+        }
+        let oldest = self.parts.iter().filter_map(|part| part.read).fold(sample.at, f64::min);
+        let blocks = self.parts.iter().flat_map(|part| part.blocks.iter().copied()).collect();
+        Ok(Arc::new(Map { pageblock, blocks, by_content: true, age: sample.at - oldest }))
+    }
+}
+
+/// The zones in parts; those that were known keep what they have.
+fn parts(sample: &Sample, pageblock: u64, known: Vec<Part>) -> Vec<Part> {
+    let of = |(zone, range): (u16, PfnRange)| {
+        let (first, end) = (range.start.0 / pageblock * pageblock, range.end.0);
+        (first..end).step_by((CHUNK * pageblock) as usize).map(move |start| {
+            let range = PfnRange::new(start.max(range.start.0), (start + CHUNK * pageblock).min(end));
+            Part { zone, range, read: None, blocks: Vec::new() }
+        })
+    };
+    let zones = (0..).zip(sample.zones.iter().map(|zone| zone.range));
+    let parts: Vec<Part> = zones.flat_map(of).collect();
+    let same = |(a, b): (&Part, &Part)| (a.zone, a.range) == (b.zone, b.range);
+    if parts.len() == known.len() && parts.iter().zip(&known).all(same) { known } else { parts }
+}
+
+/// Reads a part's pageblocks.
+fn read(file: &File, part: &Part, pageblock: u64, buffer: &mut [u8]) -> io::Result<Vec<Block>> {
+    let bytes = (part.range.frames() * 8) as usize;
+    let buffer = &mut buffer[..bytes];
+    let mut filled = 0;
+    while filled < bytes {
+        match file.read_at(&mut buffer[filled..], part.range.start.0 * 8 + filled as u64) {
+            // Behind the last frame that the kernel knows.
+            Ok(0) => break,
+            Ok(more) => filled += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let flags = |frame: &[u8]| frame.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
+    let flags: Vec<u64> = buffer[..filled / 8 * 8].chunks_exact(8).map(flags).collect();
+    // The first may begin in the middle of a pageblock.
+    let head = (pageblock - part.range.start.0 % pageblock) as usize;
+    let (first, rest) = flags.split_at(head.min(flags.len()));
+    let pageblocks = std::iter::once(first).chain(rest.chunks(pageblock as usize)).filter(|flags| !flags.is_empty());
+    let block = |flags: &[u64]| Block { zone: Some(part.zone), ..block_of_flags(flags.iter().copied()) };
+    Ok(pageblocks.map(block).collect())
+}
+
+fn unreadable(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            "/proc/kpageflags is for root.\nWhat shows it: sudo framewright top".to_owned()
+        }
+        io::ErrorKind::NotFound => {
+            "This kernel has no /proc/kpageflags (CONFIG_PROC_PAGE_MONITOR): which pageblocks are in use is not told."
+                .to_owned()
+        }
+        _ => format!("/proc/kpageflags cannot be read: {error}"),
+    }
+}

@@ -1,0 +1,209 @@
+//! A picture of memory in letters: a pageblock or several a cell, in the order of addresses.
+//!
+//! A letter says what is in a cell, a capital that at least half of it is in use, a dot that all of it is free. So the picture means
+//! the same without colours. Where the source knows a pageblock's type (an allocator of ours), that is the letter; a kernel
+//! tells only what each frame holds (`/proc/kpageflags`), so there the letter is what a pageblock was found to hold, and what
+//! cannot move among what can is *mixed*: those are the pageblocks that huge pages cannot have.
+//!
+//! A cell of several pageblocks has the look of most of its used frames.
+
+use framewright::pfn::MigrateType;
+
+use crate::trace::proc::flag;
+
+/// What a pageblock is, or holds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// What cannot move.
+    Unmovable,
+    /// What can.
+    Movable,
+    /// What can be given up.
+    Reclaimable,
+    /// Kept for requests that must not wait.
+    HighAtomic,
+    /// Contiguous memory area.
+    Cma,
+    /// Set apart from allocation.
+    Isolate,
+    /// What cannot move beside what can.
+    Mixed,
+    /// In use, and nobody says for what.
+    Other,
+    /// Not the allocator's: reserved, or not there.
+    Away,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Kind; 9] = [
+        Kind::Movable,
+        Kind::Unmovable,
+        Kind::Reclaimable,
+        Kind::Mixed,
+        Kind::HighAtomic,
+        Kind::Cma,
+        Kind::Isolate,
+        Kind::Other,
+        Kind::Away,
+    ];
+
+    /// Of a pageblock's type.
+    pub const fn of(migratetype: MigrateType) -> Kind {
+        match migratetype {
+            MigrateType::Unmovable => Kind::Unmovable,
+            MigrateType::Movable => Kind::Movable,
+            MigrateType::Reclaimable => Kind::Reclaimable,
+            MigrateType::HighAtomic => Kind::HighAtomic,
+            MigrateType::Cma => Kind::Cma,
+            MigrateType::Isolate => Kind::Isolate,
+        }
+    }
+
+    /// Its letter, where most is in use.
+    pub const fn letter(self) -> char {
+        match self {
+            Kind::Unmovable => 'U',
+            Kind::Movable => 'M',
+            Kind::Reclaimable => 'R',
+            Kind::HighAtomic => 'H',
+            Kind::Cma => 'C',
+            Kind::Isolate => 'I',
+            Kind::Mixed => 'X',
+            Kind::Other => '?',
+            Kind::Away => '-',
+        }
+    }
+
+    /// What the letter stands for, and the same in short.
+    pub const fn name(self) -> (&'static str, &'static str) {
+        match self {
+            Kind::Unmovable => ("unmovable", "unmov"),
+            Kind::Movable => ("movable", "mov"),
+            Kind::Reclaimable => ("reclaimable", "recl"),
+            Kind::HighAtomic => ("highatomic", "high"),
+            Kind::Cma => ("CMA", "CMA"),
+            Kind::Isolate => ("isolated", "isol"),
+            Kind::Mixed => ("mixed", "mixed"),
+            Kind::Other => ("not told", "?"),
+            Kind::Away => ("not managed", "away"),
+        }
+    }
+}
+
+/// A pageblock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Block {
+    /// Its zone, by the place among the sample's; none for what no zone has.
+    pub zone: Option<u16>,
+    /// What it is or holds.
+    pub kind: Kind,
+    /// Frames that are there.
+    pub frames: u32,
+    /// Of them, those in use: neither on a buddy list nor out of the allocator's hands.
+    pub used: u32,
+}
+
+/// All pageblocks, from the lowest.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Map {
+    /// Frames of a pageblock.
+    pub pageblock: u64,
+    /// The pageblocks.
+    pub blocks: Vec<Block>,
+    /// What the letters are: a pageblock's type, or what was found in it.
+    pub by_content: bool,
+    /// How old the oldest part of it is, in seconds.
+    pub age: f64,
+}
+
+/// What stands at one place of the picture.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cell {
+    /// Its letter, a dot, or a blank.
+    pub letter: char,
+    /// What most of it is; none if all of it is free or away.
+    pub kind: Option<Kind>,
+}
+
+impl Map {
+    /// The pageblocks of a zone, or all.
+    pub fn of_zone(&self, zone: Option<u16>) -> Vec<Block> {
+        self.blocks.iter().filter(|block| zone.is_none() || block.zone == zone).copied().collect()
+    }
+}
+
+/// How many pageblocks go into a cell, so that all fit into so many: a power of two.
+pub fn scale(blocks: usize, room: usize) -> usize {
+    blocks.div_ceil(room.max(1)).max(1).next_power_of_two()
+}
+
+/// The cells, each of `scale` pageblocks.
+pub fn cells(blocks: &[Block], scale: usize) -> Vec<Cell> {
+    blocks.chunks(scale.max(1)).map(Cell::of).collect()
+}
+
+impl Cell {
+    fn of(blocks: &[Block]) -> Cell {
+        let frames: u64 = blocks.iter().map(|block| u64::from(block.frames)).sum();
+        let used: u64 = blocks.iter().map(|block| u64::from(block.used)).sum();
+        if frames == 0 {
+            return Cell { letter: ' ', kind: None };
+        }
+        let weight = |kind: Kind| {
+            let of_kind = blocks.iter().filter(|block| block.kind == kind);
+            of_kind.map(|block| u64::from(if kind == Kind::Away { block.frames } else { block.used })).sum::<u64>()
+        };
+        // The first of those that have most: the order of `ALL` is turned round for `max_by_key`, which takes the last.
+        let most = Kind::ALL.into_iter().rev().max_by_key(|&kind| weight(kind)).unwrap_or(Kind::Away);
+        if weight(most) == 0 {
+            return Cell { letter: '.', kind: None };
+        }
+        let is_full = 2 * used >= frames || most == Kind::Away;
+        let letter = if is_full { most.letter() } else { most.letter().to_ascii_lowercase() };
+        Cell { letter, kind: Some(most) }
+    }
+}
+
+/// What a frame holds, of what can be told from its flags.
+#[derive(Clone, Copy, Default, Debug)]
+struct Held {
+    frames: u32,
+    free: u32,
+    movable: u32,
+    unmovable: u32,
+}
+
+impl Held {
+    fn note(&mut self, flags: u64) {
+        if flags & (flag::NOPAGE | flag::OFFLINE | flag::RESERVED) != 0 {
+            return;
+        }
+        self.frames += 1;
+        if flags & flag::BUDDY != 0 {
+            self.free += 1;
+        } else if flags & (flag::LRU | flag::ANON | flag::MMAP | flag::THP) != 0 {
+            self.movable += 1;
+        } else if flags & (flag::SLAB | flag::PGTABLE) != 0 {
+            self.unmovable += 1;
+        }
+    }
+}
+
+/// A pageblock of a kernel, by the flags of its frames.
+///
+/// Movable is what is on a list for reclaim, or mapped; unmovable are slab and page tables. Other frames in use may belong to a driver, be
+/// on their way to such a list, or lie in a CPU's list: they say nothing beside those that have a flag.
+pub fn block_of_flags(flags: impl Iterator<Item = u64>) -> Block {
+    let mut held = Held::default();
+    flags.for_each(|flags| held.note(flags));
+    let used = held.frames - held.free;
+    let kind = match (held.movable, held.unmovable) {
+        _ if held.frames == 0 => Kind::Away,
+        (0, 0) => Kind::Other,
+        (0, _) => Kind::Unmovable,
+        (_, 0) => Kind::Movable,
+        _ => Kind::Mixed,
+    };
+    Block { zone: None, kind, frames: held.frames, used }
+}

@@ -1,0 +1,138 @@
+//! The loop on a terminal: keys and samples in, frames out, and the terminal as it was at the end.
+//!
+//! The terminal is put back whatever ends the loop: a key, an error, a panic (the hook of [`ratatui::try_init`]), and the signals that ask a
+//! program to end, which are noted and looked for ten times a second. Ctrl-C is a key here, since the terminal is in raw mode.
+//!
+//! A frame is drawn when something changed, at most ten times a second; ratatui sends only the cells that differ, which is
+//! what makes it usable over a slow line.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use super::draw::{Theme, draw};
+use super::feed::{Feed, Told};
+use super::state::{Asked, Clock, Key, Top};
+
+/// How often the source and the signals are looked for.
+const TICK: Duration = Duration::from_millis(100);
+/// Over how long the speed of a simulated clock is measured.
+const SPEED: Duration = Duration::from_secs(1);
+
+/// Shows it until somebody leaves.
+///
+/// # Errors
+/// The terminal cannot be read or written.
+pub fn run(top: &mut Top, feed: &Feed, theme: Theme) -> io::Result<()> {
+    let ends = Arc::new(AtomicBool::new(false));
+    for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
+        signal_hook::flag::register(signal, ends.clone())?;
+    }
+    let mut terminal = ratatui::try_init()?;
+    let shown = loop_on(&mut terminal, (top, feed), theme, &ends);
+    let restored = ratatui::try_restore();
+    shown.and(restored)
+}
+
+fn loop_on(
+    terminal: &mut ratatui::DefaultTerminal,
+    (top, feed): (&mut Top, &Feed),
+    theme: Theme,
+    ends: &AtomicBool,
+) -> io::Result<()> {
+    let mut speed = Speed { since: Instant::now(), at: 0.0 };
+    let mut is_changed = true;
+    while !ends.load(Ordering::Relaxed) {
+        if std::mem::take(&mut is_changed) {
+            terminal.draw(|frame| draw(top, theme, frame.buffer_mut()))?;
+        }
+        let tick = Instant::now() + TICK;
+        while event::poll(tick.saturating_duration_since(Instant::now()))? {
+            is_changed = true;
+            let asked = match event::read()? {
+                Event::Key(key) if key.kind != KeyEventKind::Release => key_of(key).map(|key| top.press(key)),
+                _ => None,
+            };
+            match asked {
+                Some(Asked::Quit) => return Ok(()),
+                Some(Asked::Pause(is_paused)) => feed.pause(is_paused),
+                Some(Asked::Every(seconds)) => feed.every(seconds),
+                Some(Asked::Nothing) | None => {}
+            }
+            if is_changed {
+                break;
+            }
+        }
+        // What is paused stays as it was seen.
+        if !top.is_paused && top.ended.is_none() {
+            is_changed |= hear(top, feed);
+            speed.note(top);
+        }
+    }
+    Ok(())
+}
+
+/// Takes what the source said; whether that was anything.
+fn hear(top: &mut Top, feed: &Feed) -> bool {
+    let Some(heard) = feed.heard() else {
+        top.ended.get_or_insert_with(|| "the source is gone".to_owned());
+        return true;
+    };
+    let is_anything = !heard.is_empty();
+    heard.into_iter().for_each(|told| tell(top, told));
+    is_anything
+}
+
+/// The state takes what a source said.
+pub fn tell(top: &mut Top, told: Told) {
+    match told {
+        Told::Sample(sample) => top.take(*sample),
+        Told::Rests => top.is_paused = true,
+        Told::Ended(reason, _) => top.ended = Some(reason),
+    }
+}
+
+/// How fast a simulated clock goes.
+struct Speed {
+    since: Instant,
+    at: f64,
+}
+
+impl Speed {
+    fn note(&mut self, top: &mut Top) {
+        let (Clock::Simulated, Some(at)) = (top.about.clock, top.sample().map(|sample| sample.at)) else { return };
+        let passed = self.since.elapsed();
+        if passed >= SPEED {
+            top.speed = Some((at - self.at) / passed.as_secs_f64());
+            *self = Speed { since: Instant::now(), at };
+        }
+    }
+}
+
+/// What a key means; nothing if it means nothing here.
+fn key_of(key: KeyEvent) -> Option<Key> {
+    let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
+    Some(match key.code {
+        KeyCode::Char('c' | 'd') if is_control => Key::Quit,
+        KeyCode::Char(_) if is_control => return None,
+        KeyCode::Char('q' | 'Q') => Key::Quit,
+        KeyCode::Esc => Key::Back,
+        KeyCode::Char(' ' | 'p') => Key::Pause,
+        KeyCode::Tab | KeyCode::Right | KeyCode::Char('l') => Key::Turn(true),
+        KeyCode::BackTab | KeyCode::Left => Key::Turn(false),
+        KeyCode::Char(digit @ '1'..='5') => Key::Panel(digit as usize - '0' as usize),
+        KeyCode::Enter | KeyCode::Char('f') => Key::Zoom,
+        KeyCode::Char('+' | '=') => Key::Every(true),
+        KeyCode::Char('-' | '_') => Key::Every(false),
+        KeyCode::Char('z') => Key::Zone(true),
+        KeyCode::Char('Z') => Key::Zone(false),
+        KeyCode::Down | KeyCode::Char('j') => Key::Scroll(true),
+        KeyCode::Up | KeyCode::Char('k') => Key::Scroll(false),
+        KeyCode::Char('?' | 'h') | KeyCode::F(1) => Key::Help,
+        _ => return None,
+    })
+}

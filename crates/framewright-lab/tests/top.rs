@@ -1,0 +1,171 @@
+//! `framewright top`: frames of recorded and simulated sources, and what a user is told who asks for what cannot be.
+
+mod cli_command;
+mod replay_synthetic;
+
+use std::fs;
+use std::path::Path;
+
+use cli_command::{run, text, transcript};
+use framewright_lab::top::{Asked, Kernel, Key, Theme, Top, frame};
+use replay_synthetic::project;
+
+/// Letters and bars, no colours.
+const THEME: Theme = Theme { has_colours: false, has_blocks: true };
+
+/// Files of a 6.1, with flags of frames that are made up: free memory, files, slab, and pageblocks with both.
+fn linux(folder: &Path, more: u64) -> Kernel {
+    let fixtures = project().join("crates/framewright/tests/fixtures");
+    for name in ["buddyinfo", "pagetypeinfo", "vmstat", "zoneinfo"] {
+        let text = fs::read_to_string(fixtures.join(format!("linux-6.1-{name}.txt"))).unwrap();
+        let count = |line: &str| {
+            let grown =
+                line.split_once(' ').filter(|(name, _)| matches!(*name, "pgalloc_normal" | "pgfree" | "compact_stall"));
+            grown.map_or_else(
+                || line.to_owned(),
+                |(name, value)| format!("{name} {}", value.parse::<u64>().unwrap() + more),
+            )
+        };
+        let text: Vec<String> = text.lines().map(count).collect();
+        fs::write(folder.join(name), text.join("\n") + "\n").unwrap();
+    }
+    fs::create_dir_all(folder.join("sys/kernel")).unwrap();
+    fs::write(folder.join("sys/kernel/osrelease"), "6.1.0\n").unwrap();
+    let flags = |pfn: u64| match (pfn >> 9) % 16 {
+        0..6 => 1 << 10,
+        6..9 => 1 << 5,
+        9 => 1 << 7,
+        10 if pfn % 512 < 40 => 1 << 7,
+        10 => 1 << 5,
+        11 => 0,
+        12 if pfn % 512 < 100 => 1 << 12,
+        12 => 1 << 10,
+        13 => 1_u64 << 32,
+        _ => 1 << 12,
+    };
+    let bytes: Vec<u8> = (0..1 << 18).flat_map(|pfn| flags(pfn).to_le_bytes()).collect();
+    fs::write(folder.join("kpageflags"), bytes).unwrap();
+    Kernel::at(folder)
+}
+
+/// A session on the 6.1, two samples old.
+fn session(folder: &Path) -> Top {
+    let mut kernel = linux(folder, 0);
+    let mut top = Top::new(kernel.about().unwrap(), 1.0);
+    top.take(kernel.look(0.0, 1.0).unwrap());
+    for (at, more) in [(1.0, 5_000), (2.0, 5_600), (3.0, 25_600)] {
+        linux(folder, more);
+        top.take(kernel.look(at, 1.0).unwrap());
+    }
+    top
+}
+
+#[test]
+fn a_kernels_screen_at_every_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut top = session(folder.path());
+    insta::assert_snapshot!("kernel_80x24", frame(&top, THEME, (80, 24)));
+    insta::assert_snapshot!("kernel_200x60", frame(&top, THEME, (200, 60)));
+    insta::assert_snapshot!("kernel_60x15", frame(&top, THEME, (60, 15)));
+    insta::assert_snapshot!("kernel_30x8", frame(&top, THEME, (30, 8)));
+    top.press(Key::Help);
+    insta::assert_snapshot!("kernel_help", frame(&top, THEME, (80, 24)));
+    insta::assert_snapshot!("kernel_help_narrow", frame(&top, THEME, (60, 15)));
+}
+
+#[test]
+fn every_panel_can_be_zoomed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut top = session(folder.path());
+    top.press(Key::Zoom);
+    let zoomed: Vec<String> = (1..=5)
+        .map(|number| {
+            top.press(Key::Panel(number));
+            frame(&top, THEME, (80, 24))
+        })
+        .collect();
+    insta::assert_snapshot!(zoomed.join("\n"));
+    // Without blocks, all that is drawn is ASCII.
+    let plain = Theme { has_blocks: false, ..THEME };
+    assert!(frame(&top, plain, (200, 60)).is_ascii());
+}
+
+#[test]
+fn keys_do_what_the_help_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut top = session(folder.path());
+    let zones: Vec<String> = (0..4)
+        .map(|_| {
+            top.press(Key::Zone(true));
+            top.shown().title()
+        })
+        .collect();
+    assert_eq!(zones, ["0 DMA", "0 DMA32", "0 Normal", "0 all zones"]);
+    top.press(Key::Zone(false));
+    assert_eq!(top.zone(), Some(2));
+    assert_eq!(top.press(Key::Every(true)), Asked::Every(2.0));
+    assert_eq!(top.press(Key::Every(false)), Asked::Every(1.0));
+    let least = (0..9).map(|_| top.press(Key::Every(false))).last();
+    assert_eq!(least, Some(Asked::Every(0.1)), "no faster than that");
+    assert_eq!(top.press(Key::Pause), Asked::Pause(true));
+    assert!(frame(&top, THEME, (80, 24)).lines().next().unwrap().ends_with("PAUSED"));
+    assert_eq!(top.press(Key::Pause), Asked::Pause(false));
+    // Escape leaves one thing after the other.
+    top.press(Key::Zoom);
+    top.press(Key::Help);
+    let left: Vec<(bool, bool)> = (0..2)
+        .map(|_| {
+            assert_eq!(top.press(Key::Back), Asked::Nothing);
+            (top.shows_help, top.is_zoomed)
+        })
+        .collect();
+    assert_eq!((left, top.press(Key::Back)), (vec![(false, true), (false, false)], Asked::Quit));
+}
+
+#[test]
+fn files_that_cannot_be_read_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let told = |kernel: &mut Kernel| {
+        let error = kernel.look(0.0, 1.0).unwrap_err().to_string();
+        error.replace(&folder.path().display().to_string(), "DIR")
+    };
+    let mut all = vec![told(&mut Kernel::at(folder.path()))];
+    let mut kernel = linux(folder.path(), 0);
+    fs::write(folder.path().join("buddyinfo"), "Node 0, zone DMA 1 2 x\n").unwrap();
+    all.push(told(&mut kernel));
+    fs::remove_file(folder.path().join("kpageflags")).unwrap();
+    linux(folder.path(), 0);
+    fs::remove_file(folder.path().join("kpageflags")).unwrap();
+    let sample = Kernel::at(folder.path()).look(0.0, 1.0).unwrap();
+    all.push(sample.map.unwrap_err());
+    fs::remove_file(folder.path().join("pagetypeinfo")).unwrap();
+    let sample = Kernel::at(folder.path()).look(0.0, 1.0).unwrap();
+    assert!(sample.zones.iter().all(|zone| zone.types.is_none()), "what is for root alone may be missing");
+    insta::assert_snapshot!(all.join("\n"));
+}
+
+#[test]
+fn what_cannot_be_shown_is_named() {
+    let cases: &[&[&str]] = &[
+        &["top"],
+        &["top", "--once", "--size", "80"],
+        &["top", "--once", "--size", "10x10"],
+        &["top", "--size", "80x24"],
+        &["top", "--once", "--every", "0"],
+    ];
+    let all: Vec<String> = cases.iter().map(|case| transcript(Path::new("DIR"), case)).collect();
+    insta::assert_snapshot!(all.join("\n"));
+}
+
+#[test]
+fn this_machines_kernel_is_shown_once() {
+    if !Path::new("/proc/zoneinfo").exists() {
+        eprintln!("SKIPPED: this machine has no /proc/zoneinfo");
+        return;
+    }
+    let output = run(&["top", "--once", "--every", "0.1", "--size", "100x30"]);
+    let shown = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(shown.starts_with("kernel ") && shown.lines().count() == 30, "{shown}");
+    assert!(shown.contains("Free pages: all zones") && shown.contains("pages allocated"), "{shown}");
+}
