@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Serialize;
+
 use crate::contender::{Contender, Work};
 use crate::crew::{Crew, Gate};
 use crate::ring::Ring;
@@ -24,7 +26,7 @@ pub struct Job {
 }
 
 /// What a cell cost, in nanoseconds of a thread's time for each block; for producer and consumer, of time passed.
-#[derive(Clone, PartialEq, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Sample {
     /// Allocation and free.
     pub total: f64,
@@ -35,6 +37,7 @@ pub struct Sample {
     /// The same as `total` of each thread, where each had a time of its own.
     pub each: Vec<f64>,
     /// A sum over all that was allocated, so that nothing was in vain.
+    #[serde(skip)]
     pub checksum: u64,
 }
 

@@ -69,8 +69,7 @@ pub struct Row {
     pub rounds: usize,
     /// Blocks allocated and freed in each round, by all threads.
     pub blocks: u64,
-    /// What was measured in each of its rounds, for the forms that do their own statistics.
-    #[serde(skip)]
+    /// What was measured in each of its rounds, for whoever does statistics of their own.
     pub samples: Vec<Sample>,
 }
 
