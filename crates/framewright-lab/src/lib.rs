@@ -3,6 +3,7 @@
 #![forbid(unsafe_code)]
 
 pub mod calibrate;
+pub mod compare;
 pub mod explain;
 pub mod html;
 pub mod mechanisms;

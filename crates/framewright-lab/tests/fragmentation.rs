@@ -4,6 +4,8 @@ mod sim_samples;
 
 use framewright::Counters;
 use framewright::report::VmEvents;
+use framewright_lab::compare::points::points;
+use framewright_lab::compare::read::documents;
 use framewright_lab::html::fragmentation_page;
 use framewright_lab::reproduce::check::all_hold;
 use framewright_lab::reproduce::fragmentation::measured::READING;
@@ -120,6 +122,8 @@ fn a_quick_look_says_what_it_is() {
 #[test]
 fn the_same_as_json() {
     let json = serde_json::to_value(found(LENGTHS, good).0).unwrap();
+    let compared = points(&documents("found", &json.to_string()).unwrap()[0]).unwrap();
+    assert!(compared.len() >= 6, "{compared:?}");
     assert_eq!(json["schema"], "framewright-reproduce/1");
     assert_eq!(
         json["rows"].as_array().unwrap().len(),

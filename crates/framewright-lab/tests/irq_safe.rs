@@ -3,6 +3,8 @@
 mod sim_samples;
 
 use framewright_bench::time_bench::{Primitive, ProtectionPair};
+use framewright_lab::compare::points::points;
+use framewright_lab::compare::read::documents;
 use framewright_lab::html::irq_safe_page;
 use framewright_lab::reproduce::check::all_hold;
 use framewright_lab::reproduce::irq_safe::plan::{ITERATIONS, MODES, Native};
@@ -119,6 +121,8 @@ fn tables_that_are_nearly_theirs() {
 #[test]
 fn the_same_as_json() {
     let json = serde_json::to_value(found(|_| 0.0).0).unwrap();
+    let compared = points(&documents("found", &json.to_string()).unwrap()[0]).unwrap();
+    assert!(compared.len() >= 20, "{compared:?}");
     assert_eq!(json["schema"], "framewright-reproduce/1");
     let some = ["rows", "softirq", "aim9", "time_bench"].map(|name| json[name][1].clone());
     insta::assert_snapshot!(serde_json::to_string_pretty(&some).unwrap());

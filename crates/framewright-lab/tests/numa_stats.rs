@@ -2,6 +2,8 @@
 
 mod sim_samples;
 
+use framewright_lab::compare::points::points;
+use framewright_lab::compare::read::documents;
 use framewright_lab::html::numa_stats_page;
 use framewright_lab::reproduce::check::all_hold;
 use framewright_lab::reproduce::numa_stats::plan::BESIDE;
@@ -61,6 +63,8 @@ fn a_table_that_is_nearly_theirs() {
 #[test]
 fn the_same_as_json() {
     let json = serde_json::to_value(found(nearly).0).unwrap();
+    let compared = points(&documents("found", &json.to_string()).unwrap()[0]).unwrap();
+    assert!(compared.len() >= 10, "{compared:?}");
     assert_eq!(json["schema"], "framewright-reproduce/1");
     insta::assert_snapshot!(serde_json::to_string_pretty(&json["rows"][2]).unwrap());
     let fitted = |row: &&serde_json::Value| row["fitted"] == true;

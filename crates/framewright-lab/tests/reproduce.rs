@@ -3,6 +3,8 @@
 mod sim_samples;
 
 use framewright::{Census, Counters, Mechanisms};
+use framewright_lab::compare::points::points;
+use framewright_lab::compare::read::documents;
 use framewright_lab::html::zone_lock_page;
 use framewright_lab::reproduce::check::all_hold;
 use framewright_lab::reproduce::variation::{Reach, Varied, Varying};
@@ -153,6 +155,8 @@ fn a_table_that_is_nearly_theirs() {
 fn the_same_as_json() {
     let (found, _) = found(|_, runs| runs.table.iter_mut().skip(2).for_each(|row| *row = None));
     let json = serde_json::to_string_pretty(&found).unwrap();
+    let compared = points(&documents("found", &json).unwrap()[0]).unwrap();
+    assert!(compared.len() >= 10, "{compared:?}");
     // Switches come and go; that there is a list of them does not.
     insta::assert_snapshot!(json.replace(&Mechanisms::BASELINE.to_string(), "SWITCHES"));
 }

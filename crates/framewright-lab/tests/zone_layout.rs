@@ -3,6 +3,8 @@
 mod sim_samples;
 
 use framewright::mechanisms::{LockPlace, ZoneLock};
+use framewright_lab::compare::points::points;
+use framewright_lab::compare::read::documents;
 use framewright_lab::html::zone_layout_page;
 use framewright_lab::reproduce::check::all_hold;
 use framewright_lab::reproduce::variation::{Reach, Varied, Varying};
@@ -82,6 +84,8 @@ fn a_table_that_is_nearly_theirs() {
 #[test]
 fn the_same_as_json() {
     let json = serde_json::to_value(found(|_| {}).0).unwrap();
+    let compared = points(&documents("found", &json.to_string()).unwrap()[0]).unwrap();
+    assert!(compared.len() >= 4, "{compared:?}");
     insta::assert_snapshot!(serde_json::to_string_pretty(&json["rows"]).unwrap());
     assert_eq!(json["schema"], "framewright-reproduce/1");
     assert_eq!(json["crossover"][0]["cpus"], 8);

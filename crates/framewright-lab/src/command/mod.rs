@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod calibrate;
+pub(crate) mod compare;
 pub(crate) mod convert;
 pub(crate) mod explain;
 mod folder;

@@ -1,0 +1,153 @@
+//! Files beside each other: which belong together, what is shown of them, and what got worse.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::place::{Placed, Side};
+use super::points::{Point, points, remarks};
+use super::read::{Kind, ReadError};
+use super::table::{Against, By, Column, Fact, Row, Table, Verdict};
+
+/// What is to be shown.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Choice<'c> {
+    /// What makes a column; if not said, files, or of one file its sets of mechanisms.
+    pub by: Option<By>,
+    /// Whether figures are shown that are usually left out.
+    pub all: bool,
+    /// What a row's name, or its figure's, must contain.
+    pub only: Option<&'c str>,
+}
+
+/// Why there is nothing to show.
+#[derive(Debug, thiserror::Error)]
+pub enum CompareError {
+    /// A file is not what it should be.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Documents of different kinds.
+    #[error("{0} is of {1}, {2} of {3}: they have no figure in common; compare files of one command")]
+    Kinds(String, &'static str, String, &'static str),
+    /// Nothing has allocators but benchmarks.
+    #[error("--by allocator is for files of framewright bench; these are of {0}: --by mechanisms or --by file")]
+    NoAllocators(&'static str),
+    /// Nothing is left.
+    #[error("neither a row nor a figure has {0:?} in its name; rows are {1}")]
+    Only(String, String),
+    /// There was nothing.
+    #[error("{0} has no figures to compare: nothing was measured in it; make it again")]
+    Nothing(String),
+}
+
+/// All that is shown.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Comparison {
+    /// Version of this form.
+    pub schema: &'static str,
+    /// Whose files.
+    pub kind: Kind,
+    /// What makes a column.
+    pub by: By,
+    /// What holds for all columns.
+    pub common: Vec<Fact>,
+    /// The columns, the base first.
+    pub columns: Vec<Column>,
+    /// What to know before one believes the numbers.
+    pub warnings: Vec<String>,
+    /// A table for each unit.
+    pub tables: Vec<Table>,
+}
+
+/// Version of the JSON.
+pub const SCHEMA: &str = "framewright-compare/1";
+
+impl Comparison {
+    /// Sets sides beside each other.
+    ///
+    /// # Errors
+    /// Files that cannot be compared, or of which nothing is left.
+    pub fn new(sides: &[Side], choice: Choice<'_>) -> Result<Self, CompareError> {
+        let kind = one_kind(sides)?;
+        let mut all = Vec::new();
+        for (number, side) in sides.iter().enumerate() {
+            for document in &side.documents {
+                all.extend(points(document)?.into_iter().map(|point| (number, point)));
+            }
+        }
+        if all.is_empty() {
+            return Err(CompareError::Nothing(sides.first().map_or(String::new(), |side| side.name.clone())));
+        }
+        let by = choice.by.unwrap_or_else(|| usual(sides, &all));
+        if by == By::Allocator && kind != Kind::Bench {
+            return Err(CompareError::NoAllocators(kind.command()));
+        }
+        all.retain(|(_, point)| choice.all || point.metric.usual);
+        let mut placed = Placed::new(sides, by, &all);
+        placed.fill(&all);
+        let mut tables = placed.tables();
+        keep(&mut tables, choice.only)?;
+        let remarks = sides
+            .iter()
+            .flat_map(|side| &side.documents)
+            .flat_map(|document| remarks(document).into_iter().map(|remark| format!("{}: {remark}", document.file)));
+        let warnings = placed.warnings.into_iter().chain(remarks).collect::<BTreeSet<String>>().into_iter().collect();
+        Ok(Self { schema: SCHEMA, kind, by, common: placed.common, columns: placed.columns, warnings, tables })
+    }
+
+    /// Rows that are worse by more than so many percent, and not by chance.
+    pub fn worse_by(&self, percent: f64) -> Vec<String> {
+        let mut worse = Vec::new();
+        for (row, column, against) in self.differences() {
+            let Against { delta_percent, verdict: Verdict::Worse, .. } = against else { continue };
+            if delta_percent.is_none_or(|delta| delta.abs() > percent) {
+                let delta = delta_percent.map_or("from nothing".to_owned(), |delta| format!("{delta:+.2} %"));
+                worse.push(format!("{} ({}): {delta} in {}", row.name, row.metric, column.name));
+            }
+        }
+        worse
+    }
+
+    fn differences(&self) -> impl Iterator<Item = (&Row, &Column, Against)> {
+        let rows = self.tables.iter().flat_map(|table| &table.rows);
+        rows.flat_map(|row| {
+            let cells = row.cells.iter().zip(&self.columns);
+            cells.filter_map(move |(cell, column)| Some((row, column, cell.as_ref()?.against?)))
+        })
+    }
+}
+
+/// The kind of all documents.
+fn one_kind(sides: &[Side]) -> Result<Kind, CompareError> {
+    let mut documents = sides.iter().flat_map(|side| &side.documents);
+    let Some(first) = documents.next() else { return Err(CompareError::Nothing(String::new())) };
+    match documents.find(|other| other.kind != first.kind) {
+        None => Ok(first.kind),
+        Some(other) => {
+            Err(CompareError::Kinds(first.file.clone(), first.kind.command(), other.file.clone(), other.kind.command()))
+        }
+    }
+}
+
+/// What makes a column if nobody says: files; of one alone its sets of mechanisms.
+fn usual(sides: &[Side], all: &[(usize, Point)]) -> By {
+    let sets: BTreeSet<&str> = all.iter().map(|(_, point)| point.subject.mechanisms.as_str()).collect();
+    if sides.len() == 1 && sets.len() > 1 { By::Mechanisms } else { By::File }
+}
+
+/// Leaves the rows that have `only` in their name or in their figure's.
+fn keep(tables: &mut Vec<Table>, only: Option<&str>) -> Result<(), CompareError> {
+    let Some(only) = only else { return Ok(()) };
+    let names: BTreeSet<String> = tables.iter().flat_map(|table| &table.rows).map(|row| row.name.clone()).collect();
+    let wanted = |row: &Row| [&row.name, &row.label, &row.metric].iter().any(|name| name.contains(only));
+    tables.iter_mut().for_each(|table| table.rows.retain(wanted));
+    tables.retain(|table| !table.rows.is_empty());
+    if !tables.is_empty() {
+        return Ok(());
+    }
+    let mut some: Vec<&str> = names.iter().map(String::as_str).take(12).collect();
+    if names.len() > some.len() {
+        some.push("…");
+    }
+    Err(CompareError::Only(only.to_owned(), some.join(", ")))
+}

@@ -1,0 +1,203 @@
+//! From a file to the documents in it: JSON that the commands print, one after the other as `>>` leaves them.
+//!
+//! Of each document only its kind is found out here, by its `schema`. What it holds is for [`points`](super::points)
+//! to say. A file that is something else is refused with its line and with the commands that would make one.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// How large a file may be, in bytes: some thousand runs on 112 CPUs.
+const LIMIT: u64 = 1 << 30;
+
+/// Which command prints a document.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// A run of the simulated machine, or several.
+    Sim,
+    /// Allocators measured natively.
+    Bench,
+    /// A published table made again.
+    Reproduce,
+    /// A kernel's trace under other mechanisms.
+    Replay,
+}
+
+impl Kind {
+    /// The command.
+    pub fn command(self) -> &'static str {
+        match self {
+            Kind::Sim => "framewright sim",
+            Kind::Bench => "framewright bench",
+            Kind::Reproduce => "framewright reproduce",
+            Kind::Replay => "framewright replay",
+        }
+    }
+}
+
+/// What can be wrong with a file.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The file cannot be read.
+    #[error("cannot read {file}: {reason}")]
+    File {
+        /// Which.
+        file: String,
+        /// Why.
+        reason: std::io::Error,
+    },
+    /// It is too large.
+    #[error("{file} is larger than {LIMIT} bytes; compare its parts")]
+    Large {
+        /// Which.
+        file: String,
+    },
+    /// It is empty.
+    #[error("{file} is empty; {MAKERS}")]
+    Empty {
+        /// Which.
+        file: String,
+    },
+    /// It is no JSON.
+    #[error("{file}:{line}: is no JSON ({reason}); {MAKERS}")]
+    Json {
+        /// Which.
+        file: String,
+        /// Line, from 1 on.
+        line: usize,
+        /// What the parser says.
+        reason: String,
+    },
+    /// It is JSON of something else.
+    #[error("{file}:{line}: {what}; {MAKERS}")]
+    Other {
+        /// Which.
+        file: String,
+        /// Line at which it begins, from 1 on.
+        line: usize,
+        /// What it is.
+        what: String,
+    },
+    /// It has the right schema, but not what belongs to it.
+    #[error("{file}:{line}: not as {command} --format json prints it: {reason}; make it again with this version")]
+    Shape {
+        /// Which.
+        file: String,
+        /// Line, from 1 on.
+        line: usize,
+        /// Which command prints its kind.
+        command: &'static str,
+        /// What is missing or wrong.
+        reason: String,
+    },
+}
+
+/// Who makes files to compare.
+const MAKERS: &str = "files to compare are what framewright sim, bench, reproduce and replay print with --format json";
+
+/// One document of a file.
+pub struct Document {
+    /// The file.
+    pub file: String,
+    /// Line at which it begins, from 1 on.
+    pub line: usize,
+    /// Who prints it.
+    pub kind: Kind,
+    /// Its text.
+    text: String,
+}
+
+/// What every document has, or has not.
+#[derive(Deserialize)]
+struct Probe {
+    schema: Option<serde_json::Value>,
+    schema_version: Option<u32>,
+    experiment: Option<serde::de::IgnoredAny>,
+    columns: Option<serde::de::IgnoredAny>,
+    rows: Option<serde::de::IgnoredAny>,
+}
+
+impl Document {
+    /// What it holds.
+    ///
+    /// # Errors
+    /// [`ReadError::Shape`] if it does not.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ReadError> {
+        serde_json::from_str(&self.text).map_err(|error| ReadError::Shape {
+            file: self.file.clone(),
+            line: self.line + error.line().saturating_sub(1),
+            command: self.kind.command(),
+            reason: reason(&error),
+        })
+    }
+}
+
+/// All documents of a file.
+///
+/// # Errors
+/// The first that is none, and where.
+pub fn read(path: &Path) -> Result<Vec<Document>, ReadError> {
+    let file = path.display().to_string();
+    let failed = |reason| ReadError::File { file: file.clone(), reason };
+    let mut text = String::new();
+    File::open(path).map_err(failed)?.take(LIMIT + 1).read_to_string(&mut text).map_err(failed)?;
+    if text.len() as u64 > LIMIT {
+        return Err(ReadError::Large { file });
+    }
+    documents(&file, &text)
+}
+
+/// All documents of a text that is called `file`.
+///
+/// # Errors
+/// As those of [`read`].
+pub fn documents(file: &str, text: &str) -> Result<Vec<Document>, ReadError> {
+    let mut all = Vec::new();
+    let mut stream = serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>();
+    let mut start = 0;
+    while let Some(found) = stream.next() {
+        found.map_err(|error| ReadError::Json { file: file.to_owned(), line: error.line(), reason: reason(&error) })?;
+        let (from, to) = (start, stream.byte_offset());
+        start = to;
+        let piece = text[from..to].trim_start();
+        let line = 1 + text[..to - piece.len()].matches('\n').count();
+        let kind = kind(piece).map_err(|what| ReadError::Other { file: file.to_owned(), line, what })?;
+        all.push(Document { file: file.to_owned(), line, kind, text: piece.to_owned() });
+    }
+    if all.is_empty() {
+        return Err(ReadError::Empty { file: file.to_owned() });
+    }
+    Ok(all)
+}
+
+/// Whose document it is, or what it is instead.
+fn kind(text: &str) -> Result<Kind, String> {
+    let Ok(probe) = serde_json::from_str::<Probe>(text) else {
+        return Err("is JSON, but no object with a schema".to_owned());
+    };
+    let Some(schema) = probe.schema else {
+        return match (probe.schema_version, probe.columns) {
+            (Some(1), Some(_)) => Ok(Kind::Replay),
+            (Some(version), Some(_)) => {
+                Err(format!("is of a replay, but in version {version} of its form; this one reads 1"))
+            }
+            _ => Err("is JSON without a schema that this command knows".to_owned()),
+        };
+    };
+    match schema.as_str().unwrap_or_default() {
+        framewright_sim::report::SCHEMA => Ok(Kind::Sim),
+        framewright_bench::SCHEMA if probe.rows.is_some() => Ok(Kind::Bench),
+        crate::reproduce::head::SCHEMA if probe.experiment.is_some() => Ok(Kind::Reproduce),
+        _ => Err(format!("is of schema {schema}, which is not compared")),
+    }
+}
+
+/// What the parser says, without the line, which is told apart.
+fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or(&text).to_owned()
+}

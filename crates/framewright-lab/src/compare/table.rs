@@ -1,0 +1,159 @@
+//! Rows and columns, and how a cell stands to the base's.
+//!
+//! Rows of a table share a unit, not a direction: more huge pages served and fewer pages moved stand in one table of
+//! counts. The verdict on a difference is therefore the row's. It is [`Verdict::Unclear`] wherever chance may explain
+//! it, however large it is; where there is no chance, as in a replay, every difference is one.
+
+use serde::Serialize;
+
+use super::points::Better;
+use super::statistics::{ALPHA, Summary, u_test};
+
+/// What makes a column.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum By {
+    /// Each argument.
+    File,
+    /// Each set of mechanisms.
+    Mechanisms,
+    /// Each contender of framewright bench.
+    Allocator,
+}
+
+impl By {
+    /// The fact that columns are told apart by; none of files.
+    pub fn fact(self) -> &'static str {
+        match self {
+            By::File => "",
+            By::Mechanisms => "mechanisms",
+            By::Allocator => "allocator",
+        }
+    }
+}
+
+/// Something that is the same in all that it is told of.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Fact {
+    /// What.
+    pub name: &'static str,
+    /// Its value.
+    pub value: String,
+}
+
+/// A column.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// What tells it from others.
+    pub facts: Vec<Fact>,
+}
+
+/// Rows of one unit.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Table {
+    /// The unit.
+    pub unit: String,
+    /// The rows.
+    pub rows: Vec<Row>,
+}
+
+/// One figure of one thing.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Row {
+    /// What it is called among the rows of its table.
+    pub label: String,
+    /// What it is of, CPUs included.
+    pub name: String,
+    /// The workload, as its file has it.
+    pub workload: String,
+    /// The machine of its first run.
+    pub machine: String,
+    /// CPUs or threads.
+    pub cpus: Option<usize>,
+    /// Which figure.
+    pub metric: String,
+    /// Which way is better.
+    pub better: Better,
+    /// Whether there is no chance in it.
+    pub exact: bool,
+    /// A cell for each column; none where nothing was run.
+    pub cells: Vec<Option<Cell>>,
+}
+
+/// A sample, and how it stands to the base.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Cell {
+    /// What was measured.
+    pub values: Vec<f64>,
+    /// Its middle.
+    pub median: f64,
+    /// The middle's interval; none of fewer than six.
+    pub interval: Option<(f64, f64)>,
+    /// Arithmetic mean.
+    pub mean: f64,
+    /// Standard deviation; 0 of one.
+    pub deviation: f64,
+    /// Against the first column; none in it, and where that has nothing.
+    pub against: Option<Against>,
+}
+
+/// How a sample stands to the base.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Against {
+    /// By how much its median is larger, in percent of the base's; none if that is zero and this is not.
+    pub delta_percent: Option<f64>,
+    /// Probability of such a difference by chance; none where there is no chance.
+    pub p: Option<f64>,
+    /// What that says.
+    pub verdict: Verdict,
+}
+
+/// What a difference says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Verdict {
+    /// It got better.
+    Better,
+    /// It got worse.
+    Worse,
+    /// It differs, and nobody says which is better.
+    Differs,
+    /// Both are the same number, without chance.
+    Same,
+    /// It may be chance.
+    Unclear,
+}
+
+impl Cell {
+    /// Of a sample; none of an empty one.
+    pub fn new(values: Vec<f64>) -> Option<Self> {
+        let Summary { median, interval, mean, deviation } = Summary::of(&values)?;
+        Some(Self { values, median, interval, mean, deviation, against: None })
+    }
+
+    /// The same numbers, to compute with.
+    pub fn summary(&self) -> Summary {
+        Summary { median: self.median, interval: self.interval, mean: self.mean, deviation: self.deviation }
+    }
+}
+
+impl Against {
+    /// Of two cells of a row.
+    pub fn new(base: &Cell, cell: &Cell, better: Better, exact: bool) -> Self {
+        let (from, to) = (base.median, cell.median);
+        let delta_percent =
+            if from == to { Some(0.0) } else { Some((to / from - 1.0) * 100.0).filter(|delta| delta.is_finite()) };
+        let p = if exact { None } else { u_test(&base.values, &cell.values) };
+        let verdict = match (p, better) {
+            (None, _) if from == to => Verdict::Same,
+            (Some(p), _) if p > ALPHA || from == to => Verdict::Unclear,
+            (_, Better::Neither) => Verdict::Differs,
+            (_, Better::Higher) if to > from => Verdict::Better,
+            (_, Better::Lower) if to < from => Verdict::Better,
+            _ => Verdict::Worse,
+        };
+        Self { delta_percent, p, verdict }
+    }
+}
