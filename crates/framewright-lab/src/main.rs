@@ -29,6 +29,8 @@ enum Command {
     Stress(command::stress::Stress),
     Proc(command::proc::Proc),
     Top(command::top::Top),
+    Completions(command::completions::Completions),
+    Man(command::man::Man),
 }
 
 fn main() -> ExitCode {
@@ -44,6 +46,8 @@ fn main() -> ExitCode {
         Command::Stress(stress) => stress.run(),
         Command::Proc(proc) => proc.run(),
         Command::Top(top) => top.run(),
+        Command::Completions(completions) => completions.run(),
+        Command::Man(man) => man.run(),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,9 +3,11 @@
 pub(crate) mod bench;
 pub(crate) mod calibrate;
 pub(crate) mod compare;
+pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod explain;
 mod folder;
+pub(crate) mod man;
 pub(crate) mod replay;
 pub(crate) mod proc;
 mod recording;

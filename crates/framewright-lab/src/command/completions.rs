@@ -1,0 +1,30 @@
+//! `framewright completions`: what a shell needs to complete the command, from the very definitions that parse it.
+
+use clap::{Args, CommandFactory};
+use clap_complete::{Shell, generate};
+
+use super::print;
+use crate::Cli;
+
+/// Print what makes a shell complete this command's arguments.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  framewright completions bash > ~/.local/share/bash-completion/completions/framewright
+      for bash, from the next shell on
+  framewright completions zsh > ~/.zfunc/_framewright
+      for zsh, with fpath+=~/.zfunc before compinit in ~/.zshrc
+  framewright completions fish > ~/.config/fish/completions/framewright.fish
+      for fish")]
+pub(crate) struct Completions {
+    /// Whose.
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+impl Completions {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        let mut script = Vec::new();
+        generate(self.shell, &mut Cli::command(), "framewright", &mut script);
+        print(&String::from_utf8(script)?)
+    }
+}
