@@ -22,15 +22,19 @@ pub fn parse(text: &str) -> anyhow::Result<Mechanisms> {
     let file = File::open(text).with_context(|| format!("cannot read {text}"))?;
     file.take(TOML_LIMIT + 1).read_to_string(&mut content).with_context(|| format!("cannot read {text}"))?;
     if content.len() as u64 > TOML_LIMIT {
-        bail!("{text} is larger than {TOML_LIMIT} bytes");
+        bail!("{text} is larger than {TOML_LIMIT} bytes; name a file with a preset and switches alone");
     }
     let table: toml::Table = content.parse().with_context(|| format!("{text} is no TOML"))?;
     let mut list = "baseline".to_owned();
     if let Some(preset) = table.get("preset") {
-        list = preset.as_str().ok_or_else(|| anyhow!("{text}: preset is no name"))?.to_owned();
+        list = preset
+            .as_str()
+            .ok_or_else(|| anyhow!("{text}: preset is no name; write preset = \"baseline\", or another"))?
+            .to_owned();
     }
     for (switch, choice) in table.iter().filter(|(key, _)| *key != "preset") {
-        let choice = choice.as_str().ok_or_else(|| anyhow!("{text}: {switch} is no name"))?;
+        let choice =
+            choice.as_str().ok_or_else(|| anyhow!("{text}: {switch} is no name; write {switch} = \"CHOICE\""))?;
         list.push_str(&format!(",{switch}={choice}"));
     }
     parse_list(&list).with_context(|| text.to_owned())

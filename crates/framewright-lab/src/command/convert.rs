@@ -6,6 +6,7 @@ use anyhow::bail;
 use clap::Args;
 use framewright_lab::trace;
 
+use super::advice::advised_trace;
 use super::{Reading, print};
 
 /// Write a trace in compact form: one file with events and initial state, a fiftieth of the text's size.
@@ -32,7 +33,14 @@ impl Convert {
         if self.output.exists() && !self.force {
             bail!("{} exists; --force replaces it", self.output.display());
         }
-        let quality = trace::convert(&self.input, &self.output, &self.reading.options())?;
+        let folder = self.output.parent().filter(|folder| !folder.as_os_str().is_empty());
+        if let Some(folder) = folder.filter(|folder| !folder.is_dir()) {
+            bail!("cannot write {}: there is no folder {}; make it first", self.output.display(), folder.display());
+        }
+        if self.output.is_dir() {
+            bail!("cannot write {}: it is a folder; name a file in it", self.output.display());
+        }
+        let quality = trace::convert(&self.input, &self.output, &self.reading.options()).map_err(advised_trace)?;
         let bytes = std::fs::metadata(&self.output)?.len();
         print(&format!(
             "{}: {} events in {bytes} bytes, {} lost, {} unknown, {} unreadable lines\n",

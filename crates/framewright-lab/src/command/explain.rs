@@ -4,7 +4,8 @@ use clap::Args;
 use framewright_lab::explain::{Answer, ExplainError, Kind, Overview, list, why};
 use serde::Serialize;
 
-use super::recording::{Recording, advised, with_progress};
+use super::advice::advised;
+use super::recording::{Recording, with_progress};
 use super::{Format, mechanisms, print, printable};
 
 /// Explain a replay: the chain of events behind a fallback to another mobility, or behind a request that failed.

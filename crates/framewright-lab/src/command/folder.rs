@@ -12,7 +12,7 @@ const GENERATOR: &str = "<meta name=\"generator\" content=\"framewright ";
 
 /// Makes the folder, if it is not somebody else's: found out before the runs, not behind them.
 pub(crate) fn prepare(folder: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}", folder.display()))?;
+    fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}; name another", folder.display()))?;
     match fs::read_to_string(folder.join(PAGE)) {
         Ok(page) if !page.contains(GENERATOR) => {
             bail!("{} is no page of ours; name another folder", folder.join(PAGE).display())

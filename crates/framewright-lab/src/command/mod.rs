@@ -1,5 +1,6 @@
 //! The subcommands: arguments in, a call of the library, output out.
 
+mod advice;
 pub(crate) mod bench;
 pub(crate) mod calibrate;
 pub(crate) mod compare;

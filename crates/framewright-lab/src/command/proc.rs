@@ -132,7 +132,7 @@ impl Proc {
         }
         let name = self.file.context("which file?")?;
         if self.node.is_some() && !matches!(name, Name::Numastat | Name::Vmstat) {
-            bail!("--node is for numastat and vmstat: the other files tell about all nodes");
+            bail!("--node is for numastat and vmstat: the other files tell about all nodes; leave it out");
         }
         let texts = self.whose.texts(&name.wanted(self.node.map(NodeId)))?;
         let one = |(file, text): &(ReportFile, String)| match (name, self.node) {
@@ -176,7 +176,7 @@ impl Whose {
         let machine = self.runs.machine()?;
         let workload = self.runs.workload(&[])?;
         let (&[mechanisms], &[cpus]) = (&*self.runs.mechanisms()?, &*self.runs.cpus(&machine)?) else {
-            bail!("the files are those of one run: one set of mechanisms, one number of CPUs");
+            bail!("the files are those of one run: name one set of mechanisms and one number of CPUs");
         };
         let job = self.runs.job(&workload, mechanisms, cpus);
         let bar = Bar::new()?;

@@ -2,9 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{Context, bail};
 use clap::Args;
-use framewright_lab::replay::{ReplayError, ReplayOptions};
+use framewright_lab::replay::ReplayOptions;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Reading;
@@ -57,14 +57,6 @@ pub(crate) fn with_progress<T, E>(
     });
     bar.finish_and_clear();
     Ok(result)
-}
-
-/// An error as a user of the command can act on it.
-pub(crate) fn advised(error: ReplayError) -> anyhow::Error {
-    match error {
-        ReplayError::TooLarge { .. } => anyhow!("{error}; --max-memory sets it"),
-        error => error.into(),
-    }
 }
 
 /// Where the project's own trace is: below the current folder, or else where the project was built.

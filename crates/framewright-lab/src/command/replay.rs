@@ -5,7 +5,8 @@ use clap::Args;
 use framewright::Mechanisms;
 use framewright_lab::replay::{Column, Report, Table, replay};
 
-use super::recording::{Recording, advised, with_progress};
+use super::advice::advised;
+use super::recording::{Recording, with_progress};
 use super::{Format, mechanisms, print};
 
 /// Replay a kernel's trace: what Linux did beside what we do with the same requests.

@@ -96,7 +96,7 @@ impl Reproduce {
         let only =
             [("--mib", self.mib.is_some()), ("--seeds", self.seeds.is_some())].into_iter().find(|(_, given)| *given);
         if let Some((option, _)) = only.filter(|_| self.experiment != Experiment::Fragmentation) {
-            bail!("{option} is for fragmentation alone, not for {}", self.name());
+            bail!("{option} is for fragmentation alone, not for {}; leave it out", self.name());
         }
         match self.experiment {
             Experiment::ZoneLock => self.zone_lock(),

@@ -102,7 +102,7 @@ impl Runs {
         for text in &self.mechanisms {
             let set = mechanisms::parse(text)?;
             if sets.contains(&set) {
-                bail!("{text}: these mechanisms are named twice");
+                bail!("{text}: these mechanisms are named twice; leave one out");
             }
             sets.push(set);
         }
@@ -118,7 +118,9 @@ impl Runs {
         cpus.sort_unstable();
         cpus.dedup();
         match cpus.last() {
-            Some(most) if *most > has => bail!("{most} CPUs are too many: machine {} has {has}", machine.name),
+            Some(most) if *most > has => {
+                bail!("{most} CPUs are too many: machine {} has {has}; sim --list names others", machine.name)
+            }
             _ => Ok(cpus),
         }
     }

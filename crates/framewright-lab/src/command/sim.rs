@@ -184,7 +184,9 @@ impl Sim {
             }
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             if path.is_dir() || folder.is_some_and(|folder| !folder.is_dir()) {
-                bail!("cannot write {}: {}", path.display(), if path.is_dir() { "a folder" } else { "no such folder" });
+                let why =
+                    if path.is_dir() { "it is a folder; name a file in it" } else { "no such folder; make it first" };
+                bail!("cannot write {}: {why}", path.display());
             }
         }
         self.report.as_deref().map_or(Ok(()), folder::prepare)

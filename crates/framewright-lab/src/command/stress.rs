@@ -100,7 +100,11 @@ impl Stress {
 
     fn settings(&self) -> anyhow::Result<Settings> {
         if self.operations < self.quiescent {
-            bail!("{} operations are fewer than {} points of rest", self.operations, self.quiescent);
+            bail!(
+                "{} operations are fewer than {} points of rest; give more --operations or fewer --quiescent",
+                self.operations,
+                self.quiescent
+            );
         }
         Ok(Settings {
             cpus: usize::from(self.cpus),
@@ -170,7 +174,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
     let file = File::open(path).with_context(|| format!("cannot read {}", path.display()))?;
     file.take(CASE_LIMIT + 1).read_to_string(&mut text).with_context(|| format!("cannot read {}", path.display()))?;
     if text.len() as u64 > CASE_LIMIT {
-        bail!("{} is larger than {CASE_LIMIT} bytes", path.display());
+        bail!("{} is larger than {CASE_LIMIT} bytes; a case is a file that framewright stress wrote", path.display());
     }
     Ok(text)
 }
