@@ -41,7 +41,9 @@ use framewright::pfn::{Pfn, PfnRange};
 
 pub use faults::FirstTry;
 pub use machine::Knowledge;
-pub use outcome::{Column, ExtfragRow, LinuxColumn, OrderRow, Report, TraceQuality, UnusableIndex, ZoneBlocks};
+pub use outcome::{
+    Column, ExtfragRow, FreeRecorded, LinuxColumn, OrderRow, Report, TraceQuality, UnusableIndex, ZoneBlocks,
+};
 pub use table::Table;
 pub use zones::ZoneFault;
 

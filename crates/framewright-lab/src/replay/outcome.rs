@@ -10,6 +10,8 @@ use serde::Serialize;
 use super::faults::FirstTry;
 use super::machine::{Knowledge, Recorded};
 use super::survey::Survey;
+use super::zones::populated;
+use crate::trace::proc::{ZoneInfo, ZoneState};
 use crate::trace::record::Quality;
 
 /// Version of the JSON form; raised when a field changes its meaning.
@@ -26,6 +28,9 @@ pub struct Report {
     pub quality: TraceQuality,
     /// What it was recorded on.
     pub machine: Machine,
+    /// What the kernel itself said of its free memory at the end, if that was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_recorded: Option<FreeRecorded>,
     /// What the recorded kernel did.
     pub linux: LinuxColumn,
     /// What the first set of mechanisms did; also the first of `columns`.
@@ -82,6 +87,15 @@ pub struct Machine {
     pub frames: u64,
     /// Order of a huge page and of a pageblock.
     pub pageblock_order: u8,
+}
+
+/// Free memory at the end by the kernel's own zoneinfo, in frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct FreeRecorded {
+    /// Free, on per-CPU lists or not.
+    pub free_frames: u64,
+    /// Managed by the allocator: free or not.
+    pub managed: u64,
 }
 
 /// Shares of free memory in blocks too small for an order, 0 to 1.
@@ -151,6 +165,19 @@ pub struct LinuxColumn {
     pub orders: Vec<OrderRow>,
     /// Free blocks at the end, as if per-CPU lists were empty.
     pub buddyinfo: Vec<ZoneBlocks>,
+}
+
+/// Frames in free blocks.
+pub(super) fn free_frames(zones: &[ZoneBlocks]) -> u64 {
+    zones.iter().flat_map(|zone| zone.free.iter().zip(0..)).map(|(blocks, order)| blocks << order).sum()
+}
+
+fn free_recorded(zones: &ZoneInfo) -> FreeRecorded {
+    let sum = |frames: fn(&ZoneState) -> u64| populated(zones).map(frames).fold(0, u64::saturating_add);
+    FreeRecorded {
+        free_frames: sum(|zone| zone.free.saturating_add(zone.pageset_frames())),
+        managed: sum(|zone| zone.managed),
+    }
 }
 
 /// What our allocator did under one set of mechanisms.
@@ -342,6 +369,7 @@ pub(super) fn report(survey: &Survey, machine: &Recorded, first: Column, columns
         trace: survey.name.clone(),
         quality: quality(survey, machine, &survey.quality, first.seen),
         machine: recorded_machine(machine),
+        free_recorded: survey.at_end.as_ref().map(free_recorded),
         linux: LinuxColumn {
             extfrag_events: linux.extfrag.total(),
             extfrag_fragmenting: linux.extfrag.fragmenting(survey.pageblock_order),

@@ -21,7 +21,7 @@ use super::zones::{self, CpuNodes};
 use super::{ReplayError, ReplayOptions};
 use crate::trace::Trace;
 use crate::trace::error::file_name;
-use crate::trace::proc::flag;
+use crate::trace::proc::{ZoneInfo, flag};
 use crate::trace::record::{Kind, Quality, Record};
 use crate::trace::state::InitialState;
 
@@ -33,6 +33,8 @@ pub(crate) struct Survey {
     pub(crate) name: String,
     pub(super) quality: Quality,
     pub(super) initial: InitialState,
+    /// The zones at the end, as the kernel had them.
+    pub(super) at_end: Option<ZoneInfo>,
     pub(crate) pageblock_order: Order,
     pub(super) max_order: Order,
     pub(crate) span: Span,
@@ -88,7 +90,8 @@ pub(super) fn survey(
     if pass.linux.requests == 0 {
         return Err(ReplayError::Empty(pass.name));
     }
-    Ok(pass.finish(trace.initial().clone(), trace.quality().clone()))
+    let at_end = trace.after().and_then(|after| after.zoneinfo.clone());
+    Ok(Survey { at_end, ..pass.finish(trace.initial().clone(), trace.quality().clone()) })
 }
 
 /// State of the pass.
@@ -289,6 +292,7 @@ impl Pass {
             name: self.name,
             quality,
             initial,
+            at_end: None,
             pageblock_order: order,
             max_order: self.max_order,
             span: self.span,

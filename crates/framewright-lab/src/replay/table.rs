@@ -11,7 +11,7 @@ use framewright::pfn::MigrateType;
 
 use super::faults::FirstTry;
 use super::machine::Knowledge;
-use super::outcome::{Column, ExtfragRow, LinuxColumn, Report, ZoneBlocks};
+use super::outcome::{Column, ExtfragRow, LinuxColumn, Report, ZoneBlocks, free_frames};
 use crate::trace::proc::PageTypeInfo;
 use crate::trace::record::Kind;
 
@@ -33,6 +33,7 @@ impl fmt::Display for Table<'_> {
         faults(f, report)?;
         fragmentation(f, report)?;
         conduct(f, report)?;
+        free(f, report)?;
         notes(f, report)?;
         orders(f, report)?;
         extfrag(f, report)?;
@@ -188,6 +189,19 @@ fn fragmentation(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
         row(f, report, &label, |l| Some(share(&l.unusable_index)), |c| share(&c.unusable_index))?;
     }
     Ok(())
+}
+
+/// Free memory at the end beside what the kernel said of itself: how far the trace and its start can be right.
+fn free(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
+    let Some(recorded) = report.free_recorded else { return Ok(()) };
+    let off = |zones: &[ZoneBlocks]| {
+        let off = free_frames(zones) as f64 - recorded.free_frames as f64;
+        format!("{:+.2} %", off * 100.0 / recorded.managed.max(1) as f64)
+    };
+    let frames = |zones: &[ZoneBlocks]| grouped(free_frames(zones));
+    row(f, report, "frames free at the end", |l| Some(frames(&l.buddyinfo)), |c| frames(&c.buddyinfo))?;
+    let label = format!("  off the kernel's own {}", grouped(recorded.free_frames));
+    row(f, report, &label, |l| Some(off(&l.buddyinfo)), |c| off(&c.buddyinfo))
 }
 
 fn conduct(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {

@@ -25,4 +25,4 @@ pub mod text;
 #[cfg(test)]
 mod tests;
 
-pub use self::open::{Trace, convert};
+pub use self::open::{AFTER, Trace, convert};

@@ -22,12 +22,16 @@ use super::text::{TextOptions, TextReader};
 /// Names that the text of a trace has in a directory of its own.
 const TEXT_NAMES: [&str; 3] = ["trace.txt", "trace.txt.zst", "trace.txt.gz"];
 
+/// Name of the folder beside a trace with the files of `/proc` from just after it.
+pub const AFTER: &str = "after";
+
 /// The records of a trace, one after the other, and the state before them.
 ///
 /// After an error there is nothing more.
 pub struct Trace {
     reader: Reader,
     path: PathBuf,
+    after: Option<InitialState>,
 }
 
 enum Reader {
@@ -48,6 +52,8 @@ impl Trace {
     /// or a directory with one `*.fwt` or one `trace.txt`, `trace.txt.zst` or `trace.txt.gz` and beside the latter any of
     /// `zoneinfo`, `buddyinfo`, `pagetypeinfo`, `vmstat` (with `.txt` or not) and `kpageflags`, compressed or not.
     ///
+    /// A folder `after` beside the trace may hold the same files from just after it.
+    ///
     /// Addresses in a text are checked against the zones' frames where these are known and `options` does not say.
     ///
     /// # Errors
@@ -64,7 +70,9 @@ impl Trace {
         } else {
             InitialState::read(path)?
         };
-        Trace::open_file(&file, state, options)
+        let after = path.join(AFTER);
+        let after = if after.is_dir() { Some(InitialState::read(&after)?) } else { None };
+        Ok(Trace { after, ..Trace::open_file(&file, state, options)? })
     }
 
     fn open_file(path: &Path, state: InitialState, options: &TextOptions) -> Result<Trace> {
@@ -82,7 +90,7 @@ impl Trace {
             let options = TextOptions { end_pfn: options.end_pfn.or(zones_end), ..*options };
             Reader::Text(Box::new(TextReader::new(source, &name, &options)), Box::new(state))
         };
-        Ok(Trace { reader, path: path.to_owned() })
+        Ok(Trace { reader, path: path.to_owned(), after: None })
     }
 
     /// The file that the records come from.
@@ -96,6 +104,12 @@ impl Trace {
             Reader::Text(_, state) => state,
             Reader::Compact(reader) => reader.initial(),
         }
+    }
+
+    /// What is known of the state after the last record: from files of `/proc` in the folder `after` beside the trace, if
+    /// the trace was opened as a directory.
+    pub fn after(&self) -> Option<&InitialState> {
+        self.after.as_ref()
     }
 
     /// The names of tasks so far.
