@@ -7,6 +7,7 @@ pub mod compare;
 pub mod explain;
 pub mod html;
 pub mod mechanisms;
+pub mod record;
 pub mod replay;
 pub mod reproduce;
 pub mod sim;

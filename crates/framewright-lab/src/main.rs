@@ -21,6 +21,8 @@ enum Command {
     Replay(command::replay::Replay),
     Explain(command::explain::Explain),
     Convert(command::convert::Convert),
+    Record(command::record::Record),
+    Doctor(command::doctor::Doctor),
     Bench(command::bench::Bench),
     Sim(command::sim::Sim),
     Reproduce(command::reproduce::Reproduce),
@@ -38,6 +40,8 @@ fn main() -> ExitCode {
         Command::Replay(replay) => replay.run(),
         Command::Explain(explain) => explain.run(),
         Command::Convert(convert) => convert.run(),
+        Command::Record(record) => record.run(),
+        Command::Doctor(doctor) => doctor.run(),
         Command::Bench(bench) => bench.run(),
         Command::Sim(sim) => sim.run(),
         Command::Reproduce(reproduce) => reproduce.run(),
@@ -54,6 +58,9 @@ fn main() -> ExitCode {
         // Whoever read our output has seen enough.
         Err(error) if command::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) if error.is::<command::Violated>() => ExitCode::FAILURE,
+        Err(error) if error.is::<command::Ended>() => {
+            error.downcast_ref::<command::Ended>().map_or(ExitCode::FAILURE, |ended| ExitCode::from(ended.0))
+        }
         Err(error) => {
             eprintln!("error: {}", command::printable(&format!("{error:#}")));
             ExitCode::from(2)

@@ -6,11 +6,13 @@ pub(crate) mod calibrate;
 pub(crate) mod compare;
 pub(crate) mod completions;
 pub(crate) mod convert;
+pub(crate) mod doctor;
 pub(crate) mod explain;
 mod folder;
 pub(crate) mod man;
 pub(crate) mod replay;
 pub(crate) mod proc;
+pub(crate) mod record;
 mod recording;
 pub(crate) mod reproduce;
 mod runs;
@@ -37,6 +39,11 @@ pub(crate) enum Format {
 #[derive(Debug, thiserror::Error)]
 #[error("something is wrong")]
 pub(crate) struct Violated;
+
+/// A program that was run for the user ended with this code, and so do we.
+#[derive(Debug, thiserror::Error)]
+#[error("the command ended with code {0}")]
+pub(crate) struct Ended(pub(crate) u8);
 
 /// Writes all of the output at once.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {

@@ -1,0 +1,267 @@
+//! Whether this machine can be recorded, and what to do where it cannot.
+//!
+//! [`Findings`] is what was found, as plain data, so that any machine can be told about; [`Findings::gather`] looks at
+//! this one. [`examine`] turns it into [`Check`]s in the order in which they are best mended: without root nothing
+//! below can even be seen.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::tracefs::{self, EVENTS, Wanted};
+
+/// What was found out about a machine. What cannot be seen is none.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Findings {
+    /// Version of the kernel.
+    pub kernel: String,
+    /// Number of CPUs.
+    pub cpus: usize,
+    /// Memory, in KiB.
+    pub memory_kib: u64,
+    /// The effective user.
+    pub uid: u32,
+    /// Whether the process may administer the system (`CAP_SYS_ADMIN`).
+    pub may_administer: bool,
+    /// Where tracefs is mounted.
+    pub tracefs: Option<PathBuf>,
+    /// Whether instances can be made in it.
+    pub instances: bool,
+    /// Whether it has a clock that all CPUs share.
+    pub mono_clock: bool,
+    /// Whether each of [`EVENTS`] is there.
+    pub events: Option<Vec<bool>>,
+    /// Why there is no probe for page moves; empty if there is one.
+    pub no_probe: &'static str,
+    /// Files of the state that can be read.
+    pub readable: Vec<&'static str>,
+    /// How the kernel is locked down, if it says so.
+    pub lockdown: Option<String>,
+    /// Who may use perf, by `kernel.perf_event_paranoid`.
+    pub perf: Option<String>,
+    /// When huge pages are used.
+    pub huge_pages: Option<String>,
+    /// Instances of recorders that are no more.
+    pub left_over: Vec<PathBuf>,
+}
+
+/// The files that the state at the start comes from, and what is lost without each; nothing if it cannot do without.
+const STATE: [(&str, &str); 4] = [
+    ("/proc/zoneinfo", ""),
+    ("/proc/buddyinfo", "the start cannot be checked"),
+    ("/proc/pagetypeinfo", "types of pageblocks are not known"),
+    ("/proc/kpageflags", "what is in use at the start is guessed"),
+];
+
+/// How a check came out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// As it should be.
+    Ok,
+    /// Not there; recording works, but tells less.
+    Without,
+    /// Not there, and recording does not work.
+    Missing,
+    /// Not a matter of good or bad.
+    Info,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Check {
+    /// What was looked at.
+    pub name: String,
+    /// How it came out.
+    pub verdict: Verdict,
+    /// What was found.
+    pub found: String,
+    /// What to do about it; empty if nothing is to be done.
+    pub remedy: String,
+}
+
+impl Findings {
+    /// Looks at this machine.
+    pub fn gather() -> Findings {
+        let text = |path: &str| fs::read_to_string(path).ok();
+        let line = |path: &str| text(path).map(|text| text.trim().to_owned());
+        let status = text("/proc/self/status").unwrap_or_default();
+        let status = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
+        let capabilities = status("CapEff:").and_then(|bits| u64::from_str_radix(bits, 16).ok()).unwrap_or(0);
+        let memory = text("/proc/meminfo").unwrap_or_default();
+        let memory = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")?.split_whitespace().next());
+        let tracefs = tracefs::find(&text("/proc/mounts").unwrap_or_default());
+        let inside = tracefs.as_deref().filter(|path| fs::read_dir(path.join("events")).is_ok());
+        let has = |path: &Path, event: &Wanted| path.join("events").join(event.name).exists();
+        Findings {
+            kernel: line("/proc/sys/kernel/osrelease").unwrap_or_default(),
+            cpus: std::thread::available_parallelism().map_or(1, Into::into),
+            memory_kib: memory.and_then(|memory| memory.parse().ok()).unwrap_or(0),
+            uid: rustix::process::geteuid().as_raw(),
+            may_administer: capabilities >> 21 & 1 == 1,
+            instances: inside.is_some_and(|path| path.join("instances").is_dir()),
+            mono_clock: inside
+                .and_then(|path| fs::read_to_string(path.join("trace_clock")).ok())
+                .is_some_and(|clocks| clocks.split_whitespace().any(|clock| clock.trim_matches(['[', ']']) == "mono")),
+            events: inside.map(|path| EVENTS.iter().map(|event| has(path, event)).collect()),
+            no_probe: inside.map_or("", |path| tracefs::probe(path).err().unwrap_or("")),
+            readable: STATE.iter().map(|(path, _)| *path).filter(|path| can_read(path)).collect(),
+            lockdown: line("/sys/kernel/security/lockdown"),
+            perf: line("/proc/sys/kernel/perf_event_paranoid"),
+            huge_pages: line("/sys/kernel/mm/transparent_hugepage/enabled"),
+            left_over: inside.map(tracefs::left_over).unwrap_or_default(),
+            tracefs,
+        }
+    }
+}
+
+/// Whether the first bytes of a file can be read; that it can be opened says little in `/proc`.
+fn can_read(path: &str) -> bool {
+    use std::io::Read;
+    fs::File::open(path).and_then(|mut file| file.read(&mut [0; 8])).is_ok_and(|bytes| bytes != 0)
+}
+
+/// Whether recording would work.
+pub fn would_work(checks: &[Check]) -> bool {
+    checks.iter().all(|check| check.verdict != Verdict::Missing)
+}
+
+/// What is to be said of a machine.
+pub fn examine(found: &Findings) -> Vec<Check> {
+    let mut checks = Vec::new();
+    let mut add = |name: &str, verdict, found: String, remedy: &str| {
+        let remedy = if verdict == Verdict::Ok { "" } else { remedy };
+        checks.push(Check { name: name.to_owned(), verdict, found, remedy: remedy.to_owned() });
+    };
+    let or_missing = |ok| if ok { Verdict::Ok } else { Verdict::Missing };
+    let memory = format!("{}.{} GiB", found.memory_kib >> 20, (found.memory_kib >> 10 & 1023) * 10 / 1024);
+    add("machine", Verdict::Info, format!("Linux {}, {} CPUs, {memory}", found.kernel, found.cpus), "");
+    let root = match (found.uid, found.may_administer) {
+        (0, true) => "yes".to_owned(),
+        (0, false) => "user 0, but without CAP_SYS_ADMIN, as in a container".to_owned(),
+        (uid, true) => format!("user {uid} with CAP_SYS_ADMIN"),
+        (uid, false) => format!("no: user {uid}"),
+    };
+    let remedy = match found.uid {
+        0 => "run it on the host, or in a container that is --privileged",
+        _ => "run the command with sudo",
+    };
+    add("root", or_missing(found.may_administer), root, remedy);
+    let place = found.tracefs.as_ref().map_or("not mounted".to_owned(), |path| path.display().to_string());
+    let remedy = "sudo mount -t tracefs nodev /sys/kernel/tracing";
+    add("tracefs", or_missing(found.tracefs.is_some()), place, remedy);
+    if let (Some(_), Some(events)) = (&found.tracefs, &found.events) {
+        let remedy = "needs a kernel with CONFIG_TRACING=y that is not locked down";
+        add("own instance", or_missing(found.instances), there(found.instances), remedy);
+        let remedy = "needs Linux 3.17 or later";
+        add("clock mono", or_missing(found.mono_clock), there(found.mono_clock), remedy);
+        for (event, &is_there) in EVENTS.iter().zip(events) {
+            let verdict = match (is_there, event.without) {
+                (true, _) => Verdict::Ok,
+                (false, "") => Verdict::Missing,
+                (false, _) => Verdict::Without,
+            };
+            let lost = if is_there { "there".to_owned() } else { lost("not in this kernel", event.without) };
+            add(&event.name.replace('/', ":"), verdict, lost, "needs a kernel with CONFIG_EVENT_TRACING=y");
+        }
+        let verdict = if found.no_probe.is_empty() { Verdict::Ok } else { Verdict::Without };
+        let probe = if found.no_probe.is_empty() {
+            "there".to_owned()
+        } else {
+            lost(found.no_probe, "page moves are not recorded")
+        };
+        add("kprobes", verdict, probe, "needs x86-64 and a kernel with CONFIG_KPROBE_EVENTS=y");
+    } else if found.tracefs.is_some() {
+        add("events", Verdict::Missing, "cannot be seen".to_owned(), "is for root alone: run the command with sudo");
+    }
+    state(found, &mut add);
+    settings(found, &mut add);
+    checks
+}
+
+/// The files of the state.
+fn state(found: &Findings, add: &mut impl FnMut(&str, Verdict, String, &str)) {
+    for (path, without) in STATE {
+        let readable = found.readable.contains(&path);
+        let verdict = match (readable, without) {
+            (true, _) => Verdict::Ok,
+            (false, "") => Verdict::Missing,
+            (false, _) => Verdict::Without,
+        };
+        let what = if readable { "readable".to_owned() } else { lost("not readable", without) };
+        let remedy = match path {
+            _ if !found.may_administer => "is for root alone: run the command with sudo",
+            "/proc/kpageflags" => "needs a kernel with CONFIG_PROC_PAGE_MONITOR=y",
+            _ => "is /proc mounted?",
+        };
+        add(path, verdict, what, remedy);
+    }
+}
+
+/// What is neither good nor bad, and what others left behind.
+fn settings(found: &Findings, add: &mut impl FnMut(&str, Verdict, String, &str)) {
+    let known =
+        [("lockdown", &found.lockdown), ("perf_event_paranoid", &found.perf), ("huge pages", &found.huge_pages)];
+    for (name, value) in known {
+        if let Some(value) = value {
+            add(name, Verdict::Info, value.clone(), "");
+        }
+    }
+    for path in &found.left_over {
+        let remedy = format!("sudo rmdir {}", path.display());
+        add("left over", Verdict::Without, "a recorder died and left its instance behind".to_owned(), &remedy);
+    }
+}
+
+fn there(is_there: bool) -> String {
+    if is_there { "there" } else { "not there" }.to_owned()
+}
+
+fn lost(why: &str, without: &str) -> String {
+    if without.is_empty() { why.to_owned() } else { format!("{why}: {without}") }
+}
+
+/// All checks, and what follows from them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Report {
+    /// Version of the JSON form; raised when a field changes its meaning.
+    pub schema_version: u32,
+    /// Whether recording would work.
+    pub would_work: bool,
+    /// What was looked at.
+    pub checks: Vec<Check>,
+}
+
+impl Report {
+    /// What follows from these checks.
+    pub fn new(checks: Vec<Check>) -> Report {
+        Report { schema_version: 1, would_work: would_work(&checks), checks }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for Check { name, verdict, found, remedy } in &self.checks {
+            let verdict = match verdict {
+                Verdict::Ok => "ok",
+                Verdict::Without => "without",
+                Verdict::Missing => "MISSING",
+                Verdict::Info => "",
+            };
+            writeln!(f, "{verdict:<8} {name:<26} {found}")?;
+            if !remedy.is_empty() {
+                writeln!(f, "{:<8} -> {remedy}", "")?;
+            }
+        }
+        let lacking = |verdict| self.checks.iter().filter(|check| check.verdict == verdict).count();
+        match (lacking(Verdict::Missing), lacking(Verdict::Without)) {
+            (0, 0) => writeln!(f, "\nframewright record works here, with everything that it can tell."),
+            (0, _) => writeln!(f, "\nframewright record works here; what it cannot tell is said above."),
+            _ => {
+                writeln!(f, "\nframewright record does not work here: mend what is MISSING, beginning with the first.")
+            }
+        }
+    }
+}

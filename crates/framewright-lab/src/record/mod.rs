@@ -1,0 +1,277 @@
+//! A recording of this machine's own kernel: every request for page frames that it gets, and what was there before.
+//!
+//! Five steps. An instance of tracefs is set up (`tracefs.rs`) and its buffers are read from then on (`spool.rs`); the
+//! state of memory is read (`state.rs`); the workload runs (`workload.rs`); the state is read again; and pages and
+//! states become a folder that `framewright replay` takes as it is (`write.rs`): `trace.fwt`, and in `after/` what the
+//! kernel said at the end. What this machine can do of that, and how to mend it, is `doctor.rs`.
+//!
+//! Whatever happens, the instance is removed: when the recorder returns, fails or is interrupted. Only SIGKILL leaves
+//! it behind; then the next recording removes it. Nothing that was recorded is thrown away: if pages cannot be read,
+//! they stay in `spool/`.
+
+pub mod doctor;
+pub mod spool;
+pub mod state;
+pub mod tracefs;
+pub mod workload;
+mod write;
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use self::doctor::Findings;
+use self::spool::Spool;
+use self::state::TimedFlags;
+use self::tracefs::{EVENTS, INNER, Instance};
+use self::workload::{End, Interrupts};
+use self::write::Recorded;
+use crate::trace::error::TraceError;
+use crate::trace::raw::{Decoder, Format, Mobilities, PageLayout, RawFault};
+use crate::trace::record::Quality;
+use crate::trace::state::{InitialState, StateFile};
+
+/// Name of the trace in a recording's folder.
+pub const TRACE: &str = "trace.fwt";
+/// Name of the folder with what the kernel said at the end.
+pub const AFTER: &str = crate::trace::AFTER;
+/// Name of the folder with the pages while they are no trace.
+const SPOOL: &str = "spool";
+
+/// What to record.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// The folder, which must not exist or be empty.
+    pub folder: PathBuf,
+    /// The command to run; nothing to record until the time is over or somebody interrupts.
+    pub command: Vec<String>,
+    /// How long at most.
+    pub duration: Option<Duration>,
+    /// Memory for the events of each CPU, in KiB.
+    pub buffer_kib: u64,
+    /// Whether to record how the allocator goes about it, too.
+    pub inner: bool,
+}
+
+/// What was recorded.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// Events and losses.
+    pub quality: Quality,
+    /// How the workload ended.
+    pub end: End,
+    /// How long it took.
+    pub elapsed: Duration,
+    /// Bytes of the trace.
+    pub bytes: u64,
+    /// Why page moves were not recorded; nothing if they were.
+    pub no_moves: String,
+}
+
+/// How far a recording is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// The state is read.
+    State,
+    /// The workload runs: events so far, and those of them that were lost.
+    Running(u64, u64),
+    /// The trace is written: events so far.
+    Writing(u64),
+}
+
+/// What can go wrong with a recording.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordError {
+    /// The machine cannot be recorded.
+    #[error("this machine cannot be recorded as it is:\n  {}", .0.join("\n  "))]
+    NotReady(Vec<String>),
+    /// There is something in the folder.
+    #[error("{0} is there and not empty; name another folder, or remove it")]
+    Exists(String),
+    /// Something could not be done to a file.
+    #[error("cannot {doing} {path}: {error}")]
+    File {
+        /// What.
+        doing: &'static str,
+        /// The file.
+        path: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// The command could not be started.
+    #[error("cannot run {program}: {error}")]
+    Command {
+        /// The program.
+        program: String,
+        /// Why.
+        error: io::Error,
+    },
+    /// What the kernel says cannot be read.
+    #[error(transparent)]
+    Trace(#[from] TraceError),
+    /// The pages could not be made a trace, but they are still there.
+    #[error("{error}; the pages as the kernel had them are in {spool}")]
+    Kept {
+        /// Why.
+        error: Box<RecordError>,
+        /// Where they are.
+        spool: String,
+    },
+}
+
+impl RecordError {
+    pub(crate) fn at(doing: &'static str, path: &Path, error: io::Error) -> RecordError {
+        RecordError::File { doing, path: path.display().to_string(), error }
+    }
+}
+
+/// Records. `tell` hears how far it is.
+///
+/// # Errors
+/// The machine cannot be recorded, the folder is in use, or something failed on the way.
+pub fn record(options: &Options, tell: &mut dyn FnMut(Step)) -> Result<Recording, RecordError> {
+    let tracefs = ready(&Findings::gather())?;
+    let made = make_folder(&options.folder)?;
+    let result = record_into(options, &tracefs, tell);
+    if !matches!(result, Err(RecordError::Kept { .. })) {
+        let _ = fs::remove_dir_all(options.folder.join(SPOOL));
+    }
+    if result.is_err() && made {
+        // Only if nothing is in it.
+        let _ = fs::remove_dir(&options.folder);
+    }
+    result
+}
+
+/// Where tracefs is, if the machine can be recorded.
+fn ready(found: &Findings) -> Result<PathBuf, RecordError> {
+    let checks = doctor::examine(found);
+    match &found.tracefs {
+        Some(tracefs) if doctor::would_work(&checks) => Ok(tracefs.clone()),
+        _ => {
+            let lacking = checks.iter().filter(|check| check.verdict == doctor::Verdict::Missing);
+            let lacking = lacking.map(|check| format!("{}: {}\n    -> {}", check.name, check.found, check.remedy));
+            Err(RecordError::NotReady(lacking.collect()))
+        }
+    }
+}
+
+/// Makes a folder, or takes an empty one; whether it was made.
+fn make_folder(folder: &Path) -> Result<bool, RecordError> {
+    match fs::read_dir(folder) {
+        Ok(entries) => match entries.count() {
+            0 => Ok(false),
+            _ => Err(RecordError::Exists(folder.display().to_string())),
+        },
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir_all(folder).map_err(|error| RecordError::at("make", folder, error))?;
+            Ok(true)
+        }
+        Err(error) => Err(RecordError::at("use", folder, error)),
+    }
+}
+
+fn record_into(options: &Options, tracefs: &Path, tell: &mut dyn FnMut(Step)) -> Result<Recording, RecordError> {
+    let spool_folder = options.folder.join(SPOOL);
+    let interrupts = Interrupts::note().map_err(|error| RecordError::at("catch", Path::new("signals"), error))?;
+    let mut instance = Instance::create(tracefs, options.buffer_kib)?;
+    let no_moves = instance.set_probe().err().unwrap_or_default();
+    let formats = enable(&instance, options.inner)?;
+    let layout = PageLayout::parse(&instance.read("events/header_page")?).map_err(described)?;
+    let page_size = instance.page_size().unwrap_or(layout.page_size());
+    let spool = Spool::start(&instance, &layout, page_size, &spool_folder)?;
+    let played = play(options, &instance, &spool, &interrupts, tell);
+    let stopped = instance.switch(false);
+    let after = state::texts();
+    let files = spool.finish();
+    let lost = instance.lost();
+    let removed = instance.remove();
+    let finish = || {
+        let Played { state, flags, tasks, start, end, elapsed } = played?;
+        stopped?;
+        let files = files?;
+        let mobilities = state.text(StateFile::PageTypeInfo).map(Mobilities::parse).transpose().map_err(described)?;
+        let decoder = Decoder::new(&formats, mobilities.unwrap_or_default()).map_err(described)?;
+        let recorded = Recorded { layout, page_size, decoder, files, tasks, state, flags, start, lost };
+        write_after(&after?, &options.folder.join(AFTER))?;
+        let path = options.folder.join(TRACE);
+        let kept = |error| RecordError::Kept { error: Box::new(error), spool: spool_folder.display().to_string() };
+        let quality = write::write(recorded, &path, &mut |events| tell(Step::Writing(events))).map_err(kept)?;
+        let bytes = fs::metadata(&path).map_err(|error| RecordError::at("read", &path, error))?.len();
+        Ok(Recording { quality, end, elapsed, bytes, no_moves })
+    };
+    let recording = finish()?;
+    removed.map(|()| recording)
+}
+
+/// What is known when the workload has ended.
+struct Played {
+    state: InitialState,
+    flags: Option<TimedFlags>,
+    tasks: Vec<(u32, Vec<u8>)>,
+    start: u64,
+    end: End,
+    elapsed: Duration,
+}
+
+/// Reads the state and runs the workload.
+fn play(
+    options: &Options,
+    instance: &Instance,
+    spool: &Spool,
+    interrupts: &Interrupts,
+    tell: &mut dyn FnMut(Step),
+) -> Result<Played, RecordError> {
+    tell(Step::State);
+    instance.switch(true)?;
+    let tasks = state::tasks();
+    state::texts()?.zoneinfo.iter().for_each(state::turn_over);
+    let flags = TimedFlags::read()?;
+    let state = state::texts()?;
+    let start = state::now();
+    let begin = Instant::now();
+    let child = workload::start(&options.command).map_err(|error| {
+        let program = options.command.first().cloned().unwrap_or_default();
+        RecordError::Command { program, error }
+    })?;
+    let mut look = || {
+        let progress = spool.progress();
+        tell(Step::Running(progress.events.load(Ordering::Relaxed), progress.lost.load(Ordering::Relaxed)));
+        !spool.has_failed()
+    };
+    let end = workload::wait(child, options.duration, interrupts, &mut look);
+    let end = end.map_err(|error| RecordError::at("wait for", Path::new("the command"), error))?;
+    Ok(Played { state, flags, tasks, start, end, elapsed: begin.elapsed() })
+}
+
+/// Switches the events on that there are, and returns their descriptions.
+fn enable(instance: &Instance, inner: bool) -> Result<Vec<Format>, RecordError> {
+    let inner = INNER.iter().copied().filter(|_| inner);
+    let probe = instance.probe_event();
+    let mut formats = Vec::new();
+    for event in EVENTS.iter().map(|event| event.name).chain(inner).chain(probe.as_deref()) {
+        if let Some(text) = instance.enable(event)? {
+            formats.push(Format::parse(&text).map_err(described)?);
+        }
+    }
+    Ok(formats)
+}
+
+fn described(fault: RawFault) -> RecordError {
+    RecordError::Trace(TraceError::new("what the kernel says of its events", fault))
+}
+
+/// Writes the texts of the state at the end.
+fn write_after(state: &InitialState, folder: &Path) -> Result<(), RecordError> {
+    fs::create_dir(folder).map_err(|error| RecordError::at("make", folder, error))?;
+    for file in StateFile::ALL {
+        if let Some(text) = state.text(file) {
+            let path = folder.join(file.name());
+            fs::write(&path, text).map_err(|error| RecordError::at("write", &path, error))?;
+        }
+    }
+    Ok(())
+}

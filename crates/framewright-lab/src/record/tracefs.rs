@@ -1,0 +1,311 @@
+//! An instance of tracefs of our own: a buffer and switches that nobody else uses, and that are gone with us.
+//!
+//! Everything is a file that takes a word. The instance is named by our process, so that one whose recorder was killed
+//! can be told from one at work; it is removed when it is dropped, however the recording ended.
+//!
+//! *Page moves* have no tracepoint that says which pages, so a kprobe sits on the function that hands a page's identity
+//! over. Its arguments are addresses of page descriptors, in a table whose start is randomised at boot; the probe reads
+//! the start from the kernel's own variable along with them (`@vmemmap_base`).
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process;
+
+use super::RecordError;
+
+/// What the names of our instances start with; the number of the process follows.
+const NAME: &str = "framewright-";
+
+/// An event that is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wanted {
+    /// Its group and name.
+    pub name: &'static str,
+    /// What is lost without it; nothing if it cannot be done without.
+    pub without: &'static str,
+}
+
+/// The events that are recorded, where the kernel has them.
+pub const EVENTS: [Wanted; 5] = [
+    Wanted { name: "kmem/mm_page_alloc", without: "" },
+    Wanted { name: "kmem/mm_page_free", without: "" },
+    Wanted { name: "kmem/mm_page_alloc_extfrag", without: "the kernel's fallbacks are not counted" },
+    Wanted { name: "task/task_newtask", without: "new tasks have no name" },
+    Wanted { name: "task/task_rename", without: "programs have the name of who started them" },
+];
+
+/// How the allocator goes about it: recorded if asked for.
+pub const INNER: [&str; 3] = ["kmem/mm_page_free_batched", "kmem/mm_page_pcpu_drain", "kmem/mm_page_alloc_zone_locked"];
+
+/// Where tracefs is mounted, from the text of `/proc/mounts`.
+pub fn find(mounts: &str) -> Option<PathBuf> {
+    let mut mounted = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        Some((words.next()?, words.next()?)).filter(|&(_, kind)| kind == "tracefs")
+    });
+    mounted.next().map(|(place, _)| PathBuf::from(place.replace("\\040", " ")))
+}
+
+/// Our instances whose process is no more.
+pub fn left_over(tracefs: &Path) -> Vec<PathBuf> {
+    let Ok(instances) = fs::read_dir(tracefs.join("instances")) else { return Vec::new() };
+    let dead = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()?.strip_prefix(NAME));
+        name.is_some_and(|pid| pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists())
+    };
+    let mut found: Vec<PathBuf> = instances.flatten().map(|entry| entry.path()).filter(dead).collect();
+    found.sort();
+    found
+}
+
+/// The definition of a probe for page moves, behind its name.
+///
+/// # Errors
+/// Why there can be none.
+pub fn probe(tracefs: &Path) -> Result<String, &'static str> {
+    if !tracefs.join("kprobe_events").exists() {
+        return Err("this kernel has none");
+    }
+    let symbols = fs::read("/proc/kallsyms").map_err(|_| "/proc/kallsyms cannot be read")?;
+    definition(&String::from_utf8_lossy(&symbols), cfg!(target_arch = "x86_64"))
+}
+
+/// The same, from the text of `/proc/kallsyms`.
+fn definition(symbols: &str, x86_64: bool) -> Result<String, &'static str> {
+    if !x86_64 {
+        return Err("where page descriptors are is only known for x86-64");
+    }
+    let has = |name: &str| symbols.lines().any(|line| line.split(' ').nth(2) == Some(name));
+    // The second is the first's name before Linux 5.16.
+    let function = ["folio_migrate_flags", "migrate_page_states"].into_iter().find(|name| has(name));
+    let function = function.ok_or("the kernel cannot move pages")?;
+    // A kernel that does not randomise has no variable for it.
+    let base = if has("vmemmap_base") { "@vmemmap_base" } else { "\\0xffffea0000000000" };
+    Ok(format!("{function} new=%di:x64 old=%si:x64 base={base}:x64"))
+}
+
+/// An instance of our own.
+pub struct Instance {
+    tracefs: PathBuf,
+    path: PathBuf,
+    /// The group of our probe, if there is one.
+    probe: Option<String>,
+    removed: bool,
+}
+
+impl Instance {
+    /// Makes an instance with so much memory for each CPU, and removes those of recorders that are no more. Nothing is
+    /// recorded yet.
+    ///
+    /// # Errors
+    /// It cannot be made, or not with so much memory.
+    pub fn create(tracefs: &Path, buffer_kib: u64) -> Result<Instance, RecordError> {
+        for path in left_over(tracefs) {
+            // Somebody may be looking at it still.
+            let _ = fs::remove_dir(path);
+        }
+        let path = tracefs.join("instances").join(format!("{NAME}{}", process::id()));
+        fs::create_dir(&path).map_err(|error| RecordError::at("make", &path, error))?;
+        let instance = Instance { tracefs: tracefs.to_owned(), path, probe: None, removed: false };
+        instance.write("tracing_on", "0")?;
+        instance.write("trace_clock", "mono")?;
+        instance.write("buffer_size_kb", &buffer_kib.to_string())?;
+        Ok(instance)
+    }
+
+    /// Sets a probe on page moves.
+    ///
+    /// # Errors
+    /// The kernel refused it, and why.
+    pub fn set_probe(&mut self) -> Result<(), String> {
+        let definition = probe(&self.tracefs)?;
+        let group = format!("framewright_{}", process::id());
+        let file = self.tracefs.join("kprobe_events");
+        append(&file, &format!("p:{group}/page_migrate {definition}")).map_err(|error| error.to_string())?;
+        self.probe = Some(group);
+        Ok(())
+    }
+
+    /// Switches an event on and returns its description; none if the kernel does not have it.
+    ///
+    /// # Errors
+    /// It is there and cannot be switched on.
+    pub fn enable(&self, event: &str) -> Result<Option<String>, RecordError> {
+        let folder = Path::new("events").join(event);
+        if !self.path.join(&folder).exists() {
+            return Ok(None);
+        }
+        let format = self.read(&folder.join("format").to_string_lossy())?;
+        self.write(&folder.join("enable").to_string_lossy(), "1")?;
+        Ok(Some(format))
+    }
+
+    /// The name of our probe, as an event.
+    pub fn probe_event(&self) -> Option<String> {
+        self.probe.as_ref().map(|group| format!("{group}/page_migrate"))
+    }
+
+    /// Starts or stops recording.
+    ///
+    /// # Errors
+    /// The kernel refused.
+    pub fn switch(&self, on: bool) -> Result<(), RecordError> {
+        self.write("tracing_on", if on { "1" } else { "0" })
+    }
+
+    /// The buffers' numbers of CPUs, with their folders.
+    ///
+    /// # Errors
+    /// They cannot be listed.
+    pub fn cpus(&self) -> Result<Vec<(u16, PathBuf)>, RecordError> {
+        let folder = self.path.join("per_cpu");
+        let entries = fs::read_dir(&folder).map_err(|error| RecordError::at("list", &folder, error))?;
+        let numbered = entries.flatten().filter_map(|entry| {
+            let number = entry.file_name().to_str()?.strip_prefix("cpu")?.parse().ok()?;
+            Some((number, entry.path()))
+        });
+        let mut cpus: Vec<(u16, PathBuf)> = numbered.collect();
+        cpus.sort();
+        Ok(cpus)
+    }
+
+    /// Bytes of a page of the buffers, if the kernel says.
+    pub fn page_size(&self) -> Option<usize> {
+        let kib: usize = self.read("buffer_subbuf_size_kb").ok()?.trim().parse().ok()?;
+        Some(kib << 10)
+    }
+
+    /// Events that the kernel counted as lost, over all CPUs.
+    pub fn lost(&self) -> u64 {
+        let stats = self.cpus().unwrap_or_default().into_iter();
+        stats.map(|(_, folder)| lost_in(&fs::read_to_string(folder.join("stats")).unwrap_or_default())).sum()
+    }
+
+    /// What a file of the instance says; `events/header_page` is one of them.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn read(&self, file: &str) -> Result<String, RecordError> {
+        let path = self.path.join(file);
+        read_at_once(&path).map_err(|error| RecordError::at("read", &path, error))
+    }
+
+    fn write(&self, file: &str, text: &str) -> Result<(), RecordError> {
+        let path = self.path.join(file);
+        fs::write(&path, text).map_err(|error| RecordError::at("write to", &path, error))
+    }
+
+    /// Removes it. Whoever reads its buffers must have closed them.
+    ///
+    /// # Errors
+    /// It is still in use.
+    pub fn remove(mut self) -> Result<(), RecordError> {
+        self.clear().map_err(|error| RecordError::at("remove", &self.path, error))
+    }
+
+    fn clear(&mut self) -> io::Result<()> {
+        if self.removed {
+            return Ok(());
+        }
+        self.removed = true;
+        // Removing the folder would do; a probe must be off before it can go.
+        let _ = self.write("tracing_on", "0");
+        let _ = self.write("events/enable", "0");
+        let result = fs::remove_dir(&self.path);
+        if let Some(group) = self.probe.take() {
+            append(&self.tracefs.join("kprobe_events"), &format!("-:{group}/page_migrate"))?;
+        }
+        result
+    }
+}
+
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // Nobody is left to be told; `framewright doctor` names what stays behind.
+        let _ = self.clear();
+    }
+}
+
+/// What a file says. `header_page` answers the first call only, so that must not ask for a few bytes to begin with.
+fn read_at_once(path: &Path) -> io::Result<String> {
+    let mut file = fs::File::open(path)?;
+    let mut text = Vec::new();
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        match io::Read::read(&mut file, &mut buffer)? {
+            0 => return Ok(String::from_utf8_lossy(&text).into_owned()),
+            bytes => text.extend_from_slice(&buffer[..bytes]),
+        }
+    }
+}
+
+/// Writes behind what is there: to write over it would remove everybody's probes.
+fn append(path: &Path, line: &str) -> io::Result<()> {
+    io::Write::write_all(&mut fs::OpenOptions::new().append(true).open(path)?, line.as_bytes())
+}
+
+/// Lost events in the text of a buffer's `stats`.
+fn lost_in(stats: &str) -> u64 {
+    let counts = ["overrun", "commit overrun", "dropped events"];
+    let lost = stats.lines().filter_map(|line| line.split_once(':')).filter(|(name, _)| counts.contains(name));
+    lost.filter_map(|(_, count)| count.trim().parse::<u64>().ok()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tracefs_is_found_where_it_is_mounted() {
+        let table = [
+            ("proc /proc proc rw 0 0\nnodev /sys/kernel/tracing tracefs rw 0 0\n", Some("/sys/kernel/tracing")),
+            ("tracefs /mnt/my\\040traces tracefs rw 0 0\n", Some("/mnt/my traces")),
+            ("tracefs /tracefs ext4 rw 0 0\n", None),
+            ("", None),
+        ];
+        for (mounts, place) in table {
+            assert_eq!(find(mounts), place.map(PathBuf::from), "{mounts}");
+        }
+    }
+
+    #[test]
+    fn probes_fit_the_kernel() {
+        let table = [
+            (
+                "ffff1 T folio_migrate_flags\nffff2 D vmemmap_base\n",
+                true,
+                Ok("folio_migrate_flags new=%di:x64 old=%si:x64 base=@vmemmap_base:x64"),
+            ),
+            (
+                "0 T migrate_page_states\n0 t folio_migrate_flags.cold\n",
+                true,
+                Ok("migrate_page_states new=%di:x64 old=%si:x64 base=\\0xffffea0000000000:x64"),
+            ),
+            ("ffff2 D vmemmap_base\n", true, Err("the kernel cannot move pages")),
+            ("ffff1 T folio_migrate_flags\n", false, Err("where page descriptors are is only known for x86-64")),
+        ];
+        for (symbols, x86_64, expected) in table {
+            assert_eq!(definition(symbols, x86_64).as_deref().map_err(|why| *why), expected, "{symbols}");
+        }
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(probe(folder.path()), Err("this kernel has none"));
+    }
+
+    #[test]
+    fn losses_are_added_up() {
+        let stats = "entries: 12\noverrun: 3\ncommit overrun: 4\nbytes: 900\ndropped events: 5\nread events: 77\n";
+        assert_eq!((lost_in(stats), lost_in("")), (12, 0));
+    }
+
+    #[test]
+    fn only_instances_of_the_dead_are_left_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = format!("{NAME}{}", process::id());
+        for name in [own.as_str(), "framewright-4294967295", "framewright-x", "somebody"] {
+            fs::create_dir_all(folder.path().join("instances").join(name)).unwrap();
+        }
+        assert_eq!(left_over(folder.path()), [folder.path().join("instances/framewright-4294967295")]);
+        assert_eq!(left_over(Path::new("/nowhere")), [] as [PathBuf; 0]);
+    }
+}

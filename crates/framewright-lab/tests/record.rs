@@ -1,0 +1,234 @@
+//! A recording of this machine's own kernel, where that is allowed, and what is said where it is not.
+
+mod cli_command;
+mod replay_synthetic;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use cli_command::{run, text, transcript};
+use framewright_lab::record::doctor::{Findings, Report, Verdict, examine};
+use framewright_lab::record::tracefs::EVENTS;
+use framewright_lab::trace::Trace;
+use framewright_lab::trace::record::Kind;
+use replay_synthetic::{KERNEL, START, Synthetic};
+
+/// A machine where everything is well.
+fn well() -> Findings {
+    Findings {
+        kernel: "6.18.44".to_owned(),
+        cpus: 112,
+        memory_kib: 263_862_272,
+        uid: 0,
+        may_administer: true,
+        tracefs: Some("/sys/kernel/tracing".into()),
+        instances: true,
+        mono_clock: true,
+        events: Some(vec![true; EVENTS.len()]),
+        no_probe: "",
+        readable: vec!["/proc/zoneinfo", "/proc/buddyinfo", "/proc/pagetypeinfo", "/proc/kpageflags"],
+        lockdown: Some("[none] integrity confidentiality".to_owned()),
+        perf: Some("2".to_owned()),
+        huge_pages: Some("always [madvise] never".to_owned()),
+        left_over: Vec::new(),
+    }
+}
+
+fn told(found: &Findings) -> String {
+    Report::new(examine(found)).to_string()
+}
+
+#[test]
+fn the_doctor_of_a_machine_where_all_is_well() {
+    insta::assert_snapshot!(told(&well()));
+    insta::assert_snapshot!(serde_json::to_string_pretty(&Report::new(examine(&well())).checks[..2]).unwrap());
+}
+
+#[test]
+fn the_doctor_of_somebody_who_is_not_root() {
+    let found = Findings {
+        uid: 1000,
+        may_administer: false,
+        instances: false,
+        mono_clock: false,
+        events: None,
+        readable: vec!["/proc/zoneinfo", "/proc/buddyinfo"],
+        ..well()
+    };
+    insta::assert_snapshot!(told(&found));
+    let container = Findings { may_administer: false, ..well() };
+    insta::assert_snapshot!(told(&container));
+}
+
+#[test]
+fn the_doctor_of_a_machine_without_tracefs() {
+    let found = Findings { tracefs: None, instances: false, mono_clock: false, events: None, lockdown: None, ..well() };
+    insta::assert_snapshot!(told(&found));
+}
+
+#[test]
+fn the_doctor_of_a_machine_that_tells_less() {
+    let mut events = vec![true; EVENTS.len()];
+    events[2] = false;
+    let found = Findings {
+        no_probe: "this kernel has none",
+        events: Some(events),
+        readable: vec!["/proc/zoneinfo"],
+        left_over: vec!["/sys/kernel/tracing/instances/framewright-4711".into()],
+        ..well()
+    };
+    insta::assert_snapshot!(told(&found));
+}
+
+#[test]
+fn every_event_that_cannot_be_done_without_is_missed() {
+    for (i, event) in EVENTS.iter().enumerate() {
+        let mut events = vec![true; EVENTS.len()];
+        events[i] = false;
+        let report = Report::new(examine(&Findings { events: Some(events), ..well() }));
+        assert_eq!(report.would_work, !event.without.is_empty(), "{event:?}");
+    }
+}
+
+#[test]
+fn help_and_mistakes() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("notes"), "mine").unwrap();
+    let path = folder.path().display().to_string();
+    let commands = [
+        &["record", "--help"][..],
+        &["doctor", "--help"],
+        &["record", "--duration", "0"],
+        &["record", "--duration", "nan"],
+        &["record", "--buffer-kib", "1"],
+        &["record", "make"],
+    ];
+    let all: String = commands.iter().map(|arguments| transcript(folder.path(), arguments) + "\n").collect();
+    insta::assert_snapshot!(all);
+    if can_record() {
+        let taken = transcript(folder.path(), &["record", "-o", &path, "--", "true"]);
+        insta::assert_snapshot!(taken, @r"
+        $ framewright record -o DIR -- true
+        error: DIR is there and not empty; name another folder, or remove it
+        [2]
+        ");
+        let nothing = folder.path().join("new").display().to_string();
+        let missing = transcript(folder.path(), &["record", "-o", &nothing, "--", "no-such-program"]);
+        insta::assert_snapshot!(missing, @r"
+        $ framewright record -o DIR/new -- no-such-program
+        error: cannot run no-such-program: No such file or directory (os error 2)
+        [2]
+        ");
+        assert!(!Path::new(&nothing).exists(), "what came to nothing leaves nothing behind");
+        assert_eq!(own_instances(), 0);
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("notes")).unwrap(), "mine");
+}
+
+/// A replay says by how much it is off what the kernel said at the end.
+#[test]
+fn free_memory_at_the_end_is_compared() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trace = Synthetic::new();
+    trace.alloc(START, 0, KERNEL).alloc(START + 1, 0, KERNEL);
+    trace.write(folder.path());
+    let path = folder.path().display().to_string();
+    let rows = || {
+        let output = transcript(folder.path(), &["replay", &path]);
+        let rows = output.lines().skip_while(|line| !line.starts_with("frames free")).take(2);
+        rows.map(|row| row.to_owned() + "\n").collect::<String>()
+    };
+    assert_eq!(rows(), "", "nothing is said where nothing was recorded");
+    fs::create_dir(folder.path().join("after")).unwrap();
+    fs::write(folder.path().join("after/zoneinfo"), trace.zoneinfo()).unwrap();
+    insta::assert_snapshot!(rows());
+    fs::write(folder.path().join("after/zoneinfo"), "Node 0, zone DMA\n").unwrap();
+    assert_eq!(run(&["replay", &path]).status.code(), Some(2), "a file that is there must be right");
+}
+
+/// Whether this machine lets itself be recorded; says so loudly if not.
+fn can_record() -> bool {
+    let found = Findings::gather();
+    let missing = examine(&found).into_iter().find(|check| check.verdict == Verdict::Missing);
+    if let Some(check) = missing {
+        eprintln!("SKIPPED: no recording of this machine: {}: {}; {}", check.name, check.found, check.remedy);
+        return false;
+    }
+    true
+}
+
+/// Instances of recorders that are no more.
+fn own_instances() -> usize {
+    Findings::gather().left_over.len()
+}
+
+/// Runs a recording with an exit code, and looks at the trace.
+#[test]
+fn a_recording_is_replayed_and_explained() {
+    if !can_record() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r").display().to_string();
+    // A hundred programs, each with its own page tables and memory.
+    let script = "i=0; while [ $i -lt 100 ]; do /bin/true; i=$((i+1)); done; exit 7";
+    let output = run(&["record", "-o", &path, "--", "sh", "-c", script]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(7), "{told}");
+    assert!(told.contains("ended with code 7") && told.contains(&format!("framewright replay {path}")), "{told}");
+    assert!(output.stdout.is_empty(), "the output is the command's");
+    assert!(!Path::new(&path).join("spool").exists());
+
+    let mut trace = Trace::open(Path::new(&path)).unwrap();
+    let (mut allocs, mut frees, mut time) = (0, 0, 0);
+    for record in trace.by_ref() {
+        let record = record.unwrap();
+        assert!(record.time >= time, "CPUs are merged by time");
+        time = record.time;
+        allocs += u64::from(matches!(record.kind, Kind::Alloc { pfn: Some(_), .. }));
+        frees += u64::from(matches!(record.kind, Kind::Free { .. }));
+    }
+    assert!(allocs > 1000 && frees > 1000, "{allocs} allocations, {frees} frees of a hundred programs");
+    assert!(
+        (0..trace.comms().len() as u32)
+            .any(|id| trace.comms().name(framewright_lab::trace::record::CommId(id)) == "true")
+    );
+    assert!(trace.initial().zoneinfo.is_some() && trace.after().unwrap().zoneinfo.is_some());
+
+    let replayed = run(&["replay", &path, "--format", "json"]);
+    assert_eq!(replayed.status.code(), Some(0), "{}", text(&replayed.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&replayed.stdout).unwrap();
+    assert_eq!(report["framewright"]["frees_refused"], 0);
+    assert_eq!(report["framewright"]["pages_conserved"], true);
+    assert!(report["free_recorded"]["free_frames"].as_u64().unwrap() > 0);
+    let explained = run(&["explain", &path]);
+    assert_eq!(explained.status.code(), Some(0), "{}", text(&explained.stderr));
+    assert_eq!(own_instances(), 0);
+}
+
+/// Ctrl-C ends the recording, and it is kept.
+#[test]
+fn an_interrupted_recording_is_kept() {
+    if !can_record() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r");
+    let started = folder.path().join("started");
+    let script = format!("touch {}; exec sleep 1000", started.display());
+    let mut child = Command::new(env!("CARGO_BIN_EXE_framewright"))
+        .args(["record", "--inner", "-o", &path.display().to_string(), "--", "sh", "-c", &script])
+        .spawn()
+        .unwrap();
+    while !started.exists() {
+        assert!(child.try_wait().unwrap().is_none(), "the recording ended early");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130), "the code of a command that was interrupted");
+    let records = Trace::open(&path).unwrap().map(Result::unwrap).count();
+    assert!(records > 0);
+    assert!(!Path::new("/sys/kernel/tracing/instances").join(format!("framewright-{}", child.id())).exists());
+}
