@@ -189,7 +189,7 @@ fn record_into(options: &Options, tracefs: &Path, tell: &mut dyn FnMut(Step)) ->
     let files = spool.finish();
     let lost = instance.lost();
     let removed = instance.remove();
-    let finish = || {
+    let finish = || -> Result<Recording, RecordError> {
         let Played { state, flags, tasks, start, end, elapsed } = played?;
         stopped?;
         let files = files?;
