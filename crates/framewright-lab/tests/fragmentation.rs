@@ -89,7 +89,7 @@ fn good(config: &str, kernel: &str) -> Made {
 }
 
 /// The longest plan's runs, with fewer seeds and less memory.
-const LENGTHS: Lengths = Lengths { mib: 128, machines: 2, seeds: 2, few: 1, rounds: 3 };
+const LENGTHS: Lengths = Lengths { mib: 128, settings: SETTINGS.len(), seeds: 2, few: 1, rounds: 3 };
 
 fn found(lengths: Lengths, made: impl Fn(&str, &str) -> Made) -> (Reproduction, [Spec; 2]) {
     let published = Published::built_in().unwrap();
@@ -191,7 +191,7 @@ fn the_page_has_both_sides_and_the_pictures() {
 fn a_small_run_is_made_again_to_the_byte() {
     let published = Published::built_in().unwrap();
     let machines = MACHINES.map(|machine| machine::named(machine.name).unwrap());
-    let lengths = Lengths { mib: 64, machines: 1, seeds: 1, few: 0, rounds: 0 };
+    let lengths = Lengths { mib: 64, settings: 2, seeds: 1, few: 0, rounds: 0 };
     let json = || {
         let plan = Plan { machines: [&machines[0], &machines[1]], published: &published, seed: 3, lengths };
         let runs = plan.run(&mut |_, _| ()).unwrap();

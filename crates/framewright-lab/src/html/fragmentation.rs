@@ -10,7 +10,7 @@ use super::plot::{Axis, Over, Plot, Series};
 use super::reproduction::Reproduced;
 use crate::reproduce::check::Standing;
 use crate::reproduce::fragmentation::measured::READING;
-use crate::reproduce::fragmentation::plan::{CLOSER, OURS};
+use crate::reproduce::fragmentation::plan::OURS;
 use crate::reproduce::fragmentation::published::KERNELS;
 use crate::reproduce::fragmentation::result::{Alone, Picture, Row};
 use crate::reproduce::fragmentation::{Reproduction, judge, text};
@@ -70,7 +70,7 @@ pub fn fragmentation_page(found: &Reproduction, machines: [&Spec; 2]) -> Result<
     let own = Own {
         kernels: text::kernels(),
         configs: configs.collect(),
-        closer: CLOSER,
+        closer: found.pictured,
         over_time: found.pictures.iter().map(|picture| picture.kernel).collect(),
         events: over_time(&found.pictures),
         rounds: (!found.rounds.is_empty()).then(|| by_round(found)),

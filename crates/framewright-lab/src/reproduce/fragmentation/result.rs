@@ -38,6 +38,9 @@ pub struct Reproduction {
     pub rounds: Vec<Rounds>,
     /// What had to hold.
     pub checks: Vec<Check>,
+    /// The configuration that pictures are of: [`CLOSER`], or the first that was run.
+    #[serde(skip)]
+    pub pictured: &'static str,
     /// One run of each kernel there.
     #[serde(skip)]
     pub pictures: Vec<Picture>,
@@ -132,12 +135,14 @@ impl Reproduction {
         let configs: Vec<Ours> = ran.iter().map(|setting| config(plan, setting)).collect();
         let fitted: Vec<Fitted> = restated(&RESTATED).collect();
         let rows: Vec<Row> = ran.iter().flat_map(|setting| rows(plan, runs, (setting, &fitted))).collect();
+        let pictured = ran.iter().find(|setting| setting.name == CLOSER).or(ran.first()).map_or(CLOSER, |setting| setting.name);
         let rounds: Vec<Rounds> = REPEATED.iter().filter_map(|kernel| rounds(runs, kernel)).collect();
         Self {
             head: Head::new(NAME, command, [&published.title, &published.source], (plan.machines[0], plan.seed)),
             checks: judge::checks(&rows, &rounds, published),
             ablation: ablation(runs),
-            pictures: kernels().filter_map(|kernel| picture(runs, kernel)).collect(),
+            pictures: kernels().filter_map(|kernel| picture(runs, pictured, kernel)).collect(),
+            pictured,
             lengths: plan.lengths,
             configs,
             rows,
@@ -212,8 +217,9 @@ fn rounds(runs: &Runs, kernel: &'static str) -> Option<Rounds> {
     Some(Rounds { kernel, huge_percent: reading(outcome).map(|phase| phase.faults.percent()).collect() })
 }
 
-fn picture(runs: &Runs, kernel: &'static str) -> Option<Picture> {
-    let outcome: &Outcome = runs.of(Part::Table, CLOSER, kernel).first().copied()?;
+/// One run of a kernel in a configuration.
+fn picture(runs: &Runs, config: &str, kernel: &'static str) -> Option<Picture> {
+    let outcome: &Outcome = runs.of(Part::Table, config, kernel).first().copied()?;
     let blocks = outcome.phases.iter().map(|phase| (phase.name, phase.blocks.clone())).collect();
     Some(Picture { kernel, samples: outcome.samples.clone(), blocks })
 }

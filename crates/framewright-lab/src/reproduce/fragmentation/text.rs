@@ -56,9 +56,9 @@ pub(crate) fn kernels() -> [(&'static str, &'static str); 5] {
 }
 
 /// How much is run, in words.
-fn lengths(Lengths { mib, machines, seeds, .. }: Lengths) -> String {
-    let machines = if machines == 1 { "one machine" } else { "both machines" };
-    format!("{machines}, {} MiB a socket, {}", grouped(f64::from(mib)), seeds_of(seeds))
+fn lengths(Lengths { mib, settings, seeds, .. }: Lengths) -> String {
+    let settings = if settings == 1 { "one configuration".to_owned() } else { format!("{settings} configurations") };
+    format!("{settings}, {} MiB a socket, {}", grouped(f64::from(mib)), seeds_of(seeds))
 }
 
 fn seeds_of(seeds: u64) -> String {
