@@ -19,7 +19,6 @@ const COST: f64 = 2.0;
 pub fn checks(rows: &[Row], fitted: &[Fitted], gain: Pair, beside: &[Beside]) -> Vec<Check> {
     let cycles_of: Vec<_> =
         rows.iter().map(|row| (row.threshold.as_str(), [row.published.cycles, row.simulated.cycles])).collect();
-    let near = Standing::of(gain.published, gain.simulated, GAIN, None) == Standing::Near;
     vec![
         order("rows in the published order", TIE, &cycles_of),
         Check::seen(
@@ -30,11 +29,16 @@ pub fn checks(rows: &[Row], fitted: &[Fitted], gain: Pair, beside: &[Beside]) ->
         cycles(rows),
         Check::seen(
             &format!("gain of all patches within {GAIN} points"),
-            near,
+            is_gain(gain),
             format!("{:+.1} %, published {:+.1} %", gain.simulated, gain.published),
         ),
         ours(beside),
     ]
+}
+
+/// Whether the gain of all patches is near enough.
+pub fn is_gain(gain: Pair) -> bool {
+    Standing::of(gain.published, gain.simulated, GAIN, None) == Standing::Near
 }
 
 /// By how much a row's cycles are off, in percent, and whether they may be; none for a row that predicts nothing.

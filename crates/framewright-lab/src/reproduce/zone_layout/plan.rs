@@ -13,6 +13,8 @@ use crate::sim::figures::change_percent;
 
 /// Numbers of CPUs at which curves have a point; the last is the table's.
 pub const CURVE: [usize; 8] = [1, 2, 4, 8, 15, 30, 60, 120];
+/// The same of a first look.
+pub const FEW: [usize; 4] = [1, 4, 30, 120];
 /// Locks that are compared: theirs, and the one that waits apart.
 pub const LOCKS: [ZoneLock; 2] = [ZoneLock::Ticket, ZoneLock::Queued];
 /// Places of the lock, those of the table first.
@@ -59,7 +61,7 @@ impl Lengths {
         varied: Some(Varying { screen: passes(12.0, 12.0), band: passes(24.0, 72.0) }),
     };
     /// A first look: no variations.
-    pub const QUICK: Self = Self { table: passes(6.0, 6.0), varied: None };
+    pub const QUICK: Self = Self { table: passes(5.0, 5.0), varied: None };
 }
 
 /// What is to be run.

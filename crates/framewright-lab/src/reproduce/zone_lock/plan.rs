@@ -24,6 +24,8 @@ const FRAMES_OF_MIB: u64 = 256;
 const CHOSEN: usize = 8;
 /// Numbers of CPUs at which curves have a point.
 pub const CURVE: [usize; 6] = [1, 8, 28, 56, 84, 112];
+/// The same of a first look, with the table's own between them.
+pub const FEW: [usize; 2] = [1, 28];
 
 /// A kernel, and the preset that models it.
 #[derive(Clone, PartialEq, Debug)]
@@ -139,7 +141,7 @@ impl Lengths {
         varied: Some(Varying { screen: passes(0.1, 0.1), band: passes(0.5, 0.25) }),
     };
     /// A first look: no variations.
-    pub const QUICK: Self = Self { table: passes(1.0, 0.5), mix: passes(1.0, 1.0), freed_at_once: 512, varied: None };
+    pub const QUICK: Self = Self { table: passes(0.4, 0.2), mix: passes(1.0, 1.0), freed_at_once: 512, varied: None };
 }
 
 /// What is to be run.
