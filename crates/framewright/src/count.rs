@@ -41,6 +41,7 @@ impl<M: Machine> ListCount<M> {
     }
 
     /// Forgets what is on the lists.
+    #[inline]
     pub(crate) fn reset(&self) {
         for word in [&self.isolated, &self.skipped] {
             word.store(0, Ordering::Relaxed);
@@ -85,6 +86,7 @@ fn bump(cell: &Cell<u64>, change: u64) {
 
 impl Tally {
     /// What was changed of the numbers of free frames, CMA's and the high-atomic reserve's; they are 0 afterwards.
+    #[inline]
     pub(crate) fn take_free(&self) -> [u64; 3] {
         [&self.free, &self.cma, &self.highatomic].map(Cell::take)
     }
@@ -116,6 +118,7 @@ impl Tally {
     }
 
     /// Forgets what was changed on the lists.
+    #[inline]
     pub(crate) fn reset(&self) {
         for cell in [&self.free, &self.cma, &self.highatomic, &self.isolated, &self.skipped] {
             cell.set(0);

@@ -41,6 +41,7 @@ pub(crate) const fn shards(cpus: usize) -> usize {
 
 /// Frames that a magazine of a zone holds at most: as many as make a four-thousandth of the zone, or in a small one as half of
 /// its lists' `high` allows.
+#[inline]
 pub(crate) fn frames_of(size: PcpSize, managed: u64) -> u32 {
     let share = (managed >> 12).min(u64::from(MAGAZINE)) as u32;
     (size.high.saturating_add(size.batch) / 2).clamp(2, 64).max(share)

@@ -57,6 +57,7 @@ impl Want {
     }
 
     /// Order of the smallest block of another type that the request may use.
+    #[inline]
     fn lowest(&self) -> Order {
         self.order.max(self.least)
     }

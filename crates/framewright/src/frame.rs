@@ -111,6 +111,7 @@ impl State {
     }
 
     /// The order and type, if a free block starts here.
+    #[inline]
     pub(crate) fn as_free(self) -> Option<(Order, MigrateType)> {
         (self.kind() == Kind::Free).then(|| (self.order(), self.migratetype()))
     }
@@ -133,6 +134,7 @@ impl State {
     }
 
     /// Free → out, with a new generation and the CPU that took it.
+    #[inline]
     pub(crate) fn take(self, order: Order, cpu: CpuId) -> Option<State> {
         let (actual, _) = self.as_free()?;
         (actual == order).then_some(self.taken(cpu))

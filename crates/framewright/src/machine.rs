@@ -284,6 +284,7 @@ impl Need {
     const CLUSTER: u64 = 32;
 
     /// What a request is short of, which frees memory itself.
+    #[inline]
     pub(crate) fn of_request(node: NodeId, (order, frames): (Order, u64), gfp: Gfp, attempt: u32) -> Need {
         let frames = frames.max(Need::CLUSTER);
         Need { node, order, gfp, attempt, frames, priority: Need::LIGHTEST, gentle: false }

@@ -23,6 +23,7 @@ impl Pageblock {
     /// What a change of type changes.
     const BY_TYPE: u32 = 3 << Pageblock::LISTS | 0xff;
 
+    #[inline]
     pub(crate) const fn new(zone: ZoneIdx, migratetype: MigrateType) -> Pageblock {
         Pageblock(Pageblock::PRESENT | (zone.0 as u32) << 8).with(migratetype)
     }

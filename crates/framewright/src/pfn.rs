@@ -84,6 +84,7 @@ impl PfnRange {
     }
 
     /// The part that both ranges share, possibly empty.
+    #[inline]
     pub fn intersect(self, other: PfnRange) -> PfnRange {
         let start = self.start.max(other.start);
         PfnRange { start, end: self.end.min(other.end).max(start) }

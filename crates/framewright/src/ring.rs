@@ -30,6 +30,7 @@ pub(crate) struct RingId {
 
 impl RingId {
     /// The ring for blocks of an order and type; none if such blocks are not kept per CPU.
+    #[inline]
     pub(crate) const fn of(order: Order, migratetype: MigrateType, pageblock_order: Order) -> Option<RingId> {
         match migratetype.pcp_index() {
             Some(lists) => RingId::with_lists(order, lists, pageblock_order),
@@ -69,6 +70,7 @@ impl RingId {
     }
 
     /// The ring with this index; none beyond the last, and where a geometry keeps no huge pages per CPU.
+    #[inline]
     pub(crate) fn nth(index: usize, pageblock_order: Order) -> Option<RingId> {
         let huge = (SMALL_RINGS..RINGS).contains(&index) && pageblock_order.index() >= SMALL_ORDERS;
         if huge { Some(RingId { index, order: pageblock_order }) } else { RingId::small_nth(index) }
@@ -81,6 +83,7 @@ impl RingId {
     }
 
     /// Entries that the ring needs for `frames` frames: at least two refills, rounded to a power of two.
+    #[inline]
     pub(crate) fn capacity(self, frames: u32) -> u32 {
         (frames >> self.order.0.min(31)).clamp(4, 1 << 25).next_power_of_two()
     }
@@ -198,6 +201,7 @@ impl<M: Machine> Ring<M> {
         self.end.load(Ordering::Relaxed)
     }
 
+    #[inline]
     pub(crate) fn capacity(&self) -> u32 {
         self.end().wrapping_sub(self.start())
     }

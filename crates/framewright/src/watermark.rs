@@ -215,6 +215,7 @@ pub struct PcpSize {
 
 impl PcpSize {
     /// The same sizes within what lists can have: a batch of 1 to 4,096 frames, a high of 1 to 2^24.
+    #[inline]
     pub fn clamped(self) -> PcpSize {
         PcpSize { batch: self.batch.clamp(1, 1 << 12), high: self.high.clamp(1, 1 << 24) }
     }

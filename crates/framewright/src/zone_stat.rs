@@ -43,6 +43,7 @@ struct Places {
 
 impl Places {
     /// With so many counters of the embedder, which follow the free frames.
+    #[inline]
     fn of(own: usize, place: NumaPlace) -> Places {
         let next = own.min(OWN).saturating_add(1);
         let (cma, numa) = match place {
