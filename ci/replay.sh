@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Runs the main job as README.md gives it, on the recorded trace, and checks the machine-readable report.
+# Runs the replay as README.md gives it, on the recorded trace, and checks the machine-readable report.
 #
-# Why: this is what a newcomer types first. The command is read from README.md, so the two cannot part; `--format json` is
+# Why: this is what a newcomer types next. The command is read from README.md, so the two cannot part; `--format json` is
 # added. Fails if the command fails, if a key that programs rely on is missing, if the kernel's side is not what the trace's
 # description says, if a free was refused or a page lost, or if more huge pages were held at once than there were faults.
 # No speed is checked: that is the machine's. As positive control the checks must find each of a list of changes to the

@@ -4,6 +4,7 @@
 
 pub mod calibrate;
 pub mod compare;
+pub mod experiments;
 pub mod explain;
 pub mod html;
 pub mod mechanisms;

@@ -10,10 +10,10 @@ use clap::Parser;
 
 /// The laboratory of the Framewright page allocator.
 #[derive(Parser)]
-#[command(name = "framewright", version, propagate_version = true, arg_required_else_help = true)]
+#[command(name = "framewright", version, propagate_version = true)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
 }
 
 #[derive(clap::Subcommand)]
@@ -36,7 +36,8 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let reproduce = || Command::Reproduce(command::reproduce::Reproduce::at_a_glance());
+    let result = match Cli::parse().command.unwrap_or_else(reproduce) {
         Command::Replay(replay) => replay.run(),
         Command::Explain(explain) => explain.run(),
         Command::Convert(convert) => convert.run(),

@@ -1,12 +1,12 @@
-//! The folder of a report: a page for a browser, and the same as JSON.
+//! The folder of a report: pages for a browser, and the same as JSON.
 
 use std::fs;
 use std::path::Path;
 
 use anyhow::{Context, bail};
 
-/// The page's name.
-const PAGE: &str = "index.html";
+/// The name of the page that is opened first.
+pub(crate) const PAGE: &str = "index.html";
 /// What a page of ours says of who made it.
 const GENERATOR: &str = "<meta name=\"generator\" content=\"framewright ";
 
@@ -21,9 +21,9 @@ pub(crate) fn prepare(folder: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Writes the page and the JSON, which has a name of its own.
-pub(crate) fn write(folder: &Path, page: &str, (name, json): (&str, &str)) -> anyhow::Result<()> {
-    for (name, content) in [(PAGE, page), (name, json)] {
+/// Writes files by their names.
+pub(crate) fn write(folder: &Path, files: &[(&str, &str)]) -> anyhow::Result<()> {
+    for (name, content) in files {
         let path = folder.join(name);
         fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
     }

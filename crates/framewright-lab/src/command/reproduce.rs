@@ -1,31 +1,29 @@
 //! `framewright reproduce`: published tables beside ours.
 
-use std::fmt;
+use std::fs;
 use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use framewright_bench::command::Bar;
-use framewright_lab::html::{fragmentation_page, irq_safe_page, numa_stats_page, zone_layout_page, zone_lock_page};
-use framewright_lab::reproduce::check::{Check, all_hold};
-use framewright_lab::reproduce::fragmentation;
-use framewright_lab::reproduce::irq_safe;
-use framewright_lab::reproduce::numa_stats;
-use framewright_lab::reproduce::runs::Progress;
-use framewright_lab::reproduce::zone_layout;
-use framewright_lab::reproduce::zone_lock::{Kernel, Lengths, Plan, Published, Reproduction, Scale, plan};
-use framewright_sim::machine;
-use serde::Serialize;
+use framewright_lab::experiments::{All, Ask, Experiment, Made, all};
+use framewright_lab::html::{beside_overview, overview_page};
+use framewright_lab::reproduce::check::all_hold;
 
 use super::{Format, Violated, folder, print, quoted};
+
+/// Where a command without arguments writes its pages.
+const REPORT: &str = "report";
 
 /// Make a published table again on the simulated machine: theirs, ours, why, and what of it is fitted.
 #[derive(Args)]
 #[command(after_help = "Examples:
+  framewright reproduce all --quick --report report
+      all five at a glance, and a page for each: what `framewright` does without arguments; some 40 s of two CPUs
   framewright reproduce zone-lock
       page faults on 112 CPUs under six kernels of 2018 and under our default, with bands
   framewright reproduce zone-lock --quick
-      the same without bands, in some seconds
+      the table alone without bands, in some seconds
   framewright reproduce numa-stats
       an allocation and its free on 88 CPUs, by how much of the NUMA counters a CPU keeps
   framewright reproduce zone-layout
@@ -37,22 +35,23 @@ use super::{Format, Violated, folder, print, quoted};
   framewright reproduce zone-lock --format json --report out
       for programs; and a page with plots, in out/index.html
 
-Exit code: 0 if every check holds, 1 if not. The same command prints the same bytes, but for what irq-safe measures
-natively. docs/fidelity.md says what a reproduced table is worth.")]
+Exit code of one experiment: 0 if every check holds, 1 if not, or if one could not be seen, as some cannot in a quick run.
+Of all: 1 if a figure has left its band (docs/reproduce.md). The same command prints the same bytes, but for
+what irq-safe measures natively. docs/fidelity.md says what a reproduced table is worth.")]
 pub(crate) struct Reproduce {
     /// Which table.
     #[arg(value_enum)]
-    experiment: Experiment,
-    /// Shorter runs, and none with the machine's numbers changed: no bands. Of fragmentation: three seeds, a quarter of the memory, and one machine.
+    experiment: Which,
+    /// Shorter and fewer runs, and none with the machine's numbers changed: no bands. Of fragmentation: one seed in one configuration.
     #[arg(long)]
     quick: bool,
     /// Seed of all that is random.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Memory of a socket, in MiB; of fragmentation alone. [default: 1024; 256 if quick]
+    /// Memory of a socket, in MiB; of fragmentation alone. [default: 1024]
     #[arg(long, value_name = "MIB", value_parser = clap::value_parser!(u32).range(64..=65536))]
     mib: Option<u32>,
-    /// Seeds, from the first on; of fragmentation alone. [default: 10; 3 if quick]
+    /// Seeds, from the first on; of fragmentation alone. [default: 10; 1 if quick]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100))]
     seeds: Option<u64>,
     /// Form of the output.
@@ -61,145 +60,133 @@ pub(crate) struct Reproduce {
     /// Write a page with plots and tables, and the JSON, into this folder. Runs on fewer CPUs are added to zone-lock for it.
     #[arg(long, value_name = "DIR")]
     report: Option<PathBuf>,
+    /// Record the bands of `all --quick` anew into this file: with several seeds, and with each fitted number a tenth less and more.
+    #[arg(long, value_name = "FILE", requires = "quick", conflicts_with_all = ["report", "mib", "seeds", "format", "seed"])]
+    bands: Option<PathBuf>,
 }
 
-/// Published tables.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Experiment {
-    /// Zone lock scalability, 2018: page faults on 112 CPUs, under six kernels.
-    ZoneLock,
-    /// The zone's lock beside the order-0 lists or behind all lists, 2015: aim7 on 120 CPUs.
-    ZoneLayout,
-    /// NUMA statistics, 2017: an allocation and its free on 88 CPUs, by how much of the counters a CPU keeps.
-    NumaStats,
-    /// Per-CPU lists and interrupts, 2017: a page's cycles, aim9, and packets.
-    IrqSafe,
-    /// Fragmentation avoidance, 2018: what mixes mobilities, and who gets huge pages, on one socket and on two.
-    Fragmentation,
+/// All tables, or one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Which {
+    All,
+    One(Experiment),
 }
 
-impl Experiment {
-    /// The machine that the table is from.
-    fn machine(self) -> &'static str {
+impl ValueEnum for Which {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [Which; 6] = [
+            Which::All,
+            Which::One(Experiment::ZoneLock),
+            Which::One(Experiment::ZoneLayout),
+            Which::One(Experiment::NumaStats),
+            Which::One(Experiment::IrqSafe),
+            Which::One(Experiment::Fragmentation),
+        ];
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
         match self {
-            Experiment::ZoneLock => "skylake-2x28",
-            Experiment::ZoneLayout => "ivybridge-ex-4x15",
-            Experiment::NumaStats => "broadwell-2x22",
-            Experiment::IrqSafe => "haswell-2x18",
-            Experiment::Fragmentation => "skylake-desktop",
+            Self::All => Some(clap::builder::PossibleValue::new("all").help("The five, at a glance")),
+            Self::One(experiment) => experiment.to_possible_value(),
         }
     }
 }
 
 impl Reproduce {
+    /// What a command without arguments does.
+    pub(crate) fn at_a_glance() -> Self {
+        Self {
+            experiment: Which::All,
+            quick: true,
+            seed: 1,
+            mib: None,
+            seeds: None,
+            format: Format::Text,
+            report: Some(PathBuf::from(REPORT)),
+            bands: None,
+        }
+    }
+
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        let only =
-            [("--mib", self.mib.is_some()), ("--seeds", self.seeds.is_some())].into_iter().find(|(_, given)| *given);
-        if let Some((option, _)) = only.filter(|_| self.experiment != Experiment::Fragmentation) {
-            bail!("{option} is for fragmentation alone, not for {}; leave it out", self.name());
-        }
-        match self.experiment {
-            Experiment::ZoneLock => self.zone_lock(),
-            Experiment::ZoneLayout => self.zone_layout(),
-            Experiment::NumaStats => self.numa_stats(),
-            Experiment::IrqSafe => self.irq_safe(),
-            Experiment::Fragmentation => self.fragmentation(),
+        match (self.experiment, &self.bands) {
+            (Which::All, Some(file)) => Self::record(file),
+            (Which::All, None) => self.all(),
+            (Which::One(_), Some(_)) => {
+                bail!("--bands records those of all: framewright reproduce all --quick --bands FILE")
+            }
+            (Which::One(experiment), None) => self.one(experiment),
         }
     }
 
-    fn zone_lock(&self) -> anyhow::Result<()> {
-        let published = Published::built_in()?;
-        let machine = machine::named(self.experiment.machine())?;
-        let plan = Plan {
-            machine: &machine,
-            kernels: Kernel::all(&published),
-            with_lru: published.lru.iter().map(|row| row.name.clone()).collect(),
-            presets: Kernel::presets(&published),
-            cpus: published.cpus,
-            curve: if self.report.is_some() { plan::CURVE.to_vec() } else { Vec::new() },
-            seed: self.seed,
-            scale: Scale::of(&published),
-            lengths: if self.quick { Lengths::QUICK } else { Lengths::FULL },
-        };
-        let runs = self.progress(|progress| plan.run(progress))?;
-        let found = Reproduction::new(&published, &plan, &runs, &self.command());
-        self.tell(&found, &found.checks, || zone_lock_page(&found, &machine))
-    }
-
-    fn zone_layout(&self) -> anyhow::Result<()> {
-        let published = zone_layout::Published::built_in()?;
-        let machine = machine::named(self.experiment.machine())?;
-        let lengths = if self.quick { zone_layout::Lengths::QUICK } else { zone_layout::Lengths::FULL };
-        let (workload, cpus) = (zone_layout::plan::workload(), zone_layout::plan::CURVE.to_vec());
-        let plan = zone_layout::Plan { machine: &machine, workload, cpus, seed: self.seed, lengths };
-        let runs = self.progress(|progress| plan.run(progress))?;
-        let found = zone_layout::Reproduction::new(&published, &plan, &runs, &self.command());
-        self.tell(&found, &found.checks, || zone_layout_page(&found, &machine))
-    }
-
-    fn numa_stats(&self) -> anyhow::Result<()> {
-        let published = numa_stats::Published::built_in()?;
-        let machine = machine::named(self.experiment.machine())?;
-        let lengths = if self.quick { numa_stats::Lengths::QUICK } else { numa_stats::Lengths::FULL };
-        let plan = numa_stats::Plan { machine: &machine, published: &published, seed: self.seed, lengths };
-        let runs = self.progress(|progress| plan.run(progress))?;
-        let found = numa_stats::Reproduction::new(&plan, &runs, &self.command());
-        self.tell(&found, &found.checks, || numa_stats_page(&found, &machine))
-    }
-
-    fn irq_safe(&self) -> anyhow::Result<()> {
-        let published = irq_safe::Published::built_in()?;
-        let (machine, desktop) = (machine::named(self.experiment.machine())?, machine::named("skylake-desktop")?);
-        let lengths = if self.quick { irq_safe::Lengths::QUICK } else { irq_safe::Lengths::FULL };
-        let plan =
-            irq_safe::Plan { machine: &machine, desktop: &desktop, published: &published, seed: self.seed, lengths };
-        let runs = self.progress(|progress| plan.run(progress))?;
-        let found = irq_safe::Reproduction::new(&plan, &runs, &self.command())?;
-        self.tell(&found, &found.checks, || irq_safe_page(&found, &machine))
-    }
-
-    fn fragmentation(&self) -> anyhow::Result<()> {
-        let published = fragmentation::Published::built_in()?;
-        let [skylake, haswell] = fragmentation::plan::MACHINES.map(|machine| machine::named(machine.name));
-        let (skylake, haswell) = (skylake?, haswell?);
-        let lengths = if self.quick { fragmentation::Lengths::QUICK } else { fragmentation::Lengths::FULL };
-        let (mib, seeds) = (self.mib.unwrap_or(lengths.mib), self.seeds.unwrap_or(lengths.seeds));
-        let lengths = fragmentation::Lengths { mib, seeds, few: lengths.few.min(seeds), ..lengths };
-        let machines = [&skylake, &haswell];
-        let plan = fragmentation::Plan { machines, published: &published, seed: self.seed, lengths };
-        let runs = self.progress(|progress| plan.run(progress))?;
-        let found = fragmentation::Reproduction::new(&plan, &runs, &self.command());
-        self.tell(&found, &found.checks, || fragmentation_page(&found, machines))
-    }
-
-    /// Runs something with a progress bar. What cannot be written to in the end is not begun.
-    fn progress<T>(&self, run: impl FnOnce(Progress<'_>) -> anyhow::Result<T>) -> anyhow::Result<T> {
-        self.report.as_deref().map_or(Ok(()), folder::prepare)?;
+    fn one(&self, experiment: Experiment) -> anyhow::Result<()> {
+        self.prepare()?;
         let bar = Bar::new()?;
-        run(&mut |done, total| bar.show(&self.name(), done as f64 / total.max(1) as f64))
-    }
-
-    /// Prints what was found, as text or JSON, and writes the page if one is wanted.
-    fn tell<F: fmt::Display + Serialize>(
-        &self,
-        found: &F,
-        checks: &[Check],
-        page: impl FnOnce() -> Result<String, minijinja::Error>,
-    ) -> anyhow::Result<()> {
-        let json = serde_json::to_string_pretty(found)? + "\n";
-        if let Some(folder) = &self.report {
-            folder::write(folder, &page().context("the page")?, (&format!("{}.json", self.name()), &json))?;
+        let mut progress = |done, total: u64| bar.show(experiment.name(), done as f64 / total.max(1) as f64);
+        let made = experiment.make(&self.ask(), &self.command(experiment.name()), &mut progress)?;
+        drop(bar);
+        if let (Some(folder), Some(page)) = (&self.report, &made.page) {
+            let json = format!("{}.json", experiment.name());
+            folder::write(folder, &[(folder::PAGE, page), (&json, &made.json)])?;
         }
         match self.format {
-            Format::Text => print(&(found.to_string() + &self.written()))?,
-            Format::Json => print(&json)?,
+            Format::Text => print(&(made.text + &self.written()))?,
+            Format::Json => print(&made.json)?,
         }
-        if all_hold(checks) { Ok(()) } else { Err(Violated.into()) }
+        if all_hold(&made.checks) { Ok(()) } else { Err(Violated.into()) }
     }
 
-    /// The experiment's name.
-    fn name(&self) -> String {
-        self.experiment.to_possible_value().map_or(String::new(), |value| value.get_name().to_owned())
+    fn all(&self) -> anyhow::Result<()> {
+        if self.mib.is_some() || self.seeds.is_some() {
+            bail!("--mib and --seeds are for fragmentation alone: framewright reproduce fragmentation");
+        }
+        self.prepare()?;
+        let bar = Bar::new()?;
+        let progress = |experiment: Experiment, share| bar.show(experiment.name(), share);
+        let alone = |experiment: Experiment| self.command(experiment.name());
+        let made = all::run(&Experiment::ALL, &self.ask(), alone, progress)?;
+        drop(bar);
+        let all = All::new(&made, &self.command("all"), (self.quick, self.seed))?;
+        let json = serde_json::to_string_pretty(&all)? + "\n";
+        if let Some(folder) = &self.report {
+            self.write_all(folder, (&all, &json), &made)?;
+        }
+        match self.format {
+            Format::Text => print(&(all.to_string() + &self.written()))?,
+            Format::Json => print(&json)?,
+        }
+        let holds = all.holds() && (self.quick || made.iter().all(|made| all_hold(&made.checks)));
+        if holds { Ok(()) } else { Err(Violated.into()) }
+    }
+
+    /// The page that leads to the others, they, and all as JSON.
+    fn write_all(&self, folder: &std::path::Path, (all, json): (&All, &str), made: &[Made]) -> anyhow::Result<()> {
+        let index = overview_page(all).context("the page")?;
+        let mut files = vec![(folder::PAGE.to_owned(), index), ("all.json".to_owned(), json.to_owned())];
+        for made in made {
+            let name = made.experiment.name();
+            files.extend(made.page.iter().map(|page| (format!("{name}.html"), beside_overview(page))));
+            files.push((format!("{name}.json"), made.json.clone()));
+        }
+        let files: Vec<(&str, &str)> = files.iter().map(|(name, content)| (name.as_str(), content.as_str())).collect();
+        folder::write(folder, &files)
+    }
+
+    fn record(file: &PathBuf) -> anyhow::Result<()> {
+        let bar = Bar::new()?;
+        let bands = all::record(&Experiment::ALL, |experiment, share| bar.show(experiment.name(), share))?;
+        drop(bar);
+        fs::write(file, bands.to_file()?).with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    fn ask(&self) -> Ask<'static> {
+        let (quick, page, seed) = (self.quick, self.report.is_some(), self.seed);
+        Ask { quick, page, seed, mib: self.mib, seeds: self.seeds, change: None }
+    }
+
+    /// What cannot be written to in the end is not begun.
+    fn prepare(&self) -> anyhow::Result<()> {
+        self.report.as_deref().map_or(Ok(()), folder::prepare)
     }
 
     /// Where the page is, if there is one.
@@ -207,14 +194,13 @@ impl Reproduce {
         self.report.iter().map(|folder| folder::told(folder)).collect()
     }
 
-    /// The command that prints the same.
-    fn command(&self) -> String {
+    /// The command that prints the same of an experiment, or of all.
+    fn command(&self, experiment: &str) -> String {
         let quick = if self.quick { " --quick" } else { "" };
         let mib = self.mib.map_or(String::new(), |mib| format!(" --mib {mib}"));
         let seeds = self.seeds.map_or(String::new(), |seeds| format!(" --seeds {seeds}"));
         let json = if self.format == Format::Json { " --format json" } else { "" };
         let report = self.report.iter().map(|folder| format!(" --report {}", quoted(&folder.display().to_string())));
-        let experiment = self.name();
         format!(
             "framewright reproduce {experiment}{quick}{mib}{seeds} --seed {}{json}{}",
             self.seed,

@@ -97,7 +97,7 @@ impl Sim {
             write_trace(path, &spans)?;
         }
         if let Some(folder) = &self.report {
-            folder::write(folder, &page(&command, &findings, &machine)?, ("runs.json", &json))?;
+            folder::write(folder, &[(folder::PAGE, &page(&command, &findings, &machine)?), ("runs.json", &json)])?;
         }
         let written = self.report.iter().map(|folder| folder::told(folder));
         match self.format {

@@ -9,6 +9,7 @@ mod blocks;
 mod fragmentation;
 mod irq_safe;
 mod numa_stats;
+mod overview;
 mod plot;
 mod reproduction;
 mod zone_layout;
@@ -32,6 +33,7 @@ use plot::{Axis, Plot, Series};
 pub use fragmentation::fragmentation_page;
 pub use irq_safe::irq_safe_page;
 pub use numa_stats::numa_stats_page;
+pub use overview::{beside_overview, overview_page};
 pub use zone_layout::zone_layout_page;
 pub use zone_lock::zone_lock_page;
 
@@ -128,6 +130,7 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
         ("tables.html", include_str!("tables.html")),
         ("page.html", include_str!("page.html")),
         ("reproduction.html", include_str!("reproduction.html")),
+        ("overview.html", include_str!("overview.html")),
         ("zone_lock.html", include_str!("zone_lock.html")),
         ("zone_layout.html", include_str!("zone_layout.html")),
         ("irq_safe.html", include_str!("irq_safe.html")),
@@ -149,8 +152,15 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
     environment.add_filter("plural", |unit: String| figures::plural(&unit));
     environment.add_filter("basis", |basis: String| if basis == "source" { "sourced".to_owned() } else { basis });
     environment.add_filter("share", figures::share);
+    environment.add_filter("capitalize_first", capitalized);
     environment.add_filter("change", |to: f64, from: f64| figures::change(from, to));
     Ok(environment)
+}
+
+/// A sentence's first letter as one writes it there.
+fn capitalized(text: String) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
 }
 
 impl<'a> Group<'a> {

@@ -135,7 +135,8 @@ impl Reproduction {
         let configs: Vec<Ours> = ran.iter().map(|setting| config(plan, setting)).collect();
         let fitted: Vec<Fitted> = restated(&RESTATED).collect();
         let rows: Vec<Row> = ran.iter().flat_map(|setting| rows(plan, runs, (setting, &fitted))).collect();
-        let pictured = ran.iter().find(|setting| setting.name == CLOSER).or(ran.first()).map_or(CLOSER, |setting| setting.name);
+        let pictured =
+            ran.iter().find(|setting| setting.name == CLOSER).or(ran.first()).map_or(CLOSER, |setting| setting.name);
         let rounds: Vec<Rounds> = REPEATED.iter().filter_map(|kernel| rounds(runs, kernel)).collect();
         Self {
             head: Head::new(NAME, command, [&published.title, &published.source], (plan.machines[0], plan.seed)),

@@ -1,0 +1,158 @@
+//! The five experiments at a glance: what was published, ours, how ours stand, and what our own mechanisms add.
+
+use std::fmt;
+
+use serde::Serialize;
+
+use super::band::Bands;
+use super::experiment::{Ask, Experiment, Made};
+use super::headline::{Headline, Row, Verdict};
+use crate::reproduce::fitted;
+use crate::reproduce::runs::Change;
+use crate::reproduce::text::wrapped;
+use crate::reproduce::variation::FACTORS;
+
+/// Version of the JSON.
+pub const SCHEMA: &str = "framewright-reproduce-all/1";
+/// Seeds that bands are recorded with; more where one run says little.
+const SEEDS: u64 = 5;
+const MANY: u64 = 10;
+
+/// What one is told of a figure that has left its band.
+const LEFT: &str = "LEFT ITS BAND: what comes out has changed by more than chance; `framewright reproduce EXPERIMENT --quick` shows the \
+                    runs, docs/reproduce.md says what to do";
+
+/// All of it.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct All {
+    /// Version of this format.
+    pub schema: &'static str,
+    /// The command that prints it.
+    pub command: String,
+    /// Whether runs were short and few.
+    pub quick: bool,
+    /// Seed of all that is random.
+    pub seed: u64,
+    /// The experiments.
+    pub experiments: Vec<Headline>,
+}
+
+impl All {
+    /// Of experiments that were run; figures of quick ones are held against the recorded bands.
+    ///
+    /// # Errors
+    /// The recorded bands cannot be read, which is a mistake in this crate.
+    pub fn new(made: &[Made], command: &str, (quick, seed): (bool, u64)) -> anyhow::Result<Self> {
+        let bands = if quick { Bands::built_in()? } else { Bands::default() };
+        let experiments = made.iter().map(|made| made.headline.clone().within(&bands)).collect();
+        Ok(Self { schema: SCHEMA, command: command.to_owned(), quick, seed, experiments })
+    }
+
+    /// Whether no figure has left its band.
+    pub fn holds(&self) -> bool {
+        self.experiments.iter().all(Headline::holds)
+    }
+
+    fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.experiments.iter().flat_map(|headline| &headline.rows)
+    }
+
+    /// How many figures stand how, in words.
+    pub fn tally(&self) -> String {
+        let all = [Verdict::AsPublished, Verdict::InBand, Verdict::Differs, Verdict::Fitted, Verdict::LeftBand];
+        let count = |verdict| self.rows().filter(|row| row.verdict == verdict).count();
+        let told = all.into_iter().map(|verdict| (count(verdict), verdict)).filter(|(count, _)| *count != 0);
+        let told: Vec<String> = told.map(|(count, verdict)| format!("{} {count}", verdict.words())).collect();
+        format!("Of {} figures: {}", self.rows().count(), told.join(", "))
+    }
+
+    /// What bands and verdicts mean.
+    pub fn legend(&self) -> &'static str {
+        if self.quick {
+            "band: where ours lay with several seeds, and with each fitted number of the machine a tenth less and more; \
+             in band: it holds the published figure; differs: docs/fidelity.md and docs/fragmentation.md say why"
+        } else {
+            "bands are in each experiment's own output; differs: docs/fidelity.md and docs/fragmentation.md say why"
+        }
+    }
+}
+
+/// A band in words; none is nothing.
+pub fn band(row: &Row) -> String {
+    row.band.map_or(String::new(), |band| {
+        let sign = |value: f64| if row.unit == "%" { format!("{value:+.1}") } else { format!("{value:.1}") };
+        format!("{} … {}", sign(band.0[0]), sign(band.0[1]))
+    })
+}
+
+impl fmt::Display for All {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quick = if self.quick { ", a quick look" } else { "" };
+        writeln!(f, "Five published experiments on the simulated machine{quick}, seed {}\n", self.seed)?;
+        writeln!(f, "{:<41}{:>14}{:>14}{:>16}  verdict", "", "published", "ours", "band")?;
+        for headline in &self.experiments {
+            writeln!(f, "{}: {}", headline.experiment, headline.what)?;
+            for row in &headline.rows {
+                let [theirs, ours] = [row.published, row.ours].map(|value| row.told(value));
+                let line =
+                    format!("  {:<39}{theirs:>14}{ours:>14}{:>16}  {}", row.name, band(row), row.verdict.words());
+                writeln!(f, "{line}")?;
+            }
+            let ours: String = format!("  default: {}", headline.ours);
+            wrapped(f, &ours, 4)?;
+        }
+        writeln!(f, "\n{}", self.tally())?;
+        wrapped(f, self.legend(), 2)?;
+        if self.holds() { Ok(()) } else { wrapped(f, LEFT, 2) }
+    }
+}
+
+/// Runs the experiments one after the other. `progress` is told which it is, and the share of all that is behind.
+///
+/// # Errors
+/// The first run that failed, and which it was.
+pub fn run(
+    experiments: &[Experiment],
+    ask: &Ask<'_>,
+    command: impl Fn(Experiment) -> String,
+    mut progress: impl FnMut(Experiment, f64),
+) -> anyhow::Result<Vec<Made>> {
+    let total: u64 = experiments.iter().map(|experiment| experiment.weight()).sum();
+    let mut behind = 0;
+    let mut all = Vec::new();
+    for &experiment in experiments {
+        let mut advance = |done: u64, of: u64| {
+            let share = done as f64 / of.max(1) as f64;
+            progress(experiment, (behind as f64 + share * experiment.weight() as f64) / total.max(1) as f64);
+        };
+        all.push(experiment.make(ask, &command(experiment), &mut advance)?);
+        behind += experiment.weight();
+    }
+    Ok(all)
+}
+
+/// Records the bands of quick runs: see [`super::band`]. `progress` is told which experiment it is, and the share of its runs that
+/// are behind.
+///
+/// # Errors
+/// The first run that failed, and which it was.
+pub fn record(experiments: &[Experiment], mut progress: impl FnMut(Experiment, f64)) -> anyhow::Result<Bands> {
+    let mut bands = Bands::default();
+    for &experiment in experiments {
+        let machine = experiment.spec(None)?;
+        let fitted = fitted::to(experiment.name(), &machine);
+        let changes =
+            fitted.iter().flat_map(|fitted| FACTORS.map(|factor| (1, Some((fitted.parameter.as_str(), factor)))));
+        let seeds = if experiment == Experiment::Fragmentation { MANY } else { SEEDS };
+        let all: Vec<(u64, Change<'_>)> = (1..=seeds).map(|seed| (seed, None)).chain(changes).collect();
+        for (number, &(seed, change)) in all.iter().enumerate() {
+            let ask = Ask { quick: true, page: false, seed, mib: None, seeds: None, change };
+            let mut advance = |done: u64, of: u64| {
+                let share = done as f64 / of.max(1) as f64;
+                progress(experiment, (number as f64 + share) / all.len() as f64);
+            };
+            bands.widen(&experiment.make(&ask, "", &mut advance)?.headline);
+        }
+    }
+    Ok(bands)
+}

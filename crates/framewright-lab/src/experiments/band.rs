@@ -1,0 +1,91 @@
+//! Where the figures of a quick run may lie.
+//!
+//! A quick run has no bands of its own, they would take an hour. So they were recorded once, and are data of the project
+//! (`data/reproduced/quick.toml`): the least and the most that each figure becomes with several seeds, and with each of the machine's
+//! fitted numbers a tenth smaller and larger. A figure that lies outside now means that the allocator or the model has changed
+//! what comes out by more than chance or a tenth of such a number does; then either the change is wrong, or the
+//! bands are recorded anew (`framewright reproduce all --quick --bands FILE`) and the change says so.
+
+use std::collections::BTreeMap;
+
+use anyhow::Context;
+use serde::{Deserialize, Serialize};
+
+use super::headline::Headline;
+use crate::reproduce::variation::Band;
+
+/// The recorded file.
+const RECORDED: &str = include_str!("../../../../data/reproduced/quick.toml");
+/// What the file says of itself.
+const HEAD: &str = "\
+# The least and the most of each figure that a quick run shows first, in its unit, by experiment and row: with several
+# seeds from 1 on, and with seed 1 and each number of the machine that is fitted to the table a tenth smaller and larger.
+# Recorded by: framewright reproduce all --quick --bands data/reproduced/quick.toml
+
+";
+
+/// Bands by experiment and row.
+#[derive(Clone, PartialEq, Default, Serialize, Deserialize, Debug)]
+#[serde(transparent)]
+pub struct Bands(BTreeMap<String, BTreeMap<String, [f64; 2]>>);
+
+impl Bands {
+    /// Those that are data of the project.
+    ///
+    /// # Errors
+    /// The file is not as it should be, which is a mistake in this crate.
+    pub fn built_in() -> anyhow::Result<Self> {
+        toml::from_str(RECORDED).context("data/reproduced/quick.toml")
+    }
+
+    /// The band of a row; none if nothing was recorded of it.
+    pub fn of(&self, experiment: &str, row: &str) -> Option<Band> {
+        self.0.get(experiment)?.get(row).copied().map(Band)
+    }
+
+    /// Widens the bands of an experiment's rows so that they hold these figures, to the tenth.
+    pub fn widen(&mut self, headline: &Headline) {
+        let rows = self.0.entry(headline.experiment.to_owned()).or_default();
+        for row in &headline.rows {
+            let [least, most] = [(row.ours * 10.0).floor() / 10.0, (row.ours * 10.0).ceil() / 10.0];
+            let band = rows.entry(row.name.clone()).or_insert([least, most]);
+            *band = [band[0].min(least), band[1].max(most)];
+        }
+    }
+
+    /// As a file.
+    ///
+    /// # Errors
+    /// None that a user could cause.
+    pub fn to_file(&self) -> anyhow::Result<String> {
+        Ok(HEAD.to_owned() + &toml::to_string(self)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiments::headline::Row;
+
+    #[test]
+    fn a_band_holds_what_it_was_widened_for() {
+        let headline = |ours| Headline {
+            experiment: "zone-lock",
+            what: String::new(),
+            rows: vec![Row::new("patch7", "%", [-73.3, ours], false, true)],
+            ours: String::new(),
+        };
+        let mut bands = Bands::default();
+        [-72.31, -70.0, -72.0].map(headline).iter().for_each(|headline| bands.widen(headline));
+        assert_eq!(bands.of("zone-lock", "patch7"), Some(Band([-72.4, -70.0])));
+        assert_eq!(bands.of("zone-lock", "patch8"), None);
+        let file = bands.to_file().unwrap();
+        assert_eq!(toml::from_str::<Bands>(&file).unwrap(), bands);
+    }
+
+    #[test]
+    fn the_recorded_file_can_be_read() {
+        let bands = Bands::built_in().unwrap();
+        assert!(bands.0.values().flatten().all(|(_, [least, most])| least <= most));
+    }
+}

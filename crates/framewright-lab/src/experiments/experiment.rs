@@ -1,0 +1,215 @@
+//! An experiment: its machine, its runs, and what they come to.
+
+use anyhow::bail;
+use clap::ValueEnum;
+use framewright_sim::machine::{self, Spec};
+use serde::Serialize;
+use std::fmt;
+
+use super::headline::{self, Headline};
+use crate::html::{fragmentation_page, irq_safe_page, numa_stats_page, zone_layout_page, zone_lock_page};
+use crate::reproduce::check::Check;
+use crate::reproduce::runs::{Change, Progress};
+use crate::reproduce::zone_lock::{Kernel, Lengths, Plan, Published, Reproduction, Scale, plan};
+use crate::reproduce::{fragmentation, irq_safe, numa_stats, zone_layout};
+
+/// Published tables.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+pub enum Experiment {
+    /// Zone lock scalability, 2018: page faults on 112 CPUs, under six kernels.
+    ZoneLock,
+    /// The zone's lock beside the order-0 lists or behind all lists, 2015: aim7 on 120 CPUs.
+    ZoneLayout,
+    /// NUMA statistics, 2017: an allocation and its free on 88 CPUs, by how much of the counters a CPU keeps.
+    NumaStats,
+    /// Per-CPU lists and interrupts, 2017: a page's cycles, aim9, and packets.
+    IrqSafe,
+    /// Fragmentation avoidance, 2018: what mixes mobilities, and who gets huge pages, on one socket and on two.
+    Fragmentation,
+}
+
+/// What is asked of an experiment.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ask<'a> {
+    /// Shorter and fewer runs, none with the machine's numbers changed.
+    pub quick: bool,
+    /// Runs that only the page shows, and the page.
+    pub page: bool,
+    /// Seed of all that is random.
+    pub seed: u64,
+    /// Memory of a socket, in MiB; of [`Experiment::Fragmentation`] alone.
+    pub mib: Option<u32>,
+    /// Seeds; of [`Experiment::Fragmentation`] alone.
+    pub seeds: Option<u64>,
+    /// What is changed about the machine.
+    pub change: Change<'a>,
+}
+
+/// What came of an experiment.
+pub struct Made {
+    /// Which.
+    pub experiment: Experiment,
+    /// For a terminal of 100 columns.
+    pub text: String,
+    /// The same as JSON.
+    pub json: String,
+    /// The same as a page for a browser, if that was asked for.
+    pub page: Option<String>,
+    /// The figures to look at first, without bands.
+    pub headline: Headline,
+    /// What had to hold.
+    pub checks: Vec<Check>,
+}
+
+impl Experiment {
+    /// All, in the order in which they are told.
+    pub const ALL: [Self; 5] = [Self::ZoneLock, Self::NumaStats, Self::ZoneLayout, Self::IrqSafe, Self::Fragmentation];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ZoneLock => "zone-lock",
+            Self::ZoneLayout => "zone-layout",
+            Self::NumaStats => "numa-stats",
+            Self::IrqSafe => "irq-safe",
+            Self::Fragmentation => "fragmentation",
+        }
+    }
+
+    /// The machine that the table is from.
+    pub fn machine(self) -> &'static str {
+        match self {
+            Self::ZoneLock => "skylake-2x28",
+            Self::ZoneLayout => "ivybridge-ex-4x15",
+            Self::NumaStats => "broadwell-2x22",
+            Self::IrqSafe => "haswell-2x18",
+            Self::Fragmentation => "skylake-desktop",
+        }
+    }
+
+    /// About how long a quick one takes, beside the others: seconds of a CPU, on a machine of 2020.
+    pub fn weight(self) -> u64 {
+        match self {
+            Self::ZoneLock => 30,
+            Self::ZoneLayout => 20,
+            Self::NumaStats => 18,
+            Self::IrqSafe => 3,
+            Self::Fragmentation => 30,
+        }
+    }
+
+    /// Runs it. `command` is the one that makes the same again.
+    ///
+    /// # Errors
+    /// The first run that failed, and which it was; an option that is not for this experiment.
+    pub fn make(self, ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
+        let only =
+            [("--mib", ask.mib.is_some()), ("--seeds", ask.seeds.is_some())].into_iter().find(|(_, given)| *given);
+        if let Some((option, _)) = only.filter(|_| self != Self::Fragmentation) {
+            bail!("{option} is for fragmentation alone, not for {}; leave it out", self.name());
+        }
+        match self {
+            Self::ZoneLock => zone_lock(ask, command, progress),
+            Self::ZoneLayout => zone_layout(ask, command, progress),
+            Self::NumaStats => numa_stats(ask, command, progress),
+            Self::IrqSafe => irq_safe(ask, command, progress),
+            Self::Fragmentation => fragmentation(ask, command, progress),
+        }
+    }
+
+    /// Its machine, with what is changed.
+    ///
+    /// # Errors
+    /// What is to be changed is no number of it.
+    pub fn spec(self, change: Change<'_>) -> anyhow::Result<Spec> {
+        let machine = machine::named(self.machine())?;
+        Ok(change.map_or(Ok(machine.clone()), |(path, factor)| machine.scaled(path, factor))?)
+    }
+
+    fn made<F: fmt::Display + Serialize>(
+        self,
+        found: &F,
+        (headline, checks): (Headline, &[Check]),
+        page: Option<Result<String, minijinja::Error>>,
+    ) -> anyhow::Result<Made> {
+        Ok(Made {
+            experiment: self,
+            text: found.to_string(),
+            json: serde_json::to_string_pretty(found)? + "\n",
+            page: page.transpose()?,
+            headline,
+            checks: checks.to_vec(),
+        })
+    }
+}
+
+fn zone_lock(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
+    let (published, machine) = (Published::built_in()?, Experiment::ZoneLock.spec(ask.change)?);
+    let curve = if ask.quick { &plan::FEW[..] } else { &plan::CURVE };
+    let with_lru = published.lru.iter().map(|row| row.name.clone());
+    let plan = Plan {
+        machine: &machine,
+        kernels: Kernel::all(&published),
+        with_lru: with_lru.filter(|_| !ask.quick).collect(),
+        presets: if ask.quick { Vec::new() } else { Kernel::presets(&published) },
+        cpus: published.cpus,
+        curve: if ask.page { curve.to_vec() } else { Vec::new() },
+        seed: ask.seed,
+        scale: Scale::of(&published),
+        lengths: if ask.quick { Lengths::QUICK } else { Lengths::FULL },
+    };
+    let runs = plan.run(progress)?;
+    let found = Reproduction::new(&published, &plan, &runs, command);
+    let page = ask.page.then(|| zone_lock_page(&found, &machine));
+    Experiment::ZoneLock.made(&found, (headline::zone_lock(&found), &found.checks), page)
+}
+
+fn zone_layout(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
+    use zone_layout::{Lengths, Plan, Published, Reproduction, plan};
+    let (published, machine) = (Published::built_in()?, Experiment::ZoneLayout.spec(ask.change)?);
+    let lengths = if ask.quick { Lengths::QUICK } else { Lengths::FULL };
+    let cpus = if ask.quick { plan::FEW.to_vec() } else { plan::CURVE.to_vec() };
+    let plan = Plan { machine: &machine, workload: plan::workload(), cpus, seed: ask.seed, lengths };
+    let runs = plan.run(progress)?;
+    let found = Reproduction::new(&published, &plan, &runs, command);
+    let page = ask.page.then(|| zone_layout_page(&found, &machine));
+    Experiment::ZoneLayout.made(&found, (headline::zone_layout(&found), &found.checks), page)
+}
+
+fn numa_stats(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
+    use numa_stats::{Lengths, Plan, Published, Reproduction};
+    let (published, machine) = (Published::built_in()?, Experiment::NumaStats.spec(ask.change)?);
+    let lengths = if ask.quick { Lengths::QUICK } else { Lengths::FULL };
+    let plan = Plan { machine: &machine, published: &published, seed: ask.seed, lengths };
+    let runs = plan.run(progress)?;
+    let found = Reproduction::new(&plan, &runs, command);
+    let page = ask.page.then(|| numa_stats_page(&found, &machine));
+    Experiment::NumaStats.made(&found, (headline::numa_stats(&found), &found.checks), page)
+}
+
+fn irq_safe(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
+    use irq_safe::{Lengths, Plan, Published, Reproduction};
+    let (published, machine) = (Published::built_in()?, Experiment::IrqSafe.spec(ask.change)?);
+    let desktop = machine::named("skylake-desktop")?;
+    let lengths = if ask.quick { Lengths::QUICK } else { Lengths::FULL };
+    let plan = Plan { machine: &machine, desktop: &desktop, published: &published, seed: ask.seed, lengths };
+    let runs = plan.run(progress)?;
+    let found = Reproduction::new(&plan, &runs, command)?;
+    let page = ask.page.then(|| irq_safe_page(&found, &machine));
+    Experiment::IrqSafe.made(&found, (headline::irq_safe(&found), &found.checks), page)
+}
+
+fn fragmentation(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
+    use fragmentation::{Lengths, Plan, Published, Reproduction, plan};
+    let (published, skylake) = (Published::built_in()?, Experiment::Fragmentation.spec(ask.change)?);
+    let haswell = machine::named(plan::MACHINES[1].name)?;
+    let lengths = if ask.quick { Lengths::QUICK } else { Lengths::FULL };
+    let (mib, seeds) = (ask.mib.unwrap_or(lengths.mib), ask.seeds.unwrap_or(lengths.seeds));
+    let lengths = Lengths { mib, seeds, few: lengths.few.min(seeds), ..lengths };
+    let machines = [&skylake, &haswell];
+    let plan = Plan { machines, published: &published, seed: ask.seed, lengths };
+    let runs = plan.run(progress)?;
+    let found = Reproduction::new(&plan, &runs, command);
+    let page = ask.page.then(|| fragmentation_page(&found, machines));
+    Experiment::Fragmentation.made(&found, (headline::fragmentation(&found), &found.checks), page)
+}

@@ -1,0 +1,83 @@
+//! The experiments at a glance: text, page and verdicts from made-up figures.
+
+mod sim_samples;
+
+use framewright_lab::experiments::band::Bands;
+use framewright_lab::experiments::headline::{Headline, Row, Verdict};
+use framewright_lab::experiments::{All, Experiment, all};
+use framewright_lab::html::{beside_overview, overview_page};
+use framewright_lab::reproduce::variation::Band;
+use sim_samples::{asks_nobody, is_closed, narrow};
+
+fn headline(experiment: Experiment, rows: Vec<Row>) -> Headline {
+    let ours =
+        "+25.8 %; nobody waits, and so on for so long that it does not fit a line of a hundred columns".to_owned();
+    Headline { experiment: experiment.name(), what: "page faults, against patch1".to_owned(), rows, ours }
+}
+
+/// One figure of each kind.
+fn rows() -> Vec<Row> {
+    vec![
+        Row::new("near", "%", [-73.3, -72.0], false, true),
+        Row::new("band holds theirs", "%", [27.0, 15.0], false, false),
+        Row::new("neither", "cycles", [640.0, 500.0], false, false),
+        Row::new("fitted", "%", [31.2, 31.0], true, false),
+        Row::new("gone", "%", [10.0, 10.0], false, true),
+    ]
+}
+
+fn bands() -> Bands {
+    let file = "[zone-lock]\nnear = [-75.0, -70.0]\n\"band holds theirs\" = [14.0, 28.0]\nneither = [490.0, 510.0]\n\
+                fitted = [30.0, 32.0]\ngone = [-1.0, 9.9]\n";
+    toml::from_str(file).unwrap()
+}
+
+fn sample(rows: Vec<Row>) -> All {
+    let held = headline(Experiment::ZoneLock, rows).within(&bands());
+    let open = headline(Experiment::NumaStats, vec![Row::new("near", "%", [1.0, 1.5], false, true)]).within(&bands());
+    let command = "framewright reproduce all --quick --seed 1".to_owned();
+    All { schema: all::SCHEMA, command, quick: true, seed: 1, experiments: vec![held, open] }
+}
+
+#[test]
+fn figures_stand_as_they_should() {
+    let all = sample(rows());
+    let verdicts: Vec<Verdict> = all.experiments[0].rows.iter().map(|row| row.verdict).collect();
+    use Verdict::{AsPublished, Differs, Fitted, InBand, LeftBand};
+    assert_eq!(verdicts, [AsPublished, InBand, Differs, Fitted, LeftBand]);
+    assert!(!all.holds());
+    assert!(sample(rows()[..4].to_vec()).holds());
+    // A fitted figure has to stay in its band as well.
+    let moved = Row::new("fitted", "%", [31.2, 40.0], true, false);
+    assert!(!sample(vec![moved]).holds());
+}
+
+#[test]
+fn one_screen() {
+    insta::assert_snapshot!(narrow(&sample(rows()).to_string()));
+}
+
+#[test]
+fn the_same_as_json() {
+    insta::assert_snapshot!(serde_json::to_string_pretty(&sample(rows()[..2].to_vec())).unwrap());
+}
+
+#[test]
+fn a_page_that_leads_to_the_others() {
+    let page = overview_page(&sample(rows())).unwrap();
+    asks_nobody(&page);
+    is_closed(&page);
+    for part in ["href=\"zone-lock.html\"", "LEFT ITS BAND", "-73.3 %", "-75.0 … -70.0", "Page faults, against patch1."]
+    {
+        assert!(page.contains(part), "{part}");
+    }
+    assert_eq!(page.matches("<circle class=\"ours\"").count(), 1 + 6);
+    let inner = beside_overview(&page);
+    assert_eq!(inner.matches("href=\"index.html\"").count(), 1);
+}
+
+#[test]
+fn recorded_bands_are_wide_enough_for_two_digits() {
+    assert_eq!(bands().of("zone-lock", "gone"), Some(Band([-1.0, 9.9])));
+    assert_eq!(bands().of("zone-lock", "other"), None);
+}
