@@ -57,7 +57,12 @@ pub use words::NativeWord;
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-/// So is that of the page on movable memory.
+/// So is that of the embedder's guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embedding.md")]
+struct Embedding;
+
+/// And that of the page on movable memory.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/movable-pages.md")]
 struct MovablePages;
