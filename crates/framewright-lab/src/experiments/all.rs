@@ -44,7 +44,7 @@ impl All {
     /// The recorded bands cannot be read, which is a mistake in this crate.
     pub fn new(made: &[Made], command: &str, (quick, seed): (bool, u64)) -> anyhow::Result<Self> {
         let bands = if quick { Bands::built_in()? } else { Bands::default() };
-        let experiments = made.iter().map(|made| made.headline.clone().within(&bands)).collect();
+        let experiments = made.iter().map(|made| made.headline.clone().with(&made.checks).within(&bands)).collect();
         Ok(Self { schema: SCHEMA, command: command.to_owned(), quick, seed, experiments })
     }
 
@@ -55,6 +55,11 @@ impl All {
 
     fn rows(&self) -> impl Iterator<Item = &Row> {
         self.experiments.iter().flat_map(|headline| &headline.rows)
+    }
+
+    /// What runs they were.
+    fn runs(&self) -> &'static str {
+        if self.quick { "in so short a run" } else { "in a full run" }
     }
 
     /// How many figures stand how, in words.
@@ -100,6 +105,7 @@ impl fmt::Display for All {
             }
             let ours: String = format!("  default: {}", headline.ours);
             wrapped(f, &ours, 4)?;
+            headline.fails.iter().try_for_each(|check| wrapped(f, &format!("  FAILS {}: {check}", self.runs()), 4))?;
         }
         writeln!(f, "\n{}", self.tally())?;
         wrapped(f, self.legend(), 2)?;

@@ -74,6 +74,7 @@ mod tests {
             what: String::new(),
             rows: vec![Row::new("patch7", "%", [-73.3, ours], false, true)],
             ours: String::new(),
+            fails: Vec::new(),
         };
         let mut bands = Bands::default();
         [-72.31, -70.0, -72.0].map(headline).iter().for_each(|headline| bands.widen(headline));

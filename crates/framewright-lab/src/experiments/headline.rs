@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::band::Bands;
-use crate::reproduce::check::{Standing, points};
+use crate::reproduce::check::{Check, Standing, points};
 use crate::reproduce::fragmentation::plan::OURS;
 use crate::reproduce::irq_safe::published::Statistic;
 use crate::reproduce::variation::Band;
@@ -26,6 +26,8 @@ pub struct Headline {
     pub rows: Vec<Row>,
     /// What our own mechanisms come to, which nobody published.
     pub ours: String,
+    /// What had to hold in a full run, and does not in this one.
+    pub fails: Vec<String>,
 }
 
 /// A figure.
@@ -117,6 +119,14 @@ impl Headline {
         self
     }
 
+    /// The same with the names of checks that fail.
+    #[must_use]
+    pub fn with(mut self, checks: &[Check]) -> Self {
+        let failed = checks.iter().filter(|check| check.passed == Some(false));
+        self.fails = failed.map(|check| format!("{} ({})", check.name, check.detail)).collect();
+        self
+    }
+
     /// Whether no figure has left its band.
     pub fn holds(&self) -> bool {
         self.rows.iter().all(|row| row.verdict != Verdict::LeftBand)
@@ -149,6 +159,7 @@ pub fn zone_lock(found: &zone_lock::Reproduction) -> Headline {
         what: format!("page faults a second of {} CPUs, against {name}", found.cpus),
         rows: found.rows.iter().skip(1).filter_map(row).collect(),
         ours: ours().unwrap_or_default(),
+        fails: Vec::new(),
     }
 }
 
@@ -181,6 +192,7 @@ pub fn numa_stats(found: &numa_stats::Reproduction) -> Headline {
         what: format!("cycles of an allocation and its free on {} CPUs, by what a CPU counts on its own", found.cpus),
         rows: shown.map(row).chain([gain]).collect(),
         ours: ours().unwrap_or_default(),
+        fails: Vec::new(),
     }
 }
 
@@ -203,6 +215,7 @@ pub fn zone_layout(found: &zone_layout::Reproduction) -> Headline {
         what: format!("aim7 on {} CPUs, the lock beside the order-0 lists or apart", found.cpus),
         rows: found.rows.iter().filter(|row| !row.fitted).filter_map(row).collect(),
         ours: best.unwrap_or_default(),
+        fails: Vec::new(),
     }
 }
 
@@ -250,6 +263,7 @@ pub fn irq_safe(found: &irq_safe::Reproduction) -> Headline {
             pair.simulated.irqsafe,
             points(packets)
         ),
+        fails: Vec::new(),
     }
 }
 
@@ -279,5 +293,6 @@ pub fn fragmentation(found: &fragmentation::Reproduction) -> Headline {
         what: format!("requests that mix mobilities, {config}, against {first}"),
         rows: found.of(config).filter_map(row).collect(),
         ours: ours().unwrap_or_default(),
+        fails: Vec::new(),
     }
 }
