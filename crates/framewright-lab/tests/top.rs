@@ -152,9 +152,49 @@ fn what_cannot_be_shown_is_named() {
         &["top", "--once", "--size", "10x10"],
         &["top", "--size", "80x24"],
         &["top", "--once", "--every", "0"],
+        &["top", "--once", "--from", "nowhere.sock"],
+        &["top", "--once", "--from", "Cargo.toml"],
+        &["top", "--once", "--workload", "no-such"],
+        &["top", "--once", "--cpus", "1,2"],
+        &["top", "--once", "--until", "0"],
+        &["top", "--kernel", "--from", "pool.sock"],
+        &["top", "--once", "--machine", "generic:1x1x1", "--seconds", "0.0001", "--every", "1"],
     ];
     let all: Vec<String> = cases.iter().map(|case| transcript(Path::new("DIR"), case)).collect();
     insta::assert_snapshot!(all.join("\n"));
+}
+
+/// A run that takes a moment.
+const SHORT: [&str; 9] =
+    ["--machine", "generic:2x2x1", "--every", "0.0002", "--until", "0.002", "-m", "baseline", "--workload"];
+
+#[test]
+fn a_simulated_run_is_the_same_each_time() {
+    let shown = |size: &str| {
+        let arguments = [&["top", "--once", "--size", size][..], &SHORT, &["page-fault1:pages=50"]].concat();
+        transcript(Path::new("DIR"), &arguments)
+    };
+    insta::assert_snapshot!("simulation_80x24", shown("80x24"));
+    insta::assert_snapshot!("simulation_200x60", shown("200x60"));
+    assert_eq!(shown("80x24"), shown("80x24"));
+}
+
+#[test]
+fn a_live_process_is_shown_until_it_is_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    let builder = Arena::builder().node(16 << 20, Placement::Anywhere).node(16 << 20, Placement::Anywhere);
+    let arena = builder.without_background().cpus(2).build().unwrap();
+    let _pages: Vec<_> = (0..6).map(|order| arena.alloc(&Request::new(GFP_USER, order)).unwrap()).collect();
+    let path = folder.path().join("pool.sock");
+    let export = arena.export(&path).unwrap();
+    let socket = Socket::at(&path);
+    let mut top = Top::new(socket.about().unwrap(), 1.0);
+    top.take(socket.look(0.0).unwrap());
+    top.take(socket.look(1.0).unwrap());
+    let place = folder.path().display().to_string();
+    insta::assert_snapshot!("process_80x24", frame(&top, THEME, (80, 24)).replace(&place, "DIR"));
+    drop(export);
+    assert!(socket.look(2.0).is_err(), "nobody answers any more");
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod page_bench;
 mod page_fault;
 mod page_fault_mix;
 mod pipe;
+pub mod watch;
 
 use std::fmt;
 use std::str::FromStr;
@@ -42,7 +43,7 @@ pub use aim9::Aim9;
 pub use dealt::{ParallelFree, Rand};
 pub use failure::{Cause, Failure};
 pub use floor::Progress;
-pub use job::{Job, LARGE_MACHINE, Outcome, Passes, run, run_and_look};
+pub use job::{Job, LARGE_MACHINE, Outcome, Passes, run, run_and_look, run_watched};
 pub use lru::LruLists;
 pub use netperf::Netperf;
 pub use ops::Ops;

@@ -15,9 +15,9 @@ pub(super) struct Runs {
     /// Machine: a name, generic:SOCKETSxCORESxTHREADS, or a TOML file of your own [default: skylake-2x28; of mlc, all].
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub(super) machine: Option<String>,
-    /// What the CPUs do, as `page-fault1` or `page-fault1:lru=smp`; or mlc, which checks the machine's latencies.
-    #[arg(long, value_name = "NAME[:OPTIONS]", default_value = "page-fault1")]
-    pub(super) workload: String,
+    /// What the CPUs do, as `page-fault1` or `page-fault1:lru=smp`; or mlc, which checks the machine's latencies [default: page-fault1].
+    #[arg(long, value_name = "NAME[:OPTIONS]")]
+    pub(super) workload: Option<String>,
     /// Preset and switches, as `baseline,fallback=claim-steal`, or a TOML file; repeat for more curves [default: default].
     #[arg(long, short, value_name = "LIST|FILE.toml")]
     pub(super) mechanisms: Vec<String>,
@@ -40,6 +40,8 @@ pub(super) struct Runs {
 
 /// The machine if none is named.
 const MACHINE: &str = "skylake-2x28";
+/// The workload if none is named.
+const WORKLOAD: &str = "page-fault1";
 /// Of how many accesses one is followed by a switch, unless said otherwise.
 const SWITCH_IN: u64 = 16;
 
@@ -48,13 +50,25 @@ impl Runs {
         self.machine.as_deref().unwrap_or(MACHINE)
     }
 
+    /// The workload as it was written.
+    pub(super) fn workload_name(&self) -> &str {
+        self.workload.as_deref().unwrap_or(WORKLOAD)
+    }
+
+    /// Whether anything was said of a run.
+    pub(super) fn are_meant(&self) -> bool {
+        let Runs { machine, workload, mechanisms, cpus, seconds, warm_up, seed: _, schedule: _ } = self;
+        let said = [machine.is_some(), workload.is_some(), seconds.is_some(), warm_up.is_some()];
+        said.contains(&true) || !mechanisms.is_empty() || !cpus.is_empty()
+    }
+
     pub(super) fn machine(&self) -> anyhow::Result<Spec> {
         Ok(machine::load(self.machine_name())?)
     }
 
     /// The workload; `page_fault1`, as will-it-scale writes it, is `page-fault1`. `more` are names that the command has besides.
     pub(super) fn workload(&self, more: &[&str]) -> anyhow::Result<Workload> {
-        let text = &self.workload;
+        let text = self.workload_name();
         let (name, options) = text.split_at(text.find(':').unwrap_or(text.len()));
         (name.replace('_', "-") + options).parse().map_err(|error| match error {
             SpecError::Name { names, .. } => {
@@ -80,7 +94,7 @@ impl Runs {
     pub(super) fn command(&self, sets: &[Mechanisms], cpus: &[usize]) -> String {
         let cpus: Vec<String> = cpus.iter().map(ToString::to_string).collect();
         let mut words = vec!["framewright sim --machine".to_owned(), quoted(self.machine_name())];
-        words.extend(["--workload".to_owned(), quoted(&self.workload)]);
+        words.extend(["--workload".to_owned(), quoted(self.workload_name())]);
         for set in sets {
             words.extend(["--mechanisms".to_owned(), mechanisms::label(set)]);
         }

@@ -81,7 +81,7 @@ impl Sim {
         if self.list {
             return print(&list()?);
         }
-        if self.runs.workload == CHECKER {
+        if self.runs.workload_name() == CHECKER {
             return self.check_latencies();
         }
         let machine = self.runs.machine()?;

@@ -1,15 +1,21 @@
 //! `framewright top`: a live view.
 
 use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::Args;
 use framewright_lab::top::terminal::{self, tell};
-use framewright_lab::top::{Clock, Feed, Kernel, Theme, Told, Top as State, draw, frame};
+use framewright_lab::top::{Clock, Feed, Kernel, Simulation, Socket, Theme, Told, Top as State, draw, frame};
+use framewright_sim::workload::Job;
 
 use super::print;
+use super::runs::Runs;
 
-/// Look at a page allocator at work: this machine's kernel.
+/// Samples of a simulated run before its only frame, unless said otherwise.
+const FRAMES: f64 = 10.0;
+
+/// Look at a page allocator at work: of this machine's kernel, of a live process, or of a simulated machine.
 ///
 /// Free pages by order and zone, the pageblocks, waits for locks, per-CPU lists, and events a second. Without arguments it is the
 /// kernel of this machine; as root, with its pageblocks.
@@ -17,23 +23,35 @@ use super::print;
 #[command(after_help = "Examples:
   framewright top
       this machine's kernel; as root it shows the pageblocks too
-  framewright top --once --size 100x30
+  framewright top --workload page-fault1 --machine skylake-2x28 --cpus 112 -m default
+      a simulated run; the options are those of framewright sim
+  framewright top --from pool.sock
+      the process that shows itself there
+  framewright top --workload page-fault1 --cpus 8 --until 0.02 --once --size 100x30
       one frame as text, for a file or a message
 
 Keys: q leaves, ? lists the others. docs/top.md says what every panel shows, and where the numbers are from.")]
 pub(crate) struct Top {
     /// Show this machine's kernel, by its files in /proc; this is the default.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["from", "machine", "workload", "mechanisms", "cpus", "seed", "seconds", "warm_up", "schedule", "until"])]
     kernel: bool,
-    /// Time between two samples, in seconds [default: 1].
+    /// Show the process that shows its arena at this socket.
+    #[arg(long, value_name = "SOCKET", conflicts_with_all = ["machine", "workload", "mechanisms", "cpus", "seed", "seconds", "warm_up", "schedule", "until"])]
+    from: Option<PathBuf>,
+    /// Time between two samples, in seconds; of a simulated run, in seconds of simulated time [default: 1; simulated 0.001].
     #[arg(long, value_name = "SECONDS")]
     every: Option<f64>,
-    /// Print one frame as text, of two samples, and end.
+    /// Pause a simulated run when its time is this, in seconds; with --once, the frame's time [default with --once: 10 samples].
+    #[arg(long, value_name = "SECONDS")]
+    until: Option<f64>,
+    /// Print one frame as text, and end.
     #[arg(long)]
     once: bool,
     /// Columns and rows of that frame [default: 80x24].
     #[arg(long, value_name = "WIDTHxHEIGHT", requires = "once", value_parser = size)]
     size: Option<(u16, u16)>,
+    #[command(flatten, next_help_heading = "Of a simulated run")]
+    runs: Runs,
 }
 
 /// What there is to show, before it begins.
@@ -44,13 +62,18 @@ struct Show {
 
 impl Top {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        if !self.once && !(std::io::stdin().is_terminal() && std::io::stdout().is_terminal()) {
+        let has_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        if !self.once && !has_terminal {
             bail!(
                 "top needs a terminal to draw on and to hear keys from: --once prints one frame as text, \
                  `framewright proc` the files of a run or a process, `framewright sim` the report of a run"
             );
         }
-        let mut show = self.kernel()?;
+        let mut show = match &self.from {
+            Some(socket) => self.process(socket)?,
+            None if self.runs.are_meant() || self.until.is_some() => self.simulated()?,
+            None => self.kernel()?,
+        };
         if self.once {
             return self.print_once(show);
         }
@@ -70,6 +93,33 @@ impl Top {
         Ok(Show { state, feed })
     }
 
+    fn process(&self, path: &Path) -> anyhow::Result<Show> {
+        let every = self.every(Clock::Wall, 1.0)?;
+        let socket = Socket::at(path);
+        let state = State::new(socket.about()?, every);
+        Ok(Show { state, feed: Feed::watch(every, move |at, _| socket.look(at)) })
+    }
+
+    fn simulated(&self) -> anyhow::Result<Show> {
+        let every = self.every(Clock::Simulated, 0.001)?;
+        let machine = self.runs.machine()?;
+        let workload = self.runs.workload(&[])?;
+        let (&[mechanisms], &[cpus]) = (&*self.runs.mechanisms()?, &*self.runs.cpus(&machine)?) else {
+            bail!("top shows one run: one set of mechanisms, one number of CPUs");
+        };
+        if let Some(until) = self.until.filter(|until| !(1e-9..=3600.0).contains(until)) {
+            bail!("--until {until}: has to be a nanosecond at least and an hour at most");
+        }
+        let usual = self.runs.job(&workload, mechanisms, cpus);
+        // What the workload's table is measured over is nothing to somebody who looks: it goes on.
+        let window = if self.runs.seconds.is_some() { usual.window } else { 0 };
+        let warm_up = if self.runs.warm_up.is_some() { usual.warm_up } else { 0 };
+        let until = self.until.or(self.once.then_some(every * FRAMES));
+        let simulation = Simulation { model: machine.model().clone(), job: Job { window, warm_up, ..usual }, until };
+        let state = State::new(simulation.about(), every);
+        Ok(Show { state, feed: simulation.start(every) })
+    }
+
     fn every(&self, clock: Clock, usual: f64) -> anyhow::Result<f64> {
         let every = self.every.unwrap_or(usual);
         let (least, most) = clock.bounds();
@@ -82,9 +132,13 @@ impl Top {
 
     /// One frame, of as many samples as it takes to know what happens.
     fn print_once(&self, mut show: Show) -> anyhow::Result<()> {
-        while show.state.between().is_none() {
+        let is_simulated = show.state.about.clock == Clock::Simulated;
+        while if is_simulated { !show.state.is_paused } else { show.state.between().is_none() } {
             match show.feed.next() {
                 Some(Told::Ended(reason, true)) => bail!("{reason}"),
+                Some(Told::Ended(reason, false)) if show.state.between().is_none() => {
+                    bail!("{reason} before its second sample: a longer --seconds, or a shorter --every")
+                }
                 Some(told) => tell(&mut show.state, told),
                 None => break,
             }

@@ -20,13 +20,12 @@ use framewright::pfn::PfnRange;
 use super::map::{Block, Map, block_of_flags};
 use super::sample::{Known, Sample, Texts};
 use super::state::{About, Clock};
+use super::sweep::{Sweep, pageblocks};
 
 /// Why there are no locks.
 const LOCKS: &str = "The kernel does not count waits in /proc.\nWhat does: perf lock contention -ab sleep 10";
 /// Part of the time between two looks that reading pageblocks may take.
 const SHARE: f64 = 0.02;
-/// Pageblocks that are read at a time.
-const CHUNK: u64 = 64;
 
 /// A file of the kernel's cannot be read, or is not what it should be.
 #[derive(Debug, thiserror::Error)]
@@ -103,75 +102,34 @@ impl Kernel {
     }
 }
 
-/// What is known of the frames' flags.
+/// The frames' flags.
 struct Flags {
     file: io::Result<File>,
-    parts: Vec<Part>,
-    /// The part that is to be read next.
-    next: usize,
-}
-
-/// Some pageblocks of a zone.
-#[derive(Clone)]
-struct Part {
-    zone: u16,
-    range: PfnRange,
-    /// When it was read; none if not yet.
-    read: Option<f64>,
-    blocks: Vec<Block>,
+    sweep: Sweep,
 }
 
 impl Flags {
     fn open(path: &Path) -> Flags {
-        Flags { file: File::open(path), parts: Vec::new(), next: 0 }
+        Flags { file: File::open(path), sweep: Sweep::default() }
     }
 
     /// The pageblocks, some of them read anew.
     fn look(&mut self, sample: &Sample, budget: Duration) -> Known<Arc<Map>> {
         let pageblock = 1_u64 << sample.pageblock.0;
-        let file = self.file.as_ref().map_err(|error| unreadable(error))?;
-        self.parts = parts(sample, pageblock, std::mem::take(&mut self.parts));
+        let file = self.file.as_ref().map_err(unreadable)?;
         let start = Instant::now();
-        let mut buffer = vec![0; (CHUNK * pageblock * 8) as usize];
-        for _ in 0..self.parts.len() {
-            self.next %= self.parts.len();
-            let part = &mut self.parts[self.next];
-            // The first time all are read, later as many as there is time for.
-            if part.read.is_some() && start.elapsed() >= budget {
-                break;
-            }
-            part.blocks = read(file, part, pageblock, &mut buffer).map_err(|error| unreadable(&error))?;
-            part.read = Some(sample.at);
-            self.next += 1;
-        }
-        let oldest = self.parts.iter().filter_map(|part| part.read).fold(sample.at, f64::min);
-        let blocks = self.parts.iter().flat_map(|part| part.blocks.iter().copied()).collect();
-        Ok(Arc::new(Map { pageblock, blocks, by_content: true, age: sample.at - oldest }))
+        let read = |range| read(file, range, pageblock).map_err(|error| unreadable(&error));
+        let map = self.sweep.look(sample, read, |_| start.elapsed() >= budget)?;
+        Ok(Arc::new(Map { by_content: true, ..map }))
     }
 }
 
-/// The zones in parts; those that were known keep what they have.
-fn parts(sample: &Sample, pageblock: u64, known: Vec<Part>) -> Vec<Part> {
-    let of = |(zone, range): (u16, PfnRange)| {
-        let (first, end) = (range.start.0 / pageblock * pageblock, range.end.0);
-        (first..end).step_by((CHUNK * pageblock) as usize).map(move |start| {
-            let range = PfnRange::new(start.max(range.start.0), (start + CHUNK * pageblock).min(end));
-            Part { zone, range, read: None, blocks: Vec::new() }
-        })
-    };
-    let zones = (0..).zip(sample.zones.iter().map(|zone| zone.range));
-    let parts: Vec<Part> = zones.flat_map(of).collect();
-    let same = |(a, b): (&Part, &Part)| (a.zone, a.range) == (b.zone, b.range);
-    if parts.len() == known.len() && parts.iter().zip(&known).all(same) { known } else { parts }
-}
-
-/// Reads a part's pageblocks.
-fn read(file: &File, part: &Part, pageblock: u64, buffer: &mut [u8]) -> io::Result<Vec<Block>> {
-    let bytes = (part.range.frames() * 8) as usize;
-    let buffer = &mut buffer[..bytes];
+/// Reads the pageblocks of a range.
+fn read(file: &File, range: PfnRange, pageblock: u64) -> io::Result<Vec<Block>> {
+    let mut bytes = vec![0; (range.frames() * 8) as usize];
     let mut filled = 0;
-    while filled < bytes {
-        match file.read_at(&mut buffer[filled..], part.range.start.0 * 8 + filled as u64) {
+    while filled < bytes.len() {
+        match file.read_at(&mut bytes[filled..], range.start.0 * 8 + filled as u64) {
             // Behind the last frame that the kernel knows.
             Ok(0) => break,
             Ok(more) => filled += more,
@@ -180,13 +138,9 @@ fn read(file: &File, part: &Part, pageblock: u64, buffer: &mut [u8]) -> io::Resu
         }
     }
     let flags = |frame: &[u8]| frame.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
-    let flags: Vec<u64> = buffer[..filled / 8 * 8].chunks_exact(8).map(flags).collect();
-    // The first may begin in the middle of a pageblock.
-    let head = (pageblock - part.range.start.0 % pageblock) as usize;
-    let (first, rest) = flags.split_at(head.min(flags.len()));
-    let pageblocks = std::iter::once(first).chain(rest.chunks(pageblock as usize)).filter(|flags| !flags.is_empty());
-    let block = |flags: &[u64]| Block { zone: Some(part.zone), ..block_of_flags(flags.iter().copied()) };
-    Ok(pageblocks.map(block).collect())
+    let mut flags = bytes[..filled / 8 * 8].chunks_exact(8).map(flags);
+    let block = |part: PfnRange| block_of_flags(flags.by_ref().take(part.frames() as usize));
+    Ok(pageblocks(range, pageblock).map(block).collect())
 }
 
 fn unreadable(error: &io::Error) -> String {

@@ -85,7 +85,7 @@ impl Kind {
             Kind::Cma => ("CMA", "CMA"),
             Kind::Isolate => ("isolated", "isol"),
             Kind::Mixed => ("mixed", "mixed"),
-            Kind::Other => ("not told", "?"),
+            Kind::Other => ("not told", "untold"),
             Kind::Away => ("not managed", "away"),
         }
     }
@@ -120,9 +120,9 @@ pub struct Map {
 /// What stands at one place of the picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cell {
-    /// Its letter, a dot, or a blank.
+    /// Its letter, or a dot.
     pub letter: char,
-    /// What most of it is; none if all of it is free or away.
+    /// What most of it is; none if all of it is free.
     pub kind: Option<Kind>,
 }
 
@@ -148,7 +148,7 @@ impl Cell {
         let frames: u64 = blocks.iter().map(|block| u64::from(block.frames)).sum();
         let used: u64 = blocks.iter().map(|block| u64::from(block.used)).sum();
         if frames == 0 {
-            return Cell { letter: ' ', kind: None };
+            return Cell { letter: Kind::Away.letter(), kind: Some(Kind::Away) };
         }
         let weight = |kind: Kind| {
             let of_kind = blocks.iter().filter(|block| block.kind == kind);

@@ -11,6 +11,9 @@
 
 pub mod terminal;
 pub mod kernel;
+pub mod socket;
+pub mod simulation;
+pub mod sweep;
 pub mod feed;
 pub mod draw;
 pub mod state;
@@ -21,4 +24,6 @@ pub use draw::{Theme, frame};
 pub use feed::{Feed, Told};
 pub use kernel::Kernel;
 pub use sample::Sample;
+pub use simulation::Simulation;
+pub use socket::Socket;
 pub use state::{About, Asked, Clock, Key, Top};

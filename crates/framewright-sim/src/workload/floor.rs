@@ -6,6 +6,7 @@ use framewright::pfn::NodeId;
 use framewright::report::Source;
 use framewright::{AllocError, Allocator, FreeError, Order, Pfn, Request};
 
+use super::watch::{self, Watch};
 use crate::model::{Model, Ps};
 use crate::run::here;
 use crate::sim::Sim;
@@ -22,6 +23,16 @@ pub struct Progress {
 
 /// Looks at an allocator.
 pub(crate) type Look<'a> = dyn FnMut(&dyn Source) + 'a;
+
+/// Who looks at a run.
+pub(crate) struct Eyes<'a> {
+    /// Is told now and then how far it is.
+    pub(crate) progress: &'a mut dyn FnMut(Progress),
+    /// Looks at the allocator when the last CPU leaves the window.
+    pub(crate) look: &'a mut Look<'a>,
+    /// Looks at it over and over.
+    pub(crate) watch: Option<&'a mut Watch<'a>>,
+}
 
 /// When the window ends.
 #[derive(Clone, Copy, Debug)]
@@ -61,10 +72,10 @@ pub(crate) struct Floor<'a> {
     trouble: Cell<Option<Trouble>>,
     /// What CPUs held when the run was over, and what nobody held.
     rest: RefCell<Vec<(Pfn, Order)>>,
-    progress: RefCell<&'a mut dyn FnMut(Progress)>,
-    /// Looks at the allocator when the last CPU leaves the window.
-    look: RefCell<&'a mut Look<'a>>,
+    eyes: RefCell<Eyes<'a>>,
     told: Cell<u64>,
+    /// When there is somebody to look; never, if nobody watches.
+    next_look: Cell<Ps>,
 }
 
 /// Where a CPU is in the run.
@@ -78,9 +89,9 @@ impl<'a> Floor<'a> {
     pub(crate) fn new(
         (pages, model, cpus): (&'a Allocator<'a, Sim>, &'a Model, usize),
         (warm_up, end, exits): (Ps, End, bool),
-        progress: &'a mut dyn FnMut(Progress),
-        look: &'a mut Look<'a>,
+        eyes: Eyes<'a>,
     ) -> Floor<'a> {
+        let next_look = Cell::new(if eyes.watch.is_some() { 0 } else { Ps::MAX });
         Floor {
             pages,
             model,
@@ -93,9 +104,9 @@ impl<'a> Floor<'a> {
             begun: Cell::new(if matches!(end, End::At(_)) { warm_up } else { Ps::MAX }),
             trouble: Cell::new(None),
             rest: RefCell::default(),
-            progress: RefCell::new(progress),
-            look: RefCell::new(look),
+            eyes: RefCell::new(eyes),
             told: Cell::new(0),
+            next_look,
         }
     }
 
@@ -176,11 +187,25 @@ impl<'a> Floor<'a> {
             has_left.set(true);
             self.left.set(self.left.get() + 1);
             if self.left.get() == self.cpus {
-                between_steps(|| (self.look.borrow_mut())(self.pages));
+                between_steps(|| (self.eyes.borrow_mut().look)(self.pages));
             }
+        }
+        if here::clock() >= self.next_look.get() {
+            self.show();
         }
         self.tell();
         self.is_wanted()
+    }
+
+    /// Whoever watches looks.
+    fn show(&self) {
+        let mut eyes = self.eyes.borrow_mut();
+        let Some(watch) = eyes.watch.as_mut() else { return };
+        let next = watch::look(&mut **watch, self.pages, here::clock());
+        if next.is_none() {
+            here::end_window();
+        }
+        self.next_look.set(next.unwrap_or(Ps::MAX));
     }
 
     /// The same, of all CPUs, as far as they have said so.
@@ -211,7 +236,7 @@ impl<'a> Floor<'a> {
         };
         if done > self.told.get() && done - self.told.get() >= total / 100 {
             self.told.set(done);
-            (self.progress.borrow_mut())(Progress { done, total });
+            (self.eyes.borrow_mut().progress)(Progress { done, total });
         }
     }
 

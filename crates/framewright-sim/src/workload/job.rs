@@ -17,7 +17,8 @@ use framewright_ops::rng::Rng;
 use serde::Serialize;
 
 use super::failure::{Cause, Failure};
-use super::floor::{End, Floor, Progress};
+use super::floor::{End, Eyes, Floor, Progress};
+use super::watch::Watch;
 use super::{Aftermath, Ground, Length, Needs, Play, Workload};
 use crate::measure::About;
 use crate::model::{Model, Ps};
@@ -226,6 +227,19 @@ pub fn run_and_look(
     progress: &mut dyn FnMut(Progress),
     look: &mut dyn FnMut(&dyn Source),
 ) -> Result<Outcome, Failure> {
+    run_seen(model, job, Eyes { progress, look, watch: None })
+}
+
+/// The same. `watch` sees the allocator over and over, from the beginning on (`watch.rs`); the run is the same as without it, but for
+/// its end if `watch` has seen enough.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_watched(model: &Model, job: &Job, watch: &mut Watch<'_>) -> Result<Outcome, Failure> {
+    run_seen(model, job, Eyes { progress: &mut |_| {}, look: &mut |_| {}, watch: Some(watch) })
+}
+
+fn run_seen(model: &Model, job: &Job, eyes: Eyes<'_>) -> Result<Outcome, Failure> {
     let has = model.topology.cpus();
     if job.cpus == 0 || job.cpus > has {
         return Err(job.failed(SetupError::Cpus { asked: job.cpus, has, machine: model.name.clone() }));
@@ -245,7 +259,10 @@ pub fn run_and_look(
     let regions = &map.shape.regions;
     simulation.set_frames(regions.iter().map(|region| (region.range.end.0, u16::from(region.node.0))).collect());
     let length = (job.warm_up, job.end(&needs)?, job.aftermath);
-    let floor = Floor::new((pages, model, job.cpus), length, progress, look);
+    let Eyes { progress, look, watch } = eyes;
+    let watch: Option<&mut Watch<'_>> = if let Some(watch) = watch { Some(&mut *watch) } else { None };
+    let floor =
+        Floor::new((pages, model, job.cpus), length, Eyes { progress: &mut *progress, look: &mut *look, watch });
     let trouble = |trouble| job.failed(Cause::of(trouble, map.frames()));
     play.prepare(&floor, &mut Rng::new(job.seed)).map_err(trouble)?;
     let ended = simulate(job, &mut simulation, &floor, &*play);

@@ -74,7 +74,7 @@ mod tests {
     use crate::machine;
     use crate::stage::{Descriptors, arena_for, boot};
     use crate::workload::Ground;
-    use crate::workload::floor::{End, Floor};
+    use crate::workload::floor::{End, Eyes, Floor};
     use crate::workload::job::Map;
 
     /// Two nodes of a hundred frames each.
@@ -89,7 +89,8 @@ mod tests {
             Ground { arena: &arena, model: &model, map: &map, cpus: 2, seed: 1, descriptors: Descriptors::Line };
         let mut progress = |_| {};
         let mut look = |_: &dyn framewright::report::Source| {};
-        let floor = Floor::new((pages, &model, 2), (0, End::Rounds(1), false), &mut progress, &mut look);
+        let eyes = Eyes { progress: &mut progress, look: &mut look, watch: None };
+        let floor = Floor::new((pages, &model, 2), (0, End::Rounds(1), false), eyes);
         test(&Lru::new(&ground, how).unwrap(), &floor);
     }
 

@@ -1,0 +1,75 @@
+//! A live process that shows its arena at a socket (`Arena::export`): the files that `framewright proc --from` reads.
+//!
+//! A look is five questions, each a connection of its own; the process answers without a lock. What the files of Linux do not have,
+//! the socket does not have either: the panels of pageblocks and locks say so.
+
+use std::path::{Path, PathBuf};
+
+use framewright_rt::ReportFile;
+use framewright_rt::export::{FetchError, fetch};
+
+use super::sample::{Sample, Texts};
+use super::state::{About, Clock};
+use crate::trace::error::TraceError;
+
+/// Why there are no locks.
+const LOCKS: &str = "Not exported: a process does not count waits for its locks.\nWhat does: the same on a simulated machine, top --workload";
+/// Why there are no pageblocks.
+const MAP: &str = "Not exported: the socket's files count pageblocks and do not place them.\nHow many there are: framewright proc pagetypeinfo";
+
+/// The process cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// Nobody answers, or not with this file.
+    #[error(transparent)]
+    Fetch(#[from] FetchError),
+    /// What it answers is malformed.
+    #[error(transparent)]
+    Malformed(#[from] TraceError),
+}
+
+/// See the module's description.
+pub struct Socket {
+    path: PathBuf,
+}
+
+impl Socket {
+    /// The process behind this socket.
+    pub fn at(path: impl AsRef<Path>) -> Socket {
+        Socket { path: path.as_ref().to_owned() }
+    }
+
+    /// What it is.
+    ///
+    /// # Errors
+    /// As [`Socket::look`].
+    pub fn about(&self) -> Result<About, SocketError> {
+        let zones = self.look(0.0)?.zones;
+        let cpus = zones.iter().map(|zone| zone.pcps.len()).max().unwrap_or(0);
+        let mut nodes: Vec<u32> = zones.iter().map(|zone| zone.node).collect();
+        nodes.dedup();
+        Ok(About {
+            source: format!("process at {}", self.path.display()),
+            machine: format!("{cpus} CPUs, {} nodes", nodes.len()),
+            cpus,
+            mechanisms: "mechanisms: not exported".to_owned(),
+            clock: Clock::Wall,
+        })
+    }
+
+    /// How it is now, `at` seconds of its clock.
+    ///
+    /// # Errors
+    /// Nobody answers at the socket, or not as an exported arena does.
+    pub fn look(&self, at: f64) -> Result<Sample, SocketError> {
+        let text = |file| fetch(&self.path, file);
+        let texts = Texts {
+            zoneinfo: text(ReportFile::ZoneInfo)?,
+            buddyinfo: text(ReportFile::BuddyInfo)?,
+            pagetypeinfo: Some(text(ReportFile::PageTypeInfo)?),
+            vmstat: text(ReportFile::VmStat)?,
+        };
+        let sample = Sample::read(at, &texts, None)?;
+        Ok(Sample { locks: Err(LOCKS.to_owned()), map: Err(MAP.to_owned()), ..sample })
+    }
+}
