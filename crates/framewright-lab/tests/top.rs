@@ -7,7 +7,10 @@ use std::fs;
 use std::path::Path;
 
 use cli_command::{run, text, transcript};
-use framewright_lab::top::{Asked, Kernel, Key, Theme, Top, frame};
+use framewright::Request;
+use framewright::request::GFP_USER;
+use framewright_lab::top::{Asked, Kernel, Key, Socket, Theme, Top, frame};
+use framewright_rt::{Arena, Placement};
 use replay_synthetic::project;
 
 /// Letters and bars, no colours.
