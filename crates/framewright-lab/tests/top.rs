@@ -10,6 +10,7 @@ use cli_command::{run, text, transcript};
 use framewright::Request;
 use framewright::request::GFP_USER;
 use framewright_lab::top::{Asked, Kernel, Key, Socket, Theme, Top, frame};
+use framewright_lab::trace::proc::ZoneInfo;
 use framewright_rt::{Arena, Placement};
 use replay_synthetic::project;
 
@@ -46,19 +47,23 @@ fn linux(folder: &Path, more: u64) -> Kernel {
         13 => 1_u64 << 32,
         _ => 1 << 12,
     };
-    let bytes: Vec<u8> = (0..1 << 18).flat_map(|pfn| flags(pfn).to_le_bytes()).collect();
+    let zones = ZoneInfo::parse(&fs::read_to_string(folder.join("zoneinfo")).unwrap(), "zoneinfo").unwrap();
+    let bytes: Vec<u8> = (0..zones.end_pfn().0).flat_map(|pfn| flags(pfn).to_le_bytes()).collect();
     fs::write(folder.join("kpageflags"), bytes).unwrap();
     Kernel::at(folder)
 }
 
-/// A session on the 6.1, two samples old.
+/// Seconds between two looks of which the share for pageblocks is enough to read them all, however slow this machine is.
+const LONG: f64 = 1e5;
+
+/// A session on the 6.1, some samples old.
 fn session(folder: &Path) -> Top {
     let mut kernel = linux(folder, 0);
     let mut top = Top::new(kernel.about().unwrap(), 1.0);
-    top.take(kernel.look(0.0, 1.0).unwrap());
+    top.take(kernel.look(0.0, LONG).unwrap());
     for (at, more) in [(1.0, 5_000), (2.0, 5_600), (3.0, 25_600)] {
         linux(folder, more);
-        top.take(kernel.look(at, 1.0).unwrap());
+        top.take(kernel.look(at, LONG).unwrap());
     }
     top
 }

@@ -133,17 +133,24 @@ fn panels(pane: &mut Pane<'_>, top: &Top) {
 }
 
 fn panel(pane: &mut Pane<'_>, top: &Top, panel: Panel) {
-    let (name, draw): (fn(&Top) -> String, fn(&mut Pane<'_>, &Top)) = match panel {
-        Panel::Free => (free::title, free::draw),
-        Panel::Map => (map::title, map::draw),
-        Panel::Locks => (locks::title, locks::draw),
-        Panel::Pcp => (pcp::title, pcp::draw),
-        Panel::Events => (events::title, events::draw),
+    let name = match panel {
+        Panel::Free => free::title(top),
+        Panel::Map => map::title(top),
+        Panel::Locks => locks::title(top),
+        Panel::Pcp => pcp::title(top),
+        Panel::Events => events::title(top),
     };
     let has_focus = panel == top.focus;
     let number = panel.number();
     let mark = if has_focus { format!("[{number}]") } else { format!(" {number} ") };
-    draw(&mut pane.titled(&format!("{mark} {}", name(top)), has_focus), top);
+    let mut inside = pane.titled(&format!("{mark} {name}"), has_focus);
+    match panel {
+        Panel::Free => free::draw(&mut inside, top),
+        Panel::Map => map::draw(&mut inside, top),
+        Panel::Locks => locks::draw(&mut inside, top),
+        Panel::Pcp => pcp::draw(&mut inside, top),
+        Panel::Events => events::draw(&mut inside, top),
+    }
 }
 
 /// Why a panel has nothing to show.
