@@ -15,9 +15,11 @@
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::str::FromStr;
 
 use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
+use thiserror::Error;
 
 use crate::arena::{Arena, Named, Region, chunk_of};
 use crate::counters::Counters;
@@ -48,6 +50,46 @@ impl fmt::Display for Schedule {
         match self {
             Schedule::Time => f.write_str("time"),
             Schedule::Random(_) => f.write_str("random"),
+        }
+    }
+}
+
+/// Of how many accesses one is followed by a switch, unless said otherwise.
+const SWITCH_IN: u64 = 16;
+
+impl Schedule {
+    /// As it is read again: `time`, or `random:` and the number of accesses.
+    pub fn spelled(&self) -> String {
+        match self {
+            Schedule::Time => "time".to_owned(),
+            Schedule::Random(accesses) => format!("random:{accesses}"),
+        }
+    }
+}
+
+/// A text that names no schedule.
+#[derive(Clone, PartialEq, Eq, Error, Debug)]
+pub enum ScheduleError {
+    /// Its name is unknown.
+    #[error("there are time, random and random:N")]
+    Name,
+    /// What stands behind `random:` is no number of at least 1.
+    #[error("{0:?} is no number of accesses")]
+    Accesses(String),
+}
+
+impl FromStr for Schedule {
+    type Err = ScheduleError;
+
+    fn from_str(text: &str) -> Result<Schedule, ScheduleError> {
+        match text.split_once(':') {
+            None if text == "time" => Ok(Schedule::Time),
+            None if text == "random" => Ok(Schedule::Random(SWITCH_IN)),
+            Some(("random", accesses)) => match accesses.parse() {
+                Ok(accesses @ 1..) => Ok(Schedule::Random(accesses)),
+                _ => Err(ScheduleError::Accesses(accesses.to_owned())),
+            },
+            _ => Err(ScheduleError::Name),
         }
     }
 }

@@ -34,7 +34,7 @@ pub(super) struct Runs {
     #[arg(long, value_name = "SECONDS", value_parser = warm_up)]
     pub(super) warm_up: Option<f64>,
     /// Which CPU runs next: `time`, the one with the least clock; `random` or random:N, by lot, switching in one of N accesses.
-    #[arg(long, value_name = "WHICH", default_value = "time", value_parser = schedule)]
+    #[arg(long, value_name = "WHICH", default_value = "time")]
     pub(super) schedule: Schedule,
 }
 
@@ -42,8 +42,6 @@ pub(super) struct Runs {
 const MACHINE: &str = "skylake-2x28";
 /// The workload if none is named.
 const WORKLOAD: &str = "page-fault1";
-/// Of how many accesses one is followed by a switch, unless said otherwise.
-const SWITCH_IN: u64 = 16;
 
 impl Runs {
     fn machine_name(&self) -> &str {
@@ -101,9 +99,8 @@ impl Runs {
         words.push(format!("--cpus {} --seed {}", cpus.join(","), self.seed));
         words.extend(self.seconds.map(|seconds| format!("--seconds {seconds}")));
         words.extend(self.warm_up.map(|seconds| format!("--warm-up {seconds}")));
-        match self.schedule {
-            Schedule::Time => {}
-            Schedule::Random(accesses) => words.push(format!("--schedule random:{accesses}")),
+        if self.schedule != Schedule::Time {
+            words.push(format!("--schedule {}", self.schedule.spelled()));
         }
         words.join(" ")
     }
@@ -154,16 +151,4 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 fn warm_up(text: &str) -> Result<f64, String> {
     if text == "0" { Ok(0.0) } else { seconds(text) }
-}
-
-fn schedule(text: &str) -> Result<Schedule, String> {
-    match text.split_once(':') {
-        None if text == "time" => Ok(Schedule::Time),
-        None if text == "random" => Ok(Schedule::Random(SWITCH_IN)),
-        Some(("random", accesses)) => match accesses.parse() {
-            Ok(accesses @ 1..) => Ok(Schedule::Random(accesses)),
-            _ => Err(format!("{accesses:?} is no number of accesses")),
-        },
-        _ => Err("there are time, random and random:N".to_owned()),
-    }
 }
