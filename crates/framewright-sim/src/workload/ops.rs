@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use framewright::machine::{Ordering, Patience, Word};
 use framewright::{CpuId, Order, Pfn, Request};
-use framewright_ops::{Handle, Op, Scenario, Shape};
+use framewright_ops::{Handle, Op, ParseError, Scenario, Shape};
 
 use super::floor::{Floor, Trouble};
 use super::gate::Barrier;
@@ -91,8 +91,16 @@ impl Ops {
         if text.len() as u64 > LONGEST {
             return Err(wrong(format!("the file has more than {} MiB", LONGEST >> 20)));
         }
-        let scenario = text.parse::<Scenario>().map_err(|error| wrong(error.to_string()))?;
-        Ops::new(path, scenario)
+        Ops::parse(path, &text)
+    }
+
+    /// The list in a text, which is called `name`.
+    ///
+    /// # Errors
+    /// It is no list of operations, or has operations that are not played here.
+    pub fn parse(name: &str, text: &str) -> Result<Ops, SpecError> {
+        let wrong = |error: ParseError| SpecError::Ops { path: name.to_owned(), reason: error.to_string() };
+        Ops::new(name, text.parse().map_err(wrong)?)
     }
 
     /// A list that is called `name`.
@@ -108,6 +116,11 @@ impl Ops {
     /// As it was called.
     pub fn name(&self) -> &str {
         &self.path
+    }
+
+    /// A text that [`Ops::parse`] reads as the same list.
+    pub fn text(&self) -> String {
+        self.scenario.to_string()
     }
 
     /// The machine's memory.
