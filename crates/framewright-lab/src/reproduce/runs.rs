@@ -1,7 +1,5 @@
 //! Runs of the simulated machine that an experiment consists of, as many at once as the host has CPUs.
 
-use std::any::Any;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::anyhow;
@@ -87,10 +85,8 @@ pub fn each<T: Send>(
             done.fetch_add(now - told, Ordering::Relaxed);
             told = now;
         };
-        let outcome = catch_unwind(AssertUnwindSafe(|| simulate(number, &mut advance)));
         // A run that finds the allocator broken panics; whoever sees it needs to know which run that was.
-        let outcome = outcome.unwrap_or_else(|panic| Err(anyhow!("the run ended with: {}", message(&*panic))));
-        outcome.map_err(|error| anyhow!("{name}: {error:#}"))
+        pool::caught(|| simulate(number, &mut advance)).map_err(|error| anyhow!("{name}: {error:#}"))
     };
     pool::run(named.len(), one, &mut |_| progress(done.load(Ordering::Relaxed)))
 }
@@ -103,10 +99,4 @@ pub fn clock(machine: &Spec) -> f64 {
 /// Cycles that all CPUs together spent for one operation.
 pub fn cycles(machine: &Spec, report: &Report) -> f64 {
     report.cpus as f64 * clock(machine) / report.per_second
-}
-
-/// What a panic said.
-fn message(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic")
 }

@@ -1,13 +1,16 @@
-//! Jobs on as many threads as the host has CPUs, with their results in order.
+//! Jobs on as many threads as the host has CPUs, or on so many, with their results in order.
 //!
 //! Runs of the simulated machine know nothing of each other, so a curve or a sensitivity takes a fraction of the time on two
 //! CPUs, and which of them ran what shows nowhere.
 
 use std::num::NonZero;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
+
+use anyhow::anyhow;
 
 /// How often whoever waits is told that things go on.
 const TICK: Duration = Duration::from_millis(100);
@@ -25,7 +28,23 @@ pub fn run<T: Send, E: Send>(
     job: impl Fn(usize) -> Result<T, E> + Sync,
     progress: &mut dyn FnMut(usize),
 ) -> Result<Vec<T>, E> {
-    let threads = thread::available_parallelism().map_or(1, NonZero::get).min(jobs);
+    on(thread::available_parallelism().map_or(1, NonZero::get), jobs, job, progress)
+}
+
+/// The same on so many threads at most.
+///
+/// # Errors
+/// The same.
+///
+/// # Panics
+/// The same.
+pub fn on<T: Send, E: Send>(
+    threads: usize,
+    jobs: usize,
+    job: impl Fn(usize) -> Result<T, E> + Sync,
+    progress: &mut dyn FnMut(usize),
+) -> Result<Vec<T>, E> {
+    let threads = threads.min(jobs);
     let left = AtomicUsize::new(jobs);
     let failed = AtomicBool::new(false);
     let (sender, results) = mpsc::channel();
@@ -60,6 +79,18 @@ pub fn run<T: Send, E: Send>(
     });
     // With an error among them, jobs are missing; without, none.
     all.into_iter().flatten().collect()
+}
+
+/// What `simulate` returns; if it panics, as a run does that finds the allocator broken, an error with the panic's words.
+///
+/// # Errors
+/// The panic, or the error of `simulate`.
+pub fn caught<T>(simulate: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<T> {
+    catch_unwind(AssertUnwindSafe(simulate)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
+        Err(anyhow!("the run ended with: {text}"))
+    })
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! A workload on a machine, for each number of CPUs and each set of mechanisms; and, if asked for, each of these again with every
 //! number of the machine a tenth smaller and a tenth larger.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use anyhow::anyhow;
 use framewright::Mechanisms;
 use framewright_sim::machine::Spec;
@@ -74,9 +72,7 @@ impl Sweep<'_> {
             let (mechanisms, cpus) = (&self.mechanisms[base / self.cpus.len()], self.cpus[base % self.cpus.len()]);
             let job = Job { machine, change, mechanisms, cpus };
             // A run that finds the allocator broken panics; whoever sees it needs to know which run that was.
-            let outcome = catch_unwind(AssertUnwindSafe(|| simulate(&job)));
-            let outcome = outcome.unwrap_or_else(|panic| Err(anyhow!("the run ended with: {}", message(&*panic))));
-            outcome.map_err(|error| match job.change {
+            pool::caught(|| simulate(&job)).map_err(|error| match job.change {
                 None => anyhow!("{error:#}\nThe run again: {}", repeat(&job)),
                 Some((path, factor)) => anyhow!("{error:#}\nThe run again, with {path} x {factor}: {}", repeat(&job)),
             })
@@ -112,10 +108,4 @@ impl Sweep<'_> {
         let ratios = (self.cpus.len()..runs.len()).map(ratio);
         runs.iter().enumerate().map(throughput).chain(ratios).collect()
     }
-}
-
-/// What a panic said.
-fn message(panic: &(dyn std::any::Any + Send)) -> &str {
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic")
 }
