@@ -29,3 +29,6 @@ pub mod model;
 
 pub use sim::Sim;
 pub use words::SimWord;
+
+/// Version of all that makes a run's result: that of the crate, and a digest of the sources of simulator and allocator.
+pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "+", env!("FRAMEWRIGHT_SIM_SOURCES"));
