@@ -12,5 +12,6 @@ pub mod record;
 pub mod replay;
 pub mod reproduce;
 pub mod sim;
+pub mod sweep;
 pub mod top;
 pub mod trace;

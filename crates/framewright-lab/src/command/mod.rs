@@ -18,6 +18,7 @@ pub(crate) mod reproduce;
 mod runs;
 pub(crate) mod sim;
 pub(crate) mod stress;
+pub(crate) mod sweep;
 pub(crate) mod top;
 
 use std::io::{self, Write};

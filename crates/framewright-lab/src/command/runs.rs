@@ -1,4 +1,4 @@
-//! Which runs of a workload on a simulated machine are meant: the arguments that `framewright sim` and `framewright proc` share.
+//! Which runs of a workload on a simulated machine are meant: the arguments that `framewright sim`, `framewright proc` and `framewright sweep` share.
 
 use anyhow::{anyhow, bail};
 use clap::Args;
@@ -39,7 +39,7 @@ pub(super) struct Runs {
 }
 
 /// The machine if none is named.
-const MACHINE: &str = "skylake-2x28";
+pub(super) const MACHINE: &str = "skylake-2x28";
 /// The workload if none is named.
 const WORKLOAD: &str = "page-fault1";
 
@@ -141,7 +141,7 @@ fn picoseconds(seconds: f64) -> u64 {
     (seconds * 1e12).round() as u64
 }
 
-fn seconds(text: &str) -> Result<f64, String> {
+pub(super) fn seconds(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(seconds) if (1e-9..=3600.0).contains(&seconds) => Ok(seconds),
         Ok(_) => Err("has to be a nanosecond at least and an hour at most".to_owned()),
@@ -149,6 +149,6 @@ fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-fn warm_up(text: &str) -> Result<f64, String> {
+pub(super) fn warm_up(text: &str) -> Result<f64, String> {
     if text == "0" { Ok(0.0) } else { seconds(text) }
 }

@@ -1,0 +1,68 @@
+//! `framewright sweep`: many runs of the simulated machine, on as many hosts as one has.
+
+mod merge;
+mod plan;
+mod run;
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Context;
+use clap::{Args, Subcommand};
+
+/// Run many cells, mechanisms x workloads x machines x CPUs x seeds, on one host or on many.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  framewright sweep plan -m baseline -m default --cpus 1,8,28 --seeds 1-5
+      30 cells, in plan.jsonl
+  framewright sweep run plan.jsonl
+      appends to plan.results.jsonl; the same command again goes on where it was
+  framewright sweep run plan.jsonl --shard 2/8
+      on the second of eight hosts; under Slurm and Kubernetes it knows that by itself
+  framewright sweep merge plan.results.jsonl --plan plan.jsonl
+      tables of what came out, and what is missing
+
+docs/sweep.md has the formats, and recipes for Slurm, GNU parallel, Kubernetes and Ray.")]
+pub(crate) struct Sweep {
+    #[command(subcommand)]
+    step: Step,
+}
+
+#[derive(Subcommand)]
+enum Step {
+    Plan(plan::Planning),
+    Run(run::Running),
+    Merge(merge::Merging),
+}
+
+impl Sweep {
+    pub(crate) fn run(&self) -> anyhow::Result<()> {
+        match &self.step {
+            Step::Plan(plan) => plan.run(),
+            Step::Run(run) => run.run(),
+            Step::Merge(merge) => merge.run(),
+        }
+    }
+}
+
+/// Writes a file so that it is there with all of the text, or as it was.
+fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
+    let mut part = path.as_os_str().to_owned();
+    part.push(".part");
+    let write = || {
+        let mut file = fs::File::create(&part)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&part, path)
+    };
+    write().with_context(|| {
+        let _ = fs::remove_file(&part);
+        format!("cannot write {}", path.display())
+    })
+}
+
+/// So many of something.
+fn counted(number: usize, what: &str) -> String {
+    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
+}

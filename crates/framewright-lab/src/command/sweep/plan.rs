@@ -1,0 +1,186 @@
+//! `framewright sweep plan`: which cells there are.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use clap::Args;
+use framewright_lab::sweep::plan::{MOST_CELLS, Plan, SCHEMA};
+use framewright_sim::machine::{self, Spec};
+use framewright_sim::run::Schedule;
+use framewright_sim::workload::Job;
+
+use super::super::runs::{MACHINE, Runs, seconds, warm_up};
+use super::super::{print, quoted};
+use super::{counted, replace};
+
+/// Write down every cell, with all that its result depends on.
+///
+/// Options that name several things, by commas or by being repeated, are multiplied: two workloads, three sets of mechanisms,
+/// four numbers of CPUs and five seeds are 120 cells. Machines and lists of operations are copied into the plan, so hosts that
+/// run it need the plan and this program only.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  framewright sweep plan -m baseline -m default --cpus 1,8,28,56 --seeds 1-5
+      40 cells, in plan.jsonl
+  framewright sweep plan --machine generic:2x4x1 --workload page-fault1 --workload bulk --cpus 8 --seconds 0.01 -o small.jsonl
+      two short ones; framewright sim --list has the machines and workloads that there are")]
+pub(super) struct Planning {
+    /// Machine: a name, generic:SOCKETSxCORESxTHREADS, or a TOML file of your own; repeat for more [default: skylake-2x28].
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    machine: Vec<String>,
+    /// What the CPUs do, as `page-fault1` or `page-fault1:lru=smp`; repeat for more [default: page-fault1].
+    #[arg(long, value_name = "NAME[:OPTIONS]")]
+    workload: Vec<String>,
+    /// Preset and switches, as `baseline,fallback=claim-steal`, or a TOML file; repeat for more [default: default].
+    #[arg(long, short, value_name = "LIST|FILE.toml")]
+    mechanisms: Vec<String>,
+    /// Numbers of CPUs, separated by commas [default: all of each machine].
+    #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u16).range(1..=machine::MOST_CPUS as i64))]
+    cpus: Vec<u16>,
+    /// Seeds, separated by commas; 1-5 is all from 1 to 5.
+    #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "1", value_parser = range)]
+    seeds: Vec<(u64, u64)>,
+    /// Virtual time that is measured [default: the workload's].
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    seconds: Option<f64>,
+    /// Virtual time before that [default: the workload's].
+    #[arg(long, value_name = "SECONDS", value_parser = warm_up)]
+    warm_up: Option<f64>,
+    /// Which CPU runs next: `time`, the one with the least clock; `random` or random:N, by lot, switching in one of N accesses.
+    #[arg(long, value_name = "WHICH", default_value = "time")]
+    schedule: Schedule,
+    /// Where the plan goes; - is the standard output.
+    #[arg(long, short, value_name = "FILE", default_value = "plan.jsonl")]
+    out: PathBuf,
+}
+
+impl Planning {
+    pub(super) fn run(&self) -> anyhow::Result<()> {
+        let machines = or(&self.machine, MACHINE);
+        let workloads = or(&self.workload, "page-fault1");
+        let seeds = self.seeds()?;
+        let specs = machines.iter().map(|name| Ok(machine::load(name)?)).collect::<anyhow::Result<Vec<Spec>>>()?;
+        let mut cells: Vec<(&Spec, Job)> = Vec::new();
+        for (machine, spec) in machines.iter().zip(&specs) {
+            for workload in &workloads {
+                let runs = self.runs(machine, workload);
+                let kind = runs.workload(&[])?;
+                for set in runs.mechanisms()? {
+                    for cpus in runs.cpus(spec)? {
+                        if cells.len() + seeds.len() > MOST_CELLS {
+                            bail!("these are more than {MOST_CELLS} cells, the most of a plan: make several");
+                        }
+                        let job = runs.job(&kind, set, cpus);
+                        cells.extend(seeds.iter().map(|seed| (spec, Job { seed: *seed, ..job.clone() })));
+                    }
+                }
+            }
+        }
+        let plan = Plan::new(&self.command(&machines, &workloads), &cells)?;
+        let text = plan.text()?;
+        if self.out == Path::new("-") {
+            return print(&text);
+        }
+        check_overwritten(&self.out)?;
+        replace(&self.out, &text)?;
+        print(&self.summary(&plan, &machines, &workloads, seeds.len()))
+    }
+
+    /// The arguments of one machine and workload.
+    fn runs(&self, machine: &str, workload: &str) -> Runs {
+        Runs {
+            machine: Some(machine.to_owned()),
+            workload: Some(workload.to_owned()),
+            mechanisms: self.mechanisms.clone(),
+            cpus: self.cpus.clone(),
+            seed: 1,
+            seconds: self.seconds,
+            warm_up: self.warm_up,
+            schedule: self.schedule,
+        }
+    }
+
+    fn seeds(&self) -> anyhow::Result<Vec<u64>> {
+        let mut seeds = Vec::new();
+        for (first, last) in &self.seeds {
+            if last - first >= MOST_CELLS as u64 {
+                bail!("{first}-{last} is more than {MOST_CELLS} seeds, and a plan has no more cells");
+            }
+            seeds.extend(*first..=*last);
+        }
+        seeds.sort_unstable();
+        seeds.dedup();
+        Ok(seeds)
+    }
+
+    /// The command that makes the plan again.
+    fn command(&self, machines: &[String], workloads: &[String]) -> String {
+        let mut words = vec!["framewright sweep plan".to_owned()];
+        let lists = [("--machine", machines), ("--workload", workloads), ("--mechanisms", &self.mechanisms)];
+        for (option, values) in lists {
+            words.extend(values.iter().map(|value| format!("{option} {}", quoted(value))));
+        }
+        if !self.cpus.is_empty() {
+            let cpus: Vec<String> = self.cpus.iter().map(ToString::to_string).collect();
+            words.push(format!("--cpus {}", cpus.join(",")));
+        }
+        let seeds: Vec<String> = self.seeds.iter().map(|(first, last)| spelled(*first, *last)).collect();
+        words.push(format!("--seeds {}", seeds.join(",")));
+        words.extend(self.seconds.map(|seconds| format!("--seconds {seconds}")));
+        words.extend(self.warm_up.map(|seconds| format!("--warm-up {seconds}")));
+        if self.schedule != Schedule::Time {
+            words.push(format!("--schedule {}", self.schedule.spelled()));
+        }
+        words.push(format!("-o {}", quoted(&self.out.display().to_string())));
+        words.join(" ")
+    }
+
+    fn summary(&self, plan: &Plan, machines: &[String], workloads: &[String], seeds: usize) -> String {
+        let (out, sets) = (quoted(&self.out.display().to_string()), self.mechanisms.len().max(1));
+        let cpus = match self.cpus.len() {
+            0 => "all CPUs".to_owned(),
+            cpus => counted(cpus, "number") + " of CPUs",
+        };
+        format!(
+            "{}: {} of {}, {}, {}, {cpus} and {}\n\nframewright sweep run {out}\n",
+            self.out.display(),
+            counted(plan.cells.len(), "cell"),
+            counted(machines.len(), "machine"),
+            counted(workloads.len(), "workload"),
+            counted(sets, "set") + " of mechanisms",
+            counted(seeds, "seed"),
+        )
+    }
+}
+
+fn or(values: &[String], usual: &str) -> Vec<String> {
+    if values.is_empty() { vec![usual.to_owned()] } else { values.to_vec() }
+}
+
+/// Makes sure that a file that is there is a plan: what is made again can be.
+fn check_overwritten(path: &Path) -> anyhow::Result<()> {
+    let Ok(file) = File::open(path) else { return Ok(()) };
+    let mut start = Vec::new();
+    file.take(256).read_to_end(&mut start).with_context(|| format!("cannot write {}", path.display()))?;
+    let kind = SCHEMA.split_once('/').map_or(SCHEMA, |(kind, _)| kind);
+    if !start.is_empty() && !String::from_utf8_lossy(&start).contains(kind) {
+        bail!("{} is no plan, and would be overwritten; name another file with -o", path.display());
+    }
+    Ok(())
+}
+
+/// A seed, or all from one to another.
+fn range(text: &str) -> Result<(u64, u64), String> {
+    let (first, last) = text.split_once('-').unwrap_or((text, text));
+    match (first.parse(), last.parse()) {
+        (Ok(first), Ok(last)) if first <= last => Ok((first, last)),
+        (Ok(_), Ok(_)) => Err("ends before it begins".to_owned()),
+        _ => Err("is no seed and no range, as 7 or 1-5".to_owned()),
+    }
+}
+
+fn spelled(first: u64, last: u64) -> String {
+    if first == last { first.to_string() } else { format!("{first}-{last}") }
+}

@@ -1,0 +1,104 @@
+//! One run of a sweep: all that its result depends on, as data.
+//!
+//! A cell names nothing that could mean something else on another host: a machine and a list of operations stand there with
+//! a digest of their content, mechanisms with all switches, lengths in picoseconds. Its hash is the digest of the line
+//!
+//! ```text
+//! framewright-sweep-cell/1 VERSION {"machine":…,"model":…,…,"window_ps":…}
+//! ```
+//!
+//! where the version is that of the simulator's and the allocator's sources (`framewright_sim::VERSION`) and the rest is the
+//! cell's JSON as plans and results have it. A change of either, however small, is another hash.
+
+use anyhow::{Context, anyhow, bail};
+use framewright::Mechanisms;
+use framewright_sim::workload::{Job, Workload};
+use serde::{Deserialize, Serialize};
+
+use super::digest::Digest;
+use crate::mechanisms;
+
+/// Version of a cell's form, and of what its hash is made from.
+const SCHEMA: &str = "framewright-sweep-cell/1";
+
+/// One run.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Cell {
+    /// Name of the machine.
+    pub machine: String,
+    /// Digest of its file, as the program writes it.
+    pub model: Digest,
+    /// The workload with its options.
+    pub workload: String,
+    /// Of a workload that is a list of operations, the digest of the list.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub list: Option<Digest>,
+    /// Short name of the mechanisms.
+    pub mechanisms: String,
+    /// All their switches.
+    pub switches: String,
+    /// CPUs that take part.
+    pub cpus: usize,
+    /// Seed of all that is random.
+    pub seed: u64,
+    /// How the next CPU is chosen: `time`, or `random:` and in how many accesses one switches.
+    pub schedule: String,
+    /// Virtual time before the measured window, in picoseconds.
+    pub warm_up_ps: u64,
+    /// The measured window, in picoseconds; 0 for as many rounds as are usual for the workload, behind one to warm up.
+    pub window_ps: u64,
+}
+
+impl Cell {
+    /// Of a run on a machine, by name and content. What [`Job::new`] chooses by itself and a cell has no field for has to be as it chose.
+    pub fn of(machine: &str, model: &Digest, job: &Job) -> Cell {
+        let list = match &job.workload {
+            Workload::Ops(ops) => Some(Digest::of(&ops.text())),
+            _ => None,
+        };
+        Cell {
+            machine: machine.to_owned(),
+            model: model.clone(),
+            workload: job.workload.to_string(),
+            list,
+            mechanisms: mechanisms::label(&job.mechanisms),
+            switches: job.mechanisms.to_string(),
+            cpus: job.cpus,
+            seed: job.seed,
+            schedule: job.schedule.spelled(),
+            warm_up_ps: job.warm_up,
+            window_ps: job.window,
+        }
+    }
+
+    /// By what it is known, run by a program of this version.
+    ///
+    /// # Errors
+    /// None that a cell could cause.
+    pub fn hash(&self, version: &str) -> anyhow::Result<Digest> {
+        Ok(Digest::of(&format!("{SCHEMA} {version} {}", serde_json::to_string(self)?)))
+    }
+
+    /// The run, of a workload that was read from the cell's text or from its list.
+    ///
+    /// # Errors
+    /// What the cell says that no program of this version would.
+    pub fn job(&self, workload: Workload) -> anyhow::Result<Job> {
+        let switches = Mechanisms::parse(&self.switches);
+        let mechanisms = switches.map_err(|(part, _)| anyhow!("{part:?} is no switch of this version"))?;
+        if let Some(reason) = mechanisms.conflict() {
+            bail!("the switches are in conflict: {reason}");
+        }
+        let schedule = self.schedule.parse().with_context(|| format!("schedule {:?}", self.schedule))?;
+        let (seed, warm_up, window) = (self.seed, self.warm_up_ps, self.window_ps);
+        Ok(Job { seed, schedule, warm_up, window, ..Job::new(workload, mechanisms, self.cpus) })
+    }
+
+    /// In a few words, for people.
+    pub fn described(&self) -> String {
+        let Cell { machine, workload, mechanisms, cpus, seed, .. } = self;
+        let cpus = if *cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
+        format!("{workload} on {machine}, {cpus}, {mechanisms}, seed {seed}")
+    }
+}

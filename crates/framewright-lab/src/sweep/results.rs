@@ -1,0 +1,232 @@
+//! The file that a process appends to, a line of JSON for each cell that is done, and what others read in it.
+//!
+//! A line stands for itself: it has the cell with its hash and the version of the program, so files may be joined and cut
+//! between lines. It is written in one piece when its cell is done. A process that is killed meanwhile leaves a last line
+//! without its end: whoever opens the file to go on drops that, and the cell is run again. One process at a time has the
+//! file, by a lock that goes when the process does.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
+
+use super::cell::Cell;
+use super::digest::Digest;
+
+/// Version of this format.
+pub const SCHEMA: &str = "framewright-sweep-result/1";
+/// Bytes of a file at most.
+const LONGEST: u64 = 1 << 30;
+
+/// What came of a cell.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Line {
+    /// Version of this format.
+    pub schema: String,
+    /// Place of the cell in the plan.
+    pub index: usize,
+    /// What it is known by.
+    pub hash: Digest,
+    /// Version of the program that ran it.
+    pub version: String,
+    /// The cell.
+    pub cell: Cell,
+    /// What came of it.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// How long that took on the host that ran it. The only thing here that differs from one time to the next, so merged
+    /// results have it not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<f64>,
+}
+
+/// A result, or none.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "lowercase")]
+pub enum Outcome {
+    /// It ran to its end.
+    Result(Found),
+    /// It did not.
+    Failure(Failure),
+}
+
+/// What a run found. Numbers that do not exist, as cycles for each of no operations, are null.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Found {
+    /// What one operation is.
+    pub unit: String,
+    /// Operations that ended in the window.
+    pub operations: u64,
+    /// Operations per second of virtual time.
+    pub per_second: Option<f64>,
+    /// Cycles that all CPUs together spent for one operation.
+    pub cycles_per_operation: Option<f64>,
+    /// Share of all CPUs' time that was spent waiting for locks, in percent.
+    pub waiting_percent: Option<f64>,
+    /// The lock that was waited for longest.
+    pub lock: Option<String>,
+    /// Figures of the workload's own.
+    pub figures: Vec<Figure>,
+    /// Virtual time before the measured window, in nanoseconds.
+    pub warm_up_ns: u64,
+    /// Length of the measured window, in nanoseconds.
+    pub window_ns: u64,
+    /// Accesses to shared words in the window.
+    pub accesses: u64,
+    /// Switches between CPUs in the whole run.
+    pub switches: u64,
+    /// Digest of the run's whole report, with every lock, line and CPU: equal here is equal in all.
+    pub report: Digest,
+}
+
+/// A figure of the workload's own.
+#[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Figure {
+    /// What it is.
+    pub name: String,
+    /// Its value.
+    pub value: Option<f64>,
+    /// Its unit.
+    pub unit: String,
+}
+
+/// Why there is no result.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
+pub struct Failure {
+    /// What went wrong.
+    pub error: String,
+    /// The command that runs the cell again.
+    pub again: String,
+}
+
+impl Line {
+    /// What came of a cell, wherever it ran.
+    pub fn new(index: usize, (hash, cell): (&Digest, &Cell), version: &str, outcome: Outcome) -> Line {
+        let (schema, version) = (SCHEMA.to_owned(), version.to_owned());
+        Line { schema, index, hash: hash.clone(), version, cell: cell.clone(), outcome, seconds: None }
+    }
+
+    /// The line as files have it, with its end.
+    ///
+    /// # Errors
+    /// None that a line could cause.
+    pub fn text(&self) -> anyhow::Result<String> {
+        Ok(serde_json::to_string(self)? + "\n")
+    }
+
+    /// Whether the cell ran to its end.
+    pub fn is_result(&self) -> bool {
+        matches!(self.outcome, Outcome::Result(_))
+    }
+
+    fn parse(text: &str) -> anyhow::Result<Line> {
+        let line: Line = serde_json::from_str(text).context("is no result of a sweep")?;
+        if line.schema != SCHEMA {
+            bail!("is {:?}, and a result that this program reads is {SCHEMA:?}", line.schema);
+        }
+        if line.cell.hash(&line.version)? != line.hash {
+            bail!("the cell is not what its hash says: somebody changed it; remove the line and run the cell again");
+        }
+        Ok(line)
+    }
+}
+
+/// What a file of results holds.
+#[derive(Clone, PartialEq, Default, Debug)]
+pub struct Content {
+    /// The file.
+    pub name: String,
+    /// Results, each with the number of its line.
+    pub lines: Vec<(usize, Line)>,
+    /// Bytes up to the end of the last line.
+    pub whole: usize,
+    /// Bytes behind it, of a line that was not written to its end.
+    pub torn: usize,
+}
+
+impl Content {
+    /// Reads what is in a file that errors call `name`.
+    ///
+    /// # Errors
+    /// Which line is no result, and why.
+    pub fn parse(name: &str, bytes: &[u8]) -> anyhow::Result<Content> {
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
+        let mut content = Content { name: name.to_owned(), whole, torn: bytes.len() - whole, lines: Vec::new() };
+        for (number, line) in (1..).zip(bytes[..whole].split(|byte| *byte == b'\n')) {
+            if line.is_empty() {
+                continue;
+            }
+            let line = std::str::from_utf8(line).context("is no text").and_then(Line::parse);
+            content.lines.push((number, line.with_context(|| format!("{name}:{number}"))?));
+        }
+        Ok(content)
+    }
+
+    /// Reads a file, to its last whole line.
+    ///
+    /// # Errors
+    /// It cannot be read; or which line is no result, and why.
+    pub fn read(path: &Path) -> anyhow::Result<Content> {
+        let name = path.display().to_string();
+        let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
+        Content::parse(&name, &bytes(&file, &name)?)
+    }
+}
+
+/// A file of results that this process alone appends to.
+#[derive(Debug)]
+pub struct Store {
+    file: File,
+    path: PathBuf,
+}
+
+impl Store {
+    /// Opens a file, or makes it; with what is in it. A last line that was not written to its end is dropped from the file.
+    ///
+    /// # Errors
+    /// It cannot be written, or holds something else, or somebody else has it.
+    pub fn open(path: &Path) -> anyhow::Result<(Store, Content)> {
+        let name = path.display().to_string();
+        let file = OpenOptions::new().read(true).append(true).create(true).open(path);
+        let file = file.with_context(|| format!("cannot write {name}"))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => bail!(
+                "{name} is being written by another process: wait until it is done, or name a file of this process' \
+                 own with -o; merge puts them together"
+            ),
+            Err(error) => bail!("{name} cannot be locked ({error}): name a file on a local file system with -o"),
+        }
+        let content = Content::parse(&name, &bytes(&file, &name)?)?;
+        if content.torn > 0 {
+            file.set_len(content.whole as u64).with_context(|| format!("cannot write {name}"))?;
+        }
+        Ok((Store { file, path: path.to_owned() }, content))
+    }
+
+    /// Appends a line.
+    ///
+    /// # Errors
+    /// It cannot be written; the file then ends with the line before.
+    pub fn append(&mut self, line: &Line) -> anyhow::Result<()> {
+        let text = line.text()?;
+        let before = self.file.metadata().map(|metadata| metadata.len());
+        self.file.write_all(text.as_bytes()).with_context(|| {
+            let _ = before.and_then(|length| self.file.set_len(length));
+            format!("cannot write {}", self.path.display())
+        })
+    }
+}
+
+fn bytes(file: &File, name: &str) -> anyhow::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut bytes).with_context(|| format!("cannot read {name}"))?;
+    if bytes.len() as u64 > LONGEST {
+        bail!("{name} is larger than {} MiB", LONGEST >> 20);
+    }
+    Ok(bytes)
+}

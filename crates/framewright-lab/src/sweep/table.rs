@@ -1,0 +1,139 @@
+//! Merged results for people: what each set of mechanisms gets done on so many CPUs, and how sure that is.
+//!
+//! A table for each workload on each machine, mechanisms by CPUs. A number is the mean over the seeds, with how far the mean
+//! over all seeds may be off, 95 times of 100, in percent of it; below it stands by how much it is above or below the first
+//! mechanisms' on as many CPUs. Columns that do not fit a line of 100 go on below.
+
+use std::fmt;
+
+use super::results::{Found, Line, Outcome};
+use crate::reproduce::estimate::Estimate;
+use crate::sim::figures::{change, fitted, plural, significant};
+
+/// Prints the tables.
+pub struct Table<'l>(pub &'l [Line]);
+
+/// Widths of a name and of a column.
+const WIDTHS: (usize, usize) = (28, 18);
+/// Columns of a line.
+const COLUMNS: usize = 4;
+
+/// Results of one workload on one machine by one version.
+struct Group<'l> {
+    line: &'l Line,
+    results: Vec<(&'l Line, &'l Found)>,
+}
+
+impl fmt::Display for Table<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let groups = groups(self.0);
+        let one_version = groups.iter().all(|group| group.line.version == groups[0].line.version);
+        for (number, group) in groups.iter().enumerate() {
+            if number > 0 {
+                writeln!(f)?;
+            }
+            group.print(f, !one_version)?;
+        }
+        Ok(())
+    }
+}
+
+fn groups(lines: &[Line]) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for line in lines {
+        let Outcome::Result(found) = &line.outcome else { continue };
+        let known = groups.iter_mut().find(|group| alike(group.line, line));
+        match known {
+            Some(group) => group.results.push((line, found)),
+            None => groups.push(Group { line, results: vec![(line, found)] }),
+        }
+    }
+    groups
+}
+
+/// Whether two results differ in mechanisms, CPUs and seed at most.
+fn alike(one: &Line, other: &Line) -> bool {
+    let (a, b) = (&one.cell, &other.cell);
+    let lengths = (a.warm_up_ps, a.window_ps, &a.schedule) == (b.warm_up_ps, b.window_ps, &b.schedule);
+    let contents = (&a.machine, &a.model, &a.workload, &a.list) == (&b.machine, &b.model, &b.workload, &b.list);
+    one.version == other.version && lengths && contents
+}
+
+impl Group<'_> {
+    fn print(&self, f: &mut fmt::Formatter<'_>, says_version: bool) -> fmt::Result {
+        let (cell, unit) = (&self.line.cell, plural(&self.results[0].1.unit));
+        let seeds = distinct(self.results.iter().map(|(line, _)| line.cell.seed)).len();
+        writeln!(f, "{} on {}", fitted(&cell.workload, 60), cell.machine)?;
+        if says_version {
+            writeln!(f, "version {}", self.line.version)?;
+        }
+        if cell.schedule != "time" {
+            writeln!(f, "{} schedule: this looks for mistakes, and no time here means anything", cell.schedule)?;
+        }
+        let spread = match seeds {
+            1 => "of one seed".to_owned(),
+            seeds => format!("mean of {seeds} seeds ± what it may be off"),
+        };
+        writeln!(f, "{unit} per second, {spread}")?;
+        let mechanisms = distinct(self.results.iter().map(|(line, _)| line.cell.mechanisms.as_str()));
+        let mut cpus = distinct(self.results.iter().map(|(line, _)| line.cell.cpus));
+        cpus.sort_unstable();
+        for columns in cpus.chunks(COLUMNS) {
+            write!(f, "\n{:<width$}", "CPUs", width = WIDTHS.0)?;
+            columns.iter().try_for_each(|cpus| write!(f, "{cpus:>width$}", width = WIDTHS.1))?;
+            writeln!(f)?;
+            for name in &mechanisms {
+                self.rows(f, (mechanisms[0], name), columns)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The rows of a set of mechanisms; of all but the first, also how they compare.
+    fn rows(&self, f: &mut fmt::Formatter<'_>, (first, name): (&str, &str), columns: &[usize]) -> fmt::Result {
+        write!(f, "{:<width$}", fitted(name, WIDTHS.0 - 1), width = WIDTHS.0)?;
+        let means: Vec<_> = columns.iter().map(|cpus| self.mean(name, *cpus)).collect();
+        for mean in &means {
+            write!(f, "{:>width$}", mean.as_ref().map_or("-".to_owned(), in_words), width = WIDTHS.1)?;
+        }
+        writeln!(f)?;
+        if name == first {
+            return Ok(());
+        }
+        write!(f, "{:<width$}", "", width = WIDTHS.0)?;
+        for (cpus, mean) in columns.iter().zip(&means) {
+            let change = self.mean(first, *cpus).zip(*mean).map(|(from, to)| change(from.mean, to.mean));
+            write!(f, "{:>width$}", change.unwrap_or_default(), width = WIDTHS.1)?;
+        }
+        writeln!(f)
+    }
+
+    fn mean(&self, mechanisms: &str, cpus: usize) -> Option<Estimate> {
+        let is_it = |(line, _): &&(&Line, &Found)| line.cell.mechanisms == mechanisms && line.cell.cpus == cpus;
+        Estimate::of(self.results.iter().filter(is_it).filter_map(|(_, found)| found.per_second))
+    }
+}
+
+/// A mean and its error in percent.
+fn in_words(estimate: &Estimate) -> String {
+    let (value, unit) = match estimate.mean {
+        mean if mean >= 999.5e6 => (mean / 1e9, "G"),
+        mean if mean >= 999.5e3 => (mean / 1e6, "M"),
+        mean if mean >= 9_999.5 => (mean / 1e3, "k"),
+        mean => (mean, ""),
+    };
+    let mean = significant(value, 4) + unit;
+    match estimate.error() {
+        Some(error) if estimate.mean > 0.0 => format!("{mean} ±{:.1} %", error / estimate.mean * 100.0),
+        _ => mean,
+    }
+}
+
+fn distinct<T: PartialEq>(values: impl Iterator<Item = T>) -> Vec<T> {
+    values.fold(Vec::new(), |mut distinct, value| {
+        if !distinct.contains(&value) {
+            distinct.push(value);
+        }
+        distinct
+    })
+}
