@@ -144,7 +144,8 @@ impl Spec {
         Ok(spec)
     }
 
-    /// Gives the machine other numbers of sockets, of cores of a socket and of threads of a core.
+    /// Gives the machine other numbers of sockets, of cores of a socket and of threads of a core. With one socket, numbers
+    /// between sockets mean nothing and are left out.
     fn shaped(mut self, name: &str, shape: [u16; 3]) -> Spec {
         name.clone_into(&mut self.name);
         for (path, count) in ["topology.sockets", "topology.cores", "topology.threads"].into_iter().zip(shape) {
@@ -152,6 +153,15 @@ impl Spec {
                 parameter.value = f64::from(count);
                 parameter.basis = Basis::Assumed("given with the machine's name".to_owned());
             }
+        }
+        if shape[0] == 1 {
+            // A file of such a machine may not have them either.
+            let has_meaning = |parameter: &Parameter| {
+                let need = schema::entry(&parameter.path).map(|entry| entry.need);
+                !matches!(need, Some(schema::Need::Sockets | schema::Need::PublishedSockets))
+            };
+            self.parameters.retain(has_meaning);
+            self.published.retain(has_meaning);
         }
         self
     }
