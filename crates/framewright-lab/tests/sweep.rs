@@ -188,3 +188,101 @@ fn an_interrupt_ends_it() {
     assert_eq!(output.status.code(), Some(130));
     assert_eq!(text(&output.stderr), "stopped with 0 of 16 cells done; the same command again goes on from there\n");
 }
+
+/// A plan with a cell that fails: its list is for a CPU that the run has not.
+#[test]
+fn a_failed_cell_is_recorded_and_the_others_go_on() {
+    let sweep = Sweep(tempfile::tempdir().unwrap());
+    let list = "max-order 4\npageblock-order 2\nmemory 0x0..0x40 node 0\ncpus 0 0\ndma-end 0x0\ndma32-end 0x0\n\n\
+                run-on 1\na1 = alloc order 0 GFP_KERNEL\nfree a1\n";
+    fs::write(sweep.path("two.ops"), list).unwrap();
+    let plan = "sweep plan --machine generic:1x2x1 --workload ops:DIR/two.ops --cpus 1,2 --seeds 3 -o DIR/plan.jsonl";
+    sweep.ok(plan);
+    // The plan has it.
+    fs::remove_file(sweep.path("two.ops")).unwrap();
+    let seen = [
+        sweep.seen("sweep run DIR/plan.jsonl"),
+        sweep.seen("sweep merge DIR/plan.results.jsonl --plan DIR/plan.jsonl -o DIR/merged.txt"),
+        sweep.seen("sweep run DIR/plan.jsonl"),
+    ];
+    insta::assert_snapshot!(seen.join("\n"));
+}
+
+#[test]
+fn a_sweep_is_planned_run_and_merged() {
+    let sweep = Sweep(tempfile::tempdir().unwrap());
+    let mut seen = sweep.seen(&format!("{PLAN} -o DIR/plan.jsonl"));
+    seen += &sweep.seen("sweep run DIR/plan.jsonl");
+    seen += &sweep.seen("sweep run DIR/plan.jsonl");
+    seen += &sweep.seen("sweep run DIR/plan.jsonl --index 3 -o DIR/part.jsonl");
+    seen += &sweep.seen("sweep merge DIR/part.jsonl --plan DIR/plan.jsonl --format csv -o DIR/part.csv");
+    seen += &sweep.seen("sweep merge DIR/part.jsonl DIR/plan.results.jsonl --plan DIR/plan.jsonl -o DIR/table.txt");
+    // Numbers are the simulator's; what the table looks like is seen in another test.
+    let table = sweep.read("table.txt");
+    assert!(
+        table.starts_with(
+            "page-fault1 on generic:2x2x1\nfaults per second, mean of 2 seeds ± what it may be off\n\nCPUs"
+        )
+    );
+    assert_eq!(table.lines().filter(|line| line.contains(" on generic:2x2x1")).count(), 2, "{table}");
+    // One of two hosts computes wrongly.
+    let wrong = sweep.read("part.jsonl").replace("\"operations\":", "\"operations\":1");
+    fs::write(sweep.path("wrong.jsonl"), wrong).unwrap();
+    let (code, _, error) = sweep.run("sweep merge DIR/plan.results.jsonl DIR/wrong.jsonl --plan DIR/plan.jsonl", &[]);
+    assert_eq!(code, Some(1));
+    let first = error.lines().skip_while(|line| !line.starts_with("DIFFERENT")).take(3);
+    let first: Vec<&str> = first.map(|line| line.get(..80).unwrap_or(line)).collect();
+    insta::assert_snapshot!(seen + &first.join("\n"));
+    let document: Value = serde_json::from_str(&sweep.ok("sweep merge DIR/plan.results.jsonl --format json")).unwrap();
+    assert_eq!((&document["schema"], document["cells"].as_array().unwrap().len()), (&"framewright-sweep/1".into(), 16));
+}
+
+#[test]
+fn what_is_wrong_is_named() {
+    let sweep = Sweep::new(PLAN);
+    fs::write(sweep.path("diary.txt"), "Dear diary").unwrap();
+    fs::write(sweep.path("results.jsonl"), "{}\n").unwrap();
+    fs::create_dir(sweep.path("folder")).unwrap();
+    let commands = [
+        "sweep",
+        "sweep plan --machine skylake -o DIR/new.jsonl",
+        "sweep plan --workload mlc -o DIR/new.jsonl",
+        "sweep plan --workload page_fault1 --workload page-fault1 -o DIR/new.jsonl",
+        "sweep plan --seeds 5-1",
+        "sweep plan --seeds one",
+        "sweep plan --seeds 1-1000000",
+        "sweep plan --seeds 1-60000 --cpus 1,2",
+        "sweep plan --machine generic:1x2x1 --cpus 4",
+        "sweep plan -o DIR/diary.txt",
+        "sweep plan -o DIR/folder",
+        "sweep plan -o DIR/none/plan.jsonl",
+        "sweep run",
+        "sweep run DIR/none.jsonl",
+        "sweep run DIR/diary.txt",
+        "sweep run DIR/plan.jsonl --index 16",
+        "sweep run DIR/plan.jsonl --shard 3/2",
+        "sweep run DIR/plan.jsonl --shard 3",
+        "sweep run DIR/plan.jsonl --shard 1/2 --index 3",
+        "sweep run DIR/plan.jsonl --of 4",
+        "sweep run DIR/plan.jsonl -o DIR/diary.txt",
+        "sweep run DIR/plan.jsonl -o DIR/results.jsonl",
+        "sweep run DIR/plan.jsonl -o DIR/folder",
+        "sweep merge",
+        "sweep merge DIR/none.jsonl",
+        "sweep merge DIR/results.jsonl",
+        "sweep merge DIR/results.jsonl -o DIR/results.jsonl",
+    ];
+    let seen: Vec<String> = commands
+        .iter()
+        .map(|command| {
+            let seen = sweep.seen(command);
+            assert!(seen.ends_with("[2]\n"), "{seen}");
+            seen
+        })
+        .collect();
+    insta::assert_snapshot!(seen.join("\n"));
+    assert_eq!(sweep.read("diary.txt"), "Dear diary");
+    let (code, _, error) = sweep.run("sweep run DIR/plan.jsonl", &[("PARALLEL_SEQ", "3")]);
+    assert_eq!(code, Some(2), "{error}");
+    assert!(error.starts_with("error: PARALLEL_SEQ=3 says which shard this is, but not of how many"), "{error}");
+}

@@ -19,6 +19,8 @@ use super::digest::Digest;
 
 /// Version of this format.
 pub const SCHEMA: &str = "framewright-sweep-result/1";
+/// What its versions have in common, with which every line begins.
+const KIND: &str = "framewright-sweep-result/";
 /// Bytes of a file at most.
 const LONGEST: u64 = 1 << 30;
 
@@ -149,7 +151,8 @@ pub struct Content {
 }
 
 impl Content {
-    /// Reads what is in a file that errors call `name`.
+    /// Reads what is in a file that errors call `name`. A last line without an end has to begin as ours do: what is dropped may
+    /// not be somebody else's.
     ///
     /// # Errors
     /// Which line is no result, and why.
@@ -162,6 +165,10 @@ impl Content {
             }
             let line = std::str::from_utf8(line).context("is no text").and_then(Line::parse);
             content.lines.push((number, line.with_context(|| format!("{name}:{number}"))?));
+        }
+        let (tail, start) = (&bytes[whole..], format!("{{\"schema\":\"{KIND}"));
+        if !start.as_bytes().starts_with(tail) && !tail.starts_with(start.as_bytes()) {
+            bail!("{name}: its last line has no end, and does not begin as a result of a sweep");
         }
         Ok(content)
     }
