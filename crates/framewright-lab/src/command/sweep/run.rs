@@ -1,6 +1,7 @@
 //! `framewright sweep run`: cells of a plan, as many as are this process' own.
 
 use std::collections::HashSet;
+use std::io::{self, Write};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -157,8 +158,9 @@ fn results(plan: &Path, part: Part) -> PathBuf {
     plan.with_extension(suffix)
 }
 
+/// Says something besides; nobody has to listen, and a terminal that is gone is no reason to stop.
 fn note(text: &str) {
-    eprintln!("{}", printable(text));
+    let _ = writeln!(io::stderr(), "{}", printable(text));
 }
 
 fn summary((run, before, failed): (usize, usize, usize), path: &Path) -> String {
