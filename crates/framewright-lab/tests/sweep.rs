@@ -202,7 +202,7 @@ fn a_failed_cell_is_recorded_and_the_others_go_on() {
     let list = "max-order 4\npageblock-order 2\nmemory 0x0..0x40 node 0\ncpus 0 0\ndma-end 0x0\ndma32-end 0x0\n\n\
                 run-on 1\na1 = alloc order 0 GFP_KERNEL\nfree a1\n";
     fs::write(sweep.path("two.ops"), list).unwrap();
-    let plan = "sweep plan --machine generic:1x2x1 --workload ops:DIR/two.ops --cpus 1,2 --seeds 3 -o DIR/plan.jsonl";
+    let plan = "sweep plan --machine generic:2x2x1 --workload ops:DIR/two.ops --cpus 1,2 --seeds 3 -o DIR/plan.jsonl";
     sweep.ok(plan);
     // The plan has it.
     fs::remove_file(sweep.path("two.ops")).unwrap();
@@ -237,7 +237,7 @@ fn a_sweep_is_planned_run_and_merged() {
     let (code, _, error) = sweep.run("sweep merge DIR/plan.results.jsonl DIR/wrong.jsonl --plan DIR/plan.jsonl", &[]);
     assert_eq!(code, Some(1));
     let first = error.lines().skip_while(|line| !line.starts_with("DIFFERENT")).take(3);
-    let first: Vec<&str> = first.map(|line| line.get(..80).unwrap_or(line)).collect();
+    let first: Vec<&str> = first.map(|line| line.get(..60).unwrap_or(line)).collect();
     insta::assert_snapshot!(seen + &first.join("\n"));
     let document: Value = serde_json::from_str(&sweep.ok("sweep merge DIR/plan.results.jsonl --format json")).unwrap();
     assert_eq!((&document["schema"], document["cells"].as_array().unwrap().len()), (&"framewright-sweep/1".into(), 16));

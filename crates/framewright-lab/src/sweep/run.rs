@@ -6,6 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use anyhow::anyhow;
 use framewright_sim::VERSION;
 use framewright_sim::report::Report;
 use framewright_sim::workload;
@@ -66,7 +67,9 @@ fn simulate(plan: &Plan, cell: &Cell, advance: &mut dyn FnMut(f64)) -> anyhow::R
     let job = plan.job(cell)?;
     let outcome = workload::run(&plan.machine(cell)?.model(), &job, &mut |progress| {
         advance((progress.done as f64 / progress.total.max(1) as f64).min(1.0));
-    })?;
+    });
+    // Its words have the cause in them.
+    let outcome = outcome.map_err(|failure| anyhow!("{failure}"))?;
     let report = Report { mechanisms: cell.mechanisms.clone(), ..outcome.report };
     let finite = |value: f64| value.is_finite().then_some(value);
     let figure = |figure: &framewright_sim::report::Figure| Figure {
