@@ -6,7 +6,7 @@
 #
 # PROGRAM is the framewright command; without it, `cargo build --release` makes it. Ray is taken from python3 if that has it, and
 # else installed into a virtual environment below the target folder, by pip; where neither works, the Ray part is skipped,
-# loudly. Takes two or three minutes. Ends with status 1 if anything differs, is missing, or was not killed in time.
+# loudly. Takes some minutes. Ends with status 1 if anything differs, is missing, or was not killed in time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -131,6 +131,6 @@ cmp "$work/serial.merged" "$work/ray.merged" || fail "Ray gives other results"
 grep -q ' 2 nodes' "$work/driver.err" || fail "the driver never saw two nodes: $(cat "$work/driver.err")"
 grep -q ' 1 nodes' "$work/driver.err" || fail "the driver did not see that a node died: $(cat "$work/driver.err")"
 echo "         $((SECONDS - began)) s; one of two nodes killed after $killed cells: $(tail -n 1 "$work/driver.err")"
-echo "$(cat "$work/driver.out")" | sed "s|$work/||; s/^/         /"
+tail -n 1 "$work/driver.out" | sed "s|$work/||; s/^/         /" # Before it, Ray says what it thinks of dead nodes.
 echo
 echo "sweep_check: the same bytes from one process, from two shards, and from Ray with a node that died"
