@@ -11,7 +11,10 @@ use std::path::Path;
 use anyhow::Context;
 use clap::{Args, Subcommand};
 
-/// Run many cells, mechanisms x workloads x machines x CPUs x seeds, on one host or on many.
+/// Plan hundreds of simulated runs, share them among hosts, and merge the results.
+///
+/// The runs, which are called cells, are every one of some mechanisms with every one of some workloads, machines, numbers of CPUs
+/// and seeds.
 #[derive(Args)]
 #[command(after_help = "Examples:
   framewright sweep plan -m baseline -m default --cpus 1,8,28 --seeds 1-5
