@@ -45,7 +45,7 @@ fn masked(folder: &Path, arguments: &[&str]) -> String {
 #[test]
 fn help_is_short_and_complete() {
     let help = [
-        &[][..],
+        &["--help"][..],
         &["--version"],
         &["replay", "--help"],
         &["convert", "--help"],
