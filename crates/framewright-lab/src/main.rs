@@ -10,7 +10,12 @@ use clap::Parser;
 
 /// The laboratory of the Framewright page allocator.
 #[derive(Parser)]
-#[command(name = "framewright", version, propagate_version = true)]
+#[command(
+    name = "framewright",
+    version,
+    propagate_version = true,
+    after_help = "Without a command: reproduce all --quick --report report, five published experiments at a glance, in a minute of two CPUs."
+)]
 struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
