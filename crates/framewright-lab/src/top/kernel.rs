@@ -3,7 +3,7 @@
 //! `zoneinfo`, `buddyinfo` and `vmstat` are for everybody, and a read of all three takes a fraction of a millisecond. `pagetypeinfo` is
 //! root's, and takes the zone locks while it counts; `kpageflags`, root's too, has eight bytes a frame, of which the kernel makes some
 //! ten million a second. That is two thirds of a second for 24 GiB: too much for every look. So the pageblocks are read once to begin with,
-//! and then a part of them at each look, for at most [`SHARE`] of the time in between, and the panel says how old the oldest part is.
+//! and then a part of them at each look, for at most two percent of the time in between, and the panel says how old the oldest part is.
 //!
 //! Who waits for which lock, a kernel tells in no file of `/proc`; how often a request fell back to another mobility neither. The
 //! panel says what would tell.
