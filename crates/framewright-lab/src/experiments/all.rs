@@ -105,7 +105,10 @@ impl fmt::Display for All {
             }
             let ours: String = format!("  default: {}", headline.ours);
             wrapped(f, &ours, 4)?;
-            headline.fails.iter().try_for_each(|check| wrapped(f, &format!("  FAILS {}: {check}", self.runs()), 4))?;
+            if !headline.fails.is_empty() {
+                let names: Vec<&str> = headline.fails.iter().map(|check| check.name.as_str()).collect();
+                wrapped(f, &format!("  FAILS {}: {}", self.runs(), names.join("; ")), 4)?;
+            }
         }
         writeln!(f, "\n{}", self.tally())?;
         wrapped(f, self.legend(), 2)?;

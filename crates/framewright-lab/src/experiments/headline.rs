@@ -27,7 +27,7 @@ pub struct Headline {
     /// What our own mechanisms come to, which nobody published.
     pub ours: String,
     /// What had to hold in a full run, and does not in this one.
-    pub fails: Vec<String>,
+    pub fails: Vec<Check>,
 }
 
 /// A figure.
@@ -122,8 +122,7 @@ impl Headline {
     /// The same with the names of checks that fail.
     #[must_use]
     pub fn with(mut self, checks: &[Check]) -> Self {
-        let failed = checks.iter().filter(|check| check.passed == Some(false));
-        self.fails = failed.map(|check| format!("{} ({})", check.name, check.detail)).collect();
+        self.fails = checks.iter().filter(|check| check.passed == Some(false)).cloned().collect();
         self
     }
 
