@@ -92,13 +92,13 @@ fn every_event_that_cannot_be_done_without_is_missed() {
 }
 
 #[test]
-fn help_and_mistakes() {
+fn mistakes_are_named() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("notes"), "mine").unwrap();
     let path = folder.path().display().to_string();
     let commands = [
-        &["record", "--help"][..],
-        &["doctor", "--help"],
+        &["doctor", "--format", "yaml"][..],
+        &["doctor", "now"],
         &["record", "--duration", "0"],
         &["record", "--duration", "nan"],
         &["record", "--buffer-kib", "1"],

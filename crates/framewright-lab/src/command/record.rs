@@ -15,7 +15,7 @@ use super::{Ended, printable, quoted};
 /// Record what this machine's kernel is asked for page frames: while a command runs, for some time, or until Ctrl-C.
 ///
 /// Needs root (sudo) and tracefs; `framewright doctor` says what is missing. The whole machine is recorded, not the
-/// command alone. The exit code is the command's.
+/// command alone. The exit code is the command's; 0 if --duration ended it, 2 if nothing could be recorded.
 #[derive(Args)]
 #[command(after_help = "Examples:
   framewright record -- make -j8
@@ -28,7 +28,7 @@ pub(crate) struct Record {
     /// The folder to make [default: recording, or recording-2 and so on if that is there].
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Seconds to record at most; a command that still runs then is ended by SIGTERM.
+    /// Seconds to record at most; a command that still runs then is ended by SIGTERM, and the exit code is 0.
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<Duration>,
     /// Memory for the events of each CPU until they are read, in KiB [default: 16384, less on small machines].
@@ -127,4 +127,40 @@ fn seconds(text: &str) -> Result<Duration, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| *seconds > 0.0);
     let duration = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     duration.ok_or_else(|| "is no number of seconds above 0".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+    use std::process::ExitStatus;
+
+    use framewright_lab::trace::record::Quality;
+
+    use super::*;
+
+    /// A recording of this machine has other numbers each time, and needs root.
+    #[test]
+    fn what_was_recorded_is_told() {
+        let make = ["make".to_owned(), "CFLAGS=-O2 -g".to_owned()];
+        let code = |code: i32| ExitStatus::from_raw(code << 8);
+        let mut told = String::new();
+        for (end, command, lost, no_moves) in [
+            (End::Command(code(0)), &make[..], (0, 0), ""),
+            (End::Command(code(7)), &make, (12_345, 2), "this kernel has no kprobes"),
+            (End::Interrupted(Some(code(130))), &make, (0, 1), ""),
+            (End::Time, &make, (0, 0), ""),
+            (End::Time, &[], (0, 0), ""),
+            (End::Interrupted(None), &[], (0, 0), ""),
+            (End::Failed, &make, (0, 0), ""),
+        ] {
+            let mut by_kind = [0; Kind::COUNT];
+            (by_kind[0], by_kind[1]) = (1_275_750, 636_447);
+            let quality = Quality { by_kind, lost_events: lost.0, lost_reports: lost.1, ..Quality::default() };
+            let (elapsed, no_moves) = (Duration::from_millis(61_250), no_moves.to_owned());
+            let recording = Recording { quality, end, elapsed, bytes: 5 << 20, no_moves };
+            told += &summary(&recording, command, Path::new("my recording"));
+            told += &format!("[{}]\n", end.code());
+        }
+        insta::assert_snapshot!(told);
+    }
 }
