@@ -70,6 +70,8 @@ fn every_command_has_examples_that_parse() {
     let mut found = Vec::new();
     commands(&Cli::command(), "framewright", &mut found);
     assert!(found.len() > 8, "the commands were found: {found:?}");
+    let hidden: Vec<_> = found.iter().filter(|(_, command)| command.is_hide_set()).collect();
+    assert!(hidden.is_empty(), "the test of every output finds commands by their help: {hidden:?}");
     let wrong: Vec<String> = found.iter().flat_map(|(name, command)| wrong(name, command)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

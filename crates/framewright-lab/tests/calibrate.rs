@@ -33,6 +33,20 @@ fn the_development_machines_measurements() {
     assert_eq!(json["schema"], 1);
     assert_eq!(json["rows"].as_array().map(Vec::len), Some(20));
     assert_eq!(json["rows"][0]["fitted"], true);
+    // The machine and the other rows look as their first numbers do.
+    let lines: Vec<String> = serde_json::to_string_pretty(&found).unwrap().lines().map(rounded).collect();
+    let rows = lines.iter().position(|line| line == "    },").unwrap();
+    insta::assert_snapshot!("the_same_as_json", lines[..=rows].join("\n"));
+}
+
+/// A line of JSON, whose number has one decimal.
+fn rounded(line: &str) -> String {
+    let number = line.split_once(": ").and_then(|(key, value)| {
+        let value = value.trim_end_matches(',');
+        let number = value.parse::<f64>().ok().filter(|_| value.contains('.'))?;
+        Some(format!("{key}: {number:.1}{}", if line.ends_with(',') { "," } else { "" }))
+    });
+    number.unwrap_or_else(|| line.to_owned())
 }
 
 /// The numbers that the program has are those that these measurements lead to.

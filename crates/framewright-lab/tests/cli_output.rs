@@ -43,25 +43,6 @@ fn masked(folder: &Path, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn help_is_short_and_complete() {
-    let help = [
-        &["--help"][..],
-        &["--version"],
-        &["replay", "--help"],
-        &["convert", "--help"],
-        &["bench", "--help"],
-        &["sim", "--help"],
-        &["reproduce", "--help"],
-        &["calibrate", "--help"],
-        &["stress", "--help"],
-        &["proc", "--help"],
-        &["proc", "tree", "--help"],
-    ];
-    let all: String = help.iter().map(|arguments| transcript(Path::new("DIR"), arguments) + "\n").collect();
-    insta::assert_snapshot!(all);
-}
-
-#[test]
 fn a_replay_as_text() {
     let folder = tempfile::tempdir().unwrap();
     recording(folder.path());

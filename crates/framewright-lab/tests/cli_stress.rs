@@ -5,7 +5,7 @@ mod replay_synthetic;
 
 use std::fs;
 
-use cli_command::{run, text};
+use cli_command::{run, text, transcript};
 
 #[test]
 fn a_run_that_finds_nothing() {
@@ -52,20 +52,24 @@ fn what_makes_no_sense_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bad.ops");
     fs::write(&path, "seed 1\nplant fire\n").unwrap();
-    let path = path.to_str().unwrap();
-    for (arguments, expected) in [
-        (&["--operations", "3"][..], "3 operations are fewer than 40 points of rest"),
-        (&["--operations", "3G"], "is no number of at least 1, as 5000, 20k or 100M"),
-        (&["--plant", "fire"], "\"fire\" is not lost-store:FIELD:N"),
-        (&["--plant", "torn-rmw:fire:1"], "no word of the allocator is called \"fire\""),
-        (&["--cpus", "1025"], "1025 is not in 1..=1024"),
-        (&["--replay", "/nowhere"], "cannot read /nowhere"),
-        (&["--replay", path], "line 2: \"fire\" is not lost-store:FIELD:N"),
-        (&["--replay", path, "--cpus", "3"], "cannot be used with"),
-    ] {
-        let output = run(&[&["stress"], arguments].concat());
-        let error = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{error}");
-        assert!(error.contains(expected), "{arguments:?}: {error}");
+    let commands = [
+        "--operations 3",
+        "--operations 3G",
+        "--plant fire",
+        "--plant torn-rmw:fire:1",
+        "--cpus 1025",
+        "--mechanisms fallback=clasic",
+        "--interrupts maybe",
+        "--replay DIR/missing.ops",
+        "--replay DIR",
+        "--replay DIR/bad.ops",
+        "--replay DIR/bad.ops --cpus 3",
+    ];
+    let mut all = String::new();
+    for command in commands {
+        let command = format!("stress {}", command.replace("DIR", &folder.path().display().to_string()));
+        all += &(transcript(folder.path(), &command.split(' ').collect::<Vec<_>>()) + "\n");
     }
+    assert_eq!(all.matches("\n[2]\n").count(), commands.len(), "{all}");
+    insta::assert_snapshot!(all);
 }

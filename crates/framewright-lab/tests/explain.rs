@@ -75,11 +75,6 @@ fn the_same_as_json() {
 }
 
 #[test]
-fn help_has_examples() {
-    insta::assert_snapshot!(transcripts(&["explain --help"]));
-}
-
-#[test]
 fn questions_without_an_answer_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let mut calm = Synthetic::new();

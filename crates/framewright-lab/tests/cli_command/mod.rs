@@ -26,6 +26,36 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+/// Every command of the program by its full name, as the help of those above names them.
+pub(crate) fn commands() -> Vec<String> {
+    let mut all = Vec::new();
+    below("", &mut all);
+    all
+}
+
+fn below(command: &str, all: &mut Vec<String>) {
+    let help = short_help(command);
+    let names = section(&help, "Commands:").filter_map(|line| line.split_whitespace().next());
+    for name in names.filter(|name| *name != "help") {
+        let name = format!("{command} {name}").trim_start().to_owned();
+        all.push(name.clone());
+        below(&name, all);
+    }
+}
+
+/// The short help, with each option on one line however long that is.
+pub(crate) fn short_help(command: &str) -> String {
+    let arguments: Vec<&str> = command.split_whitespace().chain(["-h"]).collect();
+    let output = framewright(&arguments).env("COLUMNS", "1000").output().unwrap();
+    assert!(output.status.success(), "{command}");
+    text(&output.stdout)
+}
+
+/// Lines of a section of the help.
+pub(crate) fn section<'a>(help: &'a str, title: &'a str) -> impl Iterator<Item = &'a str> {
+    help.lines().skip_while(move |line| *line != title).skip(1).take_while(|line| !line.is_empty())
+}
+
 /// What a user sees, with `folder` called DIR.
 pub(crate) fn transcript(folder: &Path, arguments: &[&str]) -> String {
     let output = run(arguments);
