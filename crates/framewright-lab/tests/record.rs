@@ -117,7 +117,7 @@ fn mistakes_are_named() {
         let missing = transcript(folder.path(), &["record", "-o", &nothing, "--", "no-such-program"]);
         insta::assert_snapshot!(missing, @r"
         $ framewright record -o DIR/new -- no-such-program
-        error: cannot run no-such-program: No such file or directory (os error 2)
+        error: cannot run no-such-program: No such file or directory (os error 2); name a program that the shell finds, or its path
         [2]
         ");
         assert!(!Path::new(&nothing).exists(), "what came to nothing leaves nothing behind");

@@ -74,7 +74,7 @@ pub enum ScheduleError {
     #[error("there are time, random and random:N")]
     Name,
     /// What stands behind `random:` is no number of at least 1.
-    #[error("{0:?} is no number of accesses")]
+    #[error("{0:?} is no number of accesses, as in random:100")]
     Accesses(String),
 }
 

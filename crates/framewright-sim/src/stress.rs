@@ -107,7 +107,7 @@ pub enum StressError {
     #[error("the allocator cannot be set up: {0}")]
     Boot(String),
     /// The planted bug is in words that there are none of.
-    #[error("no word of the allocator is called {0:?}")]
+    #[error("no word of the allocator is called {0:?}; framewright sim has their names in its report")]
     NoField(String),
 }
 

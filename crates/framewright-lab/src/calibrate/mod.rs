@@ -92,7 +92,9 @@ pub enum CalibrateError {
     #[error("{0}")]
     Path(String),
     /// A path is faster than all that it is made of, or so slow that this explains nothing.
-    #[error("{path} takes {native} ns here, for which {what} would have to take {found} ns")]
+    #[error(
+        "{path} takes {native} ns here, for which {what} would have to take {found} ns; measure again while the machine is idle, with a release build"
+    )]
     Implausible {
         /// The path.
         path: String,

@@ -19,6 +19,7 @@ pub(crate) fn advised(error: ReplayError) -> anyhow::Error {
         ReplayError::Changed { .. } => "wait until it is written, or copy it",
         ReplayError::Zone { .. } => "record zoneinfo again, on the machine and in the boot that the trace is of",
         ReplayError::Outside { .. } => "is zoneinfo of the machine and the boot that the trace is of?",
+        ReplayError::Scattered { .. } => "copy kpageflags again from the recorded machine, or leave it out",
         ReplayError::TooLarge { .. } => "--max-memory sets it",
         ReplayError::Invalid { .. } => "this is a bug of Framewright: please report it, with the trace",
         _ => "",

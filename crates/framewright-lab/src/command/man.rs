@@ -34,7 +34,8 @@ impl Man {
         command.build();
         let mut all = Vec::new();
         pages(&command, "framewright".to_owned(), &mut all)?;
-        fs::create_dir_all(&self.out).with_context(|| format!("cannot make the folder {}", self.out.display()))?;
+        fs::create_dir_all(&self.out)
+            .with_context(|| format!("cannot make the folder {}; name another with -o", self.out.display()))?;
         for (name, page) in &all {
             let path = self.out.join(name);
             fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;

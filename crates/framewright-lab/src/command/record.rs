@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use clap::Args;
 use framewright_lab::record::workload::End;
-use framewright_lab::record::{Options, Recording, Step, TRACE, record};
+use framewright_lab::record::{Options, RecordError, Recording, Step, TRACE, record};
 use framewright_lab::trace::record::Kind;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
@@ -59,7 +59,10 @@ impl Record {
         bar.set_style(ProgressStyle::with_template("{spinner} {msg}").context("progress bar")?);
         let result = record(&options, &mut |step| bar.set_message(told(step)));
         bar.finish_and_clear();
-        let recording = result?;
+        let recording = result.map_err(|error| match &error {
+            RecordError::File { .. } => anyhow!("{error}; framewright doctor looks at all that a recording needs"),
+            _ => error.into(),
+        })?;
         // What the command printed is its own; ours goes beside it.
         eprint!("{}", printable(&summary(&recording, &self.command, &folder)) + "\n");
         match recording.end.code() {

@@ -102,7 +102,7 @@ pub enum RecordError {
         error: io::Error,
     },
     /// The command could not be started.
-    #[error("cannot run {program}: {error}")]
+    #[error("cannot run {program}: {error}; name a program that the shell finds, or its path")]
     Command {
         /// The program.
         program: String,
@@ -113,7 +113,7 @@ pub enum RecordError {
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The pages could not be made a trace, but they are still there.
-    #[error("{error}; the pages as the kernel had them are in {spool}")]
+    #[error("{error}; the pages as the kernel had them are in {spool}: please report it with them")]
     Kept {
         /// Why.
         error: Box<RecordError>,

@@ -164,7 +164,9 @@ impl Plan {
     /// It is no plan; which line, and why.
     pub fn parse(name: &str, text: &str) -> anyhow::Result<Plan> {
         let mut lines = (1..).zip(text.lines());
-        let Some((_, first)) = lines.next() else { bail!("{name} is empty, and no plan") };
+        let Some((_, first)) = lines.next() else {
+            bail!("{name} is empty, and no plan; framewright sweep plan writes one")
+        };
         let head = head(first).with_context(|| format!("{name}:1"))?;
         check_number(head.cells).with_context(|| format!("{name}:1"))?;
         let machines = head
