@@ -4,6 +4,8 @@
 
 pub mod calibrate;
 pub mod compare;
+#[cfg(test)]
+mod errors;
 pub mod experiments;
 pub mod explain;
 pub mod html;
