@@ -228,3 +228,101 @@ impl fmt::Display for BootError {
 }
 
 impl core::error::Error for BootError {}
+
+/// What each error says; a new one does not compile before it has a row.
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::string::ToString;
+
+    use super::*;
+
+    const RANGE: PfnRange = PfnRange { start: Pfn(1), end: Pfn(9) };
+
+    macro_rules! told {
+        ($kind:ty: $($pattern:pat => $sample:expr, $text:expr;)+) => {{
+            let _all = |error: $kind| match error { $($pattern => (),)+ };
+            $({
+                let sample: $kind = $sample;
+                assert!(matches!(sample, $pattern), "{sample:?}");
+                assert_eq!(sample.to_string(), $text);
+            })+
+        }};
+    }
+
+    #[test]
+    fn requests_that_are_not_served() {
+        told!(AllocError:
+            AllocError::BadOrder { .. } => AllocError::BadOrder { order: Order(11), max: Order(10) },
+                "order 11 is above the largest, 10";
+            AllocError::BadNode(_) => AllocError::BadNode(NodeId(7)), "there is no node 7";
+            AllocError::BadFlags => AllocError::BadFlags, "the flags contradict each other";
+            AllocError::BadRange(_) => AllocError::BadRange(RANGE), "0x1..0x9 is not memory of one zone";
+            AllocError::NoMemory { why: Why::Watermark } => AllocError::NoMemory { why: Why::Watermark },
+                "out of memory: every allowed zone is at its watermark";
+            AllocError::NoMemory { why: Why::Fragmented } => AllocError::NoMemory { why: Why::Fragmented },
+                "out of memory: no free block is large enough";
+            AllocError::NoMemory { why: Why::NoZone } => AllocError::NoMemory { why: Why::NoZone },
+                "no zone with memory satisfies the request";
+            AllocError::NoMemory { why: Why::WouldWait } => AllocError::NoMemory { why: Why::WouldWait },
+                "out of memory for a request that must not wait";
+            AllocError::NoMemory { why: Why::Fault } => AllocError::NoMemory { why: Why::Fault },
+                "made to fail by a test";
+            AllocError::NoMemory { why: Why::NoCpu } => AllocError::NoMemory { why: Why::NoCpu },
+                "the caller's CPU is none that the allocator was set up with";
+            AllocError::Busy { .. } => AllocError::Busy { pfn: Pfn(7) }, "frame 0x7 is in use and cannot be moved";
+            AllocError::Locked => AllocError::Locked,
+                "a zone that might have served it is locked, and the caller does not wait";
+            AllocError::NotKept(_) => AllocError::NotKept(Order(3)),
+                "blocks of order 3 are not served from any context";
+            AllocError::InInterrupt => AllocError::InInterrupt, "a call that may wait was made in an interrupt";
+        );
+    }
+
+    #[test]
+    fn frees_that_are_refused() {
+        told!(FreeError:
+            FreeError::Foreign(_) => FreeError::Foreign(Pfn(7)), "frame 0x7 is not this allocator's memory";
+            FreeError::Misaligned(..) => FreeError::Misaligned(Pfn(7), Order(3)),
+                "no block of order 3 can start at frame 0x7";
+            FreeError::BadOrder { .. } => FreeError::BadOrder { order: Order(11), max: Order(10) },
+                "order 11 is above the largest, 10";
+            FreeError::WrongOrder { .. } => FreeError::WrongOrder { pfn: Pfn(8), actual: Order(3) },
+                "block 0x8 was allocated with order 3";
+            FreeError::NotHead { .. } => FreeError::NotHead { pfn: Pfn(9), head: Pfn(8) },
+                "frame 0x9 is inside the block that starts at 0x8";
+            FreeError::AlreadyFree(_) => FreeError::AlreadyFree(Pfn(7)), "frame 0x7 is free already";
+            FreeError::Offline(_) => FreeError::Offline(Pfn(7)), "frame 0x7 is offline or reserved";
+            FreeError::Quarantined(_) => FreeError::Quarantined(Pfn(7)), "frame 0x7 is in quarantine";
+            FreeError::BadRange(_) => FreeError::BadRange(RANGE), "0x1..0x9 is not a range of frames";
+            FreeError::NoCpu => FreeError::NoCpu, "the caller's CPU is none that the allocator was set up with";
+            FreeError::Busy(_) => FreeError::Busy(Pfn(7)), "too many free blocks of frame 0x7's zone at once";
+        );
+    }
+
+    #[test]
+    fn machines_that_cannot_be_set_up() {
+        told!(BootError:
+            BootError::BadGeometry => BootError::BadGeometry,
+                "page size, largest order and pageblock order do not fit together";
+            BootError::NoMemory => BootError::NoMemory, "the memory map has no usable frame";
+            BootError::BadCpus => BootError::BadCpus, "the number of CPUs must be 1 to 65535";
+            BootError::BadRegion(_) => BootError::BadRegion(3),
+                "region 3 of the memory map is empty, out of order or overlapping";
+            BootError::BadNode(_) => BootError::BadNode(NodeId(64)), "node 64 is above the largest, 63";
+            BootError::BadDistances => BootError::BadDistances, "the distance table must have nodes x nodes entries";
+            BootError::TooManyFrames { .. } => BootError::TooManyFrames { frames: 1 << 32 },
+                "4294967296 frames are more than 32-bit links can name";
+            BootError::TooManySlots { .. } => BootError::TooManySlots { slots: 1 << 32 },
+                "4294967296 entries of per-CPU lists are more than 32 bits can number";
+            BootError::TooManyCounters { .. } => BootError::TooManyCounters { of: "zone", given: 9, most: 8 },
+                "9 counters of the embedder's are more than the 8 that a zone has room for";
+            BootError::Mechanisms(_) => BootError::Mechanisms("two of them"),
+                "these mechanisms do not go together: two of them";
+            BootError::Interrupts => BootError::Interrupts,
+                "pcp-protection=own-lists is for machines that keep interrupts apart, or have none; others take another protection";
+            BootError::TooShort { .. } => BootError::TooShort { part: "zones", needed: 4, given: 3 },
+                "the memory for zones has room for 3 entries, 4 are needed";
+        );
+    }
+}
