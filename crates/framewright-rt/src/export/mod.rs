@@ -328,3 +328,37 @@ impl std::error::Error for FetchError {}
 fn too_long(f: &mut fmt::Formatter<'_>, length: usize) -> fmt::Result {
     write!(f, "the path has {length} bytes, and a socket's at most {PATH_LIMIT}")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A new reason does not compile before it has a text here.
+    #[test]
+    fn every_reason_is_told() {
+        let reasons = [
+            FetchReason::PathTooLong(150),
+            FetchReason::Stale,
+            FetchReason::NotASocket,
+            FetchReason::Late,
+            FetchReason::Refused("there is no node 7".to_owned()),
+            FetchReason::Half,
+            FetchReason::Nonsense,
+            FetchReason::Failed(ErrorKind::PermissionDenied.into()),
+        ];
+        for reason in reasons {
+            let expected = match reason {
+                FetchReason::PathTooLong(_) => "the path has 150 bytes, and a socket's at most 107",
+                FetchReason::Stale => "nobody listens there; the process that did is gone",
+                FetchReason::NotASocket => "that is no socket",
+                FetchReason::Late => "no answer within 5 s",
+                FetchReason::Refused(_) => "there is no node 7",
+                FetchReason::Half => "the process was gone before the end",
+                FetchReason::Nonsense => "whoever listens there is no exported allocator",
+                FetchReason::Failed(_) => "permission denied",
+            };
+            let error = FetchError { path: "pool.sock".into(), file: ReportFile::VmStat, reason };
+            assert_eq!(error.to_string(), format!("no vmstat from pool.sock: {expected}"));
+        }
+    }
+}
