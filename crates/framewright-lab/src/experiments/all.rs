@@ -1,6 +1,7 @@
 //! The five experiments at a glance: what was published, ours, how ours stand, and what our own mechanisms add.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
@@ -11,12 +12,15 @@ use crate::reproduce::fitted;
 use crate::reproduce::runs::Change;
 use crate::reproduce::text::wrapped;
 use crate::reproduce::variation::FACTORS;
+use crate::sim::pool;
 
 /// Version of the JSON.
 pub const SCHEMA: &str = "framewright-reproduce-all/1";
 /// Seeds that bands are recorded with; more where one run says little.
 const SEEDS: u64 = 5;
 const MANY: u64 = 10;
+/// Parts of a unit of weight in which progress is counted.
+const PARTS: u64 = 1000;
 
 /// What one is told of a figure that has left its band.
 const LEFT: &str = "LEFT ITS BAND: what comes out has changed by more than chance; `framewright reproduce EXPERIMENT --quick` shows the \
@@ -116,28 +120,42 @@ impl fmt::Display for All {
     }
 }
 
-/// Runs the experiments one after the other. `progress` is told which it is, and the share of all that is behind.
+/// Runs the experiments side by side, but first what measures the host, alone. `progress` is told the first that is not done, and
+/// the share of all that is behind.
 ///
 /// # Errors
 /// The first run that failed, and which it was.
 pub fn run(
     experiments: &[Experiment],
     ask: &Ask<'_>,
-    command: impl Fn(Experiment) -> String,
+    command: impl Fn(Experiment) -> String + Sync,
     mut progress: impl FnMut(Experiment, f64),
 ) -> anyhow::Result<Vec<Made>> {
+    let behind: Vec<AtomicU64> = experiments.iter().map(|_| AtomicU64::new(0)).collect();
     let total: u64 = experiments.iter().map(|experiment| experiment.weight()).sum();
-    let mut behind = 0;
-    let mut all = Vec::new();
-    for &experiment in experiments {
-        let mut advance = |done: u64, of: u64| {
-            let share = done as f64 / of.max(1) as f64;
-            progress(experiment, (behind as f64 + share * experiment.weight() as f64) / total.max(1) as f64);
+    let mut made: Vec<Option<Made>> = experiments.iter().map(|_| None).collect();
+    for alone in [true, false] {
+        let all: Vec<usize> = (0..experiments.len()).filter(|&i| experiments[i].measures_the_host() == alone).collect();
+        let job = |number: usize| {
+            let (experiment, behind) = (experiments[all[number]], &behind[all[number]]);
+            let weight = experiment.weight() * PARTS;
+            let mut advance = |done, of: u64| behind.store(weight * done / of.max(1), Ordering::Relaxed);
+            let made = experiment.make(ask, &command(experiment), &mut advance)?;
+            behind.store(weight, Ordering::Relaxed);
+            anyhow::Ok(made)
         };
-        all.push(experiment.make(ask, &command(experiment), &mut advance)?);
-        behind += experiment.weight();
+        let mut tell = |_| {
+            let behind: Vec<u64> = behind.iter().map(|behind| behind.load(Ordering::Relaxed)).collect();
+            let open = experiments.iter().zip(&behind).find(|(experiment, behind)| **behind < experiment.weight() * PARTS);
+            if let Some((&open, _)) = open {
+                progress(open, behind.iter().sum::<u64>() as f64 / (total * PARTS) as f64);
+            }
+        };
+        for (&number, one) in all.iter().zip(pool::on(all.len(), all.len(), job, &mut tell)?) {
+            made[number] = Some(one);
+        }
     }
-    Ok(all)
+    Ok(made.into_iter().flatten().collect())
 }
 
 /// Records the bands of quick runs: see [`super::band`]. `progress` is told which experiment it is, and the share of its runs that

@@ -98,6 +98,11 @@ impl Experiment {
         }
     }
 
+    /// Whether some of it is measured on the host, where whatever else runs would show.
+    pub fn measures_the_host(self) -> bool {
+        self == Self::IrqSafe
+    }
+
     /// Runs it. `command` is the one that makes the same again.
     ///
     /// # Errors
