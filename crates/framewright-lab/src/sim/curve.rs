@@ -13,7 +13,8 @@ impl fmt::Display for Curve<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(first) = self.0.first() else { return Ok(()) };
         writeln!(f, "{} on {}, by number of CPUs", first.workload, first.machine)?;
-        for (mechanisms, runs) in by_mechanisms(self.0) {
+        let groups = by_mechanisms(self.0);
+        for (mechanisms, runs) in &groups {
             writeln!(f, "\n{}", fitted(&format!("mechanisms {mechanisms}"), 100))?;
             let unit = fitted(&plural(&first.unit), 20);
             writeln!(
@@ -25,21 +26,37 @@ impl fmt::Display for Curve<'_> {
                 "cycles for one",
                 "waiting"
             )?;
-            for run in &runs {
+            for run in runs {
                 writeln!(
                     f,
                     "{:>6}{:>22}{:>10}{:>15}{:>13}{}",
                     run.cpus,
                     grouped(run.per_second),
-                    format!("x {}", ratio(scaling(&runs, run))),
+                    format!("x {}", ratio(scaling(runs, run))),
                     grouped(run.cycles_per_operation),
                     percent(contention(run)) + " %",
                     worst_lock(run).map_or(String::new(), |name| format!("  {}", fitted(name, 32)))
                 )?;
             }
         }
-        Ok(())
+        gains(f, &groups)
     }
+}
+
+/// What each set of mechanisms changes against the first, where both ran on as many CPUs.
+fn gains(f: &mut fmt::Formatter<'_>, groups: &[(&str, Vec<&Report>)]) -> fmt::Result {
+    let Some(((first, _), others)) = groups.split_first() else { return Ok(()) };
+    if others.is_empty() {
+        return Ok(());
+    }
+    writeln!(f, "\n{}\n{:>6}{:>22}", fitted(&format!("against {first}"), 100), "CPUs", "change")?;
+    for (mechanisms, runs) in others {
+        for run in runs {
+            let change = against_first(groups, run).unwrap_or_else(|| "not run".to_owned());
+            writeln!(f, "{:>6}{change:>22}  {}", run.cpus, fitted(mechanisms, 70))?;
+        }
+    }
+    Ok(())
 }
 
 /// Runs that differ in CPUs only, in the order in which their mechanisms first appear.
