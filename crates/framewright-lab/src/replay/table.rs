@@ -141,8 +141,10 @@ fn row(
     linux: impl Fn(&LinuxColumn) -> Option<String>,
     ours: impl Fn(&Column) -> String,
 ) -> fmt::Result {
-    write!(f, "{label:<LABEL$}{:>VALUE$}", linux(&report.linux).unwrap_or_else(|| "-".to_owned()))?;
-    report.columns.iter().try_for_each(|column| write!(f, "{:>VALUE$}", ours(column)))?;
+    // A number as wide as its column still has a space before it.
+    const NUMBER: usize = VALUE - 1;
+    write!(f, "{label:<LABEL$} {:>NUMBER$}", linux(&report.linux).unwrap_or_else(|| "-".to_owned()))?;
+    report.columns.iter().try_for_each(|column| write!(f, " {:>NUMBER$}", ours(column)))?;
     writeln!(f)
 }
 
