@@ -41,7 +41,11 @@ impl fmt::Display for Overview<'_> {
             let rows: Vec<&Row> = happenings.iter().filter(|row| row.kind == kind).collect();
             section(f, kind, &rows, limit)?;
         }
-        if happenings.is_empty() { Ok(()) } else { writeln!(f, "\n--why NUMBER explains one of them.") }
+        if happenings.is_empty() {
+            writeln!(f, "\nUnder other mechanisms there may be some: -m linux-6.1 has that kernel's.")
+        } else {
+            writeln!(f, "\n--why NUMBER explains one of them.")
+        }
     }
 }
 
