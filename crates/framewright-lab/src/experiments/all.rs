@@ -146,7 +146,8 @@ pub fn run(
         };
         let mut tell = |_| {
             let behind: Vec<u64> = behind.iter().map(|behind| behind.load(Ordering::Relaxed)).collect();
-            let open = experiments.iter().zip(&behind).find(|(experiment, behind)| **behind < experiment.weight() * PARTS);
+            let open =
+                experiments.iter().zip(&behind).find(|(experiment, behind)| **behind < experiment.weight() * PARTS);
             if let Some((&open, _)) = open {
                 progress(open, behind.iter().sum::<u64>() as f64 / (total * PARTS) as f64);
             }
