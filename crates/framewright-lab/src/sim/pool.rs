@@ -7,6 +7,7 @@ use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Condvar, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -15,8 +16,34 @@ use anyhow::anyhow;
 /// How often whoever waits is told that things go on.
 const TICK: Duration = Duration::from_millis(100);
 
+/// Jobs of [`run`] under way, of all who called it; those who cannot begin wait.
+static UNDER_WAY: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+
+/// A job's leave to run; the next one begins when it is dropped.
+struct Turn;
+
+impl Turn {
+    /// Waits until fewer jobs than `at_most` are under way.
+    fn take(at_most: usize) -> Self {
+        let (under_way, ended) = &UNDER_WAY;
+        let under_way = under_way.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut under_way = ended.wait_while(under_way, |n| *n >= at_most).unwrap_or_else(PoisonError::into_inner);
+        *under_way += 1;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let (under_way, ended) = &UNDER_WAY;
+        *under_way.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        ended.notify_one();
+    }
+}
+
 /// Calls `job` with each number below `jobs`, the largest first, since the last jobs are by custom the longest. `progress` is told
-/// how many are done, again and again while they run.
+/// how many are done, again and again while they run. Several who call it at once share the CPUs: no more jobs run than there
+/// are CPUs. A job must not call it in turn.
 ///
 /// # Errors
 /// That of the first job that failed; jobs that had not begun are left out then.
@@ -28,10 +55,15 @@ pub fn run<T: Send, E: Send>(
     job: impl Fn(usize) -> Result<T, E> + Sync,
     progress: &mut dyn FnMut(usize),
 ) -> Result<Vec<T>, E> {
-    on(thread::available_parallelism().map_or(1, NonZero::get), jobs, job, progress)
+    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+    let in_turn = |number| {
+        let _turn = Turn::take(cpus);
+        job(number)
+    };
+    on(cpus, jobs, in_turn, progress)
 }
 
-/// The same on so many threads at most.
+/// The same on so many threads, whatever else runs.
 ///
 /// # Errors
 /// The same.
