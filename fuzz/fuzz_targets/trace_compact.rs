@@ -4,8 +4,8 @@
 
 use std::io::Cursor;
 
-use framewright_lab::trace::compact::{CompactReader, CompactWriter, MAGIC, VERSION};
-use framewright_lab::trace::record::Comms;
+use framewright_trace::compact::{CompactReader, CompactWriter, MAGIC, VERSION};
+use framewright_trace::record::Comms;
 use libfuzzer_sys::fuzz_target;
 
 /// A whole file of sections with their tags, lengths and checksums, from pieces of `data`: a byte for the tag, two for

@@ -1,8 +1,8 @@
 //! Files in the formats of `/proc`: no panic, and no control character in a message.
 #![no_main]
 
-use framewright_lab::trace::error::TraceError;
-use framewright_lab::trace::proc::{BuddyInfo, KPageFlags, PageTypeInfo, VmStat, ZoneInfo};
+use framewright_trace::error::TraceError;
+use framewright_trace::proc::{BuddyInfo, KPageFlags, PageTypeInfo, VmStat, ZoneInfo};
 use libfuzzer_sys::fuzz_target;
 
 fn check<T>(result: Result<T, TraceError>) -> Option<T> {

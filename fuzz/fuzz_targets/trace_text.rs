@@ -3,8 +3,8 @@
 
 use std::io::Cursor;
 
-use framewright_lab::trace::input::decompress;
-use framewright_lab::trace::text::{TextOptions, TextReader};
+use framewright_trace::input::decompress;
+use framewright_trace::text::{TextOptions, TextReader};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {

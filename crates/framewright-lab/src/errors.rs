@@ -21,16 +21,16 @@ use crate::calibrate::CalibrateError;
 use crate::compare::comparison::CompareError;
 use crate::compare::lines::FormError;
 use crate::compare::read::ReadError;
-use crate::explain::ExplainError;
 use crate::record::RecordError;
-use crate::replay::{ReplayError, ZoneFault};
 use crate::top::kernel::KernelError;
 use crate::top::socket::SocketError;
-use crate::trace::compact::CompactFault;
-use crate::trace::error::{Excerpt, Reason, TraceError};
-use crate::trace::proc::ProcFault;
-use crate::trace::raw::RawFault;
-use crate::trace::text::LineFault;
+use framewright_trace::compact::CompactFault;
+use framewright_trace::error::{Excerpt, Reason, TraceError};
+use framewright_trace::explain::ExplainError;
+use framewright_trace::proc::ProcFault;
+use framewright_trace::raw::RawFault;
+use framewright_trace::replay::{ReplayError, ZoneFault};
+use framewright_trace::text::LineFault;
 
 /// Snapshots one error of each kind: the patterns are all that there are, and each matches the sample beside it.
 macro_rules! every {

@@ -1,4 +1,4 @@
-//! The laboratory around the allocator: what reads a kernel's trace, what shows the runs of the simulated machine, and what
+//! The laboratory around the allocator: what records a kernel's trace, what shows the runs of the simulated machine, and what
 //! the `framewright` command is made of.
 #![forbid(unsafe_code)]
 
@@ -7,13 +7,10 @@ pub mod compare;
 #[cfg(test)]
 mod errors;
 pub mod experiments;
-pub mod explain;
 pub mod html;
 pub mod mechanisms;
 pub mod record;
-pub mod replay;
 pub mod reproduce;
 pub mod sim;
 pub mod sweep;
 pub mod top;
-pub mod trace;

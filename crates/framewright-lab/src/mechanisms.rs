@@ -6,6 +6,7 @@ use std::io::Read;
 use anyhow::{Context, anyhow, bail};
 use framewright::Mechanisms;
 use framewright::mechanisms::{PRESETS, UnknownSwitch};
+pub use framewright_trace::mechanisms::label;
 
 /// How large a file with mechanisms may be, in bytes.
 const TOML_LIMIT: u64 = 1 << 16;
@@ -38,21 +39,6 @@ pub fn parse(text: &str) -> anyhow::Result<Mechanisms> {
         list.push_str(&format!(",{switch}={choice}"));
     }
     parse_list(&list).with_context(|| text.to_owned())
-}
-
-/// The shortest list that [`parse`] reads as `mechanisms`: the nearest preset, and the switches that differ from it.
-pub fn label(mechanisms: &Mechanisms) -> String {
-    let switches = mechanisms.to_string();
-    let from = |(name, preset): &(&str, Mechanisms)| {
-        let preset = preset.to_string();
-        let unlike = switches.split(',').zip(preset.split(',')).filter(|(ours, theirs)| ours != theirs);
-        unlike.fold(vec![(*name).to_owned()], |mut list, (ours, _)| {
-            list.push(ours.to_owned());
-            list
-        })
-    };
-    let nearest = PRESETS.iter().map(from).min_by_key(Vec::len);
-    nearest.map_or(switches.clone(), |list| list.join(","))
 }
 
 fn parse_list(text: &str) -> anyhow::Result<Mechanisms> {

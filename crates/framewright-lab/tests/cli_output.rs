@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use cli_command::{framewright, run, text, transcript};
-use framewright_lab::trace::proc::flag;
+use framewright_trace::proc::flag;
 use replay_synthetic::{FIRST, KERNEL, MOVABLE, SECOND, START, Synthetic, Zone};
 
 /// A recording with something of everything: two zones, faults that part ways, a move, trouble.

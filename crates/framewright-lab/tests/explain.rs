@@ -8,8 +8,8 @@ use std::path::Path;
 
 use cli_command::{run, transcript};
 use framewright::Mechanisms;
-use framewright_lab::explain::{ExplainError, Explanation, Kind, Listing, list, why};
-use framewright_lab::replay::ReplayOptions;
+use framewright_trace::explain::{ExplainError, Explanation, Kind, Listing, list, why};
+use framewright_trace::replay::ReplayOptions;
 use replay_synthetic::{FIRST, KERNEL, MOVABLE, SECOND, START, Synthetic, project};
 
 /// Eight pageblocks. A page of the kernel's takes two of them over; huge pages use up the rest, and at last the second of the two. Then two faults

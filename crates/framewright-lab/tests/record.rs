@@ -10,8 +10,8 @@ use std::process::Command;
 use cli_command::{run, text, transcript};
 use framewright_lab::record::doctor::{Findings, Report, Verdict, examine};
 use framewright_lab::record::tracefs::EVENTS;
-use framewright_lab::trace::Trace;
-use framewright_lab::trace::record::Kind;
+use framewright_trace::Trace;
+use framewright_trace::record::Kind;
 use replay_synthetic::{KERNEL, START, Synthetic};
 
 /// A machine where everything is well.
@@ -191,8 +191,7 @@ fn a_recording_is_replayed_and_explained() {
     }
     assert!(allocs > 1000 && frees > 1000, "{allocs} allocations, {frees} frees of a hundred programs");
     assert!(
-        (0..trace.comms().len() as u32)
-            .any(|id| trace.comms().name(framewright_lab::trace::record::CommId(id)) == "true")
+        (0..trace.comms().len() as u32).any(|id| trace.comms().name(framewright_trace::record::CommId(id)) == "true")
     );
     assert!(trace.initial().zoneinfo.is_some() && trace.after().unwrap().zoneinfo.is_some());
 

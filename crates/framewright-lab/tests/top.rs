@@ -10,8 +10,8 @@ use cli_command::{run, text, transcript};
 use framewright::Request;
 use framewright::request::GFP_USER;
 use framewright_lab::top::{Asked, Kernel, Key, Socket, Theme, Top, frame};
-use framewright_lab::trace::proc::ZoneInfo;
 use framewright_rt::{Arena, Placement};
+use framewright_trace::proc::ZoneInfo;
 use replay_synthetic::project;
 
 /// Letters and bars, no colours.

@@ -6,9 +6,9 @@
 use std::io;
 
 use anyhow::anyhow;
-use framewright_lab::replay::ReplayError;
-use framewright_lab::trace::error::{Reason, TraceError};
-use framewright_lab::trace::text::LineFault;
+use framewright_trace::error::{Reason, TraceError};
+use framewright_trace::replay::ReplayError;
+use framewright_trace::text::LineFault;
 
 /// A replay's error, and what helps.
 pub(crate) fn advised(error: ReplayError) -> anyhow::Error {

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
-use framewright_lab::trace;
 
 use super::advice::advised_trace;
 use super::{Reading, print};
@@ -40,7 +39,8 @@ impl Convert {
         if self.output.is_dir() {
             bail!("cannot write {}: it is a folder; name a file in it", self.output.display());
         }
-        let quality = trace::convert(&self.input, &self.output, &self.reading.options()).map_err(advised_trace)?;
+        let quality =
+            framewright_trace::convert(&self.input, &self.output, &self.reading.options()).map_err(advised_trace)?;
         let bytes = std::fs::metadata(&self.output)?.len();
         print(&format!(
             "{}: {} events in {bytes} bytes, {} lost, {} unknown, {} unreadable lines\n",

@@ -1,12 +1,30 @@
 //! `framewright explain`: why a replay went as it did.
 
-use clap::Args;
-use framewright_lab::explain::{Answer, ExplainError, Kind, Overview, list, why};
+use clap::{Args, ValueEnum};
+use framewright_trace::explain::{Answer, ExplainError, Kind, Overview, list, why};
 use serde::Serialize;
 
 use super::advice::advised;
 use super::recording::{Recording, with_progress};
 use super::{Format, mechanisms, print, printable};
+
+/// The two kinds of [`Kind`], as `--only` calls them.
+#[derive(Clone, Copy, ValueEnum)]
+enum Only {
+    /// A block was taken from the free lists of another mobility.
+    Fallback,
+    /// A request got nothing.
+    Failure,
+}
+
+impl From<Only> for Kind {
+    fn from(only: Only) -> Self {
+        match only {
+            Only::Fallback => Self::Fallback,
+            Only::Failure => Self::Failure,
+        }
+    }
+}
 
 /// Explain a replay: the chain of events behind a fallback to another mobility, or behind a request that failed.
 #[derive(Args)]
@@ -25,7 +43,7 @@ pub(crate) struct Explain {
     why: Option<u64>,
     /// List only these.
     #[arg(long, value_enum, value_name = "KIND", conflicts_with = "why")]
-    only: Option<Kind>,
+    only: Option<Only>,
     /// Lines of the list at most; the JSON form has all.
     #[arg(long, value_name = "LINES", default_value_t = 20, conflicts_with = "why")]
     limit: usize,
@@ -50,7 +68,7 @@ impl Explain {
             None => {
                 let run = |progress: &mut dyn FnMut(usize, u64)| list(&path, &options, mechanisms, progress);
                 let listing = with_progress(PASSES, run)?.map_err(advised)?;
-                let overview = Overview { listing: &listing, only: self.only, limit: self.limit };
+                let overview = Overview { listing: &listing, only: self.only.map(Kind::from), limit: self.limit };
                 self.show(&listing, &overview.to_string())
             }
             Some(number) => {

@@ -25,7 +25,7 @@ use std::io::{self, Write};
 
 use clap::{Args, ValueEnum};
 pub(crate) use framewright_lab::mechanisms;
-use framewright_lab::trace::text::{Numbering, TextOptions};
+use framewright_trace::text::{Numbering, TextOptions};
 
 /// Form of the output.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use framewright_lab::record::workload::End;
 use framewright_lab::record::{Options, RecordError, Recording, Step, TRACE, record};
-use framewright_lab::trace::record::Kind;
+use framewright_trace::record::Kind;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{Ended, printable, quoted};
@@ -137,7 +137,7 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
     use std::process::ExitStatus;
 
-    use framewright_lab::trace::record::Quality;
+    use framewright_trace::record::Quality;
 
     use super::*;
 

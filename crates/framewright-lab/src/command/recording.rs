@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
-use framewright_lab::replay::ReplayOptions;
+use framewright_trace::replay::ReplayOptions;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::Reading;

@@ -3,7 +3,7 @@
 use anyhow::bail;
 use clap::Args;
 use framewright::Mechanisms;
-use framewright_lab::replay::{Column, Report, Table, replay};
+use framewright_trace::replay::{Column, Report, Table, replay};
 
 use super::advice::advised;
 use super::recording::{Recording, with_progress};

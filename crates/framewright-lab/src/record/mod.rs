@@ -28,15 +28,15 @@ use self::state::TimedFlags;
 use self::tracefs::{EVENTS, INNER, Instance};
 use self::workload::{End, Interrupts};
 use self::write::Recorded;
-use crate::trace::error::TraceError;
-use crate::trace::raw::{Decoder, Format, Mobilities, PageLayout, RawFault};
-use crate::trace::record::Quality;
-use crate::trace::state::{InitialState, StateFile};
+use framewright_trace::error::TraceError;
+use framewright_trace::raw::{Decoder, Format, Mobilities, PageLayout, RawFault};
+use framewright_trace::record::Quality;
+use framewright_trace::state::{InitialState, StateFile};
 
 /// Name of the trace in a recording's folder.
 pub const TRACE: &str = "trace.fwt";
 /// Name of the folder with what the kernel said at the end.
-pub const AFTER: &str = crate::trace::AFTER;
+pub const AFTER: &str = framewright_trace::AFTER;
 /// Name of the folder with the pages while they are no trace.
 const SPOOL: &str = "spool";
 

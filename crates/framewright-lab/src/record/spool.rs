@@ -18,7 +18,7 @@ use flate2::write::GzEncoder;
 
 use super::RecordError;
 use super::tracefs::Instance;
-use crate::trace::raw::{Lost, PageLayout};
+use framewright_trace::raw::{Lost, PageLayout};
 
 /// How long a reader sleeps when it has read everything. A CPU that does nothing but fault fills about 1 MiB in that time.
 const NAP: Duration = Duration::from_millis(25);

@@ -23,9 +23,9 @@ use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::RecordError;
-use crate::trace::proc::{KPageFlags, ZoneInfo, flag};
-use crate::trace::record::{Kind, Record};
-use crate::trace::state::{InitialState, StateFile, TEXT_LIMIT};
+use framewright_trace::proc::{KPageFlags, ZoneInfo, flag};
+use framewright_trace::record::{Kind, Record};
+use framewright_trace::state::{InitialState, StateFile, TEXT_LIMIT};
 
 /// Frames whose flags are read at once, and so have one time: a multiple of the largest block.
 const FRAMES: u64 = 1 << 15;
@@ -154,7 +154,7 @@ impl TimedFlags {
                 while frames.next_if_eq(&flags).is_some() {
                     run += 1;
                 }
-                let full = |fault| crate::trace::error::TraceError::new("kpageflags", fault);
+                let full = |fault| framewright_trace::error::TraceError::new("kpageflags", fault);
                 timed.flags.push(run, flags).map_err(full)?;
             }
         }
@@ -227,7 +227,7 @@ mod tests {
     use framewright::request::GFP_KERNEL;
 
     use super::*;
-    use crate::trace::record::CommId;
+    use framewright_trace::record::CommId;
 
     fn at(time: u64, kind: Kind) -> Record {
         Record { time, pid: 1, comm: CommId(0), cpu: CpuId(0), kind }

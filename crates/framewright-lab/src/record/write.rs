@@ -8,12 +8,12 @@ use framewright::pfn::CpuId;
 
 use super::RecordError;
 use super::state::{Events, TimedFlags};
-use crate::trace::compact::CompactWriter;
-use crate::trace::error::{TraceError, file_name};
-use crate::trace::input;
-use crate::trace::raw::{Decoder, PageLayout, RawReader};
-use crate::trace::record::Quality;
-use crate::trace::state::InitialState;
+use framewright_trace::compact::CompactWriter;
+use framewright_trace::error::{TraceError, file_name};
+use framewright_trace::input;
+use framewright_trace::raw::{Decoder, PageLayout, RawReader};
+use framewright_trace::record::Quality;
+use framewright_trace::state::InitialState;
 
 /// Everything that was recorded, to be put together.
 pub(super) struct Recorded {

@@ -40,7 +40,7 @@ pub enum KernelError {
     },
     /// It says something unexpected.
     #[error(transparent)]
-    Malformed(#[from] crate::trace::error::TraceError),
+    Malformed(#[from] framewright_trace::error::TraceError),
 }
 
 /// See the module's description.

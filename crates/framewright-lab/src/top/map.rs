@@ -9,7 +9,7 @@
 
 use framewright::pfn::MigrateType;
 
-use crate::trace::proc::flag;
+use framewright_trace::proc::flag;
 
 /// What a pageblock is, or holds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

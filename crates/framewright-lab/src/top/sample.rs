@@ -12,8 +12,8 @@ use std::sync::Arc;
 use framewright::pfn::{MigrateType, Order, PfnRange};
 
 use super::map::Map;
-use crate::trace::error::TraceError;
-use crate::trace::proc::{BuddyInfo, PageSet, PageTypeInfo, VmStat, ZoneInfo, ZoneState};
+use framewright_trace::error::TraceError;
+use framewright_trace::proc::{BuddyInfo, PageSet, PageTypeInfo, VmStat, ZoneInfo, ZoneState};
 
 /// Order of a pageblock on x86.
 const USUAL_PAGEBLOCK: Order = Order(9);

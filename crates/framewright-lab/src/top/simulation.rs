@@ -21,7 +21,7 @@ use super::sample::{LockCount, Sample, Texts};
 use super::state::{About, Clock};
 use super::sweep::{Sweep, pageblocks};
 use crate::mechanisms;
-use crate::trace::error::TraceError;
+use framewright_trace::error::TraceError;
 
 /// Frames that are walked at a look.
 const WALKED: u64 = 1 << 17;

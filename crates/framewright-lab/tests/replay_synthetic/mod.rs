@@ -9,8 +9,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use framewright::Mechanisms;
-use framewright_lab::replay::{ReplayError, ReplayOptions, Report, replay};
-use framewright_lab::trace::proc::flag;
+use framewright_trace::proc::flag;
+use framewright_trace::replay::{ReplayError, ReplayOptions, Report, replay};
 
 /// First frame of the default machine.
 pub(crate) const START: u64 = 0x1000;
@@ -208,7 +208,7 @@ impl Synthetic {
         let compact = folder.path().join("compact");
         fs::create_dir(&compact).unwrap();
         let compact = compact.join("trace.fwt");
-        framewright_lab::trace::convert(folder.path(), &compact, &ReplayOptions::default().text).unwrap();
+        framewright_trace::convert(folder.path(), &compact, &ReplayOptions::default().text).unwrap();
         let report = run(folder.path(), mechanisms).unwrap_or_else(|error| panic!("{error}\n{}", self.trace));
         let again = run(&compact, mechanisms).unwrap();
         assert_eq!(stripped(&report), stripped(&again), "text and compact form differ");

@@ -6,7 +6,7 @@ use super::memory;
 use super::pane::Pane;
 use crate::sim::figures::share;
 use crate::top::state::Top;
-use crate::trace::proc::PageSet;
+use framewright_trace::proc::PageSet;
 
 /// Columns of a row of its own.
 const ROW: usize = 26;

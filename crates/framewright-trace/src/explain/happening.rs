@@ -1,0 +1,168 @@
+//! What can be asked for: the fallbacks and the failed requests of a replay, numbered in the order in which they happened.
+//!
+//! A *fallback* is a request, or the refill of a CPU's list for one, that got a block from the free lists of another mobility
+//! (`mm_page_alloc_extfrag`). One refill can make several. It does harm as long as pages of its mobility are in the pageblock that it went to; of a
+//! block of several pageblocks that is the first, from which the request was served. A *failure* is a request that got nothing. What it
+//! lacked is said by how much was free.
+
+use framewright::event::Event;
+use framewright::pfn::{MigrateType, Order, Pfn};
+use framewright::request::Gfp;
+use framewright::{AllocError, Request, Why};
+
+use super::ledger::{Ledger, Moment};
+use super::zones::{ZoneThen, zonelist};
+use crate::record::Record;
+use crate::replay::{Pages, Recorded, Watch};
+
+/// A fallback or a failure, while the replay runs.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Happening {
+    /// Number of the record of the trace, counted from 1.
+    pub(super) record: u64,
+    /// Number of our request, counted from 1. Some records make none, some two.
+    pub(super) request: u64,
+    pub(super) order: Order,
+    pub(super) mobility: MigrateType,
+    pub(super) gfp: Gfp,
+    pub(super) what: What,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum What {
+    Fallback(Taken),
+    Failure {
+        why: Why,
+        /// Frames above the min mark in the zones that it could use, and the order of the largest free block of zones that have such.
+        free: u64,
+        largest: Option<u8>,
+    },
+}
+
+/// The block of a fallback.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Taken {
+    pub(super) pfn: Pfn,
+    pub(super) order: Order,
+    /// Mobility of the list that it was on.
+    pub(super) from: MigrateType,
+    /// Whether its pageblock has the request's mobility now.
+    pub(super) claimed: bool,
+    /// How long pages of the request's mobility had been in the pageblock before.
+    before: Moment,
+}
+
+impl Happening {
+    pub(super) fn fallback(&self) -> Option<&Taken> {
+        match &self.what {
+            What::Fallback(taken) => Some(taken),
+            What::Failure { .. } => None,
+        }
+    }
+
+    /// How long pages of a fallback's mobility have been in its pageblock since.
+    pub(super) fn held(&self, taken: &Taken, ledger: &Ledger) -> Moment {
+        ledger.pageblock(taken.pfn).of(self.mobility).total(ledger.now).since(taken.before)
+    }
+}
+
+/// Watches a replay and numbers what happens; see the module's description.
+pub(super) struct Numbering {
+    pub(super) ledger: Ledger,
+    pub(super) found: Vec<Happening>,
+    /// The record that is carried out, and our requests so far.
+    pub(super) record: u64,
+    pub(super) requests: u64,
+    request: Option<Request>,
+}
+
+impl Numbering {
+    pub(super) fn new(ledger: Ledger) -> Numbering {
+        Numbering { ledger, found: Vec::new(), record: 0, requests: 0, request: None }
+    }
+
+    /// Order of the request that is under way.
+    pub(super) fn order(&self) -> Option<Order> {
+        self.request.map(|request| request.order)
+    }
+
+    fn note(&mut self, order: Order, mobility: MigrateType, gfp: Gfp, what: What) {
+        let Numbering { record, requests: request, .. } = *self;
+        self.found.push(Happening { record, request, order, mobility, gfp, what });
+    }
+}
+
+impl Watch for Numbering {
+    fn is_set_up(&mut self, machine: &Recorded, pages: &Pages<'_>) {
+        self.ledger.set_up(machine, pages);
+    }
+
+    fn begins(&mut self, number: u64, record: &Record) {
+        self.record = number;
+        self.ledger.now.time = self.ledger.now.time.max(record.time);
+    }
+
+    fn asks(&mut self, request: &Request, _: &Pages<'_>) {
+        self.requests += 1;
+        self.request = Some(*request);
+    }
+
+    fn answered(&mut self, answer: Result<Pfn, AllocError>, pages: &Pages<'_>) {
+        let Some(request) = self.request.take() else { return };
+        let Err(AllocError::NoMemory { why }) = answer else { return };
+        let zones = zonelist(pages, &request);
+        let free = zones.iter().map(ZoneThen::spare).fold(0, u64::saturating_add);
+        let what = What::Failure { why, free, largest: zones.iter().filter_map(ZoneThen::largest).max() };
+        self.note(request.order, request.gfp.migratetype(), request.gfp, what);
+        if request.order >= self.ledger.order {
+            self.ledger.now.failed += 1;
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        self.ledger.hear(event, self.record);
+        if let Event::ExtFrag {
+            pfn,
+            alloc_order,
+            fallback_order,
+            alloc_migratetype,
+            fallback_migratetype,
+            change_ownership,
+            ..
+        } = *event
+            && let Some(request) = self.request
+        {
+            let before = self.ledger.pageblock(pfn).of(alloc_migratetype).total(self.ledger.now);
+            let (order, from, claimed) = (fallback_order, fallback_migratetype, change_ownership);
+            let what = What::Fallback(Taken { pfn, order, from, claimed, before });
+            self.note(alloc_order, alloc_migratetype, request.gfp, what);
+        }
+    }
+
+    fn moves(&mut self, from: Pfn, to: Pfn, order: Order) {
+        self.ledger.moves(from, to, order);
+    }
+}
+
+/// The name of a reason, as in the JSON form.
+pub(super) fn reason(why: Why) -> &'static str {
+    match why {
+        Why::Watermark => "watermark",
+        Why::Fragmented => "fragmented",
+        Why::NoZone => "no-zone",
+        Why::WouldWait => "would-wait",
+        Why::Fault => "fault",
+        Why::NoCpu => "no-cpu",
+        _ => "other",
+    }
+}
+
+/// How the JSON form calls the two kinds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// A block was taken from the free lists of another mobility.
+    Fallback,
+    /// A request got nothing.
+    Failure,
+}

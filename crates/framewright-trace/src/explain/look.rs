@@ -1,0 +1,244 @@
+//! The second run, which looks closer at one thing that happened: what there was just before its request, what was done for that, and what
+//! became of it.
+//!
+//! A replay is the same every time. So the first run only numbers what happens, and this one knows which request to look at before it is made.
+
+use std::collections::BTreeMap;
+
+use framewright::event::Event;
+use framewright::pfn::{MigrateType, Order, Pfn};
+use framewright::report::{Source, VmEvents};
+use framewright::{AllocError, Counters, Request};
+
+use super::happening::{Happening, Numbering, What};
+use super::ledger::{Held, Pageblock};
+use super::zones::{ZoneThen, zonelist};
+use crate::record::Record;
+use crate::replay::{Pages, Recorded, Watch};
+
+/// What was done for a request, as far as it can be counted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Done {
+    /// Whether a fallback was for the refill of a CPU's list; none if that was not said.
+    pub(super) refill: Option<bool>,
+    pub(super) woke_reclaim: bool,
+    /// Waits for background reclaim rather than mixing.
+    pub(super) stalls: u64,
+    pub(super) compactions: u64,
+    /// Frames that compaction looked at, and that could not be moved when it tried.
+    pub(super) scanned: u64,
+    pub(super) stayed: u64,
+    /// Frames moved, by the pageblock that they were moved out of, and whether that was free as a whole thereafter, or the request's own.
+    pub(super) moved: BTreeMap<Pfn, (u64, bool)>,
+    /// Frames that came back from the CPUs' lists.
+    pub(super) drained: u64,
+    pub(super) reclaims: u64,
+}
+
+/// What there was just before a request.
+pub(super) struct Before {
+    pub(super) zones: Vec<ZoneThen>,
+    /// Their pageblocks.
+    pub(super) pageblocks: Vec<PageblockThen>,
+    counters: Counters,
+    events: VmEvents,
+}
+
+/// A pageblock just before a request.
+pub(super) struct PageblockThen {
+    pub(super) pfn: Pfn,
+    pub(super) pageblock: Pageblock,
+    pub(super) migratetype: MigrateType,
+    /// All of it was served to one request.
+    pub(super) is_one: bool,
+    /// Who had what cannot be moved.
+    pub(super) pinned: Held,
+}
+
+/// What became of a fallback's pageblocks.
+#[derive(Default)]
+pub(super) struct After {
+    /// Who had what in them just before; how many frames of them were memory.
+    pub(super) held: Held,
+    pub(super) memory: u64,
+    /// Of the first of them, most frames of the request's mobility there at once.
+    pub(super) most: u64,
+    /// When it was free as a whole for the first time since.
+    pub(super) free_again: Option<u64>,
+    /// Requests for huge pages that failed while there were frames of the request's mobility there, by number; and in how many of these cases
+    /// there was nothing else.
+    pub(super) failures: Vec<u64>,
+    pub(super) alone: u64,
+}
+
+/// See the module's description.
+pub(super) struct Look<'s> {
+    pub(super) numbering: Numbering,
+    machine: &'s Recorded,
+    /// The number of what is looked at, from 1, and what it is.
+    number: u64,
+    target: Happening,
+    pub(super) before: Option<Before>,
+    /// The request is under way.
+    busy: bool,
+    pub(super) done: Done,
+    pub(super) after: After,
+    /// The record for which the next huge page was served.
+    pub(super) next_served: Option<u64>,
+}
+
+impl<'s> Look<'s> {
+    pub(super) fn new(numbering: Numbering, machine: &'s Recorded, (number, target): (u64, Happening)) -> Look<'s> {
+        Look {
+            numbering,
+            machine,
+            number,
+            target,
+            before: None,
+            busy: false,
+            done: Done::default(),
+            after: After::default(),
+            next_served: None,
+        }
+    }
+
+    /// The pageblocks that the block of a fallback is in.
+    pub(super) fn own_pageblocks(&self) -> impl Iterator<Item = Pfn> + use<> {
+        pageblocks_of(&self.target, self.numbering.ledger.order)
+    }
+
+    /// Whether the target has happened.
+    fn is_past(&self) -> bool {
+        self.numbering.found.len() as u64 >= self.number
+    }
+
+    fn before(&self, request: &Request, pages: &Pages<'_>) -> Before {
+        let zones = zonelist(pages, request);
+        let ledger = &self.numbering.ledger;
+        let then = |(pfn, pageblock): (Pfn, Pageblock)| {
+            let (memory, idx) = self.machine.memory_in(pfn)?;
+            zones.iter().find(|zone| zone.idx == idx)?;
+            let migratetype = pages.pageblock_type(memory)?;
+            let mut held = ledger.held([pfn]);
+            let is_full = pageblock.used() == ledger.order.frames();
+            let is_one = is_full && held.len() == 1 && held.keys().all(|holder| holder.record != 0);
+            held.retain(|holder, _| holder.mobility != MigrateType::Movable);
+            Some(PageblockThen { pfn, pageblock, migratetype, is_one, pinned: held })
+        };
+        let pageblocks = ledger.pageblocks().filter_map(then).collect();
+        Before { zones, pageblocks, counters: pages.counters(), events: pages.events() }
+    }
+
+    /// What was done between the look before and now.
+    fn count(&mut self, pages: &Pages<'_>) {
+        let Some(Before { counters, events, .. }) = &self.before else { return };
+        let (now, done) = (pages.counters(), &mut self.done);
+        done.woke_reclaim = now.kswapd_wakes != counters.kswapd_wakes;
+        done.stalls = now.fragment_stalls - counters.fragment_stalls;
+        let (now, then) = (pages.events(), events);
+        let since = |count: fn(&VmEvents) -> Option<u64>| count(&now).unwrap_or(0) - count(then).unwrap_or(0);
+        done.compactions = since(|events| events.compact_stall);
+        done.scanned = since(|events| events.compact_migrate_scanned);
+        done.stayed = since(|events| events.pgmigrate_fail);
+        done.reclaims = since(|events| events.allocstall.map(|zones| zones.iter().sum()));
+        let Numbering { ledger, record, .. } = &self.numbering;
+        for (&pfn, (_, is_free)) in &mut done.moved {
+            *is_free = ledger.holders(pfn).all(|(_, holder)| holder.record == *record);
+        }
+    }
+
+    /// Follows what becomes of a fallback's pageblock: of several the first, from which the request was served.
+    fn follow(&mut self, was_freed: Option<Pfn>) {
+        let ledger = &self.numbering.ledger;
+        let Some(pfn) = self.own_pageblocks().next() else { return };
+        let own = ledger.pageblock(pfn);
+        self.after.most = self.after.most.max(own.of(self.target.mobility).frames);
+        let was_own = was_freed.is_some_and(|freed| freed.align_down(ledger.order) == pfn);
+        if self.after.free_again.is_none() && was_own && own.used() == 0 {
+            self.after.free_again = Some(ledger.now.time);
+        }
+    }
+
+    /// A huge request failed after the target.
+    fn note_failure(&mut self) {
+        let Some(pfn) = self.own_pageblocks().next() else { return };
+        let own = self.numbering.ledger.pageblock(pfn);
+        let held = own.of(self.target.mobility).frames;
+        if held != 0 {
+            self.after.failures.push(self.numbering.found.len() as u64);
+            self.after.alone += u64::from(held == own.used());
+        }
+    }
+}
+
+impl Watch for Look<'_> {
+    fn is_set_up(&mut self, machine: &Recorded, pages: &Pages<'_>) {
+        self.numbering.is_set_up(machine, pages);
+    }
+
+    fn begins(&mut self, number: u64, record: &Record) {
+        self.numbering.begins(number, record);
+    }
+
+    fn asks(&mut self, request: &Request, pages: &Pages<'_>) {
+        self.numbering.asks(request, pages);
+        if self.numbering.requests == self.target.request {
+            self.before = Some(self.before(request, pages));
+            self.busy = true;
+        }
+    }
+
+    fn answered(&mut self, answer: Result<Pfn, AllocError>, pages: &Pages<'_>) {
+        let (order, was_past, happened) = (self.numbering.order(), self.is_past(), self.numbering.found.len());
+        self.numbering.answered(answer, pages);
+        if std::mem::take(&mut self.busy) {
+            self.count(pages);
+        } else if was_past && order.is_some_and(|order| order >= self.numbering.ledger.order) {
+            if self.numbering.found.len() != happened {
+                self.note_failure();
+            } else if answer.is_ok() {
+                self.next_served.get_or_insert(self.numbering.record);
+            }
+        }
+    }
+
+    fn event(&mut self, event: &Event) {
+        let was_past = self.is_past();
+        if !was_past && self.busy {
+            let ledger = &self.numbering.ledger;
+            let own = || pageblocks_of(&self.target, ledger.order);
+            self.after.held = ledger.held(own());
+            self.after.memory = own().map(|pfn| ledger.pageblock(pfn).memory).sum();
+        }
+        self.numbering.event(event);
+        match *event {
+            // Said right behind the fallback, of the same block.
+            Event::AllocZoneLocked { percpu_refill, .. } if self.busy && was_past => {
+                self.done.refill.get_or_insert(percpu_refill);
+            }
+            Event::PcpuDrain { order, .. } if self.busy => self.done.drained += order.frames(),
+            Event::PageAlloc { .. } if was_past => self.follow(None),
+            Event::PageFree { pfn, .. } if was_past => self.follow(Some(pfn)),
+            _ => {}
+        }
+    }
+
+    fn moves(&mut self, from: Pfn, to: Pfn, order: Order) {
+        self.numbering.moves(from, to, order);
+        if self.busy {
+            self.done.moved.entry(from.align_down(self.numbering.ledger.order)).or_default().0 += order.frames();
+        }
+    }
+}
+
+/// The pageblocks that the block of a fallback is in; none for a failure.
+fn pageblocks_of(happening: &Happening, pageblock_order: Order) -> impl Iterator<Item = Pfn> + use<> {
+    let (first, count) = match happening.what {
+        What::Fallback(taken) => {
+            let larger = taken.order.0.saturating_sub(pageblock_order.0);
+            (taken.pfn.align_down(pageblock_order), 1 << larger)
+        }
+        What::Failure { .. } => (Pfn(0), 0),
+    };
+    (0..count).map(move |i: u64| first.add(i << pageblock_order.0))
+}

@@ -1,0 +1,420 @@
+//! A second pass over the trace: each request carried out on our allocator.
+//!
+//! `home` says for each frame of the kernel's where our copy of it lies, or why there is none. The rules of fairness are
+//! those at the head of `mod.rs`; each is one function here.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::mem::ManuallyDrop;
+use std::time::Instant;
+
+use framewright::event::Event;
+use framewright::machine::Busy;
+use framewright::pfn::{MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use framewright::report::{PageTypeInfo, Source};
+use framewright::request::{GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp};
+use framewright::{Allocator, Layout, Mechanisms, Request};
+use framewright_rt::{Solo, Storage};
+
+use super::faults::{FirstTry, Try, is_huge};
+use super::frames::Span;
+use super::homes::{Home, Homes};
+use super::large::Large;
+use super::machine::Recorded;
+use super::outcome::{Column, Extfrag, Run, Seen, ZoneBlocks};
+use super::survey::{STRETCH, Survey};
+use super::watch::{Pages, Watch};
+use super::{ReplayError, Stage};
+use crate::Trace;
+use crate::record::{Kind, Record};
+
+/// Base pages that stand for a huge page.
+const BASE_PAGES: u32 = 512;
+
+/// A task's fault that the kernel has not served so far.
+#[derive(Clone, Copy)]
+struct Fault {
+    /// What we served for it.
+    ours: Option<Pfn>,
+    /// Base pages still to be left out.
+    skip: u32,
+}
+
+/// Carries out the whole trace under one set of mechanisms.
+pub(super) fn run<W: Watch>(
+    stage: &Stage<'_>,
+    mechanisms: Mechanisms,
+    watch: &RefCell<W>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Column, ReplayError> {
+    let Stage { survey, machine, options, .. } = stage;
+    let config = framewright::Config { mechanisms, ..machine.config() };
+    let layout = layout(&config, survey, options.memory_limit)?;
+    let mut storage = Storage::new(&layout);
+    let extfrag = RefCell::new(Extfrag::default());
+    let homes = RefCell::new(Homes::new(survey.span, machine.pageblock_order));
+    // Not dropped, because its machine refers to it; `unhook` drops what there is to drop.
+    let pages = ManuallyDrop::new(Allocator::boot(Solo::new(&machine.cpus), &config, storage.parts())?);
+    let result = play(stage, Mirror::new(&pages, &homes, watch, survey), &extfrag, progress);
+    pages.machine().unhook();
+    result
+}
+
+/// The same, on an allocator that was just set up.
+fn play<'h, W: Watch>(
+    stage: &Stage<'_>,
+    mut mirror: Mirror<'h, W>,
+    extfrag: &'h RefCell<Extfrag>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Column, ReplayError> {
+    let Stage { survey, machine, .. } = stage;
+    let Mirror { pages, homes, watch, .. } = mirror;
+    mirror.set_up(machine);
+    let invalid = |when| move |violation| ReplayError::Invalid { when, violation };
+    pages.validate().map_err(invalid("after setting up the recorded state"))?;
+    watch.borrow_mut().is_set_up(machine, pages);
+    pages.machine().on_event(|event| {
+        if let Event::ExtFrag { alloc_order, fallback_order, alloc_migratetype, fallback_migratetype, .. } = *event {
+            extfrag.borrow_mut().count(alloc_order, fallback_order, alloc_migratetype, fallback_migratetype);
+        }
+        watch.borrow_mut().event(event);
+    });
+    pages.machine().on_migrate(move |from, to, order| {
+        homes.borrow_mut().relocate(from, to, order);
+        watch.borrow_mut().moves(from, to, order);
+        pages.free(from, order).map_err(|_| Busy)
+    });
+    let (records, seconds) = mirror.carry_out_all(stage.open()?, progress)?;
+    if records != survey.quality.records() {
+        return Err(ReplayError::Changed { file: survey.name.clone(), first: survey.quality.records(), then: records });
+    }
+    let mechanisms = pages.mechanisms();
+    let counts = Run { moved: homes.borrow().moved, ..mirror.counts };
+    pages.validate().map_err(invalid("at the end of the trace"))?;
+    pages.drain_all();
+    let census = pages.validate().map_err(invalid("at the end, with per-CPU lists drained"))?;
+    let types = PageTypeInfo(pages).to_string();
+    let extfrag = extfrag.take();
+    let run = Run { mechanisms, extfrag, seconds, events: survey.linux.requests, ..counts };
+    Ok(run.column(machine.pageblock_order, blocks(pages), types, &census))
+}
+
+/// The allocator's layout, if there may be so much of it.
+fn layout(config: &framewright::Config<'_>, survey: &Survey, limit: u64) -> Result<Layout, ReplayError> {
+    let layout = Layout::of(config)?;
+    let bytes = layout.bytes::<Solo<'_>>() as u64;
+    if bytes > limit {
+        return Err(survey.span.too_large(&survey.name, bytes, limit));
+    }
+    Ok(layout)
+}
+
+/// Free blocks of each zone.
+fn blocks(pages: &Pages<'_>) -> Vec<ZoneBlocks> {
+    let nodes = 0..pages.nodes() as u8;
+    let zones = nodes.flat_map(|node| ZoneKind::ALL.map(|kind| ZoneIdx::of(NodeId(node), kind)));
+    let snapshots = zones.filter_map(|zone| pages.zone(zone)).filter(|zone| zone.is_populated());
+    let orders = pages.geometry().max_order.index() + 1;
+    snapshots
+        .map(|zone| ZoneBlocks {
+            node: zone.node.0,
+            zone: zone.kind.name(),
+            free: zone.free_by_order().into_iter().take(orders).collect(),
+        })
+        .collect()
+}
+
+/// The kernel's objects on our allocator.
+struct Mirror<'h, W> {
+    pages: &'h Pages<'h>,
+    homes: &'h RefCell<Homes>,
+    watch: &'h RefCell<W>,
+    span: Span,
+    pageblock_order: Order,
+    first_try: FirstTry,
+    large: Large,
+    /// Faults that the kernel has not served so far, by task.
+    faults: HashMap<u32, Fault>,
+    counts: Run,
+    /// Whether marks are ever raised, and how often background work was woken.
+    boosts: bool,
+    woken: u64,
+}
+
+impl<'h, W: Watch> Mirror<'h, W> {
+    fn new(pages: &'h Pages<'h>, homes: &'h RefCell<Homes>, watch: &'h RefCell<W>, survey: &Survey) -> Self {
+        Mirror {
+            pages,
+            watch,
+            span: survey.span,
+            pageblock_order: survey.pageblock_order,
+            first_try: survey.first_try,
+            homes,
+            large: Large::new(&survey.span),
+            faults: HashMap::new(),
+            boosts: pages.mechanisms().watermark_boost.get() != 0,
+            woken: 0,
+            counts: Run {
+                mechanisms: pages.mechanisms(),
+                extfrag: Extfrag::default(),
+                orders: BTreeMap::new(),
+                faults: 0,
+                huge_requests: 0,
+                served: 0,
+                gained: 0,
+                lost: 0,
+                peak_held: 0,
+                skipped: 0,
+                moved: 0,
+                failed_smaller: 0,
+                refused: 0,
+                events: 0,
+                seconds: 0.0,
+                seen: Seen::default(),
+            },
+        }
+    }
+
+    /// Allocates what was in use when recording began, where it was.
+    fn set_up(&mut self, machine: &Recorded) {
+        for &(pfn, migratetype) in &machine.types {
+            // A pageblock of which no frame is memory has no type.
+            let _ = self.pages.set_pageblock_type(pfn, migratetype);
+        }
+        for (pfn, movable) in machine.used() {
+            let gfp = if movable { GFP_HIGHUSER_MOVABLE } else { GFP_KERNEL };
+            if self.pages.alloc_at(pfn, Order(0), gfp).is_ok() {
+                self.settle(pfn, Order(0), Some(pfn));
+            } else if let Some(index) = self.span.index(pfn) {
+                self.homes.borrow_mut().set(index, Home::NOWHERE);
+            }
+        }
+    }
+
+    /// Carries out a whole trace. Returns the number of records and the seconds that the requests took, without the reading.
+    fn carry_out_all(&mut self, mut trace: Trace, progress: &mut dyn FnMut(u64)) -> Result<(u64, f64), ReplayError> {
+        let mut stretch = Vec::with_capacity(STRETCH as usize);
+        let mut seconds = 0.0;
+        let mut records = 0;
+        loop {
+            stretch.clear();
+            for record in trace.by_ref().take(STRETCH as usize) {
+                stretch.push(record?);
+            }
+            if stretch.is_empty() {
+                return Ok((records, seconds));
+            }
+            let start = Instant::now();
+            stretch.iter().for_each(|record| {
+                records += 1;
+                self.watch.borrow_mut().begins(records, record);
+                self.carry_out(record);
+                self.balance();
+            });
+            seconds += start.elapsed().as_secs_f64();
+            progress(records);
+        }
+    }
+
+    /// Lets background reclaim and compaction run if they were woken. What the kernel's reclaim freed is in the trace; ours only works off what
+    /// the marks were raised by.
+    fn balance(&mut self) {
+        if self.pages.machine().woken() == self.woken {
+            return;
+        }
+        for node in (0..self.pages.nodes() as u8).map(NodeId) {
+            if self.boosts {
+                self.pages.balance(node);
+            }
+            self.pages.compact(node);
+        }
+        self.woken = self.pages.machine().woken();
+    }
+
+    fn carry_out(&mut self, record: &Record) {
+        self.pages.machine().run_on(record.cpu);
+        self.pages.machine().set_now(record.time);
+        match record.kind {
+            Kind::Alloc { pfn, order, migratetype, gfp } => {
+                if is_huge(order, migratetype, self.pageblock_order) {
+                    let open = self.faults.contains_key(&record.pid);
+                    match self.first_try.classify(gfp, open) {
+                        Try::First => return self.huge_try(record.pid, pfn, gfp, true),
+                        Try::Again => return self.huge_try(record.pid, pfn, gfp, false),
+                        Try::NoFault => {}
+                    }
+                }
+                self.alloc(record.pid, pfn, Request { order, ..Request::page(gfp) });
+            }
+            Kind::Free { pfn, order } => self.free(pfn, order),
+            Kind::Move { old, new } => self.moved(old, new),
+            _ => {}
+        }
+    }
+
+    /// A request other than for a huge page.
+    fn alloc(&mut self, pid: u32, theirs: Option<Pfn>, request: Request) {
+        let is_base_page = request.order.0 == 0 && request.gfp.migratetype() == MigrateType::Movable;
+        let replaces = |fault: &&mut Fault| is_base_page && fault.ours.is_some() && fault.skip != 0;
+        if let Some(fault) = self.faults.get_mut(&pid).filter(replaces) {
+            fault.skip -= 1;
+            self.counts.skipped += 1;
+            return self.settle_at(theirs, request.order, None);
+        }
+        let ours = self.ask(request);
+        match (theirs, ours) {
+            (None, Some(ours)) => self.give_back(PfnRange::block(ours, request.order)),
+            (theirs, ours) => {
+                self.counts.failed_smaller += u64::from(theirs.is_some() && ours.is_none());
+                self.settle_at(theirs, request.order, ours);
+            }
+        }
+    }
+
+    /// A task's try for a huge page. `theirs` is what the kernel answered.
+    fn huge_try(&mut self, pid: u32, theirs: Option<Pfn>, gfp: Gfp, first: bool) {
+        let open = self.faults.remove(&pid).filter(|_| !first);
+        let gained_before = open.is_some_and(|fault| fault.ours.is_some());
+        let mut ours = open.and_then(|fault| fault.ours);
+        self.counts.faults += u64::from(first);
+        if ours.is_none() {
+            ours = self.ask_huge(gfp);
+            if ours.is_none() && first && theirs.is_some() {
+                // The kernel had no need of the second try that would have come now.
+                ours = self.first_try.second(gfp).and_then(|gfp| self.ask_huge(gfp));
+            }
+            self.counts.served += u64::from(ours.is_some());
+        }
+        match theirs {
+            Some(theirs) => {
+                self.counts.lost += u64::from(ours.is_none());
+                // Counted as gained when the kernel's earlier try failed.
+                self.counts.gained -= u64::from(gained_before);
+                self.settle(theirs, self.pageblock_order, ours);
+            }
+            None => {
+                self.counts.gained += u64::from(ours.is_some() && !gained_before);
+                let skip = open.filter(|_| gained_before).map_or(BASE_PAGES, |fault| fault.skip);
+                self.faults.insert(pid, Fault { ours, skip });
+            }
+        }
+    }
+
+    fn ask_huge(&mut self, gfp: Gfp) -> Option<Pfn> {
+        self.counts.huge_requests += 1;
+        let ours = self.ask(Request { order: self.pageblock_order, ..Request::page(gfp) });
+        let held = &mut self.homes.borrow_mut().held;
+        held.extend(ours);
+        self.counts.peak_held = self.counts.peak_held.max(held.len() as u64);
+        ours
+    }
+
+    fn ask(&mut self, request: Request) -> Option<Pfn> {
+        self.watch.borrow_mut().asks(&request, self.pages);
+        let answer = self.pages.alloc(&request);
+        self.watch.borrow_mut().answered(answer, self.pages);
+        self.counts.orders.entry(request.order).or_default().count(answer.is_ok());
+        answer.ok()
+    }
+
+    /// Notes where the object of a block of the kernel's is; nowhere if `ours` is none. Nothing if the kernel failed.
+    fn settle_at(&mut self, theirs: Option<Pfn>, order: Order, ours: Option<Pfn>) {
+        if let Some(theirs) = theirs {
+            self.settle(theirs, order, ours);
+        }
+    }
+
+    fn settle(&mut self, theirs: Pfn, order: Order, ours: Option<Pfn>) {
+        let start = ours.and_then(|ours| self.span.index(ours));
+        let mut in_use = false;
+        for (offset, index) in self.span.block(theirs, order).enumerate() {
+            let new = start.map_or(Home::NOWHERE, |start| Home::at(start + offset));
+            let old = self.homes.borrow_mut().set(index, new);
+            in_use |= !old.is_vacant();
+            if let Some(old) = old.index() {
+                // Its free was lost; a frame has one object.
+                let pfn = self.span.pfn(old);
+                self.give_back(PfnRange::block(pfn, Order(0)));
+            }
+        }
+        self.counts.seen.reallocations += u64::from(in_use);
+        self.large.put(&self.span, theirs, order);
+    }
+
+    fn free(&mut self, theirs: Pfn, order: Order) {
+        self.counts.seen.splits += u64::from(self.large.take(&self.span, theirs, order));
+        let frames = self.span.block(theirs, order);
+        if frames.len() == 1 {
+            let home = self.homes.borrow_mut().set(frames.start, Home::FREE);
+            match home.index() {
+                Some(index) => self.free_ours(self.span.pfn(index), Order(0)),
+                None => self.counts.seen.free_unknown += u64::from(home == Home::FREE),
+            }
+            return;
+        }
+        // Pieces of our memory that lie side by side are freed together.
+        let mut piece: Option<PfnRange> = None;
+        let mut unknown = false;
+        for index in frames {
+            let home = self.homes.borrow_mut().set(index, Home::FREE);
+            unknown |= home == Home::FREE;
+            let Some(pfn) = home.index().map(|index| self.span.pfn(index)) else { continue };
+            match &mut piece {
+                Some(piece) if piece.end == pfn => piece.end = pfn.add(1),
+                _ => {
+                    let next = PfnRange { start: pfn, end: pfn.add(1) };
+                    piece.replace(next).into_iter().for_each(|piece| self.give_back(piece));
+                }
+            }
+        }
+        self.counts.seen.free_unknown += u64::from(unknown);
+        match piece {
+            Some(piece) if piece.frames() == order.frames() => self.free_ours(piece.start, order),
+            Some(piece) => self.give_back(piece),
+            None => {}
+        }
+    }
+
+    /// Frees a block of ours that has this order, or is part of a larger one that the kernel split.
+    fn free_ours(&mut self, ours: Pfn, order: Order) {
+        self.homes.borrow_mut().forget(PfnRange::block(ours, order));
+        if self.pages.free(ours, order).is_err() {
+            self.give_back(PfnRange::block(ours, order));
+        }
+    }
+
+    fn give_back(&mut self, range: PfnRange) {
+        self.homes.borrow_mut().forget(range);
+        if self.pages.free_range(range).is_err() {
+            self.counts.refused += 1;
+        }
+    }
+
+    /// The kernel moved an object. Ours stays; only its name changes.
+    fn moved(&mut self, old: Pfn, new: Pfn) {
+        let mut order = self.large.starting_at(&self.span, old);
+        let fits = new.is_aligned(order) && self.is_vacant(new, order);
+        if !fits && self.large.starting_at(&self.span, new) != order {
+            // One page of a block that has been split.
+            order = Order(0);
+        }
+        if !self.is_vacant(new, order) {
+            // A page was allocated for it: there are two until the old one is freed.
+            self.counts.seen.moves_to_allocated += 1;
+            return;
+        }
+        self.large.take(&self.span, old, order);
+        self.large.put(&self.span, new, order);
+        for (from, to) in self.span.block(old, order).zip(self.span.block(new, order)) {
+            let mut homes = self.homes.borrow_mut();
+            let home = homes.set(from, Home::LEFT);
+            homes.set(to, home);
+        }
+    }
+
+    /// Whether no frame of the kernel's block holds an object.
+    fn is_vacant(&self, pfn: Pfn, order: Order) -> bool {
+        self.span.covers(PfnRange::block(pfn, order))
+            && self.span.block(pfn, order).all(|index| self.homes.borrow().get(index).is_vacant())
+    }
+}

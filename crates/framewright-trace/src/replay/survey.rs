@@ -1,0 +1,308 @@
+//! The first pass over a trace: what it is worth, what the kernel did, and what was there before.
+//!
+//! What happens to a frame first tells what it was when recording began. A frame that is allocated first was free, if
+//! only on a per-CPU list, where `kpageflags` does not show it; one that is freed or moved away first was in use.
+//! The first request that a pageblock serves hints at its type, which nothing recorded says.
+//!
+//! Tables have an entry for each frame of the machine, which the state tells; without a state they grow with the trace.
+//! Both are what the trace claims, so their size is checked against the limit before they are made.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+
+use fixedbitset::FixedBitSet;
+use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange};
+
+use super::faults::{Candidates, Faults, FirstTry, is_huge};
+use super::frames::Span;
+use super::large::Large;
+use super::outcome::{Extfrag, OrderCount};
+use super::zones::{self, CpuNodes};
+use super::{ReplayError, ReplayOptions};
+use crate::Trace;
+use crate::error::file_name;
+use crate::proc::{ZoneInfo, flag};
+use crate::record::{Kind, Quality, Record};
+use crate::state::InitialState;
+
+/// Records read between two reports of progress.
+pub(super) const STRETCH: u64 = 1 << 16;
+
+/// What the first pass found.
+pub(crate) struct Survey {
+    pub(crate) name: String,
+    pub(super) quality: Quality,
+    pub(super) initial: InitialState,
+    /// The zones at the end, as the kernel had them.
+    pub(super) at_end: Option<ZoneInfo>,
+    pub(crate) pageblock_order: Order,
+    pub(super) max_order: Order,
+    pub(crate) span: Span,
+    /// From the lowest to the highest frame that an event names.
+    pub(super) named: PfnRange,
+    /// The node of each CPU.
+    pub(super) cpus: Vec<NodeId>,
+    /// Frames that were in use when recording began, as far as events tell.
+    pub(super) was_used: FixedBitSet,
+    /// Frames that were free when recording began, as far as events tell.
+    pub(super) was_free: FixedBitSet,
+    /// The first mobility that each pageblock served, from the start of the span's first pageblock on.
+    pub(super) first_type: Vec<Option<MigrateType>>,
+    /// How faults are told.
+    pub(super) first_try: FirstTry,
+    pub(super) linux: Linux,
+}
+
+/// What the kernel did.
+#[derive(Default)]
+pub(super) struct Linux {
+    pub(super) requests: u64,
+    pub(super) nanoseconds: u64,
+    pub(super) extfrag: Extfrag,
+    pub(super) orders: BTreeMap<Order, OrderCount>,
+    pub(super) faults: Faults,
+    pub(super) moves: u64,
+    /// Frames in use at the end; what nothing is known of is left out.
+    pub(super) used: FixedBitSet,
+    pub(super) touched: FixedBitSet,
+}
+
+pub(super) fn survey(
+    path: &Path,
+    options: &ReplayOptions,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Survey, ReplayError> {
+    let mut trace = Trace::open_with(path, &options.text)?;
+    let mut pass = Pass::new(file_name(path), trace.initial(), options.memory_limit)?;
+    let mut first_time = None;
+    let mut records = 0_u64;
+    for record in trace.by_ref() {
+        let record = record?;
+        records += 1;
+        pass.make_room(records, &record.kind)?;
+        pass.record(&record);
+        let start = *first_time.get_or_insert(record.time);
+        pass.linux.nanoseconds = pass.linux.nanoseconds.max(record.time.saturating_sub(start));
+        if records.is_multiple_of(STRETCH) {
+            progress(records);
+        }
+    }
+    if pass.linux.requests == 0 {
+        return Err(ReplayError::Empty(pass.name));
+    }
+    let at_end = trace.after().and_then(|after| after.zoneinfo.clone());
+    Ok(Survey { at_end, ..pass.finish(trace.initial().clone(), trace.quality().clone()) })
+}
+
+/// State of the pass.
+struct Pass {
+    name: String,
+    memory_limit: u64,
+    pageblock_order: Order,
+    max_order: Order,
+    span: Span,
+    named: Span,
+    /// The span is known beforehand: from zoneinfo or kpageflags.
+    fixed: bool,
+    cpus: usize,
+    cpu_nodes: CpuNodes,
+    was_used: FixedBitSet,
+    was_free: FixedBitSet,
+    first_type: HashMap<u64, MigrateType>,
+    linux: Linux,
+    faults: Candidates,
+    large: Large,
+}
+
+impl Pass {
+    fn new(name: String, initial: &InitialState, memory_limit: u64) -> Result<Pass, ReplayError> {
+        let zones = initial.zoneinfo.as_ref();
+        if let Some((zone, fault)) = zones.and_then(|zones| zones::check(zones).err()) {
+            return Err(ReplayError::Zone { file: name, node: zone.node, zone: zone.name.clone(), fault });
+        }
+        let mut span = Span::default();
+        match (zones, &initial.kpageflags) {
+            (Some(zones), _) => zones::populated(zones).for_each(|zone| span.include(zone.range())),
+            (None, Some(flags)) => {
+                let there = flags.runs().filter(|(_, bits)| bits & (flag::NOPAGE | flag::OFFLINE) == 0);
+                there.for_each(|(range, _)| span.include(range));
+            }
+            (None, None) => {}
+        }
+        let recorded = initial.pagetypeinfo.as_ref().map(|info| info.pageblock_order);
+        let pageblock_order = recorded.filter(|order| order.0 != 0).unwrap_or(Order(9));
+        let largest = initial.buddyinfo.as_ref().map_or(Order(10), |info| info.max_order());
+        let mut pass = Pass {
+            name,
+            memory_limit,
+            pageblock_order,
+            max_order: largest.max(pageblock_order),
+            fixed: !span.range.is_empty(),
+            span: Span::default(),
+            named: Span::default(),
+            cpus: zones.map_or(1, zones::cpus),
+            cpu_nodes: CpuNodes::new(zones),
+            was_used: FixedBitSet::new(),
+            was_free: FixedBitSet::new(),
+            first_type: HashMap::new(),
+            linux: Linux::default(),
+            faults: Candidates::new(),
+            large: Large::default(),
+        };
+        pass.resize(span)?;
+        Ok(pass)
+    }
+
+    /// Makes the tables as large as `span`, which includes the one before.
+    fn resize(&mut self, span: Span) -> Result<(), ReplayError> {
+        if !span.fits(self.memory_limit) {
+            return Err(span.too_large(&self.name, span.bytes(0), self.memory_limit));
+        }
+        let old = self.span.range;
+        let shift = if old.is_empty() { 0 } else { (old.start.0 - span.range.start.0) as usize };
+        let linux = &mut self.linux;
+        let sets =
+            [&mut self.was_used, &mut self.was_free, &mut linux.used, &mut linux.touched, &mut self.large.inside];
+        for set in sets {
+            let mut wider = FixedBitSet::with_capacity(span.len());
+            set.ones().for_each(|index| wider.insert(index + shift));
+            *set = wider;
+        }
+        self.span = span;
+        Ok(())
+    }
+
+    /// Makes room for the frames that a record names, the `event`-th of the trace.
+    fn make_room(&mut self, event: u64, kind: &Kind) -> Result<(), ReplayError> {
+        let blocks = match *kind {
+            Kind::Alloc { pfn: Some(pfn), order, .. } | Kind::Free { pfn, order } => {
+                self.max_order = self.max_order.max(order);
+                [Some(PfnRange::block(pfn, order)), None]
+            }
+            Kind::Move { old, new } => [old, new].map(|pfn| Some(PfnRange::block(pfn, Order(0)))),
+            _ => return Ok(()),
+        };
+        for block in blocks.into_iter().flatten() {
+            if !self.span.covers(block) {
+                self.widen(event, block)?;
+            }
+            self.named.include(block);
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn widen(&mut self, event: u64, block: PfnRange) -> Result<(), ReplayError> {
+        const POSSIBLE: PfnRange = PfnRange::new(0, 1 << 52);
+        let known = if self.fixed { self.span.range } else { POSSIBLE };
+        if self.fixed || block.end > POSSIBLE.end {
+            return Err(ReplayError::Outside { file: self.name.clone(), event, block, known });
+        }
+        // In steps, so that a growing trace is copied rarely.
+        let step = Order(18);
+        let mut span = self.span;
+        span.include(PfnRange { start: block.start.align_down(step), end: block.end.align_up(step) });
+        self.resize(span)
+    }
+
+    fn record(&mut self, record: &Record) {
+        if record.kind.is_request() {
+            self.linux.requests += 1;
+        }
+        self.cpus = self.cpus.max(record.cpu.index() + 1);
+        match record.kind {
+            Kind::Alloc { pfn, order, migratetype, gfp } => {
+                self.linux.orders.entry(order).or_default().count(pfn.is_some());
+                if is_huge(order, migratetype, self.pageblock_order) {
+                    self.faults.request(record.pid, pfn, gfp);
+                }
+                if let Some(pfn) = pfn {
+                    self.alloc(record.cpu, pfn, order, migratetype);
+                }
+            }
+            Kind::Free { pfn, order } => self.free(pfn, order),
+            Kind::Move { old, new } => self.moved(old, new),
+            Kind::ExtFrag { alloc_order, fallback_order, alloc_migratetype, fallback_migratetype, .. } => {
+                self.linux.extfrag.count(alloc_order, fallback_order, alloc_migratetype, fallback_migratetype);
+            }
+            Kind::FreeBatched { .. } | Kind::PcpuDrain { .. } | Kind::AllocZoneLocked { .. } => {}
+        }
+    }
+
+    fn alloc(&mut self, cpu: CpuId, pfn: Pfn, order: Order, migratetype: MigrateType) {
+        self.cpu_nodes.count(cpu, pfn);
+        self.large.put(&self.span, pfn, order);
+        if order < self.pageblock_order {
+            self.first_type.entry(pfn.0 >> self.pageblock_order.0).or_insert(migratetype);
+        }
+        self.touch(pfn, order, true);
+    }
+
+    fn free(&mut self, pfn: Pfn, order: Order) {
+        self.large.take(&self.span, pfn, order);
+        self.faults.freed(pfn.align_down(self.pageblock_order));
+        self.touch(pfn, order, false);
+    }
+
+    fn moved(&mut self, old: Pfn, new: Pfn) {
+        self.linux.moves += 1;
+        let mut order = self.large.starting_at(&self.span, old);
+        let target = self.span.block(new, order);
+        let is_free = target.len() as u64 == order.frames() && !self.linux.used.contains_any_in_range(target);
+        if !(new.is_aligned(order) && is_free) && self.large.starting_at(&self.span, new) != order {
+            // One page of a block that has been split.
+            order = Order(0);
+        }
+        if order == self.pageblock_order {
+            self.faults.moved(old, new);
+        }
+        self.large.take(&self.span, old, order);
+        self.large.put(&self.span, new, order);
+        self.touch(new, order, true);
+        // The old page is freed by an event of its own; that it was in use shows here.
+        for index in self.span.block(old, order) {
+            if !self.linux.touched.put(index) {
+                self.was_used.insert(index);
+                self.linux.used.insert(index);
+            }
+        }
+    }
+
+    /// Notes what an event says of a block's frames: what they are now, and at the first what they were before.
+    fn touch(&mut self, pfn: Pfn, order: Order, now_used: bool) {
+        for index in self.span.block(pfn, order) {
+            if !self.linux.touched.put(index) {
+                if now_used {
+                    self.was_free.insert(index);
+                } else {
+                    self.was_used.insert(index);
+                }
+            }
+            self.linux.used.set(index, now_used);
+        }
+    }
+
+    fn finish(mut self, initial: InitialState, quality: Quality) -> Survey {
+        let (first_try, faults) = self.faults.settle();
+        self.linux.faults = faults;
+        let order = self.pageblock_order;
+        let base = self.span.range.start.0 >> order.0;
+        let end = self.span.range.end.align_up(order).0 >> order.0;
+        Survey {
+            name: self.name,
+            quality,
+            initial,
+            at_end: None,
+            pageblock_order: order,
+            max_order: self.max_order,
+            span: self.span,
+            named: self.named.range,
+            cpus: self.cpu_nodes.settle(self.cpus),
+            was_used: self.was_used,
+            was_free: self.was_free,
+            first_type: (base..end).map(|block| self.first_type.get(&block).copied()).collect(),
+            first_try,
+            linux: self.linux,
+        }
+    }
+}
