@@ -15,6 +15,7 @@ mod limits;
 mod machine;
 mod measure;
 mod own;
+pub mod path;
 mod peers;
 mod report;
 mod ring;

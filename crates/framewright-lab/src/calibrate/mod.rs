@@ -24,17 +24,15 @@
 //! the one before it comes out too fast. Where such a chain is known from the code, its step has a time of its own in the
 //! machine's file (`costs.steps`).
 
-mod native;
-mod path;
 mod simulated;
 
 use std::fmt;
 
+use framewright_bench::path::{self, FITTED, PREDICTED, Path};
 use framewright_sim::machine::{Basis, MachineError, Spec};
 use serde::Serialize;
 
 use crate::sim::figures::change_percent;
-use path::{FITTED, PREDICTED, Path};
 
 /// Version of the JSON form.
 pub const SCHEMA: u32 = 1;
@@ -127,7 +125,7 @@ pub fn calibrate(
     progress: &mut (dyn FnMut(&str, f64) + Send),
 ) -> Result<Calibration, CalibrateError> {
     let mut measuring = |share| progress("measuring", share);
-    let natives = native::measure(&paths(), rounds, &mut measuring).map_err(CalibrateError::Path)?;
+    let natives = path::measure(&paths(), rounds, &mut measuring).map_err(CalibrateError::Path)?;
     from_measured(base, rounds, &natives, &mut |share| progress("simulating", share))
 }
 

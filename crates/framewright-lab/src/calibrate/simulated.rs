@@ -4,12 +4,11 @@ use std::cell::Cell;
 use std::fmt::Display;
 
 use framewright::{Config, NodeId, Region};
+use framewright_bench::path::{FRAMES, Path, START, Watch, mean};
 use framewright_sim::machine::Spec;
 use framewright_sim::model::Ps;
 use framewright_sim::run::{Options, Schedule, Simulation, here};
 use framewright_sim::stage::{Descriptors, arena_for, boot};
-
-use super::path::{FRAMES, Path, START, Watch, mean};
 
 /// Instructions of a path's own loop for each call, as callgrind counts them of a loop whose calls do nothing: 21 for two,
 /// of which the steps count 5.

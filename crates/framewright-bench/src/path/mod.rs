@@ -5,6 +5,8 @@
 //! `framewright bench`; on the simulated machine what the loop itself takes is charged as so many instructions
 //! ([`Watch::called`]).
 
+mod native;
+
 use std::fmt;
 
 use framewright::machine::Machine;
@@ -12,8 +14,10 @@ use framewright::mechanisms::FallbackPolicy;
 use framewright::request::{GFP_HIGHUSER_MOVABLE, GFP_KERNEL};
 use framewright::{Allocator, Local, Mechanisms, Order, Pfn, Request};
 
+pub use native::measure;
+
 /// Tells the time.
-pub(super) trait Watch {
+pub trait Watch {
     /// Nanoseconds since any start.
     fn now(&self) -> f64;
     /// The loop has made a call.
@@ -22,7 +26,7 @@ pub(super) trait Watch {
 
 /// How the allocator is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Through {
+pub enum Through {
     /// Through [`Allocator::local`].
     Local,
     /// Plainly.
@@ -31,7 +35,7 @@ pub(super) enum Through {
 
 /// What is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Work {
+pub enum Work {
     /// So many blocks of an order are allocated and then freed, the last first.
     Batch {
         /// Order of the blocks.
@@ -48,21 +52,21 @@ pub(super) enum Work {
 
 /// A path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Path {
+pub struct Path {
     /// Its name.
-    pub(super) name: &'static str,
+    pub name: &'static str,
     /// How the allocator is called.
-    pub(super) through: Through,
+    pub through: Through,
     /// What is done.
-    pub(super) work: Work,
+    pub work: Work,
     /// The allocator's mechanisms.
-    pub(super) mechanisms: Mechanisms,
+    pub mechanisms: Mechanisms,
 }
 
 /// Frames of the allocator: 256 MiB.
-pub(super) const FRAMES: u64 = 1 << 16;
+pub const FRAMES: u64 = 1 << 16;
 /// Its first frame: 4 GiB, where zone Normal begins.
-pub(super) const START: u64 = 0x10_0000;
+pub const START: u64 = 0x10_0000;
 /// Calls of a batch path in one round.
 const CALLS: usize = 1 << 13;
 /// Pages that a round of a fallback path allocates.
@@ -85,13 +89,13 @@ const CLASSIC: FallbackPolicy = FallbackPolicy::Classic;
 const CLAIM_STEAL: FallbackPolicy = FallbackPolicy::ClaimSteal;
 
 /// The two that the numbers are fitted to: they differ by pins, and by instructions that are known.
-pub(super) const FITTED: [Path; 2] = [
+pub const FITTED: [Path; 2] = [
     batch("order 0, batch 64, local", Through::Local, 0, 64, D),
     batch("order 0, batch 64, plain", Through::Plain, 0, 64, D),
 ];
 
 /// Those that are predicted.
-pub(super) const PREDICTED: [Path; 18] = [
+pub const PREDICTED: [Path; 18] = [
     batch("order 0, batch 64, plain, baseline", Through::Plain, 0, 64, B),
     batch("order 0, batch 1, local", Through::Local, 0, 1, D),
     batch("order 0, batch 1, plain", Through::Plain, 0, 1, D),
@@ -150,7 +154,7 @@ impl fmt::Display for Path {
 impl Path {
     /// One round in parts: of each, nanoseconds of one allocation, with its free where the path has one. None if the allocator had
     /// no block or refused one.
-    pub(super) fn round<M: Machine>(&self, allocator: &Allocator<'_, M>, watch: &impl Watch) -> Option<Vec<f64>> {
+    pub fn round<M: Machine>(&self, allocator: &Allocator<'_, M>, watch: &impl Watch) -> Option<Vec<f64>> {
         match self.work {
             Work::Batch { order: 0, blocks } => self.batches::<M, 0>(allocator, watch, blocks),
             Work::Batch { order: 3, blocks } => self.batches::<M, 3>(allocator, watch, blocks),
@@ -257,6 +261,6 @@ impl Parts {
 }
 
 /// The mean.
-pub(super) fn mean(values: &[f64]) -> f64 {
+pub fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }

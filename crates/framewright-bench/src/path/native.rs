@@ -7,11 +7,12 @@ use std::fmt::Display;
 use std::time::Instant;
 
 use framewright::{Allocator, Config, Layout, NodeId, Region};
-use framewright_bench::allowed_cpus;
 use framewright_rt::{Native, Storage};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use super::path::{FRAMES, Path, START, Watch, Work, mean};
+use crate::allowed_cpus;
+
+use super::{FRAMES, Path, START, Watch, Work, mean};
 
 /// The clock of this machine.
 struct Clock(Instant);
@@ -32,11 +33,7 @@ const CPUS: [NodeId; 2] = [NodeId(0); 2];
 ///
 /// # Errors
 /// Which path could not be measured, and why.
-pub(super) fn measure(
-    paths: &[Path],
-    rounds: usize,
-    progress: &mut (dyn FnMut(f64) + Send),
-) -> Result<Vec<f64>, String> {
+pub fn measure(paths: &[Path], rounds: usize, progress: &mut (dyn FnMut(f64) + Send)) -> Result<Vec<f64>, String> {
     let measure = || {
         if let Some(&cpu) = allowed_cpus().last() {
             let mut set = CpuSet::new();
