@@ -16,6 +16,13 @@ use framewright_sim::speed::SpeedError;
 use framewright_sim::stress::{Failure, Kind, StressError, Wrong};
 use framewright_sim::thpfioscale;
 use framewright_sim::workload::{Cause, SpecError};
+use framewright_trace::compact::CompactFault;
+use framewright_trace::error::{Excerpt, Reason, TraceError};
+use framewright_trace::explain::ExplainError;
+use framewright_trace::proc::ProcFault;
+use framewright_trace::raw::RawFault;
+use framewright_trace::replay::{ReplayError, ZoneFault};
+use framewright_trace::text::LineFault;
 
 use crate::calibrate::CalibrateError;
 use crate::compare::comparison::CompareError;
@@ -24,13 +31,6 @@ use crate::compare::read::ReadError;
 use crate::record::RecordError;
 use crate::top::kernel::KernelError;
 use crate::top::socket::SocketError;
-use framewright_trace::compact::CompactFault;
-use framewright_trace::error::{Excerpt, Reason, TraceError};
-use framewright_trace::explain::ExplainError;
-use framewright_trace::proc::ProcFault;
-use framewright_trace::raw::RawFault;
-use framewright_trace::replay::{ReplayError, ZoneFault};
-use framewright_trace::text::LineFault;
 
 /// Snapshots one error of each kind: the patterns are all that there are, and each matches the sample beside it.
 macro_rules! every {

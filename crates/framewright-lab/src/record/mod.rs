@@ -22,16 +22,17 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use framewright_trace::error::TraceError;
+use framewright_trace::raw::{Decoder, Format, Mobilities, PageLayout, RawFault};
+use framewright_trace::record::Quality;
+use framewright_trace::state::{InitialState, StateFile};
+
 use self::doctor::Findings;
 use self::spool::Spool;
 use self::state::TimedFlags;
 use self::tracefs::{EVENTS, INNER, Instance};
 use self::workload::{End, Interrupts};
 use self::write::Recorded;
-use framewright_trace::error::TraceError;
-use framewright_trace::raw::{Decoder, Format, Mobilities, PageLayout, RawFault};
-use framewright_trace::record::Quality;
-use framewright_trace::state::{InitialState, StateFile};
 
 /// Name of the trace in a recording's folder.
 pub const TRACE: &str = "trace.fwt";

@@ -15,10 +15,10 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use framewright_trace::raw::{Lost, PageLayout};
 
 use super::RecordError;
 use super::tracefs::Instance;
-use framewright_trace::raw::{Lost, PageLayout};
 
 /// How long a reader sleeps when it has read everything. A CPU that does nothing but fault fills about 1 MiB in that time.
 const NAP: Duration = Duration::from_millis(25);

@@ -18,14 +18,14 @@ use std::path::Path;
 use std::thread;
 
 use framewright::pfn::{MigrateType, Order, Pfn, PfnRange};
+use framewright_trace::proc::{KPageFlags, ZoneInfo, flag};
+use framewright_trace::record::{Kind, Record};
+use framewright_trace::state::{InitialState, StateFile, TEXT_LIMIT};
 use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
 use super::RecordError;
-use framewright_trace::proc::{KPageFlags, ZoneInfo, flag};
-use framewright_trace::record::{Kind, Record};
-use framewright_trace::state::{InitialState, StateFile, TEXT_LIMIT};
 
 /// Frames whose flags are read at once, and so have one time: a multiple of the largest block.
 const FRAMES: u64 = 1 << 15;

@@ -5,15 +5,15 @@ use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
 use framewright::pfn::CpuId;
-
-use super::RecordError;
-use super::state::{Events, TimedFlags};
 use framewright_trace::compact::CompactWriter;
 use framewright_trace::error::{TraceError, file_name};
 use framewright_trace::input;
 use framewright_trace::raw::{Decoder, PageLayout, RawReader};
 use framewright_trace::record::Quality;
 use framewright_trace::state::InitialState;
+
+use super::RecordError;
+use super::state::{Events, TimedFlags};
 
 /// Everything that was recorded, to be put together.
 pub(super) struct Recorded {

@@ -10,10 +10,10 @@
 use std::sync::Arc;
 
 use framewright::pfn::{MigrateType, Order, PfnRange};
-
-use super::map::Map;
 use framewright_trace::error::TraceError;
 use framewright_trace::proc::{BuddyInfo, PageSet, PageTypeInfo, VmStat, ZoneInfo, ZoneState};
+
+use super::map::Map;
 
 /// Order of a pageblock on x86.
 const USUAL_PAGEBLOCK: Order = Order(9);

@@ -14,6 +14,7 @@ use framewright_rt::ReportFile;
 use framewright_sim::model::Model;
 use framewright_sim::workload::watch::Moment;
 use framewright_sim::workload::{Job, run_watched};
+use framewright_trace::error::TraceError;
 
 use super::feed::{Feed, Orders, Told};
 use super::map::{Block, Kind, Map};
@@ -21,7 +22,6 @@ use super::sample::{LockCount, Sample, Texts};
 use super::state::{About, Clock};
 use super::sweep::{Sweep, pageblocks};
 use crate::mechanisms;
-use framewright_trace::error::TraceError;
 
 /// Frames that are walked at a look.
 const WALKED: u64 = 1 << 17;

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use framewright_rt::ReportFile;
 use framewright_rt::export::{FetchError, fetch};
+use framewright_trace::error::TraceError;
 
 use super::sample::{Sample, Texts};
 use super::state::{About, Clock};
-use framewright_trace::error::TraceError;
 
 /// Why there are no locks.
 const LOCKS: &str = "Not exported: a process does not count waits for its locks.\nWhat does: the same on a simulated machine, top --workload";

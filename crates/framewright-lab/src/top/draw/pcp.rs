@@ -1,12 +1,12 @@
 //! How full the per-CPU lists are: a row for each CPU, or a letter's height if there are more than rows.
 
+use framewright_trace::proc::PageSet;
 use ratatui::text::{Line, Span};
 
 use super::memory;
 use super::pane::Pane;
 use crate::sim::figures::share;
 use crate::top::state::Top;
-use framewright_trace::proc::PageSet;
 
 /// Columns of a row of its own.
 const ROW: usize = 26;
