@@ -64,8 +64,3 @@ fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
         format!("cannot write {}", path.display())
     })
 }
-
-/// So many of something.
-fn counted(number: usize, what: &str) -> String {
-    if number == 1 { format!("1 {what}") } else { format!("{number} {what}s") }
-}

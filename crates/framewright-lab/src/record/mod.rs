@@ -36,8 +36,6 @@ use self::write::Recorded;
 
 /// Name of the trace in a recording's folder.
 pub const TRACE: &str = "trace.fwt";
-/// Name of the folder with what the kernel said at the end.
-pub const AFTER: &str = framewright_trace::AFTER;
 /// Name of the folder with the pages while they are no trace.
 const SPOOL: &str = "spool";
 
@@ -197,7 +195,7 @@ fn record_into(options: &Options, tracefs: &Path, tell: &mut dyn FnMut(Step)) ->
         let mobilities = state.text(StateFile::PageTypeInfo).map(Mobilities::parse).transpose().map_err(described)?;
         let decoder = Decoder::new(&formats, mobilities.unwrap_or_default()).map_err(described)?;
         let recorded = Recorded { layout, page_size, decoder, files, tasks, state, flags, start, lost };
-        write_after(&after?, &options.folder.join(AFTER))?;
+        write_after(&after?, &options.folder.join(framewright_trace::AFTER))?;
         let path = options.folder.join(TRACE);
         let kept = |error| RecordError::Kept { error: Box::new(error), spool: spool_folder.display().to_string() };
         let quality = write::write(recorded, &path, &mut |events| tell(Step::Writing(events))).map_err(kept)?;

@@ -103,6 +103,11 @@ pub fn plural(unit: &str) -> String {
     if unit.ends_with('s') { unit.to_owned() } else { format!("{unit}s") }
 }
 
+/// So many of a unit.
+pub fn counted(number: usize, unit: &str) -> String {
+    if number == 1 { format!("1 {unit}") } else { format!("{number} {}", plural(unit)) }
+}
+
 /// `text` in no more than `width` characters; what is cut off is marked.
 pub fn fitted(text: &str, width: usize) -> String {
     if text.chars().count() <= width {

@@ -21,6 +21,7 @@ use super::map::{Block, Map, block_of_flags};
 use super::sample::{Known, Sample, Texts};
 use super::state::{About, Clock};
 use super::sweep::{Sweep, pageblocks};
+use crate::sim::figures::counted;
 
 /// Why there are no locks.
 const LOCKS: &str = "The kernel does not count waits in /proc.\nWhat does: perf lock contention -ab sleep 10";
@@ -66,10 +67,9 @@ impl Kernel {
         let cpus = zones.iter().map(|zone| zone.pcps.len()).max().unwrap_or(0);
         let nodes = zones.iter().map(|zone| zone.node).max().map_or(1, |last| last + 1);
         let release = fs::read_to_string(self.proc.join("sys/kernel/osrelease")).unwrap_or_default();
-        let plural = |number: usize, what: &str| format!("{number} {what}{}", if number == 1 { "" } else { "s" });
         Ok(About {
             source: format!("kernel {}", release.trim()).trim_end().to_owned(),
-            machine: format!("{}, {}", plural(cpus, "CPU"), plural(nodes as usize, "node")),
+            machine: format!("{}, {}", counted(cpus, "CPU"), counted(nodes as usize, "node")),
             cpus,
             mechanisms: "Linux's own mechanisms; the files of /proc".to_owned(),
             clock: Clock::Wall,
@@ -137,8 +137,8 @@ fn read(file: &File, range: PfnRange, pageblock: u64) -> io::Result<Vec<Block>> 
             Err(error) => return Err(error),
         }
     }
-    let flags = |frame: &[u8]| frame.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
-    let mut flags = bytes[..filled / 8 * 8].chunks_exact(8).map(flags);
+    let (frames, _) = bytes[..filled].as_chunks();
+    let mut flags = frames.iter().map(|&frame| u64::from_le_bytes(frame));
     let block = |part: PfnRange| block_of_flags(flags.by_ref().take(part.frames() as usize));
     Ok(pageblocks(range, pageblock).map(block).collect())
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
+use framewright_lab::sim::figures::counted;
 use framewright_lab::sweep::csv::csv;
 use framewright_lab::sweep::merge::Merged;
 use framewright_lab::sweep::plan::Plan;
@@ -12,7 +13,7 @@ use framewright_lab::sweep::results::{Content, Outcome};
 use framewright_lab::sweep::table::Table;
 
 use super::super::{Violated, print, printable};
-use super::{counted, replace};
+use super::replace;
 
 /// Put the results of all processes together, in the plan's order.
 ///

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::Args;
+use framewright_lab::sim::figures::counted;
 use framewright_lab::sweep::plan::{MOST_CELLS, Plan, SCHEMA};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::run::Schedule;
@@ -13,7 +14,7 @@ use framewright_sim::workload::Job;
 
 use super::super::runs::{MACHINE, Runs, seconds, warm_up};
 use super::super::{print, quoted};
-use super::{counted, replace};
+use super::replace;
 
 /// Write down every cell, with all that its result depends on.
 ///

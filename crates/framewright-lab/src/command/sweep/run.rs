@@ -11,6 +11,7 @@ use std::{env, process, thread};
 use anyhow::Context;
 use clap::Args;
 use framewright_bench::command::Bar;
+use framewright_lab::sim::figures::counted;
 use framewright_lab::sweep::digest::Digest;
 use framewright_lab::sweep::part::{ALL, Part};
 use framewright_lab::sweep::plan::Plan;
@@ -19,7 +20,6 @@ use framewright_lab::sweep::run;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::super::{Violated, print, printable, quoted};
-use super::counted;
 
 /// Run cells of a plan that have no result yet, and append a line for each.
 ///

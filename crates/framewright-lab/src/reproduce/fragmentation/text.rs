@@ -10,7 +10,7 @@ use crate::reproduce::check::{Standing, points};
 use crate::reproduce::estimate::Estimate;
 use crate::reproduce::head::Head;
 use crate::reproduce::text::{checks, fitted_note, reasons, row_name, sides, verdict, wrapped};
-use crate::sim::figures::{change_percent, count, duration, grouped, percent};
+use crate::sim::figures::{change_percent, count, counted, duration, grouped, percent};
 
 impl fmt::Display for Reproduction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -58,11 +58,7 @@ pub(crate) fn kernels() -> [(&'static str, &'static str); 5] {
 /// How much is run, in words.
 fn lengths(Lengths { mib, settings, seeds, .. }: Lengths) -> String {
     let settings = if settings == 1 { "one configuration".to_owned() } else { format!("{settings} configurations") };
-    format!("{settings}, {} MiB a socket, {}", grouped(f64::from(mib)), seeds_of(seeds))
-}
-
-fn seeds_of(seeds: u64) -> String {
-    if seeds == 1 { "1 seed".to_owned() } else { format!("{seeds} seeds") }
+    format!("{settings}, {} MiB a socket, {}", grouped(f64::from(mib)), counted(seeds as usize, "seed"))
 }
 
 fn legend() -> String {
@@ -100,7 +96,7 @@ impl Reproduction {
     fn events(&self, f: &mut fmt::Formatter<'_>, config: &Ours) -> fmt::Result {
         let seeds = self.of(config.name).map(|row| row.simulated.seeds).max().unwrap_or(0);
         writeln!(f)?;
-        wrapped(f, &format!("{}, {}", described(config), seeds_of(seeds as u64)), 2)?;
+        wrapped(f, &format!("{}, {}", described(config), counted(seeds, "seed")), 2)?;
         writeln!(
             f,
             "{:>14}{:>10}{:>9}{:>17}{:>9}{:>10}{:>13}{:>15}",
