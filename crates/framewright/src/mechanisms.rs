@@ -15,26 +15,28 @@ pub use presets::PRESETS;
 macro_rules! switches {
     (
         $(
-            $(#[$doc:meta])*
+            $(#[doc = $doc:literal])+
             $field:ident ($key:literal): $Type:ident {
-                $( $(#[$vdoc:meta])* $Variant:ident = $name:literal ),+ $(,)?
+                $(#[doc = $bdoc:literal])+
+                $Baseline:ident = $bname:literal
+                $(, $(#[doc = $vdoc:literal])+ $Variant:ident = $name:literal )* $(,)?
             }
         )+
-        ; $( $(#[$ndoc:meta])* $number:ident ($nkey:literal): $Number:ident )+
+        ; $( $(#[doc = $ndoc:literal])+ $number:ident ($nkey:literal): $Number:ident )+
     ) => {
         $(
-            $(#[$doc])*
+            $(#[doc = $doc])+
             #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
             #[non_exhaustive]
-            pub enum $Type { $( $(#[$vdoc])* $Variant ),+ }
+            pub enum $Type { $(#[doc = $bdoc])+ #[default] $Baseline, $( $(#[doc = $vdoc])+ $Variant ),* }
 
             impl $Type {
                 /// Every choice, the baseline first.
-                pub const ALL: &[$Type] = &[$($Type::$Variant),+];
+                pub const ALL: &[$Type] = &[$Type::$Baseline, $($Type::$Variant),*];
 
                 /// Name of the choice in configuration files and on the command line.
                 pub const fn name(self) -> &'static str {
-                    match self { $($Type::$Variant => $name),+ }
+                    match self { $Type::$Baseline => $bname, $($Type::$Variant => $name),* }
                 }
             }
         )+
@@ -42,11 +44,22 @@ macro_rules! switches {
         /// The choice of each switch.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
         pub struct Mechanisms {
-            $( $(#[$doc])* pub $field: $Type, )+
-            $( $(#[$ndoc])* pub $number: $Number, )+
+            $( $(#[doc = $doc])+ pub $field: $Type, )+
+            $( $(#[doc = $ndoc])+ pub $number: $Number, )+
         }
 
         impl Mechanisms {
+            /// What each switch and each of its choices does, in Markdown. A number has no choices; what it may be,
+            /// [`Mechanisms::choices`] says.
+            pub const ABOUT: &[About] = &[
+                $( About {
+                    switch: $key,
+                    text: concat!($($doc),+),
+                    choices: &[($bname, concat!($($bdoc),+)), $(($name, concat!($($vdoc),+))),*],
+                }, )+
+                $( About { switch: $nkey, text: concat!($($ndoc),+), choices: &[] }, )+
+            ];
+
             /// Names of all switches.
             pub const SWITCHES: &[&str] = &[$($key,)+ $($nkey),+];
 
@@ -69,7 +82,7 @@ macro_rules! switches {
             /// Names of the choices that a switch has, or what a number may be; empty for an unknown switch.
             pub fn choices(switch: &str) -> &'static [&'static str] {
                 match switch {
-                    $( $key => &[$($name),+], )+
+                    $( $key => &[$bname, $($name),*], )+
                     $( $nkey => $Number::CHOICES, )+
                     _ => &[],
                 }
@@ -95,7 +108,6 @@ switches! {
     /// The zone lock.
     zone_lock("zone-lock"): ZoneLock {
         /// A fair spin lock: first come, first served.
-        #[default]
         Ticket = "ticket",
         /// The same order, but only the next in line looks at the lock, all others at words of their own (the purpose of
         /// Linux's queued spin lock, since 4.2).
@@ -106,7 +118,6 @@ switches! {
     /// Where in the zone the lock lies.
     lock_place("lock-place"): LockPlace {
         /// Right before the order-0 lists, which its owner gets for free.
-        #[default]
         BesideLists = "beside-lists",
         /// Behind all lists, on other lines than those of the small orders (Linux, but for 3.17 to 3.19).
         BehindLists = "behind-lists",
@@ -116,7 +127,6 @@ switches! {
     /// How blocks go back to the buddy lists.
     free_path("free-path"): FreePath {
         /// Each block is merged with its buddies under the zone lock.
-        #[default]
         MergeUnderLock = "merge",
         /// Many CPUs at once: the zone lock is shared, a lock on the surroundings of each block keeps its buddies apart, and lists
         /// are changed without a lock (patch 7).
@@ -131,7 +141,6 @@ switches! {
     /// Whether the blocks that go back together are merged with each other before the zone lock is taken.
     pre_merge("pre-merge"): PreMerge {
         /// No.
-        #[default]
         Off = "off",
         /// All that go back under one lock.
         Batch = "batch",
@@ -139,7 +148,6 @@ switches! {
     /// How per-CPU lists are filled.
     refill("refill"): Refill {
         /// Block by block under the zone lock, a batch at a time.
-        #[default]
         OneByOne = "one-by-one",
         /// Runs of single pages that lie together on their list, each cut off at once; what they are is looked at afterwards.
         Cluster = "cluster",
@@ -152,7 +160,6 @@ switches! {
     /// Which CPU a block freed by another CPU goes to.
     remote_free("remote-free"): RemoteFree {
         /// The one that frees it.
-        #[default]
         FreeingCpu = "freeing-cpu",
         /// The one that owns its pageblock, when it leaves the list of the one that frees it.
         Owner = "owner",
@@ -160,7 +167,6 @@ switches! {
     /// What keeps an interrupt off a per-CPU list while its CPU is at it.
     pcp_protection("pcp-protection"): PcpProtection {
         /// Interrupts are held off (Linux ≤ 6.1, but for 4.11-rc).
-        #[default]
         InterruptsOff = "interrupts-off",
         /// They may come, but never use the lists: what they ask for or free goes to the zone (Linux 4.11-rc).
         PreemptionOff = "preemption-off",
@@ -172,7 +178,6 @@ switches! {
     /// Size of the per-CPU lists.
     pcp_size("pcp-size"): PcpSize {
         /// `batch` and `high` as computed at boot.
-        #[default]
         Fixed = "fixed",
         /// `high` grows where lists are refilled and emptied much and shrinks where they are not or memory is short; refills double
         /// (Linux ≥ 6.7).
@@ -181,7 +186,6 @@ switches! {
     /// What lies between the per-CPU lists and the zone, unmerged.
     depot("depot"): Depot {
         /// Nothing: a list that overflows gives back to the zone.
-        #[default]
         Off = "off",
         /// Magazines of 64 frames, sharded by CPU, of at most an eighth of the zone (as much as Linux ≥ 6.7 lets its
         /// per-CPU lists grow to).
@@ -192,7 +196,6 @@ switches! {
     /// When a request that a per-CPU list could serve is held against the watermarks.
     pcp_mark("pcp-mark"): PcpMark {
         /// Every time, as in Linux: below the mark, what lies on the list is not used.
-        #[default]
         EveryRequest = "every-request",
         /// When the list is refilled: what lies on it has left the zone's free memory already.
         Refill = "refill",
@@ -200,7 +203,6 @@ switches! {
     /// Which lines are asked for before they are written, so that they come side by side and not one behind the other.
     prefetch("prefetch"): Prefetch {
         /// Those that merging looks at, before the zone lock is taken (Linux ≥ 4.17 asks for the first).
-        #[default]
         Buddies = "buddies",
         /// Those as well where the halves of a split block go on their lists, before the first goes there.
         Halves = "halves",
@@ -208,7 +210,6 @@ switches! {
     /// Costlier checks against wrong frees and writes after a free.
     hardened("hardened"): Hardened {
         /// Only those that are free of charge.
-        #[default]
         Off = "off",
         /// Of two frees of a block at the same instant one is refused, by an exchange of its head; freed memory is filled
         /// with a pattern, waits a while, and is checked before it is used again: who wrote to it loses the block to
@@ -220,7 +221,6 @@ switches! {
     /// The zone's numbers of free frames, which watermarks read.
     zone_stat("zone-stat"): ZoneStat {
         /// Added up whenever the zone lock is given up.
-        #[default]
         Exact = "exact",
         /// Each CPU keeps what it changed until that is more than a threshold, which grows with CPUs and memory; then it tells the
         /// zone, and the sum of all zones (Linux: `vm_stat_diff`).
@@ -229,7 +229,6 @@ switches! {
     /// NUMA statistics: which node an allocation was meant for, and which it came from.
     numa_stat("numa-stat"): NumaStat {
         /// Two counts of each allocation, per CPU, added up when read (Linux ≥ 5.14).
-        #[default]
         Events = "events",
         /// Counted is what is rare, the rest follows from the number of allocations, which each list counts anyway.
         Derived = "derived",
@@ -246,7 +245,6 @@ switches! {
     /// Where the zone's NUMA counters lie, if they are told to the zone.
     numa_place("numa-place"): NumaPlace {
         /// On lines of their own.
-        #[default]
         OwnLines = "own-lines",
         /// Behind the zone's other counters (Linux ≥ 4.14).
         BehindZone = "behind-zone",
@@ -256,7 +254,6 @@ switches! {
     /// What a reader of a zone's or node's NUMA counters gets. The sums of all zones never contain what CPUs keep.
     numa_read("numa-read"): NumaRead {
         /// What CPUs have not told the zone yet is added (Linux ≥ 4.14).
-        #[default]
         WithCpus = "with-cpus",
         /// What the zone was told (Linux ≤ 4.13).
         ZoneOnly = "zone-only",
@@ -264,7 +261,6 @@ switches! {
     /// How a request is served from the lists of another mobility.
     fallback("fallback"): FallbackPolicy {
         /// Largest block first, whole pageblock claimed where worth it (Linux ≤ 6.14).
-        #[default]
         Classic = "classic",
         /// Claim whole pageblocks from the top, else steal the smallest block; a refill remembers which (Linux ≥ 6.15).
         ClaimSteal = "claim-steal",
@@ -272,7 +268,6 @@ switches! {
     /// Which list a free block is on.
     hygiene("hygiene"): Hygiene {
         /// That of its pageblock's type (Linux ≥ 6.10).
-        #[default]
         Strict = "strict",
         /// Where a request takes from another mobility and does not claim the pageblock, all that is free there, or of a small
         /// block what it leaves, goes to the request's lists, and only the type stays (Linux ≤ 6.9).
@@ -281,7 +276,6 @@ switches! {
     /// Avoid mixing mobilities by using a lower zone first (`ALLOC_NOFRAGMENT`).
     nofragment("nofragment"): Nofragment {
         /// In the first pass over the zones.
-        #[default]
         FirstPass = "first-pass",
         /// Never.
         Off = "off",
@@ -292,7 +286,6 @@ switches! {
     /// How memory in use is moved to make large blocks free, where the embedder can move it (`machine.rs::Machine::migrates`).
     compaction("compaction"): Compaction {
         /// Not at all.
-        #[default]
         Off = "off",
         /// A scanner from the start of the zone finds what to move, one from its end a place for it; when they meet they begin anew (Linux).
         Scanners = "scanners",
@@ -328,6 +321,17 @@ impl NumaStat {
             _ => MOST_U16,
         }
     }
+}
+
+/// What a switch does.
+#[derive(Clone, Copy, Debug)]
+pub struct About {
+    /// Its name.
+    pub switch: &'static str,
+    /// What it is.
+    pub text: &'static str,
+    /// Its choices by name, and what each does; the baseline first.
+    pub choices: &'static [(&'static str, &'static str)],
 }
 
 /// A name that no switch or choice has.
