@@ -1,5 +1,7 @@
 //! Mechanisms as users name them: a list on the command line, or a file.
 
+pub mod catalogue;
+
 use std::fs::File;
 use std::io::Read;
 

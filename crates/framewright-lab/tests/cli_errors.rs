@@ -171,6 +171,7 @@ fn mechanisms_that_do_not_exist() {
         "replay DIR --mechanisms fallbak=classic",
         "replay DIR --mechanisms fallback=clasic",
         "replay DIR --mechanisms bestline",
+        "mechanisms fallback bestline",
         "replay DIR --mechanisms baseline,fallback",
         "replay DIR --mechanisms =",
         "replay DIR --mechanisms DIR/missing.toml",

@@ -98,6 +98,8 @@ const OUTPUTS: &[(&str, &str, Kept)] = &[
         In("framewright-lab/tests/snapshots/compare__lines_of_page_bench_are_of_its_own_workloads.snap"),
     ),
     ("stress", "text", Here(&["stress --operations 20k --quiescent 8"])),
+    ("mechanisms", "text", Here(&["mechanisms"])),
+    ("mechanisms", "json", Here(&["mechanisms refill numa-threshold patch9 --format json"])),
     ("proc tree", "text", In("framewright-lab/tests/snapshots/cli_proc__a_tree_has_linuxs_shape.snap")),
     ("proc buddyinfo", "text", In("framewright-lab/tests/snapshots/cli_proc__files_of_a_simulated_run.snap")),
     (

@@ -9,6 +9,7 @@ pub(crate) mod convert;
 pub(crate) mod doctor;
 pub(crate) mod explain;
 mod folder;
+pub(crate) mod list_mechanisms;
 pub(crate) mod man;
 pub(crate) mod replay;
 pub(crate) mod proc;
