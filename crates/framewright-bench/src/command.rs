@@ -102,7 +102,7 @@ impl Options {
             return self.storm(mechanisms, out);
         }
         if has_storm && self.format != Format::Text {
-            bail!("{} beside other workloads is printed as text", storm::NAME);
+            bail!("{} beside other workloads is printed as text: leave --format out, or name it alone", storm::NAME);
         }
         if has_storm {
             self.storm_threads()?;

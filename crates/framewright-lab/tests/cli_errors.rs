@@ -222,6 +222,8 @@ fn tables_that_do_not_exist() {
         "reproduce numa-stats --quick --seeds 3",
         "reproduce fragmentation --mib 32",
         "reproduce fragmentation --seeds 0",
+        "reproduce zone-lock --quick --bands DIR/bands.toml",
+        "reproduce all --mib 512",
         "reproduce zone-lock --report DIR",
         "reproduce zone-lock --report DIR/file",
     ];
@@ -246,6 +248,9 @@ fn benchmarks_that_do_not_exist() {
         "bench --format mmtests --workload fifo",
         "bench --format csv",
         "bench --sim --format benchstat",
+        "bench --workload storm,batch --format json",
+        "bench --workload storm --format benchstat",
+        "bench --workload storm --threads 1,2",
     ];
     insta::assert_snapshot!(errors(folder.path(), &commands));
 }

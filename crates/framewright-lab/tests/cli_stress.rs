@@ -52,6 +52,7 @@ fn what_makes_no_sense_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bad.ops");
     fs::write(&path, "seed 1\nplant fire\n").unwrap();
+    fs::File::create(folder.path().join("large.ops")).unwrap().set_len((1 << 28) + 1).unwrap();
     let commands = [
         "--operations 3",
         "--operations 3G",
@@ -62,6 +63,7 @@ fn what_makes_no_sense_is_named() {
         "--interrupts maybe",
         "--replay DIR/missing.ops",
         "--replay DIR",
+        "--replay DIR/large.ops",
         "--replay DIR/bad.ops",
         "--replay DIR/bad.ops --cpus 3",
     ];
