@@ -4,14 +4,14 @@
 use std::fmt::Write;
 
 use framewright::report::NodeSnapshot;
-use framewright::{CpuId, Mechanisms, NodeId, ZoneIdx, ZoneKind};
+use framewright::{CpuId, FrameState, Mechanisms, NodeId, Pfn, ZoneIdx, ZoneKind};
 use framewright_sim::machine;
 use framewright_sim::model::Model;
 use framewright_sim::report::{Report, Times};
 use framewright_sim::run::Schedule;
 use framewright_sim::workload::{
     Aftermath, Cause, Failure, Job, Ops, Outcome, PageFaultMix, Passes, Progress, SpecError, Workload, run,
-    run_and_look,
+    run_and_look, run_watched,
 };
 use proptest::prelude::*;
 
@@ -426,6 +426,25 @@ fn scripts_are_played_or_refused() {
 #[test]
 fn lists_that_are_on_are_under_their_lock() {
     assert_eq!("page-fault1:lru=on".parse::<Workload>().unwrap().to_string(), "page-fault1:lru=lock");
+}
+
+/// Whoever watches reads everything that there is, at times of his own.
+#[test]
+fn a_watched_run_is_the_same_run() {
+    for text in ["page-fault1:pages=200", "page-fault-mix:pages=512", "page-bench05:ring=16"] {
+        for mechanisms in [Mechanisms::BASELINE, Mechanisms::DEFAULT] {
+            let job = job(text, mechanisms, 6);
+            let mut looks = 0_u32;
+            let watched = run_watched(&model(), &job, &mut |moment| {
+                looks += 1;
+                assert!(NodeSnapshot::of(moment.pages, NodeId(0)).is_some());
+                assert!((0..1 << 23).step_by(512).any(|pfn| moment.pages.state_of(Pfn(pfn)) != FrameState::Hole));
+                Some(moment.clock + 7_654_321)
+            });
+            assert_eq!(watched.unwrap_or_else(|failure| panic!("{failure}")), simulate(&job), "{text}, {mechanisms}");
+            assert!(looks > 100, "{text}: {looks}");
+        }
+    }
 }
 
 proptest! {
