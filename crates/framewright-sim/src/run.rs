@@ -115,7 +115,7 @@ pub struct Options {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SetupError {
     /// Too many CPUs, or none.
-    #[error("{asked} CPUs: {machine} has {has}")]
+    #[error("there is no run on {asked} CPUs: {machine} has 1 to {has}")]
     Cpus {
         /// Asked for.
         asked: usize,

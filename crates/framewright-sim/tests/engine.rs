@@ -502,6 +502,6 @@ fn a_machine_has_no_more_cpus_than_it_has() {
     let arena = Arena::new(1);
     let error =
         |cpus| Simulation::new(&machine(), &arena, &Options { cpus, ..OPTIONS }).err().map(|error| error.to_string());
-    assert_eq!(error(113).as_deref(), Some("113 CPUs: skylake-2x28 has 112"));
-    assert_eq!(error(0).as_deref(), Some("0 CPUs: skylake-2x28 has 112"));
+    assert_eq!(error(113).as_deref(), Some("there is no run on 113 CPUs: skylake-2x28 has 1 to 112"));
+    assert_eq!(error(0).as_deref(), Some("there is no run on 0 CPUs: skylake-2x28 has 1 to 112"));
 }

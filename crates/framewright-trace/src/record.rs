@@ -15,6 +15,8 @@ use std::fmt;
 use framewright::pfn::{CpuId, MigrateType, Order, Pfn};
 use framewright::request::Gfp;
 
+use crate::replay::counted;
+
 /// One event of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
@@ -308,7 +310,8 @@ impl fmt::Display for Quality {
         match (self.lost_events, self.lost_reports) {
             (0, 0) => f.write_str("\nno event lost")?,
             (events, reports) => {
-                write!(f, "\n{events} events LOST, in {reports} gaps: what follows a gap is doubtful")?
+                let gaps = counted(reports, "gap");
+                write!(f, "\n{events} events LOST, in {gaps}: what follows a gap is doubtful")?
             }
         }
         for (count, what) in [

@@ -8,6 +8,7 @@ use clap::Args;
 use framewright_lab::record::workload::End;
 use framewright_lab::record::{Options, RecordError, Recording, Step, TRACE, record};
 use framewright_trace::record::Kind;
+use framewright_trace::replay::counted;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{Ended, printable, quoted};
@@ -101,8 +102,9 @@ fn summary(recording: &Recording, command: &[String], folder: &Path) -> String {
     text += &match (quality.lost_events, quality.lost_reports) {
         (0, 0) => format!("  {:>13} lost\n", "none"),
         (lost, gaps) => format!(
-            "  {:>13} LOST, in {gaps} gaps: a larger --buffer-kib keeps more\n",
-            if lost == 0 { "some".to_owned() } else { HumanCount(lost).to_string() }
+            "  {:>13} LOST, in {}: a larger --buffer-kib keeps more\n",
+            if lost == 0 { "some".to_owned() } else { HumanCount(lost).to_string() },
+            counted(gaps, "gap")
         ),
     };
     if !no_moves.is_empty() {

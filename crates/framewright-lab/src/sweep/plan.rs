@@ -231,7 +231,7 @@ impl Plan {
     pub fn job(&self, cell: &Cell) -> anyhow::Result<Job> {
         let has = self.place(cell)?.cpus;
         if cell.cpus == 0 || cell.cpus > has {
-            bail!("{} CPUs: machine {} has {has}", cell.cpus, cell.machine);
+            bail!("there is no run on {} CPUs: {} has 1 to {has}", cell.cpus, cell.machine);
         }
         let list = cell.list.as_ref().map(|digest| self.lists.iter().find(|list| list.digest == *digest));
         let workload = match list {

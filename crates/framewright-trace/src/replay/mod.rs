@@ -44,12 +44,12 @@ pub use machine::Knowledge;
 pub use outcome::{
     Column, ExtfragRow, FreeRecorded, LinuxColumn, OrderRow, Report, TraceQuality, UnusableIndex, ZoneBlocks,
 };
-pub use table::Table;
+pub use table::{Table, counted};
 pub use zones::ZoneFault;
 
 pub(crate) use frames::Span;
 pub(crate) use machine::Recorded;
-pub(crate) use table::{counted, grouped};
+pub(crate) use table::grouped;
 pub(crate) use watch::{Pages, Watch};
 
 use crate::Trace;

@@ -61,8 +61,9 @@ fn quality(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     let lost = if q.lost_events == 0 { "an unknown number".to_owned() } else { grouped(q.lost_events) };
     match q.lost_reports {
         0 => writeln!(f, "  lost by the tracer: none")?,
-        1 => writeln!(f, "  lost by the tracer: {lost}, in 1 gap: what follows it is DOUBTFUL")?,
-        gaps => writeln!(f, "  lost by the tracer: {lost}, in {} gaps: what follows them is DOUBTFUL", grouped(gaps))?,
+        gaps => {
+            writeln!(f, "  lost by the tracer: {lost}, in {}: what follows a gap is DOUBTFUL", counted(gaps, "gap"))?
+        }
     }
     let left_out = [
         (q.unknown_events, "events of other kinds"),
@@ -104,8 +105,8 @@ fn quality(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     }
 }
 
-/// A number of things.
-pub(crate) fn counted(count: u64, what: &str) -> String {
+/// So many of something.
+pub fn counted(count: u64, what: &str) -> String {
     format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
 }
 
