@@ -68,6 +68,21 @@ fn the_doctor_of_a_machine_without_tracefs() {
 }
 
 #[test]
+fn the_doctor_of_a_machine_that_is_locked_down() {
+    let lockdown = Some("none integrity [confidentiality]".to_owned());
+    let found = Findings { instances: false, mono_clock: false, events: None, lockdown, ..well() };
+    let told = told(&found);
+    let lines: Vec<&str> = told.lines().skip(3).take(2).collect();
+    assert_eq!(
+        lines,
+        [
+            "MISSING  events                     cannot be seen",
+            "         -> needs a kernel with CONFIG_TRACING=y that is not locked down",
+        ]
+    );
+}
+
+#[test]
 fn the_doctor_of_a_machine_that_tells_less() {
     let mut events = vec![true; EVENTS.len()];
     events[2] = false;

@@ -55,6 +55,11 @@ const STATE: [(&str, &str); 4] = [
     ("/proc/kpageflags", "what is in use at the start is guessed"),
 ];
 
+/// What helps where the kernel hides its events from everybody.
+const TRACING: &str = "needs a kernel with CONFIG_TRACING=y that is not locked down";
+/// What helps where it hides something from users.
+const ROOT_ALONE: &str = "is for root alone: run the command with sudo";
+
 /// How a check came out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -153,8 +158,7 @@ pub fn examine(found: &Findings) -> Vec<Check> {
     let remedy = "sudo mount -t tracefs nodev /sys/kernel/tracing";
     add("tracefs", or_missing(found.tracefs.is_some()), place, remedy);
     if let (Some(_), Some(events)) = (&found.tracefs, &found.events) {
-        let remedy = "needs a kernel with CONFIG_TRACING=y that is not locked down";
-        add("own instance", or_missing(found.instances), there(found.instances), remedy);
+        add("own instance", or_missing(found.instances), there(found.instances), TRACING);
         let remedy = "needs Linux 3.17 or later";
         add("clock mono", or_missing(found.mono_clock), there(found.mono_clock), remedy);
         for (event, &is_there) in EVENTS.iter().zip(events) {
@@ -174,7 +178,9 @@ pub fn examine(found: &Findings) -> Vec<Check> {
         };
         add("kprobes", verdict, probe, "needs x86-64 and a kernel with CONFIG_KPROBE_EVENTS=y");
     } else if found.tracefs.is_some() {
-        add("events", Verdict::Missing, "cannot be seen".to_owned(), "is for root alone: run the command with sudo");
+        // A kernel that is locked down shows an empty folder.
+        let remedy = if found.may_administer { TRACING } else { ROOT_ALONE };
+        add("events", Verdict::Missing, "cannot be seen".to_owned(), remedy);
     }
     state(found, &mut add);
     settings(found, &mut add);
@@ -192,7 +198,7 @@ fn state(found: &Findings, add: &mut impl FnMut(&str, Verdict, String, &str)) {
         };
         let what = if readable { "readable".to_owned() } else { lost("not readable", without) };
         let remedy = match path {
-            _ if !found.may_administer => "is for root alone: run the command with sudo",
+            _ if !found.may_administer => ROOT_ALONE,
             "/proc/kpageflags" => "needs a kernel with CONFIG_PROC_PAGE_MONITOR=y",
             _ => "is /proc mounted?",
         };
