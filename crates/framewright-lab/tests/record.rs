@@ -32,6 +32,7 @@ fn well() -> Findings {
         perf: Some("2".to_owned()),
         huge_pages: Some("always [madvise] never".to_owned()),
         left_over: Vec::new(),
+        left_probes: Vec::new(),
     }
 }
 
@@ -91,6 +92,7 @@ fn the_doctor_of_a_machine_that_tells_less() {
         events: Some(events),
         readable: vec!["/proc/zoneinfo"],
         left_over: vec!["/sys/kernel/tracing/instances/framewright-4711".into()],
+        left_probes: vec!["framewright_4711/page_migrate".to_owned()],
         ..well()
     };
     insta::assert_snapshot!(told(&found));
@@ -173,9 +175,10 @@ fn can_record() -> bool {
     true
 }
 
-/// Instances of recorders that are no more.
+/// What recorders that are no more left behind.
 fn own_instances() -> usize {
-    Findings::gather().left_over.len()
+    let found = Findings::gather();
+    found.left_over.len() + found.left_probes.len()
 }
 
 /// Runs a recording with an exit code, and looks at the trace.

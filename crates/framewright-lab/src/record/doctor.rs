@@ -45,6 +45,8 @@ pub struct Findings {
     pub huge_pages: Option<String>,
     /// Instances of recorders that are no more.
     pub left_over: Vec<PathBuf>,
+    /// Their probes.
+    pub left_probes: Vec<String>,
 }
 
 /// The files that the state at the start comes from, and what is lost without each; nothing if it cannot do without.
@@ -117,6 +119,7 @@ impl Findings {
             perf: line("/proc/sys/kernel/perf_event_paranoid"),
             huge_pages: line("/sys/kernel/mm/transparent_hugepage/enabled"),
             left_over: inside.map(tracefs::left_over).unwrap_or_default(),
+            left_probes: inside.map(tracefs::left_over_probes).unwrap_or_default(),
             tracefs,
         }
     }
@@ -218,6 +221,11 @@ fn settings(found: &Findings, add: &mut impl FnMut(&str, Verdict, String, &str))
     for path in &found.left_over {
         let remedy = format!("sudo rmdir {}", path.display());
         add("left over", Verdict::Without, "a recorder died and left its instance behind".to_owned(), &remedy);
+    }
+    let place = found.tracefs.as_deref().unwrap_or(Path::new("")).join(tracefs::PROBES);
+    for event in &found.left_probes {
+        let remedy = format!("echo -:{event} | sudo tee -a {}", place.display());
+        add("left over", Verdict::Without, "a recorder died and left its probe behind".to_owned(), &remedy);
     }
 }
 

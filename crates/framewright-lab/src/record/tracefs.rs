@@ -16,6 +16,12 @@ use super::RecordError;
 
 /// What the names of our instances start with; the number of the process follows.
 const NAME: &str = "framewright-";
+/// What the groups of our probes start with; the number of the process follows.
+const GROUP: &str = "framewright_";
+/// The name of our probes in their groups.
+const PROBE: &str = "page_migrate";
+/// The file of all probes.
+pub(super) const PROBES: &str = "kprobe_events";
 
 /// An event that is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,11 +58,27 @@ pub fn left_over(tracefs: &Path) -> Vec<PathBuf> {
     let Ok(instances) = fs::read_dir(tracefs.join("instances")) else { return Vec::new() };
     let dead = |path: &PathBuf| {
         let name = path.file_name().and_then(|name| name.to_str()?.strip_prefix(NAME));
-        name.is_some_and(|pid| pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists())
+        name.is_some_and(is_dead)
     };
     let mut found: Vec<PathBuf> = instances.flatten().map(|entry| entry.path()).filter(dead).collect();
     found.sort();
     found
+}
+
+/// Our probes whose process is no more, as events. They outlive the instances in which they were switched on.
+pub fn left_over_probes(tracefs: &Path) -> Vec<String> {
+    let probes = fs::read_to_string(tracefs.join(PROBES)).unwrap_or_default();
+    let events = probes.lines().filter_map(|line| line.strip_prefix("p:")?.split(' ').next());
+    let dead = events.filter(|event| {
+        let pid = event.strip_prefix(GROUP).and_then(|rest| rest.strip_suffix(PROBE)?.strip_suffix('/'));
+        pid.is_some_and(is_dead)
+    });
+    dead.map(str::to_owned).collect()
+}
+
+/// Whether this is the number of a process that is no more.
+fn is_dead(pid: &str) -> bool {
+    pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists()
 }
 
 /// The definition of a probe for page moves, behind its name.
@@ -64,7 +86,7 @@ pub fn left_over(tracefs: &Path) -> Vec<PathBuf> {
 /// # Errors
 /// Why there can be none.
 pub fn probe(tracefs: &Path) -> Result<String, &'static str> {
-    if !tracefs.join("kprobe_events").exists() {
+    if !tracefs.join(PROBES).exists() {
         return Err("this kernel has none");
     }
     let symbols = fs::read("/proc/kallsyms").map_err(|_| "/proc/kallsyms cannot be read")?;
@@ -95,8 +117,8 @@ pub struct Instance {
 }
 
 impl Instance {
-    /// Makes an instance with so much memory for each CPU, and removes those of recorders that are no more. Nothing is
-    /// recorded yet.
+    /// Makes an instance with so much memory for each CPU, and removes those of recorders that are no more, and their
+    /// probes. Nothing is recorded yet.
     ///
     /// # Errors
     /// It cannot be made, or not with so much memory.
@@ -104,6 +126,9 @@ impl Instance {
         for path in left_over(tracefs) {
             // Somebody may be looking at it still.
             let _ = fs::remove_dir(path);
+        }
+        for event in left_over_probes(tracefs) {
+            let _ = append(&tracefs.join(PROBES), &format!("-:{event}"));
         }
         let path = tracefs.join("instances").join(format!("{NAME}{}", process::id()));
         fs::create_dir(&path).map_err(|error| RecordError::at("make", &path, error))?;
@@ -120,9 +145,9 @@ impl Instance {
     /// The kernel refused it, and why.
     pub fn set_probe(&mut self) -> Result<(), String> {
         let definition = probe(&self.tracefs)?;
-        let group = format!("framewright_{}", process::id());
-        let file = self.tracefs.join("kprobe_events");
-        append(&file, &format!("p:{group}/page_migrate {definition}")).map_err(|error| error.to_string())?;
+        let group = format!("{GROUP}{}", process::id());
+        let file = self.tracefs.join(PROBES);
+        append(&file, &format!("p:{group}/{PROBE} {definition}")).map_err(|error| error.to_string())?;
         self.probe = Some(group);
         Ok(())
     }
@@ -143,7 +168,7 @@ impl Instance {
 
     /// The name of our probe, as an event.
     pub fn probe_event(&self) -> Option<String> {
-        self.probe.as_ref().map(|group| format!("{group}/page_migrate"))
+        self.probe.as_ref().map(|group| format!("{group}/{PROBE}"))
     }
 
     /// Starts or stops recording.
@@ -214,7 +239,7 @@ impl Instance {
         let _ = self.write("events/enable", "0");
         let result = fs::remove_dir(&self.path);
         if let Some(group) = self.probe.take() {
-            append(&self.tracefs.join("kprobe_events"), &format!("-:{group}/page_migrate"))?;
+            append(&self.tracefs.join(PROBES), &format!("-:{group}/{PROBE}"))?;
         }
         result
     }
@@ -307,5 +332,34 @@ mod tests {
         }
         assert_eq!(left_over(folder.path()), [folder.path().join("instances/framewright-4294967295")]);
         assert_eq!(left_over(Path::new("/nowhere")), [] as [PathBuf; 0]);
+    }
+
+    #[test]
+    fn only_probes_of_the_dead_are_left_over() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(left_over_probes(folder.path()), [""; 0]);
+        // As Linux 6.1 lists them.
+        let line = |group: &str| {
+            format!("p:{group}/page_migrate folio_migrate_flags new=%di:x64 old=%si:x64 base=@vmemmap_base:x64\n")
+        };
+        let own = format!("{GROUP}{}", process::id());
+        let groups = [own.as_str(), "framewright_4294967295", "framewright_x", "somebody"];
+        let probes: String = groups.into_iter().map(line).collect();
+        fs::write(folder.path().join(PROBES), probes + "r8:framewright_4294967295/other vfs_read\n").unwrap();
+        assert_eq!(left_over_probes(folder.path()), ["framewright_4294967295/page_migrate"]);
+    }
+
+    #[test]
+    fn what_the_dead_left_behind_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let dead = folder.path().join("instances/framewright-4294967295");
+        fs::create_dir_all(&dead).unwrap();
+        let probe = "p:framewright_4294967295/page_migrate folio_migrate_flags\n";
+        fs::write(folder.path().join(PROBES), probe).unwrap();
+        let mut instance = Instance::create(folder.path(), 64).unwrap();
+        assert!(!dead.exists());
+        let written = fs::read_to_string(folder.path().join(PROBES)).unwrap();
+        assert_eq!(written, format!("{probe}-:framewright_4294967295/page_migrate"));
+        instance.removed = true;
     }
 }
