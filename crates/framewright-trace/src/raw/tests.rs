@@ -254,6 +254,27 @@ fn descriptions_are_read_and_checked() {
     ");
 }
 
+/// The probe's description and an event, of a Linux 6.1 whose page descriptors start at a random place.
+#[test]
+fn page_moves_are_counted_from_where_descriptors_start() {
+    let text = "name: page_migrate\nID: 1392\nformat:
+\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
+\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
+\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
+\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n
+\tfield:unsigned long __probe_ip;\toffset:8;\tsize:8;\tsigned:0;
+\tfield:u64 new;\toffset:16;\tsize:8;\tsigned:0;
+\tfield:u64 old;\toffset:24;\tsize:8;\tsigned:0;
+\tfield:u64 base;\toffset:32;\tsize:8;\tsigned:0;\n
+print fmt: \"(%lx) new=0x%Lx old=0x%Lx base=0x%Lx\", REC->__probe_ip, REC->new, REC->old, REC->base\n";
+    let mut decoder = Decoder::new(&[Format::parse(text).unwrap()], Mobilities::default()).unwrap();
+    let values = [0xffff_ffff_99f1_bb00, 0xffff_fcef_c415_efc0, 0xffff_fcef_c406_07c0, 0xffff_fcef_c000_0000];
+    let moved = event(1392, 98, &values.map(|value| (value, 8)));
+    // The zone has frames 0x10_0000 to 0x13_0000.
+    let kind = Kind::Move { old: Pfn(0x10_181f), new: Pfn(0x10_57bf) };
+    assert_eq!(decoder.decode(&moved).unwrap(), Happening { pid: 98, what: What::Page(kind) });
+}
+
 #[test]
 fn constants_are_those_of_c() {
     let nested = format!("{}1{}", "(".repeat(100_000), ")".repeat(100_000));
