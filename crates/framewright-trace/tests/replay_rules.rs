@@ -452,7 +452,10 @@ fn losses_are_reported() {
     };
     let (gap, unknown) = ("CPU:1 [LOST 12 EVENTS]", "CPU:0 [LOST EVENTS]");
     assert_eq!(text(&[]), (0, 0, "  lost by the tracer: none".into()));
-    assert_eq!(text(&[gap, gap]), (24, 2, "  lost by the tracer: 24, in 2 gaps: what follows a gap is DOUBTFUL".into()));
+    assert_eq!(
+        text(&[gap, gap]),
+        (24, 2, "  lost by the tracer: 24, in 2 gaps: what follows a gap is DOUBTFUL".into())
+    );
     let lost = "  lost by the tracer: an unknown number, in 1 gap: what follows a gap is DOUBTFUL";
     assert_eq!(text(&[unknown]), (0, 1, lost.into()));
 }
