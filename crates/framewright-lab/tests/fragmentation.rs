@@ -183,6 +183,11 @@ fn the_page_has_both_sides_and_the_pictures() {
     ] {
         assert!(page.contains(part), "{part}");
     }
+    for picture in &found.pictures {
+        let last = picture.samples.last().unwrap();
+        let told = format!("after 7.9 s: {} events", last.events);
+        assert!(last.ms == 7_900 && page.contains(&told), "{}: the curve stops before {told}", picture.kernel);
+    }
     assert_eq!(page.matches("class=\"word holds\"").count(), found.checks.len());
     assert_eq!(page.matches("id=\"map-").count(), 4 * 2, "a title and a description each");
 }

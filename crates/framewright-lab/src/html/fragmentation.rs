@@ -111,15 +111,16 @@ fn over_time(pictures: &[Picture]) -> Plot {
     Plot::over("What mixed mobilities, so far", &Axis::powers("events"), &Over::SECONDS, &series)
 }
 
-/// The last sample before each of the times.
+/// The last sample before each of the times, and before the end: most may happen behind the last full step.
 fn curve(picture: &Picture, step: u64) -> Series {
-    let last = picture.samples.last().map_or(0, |sample| sample.ms);
+    let end = picture.samples.last().map_or(0, |sample| sample.ms).next_multiple_of(100);
     let at = |ms: u64| {
         let before = |sample: &&Sample| sample.ms <= ms;
         let events = picture.samples.iter().rev().find(before).map_or(0, |sample| sample.events);
         (ms as f64 / 1e3, events as f64)
     };
-    Series { name: picture.kernel.to_owned(), points: (0..=last / step).map(|number| at(number * step)).collect() }
+    let times = (0..end).step_by(step as usize).chain([end]);
+    Series { name: picture.kernel.to_owned(), points: times.map(at).collect() }
 }
 
 /// Huge pages of those kernels that were run for several rounds, in the looks that they have in the other plot.

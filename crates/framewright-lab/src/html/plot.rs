@@ -90,9 +90,9 @@ impl Axis {
         }
     }
 
-    /// A number that may be large or small, by powers of ten.
+    /// How many, which may be few or very many, by powers of ten.
     pub(crate) fn powers(of: &str) -> Self {
-        Self { is_logarithmic: true, ..Self::count(of) }
+        Self { is_logarithmic: true, exact: |count| format!("{count:.0}"), ..Self::count(of) }
     }
 
     /// A plain number.
@@ -177,7 +177,8 @@ impl Plot {
         let mark = |step: usize| {
             let linear = end * step as f64 / steps as f64;
             let value = if axis.is_logarithmic { 10f64.powi(step as i32) } else { linear };
-            Mark { at: y(value), label: (axis.write)(value) }
+            let foot = if axis.is_logarithmic && step == 0 { "≤ " } else { "" };
+            Mark { at: y(value), label: format!("{foot}{}", (axis.write)(value)) }
         };
         let mut cpus: Vec<f64> = values().map(|point| point.0).collect();
         cpus.sort_by(f64::total_cmp);
@@ -321,7 +322,9 @@ mod tests {
         let plot = Plot::over("a", &Axis::powers("b"), &Over::ORDERS, &[Series { name: "c".to_owned(), points }]);
         let heights: Vec<f64> = plot.curves[0].points.iter().map(|point| point.y).collect();
         assert!(heights[0] == heights[1] && (2.0 * heights[2] - heights[1] - heights[3]).abs() < 0.2, "{heights:?}");
-        assert_eq!(plot.curves[0].points[2].label, "order 10: 10.0 b");
+        assert_eq!(plot.curves[0].points[2].label, "order 10: 10 b");
+        let marks: Vec<&str> = plot.vertical.iter().map(|mark| mark.label.as_str()).collect();
+        assert_eq!(marks, ["≤ 1", "10", "100"]);
     }
 
     #[test]

@@ -406,7 +406,8 @@ impl Run<'_, '_> {
         stage.working.set(JOBS);
         self.all(simulation, |cpu| _ = kernel.write_phase(cast, &stage, &self.flusher, cpu))?;
         let writing = stage.ended.get() - start;
-        phases.push(kernel.phase("write", seconds(writing), &tally, regions));
+        let now = simulation.clock();
+        phases.push(kernel.phase("write", (now, seconds(writing)), &tally, regions));
 
         let (start, tally, stage) = (simulation.clock(), before(), Stage::default());
         self.align(simulation, start)?;
@@ -417,13 +418,15 @@ impl Run<'_, '_> {
         self.all(simulation, |cpu| {
             _ = kernel.read_phase((cast, self.options), both, (start + writing, round), (cpu, &held));
         })?;
-        phases.push(kernel.phase("read and fault", seconds(simulation.clock() - start), &tally, regions));
+        let now = simulation.clock();
+        phases.push(kernel.phase("read and fault", (now, seconds(now - start)), &tally, regions));
 
         let (start, tally) = (simulation.clock(), before());
         self.all(simulation, |cpu| _ = kernel.clean_up(cast, &held, cpu))?;
         kernel.checkpoint();
         kernel.free_buffers();
-        phases.push(kernel.phase("clean up", seconds(simulation.clock() - start), &tally, regions));
+        let now = simulation.clock();
+        phases.push(kernel.phase("clean up", (now, seconds(now - start)), &tally, regions));
         Ok(())
     }
 

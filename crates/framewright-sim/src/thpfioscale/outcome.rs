@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::costs::MS;
 use super::kernel::Kernel;
 use super::lists::Use;
+use crate::model::Ps;
 use crate::report::LockReport;
 use crate::run::here;
 
@@ -226,15 +227,19 @@ impl Kernel<'_> {
     /// Notes how the machine is, now and then.
     pub(super) fn sample(&self, ticks: u64) {
         let often = self.with(|memory| 1 + memory.tally.samples.len() as u64 / 100);
-        if !ticks.is_multiple_of(often) {
-            return;
+        if ticks.is_multiple_of(often) {
+            self.note(here::clock());
         }
+    }
+
+    /// Notes how the machine is now.
+    fn note(&self, now: Ps) {
         let free = self.free_frames();
         self.with(|memory| {
             let sizes = (0..self.pages.nodes()).map(|node| memory.lists.sizes(node));
             let [inactive, active] = sizes.fold([0, 0], |all, one| [all[0] + one[0], all[1] + one[1]]);
             let sample = Sample {
-                ms: here::clock() / MS,
+                ms: now / MS,
                 events: memory.tally.events.total(),
                 free,
                 dirty: memory.dirty + memory.writeback,
@@ -247,8 +252,15 @@ impl Kernel<'_> {
         });
     }
 
-    /// What happened in a phase that just ended: no CPU runs.
-    pub(super) fn phase(&self, name: &'static str, seconds: f64, before: &Tally, regions: &[Region]) -> Phase {
+    /// What happened in a phase that just ended, now: no CPU runs.
+    pub(super) fn phase(
+        &self,
+        name: &'static str,
+        (now, seconds): (Ps, f64),
+        before: &Tally,
+        regions: &[Region],
+    ) -> Phase {
+        self.note(now);
         let blocks = self.blocks(regions);
         self.with(|memory| Phase {
             name,
