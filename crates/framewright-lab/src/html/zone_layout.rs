@@ -45,7 +45,11 @@ pub fn zone_layout_page(found: &Reproduction, machine: &Spec) -> Result<String, 
     let own = Own {
         names: found.variants.iter().map(|variant| variant.name.as_str()).collect(),
         curves: Plot::new("Throughput", &Axis::rate("processes"), &curves),
-        gains: Plot::new("Lost beside the lists", &Axis::percent("of the throughput behind them"), &losses),
+        gains: Plot::new(
+            "Lost beside the lists",
+            &Axis::percent("of the throughput behind them; a gain is drawn as 0"),
+            &losses,
+        ),
         table: found.rows.iter().map(line).collect(),
     };
     let runs = found.variants.iter().map(|one| (one.name.clone(), &one.report));
