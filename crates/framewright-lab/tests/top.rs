@@ -3,16 +3,25 @@
 mod cli_command;
 mod replay_synthetic;
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use cli_command::{run, text, transcript};
 use framewright::Request;
+use framewright::pfn::PfnRange;
 use framewright::request::GFP_USER;
+use framewright_lab::top::map::{Block, Kind, cells};
+use framewright_lab::top::sweep::{Sweep, pageblocks};
 use framewright_lab::top::{Asked, Kernel, Key, Socket, Theme, Top, frame};
 use framewright_rt::{Arena, Placement};
 use framewright_trace::proc::ZoneInfo;
 use replay_synthetic::project;
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
 
 /// Letters and bars, no colours.
 const THEME: Theme = Theme { has_colours: false, has_blocks: true };
@@ -128,6 +137,86 @@ fn keys_do_what_the_help_says() {
         })
         .collect();
     assert_eq!((left, top.press(Key::Back)), (vec![(false, true), (false, false)], Asked::Quit));
+}
+
+#[test]
+fn keys_can_be_read_where_they_do_not_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut top = session(folder.path());
+    top.press(Key::Help);
+    let pages: Vec<String> = (0..3)
+        .map(|_| {
+            let shown = frame(&top, THEME, (40, 10));
+            (0..9).for_each(|_| _ = top.press(Key::Scroll(true)));
+            shown
+        })
+        .collect();
+    insta::assert_snapshot!(pages.join("\n"));
+    assert!(top.shows_help && top.scroll == 0, "what is scrolled is the help");
+}
+
+#[test]
+fn pageblocks_are_read_a_part_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let sample = linux(folder.path(), 0).look(0.0, LONG).unwrap();
+    let block = |part: PfnRange| Block { zone: None, kind: Kind::Movable, frames: part.frames() as u32, used: 1 };
+    let read = |range| Ok::<_, ()>(pageblocks(range, 512).map(block).collect());
+    let mut sweep = Sweep::default();
+    let mut look = || sweep.look(&sample, read, |_, _| true).unwrap();
+    let mut looks = vec![look()];
+    while looks.last().unwrap().percent_read() < 100.0 {
+        looks.push(look());
+    }
+    let percent: Vec<f64> = looks.iter().map(|map| map.percent_read().round()).collect();
+    assert!(percent.is_sorted_by(|a, b| a < b) && percent.len() > 4, "{percent:?}");
+    let all: Vec<usize> = looks.iter().map(|map| map.blocks.len()).collect();
+    assert!(all.iter().all(|&count| count == all[0]), "what has not been read has its place");
+    let unread = cells(&looks[0].blocks, 1).iter().filter(|cell| cell.letter == ' ').count();
+    assert_eq!(unread, looks[0].blocks.iter().filter(|block| block.kind == Kind::Unread).count());
+    // What has been read once is known, however little is read at a look.
+    assert_eq!(look().percent_read(), 100.0);
+}
+
+#[test]
+fn a_terminal_that_goes_away_ends_it() {
+    let (mut master, slave) = terminal();
+    let slaves = [slave.try_clone().unwrap(), slave.try_clone().unwrap(), slave];
+    let [input, output, errors] = slaves.map(Stdio::from);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_framewright"));
+    command.args(["top", "--machine", "generic:2x2x1", "--workload", "page-fault1"]);
+    let mut top = command.stdin(input).stdout(output).stderr(errors).spawn().unwrap();
+    drop(command);
+    let mut shown = Vec::new();
+    while !String::from_utf8_lossy(&shown).contains("quit") {
+        let mut some = [0; 4096];
+        let count = master.read(&mut some).unwrap();
+        shown.extend_from_slice(&some[..count]);
+    }
+    drop(master);
+    // Only that it ends; how soon is the machine's.
+    let patience = Instant::now() + Duration::from_secs(120);
+    let status = loop {
+        match top.try_wait().unwrap() {
+            Some(status) => break status,
+            None if Instant::now() > patience => {
+                top.kill().unwrap();
+                panic!("it goes on without a terminal");
+            }
+            None => thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    assert!(status.success(), "{status}");
+}
+
+/// A terminal's two ends.
+fn terminal() -> (File, File) {
+    let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+    grantpt(&master).unwrap();
+    unlockpt(&master).unwrap();
+    let name = ptsname(&master, Vec::new()).unwrap();
+    let slave = File::options().read(true).write(true).open(name.to_str().unwrap()).unwrap();
+    tcsetwinsize(&slave, Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+    (File::from(master), slave)
 }
 
 #[test]

@@ -60,6 +60,9 @@ struct Show {
     feed: Feed,
 }
 
+/// Seconds between two looks of which the part that goes into pageblocks is enough for those of any machine.
+const WHOLE: f64 = 1e6;
+
 impl Top {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let has_terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
@@ -89,7 +92,9 @@ impl Top {
         let every = self.every(Clock::Wall, 1.0)?;
         let mut kernel = Kernel::at("/proc");
         let state = State::new(kernel.about()?, every);
-        let feed = Feed::watch(every, move |at, every| kernel.look(at, every));
+        // One frame is to show all of it, however long that takes.
+        let is_whole = self.once;
+        let feed = Feed::watch(every, move |at, every| kernel.look(at, if is_whole { WHOLE } else { every }));
         Ok(Show { state, feed })
     }
 

@@ -2,8 +2,9 @@
 //!
 //! `zoneinfo`, `buddyinfo` and `vmstat` are for everybody, and a read of all three takes a fraction of a millisecond. `pagetypeinfo` is
 //! root's, and takes the zone locks while it counts; `kpageflags`, root's too, has eight bytes a frame, of which the kernel makes some
-//! ten million a second. That is two thirds of a second for 24 GiB: too much for every look. So the pageblocks are read once to begin with,
-//! and then a part of them at each look, for at most two percent of the time in between, and the panel says how old the oldest part is.
+//! ten million a second. That is two thirds of a second for 24 GiB: too much for every look. So a part of the pageblocks is read at each look, for
+//! at most two percent of the time in between, and the panel says how old the oldest part is. To begin with, until all were read once, a
+//! look takes a quarter of a second for that: what is on the screen first is not to wait for what takes longest.
 //!
 //! Who waits for which lock, a kernel tells in no file of `/proc`; how often a request fell back to another mobility neither. The
 //! panel says what would tell.
@@ -27,6 +28,9 @@ use crate::sim::figures::counted;
 const LOCKS: &str = "The kernel does not count waits in /proc.\nWhat does: perf lock contention -ab sleep 10";
 /// Part of the time between two looks that reading pageblocks may take.
 const SHARE: f64 = 0.02;
+
+/// How long a look reads such as have not been read yet.
+const FIRST: Duration = Duration::from_millis(250);
 
 /// A file of the kernel's cannot be read, or is not what it should be.
 #[derive(Debug, thiserror::Error)]
@@ -119,7 +123,8 @@ impl Flags {
         let file = self.file.as_ref().map_err(unreadable)?;
         let start = Instant::now();
         let read = |range| read(file, range, pageblock).map_err(|error| unreadable(&error));
-        let map = self.sweep.look(sample, read, |_| start.elapsed() >= budget)?;
+        let is_enough = |_, was_read| start.elapsed() >= if was_read { budget } else { budget.max(FIRST) };
+        let map = self.sweep.look(sample, read, is_enough)?;
         Ok(Arc::new(Map { by_content: true, ..map }))
     }
 }

@@ -32,10 +32,12 @@ pub enum Kind {
     Other,
     /// Not the allocator's: reserved, or not there.
     Away,
+    /// Not looked at yet.
+    Unread,
 }
 
 impl Kind {
-    /// All of them.
+    /// All that a pageblock can turn out to be.
     pub const ALL: [Kind; 9] = [
         Kind::Movable,
         Kind::Unmovable,
@@ -72,6 +74,7 @@ impl Kind {
             Kind::Mixed => 'X',
             Kind::Other => '?',
             Kind::Away => '-',
+            Kind::Unread => ' ',
         }
     }
 
@@ -87,6 +90,7 @@ impl Kind {
             Kind::Mixed => ("mixed", "mixed"),
             Kind::Other => ("not told", "untold"),
             Kind::Away => ("not managed", "away"),
+            Kind::Unread => ("not read yet", "unread"),
         }
     }
 }
@@ -131,6 +135,12 @@ impl Map {
     pub fn of_zone(&self, zone: Option<u16>) -> Vec<Block> {
         self.blocks.iter().filter(|block| zone.is_none() || block.zone == zone).copied().collect()
     }
+
+    /// Pageblocks that were looked at, in percent of all.
+    pub fn percent_read(&self) -> f64 {
+        let read = self.blocks.iter().filter(|block| block.kind != Kind::Unread).count();
+        if self.blocks.is_empty() { 100.0 } else { read as f64 * 100.0 / self.blocks.len() as f64 }
+    }
 }
 
 /// How many pageblocks go into a cell, so that all fit into so many: a power of two.
@@ -147,6 +157,9 @@ impl Cell {
     fn of(blocks: &[Block]) -> Cell {
         let frames: u64 = blocks.iter().map(|block| u64::from(block.frames)).sum();
         let used: u64 = blocks.iter().map(|block| u64::from(block.used)).sum();
+        if blocks.iter().all(|block| block.kind == Kind::Unread) {
+            return Cell { letter: Kind::Unread.letter(), kind: Some(Kind::Unread) };
+        }
         if frames == 0 {
             return Cell { letter: Kind::Away.letter(), kind: Some(Kind::Away) };
         }

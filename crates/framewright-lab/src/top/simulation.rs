@@ -107,7 +107,7 @@ fn look(moment: &Moment<'_>, at: f64, sweep: &mut Sweep) -> Result<Sample, Trace
     sample.locks = Ok(moment.locks.iter().map(lock).collect());
     let pageblock = 1 << sample.pageblock.0;
     let read = |range| Ok::<_, String>(pageblocks(range, pageblock).map(|block| walk(moment, block)).collect());
-    let map: Result<Map, String> = sweep.look(&sample, read, |frames| frames >= WALKED);
+    let map: Result<Map, String> = sweep.look(&sample, read, |frames, was_read| was_read && frames >= WALKED);
     sample.map = map.map(Arc::new);
     Ok(sample)
 }

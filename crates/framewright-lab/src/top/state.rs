@@ -137,6 +137,8 @@ pub struct Top {
     pub shows_help: bool,
     /// First row that is shown of the focused panel.
     pub scroll: usize,
+    /// The same of the list of keys.
+    pub help_scroll: usize,
     /// How many seconds of its clock the source manages in one on the wall, where those differ.
     pub speed: Option<f64>,
     /// The zone that is shown, by its place; none for all together.
@@ -158,6 +160,7 @@ impl Top {
             is_zoomed: false,
             shows_help: false,
             scroll: 0,
+            help_scroll: 0,
             speed: None,
             zone: None,
             last: None,
@@ -222,7 +225,10 @@ impl Top {
     /// A key was pressed.
     pub fn press(&mut self, key: Key) -> Asked {
         if self.shows_help && !matches!(key, Key::Quit | Key::Pause) {
-            self.shows_help = false;
+            match key {
+                Key::Scroll(down) => self.help_scroll = scrolled(self.help_scroll, down),
+                _ => self.shows_help = false,
+            }
             return Asked::Nothing;
         }
         match key {
@@ -248,8 +254,8 @@ impl Top {
                 let next = if forwards { at + 1 } else { at + zones - 1 } % zones;
                 self.zone = next.checked_sub(1);
             }
-            Key::Scroll(down) => self.scroll = if down { self.scroll + 1 } else { self.scroll.saturating_sub(1) },
-            Key::Help => self.shows_help = true,
+            Key::Scroll(down) => self.scroll = scrolled(self.scroll, down),
+            Key::Help => (self.shows_help, self.help_scroll) = (true, 0),
         }
         Asked::Nothing
     }
@@ -263,4 +269,9 @@ impl Top {
         self.focus = panel.unwrap_or(self.focus);
         self.scroll = 0;
     }
+}
+
+/// A row further down, or up.
+fn scrolled(row: usize, down: bool) -> usize {
+    if down { row + 1 } else { row.saturating_sub(1) }
 }

@@ -2,7 +2,7 @@
 
 use framewright::pfn::PfnRange;
 
-use super::map::{Block, Map};
+use super::map::{Block, Kind, Map};
 use super::sample::Sample;
 
 /// Pageblocks of a part.
@@ -26,8 +26,9 @@ struct Part {
 }
 
 impl Sweep {
-    /// The pageblocks of the sample's zones. The first time all parts are read, later as many as it takes until `is_enough`, which is told
-    /// how many frames were read. `read` gives the pageblocks of a range, which begins or ends in the middle of one where a zone does.
+    /// The pageblocks of the sample's zones. As many parts are read as it takes until `is_enough`, which is told how many frames were
+    /// read, and whether the next part has been read before; one part at least. `read` gives the pageblocks of a range, which begins or ends in
+    /// the middle of one where a zone does.
     ///
     /// # Errors
     /// Those of `read`.
@@ -35,7 +36,7 @@ impl Sweep {
         &mut self,
         sample: &Sample,
         mut read: impl FnMut(PfnRange) -> Result<Vec<Block>, E>,
-        mut is_enough: impl FnMut(u64) -> bool,
+        mut is_enough: impl FnMut(u64, bool) -> bool,
     ) -> Result<Map, E> {
         let pageblock = 1_u64 << sample.pageblock.0;
         self.fit(sample, pageblock);
@@ -43,7 +44,7 @@ impl Sweep {
         for _ in 0..self.parts.len() {
             self.next %= self.parts.len();
             let part = &mut self.parts[self.next];
-            if part.read.is_some() && is_enough(frames) {
+            if frames != 0 && is_enough(frames, part.read.is_some()) {
                 break;
             }
             part.blocks = read(part.range)?;
@@ -53,7 +54,7 @@ impl Sweep {
             self.next += 1;
         }
         let oldest = self.parts.iter().filter_map(|part| part.read).fold(sample.at, f64::min);
-        let blocks = self.parts.iter().flat_map(|part| part.blocks.iter().copied()).collect();
+        let blocks: Vec<Block> = self.parts.iter().flat_map(|part| part.blocks.iter().copied()).collect();
         Ok(Map { pageblock, blocks, by_content: false, age: sample.at - oldest })
     }
 
@@ -63,7 +64,8 @@ impl Sweep {
             let (first, end) = (range.start.0 / pageblock * pageblock, range.end.0);
             (first..end).step_by((PART * pageblock) as usize).map(move |start| {
                 let range = PfnRange::new(start.max(range.start.0), (start + PART * pageblock).min(end));
-                Part { zone, range, read: None, blocks: Vec::new() }
+                let unread = Block { zone: Some(zone), kind: Kind::Unread, frames: 0, used: 0 };
+                Part { zone, range, read: None, blocks: pageblocks(range, pageblock).map(|_| unread).collect() }
             })
         };
         let zones = (0..).zip(sample.zones.iter().map(|zone| zone.range));

@@ -1,17 +1,23 @@
 //! The loop on a terminal: keys and samples in, frames out, and the terminal as it was at the end.
 //!
 //! The terminal is put back whatever ends the loop: a key, an error, a panic (the hook of [`ratatui::try_init`]), and the signals that ask a
-//! program to end, which are noted and looked for ten times a second. Ctrl-C is a key here, since the terminal is in raw mode.
+//! program to end, which are noted and looked for ten times a second. Ctrl-C is a key here, since the terminal is in raw mode. A
+//! terminal that goes away (a window closed, a line lost) ends it as well: it is asked for before each read, since the reader of keys
+//! would try one that is gone for ever.
 //!
 //! A frame is drawn when something changed, at most ten times a second; ratatui sends only the cells that differ, which is
 //! what makes it usable over a slow line.
 
-use std::io;
+use std::fs::File;
+use std::io::{self, IsTerminal};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::draw::{Theme, draw};
@@ -32,8 +38,14 @@ pub fn run(top: &mut Top, feed: &Feed, theme: Theme) -> io::Result<()> {
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
         signal_hook::flag::register(signal, ends.clone())?;
     }
+    let keys = Keys::open()?;
     let mut terminal = ratatui::try_init()?;
-    let shown = loop_on(&mut terminal, (top, feed), theme, &ends);
+    let shown = loop_on(&mut terminal, (top, feed), theme, (&keys, &ends));
+    if !keys.is_there(Duration::ZERO)? {
+        // There is nothing to put back, and nobody to hear that it could not be.
+        std::mem::forget(terminal);
+        return Ok(());
+    }
     let restored = ratatui::try_restore();
     shown.and(restored)
 }
@@ -42,7 +54,7 @@ fn loop_on(
     terminal: &mut ratatui::DefaultTerminal,
     (top, feed): (&mut Top, &Feed),
     theme: Theme,
-    ends: &AtomicBool,
+    (keys, ends): (&Keys, &AtomicBool),
 ) -> io::Result<()> {
     let mut speed = Speed { since: Instant::now(), at: 0.0 };
     let mut is_changed = true;
@@ -51,8 +63,12 @@ fn loop_on(
             terminal.draw(|frame| draw(top, theme, frame.buffer_mut()))?;
         }
         let tick = Instant::now() + TICK;
-        while event::poll(tick.saturating_duration_since(Instant::now()))? {
-            is_changed = true;
+        loop {
+            match keys.wait(tick.saturating_duration_since(Instant::now()))? {
+                Came::Event => is_changed = true,
+                Came::Nothing => break,
+                Came::End => return Ok(()),
+            }
             let asked = match event::read()? {
                 Event::Key(key) if key.kind != KeyEventKind::Release => key_of(key).map(|key| top.press(key)),
                 _ => None,
@@ -74,6 +90,55 @@ fn loop_on(
         }
     }
     Ok(())
+}
+
+/// The terminal, as where keys come from.
+struct Keys(OwnedFd);
+
+/// What came of waiting for one.
+enum Came {
+    /// A key, or another size.
+    Event,
+    /// Nothing in that time.
+    Nothing,
+    /// The terminal went away.
+    End,
+}
+
+impl Keys {
+    /// The terminal that keys are read from: the standard input if it is one.
+    fn open() -> io::Result<Keys> {
+        let stdin = io::stdin();
+        let terminal =
+            if stdin.is_terminal() { stdin.as_fd().try_clone_to_owned()? } else { File::open("/dev/tty")?.into() };
+        Ok(Keys(terminal))
+    }
+
+    /// Waits for a key, for so long at most.
+    fn wait(&self, most: Duration) -> io::Result<Came> {
+        // What was read before, and other sizes, no look at the terminal tells.
+        for patience in [Duration::ZERO, most] {
+            if !self.is_there(patience)? {
+                return Ok(Came::End);
+            }
+            if event::poll(Duration::ZERO)? {
+                return Ok(Came::Event);
+            }
+        }
+        Ok(Came::Nothing)
+    }
+
+    /// Waits until there is something to read, for so long at most; whether the terminal is still there.
+    fn is_there(&self, most: Duration) -> io::Result<bool> {
+        let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
+        let mut terminal = [PollFd::new(&self.0, PollFlags::IN)];
+        match poll(&mut terminal, Some(&most)) {
+            // A signal: whoever waits looks what it was.
+            Ok(_) | Err(Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(!terminal[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL))
+    }
 }
 
 /// Takes what the source said; whether that was anything.

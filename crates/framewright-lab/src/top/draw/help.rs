@@ -2,7 +2,8 @@
 
 use ratatui::text::{Line, Span};
 
-use super::pane::Pane;
+use super::pane::{Pane, wrapped};
+use super::theme::Theme;
 use super::time;
 use crate::top::state::{Clock, Top};
 
@@ -54,22 +55,34 @@ pub(super) fn keys(pane: &mut Pane<'_>, top: &Top) {
     pane.line(0, &line);
 }
 
+/// Columns of the keys, where there are so many.
+const NAMES: usize = 18;
+
 pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
-    let width = pane.width();
-    let mut inside = pane.titled(" Keys", true);
-    for (row, (key, does)) in KEYS.into_iter().enumerate() {
-        let style = inside.theme.key();
-        inside.line(row, &Line::from(vec![Span::styled(format!(" {key:<17}"), style), Span::raw(does)]));
-    }
-    let height = inside.height().saturating_sub(KEYS.len());
-    let mut inside = inside.part((0, KEYS.len()), (width, height));
-    let mut inside = inside.titled(" Panels", true);
-    let mut row = 0;
-    let time = match top.about.clock {
+    let lines = lines(pane.width(), pane.theme, top);
+    let rows = pane.height().saturating_sub(1);
+    let most = lines.len().saturating_sub(rows);
+    let first = top.help_scroll.min(most);
+    let more = if first < most { ": down for more" } else { "" };
+    let mut inside = pane.titled(&format!(" Keys{more}"), true);
+    lines.iter().skip(first).take(rows).enumerate().for_each(|(row, line)| inside.line(row, line));
+}
+
+/// All of it, as wide as there is room for.
+fn lines(width: usize, theme: Theme, top: &Top) -> Vec<Line<'static>> {
+    let clock = match top.about.clock {
         Clock::Wall => "Numbers are the source's own; docs/top.md says where each is from.",
         Clock::Simulated => "Times are simulated ones; docs/top.md says where each number is from.",
     };
-    for text in PANELS.into_iter().chain([time, "Any key closes this."]) {
-        row += inside.words(row, text, ratatui::style::Style::new());
+    let mut lines = Vec::new();
+    for (key, does) in KEYS {
+        let parts = wrapped(does, width.saturating_sub(NAMES).max(1));
+        lines.extend(parts.into_iter().enumerate().map(|(at, part)| {
+            let name = if at == 0 { format!(" {key}") } else { String::new() };
+            Line::from(vec![Span::styled(format!("{name:<NAMES$}"), theme.key()), Span::raw(part)])
+        }));
     }
+    let words = PANELS.into_iter().chain([clock, "Other keys than up and down close this."]);
+    lines.extend(words.flat_map(|text| wrapped(text, width)).map(Line::from));
+    lines
 }

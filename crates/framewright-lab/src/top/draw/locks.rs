@@ -34,7 +34,8 @@ pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
     for (row, lock) in between.locks.iter().skip(first).take(rows).enumerate() {
         let found = format!("{} %", whole_percent(share(lock.contended as f64, lock.taken as f64)));
         let time = share(lock.waited, all);
-        let head = format!("{:<name$}{found:>5}{:>5} %", fitted(&short(&lock.name), name), percent(time));
+        let head =
+            format!("{:<name$}{found:>5}{:>5} %", fitted(&short(&lock.name), name.saturating_sub(1)), percent(time));
         let details = format!("{:>9}{:>11}", count(lock.taken), duration(lock.waited * 1e9));
         let style = if time >= 5.0 { pane.theme.warning() } else { ratatui::style::Style::new() };
         pane.text(row + 2, if is_wide { head + &details } else { head }, style);
@@ -47,5 +48,5 @@ fn whole_percent(value: f64) -> String {
 
 /// A lock's name in fewer words: `zone lock, Node 0, zone Normal` is `zone N0 Normal`.
 fn short(name: &str) -> String {
-    name.replace(" lock, ", ", ").replace(", Node ", " N").replace(", zone ", " ")
+    name.replace("depot shard ", "depot ").replace(" lock, ", ", ").replace(", Node ", " N").replace(", zone ", " ")
 }

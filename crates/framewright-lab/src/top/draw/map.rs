@@ -37,16 +37,19 @@ pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
         let line: Line<'_> = spans.collect();
         pane.line(row, &line);
     }
-    let mut line = Line::default();
+    let mut line = Line::from(Span::raw(". free "));
     for kind in top.kinds() {
         let (name, short) = kind.name();
         line.push_span(Span::styled(kind.letter().to_string(), pane.theme.kind(kind)));
         line.push_span(Span::raw(format!(" {} ", if pane.width() < 60 { short } else { name })));
     }
-    line.push_span(Span::raw(". free"));
     pane.line(rows, &line);
-    let age = if map.age >= 1.5 { format!(", {:.0} s old", map.age) } else { String::new() };
+    let state = match map.percent_read() {
+        percent if percent < 100.0 => format!(", {percent:.0} % read"),
+        _ if map.age >= 1.5 => format!(", {:.0} s old", map.age),
+        _ => String::new(),
+    };
     let size = bytes(scale as f64 * map.pageblock as f64 * super::PAGE);
     let quiet = pane.theme.quiet();
-    pane.text(rows + 1, format!("{size} a letter, CAPITAL: half in use{age}"), quiet);
+    pane.text(rows + 1, format!("{size} a letter{state}, CAPITAL: half in use"), quiet);
 }

@@ -88,6 +88,7 @@ fn head(pane: &mut Pane<'_>, top: &Top) {
     let percent = share(free as f64, managed as f64);
     let text = format!("free {} of {} ({percent:.0} %)", memory(free), memory(managed));
     let listed = format!("  in CPUs' lists {}", memory(listed));
+    let listed = if text.len() + listed.len() <= pane.width() { listed } else { String::new() };
     let width = pane.width().saturating_sub(text.len() + listed.len() + 2).min(40);
     let bar = theme.bar(percent / 100.0, width);
     pane.line(2, &Line::from(vec![Span::raw(text + "  "), Span::styled(bar, theme.level(0.0)), Span::raw(listed)]));
@@ -102,9 +103,9 @@ fn state(top: &Top) -> String {
     let at = top.sample().map_or(0.0, |sample| sample.at);
     let at = match top.about.clock {
         Clock::Wall => String::new(),
-        Clock::Simulated => format!("at {} ", time(at)),
+        Clock::Simulated => format!("at {}, ", time(at)),
     };
-    let speed = top.speed.map(|speed| format!("{} a second ", time(speed))).unwrap_or_default();
+    let speed = top.speed.map(|speed| format!("{} a second, ", time(speed))).unwrap_or_default();
     match () {
         () if top.ended.is_some() => format!("{at}ENDED"),
         () if top.is_paused => format!("{at}PAUSED"),

@@ -78,7 +78,7 @@ impl<'b> Pane<'b> {
 }
 
 /// Words in lines of at most so many characters; a longer word has a line of its own.
-fn wrapped(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {

@@ -25,11 +25,13 @@ pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
     }
     if sets.len() <= columns * rows {
         let rows = sets.len().div_ceil(columns);
+        // One width for all numbers, so that bars can be compared.
+        let tail = sets.iter().map(|set| numbers(set).len()).max().unwrap_or(0).max(10);
         for (at, set) in sets.iter().enumerate() {
             let (width, x) = (pane.width() / columns, at / rows * (pane.width() / columns));
-            row(&mut pane.part((x, at % rows), (width.saturating_sub(1), 1)), set);
+            row(&mut pane.part((x, at % rows), (width.saturating_sub(1), 1)), set, tail);
         }
-        return pane.text(rows, told(sets), quiet);
+        return pane.text(rows, told(sets, pane.width()), quiet);
     }
     // Eight CPUs a group, so that one can count.
     let group = |width: usize| (width.saturating_sub(4) / 9 * 8).max(8);
@@ -44,7 +46,7 @@ pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
         }
         pane.line(at, &line);
     }
-    pane.text(rows.min(sets.len().div_ceil(each)), told(sets), quiet);
+    pane.text(rows.min(sets.len().div_ceil(each)), told(sets, pane.width()), quiet);
 }
 
 /// Frames of `high` that are in the list.
@@ -52,21 +54,27 @@ fn fill(set: &PageSet) -> f64 {
     share(set.count as f64, set.high as f64) / 100.0
 }
 
-fn row(pane: &mut Pane<'_>, set: &PageSet) {
-    let (head, tail) = (format!("{:>3} ", set.cpu), format!(" {}/{}", set.count, set.high));
-    let width = pane.width().saturating_sub(head.len() + tail.len().max(10));
+fn numbers(set: &PageSet) -> String {
+    format!(" {}/{}", set.count, set.high)
+}
+
+fn row(pane: &mut Pane<'_>, set: &PageSet, tail: usize) {
+    let head = format!("{:>3} ", set.cpu);
+    let width = pane.width().saturating_sub(head.len() + tail);
     let bar = pane.theme.bar(fill(set), width);
     let gap = " ".repeat(width - bar.chars().count());
     let line = vec![
         Span::styled(head, pane.theme.quiet()),
         Span::styled(bar, pane.theme.level(fill(set))),
-        Span::raw(gap + &tail),
+        Span::raw(gap + &numbers(set)),
     ];
     pane.line(0, &Line::from(line));
 }
 
-/// All of them in words.
-fn told(sets: &[PageSet]) -> String {
+/// All of them in words, as many as there is room for.
+fn told(sets: &[PageSet], room: usize) -> String {
     let (count, high) = sets.iter().fold((0, 0), |(count, high), set| (count + set.count, high + set.high));
-    format!("{} of {} in {} lists", memory(count), memory(high), sets.len())
+    let text = format!("{} of {}", memory(count), memory(high));
+    let longer = format!("{text} in {} lists", sets.len());
+    if longer.len() <= room { longer } else { text }
 }

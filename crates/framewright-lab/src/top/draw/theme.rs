@@ -68,7 +68,7 @@ impl Theme {
             Kind::Reclaimable => Color::Blue,
             Kind::Mixed => Color::Magenta,
             Kind::HighAtomic | Kind::Cma | Kind::Isolate => Color::Cyan,
-            Kind::Other | Kind::Away => Color::DarkGray,
+            Kind::Other | Kind::Away | Kind::Unread => Color::DarkGray,
         })
     }
 
