@@ -3,7 +3,7 @@
 mod sim_samples;
 
 use framewright_lab::experiments::band::Bands;
-use framewright_lab::experiments::headline::{Headline, Row, Verdict};
+use framewright_lab::experiments::headline::{Gain, Headline, Row, Verdict};
 use framewright_lab::experiments::{All, Experiment, all};
 use framewright_lab::html::{beside_overview, overview_page};
 use framewright_lab::reproduce::check::Check;
@@ -17,6 +17,7 @@ fn headline(experiment: Experiment, rows: Vec<Row>) -> Headline {
         experiment: experiment.name(),
         what: "page faults, against patch1".to_owned(),
         rows,
+        gain: Gain { what: "page faults".to_owned(), from_to: ["1 %".to_owned(), "2 %".to_owned()] },
         ours,
         fails: vec![Check::seen("rank order", false, "a is not above b")],
     }
@@ -27,6 +28,7 @@ fn rows() -> Vec<Row> {
     vec![
         Row::new("near", "%", [-73.3, -72.0], false, true),
         Row::new("band holds theirs", "%", [27.0, 15.0], false, false),
+        Row::new("less, as theirs", "%", [-50.0, -5.0], false, false),
         Row::new("neither", "cycles", [640.0, 500.0], false, false),
         Row::new("fitted", "%", [31.2, 31.0], true, false),
         Row::new("gone", "%", [10.0, 10.0], false, true),
@@ -35,13 +37,18 @@ fn rows() -> Vec<Row> {
 
 fn bands() -> Bands {
     let file = "[zone-lock]\nnear = [-75.0, -70.0]\n\"band holds theirs\" = [14.0, 28.0]\nneither = [490.0, 510.0]\n\
+                \"less, as theirs\" = [-9.0, 3.0]\n\
                 fitted = [30.0, 32.0]\ngone = [-1.0, 9.9]\n";
     toml::from_str(file).unwrap()
 }
 
 fn sample(rows: Vec<Row>) -> All {
-    let held = headline(Experiment::ZoneLock, rows).within(&bands());
-    let open = headline(Experiment::NumaStats, vec![Row::new("near", "%", [1.0, 1.5], false, true)]).within(&bands());
+    let held = headline(Experiment::ZoneLock, rows).within(&bands(), true);
+    let open = headline(
+        Experiment::NumaStats,
+        vec![Row::new("near", "%", [1.0, 1.5], false, true), Row::of_default("default", "%", 30.0)],
+    )
+    .within(&bands(), true);
     let command = "framewright reproduce all --quick --seed 1".to_owned();
     All { schema: all::SCHEMA, command, quick: true, seed: 1, experiments: vec![held, open] }
 }
@@ -50,13 +57,16 @@ fn sample(rows: Vec<Row>) -> All {
 fn figures_stand_as_they_should() {
     let all = sample(rows());
     let verdicts: Vec<Verdict> = all.experiments[0].rows.iter().map(|row| row.verdict).collect();
-    use Verdict::{AsPublished, Differs, Fitted, InBand, LeftBand};
-    assert_eq!(verdicts, [AsPublished, InBand, Differs, Fitted, LeftBand]);
+    use Verdict::{AsPublished, Differs, Fitted, InBand, LeftBand, SameWay};
+    assert_eq!(verdicts, [AsPublished, InBand, SameWay, Differs, Fitted, LeftBand]);
     assert!(!all.holds());
-    assert!(sample(rows()[..4].to_vec()).holds());
+    assert!(sample(rows()[..5].to_vec()).holds());
     // A fitted figure has to stay in its band as well.
     let moved = Row::new("fitted", "%", [31.2, 40.0], true, false);
-    assert!(!sample(vec![moved]).holds());
+    assert!(!sample(vec![moved.clone()]).holds());
+    // With a seed that no band was recorded with, nothing has left one.
+    let other = headline(Experiment::ZoneLock, vec![moved]).within(&bands(), false);
+    assert!(other.holds() && other.rows[0].band.is_some());
 }
 
 #[test]
@@ -78,7 +88,8 @@ fn a_page_that_leads_to_the_others() {
     {
         assert!(page.contains(part), "{part}");
     }
-    assert_eq!(page.matches("<circle class=\"ours\"").count(), 1 + 6);
+    assert_eq!(page.matches("<circle class=\"ours\"").count(), 1 + 7, "the legend's, and each published figure's");
+    assert_eq!(page.matches("<path class=\"own\"").count(), 1 + 1);
     let inner = beside_overview(&page);
     assert_eq!(inner.matches("href=\"index.html\"").count(), 1);
 }

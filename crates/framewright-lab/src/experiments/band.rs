@@ -43,6 +43,15 @@ impl Bands {
         self.0.get(experiment)?.get(row).copied().map(Band)
     }
 
+    /// Figures that have no band, and bands that have no figure.
+    pub fn unmatched(&self, headline: &Headline) -> Vec<String> {
+        let recorded = self.0.get(headline.experiment);
+        let names = || headline.rows.iter().map(|row| &row.name);
+        let bare = names().filter(|name| !recorded.is_some_and(|rows| rows.contains_key(*name)));
+        let idle = recorded.into_iter().flat_map(BTreeMap::keys).filter(|name| names().all(|other| other != *name));
+        bare.chain(idle).cloned().collect()
+    }
+
     /// Widens the bands of an experiment's rows so that they hold these figures, to the tenth.
     pub fn widen(&mut self, headline: &Headline) {
         let rows = self.0.entry(headline.experiment.to_owned()).or_default();
@@ -65,7 +74,7 @@ impl Bands {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::headline::Row;
+    use crate::experiments::headline::{Gain, Row};
 
     #[test]
     fn a_band_holds_what_it_was_widened_for() {
@@ -73,6 +82,7 @@ mod tests {
             experiment: "zone-lock",
             what: String::new(),
             rows: vec![Row::new("patch7", "%", [-73.3, ours], false, true)],
+            gain: Gain::default(),
             ours: String::new(),
             fails: Vec::new(),
         };
@@ -80,6 +90,9 @@ mod tests {
         [-72.31, -70.0, -72.0].map(headline).iter().for_each(|headline| bands.widen(headline));
         assert_eq!(bands.of("zone-lock", "patch7"), Some(Band([-72.4, -70.0])));
         assert_eq!(bands.of("zone-lock", "patch8"), None);
+        assert!(bands.unmatched(&headline(-72.0)).is_empty());
+        let other = Headline { rows: vec![Row::of_default("default", "%", 1.0)], ..headline(-72.0) };
+        assert_eq!(bands.unmatched(&other), ["default", "patch7"]);
         let file = bands.to_file().unwrap();
         assert_eq!(toml::from_str::<Bands>(&file).unwrap(), bands);
     }

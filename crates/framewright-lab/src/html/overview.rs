@@ -18,7 +18,7 @@ const MARGIN: f64 = 8.0;
 struct Content<'a> {
     all: &'a All,
     tally: String,
-    legend: &'static str,
+    legend: String,
     experiments: Vec<Section<'a>>,
 }
 
@@ -39,7 +39,8 @@ struct Line<'a> {
     verdict: &'static str,
     class: &'static str,
     zero: f64,
-    at: [f64; 2],
+    theirs: Option<f64>,
+    at: f64,
     within: Option<[f64; 2]>,
 }
 
@@ -79,12 +80,13 @@ impl<'a> Line<'a> {
         Self {
             row,
             published: row.told(row.published),
-            ours: row.told(row.ours),
+            ours: row.told(Some(row.ours)),
             band: band(row),
             verdict: row.verdict.words(),
             class: row.verdict.class(),
             zero: scale.place(0.0),
-            at: [row.published, row.ours].map(|value| scale.place(value)),
+            theirs: row.published.map(|value| scale.place(value)),
+            at: scale.place(row.ours),
             within: row.band.map(|band| band.0.map(|value| scale.place(value))),
         }
     }
@@ -96,8 +98,9 @@ struct Scale([f64; 2]);
 
 impl Scale {
     fn of<'r>(rows: impl Iterator<Item = &'r Row>) -> Self {
-        let all = rows
-            .flat_map(|row| [row.published, row.ours].into_iter().chain(row.band.into_iter().flat_map(|band| band.0)));
+        let all = rows.flat_map(|row| {
+            [Some(row.ours), row.published].into_iter().flatten().chain(row.band.into_iter().flat_map(|band| band.0))
+        });
         Self(
             all.filter(|value| value.is_finite())
                 .fold([0.0, 0.0], |[least, most], value| [least.min(value), most.max(value)]),
