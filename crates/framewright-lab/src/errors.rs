@@ -27,7 +27,7 @@ use framewright_trace::text::LineFault;
 use crate::calibrate::CalibrateError;
 use crate::compare::comparison::CompareError;
 use crate::compare::lines::FormError;
-use crate::compare::read::ReadError;
+use crate::compare::read::{Kind as Files, ReadError};
 use crate::record::RecordError;
 use crate::top::kernel::KernelError;
 use crate::top::socket::SocketError;
@@ -219,6 +219,9 @@ fn of_views_and_comparisons() {
         CompareError::NoAllocators(_) => CompareError::NoAllocators("framewright sim"),
         CompareError::Only(..) => CompareError::Only("rand".to_owned(), "page-fault1-8".to_owned()),
         CompareError::Nothing(_) => CompareError::Nothing(file()),
+        CompareError::Few { .. } =>
+            CompareError::Few { row: "page-fault1-8".to_owned(), runs: "1 measurement".to_owned(), kind: Files::Sim },
+        CompareError::OneSide => CompareError::OneSide,
     );
     every!(CalibrateError:
         CalibrateError::Path(_) => CalibrateError::Path("repeat: ran out of memory".to_owned()),

@@ -115,19 +115,39 @@ fn what_is_no_result_is_named() {
     insta::assert_snapshot!(all);
 }
 
+/// Runs with so many seeds, faster by a factor.
+fn seeds(count: u64, factor: f64) -> String {
+    let one = |seed: u64| {
+        let mut report = sim_samples::run(8);
+        (report.seed, report.per_second) = (seed, report.per_second * factor * (1.0 + seed as f64 / 1000.0));
+        serde_json::to_string(&report).unwrap()
+    };
+    (1..=count).map(one).collect()
+}
+
+/// A check with too few runs would let everything pass.
+#[test]
+fn too_few_runs_to_get_worse_end_with_two() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, count, factor) in
+        [("one.json", 1, 1.0), ("slow.json", 1, 0.4), ("three.json", 3, 0.4), ("five.json", 5, 1.0)]
+    {
+        fs::write(folder.path().join(name), seeds(count, factor)).unwrap();
+    }
+    let few = ["old=DIR/one.json new=DIR/slow.json", "old=DIR/one.json new=DIR/three.json", "old=DIR/one.json"];
+    let seen = few.map(|files| compare(folder.path(), &format!("{files} --only throughput --fail-over 5"))).concat();
+    assert_eq!(seen.matches("\n[2]\n").count(), few.len(), "{seen}");
+    insta::assert_snapshot!(seen);
+    // Three are enough beside five.
+    let seen = compare(folder.path(), "DIR/five.json DIR/three.json --only throughput --fail-over 5");
+    assert!(seen.ends_with("[1]\n\n"), "{seen}");
+}
+
 #[test]
 fn getting_worse_ends_with_one() {
     let folder = tempfile::tempdir().unwrap();
-    let six = |factor: f64| -> String {
-        let one = |seed: u64| {
-            let mut report = sim_samples::run(8);
-            (report.seed, report.per_second) = (seed, report.per_second * factor * (1.0 + seed as f64 / 1000.0));
-            serde_json::to_string(&report).unwrap()
-        };
-        (1..=6).map(one).collect()
-    };
-    fs::write(folder.path().join("a.json"), six(1.0)).unwrap();
-    fs::write(folder.path().join("b.json"), six(0.9)).unwrap();
+    fs::write(folder.path().join("a.json"), seeds(6, 1.0)).unwrap();
+    fs::write(folder.path().join("b.json"), seeds(6, 0.9)).unwrap();
     let worse = [
         "DIR/a.json DIR/b.json --fail-over 5",
         "DIR/a.json DIR/b.json --fail-over 20",

@@ -47,7 +47,8 @@ pub(crate) struct Compare {
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = Form::Text)]
     format: Form,
-    /// End with exit code 1 if something got worse by more than this, in percent, and not by chance.
+    /// End with exit code 1 if something got worse by more than this, in percent, and not by chance; with 2 if there are too
+    /// few runs to tell.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_over: Option<f64>,
 }
@@ -102,7 +103,8 @@ impl Compare {
         let Some(most) = self.fail_over else { return Ok(()) };
         let worse = comparison.worse_by(most);
         if worse.is_empty() {
-            return Ok(());
+            // A check that cannot fail has found nothing.
+            return Ok(comparison.judgeable()?);
         }
         eprintln!("worse by more than {most} %, and not by chance:");
         worse.iter().for_each(|row| eprintln!("  {}", printable(row)));

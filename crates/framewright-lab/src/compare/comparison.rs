@@ -5,9 +5,11 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::place::{Placed, Side};
-use super::points::{Point, points, remarks};
+use super::points::{Better, Point, points, remarks};
 use super::read::{Kind, ReadError};
+use super::statistics::{can_differ, least_count};
 use super::table::{Against, By, Column, Fact, Row, Table, Verdict};
+use crate::sim::figures::counted;
 
 /// What is to be shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +40,22 @@ pub enum CompareError {
     /// There was nothing.
     #[error("{0} has no figures to compare: nothing was measured in it; make it again")]
     Nothing(String),
+    /// Nothing that got worse could be told from chance.
+    #[error(
+        "{row}: with {runs} a side nothing that got worse can be told from chance; {} a side are needed: {}",
+        least_count(), .kind.more()
+    )]
+    Few {
+        /// The first row with too few.
+        row: String,
+        /// How many there are of it in the base and in the other column.
+        runs: String,
+        /// Whose files.
+        kind: Kind,
+    },
+    /// No column can be held against the base.
+    #[error("nothing can have got worse: no row has both the base and another column; name a base and another file")]
+    OneSide,
 }
 
 /// All that is shown.
@@ -93,6 +111,32 @@ impl Comparison {
             .flat_map(|document| remarks(document).into_iter().map(|remark| format!("{}: {remark}", document.file)));
         let warnings = placed.warnings.into_iter().chain(remarks).collect::<BTreeSet<String>>().into_iter().collect();
         Ok(Self { schema: SCHEMA, kind, by, common: placed.common, columns: placed.columns, warnings, tables })
+    }
+
+    /// Makes sure that something that got worse would be seen.
+    ///
+    /// # Errors
+    /// There is nothing that could have, or a row has too few runs for any difference to be believed.
+    pub fn judgeable(&self) -> Result<(), CompareError> {
+        if self.differences().next().is_none() {
+            return Err(CompareError::OneSide);
+        }
+        let rows = self.tables.iter().flat_map(|table| &table.rows);
+        for row in rows.filter(|row| !row.exact && row.better != Better::Neither) {
+            let counts: Vec<usize> =
+                row.cells.iter().map(|cell| cell.as_ref().map_or(0, |cell| cell.values.len())).collect();
+            let Some((&base, others)) = counts.split_first() else { continue };
+            let few = others.iter().find(|&&other| base > 0 && other > 0 && !can_differ(base, other));
+            if let Some(other) = few {
+                let runs = match base == *other {
+                    true => counted(base, "measurement"),
+                    false => format!("{base} and {}", counted(*other, "measurement")),
+                };
+                let row = format!("{} ({})", row.name, row.metric);
+                return Err(CompareError::Few { row, runs, kind: self.kind });
+            }
+        }
+        Ok(())
     }
 
     /// Rows that are worse by more than so many percent, and not by chance.

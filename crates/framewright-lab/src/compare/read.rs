@@ -37,6 +37,14 @@ impl Kind {
             Kind::Replay => "framewright replay",
         }
     }
+
+    /// How one gets more measurements.
+    pub fn more(self) -> &'static str {
+        match self {
+            Kind::Bench => "--rounds",
+            _ => "runs with other seeds (--seed), appended to the file or named with a comma",
+        }
+    }
 }
 
 /// What can be wrong with a file.

@@ -110,10 +110,15 @@ pub fn u_test(a: &[f64], b: &[f64]) -> Option<f64> {
     Some(if exact { ranked.exact(a.len()) } else { ranked.normal(a.len(), b.len()) })
 }
 
-/// Measurements that two samples need for a difference to be believed, if they are as far apart as they can be: 4.
+/// Whether a difference between samples of so many measurements would be believed if they were as far apart as they can be.
+pub fn can_differ(a: usize, b: usize) -> bool {
+    let deals = |a: usize, b: usize| (0..a).map(|i| (a + b - i) as f64 / (i + 1) as f64).product::<f64>();
+    2.0 / deals(a.min(b), a.max(b)) <= ALPHA
+}
+
+/// Measurements that two samples need for a difference to be believed: 4.
 pub fn least_count() -> usize {
-    let sides = |count: usize| (0..count).map(|i| (2 * count - i) as f64 / (i + 1) as f64).product::<f64>();
-    (1..).find(|&count| 2.0 / sides(count) <= ALPHA).unwrap_or(usize::MAX)
+    (1..).find(|&count| can_differ(count, count)).unwrap_or(usize::MAX)
 }
 
 /// Measurements that an interval needs: 6.
@@ -271,6 +276,16 @@ mod tests {
             }
         }
         assert_eq!([u_test(&[], &[1.0]), u_test(&[1.0], &[])], [None, None]);
+    }
+
+    /// As the test itself has it, of samples that lie apart.
+    #[test]
+    fn too_few_are_those_of_which_no_test_believes_anything() {
+        for (a, b) in (0..9).flat_map(|a| (0..9).map(move |b| (a, b))) {
+            let numbers = |count: u32, from: u32| (from..from + count).map(f64::from).collect::<Vec<f64>>();
+            let p = u_test(&numbers(a, 0), &numbers(b, 100));
+            assert_eq!(can_differ(a as usize, b as usize), p.is_some_and(|p| p <= ALPHA), "{a} and {b}: {p:?}");
+        }
     }
 
     #[test]

@@ -93,14 +93,11 @@ impl Text<'_> {
             row.cells.iter().skip(1).flatten().any(|cell| cell.against.is_some()) && row.cells.iter().any(count)
         };
         if rows().any(few) {
-            let more = match self.0.kind {
-                super::read::Kind::Bench => "--rounds",
-                _ => "runs with other seeds (--seed), appended to the file or named with a comma",
-            };
             writeln!(
                 f,
-                "\n~: a difference needs {} measurements or more on each side to be believed: {more}",
-                least_count()
+                "\n~: a difference needs {} measurements or more on each side to be believed: {}",
+                least_count(),
+                self.0.kind.more()
             )?;
         }
         Ok(())
