@@ -64,6 +64,20 @@ fn as_mmtests_prints_it() {
     insta::assert_snapshot!(Mmtests(&compared(&two_sides(), Choice::default())).to_string());
 }
 
+/// No change, which is what 0 % says, is something else than one from nothing.
+#[test]
+fn from_nothing_is_a_change_to_mmtests() {
+    let from_zero = |value: f64| {
+        let runs =
+            (1..=6).map(|seed| Report { per_second: value, cycles_per_operation: value, ..seeded(8, seed, 1.0) });
+        side("a.json", &file(runs))
+    };
+    let text = Mmtests(&compared(&[from_zero(0.0), from_zero(2.0)], Choice::default())).to_string();
+    for (mean, change) in [("Hmean", "2.00 * 100.00%*"), ("Amean", "2.00 * -99.00%*")] {
+        assert!(text.lines().any(|line| line.starts_with(mean) && line.ends_with(change)), "{text}");
+    }
+}
+
 #[test]
 fn as_the_robot_prints_it() {
     insta::assert_snapshot!(Lkp(&compared(&two_sides(), Choice::default())).to_string());

@@ -83,11 +83,10 @@ fn mmtests_cell(row: &Row, (title, read): Statistic, cell: &Option<Cell>) -> Str
     let Some(cell) = cell else { return "-".to_owned() };
     let value = read(cell);
     let Some(base) = row.cells.first().and_then(Option::as_ref).map(read) else { return format!("{value:.2}") };
-    let larger = if value == base { 0.0 } else { (value - base) / base * 100.0 };
     let spread = matches!(title, "Stddev" | "CoeffVar");
-    let better = if spread || row.better == Better::Lower { -larger } else { larger };
+    let better = better_by((base, value), spread || row.better == Better::Lower);
     // A negative zero is no finding.
-    let better = if better.is_finite() && better.abs() >= 0.005 { better } else { 0.0 };
+    let better = if better.abs() >= 0.005 { better } else { 0.0 };
     let sure = matches!(
         cell.against.map(|against| against.verdict),
         Some(Verdict::Better | Verdict::Worse | Verdict::Differs)
@@ -96,6 +95,28 @@ fn mmtests_cell(row: &Row, (title, read): Statistic, cell: &Option<Cell>) -> Str
         return format!("{value:.2} *{better:7.2}%*");
     }
     format!("{value:.2} ({better:7.2}%)")
+}
+
+/// By how many percent a number is better than the base's. No share of nothing is a number: a change from 0 is told as mmtests'
+/// `pdiff` and `pndiff` tell it, by 100 if more is better and by -99 if less is.
+fn better_by((base, value): (f64, f64), less_is_better: bool) -> f64 {
+    match (value - base) / base * 100.0 {
+        _ if value == base => 0.0,
+        larger if larger.is_finite() => {
+            if less_is_better {
+                -larger
+            } else {
+                larger
+            }
+        }
+        _ => {
+            if less_is_better {
+                -99.0
+            } else {
+                100.0
+            }
+        }
+    }
 }
 
 /// A kernel's name in two rows, broken behind its release: `4.20.0-rc3` and `vanilla`.
