@@ -166,13 +166,16 @@ pub fn read(path: &Path) -> Result<Vec<Document>, ReadError> {
 pub fn documents(file: &str, text: &str) -> Result<Vec<Document>, ReadError> {
     let mut all = Vec::new();
     let mut stream = serde_json::Deserializer::from_str(text).into_iter::<serde::de::IgnoredAny>();
-    let mut start = 0;
+    // Ends of lines are counted from document to document: from the start they would be counted again for each.
+    let (mut start, mut line, mut counted) = (0, 1, 0);
     while let Some(found) = stream.next() {
         found.map_err(|error| ReadError::Json { file: file.to_owned(), line: error.line(), reason: reason(&error) })?;
         let (from, to) = (start, stream.byte_offset());
         start = to;
         let piece = text[from..to].trim_start();
-        let line = 1 + text[..to - piece.len()].matches('\n').count();
+        let begin = to - piece.len();
+        line += text[counted..begin].matches('\n').count();
+        counted = begin;
         let kind = kind(piece).map_err(|what| ReadError::Other { file: file.to_owned(), line, what })?;
         all.push(Document { file: file.to_owned(), line, kind, text: piece.to_owned() });
     }
