@@ -1,7 +1,7 @@
 //! Options of the benchmark, for every program that runs it.
 
 use std::fmt::Display;
-use std::io::{IsTerminal, Write};
+use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
@@ -118,8 +118,8 @@ impl Options {
         out.write_all(text.as_bytes())?;
         out.flush()?;
         if self.format.foreign().is_some() {
-            // These forms have no place for them.
-            report.notes.iter().for_each(|note| eprintln!("note: {note}"));
+            // These forms have no place for them; nobody has to listen.
+            report.notes.iter().for_each(|note| _ = writeln!(io::stderr(), "note: {note}"));
         }
         if let Some(failure) = report.failures.first() {
             bail!("{failure}");
@@ -229,7 +229,7 @@ fn is_storm(name: &str) -> bool {
 
 /// Whether the output is for eyes that want it.
 fn bold() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 fn list(names: &[impl Display]) -> String {

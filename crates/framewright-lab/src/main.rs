@@ -72,7 +72,7 @@ fn main() -> ExitCode {
             error.downcast_ref::<command::Ended>().map_or(ExitCode::FAILURE, |ended| ExitCode::from(ended.0))
         }
         Err(error) => {
-            eprintln!("error: {}", command::printable(&format!("{error:#}")));
+            command::note(&format!("error: {error:#}"));
             ExitCode::from(2)
         }
     }

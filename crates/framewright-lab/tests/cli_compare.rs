@@ -7,7 +7,7 @@ mod sim_samples;
 use std::fs;
 use std::path::Path;
 
-use cli_command::{run, text, transcript};
+use cli_command::{run, text, transcript, unheard};
 use replay_synthetic::{FIRST, KERNEL, START, Synthetic};
 
 /// A short run of the simulator, of each seed.
@@ -154,4 +154,22 @@ fn getting_worse_ends_with_one() {
         "DIR/b.json DIR/a.json --fail-over 5",
     ];
     insta::assert_snapshot!(worse.map(|arguments| compare(folder.path(), arguments)).concat());
+}
+
+/// The status is what it would be if somebody heard what is wrong.
+#[test]
+fn nobody_has_to_hear_what_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.json"), seeds(6, 1.0)).unwrap();
+    fs::write(folder.path().join("b.json"), seeds(6, 0.9)).unwrap();
+    let [old, new] = ["a.json", "b.json"].map(|name| folder.path().join(name).display().to_string());
+    let twice = format!("{old},{old}");
+    let runs: [(&[&str], i32); 3] = [
+        (&["compare", &old, &new, "--fail-over", "5"], 1),
+        (&["compare", &twice, &new, "--format", "mmtests"], 0),
+        (&["compare", "/nowhere.json"], 2),
+    ];
+    for (arguments, code) in runs {
+        assert_eq!(unheard(arguments), Some(code), "{arguments:?}");
+    }
 }

@@ -10,7 +10,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-use cli_command::{framewright, text};
+use cli_command::{framewright, text, unheard};
 use framewright_lab::sweep::results::Store;
 use serde_json::Value;
 use tempfile::TempDir;
@@ -143,6 +143,15 @@ fn what_was_killed_goes_on() {
     assert_eq!(sweep.merged("DIR/killed.jsonl"), whole);
     let (_, out, _) = sweep.run("sweep run DIR/plan.jsonl -o DIR/killed.jsonl", &[]);
     assert_eq!(out, "0 cells run, 48 were done before: DIR/killed.jsonl\n");
+}
+
+/// What merge remarks is for whoever is there.
+#[test]
+fn nobody_has_to_hear_what_is_missing() {
+    let sweep = Sweep::new(PLAN);
+    sweep.ok("sweep run DIR/plan.jsonl --index 3 -o DIR/one.jsonl");
+    let [plan, one] = ["plan.jsonl", "one.jsonl"].map(|name| sweep.path(name).display().to_string());
+    assert_eq!(unheard(&["sweep", "merge", &one, "--plan", &plan]), Some(1));
 }
 
 /// Every place at which a write can end.

@@ -9,7 +9,7 @@ use framewright_lab::compare::tables::{Lkp, Mmtests};
 use framewright_lab::compare::text::Text;
 use framewright_lab::compare::{By, Choice, Comparison, Side};
 
-use super::{Violated, print, printable};
+use super::{Violated, note, print, printable};
 
 /// Compare results: what changed from one file to the next, by how much, and whether that may be chance.
 ///
@@ -91,7 +91,7 @@ impl Compare {
         };
         if !matches!(self.format, Form::Text | Form::Json) {
             // These forms have no place for them.
-            comparison.warnings.iter().for_each(|warning| eprintln!("warning: {}", printable(warning)));
+            comparison.warnings.iter().for_each(|warning| note(&format!("warning: {warning}")));
         }
         // Names in the files are somebody else's.
         print(&if self.format == Form::Text { printable(&text) + "\n" } else { text })?;
@@ -106,8 +106,8 @@ impl Compare {
             // A check that cannot fail has found nothing.
             return Ok(comparison.judgeable()?);
         }
-        eprintln!("worse by more than {most} %, and not by chance:");
-        worse.iter().for_each(|row| eprintln!("  {}", printable(row)));
+        note(&format!("worse by more than {most} %, and not by chance:"));
+        worse.iter().for_each(|row| note(&format!("  {row}")));
         Err(Violated.into())
     }
 }

@@ -54,6 +54,11 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
+/// Says something on the error stream; nobody has to listen, and a terminal that is gone is no reason to stop.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{}", printable(text));
+}
+
 /// A message for a terminal: what it quotes may be somebody else's, so control characters are escaped.
 pub(crate) fn printable(message: &str) -> String {
     message.trim_end().chars().fold(String::new(), |mut text, c| {

@@ -1,6 +1,8 @@
 //! The command as a user runs it, and its answer as a transcript.
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -20,6 +22,13 @@ pub(crate) fn run(arguments: &[&str]) -> Output {
     assert!(!error.contains("panicked"), "{error}");
     assert!(!error.chars().any(|c| c.is_control() && c != '\n'), "{error:?}");
     output
+}
+
+/// Its status where whoever would hear its errors is gone.
+pub(crate) fn unheard(arguments: &[&str]) -> Option<i32> {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    drop(ours);
+    framewright(arguments).stdout(Stdio::null()).stderr(OwnedFd::from(theirs)).status().unwrap().code()
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

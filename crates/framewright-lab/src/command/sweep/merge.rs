@@ -12,7 +12,7 @@ use framewright_lab::sweep::plan::Plan;
 use framewright_lab::sweep::results::{Content, Outcome};
 use framewright_lab::sweep::table::Table;
 
-use super::super::{Violated, print, printable};
+use super::super::{Violated, note, print};
 use super::replace;
 
 /// Put the results of all processes together, in the plan's order.
@@ -73,7 +73,7 @@ impl Merging {
             Some(path) => replace(path, &text)?,
             None => print(&text)?,
         }
-        eprint!("{}", printable(&self.remarks(&merged)) + "\n");
+        note(&self.remarks(&merged));
         if merged.is_whole() { Ok(()) } else { Err(Violated.into()) }
     }
 

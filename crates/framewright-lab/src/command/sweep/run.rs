@@ -1,7 +1,6 @@
 //! `framewright sweep run`: cells of a plan, as many as are this process' own.
 
 use std::collections::HashSet;
-use std::io::{self, Write};
 use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -19,7 +18,7 @@ use framewright_lab::sweep::results::{Content, Line, Outcome, Store};
 use framewright_lab::sweep::run;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::super::{Violated, print, printable, quoted};
+use super::super::{Violated, note, print, quoted};
 
 /// Run cells of a plan that have no result yet, and append a line for each.
 ///
@@ -156,11 +155,6 @@ fn results(plan: &Path, part: Part) -> PathBuf {
         Part::Shard { shard, of } => format!("results-{shard}-of-{of}.jsonl"),
     };
     plan.with_extension(suffix)
-}
-
-/// Says something besides; nobody has to listen, and a terminal that is gone is no reason to stop.
-fn note(text: &str) {
-    let _ = writeln!(io::stderr(), "{}", printable(text));
 }
 
 fn summary((run, before, failed): (usize, usize, usize), path: &Path) -> String {
