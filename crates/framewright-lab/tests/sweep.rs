@@ -112,10 +112,11 @@ fn whoever_runs_what_the_results_are_the_same_bytes() {
     }
 }
 
-/// Killed in the middle, three times, and each time with a line that was being written.
+/// Killed in the middle, three times, and each time with a line that was being written. One cell at a time, each long enough for
+/// some of 48 to be left whenever a look at the file finds 24.
 #[test]
 fn what_was_killed_goes_on() {
-    let long = PLAN.replace("--seeds 1-2", "--seeds 1-6");
+    let long = PLAN.replace("--seeds 1-2", "--seeds 1-6").replace("--seconds 0.001", "--seconds 0.002");
     let sweep = Sweep::new(&long);
     sweep.ok("sweep run DIR/plan.jsonl -o DIR/whole.jsonl");
     let whole = sweep.merged("DIR/whole.jsonl");
@@ -123,7 +124,8 @@ fn what_was_killed_goes_on() {
     let lines = |path: &Path| fs::read(path).map_or(0, |bytes| bytes.iter().filter(|byte| **byte == b'\n').count());
     let mut kills = 0;
     for round in 1..=3 {
-        let arguments = ["sweep", "run", plan.to_str().unwrap(), "-o", path.to_str().unwrap(), "--shard", "1/1"];
+        let (plan, path_name) = (plan.to_str().unwrap(), path.to_str().unwrap());
+        let arguments = ["sweep", "run", plan, "-o", path_name, "--shard", "1/1", "--jobs", "1"];
         let mut child = framewright(&arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         while lines(&path) < round * 8 && child.try_wait().unwrap().is_none() {
             thread::sleep(Duration::from_millis(1));
