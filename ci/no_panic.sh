@@ -72,12 +72,14 @@ expected_calls() {
         }' "$crate/src/calls.rs" | sort -u
 }
 
-# uncalled SOURCE CALLS: every pub fn under SOURCE (test modules aside) whose name no `.name` or `::name` in CALLS uses.
+# uncalled SOURCE CALLS: every pub fn under SOURCE (inline test modules aside) whose name no `.name` or `::name` in CALLS uses.
 # By name only: `Order::index` counts as called when `ZoneIdx::index` is. The linker cannot tell them apart earlier.
 uncalled() {
     find "$1" -name '*.rs' | sort | while read -r file; do
         awk -v file="$file" '
-            /^#\[cfg\((all\()?test/ { exit }
+            pending && /^(pub(\([a-z]+\))? )?mod [a-z0-9_]+ *\{/ { exit }
+            !/^#/ { pending = 0 }
+            /^#\[cfg\((all\()?test[,)]/ { pending = 1 }
             /^ *pub (const )?(unsafe )?fn / {
                 sub(/^ *pub (const )?(unsafe )?fn /, ""); sub(/[^A-Za-z0-9_].*/, "")
                 print file, $0
@@ -87,12 +89,13 @@ uncalled() {
     done
 }
 
-# Self-test of `uncalled`: one function called, one not.
+# Self-test of `uncalled`: one function called, two not, one of them below a test module that is a file.
 mkdir "$work/src"
-printf 'impl A {\n    pub const fn called(self) {}\n    pub fn forgotten(self) {}\n    pub(crate) fn inner(self) {}\n}\n' \
-    >"$work/src/a.rs"
+printf '%s\n' 'impl A {' '    pub const fn called(self) {}' '    pub fn forgotten(self) {}' '    pub(crate) fn inner(self) {}' '}' \
+    '#[cfg(test)]' 'mod double;' 'pub fn below() {}' '#[cfg(test)]' 'mod tests {' '    pub fn aside() {}' '}' >"$work/src/a.rs"
 echo 'a.called();' >"$work/calls.rs"
-[ "$(uncalled "$work/src" "$work/calls.rs")" = "$work/src/a.rs: forgotten" ] || fail "self-test: coverage is not seen"
+[ "$(uncalled "$work/src" "$work/calls.rs")" = "$work/src/a.rs: forgotten
+$work/src/a.rs: below" ] || fail "self-test: coverage is not seen"
 
 echo "linked with ${linker[0]##*/}, symbols read with ${nm##*/}"
 missing=$(uncalled crates/framewright/src "$crate/src/calls.rs")

@@ -17,6 +17,14 @@ hosts='https?://([0-9]+\.[0-9]+\.|localhos[t]|[A-Za-z0-9.-]*(\.(interna[l]|loca[
 replacement='^[[:space:]]*(replace-wit[h]|\[source[.])'
 crates_io='registry+https://github.com/rust-lang/crates.io-index'
 
+# code FILE: the file up to its test module; `#[cfg(test)]` before anything but an inline module ends nothing.
+code() {
+    awk 'pending && /^(pub(\([a-z]+\))? )?mod [a-z0-9_]+ *\{/ { exit }
+        !/^#/ { pending = 0 }
+        /^#\[cfg\((all\()?test[,)]/ { pending = 1 }
+        { print }' "$1"
+}
+
 # foreign ROOT: file:line of what does not belong, in the files of the git checkout at ROOT.
 foreign() {
     cd "$1"
@@ -26,7 +34,7 @@ foreign() {
         grep -EnH "$homes|$hosts" "$file" || true
         case $file in
         tests/* | */tests/*) ;;
-        *.rs) awk '/^#\[cfg\((all\()?test/ { exit } { print }' "$file" | grep -EnH --label="$file" "$temporary" || true ;;
+        *.rs) code "$file" | grep -EnH --label="$file" "$temporary" || true ;;
         *) grep -EnH "$temporary" "$file" || true ;;
         esac
         case $file in
@@ -46,6 +54,9 @@ const A: &str = "/$w/main"; // found
 const B: &str = "/$t/x"; // found
 const C: &str = "frame/$w/x ../$w/ ~/$t/";
 #[cfg(test)]
+mod examples;
+const F: &str = "/$t/x"; // found
+#[cfg(test)]
 mod tests {
     const D: &str = "/$t/x";
     const E: &str = "/$r/x"; // found
@@ -57,8 +68,8 @@ printf 'see http://%s/simple found\nsee https://crates.%s/x found\nsee https://d
 printf 'source = "registry+https://example.org/found"\nsource = "%s"\n' "$crates_io" >"$work/Cargo.lock"
 printf '[source.crates-io] # found\n%s = "x" # found\n' replace-with >"$work/.cargo/config.toml"
 found=$(foreign "$work")
-if [ "$(wc -l <<<"$found")" -ne 8 ] || grep -qv found <<<"$found"; then
-    printf 'paths: the self-test wanted eight lines that say "found" and got:\n%s\n' "$found" >&2
+if [ "$(wc -l <<<"$found")" -ne 9 ] || grep -qv found <<<"$found"; then
+    printf 'paths: the self-test wanted nine lines that say "found" and got:\n%s\n' "$found" >&2
     exit 1
 fi
 
