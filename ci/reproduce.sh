@@ -16,9 +16,13 @@ fail() {
     exit 1
 }
 
-# asks PAGE: what in a page asks somebody for something.
+# asks PAGE: what in a page asks somebody for something, or leads to another host. Values may be without quotes.
 asks() {
-    grep -noE '<script|<link|<iframe|<img|@import|url\(|(src|srcset|poster|data)="[^"]*"|href="(https?:)?//[^"]*"' "$1" || true
+    local is='=["'"'"']?'
+    local elements='<(script|link|iframe|frame|img|image|feimage|object|embed|base)[^a-z]|@import|url\('
+    local attributes="[[:space:]](src|srcset|poster|data|background|action|formaction)$is"
+    local links="href$is(https?:)?//|xlink:href$is[^#\"' ]|<use[[:space:]][^>]*href$is[^#\"' ]|http-equiv${is}refresh"
+    grep -inoE "$elements|$attributes|$links" "$1" || true
 }
 
 # console PAGE: what a browser's console says of it.
@@ -31,6 +35,7 @@ mapfile -t commands < <(awk '/^```/ { fenced = !fenced; next } fenced && /^cargo
 [ "${#commands[@]}" -eq 1 ] || fail "README.md gives ${#commands[@]} commands without arguments, wanted one"
 command="${commands[0]%%#*}"
 echo "\$ $command"
+rm -rf report # What an earlier run left is no page of this one.
 bash -c "$command" >"$work/screen" || fail "the command failed with $?, and said: $(cat "$work/screen")"
 cat "$work/screen"
 
@@ -55,11 +60,18 @@ for page in "${pages[@]}"; do
     fi
 done
 
-# Positive control.
-for change in 's|<main>|<main><img src="a.png">|' 's|<main>|<main><a href="https://a">|' 's|</style>|@import "a";</style>|' 's|<main>|<main><script>a</script>|'; do
-    sed "$change" report/index.html >"$work/changed.html"
-    [ -n "$(asks "$work/changed.html")" ] || fail "self-test: '$change' is not found"
+# Positive control: each of these in a page is found, and what a page may have is not.
+planted=('<img src="a.png">' '<a href="https://a">' '<a href=https://a>' "<a href='//a'>" '<script>a</script>' '<object data=a>' '<embed src=a>'
+    '<svg><image href="a.png"/></svg>' '<svg><use xlink:href="a.svg#b"/></svg>' '<svg><use href=a.svg#b /></svg>'
+    '<meta http-equiv=refresh content="0; a">' '<meta http-equiv="Refresh" content="0; a">' '<base href=a>' '<form action=a>'
+    '<style>@import "a";</style>' '<p style="background: URL(a)">')
+for plant in "${planted[@]}"; do
+    printf '<main>\n%s\n</main>\n' "$plant" >"$work/changed.html"
+    [ -n "$(asks "$work/changed.html")" ] || fail "self-test: $plant is not found"
 done
+printf '%s\n' '<a href="zone-lock.html">' '<a href="#top">' '<svg><use href="#mark"/></svg>' '<p>the data = 3' '<pre>https://a' >"$work/allowed.html"
+found=$(asks "$work/allowed.html")
+[ -z "$found" ] || fail "self-test: $found is allowed"
 if [ -n "$browser" ]; then
     sed 's|<main>|<main><script>console.log("a")</script>|' report/index.html >"$work/changed.html"
     [ -n "$(console "$work/changed.html")" ] || fail "self-test: what a page says to the console is not heard"
