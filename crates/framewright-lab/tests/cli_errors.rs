@@ -214,6 +214,12 @@ fn tables_that_do_not_exist() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("file"), "").unwrap();
     fs::write(folder.path().join("index.html"), "<p>Dear diary").unwrap();
+    // A page in UTF-16, and data beside no page.
+    let wide = b"\xff\xfe<\0p\0>\0";
+    for (name, file, content) in [("wide", "index.html", wide.as_slice()), ("data", "runs.json", b"[1, 2]")] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+        fs::write(folder.path().join(name).join(file), content).unwrap();
+    }
     let commands = [
         "reproduce",
         "reproduce zone",
@@ -226,8 +232,14 @@ fn tables_that_do_not_exist() {
         "reproduce all --mib 512",
         "reproduce zone-lock --report DIR",
         "reproduce zone-lock --report DIR/file",
+        "reproduce all --quick --report DIR/wide",
+        "reproduce all --quick --bands DIR/index.html",
+        "reproduce all --quick --bands DIR/none/bands.toml",
+        "reproduce all --quick --bands DIR",
+        "sim --report DIR/data",
     ];
     insta::assert_snapshot!(errors(folder.path(), &commands));
+    assert_eq!(fs::read(folder.path().join("wide/index.html")).unwrap(), wide);
 }
 
 #[test]

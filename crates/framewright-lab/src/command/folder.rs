@@ -3,34 +3,61 @@
 use std::fs;
 use std::path::Path;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
+
+use super::file;
 
 /// The name of the page that is opened first.
 pub(crate) const PAGE: &str = "index.html";
 /// What a page of ours says of who made it.
 const GENERATOR: &str = "<meta name=\"generator\" content=\"framewright ";
+/// What a document of ours says of itself.
+const SCHEMA: &str = "\"schema\": \"framewright-";
 
-/// Makes the folder, if it is not somebody else's: found out before the runs, not behind them.
-pub(crate) fn prepare(folder: &Path) -> anyhow::Result<()> {
+/// Makes the folder, if none of the files that are to be written is somebody else's: found out before the runs, not behind them.
+pub(crate) fn prepare(folder: &Path, names: &[&str]) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}; name another", folder.display()))?;
-    match fs::read_to_string(folder.join(PAGE)) {
-        Ok(page) if !page.contains(GENERATOR) => {
-            bail!("{} is no page of ours; name another folder", folder.join(PAGE).display())
-        }
-        _ => Ok(()),
-    }
+    names.iter().try_for_each(|name| file::check(&folder.join(name), mark(name)))
 }
 
 /// Writes files by their names.
 pub(crate) fn write(folder: &Path, files: &[(&str, &str)]) -> anyhow::Result<()> {
-    for (name, content) in files {
-        let path = folder.join(name);
-        fs::write(&path, content).with_context(|| format!("cannot write {}", path.display()))?;
-    }
-    Ok(())
+    files.iter().try_for_each(|(name, content)| file::replace(&folder.join(name), content))
+}
+
+/// By what a file with this name is known as ours.
+fn mark(name: &str) -> &'static str {
+    if name.ends_with(".json") { SCHEMA } else { GENERATOR }
 }
 
 /// Where the page is, in words.
 pub(crate) fn told(folder: &Path) -> String {
     format!("\nThe page is {}\n", folder.join(PAGE).display())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_file_of_a_report_is_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = [PAGE, "zone-lock.html", "all.json"];
+        prepare(folder.path(), &names).unwrap();
+        let page = format!("{GENERATOR}sim\">");
+        write(
+            folder.path(),
+            &[(PAGE, &page), ("zone-lock.html", &page), ("all.json", "{\n  \"schema\": \"framewright-sim/1\"\n}")],
+        )
+        .unwrap();
+        prepare(folder.path(), &names).unwrap();
+        for name in names {
+            let ours = fs::read(folder.path().join(name)).unwrap();
+            fs::write(folder.path().join(name), b"\xffsomebody else's").unwrap();
+            let error = prepare(folder.path(), &names).unwrap_err().to_string();
+            assert!(error.contains(name), "{error}");
+            fs::write(folder.path().join(name), ours).unwrap();
+        }
+        prepare(folder.path(), &names).unwrap();
+    }
 }

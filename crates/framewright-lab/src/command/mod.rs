@@ -8,6 +8,7 @@ pub(crate) mod completions;
 pub(crate) mod convert;
 pub(crate) mod doctor;
 pub(crate) mod explain;
+mod file;
 mod folder;
 pub(crate) mod list_mechanisms;
 pub(crate) mod man;

@@ -1,7 +1,6 @@
 //! `framewright reproduce`: published tables beside ours.
 
-use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
@@ -10,10 +9,13 @@ use framewright_lab::experiments::{All, Ask, Experiment, Made, all};
 use framewright_lab::html::{beside_overview, overview_page};
 use framewright_lab::reproduce::check::all_hold;
 
-use super::{Format, Violated, folder, print, quoted};
+use super::{Format, Violated, file, folder, print, quoted};
 
 /// Where a command without arguments writes its pages.
 const REPORT: &str = "report";
+
+/// What a file of bands says of who recorded it.
+const BANDS: &str = "# Recorded by: framewright reproduce all";
 
 /// Make a published table again on the simulated machine: theirs, ours, why, and what of it is fitted.
 #[derive(Args)]
@@ -160,7 +162,7 @@ impl Reproduce {
     }
 
     /// The page that leads to the others, they, and all as JSON.
-    fn write_all(&self, folder: &std::path::Path, (all, json): (&All, &str), made: &[Made]) -> anyhow::Result<()> {
+    fn write_all(&self, folder: &Path, (all, json): (&All, &str), made: &[Made]) -> anyhow::Result<()> {
         let index = overview_page(all).context("the page")?;
         let mut files = vec![(folder::PAGE.to_owned(), index), ("all.json".to_owned(), json.to_owned())];
         for made in made {
@@ -172,11 +174,12 @@ impl Reproduce {
         folder::write(folder, &files)
     }
 
-    fn record(file: &PathBuf) -> anyhow::Result<()> {
+    fn record(file: &Path) -> anyhow::Result<()> {
+        file::check(file, BANDS)?;
         let bar = Bar::new()?;
         let bands = all::record(&Experiment::ALL, |experiment, share| bar.show(experiment.name(), share))?;
         drop(bar);
-        fs::write(file, bands.to_file()?).with_context(|| format!("cannot write {}", file.display()))
+        file::replace(file, &bands.to_file()?)
     }
 
     fn ask(&self) -> Ask<'static> {
@@ -186,7 +189,16 @@ impl Reproduce {
 
     /// What cannot be written to in the end is not begun.
     fn prepare(&self) -> anyhow::Result<()> {
-        self.report.as_deref().map_or(Ok(()), folder::prepare)
+        let Some(folder) = &self.report else { return Ok(()) };
+        let names = match self.experiment {
+            Which::One(experiment) => vec![folder::PAGE.to_owned(), format!("{}.json", experiment.name())],
+            Which::All => {
+                let of = |experiment: &Experiment| ["html", "json"].map(|end| format!("{}.{end}", experiment.name()));
+                let both = Experiment::ALL.iter().flat_map(of);
+                [folder::PAGE.to_owned(), "all.json".to_owned()].into_iter().chain(both).collect()
+            }
+        };
+        folder::prepare(folder, &names.iter().map(String::as_str).collect::<Vec<_>>())
     }
 
     /// Where the page is, if there is one.

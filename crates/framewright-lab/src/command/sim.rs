@@ -56,6 +56,8 @@ pub(crate) struct Sim {
     sensitivity: bool,
 }
 
+/// The report's JSON.
+const RUNS: &str = "runs.json";
 /// The workload that is a latency checker, which has no allocator.
 const CHECKER: &str = "mlc";
 
@@ -97,7 +99,7 @@ impl Sim {
             write_trace(path, &spans)?;
         }
         if let Some(folder) = &self.report {
-            folder::write(folder, &[(folder::PAGE, &page(&command, &findings, &machine)?), ("runs.json", &json)])?;
+            folder::write(folder, &[(folder::PAGE, &page(&command, &findings, &machine)?), (RUNS, &json)])?;
         }
         let written = self.report.iter().map(|folder| folder::told(folder));
         match self.format {
@@ -189,7 +191,7 @@ impl Sim {
                 bail!("cannot write {}: {why}", path.display());
             }
         }
-        self.report.as_deref().map_or(Ok(()), folder::prepare)
+        self.report.as_deref().map_or(Ok(()), |report| folder::prepare(report, &[folder::PAGE, RUNS]))
     }
 }
 

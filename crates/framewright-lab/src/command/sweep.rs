@@ -4,11 +4,6 @@ mod merge;
 mod plan;
 mod run;
 
-use std::fs;
-use std::io::Write;
-use std::path::Path;
-
-use anyhow::Context;
 use clap::{Args, Subcommand};
 
 /// Plan hundreds of simulated runs, share them among hosts, and merge the results.
@@ -47,20 +42,4 @@ impl Sweep {
             Step::Merge(merge) => merge.run(),
         }
     }
-}
-
-/// Writes a file so that it is there with all of the text, or as it was.
-fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let write = || {
-        let mut file = fs::File::create(&part)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&part, path)
-    };
-    write().with_context(|| {
-        let _ = fs::remove_file(&part);
-        format!("cannot write {}", path.display())
-    })
 }

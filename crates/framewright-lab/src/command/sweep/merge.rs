@@ -12,8 +12,8 @@ use framewright_lab::sweep::plan::Plan;
 use framewright_lab::sweep::results::{Content, Outcome};
 use framewright_lab::sweep::table::Table;
 
+use super::super::file::replace;
 use super::super::{Violated, note, print};
-use super::replace;
 
 /// Put the results of all processes together, in the plan's order.
 ///

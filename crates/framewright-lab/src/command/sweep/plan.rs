@@ -12,9 +12,9 @@ use framewright_sim::machine::{self, Spec};
 use framewright_sim::run::Schedule;
 use framewright_sim::workload::Job;
 
+use super::super::file::replace;
 use super::super::runs::{MACHINE, Runs, seconds, warm_up};
 use super::super::{print, quoted};
-use super::replace;
 
 /// Write down every cell, with all that its result depends on.
 ///
