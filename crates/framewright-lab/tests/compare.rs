@@ -59,6 +59,15 @@ fn changes_are_told_with_how_sure_they_are() {
     insta::assert_snapshot!(Text(&compared(&two_sides(), Choice::default())).to_string());
 }
 
+/// Long names differ at their ends, or by a number, and are listed.
+#[test]
+fn long_names_are_told_apart() {
+    let file = six_seeds(&[8], 1.0).replace("page_fault1", &format!("rand:{}=1", "option=2,".repeat(5)));
+    let names = ["results of last week/old.json", "results of last week/new.json", "results of this week/old.json"];
+    let text = Text(&compared(&names.map(|name| side(name, &file)), Choice::default())).to_string();
+    insta::assert_snapshot!(text);
+}
+
 #[test]
 fn as_mmtests_prints_it() {
     insta::assert_snapshot!(Mmtests(&compared(&two_sides(), Choice::default())).to_string());

@@ -1,15 +1,17 @@
 //! A comparison for people, in the style of Go's `benchstat`: a median with its interval for each column, and against
 //! the first how much it changed and how sure that is.
 //!
-//! `~` stands where chance may explain the difference. Numbers have four digits and a prefix, counts all of theirs.
+//! `~` stands where chance may explain the difference. Numbers have four digits and a prefix, counts all of theirs. Long names are
+//! cut, and stand below in full.
 
 use std::fmt;
 
 use super::comparison::Comparison;
+use super::names::Short;
 use super::statistics::{least_count, least_for_interval};
 use super::table::{Against, Cell, Row, Table, Verdict};
 use crate::compare::points::Better;
-use crate::sim::figures::{fitted, grouped, significant};
+use crate::sim::figures::{grouped, significant};
 
 /// Columns that a name may take.
 const NAME: usize = 44;
@@ -35,21 +37,27 @@ impl fmt::Display for Text<'_> {
         for warning in warnings {
             writeln!(f, "warning: {warning}")?;
         }
+        let sides = Short::of(columns.iter().map(|column| column.name.as_str()), SIDE);
+        let labels = Short::of(tables.iter().flat_map(|table| &table.rows).map(|row| row.label.as_str()), NAME);
         for table in tables {
             writeln!(f)?;
-            self.table(f, table)?;
+            self.table(f, table, (&labels, &sides))?;
+        }
+        let legend = sides.legend() + &labels.legend();
+        if !legend.is_empty() {
+            write!(f, "\n{legend}")?;
         }
         self.notes(f)
     }
 }
 
 impl Text<'_> {
-    fn table(&self, f: &mut fmt::Formatter<'_>, table: &Table) -> fmt::Result {
+    fn table(&self, f: &mut fmt::Formatter<'_>, table: &Table, (labels, sides): (&Short, &Short)) -> fmt::Result {
         let columns = &self.0.columns;
         let mut lines = vec![vec![heading(table)]];
-        lines[0].extend(columns.iter().map(|column| fitted(&column.name, SIDE)));
+        lines[0].extend(columns.iter().map(|column| sides.shown(&column.name).to_owned()));
         for row in &table.rows {
-            let mut line = vec![fitted(&row.label, NAME)];
+            let mut line = vec![labels.shown(&row.label).to_owned()];
             line.extend(row.cells.iter().map(|cell| cell.as_ref().map_or("-".to_owned(), |cell| middle(row, cell))));
             lines.push(line);
         }
