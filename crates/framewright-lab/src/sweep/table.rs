@@ -2,19 +2,21 @@
 //!
 //! A table for each workload on each machine, mechanisms by CPUs. A number is the mean over the seeds, with how far the mean
 //! over all seeds may be off, 95 times of 100, in percent of it; below it stands by how much it is above or below the first
-//! mechanisms' on as many CPUs. Columns that do not fit a line of 100 go on below.
+//! mechanisms' on as many CPUs, over the seeds that both have. `n=` says of how many seeds a number is where that is not all.
+//! Columns that do not fit a line of 100 go on below, and so do names that were cut.
 
 use std::fmt;
 
 use super::results::{Found, Line, Outcome};
+use crate::compare::names::Short;
 use crate::reproduce::estimate::Estimate;
-use crate::sim::figures::{change, fitted, plural, significant};
+use crate::sim::figures::{change, plural, significant};
 
 /// Prints the tables.
 pub struct Table<'l>(pub &'l [Line]);
 
 /// Widths of a name and of a column.
-const WIDTHS: (usize, usize) = (28, 18);
+const WIDTHS: (usize, usize) = (24, 19);
 /// Columns of a line.
 const COLUMNS: usize = 4;
 
@@ -23,6 +25,9 @@ struct Group<'l> {
     line: &'l Line,
     results: Vec<(&'l Line, &'l Found)>,
 }
+
+/// What some mechanisms get done on so many CPUs: each seed, with operations per second.
+type Rates = Vec<(u64, f64)>;
 
 impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -63,7 +68,7 @@ impl Group<'_> {
     fn print(&self, f: &mut fmt::Formatter<'_>, says_version: bool) -> fmt::Result {
         let (cell, unit) = (&self.line.cell, plural(&self.results[0].1.unit));
         let seeds = distinct(self.results.iter().map(|(line, _)| line.cell.seed)).len();
-        writeln!(f, "{} on {}", fitted(&cell.workload, 60), cell.machine)?;
+        writeln!(f, "{} on {}", cell.workload, cell.machine)?;
         if says_version {
             writeln!(f, "version {}", self.line.version)?;
         }
@@ -72,46 +77,86 @@ impl Group<'_> {
         }
         let spread = match seeds {
             1 => "of one seed".to_owned(),
-            seeds => format!("mean of {seeds} seeds ± what it may be off"),
+            seeds => format!(
+                "mean of {seeds} seeds{} ± what it may be off",
+                if self.has_all(seeds) { "" } else { ", or of n," }
+            ),
         };
         writeln!(f, "{unit} per second, {spread}")?;
         let mechanisms = distinct(self.results.iter().map(|(line, _)| line.cell.mechanisms.as_str()));
         let mut cpus = distinct(self.results.iter().map(|(line, _)| line.cell.cpus));
         cpus.sort_unstable();
+        let names = Short::of(mechanisms.iter().copied(), WIDTHS.0 - 1);
         for columns in cpus.chunks(COLUMNS) {
             write!(f, "\n{:<width$}", "CPUs", width = WIDTHS.0)?;
             columns.iter().try_for_each(|cpus| write!(f, "{cpus:>width$}", width = WIDTHS.1))?;
             writeln!(f)?;
             for name in &mechanisms {
-                self.rows(f, (mechanisms[0], name), columns)?;
+                write!(f, "{:<width$}", names.shown(name), width = WIDTHS.0)?;
+                self.rows(f, (mechanisms[0], name), (columns, seeds))?;
             }
         }
-        Ok(())
+        let legend = names.legend();
+        if legend.is_empty() { Ok(()) } else { write!(f, "\n{legend}") }
     }
 
-    /// The rows of a set of mechanisms; of all but the first, also how they compare.
-    fn rows(&self, f: &mut fmt::Formatter<'_>, (first, name): (&str, &str), columns: &[usize]) -> fmt::Result {
-        write!(f, "{:<width$}", fitted(name, WIDTHS.0 - 1), width = WIDTHS.0)?;
-        let means: Vec<_> = columns.iter().map(|cpus| self.mean(name, *cpus)).collect();
-        for mean in &means {
-            write!(f, "{:>width$}", mean.as_ref().map_or("-".to_owned(), in_words), width = WIDTHS.1)?;
+    /// The rows of a set of mechanisms, of so many seeds as a rule; of all but the first, also how they compare.
+    fn rows(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        (first, name): (&str, &str),
+        (columns, seeds): (&[usize], usize),
+    ) -> fmt::Result {
+        let rates: Vec<Rates> = columns.iter().map(|cpus| self.rates(name, *cpus)).collect();
+        for rates in &rates {
+            let mean = Estimate::of(rates.iter().map(|(_, rate)| *rate));
+            let text = mean.as_ref().map_or("-".to_owned(), |mean| in_words(mean) + &of_fewer(rates.len(), seeds));
+            write!(f, " {text:>width$}", width = WIDTHS.1 - 1)?;
         }
         writeln!(f)?;
         if name == first {
             return Ok(());
         }
         write!(f, "{:<width$}", "", width = WIDTHS.0)?;
-        for (cpus, mean) in columns.iter().zip(&means) {
-            let change = self.mean(first, *cpus).zip(*mean).map(|(from, to)| change(from.mean, to.mean));
-            write!(f, "{:>width$}", change.unwrap_or_default(), width = WIDTHS.1)?;
+        for (cpus, rates) in columns.iter().zip(&rates) {
+            let text = difference(&self.rates(first, *cpus), rates, seeds);
+            write!(f, " {text:>width$}", width = WIDTHS.1 - 1)?;
         }
         writeln!(f)
     }
 
-    fn mean(&self, mechanisms: &str, cpus: usize) -> Option<Estimate> {
-        let is_it = |(line, _): &&(&Line, &Found)| line.cell.mechanisms == mechanisms && line.cell.cpus == cpus;
-        Estimate::of(self.results.iter().filter(is_it).filter_map(|(_, found)| found.per_second))
+    /// Whether each number that there is is of so many seeds.
+    fn has_all(&self, seeds: usize) -> bool {
+        let cells = distinct(self.results.iter().map(|(line, _)| (line.cell.mechanisms.as_str(), line.cell.cpus)));
+        cells.iter().all(|(mechanisms, cpus)| [0, seeds].contains(&self.rates(mechanisms, *cpus).len()))
     }
+
+    fn rates(&self, mechanisms: &str, cpus: usize) -> Rates {
+        let is_it = |(line, _): &&(&Line, &Found)| line.cell.mechanisms == mechanisms && line.cell.cpus == cpus;
+        let of = |(line, found): &(&Line, &Found)| Some((line.cell.seed, found.per_second?));
+        self.results.iter().filter(is_it).filter_map(of).collect()
+    }
+}
+
+/// By how much others are above or below the first mechanisms, over the seeds that both have: another seed is another run.
+fn difference(first: &Rates, others: &Rates, seeds: usize) -> String {
+    if first.is_empty() || others.is_empty() {
+        return String::new();
+    }
+    let both: Vec<(f64, f64)> = others
+        .iter()
+        .filter_map(|(seed, to)| first.iter().find(|(known, _)| known == seed).map(|(_, from)| (*from, *to)))
+        .collect();
+    if both.is_empty() {
+        return "no seed of both".to_owned();
+    }
+    let (from, to) = both.iter().fold((0.0, 0.0), |(from, to), pair| (from + pair.0, to + pair.1));
+    change(from, to) + &of_fewer(both.len(), seeds)
+}
+
+/// Of how many seeds a number is, where that is not the usual.
+fn of_fewer(count: usize, seeds: usize) -> String {
+    if count == seeds { String::new() } else { format!(" n={count}") }
 }
 
 /// A mean and its error in percent.
