@@ -21,12 +21,17 @@ import fcntl
 import hashlib
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 KIND = "framewright-sweep-result/"
 SCHEMA = KIND + "1"
+# Seconds until what a sweep left on a node is removed by the next.
+OLD = 7 * 24 * 3600
 
 
 class Wrong(Exception):
@@ -37,14 +42,33 @@ def read_plan(path):
     """The cells of a plan. That they are what their hashes say is for the program to find out."""
     try:
         with open(path, encoding="utf-8") as file:
-            lines = [json.loads(line) for line in file]
+            lines = file.read().rstrip("\n").split("\n")
     except (OSError, ValueError) as error:
         raise Wrong(f"cannot read {path}: {error}") from error
-    if not lines or not str(lines[0].get("schema", "")).startswith("framewright-sweep-plan/"):
-        raise Wrong(f"{path} is no plan of `framewright sweep plan`")
-    if len(lines) - 1 != lines[0]["cells"]:
-        raise Wrong(f"{path} has {len(lines) - 1} of its {lines[0]['cells']} cells; plan it again: {lines[0]['command']}")
-    return lines[0], lines[1:]
+    rows = []
+    for number, line in enumerate(lines, 1):
+        try:
+            row = json.loads(line)
+            if number == 1:
+                if not row["schema"].startswith("framewright-sweep-plan/"):
+                    raise ValueError(f"is {row['schema']!r}")
+                head = {"cells": int(row["cells"]), "command": str(row["command"]), "version": str(row["version"])}
+            else:
+                rows.append({"index": int(row["index"]), "hash": str(row["hash"]), "cell": dict(row["cell"])})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            why = f"has no {error}" if isinstance(error, KeyError) else str(error)
+            raise Wrong(f"{path}:{number}: is no line of a plan of `framewright sweep plan`: {why}") from error
+    if len(rows) != head["cells"]:
+        raise Wrong(f"{path} has {len(rows)} of its {head['cells']} cells; plan it again: {head['command']}")
+    return head, rows
+
+
+def result_hash(line):
+    """The hash of a result's cell, if the line is a result and no failure."""
+    result = json.loads(line)
+    if result["schema"] != SCHEMA:
+        raise ValueError(f"is {result['schema']!r}, and {SCHEMA!r} is what this program reads")
+    return str(result["hash"]) if "result" in result else None
 
 
 class Results:
@@ -60,24 +84,24 @@ class Results:
             fcntl.flock(self.file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise Wrong(f"{path} is being written by another process: wait until it is done, or name another file with -o") from error
-        with open(path, "rb") as file:
-            content = file.read()
+        except OSError as error:
+            raise Wrong(f"{path} cannot be locked ({error.strerror}): name a file on a local file system with -o") from error
+        try:
+            with open(path, "rb") as file:
+                content = file.read()
+        except OSError as error:
+            raise Wrong(f"cannot read {path}: {error.strerror}") from error
         whole = content.rfind(b"\n") + 1
         start, tail = f'{{"schema":"{KIND}'.encode(), content[whole:]
         if not start.startswith(tail) and not tail.startswith(start):
             raise Wrong(f"{path}: its last line has no end, and does not begin as a result of a sweep")
         self.done = set()
         for number, line in enumerate(content[:whole].split(b"\n"), 1):
-            if not line:
-                continue
             try:
-                result = json.loads(line)
-                if result["schema"] != SCHEMA:
-                    raise ValueError(f"is {result['schema']!r}, and {SCHEMA!r} is what this program reads")
-                if "result" in result:
-                    self.done.add(result["hash"])
-            except (ValueError, KeyError, TypeError) as error:
-                raise Wrong(f"{path}:{number}: is no result of a sweep: {error}") from error
+                self.done.add(result_hash(line) if line else None)
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                why = f"has no {error}" if isinstance(error, KeyError) else str(error)
+                raise Wrong(f"{path}:{number}: is no result of a sweep: {why}") from error
         if tail:
             print(f"{path}: dropped {len(content) - whole} bytes of a line that was not written to its end", file=sys.stderr)
             os.ftruncate(self.file, whole)
@@ -95,15 +119,20 @@ class Results:
 
 
 def place(contents, digest):
-    """The program and the plan as files of this node, fetched by the first task that needs them."""
-    folder = os.path.join(tempfile.gettempdir(), f"framewright-sweep-{os.getuid()}-{digest}")
+    """The program and the plan as files of this node, fetched by the first task that needs them. Each content is a reference and
+    its size: of a file that is there with another one, some was lost on the way."""
+    base = f"framewright-sweep-{os.getuid()}-"
+    folder = os.path.join(tempfile.gettempdir(), base + digest)
+    made = not os.path.isdir(folder)
     os.makedirs(folder, mode=0o700, exist_ok=True)
     if os.stat(folder).st_uid != os.getuid():
         raise PermissionError(f"{folder} is somebody else's")
+    if made:
+        remove_old(folder, base)
     paths = []
-    for name, content, mode in zip(("framewright", "plan.jsonl"), contents, (0o700, 0o600)):
+    for name, (content, size), mode in zip(("framewright", "plan.jsonl"), contents, (0o700, 0o600)):
         path = os.path.join(folder, name)
-        if not os.path.exists(path):
+        if not os.path.exists(path) or os.path.getsize(path) != size:
             import ray
 
             part = f"{path}.{os.getpid()}"
@@ -112,22 +141,53 @@ def place(contents, digest):
                 file.write(ray.get(content))
             os.rename(part, path)
         paths.append(path)
+    os.utime(folder)
     return paths
+
+
+def remove_old(folder, base):
+    """Removes what sweeps of ours left on this node that ran nothing for a week."""
+    for name in os.listdir(os.path.dirname(folder)):
+        other = os.path.join(os.path.dirname(folder), name)
+        try:
+            known = os.lstat(other)
+            if name.startswith(base) and known.st_uid == os.getuid() and known.st_mtime < time.time() - OLD:
+                shutil.rmtree(other, ignore_errors=True)
+        except OSError:
+            pass  # Somebody else removed it.
+
+
+def ran(command):
+    """A command's status, output and errors."""
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", errors="replace", check=False)
+    return done.returncode, done.stdout, done.stderr.strip()
 
 
 def run_cell(contents, digest, index):
     """Runs a cell on the node that this is. Its line, or why there is none."""
     try:
         framewright, plan = place(contents, digest)
-        command = [framewright, "sweep", "run", plan, "--index", str(index), "--jobs", "1", "-o", "-"]
-        ran = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    except OSError as error:
-        return None, f"{os.uname().nodename}: {error}"
-    lines = ran.stdout.splitlines()
+        status, out, error = ran([framewright, "sweep", "run", plan, "--index", str(index), "--jobs", "1", "-o", "-"])
+    except OSError as wrong:
+        return None, f"{os.uname().nodename}: {wrong}"
+    # Not splitlines(): texts in JSON may hold other characters that end a line for it.
+    line, end, rest = out.partition("\n")
     # A cell that failed is a line too, and status 1.
-    if ran.returncode in (0, 1) and len(lines) == 1 and lines[0].startswith(f'{{"schema":"{SCHEMA}","index":{index},'):
-        return lines[0] + "\n", None
-    return None, f"{os.uname().nodename}: status {ran.returncode}: {ran.stderr.strip() or ran.stdout.strip()}"
+    if status in (0, 1) and end and not rest and line.startswith(f'{{"schema":"{SCHEMA}","index":{index},'):
+        return line + end, None
+    return None, f"{os.uname().nodename}: status {status}: {error or out.strip()}"
+
+
+def check_program(program, plan):
+    """Makes sure that the program runs here and takes the plan: what it refuses here, it refuses in every task."""
+    try:
+        # This reads all of the plan, and runs nothing.
+        status, _, error = ran([program, "sweep", "merge", os.devnull, "--plan", plan, "--format", "json"])
+    except OSError as wrong:
+        raise Wrong(f"cannot run {program}: {wrong.strerror}") from wrong
+    # Status 1 says that cells have no result yet.
+    if status not in (0, 1):
+        raise Wrong(error.replace("error: ", "", 1) or f"{program} ended with status {status}")
 
 
 def failure(version, row, error, again):
@@ -139,13 +199,16 @@ def failure(version, row, error, again):
 
 def drive(ray, options, head, left, results):
     """Runs cells on the cluster and appends what comes of them. How many failed."""
-    with open(options.program, "rb") as file:
-        program = file.read()
-    with open(options.plan, "rb") as file:
-        plan = file.read()
+    try:
+        with open(options.program, "rb") as file:
+            program = file.read()
+        with open(options.plan, "rb") as file:
+            plan = file.read()
+    except OSError as error:
+        raise Wrong(f"cannot read {error.filename}: {error.strerror}") from error
     digest = hashlib.sha256(program + plan).hexdigest()[:16]
     # In a list, they are references: a task fetches them only where it needs them.
-    contents = [ray.put(program), ray.put(plan)]
+    contents = [(ray.put(content), len(content)) for content in (program, plan)]
     task = ray.remote(num_cpus=1, max_retries=options.retries)(run_cell)
     rows = iter(left)
     running, failed, done = {}, 0, 0
@@ -166,10 +229,13 @@ def drive(ray, options, head, left, results):
             row = running.pop(reference)
             try:
                 line, error = ray.get(reference)
+            except ray.exceptions.RayTaskError as wrong:
+                cause = getattr(wrong, "cause", wrong)
+                line, error = None, f"the task failed: {type(cause).__name__}: {cause}"
             except ray.exceptions.RayError as lost:
                 line, error = None, f"lost with its node, {options.retries} times tried again: {type(lost).__name__}"
             if line is None:
-                again = f"framewright sweep run {options.plan} --index {row['index']} -o -"
+                again = f"framewright sweep run {shlex.quote(options.plan)} --index {row['index']} -o -"
                 line = failure(head["version"], row, error, again)
             if "result" not in json.loads(line):
                 failed += 1
@@ -208,6 +274,7 @@ def main():
         head, rows = read_plan(options.plan)
         if not os.access(options.program, os.X_OK) or os.path.isdir(options.program):
             raise Wrong(f"{options.program} is no program; build it: cargo build --release")
+        check_program(os.path.abspath(options.program), options.plan)
         try:
             import ray  # Only here, so that --help and what is wrong with files need no Ray.
         except ImportError as error:

@@ -6,12 +6,13 @@ mod replay_synthetic;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
 use cli_command::{framewright, text, unheard};
 use framewright_lab::sweep::results::Store;
+use replay_synthetic::project;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -173,6 +174,17 @@ fn a_torn_line_is_run_again() {
     }
 }
 
+/// The driver of Ray reads what we write, refuses what we refuse, and runs a cell; what of that needs no Ray.
+#[test]
+fn the_driver_of_ray_reads_what_we_write() {
+    let program = env!("CARGO_BIN_EXE_framewright");
+    let check = Command::new("python3").args(["tools/sweep_ray_test.py", program]).current_dir(project()).output();
+    match check {
+        Ok(output) => assert!(output.status.success(), "{}", text(&output.stderr)),
+        Err(error) => eprintln!("SKIPPED: tools/sweep_ray.py was not checked: python3: {error}"),
+    }
+}
+
 #[test]
 fn two_writers_are_refused() {
     let sweep = Sweep::new(PLAN);
@@ -198,7 +210,7 @@ fn an_interrupt_ends_it() {
             drop(child.stderr.take());
         }
         let id = child.id().to_string();
-        assert!(std::process::Command::new("kill").args(["-INT", &id]).status().unwrap().success());
+        assert!(Command::new("kill").args(["-INT", &id]).status().unwrap().success());
         let output = child.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(130));
         let told = "stopped with 0 of 16 cells done; the same command again goes on from there\n";
