@@ -217,7 +217,7 @@ fn of_views_and_comparisons() {
         CompareError::Kinds(..) =>
             CompareError::Kinds("a".to_owned(), "framewright sim", "b".to_owned(), "framewright bench"),
         CompareError::NoAllocators(_) => CompareError::NoAllocators("framewright sim"),
-        CompareError::Only(..) => CompareError::Only("rand".to_owned(), "page-fault1-8".to_owned()),
+        CompareError::Only(..) => CompareError::Only("rand".to_owned(), "page-fault1-8".to_owned(), "throughput".to_owned()),
         CompareError::Nothing(_) => CompareError::Nothing(file()),
         CompareError::Few { .. } =>
             CompareError::Few { row: "page-fault1-8".to_owned(), runs: "1 measurement".to_owned(), kind: Files::Sim },

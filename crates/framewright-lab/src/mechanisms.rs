@@ -44,6 +44,11 @@ pub fn parse(text: &str) -> anyhow::Result<Mechanisms> {
 }
 
 fn parse_list(text: &str) -> anyhow::Result<Mechanisms> {
+    if text.split(',').any(|part| part.trim().is_empty()) {
+        bail!(
+            "{text:?} names no preset and no switch between its commas; `framewright mechanisms` lists all that there are"
+        );
+    }
     let mechanisms = Mechanisms::parse(text).map_err(|(part, error)| match error {
         UnknownSwitch::Switch => {
             anyhow!("{part}: there is no such switch; there are {}", Mechanisms::SWITCHES.join(", "))
@@ -63,6 +68,14 @@ fn parse_list(text: &str) -> anyhow::Result<Mechanisms> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nothing_is_no_set_of_mechanisms() {
+        for text in ["", "baseline,,", ",default", " "] {
+            let error = parse(text).unwrap_err().to_string();
+            assert!(error.contains("names no preset and no switch"), "{text:?}: {error}");
+        }
+    }
 
     #[test]
     fn labels_are_short_and_parse_back() {

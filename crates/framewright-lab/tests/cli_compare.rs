@@ -104,6 +104,8 @@ fn what_is_no_result_is_named() {
         "DIR/sim.json DIR/none.json",
         "DIR/sim.json --by allocator",
         "DIR/sim.json --only rand",
+        "a=DIR/sim.json a=DIR/none.json",
+        "DIR/sim.json,",
         "DIR/sim.json --format page_bench",
         "DIR/none.json --format will-it-scale",
         "DIR/sim.json --format csv",

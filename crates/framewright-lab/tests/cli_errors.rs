@@ -173,6 +173,7 @@ fn mechanisms_that_do_not_exist() {
         "replay DIR --mechanisms bestline",
         "mechanisms fallback bestline",
         "replay DIR --mechanisms baseline,fallback",
+        "replay DIR --mechanisms baseline,,",
         "replay DIR --mechanisms =",
         "replay DIR --mechanisms DIR/missing.toml",
         "replay DIR --mechanisms DIR/syntax.toml",

@@ -137,7 +137,7 @@ fn what_cannot_be_shown_is_named() {
     drop(std::os::unix::net::UnixListener::bind(path("stale.sock")).unwrap());
     fs::write(path("file"), "").unwrap();
     let long = path(&"a".repeat(150));
-    let cases: [&[&str]; 17] = [
+    let cases: [&[&str]; 18] = [
         &["zoneinfo", "--from", &path("nothing.sock")],
         &["zoneinfo", "--from", &path("stale.sock")],
         &["zoneinfo", "--from", &path("file")],
@@ -153,6 +153,7 @@ fn what_cannot_be_shown_is_named() {
         &["numastat", "--node", "7", "--machine", "generic:2x2x1", "--seconds", "0.001", "--warm-up", "0"],
         &["tree"],
         &["tree", &path("tree"), "--every", "1s"],
+        &["tree", &path("tree"), "--every", "1s", "--machine", "generic:2x2x1"],
         &["tree", &path("tree"), "--from", &path("pool.sock"), "--every", "1h"],
         &["tree", &path("file"), "--from", &path("pool.sock")],
     ];

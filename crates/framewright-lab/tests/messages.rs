@@ -12,12 +12,17 @@ use regex::Regex;
 /// Whose messages.
 const SOURCES: [&str; 3] = ["framewright-bench/src", "framewright-lab/src", "framewright-trace/src"];
 
+/// What is said where figures and recorded bands do not fit.
+const BANDS: &str = "{}: a figure without a recorded band, or a band without its figure: {}; record them anew: framewright \
+                     reproduce all --quick --bands data/reproduced/quick.toml";
+
 /// Messages that no snapshot has, and what it would take to see them.
 const UNSEEN: &[(&str, &str)] = &[
     ("progress bar", "a template of ours that is none"),
     ("data/published/{file}", "a file of ours, which is built in, that is broken"),
     ("data/published/{NAME}", "the same"),
     ("data/reproduced/quick.toml", "the same"),
+    (BANDS, "the same, or figures that others were recorded of"),
     ("row {threshold}: no threshold", "the same"),
     ("there is no row", "the same"),
     ("row {row}: change_percent is {printed}, its numbers say {change:.1}", "the same"),

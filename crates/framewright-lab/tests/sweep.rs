@@ -298,6 +298,7 @@ fn what_is_wrong_is_named() {
         "sweep run DIR/plan.jsonl -o DIR/folder",
         "sweep merge",
         "sweep merge DIR/none.jsonl",
+        "sweep merge DIR/plan.jsonl",
         "sweep merge DIR/results.jsonl",
         "sweep merge DIR/results.jsonl -o DIR/results.jsonl",
     ];

@@ -172,7 +172,7 @@ switches! {
         PreemptionOff = "preemption-off",
         /// They may come, and use the lists unless these are in use, which an exchange finds out; else the zone (Linux ≥ 6.2).
         Trylock = "trylock",
-        /// They may come, and have lists of their own: in an interrupt, [`crate::machine::Machine::pin`] names another CPU.
+        /// They may come, and have lists of their own: an interrupt counts as a CPU of its own.
         OwnLists = "own-lists",
     }
     /// Size of the per-CPU lists.

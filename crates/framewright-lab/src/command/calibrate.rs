@@ -17,7 +17,7 @@ const ROUNDS: (usize, usize) = (100, 20);
 /// Measure what instructions cost on this machine, and check what the simulated one predicts from that.
 #[derive(Args)]
 #[command(
-    after_help = "Two numbers are fitted, both to order 0 in batches of 64 pages: the time of an instruction and that of a pin.
+    after_help = "Two numbers are fitted, both to order 0 in batches of 64 pages: the time of an instruction and that of a pin. \
 The other paths are predicted: measured natively and simulated side by side, which shows how far off a simulated time can be.
 
 Examples:

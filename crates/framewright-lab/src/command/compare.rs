@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::bail;
 use clap::{Args, ValueEnum};
 use framewright_lab::compare::lines::{go, page_bench, will_it_scale};
 use framewright_lab::compare::read::read;
@@ -38,7 +39,7 @@ pub(crate) struct Compare {
     /// What makes a column [default: each argument; of one file each set of mechanisms].
     #[arg(long, value_enum)]
     by: Option<By>,
-    /// Show rows with this in their name, or in their figure's, alone.
+    /// Show rows with this in their name, their figure's, or its unit, alone.
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Show all figures, not only those that matter most.
@@ -76,6 +77,9 @@ enum Form {
 impl Compare {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let sides = self.files.iter().map(|argument| side(argument)).collect::<anyhow::Result<Vec<_>>>()?;
+        if let Some(twice) = (1..sides.len()).find(|&at| sides[..at].iter().any(|side| side.name == sides[at].name)) {
+            bail!("{}: two columns have this name; give each its own, as NAME=FILE", sides[twice].name);
+        }
         // These two put together figures that are not shown otherwise.
         let all = self.all || matches!(self.format, Form::WillItScale | Form::PageBench);
         let choice = Choice { by: self.by, all, only: self.only.as_deref() };
@@ -123,6 +127,9 @@ fn side(argument: &str) -> anyhow::Result<Side> {
         true => vec![files.into()],
         false => files.split(',').map(PathBuf::from).collect(),
     };
+    if paths.iter().any(|path| path.as_os_str().is_empty()) {
+        bail!("{argument}: a name between its commas is empty");
+    }
     let documents = paths.iter().map(|path| Ok(read(path)?)).collect::<anyhow::Result<Vec<_>>>()?;
     Ok(Side { name: name.to_owned(), documents: documents.into_iter().flatten().collect() })
 }

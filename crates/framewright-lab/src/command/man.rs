@@ -57,7 +57,9 @@ fn page(command: &Command) -> io::Result<Vec<u8>> {
     let (mut text, page) = (Vec::new(), Page::new(command.clone()).manual("Framewright"));
     page.render_title(&mut text)?;
     page.render_name_section(&mut text)?;
-    page.render_synopsis_section(&mut text)?;
+    let usage = command.clone().render_usage().to_string();
+    let usage: Vec<&str> = usage.lines().map(|line| line.trim_start_matches("Usage:").trim()).collect();
+    section("SYNOPSIS", &usage, &mut text)?;
     page.render_description_section(&mut text)?;
     page.render_options_section(&mut text)?;
     if command.has_subcommands() {

@@ -203,6 +203,11 @@ impl Tree {
     fn run(&self) -> anyhow::Result<()> {
         let of_each_node: fn(NodeId) -> Vec<ReportFile> = |node| ReportFile::of_node(node).to_vec();
         let all = Wanted { files: ReportFile::OF_ALL.to_vec(), of_each_node: Some(of_each_node) };
+        if self.every.is_some() && self.whose.from.is_none() {
+            bail!(
+                "--every is for a live process, named by --from SOCKET: a simulated run is over when its files are written"
+            );
+        }
         let texts = self.whose.texts(&all)?;
         self.write(&texts)?;
         print(&format!("{} files below {}\n", texts.len(), self.folder.display()))?;

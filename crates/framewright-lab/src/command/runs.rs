@@ -18,10 +18,10 @@ pub(super) struct Runs {
     /// What the CPUs do, as `page-fault1` or `page-fault1:lru=smp`; or mlc, which checks the machine's latencies [default: page-fault1].
     #[arg(long, value_name = "NAME[:OPTIONS]")]
     pub(super) workload: Option<String>,
-    /// Preset and switches, as `baseline,fallback=claim-steal`, or a TOML file; repeat for more curves [default: default].
+    /// Preset and switches, as `baseline,fallback=claim-steal`, or a TOML file; sim takes several [default: default].
     #[arg(long, short, value_name = "LIST|FILE.toml")]
     pub(super) mechanisms: Vec<String>,
-    /// Numbers of CPUs, separated by commas; a run for each [default: all of the machine].
+    /// Number of CPUs; sim takes several, separated by commas [default: all of the machine].
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u16).range(1..=machine::MOST_CPUS as i64))]
     pub(super) cpus: Vec<u16>,
     /// Seed of all that is random.

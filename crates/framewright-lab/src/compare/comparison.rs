@@ -35,8 +35,8 @@ pub enum CompareError {
     #[error("--by allocator is for files of framewright bench; these are of {0}: --by mechanisms or --by file")]
     NoAllocators(&'static str),
     /// Nothing is left.
-    #[error("neither a row nor a figure has {0:?} in its name; rows are {1}")]
-    Only(String, String),
+    #[error("neither a row nor a figure or its unit has {0:?} in its name; rows are {1}; figures are {2}")]
+    Only(String, String, String),
     /// There was nothing.
     #[error("{0} has no figures to compare: nothing was measured in it; make it again")]
     Nothing(String),
@@ -179,19 +179,25 @@ fn usual(sides: &[Side], all: &[(usize, Point)]) -> By {
     if sides.len() == 1 && sets.len() > 1 { By::Mechanisms } else { By::File }
 }
 
-/// Leaves the rows that have `only` in their name or in their figure's.
+/// Leaves the rows that have `only` in their name, in their figure's or in its unit.
 fn keep(tables: &mut Vec<Table>, only: Option<&str>) -> Result<(), CompareError> {
     let Some(only) = only else { return Ok(()) };
-    let names: BTreeSet<String> = tables.iter().flat_map(|table| &table.rows).map(|row| row.name.clone()).collect();
+    let rows = || tables.iter().flat_map(|table| &table.rows);
+    let [names, figures] =
+        [rows().map(|row| row.name.clone()).collect(), rows().map(|row| row.metric.clone()).collect()];
     let wanted = |row: &Row| [&row.name, &row.label, &row.metric].iter().any(|name| name.contains(only));
-    tables.iter_mut().for_each(|table| table.rows.retain(wanted));
-    tables.retain(|table| !table.rows.is_empty());
-    if !tables.is_empty() {
-        return Ok(());
+    for table in tables.iter_mut().filter(|table| !table.unit.contains(only)) {
+        table.rows.retain(wanted);
     }
+    tables.retain(|table| !table.rows.is_empty());
+    if tables.is_empty() { Err(CompareError::Only(only.to_owned(), some(&names), some(&figures))) } else { Ok(()) }
+}
+
+/// A dozen of them, and a sign that there are more.
+fn some(names: &BTreeSet<String>) -> String {
     let mut some: Vec<&str> = names.iter().map(String::as_str).take(12).collect();
     if names.len() > some.len() {
         some.push("…");
     }
-    Err(CompareError::Only(only.to_owned(), some.join(", ")))
+    some.join(", ")
 }

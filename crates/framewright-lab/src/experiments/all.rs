@@ -98,7 +98,7 @@ impl All {
         let parts = [
             (true, "as published: as near as docs/reproduce.md asks of it"),
             (self.quick, holds),
-            (has(Verdict::SameWay), "same way: less or more as published, but not by as much"),
+            (has(Verdict::SameWay), "same way: as theirs, by less or more"),
             (has(Verdict::Differs), "differs: docs/fidelity.md and docs/fragmentation.md say why"),
             (self.quick && self.seed > SEEDS, "bands are of other seeds: this run is not held against them"),
         ];

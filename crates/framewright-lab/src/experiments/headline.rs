@@ -190,7 +190,7 @@ pub fn zone_lock(found: &zone_lock::Reproduction) -> Headline {
             .collect(),
         gain: Gain::new("of CPU time waits for the zone lock", waiting.map(|share| format!("{} %", percent(share)))),
         ours: format!(
-            "{1} % of time waits for the zone lock ({name}: {0}), {3} % of free memory unfit for order 5 ({2})",
+            "time waiting for the zone lock {1} % ({name}: {0}), free memory unfit for order 5 {3} % ({2})",
             percent(waiting[0]),
             percent(waiting[1]),
             percent(unusable[0]),

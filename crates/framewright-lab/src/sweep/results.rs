@@ -21,6 +21,8 @@ use super::digest::Digest;
 pub const SCHEMA: &str = "framewright-sweep-result/1";
 /// What its versions have in common, with which every line begins.
 const KIND: &str = "framewright-sweep-result/";
+/// With which a plan begins.
+const PLAN: &str = "{\"schema\":\"framewright-sweep-plan/";
 /// Bytes of a file at most.
 const LONGEST: u64 = 1 << 30;
 
@@ -126,7 +128,11 @@ impl Line {
     }
 
     fn parse(text: &str) -> anyhow::Result<Line> {
-        let line: Line = serde_json::from_str(text).context("is no result of a sweep")?;
+        if text.starts_with(PLAN) {
+            bail!("is a plan, no result of one: `framewright sweep run` runs it, and merge takes it as --plan FILE");
+        }
+        let line: Line = serde_json::from_str(text)
+            .context("is no result of a sweep; remove the line, and its cell is run again")?;
         if line.schema != SCHEMA {
             bail!("is {:?}, and a result that this program reads is {SCHEMA:?}", line.schema);
         }

@@ -36,12 +36,13 @@ impl fmt::Display for Overview<'_> {
         writeln!(f, "{trace} under {}", short(mechanisms))?;
         let kinds =
             [Kind::Fallback, Kind::Failure].map(|kind| self.only.is_none_or(|only| only == kind).then_some(kind));
-        let limit = if self.only.is_none() { self.limit.div_ceil(2) } else { self.limit };
-        for kind in kinds.into_iter().flatten() {
-            let rows: Vec<&Row> = happenings.iter().filter(|row| row.kind == kind).collect();
-            section(f, kind, &rows, limit)?;
+        let rows = kinds.map(|kind| happenings.iter().filter(|row| Some(row.kind) == kind).collect::<Vec<_>>());
+        for (at, kind) in kinds.into_iter().enumerate().filter_map(|(at, kind)| Some((at, kind?))) {
+            // Half for each, and what one has no use for is the other's.
+            let others = rows[1 - at].len().min(self.limit / 2);
+            section(f, kind, &rows[at], self.limit - others)?;
         }
-        if happenings.is_empty() {
+        if rows.iter().all(Vec::is_empty) {
             writeln!(f, "\nUnder other mechanisms there may be some: -m linux-6.1 has that kernel's.")
         } else {
             writeln!(f, "\n--why NUMBER explains one of them.")
