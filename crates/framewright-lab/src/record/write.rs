@@ -76,12 +76,12 @@ fn write_partial(
         next = reader.next().transpose()?;
     }
     let read = reader.quality();
-    quality.lost_events = read.lost_events;
-    quality.lost_reports = read.lost_reports;
-    quality.time_steps_back = read.time_steps_back;
-    if lost > read.lost_events {
+    let lost_by_pages = read.lost_events;
+    // What was read before the start is no part of the trace, but what was lost then may be missed in it.
+    quality = Quality { by_kind: quality.by_kind, failed_allocs: quality.failed_allocs, ..read.clone() };
+    if lost > lost_by_pages {
         // Pages that never came do not say what was on them.
-        quality.count_lost(Some(lost - read.lost_events));
+        quality.count_lost(Some(lost - lost_by_pages));
     }
     let file = writer.finish(reader.comms(), &quality).map_err(fail)?;
     let file = file.into_inner().map_err(|error| fail(error.into_error()))?;

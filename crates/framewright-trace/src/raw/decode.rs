@@ -50,6 +50,9 @@ pub enum What {
     },
     /// An event that was not described.
     Other,
+    /// A page move between what are no frames. The probe reads whatever its function is called with, so this is no
+    /// fault of the page.
+    Odd(RawFault),
 }
 
 /// Where the fields of an event of a kind are.
@@ -171,22 +174,25 @@ impl Decoder {
                     gfp,
                 })
             }
+            Places::Move { old, new, base } => {
+                let base = number(base, "base", event)?;
+                let (old, new) = (number(old, "old", event)?, number(new, "new", event)?);
+                match (described(old, base), described(new, base)) {
+                    (Ok(old), Ok(new)) => What::Page(Kind::Move { old, new }),
+                    (Err(fault), _) | (_, Err(fault)) => What::Odd(fault),
+                }
+            }
             places => What::Page(self.other(places, event)?),
         };
         Ok(Happening { pid, what })
     }
 
-    /// The record of an event that is no allocation.
+    /// The record of an event that is neither an allocation nor a move.
     fn other(&self, places: &Places, event: &[u8]) -> Read<Kind> {
         let mobility = |field: &Field| self.mobilities.get(number(field, "migratetype", event)?);
         Ok(match places {
             Places::Free { pfn, order: size } => Kind::Free { pfn: frame(pfn, event)?, order: order(size, event)? },
             Places::FreeBatched { pfn } => Kind::FreeBatched { pfn: frame(pfn, event)? },
-            Places::Move { old, new, base } => {
-                let base = number(base, "base", event)?;
-                let (old, new) = (number(old, "old", event)?, number(new, "new", event)?);
-                Kind::Move { old: described(old, base)?, new: described(new, base)? }
-            }
             Places::ExtFrag { pfn, alloc, fallback, wanted, found, ownership } => {
                 let pageblock_order = self.mobilities.pageblock_order;
                 let fallback_order = order(fallback, event)?;
@@ -217,7 +223,9 @@ impl Decoder {
                     percpu_refill: refill.map_or(order == Order(0), |refill| refill != 0),
                 }
             }
-            Places::Alloc { .. } | Places::Name { .. } => return Err(RawFault::Value { field: "kind", value: 0 }),
+            Places::Alloc { .. } | Places::Move { .. } | Places::Name { .. } => {
+                return Err(RawFault::Value { field: "kind", value: 0 });
+            }
         })
     }
 }

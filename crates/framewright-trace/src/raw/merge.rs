@@ -102,6 +102,14 @@ impl<R: std::io::Read> RawReader<R> {
         Ok(())
     }
 
+    /// Counts an event of a buffer that says nothing.
+    fn pass_over(&mut self, index: usize, fault: &RawFault) {
+        self.quality.malformed_lines += 1;
+        if self.quality.malformed.len() < Quality::MESSAGES {
+            self.quality.malformed.push(format!("{}: {fault}", self.buffers[index].name));
+        }
+    }
+
     /// The next record or the first error.
     fn read(&mut self) -> Result<Option<Record>> {
         if !self.started {
@@ -115,6 +123,7 @@ impl<R: std::io::Read> RawReader<R> {
             match what {
                 What::Name { pid, name } => self.name_task(pid, &name),
                 What::Other => self.quality.count_unknown("(not described)"),
+                What::Odd(fault) => self.pass_over(index, &fault),
                 What::Page(kind) => {
                     self.quality.time_steps_back += u64::from(time < self.time);
                     self.quality.count(&kind);
