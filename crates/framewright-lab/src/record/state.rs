@@ -171,10 +171,8 @@ impl TimedFlags {
         for (&pfn, &(time, flags)) in &events.0 {
             let read = self.flags.get(Pfn(pfn));
             let older = time < self.time(pfn);
-            let stays = read & NOT_OURS != 0
-                || older && (read & flag::BUDDY != 0 || flags == flag::BUDDY && read & IN_USE != 0)
-                // The flags of its use say more than the request.
-                || flags != flag::BUDDY && read & IN_USE != 0;
+            // Of an older request, the flags of its use say more; of an older free, they tell that it was taken since.
+            let stays = read & NOT_OURS != 0 || older && read & (flag::BUDDY | IN_USE) != 0;
             if !stays {
                 told.push((pfn, flags));
             }
@@ -260,6 +258,13 @@ mod tests {
             ),
             ("allocated, and freed where no event tells", flag::BUDDY, vec![alloc(90, 0, movable)], flag::BUDDY),
             ("allocated and freed", flag::BUDDY, vec![alloc(110, 0, fixed), free(120, 0)], flag::BUDDY),
+            ("freed and allocated since", flag::SLAB, vec![free(110, 0), alloc(120, 0, movable)], flag::LRU),
+            (
+                "moved to since it was freed",
+                flag::SLAB,
+                vec![at(110, Kind::Move { old: Pfn(9), new: Pfn(0) })],
+                flag::LRU,
+            ),
             ("no memory", flag::NOPAGE, vec![alloc(110, 0, movable)], flag::NOPAGE),
             ("moved to", 0, vec![at(110, Kind::Move { old: Pfn(9), new: Pfn(0) })], flag::LRU),
         ];
