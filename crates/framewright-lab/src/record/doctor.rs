@@ -17,7 +17,7 @@ use super::tracefs::{self, EVENTS, Wanted};
 pub struct Findings {
     /// Version of the kernel.
     pub kernel: String,
-    /// Number of CPUs.
+    /// Number of CPUs that are online: each has a buffer, whether we may run on it or not.
     pub cpus: usize,
     /// Memory, in KiB.
     pub memory_kib: u64,
@@ -104,7 +104,9 @@ impl Findings {
         let has = |path: &Path, event: &Wanted| path.join("events").join(event.name).exists();
         Findings {
             kernel: line("/proc/sys/kernel/osrelease").unwrap_or_default(),
-            cpus: std::thread::available_parallelism().map_or(1, Into::into),
+            cpus: line("/sys/devices/system/cpu/online")
+                .and_then(|list| counted(&list))
+                .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, Into::into)),
             memory_kib: memory.and_then(|memory| memory.parse().ok()).unwrap_or(0),
             uid: rustix::process::geteuid().as_raw(),
             may_administer: capabilities >> 21 & 1 == 1,
@@ -123,6 +125,16 @@ impl Findings {
             tracefs,
         }
     }
+}
+
+/// How many numbers a list as `0-3,8` has.
+fn counted(list: &str) -> Option<usize> {
+    let count = |range: &str| {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
+        Some(last.checked_sub(first)? as usize + 1)
+    };
+    list.split(',').map(count).sum()
 }
 
 /// Whether the first bytes of a file can be read; that it can be opened says little in `/proc`.
@@ -276,6 +288,19 @@ impl fmt::Display for Report {
             _ => {
                 writeln!(f, "\nframewright record does not work here: mend what is MISSING, beginning with the first.")
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus_are_counted() {
+        let table = [("0", Some(1)), ("0-111", Some(112)), ("0-3,8,10-11", Some(7)), ("", None), ("3-1", None)];
+        for (list, count) in table {
+            assert_eq!(counted(list), count, "{list}");
         }
     }
 }
