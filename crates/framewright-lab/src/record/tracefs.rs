@@ -1,7 +1,8 @@
 //! An instance of tracefs of our own: a buffer and switches that nobody else uses, and that are gone with us.
 //!
 //! Everything is a file that takes a word. The instance is named by our process, so that one whose recorder was killed
-//! can be told from one at work; it is removed when it is dropped, however the recording ended.
+//! can be told from one at work; it is removed when it is dropped, however the recording ended. One that has our own
+//! number is left over too: in a container every recorder may be process 1.
 //!
 //! *Page moves* have no tracepoint that says which pages, so a kprobe sits on the function that hands a page's identity
 //! over. Its arguments are addresses of page descriptors, in a table whose start is randomised at boot; the probe reads
@@ -53,7 +54,7 @@ pub fn find(mounts: &str) -> Option<PathBuf> {
     mounted.next().map(|(place, _)| PathBuf::from(place.replace("\\040", " ")))
 }
 
-/// Our instances whose process is no more.
+/// Instances whose process is no more, while we have none ourselves.
 pub fn left_over(tracefs: &Path) -> Vec<PathBuf> {
     let Ok(instances) = fs::read_dir(tracefs.join("instances")) else { return Vec::new() };
     let dead = |path: &PathBuf| {
@@ -65,7 +66,7 @@ pub fn left_over(tracefs: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Our probes whose process is no more, as events. They outlive the instances in which they were switched on.
+/// Probes whose process is no more, as events, while we have none ourselves. They outlive the instances in which they were switched on.
 pub fn left_over_probes(tracefs: &Path) -> Vec<String> {
     let probes = fs::read_to_string(tracefs.join(PROBES)).unwrap_or_default();
     let events = probes.lines().filter_map(|line| line.strip_prefix("p:")?.split(' ').next());
@@ -76,9 +77,10 @@ pub fn left_over_probes(tracefs: &Path) -> Vec<String> {
     dead.map(str::to_owned).collect()
 }
 
-/// Whether this is the number of a process that is no more.
+/// Whether this is the number of a process that is no more; ours is that of one that had it before us.
 fn is_dead(pid: &str) -> bool {
-    pid.parse::<u32>().is_ok() && !Path::new("/proc").join(pid).exists()
+    let gone = |number: u32| number == process::id() || !Path::new("/proc").join(pid).exists();
+    pid.parse().is_ok_and(gone)
 }
 
 /// The definition of a probe for page moves, behind its name.
@@ -123,14 +125,17 @@ impl Instance {
     /// # Errors
     /// It cannot be made, or not with so much memory.
     pub fn create(tracefs: &Path, buffer_kib: u64) -> Result<Instance, RecordError> {
-        for path in left_over(tracefs) {
-            // Somebody may be looking at it still.
-            let _ = fs::remove_dir(path);
+        let path = tracefs.join("instances").join(format!("{NAME}{}", process::id()));
+        for left in left_over(tracefs) {
+            match fs::remove_dir(&left) {
+                Err(error) if left == path => return Err(RecordError::at("remove", &path, error)),
+                // Somebody may be looking at it still.
+                _ => {}
+            }
         }
         for event in left_over_probes(tracefs) {
             let _ = append(&tracefs.join(PROBES), &format!("-:{event}"));
         }
-        let path = tracefs.join("instances").join(format!("{NAME}{}", process::id()));
         fs::create_dir(&path).map_err(|error| RecordError::at("make", &path, error))?;
         let instance = Instance { tracefs: tracefs.to_owned(), path, probe: None, removed: false };
         instance.write("tracing_on", "0")?;
@@ -324,18 +329,20 @@ mod tests {
     }
 
     #[test]
-    fn only_instances_of_the_dead_are_left_over() {
+    fn only_instances_of_the_dead_and_our_own_are_left_over() {
         let folder = tempfile::tempdir().unwrap();
         let own = format!("{NAME}{}", process::id());
         for name in [own.as_str(), "framewright-4294967295", "framewright-x", "somebody"] {
             fs::create_dir_all(folder.path().join("instances").join(name)).unwrap();
         }
-        assert_eq!(left_over(folder.path()), [folder.path().join("instances/framewright-4294967295")]);
+        let mut expected = ["framewright-4294967295", &own].map(|name| folder.path().join("instances").join(name));
+        expected.sort();
+        assert_eq!(left_over(folder.path()), expected);
         assert_eq!(left_over(Path::new("/nowhere")), [] as [PathBuf; 0]);
     }
 
     #[test]
-    fn only_probes_of_the_dead_are_left_over() {
+    fn only_probes_of_the_dead_and_our_own_are_left_over() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(left_over_probes(folder.path()), [""; 0]);
         // As Linux 6.1 lists them.
@@ -343,10 +350,11 @@ mod tests {
             format!("p:{group}/page_migrate folio_migrate_flags new=%di:x64 old=%si:x64 base=@vmemmap_base:x64\n")
         };
         let own = format!("{GROUP}{}", process::id());
-        let groups = [own.as_str(), "framewright_4294967295", "framewright_x", "somebody"];
+        let groups = [own.as_str(), "framewright_4294967295", "framewright_x", "framewright_1", "somebody"];
         let probes: String = groups.into_iter().map(line).collect();
         fs::write(folder.path().join(PROBES), probes + "r8:framewright_4294967295/other vfs_read\n").unwrap();
-        assert_eq!(left_over_probes(folder.path()), ["framewright_4294967295/page_migrate"]);
+        let expected = [format!("{own}/page_migrate"), "framewright_4294967295/page_migrate".to_owned()];
+        assert_eq!(left_over_probes(folder.path()), expected);
     }
 
     #[test]
@@ -361,5 +369,15 @@ mod tests {
         let written = fs::read_to_string(folder.path().join(PROBES)).unwrap();
         assert_eq!(written, format!("{probe}-:framewright_4294967295/page_migrate"));
         instance.removed = true;
+    }
+
+    #[test]
+    fn our_own_name_is_free_or_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = folder.path().join(format!("instances/{NAME}{}", process::id()));
+        fs::create_dir_all(&own).unwrap();
+        Instance::create(folder.path(), 64).unwrap().removed = true;
+        let error = Instance::create(folder.path(), 64).err().unwrap().to_string();
+        assert!(error.starts_with(&format!("cannot remove {}: ", own.display())), "{error}");
     }
 }
