@@ -11,7 +11,7 @@ use framewright_trace::record::Kind;
 use framewright_trace::replay::counted;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::{Ended, printable, quoted};
+use super::{Ended, note, quoted};
 
 /// Record what this machine's kernel is asked for page frames: while a command runs, for some time, or until Ctrl-C.
 ///
@@ -65,7 +65,7 @@ impl Record {
             _ => error.into(),
         })?;
         // What the command printed is its own; ours goes beside it.
-        eprint!("{}", printable(&summary(&recording, &self.command, &folder)) + "\n");
+        note(&summary(&recording, &self.command, &folder));
         match recording.end.code() {
             0 => Ok(()),
             code => Err(Ended(code).into()),
