@@ -31,7 +31,7 @@ use self::doctor::Findings;
 use self::spool::Spool;
 use self::state::TimedFlags;
 use self::tracefs::{EVENTS, INNER, Instance};
-use self::workload::{End, Interrupts};
+use self::workload::{End, Interrupts, PATIENCE, Workload};
 use self::write::Recorded;
 
 /// Name of the trace in a recording's folder.
@@ -232,7 +232,7 @@ fn play(
     let state = state::texts()?;
     let start = state::now();
     let begin = Instant::now();
-    let child = workload::start(&options.command).map_err(|error| {
+    let mut workload = Workload::start(&options.command).map_err(|error| {
         let program = options.command.first().cloned().unwrap_or_default();
         RecordError::Command { program, error }
     })?;
@@ -241,9 +241,12 @@ fn play(
         tell(Step::Running(progress.events.load(Ordering::Relaxed), progress.lost.load(Ordering::Relaxed)));
         !spool.has_failed()
     };
-    let end = workload::wait(child, options.duration, interrupts, &mut look);
+    let waited = workload.wait(options.duration, interrupts, &mut look);
+    instance.switch(false)?;
+    let elapsed = begin.elapsed();
+    let end = waited.and_then(|end| workload.end(PATIENCE, interrupts, &mut look).map(|_| end));
     let end = end.map_err(|error| RecordError::at("wait for", Path::new("the command"), error))?;
-    Ok(Played { state, flags, tasks, start, end, elapsed: begin.elapsed() })
+    Ok(Played { state, flags, tasks, start, end, elapsed })
 }
 
 /// Switches the events on that there are, and returns their descriptions.

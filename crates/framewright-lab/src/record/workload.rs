@@ -1,8 +1,13 @@
 //! What is recorded: a command, or the machine for a while; and how both come to their end.
 //!
-//! Ctrl-C at a terminal reaches the command as well as us, so it is left to the command to end; if it has not after a
-//! moment, it was not told, and is told by us. The recording is kept however it ended.
+//! Ctrl-C and Ctrl-\ at a terminal reach the command as well as us, so it is left to the command to end; if it has not
+//! after a moment, it was not told, and is told by us. SIGTERM and SIGHUP are handed on at once. A signal that we were
+//! started to ignore, as by `nohup`, stays ignored. The recording is kept however it ended.
+//!
+//! When the time is over the command is no longer of interest: events end there ([`Workload::wait`]), and then it is
+//! ended, by SIGKILL if need be ([`Workload::end`]).
 
+use std::fs;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command, ExitStatus};
@@ -13,28 +18,32 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::SigId;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 /// How often is looked whether it has ended.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a command has to end by itself when it was interrupted.
 const GRACE: Duration = Duration::from_millis(500);
+/// How long a command has to end by SIGTERM when the time is over: what most service managers give is 5 to 90 s, and
+/// here nothing is waited for but its end.
+pub const PATIENCE: Duration = Duration::from_secs(5);
 
-/// SIGINT and SIGTERM, noted instead of obeyed.
+/// The signals that ask a program to end, noted instead of obeyed.
 pub struct Interrupts {
     last: Arc<AtomicUsize>,
     handlers: Vec<SigId>,
 }
 
 impl Interrupts {
-    /// From now on they are noted.
+    /// From now on they are noted, but for those that are ignored.
     ///
     /// # Errors
     /// The system refused.
     pub fn note() -> io::Result<Interrupts> {
         let last = Arc::new(AtomicUsize::new(0));
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
         let mut handlers = Vec::new();
-        for signal in [SIGINT, SIGTERM] {
+        for signal in noted(&status) {
             handlers.push(signal_hook::flag::register_usize(signal, last.clone(), signal as usize)?);
         }
         Ok(Interrupts { last, handlers })
@@ -43,16 +52,21 @@ impl Interrupts {
     /// The last one, if there was one since this was asked.
     fn take(&self) -> Option<Signal> {
         match self.last.swap(0, Ordering::Relaxed) as i32 {
+            SIGHUP => Some(Signal::HUP),
             SIGINT => Some(Signal::INT),
+            SIGQUIT => Some(Signal::QUIT),
             SIGTERM => Some(Signal::TERM),
             _ => None,
         }
     }
+}
 
-    /// Whether there was one.
-    pub fn any(&self) -> bool {
-        self.last.load(Ordering::Relaxed) != 0
-    }
+/// The signals to note: all that a process with this `/proc/PID/status` does not ignore.
+fn noted(status: &str) -> Vec<i32> {
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let all = [SIGHUP, SIGINT, SIGQUIT, SIGTERM].into_iter();
+    all.filter(|signal| ignored >> (signal - 1) & 1 == 0).collect()
 }
 
 impl Drop for Interrupts {
@@ -72,98 +86,124 @@ pub enum End {
     Time,
     /// The user interrupted it, and the command ended so if there was one.
     Interrupted(Option<ExitStatus>),
-    /// Pages could not be read or written any more.
+    /// Pages could not be read or written any more. The command was ended, if there was one.
     Failed,
 }
 
 impl End {
-    /// The exit code of the command; 0 if there was none. A signal is a code above 128, as shells have it.
+    /// The exit code of the command; 0 if there was none, or the time was over; 2 if the recording ended it because it
+    /// failed. A signal is a code above 128, as shells have it.
     pub fn code(self) -> u8 {
         let code = |status: ExitStatus| {
             status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0)).try_into().unwrap_or(u8::MAX)
         };
         match self {
             End::Command(status) | End::Interrupted(Some(status)) => code(status),
-            End::Time | End::Interrupted(None) | End::Failed => 0,
+            End::Time | End::Interrupted(None) => 0,
+            End::Failed => 2,
         }
     }
 }
 
-/// Starts a command.
-///
-/// # Errors
-/// It cannot be started.
-pub fn start(command: &[String]) -> io::Result<Option<Child>> {
-    let Some((program, arguments)) = command.split_first() else { return Ok(None) };
-    Command::new(program).args(arguments).spawn().map(Some)
-}
+/// A command that runs, or nothing.
+pub struct Workload(Option<Child>);
 
-/// Waits until the command ends, the time is over or somebody interrupts; `look` is called meanwhile, and ends it by
-/// false.
-///
-/// # Errors
-/// The command cannot be waited for.
-pub fn wait(
-    child: Option<Child>,
-    duration: Option<Duration>,
-    interrupts: &Interrupts,
-    look: &mut dyn FnMut() -> bool,
-) -> io::Result<End> {
-    let mut child = child;
-    let begin = Instant::now();
-    loop {
-        let going_on = look();
-        if let Some(status) = child.as_mut().map(Child::try_wait).transpose()?.flatten() {
-            return Ok(interrupts.take().map_or(End::Command(status), |_| End::Interrupted(Some(status))));
-        }
-        if let Some(signal) = interrupts.take() {
-            let status = child.as_mut().map(|child| interrupted(child, signal, interrupts, look)).transpose()?;
-            return Ok(End::Interrupted(status));
-        }
-        let over = duration.is_some_and(|duration| begin.elapsed() >= duration);
-        if over || !going_on {
-            if let Some(child) = &mut child {
-                interrupted(child, Signal::TERM, interrupts, &mut || true)?;
+impl Workload {
+    /// Starts a command.
+    ///
+    /// # Errors
+    /// It cannot be started.
+    pub fn start(command: &[String]) -> io::Result<Workload> {
+        let Some((program, arguments)) = command.split_first() else { return Ok(Workload(None)) };
+        Ok(Workload(Some(Command::new(program).args(arguments).spawn()?)))
+    }
+
+    /// Waits until the command ends, the time is over or somebody interrupts; `look` is called meanwhile, and ends it by
+    /// false. If the time is over or `look` ended it, the command still runs.
+    ///
+    /// # Errors
+    /// The command cannot be waited for.
+    pub fn wait(
+        &mut self,
+        duration: Option<Duration>,
+        interrupts: &Interrupts,
+        look: &mut dyn FnMut() -> bool,
+    ) -> io::Result<End> {
+        let begin = Instant::now();
+        let mut is_interrupted = false;
+        // What the command may have been told without us, and since when.
+        let mut untold: Option<(Signal, Instant)> = None;
+        loop {
+            let goes_on = look();
+            if let Some(status) = self.status()? {
+                is_interrupted |= interrupts.take().is_some();
+                return Ok(if is_interrupted { End::Interrupted(Some(status)) } else { End::Command(status) });
             }
-            return Ok(if going_on { End::Time } else { End::Failed });
+            if let Some(signal) = interrupts.take() {
+                if self.0.is_none() {
+                    return Ok(End::Interrupted(None));
+                }
+                let is_from_terminal = matches!(signal, Signal::INT | Signal::QUIT);
+                if is_from_terminal && !is_interrupted {
+                    untold = Some((signal, Instant::now()));
+                } else {
+                    // Who asks again means it.
+                    self.send(signal);
+                }
+                is_interrupted = true;
+            }
+            if let Some((signal, _)) = untold.take_if(|(_, since)| since.elapsed() > GRACE) {
+                self.send(signal);
+            }
+            if duration.is_some_and(|duration| begin.elapsed() >= duration) {
+                return Ok(End::Time);
+            }
+            if !goes_on {
+                return Ok(End::Failed);
+            }
+            thread::sleep(LOOK);
         }
-        thread::sleep(LOOK);
     }
-}
 
-/// Waits until a command that was interrupted has ended. Each further signal is handed on at once.
-fn interrupted(
-    child: &mut Child,
-    signal: Signal,
-    interrupts: &Interrupts,
-    look: &mut dyn FnMut() -> bool,
-) -> io::Result<ExitStatus> {
-    let begin = Instant::now();
-    // SIGTERM comes to us alone.
-    let mut told = signal == Signal::TERM;
-    if told {
-        send(child, signal);
+    /// Ends a command that still runs: by SIGTERM, and by SIGKILL if it has not ended after `patience` or somebody
+    /// interrupts. Whether SIGKILL was needed.
+    ///
+    /// # Errors
+    /// The command cannot be waited for.
+    pub fn end(
+        &mut self,
+        patience: Duration,
+        interrupts: &Interrupts,
+        look: &mut dyn FnMut() -> bool,
+    ) -> io::Result<bool> {
+        if self.0.is_none() || self.status()?.is_some() {
+            return Ok(false);
+        }
+        self.send(Signal::TERM);
+        let begin = Instant::now();
+        let mut is_killed = false;
+        while self.status()?.is_none() {
+            look();
+            if !is_killed && (begin.elapsed() >= patience || interrupts.take().is_some()) {
+                is_killed = true;
+                self.send(Signal::KILL);
+            }
+            thread::sleep(LOOK);
+        }
+        Ok(is_killed)
     }
-    loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok(status);
-        }
-        if !told && begin.elapsed() > GRACE {
-            told = true;
-            send(child, signal);
-        }
-        if let Some(signal) = interrupts.take() {
-            send(child, signal);
-        }
-        look();
-        thread::sleep(LOOK);
-    }
-}
 
-fn send(child: &Child, signal: Signal) {
-    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
-        // It may have ended this instant.
-        let _ = kill_process(pid, signal);
+    /// How the command ended, if there is one and it has.
+    fn status(&mut self) -> io::Result<Option<ExitStatus>> {
+        Ok(self.0.as_mut().map(Child::try_wait).transpose()?.flatten())
+    }
+
+    fn send(&self, signal: Signal) {
+        let pid = self.0.as_ref().and_then(|child| Pid::from_raw(i32::try_from(child.id()).ok()?));
+        if let Some(pid) = pid {
+            // It may have ended this instant.
+            let _ = kill_process(pid, signal);
+        }
     }
 }
 
@@ -171,41 +211,83 @@ fn send(child: &Child, signal: Signal) {
 mod tests {
     use super::*;
 
-    fn run(command: &str, duration: Option<Duration>) -> End {
-        let interrupts = Interrupts { last: Arc::default(), handlers: Vec::new() };
-        let command: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-        wait(start(&command).unwrap(), duration, &interrupts, &mut || true).unwrap()
+    fn nobody() -> Interrupts {
+        Interrupts { last: Arc::default(), handlers: Vec::new() }
+    }
+
+    fn start(command: &[&str]) -> Workload {
+        Workload::start(&command.iter().map(|&word| word.to_owned()).collect::<Vec<_>>()).unwrap()
+    }
+
+    fn run(command: &[&str], duration: Option<Duration>) -> End {
+        let mut workload = start(command);
+        let end = workload.wait(duration, &nobody(), &mut || true).unwrap();
+        workload.end(PATIENCE, &nobody(), &mut || true).unwrap();
+        assert!(workload.0.is_none() || workload.status().unwrap().is_some());
+        end
     }
 
     #[test]
     fn commands_end_as_they_do() {
-        assert!(matches!(run("true", None), End::Command(_)));
-        assert_eq!((run("true", None).code(), run("false", None).code()), (0, 1));
-        assert_eq!(run("sleep 1000", Some(Duration::ZERO)), End::Time);
-        assert_eq!(run("", Some(Duration::ZERO)).code(), 0);
-        assert!(start(&["no-such-program".to_owned()]).is_err());
+        assert!(matches!(run(&["true"], None), End::Command(_)));
+        assert_eq!((run(&["true"], None).code(), run(&["false"], None).code()), (0, 1));
+        assert_eq!(run(&["sleep", "1000"], Some(Duration::ZERO)), End::Time);
+        assert_eq!(run(&[], Some(Duration::ZERO)).code(), 0);
+        assert!(Workload::start(&["no-such-program".to_owned()]).is_err());
     }
 
     #[test]
     fn interrupts_end_the_command_and_keep_its_code() {
-        // A shell has what it starts in the background ignore SIGINT, and so would the command.
-        let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-        let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-        for (signal, code) in [(SIGINT, 130), (SIGTERM, 143)] {
-            if ignored >> (signal - 1) & 1 != 0 {
+        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+        for (signal, code) in [(SIGHUP, 129), (SIGINT, 130), (SIGQUIT, 131), (SIGTERM, 143)] {
+            // A shell has what it starts in the background ignore SIGINT, and so would the command.
+            if !noted(&status).contains(&signal) {
                 eprintln!("SKIPPED: signal {signal}, which whoever started this test has it ignore");
                 continue;
             }
-            let interrupts = Interrupts { last: Arc::default(), handlers: Vec::new() };
-            let child = start(&["sleep".to_owned(), "1000".to_owned()]).unwrap();
+            let interrupts = nobody();
+            let mut workload = start(&["sleep", "1000"]);
             interrupts.last.store(signal as usize, Ordering::Relaxed);
-            let end = wait(child, None, &interrupts, &mut || true).unwrap();
+            let end = workload.wait(None, &interrupts, &mut || true).unwrap();
             assert!(matches!(end, End::Interrupted(Some(_))));
             assert_eq!(end.code(), code);
         }
-        let interrupts = Interrupts { last: Arc::new(AtomicUsize::new(SIGINT as usize)), handlers: Vec::new() };
-        assert_eq!(wait(None, None, &interrupts, &mut || true).unwrap(), End::Interrupted(None));
-        assert_eq!(wait(None, None, &interrupts, &mut || false).unwrap(), End::Failed);
+        let interrupts = nobody();
+        interrupts.last.store(SIGINT as usize, Ordering::Relaxed);
+        assert_eq!(start(&[]).wait(None, &interrupts, &mut || true).unwrap(), End::Interrupted(None));
+        assert_eq!(start(&[]).wait(None, &interrupts, &mut || false).unwrap(), End::Failed);
+    }
+
+    /// A command that hears nothing is killed, and everybody is looked after until then.
+    #[test]
+    fn the_deaf_are_killed() {
+        let folder = tempfile::tempdir().unwrap();
+        let is_deaf = folder.path().join("deaf");
+        let script = format!("trap '' HUP INT QUIT TERM; touch {}; while :; do sleep 0.1; done", is_deaf.display());
+        let mut workload = start(&["sh", "-c", &script]);
+        let end = workload.wait(None, &nobody(), &mut || !is_deaf.exists()).unwrap();
+        assert_eq!(end, End::Failed);
+        let mut looks = 0;
+        let killed = workload.end(Duration::ZERO, &nobody(), &mut || {
+            looks += 1;
+            true
+        });
+        assert!(killed.unwrap() && workload.status().unwrap().is_some() && looks > 0);
+        assert!(!start(&["true"]).end(PATIENCE, &nobody(), &mut || true).is_ok_and(|killed| killed));
+    }
+
+    #[test]
+    fn what_is_ignored_is_not_noted() {
+        let all = vec![SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+        let table = [
+            ("", all.clone()),
+            ("SigBlk:\tffff\nSigIgn:\t0000000000000000\n", all),
+            // What nohup ignores, and what a shell does for its background.
+            ("SigIgn:\t0000000000000001\n", vec![SIGINT, SIGQUIT, SIGTERM]),
+            ("SigIgn:\t0000000000001006\nSigCgt:\tffff\n", vec![SIGHUP, SIGTERM]),
+        ];
+        for (status, signals) in table {
+            assert_eq!(noted(status), signals, "{status}");
+        }
     }
 }
