@@ -182,6 +182,7 @@ fn of_replays_and_recordings() {
         RecordError::File { .. } => RecordError::File { doing: "read", path: file(), error: denied() },
         RecordError::Command { .. } => RecordError::Command { program: "mak".to_owned(), error: denied() },
         RecordError::Trace(_) => TraceError::new("FILE", RawFault::Cut(3)).into(),
+        RecordError::Full(_) => RecordError::Full("DIR".to_owned()),
         RecordError::Kept { .. } =>
             RecordError::Kept { error: Box::new(RecordError::Exists("DIR".to_owned())), spool: "DIR/spool".to_owned() },
     );

@@ -5,14 +5,15 @@ mod replay_synthetic;
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use cli_command::{run, text, transcript};
+use cli_command::{framewright, run, text, transcript};
 use framewright_lab::record::doctor::{Findings, Report, Verdict, examine};
 use framewright_lab::record::tracefs::EVENTS;
 use framewright_trace::Trace;
 use framewright_trace::record::Kind;
 use replay_synthetic::{KERNEL, START, Synthetic};
+use rustix::process::Signal;
 
 /// A machine where everything is well.
 fn well() -> Findings {
@@ -224,16 +225,30 @@ fn a_recording_is_replayed_and_explained() {
     assert_eq!(own_instances(), 0);
 }
 
-/// Ctrl-C ends the recording, and it is kept.
+/// Signals that ask a program to end leave neither an instance behind nor nothing recorded.
 #[test]
 fn an_interrupted_recording_is_kept() {
     if !can_record() {
         return;
     }
+    // A shell has what it starts in the background ignore SIGINT, and so do we.
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();
+    let ignored = u64::from_str_radix(ignored, 16).unwrap();
+    for (signal, code) in [(Signal::INT, 130), (Signal::QUIT, 131), (Signal::HUP, 129), (Signal::TERM, 143)] {
+        if ignored >> (signal.as_raw() - 1) & 1 == 0 {
+            interrupt(signal, code);
+        } else {
+            eprintln!("SKIPPED: {signal:?}, which whoever started this test has it ignore");
+        }
+    }
+}
+
+fn interrupt(signal: Signal, code: i32) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("r");
     let started = folder.path().join("started");
-    let script = format!("touch {}; exec sleep 1000", started.display());
+    let script = format!("ulimit -c 0; touch {}; exec sleep 1000", started.display());
     let mut child = Command::new(env!("CARGO_BIN_EXE_framewright"))
         .args(["record", "--inner", "-o", &path.display().to_string(), "--", "sh", "-c", &script])
         .spawn()
@@ -243,9 +258,63 @@ fn an_interrupted_recording_is_kept() {
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
     let pid = rustix::process::Pid::from_raw(child.id() as i32).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130), "the code of a command that was interrupted");
+    rustix::process::kill_process(pid, signal).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(code), "the code of a command that was interrupted");
     let records = Trace::open(&path).unwrap().map(Result::unwrap).count();
     assert!(records > 0);
     assert!(!Path::new("/sys/kernel/tracing/instances").join(format!("framewright-{}", child.id())).exists());
+}
+
+/// The command's code is ours although nobody reads what we say.
+#[test]
+fn nobody_has_to_listen() {
+    if !can_record() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r").display().to_string();
+    let mut command = framewright(&["record", "-o", &path, "--", "sh", "-c", "exit 7"]);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(7));
+}
+
+/// What is over is over, also for a command that does not hear.
+#[test]
+fn a_command_that_does_not_end_is_killed() {
+    if !can_record() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r").display().to_string();
+    let script = "trap '' TERM; while :; do sleep 0.1; done";
+    let output = run(&["record", "-o", &path, "--duration", "0.5", "--", "sh", "-c", script]);
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    let warnings: Vec<&str> = told.lines().filter(|line| line.contains("WARNING")).collect();
+    insta::assert_snapshot!(warnings.join("\n"), @"  WARNING: the command did not end by SIGTERM, so SIGKILL ended it");
+    assert_eq!(own_instances(), 0);
+}
+
+/// On a disk of 12 MiB, which the command fills.
+#[test]
+fn a_full_disk_cuts_a_recording_short() {
+    let folder = tempfile::tempdir().unwrap();
+    let mount = format!("mount -t tmpfs -o size=12m none {}", folder.path().display());
+    // A namespace of its own, so that nothing is mounted when this is over.
+    let in_namespace = |script: String| Command::new("unshare").args(["-m", "sh", "-c", &script]).output();
+    if !can_record() || !in_namespace(mount.clone()).is_ok_and(|output| output.status.success()) {
+        eprintln!("SKIPPED: nothing can be mounted here");
+        return;
+    }
+    let (program, path) = (env!("CARGO_BIN_EXE_framewright"), folder.path().display());
+    let script = format!(
+        "{mount} && {program} record -o {path}/r -- sh -c 'cat /dev/zero >{path}/fill; while :; do /bin/true; done'; \
+         echo [$?]; ls {path}/r; {program} replay {path}/r | head -n 2"
+    );
+    let output = in_namespace(script).unwrap();
+    let (said, told) = (text(&output.stdout), text(&output.stderr));
+    assert!(said.starts_with("[2]\nafter\ntrace.fwt\nTrace ") && said.contains(" events: "), "{said}{told}");
+    assert!(told.contains(", cut short\n") && told.contains("WARNING: the trace ends early: "), "{told}");
+    assert_eq!(own_instances(), 0);
 }

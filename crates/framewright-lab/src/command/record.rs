@@ -16,7 +16,8 @@ use super::{Ended, note, quoted};
 /// Record what this machine's kernel is asked for page frames: while a command runs, for some time, or until Ctrl-C.
 ///
 /// Needs root (sudo) and tracefs; `framewright doctor` says what is missing. The whole machine is recorded, not the
-/// command alone. The exit code is the command's; 0 if --duration ended it, 2 if nothing could be recorded.
+/// command alone. The exit code is the command's; 0 if --duration ended it, 2 if nothing could be recorded or the
+/// disk was full before the end.
 #[derive(Args)]
 #[command(after_help = "Examples:
   framewright record -- make -j8
@@ -29,7 +30,8 @@ pub(crate) struct Record {
     /// The folder to make [default: recording, or recording-2 and so on if that is there].
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Seconds to record at most; a command that still runs then is ended by SIGTERM, and the exit code is 0.
+    /// Seconds to record at most; a command that still runs then is ended by SIGTERM, 5 s later by SIGKILL, and the exit
+    /// code is 0.
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<Duration>,
     /// Memory for the events of each CPU until they are read, in KiB [default: 16384, less on small machines].
@@ -85,13 +87,13 @@ fn told(step: Step) -> String {
 
 /// What was recorded, and what to do with it.
 fn summary(recording: &Recording, command: &[String], folder: &Path) -> String {
-    let Recording { quality, end, elapsed, bytes, no_moves } = recording;
+    let Recording { quality, end, elapsed, bytes, no_moves, warnings } = recording;
     let command = command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");
     let end = match end {
         End::Command(_) | End::Interrupted(Some(_)) => format!(", ended with code {}", end.code()),
         End::Time if !command.is_empty() => ", ended because the time was over".to_owned(),
         End::Time | End::Interrupted(None) => String::new(),
-        End::Failed => ", cut short: events could not be read or written any more".to_owned(),
+        End::Failed => ", cut short".to_owned(),
     };
     let what = if command.is_empty() { "the machine".to_owned() } else { format!("`{command}`") };
     let mut text = format!("\nRecorded {:.1} s of {what}{end}\n", elapsed.as_secs_f64());
@@ -107,8 +109,14 @@ fn summary(recording: &Recording, command: &[String], folder: &Path) -> String {
             counted(gaps, "gap")
         ),
     };
+    if quality.malformed_lines != 0 {
+        text += &format!("  {:>13} page moves could not be read\n", HumanCount(quality.malformed_lines).to_string());
+    }
     if !no_moves.is_empty() {
         text += &format!("  page moves were not recorded: {no_moves}\n");
+    }
+    for warning in warnings {
+        text += &format!("  WARNING: {warning}\n");
     }
     text += &format!("  {}: {:.1} MiB\n", folder.join(TRACE).display(), *bytes as f64 / f64::from(1 << 20));
     let folder = quoted(&folder.display().to_string());
@@ -148,6 +156,7 @@ mod tests {
     fn what_was_recorded_is_told() {
         let make = ["make".to_owned(), "CFLAGS=-O2 -g".to_owned()];
         let code = |code: i32| ExitStatus::from_raw(code << 8);
+        let full = RecordError::Full("my recording".to_owned());
         let mut told = String::new();
         for (end, command, lost, no_moves) in [
             (End::Command(code(0)), &make[..], (0, 0), ""),
@@ -157,12 +166,14 @@ mod tests {
             (End::Time, &[], (0, 0), ""),
             (End::Interrupted(None), &[], (0, 0), ""),
             (End::Failed, &make, (0, 0), ""),
+            (End::Failed, &[], (0, 0), ""),
         ] {
             let mut by_kind = [0; Kind::COUNT];
             (by_kind[0], by_kind[1]) = (1_275_750, 636_447);
             let quality = Quality { by_kind, lost_events: lost.0, lost_reports: lost.1, ..Quality::default() };
             let (elapsed, no_moves) = (Duration::from_millis(61_250), no_moves.to_owned());
-            let recording = Recording { quality, end, elapsed, bytes: 5 << 20, no_moves };
+            let warnings = if end == End::Failed { vec![format!("the trace ends early: {full}")] } else { Vec::new() };
+            let recording = Recording { quality, end, elapsed, bytes: 5 << 20, no_moves, warnings };
             told += &summary(&recording, command, Path::new("my recording"));
             told += &format!("[{}]\n", end.code());
         }

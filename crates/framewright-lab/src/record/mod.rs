@@ -6,10 +6,12 @@
 //! kernel said at the end. What this machine can do of that, and how to mend it, is `doctor.rs`.
 //!
 //! Whatever happens, the instance is removed: when the recorder returns, fails or is interrupted. Only SIGKILL leaves
-//! it behind; then the next recording removes it. Nothing that was recorded is thrown away: if pages cannot be read,
-//! they stay in `spool/`.
+//! it behind; then the next recording removes it. Nothing that was recorded is thrown away. What can be refused is asked
+//! before the workload starts; what goes wrong from then on cuts the recording short, or is told beside it. Room for
+//! the trace is held while pages are spooled (`room.rs`); if it cannot be written all the same, they stay in `spool/`.
 
 pub mod doctor;
+mod room;
 pub mod spool;
 pub mod state;
 pub mod tracefs;
@@ -22,7 +24,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use framewright_trace::error::TraceError;
+use framewright_trace::error::{Reason, TraceError};
 use framewright_trace::raw::{Decoder, Format, Mobilities, PageLayout, RawFault};
 use framewright_trace::record::Quality;
 use framewright_trace::state::{InitialState, StateFile};
@@ -67,6 +69,8 @@ pub struct Recording {
     pub bytes: u64,
     /// Why page moves were not recorded; nothing if they were.
     pub no_moves: String,
+    /// What went wrong on the way, and did not keep it from being a recording.
+    pub warnings: Vec<String>,
 }
 
 /// How far a recording is.
@@ -111,8 +115,11 @@ pub enum RecordError {
     /// What the kernel says cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
+    /// There is no room for the trace.
+    #[error("the disk of {0} has no room for a longer trace; make some, or name a folder on another disk with -o")]
+    Full(String),
     /// The pages could not be made a trace, but they are still there.
-    #[error("{error}; the pages as the kernel had them are in {spool}: please report it with them")]
+    #[error("{error}; the pages as the kernel had them are in {spool}: {}", remedy(error))]
     Kept {
         /// Why.
         error: Box<RecordError>,
@@ -124,6 +131,24 @@ pub enum RecordError {
 impl RecordError {
     pub(crate) fn at(doing: &'static str, path: &Path, error: io::Error) -> RecordError {
         RecordError::File { doing, path: path.display().to_string(), error }
+    }
+}
+
+/// What to do about pages that were kept because of this.
+fn remedy(error: &RecordError) -> &'static str {
+    let error = match error {
+        RecordError::File { error, .. } => Some(error),
+        RecordError::Trace(error) => match error.reason() {
+            Reason::Io(error) => Some(error),
+            _ => None,
+        },
+        _ => None,
+    };
+    match error.map(io::Error::kind) {
+        Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
+            "nothing reads them so; remove them, and record again on a disk with more room"
+        }
+        _ => "please report it with them",
     }
 }
 
@@ -174,36 +199,41 @@ fn make_folder(folder: &Path) -> Result<bool, RecordError> {
 }
 
 fn record_into(options: &Options, tracefs: &Path, tell: &mut dyn FnMut(Step)) -> Result<Recording, RecordError> {
-    let spool_folder = options.folder.join(SPOOL);
     let interrupts = Interrupts::note().map_err(|error| RecordError::at("catch", Path::new("signals"), error))?;
     let mut instance = Instance::create(tracefs, options.buffer_kib)?;
     let no_moves = instance.set_probe().err().unwrap_or_default();
-    let formats = enable(&instance, options.inner)?;
+    let decoder = decoder(&enable(&instance, options.inner)?)?;
     let layout = PageLayout::parse(&instance.read("events/header_page")?).map_err(described)?;
     let page_size = instance.page_size().unwrap_or(layout.page_size());
-    let spool = Spool::start(&instance, &layout, page_size, &spool_folder)?;
-    let played = play(options, &instance, &spool, &interrupts, tell);
-    let stopped = instance.switch(false);
-    let after = state::texts();
-    let files = spool.finish();
+    let mut spool = Spool::start(instance.cpus()?, &layout, page_size, &options.folder.join(SPOOL))?;
+    let Played { state, flags, tasks, start, end, elapsed, after, mut warnings } =
+        play(options, &instance, &mut spool, &interrupts, tell)?;
+    let (files, cut) = spool.finish();
+    warnings.extend(cut.as_ref().map(|error| format!("the trace ends early: {error}")));
     let lost = instance.lost();
-    let removed = instance.remove();
-    let finish = || -> Result<Recording, RecordError> {
-        let Played { state, flags, tasks, start, end, elapsed } = played?;
-        stopped?;
-        let files = files?;
-        let mobilities = state.text(StateFile::PageTypeInfo).map(Mobilities::parse).transpose().map_err(described)?;
-        let decoder = Decoder::new(&formats, mobilities.unwrap_or_default()).map_err(described)?;
-        let recorded = Recorded { layout, page_size, decoder, files, tasks, state, flags, start, lost };
-        write_after(&after?, &options.folder.join(framewright_trace::AFTER))?;
-        let path = options.folder.join(TRACE);
-        let kept = |error| RecordError::Kept { error: Box::new(error), spool: spool_folder.display().to_string() };
-        let quality = write::write(recorded, &path, &mut |events| tell(Step::Writing(events))).map_err(kept)?;
-        let bytes = fs::metadata(&path).map_err(|error| RecordError::at("read", &path, error))?.len();
-        Ok(Recording { quality, end, elapsed, bytes, no_moves })
-    };
-    let recording = finish()?;
-    removed.map(|()| recording)
+    warnings.extend(instance.remove().iter().map(|error| format!("{error}; the next recording tries it again")));
+    let recorded = Recorded { layout, page_size, decoder, files, cut, tasks, state, flags, start, lost };
+    let (quality, bytes) = keep(options, recorded, tell)?;
+    let after = after.and_then(|after| write_after(&after, &options.folder.join(framewright_trace::AFTER)));
+    warnings.extend(after.err().map(|error| format!("what the kernel said at the end is not there: {error}")));
+    Ok(Recording { quality, end, elapsed, bytes, no_moves, warnings })
+}
+
+/// What reads these events.
+fn decoder(formats: &[Format]) -> Result<Decoder, RecordError> {
+    let state = state::texts()?;
+    let mobilities = state.text(StateFile::PageTypeInfo).map(Mobilities::parse).transpose().map_err(described)?;
+    Decoder::new(formats, mobilities.unwrap_or_default()).map_err(described)
+}
+
+/// Makes the pages a trace, which takes their place. Returns its bytes, too.
+fn keep(options: &Options, recorded: Recorded, tell: &mut dyn FnMut(Step)) -> Result<(Quality, u64), RecordError> {
+    let (path, spool) = (options.folder.join(TRACE), options.folder.join(SPOOL));
+    let written = write::write(recorded, &path, &mut |events| tell(Step::Writing(events)));
+    let kept = |error| RecordError::Kept { error: Box::new(error), spool: spool.display().to_string() };
+    let written = written.map_err(kept)?;
+    let _ = fs::remove_dir_all(&spool);
+    Ok(written)
 }
 
 /// What is known when the workload has ended.
@@ -214,13 +244,16 @@ struct Played {
     start: u64,
     end: End,
     elapsed: Duration,
+    /// The state at the end.
+    after: Result<InitialState, RecordError>,
+    warnings: Vec<String>,
 }
 
-/// Reads the state and runs the workload.
+/// Reads the state, runs the workload and reads the state again. From the workload's start on nothing is an error.
 fn play(
     options: &Options,
     instance: &Instance,
-    spool: &Spool,
+    spool: &mut Spool,
     interrupts: &Interrupts,
     tell: &mut dyn FnMut(Step),
 ) -> Result<Played, RecordError> {
@@ -237,16 +270,22 @@ fn play(
         RecordError::Command { program, error }
     })?;
     let mut look = || {
+        let goes_on = spool.goes_on();
         let progress = spool.progress();
         tell(Step::Running(progress.events.load(Ordering::Relaxed), progress.lost.load(Ordering::Relaxed)));
-        !spool.has_failed()
+        goes_on
     };
     let waited = workload.wait(options.duration, interrupts, &mut look);
-    instance.switch(false)?;
-    let elapsed = begin.elapsed();
-    let end = waited.and_then(|end| workload.end(PATIENCE, interrupts, &mut look).map(|_| end));
-    let end = end.map_err(|error| RecordError::at("wait for", Path::new("the command"), error))?;
-    Ok(Played { state, flags, tasks, start, end, elapsed })
+    let stopped = instance.switch(false);
+    let (elapsed, after) = (begin.elapsed(), state::texts());
+    // What is over is over for the command, too, but is no part of the recording.
+    let ended = workload.end(PATIENCE, interrupts, &mut look);
+    let deaf = matches!(ended, Ok(true)).then(|| "the command did not end by SIGTERM, so SIGKILL ended it".to_owned());
+    let mut warnings: Vec<String> = stopped.err().map(|error| error.to_string()).into_iter().chain(deaf).collect();
+    let lost = waited.as_ref().err().or(ended.as_ref().err());
+    warnings.extend(lost.map(|error| format!("cannot wait for the command: {error}")));
+    let end = waited.unwrap_or(End::Failed);
+    Ok(Played { state, flags, tasks, start, end, elapsed, after, warnings })
 }
 
 /// Switches the events on that there are, and returns their descriptions.
@@ -266,8 +305,17 @@ fn described(fault: RawFault) -> RecordError {
     RecordError::Trace(TraceError::new("what the kernel says of its events", fault))
 }
 
-/// Writes the texts of the state at the end.
+/// Writes the texts of the state at the end: all of them or none, since those that are there are believed.
 fn write_after(state: &InitialState, folder: &Path) -> Result<(), RecordError> {
+    let written = write_texts(state, folder);
+    if written.is_err() {
+        // The first error says more than one about cleaning up after it.
+        let _ = fs::remove_dir_all(folder);
+    }
+    written
+}
+
+fn write_texts(state: &InitialState, folder: &Path) -> Result<(), RecordError> {
     fs::create_dir(folder).map_err(|error| RecordError::at("make", folder, error))?;
     for file in StateFile::ALL {
         if let Some(text) = state.text(file) {

@@ -3,6 +3,9 @@
 //! A reader takes every page that there is, packs it and goes to sleep: it never waits in the kernel, which would have
 //! to wake it, and so does not answer each event of its own with another one. What it writes needs page frames too.
 //! Those are requests like any other's; they grow with the rest by the few hundredths that packed pages take.
+//!
+//! A reader that cannot go on waits for the end and closes its file as well as it can; the others read what there is. What all of
+//! them have up to the last page of that file is a trace without a gap.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -18,7 +21,7 @@ use flate2::write::GzEncoder;
 use framewright_trace::raw::{Lost, PageLayout};
 
 use super::RecordError;
-use super::tracefs::Instance;
+use super::room::Room;
 
 /// How long a reader sleeps when it has read everything. A CPU that does nothing but fault fills about 1 MiB in that time.
 const NAP: Duration = Duration::from_millis(25);
@@ -30,31 +33,54 @@ pub struct Progress {
     pub events: AtomicU64,
     /// Events that were lost so far.
     pub lost: AtomicU64,
+    /// Bytes that were written.
+    pub packed: AtomicU64,
     stop: AtomicBool,
+    failed: AtomicBool,
 }
+
+/// The pages of a CPU.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Packed {
+    /// The CPU.
+    pub cpu: u16,
+    /// Their file.
+    pub path: PathBuf,
+    /// Whether its reader could not go on, so that the last ones are not there.
+    pub is_cut: bool,
+}
+
+/// What was read, and what went wrong with it first.
+pub type Spooled = (Vec<Packed>, Option<RecordError>);
 
 /// Readers at work.
 pub struct Spool {
     folder: PathBuf,
     readers: Vec<(u16, JoinHandle<io::Result<()>>)>,
     progress: Arc<Progress>,
+    /// Until the end.
+    room: Option<Room>,
+    /// There is no room for a longer trace.
+    is_full: bool,
 }
 
 impl Spool {
-    /// Starts a reader for each CPU, which writes into `folder`.
+    /// Starts a reader for each CPU, by the folder of its buffer, which writes into `folder`.
     ///
     /// # Errors
-    /// A file cannot be opened or made.
+    /// A file cannot be opened or made, or there is no room for a trace.
     pub fn start(
-        instance: &Instance,
+        cpus: Vec<(u16, PathBuf)>,
         layout: &PageLayout,
         page_size: usize,
         folder: &Path,
     ) -> Result<Spool, RecordError> {
         fs::create_dir(folder).map_err(|error| RecordError::at("make", folder, error))?;
         let progress = Arc::new(Progress::default());
-        let mut spool = Spool { folder: folder.to_owned(), readers: Vec::new(), progress };
-        for (cpu, source) in instance.cpus()? {
+        let room = Room::take(&folder.join("room")).map_err(|_| full(folder))?;
+        let mut spool =
+            Spool { folder: folder.to_owned(), readers: Vec::new(), progress, room: Some(room), is_full: false };
+        for (cpu, source) in cpus {
             let (source, target) = (source.join("trace_pipe_raw"), spool.file(cpu));
             let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
             let pages = OpenOptions::new().read(true).custom_flags(nonblocking).open(&source);
@@ -62,7 +88,7 @@ impl Spool {
             let packed = File::create(&target).map_err(|error| RecordError::at("make", &target, error))?;
             let reader = Reader { pages, layout: layout.clone(), page: vec![0; page_size] };
             let progress = spool.progress.clone();
-            let run = move || reader.run(packed, &progress);
+            let run = move || reader.run(packed, progress);
             let thread = thread::Builder::new().name(format!("record/{cpu}")).spawn(run);
             let thread = thread.map_err(|error| RecordError::at("start a reader of", &source, error))?;
             spool.readers.push((cpu, thread));
@@ -75,31 +101,40 @@ impl Spool {
         &self.progress
     }
 
-    /// Whether a reader has given up.
-    pub fn has_failed(&self) -> bool {
-        self.readers.iter().any(|(_, thread)| thread.is_finished())
+    /// Whether all readers are at work, and there is room for what they have read.
+    pub fn goes_on(&mut self) -> bool {
+        let packed = self.progress.packed.load(Ordering::Relaxed);
+        self.is_full |= self.room.as_mut().is_some_and(|room| room.grow(packed).is_err());
+        !self.is_full && !self.progress.failed.load(Ordering::Relaxed)
     }
 
-    /// Reads what is left and ends the readers. Returns the CPUs and their files.
-    ///
-    /// # Errors
-    /// A page could not be read or written.
-    pub fn finish(mut self) -> Result<Vec<(u16, PathBuf)>, RecordError> {
-        self.progress.stop.store(true, Ordering::Relaxed);
+    /// Has the readers read what is left and end, and gives back the room that was held.
+    pub fn finish(mut self) -> Spooled {
+        let full = self.is_full.then(|| full(&self.folder));
+        let mut failures: Vec<RecordError> = full.into_iter().collect();
+        // First, so that readers find room for what they hold.
+        self.room = None;
+        self.progress.stop.store(true, Ordering::Release);
         let mut files = Vec::new();
+        // All of them, whatever becomes of the first: the instance can only be removed when its files are closed.
         for (cpu, thread) in std::mem::take(&mut self.readers) {
             let path = self.file(cpu);
             thread.thread().unpark();
             let result = thread.join().unwrap_or_else(|_| Err(io::Error::other("the reader has died")));
-            result.map_err(|error| RecordError::at("fill", &path, error))?;
-            files.push((cpu, path));
+            files.push(Packed { cpu, path: path.clone(), is_cut: result.is_err() });
+            failures.extend(result.err().map(|error| RecordError::at("fill", &path, error)));
         }
-        Ok(files)
+        (files, failures.into_iter().next())
     }
 
     fn file(&self, cpu: u16) -> PathBuf {
         self.folder.join(format!("cpu{cpu}.gz"))
     }
+}
+
+/// There is no room where this folder is.
+fn full(folder: &Path) -> RecordError {
+    RecordError::Full(folder.parent().unwrap_or(folder).display().to_string())
 }
 
 impl Drop for Spool {
@@ -120,8 +155,23 @@ struct Reader {
 }
 
 impl Reader {
-    fn run(mut self, packed: File, progress: &Progress) -> io::Result<()> {
-        let mut out = GzEncoder::new(BufWriter::with_capacity(256 << 10, packed), Compression::fast());
+    fn run(mut self, packed: File, progress: Arc<Progress>) -> io::Result<()> {
+        let packed = BufWriter::with_capacity(256 << 10, Counted { file: packed, progress: progress.clone() });
+        let mut out = GzEncoder::new(packed, Compression::fast());
+        let read = self.copy(&mut out, &progress);
+        if read.is_err() {
+            progress.failed.store(true, Ordering::Relaxed);
+            // What is packed and not written yet has room when the recording ends.
+            while !progress.stop.load(Ordering::Acquire) {
+                thread::park_timeout(NAP);
+            }
+        }
+        let written = out.finish().and_then(|out| out.into_inner().map_err(io::IntoInnerError::into_error));
+        read.and(written.map(drop))
+    }
+
+    /// Copies page after page until it is to stop.
+    fn copy(&mut self, out: &mut impl Write, progress: &Progress) -> io::Result<()> {
         loop {
             // Looked at first: what was recorded before it was set is read below.
             let last = progress.stop.load(Ordering::Relaxed);
@@ -130,11 +180,10 @@ impl Reader {
                 out.write_all(&self.page)?;
             }
             if last {
-                break;
+                return Ok(());
             }
             thread::park_timeout(NAP);
         }
-        out.finish()?.into_inner().map_err(io::IntoInnerError::into_error)?.flush()
     }
 
     /// The next page, if there is one.
@@ -160,5 +209,61 @@ impl Reader {
         let events = page.filter(Result::is_ok).count();
         progress.events.fetch_add(events as u64, Ordering::Relaxed);
         progress.lost.fetch_add(lost, Ordering::Relaxed);
+    }
+}
+
+/// A file whose bytes are counted.
+struct Counted {
+    file: File,
+    progress: Arc<Progress>,
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.progress.packed.fetch_add(written as u64, Ordering::Relaxed);
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HEADER_PAGE: &str = "field: u64 timestamp; offset:0; size:8; signed:0;
+field: local_t commit; offset:8; size:8; signed:1;
+field: char data; offset:16; size:4080; signed:0;";
+
+    /// What stands for an instance: the first CPU's pages cannot be read.
+    #[test]
+    fn every_reader_is_joined_whatever_the_first_says() {
+        let folder = tempfile::tempdir().unwrap();
+        let layout = PageLayout::parse(HEADER_PAGE).unwrap();
+        let mut cpus = Vec::new();
+        for cpu in 0..3 {
+            let cpu_folder = folder.path().join(format!("cpu{cpu}"));
+            fs::create_dir(&cpu_folder).unwrap();
+            match cpu {
+                0 => fs::create_dir(cpu_folder.join("trace_pipe_raw")).unwrap(),
+                _ => fs::write(cpu_folder.join("trace_pipe_raw"), [0; 2 * 4096]).unwrap(),
+            }
+            cpus.push((cpu, cpu_folder));
+        }
+        let spool = Spool::start(cpus, &layout, 4096, &folder.path().join("spool")).unwrap();
+        let progress = spool.progress.clone();
+        let (files, failure) = spool.finish();
+        assert_eq!(Arc::strong_count(&progress), 1, "no reader is left");
+        assert_eq!(files.iter().map(|file| file.is_cut).collect::<Vec<_>>(), [true, false, false]);
+        let failure = failure.unwrap().to_string();
+        assert!(failure.contains("spool/cpu0.gz"), "{failure}");
+        assert!(!folder.path().join("spool/room").exists());
+        for file in &files {
+            let pages = framewright_trace::input::read_whole(&file.path, 1 << 20).unwrap();
+            assert_eq!(pages.len(), if file.is_cut { 0 } else { 2 * 4096 });
+        }
     }
 }

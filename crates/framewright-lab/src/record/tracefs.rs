@@ -226,27 +226,31 @@ impl Instance {
         fs::write(&path, text).map_err(|error| RecordError::at("write to", &path, error))
     }
 
-    /// Removes it. Whoever reads its buffers must have closed them.
-    ///
-    /// # Errors
-    /// It is still in use.
-    pub fn remove(mut self) -> Result<(), RecordError> {
-        self.clear().map_err(|error| RecordError::at("remove", &self.path, error))
+    /// Removes it and its probe. Whoever reads its buffers must have closed them. Returns what could not be removed.
+    pub fn remove(mut self) -> Vec<RecordError> {
+        self.clear()
     }
 
-    fn clear(&mut self) -> io::Result<()> {
-        if self.removed {
-            return Ok(());
+    /// Removes what is not removed yet.
+    fn clear(&mut self) -> Vec<RecordError> {
+        let mut failed = Vec::new();
+        if !self.removed {
+            // Removing the folder would do; a probe must be off before it can go.
+            let _ = self.write("tracing_on", "0");
+            let _ = self.write("events/enable", "0");
+            match fs::remove_dir(&self.path) {
+                Ok(()) => self.removed = true,
+                Err(error) => failed.push(RecordError::at("remove", &self.path, error)),
+            }
         }
-        self.removed = true;
-        // Removing the folder would do; a probe must be off before it can go.
-        let _ = self.write("tracing_on", "0");
-        let _ = self.write("events/enable", "0");
-        let result = fs::remove_dir(&self.path);
-        if let Some(group) = self.probe.take() {
-            append(&self.tracefs.join(PROBES), &format!("-:{group}/{PROBE}"))?;
+        if let Some(group) = self.probe.clone() {
+            let file = self.tracefs.join(PROBES);
+            match append(&file, &format!("-:{group}/{PROBE}")) {
+                Ok(()) => self.probe = None,
+                Err(error) => failed.push(RecordError::at("remove our probe from", &file, error)),
+            }
         }
-        result
+        failed
     }
 }
 
@@ -368,6 +372,7 @@ mod tests {
         assert!(!dead.exists());
         let written = fs::read_to_string(folder.path().join(PROBES)).unwrap();
         assert_eq!(written, format!("{probe}-:framewright_4294967295/page_migrate"));
+        assert_eq!(instance.clear().len(), 1, "a folder with files in it, which those of tracefs are not");
         instance.removed = true;
     }
 
@@ -379,5 +384,19 @@ mod tests {
         Instance::create(folder.path(), 64).unwrap().removed = true;
         let error = Instance::create(folder.path(), 64).err().unwrap().to_string();
         assert!(error.starts_with(&format!("cannot remove {}: ", own.display())), "{error}");
+    }
+
+    #[test]
+    fn everything_that_stays_behind_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("instances")).unwrap();
+        let mut instance = Instance::create(folder.path(), 64).unwrap();
+        instance.probe = Some("framewright_1".to_owned());
+        let path = instance.path.clone();
+        let failed: Vec<String> = instance.remove().iter().map(ToString::to_string).collect();
+        assert_eq!(failed.len(), 2, "{failed:?}");
+        assert!(failed[0].starts_with(&format!("cannot remove {}: ", path.display())), "{failed:?}");
+        let probes = folder.path().join(PROBES);
+        assert!(failed[1].starts_with(&format!("cannot remove our probe from {}: ", probes.display())), "{failed:?}");
     }
 }

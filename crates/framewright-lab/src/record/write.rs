@@ -1,18 +1,23 @@
 //! The recording as it stays: spooled pages become a compact trace, with the state before it.
+//!
+//! Where a CPU's pages are cut, the trace ends: what other CPUs did later makes no sense without it.
 
 use std::fs::{self, File};
-use std::io::BufWriter;
-use std::path::{Path, PathBuf};
+use std::io::{self, BufWriter, Read};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use framewright::pfn::CpuId;
 use framewright_trace::compact::CompactWriter;
 use framewright_trace::error::{TraceError, file_name};
-use framewright_trace::input;
+use framewright_trace::input::{self, Source};
 use framewright_trace::raw::{Decoder, PageLayout, RawReader};
-use framewright_trace::record::Quality;
+use framewright_trace::record::{Quality, Record};
 use framewright_trace::state::InitialState;
 
 use super::RecordError;
+use super::spool::Packed;
 use super::state::{Events, TimedFlags};
 
 /// Everything that was recorded, to be put together.
@@ -20,7 +25,9 @@ pub(super) struct Recorded {
     pub(super) layout: PageLayout,
     pub(super) page_size: usize,
     pub(super) decoder: Decoder,
-    pub(super) files: Vec<(u16, PathBuf)>,
+    pub(super) files: Vec<Packed>,
+    /// Why some of them are cut, or all of them end early.
+    pub(super) cut: Option<RecordError>,
     /// The names of tasks that there were at the start.
     pub(super) tasks: Vec<(u32, Vec<u8>)>,
     /// The texts of the state, and its flags.
@@ -33,7 +40,13 @@ pub(super) struct Recorded {
 }
 
 /// Writes the compact trace; `progress` hears how many events were written. It comes into being only when it is whole.
-pub(super) fn write(recorded: Recorded, path: &Path, progress: &mut dyn FnMut(u64)) -> Result<Quality, RecordError> {
+///
+/// Returns its bytes, too.
+pub(super) fn write(
+    recorded: Recorded,
+    path: &Path,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(Quality, u64), RecordError> {
     let partial = path.with_extension("partial");
     let written = write_partial(recorded, path, &partial, progress);
     if written.is_err() {
@@ -48,19 +61,21 @@ fn write_partial(
     path: &Path,
     partial: &Path,
     progress: &mut dyn FnMut(u64),
-) -> Result<Quality, RecordError> {
-    let Recorded { layout, page_size, decoder, files, tasks, mut state, flags, start, lost } = recorded;
-    let mut sources = Vec::new();
-    for (cpu, file) in files {
-        sources.push((CpuId(cpu), format!("the pages of CPU {cpu}"), input::open(&file)?));
-    }
+) -> Result<(Quality, u64), RecordError> {
+    let Recorded { layout, page_size, decoder, files, cut, tasks, mut state, flags, start, lost } = recorded;
+    let is_cut = files.iter().any(|file| file.is_cut);
+    let is_over = Arc::new(AtomicBool::new(false));
+    let sources = files.into_iter().map(|file| source(file, &is_over)).collect::<Result<_, RecordError>>()?;
     let mut reader = RawReader::new(layout, page_size, decoder, sources);
     tasks.iter().for_each(|(pid, name)| reader.name_task(*pid, name));
     let mut events = Events::default();
-    let mut next = reader.next().transpose()?;
+    let mut next = read(&mut reader, &is_over)?;
     while let Some(record) = next.filter(|record| record.time < start) {
         events.note(&record);
-        next = reader.next().transpose()?;
+        next = read(&mut reader, &is_over)?;
+    }
+    if let (None, true, Some(cut)) = (&next, is_cut, cut) {
+        return Err(cut);
     }
     state.kpageflags = flags.map(|flags| flags.after(&events));
     let name = file_name(path);
@@ -73,19 +88,137 @@ fn write_partial(
         if quality.records().is_multiple_of(1 << 16) {
             progress(quality.records());
         }
-        next = reader.next().transpose()?;
+        next = read(&mut reader, &is_over)?;
     }
-    let read = reader.quality();
-    let lost_by_pages = read.lost_events;
+    let lost_by_pages = reader.quality().lost_events;
     // What was read before the start is no part of the trace, but what was lost then may be missed in it.
-    quality = Quality { by_kind: quality.by_kind, failed_allocs: quality.failed_allocs, ..read.clone() };
-    if lost > lost_by_pages {
+    quality = Quality { by_kind: quality.by_kind, failed_allocs: quality.failed_allocs, ..reader.quality().clone() };
+    if lost > lost_by_pages && !is_cut {
         // Pages that never came do not say what was on them.
         quality.count_lost(Some(lost - lost_by_pages));
     }
     let file = writer.finish(reader.comms(), &quality).map_err(fail)?;
     let file = file.into_inner().map_err(|error| fail(error.into_error()))?;
     file.sync_all().map_err(fail)?;
+    let bytes = file.metadata().map_err(fail)?.len();
     fs::rename(partial, path).map_err(fail)?;
-    Ok(quality)
+    Ok((quality, bytes))
+}
+
+/// The pages of a CPU.
+fn source(file: Packed, is_over: &Arc<AtomicBool>) -> Result<(CpuId, String, Source), RecordError> {
+    let pages = input::open(&file.path)?;
+    let pages = if file.is_cut { Box::new(Cut { pages, is_over: is_over.clone() }) } else { pages };
+    Ok((CpuId(file.cpu), format!("the pages of CPU {}", file.cpu), pages))
+}
+
+/// The next record, unless the trace is over.
+fn read(reader: &mut RawReader<Source>, is_over: &AtomicBool) -> Result<Option<Record>, RecordError> {
+    match reader.next().transpose() {
+        Err(_) if is_over.load(Ordering::Relaxed) => Ok(None),
+        next => Ok(next?),
+    }
+}
+
+/// Pages whose last ones are not there: their end is an error, and noted.
+struct Cut {
+    pages: Source,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Read for Cut {
+    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
+        match self.pages.read(bytes) {
+            Ok(read) if read > 0 || bytes.is_empty() => Ok(read),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
+            _ => {
+                self.is_over.store(true, Ordering::Relaxed);
+                Err(io::ErrorKind::UnexpectedEof.into())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+    use framewright_trace::Trace;
+    use framewright_trace::raw::{Format, Mobilities};
+
+    use super::*;
+
+    const HEADER_PAGE: &str = "field: u64 timestamp; offset:0; size:8; signed:0;
+field: local_t commit; offset:8; size:8; signed:1;
+field: char data; offset:16; size:4080; signed:0;";
+    const FREE: &str = "name: mm_page_free
+ID: 1
+format:
+field:unsigned short common_type; offset:0; size:2; signed:0;
+field:int common_pid; offset:4; size:4; signed:1;
+field:unsigned long pfn; offset:8; size:8; signed:0;
+field:unsigned int order; offset:16; size:4; signed:0;";
+
+    /// A page with one event, a free of the frame that is its time.
+    fn page(time: u64) -> Vec<u8> {
+        let event = [&6_u32.to_le_bytes()[..], &1_u64.to_le_bytes(), &time.to_le_bytes(), &[0; 8]].concat();
+        let mut page = [&time.to_le_bytes()[..], &(event.len() as u64).to_le_bytes(), &event].concat();
+        page.resize(4096, 0);
+        page
+    }
+
+    /// The spool of a CPU with events at these times, without its last `missing` bytes.
+    fn packed(folder: &Path, cpu: u16, times: &[u64], missing: Option<usize>) -> Packed {
+        let path = folder.join(format!("cpu{cpu}.gz"));
+        // Stored, so that bytes of the file are those of the pages.
+        let mut out = GzEncoder::new(Vec::new(), Compression::none());
+        times.iter().for_each(|time| out.write_all(&page(*time)).unwrap());
+        let bytes = out.finish().unwrap();
+        let length = bytes.len().saturating_sub(missing.unwrap_or(0));
+        fs::write(&path, &bytes[..length]).unwrap();
+        Packed { cpu, path, is_cut: missing.is_some() }
+    }
+
+    #[test]
+    fn a_trace_ends_where_a_cpu_is_cut() {
+        let whole = [10, 30, 50, 70];
+        // Bytes that are missing of the second CPU's file; times of the trace, nothing if there is none.
+        let table: [(Option<usize>, Option<&[u64]>); 4] = [
+            (None, Some(&[10, 20, 30, 40, 50, 60, 70])),
+            // The last page that is whole may have been needed to know that there is none behind it.
+            (Some(100), Some(&[10, 20, 30])),
+            (Some(0), Some(&[10, 20, 30, 40, 50])),
+            (Some(usize::MAX), None),
+        ];
+        for (missing, times) in table {
+            let folder = tempfile::tempdir().unwrap();
+            let files = vec![packed(folder.path(), 0, &whole, None), packed(folder.path(), 1, &[20, 40, 60], missing)];
+            let recorded = Recorded {
+                layout: PageLayout::parse(HEADER_PAGE).unwrap(),
+                page_size: 4096,
+                decoder: Decoder::new(&[Format::parse(FREE).unwrap()], Mobilities::default()).unwrap(),
+                files,
+                cut: missing.map(|_| RecordError::Full("DIR".to_owned())),
+                tasks: Vec::new(),
+                state: InitialState::default(),
+                flags: None,
+                start: 5,
+                lost: 3,
+            };
+            let path = folder.path().join("trace.fwt");
+            match (write(recorded, &path, &mut |_| ()), times) {
+                (Ok((quality, bytes)), Some(times)) => {
+                    let found: Vec<u64> = Trace::open(&path).unwrap().map(|record| record.unwrap().time).collect();
+                    assert_eq!(found, times, "{missing:?}");
+                    assert_eq!(bytes, fs::metadata(&path).unwrap().len());
+                    // What was lost behind the end is not lost.
+                    assert_eq!(quality.lost_events, if missing.is_some() { 0 } else { 3 });
+                }
+                (Err(RecordError::Full(_)), None) => assert!(!path.exists()),
+                (other, _) => panic!("{missing:?}: {other:?}"),
+            }
+        }
+    }
 }
