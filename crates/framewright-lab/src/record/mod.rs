@@ -15,6 +15,7 @@ mod room;
 pub mod spool;
 pub mod state;
 pub mod tracefs;
+mod offspring;
 pub mod workload;
 mod write;
 

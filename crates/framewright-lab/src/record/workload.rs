@@ -5,7 +5,7 @@
 //! started to ignore, as by `nohup`, stays ignored. The recording is kept however it ended.
 //!
 //! When the time is over the command is no longer of interest: events end there ([`Workload::wait`]), and then it is
-//! ended, by SIGKILL if need be ([`Workload::end`]).
+//! ended with all that it started, by SIGKILL if need be ([`Workload::end`]).
 
 use std::fs;
 use std::io;
@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::SigId;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+
+use super::offspring::{self, Process};
 
 /// How often is looked whether it has ended.
 const LOOK: Duration = Duration::from_millis(20);
@@ -165,8 +167,8 @@ impl Workload {
         }
     }
 
-    /// Ends a command that still runs: by SIGTERM, and by SIGKILL if it has not ended after `patience` or somebody
-    /// interrupts. Whether SIGKILL was needed.
+    /// Ends a command that still runs, and what it started: by SIGTERM, and by SIGKILL if not all have ended after `patience` or
+    /// somebody interrupts. Whether SIGKILL was needed.
     ///
     /// # Errors
     /// The command cannot be waited for.
@@ -176,17 +178,22 @@ impl Workload {
         interrupts: &Interrupts,
         look: &mut dyn FnMut() -> bool,
     ) -> io::Result<bool> {
-        if self.0.is_none() || self.status()?.is_some() {
+        let Some(pid) = self.0.as_ref().map(Child::id) else { return Ok(false) };
+        if self.status()?.is_some() {
             return Ok(false);
         }
+        let below = offspring::below(pid);
+        let send = |signal| below.iter().for_each(|process| process.send(signal));
         self.send(Signal::TERM);
+        send(Signal::TERM);
         let begin = Instant::now();
         let mut is_killed = false;
-        while self.status()?.is_none() {
+        while self.status()?.is_none() || below.iter().any(Process::is_running) {
             look();
             if !is_killed && (begin.elapsed() >= patience || interrupts.take().is_some()) {
                 is_killed = true;
                 self.send(Signal::KILL);
+                send(Signal::KILL);
             }
             thread::sleep(LOOK);
         }
@@ -274,6 +281,24 @@ mod tests {
         });
         assert!(killed.unwrap() && workload.status().unwrap().is_some() && looks > 0);
         assert!(!start(&["true"]).end(PATIENCE, &nobody(), &mut || true).is_ok_and(|killed| killed));
+    }
+
+    /// A shell does not end what it waits for.
+    #[test]
+    fn all_that_a_command_started_is_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let (one, two) = (folder.path().join("one"), folder.path().join("two"));
+        let deaf = format!("trap '' TERM; touch {}; while :; do sleep 0.1; done", two.display());
+        let script = format!("(touch {}; sleep 1000) | sh -c \"{deaf}\"; true", one.display());
+        for patience in [Duration::ZERO, Duration::from_millis(100)] {
+            let mut workload = start(&["sh", "-c", &script]);
+            workload.wait(None, &nobody(), &mut || !(one.exists() && two.exists())).unwrap();
+            let below = offspring::below(workload.0.as_ref().unwrap().id());
+            assert!(below.len() >= 3, "{below:?}");
+            assert!(workload.end(patience, &nobody(), &mut || true).unwrap());
+            assert!(!below.iter().any(Process::is_running), "{below:?}");
+            [&one, &two].iter().for_each(|file| fs::remove_file(file).unwrap());
+        }
     }
 
     #[test]
