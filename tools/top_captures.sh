@@ -42,7 +42,7 @@ for size in 80x24 200x60; do
     sleep 0.5
     "${tmux[@]}" capture-pane -p | sed 's/ *$//' >"docs/captures/top-$size.txt"
     "${tmux[@]}" send-keys '?'
-    shown 'Any key closes this'
+    shown 'Other keys than up and down close this'
     "${tmux[@]}" send-keys x q
     shown 'left with 0'
     "${tmux[@]}" kill-session

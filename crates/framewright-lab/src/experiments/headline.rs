@@ -252,7 +252,7 @@ pub fn zone_layout(found: &zone_layout::Reproduction) -> Headline {
             .collect(),
         gain: Gain::new("processes of aim7 a second, by the lock", jobs.map(grouped)),
         ours: format!(
-            "queued, on a line of its own: {} % against separate; beside the lists no harm is left ({} %)",
+            "queued, on a line of its own: {} % against separate; beside the lists {} % still",
             against_cure[0], against_cure[1]
         ),
         fails: Vec::new(),

@@ -46,7 +46,9 @@ fn whole_percent(value: f64) -> String {
     if value > 0.0 && value < 1.0 { "<1".to_owned() } else { format!("{value:.0}") }
 }
 
-/// A lock's name in fewer words: `zone lock, Node 0, zone Normal` is `zone N0 Normal`.
+/// A lock's name in fewer words: `zone lock, Node 0, zone Normal` is `N0 Normal`, `depot shard 7 lock, Node 1` is `depot 7 N1`.
 fn short(name: &str) -> String {
-    name.replace("depot shard ", "depot ").replace(" lock, ", ", ").replace(", Node ", " N").replace(", zone ", " ")
+    let name = name.replace("depot shard ", "depot ").replace(" lock, ", ", ").replace(", Node ", " N");
+    let name = name.replace(", zone ", " ");
+    name.strip_prefix("zone ").map_or(name.clone(), ToOwned::to_owned)
 }
