@@ -93,6 +93,8 @@ fi
 ray() {
     "$python" -m ray.scripts.scripts "$@"
 }
+# Whoever has a token for clusters of his own gets a head that asks for it, and nodes that do not show it: none is needed here.
+export RAY_AUTH_MODE=disabled
 export RAY_USAGE_STATS_ENABLED=0 RAY_DEDUP_LOGS=0 RAY_DISABLE_IMPORT_WARNING=1
 
 # node NAME ARGUMENTS...: starts a node with one CPU, in a session of its own, and waits until it says that it runs.
