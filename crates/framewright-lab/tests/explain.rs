@@ -49,6 +49,17 @@ fn what_can_be_asked_for_is_listed() {
 }
 
 #[test]
+fn where_nothing_happened_it_says_where_else_to_look() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut trace = Synthetic::new();
+    trace.alloc(START, 0, MOVABLE).free(START, 0);
+    trace.write(folder.path());
+    let path = folder.path().display().to_string();
+    let told = |mechanisms: &str| transcript(folder.path(), &["explain", &path, "-m", mechanisms]);
+    insta::assert_snapshot!(["default", "linux-6.1"].map(told).join("\n"));
+}
+
+#[test]
 fn fallbacks_are_explained() {
     insta::assert_snapshot!(transcripts(&["explain DIR -m baseline --why 1", "explain DIR -m baseline --why 2"]));
 }

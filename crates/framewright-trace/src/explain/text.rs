@@ -43,7 +43,13 @@ impl fmt::Display for Overview<'_> {
             section(f, kind, &rows[at], self.limit - others)?;
         }
         if rows.iter().all(Vec::is_empty) {
-            writeln!(f, "\nUnder other mechanisms there may be some: -m linux-6.1 has that kernel's.")
+            let kernel = "linux-6.1";
+            let where_else = if short(mechanisms) == kernel {
+                "A machine with memory to spare has nothing to explain; with less of it, there may be some."
+            } else {
+                "Under other mechanisms there may be some: -m linux-6.1 has that kernel's."
+            };
+            writeln!(f, "\n{where_else}")
         } else {
             writeln!(f, "\n--why NUMBER explains one of them.")
         }
