@@ -89,7 +89,7 @@ fn is_dead(pid: &str) -> bool {
 /// Why there can be none.
 pub fn probe(tracefs: &Path) -> Result<String, &'static str> {
     if !tracefs.join(PROBES).exists() {
-        return Err("this kernel has none");
+        return Err("this kernel has no kprobes");
     }
     let symbols = fs::read("/proc/kallsyms").map_err(|_| "/proc/kallsyms cannot be read")?;
     definition(&String::from_utf8_lossy(&symbols), cfg!(target_arch = "x86_64"))
@@ -323,7 +323,7 @@ mod tests {
             assert_eq!(definition(symbols, x86_64).as_deref().map_err(|why| *why), expected, "{symbols}");
         }
         let folder = tempfile::tempdir().unwrap();
-        assert_eq!(probe(folder.path()), Err("this kernel has none"));
+        assert_eq!(probe(folder.path()), Err("this kernel has no kprobes"));
     }
 
     #[test]
