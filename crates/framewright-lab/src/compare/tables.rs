@@ -100,23 +100,12 @@ fn mmtests_cell(row: &Row, (title, read): Statistic, cell: &Option<Cell>) -> Str
 /// By how many percent a number is better than the base's. No share of nothing is a number: a change from 0 is told as mmtests'
 /// `pdiff` and `pndiff` tell it, by 100 if more is better and by -99 if less is.
 fn better_by((base, value): (f64, f64), less_is_better: bool) -> f64 {
-    match (value - base) / base * 100.0 {
-        _ if value == base => 0.0,
-        larger if larger.is_finite() => {
-            if less_is_better {
-                -larger
-            } else {
-                larger
-            }
-        }
-        _ => {
-            if less_is_better {
-                -99.0
-            } else {
-                100.0
-            }
-        }
+    if value == base {
+        return 0.0;
     }
+    let larger = (value - base) / base * 100.0;
+    let (more, less) = if larger.is_finite() { (larger, -larger) } else { (100.0, -99.0) };
+    if less_is_better { less } else { more }
 }
 
 /// A kernel's name in two rows, broken behind its release: `4.20.0-rc3` and `vanilla`.
