@@ -231,10 +231,11 @@ impl Write for Counted {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    const HEADER_PAGE: &str = "field: u64 timestamp; offset:0; size:8; signed:0;
+    /// What a kernel says of pages of 4 KiB.
+    pub(in crate::record) const HEADER_PAGE: &str = "field: u64 timestamp; offset:0; size:8; signed:0;
 field: local_t commit; offset:8; size:8; signed:1;
 field: char data; offset:16; size:4080; signed:0;";
 

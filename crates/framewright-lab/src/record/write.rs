@@ -148,11 +148,9 @@ mod tests {
     use framewright_trace::Trace;
     use framewright_trace::raw::{Format, Mobilities};
 
+    use super::super::spool::tests::HEADER_PAGE;
     use super::*;
 
-    const HEADER_PAGE: &str = "field: u64 timestamp; offset:0; size:8; signed:0;
-field: local_t commit; offset:8; size:8; signed:1;
-field: char data; offset:16; size:4080; signed:0;";
     const FREE: &str = "name: mm_page_free
 ID: 1
 format:
