@@ -11,7 +11,7 @@ use crate::error::{AllocError, BootError, FreeError, Why};
 use crate::event::Event;
 use crate::frame::{Geometry, Part};
 use crate::front::{Route, are_contradictory};
-use crate::machine::{Fault, Machine, Ordering, Pinned, Step, Word};
+use crate::machine::{Busy, Fault, Machine, Ordering, Pinned, Step, Word};
 use crate::mechanisms::Mechanisms;
 use crate::node::World;
 use crate::parts::refusal;
@@ -110,7 +110,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     #[inline(never)]
     fn alloc_elsewhere(&self, request: &Request) -> Result<Pfn, AllocError> {
-        match self.world.pinned(|cx| self.world.take_behind(cx, request)).flatten() {
+        match self.world.pinned_now(|cx| self.world.take_behind(cx, request)).flatten() {
             Some(pfn) => {
                 self.announce(pfn, request);
                 Ok(pfn)
@@ -119,11 +119,28 @@ impl<'a, M: Machine> Allocator<'a, M> {
         }
     }
 
+    /// Allocates the long way, or else asks `otherwise` with the reason why not. Announces only what is not `otherwise`'s.
+    pub(crate) fn alloc_long_or(
+        &self,
+        request: &Request,
+        otherwise: impl FnOnce(Why) -> Option<Pfn>,
+    ) -> Result<Pfn, AllocError> {
+        self.check(request)?;
+        match self.world.alloc(request) {
+            Ok(frame) => {
+                let pfn = self.world.ground.frames.pfn(frame);
+                self.announce(pfn, request);
+                Ok(pfn)
+            }
+            Err(why) => otherwise(why).map_or_else(|| self.failed(request, why), Ok),
+        }
+    }
+
     #[inline(always)]
-    fn take_here(&self, route: Route) -> Option<Pfn> {
+    pub(crate) fn take_here(&self, route: Route) -> Option<Pfn> {
         let world = &self.world;
         world.ground.machine.step(Step::Route);
-        let pin = world.ground.machine.pin();
+        let pin = world.ground.machine.pin_now();
         let own = world.ground.cpus.get(pin.cpu().index())?;
         world.take_front(pin.cpu(), own, route).map(|frame| world.ground.frames.pfn(frame))
     }
@@ -133,14 +150,22 @@ impl<'a, M: Machine> Allocator<'a, M> {
     pub(crate) fn alloc_long(&self, request: &Request) -> Result<Pfn, AllocError> {
         self.machine().step(Step::AllocLong);
         self.check(request)?;
-        match self.world.alloc(request) {
-            Ok(frame) => {
-                let pfn = self.world.ground.frames.pfn(frame);
-                self.announce(pfn, request);
-                Ok(pfn)
-            }
-            Err(why) => self.failed(request, why),
+        if self.machine().is_in_section() {
+            return Err(AllocError::InInterrupt);
         }
+        let Ok(_held) = self.hold_cpu(request.gfp) else { return self.alloc_without_cpu(request) };
+        self.alloc_long_or(request, |_| None)
+    }
+
+    /// The CPU of a request that must not wait for one's holder; none for a request that may.
+    fn hold_cpu(&self, gfp: Gfp) -> Result<Option<M::Pin<'_>>, Busy> {
+        let may_wait = gfp.may_reclaim() && !self.machine().in_interrupt();
+        if may_wait { Ok(None) } else { self.world.hold_now() }
+    }
+
+    /// [`Allocator::hold_cpu`] for a call that needs a CPU: without one it fails.
+    pub(crate) fn hold_cpu_or_fail(&self, gfp: Gfp) -> Result<Option<M::Pin<'_>>, AllocError> {
+        self.hold_cpu(gfp).map_err(|Busy| AllocError::NoMemory { why: Why::WouldWait })
     }
 
     /// Notes that a request failed. If it makes no sense, that is the error.
@@ -167,14 +192,14 @@ impl<'a, M: Machine> Allocator<'a, M> {
     fn give_here(&self, pfn: Pfn, order: Order) -> bool {
         let world = &self.world;
         world.ground.machine.step(Step::Lookup);
-        let pin = world.ground.machine.pin();
+        let pin = world.ground.machine.pin_now();
         let own = world.ground.cpus.get(pin.cpu().index());
         own.is_some_and(|own| world.give_front(pin.cpu(), own, pfn, order))
     }
 
     #[inline(never)]
     fn free_elsewhere(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        match self.world.pinned(|cx| self.world.give_behind(cx, pfn, order)) {
+        match self.world.pinned_now(|cx| self.world.give_behind(cx, pfn, order)) {
             Some(true) => Ok(()),
             _ => self.free_long(pfn, order),
         }
@@ -184,6 +209,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     #[inline(never)]
     pub(crate) fn free_long(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         self.machine().step(Step::FreeLong);
+        let Ok(_held) = self.world.hold_now() else { return self.free_nolock(pfn, order) };
         self.try_free(pfn, order).inspect_err(|error| {
             // Of a CPU that is not there, the machine is to blame.
             if !matches!(error, FreeError::NoCpu) {
@@ -216,16 +242,18 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// wait (`__GFP_DIRECT_RECLAIM`).
     ///
     /// # Errors
-    /// The block is not memory of one zone, or something in it stays; or this is an interrupt.
+    /// The block is misaligned or not memory of one zone, or something in it stays; or this is an interrupt. An error names the first
+    /// frame of the block that it is about.
     pub fn alloc_at(&self, pfn: Pfn, order: Order, gfp: Gfp) -> Result<Pfn, AllocError> {
         self.outside_of_interrupts()?;
         if order > self.geometry().max_order {
             return Err(AllocError::BadOrder { order, max: self.geometry().max_order });
         }
         if !pfn.is_aligned(order) {
-            return Err(AllocError::BadRange(PfnRange::block(pfn, order)));
+            return Err(AllocError::Misaligned(pfn, order));
         }
         self.check(&Request::page(gfp))?;
+        let _held = self.hold_cpu_or_fail(gfp)?;
         let movable = gfp.migratetype() == MigrateType::Movable;
         if self.world.take_free_block(pfn, order, movable).is_none() {
             self.world.take_range(PfnRange::block(pfn, order), Purpose::Allocate { movable }, gfp.may_reclaim())?;
@@ -238,58 +266,22 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// aligned blocks that tile it; free it by [`Allocator::free_range`], whole or in parts.
     ///
     /// # Errors
-    /// The range is not memory of one zone, or something in it stays; or this is an interrupt.
+    /// The range is not memory of one zone, or something in it stays; or this is an interrupt. An error names the first frame of the range
+    /// that it is about.
     pub fn alloc_range(&self, range: PfnRange, gfp: Gfp) -> Result<(), AllocError> {
         self.outside_of_interrupts()?;
         self.check(&Request::page(gfp))?;
+        let _held = self.hold_cpu_or_fail(gfp)?;
         let movable = gfp.migratetype() == MigrateType::Movable;
         self.world.take_range(range, Purpose::Allocate { movable }, gfp.may_reclaim())?;
         self.announce_range(range, gfp);
         Ok(())
     }
 
-    fn announce_range(&self, range: PfnRange, gfp: Gfp) {
+    pub(crate) fn announce_range(&self, range: PfnRange, gfp: Gfp) {
         for (pfn, order) in range.blocks(self.geometry().max_order) {
             self.announce(pfn, &Request { order, ..Request::page(gfp) });
         }
-    }
-
-    /// Allocates `frames` contiguous frames, the first a multiple of `1 << align`. Up to the largest order a larger block is
-    /// allocated and its tail freed; above, ranges are tried from the start of each zone on.
-    ///
-    /// # Errors
-    /// `frames` is 0, or there is no such range; or this is an interrupt.
-    pub fn alloc_contig(&self, frames: u64, align: Order, request: &Request) -> Result<PfnRange, AllocError> {
-        self.outside_of_interrupts()?;
-        let max = self.geometry().max_order;
-        if frames == 0 || align.0 >= 52 {
-            return Err(AllocError::BadRange(PfnRange::new(0, frames)));
-        }
-        let order = Order(64_u32.saturating_sub(frames.saturating_sub(1).leading_zeros()) as u8).max(align);
-        if order <= max {
-            let pfn = self.alloc(&Request { order, ..*request })?;
-            let (range, block) = (PfnRange { start: pfn, end: pfn.add(frames) }, PfnRange::block(pfn, order));
-            let tail = PfnRange { start: range.end, ..block };
-            if !tail.is_empty() {
-                // The block is ours, so its tail can be freed.
-                let _ = self.free_range(tail);
-            }
-            return Ok(range);
-        }
-        self.check(&Request { order: Order(0), ..*request })?;
-        self.search_contig(frames, align.max(Order(0)), request)
-    }
-
-    fn search_contig(&self, frames: u64, align: Order, request: &Request) -> Result<PfnRange, AllocError> {
-        let world = &self.world;
-        let plan = world.pinned(|cx| world.plan(cx, request)).ok_or(AllocError::NoMemory { why: Why::NoCpu })?;
-        // By pageblocks: what is isolated for one range is not looked at again for the next.
-        let step = align.max(self.geometry().pageblock_order);
-        if let Some(range) = world.search_range(frames, step, &plan) {
-            self.announce_range(range, request.gfp);
-            return Ok(range);
-        }
-        Err(AllocError::NoMemory { why: Why::Fragmented })
     }
 
     /// Frees any part of what is allocated: several blocks, or parts of blocks, whose rest stays allocated in the largest
@@ -378,16 +370,22 @@ impl<'a, M: Machine> Allocator<'a, M> {
         online
     }
 
-    /// Sets the mobility that the pageblock around `pfn` is grouped under. Its free blocks follow.
+    /// Sets the mobility that the pageblock around `pfn` is grouped under. Its free blocks follow; while a range is taken in the pageblock, when
+    /// that is done.
     ///
     /// # Errors
     /// The frame is not memory, or the type is that of isolated memory.
     pub fn set_pageblock_type(&self, pfn: Pfn, migratetype: MigrateType) -> Result<(), AllocError> {
-        let wrong = AllocError::BadRange(PfnRange { start: pfn, end: pfn.add(1) });
-        let frame = self.world.ground.frames.frame(pfn).ok_or(wrong)?;
-        let zone = self.world.zone_of(frame).filter(|_| migratetype != MigrateType::Isolate).ok_or(wrong)?;
-        let done = self.world.pinned(|cx| zone.lock(cx).set_type(frame, migratetype));
-        if done == Some(true) { Ok(()) } else { Err(wrong) }
+        if migratetype == MigrateType::Isolate {
+            return Err(AllocError::BadType(migratetype));
+        }
+        let frame = self.world.ground.frames.frame(pfn).ok_or(AllocError::Foreign(pfn))?;
+        let zone = self.world.zone_of(frame).ok_or(AllocError::Foreign(pfn))?;
+        match self.world.pinned(|cx| zone.lock(cx).set_type_by_hand(frame, migratetype)) {
+            Some(true) => Ok(()),
+            Some(false) => Err(AllocError::Quarantined(pfn)),
+            None => Err(AllocError::NoMemory { why: Why::NoCpu }),
+        }
     }
 
     /// Mobility that the pageblock around `pfn` is grouped under; none for a hole.
@@ -424,8 +422,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
     }
 
     /// For calls that wait for other CPUs, reclaim or move memory (`context.rs`).
-    fn outside_of_interrupts(&self) -> Result<(), AllocError> {
-        if self.machine().in_interrupt() { Err(AllocError::InInterrupt) } else { Ok(()) }
+    pub(crate) fn outside_of_interrupts(&self) -> Result<(), AllocError> {
+        let is_no_place = self.machine().in_interrupt() || self.machine().is_in_section();
+        if is_no_place { Err(AllocError::InInterrupt) } else { Ok(()) }
     }
 
     pub(crate) fn world(&self) -> &World<'a, M> {

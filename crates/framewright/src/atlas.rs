@@ -80,6 +80,9 @@ impl<M: Machine> Allocator<'_, M> {
         }
         let record = format_args!("counters of slow paths");
         Record { part: "events", index: 0, record, node: None }.tell(visit, |words| world.ground.events.words(words));
+        let record = format_args!("states of nodes");
+        Record { part: "node states", index: 0, record, node: None }
+            .tell(visit, |words| world.node_states.words(words));
         let record = format_args!("statistics of all zones");
         Record { part: "stats", index: 0, record, node: None }.tell(visit, |words| world.ground.stats.words(words));
         for (cpu, zone, diffs) in world.ground.stats.diffs.every() {

@@ -15,7 +15,7 @@
 
 use crate::allocator::Allocator;
 use crate::compaction::Compacted;
-use crate::machine::{Machine, Need, Waiter};
+use crate::machine::{Machine, Need, Ordering, Waiter, Word};
 use crate::mechanisms::Nofragment;
 use crate::node::World;
 use crate::pfn::{MigrateType, NodeId, Order, ZoneIdx, ZoneKind};
@@ -127,6 +127,7 @@ impl<'a, M: Machine> World<'a, M> {
             }
         }
         run.is_balanced = self.is_balanced(node, order);
+        self.unreserve_idle(node, &run);
         for (kind, boost) in ZoneKind::ALL.into_iter().zip(boosts).filter(|(_, boost)| *boost != 0) {
             if let Some(zone) = self.zone(ZoneIdx::of(node, kind)) {
                 self.pinned(|cx| zone.lock(cx).zone.stat.lower_boost(boost));
@@ -141,6 +142,23 @@ impl<'a, M: Machine> World<'a, M> {
             self.ground.machine.wake(Waiter::Kcompactd(node));
         }
         run
+    }
+
+    /// Gives the high-atomic reserves of a node back that are idle after a run.
+    fn unreserve_idle(&self, node: NodeId, run: &Balanced) {
+        let pageblock = self.ground.frames.geometry.pageblock_order.frames();
+        for zone in self.zones_of(node) {
+            // Asked in any case, so that the next run hears of the time since this one.
+            let was_used = zone.was_highatomic_used();
+            if !run.is_balanced || (was_used && run.rounds != 0) {
+                continue;
+            }
+            for _ in 0..zone.highatomic_reserved.load(Ordering::Relaxed).checked_div(pageblock).unwrap_or(0) {
+                if self.pinned(|cx| zone.lock(cx).unreserve_idle()) != Some(true) {
+                    break;
+                }
+            }
+        }
     }
 
     pub(crate) fn zones_of(&self, node: NodeId) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
@@ -160,7 +178,11 @@ impl<'a, M: Machine> World<'a, M> {
         let has_enough = |zone: &Zone<M>| {
             let reserve = zone.reserve.get(highest.index()).copied().unwrap_or(0);
             let free = match (enforced, self.compacts()) {
-                (false, _) => zone.stat.memory_racy(&self.ground.stats, zone.idx).free,
+                (false, _) => {
+                    let memory = zone.stat.memory_racy(&self.ground.stats, zone.idx);
+                    // What is in reserve is free for few: those it is not would find the zone below its marks for good.
+                    memory.free.saturating_sub(memory.highatomic)
+                }
                 // Making whole pageblocks of what is free is compaction's business.
                 (true, true) => self.free_unmixed(zone),
                 (true, false) => self.free_in_pageblocks(zone),

@@ -9,18 +9,20 @@
 
 use crate::buddy::Place;
 use crate::cluster::{Cluster, Clusters};
-use crate::config::{Config, Piece, Sections};
+use crate::config::{Config, Piece, Runs};
 use crate::depot::{Depots, Magazine, Shard};
 use crate::diffs::Diffs;
 use crate::error::BootError;
 use crate::estate::Estates;
 use crate::frame::Frames;
 use crate::ground::{Cpu, Ground};
-use crate::layout::Layout;
+use crate::layout::{Layout, grain_of};
 use crate::machine::{Machine, Ordering, Word};
+use crate::map::{Map, Run};
 use crate::mechanisms::{NumaStat, PcpMark, PcpProtection};
 use crate::node::World;
 use crate::node_stat::{NodeDiffs, NodeStat, NodeStats};
+use crate::node_states::NodeStates;
 use crate::pageblock::Pageblock;
 use crate::pcp::{Pcp, SLOTS_IN_LINE};
 use crate::pfn::{MigrateType, NodeId, Pfn, PfnRange, ZoneIdx, ZoneKind};
@@ -32,10 +34,12 @@ use crate::zone_stat::Stats;
 
 /// The memory of the allocator's own data. Zeroed words, default records; lengths from [`Layout`].
 pub struct Parts<'a, M: Machine> {
-    /// Which sections have memory; 4 bytes for each largest block of the span.
-    pub sections: &'a mut [u32],
-    /// Frame number of each section that has.
+    /// From frame numbers to descriptors: 8 bytes for each largest block of the span.
+    pub sections: &'a mut [u64],
+    /// And back: 8 bytes for each largest block with memory.
     pub bases: &'a mut [u64],
+    /// Stretches of memory without a hole of a largest block.
+    pub runs: &'a mut [Run],
     /// State words.
     pub states: &'a mut [M::U64],
     /// Neighbours on free lists.
@@ -84,6 +88,7 @@ impl<M: Machine> Parts<'_, M> {
         Ok(Parts {
             sections: cut("sections", self.sections, layout.sections)?,
             bases: cut("bases", self.bases, layout.bases)?,
+            runs: cut("runs", self.runs, layout.runs)?,
             states: cut("states", self.states, layout.frames)?,
             links: cut("links", self.links, layout.frames)?,
             heads: cut("heads", self.heads, layout.frames)?,
@@ -121,7 +126,7 @@ pub(crate) fn boot<'a, M: Machine>(
 ) -> Result<World<'a, M>, BootError> {
     let layout = Layout::of(config)?;
     let parts = parts.cut(&layout)?;
-    place_sections(config, parts.sections, parts.bases);
+    place_runs(config, parts.runs);
     let front = has_front(&machine, config)?;
     parts.diffs.iter_mut().for_each(|diffs| diffs.place(&config.mechanisms));
     place_zones(config, parts.zones, parts.pcps, (layout.cpus, front));
@@ -130,11 +135,7 @@ pub(crate) fn boot<'a, M: Machine>(
     place_cpus(config, parts.cpus, parts.zonelists, front);
     let frames = Frames {
         geometry: config.geometry,
-        first_section: Sections::of(config).first(),
-        base: Sections::of(config).first() << config.geometry.max_order.0,
-        run: first_run(config),
-        sections: parts.sections,
-        bases: parts.bases,
+        map: Map::new((grain_of(config), config.geometry.max_order), parts.sections, parts.bases, parts.runs),
         states: parts.states,
         links: parts.links,
         heads: parts.heads,
@@ -166,6 +167,7 @@ pub(crate) fn boot<'a, M: Machine>(
         },
         zonelists: parts.zonelists,
         nodes: config.nodes(),
+        node_states: NodeStates::default(),
         min_free_frames: config.min_free_frames(),
         scale: config.watermark_scale_factor,
         zone_counters: config.zone_counters,
@@ -174,10 +176,17 @@ pub(crate) fn boot<'a, M: Machine>(
     if world.pinned(|_| ()).is_none() {
         return Err(BootError::BadCpus);
     }
-    tag_pageblocks(config, &world);
-    config.pieces().for_each(|piece| fill(&world, piece));
-    world.refresh_thresholds();
+    populate(config, &world);
     Ok(world)
+}
+
+/// Hands all memory to its zones, and computes what depends on their sizes.
+fn populate<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
+    tag_pageblocks(config, world);
+    let blank = !config.is_hardened() || world.ground.machine.starts_zeroed();
+    config.pieces().for_each(|piece| fill(world, piece, blank));
+    world.node_states.refresh(world.zones);
+    world.refresh_thresholds();
 }
 
 /// The depots, whose entries lie behind all others.
@@ -193,22 +202,14 @@ fn depots<'a, M: Machine>(
     Depots { shards, magazines, each: config.shards(), base, entries, slots }
 }
 
-fn place_sections(config: &Config<'_>, sections: &mut [u32], bases: &mut [u64]) {
-    let first = Sections::of(config).first();
-    let all = Sections::of(config).zip(bases.iter_mut()).zip(1..);
-    for ((section, base), slot) in all {
-        *base = section << config.geometry.max_order.0;
-        if let Some(entry) = sections.get_mut(section.saturating_sub(first) as usize) {
-            *entry = slot;
-        }
+fn place_runs(config: &Config<'_>, runs: &mut [Run]) {
+    let shift = config.geometry.max_order.0;
+    let mut first = 0_u32;
+    for (run, (start, end)) in runs.iter_mut().zip(Runs::of(config)) {
+        let frames = (end.saturating_sub(start) << shift) as u32;
+        *run = Run { pfn: Pfn(start << shift), first, frames };
+        first = first.saturating_add(frames);
     }
-}
-
-/// Frames from the first section to the first without memory.
-fn first_run(config: &Config<'_>) -> u64 {
-    let first = Sections::of(config).first();
-    let sections = Sections::of(config).zip(first..).take_while(|(section, expected)| section == expected).count();
-    (sections as u64) << config.geometry.max_order.0
 }
 
 fn place_shards<M: Machine>(config: &Config<'_>, shards: &mut [Shard<M>]) {
@@ -334,8 +335,9 @@ fn tag_pageblocks<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
     }
 }
 
-/// Frees a piece's blocks, or withholds them.
-fn fill<M: Machine>(world: &World<'_, M>, piece: Piece) {
+/// Frees a piece's blocks, or withholds them. What is freed is filled first, unless the memory is `blank`: who looks at it before
+/// its first use must not take what lies there for a write after a free.
+fn fill<M: Machine>(world: &World<'_, M>, piece: Piece, blank: bool) {
     let frames = &world.ground.frames;
     let pageblock_order = frames.geometry.pageblock_order;
     for (pfn, order) in piece.range.blocks(world.max_order()) {
@@ -344,6 +346,9 @@ fn fill<M: Machine>(world: &World<'_, M>, piece: Piece) {
         let owner = frames.pageblock(frame).zone();
         debug_assert!(order < pageblock_order || owner == Some(piece.zone));
         let Some(zone) = owner.and_then(|idx| world.zone(idx)) else { continue };
+        if piece.usable && !blank && owner == Some(piece.zone) {
+            world.fill_freed(frame, order);
+        }
         world.pinned(|cx| {
             let guard = zone.lock(cx);
             if owner != Some(piece.zone) {

@@ -16,7 +16,7 @@
 use crate::allocator::Allocator;
 use crate::error::{AllocError, FreeError};
 use crate::frame::Head;
-use crate::front::{Route, take_top};
+use crate::front::Route;
 use crate::ground::Cx;
 use crate::local::Local;
 use crate::machine::{Fault, Machine, Step};
@@ -112,7 +112,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         }
         let mut done = 0_usize;
         for visit in out.chunks_mut(BULK) {
-            let served = self.world().pinned(|cx| {
+            let served = self.world().pinned_now(|cx| {
                 let served = self.visit_front(cx, request, visit);
                 let rest = visit.get_mut(served..).unwrap_or_default();
                 served.saturating_add(if rest.is_empty() { 0 } else { self.visit(cx, request, rest) })
@@ -138,10 +138,10 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let pcp = cx.own.front.get(route.highest.index()).and_then(|zone| world.pcps.record(cx.cpu, zone.index()));
         let Some(ring) = pcp.and_then(|pcp| pcp.ring(route.ring)) else { return 0 };
         machine.step(Step::Route);
-        let (arrays, heads) = (world.arrays(), (Head::pcp(route.ring.order), route.head));
+        let heads = (Head::pcp(route.ring.order), route.head);
         let mut done = 0_usize;
         for entry in out.iter_mut() {
-            let front = take_top(machine, ring, &arrays, heads).map(|frame| world.ground.frames.pfn(frame));
+            let front = world.take_of(ring, heads).map(|frame| world.ground.frames.pfn(frame));
             let Some(pfn) = front.or_else(|| world.take_behind(cx, request)) else { break };
             *entry = pfn;
             done = done.saturating_add(1);
@@ -208,7 +208,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// Frees blocks on one CPU, which is found out once.
     fn free_visit(&self, blocks: impl Iterator<Item = (Pfn, Order)>, result: &mut BulkFree) {
         // With the front closed it would be a look for nothing.
-        let local = self.local().filter(Local::has_front);
+        let local = self.local_now().filter(Local::has_front);
         for (pfn, order) in blocks {
             let freed = match &local {
                 Some(local) => local.free(pfn, order),

@@ -227,7 +227,8 @@ impl<'c> Config<'c> {
     pub(crate) fn pcp_of(&self, zone: ZoneIdx, size: ZoneSize) -> PcpSize {
         let computed = || {
             let low = self.marks_of(zone, size).low;
-            PcpSize::compute(size.managed, low, self.cpus_at(zone), self.geometry.page_shift)
+            let linux = PcpSize::compute(size.managed, low, self.cpus_at(zone), self.geometry.page_shift);
+            if self.has_depot() { depot::high_of(linux, size.managed, self.cpus_at(zone)) } else { linux }
         };
         self.tuning_of(zone).and_then(|tuning| tuning.pcp).unwrap_or_else(computed).clamped()
     }
@@ -330,53 +331,46 @@ pub(crate) struct ZoneSize {
     pub(crate) managed: u64,
 }
 
-/// The sections that have memory, ascending.
-pub(crate) struct Sections<'c> {
+/// The runs of consecutive sections with memory, ascending: the first section of each, and the one after its last.
+#[derive(Clone, Copy)]
+pub(crate) struct Runs<'c> {
     regions: &'c [Region],
     shift: u8,
-    next: u64,
 }
 
-impl<'c> Sections<'c> {
-    pub(crate) fn of(config: &Config<'c>) -> Sections<'c> {
-        Sections { regions: config.regions, shift: config.geometry.max_order.0, next: 0 }
+impl<'c> Runs<'c> {
+    pub(crate) fn of(config: &Config<'c>) -> Runs<'c> {
+        Runs { regions: config.regions, shift: config.geometry.max_order.0 }
     }
 
-    pub(crate) fn first(&self) -> u64 {
-        self.regions.first().map_or(0, |region| region.range.start.0 >> self.shift)
+    fn sections_of(&self, region: &Region) -> (u64, u64) {
+        let last = region.range.end.0.saturating_sub(1) >> self.shift;
+        (region.range.start.0 >> self.shift, last.saturating_add(1))
     }
 
     /// How many sections have memory.
-    pub(crate) fn count_all(&self) -> u64 {
-        let mut count = 0_u64;
-        let mut behind = 0;
-        for region in self.regions {
-            let first = (region.range.start.0 >> self.shift).max(behind);
-            behind = (region.range.end.0.saturating_sub(1) >> self.shift).saturating_add(1);
-            count = count.saturating_add(behind.saturating_sub(first));
-        }
-        count
+    pub(crate) fn sections(self) -> u64 {
+        self.map(|(start, end)| end.saturating_sub(start)).fold(0, u64::saturating_add)
     }
 
-    /// From the first section to behind the last.
+    /// Frames from the first section to behind the last.
     pub(crate) fn span(&self) -> u64 {
-        let last = self.regions.last().map_or(0, |region| region.range.end.0.saturating_sub(1) >> self.shift);
-        last.saturating_sub(self.first()).saturating_add(1)
+        let first = self.regions.first().map_or(0, |region| self.sections_of(region).0);
+        let end = self.regions.last().map_or(0, |region| self.sections_of(region).1);
+        end.saturating_sub(first) << self.shift
     }
 }
 
-impl Iterator for Sections<'_> {
-    type Item = u64;
+impl Iterator for Runs<'_> {
+    type Item = (u64, u64);
 
-    fn next(&mut self) -> Option<u64> {
-        while let Some((region, rest)) = self.regions.split_first() {
-            let section = self.next.max(region.range.start.0 >> self.shift);
-            if section <= region.range.end.0.saturating_sub(1) >> self.shift {
-                self.next = section.saturating_add(1);
-                return Some(section);
-            }
-            self.regions = rest;
+    fn next(&mut self) -> Option<(u64, u64)> {
+        let (first, mut rest) = self.regions.split_first()?;
+        let (start, mut end) = self.sections_of(first);
+        while let Some((next, more)) = rest.split_first().filter(|(next, _)| self.sections_of(next).0 <= end) {
+            (end, rest) = (self.sections_of(next).1, more);
         }
-        None
+        self.regions = rest;
+        Some((start, end))
     }
 }

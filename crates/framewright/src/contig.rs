@@ -3,21 +3,31 @@
 //! A range is taken in four steps, each undone if a later one fails:
 //!
 //! 1. its pageblocks are *isolated*: their free blocks go to the isolated lists, where no request finds them, and what is
-//!    freed in them follows;
+//!    freed in them follows; a pageblock is isolated as long as any range keeps it so;
 //! 2. per-CPU lists are drained, so that what they hold of the range joins;
 //! 3. what is allocated and movable is moved away (`migrate.rs`); anything else ends the attempt with `Busy`;
 //! 4. the free blocks of the range are taken, cut at its ends, and the pageblocks get their types back.
 //!
 //! Taking memory offline is the same with another mark at the end.
+//!
+//! Callers of disjoint ranges do not fail for each other, wherever their ranges lie. In one pageblock each takes its own frames out of the isolated
+//! lists, a block at a time and under the zone lock; what lies outside of its range is on the lists again before the lock is released. What
+//! a caller finds on its way between a list and the zone, because another caller or a drain has it in hand, it waits for ([`World::await_return`]). Of two
+//! whose ranges overlap at most one succeeds: each takes its frames in ascending order, so the one that takes the first shared frame first
+//! meets no frame of the other's. Compaction wants a whole pageblock and gives up if it is isolated already.
+//!
+//! Rejected: one range at a time in a zone, because moving what is in use calls the embedder, which may want a range in turn. In Linux the second
+//! caller fails (`start_isolate_page_range`), and contiguous areas have a lock each.
 
 use crate::buddy::Place;
 use crate::cluster::Heap;
 use crate::error::AllocError;
 use crate::frame::{Head, Kind, Part};
 use crate::ground::Cx;
-use crate::machine::{Fault, Machine, Ordering, Step, Word};
+use crate::machine::{Fault, Machine, Ordering, Patience, Step, Word};
+use crate::mechanisms::Hardened;
 use crate::migrate::Stays;
-use crate::node::{Plan, World};
+use crate::node::World;
 use crate::parts::mark;
 use crate::pfn::{Frame, MigrateType, Order, Pfn, PfnRange};
 use crate::vmstat::ZoneEvent;
@@ -26,6 +36,10 @@ use crate::zone::Zone;
 
 /// How often steps 2 and 3 are repeated while the range still changes under them.
 const ROUNDS: u32 = 8;
+/// How often a caller waits for frames of its range that others have in hand before it takes them for a list's that cannot be drained.
+const RETURNS: u32 = 64;
+/// Looks at such a frame in one wait: as many as at a list that somebody else drains.
+const LOOKS: u32 = 1 << 20;
 /// Compaction tries what its owner could not move again in the next round, up to one frame in so many of the range.
 const FEW: u64 = 4;
 
@@ -49,10 +63,17 @@ pub(crate) enum Means<'p> {
     Compaction(&'p dyn Fn(Order) -> Option<Frame>),
 }
 
+/// What a frame is part of, and the first frame behind that.
+#[derive(Clone, Copy)]
+pub(crate) struct Stretch {
+    pub(crate) part: Part,
+    pub(crate) end: Pfn,
+}
+
 impl<'a, M: Machine> World<'a, M> {
     /// Takes exactly the frames of `range`, moving away what can be moved if `may_move`.
     pub(crate) fn take_range(&self, range: PfnRange, purpose: Purpose, may_move: bool) -> Result<(), AllocError> {
-        let zone = self.zone_of_range(range).ok_or(AllocError::BadRange(range))?;
+        let zone = self.zone_of_range(range)?;
         self.take_range_of(zone, range, Some(purpose), if may_move { Means::Moves } else { Means::Nothing })
     }
 
@@ -67,9 +88,9 @@ impl<'a, M: Machine> World<'a, M> {
         let merging = |change: fn(&Heap<M>)| self.pinned(|cx| zone.lock(cx).change_merging(change));
         // What comes free meanwhile merges, and no cut is in progress while states are looked at.
         merging(Heap::disable);
-        let isolated = self.isolate(zone, range);
+        let isolated = self.isolate(zone, range, matches!(means, Means::Compaction(_)));
         let result = if isolated.end < range.end {
-            Err(AllocError::Busy { pfn: isolated.end })
+            Err(AllocError::Contended { pfn: isolated.end.max(range.start) })
         } else {
             self.vacate(zone, range, means)
                 .and_then(|()| purpose.map_or(Ok(()), |purpose| self.collect(zone, range, purpose)))
@@ -77,30 +98,6 @@ impl<'a, M: Machine> World<'a, M> {
         self.unisolate(zone, isolated);
         merging(Heap::enable);
         result
-    }
-
-    /// Takes the first range of `frames` frames that can be had, aligned to `step`, from the zones of a plan.
-    pub(crate) fn search_range(&self, frames: u64, step: Order, plan: &Plan) -> Option<PfnRange> {
-        let movable = plan.migratetype == MigrateType::Movable;
-        let purpose = Some(Purpose::Allocate { movable });
-        for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
-            let end = plan.below.map_or(zone.span.end, |limit| limit.min(zone.span.end));
-            let mut start = zone.span.start.align_up(step);
-            while start.add(frames) <= end {
-                let range = PfnRange { start, end: start.add(frames) };
-                // The span may have holes, and memory of other zones.
-                let found = self.zone_of_range(range).filter(|found| found.idx == zone.idx);
-                let means = if plan.gfp.may_reclaim() { Means::Moves } else { Means::Nothing };
-                let result = found.map(|_| self.take_range_of(zone, range, purpose, means));
-                start = match result {
-                    Some(Ok(())) => return Some(range),
-                    // No range with the obstacle in it can be had.
-                    Some(Err(AllocError::Busy { pfn })) => pfn.max(start).add(1).align_up(step),
-                    _ => start.add(step.frames()),
-                };
-            }
-        }
-        None
     }
 
     /// Takes one block, if it is free as it stands. Cheaper than [`World::take_range`]: one look under the lock.
@@ -126,30 +123,43 @@ impl<'a, M: Machine> World<'a, M> {
         })?
     }
 
-    /// The zone that all frames of a non-empty range belong to; none if one of them is a hole, withheld or put aside.
-    fn zone_of_range(&self, range: PfnRange) -> Option<&'a Zone<M>> {
+    /// The zone that all frames of a range belong to, none of which is a hole, withheld or put aside.
+    fn zone_of_range(&self, range: PfnRange) -> Result<&'a Zone<M>, AllocError> {
+        if range.is_empty() {
+            return Err(AllocError::BadRange(range));
+        }
         let frames = &self.ground.frames;
-        let zone = self.zone_of(frames.frame(range.start)?)?;
+        let first = frames.frame(range.start).and_then(|frame| self.zone_of(frame));
+        let zone = first.ok_or(AllocError::Foreign(range.start))?;
         let mut pfn = range.start;
         while pfn < range.end {
-            self.ground.machine.step(Step::Range);
-            let frame = frames.frame(pfn)?;
-            if frames.pageblock(frame).zone() != Some(zone.idx) {
-                return None;
-            }
-            let part = frames.part_of(frame);
-            let is_none = |part| matches!(part, Part::Hole | Part::Offline(..) | Part::Quarantined(..));
-            // A frame may have seemed to be in no block because it was on its way between two. It is so only under the lock.
-            if is_none(part) && is_none(self.look_locked(frame)) {
-                return None;
-            }
-            pfn = pfn.add(u64::from(part.end(frame).0.wrapping_sub(frame.0)).max(1));
+            let part = self.part_within(zone, pfn)?;
+            pfn = part.end;
         }
-        (!range.is_empty()).then_some(zone)
+        Ok(zone)
     }
 
-    /// Isolates the pageblocks of `range` from the first on; returns the part that was, whole pageblocks.
-    fn isolate(&self, zone: &Zone<M>, range: PfnRange) -> PfnRange {
+    /// The block around a frame of a zone that is allocated, free, or on its way; or why it could be in no range of that zone.
+    pub(crate) fn part_within(&self, zone: &Zone<M>, pfn: Pfn) -> Result<Stretch, AllocError> {
+        self.ground.machine.step(Step::Range);
+        let frames = &self.ground.frames;
+        let frame = frames.frame(pfn).ok_or(AllocError::Foreign(pfn))?;
+        let is_none = |part: &Part| matches!(part, Part::Hole | Part::Offline(..) | Part::Quarantined(..));
+        // A frame may have seemed to be in no block because it was on its way between two. It is so only under the lock.
+        let part = Some(frames.part_of(frame)).filter(|part| !is_none(part)).unwrap_or_else(|| self.look_locked(frame));
+        let end = pfn.add(u64::from(part.end(frame).0.wrapping_sub(frame.0)).max(1));
+        match part {
+            Part::Hole => Err(AllocError::Foreign(pfn)),
+            _ if frames.pageblock(frame).zone() != Some(zone.idx) => Err(AllocError::OtherZone(pfn)),
+            Part::Offline(..) => Err(AllocError::Offline(pfn)),
+            Part::Quarantined(..) => Err(AllocError::Quarantined(pfn)),
+            part => Ok(Stretch { part, end }),
+        }
+    }
+
+    /// Isolates the pageblocks of `range` from the first on; returns the part that was, whole pageblocks. `alone`: no pageblock that is
+    /// isolated already.
+    fn isolate(&self, zone: &Zone<M>, range: PfnRange, alone: bool) -> PfnRange {
         let frames = &self.ground.frames;
         let order = frames.geometry.pageblock_order;
         let mut done = PfnRange { start: range.start.align_down(order), end: range.start.align_down(order) };
@@ -157,9 +167,7 @@ impl<'a, M: Machine> World<'a, M> {
             let isolated = self.pinned(|cx| {
                 let frame = frames.frame(done.end)?;
                 let guard = zone.lock(cx);
-                let taken = frames.pageblock(frame).migratetype() == MigrateType::Isolate;
-                let fails = taken || self.ground.machine.fault(Fault::Isolate);
-                (!fails && guard.set_type(frame, MigrateType::Isolate)).then_some(())
+                (!self.ground.machine.fault(Fault::Isolate) && guard.isolate(frame, alone)).then_some(())
             });
             if isolated.flatten().is_none() {
                 break;
@@ -177,8 +185,7 @@ impl<'a, M: Machine> World<'a, M> {
         while pfn < range.end {
             self.pinned(|cx| {
                 if let Some(frame) = frames.frame(pfn) {
-                    let guard = zone.lock(cx);
-                    guard.set_type(frame, frames.pageblock(frame).restored());
+                    zone.lock(cx).unisolate(frame);
                 }
             });
             pfn = pfn.add(step.max(1));
@@ -194,7 +201,7 @@ impl<'a, M: Machine> World<'a, M> {
                 let start = Frame((index as u32) << order.0);
                 let pageblock = frames.pageblock(start);
                 if pageblock.zone() == Some(zone.idx) && pageblock.migratetype() == MigrateType::Isolate {
-                    self.unisolate(zone, PfnRange::block(frames.pfn(start), order));
+                    self.pinned(|cx| zone.lock(cx).abandon(start));
                 }
             }
             self.pinned(|cx| zone.lock(cx).change_merging(Heap::enable_for_all));
@@ -203,19 +210,32 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Empties an isolated range: everything in it is free, or the first frame in the way is named.
     fn vacate(&self, zone: &Zone<M>, range: PfnRange, means: Means<'_>) -> Result<(), AllocError> {
-        let mut obstacle = Some(range.start);
-        for round in 0..ROUNDS {
+        let (mut round, mut returns) = (0_u32, 0_u32);
+        loop {
             match means {
                 Means::Compaction(_) if round == 0 => 0,
                 Means::Compaction(_) => self.drain_unmerged(),
                 _ => self.drain_all(),
             };
-            obstacle = self.move_away(zone, range, means)?;
-            if obstacle.is_none() {
-                return Ok(());
+            let Some(pfn) = self.move_away(zone, range, means)? else { return Ok(()) };
+            if returns < RETURNS && !matches!(means, Means::Compaction(_)) && self.await_return(pfn) {
+                returns = returns.wrapping_add(1);
+                continue;
+            }
+            round = round.wrapping_add(1);
+            if round >= ROUNDS {
+                return Err(AllocError::Busy { pfn });
             }
         }
-        Err(AllocError::Busy { pfn: obstacle.unwrap_or(range.start) })
+    }
+
+    /// Waits while a frame is part of a block that a list has, or a drain in hand. Returns whether that changed.
+    fn await_return(&self, pfn: Pfn) -> bool {
+        let frames = &self.ground.frames;
+        let Some(Part::Pcp(head, _)) = frames.frame(pfn).map(|frame| frames.part_of(frame)) else { return false };
+        let Some(word) = frames.heads.get(head.index()) else { return false };
+        let before = word.load(Ordering::Relaxed);
+        Head(before).is_pcp() && word.wait_while(Patience::Tries(LOOKS), |now| now == before).is_ok()
     }
 
     /// One pass of steps 2 and 3. None if all of the range is free, otherwise a frame that may be so after another drain.
@@ -226,10 +246,14 @@ impl<'a, M: Machine> World<'a, M> {
         while pfn < range.end {
             self.ground.machine.step(Step::Range);
             let frame = frames.frame(pfn).ok_or(AllocError::BadRange(range))?;
-            let part = frames.part_of(frame);
+            let part = match frames.part_of(frame) {
+                // A block between two states, which it is in only while somebody holds the lock; or as good as a hole.
+                Part::Hole => self.look_locked(frame),
+                part => part,
+            };
             match part {
                 Part::Free(..) => {}
-                Part::Pcp(..) => again = Some(pfn),
+                Part::Pcp(..) => again = again.or(Some(pfn)),
                 Part::Allocated(head, order) if !matches!(means, Means::Nothing) && frames.head(head).is_movable() => {
                     let moved = self.migrate(head, order, |order| match means {
                         Means::Compaction(place) => place(order),
@@ -239,16 +263,16 @@ impl<'a, M: Machine> World<'a, M> {
                         busy = busy.saturating_add(order.frames());
                         let is_worth_a_wait = stays == Stays::Busy && matches!(means, Means::Compaction(_));
                         if !is_worth_a_wait || busy > range.frames() / FEW {
-                            return Err(AllocError::Busy { pfn: frames.pfn(head) });
+                            return Err(AllocError::Busy { pfn });
                         }
                     }
                     // Once freed it is isolated, unless its owner did not free it, or somebody keeps it on a list.
                     if !matches!(frames.part_of(frame), Part::Free(..)) {
-                        again = Some(pfn);
+                        again = again.or(Some(pfn));
                     }
                 }
-                // A block between two states: look again.
-                Part::Hole if frames.pageblock(frame).zone().is_some() => again = Some(pfn),
+                // In nobody's hands that a look could tell: a CPU that took it before it was isolated is about to hand it out.
+                Part::Hole if frames.pageblock(frame).zone().is_some() => again = again.or(Some(pfn)),
                 Part::Hole | Part::Offline(..) | Part::Allocated(..) | Part::Quarantined(..) => {
                     return Err(AllocError::Busy { pfn });
                 }
@@ -317,8 +341,13 @@ impl<'a, M: Machine> World<'a, M> {
         });
     }
 
-    /// Sets the marks anew after memory came or went.
+    /// Computes what depends on the sizes of zones after memory came or went: the nodes with memory, and the marks.
     pub(crate) fn refresh_marks(&self) {
+        self.node_states.refresh(self.zones);
+        for zone in self.zones.iter().filter(|zone| zone.highatomic_reserved.load(Ordering::Relaxed) != 0) {
+            // Bounded: each time the reserve is a pageblock smaller, or this ends.
+            while self.pinned(|cx| zone.lock(cx).trim_highatomic()) == Some(true) {}
+        }
         let managed = |zone: &Zone<M>| zone.managed.load(Ordering::Relaxed);
         let total = self.zones.iter().map(managed).fold(0, u64::saturating_add);
         for zone in self.zones.iter().filter(|zone| !zone.tuned) {
@@ -368,11 +397,12 @@ impl<'a, M: Machine> World<'a, M> {
     pub(crate) fn bring_online(&self, range: PfnRange) -> u64 {
         let frames = &self.ground.frames;
         let mut online = 0_u64;
-        let range = range.intersect(frames.span());
+        let range = range.intersect(frames.map.span());
         let mut pfn = range.start;
         while pfn < range.end {
             let Some(frame) = frames.frame(pfn) else {
-                pfn = Pfn(pfn.0 | self.max_order().mask()).add(1);
+                // Holes may be as wide as the address space.
+                pfn = frames.map.next(pfn).unwrap_or(range.end);
                 continue;
             };
             let mut next = pfn.add(1);
@@ -387,9 +417,14 @@ impl<'a, M: Machine> World<'a, M> {
         online
     }
 
+    /// Frees a withheld block. False if somebody else was faster.
+    ///
+    /// Where freed memory is filled and checked (`hardened`), this one is filled before it is free: nobody knows what was written to
+    /// it while it was withheld. It is allocated meanwhile, as a block is that its last owner frees.
     fn revive(&self, frame: Frame, order: Order) -> bool {
         let Some(zone) = self.zone_of(frame) else { return false };
-        self.pinned(|cx| {
+        let is_filled = self.ground.mechanisms.hardened != Hardened::Off;
+        let revived = self.pinned(|cx| {
             let guard = zone.lock(cx);
             // Somebody else may have done it since.
             let frames = &self.ground.frames;
@@ -398,10 +433,33 @@ impl<'a, M: Machine> World<'a, M> {
             if revived {
                 zone.offline.add(order.frames().wrapping_neg(), Ordering::Relaxed);
                 zone.managed.add(order.frames(), Ordering::Relaxed);
-                guard.give(frame, order, Place::Last);
+                if is_filled {
+                    frames.set_head(frame, Head::allocated(order, false));
+                    self.count_range(cx, zone, order.frames());
+                } else {
+                    guard.give(frame, order, Place::Last);
+                }
             }
             revived
-        })
-        .unwrap_or(false)
+        });
+        if revived == Some(true) && is_filled {
+            self.fill_freed(frame, order);
+            self.pinned(|cx| self.give_filled(cx, zone, (frame, order)));
+        }
+        revived.unwrap_or(false)
+    }
+
+    /// Frees an allocated block of ours whose memory has been filled, to the end of its list. One that somebody else freed
+    /// meanwhile, by its number, is theirs.
+    fn give_filled(&self, cx: Cx<'_, 'a, M>, zone: &Zone<M>, (frame, order): (Frame, Order)) {
+        let frames = &self.ground.frames;
+        let guard = zone.lock(cx);
+        if frames.claim_head(frame, order) {
+            frames.set_head(frame, Head::NONE);
+            guard.give(frame, order, Place::Last);
+            if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
+                own.aside.count(ZoneEvent::FreeFrames, order.frames());
+            }
+        }
     }
 }

@@ -28,6 +28,8 @@ use crate::zone::Zone;
 
 /// Most entries of a magazine.
 const MAGAZINE: u32 = 256;
+/// Most frames that a CPU's share of a large zone is taken to be for its lists' `high`: four huge pages of 2 MiB in pages of 4 KiB.
+const HIGH: u64 = 1 << 11;
 /// Most shards that a zone's depot is cut into.
 const SHARDS: usize = 64;
 /// How often who waits for a drain looks at it before it gives up. A drain empties a magazine at a time, unless its thread is
@@ -39,12 +41,25 @@ pub(crate) const fn shards(cpus: usize) -> usize {
     if cpus < SHARDS { cpus } else { SHARDS }
 }
 
-/// Frames that a magazine of a zone holds at most: as many as make a four-thousandth of the zone, or in a small one as half of
-/// its lists' `high` allows.
+/// Frames that a magazine of a zone holds at most: half of what its lists' `high` allows, since a ring has two, but no more than a
+/// four-thousandth of the zone, or than 64 in a small one.
 #[inline]
 pub(crate) fn frames_of(size: PcpSize, managed: u64) -> u32 {
+    (size.high / 2).min(usual_frames(size, managed)).max(1)
+}
+
+/// Frames that a magazine has where `high` allows it.
+fn usual_frames(size: PcpSize, managed: u64) -> u32 {
     let share = (managed >> 12).min(u64::from(MAGAZINE)) as u32;
     (size.high.saturating_add(size.batch) / 2).clamp(2, 64).max(share)
+}
+
+/// What `high` is next to a depot if nobody says otherwise, where Linux's formula gives `size`: room for two full magazines, and for as much
+/// more as a CPU's share of an eighth of the zone allows, up to [`HIGH`].
+#[inline]
+pub(crate) fn high_of(size: PcpSize, managed: u64, cpus: u64) -> PcpSize {
+    let share = (managed / 8).checked_div(cpus).unwrap_or(0).min(HIGH) as u32;
+    PcpSize { high: size.high.max(usual_frames(size, managed).saturating_mul(2)).max(share), ..size }
 }
 
 /// Magazines of `frames` frames that each of `shards` shards has when together they shall hold `stored` single frames, and
@@ -158,6 +173,12 @@ impl<M: Machine> Shard<M> {
         self.frames.load(Ordering::Relaxed)
     }
 
+    /// Frames in the shard and in its magazines that are being emptied, at this moment, or more.
+    pub(crate) fn cached_racy(&self) -> u64 {
+        let away = u64::from(self.away.load(Ordering::Relaxed)).saturating_mul(u64::from(MAGAZINE));
+        u64::from(self.frames_racy()).saturating_add(away)
+    }
+
     /// Names its words.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         for (name, word) in self.lock.words() {
@@ -182,6 +203,36 @@ impl<M: Machine> Shard<M> {
         self.empty.load(Ordering::Relaxed) != 0 || self.fresh.load(Ordering::Relaxed) < self.count
     }
 
+    // What follows is for whoever holds the lock.
+
+    fn pop<'a>(&self, stack: &M::U32, magazines: &'a [Magazine<M>]) -> Option<(u32, &'a Magazine<M>)> {
+        let index = stack.load(Ordering::Relaxed).checked_sub(1)?;
+        let magazine = magazines.get(index as usize)?;
+        stack.store(magazine.next.load(Ordering::Relaxed), Ordering::Relaxed);
+        Some((index, magazine))
+    }
+
+    fn push(&self, stack: &M::U32, magazines: &[Magazine<M>], index: u32) {
+        if let Some(magazine) = magazines.get(index as usize) {
+            magazine.next.store(stack.load(Ordering::Relaxed), Ordering::Relaxed);
+            stack.store(index.wrapping_add(1), Ordering::Relaxed);
+        }
+    }
+
+    fn pop_full<'a>(&self, magazines: &'a [Magazine<M>], ring: RingId) -> Option<(u32, &'a Magazine<M>)> {
+        let taken = self.pop(self.full.get(ring.index)?, magazines)?;
+        self.count(ring, taken.1, u32::wrapping_sub);
+        Some(taken)
+    }
+
+    fn count(&self, ring: RingId, magazine: &Magazine<M>, change: impl Fn(u32, u32) -> u32) {
+        let frames = magazine.len() << ring.order.0.min(31);
+        let now = self.frames.load(Ordering::Relaxed);
+        self.frames.store(change(now, frames), Ordering::Relaxed);
+    }
+}
+
+impl<M: Machine> Shard<M> {
     fn has(&self, ring: RingId) -> bool {
         self.full.get(ring.index).is_some_and(|top| top.load(Ordering::Relaxed) != 0)
     }
@@ -263,6 +314,20 @@ impl<'a, M: Machine> Depots<'a, M> {
         cx.ground.machine.step(Step::Magazine);
         self.swap(ring, limit);
         true
+    }
+
+    /// Gives a ring's spare magazine away, if it has blocks.
+    pub(crate) fn shed(&self, cx: Cx<'_, 'a, M>, zone: &Zone<M>, id: RingId, ring: &Ring<M>) {
+        let shard = self.of(zone).get(self.own(cx.cpu, zone)).filter(|_| ring.spare_len.load(Ordering::Relaxed) != 0);
+        let spare = ring.spare.load(Ordering::Relaxed).checked_sub(1);
+        if let Some(((shard, index), magazine)) = shard.zip(spare).and_then(|both| Some((both, self.magazine(both.1)?)))
+        {
+            cx.ground.machine.step(Step::Depot);
+            ring.count_moved(u64::from(magazine.len()).wrapping_neg());
+            ring.spare.store(0, Ordering::Relaxed);
+            ring.spare_len.store(0, Ordering::Relaxed);
+            self.lock(cx, shard).push_full(id, index, magazine);
+        }
     }
 
     /// An empty magazine, for a full one that goes to the running CPU's shard. If that has no empty one, another has.
@@ -368,6 +433,18 @@ impl<'a, M: Machine> Depots<'a, M> {
         true
     }
 
+    /// Takes every block out of a shard and hands it to `visit`, from any context. Nothing, if the shard is locked.
+    pub(crate) fn drain_nolock(&self, shard: &Shard<M>, visit: impl Fn(Frame, RingId)) {
+        let Some(ticket) = (shard.frames_racy() != 0).then(|| shard.lock.try_take()).flatten() else { return };
+        for ring in small_rings() {
+            while let Some((index, magazine)) = shard.pop_full(self.magazines, ring) {
+                self.each_of(magazine, |frame| visit(frame, ring));
+                shard.push(&shard.empty, self.magazines, index);
+            }
+        }
+        shard.lock.give_up(&ticket);
+    }
+
     /// Calls `visit` with every block in a zone's depot; at a quiescent point.
     pub(crate) fn each(&self, zone: &Zone<M>, mut visit: impl FnMut(Frame, RingId)) {
         for (shard, ring) in self.of(zone).iter().flat_map(|shard| small_rings().map(move |ring| (shard, ring))) {
@@ -412,24 +489,10 @@ impl<M: Machine> Drop for ShardGuard<'_, '_, M> {
 }
 
 impl<'a, M: Machine> ShardGuard<'_, 'a, M> {
-    fn pop(&self, stack: &M::U32) -> Option<(u32, &'a Magazine<M>)> {
-        let index = stack.load(Ordering::Relaxed).checked_sub(1)?;
-        let magazine = self.magazines.get(index as usize)?;
-        stack.store(magazine.next.load(Ordering::Relaxed), Ordering::Relaxed);
-        Some((index, magazine))
-    }
-
-    fn push(&self, stack: &M::U32, index: u32) {
-        if let Some(magazine) = self.magazines.get(index as usize) {
-            magazine.next.store(stack.load(Ordering::Relaxed), Ordering::Relaxed);
-            stack.store(index.wrapping_add(1), Ordering::Relaxed);
-        }
-    }
-
     /// A magazine to fill: one that was emptied, else one that was never used, so that the memory of unused ones stays
     /// untouched.
     fn pop_empty(&self, depots: &Depots<'_, M>) -> Option<u32> {
-        let index = match self.pop(&self.shard.empty) {
+        let index = match self.shard.pop(&self.shard.empty, self.magazines) {
             Some((index, _)) => index,
             None => {
                 let fresh = self.shard.fresh.load(Ordering::Relaxed);
@@ -446,19 +509,17 @@ impl<'a, M: Machine> ShardGuard<'_, 'a, M> {
     }
 
     fn push_empty(&self, index: u32) {
-        self.push(&self.shard.empty, index);
+        self.shard.push(&self.shard.empty, self.magazines, index);
     }
 
     fn pop_full(&self, ring: RingId) -> Option<(u32, &'a Magazine<M>)> {
-        let taken = self.pop(self.shard.full.get(ring.index)?)?;
-        self.count(ring, taken.1, u32::wrapping_sub);
-        Some(taken)
+        self.shard.pop_full(self.magazines, ring)
     }
 
     fn push_full(&self, ring: RingId, index: u32, magazine: &Magazine<M>) {
         if let Some(stack) = self.shard.full.get(ring.index) {
-            self.push(stack, index);
-            self.count(ring, magazine, u32::wrapping_add);
+            self.shard.push(stack, self.magazines, index);
+            self.shard.count(ring, magazine, u32::wrapping_add);
         }
     }
 
@@ -466,11 +527,5 @@ impl<'a, M: Machine> ShardGuard<'_, 'a, M> {
     fn count_away(&self, change: u32) {
         let away = &self.shard.away;
         away.store(away.load(Ordering::Relaxed).wrapping_add(change), Ordering::Relaxed);
-    }
-
-    fn count(&self, ring: RingId, magazine: &Magazine<M>, change: impl Fn(u32, u32) -> u32) {
-        let frames = magazine.len() << ring.order.0.min(31);
-        let now = self.shard.frames.load(Ordering::Relaxed);
-        self.shard.frames.store(change(now, frames), Ordering::Relaxed);
     }
 }

@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use crate::pfn::{NodeId, Order, Pfn, PfnRange};
+use crate::pfn::{MigrateType, NodeId, Order, Pfn, PfnRange};
 
 /// Why a request got no memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,23 +39,41 @@ pub enum AllocError {
     BadNode(NodeId),
     /// The flags contradict each other: `__GFP_MOVABLE` with `__GFP_RECLAIMABLE`, or several zones.
     BadFlags,
-    /// A range is empty, not within one zone, or has frames that are not memory.
+    /// A range has no frames, or ends before it begins.
     BadRange(PfnRange),
+    /// No block of this order can start at this frame.
+    Misaligned(Pfn, Order),
+    /// The frame is not memory of this allocator: outside of it, or in a hole.
+    Foreign(Pfn),
+    /// The frame is memory of another zone than the first one of the range: a zone ends there.
+    OtherZone(Pfn),
+    /// The frame is taken offline or reserved since boot.
+    Offline(Pfn),
+    /// The frame was put aside because its metadata was found damaged.
+    Quarantined(Pfn),
+    /// A pageblock is not set to this type by hand.
+    BadType(MigrateType),
     /// There is no memory for it.
     NoMemory {
         /// The reason.
         why: Why,
     },
-    /// The range holds something that cannot be moved away, or somebody else is at it.
+    /// A frame of the range is in use and cannot be moved away.
     Busy {
-        /// The first frame in the way.
+        /// The first frame in the way; one of the range.
+        pfn: Pfn,
+    },
+    /// The pageblock of a frame of the range cannot be isolated now: compaction empties it, or too many calls take ranges in it.
+    Contended {
+        /// The first frame of the range in that pageblock.
         pfn: Pfn,
     },
     /// From any context: a zone that might have served it was locked. Whether there is memory is not known.
     Locked,
     /// From any context: no per-CPU list keeps blocks of this order.
     NotKept(Order),
-    /// In an interrupt: this call may wait for other CPUs, reclaim or move memory.
+    /// In an interrupt: this call may wait for other CPUs, reclaim or move memory. Or it came in the middle of a section under a lock of
+    /// its own thread ([`crate::Machine::is_in_section`]), as from a signal handler, and would wait for itself.
     InInterrupt,
 }
 
@@ -65,7 +83,13 @@ impl fmt::Display for AllocError {
             AllocError::BadOrder { order, max } => write!(f, "order {order} is above the largest, {max}"),
             AllocError::BadNode(node) => write!(f, "there is no node {}", node.0),
             AllocError::BadFlags => f.write_str("the flags contradict each other"),
-            AllocError::BadRange(range) => write!(f, "{range} is not memory of one zone"),
+            AllocError::BadRange(range) => write!(f, "{range} has no frames"),
+            AllocError::Misaligned(pfn, order) => write!(f, "no block of order {order} can start at frame {pfn}"),
+            AllocError::Foreign(pfn) => write!(f, "frame {pfn} is not this allocator's memory"),
+            AllocError::OtherZone(pfn) => write!(f, "frame {pfn} is in another zone than the range's first"),
+            AllocError::Offline(pfn) => write!(f, "frame {pfn} is offline or reserved"),
+            AllocError::Quarantined(pfn) => write!(f, "frame {pfn} is in quarantine"),
+            AllocError::BadType(migratetype) => write!(f, "no pageblock is set to type {migratetype} by hand"),
             AllocError::NoMemory { why } => f.write_str(match why {
                 Why::Watermark => "out of memory: every allowed zone is at its watermark",
                 Why::Fragmented => "out of memory: no free block is large enough",
@@ -75,6 +99,7 @@ impl fmt::Display for AllocError {
                 Why::NoCpu => "the caller's CPU is none that the allocator was set up with",
             }),
             AllocError::Busy { pfn } => write!(f, "frame {pfn} is in use and cannot be moved"),
+            AllocError::Contended { pfn } => write!(f, "the pageblock of frame {pfn} is being emptied by other calls"),
             AllocError::Locked => {
                 f.write_str("a zone that might have served it is locked, and the caller does not wait")
             }
@@ -257,7 +282,16 @@ mod tests {
                 "order 11 is above the largest, 10";
             AllocError::BadNode(_) => AllocError::BadNode(NodeId(7)), "there is no node 7";
             AllocError::BadFlags => AllocError::BadFlags, "the flags contradict each other";
-            AllocError::BadRange(_) => AllocError::BadRange(RANGE), "0x1..0x9 is not memory of one zone";
+            AllocError::BadRange(_) => AllocError::BadRange(PfnRange::new(9, 9)), "0x9..0x9 has no frames";
+            AllocError::Misaligned(..) => AllocError::Misaligned(Pfn(7), Order(3)),
+                "no block of order 3 can start at frame 0x7";
+            AllocError::Foreign(_) => AllocError::Foreign(Pfn(7)), "frame 0x7 is not this allocator's memory";
+            AllocError::OtherZone(_) => AllocError::OtherZone(Pfn(7)),
+                "frame 0x7 is in another zone than the range's first";
+            AllocError::Offline(_) => AllocError::Offline(Pfn(7)), "frame 0x7 is offline or reserved";
+            AllocError::Quarantined(_) => AllocError::Quarantined(Pfn(7)), "frame 0x7 is in quarantine";
+            AllocError::BadType(_) => AllocError::BadType(MigrateType::Isolate),
+                "no pageblock is set to type Isolate by hand";
             AllocError::NoMemory { why: Why::Watermark } => AllocError::NoMemory { why: Why::Watermark },
                 "out of memory: every allowed zone is at its watermark";
             AllocError::NoMemory { why: Why::Fragmented } => AllocError::NoMemory { why: Why::Fragmented },
@@ -271,6 +305,8 @@ mod tests {
             AllocError::NoMemory { why: Why::NoCpu } => AllocError::NoMemory { why: Why::NoCpu },
                 "the caller's CPU is none that the allocator was set up with";
             AllocError::Busy { .. } => AllocError::Busy { pfn: Pfn(7) }, "frame 0x7 is in use and cannot be moved";
+            AllocError::Contended { .. } => AllocError::Contended { pfn: Pfn(7) },
+                "the pageblock of frame 0x7 is being emptied by other calls";
             AllocError::Locked => AllocError::Locked,
                 "a zone that might have served it is locked, and the caller does not wait";
             AllocError::NotKept(_) => AllocError::NotKept(Order(3)),

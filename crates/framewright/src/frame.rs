@@ -18,12 +18,12 @@
 //! The fast path reads and writes the head byte alone. That is not atomic against a second CPU that frees the same
 //! block in the same instant: the one wrong free that is not caught (a swap there would double the path's cost).
 //!
-//! Frames are numbered by *sections* of the largest block's size: the section table maps `pfn >> max_order` to a slot, or
-//! to none for a section without memory. Holes of whole sections cost 4 bytes each. The sections up to the first hole are
-//! translated by a subtraction: in a map without such holes, that is all memory.
+//! Frames are numbered by *sections* of the largest block's size, of which those without memory have no descriptors: `map.rs`
+//! translates.
 
 use crate::estate::Estates;
 use crate::machine::{Machine, Ordering, Word};
+use crate::map::Map;
 use crate::pageblock::Pageblock;
 use crate::pfn::{CpuId, Frame, MigrateType, Order, Pfn, PfnRange};
 use crate::smp_list::Link;
@@ -267,15 +267,7 @@ impl Part {
 /// All descriptors, and the translation of frame numbers.
 pub(crate) struct Frames<'a, M: Machine> {
     pub(crate) geometry: Geometry,
-    /// Section number of the first entry of `sections`, and its first frame number.
-    pub(crate) first_section: u64,
-    pub(crate) base: u64,
-    /// Frames from there to the first section without memory.
-    pub(crate) run: u64,
-    /// Slot + 1 of each section; 0 for a section without memory.
-    pub(crate) sections: &'a [u32],
-    /// First frame number of each slot.
-    pub(crate) bases: &'a [u64],
+    pub(crate) map: Map<'a>,
     pub(crate) states: &'a [M::U64],
     pub(crate) links: &'a [Link<M>],
     pub(crate) heads: &'a [M::U8],
@@ -287,45 +279,13 @@ impl<M: Machine> Frames<'_, M> {
     /// The descriptor index of a frame number; none outside of every section.
     #[inline]
     pub(crate) fn frame(&self, pfn: Pfn) -> Option<Frame> {
-        self.frame_of_run(pfn).or_else(|| self.frame_behind(pfn))
-    }
-
-    /// The same, of a frame before the first section without memory.
-    #[inline(always)]
-    pub(crate) fn frame_of_run(&self, pfn: Pfn) -> Option<Frame> {
-        let offset = pfn.0.wrapping_sub(self.base);
-        if offset < self.run { Some(Frame(offset as u32)) } else { None }
-    }
-
-    #[cold]
-    fn frame_behind(&self, pfn: Pfn) -> Option<Frame> {
-        let order = self.geometry.max_order;
-        let section = (pfn.0 >> order.0).checked_sub(self.first_section)?;
-        let slot = self.sections.get(usize::try_from(section).ok()?)?.checked_sub(1)?;
-        Some(Frame((slot << order.0) | (pfn.0 & order.mask()) as u32))
-    }
-
-    /// All frame numbers from the first section with memory to the last.
-    pub(crate) fn span(&self) -> PfnRange {
-        let shift = self.geometry.max_order.0;
-        let end = self.first_section.saturating_add(self.sections.len() as u64);
-        PfnRange::new(self.first_section << shift, end << shift)
+        self.map.frame(pfn)
     }
 
     /// The frame number of a descriptor index; `u64::MAX` for an index that no descriptor has.
     #[inline(always)]
     pub(crate) fn pfn(&self, frame: Frame) -> Pfn {
-        let index = u64::from(frame.0);
-        if index < self.run { Pfn(self.base.wrapping_add(index)) } else { self.pfn_behind(frame) }
-    }
-
-    #[cold]
-    fn pfn_behind(&self, frame: Frame) -> Pfn {
-        let order = self.geometry.max_order;
-        match self.bases.get((frame.0 >> order.0) as usize) {
-            Some(base) => Pfn(base | (u64::from(frame.0) & order.mask())),
-            None => Pfn(u64::MAX),
-        }
+        self.map.pfn(frame)
     }
 
     pub(crate) fn state(&self, frame: Frame) -> State {

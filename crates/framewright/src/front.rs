@@ -18,7 +18,7 @@ use crate::machine::{Machine, Ordering, Step, Word};
 use crate::node::World;
 use crate::pfn::{CpuId, Frame, MigrateType, Order, Pfn, ZoneKind};
 use crate::request::{__GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_THISNODE, Gfp, Policy, Request};
-use crate::ring::{Arrays, Ring, RingId};
+use crate::ring::{Ring, RingId, Slots};
 
 /// Where a request that asks for nothing special looks for a block.
 #[derive(Clone, Copy)]
@@ -51,28 +51,38 @@ impl Route {
     }
 }
 
-/// Takes the block on top of a ring of the running CPU, if there is one and its head says what it should.
+/// Takes the block on top of a ring of the running CPU, if there is one and its head says what it should. `heads` gives heads, and
+/// the descriptor from which on they are: when it is called, few registers are in use. Returns the block's distance from there; as an
+/// error, if it has no such head among these.
 #[inline(always)]
-pub(crate) fn take_top<M: Machine>(
+pub(crate) fn take_top<'h, M: Machine>(
     machine: &M,
     ring: &Ring<M>,
-    arrays: &Arrays<'_, M>,
+    slots: Slots<'_, M>,
+    heads: impl FnOnce() -> (&'h [M::U8], u32),
     (expected, head): (Head, Head),
-) -> Option<Frame> {
+) -> Option<Result<u32, u32>>
+where
+    M::U8: 'h,
+{
     machine.step(Step::Alloc);
-    let frame = ring.pop_front(machine, arrays)?;
-    match arrays.heads.get(frame.index()) {
+    let frame = ring.pop_front(machine, slots)?;
+    let (heads, first) = heads();
+    let distance = frame.0.wrapping_sub(first);
+    match heads.get(distance as usize) {
         Some(word) if word.load(Ordering::Relaxed) == expected.0 => {
             word.store(head.0, Ordering::Relaxed);
             ring.count_taken();
-            Some(frame)
+            Some(Ok(distance))
         }
-        _ => {
-            // A damaged entry is dropped here and found by `validate`; it must not be handed out.
-            ring.count_moved(u64::MAX);
-            None
-        }
+        _ => Some(Err(distance)),
     }
+}
+
+/// An entry that was taken off a ring is no block of the ring's order: it must not be handed out. `validate` finds it missing.
+#[cold]
+pub(crate) fn drop_damaged<M: Machine>(ring: &Ring<M>) {
+    ring.count_moved(u64::MAX);
 }
 
 /// Puts a block, whose head the caller has checked, on top of a ring of the running CPU. False if there is no room.
@@ -80,11 +90,11 @@ pub(crate) fn take_top<M: Machine>(
 pub(crate) fn give_top<M: Machine>(
     machine: &M,
     ring: &Ring<M>,
-    arrays: &Arrays<'_, M>,
+    slots: Slots<'_, M>,
     (frame, word, head): (Frame, &M::U8, Head),
 ) -> bool {
     machine.step(Step::Free);
-    ring.push_front(arrays, frame, || word.store(head.0, Ordering::Relaxed))
+    ring.push_front(slots, frame, || word.store(head.0, Ordering::Relaxed))
 }
 
 impl<'a, M: Machine> World<'a, M> {
@@ -94,7 +104,20 @@ impl<'a, M: Machine> World<'a, M> {
         let zone = own.front.get(route.highest.index())?;
         let pcp = self.pcps.record(cpu, zone.index())?;
         let heads = (Head::pcp(route.ring.order), route.head);
-        take_top(&self.ground.machine, pcp.ring(route.ring)?, &self.arrays(), heads)
+        self.take_of(pcp.ring(route.ring)?, heads)
+    }
+
+    /// [`take_top`], with the heads of all memory.
+    #[inline(always)]
+    pub(crate) fn take_of(&self, ring: &Ring<M>, heads: (Head, Head)) -> Option<Frame> {
+        let all = || (self.ground.frames.heads, 0);
+        match take_top(&self.ground.machine, ring, &self.pcps.slots, all, heads)? {
+            Ok(index) => Some(Frame(index)),
+            Err(_) => {
+                drop_damaged(ring);
+                None
+            }
+        }
     }
 
     /// Serves a request whose ring is empty from what lies right behind it: its spare magazine, or one of the depot.
@@ -130,11 +153,6 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    #[inline(always)]
-    pub(crate) fn arrays(&self) -> Arrays<'_, M> {
-        Arrays { slots: self.pcps.slots, heads: self.ground.frames.heads }
-    }
-
     /// Puts an allocated block on the running CPU's lists; false if it is none, or that takes more.
     #[inline(always)]
     pub(crate) fn give_front(&self, cpu: CpuId, own: &Cpu<M>, pfn: Pfn, order: Order) -> bool {
@@ -144,8 +162,10 @@ impl<'a, M: Machine> World<'a, M> {
     #[inline(always)]
     fn try_give_front(&self, cpu: CpuId, own: &Cpu<M>, pfn: Pfn, order: Order) -> Option<()> {
         let frames = &self.ground.frames;
-        let frame = frames.frame_of_run(pfn)?;
-        let word = frames.heads.get(frame.index())?;
+        // Where no memory is, no head.
+        let index = frames.map.index(pfn)?;
+        let word = frames.heads.get(usize::try_from(index).ok()?)?;
+        let frame = Frame(index as u32);
         let is_ours = Head(word.load(Ordering::Relaxed)).is_allocated_of(order);
         if !is_ours || !own.plain || self.ground.machine.traces() {
             return None;
@@ -154,6 +174,6 @@ impl<'a, M: Machine> World<'a, M> {
         let ring = RingId::with_lists(order, pageblock.lists()?, frames.geometry.pageblock_order)?;
         let pcp = self.pcps.record(cpu, pageblock.zone_index())?;
         let block = (frame, word, Head::pcp(order));
-        give_top(&self.ground.machine, pcp.ring(ring)?, &self.arrays(), block).then_some(())
+        give_top(&self.ground.machine, pcp.ring(ring)?, &self.pcps.slots, block).then_some(())
     }
 }

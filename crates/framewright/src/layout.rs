@@ -1,13 +1,14 @@
 //! How much memory the descriptors of a configuration take.
 
 use crate::cluster::Cluster;
-use crate::config::{Config, Sections};
+use crate::config::{Config, Runs};
 use crate::depot::{Magazine, Shard};
 use crate::diffs::Diffs;
 use crate::error::BootError;
 use crate::estate;
 use crate::ground::Cpu;
 use crate::machine::Machine;
+use crate::map::Run;
 use crate::mechanisms::{FreePath, Refill};
 use crate::node_stat::{NodeDiffs, NodeStat};
 use crate::pcp::{self, Pcp};
@@ -22,6 +23,8 @@ pub struct Layout {
     pub sections: usize,
     /// Entries of [`crate::Parts::bases`].
     pub bases: usize,
+    /// Entries of [`crate::Parts::runs`].
+    pub runs: usize,
     /// Entries of [`crate::Parts::states`], [`crate::Parts::links`] and [`crate::Parts::heads`].
     pub frames: usize,
     /// Entries of [`crate::Parts::pageblocks`].
@@ -67,10 +70,9 @@ impl Layout {
     /// What is wrong with the configuration.
     pub fn of(config: &Config<'_>) -> Result<Layout, BootError> {
         config.check()?;
-        let sections = Sections::of(config);
-        let (span, slots) = (sections.span(), sections.count_all());
+        let slots = Runs::of(config).sections();
         let frames = slots.saturating_mul(config.geometry.max_order.frames());
-        if frames > Frame::LIMIT || span >> 32 != 0 {
+        if frames > Frame::LIMIT {
             return Err(BootError::TooManyFrames { frames });
         }
         let (nodes, cpus) = (config.nodes(), config.cpus.len());
@@ -85,8 +87,9 @@ impl Layout {
         let pageblocks = (frames >> config.geometry.pageblock_order.0) as usize;
         let owners = if config.mechanisms.refill == Refill::Pageblocks { pageblocks } else { 0 };
         Ok(Layout {
-            sections: span as usize,
+            sections: entries_of(Runs::of(config).span(), grain_of(config)) as usize,
             bases: slots as usize,
+            runs: Runs::of(config).count(),
             frames: frames as usize,
             pageblocks,
             zones,
@@ -111,8 +114,8 @@ impl Layout {
     /// Bytes of all slices on machine `M`.
     pub fn bytes<M: Machine>(&self) -> usize {
         let parts = [
-            (self.sections, size_of::<u32>()),
-            (self.bases, size_of::<u64>()),
+            (self.sections.saturating_add(self.bases), size_of::<u64>()),
+            (self.runs, size_of::<Run>()),
             (self.frames, size_of::<M::U64>() + size_of::<Link<M>>() + size_of::<M::U8>()),
             (self.pageblocks, size_of::<M::U32>()),
             (self.zones, size_of::<Zone<M>>()),
@@ -132,6 +135,23 @@ impl Layout {
         ];
         parts.iter().map(|(entries, size)| entries.saturating_mul(*size)).fold(0, usize::saturating_add)
     }
+}
+
+/// Entries of the table of sections that are always there.
+const FEW_SECTIONS: u64 = 1 << 10;
+
+/// Binary logarithm of the frames that an entry of the table of sections covers: a section, unless so many entries would take more than a
+/// byte for each frame.
+pub(crate) fn grain_of(config: &Config<'_>) -> u8 {
+    let (runs, least) = (Runs::of(config), config.geometry.max_order);
+    let frames = runs.sections().saturating_mul(least.frames());
+    let most = (frames / size_of::<u64>() as u64).max(FEW_SECTIONS);
+    let mut grains = least.0..u64::BITS as u8;
+    grains.find(|&grain| entries_of(runs.span(), grain) <= most).unwrap_or(least.0)
+}
+
+fn entries_of(span: u64, grain: u8) -> u64 {
+    span.div_ceil(1 << grain)
 }
 
 /// Ring entries that one CPU needs for a zone.

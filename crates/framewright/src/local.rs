@@ -12,27 +12,32 @@ use core::cell::Cell;
 
 use crate::allocator::Allocator;
 use crate::error::{AllocError, FreeError};
-use crate::frame::Head;
-use crate::front::{Route, give_top, take_top};
+use crate::frame::{Frames, Head};
+use crate::front::{Route, drop_damaged, give_top, take_top};
 use crate::ground::{Cpu, Cx};
 use crate::machine::{Machine, Ordering, Pinned, Step, Word};
+use crate::map::Run;
 use crate::pageblock::Pageblock;
 use crate::pcp::Pcp;
 use crate::pfn::{CpuId, Frame, Order, Pfn, ZoneIdx, ZoneKind};
 use crate::request::{__GFP_DIRECT_RECLAIM, Request};
-use crate::ring::{Arrays, Ring, SMALL_ORDERS};
+use crate::ring::{Ring, SMALL_ORDERS};
 
 /// One CPU of an allocator, pinned. Where a pin turns preemption off ([`Machine::SLEEPS_PINNED`]), its requests never wait for
 /// memory, and it is not to be held for long.
 pub struct Local<'l, 'a, M: Machine> {
     allocator: &'l Allocator<'a, M>,
     own: &'l Cpu<M>,
-    /// By the highest kind that a request may use; one without blocks where there is none.
+    /// By the highest kind that a request may use; lists of a zone without memory where there is none.
     front: [&'a Pcp<M>; ZoneKind::COUNT],
-    /// With the heads of the frames from `base` on, up to the first section without memory.
-    arrays: Arrays<'a, M>,
-    base: u64,
-    pageblocks: &'a [M::U32],
+    /// Empty where there is no front: interrupts use the lists of such a CPU too, so its rings are not touched.
+    slots: &'a [M::U32],
+    /// The run of memory that the last block came from, and the one that the last went to.
+    taking: Cell<Seen<'a, M>>,
+    /// What the front has just taken off a ring and that is not of this run. Left to [`Local::alloc_elsewhere`], so that the front has only
+    /// that one call.
+    popped: Cell<Option<Frame>>,
+    giving: Cell<Seen<'a, M>>,
     pageblock_order: Order,
     /// The pageblock's word of the last free.
     last: Cell<u32>,
@@ -41,29 +46,65 @@ pub struct Local<'l, 'a, M: Machine> {
     pin: M::Pin<'l>,
 }
 
+/// A run of memory, as the front needs it: where it begins, and its descriptors.
+struct Seen<'a, M: Machine> {
+    base: u64,
+    first: u32,
+    heads: &'a [M::U8],
+    pageblocks: &'a [M::U32],
+}
+
+// Not derived: that would ask for `M: Copy`.
+impl<M: Machine> Clone for Seen<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for Seen<'_, M> {}
+
+impl<'a, M: Machine> Seen<'a, M> {
+    /// Of no run yet.
+    const NOTHING: Self = Seen { base: 0, first: 0, heads: &[], pageblocks: &[] };
+
+    fn of(frames: &Frames<'a, M>, run: Run) -> Option<Seen<'a, M>> {
+        let (first, order) = (run.first as usize, frames.geometry.pageblock_order.0);
+        let heads = frames.heads.get(first..)?.get(..run.frames as usize)?;
+        let pageblocks = frames.pageblocks.get(first >> order..)?.get(..heads.len() >> order)?;
+        Some(Seen { base: run.pfn.0, first: run.first, heads, pageblocks })
+    }
+}
+
 impl<'a, M: Machine> Allocator<'a, M> {
     /// A caller that stays on the CPU it runs on now; none if the machine names a CPU that does not exist.
     pub fn local(&self) -> Option<Local<'_, 'a, M>> {
+        self.local_on(self.world().ground.machine.pin())
+    }
+
+    /// Like [`Allocator::local`]; none as well if the caller would have to wait for a CPU's holder.
+    pub(crate) fn local_now(&self) -> Option<Local<'_, 'a, M>> {
+        self.local_on(self.world().ground.machine.pin_now())
+    }
+
+    fn local_on<'l>(&'l self, pin: M::Pin<'l>) -> Option<Local<'l, 'a, M>> {
         let world = self.world();
-        let pin = world.ground.machine.pin();
         let own = world.ground.cpus.get(pin.cpu().index())?;
         let frames = &world.ground.frames;
         let pcp = |zone: ZoneIdx| world.pcps.record(pin.cpu(), zone.index());
         let mut front = [pcp(ZoneIdx(0))?; ZoneKind::COUNT];
         for ((entry, kind), zone) in front.iter_mut().zip(ZoneKind::ALL).zip(own.front) {
-            // Where nothing is at the front, this CPU's lists of a zone that are empty or have their windows closed.
-            *entry = pcp(zone).or(pcp(ZoneIdx::of(own.node, kind))).unwrap_or(entry);
+            *entry = pcp(zone).or_else(|| pcp(ZoneIdx::of(own.node, kind))).unwrap_or(entry);
         }
         // Any will do: nothing in a hole is allocated.
         let (last, home) = (Cell::new(Pageblock::HOLE.0), Cell::new(pcp(ZoneIdx(0))?.rings_of(0)?));
-        let heads = frames.heads.get(..usize::try_from(frames.run).ok()?)?;
         Some(Local {
             allocator: self,
             own,
             front,
-            arrays: Arrays { slots: world.pcps.slots, heads },
-            base: frames.base,
-            pageblocks: frames.pageblocks,
+            slots: if own.plain { world.pcps.slots } else { &[] },
+            taking: Cell::new(Seen::NOTHING),
+            popped: Cell::new(None),
+            giving: Cell::new(Seen::NOTHING),
             pageblock_order: frames.geometry.pageblock_order,
             last,
             home,
@@ -94,7 +135,8 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
 
     #[inline(never)]
     fn alloc_elsewhere(&self, request: &Request) -> Result<Pfn, AllocError> {
-        if let Some(pfn) = self.allocator.world().take_behind(self.cx(), request) {
+        let another = self.take_of_another_run(request);
+        if let Some(pfn) = another.or_else(|| self.allocator.world().take_behind(self.cx(), request)) {
             self.allocator.announce(pfn, request);
             return Ok(pfn);
         }
@@ -107,8 +149,34 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
     fn take(&self, route: Route) -> Option<Pfn> {
         let ring = self.front.get(route.highest.index())?.ring(route.ring)?;
         let heads = (Head::pcp(route.ring.order), route.head);
-        let frame = take_top(self.allocator.machine(), ring, &self.arrays, heads)?;
-        Some(Pfn(self.base.wrapping_add(u64::from(frame.0))))
+        let seen = || (self.taking.get().heads, self.taking.get().first);
+        match take_top(self.allocator.machine(), ring, &self.slots, seen, heads)? {
+            Ok(distance) => Some(Pfn(self.taking.get().base.wrapping_add(distance.into()))),
+            Err(distance) => {
+                self.popped.set(Some(Frame(distance.wrapping_add(self.taking.get().first))));
+                None
+            }
+        }
+    }
+
+    /// Hands out the block that was taken off a ring, if it is one: of another run than the last.
+    fn take_of_another_run(&self, request: &Request) -> Option<Pfn> {
+        let frame = self.popped.take()?;
+        let frames = &self.allocator.world().ground.frames;
+        let route = Route::of(request, frames.geometry.pageblock_order)?;
+        let ring = self.front.get(route.highest.index())?.ring(route.ring)?;
+        let (expected, head) = (Head::pcp(route.ring.order), route.head);
+        let run = frames.map.run_at(frame);
+        if frames.head(frame) != expected || run.is_none() {
+            drop_damaged(ring);
+            return None;
+        }
+        frames.set_head(frame, head);
+        ring.count_taken();
+        if let Some(seen) = run.and_then(|run| Seen::of(frames, run)) {
+            self.taking.set(seen);
+        }
+        Some(frames.pfn(frame))
     }
 
     fn cx(&self) -> Cx<'_, 'a, M> {
@@ -123,7 +191,7 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
     #[inline(always)]
     pub fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         // Its index is all that is needed of the frame from here on, in the register that the frame came in.
-        let index = pfn.0.wrapping_sub(self.base);
+        let index = pfn.0.wrapping_sub(self.giving.get().base);
         let at_front = order.index() < SMALL_ORDERS && self.give(index, order).is_some();
         if at_front { Ok(()) } else { Local::free_elsewhere(index, self, order) }
     }
@@ -131,43 +199,57 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
     #[inline(always)]
     fn give(&self, index: u64, order: Order) -> Option<()> {
         let index = usize::try_from(index).ok()?;
-        let word = self.arrays.heads.get(index)?;
+        let word = self.giving.get().heads.get(index)?;
         if !Head(word.load(Ordering::Relaxed)).is_allocated_of(order) || self.allocator.machine().traces() {
             return None;
         }
-        let pageblock = self.pageblocks.get(index >> self.pageblock_order.0)?;
+        let pageblock = self.giving.get().pageblocks.get(index >> self.pageblock_order.0)?;
         if pageblock.load(Ordering::Relaxed) != self.last.get() {
             return None;
         }
         let ring = self.home.get().get(order.index())?;
-        let block = (Frame(index as u32), word, Head::pcp(order));
-        give_top(self.allocator.machine(), ring, &self.arrays, block).then_some(())
+        let block = (Frame(self.giving.get().first.wrapping_add(index as u32)), word, Head::pcp(order));
+        give_top(self.allocator.machine(), ring, &self.slots, block).then_some(())
     }
 
     /// Frees a block that does not go where the last one went, or cannot just now.
     // In this order of arguments those of `free` move least.
     #[inline(never)]
     fn free_elsewhere(index: u64, local: &Self, order: Order) -> Result<(), FreeError> {
-        let pfn = Pfn(local.base.wrapping_add(index));
+        let pfn = Pfn(local.giving.get().base.wrapping_add(index));
         let world = local.allocator.world();
         world.ground.machine.step(Step::Lookup);
-        let pageblock = world.ground.frames.frame(pfn).map(|frame| world.ground.frames.pageblock(frame));
-        let is_other = pageblock.is_some_and(|pageblock| pageblock.0 != local.last.get());
-        let at_front = is_other && world.give_front(local.pin.cpu(), local.own, pfn, order);
-        if !at_front && !world.give_behind(local.cx(), pfn, order) {
-            return local.allocator.free_long(pfn, order);
+        let at_front = if order.index() < SMALL_ORDERS {
+            local.find(pfn).and_then(|index| local.give(index, order)).is_some()
+        } else {
+            world.give_front(local.pin.cpu(), local.own, pfn, order)
+        };
+        if at_front || world.give_behind(local.cx(), pfn, order) {
+            return Ok(());
         }
-        if is_other {
-            let _ = local.remember(pageblock);
-        }
-        Ok(())
+        local.allocator.free_long(pfn, order)
     }
 
-    fn remember(&self, pageblock: Option<Pageblock>) -> Option<()> {
-        let pageblock = pageblock?;
-        let pcp = self.allocator.world().pcps.record(self.pin.cpu(), pageblock.zone_index())?;
-        self.home.set(pcp.rings_of(pageblock.lists()?)?);
-        self.last.set(pageblock.0);
-        Some(())
+    /// Finds a frame's run, and the rings for blocks of its pageblock, and remembers them. Returns the frame's index in the run; none
+    /// where there is no front, or no memory.
+    fn find(&self, pfn: Pfn) -> Option<u64> {
+        let world = self.allocator.world();
+        if !self.own.plain {
+            return None;
+        }
+        let mut seen = self.giving.get();
+        if pfn.0.wrapping_sub(seen.base) >= seen.heads.len() as u64 {
+            seen = Seen::of(&world.ground.frames, world.ground.frames.map.run_of(pfn)?)?;
+            self.giving.set(seen);
+        }
+        let index = pfn.0.wrapping_sub(seen.base);
+        let word = seen.pageblocks.get(usize::try_from(index).ok()? >> self.pageblock_order.0)?;
+        let pageblock = Pageblock(word.load(Ordering::Relaxed));
+        if pageblock.0 != self.last.get() {
+            let pcp = world.pcps.record(self.pin.cpu(), pageblock.zone_index())?;
+            self.home.set(pcp.rings_of(pageblock.lists()?)?);
+            self.last.set(pageblock.0);
+        }
+        Some(index)
     }
 }

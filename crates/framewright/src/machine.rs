@@ -75,6 +75,10 @@ pub trait Pinned {
     fn cpu(&self) -> CpuId;
     /// The memory node nearest to that CPU.
     fn node(&self) -> NodeId;
+    /// Whether no CPU was to be had without waiting for its holder ([`Machine::pin_now`]). It then names [`CpuId::NONE`].
+    fn is_busy(&self) -> bool {
+        false
+    }
 }
 
 /// What the core runs on. See the module's description.
@@ -109,6 +113,14 @@ pub trait Machine {
     /// anybody, and all calls are refused that need one.
     fn pin(&self) -> Self::Pin<'_>;
 
+    /// Like [`Machine::pin`], but never waits for another holder of a CPU: for frees, and for requests that must not wait.
+    ///
+    /// Only a machine whose pins may be held for long ([`Machine::SLEEPS_PINNED`]) has anybody to wait for. If it gives up, the
+    /// guard says so ([`Pinned::is_busy`]), and the caller goes to the zones without a CPU.
+    fn pin_now(&self) -> Self::Pin<'_> {
+        self.pin()
+    }
+
     /// The node nearest to the caller, who is not pinned and may be anywhere ([`crate::Allocator::alloc_nolock`]): a hint. Must neither
     /// wait nor rely on what the caller may have interrupted.
     fn near(&self) -> NodeId {
@@ -118,6 +130,13 @@ pub trait Machine {
     /// Holds interrupts of this CPU off. Nests. Where nothing can interrupt (a plain thread), does nothing. May be called at any moment,
     /// in the middle of itself too ([`crate::Allocator::alloc_nolock`]).
     fn irq_save(&self) -> Self::Irq<'_>;
+
+    /// Whether the caller holds interrupts off by a guard of [`Machine::irq_save`]: the core does so in its sections under a lock, and
+    /// calls nobody from there. A call that comes then would wait for its own CPU, so whatever needs a CPU is refused. For
+    /// machines that cannot keep such calls away, as a process cannot with its signal handlers.
+    fn is_in_section(&self) -> bool {
+        false
+    }
 
     /// Whether what an interrupt does to the allocator it does on a CPU of its own, or no interrupt ever calls it. Asked once, at boot:
     /// `pcp-protection=own-lists`, our default, relies on it. A machine that says so and does otherwise hands frames out twice.
@@ -149,9 +168,17 @@ pub trait Machine {
         self.light_fence();
     }
 
-    /// The dear half: when it returns, every other CPU has passed a full fence.
+    /// The dear half: when it returns, every other CPU has passed a full fence. Called with no lock held and interrupts as the caller of the
+    /// allocator has them: by drains and by requests that may wait, with interrupts on; by others only if [`Machine::may_fence`].
     fn heavy_fence(&self) {
         self.fence();
+    }
+
+    /// Whether [`Machine::heavy_fence`] may be called here and now, by a request that may not wait or in an interrupt. If not, such a request
+    /// gets nothing of what other CPUs have cached. True where the fence is one of the processor's or a system call. A machine whose fence is an
+    /// interrupt to every other CPU says whether this CPU has interrupts on: with interrupts off, two such fences would wait for each other.
+    fn may_fence(&self) -> bool {
+        false
     }
 
     /// One turn of a waiting loop.
@@ -197,6 +224,15 @@ pub trait Machine {
     /// Fills the memory of a freed block with a pattern, where the mechanisms say `hardened`.
     fn poison(&self, pfn: Pfn, order: Order) {
         let _ = (pfn, order);
+    }
+
+    /// Whether all memory is zero when the allocator is set up.
+    ///
+    /// Asked once, at boot, where the mechanisms say `hardened`. If it is not (the default: firmware, or an earlier owner, left
+    /// something there), every block is filled before it is first free, which writes to all memory. Memory that is brought
+    /// online later is filled in any case.
+    fn starts_zeroed(&self) -> bool {
+        false
     }
 
     /// Whether nobody wrote to the memory of a block since it was freed, or ever: each of its frames holds that pattern
@@ -386,9 +422,11 @@ pub enum Fault {
     PcpBusy,
     /// A block of a contiguous range cannot be isolated.
     Isolate,
+    /// A request that found nothing drains nothing of what is cached.
+    Drain,
 }
 
 impl Fault {
     /// Every point.
-    pub const ALL: [Fault; 4] = [Fault::Alloc, Fault::Refill, Fault::PcpBusy, Fault::Isolate];
+    pub const ALL: [Fault; 5] = [Fault::Alloc, Fault::Refill, Fault::PcpBusy, Fault::Isolate, Fault::Drain];
 }

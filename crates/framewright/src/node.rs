@@ -17,8 +17,9 @@ use crate::fallback::{Mode, Want};
 use crate::frame::{Head, Part};
 use crate::give::give_one;
 use crate::ground::{Cx, Ground};
-use crate::machine::{Machine, Ordering, Pinned, Step, Word};
+use crate::machine::{Busy, Machine, Ordering, Pinned, Step, Word};
 use crate::mechanisms::{Hardened, Nofragment, PcpMark};
+use crate::node_states::NodeStates;
 use crate::numa_stat::Teller;
 use crate::pfn::{Frame, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use crate::request::{__GFP_KSWAPD_RECLAIM, __GFP_THISNODE, Gfp, NodeSet, Policy, Request};
@@ -36,6 +37,7 @@ pub(crate) struct World<'a, M: Machine> {
     /// For each node, the zones with memory in the order they are tried from there.
     pub(crate) zonelists: &'a [ZoneIdx],
     pub(crate) nodes: usize,
+    pub(crate) node_states: NodeStates<M>,
     /// Frames to keep free, shared out among the zones, and the gap between their marks; see `Config`.
     pub(crate) min_free_frames: u64,
     pub(crate) scale: u64,
@@ -54,17 +56,36 @@ pub(crate) struct Plan {
     pub(crate) start: NodeId,
     pub(crate) allowed: NodeSet,
     pub(crate) below: Option<Pfn>,
-    /// The request is one of an interleaved sequence.
-    pub(crate) interleaved: bool,
+    /// The node whose turn it is, of an interleaved sequence that has one.
+    pub(crate) turn: Option<NodeId>,
 }
 
 impl<'a, M: Machine> World<'a, M> {
-    /// Pins the caller to its CPU and runs `operation` there; none if the machine names a CPU that does not exist.
+    /// Pins the caller to its CPU and runs `operation` there; none if the machine names a CPU that does not exist, or if the call
+    /// comes in the middle of a section under a lock of its own.
     pub(crate) fn pinned<T>(&self, operation: impl FnOnce(Cx<'_, 'a, M>) -> T) -> Option<T> {
-        let pin = self.ground.machine.pin();
+        self.pinned_by(self.ground.machine.pin(), operation)
+    }
+
+    /// Like [`World::pinned`]; none as well if the caller would have to wait for a CPU's holder.
+    pub(crate) fn pinned_now<T>(&self, operation: impl FnOnce(Cx<'_, 'a, M>) -> T) -> Option<T> {
+        self.pinned_by(self.ground.machine.pin_now(), operation)
+    }
+
+    fn pinned_by<T>(&self, pin: M::Pin<'_>, operation: impl FnOnce(Cx<'_, 'a, M>) -> T) -> Option<T> {
         let cpu = pin.cpu();
-        let own = self.ground.cpus.get(cpu.index())?;
+        let own = self.ground.cpus.get(cpu.index()).filter(|_| !self.ground.machine.is_in_section())?;
         Some(operation(Cx { ground: &self.ground, cpu, node: pin.node(), own }))
+    }
+
+    /// The CPU of a caller that must not wait for one, to be held until its call ends: all pins below are that one again, so
+    /// no step of the call waits either. None where pins never wait.
+    ///
+    /// # Errors
+    /// [`Busy`]: no CPU is to be had at once.
+    pub(crate) fn hold_now(&self) -> Result<Option<M::Pin<'_>>, Busy> {
+        let pin = M::SLEEPS_PINNED.then(|| self.ground.machine.pin_now());
+        if pin.as_ref().is_some_and(Pinned::is_busy) { Err(Busy) } else { Ok(pin) }
     }
 
     pub(crate) fn zone(&self, idx: ZoneIdx) -> Option<&'a Zone<M>> {
@@ -112,30 +133,28 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Reads a request's policy for somebody near this node. `turn`: which of its nodes an interleaved one prefers.
     pub(crate) fn plan_from(&self, near: NodeId, turn: u32, request: &Request) -> Plan {
-        let (start, allowed) = match request.policy {
-            Policy::Local => (near, NodeSet::ALL),
-            Policy::Prefer(node) => (node, NodeSet::ALL),
-            Policy::Bind(nodes) => (near, nodes),
-            Policy::Interleave(nodes) => {
-                let there = nodes.only_with(NodeSet::first(self.nodes));
-                (there.nth_cyclic(turn).unwrap_or(near), NodeSet::ALL)
-            }
-        };
         let only_here = request.gfp.contains(__GFP_THISNODE);
-        // The one node of a strict request: the first, or of a set the nearest that has memory.
-        let here = match request.policy {
-            Policy::Bind(nodes) => NodeSet::only(self.nearest(start, nodes)),
-            _ => NodeSet::only(start),
+        let turn = match request.policy {
+            Policy::Interleave(nodes) => nodes.only_with(self.nodes_for(request)).nth_cyclic(turn),
+            _ => None,
         };
+        let (start, allowed) = match request.policy {
+            Policy::Prefer(node) => (node, NodeSet::ALL),
+            // The one node of a strict request: of those of the set that could serve it the nearest.
+            Policy::Bind(nodes) if only_here => (near, self.nearest(near, nodes.only_with(self.nodes_for(request)))),
+            Policy::Bind(nodes) => (near, nodes),
+            Policy::Local | Policy::Interleave(_) => (turn.unwrap_or(near), NodeSet::ALL),
+        };
+        let is_one = only_here && !matches!(request.policy, Policy::Bind(_));
         Plan {
             order: request.order,
             migratetype: request.gfp.migratetype(),
             gfp: request.gfp,
             highest: request.gfp.highest_zone(),
             start,
-            allowed: if only_here { allowed.only_with(here) } else { allowed },
+            allowed: if is_one { NodeSet::only(start) } else { allowed },
             below: request.below,
-            interleaved: matches!(request.policy, Policy::Interleave(_)),
+            turn,
         }
     }
 
@@ -147,8 +166,19 @@ impl<'a, M: Machine> World<'a, M> {
         list.iter().map_while(move |idx| zones.get(idx.index()))
     }
 
-    fn nearest(&self, node: NodeId, among: NodeSet) -> NodeId {
-        self.zones_from(node).map(Zone::node).find(|&near| among.contains(near)).unwrap_or(node)
+    /// The nodes with memory in a zone that a request may use, as far as its flags and its address limit go.
+    fn nodes_for(&self, request: &Request) -> NodeSet {
+        let highest = request.gfp.highest_zone();
+        let Some(limit) = request.below else { return self.node_states.with_memory(highest) };
+        let is_usable = |zone: &&Zone<M>| zone.kind() <= highest && zone.has_memory() && zone.span.start < limit;
+        let usable = self.zones.iter().filter(is_usable);
+        usable.fold(NodeSet::default(), |nodes, zone| nodes.with(NodeSet::only(zone.node())))
+    }
+
+    /// The set with the nearest of some nodes alone.
+    fn nearest(&self, node: NodeId, among: NodeSet) -> NodeSet {
+        let nearest = self.zones_from(node).map(Zone::node).find(|&near| among.contains(near));
+        nearest.map_or(NodeSet::default(), NodeSet::only)
     }
 
     /// The zones that a plan may use, in the order they are tried: none of which has a frame at or above its address limit.
@@ -158,6 +188,12 @@ impl<'a, M: Machine> World<'a, M> {
             let fits = below.is_none_or(|limit| zone.span.end <= limit);
             zone.kind() <= highest && allowed.contains(zone.node()) && fits
         })
+    }
+
+    /// The first zone of a plan that has memory; `or` if none does.
+    #[cold]
+    fn first_with_memory<'z>(&'z self, plan: &Plan, or: &'z Zone<M>) -> &'z Zone<M> {
+        self.zonelist(plan).find(|zone| zone.has_memory()).unwrap_or(or)
     }
 
     /// Tries every zone of the plan once and returns a block whose head says "allocated". Zones that an address limit runs
@@ -236,6 +272,11 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
+    /// Whether a zone may serve a request, at this moment.
+    pub(crate) fn may_serve(&self, zone: &Zone<M>, plan: &Plan, rights: Rights) -> bool {
+        zone.may_take_racy(&self.ground, plan.order, plan.highest, rights)
+    }
+
     pub(crate) fn max_order(&self) -> Order {
         self.ground.frames.geometry.max_order
     }
@@ -269,6 +310,9 @@ impl<'a, M: Machine> World<'a, M> {
     ) -> Option<Frame> {
         let want = self.want(plan, rights);
         let reserve = keeps_reserve(plan, rights);
+        if reserve && let Some(frame) = self.take_reserved(cx, (zone, preferred), plan) {
+            return Some(frame);
+        }
         let ring = RingId::of(plan.order, plan.migratetype, self.ground.frames.geometry.pageblock_order);
         if let Some(ring) = ring
             && let Some(pcp) = self.pcps.enter(cx, zone)
@@ -276,21 +320,49 @@ impl<'a, M: Machine> World<'a, M> {
             if let Some(frame) = pcp.take(ring, &want) {
                 self.hand_out(cx, frame, (zone, preferred), plan, pcp.teller());
                 drop(pcp);
-                if reserve {
-                    zone.lock(cx).reserve_highatomic(frame, plan.order);
+                if reserve && zone.highatomic_reserved.load(Ordering::Relaxed) == 0 {
+                    zone.lock(cx).begin_highatomic(frame, plan.order);
                 }
                 return Some(frame);
             }
-            if !reserve && pcp.has_room(ring) {
+            if !rights.highatomic && pcp.has_room(ring) {
                 return None;
             }
         }
         let guard = zone.lock(cx);
-        let reserved = if reserve { guard.take_highatomic(plan.order) } else { None };
-        let frame = reserved.or_else(|| guard.take(&want, &mut Mode::Normal, false))?;
-        if reserve && reserved.is_none() {
-            guard.reserve_highatomic(frame, plan.order);
+        if let Some(frame) = guard.take(&want, &mut Mode::Normal, false) {
+            if reserve {
+                guard.reserve_highatomic(frame, plan.order);
+            }
+            return self.hand_out_aside(cx, frame, (zone, preferred), plan);
         }
+        drop(guard);
+        if rights.highatomic { self.take_reserved(cx, (zone, preferred), plan) } else { None }
+    }
+
+    /// Takes a block from a zone's high-atomic reserve.
+    fn take_reserved(
+        &self,
+        cx: Cx<'_, 'a, M>,
+        (zone, preferred): (&'a Zone<M>, &Zone<M>),
+        plan: &Plan,
+    ) -> Option<Frame> {
+        if zone.highatomic_reserved.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let guard = zone.lock(cx);
+        let frame = guard.take_highatomic(plan.order)?;
+        self.hand_out_aside(cx, frame, (zone, preferred), plan)
+    }
+
+    /// Hands out a block that was taken from a zone under its lock, past the per-CPU lists. The lock is held.
+    fn hand_out_aside(
+        &self,
+        cx: Cx<'_, 'a, M>,
+        frame: Frame,
+        (zone, preferred): (&Zone<M>, &Zone<M>),
+        plan: &Plan,
+    ) -> Option<Frame> {
         let own = self.pcps.record(cx.cpu, zone.idx.index())?;
         own.aside.count_alloc(plan.order);
         self.hand_out(cx, frame, (zone, preferred), plan, (&own.aside, false));
@@ -309,7 +381,15 @@ impl<'a, M: Machine> World<'a, M> {
         self.ground.machine.step(Step::HandOut);
         let movable = plan.migratetype == MigrateType::Movable;
         self.ground.frames.set_head(frame, Head::allocated(plan.order, movable));
-        self.pcps.count_numa(cx, (zone, preferred), plan.interleaved, teller);
+        let is_miss = zone.node() != preferred.node();
+        // A zone whose memory is all offline was preferred by nobody.
+        let preferred = if is_miss && !preferred.has_memory() { self.first_with_memory(plan, zone) } else { preferred };
+        self.pcps.count_numa(cx, (zone, preferred), plan.turn, teller);
+    }
+
+    /// Whether the node whose turn it is has memory for the request only in zones that the address limit runs through.
+    pub(crate) fn is_turn_split(&self, plan: &Plan) -> bool {
+        plan.below.is_some() && plan.turn.is_some_and(|turn| self.zonelist(plan).all(|zone| zone.node() != turn))
     }
 
     /// The zones of a plan that its address limit runs through.
@@ -333,7 +413,7 @@ impl<'a, M: Machine> World<'a, M> {
                 if let Some(frame) = self.pinned(|cx| self.take_within(cx, zone, stretch, plan, rights)).flatten() {
                     return Some(frame);
                 }
-                start = end;
+                start = self.ground.frames.map.next(end).unwrap_or(limit);
             }
         }
         None
@@ -350,6 +430,7 @@ impl<'a, M: Machine> World<'a, M> {
     ) -> Option<Frame> {
         let frames = &self.ground.frames;
         let want = self.want(plan, rights);
+        let is_reserved = |mt| mt == MigrateType::HighAtomic && rights.highatomic;
         // Everything that starts in the stretch is in one section, or the stretch is a hole.
         let first = frames.frame(stretch.start)?;
         let end = first.add(stretch.frames());
@@ -363,17 +444,13 @@ impl<'a, M: Machine> World<'a, M> {
             if fits && frames.pageblock(at).zone() == Some(zone.idx) {
                 let guard = zone.lock(cx);
                 let taken = guard.take_with(|buddy| match frames.state(at).as_free() {
-                    Some((free, mt)) if free >= plan.order && want.may_use(mt) => {
+                    Some((free, mt)) if free >= plan.order && (want.may_use(mt) || is_reserved(mt)) => {
                         buddy.take(at, free, plan.order, mt).map(Some)
                     }
                     _ => Ok(None),
                 });
-                if let Some(frame) = taken
-                    && let Some(own) = self.pcps.record(cx.cpu, zone.idx.index())
-                {
-                    own.aside.count_alloc(plan.order);
-                    self.hand_out(cx, frame, (zone, zone), plan, (&own.aside, false));
-                    return Some(frame);
+                if let Some(frame) = taken {
+                    return self.hand_out_aside(cx, frame, (zone, zone), plan);
                 }
             }
             at = next.max(at.add(1));
@@ -475,9 +552,9 @@ impl<'a, M: Machine> World<'a, M> {
     }
 }
 
-/// Whether what is taken comes from a reserve, or adds to it.
+/// Whether what is taken comes from the high-atomic reserve first, or adds to it.
 fn keeps_reserve(plan: &Plan, rights: Rights) -> bool {
-    rights.harder && plan.order.0 != 0
+    rights.highatomic && plan.order.0 != 0
 }
 
 /// What a request may do beyond the ordinary, at first: leave the low mark untouched and mix no mobilities.
@@ -487,6 +564,7 @@ pub(crate) fn first_rights(plan: &Plan) -> Rights {
         no_watermarks: false,
         high: false,
         harder: false,
+        highatomic: false,
         cma: plan.migratetype == MigrateType::Movable,
         nofragment: true,
         stall: false,

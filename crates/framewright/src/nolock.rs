@@ -10,7 +10,8 @@
 //! | its lists | the zone, and only if its lock is free: a try (`zone.rs::Zone::try_lock`) |
 //! | its record of the locks that it holds | none: who tries cannot be in a ring of those who wait |
 //! | what it keeps of counters, and its events | words that all CPUs share, by additions that cannot be torn |
-//! | reclaim, drains, repairs of others' lists | `Locked`, or out of memory |
+//! | its lists, as whoever claims them | if neither their owner nor a claimer is at them, and this is a place for a heavy fence ([`crate::Machine::may_fence`]) |
+//! | reclaim, repairs of others' lists | `Locked`, or out of memory |
 //!
 //! A block whose zone's lock is taken is not allocated: [`AllocError::Locked`] says that trying again may help, which "no memory" does not. A
 //! free always succeeds: the block goes on the zone's list of deferred frees (`deferred.rs`).
@@ -25,21 +26,27 @@ use crate::fallback::{Mode, Want};
 use crate::frame::{Head, Part};
 use crate::ground::Ground;
 use crate::machine::{Fault, Machine, Step};
-use crate::mechanisms::Hardened;
-use crate::node::{World, first_rights};
+use crate::mechanisms::{Hardened, Nofragment};
+use crate::node::{Plan, World, first_rights};
 use crate::pfn::{Frame, MigrateType, Order, Pfn};
 use crate::request::Request;
 use crate::ring::RingId;
+use crate::slowpath::{FEW_ROUNDS, is_optional, slow_rights};
 use crate::vmstat::{GlobalEvent, ZoneEvent};
 use crate::watermark::{Mark, Rights};
 use crate::zone::{Zone, ZoneGuard};
 
 /// Blocks looked at, and put aside, for one to which nobody wrote since it was freed, where the mechanisms say `hardened`.
 const INTACT_TRIES: u32 = 4;
+/// Looks at the zones' locks of a caller that must not wait for its CPU: longer than a section under one lasts, unless its holder is stopped.
+const LOOKS: u32 = 1 << 20;
+/// Tries of such a caller that find the zones unlocked and nothing for a page in them, while something may be on its way there: longer than an
+/// operation on a per-CPU list lasts, unless whoever is at it is stopped.
+const PAGE_ROUNDS: u32 = 1 << 14;
 
 impl<M: Machine> Allocator<'_, M> {
-    /// Allocates a block from any context. Waits for nobody, reclaims nothing, and takes nothing from CPUs' lists: flags that ask for
-    /// more are ignored. An interleaved request takes no turn: the first of its nodes is preferred.
+    /// Allocates a block from any context. Waits for nobody and reclaims nothing: flags that ask for that are ignored. What CPUs have cached
+    /// is taken only if the zones have nothing else. An interleaved request takes no turn: the first of its nodes is preferred.
     ///
     /// # Errors
     /// [`AllocError::Locked`] if a zone that might have served it was locked; [`AllocError::NotKept`] for an order that no per-CPU
@@ -52,7 +59,9 @@ impl<M: Machine> Allocator<'_, M> {
         if self.machine().fault(Fault::Alloc) {
             return self.failed(request, Why::Fault);
         }
-        match self.world().take_nolock(request) {
+        let plan = self.world().plan_from(self.machine().near(), 0, request);
+        let rights = Rights { mark: Mark::Min, nofragment: false, unboosted: true, ..first_rights(&plan) };
+        match self.world().take_nolock(&plan, rights) {
             Ok(frame) => {
                 let pfn = self.world().ground.frames.pfn(frame);
                 self.announce(pfn, request);
@@ -61,6 +70,37 @@ impl<M: Machine> Allocator<'_, M> {
             Err(Some(why)) => self.failed(request, why),
             Err(None) => Err(AllocError::Locked),
         }
+    }
+
+    /// Allocates for a caller that must not wait and whose CPU another holds: from a zone whose lock is free at one of a few looks.
+    /// Blocks of any order, and what the request's flags let it have of the reserves. Mobilities are kept apart as long as that works.
+    #[cold]
+    pub(crate) fn alloc_without_cpu(&self, request: &Request) -> Result<Pfn, AllocError> {
+        let world = self.world();
+        let plan = world.plan_from(self.machine().near(), 0, request);
+        let enforced = world.ground.mechanisms.nofragment == Nofragment::Enforced;
+        let mut rights = Rights { nofragment: enforced, unboosted: true, ..slow_rights(&plan, false) };
+        let mut rounds = if plan.order.0 == 0 { PAGE_ROUNDS } else { FEW_ROUNDS };
+        for _ in 0..LOOKS {
+            let before = world.cached_for(&plan, rights);
+            match world.take_nolock(&plan, rights) {
+                Ok(frame) => {
+                    let pfn = world.ground.frames.pfn(frame);
+                    self.announce(pfn, request);
+                    return Ok(pfn);
+                }
+                Err(Some(_)) if rights.nofragment && !is_optional(&plan) => rights.nofragment = false,
+                Err(Some(why)) => {
+                    rounds = rounds.saturating_sub(1);
+                    if rounds == 0 || world.cached_for(&plan, rights).helped_nothing_since(before) {
+                        return self.failed(request, if why == Why::Watermark { Why::WouldWait } else { why });
+                    }
+                    self.machine().relax();
+                }
+                Err(None) => self.machine().relax(),
+            }
+        }
+        self.failed(request, Why::WouldWait)
     }
 
     /// Frees a block from any context. If its zone is locked, it goes back as soon as somebody holds that lock; until then it is neither
@@ -89,33 +129,42 @@ impl<M: Machine> Allocator<'_, M> {
 
 impl<M: Machine> World<'_, M> {
     /// Takes a block whose head says "allocated", or says why not; no reason, if some zone is locked that might have had one.
-    fn take_nolock(&self, request: &Request) -> Result<Frame, Option<Why>> {
+    fn take_nolock(&self, plan: &Plan, rights: Rights) -> Result<Frame, Option<Why>> {
         let near = self.ground.machine.near();
-        let plan = self.plan_from(near, 0, request);
-        let rights = Rights { mark: Mark::Min, nofragment: false, unboosted: true, ..first_rights(&plan) };
-        let Some(preferred) = self.zonelist(&plan).next() else {
-            let is_split = self.split_zones(&plan).next().is_some();
+        let Some(preferred) = self.zonelist(plan).next() else {
+            let is_split = self.split_zones(plan).next().is_some();
             return Err(Some(if is_split { Why::Fragmented } else { Why::NoZone }));
         };
-        let want = self.want(&plan, rights);
+        let want = self.want(plan, rights);
         let (mut why, mut is_locked) = (Why::Watermark, false);
-        for zone in self.zonelist(&plan) {
+        // The second time what is cached of each zone goes back to it first.
+        let twice = [false, true].into_iter().flat_map(|is_last| self.zonelist(plan).map(move |zone| (zone, is_last)));
+        for (zone, is_last) in twice {
             self.ground.machine.step(Step::ZoneTry);
-            let may_serve = || self.may_serve(zone, &plan, rights);
+            let may_serve = || self.may_serve(zone, plan, rights);
+            let may_help = || is_last && self.may_help(zone, plan, rights);
             // What was deferred may make the difference.
-            if !may_serve() && zone.deferred.is_empty() {
+            let helps = (!may_serve() && zone.deferred.is_empty()).then(may_help);
+            if helps == Some(false) {
                 continue;
             }
             let Some(guard) = zone.try_lock(&self.ground) else {
                 is_locked = true;
                 continue;
             };
-            if may_serve() {
-                if let Some(frame) = take_intact(&self.ground, &guard, &want) {
-                    self.pcps.count_shared(&self.ground, near, (zone, preferred), (plan.order, plan.interleaved));
+            let taken = || may_serve().then(|| take_intact(&self.ground, &guard, &want, rights.highatomic));
+            let mut served = taken();
+            if !matches!(served, Some(Some(_))) && helps.unwrap_or_else(may_help) {
+                self.drain_nolock(&guard, plan.order);
+                served = taken();
+            }
+            match served {
+                Some(Some(frame)) => {
+                    self.pcps.count_shared(&self.ground, near, (zone, preferred), (plan.order, plan.turn));
                     return Ok(frame);
                 }
-                why = Why::Fragmented;
+                Some(None) => why = Why::Fragmented,
+                None => {}
             }
         }
         Err(if is_locked { None } else { Some(why) })
@@ -150,10 +199,17 @@ impl<M: Machine> World<'_, M> {
     }
 }
 
-/// Takes a block to which nobody wrote since it was freed, and says that it is allocated. Others are put aside.
-fn take_intact<M: Machine>(ground: &Ground<'_, M>, guard: &ZoneGuard<'_, '_, M>, want: &Want) -> Option<Frame> {
+/// Takes a block to which nobody wrote since it was freed, from the high-atomic reserve if need and rights be, and says that it is allocated.
+/// Others are put aside.
+fn take_intact<M: Machine>(
+    ground: &Ground<'_, M>,
+    guard: &ZoneGuard<'_, '_, M>,
+    want: &Want,
+    may_use_reserve: bool,
+) -> Option<Frame> {
     for _ in 0..INTACT_TRIES {
-        let frame = guard.take(want, &mut Mode::Normal, false)?;
+        let frame = guard.take(want, &mut Mode::Normal, false);
+        let frame = frame.or_else(|| if may_use_reserve { guard.take_highatomic(want.order) } else { None })?;
         let pfn = ground.frames.pfn(frame);
         if ground.mechanisms.hardened == Hardened::Off || ground.machine.is_poisoned(pfn, want.order) {
             ground.frames.set_head(frame, Head::allocated(want.order, want.migratetype == MigrateType::Movable));

@@ -29,17 +29,17 @@ pub(crate) type Numa = [u64; NumaItem::COUNT];
 /// Where a CPU counts in a zone: its events if it holds its lists of that zone, or else what it counts with interrupts off; and which.
 pub(crate) type Teller<'e, M> = (&'e ZoneEvents<M>, bool);
 
-/// What an allocation counts as, by somebody near a node, from a zone when another was preferred.
+/// What an allocation counts as, by somebody near a node, from a zone when another was preferred and it was some node's turn.
 fn items<M: Machine>(
     near: NodeId,
     (zone, preferred): (&Zone<M>, &Zone<M>),
-    interleaved: bool,
+    turn: Option<NodeId>,
 ) -> [Option<NumaItem>; 3] {
     let is_hit = zone.node() == preferred.node();
     [
         Some(if is_hit { NumaItem::Hit } else { NumaItem::Miss }),
         Some(if zone.node() == near { NumaItem::Local } else { NumaItem::Other }),
-        Some(NumaItem::Interleave).filter(|_| is_hit && interleaved),
+        Some(NumaItem::Interleave).filter(|_| turn == Some(zone.node())),
     ]
 }
 
@@ -77,11 +77,11 @@ impl<M: Machine> Pcps<'_, M> {
         &self,
         cx: Cx<'_, '_, M>,
         (zone, preferred): (&Zone<M>, &Zone<M>),
-        interleaved: bool,
+        turn: Option<NodeId>,
         (events, holds_lists): Teller<'_, M>,
     ) {
         let is_hit = zone.node() == preferred.node();
-        let items = items(cx.node, (zone, preferred), interleaved);
+        let items = items(cx.node, (zone, preferred), turn);
         let kind = cx.ground.mechanisms.numa_stat;
         if kind.has_differentials() {
             let (stats, idx) = (&cx.ground.stats, zone.idx);
@@ -116,7 +116,7 @@ impl<M: Machine> Pcps<'_, M> {
         ground: &Ground<'_, M>,
         near: NodeId,
         (zone, preferred): (&Zone<M>, &Zone<M>),
-        (order, interleaved): (Order, bool),
+        (order, turn): (Order, Option<NodeId>),
     ) {
         zone.events.add(ZoneEvent::Allocs, 1);
         zone.events.add(ZoneEvent::AllocFrames, order.frames());
@@ -131,7 +131,7 @@ impl<M: Machine> Pcps<'_, M> {
             true => stats.count_numa(&zone.stat, item, None),
             false => zone.events.add(ZoneEvent::of(item), 1),
         };
-        items(near, (zone, preferred), interleaved)
+        items(near, (zone, preferred), turn)
             .into_iter()
             .flatten()
             .filter(is_counted)

@@ -47,6 +47,8 @@ use crate::watermark::PcpSize;
 const DRAIN_TRIES: u32 = 1 << 20;
 /// How many other claimers a claimer lets pass.
 const CLAIM_ROUNDS: u32 = 16;
+/// How often a claimer that may not wait looks at a busy owner, or at another claimer. Their sections last as long as one of a lock.
+const TRY_LOOKS: u32 = 1 << 12;
 /// Ring entries in a cache line: each CPU's rings of a zone start on one of their own, and the first line stays unused.
 pub(crate) const SLOTS_IN_LINE: u32 = 16;
 
@@ -67,11 +69,32 @@ fn room((size, most): (PcpSize, u32), depot: bool) -> u32 {
     if depot { 0 } else { size.high.max(most).saturating_add(size.batch) }
 }
 
+/// How a claimer treats an owner, or another claimer, who is at the lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Claim {
+    /// It waits until the other has left, unless that takes very long.
+    Wait,
+    /// It looks for as long as an operation lasts and gives up then. In an interrupt it looks once: the other may be what it interrupted.
+    Try,
+}
+
+impl Claim {
+    /// Looks at who is there before.
+    fn tries<M: Machine>(self, machine: &M) -> u32 {
+        match self {
+            _ if machine.in_interrupt() => 1,
+            Claim::Try => TRY_LOOKS,
+            Claim::Wait => DRAIN_TRIES,
+        }
+    }
+}
+
 /// One CPU's lists of one zone.
 ///
 /// Invariants, while neither owner nor claimer is at it:
 /// - P1 each entry of a ring is a block whose head says "per-CPU" with the ring's order
 /// - P2 `count` is the number of frames in all rings; no ring has more entries than room
+/// - P3 next to a depot the rings and what waits are at most `size.high` frames, or one block that waits
 // Aligned so that no two CPUs write to the same pair of cache lines.
 #[repr(align(128))]
 pub struct Pcp<M: Machine> {
@@ -147,6 +170,9 @@ impl<M: Machine> Pcp<M> {
             ring.place((next, end), (next, next));
             next = end;
         }
+        if depot {
+            self.every_ring().for_each(|ring| ring.set_quota(0));
+        }
         if hardened {
             let end = next.saturating_add(WAITING);
             self.waiting.place((next, end), (next, next));
@@ -196,7 +222,7 @@ impl<M: Machine> Pcp<M> {
     pub(crate) fn ring(&self, id: RingId) -> Option<&Ring<M>> {
         match id.huge() {
             Some(huge) => self.huge.get(huge),
-            None => self.small.get(id.lists())?.get(id.order.index()),
+            None => self.small.get(id.small_lists())?.get(id.order.index()),
         }
     }
 
@@ -223,6 +249,26 @@ impl<M: Machine> Pcp<M> {
             self.count.load(Ordering::Relaxed)
         };
         cached.wrapping_add(waiting)
+    }
+
+    /// Frames on the lists, and a number that stays the same if and only if nothing goes through them, at this moment. One look at each ring.
+    pub(crate) fn look_racy(&self, pageblock_order: Order) -> (u64, u64) {
+        let mut frames = u64::from(self.waiting_frames.load(Ordering::Relaxed));
+        let mut traffic = self.events.get(ZoneEvent::Allocs).wrapping_add(self.events.get(ZoneEvent::FreeFrames));
+        for (id, ring) in self.rings(pageblock_order) {
+            let (taken, given) = ring.traffic_racy();
+            frames = frames.wrapping_add(u64::from(ring.total()) << id.order.0.min(31));
+            traffic = traffic.wrapping_add(taken).wrapping_add(given);
+        }
+        (frames, traffic)
+    }
+
+    /// A block left a ring, of whose frames the lists keep count where there is no depot.
+    pub(crate) fn uncount(&self, id: RingId) {
+        if !self.depot {
+            let count = self.count.load(Ordering::Relaxed);
+            self.count.store(count.wrapping_sub(1 << id.order.0.min(31)), Ordering::Relaxed);
+        }
     }
 
     /// Whether its zone has memory.
@@ -291,20 +337,27 @@ impl<M: Machine> Pcp<M> {
         is_free
     }
 
-    /// Shuts the owner out of its lists and waits until it has left them. Not in an interrupt: it may have met the owner there, or another
-    /// claimer.
-    pub(crate) fn claim<'g>(&'g self, machine: &'g M, own: &'g Cpu<M>) -> Result<Turn<'g, M>, Busy> {
-        if machine.in_interrupt() {
+    /// Shuts the owner out of its lists, once it has left them.
+    ///
+    /// # Errors
+    /// [`Busy`] when the owner or another claimer did not leave in time, or this is no place for a heavy fence.
+    pub(crate) fn claim<'g>(&'g self, machine: &'g M, own: &'g Cpu<M>, claim: Claim) -> Result<Turn<'g, M>, Busy> {
+        if (machine.in_interrupt() || claim == Claim::Try) && !machine.may_fence() {
             return Err(Busy);
         }
-        self.seize(machine)?;
+        self.seize_within(machine, claim.tries(machine))?;
         let irq = machine.irq_save();
         own.held.enter(machine, Rank::Pcp);
         Ok(Turn { _irq: Some(irq), machine, own, flag: &self.claim })
     }
 
-    /// The same without a guard, until [`Pcp::release_seized`].
+    /// Like [`Pcp::claim`], but waits and gives no guard: the lists are held until [`Pcp::release_seized`].
     pub(crate) fn seize(&self, machine: &M) -> Result<(), Busy> {
+        self.seize_within(machine, DRAIN_TRIES)
+    }
+
+    /// Like [`Pcp::seize`], with at most so many looks at each who is there before.
+    pub(crate) fn seize_within(&self, machine: &M, tries: u32) -> Result<(), Busy> {
         // ORDER: Acquire. Sees what the last claimer did; partner: the Release in `Turn::end`.
         // Covered: the heavy fence below acquires it too. Model: pcp_crowd.
         let mut claimed = self.claim.cas(0, 1, Ordering::Acquire);
@@ -313,15 +366,30 @@ impl<M: Machine> Pcp<M> {
                 break;
             }
             // ORDER: as above, for the wait and for the exchange. Covered: by the heavy fence. Model: pcp_crowd.
-            self.claim.wait_while(Patience::Tries(DRAIN_TRIES), |claim| claim != 0)?;
+            self.claim.wait_while(Patience::Tries(tries), |claim| claim != 0)?;
             claimed = self.claim.cas(0, 1, Ordering::Acquire);
         }
         claimed.map_err(|_| Busy)?;
-        self.shut(machine).inspect_err(|_| {
+        self.shut(machine, tries).inspect_err(|_| {
             // ORDER: Release. Passes on what the last claimer did; partner: the Acquires of `claim`. Covered: the heavy
             // fence above publishes it too. Model: pcp_crowd.
             self.claim.store(0, Ordering::Release);
         })
+    }
+
+    /// Waits until neither the owner nor a claimer is at the lists, for as long as a claim would. What they moved is then where they left it.
+    pub(crate) fn wait_for_holder(&self, machine: &M, claim: Claim) {
+        for word in [&self.claim, &self.busy] {
+            // ORDER: Acquire, as in `is_held_racy`; who waits in vain sees less. Model: reach_freed_plain.
+            let _ = word.wait_while(Patience::Tries(claim.tries(machine)), |held| held != 0);
+        }
+    }
+
+    /// Whether the owner or a claimer holds the lists, at this moment.
+    pub(crate) fn is_held_racy(&self) -> bool {
+        // ORDER: Acquire of both. Sees where the last holder left what it moved; partners: the Releases in `Turn::end` and at an owner's
+        // end. Model: reach_freed_plain.
+        [&self.claim, &self.busy].into_iter().any(|word| word.load(Ordering::Acquire) != 0)
     }
 
     /// Forgets an owner that is not there: it was just coming, or about to be turned away, when the lists were copied.
@@ -338,13 +406,13 @@ impl<M: Machine> Pcp<M> {
 
     /// Waits for the owner to leave, and closes its front. Interrupts stay on until the wait is over: a heavy fence may be an
     /// interrupt to every CPU, and one that comes in here finds the claim and goes to the zone.
-    fn shut(&self, machine: &M) -> Result<(), Busy> {
+    fn shut(&self, machine: &M, tries: u32) -> Result<(), Busy> {
         // ORDER: heavy fence. `claim` is out before `busy` is looked at; partner: the light fence in `enter`.
         // Model: pcp_free.
         machine.heavy_fence();
         // ORDER: the wait acquires what the owner did; partner: the Release of `busy` in `Turn::end` and `enter`.
         // Model: pcp_free.
-        self.busy.wait_while(Patience::Tries(DRAIN_TRIES), |busy| busy != 0)?;
+        self.busy.wait_while(Patience::Tries(tries), |busy| busy != 0)?;
         if self.front {
             self.every_ring().for_each(Ring::close);
             // ORDER: heavy fence. The closed windows are out before the tops are looked at; partner: the light fence in

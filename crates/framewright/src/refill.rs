@@ -50,7 +50,14 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         if ring.capacity() == 0 && !self.make_room(id, ring) {
             return;
         }
-        let batch = batch.min(ring.capacity());
+        let mut batch = batch.min(ring.capacity());
+        if self.pcp.depot {
+            if ring.quota() < batch {
+                self.entitle(id, ring, batch.max(self.pcp.limit(id.order).saturating_mul(2)));
+            }
+            // At least the one that is taken next.
+            batch = batch.min(ring.quota()).max(1);
+        }
         ring.rewind(batch);
         let moved = match self.cx.ground.mechanisms.refill {
             Refill::Cluster if id.order.0 == 0 => self.take_clusters(id, ring, want, batch),

@@ -10,7 +10,7 @@ use crate::idle::Round;
 use crate::machine::{Machine, Ordering, Word};
 use crate::mechanisms::NumaStat;
 use crate::node::World;
-use crate::pcp::Pcp;
+use crate::pcp::{Claim, Pcp};
 use crate::pfn::{CpuId, NodeId};
 use crate::vmstat::NumaItem;
 use crate::watermark::{drift_mark, node_threshold, pressure_threshold, stat_threshold};
@@ -47,7 +47,7 @@ impl<M: Machine> World<'_, M> {
         let told = kept.and_then(|diffs| {
             self.pinned(|cx| {
                 let told = zone.lock_ends(cx).fold(diffs);
-                let numa = self.pcps.claim(cx, cpu, zone).map_or(0, |lists| lists.fold_numa(diffs));
+                let numa = self.pcps.claim(cx, cpu, zone, Claim::Wait).map_or(0, |lists| lists.fold_numa(diffs));
                 told.saturating_add(numa)
             })
         });
@@ -59,7 +59,8 @@ impl<M: Machine> World<'_, M> {
         let Some((pcp, traffic, holds_blocks)) = self.far_lists(cpu, zone) else { return };
         let mut drained = 0;
         let empty = || {
-            let claimed = self.pinned(|cx| self.pcps.claim(cx, cpu, zone).map(|lists| drained = lists.drain_all()));
+            let claimed =
+                self.pinned(|cx| self.pcps.claim(cx, cpu, zone, Claim::Wait).map(|lists| drained = lists.drain_all()));
             matches!(claimed, Some(Ok(())))
         };
         if pcp.idle.refresh(traffic, holds_blocks, empty) == Round::Wait {
@@ -95,7 +96,7 @@ impl<M: Machine> World<'_, M> {
         let Some(record) = self.ground.cpus.get(cpu.index()) else { return };
         for zone in self.zones {
             self.pinned(|cx| {
-                if let Ok(lists) = self.pcps.claim(cx, cpu, zone) {
+                if let Ok(lists) = self.pcps.claim(cx, cpu, zone, Claim::Wait) {
                     lists.fold_events(record.node != zone.node());
                 }
             });

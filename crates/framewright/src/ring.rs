@@ -64,6 +64,12 @@ impl RingId {
         self.index % MigrateType::PCP_COUNT
     }
 
+    /// Like [`RingId::lists`], without a division: for the front. Of a ring for huge pages, no such number.
+    #[inline(always)]
+    pub(crate) const fn small_lists(self) -> usize {
+        self.index.wrapping_sub(self.order.index().wrapping_mul(MigrateType::PCP_COUNT))
+    }
+
     /// Every ring that a geometry has.
     pub(crate) fn all(pageblock_order: Order) -> impl Iterator<Item = RingId> {
         (0..RINGS).filter_map(move |index| RingId::nth(index, pageblock_order))
@@ -89,13 +95,8 @@ impl RingId {
     }
 }
 
-/// What an owner at its windows reads besides the ring.
-pub(crate) struct Arrays<'a, M: Machine> {
-    /// Entries of all rings.
-    pub(crate) slots: &'a [M::U32],
-    /// Head bytes.
-    pub(crate) heads: &'a [M::U8],
-}
+/// The entries of all rings. By a reference to where they are named: read in the middle of the front, they take no register before.
+pub(crate) type Slots<'s, M> = &'s &'s [<M as Machine>::U32];
 
 /// One ring; its entries lie in an array that all rings share.
 ///
@@ -103,7 +104,8 @@ pub(crate) struct Arrays<'a, M: Machine> {
 /// those from `bottom` to `top`; `wrapped`, they are those from `bottom` to the end and from the start to `top`.
 ///
 /// `floor` and `ceiling` are the *window* in which the owner may move `top` without a further look: pop while it is above the
-/// floor, push while it is below the ceiling. They follow from the rest ([`Ring::open`]).
+/// floor, push while it is below the ceiling. They follow from the rest ([`Ring::open`]): the window ends where the array does, or where the
+/// `quota` is used up. Next to a depot the quotas of all rings together are what `high` allows (`stock.rs`).
 ///
 /// # Two ends, two sides
 ///
@@ -129,6 +131,8 @@ pub(crate) struct Ring<M: Machine> {
     loaded: M::U32,
     pub(crate) spare: M::U32,
     pub(crate) spare_len: M::U32,
+    /// Blocks that the ring and its spare magazine may hold without a further look, as far as they have room.
+    quota: M::U32,
     /// Blocks that the owner took.
     taken: M::U64,
     /// Blocks that came from the zone or the depot less those that went there; so `given = entries + taken - moved`.
@@ -151,6 +155,7 @@ impl<M: Machine> Default for Ring<M> {
             loaded: word(),
             spare: word(),
             spare_len: word(),
+            quota: Word::new(u32::MAX),
             taken: Word::new(0),
             moved: Word::new(0),
         }
@@ -170,6 +175,7 @@ impl<M: Machine> Ring<M> {
         tell(visit, format_args!("{ring}.loaded{order}"), &self.loaded);
         tell(visit, format_args!("{ring}.spare{order}"), &self.spare);
         tell(visit, format_args!("{ring}.spare_len{order}"), &self.spare_len);
+        tell(visit, format_args!("{ring}.quota{order}"), &self.quota);
         tell(visit, format_args!("{ring}.taken{order}"), &self.taken);
         tell(visit, format_args!("{ring}.moved{order}"), &self.moved);
     }
@@ -218,6 +224,26 @@ impl<M: Machine> Ring<M> {
         self.len().wrapping_add(self.spare_len.load(Ordering::Relaxed))
     }
 
+    /// Sets how many blocks the ring and its spare magazine may hold. What they hold already stays.
+    pub(crate) fn set_quota(&self, blocks: u32) {
+        self.quota.store(blocks.max(self.total()), Ordering::Relaxed);
+    }
+
+    /// Blocks that the ring and its spare magazine may hold.
+    pub(crate) fn quota(&self) -> u32 {
+        self.quota.load(Ordering::Relaxed)
+    }
+
+    /// Whether the ring may hold another block.
+    pub(crate) fn is_within_quota(&self) -> bool {
+        self.total() < self.quota()
+    }
+
+    /// Blocks that the ring and its spare magazine hold, or may hold without a further look.
+    pub(crate) fn entitled(&self) -> u32 {
+        self.quota().max(self.total())
+    }
+
     /// Whether the entries are used up to the end of the array.
     pub(crate) fn is_at_end(&self) -> bool {
         self.top.load(Ordering::Relaxed) == self.end()
@@ -261,6 +287,8 @@ impl<M: Machine> Ring<M> {
     pub(crate) fn open(&self) {
         let bottom = self.bottom.load(Ordering::Relaxed);
         let (floor, ceiling) = if self.is_wrapped() { (self.start(), bottom) } else { (bottom, self.end()) };
+        let left = self.quota().saturating_sub(self.total());
+        let ceiling = ceiling.min(self.top.load(Ordering::Relaxed).saturating_add(left));
         // ORDER: Release. Publishes the entries and counters to an owner who finds the window open; partner: the Acquires
         // of both in `pop_front` and `push_front`. Model: none can; see docs/memory-ordering.md.
         self.floor.store(floor, Ordering::Release);
@@ -275,16 +303,17 @@ impl<M: Machine> Ring<M> {
 
     /// The owner takes the entry at the top, if the window lets it.
     #[inline(always)]
-    pub(crate) fn pop_front(&self, machine: &M, arrays: &Arrays<'_, M>) -> Option<Frame> {
+    pub(crate) fn pop_front(&self, machine: &M, slots: Slots<'_, M>) -> Option<Frame> {
         let top = self.top.load(Ordering::Relaxed);
         let next = top.wrapping_sub(1);
+        // Before anything is written: a caller without entries leaves the ring as it is.
+        let slot = slots.get(next as usize)?;
         self.top.store(next, Ordering::Relaxed);
         // ORDER: light fence. `top` is out before the window is looked at; partner: the heavy fence in `Pcp::shut`.
         // Model: front_alloc.
         machine.front_fence();
         // ORDER: Acquire. Sees the ring as the last claimer left it; partner: the Release in `open`. Model: none, as there.
-        let is_open = top > self.floor.load(Ordering::Acquire);
-        if let Some(slot) = arrays.slots.get(next as usize).filter(|_| is_open) {
+        if top > self.floor.load(Ordering::Acquire) {
             return Some(Frame(slot.load(Ordering::Relaxed)));
         }
         self.top.store(top, Ordering::Relaxed);
@@ -293,13 +322,13 @@ impl<M: Machine> Ring<M> {
 
     /// The owner puts an entry on top, if the window lets it; `prepare` is called before anybody sees it.
     #[inline(always)]
-    pub(crate) fn push_front(&self, arrays: &Arrays<'_, M>, frame: Frame, prepare: impl FnOnce()) -> bool {
+    pub(crate) fn push_front(&self, slots: Slots<'_, M>, frame: Frame, prepare: impl FnOnce()) -> bool {
         let top = self.top.load(Ordering::Relaxed);
         // ORDER: Acquire, as in `pop_front`.
         if top >= self.ceiling.load(Ordering::Acquire) {
             return false;
         }
-        let Some(slot) = arrays.slots.get(top as usize) else { return false };
+        let Some(slot) = slots.get(top as usize) else { return false };
         slot.store(frame.0, Ordering::Relaxed);
         prepare();
         // ORDER: Release. Publishes the entry, the block's head and what its owner did with it; partner: the Acquire in `len`.

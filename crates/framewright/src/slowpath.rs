@@ -5,18 +5,16 @@
 //! [`Why`] not, whatever the callbacks do. Callbacks run unpinned, with no lock held; what they allocate themselves must
 //! carry `__GFP_MEMALLOC`, which reclaims no further and may use the reserves.
 
-use crate::batch::{BATCH, Batch};
 use crate::compaction::Effort;
-use crate::disown::disown;
 use crate::error::Why;
-use crate::give::{collect, give_batch};
-use crate::machine::{Machine, Need, Ordering, Step, Waiter, Word};
+use crate::machine::{Fault, Machine, Need, Ordering, Step, Waiter, Word};
 use crate::mechanisms::{Compaction, Nofragment};
 use crate::node::{Plan, World, first_rights};
-use crate::pfn::{CpuId, Frame, MigrateType, Order};
+use crate::pcp::Claim;
+use crate::pfn::{Frame, MigrateType, Order};
 use crate::request::{
     __GFP_ATOMIC, __GFP_HIGH, __GFP_KSWAPD_RECLAIM, __GFP_MEMALLOC, __GFP_NOFAIL, __GFP_NOMEMALLOC, __GFP_NORETRY,
-    __GFP_RETRY_MAYFAIL, Request,
+    __GFP_RETRY_MAYFAIL, NodeSet, Request,
 };
 use crate::vmstat::GlobalEvent;
 use crate::watermark::{Mark, Rights};
@@ -31,6 +29,14 @@ const MAX_ROUNDS: u32 = 16;
 const NOFAIL_ROUNDS: u32 = 1_024;
 /// Pause of a `__GFP_NOFAIL` request between rounds, in nanoseconds.
 const NOFAIL_PAUSE: u64 = 10_000_000;
+/// Rounds of reclaim that freed nothing, of which one is followed by a drain.
+const IDLE_ROUNDS: u32 = 16;
+/// Drains of a request for a page that fails else, each followed by a try, that meet frames which other CPUs have cached since. Each of them
+/// means that another CPU freed something meanwhile.
+const DRAIN_ROUNDS: u32 = 64;
+/// The same before that, and of a request for a larger block: what single frames that others have cached could make is not looked for again
+/// and again.
+pub(crate) const FEW_ROUNDS: u32 = 2;
 /// Longest wait of a request that would mix mobilities, in nanoseconds (Linux's patch: a fiftieth of a second).
 const STALL: u64 = 20_000_000;
 /// Pageblocks that the marks rise by for it: one, and one more for each pair of mobilities and direction (the patch's formula).
@@ -51,7 +57,7 @@ enum Rung {
     Reserves,
     /// Memory in use is moved until there is a block.
     Compact,
-    /// What other CPUs keep on their lists.
+    /// All that is cached anywhere of the zones that the request may use goes back to them (`drain.rs`).
     Drain,
     /// The caller frees memory itself, again and again while that helps.
     Reclaim,
@@ -84,6 +90,9 @@ impl<'a, M: Machine> World<'a, M> {
     pub(crate) fn alloc(&self, request: &Request) -> Result<Frame, Why> {
         let first = self.pinned(|cx| {
             let plan = self.plan(cx, request);
+            if self.is_turn_split(&plan) {
+                return Err((plan, Why::Fragmented));
+            }
             self.take_intact(cx, &plan, first_rights(&plan)).map_err(|why| (plan, why))
         });
         match first {
@@ -97,19 +106,25 @@ impl<'a, M: Machine> World<'a, M> {
     #[cold]
     fn alloc_slowly(&self, plan: &Plan) -> Result<Frame, Why> {
         let enforced = self.ground.mechanisms.nofragment == Nofragment::Enforced;
-        let rights = Rights { nofragment: enforced, ..slow_rights(plan) };
+        let may_wait = plan.gfp.may_reclaim() && !self.ground.machine.in_interrupt();
+        let rights = Rights { nofragment: enforced, ..slow_rights(plan, may_wait) };
         // Whoever may ignore the marks does so from `Reserves` on.
         let most = Rights { no_watermarks: may_use_reserves(plan), ..rights };
         let last = Rights { unboosted: true, ..most };
         let keeps_apart = enforced && is_optional(plan);
         let mixing = Rights { nofragment: keeps_apart, ..last };
-        let may_wait = plan.gfp.may_reclaim() && !self.ground.machine.in_interrupt();
+        let claim = if may_wait { Claim::Wait } else { Claim::Try };
+        if self.is_turn_split(plan)
+            && let Some(frame) = self.take_turn_below(plan)
+        {
+            return Ok(frame);
+        }
         let mut why = Why::Watermark;
         for rung in Rung::ALL {
             self.ground.machine.step(Step::Rung);
             let result = match rung {
                 Rung::Skipped if plan.order.0 != 0 && self.merge_for(plan) => self.try_once(plan, first_rights(plan)),
-                Rung::Depot if self.take_back(plan) | self.drain_depots(plan) != 0 || self.disown_for(plan) != 0 => {
+                Rung::Depot if self.take_back(plan) | self.drain_depots(plan) | self.disown_for(plan) != 0 => {
                     self.try_once(plan, first_rights(plan))
                 }
                 Rung::Stall if may_wait && self.may_stall(plan) => self.stall(plan, rights),
@@ -119,19 +134,18 @@ impl<'a, M: Machine> World<'a, M> {
                 }
                 Rung::Reserves if most.no_watermarks => self.try_once(plan, most),
                 Rung::Compact if may_wait && self.may_compact(plan) => {
-                    self.compact_for(plan, rights, Effort::Worthwhile)
+                    // What is cached is free already. Linux moves memory first.
+                    let drains = self.ground.mechanisms.compaction == Compaction::Emptiest;
+                    let drained = if drains { self.try_drained(plan, most, claim, FEW_ROUNDS) } else { Err(why) };
+                    drained.or_else(|_| self.compact_for(plan, rights, Effort::Worthwhile))
                 }
-                Rung::Drain if may_wait => {
-                    self.drain_for(plan);
-                    self.try_once(plan, most)
-                }
+                Rung::Drain => self.try_drained(plan, most, claim, FEW_ROUNDS),
                 Rung::Reclaim if may_wait && !plan.gfp.contains(__GFP_MEMALLOC) => self.reclaim(plan, rights),
-                Rung::Unboosted if self.ground.mechanisms.watermark_boost.get() != 0 => self.try_once(plan, last),
-                Rung::Mix if enforced && !keeps_apart => self.try_once(plan, mixing),
-                Rung::HighAtomic if may_wait => {
-                    self.unreserve(plan);
-                    self.try_once(plan, mixing)
+                Rung::Unboosted if self.ground.mechanisms.watermark_boost.get() != 0 => {
+                    self.try_drained(plan, last, claim, FEW_ROUNDS)
                 }
+                Rung::Mix if enforced && !keeps_apart => self.try_drained(plan, mixing, claim, FEW_ROUNDS),
+                Rung::HighAtomic if may_wait => self.try_unreserved(plan, mixing),
                 _ => continue,
             };
             match result {
@@ -139,12 +153,49 @@ impl<'a, M: Machine> World<'a, M> {
                 Err(reason) => why = reason,
             }
         }
+        // Only who would fail for good looks again and again.
+        if plan.order.0 == 0
+            && let Ok(frame) = self.try_drained(plan, mixing, claim, DRAIN_ROUNDS)
+        {
+            return Ok(frame);
+        }
         Err(if may_wait || why == Why::Fragmented { why } else { Why::WouldWait })
+    }
+
+    /// The first try of an interleaved request whose node has no zone that is wholly below its limit: there all the same, then
+    /// elsewhere.
+    fn take_turn_below(&self, plan: &Plan) -> Option<Frame> {
+        let there = Plan { allowed: plan.turn.map(NodeSet::only).unwrap_or_default(), ..*plan };
+        let rights = first_rights(plan);
+        self.take_below(&there, rights).or_else(|| self.try_once(plan, rights).ok())
     }
 
     pub(crate) fn try_once(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
         let result = self.pinned(|cx| self.take_intact(cx, plan, rights)).unwrap_or(Err(Why::NoCpu));
         result.or_else(|why| self.take_below(plan, rights).ok_or(why))
+    }
+
+    /// Tries with all that was cached back in the zones. Others go on meanwhile, so what a CPU has freed since is drained and tried again:
+    /// until a block was there, or for a moment nothing was cached anywhere, or so many times.
+    fn try_drained(&self, plan: &Plan, rights: Rights, claim: Claim, rounds: u32) -> Result<Frame, Why> {
+        if self.ground.machine.fault(Fault::Drain) {
+            return Err(Why::Watermark);
+        }
+        let mut result = Err(Why::Watermark);
+        for _ in 0..rounds {
+            let mut before = self.cached_for(plan, rights);
+            if before.helps() {
+                self.drain_for(plan, claim);
+                before = self.cached_for(plan, rights);
+            } else if plan.order.0 != 0 {
+                self.merge_all_for(plan);
+            }
+            result = self.try_once(plan, rights);
+            if result.is_ok() || self.cached_for(plan, rights).helped_nothing_since(before) {
+                break;
+            }
+        }
+        result
     }
 
     /// Wakes background reclaim on every node that the request could have used.
@@ -192,11 +243,25 @@ impl<'a, M: Machine> World<'a, M> {
         is_short_of_blocks && !plan.gfp.contains(__GFP_MEMALLOC) && self.compacts()
     }
 
-    /// Gives one pageblock of each zone's high-atomic reserve to the request's kind.
-    fn unreserve(&self, plan: &Plan) {
-        for zone in self.zonelist(plan) {
-            self.pinned(|cx| zone.lock(cx).unreserve_highatomic(plan.migratetype, true));
+    /// Gives pageblocks of the high-atomic reserves to the request's kind, one after the other, until it is served.
+    fn try_unreserved(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
+        let mut result = self.try_drained(plan, rights, Claim::Wait, FEW_ROUNDS);
+        for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
+            let pageblock = self.ground.frames.geometry.pageblock_order.frames();
+            // Others may go on adding to it: as many as there are, no more.
+            for _ in 0..zone.highatomic_reserved.load(Ordering::Relaxed).checked_div(pageblock).unwrap_or(0) {
+                if result.is_ok() || !self.unreserve(zone, plan) {
+                    break;
+                }
+                result = self.try_drained(plan, rights, Claim::Wait, FEW_ROUNDS);
+            }
         }
+        result
+    }
+
+    /// Gives a pageblock of a zone's high-atomic reserve to the request's kind. Returns whether there was one.
+    fn unreserve(&self, zone: &Zone<M>, plan: &Plan) -> bool {
+        self.pinned(|cx| zone.lock(cx).unreserve_highatomic(plan.migratetype, plan.order)) == Some(true)
     }
 
     /// Lets the caller reclaim until the request is served, nothing more comes, or a bound is reached.
@@ -206,8 +271,12 @@ impl<'a, M: Machine> World<'a, M> {
         let mut why = Why::Watermark;
         for attempt in 0..if nofail { NOFAIL_ROUNDS } else { MAX_ROUNDS } {
             let progress = self.have_freed(plan, attempt);
-            self.drain_for(plan);
-            let served = self.try_once(plan, rights);
+            // What others freed meanwhile may lie on their lists.
+            let served = if progress || attempt.is_multiple_of(IDLE_ROUNDS) {
+                self.try_drained(plan, rights, Claim::Wait, FEW_ROUNDS)
+            } else {
+                self.try_once(plan, rights)
+            };
             // What came free is scattered.
             let served = match served {
                 Err(_) if progress && self.may_compact(plan) => self.compact_for(plan, rights, Effort::Any),
@@ -248,11 +317,6 @@ impl<'a, M: Machine> World<'a, M> {
         if empties { (Order(0), frames.saturating_add(frames / 2)) } else { (plan.order, frames) }
     }
 
-    /// Whether a zone may serve a request, at this moment.
-    pub(crate) fn may_serve(&self, zone: &Zone<M>, plan: &Plan, rights: Rights) -> bool {
-        zone.may_take_racy(&self.ground, plan.order, plan.highest, rights)
-    }
-
     /// Merges what lies unmerged in the zones that a request could have used, until one of them can serve it. False if there was
     /// nothing to merge, or others see to it.
     fn merge_for(&self, plan: &Plan) -> bool {
@@ -277,75 +341,14 @@ impl<'a, M: Machine> World<'a, M> {
         found
     }
 
-    /// Gives every block on every CPU's lists and in every depot back to its zone, and all pageblocks that CPUs own; and merges what
-    /// can be merged. Returns the number of frames.
-    pub(crate) fn drain_all(&self) -> u64 {
-        let drained = self.drain_unmerged();
-        self.zones.iter().for_each(|zone| self.merge_skipped(zone, || false));
-        drained
-    }
-
-    /// The same for a request; for a single page nothing needs to merge.
-    fn drain_for(&self, plan: &Plan) {
-        if plan.order.0 == 0 {
-            self.drain_unmerged();
-        } else {
-            self.drain_all();
-        }
-    }
-
-    /// The same, without the merges that are left undone.
-    pub(crate) fn drain_unmerged(&self) -> u64 {
-        let cpus = self.ground.cpus.len().min(usize::from(u16::MAX)) as u16;
-        // First, so that what the lists give back goes to the zones.
-        let owned = self.zones.iter().map(|zone| self.drain_owned(zone)).fold(0, u64::saturating_add);
-        let cached = (0..cpus).map(|cpu| self.drain_lists(CpuId(cpu))).fold(owned, u64::saturating_add);
-        let stored = self.zones.iter().map(|zone| self.drain_depot(zone)).fold(cached, u64::saturating_add);
-        self.zones.iter().map(|zone| self.drain_deferred(zone)).fold(stored, u64::saturating_add)
-    }
-
-    /// Gives what was freed while a zone was locked back to it. Returns the number of frames.
-    pub(crate) fn drain_deferred(&self, zone: &Zone<M>) -> u64 {
-        if zone.deferred.is_empty() { 0 } else { self.pinned(|cx| zone.take_back(cx)).unwrap_or(0) }
-    }
-
-    /// The same for the zones that a request could have used.
+    /// Gives what was freed while a zone was locked back to the zones that a request may use. Returns the number of frames.
     fn take_back(&self, plan: &Plan) -> u64 {
         self.zonelist(plan).map(|zone| self.drain_deferred(zone)).fold(0, u64::saturating_add)
     }
 
-    /// Gives what lies in the depots that a request could have used back to their zones. Returns the number of frames.
+    /// Gives what lies in depots back to the zones that a request may use. Returns the number of frames.
     fn drain_depots(&self, plan: &Plan) -> u64 {
         self.zonelist(plan).map(|zone| self.drain_depot(zone)).fold(0, u64::saturating_add)
-    }
-
-    /// Gives every block in a zone's depot back to the zone, a magazine at a time, so that the zone lock is never held for
-    /// long. Returns the number of frames.
-    pub(crate) fn drain_depot(&self, zone: &Zone<M>) -> u64 {
-        let mut drained = 0_u64;
-        let depots = &self.pcps.depots;
-        for shard in depots.of(zone).iter().filter(|shard| shard.frames_racy() != 0) {
-            // Others may go on putting in: as many as there can be, no more.
-            for _ in depots.magazines {
-                let more = self.pinned(|cx| {
-                    depots.drain(cx, shard, |magazine, ring| {
-                        let mut batch = Batch::new();
-                        depots.each_of(magazine, |frame| {
-                            if batch.room() == 0 {
-                                give_batch(cx, zone, &mut batch);
-                            }
-                            drained = drained.saturating_add(ring.order.frames());
-                            collect(&self.ground, &mut batch, frame, ring.order);
-                        });
-                        give_batch(cx, zone, &mut batch);
-                    })
-                });
-                if more != Some(true) {
-                    break;
-                }
-            }
-        }
-        drained
     }
 
     /// Takes from their owners, and gives to the zones that a request could have used, as many pageblocks as it needs. Returns the
@@ -363,73 +366,15 @@ impl<'a, M: Machine> World<'a, M> {
         }
         disowned
     }
-
-    /// Takes a zone's pageblocks from their owners. Returns the number of frames that were free in them.
-    pub(crate) fn drain_owned(&self, zone: &Zone<M>) -> u64 {
-        self.disown(zone, |_, _| true, || false)
-    }
-
-    /// Takes those of a zone's pageblocks from their owners that are wanted, until there is enough. Returns the number of frames that
-    /// were free in them.
-    fn disown(&self, zone: &Zone<M>, wanted: impl Fn(Frame, CpuId) -> bool, is_enough: impl Fn() -> bool) -> u64 {
-        let frames = &self.ground.frames;
-        let mut disowned = 0_u64;
-        for start in frames.estates.starts() {
-            if zone.count.owned.load(Ordering::Relaxed) == 0 {
-                break;
-            }
-            let is_wanted = frames.estates.owner(start).is_some_and(|owner| wanted(start, owner))
-                && frames.pageblock(start).zone() == Some(zone.idx);
-            if !is_wanted {
-                continue;
-            }
-            if is_enough() {
-                break;
-            }
-            // A batch at a time, so that the zone lock is never held for long.
-            while let Some(some) = self.pinned(|cx| disown(&zone.lock(cx).buddy(), start, BATCH as u32)) {
-                disowned = disowned.saturating_add(some.frames);
-                if some.done {
-                    break;
-                }
-            }
-        }
-        disowned
-    }
-
-    /// Gives every block on one CPU's lists back to its zone, and the pageblocks that it owns. Returns the number of frames.
-    pub(crate) fn drain_cpu(&self, cpu: CpuId) -> u64 {
-        let owned = self.zones.iter().map(|zone| self.disown(zone, |_, owner| owner == cpu, || false));
-        owned.fold(0, u64::saturating_add).saturating_add(self.drain_lists(cpu))
-    }
-
-    /// Gives every block on one CPU's lists back to its zone, or to the owner of its pageblock. Returns the number of frames. A CPU
-    /// that does not let go of its lists in time keeps what it has.
-    fn drain_lists(&self, cpu: CpuId) -> u64 {
-        let pageblock_order = self.ground.frames.geometry.pageblock_order;
-        let mut drained = 0_u64;
-        for zone in self.zones.iter().filter(|zone| zone.is_populated()) {
-            self.ground.machine.step(Step::Drain);
-            let Some(pcp) = self.pcps.record(cpu, zone.idx.index()) else { continue };
-            if pcp.depot {
-                self.ground.machine.step(Step::DrainCount);
-            }
-            if pcp.count_racy(pageblock_order) == 0 {
-                continue;
-            }
-            self.pinned(|cx| {
-                let Ok(pcp) = self.pcps.claim(cx, cpu, zone) else { return };
-                drained = drained.saturating_add(pcp.drain_all());
-            });
-        }
-        drained
-    }
 }
 
 /// Rights of a request that found nothing above the low mark.
-fn slow_rights(plan: &Plan) -> Rights {
-    let atomic = plan.gfp.contains(__GFP_ATOMIC) && !plan.gfp.contains(__GFP_NOMEMALLOC);
-    Rights { mark: Mark::Min, high: plan.gfp.contains(__GFP_HIGH), harder: atomic, ..first_rights(plan) }
+pub(crate) fn slow_rights(plan: &Plan, may_wait: bool) -> Rights {
+    let may_use = !plan.gfp.contains(__GFP_NOMEMALLOC);
+    let harder = plan.gfp.contains(__GFP_ATOMIC) && may_use;
+    // A single frame that is not there now would be missed; a request for several frames has to say that it is urgent.
+    let highatomic = if plan.order.0 == 0 { !may_wait && may_use } else { harder };
+    Rights { mark: Mark::Min, high: plan.gfp.contains(__GFP_HIGH), harder, highatomic, ..first_rights(plan) }
 }
 
 /// Whether the request may go below every mark. Memory for who frees memory must not be denied because memory is short.
@@ -438,7 +383,7 @@ fn may_use_reserves(plan: &Plan) -> bool {
 }
 
 /// Whether whoever asks has another way: it wants several pages, but not so much that anything is tried twice. (Sockets, packets and slabs then take single pages.)
-fn is_optional(plan: &Plan) -> bool {
+pub(crate) fn is_optional(plan: &Plan) -> bool {
     plan.order.0 != 0 && plan.gfp.contains(__GFP_NORETRY) && !plan.gfp.contains(__GFP_NOFAIL)
 }
 

@@ -11,9 +11,9 @@ use crate::depot::Depots;
 use crate::fallback::Want;
 use crate::frame::Head;
 use crate::give::{collect, give_batch, give_one, unlist};
-use crate::ground::Cx;
+use crate::ground::{Cx, Ground};
 use crate::machine::{Busy, LockEvent, LockName, Machine, Ordering, Step, Word};
-use crate::pcp::{Pcp, Turn};
+use crate::pcp::{Claim, Pcp, Turn};
 use crate::pfn::{CpuId, Frame, Order};
 use crate::ring::{RINGS, Ring, RingId};
 use crate::vmstat::ZoneEvent;
@@ -54,14 +54,47 @@ impl<'a, M: Machine> Pcps<'a, M> {
         cx: Cx<'g, 'a, M>,
         cpu: CpuId,
         zone: &'g Zone<M>,
+        how: Claim,
     ) -> Result<PcpGuard<'g, 'a, M>, Busy> {
         cx.ground.machine.step(Step::PcpEnter);
         let pcp = self.record(cpu, zone.idx.index()).ok_or(Busy)?;
         let (machine, name) = (&cx.ground.machine, LockName::pcp(zone.idx, cpu));
         machine.lock(name, LockEvent::Wanted);
-        let turn = pcp.claim(machine, cx.own).inspect_err(|_| machine.lock(name, LockEvent::Released))?;
+        let turn = pcp.claim(machine, cx.own, how).inspect_err(|_| machine.lock(name, LockEvent::Released))?;
         machine.lock(name, LockEvent::Taken);
         Ok(PcpGuard { turn, pcp, cx, zone, pcps: self, claimed: Some(cpu) })
+    }
+}
+
+impl<'a, M: Machine> Pcps<'a, M> {
+    /// Takes every block off a CPU's lists of a zone and hands it to `give`, from any context. Nothing, if somebody is at the lists, or this is no
+    /// place for a heavy fence.
+    pub(crate) fn drain_nolock(
+        &self,
+        ground: &Ground<'a, M>,
+        (cpu, zone): (CpuId, &Zone<M>),
+        give: impl Fn(Frame, Order),
+    ) {
+        let (machine, huge) = (&ground.machine, ground.frames.geometry.pageblock_order);
+        let Some(pcp) = self.record(cpu, zone.idx.index()) else { return };
+        if pcp.count_racy(huge) == 0 || !machine.may_fence() || pcp.seize_within(machine, 1).is_err() {
+            return;
+        }
+        for (id, ring) in pcp.rings(huge) {
+            while let Some(frame) = self.depots.pop_spare(ring).or_else(|| ring.pop_bottom(self.slots)) {
+                ring.count_moved(u64::MAX);
+                pcp.uncount(id);
+                give(frame, id.order);
+            }
+        }
+        while let Some(frame) = pcp.waiting.pop_bottom(self.slots) {
+            let order = ground.frames.head(frame).order();
+            let frames = (order.frames() as u32).wrapping_neg();
+            pcp.waiting_frames
+                .store(pcp.waiting_frames.load(Ordering::Relaxed).wrapping_add(frames), Ordering::Relaxed);
+            give(frame, order);
+        }
+        pcp.release_seized();
     }
 }
 
@@ -117,14 +150,17 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         self.take_cached(id).or_else(|| {
             let ring = self.pcp.ring(id).filter(|_| self.has_magazines(id))?;
             let restocked = self.pcps.depots.restock(self.cx, self.zone, id, ring, self.pcp.limit(id.order));
+            if restocked {
+                self.fit(id, ring);
+            }
             self.settle(id, ring, 0);
             if restocked { self.take_cached(id) } else { None }
         })
     }
 
-    /// Whether the ring can hold blocks: not if it has no magazine and could get none.
+    /// Whether the ring can hold blocks: not if it has no magazine and could get none, or `high` leaves no room.
     pub(crate) fn has_room(&self, id: RingId) -> bool {
-        self.pcp.ring(id).is_some_and(|ring| ring.capacity() != 0)
+        self.pcp.ring(id).is_some_and(|ring| ring.capacity() != 0 && (id.huge().is_some() || ring.is_within_quota()))
     }
 
     fn has_magazines(&self, id: RingId) -> bool {
@@ -167,8 +203,14 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         self.settle(id, ring, 1);
         let surplus = if self.pcp.depot { 0 } else { self.surplus(id) };
         if surplus != 0 {
-            self.drain(surplus);
+            // A batch may be less than what is above `high`, where blocks of several orders are cached.
+            let above = self.pcp.count.load(Ordering::Relaxed).saturating_sub(self.high());
+            self.drain(surplus.max(above));
         }
+    }
+
+    fn high(&self) -> u32 {
+        if self.pcp.tuning.is_on() { self.pcp.tuning.high() } else { self.pcp.size.high }
     }
 
     /// Frames that are to go back to the zone, where there is no depot, as a block was put into a ring.
@@ -204,14 +246,31 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
     /// Puts in a block that is to wait a while before it is used again, and lets go the one that has waited longest.
     pub(crate) fn give_waiting(&self, frame: Frame, order: Order) {
         self.cx.ground.machine.step(Step::Waiting);
-        let waiting = &self.pcp.waiting;
-        if waiting.is_full() {
+        let (waiting, frames) = (&self.pcp.waiting, order.frames() as u32);
+        self.pcp.events.count(ZoneEvent::FreeFrames, order.frames());
+        self.cx.ground.frames.set_head(frame, Head::pcp(order));
+        let room = self.pcp.size.high.saturating_sub(frames);
+        while waiting.len() != 0 && (waiting.is_full() || self.pcp.waiting_frames.load(Ordering::Relaxed) > room) {
             self.let_go();
         }
-        self.cx.ground.frames.set_head(frame, Head::pcp(order));
         waiting.push(self.pcps.slots, frame);
-        self.count_waiting(order.frames() as u32);
-        self.pcp.events.count(ZoneEvent::FreeFrames, order.frames());
+        self.count_waiting(frames);
+        if self.pcp.depot {
+            self.keep_below_high();
+        }
+    }
+
+    /// Gives back what is above `high` now that a block waits.
+    fn keep_below_high(&self) {
+        for (id, ring) in self.pcp.rings(self.order_of_huge()) {
+            if self.above_high() == 0 {
+                break;
+            }
+            ring.set_quota(0);
+            self.give_cold(id, ring, self.above_high());
+            ring.set_quota(0);
+            self.settle(id, ring, 0);
+        }
     }
 
     fn count_waiting(&self, frames: u32) {
@@ -243,21 +302,141 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         }
     }
 
-    /// Sees to it that a ring has room for another block. False if there can be none.
+    /// Makes room for another block in a ring. Returns false if `high` leaves none, or there is no magazine for it.
     pub(crate) fn make_room(&self, id: RingId, ring: &Ring<M>) -> bool {
-        if self.has_magazines(id) {
-            return !ring.is_at_end()
-                || self.pcps.depots.unload(self.cx, self.zone, id, ring, self.pcp.limit(id.order));
-        }
-        if ring.is_full() {
-            // Of huge pages the colder half goes back. Others' rings are full only when drains, which take from all in turn,
-            // passed them by.
-            for _ in 0..if self.pcp.depot { ring.capacity() / 2 } else { 1 } {
-                let Some(frame) = self.pop_bottom(id, ring) else { break };
+        if !self.pcp.depot {
+            // A ring of its own room is full only when drains, which take from all in turn, passed it by.
+            if ring.is_full()
+                && let Some(frame) = self.pop_bottom(id, ring)
+            {
                 self.give_to_zone(frame, id.order);
             }
+            return true;
         }
-        true
+        let is_huge = id.huge().is_some();
+        let is_at_end = if is_huge { ring.is_full() } else { ring.is_at_end() };
+        if !is_at_end && ring.is_within_quota() {
+            return true;
+        }
+        if is_huge {
+            // Not worth that anything else is given back for it.
+            return !is_at_end && self.entitle(id, ring, ring.len().saturating_add(1));
+        }
+        let limit = self.pcp.limit(id.order);
+        if self.frames_of(id, limit) > self.pcp.size.high {
+            return false;
+        }
+        let full = limit.saturating_mul(2);
+        if ring.quota() < full {
+            self.entitle(id, ring, full);
+        }
+        if is_at_end && !self.pcps.depots.unload(self.cx, self.zone, id, ring, limit) {
+            return false;
+        }
+        if ring.is_within_quota() {
+            return true;
+        }
+        // What has lain longest makes room: the ring's own full magazine, then what other rings hold.
+        self.pcps.depots.shed(self.cx, self.zone, id, ring);
+        if !self.entitle(id, ring, full) {
+            self.evict(id, self.frames_of(id, limit));
+            self.entitle(id, ring, full);
+        }
+        ring.is_within_quota()
+    }
+
+    fn frames_of(&self, id: RingId, blocks: u32) -> u32 {
+        blocks.saturating_mul(id.order.frames() as u32)
+    }
+
+    /// Frames that the rings hold or may hold without a further look, and those that wait.
+    fn entitled(&self) -> u32 {
+        let rings = self.pcp.rings(self.order_of_huge()).map(|(id, ring)| self.frames_of(id, ring.entitled()));
+        rings.fold(self.pcp.waiting_frames.load(Ordering::Relaxed), u32::saturating_add)
+    }
+
+    /// Lets a ring hold up to `blocks` blocks, or as many as `high` leaves. What other rings may hold and do not, they lose if need be. Returns
+    /// whether the ring may hold another block.
+    pub(crate) fn entitle(&self, id: RingId, ring: &Ring<M>, blocks: u32) -> bool {
+        ring.set_quota(0);
+        let more = blocks.saturating_sub(ring.total());
+        let entitled = self.entitled();
+        let mut high = self.pcp.size.high;
+        let above = entitled.saturating_add(self.frames_of(id, more)).saturating_sub(high);
+        if above != 0 {
+            high = high.saturating_add(self.trim_others(id, above));
+        }
+        let granted = (high.saturating_sub(entitled) >> id.order.0.min(31)).min(more);
+        ring.set_quota(ring.total().saturating_add(granted));
+        granted != 0
+    }
+
+    /// Lets other rings hold no more than they do, until that is `frames` frames less than they might. Returns how many it is.
+    fn trim_others(&self, id: RingId, frames: u32) -> u32 {
+        let mut gained = 0_u32;
+        for (other, ring) in self.pcp.rings(self.order_of_huge()).filter(|(other, _)| *other != id) {
+            if gained >= frames {
+                break;
+            }
+            gained = gained.saturating_add(self.frames_of(other, ring.entitled().saturating_sub(ring.total())));
+            ring.set_quota(0);
+            if self.claimed.is_none() && self.pcp.front {
+                ring.open();
+            }
+        }
+        gained
+    }
+
+    /// Gives `frames` frames, or all there are, back to the zone: from the cold ends of the other rings, then of what waits.
+    fn evict(&self, id: RingId, frames: u32) {
+        let mut left = frames;
+        for (other, ring) in self.pcp.rings(self.order_of_huge()).filter(|(other, _)| *other != id) {
+            left = left.saturating_sub(self.give_cold(other, ring, left));
+        }
+        while left != 0
+            && let Some((frame, order)) = self.pop_waiting()
+        {
+            left = left.saturating_sub(order.frames() as u32);
+            self.give_to_zone(frame, order);
+        }
+        self.trim_others(id, u32::MAX);
+    }
+
+    /// Gives `frames` frames, or all there are, from the cold end of a ring back to the zone. Returns how many, or more.
+    fn give_cold(&self, id: RingId, ring: &Ring<M>, frames: u32) -> u32 {
+        let mut given = 0_u32;
+        let mut batch = Batch::new();
+        while given < frames
+            && let Some(frame) = self.pop_bottom(id, ring)
+        {
+            given = given.saturating_add(self.frames_of(id, 1));
+            collect(self.cx.ground, &mut batch, frame, id.order);
+            if batch.room() == 0 {
+                give_batch(self.cx, self.zone, &mut batch);
+            }
+        }
+        give_batch(self.cx, self.zone, &mut batch);
+        given
+    }
+
+    /// Frames that the rings hold or may hold, and those that wait, above `high`.
+    fn above_high(&self) -> u32 {
+        self.entitled().saturating_sub(self.pcp.size.high)
+    }
+
+    /// Gives back what is above `high` now that a ring has got a magazine of blocks, from other rings.
+    fn fit(&self, id: RingId, ring: &Ring<M>) {
+        if ring.total() <= ring.quota() {
+            return;
+        }
+        self.entitle(id, ring, self.pcp.limit(id.order).saturating_mul(2));
+        let above = self.above_high();
+        if above != 0 {
+            let trimmed = self.trim_others(id, above);
+            if trimmed < above {
+                self.evict(id, above.saturating_sub(trimmed));
+            }
+        }
     }
 
     /// Gives at least `frames` frames back to the zone, or all there are: from the cold ends, ring by ring. Returns how many.

@@ -17,9 +17,11 @@
 //! | F2 | a block is aligned to its order |
 //! | P1 | every entry of a per-CPU list is a per-CPU block of the list's order, in the list's zone |
 //! | P2 | a CPU's count of frames is that of its rings; every per-CPU block is in exactly one ring or magazine |
+//! | P3 | next to a depot a CPU's lists of a zone hold at most `high` frames, or one block that waits |
 //! | D1 | every block in a depot is a per-CPU block of its magazine's order, in the depot's zone |
 //! | D2 | a shard's count of frames is that of its full magazines |
 //! | N1 | every block on a zone's list of deferred frees is of the zone and being freed, and on it once |
+//! | I1 | no pageblock is isolated, and no zone keeps merging switched on: whoever takes a range undoes both, and nobody does at rest |
 //! | O1 | what is free in a pageblock's owner's hands starts no block, and is in a pageblock that has an owner, a CPU that exists |
 //! | O2 | nothing of an owned pageblock is on a free list; a zone's count of owned pageblocks is right |
 //! | Z1 | present = free + isolated + per-CPU + allocated + offline + quarantined + in flight |
@@ -36,6 +38,7 @@ use crate::ground::Cx;
 use crate::machine::{Machine, Ordering, Word};
 use crate::mechanisms::{Hygiene, NumaStat, ZoneStat};
 use crate::node::World;
+use crate::pcp::Claim;
 use crate::pfn::{CpuId, Frame, MigrateType, Order, Pfn};
 use crate::vmstat::ZoneEvent;
 use crate::zone::Zone;
@@ -168,7 +171,8 @@ fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(Census
         if word.zone() != Some(zone.idx) {
             continue;
         }
-        if word.migratetype() == MigrateType::HighAtomic {
+        equal("I1", Some(frames.pfn(start)), 0, u64::from(word.migratetype() == MigrateType::Isolate))?;
+        if word.restored() == MigrateType::HighAtomic {
             reserved = reserved.saturating_add(pageblock.frames());
         }
         let end = start.add(pageblock.frames());
@@ -189,6 +193,7 @@ fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(Census
         }
         covered = at.max(covered);
     }
+    equal("I1", None, 0, u64::from(zone.clusters.is_disabled()))?;
     equal("Z2", None, reserved, zone.highatomic_reserved.load(Ordering::Relaxed))?;
     boost_of(world, zone)?;
     Ok((census, cached, skipped))
@@ -311,7 +316,7 @@ fn deferred_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &mut Ce
     Ok(())
 }
 
-/// Walks the rings of every CPU: P1 and P2. Returns the number of frames in them and the sum of the blocks' marks.
+/// Walks the rings of every CPU: P1, P2 and P3. Returns the number of frames in them and the sum of the blocks' marks.
 fn rings_of<M: Machine>(world: &World<'_, M>, cx: Cx<'_, '_, M>, zone: &Zone<M>) -> Result<(u64, u64), Violation> {
     let frames = &world.ground.frames;
     let mut total = 0_u64;
@@ -320,7 +325,7 @@ fn rings_of<M: Machine>(world: &World<'_, M>, cx: Cx<'_, '_, M>, zone: &Zone<M>)
         let Some(record) = world.pcps.record(CpuId(cpu), zone.idx.index()) else { continue };
         let mut sum = 0_u64;
         let mut wrong = None;
-        if let Ok(guard) = world.pcps.claim(cx, CpuId(cpu), zone) {
+        if let Ok(guard) = world.pcps.claim(cx, CpuId(cpu), zone, Claim::Wait) {
             equal("P2", None, 1, u64::from(guard.fits()))?;
             guard.entries(|frame, order| {
                 sum = sum.saturating_add(order.frames());
@@ -331,6 +336,11 @@ fn rings_of<M: Machine>(world: &World<'_, M>, cx: Cx<'_, '_, M>, zone: &Zone<M>)
         }
         equal("P1", wrong.map(|frame| frames.pfn(frame)), 0, u64::from(wrong.is_some()))?;
         equal("P2", None, sum, u64::from(record.count_racy(frames.geometry.pageblock_order)))?;
+        // However large a freed block is, it waits until the next one is freed.
+        let alone = if record.waiting.len() == 1 { record.waiting_frames.load(Ordering::Relaxed) } else { 0 };
+        let most = u64::from(record.size.high.max(alone));
+        let above = if record.depot { sum.saturating_sub(most) } else { 0 };
+        equal("P3", None, 0, above)?;
         total = total.saturating_add(sum);
     }
     let mut wrong = None;

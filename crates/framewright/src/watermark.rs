@@ -35,8 +35,10 @@ pub(crate) struct Rights {
     pub(crate) no_watermarks: bool,
     /// `__GFP_HIGH`: down to half of the mark.
     pub(crate) high: bool,
-    /// Cannot sleep: down to three quarters, and the high-atomic reserve.
+    /// Cannot sleep: down to three quarters.
     pub(crate) harder: bool,
+    /// May use the high-atomic reserve: above order 0 before anything else, at order 0 when all else is used up.
+    pub(crate) highatomic: bool,
     pub(crate) cma: bool,
     /// Nothing smaller than a pageblock from another type, where the mechanisms say so.
     pub(crate) nofragment: bool,
@@ -64,33 +66,37 @@ pub(crate) fn may_take(
     rights: Rights,
     has: impl Fn(Order, MigrateType) -> bool,
 ) -> bool {
-    if !rights.no_watermarks {
-        let mut keep = mark;
-        if rights.high {
-            keep = keep.saturating_sub(keep / 2);
-        }
-        if rights.harder {
-            keep = keep.saturating_sub(keep / 4);
-        }
-        let mut unusable = order.frames().saturating_sub(1);
-        if !rights.harder {
-            unusable = unusable.saturating_add(memory.highatomic);
-        }
-        if !rights.cma {
-            unusable = unusable.saturating_add(memory.cma);
-        }
-        if memory.free.saturating_sub(unusable) <= keep.saturating_add(reserve) {
-            return false;
-        }
+    is_above(order, memory, (mark, reserve), rights)
+        && (order.0 == 0 || order.up_to(max_order).any(|larger| has_usable(larger, rights, &has)))
+}
+
+/// Whether a zone with `memory` stays above what a request of `order` must keep. See [`may_take`].
+pub(crate) fn is_above(order: Order, memory: FreeMemory, (mark, reserve): (u64, u64), rights: Rights) -> bool {
+    if rights.no_watermarks {
+        return true;
     }
-    order.0 == 0 || order.up_to(max_order).any(|larger| has_usable(larger, rights, &has))
+    let mut keep = mark;
+    if rights.high {
+        keep = keep.saturating_sub(keep / 2);
+    }
+    if rights.harder {
+        keep = keep.saturating_sub(keep / 4);
+    }
+    let mut unusable = order.frames().saturating_sub(1);
+    if !rights.highatomic {
+        unusable = unusable.saturating_add(memory.highatomic);
+    }
+    if !rights.cma {
+        unusable = unusable.saturating_add(memory.cma);
+    }
+    memory.free.saturating_sub(unusable) > keep.saturating_add(reserve)
 }
 
 fn has_usable(order: Order, rights: Rights, has: &impl Fn(Order, MigrateType) -> bool) -> bool {
     MigrateType::ALL.into_iter().any(|migratetype| {
         let usable = match migratetype {
             MigrateType::Cma => rights.cma,
-            MigrateType::HighAtomic => rights.harder,
+            MigrateType::HighAtomic => rights.highatomic,
             MigrateType::Isolate => false,
             _ => true,
         };
@@ -180,6 +186,16 @@ pub(crate) fn node_threshold(zones: impl Iterator<Item = u8>) -> u8 {
 pub fn drift_mark(cpus: u64, threshold: u8, marks: Marks) -> u64 {
     let drift = cpus.saturating_mul(u64::from(threshold));
     if drift > marks.low.saturating_sub(marks.min) { marks.high.saturating_add(drift) } else { 0 }
+}
+
+/// Most frames that a zone's reserve for high-order requests that may not wait can have: a hundredth of the zone, rounded up to whole
+/// pageblocks; nothing where a hundredth is less than a pageblock. Linux's rule from 6.12 on.
+pub const fn highatomic_limit(managed: u64, pageblock_order: Order) -> u64 {
+    let share = managed / 100;
+    if share < pageblock_order.frames() {
+        return 0;
+    }
+    share.saturating_add(pageblock_order.mask()) & !pageblock_order.mask()
 }
 
 /// Zones of fewer pageblocks are never boosted: they would be above their marks no more.
@@ -290,12 +306,34 @@ mod tests {
         assert_eq!((drift_mark(88, 125, marks), drift_mark(2, 125, marks)), (12_500, 0));
     }
 
+    /// The formula as the documents put it, by whole numbers of pageblocks: none below a hundred pageblocks, then one for each hundred that
+    /// the zone has begun.
+    #[test]
+    fn highatomic_reserve_is_a_hundredth_of_the_zone() {
+        for order in [Order(0), Order(1), Order(4), Order(9), Order(14), Order(18)] {
+            let pageblock = order.frames();
+            for pageblocks in 2..=4_096_u64 {
+                for managed in
+                    [pageblocks * pageblock, pageblocks * pageblock + pageblock / 2, pageblocks * pageblock - 1]
+                {
+                    let limit = highatomic_limit(managed, order);
+                    let whole = if managed / 100 < pageblock { 0 } else { (managed / 100).div_ceil(pageblock) };
+                    assert_eq!(limit, whole * pageblock, "{managed} frames, pageblocks of order {order}");
+                    assert_eq!(limit == 0, managed < 100 * pageblock);
+                    assert!(limit == 0 || limit - pageblock < managed / 100 && managed / 100 <= limit);
+                }
+            }
+        }
+        assert_eq!(highatomic_limit(0, Order(9)), 0);
+    }
+
     fn rights(mark: Mark) -> Rights {
         Rights {
             mark,
             no_watermarks: false,
             high: false,
             harder: false,
+            highatomic: false,
             cma: false,
             nofragment: false,
             stall: false,
@@ -313,7 +351,9 @@ mod tests {
         assert!(!take(850, 0, plain), "CMA and the high-atomic reserve are not counted");
         assert!(!take(800, 50, plain), "the lowmem reserve counts on top");
         assert!(take(850, 0, Rights { cma: true, ..plain }));
-        assert!(take(850, 0, Rights { harder: true, ..plain }));
+        assert!(take(1_132, 0, Rights { harder: true, ..plain }));
+        assert!(!take(1_134, 0, Rights { harder: true, ..plain }), "the reserve is not counted for it");
+        assert!(take(850, 0, Rights { highatomic: true, ..plain }));
         assert!(take(1_698, 0, Rights { high: true, ..plain }));
         assert!(!take(1_700, 0, Rights { high: true, ..plain }));
         assert!(take(u64::MAX, 0, Rights { no_watermarks: true, ..plain }));
@@ -328,7 +368,8 @@ mod tests {
         let plain = rights(Mark::Low);
         assert!(take(plain, MigrateType::Reclaimable));
         assert!(
-            !take(plain, MigrateType::HighAtomic) && take(Rights { harder: true, ..plain }, MigrateType::HighAtomic)
+            !take(plain, MigrateType::HighAtomic)
+                && take(Rights { highatomic: true, ..plain }, MigrateType::HighAtomic)
         );
         assert!(!take(plain, MigrateType::Cma) && take(Rights { cma: true, ..plain }, MigrateType::Cma));
         assert!(!take(plain, MigrateType::Isolate));

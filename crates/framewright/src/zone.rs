@@ -27,7 +27,7 @@ use crate::mechanisms::LockPlace;
 use crate::pfn::{CpuId, Frame, MigrateType, NodeId, Order, PfnRange, ZoneIdx, ZoneKind};
 use crate::search::Searches;
 use crate::vmstat::{GlobalEvent, ZoneEvent, ZoneEvents};
-use crate::watermark::{Mark, PcpSize, Rights, may_take};
+use crate::watermark::{FreeMemory, Mark, PcpSize, Rights, is_above, may_take};
 use crate::zone_lock::{Mode as LockMode, ZoneLock};
 use crate::zone_stat::ZoneStat;
 
@@ -38,7 +38,7 @@ const TAKEN_BACK: u32 = 64;
 ///
 /// Invariants, with the lock free: B1-B4 of the lists, and
 /// - Z1 `present = free + isolated + pcp + allocated + offline + quarantined`, each counted in frames
-/// - Z2 `highatomic_reserved` is the number of frames in pageblocks of that type
+/// - Z2 `highatomic_reserved` is the number of frames in pageblocks of that type, those included that are isolated and go back to it
 /// - Z3 the boost is at most what `watermark::boost_cap` says
 // Aligned so that no two zones share a pair of cache lines. What lies where, and why: decision 0013; proof: `Zone::PLACES`.
 #[repr(C, align(128))]
@@ -72,6 +72,8 @@ pub struct Zone<M: Machine> {
     pub(crate) pcp: PcpSize,
     /// The marks were given, and do not follow the zone's size.
     pub(crate) tuned: bool,
+    /// Not 0 once a request used the high-atomic reserve; see [`Zone::was_highatomic_used`]. Here because there is room for a byte.
+    pub(crate) highatomic_used: M::U8,
 }
 
 impl<M: Machine> Default for Zone<M> {
@@ -99,6 +101,7 @@ impl<M: Machine> Default for Zone<M> {
             reserve: [0; ZoneKind::COUNT],
             pcp: PcpSize::default(),
             tuned: false,
+            highatomic_used: Word::new(0),
         }
     }
 }
@@ -145,10 +148,16 @@ impl<M: Machine> Zone<M> {
         self.events.words("events", visit);
         self.merging.words("merging", visit);
         self.compaction.words("compaction", visit);
+        tell(visit, format_args!("highatomic_used"), &self.highatomic_used);
     }
 
     pub(crate) fn is_populated(&self) -> bool {
         self.present.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether some of its memory is the allocator's: neither reserved since boot nor taken offline.
+    pub(crate) fn has_memory(&self) -> bool {
+        self.managed.load(Ordering::Relaxed) != 0
     }
 
     /// Takes the zone lock without a guard, until [`Zone::release_held`]. Whoever does need not be on a CPU.
@@ -267,18 +276,8 @@ impl<M: Machine> Zone<M> {
     ) -> bool {
         let (machine, max) = (&ground.machine, ground.frames.geometry.max_order);
         machine.step(Step::Watermark);
-        let reserve = self.reserve.get(highest.index()).copied().unwrap_or(0);
-        // What may use the last of a zone is not kept from it by a boost.
-        let is_urgent = order.0 == 0 && rights.high && rights.mark == Mark::Min;
-        let mark = || {
-            if is_urgent || rights.unboosted {
-                self.stat.mark_unboosted(rights.mark)
-            } else {
-                self.stat.mark(rights.mark)
-            }
-        };
         let may_take = |memory| {
-            may_take(order, max, memory, (mark(), reserve), rights, |order, migratetype| {
+            may_take(order, max, memory, self.kept_from(order, highest, rights), rights, |order, migratetype| {
                 machine.step(Step::WatermarkList);
                 self.lists.len_racy(order, migratetype) != 0
             })
@@ -286,6 +285,48 @@ impl<M: Machine> Zone<M> {
         // Nobody is turned away because of what CPUs keep.
         let exact = || self.stat.drifts().then(|| self.stat.memory_exact(&ground.stats, self.idx));
         may_take(self.stat.memory_racy(&ground.stats, self.idx)) || exact().is_some_and(may_take)
+    }
+
+    /// Whether the marks would let a request take from here if `more` frames were free, and these in blocks as large as it wants.
+    pub(crate) fn could_take_racy(
+        &self,
+        ground: &Ground<'_, M>,
+        (order, highest): (Order, ZoneKind),
+        rights: Rights,
+        more: u64,
+    ) -> bool {
+        ground.machine.step(Step::Watermark);
+        let memory = if self.stat.drifts() {
+            self.stat.memory_exact(&ground.stats, self.idx)
+        } else {
+            self.stat.memory_racy(&ground.stats, self.idx)
+        };
+        let memory = FreeMemory { free: memory.free.saturating_add(more), ..memory };
+        is_above(order, memory, self.kept_from(order, highest, rights), rights)
+    }
+
+    /// The mark and the lowmem reserve that bind a request.
+    fn kept_from(&self, order: Order, highest: ZoneKind, rights: Rights) -> (u64, u64) {
+        let reserve = self.reserve.get(highest.index()).copied().unwrap_or(0);
+        // What may use the last of a zone is not kept from it by a boost.
+        let is_urgent = order.0 == 0 && rights.high && rights.mark == Mark::Min;
+        let mark = if is_urgent || rights.unboosted {
+            self.stat.mark_unboosted(rights.mark)
+        } else {
+            self.stat.mark(rights.mark)
+        };
+        (mark, reserve)
+    }
+}
+
+impl<M: Machine> Zone<M> {
+    /// Whether the zone keeps a mark, as it was set, when it gives so many frames to a request.
+    pub(crate) fn has_room(&self, ground: &Ground<'_, M>, frames: u64, highest: ZoneKind, rights: Rights) -> bool {
+        let reserve = self.reserve.get(highest.index()).copied().unwrap_or(0);
+        let mark = self.stat.mark_unboosted(rights.mark);
+        let memory = self.stat.memory_exact(&ground.stats, self.idx);
+        let left = FreeMemory { free: memory.free.saturating_sub(frames.saturating_sub(1)), ..memory };
+        may_take(Order(0), ground.frames.geometry.max_order, left, (mark, reserve), rights, |_, _| true)
     }
 }
 
@@ -336,13 +377,14 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         Buddy { ground, lists: &zone.lists, count: &zone.count, stat: &zone.stat, tally, clusters: &zone.clusters, cpu }
     }
 
-    fn account(&self) {
+    /// Tells the zone what changed on its lists so far.
+    pub(crate) fn account(&self) {
         self.zone.account((self.ground, self.cpu), &self.tally, LockMode::Alone);
     }
 
     /// Gives back what was freed while the lock was taken, a batch at most, and counts it as freed. Returns the number of frames.
     #[cold]
-    fn take_back(&self) -> u64 {
+    pub(crate) fn take_back(&self) -> u64 {
         self.zone.clusters.settle();
         let frames = &self.ground.frames;
         let mut freed = 0_u64;
@@ -419,7 +461,9 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
 
     /// Takes a block from the reserve for high-order requests that must not wait.
     pub(crate) fn take_highatomic(&self, order: Order) -> Option<Frame> {
-        self.attempt(|buddy| buddy.take_smallest(order, MigrateType::HighAtomic)).flatten()
+        let frame = self.attempt(|buddy| buddy.take_smallest(order, MigrateType::HighAtomic)).flatten()?;
+        self.zone.highatomic_used.store(1, Ordering::Relaxed);
+        Some(frame)
     }
 
     /// Puts a block back whose head says nothing any more, merging it.
