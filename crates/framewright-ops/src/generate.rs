@@ -5,6 +5,8 @@
 //! so that they mean something: handles that were defined before and probably still hold something, addresses in memory, at
 //! the edges of pageblocks and regions, and now and then nonsense.
 
+use std::ops::RangeInclusive;
+
 use framewright::machine::Fault;
 use framewright::request::{
     __GFP_HIGH, __GFP_MEMALLOC, __GFP_NOFAIL, __GFP_NORETRY, __GFP_RECLAIMABLE, __GFP_THISNODE, __GFP_ZERO, GFP_ATOMIC,
@@ -18,6 +20,7 @@ use crate::op::{Handle, OnMigrate, OnReclaim, Op, Place, Terms};
 use crate::rng::Rng;
 use crate::scenario::Scenario;
 use crate::shape::Shape;
+use crate::variety;
 
 /// How often each kind of operation is drawn, relative to the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,7 +37,7 @@ pub struct Weights {
     pub parts: u32,
     /// Frees and splits that are wrong, mostly.
     pub misuse: u32,
-    /// Drains, CPUs that stop, and which CPU calls.
+    /// Drains, CPUs that stop, and which CPU calls and how.
     pub cpus: u32,
     /// Memory hotplug.
     pub hotplug: u32,
@@ -130,13 +133,39 @@ impl Weights {
     }
 }
 
+/// What scenarios are like.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// CPUs of a machine.
+    pub cpus: RangeInclusive<u16>,
+    /// Operations; none for 50 to 100.
+    pub ops: Option<usize>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits { cpus: variety::CPUS, ops: None }
+    }
+}
+
 /// The scenario that `seed` stands for: any machine, 50 to 100 operations.
 pub fn scenario(seed: u64) -> Scenario {
+    scenario_within(seed, &Limits::default())
+}
+
+/// The scenario that `seed` stands for within `limits`.
+pub fn scenario_within(seed: u64, limits: &Limits) -> Scenario {
     let mut rng = Rng::new(seed);
-    let shape = machines::any(&mut rng);
+    let mut shape = machines::any(&mut rng);
+    variety::set_cpus(&mut rng, &mut shape, &limits.cpus);
     let weights = Weights::swarm(&mut rng);
-    let count = rng.between(50, 100);
-    ops_on(shape, rng, &weights, count as usize)
+    let count = rng.between(50, 100) as usize;
+    // Without tracepoints frees are served at the front, which is where most end.
+    let (quiet, stays) = (rng.one_in(2), rng.one_in(3));
+    let mut scenario = ops_on(shape, rng, &weights, limits.ops.unwrap_or(count));
+    let first = [(quiet, Op::Trace(false)), (stays, Op::Local(true))].into_iter().filter(|(wanted, _)| *wanted);
+    scenario.steps.splice(..0, first.map(|(_, op)| op.into()));
+    scenario
 }
 
 /// So many operations on a machine.
@@ -347,7 +376,9 @@ impl Generator<'_> {
 
     fn cpu_op(&mut self) -> Op {
         let cpu = CpuId(self.rng.below(self.shape.cpus.len() as u64) as u16);
-        match self.rng.below(18) {
+        match self.rng.below(22) {
+            18..=19 => Op::Local(!self.rng.one_in(3)),
+            20..=21 => Op::Trace(self.rng.one_in(3)),
             16 => Op::Balance(NodeId(self.rng.below(self.shape.nodes() as u64) as u8)),
             17 => Op::Compact(NodeId(self.rng.below(self.shape.nodes() as u64) as u8)),
             0 => Op::DrainAll,

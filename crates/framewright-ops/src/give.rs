@@ -23,7 +23,7 @@ impl Player<'_> {
         let blocks = self.oracle.borrow().blocks(handle);
         let Some(&(first, order)) = blocks.first() else { return Ok(Outcome::Skipped) };
         if blocks.len() == 1 {
-            let result = self.pages.free(first, order);
+            let result = self.free_block(first, order);
             result.map_err(|error| format!("a right free of {first} was refused: {error}"))?;
         } else if blocks.iter().all(|block| block.1 == order) {
             let heads: Vec<Pfn> = blocks.iter().map(|block| block.0).collect();
@@ -96,7 +96,7 @@ impl Player<'_> {
 
     pub(crate) fn raw_free(&self, pfn: Pfn, order: Order) -> Result<Outcome, Wrong> {
         let expected = self.oracle.borrow().refusals(pfn, order);
-        match self.pages.free(pfn, order) {
+        match self.free_block(pfn, order) {
             Ok(()) if expected.is_empty() => {
                 self.oracle.borrow_mut().release(PfnRange::block(pfn, order))?;
                 Ok(Outcome::Done)
@@ -157,13 +157,14 @@ impl Player<'_> {
     }
 
     pub(crate) fn take_offline(&self, range: PfnRange) -> Result<Outcome, Wrong> {
-        let fired = self.fired();
+        let (fired, asked) = (self.fired(), self.hooks.borrow().migrations);
         let verdict = range_verdict(self.oracle.borrow().memory(), range, true);
         let result = self.pages.take_offline(range);
         let disturbed = self.disturbed_since(fired);
-        let wrong = (verdict == RangeVerdict::Bad).then_some(AllocError::BadRange(range));
+        let wrong = if let RangeVerdict::Bad(error) = verdict { Some(error) } else { None };
         if wrong.is_some() || result.is_err() {
-            return self.not_taken(range, result, (verdict, wrong, disturbed));
+            let moved = self.hooks.borrow().migrations != asked;
+            return self.not_taken(range, result, (verdict, wrong), (disturbed, moved));
         }
         self.oracle.borrow_mut().withhold(range)?;
         self.offline.borrow_mut().push(range);
@@ -181,12 +182,12 @@ impl Player<'_> {
     }
 
     pub(crate) fn set_type(&self, pfn: Pfn, migratetype: MigrateType) -> Result<Outcome, Wrong> {
-        let here = PfnRange { start: pfn, end: pfn.add(1) };
         let (known, around) = {
             let oracle = self.oracle.borrow();
             let memory = oracle.memory();
             (memory.known(pfn).is_some(), memory.frames_in(memory.pageblock(pfn)).next().is_some())
         };
+        self.reserved.set(self.reserved.get() || migratetype == MigrateType::HighAtomic);
         match self.pages.set_pageblock_type(pfn, migratetype) {
             Ok(()) if around && migratetype != MigrateType::Isolate => {
                 self.oracle.borrow_mut().retyped(pfn);
@@ -196,9 +197,10 @@ impl Player<'_> {
                 }
             }
             // A hole inside of a pageblock may be taken for the pageblock or for no memory.
-            Err(error) if error == AllocError::BadRange(here) && (migratetype == MigrateType::Isolate || !known) => {
+            Err(error @ AllocError::BadType(MigrateType::Isolate)) if migratetype == MigrateType::Isolate => {
                 Ok(Outcome::NotServed(error))
             }
+            Err(error @ AllocError::Foreign(at)) if at == pfn && !known => Ok(Outcome::NotServed(error)),
             result => Err(format!("answered {result:?}")),
         }
     }

@@ -124,7 +124,7 @@ impl Player<'_> {
         self.perform_nested(&[
             Op::Alloc { name: one, order: Order(0), terms: Terms::new(GFP_KERNEL) },
             Op::Bulk { name: two, count: 3, order: Order(1), terms: Terms::new(GFP_HIGHUSER_MOVABLE) },
-            // The pageblock is being emptied by whom we help: this must be refused.
+            // The pageblock is being emptied by the call that asked for help. This may succeed: then that call finds the frame in use.
             Op::AllocRange {
                 name: three,
                 range: PfnRange { end: pageblock.start.add(1), ..pageblock },

@@ -38,18 +38,22 @@
 //! |---|---|
 //! | [`run`](mod@run) | a whole scenario, judged |
 //! | [`session`] | one operation after the other, with a look at the machine in between |
-//! | [`generate`], [`machines`] | scenarios and machines from a seed |
+//! | [`generate`], [`machines`], [`variety`] | scenarios and machines from a seed |
 //! | `strategy` | the same as a strategy of proptest (feature `proptest`) |
-//! | [`shrink`] | small failing cases |
-//! | [`scenario`], [`shape`], [`op`], [`row`] | the language |
+//! | [`fuzz`] | generated scenarios for as long as one likes, on several threads |
+//! | [`symptom`], [`shrink`] | small failing cases |
+//! | [`scenario`], [`shape`], [`op`], [`expected`], [`assertion`], [`row`] | the language |
 //! | [`oracle`], [`memory`] | what an allocator may answer |
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "proptest")]
 pub mod strategy;
+pub mod fuzz;
+pub mod symptom;
 pub mod shrink;
 pub mod generate;
 pub mod machines;
+pub mod variety;
 pub mod rng;
 pub mod run;
 pub mod session;
@@ -58,6 +62,7 @@ mod hooks;
 mod give;
 mod player;
 mod judge;
+mod reach;
 pub mod oracle;
 pub mod memory;
 mod outcome;
@@ -65,6 +70,8 @@ pub mod scenario;
 pub mod shape;
 mod parse;
 pub mod op;
+pub mod assertion;
+pub mod expected;
 pub mod row;
 mod words;
 
@@ -72,8 +79,9 @@ pub use counters::Counter;
 pub use op::{Handle, OnMigrate, OnReclaim, Op, Place, Terms};
 pub use oracle::Oracle;
 pub use outcome::Outcome;
+pub use reach::lowest_mark;
 pub use row::Row;
-pub use run::{Checks, Failure, Report, run, run_with};
+pub use run::{Checks, Failure, Kind, Line, Report, follow, run, run_with};
 pub use scenario::{ParseError, Scenario, Step};
 pub use session::{Encounters, Session, Snapshot, with_session};
 pub use shape::Shape;

@@ -4,11 +4,12 @@
 //! and pageblocks shrink with them: what matters is how many blocks a pageblock has and how many pageblocks a zone.
 
 use framewright::watermark::{Marks, PcpSize};
-use framewright::{Mechanisms, NodeId, Order, Pfn, PfnRange, Region, ZoneIdx, ZoneKind};
+use framewright::{NodeId, Order, Pfn, PfnRange, Region, ZoneIdx, ZoneKind};
 
 use crate::rng::Rng;
 use crate::scenario::Scenario;
 use crate::shape::Shape;
+use crate::variety;
 
 /// Machines that are worth a name, as a scenario writes them.
 const NAMED: &[(&str, &str)] = &[
@@ -83,6 +84,45 @@ const NAMED: &[(&str, &str)] = &[
          marks 0 DMA 16 20 24\nreserve 0 DMA 0 16 48 48\nmarks 0 DMA32 32 40 48\nreserve 0 DMA32 0 0 32 32\n\
          marks 0 Normal 64 80 96\n",
     ),
+    (
+        "a PC: a hole below zone Normal",
+        "max-order 6\npageblock-order 4\nmemory 0x1..0x27 node 0\nmemory 0x28..0x300 node 0\n\
+         memory 0x400..0x800 node 0\ncpus 0 0\ndma-end 0x40\ndma32-end 0x400\nmechanisms default\n",
+    ),
+    (
+        "holes inside of zones",
+        "max-order 5\npageblock-order 3\nmemory 0x0..0x60 node 0\nmemory 0xc0..0x163 node 0\n\
+         memory 0x166..0x200 node 0\nmemory 0x400..0x500 node 0\nmemory 0x580..0x5a0 node 0\ncpus 0 0\n\
+         dma-end 0x100\ndma32-end 0x0\nmechanisms default\n",
+    ),
+    (
+        "firmware's first section, then a hole",
+        "max-order 6\npageblock-order 4\nreserved 0x0..0x30 node 0\nmemory 0x100..0x300 node 0\n\
+         memory 0x340..0x400 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x100\nmechanisms default\n",
+    ),
+    (
+        "nodes inside of each other's span",
+        "max-order 5\npageblock-order 3\nmemory 0x0..0x80 node 0\nmemory 0xc0..0x150 node 1\n\
+         memory 0x150..0x240 node 0\nmemory 0x300..0x380 node 1\ncpus 0 1\ndma-end 0x0\ndma32-end 0x100\n\
+         mechanisms default\n",
+    ),
+    (
+        "zones that begin and end inside of sections and holes",
+        "max-order 7\npageblock-order 3\nmemory 0x9..0x90 node 0\nmemory 0x128..0x1d8 node 0\n\
+         memory 0x310..0x500 node 1\ncpus 0 1\ndma-end 0x38\ndma32-end 0x180\nmovable 0x3a8..0x438\n\
+         mechanisms default\n",
+    ),
+    (
+        "the end of the address space",
+        "max-order 5\npageblock-order 3\nmemory 0xffffffffffb00..0xffffffffffc00 node 0\n\
+         memory 0xffffffffffd00..0x10000000000000 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\nmechanisms default\n",
+    ),
+    (
+        "memory as far apart as it can be",
+        "max-order 5\npageblock-order 3\nmemory 0x0..0x100 node 0\nmemory 0x10000000003..0x10000000100 node 0\n\
+         memory 0xfffffffffff00..0x10000000000000 node 1\ncpus 0 1\ndma-end 0x80\ndma32-end 0x10000000080\n\
+         mechanisms default\n",
+    ),
 ];
 
 /// Every machine that has a name.
@@ -91,27 +131,17 @@ pub fn named() -> impl Iterator<Item = (&'static str, Shape)> {
     NAMED.iter().filter_map(|(name, text)| Some((*name, text.parse::<Scenario>().ok()?.shape)))
 }
 
-/// Frames of a machine's memory map.
-pub fn frames(shape: &Shape) -> u64 {
-    shape.regions.iter().map(|region| region.range.frames()).sum()
-}
-
-/// A machine with a name, or a random one; either with random mechanisms.
+/// A machine with a name, or a random one; either with a preset's or random mechanisms.
 pub fn any(rng: &mut Rng) -> Shape {
     let named = NAMED.get(rng.below(2 * NAMED.len() as u64) as usize);
     let named = named.and_then(|(_, text)| text.parse::<Scenario>().ok()).map(|scenario| scenario.shape);
     let mut shape = named.unwrap_or_else(|| random(rng));
     (shape.zone_counters, shape.node_counters) = (rng.below(5) as usize, rng.below(5) as usize);
-    loop {
-        for switch in Mechanisms::SWITCHES {
-            let choices = Mechanisms::choices(switch);
-            // Names from the table itself are known.
-            let _ = shape.mechanisms.set(switch, rng.pick::<&str>(choices));
-        }
-        if shape.mechanisms.conflict().is_none() {
-            return shape;
-        }
+    if rng.one_in(3) {
+        holes(rng, &mut shape);
     }
+    shape.mechanisms = variety::mechanisms(rng);
+    shape
 }
 
 /// A random machine.
@@ -188,6 +218,42 @@ fn regions(rng: &mut Rng, shape: &mut Shape, at: u64, node: u8) -> u64 {
         at = end + rng.below(2) * rng.below(100);
     }
     at
+}
+
+/// Opens up to three holes: of whole sections mostly, anywhere.
+fn holes(rng: &mut Rng, shape: &mut Shape) {
+    let section = shape.geometry.max_order.frames();
+    for _ in 0..rng.between(1, 3) {
+        let region = rng.pick(&shape.regions).range;
+        let at = region.start.0 + rng.below(2) * rng.below(region.frames());
+        // Where memory ends near the last frame that there can be, there is no room for a hole.
+        let frames = match rng.below(16) {
+            0..=3 => rng.between(1, 2 * section),
+            4 => section << rng.between(1, 30),
+            _ => section * rng.between(1, 4),
+        };
+        if shape.regions.last().is_some_and(|last| last.range.end.add(frames).0 <= 1 << 52) {
+            let at = if rng.one_in(3) { at } else { at & !(section - 1) };
+            open_hole(shape, Pfn(at), frames);
+        }
+    }
+    if rng.one_in(2) {
+        // Where a hole opened, zones may end.
+        shape.dma32_end = shape.dma32_end.max(rng.pick(&shape.regions).range.start);
+    }
+}
+
+/// Moves all memory from a frame on up by so many frames; borders of zones stay where they are.
+pub fn open_hole(shape: &mut Shape, at: Pfn, frames: u64) {
+    let mut regions = Vec::with_capacity(shape.regions.len() + 1);
+    for region in &shape.regions {
+        let cut = at.clamp(region.range.start, region.range.end);
+        let below = PfnRange { end: cut, ..region.range };
+        let above = PfnRange { start: cut.add(frames), end: region.range.end.add(frames) };
+        let parts = [below, above].into_iter().filter(|range| !range.is_empty());
+        regions.extend(parts.map(|range| Region { range, ..*region }));
+    }
+    shape.regions = regions;
 }
 
 fn tune(rng: &mut Rng, shape: &mut Shape) {

@@ -57,7 +57,7 @@ struct Span {
 }
 
 /// A record for each frame that is memory.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Memory {
     spans: Vec<Span>,
     frames: Vec<Known>,

@@ -18,6 +18,8 @@
 //! | `split a1 order 0` | `split` of each larger block |
 //! | `raw-free a1+1 order 0`, `raw-free-range 0x10 4`, `raw-split a1 order 3 to 1` | `free`, `free_range`, `split`, right or wrong |
 //! | `drain all`, `drain cpu 1`, `offline-cpu 1`, `online-cpu 1`, `run-on 1` | per-CPU lists, and which CPU calls |
+//! | `local on`, `local off` | `local`: while it is held, `alloc`, `raw-free` and a `free` of one block go through it; `run-on` ends it |
+//! | `trace off`, `trace on` | whether the machine wants events: while it does, frees are never served at the front |
 //! | `refresh 1`, `numa-stat off`, `numa-stat on` | `refresh_statistics`, `set_numa_stat` |
 //! | `count zone 0 Normal 3 by -5`, `count node 1 3 by 5` | `count_in_zone`, `count_in_node` |
 //! | `take-offline 0x400..0x600`, `bring-online 0x400..0x600` | memory hotplug |
@@ -25,6 +27,7 @@
 //! | `fault Refill 3` | the third time from now on that this point is reached it fails |
 //! | `on-reclaim free 2`, `on-migrate move` | what the machine's callbacks do from now on |
 //! | `expect Node 0, zone Normal, type Movable 0 0 1`, `validate` | checks |
+//! | `#! highatomic <= 1` | a check of a number (`assertion.rs`) |
 //!
 //! Printing and parsing are inverse to each other: `parse(print(op)) == op`. The parser is in `parse.rs`.
 
@@ -33,6 +36,7 @@ use std::fmt;
 use framewright::machine::Fault;
 use framewright::{CpuId, Gfp, MigrateType, NodeId, NodeSet, Order, Pfn, PfnRange, Policy, Request};
 
+use crate::assertion::Assertion;
 use crate::counters::Counter;
 use crate::row::Row;
 
@@ -208,6 +212,10 @@ pub enum Op {
     NumaStat(bool),
     /// Calls come from another CPU from now on.
     RunOn(CpuId),
+    /// Holds a `Local` of the calling CPU from now on, or drops it.
+    Local(bool),
+    /// Switches the tracepoints.
+    Trace(bool),
     /// Takes memory away.
     TakeOffline(PfnRange),
     /// Gives memory back.
@@ -222,6 +230,8 @@ pub enum Op {
     OnMigrate(OnMigrate),
     /// Checks what a list holds.
     Expect(Row),
+    /// Checks a number.
+    Assert(Assertion),
     /// Checks every invariant.
     Validate,
 }
@@ -286,6 +296,10 @@ impl fmt::Display for OnMigrate {
     }
 }
 
+fn on_or_off(on: bool) -> &'static str {
+    if on { "on" } else { "off" }
+}
+
 impl fmt::Display for Op {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -312,8 +326,10 @@ impl fmt::Display for Op {
             Op::Balance(node) => write!(f, "balance {}", node.0),
             Op::Compact(node) => write!(f, "compact {}", node.0),
             Op::Count { counter, change } => write!(f, "count {counter} by {change}"),
-            Op::NumaStat(on) => write!(f, "numa-stat {}", if *on { "on" } else { "off" }),
+            Op::NumaStat(on) => write!(f, "numa-stat {}", on_or_off(*on)),
             Op::RunOn(cpu) => write!(f, "run-on {}", cpu.0),
+            Op::Local(on) => write!(f, "local {}", on_or_off(*on)),
+            Op::Trace(on) => write!(f, "trace {}", on_or_off(*on)),
             Op::TakeOffline(range) => write!(f, "take-offline {range}"),
             Op::BringOnline(range) => write!(f, "bring-online {range}"),
             Op::SetType { pfn, migratetype } => write!(f, "type {pfn} {migratetype}"),
@@ -321,6 +337,7 @@ impl fmt::Display for Op {
             Op::OnReclaim(what) => write!(f, "on-reclaim {what}"),
             Op::OnMigrate(what) => write!(f, "on-migrate {what}"),
             Op::Expect(row) => write!(f, "expect {row}"),
+            Op::Assert(assertion) => assertion.fmt(f),
             Op::Validate => f.write_str("validate"),
         }
     }

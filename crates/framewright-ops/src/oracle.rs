@@ -28,7 +28,7 @@ struct Holding {
 }
 
 /// See the module's description.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Oracle {
     memory: Memory,
     handles: BTreeMap<Handle, Holding>,
@@ -266,12 +266,17 @@ impl Oracle {
         self.held
     }
 
+    /// Frames that are neither held nor withheld.
+    pub fn free_frames(&self) -> u64 {
+        self.memory.present() - self.held - self.withheld
+    }
+
     /// Compares the conservation equation's parts.
     ///
     /// # Errors
     /// A part differs.
     pub fn compare(&self, census: &Census) -> Result<(), Wrong> {
-        let free = self.memory.present() - self.held - self.withheld;
+        let free = self.free_frames();
         let rows = [
             ("present", self.memory.present(), census.present),
             ("allocated", self.held, census.allocated),

@@ -25,6 +25,30 @@ pub enum Outcome {
     Refused(FreeError),
 }
 
+impl Outcome {
+    /// Whether the operation did what it is for.
+    pub fn is_served(&self) -> bool {
+        !matches!(self, Outcome::Skipped) && !self.is_failed()
+    }
+
+    /// Whether the request was not served, or the free or split refused.
+    pub fn is_failed(&self) -> bool {
+        matches!(self, Outcome::NotServed(_) | Outcome::Refused(_))
+    }
+
+    /// Blocks that were allocated or freed, or frames of a range, of a drain or brought online; none where nothing is counted.
+    pub fn count(&self) -> Option<u64> {
+        match *self {
+            Outcome::Block(_) => Some(1),
+            Outcome::Blocks(blocks) => Some(blocks as u64),
+            Outcome::Range(range) => Some(range.frames()),
+            Outcome::Frames(frames) => Some(frames),
+            Outcome::NotServed(_) => Some(0),
+            Outcome::Skipped | Outcome::Done | Outcome::Refused(_) => None,
+        }
+    }
+}
+
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use framewright::machine::Fault;
 use framewright::{Policy, ZoneIdx};
 
+use crate::assertion;
 use crate::counters::Counter;
 use crate::op::{Handle, OnMigrate, OnReclaim, Op, Place, Terms};
 use crate::row::{COLUMNS, Row, trim};
@@ -15,6 +16,9 @@ impl FromStr for Op {
 
     /// Reads one operation, without comment or expected outcome.
     fn from_str(line: &str) -> Result<Op, Reason> {
+        if let Some(stated) = line.trim_start().strip_prefix(assertion::SIGN) {
+            return stated.parse().map(Op::Assert);
+        }
         let mut words = Words::new(line);
         let op = op(&mut words)?;
         words.end()?;
@@ -64,6 +68,8 @@ fn op(words: &mut Words<'_>) -> Result<Op, Reason> {
         }
         "numa-stat" => Op::NumaStat(words.on_or_off()?),
         "run-on" => Op::RunOn(words.cpu()?),
+        "local" => Op::Local(words.on_or_off()?),
+        "trace" => Op::Trace(words.on_or_off()?),
         "take-offline" => Op::TakeOffline(words.range()?),
         "bring-online" => Op::BringOnline(words.range()?),
         "type" => Op::SetType { pfn: words.pfn()?, migratetype: words.migratetype()? },

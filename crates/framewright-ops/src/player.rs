@@ -6,11 +6,14 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use framewright::machine::{Busy, Fault};
 use framewright::report::Source;
+use framewright::request::{__GFP_DIRECT_RECLAIM, __GFP_NOMEMALLOC};
 use framewright::{
-    AllocError, Allocator, CpuId, Event, Gfp, MigrateType, NodeId, Order, Pfn, PfnRange, Refreshed, Request,
+    AllocError, Allocator, CpuId, Event, FreeError, Gfp, Local, MigrateType, NodeId, Order, Pfn, PfnRange, Policy,
+    Refreshed, Request,
 };
 use framewright_rt::Solo;
 
@@ -19,6 +22,7 @@ use crate::judge::{Judge, RangeVerdict, contradict, free_range, range_verdict};
 use crate::op::{Handle, OnMigrate, OnReclaim, Op, Terms};
 use crate::oracle::Oracle;
 use crate::outcome::{Outcome, Wrong};
+use crate::reach::Call;
 use crate::row::zones;
 use crate::shape::Shape;
 
@@ -68,15 +72,22 @@ pub(crate) struct Hooks {
     pub(crate) wrong: Option<Wrong>,
 }
 
+/// The answer to a request that was made to fail.
+const FAULT: Result<Pfn, AllocError> = Err(AllocError::NoMemory { why: framewright::Why::Fault });
+
 /// See the module's description.
 pub(crate) struct Player<'h> {
     pub(crate) pages: &'h Allocator<'h, Solo<'h>>,
     pub(crate) oracle: RefCell<Oracle>,
     pub(crate) faults: RefCell<Faults>,
     pub(crate) hooks: RefCell<Hooks>,
-    cpus: Vec<NodeId>,
-    distances: Vec<u8>,
+    cpus: &'h [NodeId],
+    distances: &'h [u8],
     cpu: Cell<CpuId>,
+    /// For each CPU how many interleaved requests took a turn; none once that is not known.
+    turns: RefCell<Vec<Option<u32>>>,
+    /// What calls go through while the caller stays on its CPU.
+    seat: RefCell<Option<Rc<Local<'h, 'h, Solo<'h>>>>>,
     /// How many callbacks are under way.
     pub(crate) depth: Cell<u32>,
     /// Frees that were refused so far.
@@ -84,35 +95,43 @@ pub(crate) struct Player<'h> {
     /// Requests served by the caller's node, and by others.
     pub(crate) local: Cell<u64>,
     pub(crate) other: Cell<u64>,
+    /// Interleaved requests served by the node whose turn it was; none once a turn was not known.
+    pub(crate) interleaved: Cell<Option<u64>>,
     /// Whether the NUMA counters are switched on.
     counting: Cell<bool>,
-    /// Frames allocated less frames freed, by the tracepoints.
-    pub(crate) traced: Cell<u64>,
+    /// Frames allocated less frames freed, by the tracepoints; none while these are switched off.
+    pub(crate) traced: Cell<Option<u64>>,
     /// How many counters the embedder has of each zone and of each node, and what was counted in them.
     pub(crate) counters: (usize, usize),
     pub(crate) counted: RefCell<Counted>,
+    /// Whether a pageblock was given to the reserve for high orders by hand: then that may be of any size.
+    pub(crate) reserved: Cell<bool>,
     /// Ranges taken offline.
     pub(crate) offline: RefCell<Vec<PfnRange>>,
 }
 
 impl<'h> Player<'h> {
-    pub(crate) fn new(pages: &'h Allocator<'h, Solo<'h>>, shape: &Shape) -> Player<'h> {
+    pub(crate) fn new(pages: &'h Allocator<'h, Solo<'h>>, shape: &'h Shape) -> Player<'h> {
         Player {
             pages,
             oracle: RefCell::new(Oracle::new(shape)),
             faults: RefCell::default(),
             hooks: RefCell::default(),
-            cpus: shape.cpus.clone(),
-            distances: shape.distances.clone(),
+            cpus: &shape.cpus,
+            distances: &shape.distances,
             cpu: Cell::new(CpuId(0)),
+            turns: RefCell::new(vec![Some(0); shape.cpus.len()]),
+            seat: RefCell::default(),
             depth: Cell::new(0),
             refused: Cell::new(0),
             local: Cell::new(0),
             other: Cell::new(0),
+            interleaved: Cell::new(Some(0)),
             counting: Cell::new(true),
-            traced: Cell::new(0),
+            traced: Cell::new(Some(0)),
             counters: (shape.zone_counters, shape.node_counters),
             counted: RefCell::default(),
+            reserved: Cell::new(false),
             offline: RefCell::default(),
         }
     }
@@ -129,17 +148,24 @@ impl<'h> Player<'h> {
                 Event::PageFree { order, .. } => order.frames().wrapping_neg(),
                 _ => 0,
             };
-            self.traced.set(self.traced.get().wrapping_add(change));
+            self.traced.set(self.traced.get().map(|traced| traced.wrapping_add(change)));
         });
     }
 
-    /// Forgets the callbacks, so that nothing refers to the player any more.
+    /// Forgets the callbacks, so that nothing refers to the player any more, and all that it has on the heap: the player is
+    /// not dropped.
     pub(crate) fn unhook(&self) {
+        self.seat.take();
         let machine = self.pages.machine();
         machine.on_fault(|_| false);
         machine.on_reclaim(|_| 0);
         machine.on_migrate(|_, _, _| Err(Busy));
         machine.on_event(|_| {});
+        self.oracle.take();
+        self.faults.take();
+        self.hooks.take();
+        self.counted.take();
+        self.offline.take();
     }
 
     /// Carries out one operation.
@@ -172,6 +198,10 @@ impl<'h> Player<'h> {
                 Some(found) => Err(format!("found {found}")),
                 None => Err("there is no such zone or pageblock".into()),
             },
+            Op::Assert(assertion) => match assertion.read(self.pages)? {
+                (_, true) => Ok(Outcome::Done),
+                (found, false) => Err(format!("found {found}")),
+            },
             Op::Validate => self.pages.validate().map(|_| Outcome::Done).map_err(|violation| violation.to_string()),
             ref other => self.control(other),
         };
@@ -195,9 +225,12 @@ impl<'h> Player<'h> {
             Op::NumaStat(on) => self.switch_numa_stat(on),
             Op::RunOn(cpu) if cpu.index() >= self.cpus.len() => return Ok(Outcome::Skipped),
             Op::RunOn(cpu) => {
+                self.seat.take();
                 self.cpu.set(cpu);
                 self.pages.machine().run_on(cpu);
             }
+            Op::Local(on) => return self.stay(on),
+            Op::Trace(on) => self.trace(on),
             Op::Fault { point, hit } => self.faults.borrow_mut().armed.push((point, hit.max(1))),
             Op::OnReclaim(what) => self.hooks.borrow_mut().on_reclaim = what,
             Op::OnMigrate(what) => self.hooks.borrow_mut().on_migrate = what,
@@ -232,7 +265,44 @@ impl<'h> Player<'h> {
         if self.pages.set_numa_stat(on) && self.counting.replace(on) != on {
             self.local.set(0);
             self.other.set(0);
+            self.interleaved.set(self.turns.borrow().iter().all(Option::is_some).then_some(0));
         }
+    }
+
+    /// Holds a [`Local`] from now on, or none. What was held before is dropped.
+    fn stay(&self, on: bool) -> Result<Outcome, Wrong> {
+        self.seat.take();
+        if on {
+            let local = self.pages.local().ok_or("there is a CPU, but no `Local` of it")?;
+            self.seat.replace(Some(Rc::new(local)));
+        }
+        Ok(Outcome::Done)
+    }
+
+    /// Switched on again, tracepoints count from what is held.
+    fn trace(&self, on: bool) {
+        self.pages.machine().set_traces(on);
+        let held = self.oracle.borrow().held_frames();
+        self.traced.set(if on { Some(self.traced.get().unwrap_or(held)) } else { None });
+    }
+
+    /// Allocates a block through the [`Local`] that is held, if one is. Returns the request that this amounts to as well.
+    fn alloc_block(&self, request: Request) -> (Request, Result<Pfn, AllocError>) {
+        let local = self.seat.borrow().clone();
+        match local {
+            // It stays on its CPU, so it does not wait for memory.
+            Some(local) => {
+                let result = local.alloc(&request);
+                (Request { gfp: request.gfp & !__GFP_DIRECT_RECLAIM, ..request }, result)
+            }
+            None => (request, self.pages.alloc(&request)),
+        }
+    }
+
+    /// Frees a block through the [`Local`] that is held, if one is.
+    pub(crate) fn free_block(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        let local = self.seat.borrow().clone();
+        local.map_or_else(|| self.pages.free(pfn, order), |local| local.free(pfn, order))
     }
 
     /// How many faults fired so far.
@@ -260,11 +330,35 @@ impl<'h> Player<'h> {
         self.cpus.get(self.cpu.get().index()).copied().unwrap_or_default()
     }
 
-    /// Lets `check` judge a request; the oracle is borrowed meanwhile.
+    /// Lets `check` judge a request; the oracle is borrowed meanwhile. The turn is the one that comes next.
     fn judge<T>(&self, request: Request, disturbed: bool, check: impl FnOnce(&Judge<'_, '_, Solo<'_>>) -> T) -> T {
+        self.judge_turn(request, self.turn(), disturbed, check)
+    }
+
+    fn judge_turn<T>(
+        &self,
+        request: Request,
+        turn: Option<u32>,
+        disturbed: bool,
+        check: impl FnOnce(&Judge<'_, '_, Solo<'_>>) -> T,
+    ) -> T {
         let oracle = self.oracle.borrow();
-        let (pages, memory, distances) = (self.pages, oracle.memory(), self.distances.as_slice());
-        check(&Judge { pages, memory, request, here: self.here(), distances, disturbed })
+        let (pages, memory, distances) = (self.pages, oracle.memory(), self.distances);
+        check(&Judge { pages, memory, request, here: self.here(), distances, turn, disturbed })
+    }
+
+    /// Which turn the next interleaved request of this CPU has; none if that is not known.
+    fn turn(&self) -> Option<u32> {
+        self.turns.borrow().get(self.cpu.get().index()).copied().flatten()
+    }
+
+    /// Notes that requests were made on this CPU; `None` is for a number that nobody knows.
+    fn take_turns(&self, request: Request, requests: Option<u32>) {
+        if let Policy::Interleave(_) = request.policy
+            && let Some(turn) = self.turns.borrow_mut().get_mut(self.cpu.get().index())
+        {
+            *turn = turn.zip(requests).map(|(turn, requests)| turn.wrapping_add(requests));
+        }
     }
 
     /// Counts a request that was served with the block at `pfn`.
@@ -277,17 +371,36 @@ impl<'h> Player<'h> {
         counter.set(counter.get() + 1);
     }
 
-    /// Notes a block that a request was given.
-    fn given(&self, name: Handle, pfn: Pfn, request: Request, disturbed: bool) -> Result<(), Wrong> {
+    /// Notes a block that a request was given in its turn.
+    fn given(
+        &self,
+        name: Handle,
+        pfn: Pfn,
+        (request, turn): (Request, Option<u32>),
+        disturbed: bool,
+    ) -> Result<(), Wrong> {
         let block = PfnRange::block(pfn, request.order);
         let movable = request.gfp.migratetype() == MigrateType::Movable;
         self.oracle.borrow_mut().hold(name, (pfn, request.order), movable)?;
         self.count_served(pfn);
-        self.judge(request, disturbed, |judge| {
+        self.judge_turn(request, turn, disturbed, |judge| {
+            self.count_turn(judge, pfn);
             judge.placed(block)?;
             judge.mobility(block)?;
             judge.nearest(block)
         })
+    }
+
+    /// Counts an interleaved request that was served by the node whose turn it was.
+    fn count_turn(&self, judge: &Judge<'_, '_, Solo<'_>>, pfn: Pfn) {
+        if let Policy::Interleave(nodes) = judge.request.policy
+            && self.counting.get()
+            && !judge.usable(nodes).is_empty()
+        {
+            let node = judge.memory.known(pfn).map(|known| known.zone.node());
+            let counted = self.interleaved.get().zip(judge.whose_turn(nodes));
+            self.interleaved.set(counted.map(|(count, turn)| count + u64::from(Some(turn) == node)));
+        }
     }
 
     /// Nobody holds a lock here, so it must not say that one is taken. Zones that an address limit runs through it leaves out.
@@ -302,13 +415,16 @@ impl<'h> Player<'h> {
         let not_kept = (!is_kept).then_some(AllocError::NotKept(request.order));
         let refusal = self.judge(request, false, |judge| judge.refusal()).or(not_kept);
         match (result, refusal) {
-            (Ok(pfn), None) => self.given(name, pfn, request, disturbed).map(|()| Outcome::Block(pfn)),
+            (Ok(pfn), None) => self.given(name, pfn, (request, Some(0)), disturbed).map(|()| Outcome::Block(pfn)),
             (Err(error), Some(refusal)) if error == refusal => Ok(Outcome::NotServed(error)),
             (Err(error @ AllocError::NoMemory { .. }), None) if request.below.is_some() => {
                 Ok(Outcome::NotServed(error))
             }
             (Err(error), None) => {
-                self.judge(request, disturbed, |judge| judge.failed(error, self.failed_after(begun)))?;
+                let faulted = self.failed_after(begun);
+                // No reserve is for a request from any context.
+                let judged = Request { gfp: request.gfp | __GFP_NOMEMALLOC, ..request };
+                self.judge_turn(judged, Some(0), disturbed, |judge| judge.failed(error, (faulted, Call::Nolock)))?;
                 Ok(Outcome::NotServed(error))
             }
             (result, Some(refusal)) => Err(format!("answered {result:?}, should be {refusal:?}")),
@@ -320,17 +436,22 @@ impl<'h> Player<'h> {
             return Ok(Outcome::Skipped);
         }
         let (fired, begun) = (self.fired(), self.begun());
-        let result = self.pages.alloc(&request);
+        let turn = self.turn();
+        let (request, result) = self.alloc_block(request);
         let refusal = self.judge(request, false, |judge| judge.refusal());
+        if refusal.is_none() && result != FAULT {
+            self.take_turns(request, Some(1));
+        }
         match (result, refusal) {
             (Ok(pfn), None) => {
                 let disturbed = self.disturbed_since(fired);
-                self.given(name, pfn, request, disturbed).map(|()| Outcome::Block(pfn))
+                self.given(name, pfn, (request, turn), disturbed).map(|()| Outcome::Block(pfn))
             }
             (Err(error), Some(refusal)) if error == refusal => Ok(Outcome::NotServed(error)),
             (Err(error), None) => {
                 let disturbed = self.disturbed_since(fired);
-                self.judge(request, disturbed, |judge| judge.failed(error, self.failed_after(begun)))?;
+                let faulted = self.failed_after(begun);
+                self.judge_turn(request, turn, disturbed, |judge| judge.failed(error, (faulted, Call::Ordinary)))?;
                 Ok(Outcome::NotServed(error))
             }
             (result, Some(refusal)) => Err(format!("answered {result:?}, should be {refusal:?}")),
@@ -353,15 +474,23 @@ impl<'h> Player<'h> {
         {
             return Err(format!("answered {result:?} and wrote {blocks:?}"));
         }
-        // Lists that were drained for one block are room that nobody had for those before.
-        let last = |index: usize| index + 1 == count as usize;
+        // What was drained or merged for one block is room that nobody had for the others, and a zone is chosen for several at once.
+        let is_alone = count == 1;
+        let turn = self.turn();
+        let turn_of = |index: usize| turn.map(|turn| turn.wrapping_add(index as u32));
         let mut given = blocks.iter().take(served).enumerate();
-        given.try_for_each(|(index, &pfn)| self.given(name, pfn, request, disturbed || !last(index)))?;
+        given.try_for_each(|(index, &pfn)| self.given(name, pfn, (request, turn_of(index)), disturbed || !is_alone))?;
+        if refusal.is_none() {
+            let is_short = served < count as usize;
+            // The request that ended it took a turn, unless it was made to fail.
+            let is_known = !is_short || self.fired() == fired;
+            self.take_turns(request, is_known.then_some(served as u32 + u32::from(is_short)));
+        }
         match (result, refusal) {
             (Ok(0), None) if count != 0 => Err("no block was allocated, and no error says why".into()),
             (Ok(served), None) => {
                 let short = served < count as usize && !disturbed;
-                match self.judge(request, disturbed, |judge| judge.could_serve()) {
+                match self.judge_turn(request, turn_of(served), disturbed, |judge| judge.within_reach(Call::Ordinary)) {
                     Some(zone) if short => Err(format!(
                         "{served} of {count} blocks allocated, but {} on node {} could serve more",
                         zone.kind(),
@@ -376,7 +505,7 @@ impl<'h> Player<'h> {
                 Ok(Outcome::NotServed(AllocError::NoMemory { why: framewright::Why::Fault }))
             }
             (Err(error), None) => {
-                self.judge(request, disturbed, |judge| judge.failed(error, false))?;
+                self.judge_turn(request, turn, disturbed, |judge| judge.failed(error, (false, Call::Ordinary)))?;
                 Ok(Outcome::NotServed(error))
             }
             (result, Some(refusal)) => Err(format!("answered {result:?}, should be {refusal:?}")),
@@ -388,7 +517,7 @@ impl<'h> Player<'h> {
         let max = self.pages.geometry().max_order;
         let wrong = match order {
             _ if order > max => Some(AllocError::BadOrder { order, max }),
-            _ if !pfn.is_aligned(order) => Some(AllocError::BadRange(range)),
+            _ if !pfn.is_aligned(order) => Some(AllocError::Misaligned(pfn, order)),
             _ => contradict(gfp).then_some(AllocError::BadFlags),
         };
         self.take(name, range, gfp, wrong, |pages| match pages.alloc_at(pfn, order, gfp) {
@@ -409,13 +538,14 @@ impl<'h> Player<'h> {
         if self.oracle.borrow().is_held(name) {
             return Ok(Outcome::Skipped);
         }
-        let fired = self.fired();
+        let (fired, asked) = (self.fired(), self.hooks.borrow().migrations);
         let verdict = range_verdict(self.oracle.borrow().memory(), range, gfp.may_reclaim());
         let result = call(self.pages);
         let disturbed = self.disturbed_since(fired);
-        let wrong = wrong.or((verdict == RangeVerdict::Bad).then_some(AllocError::BadRange(range)));
+        let wrong = wrong.or(if let RangeVerdict::Bad(error) = verdict { Some(error) } else { None });
         if wrong.is_some() || result.is_err() {
-            return self.not_taken(range, result, (verdict, wrong, disturbed));
+            let moved = self.hooks.borrow().migrations != asked;
+            return self.not_taken(range, result, (verdict, wrong), (disturbed, moved));
         }
         // Whatever was in the way must be gone by now, or this says so.
         let movable = gfp.migratetype() == MigrateType::Movable;
@@ -428,19 +558,24 @@ impl<'h> Player<'h> {
         &self,
         range: PfnRange,
         result: Result<(), AllocError>,
-        (verdict, wrong, disturbed): (RangeVerdict, Option<AllocError>, bool),
+        (verdict, wrong): (RangeVerdict, Option<AllocError>),
+        (disturbed, moved): (bool, bool),
     ) -> Result<Outcome, Wrong> {
         match (result, wrong) {
             (Err(error), Some(wrong)) if error == wrong => Ok(Outcome::NotServed(error)),
             (result, Some(wrong)) => Err(format!("answered {result:?}, should be {wrong:?}")),
-            (Err(AllocError::Busy { .. }), None) if verdict == RangeVerdict::Serve && !disturbed => {
+            (Err(AllocError::Busy { .. } | AllocError::Contended { .. }), None)
+                if verdict == RangeVerdict::Serve && !disturbed =>
+            {
                 Err(format!("all of {range} was free, but it was not taken: {result:?}"))
             }
-            (Err(error @ AllocError::Busy { pfn }), None) => {
-                // The first frame in the way, or where the block begins that it is part of.
-                let reach = self.pages.geometry().max_order.frames();
-                if pfn >= range.end || pfn.add(reach) <= range.start {
-                    return Err(format!("answered {error:?}, which is nowhere near {range}"));
+            (Err(error @ (AllocError::Busy { pfn } | AllocError::Contended { pfn })), None) => {
+                if !range.contains(pfn) {
+                    return Err(format!("answered {error:?}, which is not in {range}"));
+                }
+                let is_held = self.oracle.borrow().block_at(pfn).is_some();
+                if !disturbed && !moved && !is_held {
+                    return Err(format!("answered {error:?}, but nothing there is in use"));
                 }
                 Ok(Outcome::NotServed(error))
             }
@@ -453,6 +588,7 @@ impl<'h> Player<'h> {
             return Ok(Outcome::Skipped);
         }
         let (fired, begun, asked) = (self.fired(), self.begun(), self.hooks.borrow().migrations);
+        let turn = self.turn();
         let result = self.pages.alloc_contig(frames, align, &terms.request(Order(0)));
         // What an owner gave up when asked to move it may make a range free that was passed already.
         let disturbed = self.disturbed_since(fired) || self.hooks.borrow().migrations != asked;
@@ -461,11 +597,16 @@ impl<'h> Player<'h> {
         // Up to the largest order it is an ordinary request whose tail is given back.
         let small = order <= geometry.max_order;
         let request = terms.request(if small { order } else { Order(0) });
-        let refusal = if frames == 0 || align.0 >= 52 {
-            Some(AllocError::BadRange(PfnRange::new(0, frames)))
+        let refusal = if frames == 0 {
+            Some(AllocError::BadRange(PfnRange::new(0, 0)))
+        } else if align.0 >= 52 {
+            Some(AllocError::BadOrder { order: align, max: Order(51) })
         } else {
             self.judge(request, false, |judge| judge.refusal())
         };
+        if refusal.is_none() && result.err() != FAULT.err() {
+            self.take_turns(request, Some(1));
+        }
         match (result, refusal) {
             (Ok(range), None) => {
                 if range.frames() != frames || !range.start.is_aligned(align) {
@@ -473,22 +614,29 @@ impl<'h> Player<'h> {
                 }
                 let movable = terms.gfp.migratetype() == MigrateType::Movable;
                 self.oracle.borrow_mut().hold_range(name, range, movable)?;
-                self.judge(request, false, |judge| judge.placed(range))?;
+                self.judge_turn(request, turn, false, |judge| judge.placed(range))?;
                 if small {
                     self.count_served(range.start);
-                    self.judge(request, false, |judge| judge.mobility(range))?;
+                    self.judge_turn(request, turn, false, |judge| {
+                        self.count_turn(judge, range.start);
+                        judge.mobility(range)
+                    })?;
                 }
                 Ok(Outcome::Range(range))
             }
             (Err(error), Some(refusal)) if error == refusal => Ok(Outcome::NotServed(error)),
             (Err(error), None) => {
                 if small {
-                    self.judge(request, disturbed, |judge| judge.failed(error, self.failed_after(begun)))?;
+                    let faulted = self.failed_after(begun);
+                    self.judge_turn(request, turn, disturbed, |judge| {
+                        judge.failed(error, (faulted, Call::Ordinary))?;
+                        judge.scattered(error, frames, align)
+                    })?;
                 } else if !matches!(error, AllocError::NoMemory { .. }) {
                     return Err(format!("answered {error:?} to a request that makes sense"));
                 } else if !disturbed {
-                    let step = align.frames().max(geometry.pageblock_order.frames());
-                    let free = self.judge(request, false, |judge| free_range(judge, frames, step));
+                    let free =
+                        self.judge_turn(request, turn, false, |judge| free_range(judge, frames, align, |_, _| true));
                     free.map_or(Ok(()), |range| Err(format!("answered {error:?}, but {range} is free")))?;
                 }
                 Ok(Outcome::NotServed(error))

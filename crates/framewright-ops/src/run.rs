@@ -3,12 +3,16 @@
 //! A run boots a machine, carries out the operations one by one, and after each (or each `n`-th) has the allocator check its
 //! invariants and compares its census with the oracle's. At the end everything is given back and every frame compared: no
 //! frame may be lost. A panic of the allocator is a failure like any other.
+//!
+//! [`run()`] stops at the first thing that is wrong. [`follow`] tells of each step, and goes on where only the list's own
+//! statement does not hold: an outcome after ` -> `, an `expect` or a `#!` line.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use framewright::Census;
 
+use crate::op::Op;
 use crate::outcome::{Outcome, Wrong};
 use crate::scenario::{Scenario, Step};
 use crate::session::{Encounters, Session, with_session};
@@ -28,10 +32,22 @@ impl Default for Checks {
     }
 }
 
+/// Frames that all checks of a run together may look at, less than a second's work.
+const LOOKS: u64 = 1 << 26;
+
+impl Checks {
+    /// Checks after every operation on a small machine, after every so many on a large one.
+    pub fn affordable(scenario: &Scenario) -> Checks {
+        let frames = scenario.shape.frames();
+        let looks = frames.saturating_mul(scenario.steps.len() as u64);
+        Checks { every: looks.div_ceil(LOOKS).max(1) as usize, expected: true }
+    }
+}
+
 /// What a run did.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
-    /// What came of each operation.
+    /// What came of each operation; of a check that does not hold, [`Outcome::Done`].
     pub outcomes: Vec<Outcome>,
     /// Where all frames were after the last operation.
     pub census: Census,
@@ -48,6 +64,36 @@ impl Report {
     }
 }
 
+/// One step of a run that was carried out.
+#[derive(Clone, Copy, Debug)]
+pub struct Line<'r> {
+    /// Its number, counted from 1.
+    pub number: usize,
+    /// The step.
+    pub step: &'r Step,
+    /// What came of it; none of a check that does not hold.
+    pub outcome: Option<Outcome>,
+    /// What was found, if it is not what the list states.
+    pub differs: Option<&'r str>,
+}
+
+/// What kind of thing went wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// The machine cannot be booted.
+    Boot,
+    /// The allocator panicked.
+    Panic,
+    /// The oracle calls an answer wrong.
+    Answer,
+    /// An invariant is violated, or the census or a counter differs from the oracle's.
+    Check,
+    /// Something is not as the list states.
+    Stated,
+    /// Something is wrong or missing after everything was given back.
+    Lost,
+}
+
 /// A run went wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
@@ -55,20 +101,30 @@ pub struct Failure {
     pub step: usize,
     /// The operation, if it was one.
     pub op: Option<String>,
+    /// What kind of thing is wrong.
+    pub kind: Kind,
     /// What is wrong.
     pub wrong: String,
+    /// Frames that were neither held nor withheld before the operation.
+    pub free: u64,
     /// The whole scenario as text.
     pub case: String,
 }
 
+impl Failure {
+    /// What is wrong and where, without the case.
+    pub fn summary(&self) -> String {
+        match &self.op {
+            Some(op) => format!("operation {}, `{op}`: {}", self.step, self.wrong),
+            None if self.step == 0 => format!("booting: {}", self.wrong),
+            None => format!("giving everything back: {}", self.wrong),
+        }
+    }
+}
+
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.op {
-            Some(op) => write!(f, "operation {}, `{op}`: {}", self.step, self.wrong)?,
-            None if self.step == 0 => write!(f, "booting: {}", self.wrong)?,
-            None => write!(f, "giving everything back: {}", self.wrong)?,
-        }
-        write!(f, "\n--- the case, to be saved as a .ops file ---\n{}", self.case)
+        write!(f, "{}\n--- the case, to be saved as a .ops file ---\n{}", self.summary(), self.case)
     }
 }
 
@@ -87,48 +143,102 @@ pub fn run(scenario: &Scenario) -> Result<Report, Failure> {
 /// # Errors
 /// The first thing found wrong.
 pub fn run_with(scenario: &Scenario, checks: Checks) -> Result<Report, Failure> {
-    let mut step = 0;
-    let result = catch_unwind(AssertUnwindSafe(|| run_steps(scenario, checks, &mut step)));
-    let wrong = match result {
+    guarded(scenario, checks, &mut |line| match (line.differs, line.outcome) {
+        (Some(_), Some(outcome)) => Err(format!("the outcome is: {outcome}")),
+        (Some(found), None) => Err(found.to_owned()),
+        (None, _) => Ok(()),
+    })
+}
+
+/// Runs a scenario and hands each step to `see`; goes on where something is not as the list states.
+///
+/// # Errors
+/// The first thing that the oracle or a check finds wrong.
+pub fn follow(scenario: &Scenario, checks: Checks, see: &mut dyn FnMut(&Line<'_>)) -> Result<Report, Failure> {
+    guarded(scenario, checks, &mut |line| {
+        see(line);
+        Ok(())
+    })
+}
+
+/// What is done with a step; an error ends the run.
+type See<'s> = &'s mut dyn FnMut(&Line<'_>) -> Result<(), Wrong>;
+
+/// Where a run is.
+struct At {
+    step: usize,
+    kind: Kind,
+    free: u64,
+}
+
+fn guarded(scenario: &Scenario, checks: Checks, see: See<'_>) -> Result<Report, Failure> {
+    let mut at = At { step: 0, kind: Kind::Boot, free: 0 };
+    let body = || with_session(&scenario.shape, |session| play(session, scenario, (checks, see), &mut at));
+    let wrong = match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(report)) => return Ok(report),
         Ok(Err(wrong)) => wrong,
         Err(panic) => {
+            at.kind = Kind::Panic;
             let text = panic.downcast_ref::<String>().map(String::as_str);
             format!("panicked: {}", text.or(panic.downcast_ref::<&str>().copied()).unwrap_or("without words"))
         }
     };
+    let At { step, kind, free } = at;
     let op = step.checked_sub(1).and_then(|index| scenario.steps.get(index)).map(Step::to_string);
-    Err(Failure { step, op, wrong, case: scenario.to_string() })
+    Err(Failure { step, op, kind, wrong, free, case: scenario.to_string() })
 }
 
-fn run_steps(scenario: &Scenario, checks: Checks, at: &mut usize) -> Result<Report, Wrong> {
-    with_session(&scenario.shape, |session| play(session, scenario, checks, at))
-}
-
-fn play(session: &Session<'_>, scenario: &Scenario, checks: Checks, at: &mut usize) -> Result<Report, Wrong> {
+fn play(
+    session: &Session<'_>,
+    scenario: &Scenario,
+    (checks, see): (Checks, See<'_>),
+    at: &mut At,
+) -> Result<Report, Wrong> {
+    at.kind = Kind::Check;
     session.check()?;
     session.check_frames()?;
     let mut outcomes = Vec::with_capacity(scenario.steps.len());
     for (step, number) in scenario.steps.iter().zip(1..) {
-        *at = number;
-        let outcome = session.perform(&step.op)?;
-        outcomes.push(outcome);
-        if checks.expected
-            && let Some(expected) = &step.expected
-            && *expected != outcome.to_string()
-        {
-            return Err(format!("the outcome is: {outcome}"));
-        }
+        *at = At { step: number, kind: Kind::Answer, free: session.free_frames() };
+        outcomes.push(carry_out(session, (number, step), (checks, see), at)?);
         if checks.every != 0 && number % checks.every == 0 {
+            at.kind = Kind::Check;
             session.check()?;
         }
     }
-    *at = scenario.steps.len() + 1;
+    *at = At { step: scenario.steps.len() + 1, kind: Kind::Check, free: session.free_frames() };
     let census = session.check()?;
     session.check_frames()?;
     let encounters = session.encounters();
     let counters = session.pages().counters();
+    at.kind = Kind::Lost;
     session.give_everything_back()?;
     let fallbacks = counters.extfrag_fragmenting + counters.extfrag_whole;
     Ok(Report { outcomes, census, encounters, fallbacks })
+}
+
+/// Carries out one step and compares it with what the list states.
+fn carry_out(
+    session: &Session<'_>,
+    (number, step): (usize, &Step),
+    (checks, see): (Checks, See<'_>),
+    at: &mut At,
+) -> Result<Outcome, Wrong> {
+    let outcome = match (session.perform(&step.op), &step.op) {
+        (Err(found), Op::Expect(_) | Op::Assert(_)) => {
+            at.kind = Kind::Stated;
+            see(&Line { number, step, outcome: None, differs: Some(&found) })?;
+            return Ok(Outcome::Done);
+        }
+        (Err(wrong), Op::Validate) => {
+            at.kind = Kind::Check;
+            return Err(wrong);
+        }
+        (result, _) => result?,
+    };
+    let fits = !checks.expected || step.expected.as_ref().is_none_or(|expected| expected.fits(&outcome));
+    let found = (!fits).then(|| outcome.to_string());
+    at.kind = Kind::Stated;
+    see(&Line { number, step, outcome: Some(outcome), differs: found.as_deref() })?;
+    Ok(outcome)
 }

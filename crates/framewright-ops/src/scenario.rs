@@ -1,8 +1,8 @@
 //! A whole test case: a machine and what happens on it.
 //!
-//! The text form (extension `.ops`) is the machine's lines (`shape.rs`), then a line for each operation (`op.rs`). Behind
-//! ` -> ` a line may say what must come of the operation, in the words of [`crate::Outcome`]. `#` begins a comment;
-//! empty lines mean nothing.
+//! The text form (extension `.ops`) is the machine's lines (`shape.rs`), then a line for each operation (`op.rs`). After
+//! ` -> ` a line may say what must come of the operation (`expected.rs`). `#` begins a comment, but a line that begins with
+//! `#!` states a number (`assertion.rs`); a first line that begins with `#!/` is the operating system's. Empty lines mean nothing.
 //!
 //! ```text
 //! max-order 4
@@ -11,7 +11,8 @@
 //! cpus 0
 //! a1 = alloc order 2 GFP_KERNEL
 //! raw-free a1+1 order 0 -> frame 0x1 is inside the block that starts at 0x0
-//! free a1 -> ok
+//! free a1 -> served
+//! #! highatomic <= 1
 //! ```
 
 use std::collections::HashMap;
@@ -20,6 +21,8 @@ use std::str::FromStr;
 
 use framewright::NodeId;
 
+use crate::assertion;
+use crate::expected::Expected;
 use crate::op::{Handle, Op};
 use crate::shape::Shape;
 use crate::words::Reason;
@@ -29,8 +32,8 @@ use crate::words::Reason;
 pub struct Step {
     /// The operation.
     pub op: Op,
-    /// The outcome as it prints.
-    pub expected: Option<String>,
+    /// What must come of it.
+    pub expected: Option<Expected>,
 }
 
 impl From<Op> for Step {
@@ -124,7 +127,15 @@ impl Default for Reader {
 
 impl Reader {
     fn read(&mut self, number: usize, line: &str) -> Result<(), Reason> {
-        let line = line.split_once('#').map_or(line, |(line, _)| line).trim();
+        let line = line.trim();
+        if let Some(stated) = line.strip_prefix(assertion::SIGN) {
+            if number != 1 || !stated.starts_with('/') {
+                let op = Op::Assert(without_comment(stated).parse()?);
+                self.steps.push(Step::from(op));
+            }
+            return Ok(());
+        }
+        let line = without_comment(line);
         if line.is_empty() {
             return Ok(());
         }
@@ -139,7 +150,12 @@ impl Reader {
         {
             return Err(format!("{handle} has a meaning since line {before}"));
         }
-        self.steps.push(Step { op, expected: expected.map(str::to_owned) });
+        let expected = expected.map(str::parse).transpose()?;
+        self.steps.push(Step { op, expected });
         Ok(())
     }
+}
+
+fn without_comment(line: &str) -> &str {
+    line.split_once('#').map_or(line, |(line, _)| line).trim()
 }

@@ -8,6 +8,7 @@ use std::mem::ManuallyDrop;
 use framewright::machine::Fault;
 use framewright::mechanisms::{NumaRead, NumaStat};
 use framewright::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
+use framewright::watermark::highatomic_limit;
 use framewright::{Allocator, Census, CpuId, FrameState, Layout, MigrateType, Pfn};
 use framewright_rt::{Solo, Storage};
 
@@ -23,6 +24,9 @@ pub struct Session<'h> {
     player: &'h Player<'h>,
 }
 
+/// Bytes that the descriptors of a machine may take: those of 128 GiB in pages of 4 KiB. The oracle takes twice as much.
+const MOST_BYTES: usize = 1 << 30;
+
 /// Boots a machine and lets `body` play on it.
 ///
 /// # Errors
@@ -30,6 +34,10 @@ pub struct Session<'h> {
 pub fn with_session<T>(shape: &Shape, body: impl FnOnce(&Session<'_>) -> Result<T, Wrong>) -> Result<T, Wrong> {
     let config = shape.config();
     let layout = Layout::of(&config).map_err(|error| error.to_string())?;
+    let bytes = layout.bytes::<Solo<'_>>();
+    if bytes > MOST_BYTES {
+        return Err(format!("its descriptors take {} MiB, more than {} MiB", bytes >> 20, MOST_BYTES >> 20));
+    }
     let mut storage = Storage::new(&layout);
     let booted = Allocator::boot(Solo::new(&shape.cpus), &config, storage.parts());
     // Neither is dropped, because the allocator's machine refers to the player and the player to the allocator; `unhook`
@@ -74,6 +82,11 @@ impl<'h> Session<'h> {
         self.player.perform(op)
     }
 
+    /// Frames that are neither held nor withheld, wherever they are.
+    pub fn free_frames(&self) -> u64 {
+        self.player.oracle.borrow().free_frames()
+    }
+
     /// Frames on a CPU's lists: of zones of its own node, and of others.
     pub fn cached(&self, cpu: CpuId) -> [u64; 2] {
         self.player.cached(cpu)
@@ -88,8 +101,11 @@ impl<'h> Session<'h> {
         let census = player.pages.validate().map_err(|violation| violation.to_string())?;
         player.oracle.borrow().compare(&census)?;
         player.compare_counters()?;
-        let (held, traced) = (player.oracle.borrow().held_frames(), player.traced.get());
-        if held != traced {
+        if !player.reserved.get() {
+            self.check_reserves()?;
+        }
+        let held = player.oracle.borrow().held_frames();
+        if let Some(traced) = player.traced.get().filter(|&traced| traced != held) {
             return Err(format!("{traced} frames are allocated by the tracepoints, should be {held}"));
         }
         let counters = player.pages.counters();
@@ -100,6 +116,23 @@ impl<'h> Session<'h> {
             refused if refused == counters.bad_frees => Ok(census),
             refused => Err(format!("{} refused frees were counted, should be {refused}", counters.bad_frees)),
         }
+    }
+
+    /// Checks that no reserve for high orders is larger than its zone allows.
+    fn check_reserves(&self) -> Result<(), Wrong> {
+        let pages = self.player.pages;
+        let order = pages.geometry().pageblock_order;
+        for zone in zones(pages.nodes()).filter_map(|zone| pages.zone(zone)) {
+            let (reserved, limit) =
+                (zone.blocks[MigrateType::HighAtomic.index()] << order.0, highatomic_limit(zone.managed, order));
+            if reserved > limit {
+                return Err(format!(
+                    "{} has {reserved} frames in reserve for high orders, may have {limit}",
+                    zone.kind
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Compares every frame with the oracle, and the statistics with what was served.
@@ -125,7 +158,8 @@ impl<'h> Session<'h> {
             ("numa_hit + numa_miss", local + other, sum.hit + sum.miss),
             ("numa_foreign", sum.miss, sum.foreign),
         ];
-        match rows.into_iter().find(|(_, ours, theirs)| ours != theirs) {
+        let turns = self.player.interleaved.get().map(|ours| ("numa_interleave", ours, sum.interleave));
+        match rows.into_iter().chain(turns).find(|(_, ours, theirs)| ours != theirs) {
             Some((name, ours, theirs)) => Err(format!("{name} is {theirs}, should be {ours}")),
             None => Ok(()),
         }

@@ -116,6 +116,11 @@ impl Shape {
         nodes.map(|node| node.index() + 1).max().unwrap_or(0)
     }
 
+    /// Frames of the memory map.
+    pub fn frames(&self) -> u64 {
+        self.regions.iter().map(|region| region.range.frames()).fold(0, u64::saturating_add)
+    }
+
     /// The entry for a zone's own sizes, made if need be.
     pub fn tuning_mut(&mut self, zone: ZoneIdx) -> &mut Tuning {
         let found = self.tuning.iter().position(|tuning| tuning.zone == zone);

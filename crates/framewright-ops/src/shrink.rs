@@ -9,7 +9,7 @@ use framewright::request::GFP_KERNEL;
 use framewright::{Gfp, Mechanisms, Order, PfnRange, Policy, Region};
 
 use crate::op::{Op, Terms};
-use crate::scenario::{Scenario, Step};
+use crate::scenario::Scenario;
 use crate::shape::Shape;
 
 /// What is tried next.
@@ -93,7 +93,7 @@ impl Shrinker {
             Cursor::Operands { at, variant } => {
                 let op = simpler_ops(&steps.get(at)?.op).into_iter().nth(variant)?;
                 let mut scenario = self.best.clone();
-                scenario.steps[at] = Step::from(op);
+                scenario.steps[at].op = op;
                 Some(scenario)
             }
             Cursor::Machine { variant } => {
@@ -231,7 +231,10 @@ fn simpler_shapes(shape: &Shape) -> Vec<Shape> {
     push(&|shape| shape.tuning.clear());
     push(&|shape| (shape.zone_counters, shape.node_counters) = (0, 0));
     push(&|shape| shape.distances.clear());
-    push(&|shape| shape.mechanisms = Mechanisms::BASELINE);
+    if shape.mechanisms != Mechanisms::BASELINE {
+        push(&|shape| shape.mechanisms = Mechanisms::BASELINE);
+        push(&|shape| shape.mechanisms = Mechanisms::DEFAULT);
+    }
     push(&|shape| shape.cma.clear());
     push(&|shape| shape.movable.clear());
     push(&|shape| shape.dma32_end = shape.dma_end);

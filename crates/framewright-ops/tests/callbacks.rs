@@ -136,7 +136,7 @@ fn migration_moves_or_does_not() {
     // What the callback does, the frames wanted, what comes of it, the most that it may be asked: there is room for 8 frames.
     let cases = [
         ("fail", "0x0..0x8", "frame 0x0 is in use and cannot be moved", 1),
-        ("lie", "0x0..0x8", "frame 0x6 is in use and cannot be moved", 8 * 4),
+        ("lie", "0x0..0x8", "frame 0x0 is in use and cannot be moved", 8 * 4),
         ("abandon", "0x0..0x8", "ok", 4),
         ("abandon", "0x1..0x17", "ok", 8 + 7),
         ("free", "0x0..0x8", "ok", 4),

@@ -108,6 +108,11 @@ fn every_isolation_fails_once() {
 }
 
 #[test]
+fn every_drain_fails_once() {
+    fail_every_one(Fault::Drain);
+}
+
+#[test]
 fn handles_of_scripts_are_distinct() {
     // What a script defines twice the parser refuses; what it refers to it must define.
     for (path, scenario) in scripts() {

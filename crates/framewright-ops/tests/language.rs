@@ -1,12 +1,15 @@
 //! The text form: what is printed is read back, and what is wrong is named with its line.
 
 use framewright::machine::Fault;
+use framewright::report::Source;
 use framewright::{CpuId, Gfp, MigrateType, NodeId, NodeSet, Order, Pfn, PfnRange, Policy, ZoneIdx, ZoneKind};
+use framewright_ops::assertion::{Assertion, Quantity};
+use framewright_ops::expected::{Expected, Relation};
 use framewright_ops::rng::Rng;
 use framewright_ops::strategy::Scenarios;
 use framewright_ops::{
-    Counter, Handle, OnMigrate, OnReclaim, Op, Outcome, Place, Row, Scenario, Step, Terms, generate, machines, run,
-    shrink,
+    Checks, Counter, Handle, Kind, Line, OnMigrate, OnReclaim, Op, Outcome, Place, Row, Scenario, Step, Terms, follow,
+    generate, machines, run, shrink, with_session,
 };
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -57,6 +60,23 @@ fn any_row(rng: &mut Rng) -> Row {
     }
 }
 
+fn any_assertion(rng: &mut Rng) -> Assertion {
+    let node = NodeId(rng.below(64) as u8);
+    let zone = ZoneIdx::of(node, *rng.pick(&ZoneKind::ALL));
+    let some = rng.one_in(2).then_some(zone);
+    let cpu = rng.one_in(2).then(|| CpuId(any_number(rng) as u16));
+    let quantities = [
+        Quantity::Numa(rng.below(6) as usize, zone),
+        Quantity::Free(some),
+        Quantity::Pcp(zone, cpu),
+        Quantity::Pageblocks(*rng.pick(&MigrateType::ALL), some),
+        Quantity::Event(rng.below(19) as usize),
+        Quantity::Census(rng.below(7) as usize),
+    ];
+    let relation = *rng.pick(&[Relation::Equal, Relation::AtMost, Relation::AtLeast]);
+    Assertion { quantity: *rng.pick(&quantities), relation, value: any_number(rng) }
+}
+
 fn any_counter(rng: &mut Rng) -> Counter {
     let (node, index) = (NodeId(rng.below(64) as u8), any_number(rng) as usize);
     if rng.one_in(2) {
@@ -73,7 +93,10 @@ fn any_op(rng: &mut Rng) -> Op {
     let pfn = Pfn(any_number(rng));
     let cpu = CpuId(any_number(rng) as u16);
     let gfp = Gfp(rng.draw() as u32);
-    match rng.below(30) {
+    match rng.below(33) {
+        29 => Op::Assert(any_assertion(rng)),
+        30 => Op::Local(rng.one_in(2)),
+        31 => Op::Trace(rng.one_in(2)),
         28 => Op::Balance(NodeId(rng.below(64) as u8)),
         0 => Op::Alloc { name, order, terms: any_terms(rng) },
         1 => Op::Bulk { name, count: rng.below(1_000_001) as u32, order, terms: any_terms(rng) },
@@ -130,7 +153,7 @@ fn scenarios_read_back() {
         assert_eq!(scenario.to_string().parse(), Ok(scenario), "seed {seed}");
     }
     let names: Vec<&str> = machines::named().map(|(name, _)| name).collect();
-    assert_eq!(names.len(), 15, "every machine's text is right: {names:?}");
+    assert_eq!(names.len(), 22, "every machine's text is right: {names:?}");
 }
 
 #[test]
@@ -145,9 +168,113 @@ fn what_is_left_to_defaults_and_comments_is_understood() {
     let scenario: Scenario = text.parse().unwrap();
     assert_eq!(scenario.shape.cpus, [NodeId(0)]);
     assert_eq!(scenario.shape.geometry.max_order, Order(10));
-    assert_eq!(scenario.steps[0].expected.as_deref(), Some("0x0"));
+    assert_eq!(scenario.steps[0].expected, Some(Expected::Text("0x0".to_owned())));
     assert_eq!(scenario.steps[1], Step::from(Op::Validate));
     assert_eq!(scenario.to_string().parse(), Ok(scenario));
+}
+
+/// What may stand after the arrow, in every form, and what is the same.
+#[test]
+fn outcomes_are_read() {
+    for (text, expected) in [
+        ("served", Expected::Served),
+        ("failed", Expected::Failed),
+        ("12", Expected::Count(Relation::Equal, 12)),
+        ("= 12", Expected::Count(Relation::Equal, 12)),
+        (">=15000", Expected::Count(Relation::AtLeast, 15_000)),
+        ("<= 0x10", Expected::Count(Relation::AtMost, 16)),
+        ("served 0x10", Expected::Text("0x10".to_owned())),
+        ("failed: served a b", Expected::Text("a b".to_owned())),
+        ("skipped", Expected::Text("skipped".to_owned())),
+        ("12 blocks", Expected::Text("12 blocks".to_owned())),
+    ] {
+        assert_eq!(text.parse(), Ok(expected.clone()), "{text}");
+        assert_eq!(expected.to_string().parse(), Ok(expected), "{text}");
+    }
+}
+
+#[test]
+fn a_first_line_may_be_the_systems() {
+    let text = "#!/usr/bin/env -S framewright ops\nmemory 0x0..0x10 node 0\n #!  highatomic<=1  # at most\n#! cached 0";
+    let scenario: Scenario = text.parse().unwrap();
+    let lines: Vec<String> = scenario.steps.iter().map(Step::to_string).collect();
+    assert_eq!(lines, ["#! highatomic <= 1", "#! cached 0"]);
+    let late: Result<Scenario, _> = "memory 0x0..0x10 node 0\n#!/bin/sh".parse();
+    assert!(late.unwrap_err().to_string().starts_with("line 2: `/bin/sh` is nothing to assert"));
+}
+
+/// Every event counter that an allocator keeps can be stated.
+#[test]
+fn events_have_names() {
+    let list: Scenario = "memory 0x0..0x400 node 0\nmechanisms default\nvalidate".parse().unwrap();
+    let kept = with_session(&list.shape, |session| {
+        Ok(session.pages().events().named().map(|(name, count)| format!("#! vmstat {name} {count}")).collect())
+    });
+    let kept: Vec<String> = kept.unwrap();
+    assert_eq!(kept.len(), 19, "{kept:?}");
+    let list: Scenario = format!("memory 0x0..0x400 node 0\nmechanisms default\n{}", kept.join("\n")).parse().unwrap();
+    run(&list).unwrap();
+}
+
+/// Each form of a statement, where it holds and where it does not.
+#[test]
+fn statements_are_checked() {
+    let machine = "max-order 4\npageblock-order 2\nmemory 0x0..0x40 node 0\nmemory 0x40..0x80 node 1\ncpus 0 1\n\
+                   dma-end 0x0\ndma32-end 0x0\n";
+    let setup = "a1 = alloc order 2 GFP_KERNEL\na2 = bulk 4 order 0 GFP_KERNEL on 1\nfree a1\n";
+    for (line, fits) in [
+        ("a3 = alloc order 0 GFP_KERNEL -> served", true),
+        ("a3 = alloc order 0 GFP_KERNEL -> 1", true),
+        ("a3 = alloc order 0 GFP_KERNEL -> failed", false),
+        ("a3 = alloc order 9 GFP_KERNEL -> failed", true),
+        ("a3 = alloc order 9 GFP_KERNEL -> served", false),
+        ("a3 = alloc order 9 GFP_KERNEL -> <=3", true),
+        ("a3 = bulk 3 order 0 GFP_KERNEL -> 3", true),
+        ("a3 = bulk 3 order 0 GFP_KERNEL -> >=4", false),
+        ("a3 = alloc-range 0x0..0x0 GFP_KERNEL -> failed", true),
+        ("free a1 -> served", false),
+        ("free a1 -> failed", false),
+        ("free a1 -> skipped", true),
+        ("free a1 -> 0", false),
+        ("raw-free 0x0 order 0 -> failed", true),
+        ("raw-free 0x0 order 0 -> 0", false),
+        ("drain all -> >=0", true),
+        ("#! hit 1 Normal 4", true),
+        ("#! hit 1 Normal 3", false),
+        ("#! hit 0 Normal >= 1", true),
+        ("#! local 0 Normal 1", true),
+        ("#! other 1 Normal 4", true),
+        ("#! miss 1 Normal <= 0", true),
+        ("#! foreign 0 Normal >= 1", false),
+        ("#! interleave 0 Normal 0", true),
+        ("#! hit 2 Normal 0", false),
+        ("#! allocated 4", true),
+        ("#! present 0x80", true),
+        ("#! cached >= 125", false),
+        ("#! free <= 124", true),
+        ("#! free 0 Normal <= 64", true),
+        ("#! pcp 0 Normal <= 64", true),
+        ("#! pcp 0 Normal 0 <= 64", true),
+        ("#! pcp 0 Normal 9 0", false),
+        ("#! highatomic 0", true),
+        ("#! highatomic 1 Normal >= 1", false),
+        ("#! pageblocks Movable >= 20", true),
+        ("#! pageblocks Movable 0 Normal 99", false),
+        ("#! vmstat pgalloc_normal 8", true),
+        ("#! vmstat pgfree 9", false),
+        ("#! vmstat compact_stall 0", false),
+        ("expect Node 0, zone Normal, boost 0", true),
+        ("expect Node 0, zone Normal, boost 1", false),
+    ] {
+        let scenario: Scenario = format!("{machine}{setup}{line}").parse().unwrap();
+        let mut differing = Vec::new();
+        let mut see = |line: &Line<'_>| differing.extend(line.differs.map(|_| line.number));
+        follow(&scenario, Checks::default(), &mut see).unwrap();
+        let expected = if fits { vec![] } else { vec![4] };
+        assert_eq!(differing, expected, "{line}");
+        let failed = run(&scenario).err().map(|failure| (failure.kind, failure.step, failure.free));
+        assert_eq!(failed, (!fits).then_some((Kind::Stated, 4, 124)), "{line}");
+    }
 }
 
 /// Texts that are wrong, behind one line that is right, and what is said of them.
@@ -201,6 +328,27 @@ const WRONG: &[(&str, &str)] = &[
     ("pcp 0 Normal 1", "line 2: the line ends where a number of frames should be"),
     ("cpus 0 300", "line 2: `300` where a node's number should be"),
     ("mechanisms speed=9", "line 2: `speed=9` is no mechanism"),
+    ("free a1 ->", "line 2: the line ends where an outcome should be"),
+    ("free a1 -> servd", "line 2: `servd` is no outcome"),
+    ("free a1 -> >=", "line 2: `` where a number should be"),
+    ("free a1 -> <=x", "line 2: `x` where a number should be"),
+    (
+        "#! hits 0 Normal 2",
+        "line 2: `hits` is nothing to assert; there are hit, miss, foreign, interleave, local, other, free, pcp, \
+         highatomic, pageblocks, vmstat, present, allocated, cached, isolated, in-flight, quarantined, offline",
+    ),
+    ("#!", "line 2: the line ends where what is asserted should be"),
+    ("#! hit", "line 2: the line ends where a node's number should be"),
+    ("#! hit 0 Normal", "line 2: the line ends where a zone should be"),
+    ("#! highatomic", "line 2: the line ends where a number should be"),
+    ("#! highatomic <=", "line 2: the line ends where a number should be"),
+    ("#! highatomic < 3", "line 2: `<` where a node's number should be"),
+    ("#! highatomic<=many", "line 2: `many` where a number should be"),
+    ("#! vmstat pgmoon 3", "line 2: `pgmoon` is no event of vmstat"),
+    ("#! pageblocks Solid 3", "line 2: `Solid` where a type such as Movable should be"),
+    ("#! hit 0 Normal 2 -> ok", "line 2: `2 ->` is too much"),
+    ("#! cached 0 Normal 3", "line 2: `0 Normal` is too much"),
+    ("#! cached 1\nmax-order 3", "line 3: the machine must be described before the first operation"),
     ("validate\nmax-order 3", "line 3: the machine must be described before the first operation"),
     ("a1 = alloc order 0 GFP_KERNEL\nfree a1\na1 = alloc order 1 GFP_KERNEL", "line 4: a1 has a meaning since line 2"),
 ];

@@ -161,7 +161,7 @@ fn random_mistakes(seed: u64) {
     let mut done = 0;
     while done < MISTAKES {
         let shape = machines::any(&mut rng);
-        if machines::frames(&shape) > 600 {
+        if shape.frames() > 600 {
             continue;
         }
         let weights = Weights { misuse: 0, faults: 0, ..Weights::MIXED };

@@ -79,3 +79,55 @@ fn contiguous_range_that_comes_free_behind_the_search() {
          a32 = alloc order 0 GFP_KERNEL below 0x27\non-migrate free\na36 = alloc-contig 17 align 0 GFP_KERNEL",
     );
 }
+
+/// What a PC with more than 3 GiB looks like, scaled down.
+const PC: &str = "max-order 6\npageblock-order 4\nmemory 0x0..0x300 node 0\nmemory 0x400..0x800 node 0\ncpus 0 0\n\
+                  dma-end 0x40\ndma32-end 0x400\nmechanisms default\n";
+
+#[test]
+fn a_local_keeps_what_lies_above_a_hole() {
+    must_run(&format!(
+        "{PC}local on\na1 = alloc order 0 GFP_KERNEL\nfree a1\na2 = alloc order 0 GFP_KERNEL -> 0x400\nfree a2"
+    ));
+}
+
+#[test]
+fn a_local_keeps_what_lies_on_both_sides_of_a_hole() {
+    for flags in ["GFP_KERNEL", "GFP_KERNEL|GFP_DMA32", "GFP_HIGHUSER_MOVABLE"] {
+        let pair = |n: u32| {
+            let (other, order) = (n + 1000, n % 4);
+            format!(
+                "a{n} = alloc order {order} {flags}\na{other} = alloc order {order} GFP_KERNEL\nfree a{n}\nfree a{other}\n"
+            )
+        };
+        let held: String = (2000..2040).map(|n| format!("a{n} = alloc order {} {flags}\n", n % 3)).collect();
+        let pairs = |from: u32| (from..from + 40).map(pair).collect::<String>();
+        must_run(&format!(
+            "{PC}trace off\nlocal on\n{}{held}{}drain all\n{}local off\ndrain all",
+            pairs(0),
+            pairs(100),
+            pairs(200)
+        ));
+    }
+}
+
+#[test]
+fn a_local_refuses_what_lies_in_a_hole() {
+    must_run(&format!(
+        "{PC}local on\na1 = alloc order 0 GFP_KERNEL\nfree a1\n\
+         raw-free 0x300 order 0 -> frame 0x300 is not this allocator's memory\n\
+         raw-free 0x3ff order 0 -> frame 0x3ff is not this allocator's memory\n\
+         raw-free 0x800 order 0 -> frame 0x800 is not this allocator's memory\n\
+         raw-free 0x8000000000000300 order 0 -> frame 0x8000000000000300 is not this allocator's memory"
+    ));
+}
+
+/// A magazine came from the depot while other lists were entitled to what it took.
+#[test]
+fn a_magazine_above_high_takes_what_others_are_entitled_to() {
+    must_run(
+        "max-order 1\npageblock-order 1\nmemory 0xc9..0xd9 node 0\ncpus 0 0\ndma-end 0x0\ndma32-end 0x0\n\
+         a2 = alloc order 1 GFP_KERNEL\na4 = bulk 3 order 1 GFP_KERNEL\nfree a4\nrun-on 1\n\
+         a7 = alloc order 0 GFP_KERNEL\na10 = alloc order 1 GFP_KERNEL\nfree a7\nfree a2",
+    );
+}

@@ -7,17 +7,28 @@
 use std::collections::BTreeMap;
 
 use framewright::machine::Fault;
+use framewright::mechanisms::PRESETS;
 use framewright::{AllocError, FreeError};
 use framewright_ops::strategy::Scenarios;
-use framewright_ops::{Checks, Outcome, generate, run, run_with};
+use framewright_ops::{Checks, Outcome, Scenario, generate, run, run_with, variety};
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestError, TestRng, TestRunner};
 
 const CASES: u32 = 10_000;
 const PARTS: u32 = 4;
+/// What a check looks at of each CPU's lists, and what all checks of a sequence look at at most.
+const LOOKS_OF_CPU: u64 = 400;
+const LOOKS: u64 = 1 << 20;
 
 fn from_environment<T: std::str::FromStr>(name: &str) -> Option<T> {
     let value = std::env::var(name).ok()?;
     Some(value.parse().unwrap_or_else(|_| panic!("{name}={value} is no number that fits")))
+}
+
+/// Checks after each operation; on machines of many CPUs, whose lists take long to look at, after every few.
+fn checks(scenario: &Scenario) -> Checks {
+    let shape = &scenario.shape;
+    let looks = (shape.frames() + LOOKS_OF_CPU * shape.cpus.len() as u64) * scenario.steps.len() as u64;
+    Checks { every: looks.div_ceil(LOOKS).max(1) as usize, expected: true }
 }
 
 /// Runs one part of the sequences.
@@ -30,7 +41,7 @@ fn part(number: u32) {
     let config = Config { cases, max_shrink_iters: 20_000, failure_persistence: None, ..Config::default() };
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let result = runner.run(&Scenarios, |scenario| {
-        run(&scenario).map(drop).map_err(|failure| TestCaseError::fail(failure.to_string()))
+        run_with(&scenario, checks(&scenario)).map(drop).map_err(|failure| TestCaseError::fail(failure.to_string()))
     });
     match result {
         Ok(()) => {}
@@ -72,6 +83,29 @@ fn kind(outcome: &Outcome) -> String {
         other => format!("{other:?}"),
     };
     text.split(['(', '{']).next().unwrap_or_default().trim().to_owned()
+}
+
+/// Machines are small and large, and what people run is among their mechanisms.
+#[test]
+fn machines_are_of_all_sizes() {
+    let shapes: Vec<_> = (0..1_000).map(|seed| generate::scenario(seed).shape).collect();
+    for cpus in [1..=1, 2..=4, 5..=16, 17..=32, 33..=64] {
+        let count = shapes.iter().filter(|shape| cpus.contains(&shape.cpus.len())).count();
+        assert!(count >= 50, "{count} machines with {cpus:?} CPUs");
+    }
+    assert!(shapes.iter().all(|shape| (1..=64).contains(&shape.cpus.len())));
+    let presets = shapes.iter().filter(|shape| variety::is_preset(&shape.mechanisms)).count();
+    assert!((300..700).contains(&presets), "{presets} presets");
+    for (name, preset) in PRESETS {
+        assert!(shapes.iter().any(|shape| shape.mechanisms == *preset), "{name} is under no machine");
+    }
+    for (seed, range) in [(1, 3..=3), (2, 1..=2), (3, 100..=128)] {
+        let limits = generate::Limits { cpus: range.clone(), ops: Some(7) };
+        let scenario = generate::scenario_within(seed, &limits);
+        // Before these, the list may say how its calls are made.
+        assert!(range.contains(&(scenario.shape.cpus.len() as u16)) && (7..=9).contains(&scenario.steps.len()));
+        run(&scenario).unwrap();
+    }
 }
 
 /// Sequences that never get anywhere show nothing.

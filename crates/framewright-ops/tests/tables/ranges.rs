@@ -10,9 +10,9 @@ const PLACES: &[Case] = &[
         before: "Node 0, zone Normal, type Movable 0 0 0 0 4",
         ops: "a1 = alloc-at 0x20 order 3 GFP_KERNEL -> ok\n\
               a2 = alloc-at 0x22 order 1 GFP_KERNEL -> frame 0x22 is in use and cannot be moved\n\
-              a3 = alloc-at 0x21 order 1 GFP_KERNEL -> 0x21..0x23 is not memory of one zone\n\
+              a3 = alloc-at 0x21 order 1 GFP_KERNEL -> no block of order 1 can start at frame 0x21\n\
               a4 = alloc-at 0x20 order 5 GFP_KERNEL -> order 5 is above the largest, 4\n\
-              a5 = alloc-at 0x40 order 2 GFP_KERNEL -> 0x40..0x44 is not memory of one zone",
+              a5 = alloc-at 0x40 order 2 GFP_KERNEL -> frame 0x40 is not this allocator's memory",
         after: "Node 0, zone Normal, type Movable 0 0 0 1 3",
     },
     Case {
@@ -47,8 +47,8 @@ const RANGES: &[Case] = &[
         before: "Node 0, zone Normal, type Movable 1 1 3 1 2\nNode 0, zone Normal, type CMA 0 0 1\n\
                  Node 0, zone Normal, type Reclaimable 0 0 1",
         ops: "a2 = alloc-range 0x2..0x1f GFP_KERNEL -> frame 0x16 is in use and cannot be moved\n\
-              a3 = alloc-range 0x30..0x41 GFP_KERNEL -> 0x30..0x41 is not memory of one zone\n\
-              a4 = alloc-range 0x30..0x30 GFP_KERNEL -> 0x30..0x30 is not memory of one zone\n\
+              a3 = alloc-range 0x30..0x41 GFP_KERNEL -> frame 0x40 is not this allocator's memory\n\
+              a4 = alloc-range 0x30..0x30 GFP_KERNEL -> 0x30..0x30 has no frames\n\
               expect pageblock 0x8 CMA\nexpect pageblock 0x1c Reclaimable\nexpect pageblock 0x4 Movable",
         after: "Node 0, zone Normal, type Movable 1 1 3 1 2\nNode 0, zone Normal, type CMA 0 0 1\n\
                 Node 0, zone Normal, type Reclaimable 0 0 1",
@@ -92,10 +92,21 @@ const RANGES: &[Case] = &[
         machine: SMALL,
         setup: "a1 = alloc-at 0x9 order 0 GFP_KERNEL",
         before: "Node 0, zone Normal, type Movable 1 1 1 1 3",
-        ops: "a2 = alloc-contig 21 align 0 GFP_KERNEL -> 0xc..0x21\n\
-              a3 = alloc-contig 17 align 4 GFP_KERNEL -> out of memory: no free block is large enough\n\
-              a4 = alloc-contig 17 align 1 GFP_KERNEL -> 0x24..0x35",
-        after: "Node 0, zone Normal, type Movable 3 3 0 2",
+        ops: "a2 = alloc-contig 21 align 0 GFP_KERNEL -> 0xa..0x1f\n\
+              a3 = alloc-contig 17 align 5 GFP_KERNEL -> 0x20..0x31\n\
+              a4 = alloc-contig 17 align 0 GFP_KERNEL -> out of memory: no free block is large enough",
+        after: "Node 0, zone Normal, type Movable 3 1 1 2",
+    },
+    Case {
+        name: "and below it, where no block is large enough",
+        machine: SMALL,
+        setup: "a1 = alloc-at 0x9 order 0 GFP_KERNEL\na2 = alloc-at 0x10 order 4 GFP_KERNEL\na3 = alloc-range 0x2f..0x40 GFP_KERNEL",
+        before: "Node 0, zone Normal, type Movable 2 2 2 2",
+        ops: "a4 = alloc-contig 13 align 1 GFP_KERNEL -> 0x20..0x2d\n\
+              a5 = alloc-contig 5 align 1 GFP_KERNEL -> 0x0..0x5\n\
+              a6 = alloc-contig 5 align 1 GFP_KERNEL -> 0xa..0xf\n\
+              a7 = alloc-contig 5 align 1 GFP_KERNEL -> out of memory: no free block is large enough",
+        after: "Node 0, zone Normal, type Unmovable 1 1\nNode 0, zone Normal, type Movable 4",
     },
 ];
 
@@ -173,7 +184,7 @@ const HOTPLUG: &[Case] = &[
         before: "Node 0, zone Normal, type Movable 0 0 0 0 4",
         ops: "take-offline 0x6..0x13 -> ok\nexpect Node 0, zone Normal, type Movable 1 1 2 1 2\n\
               raw-free 0x8 order 3 -> frame 0x8 is offline or reserved\n\
-              a1 = alloc-at 0x8 order 0 GFP_KERNEL -> 0x8..0x9 is not memory of one zone\n\
+              a1 = alloc-at 0x8 order 0 GFP_KERNEL -> frame 0x8 is offline or reserved\n\
               bring-online 0x0..0x40 -> 13 frames",
         after: "Node 0, zone Normal, type Movable 0 0 0 0 4",
     },

@@ -168,7 +168,7 @@ fn contiguous_reserves_are_lent_to_movable_requests() {
 }
 
 /// Marks so high that only a second try succeeds, as the one that sets the reserve up must.
-const HIGH: &str = "max-order 4\npageblock-order 2\nmemory 0x0..0x40 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
+const HIGH: &str = "max-order 4\npageblock-order 2\nmemory 0x0..0x190 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
                     marks 0 Normal 0 1000 1000\npcp 0 Normal 1 1\n";
 
 const HIGH_ATOMIC: &[Case] = &[
@@ -176,38 +176,39 @@ const HIGH_ATOMIC: &[Case] = &[
         name: "an atomic request above order 0 leaves its pageblock in reserve",
         machine: HIGH,
         setup: "",
-        before: "Node 0, zone Normal, type Movable 0 0 0 0 4",
+        before: "Node 0, zone Normal, type Movable 0 0 0 0 25",
         ops: "a1 = alloc order 1 GFP_ATOMIC -> 0x0\nexpect pageblock 0x0 HighAtomic\nexpect pageblock 0x4 Unmovable",
         after: "Node 0, zone Normal, type HighAtomic 0 1\nNode 0, zone Normal, type Unmovable 0 0 1 1\n\
-                Node 0, zone Normal, type Movable 0 0 0 0 3",
+                Node 0, zone Normal, type Movable 0 0 0 0 24",
     },
     Case {
-        name: "the reserve has room for one pageblock and a hundredth of the zone",
+        name: "the reserve has room for a hundredth of the zone",
         machine: HIGH,
         setup: "a1 = alloc order 1 GFP_ATOMIC",
         before: "Node 0, zone Normal, type HighAtomic 0 1\nNode 0, zone Normal, type Unmovable 0 0 1 1\n\
-                 Node 0, zone Normal, type Movable 0 0 0 0 3",
+                 Node 0, zone Normal, type Movable 0 0 0 0 24",
         ops: "a2 = alloc order 2 GFP_ATOMIC -> 0x4\nexpect pageblock 0x4 Unmovable",
         after: "Node 0, zone Normal, type HighAtomic 0 1\nNode 0, zone Normal, type Unmovable 0 0 0 1\n\
-                Node 0, zone Normal, type Movable 0 0 0 0 3",
+                Node 0, zone Normal, type Movable 0 0 0 0 24",
     },
     Case {
         name: "an order-0 request leaves nothing in reserve, and neither does one that may wait",
         machine: HIGH,
         setup: "type 0x0 Unmovable",
-        before: "Node 0, zone Normal, type Movable 0 0 1 1 3\nNode 0, zone Normal, type Unmovable 0 0 1",
+        before: "Node 0, zone Normal, type Movable 0 0 1 1 24\nNode 0, zone Normal, type Unmovable 0 0 1",
         ops: "a1 = alloc order 0 GFP_ATOMIC -> 0x0\na2 = alloc order 1 GFP_KERNEL -> 0x2\nexpect pageblock 0x0 Unmovable",
-        after: "Node 0, zone Normal, type Movable 0 0 1 1 3\nNode 0, zone Normal, type Unmovable 1",
+        after: "Node 0, zone Normal, type Movable 0 0 1 1 24\nNode 0, zone Normal, type Unmovable 1",
     },
     Case {
-        name: "when all else is used atomic requests have the reserve, others not",
+        name: "when all else is used requests that may not wait have the reserve, of several frames only if they are urgent",
         machine: SMALL,
         setup: "type 0x0 HighAtomic\na1 = alloc-range 0x4..0x40 GFP_KERNEL",
         before: "Node 0, zone Normal, type HighAtomic 0 0 1",
         ops: "a2 = alloc order 1 GFP_NOWAIT -> out of memory for a request that must not wait\n\
-              a3 = alloc order 0 GFP_ATOMIC -> out of memory for a request that must not wait\n\
-              a4 = alloc order 1 GFP_ATOMIC -> 0x0",
-        after: "Node 0, zone Normal, type HighAtomic 0 1",
+              a3 = alloc order 0 GFP_ATOMIC|__GFP_NOMEMALLOC -> out of memory for a request that must not wait\n\
+              a4 = alloc order 1 GFP_ATOMIC -> 0x0\na5 = alloc order 0 GFP_NOWAIT -> 0x2\n\
+              a6 = alloc order 0 GFP_ATOMIC -> 0x3",
+        after: "",
     },
     Case {
         name: "a request that may wait dissolves the reserve in the end",

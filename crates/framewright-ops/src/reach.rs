@@ -1,0 +1,123 @@
+//! Whether a request could be served if nothing lay apart.
+//!
+//! The promise: no request fails while frames that it may use under its watermark lie free, wherever they are cached. The oracle knows of
+//! each frame whether anybody holds it, and nothing of lists. So it asks what a zone would look like if every cache was empty and all that
+//! can merge had merged: how many frames are free, and whether an aligned block of the request's order is.
+//!
+//! From the allocator come the marks as it reports them and the type of each pageblock.
+
+use framewright::machine::Machine;
+use framewright::mechanisms::Nofragment;
+use framewright::report::{Source, ZoneSnapshot};
+use framewright::request::{__GFP_ATOMIC, __GFP_HIGH, __GFP_MEMALLOC, __GFP_NOFAIL, __GFP_NOMEMALLOC, __GFP_NORETRY};
+use framewright::{Gfp, MigrateType, Order, Pfn, PfnRange, ZoneIdx};
+
+use crate::judge::Judge;
+use crate::memory::Use;
+use crate::row::zones;
+
+/// How a request asks: it decides which watermark binds it in the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Call {
+    /// `alloc` and `alloc_bulk`: the whole ladder.
+    Ordinary,
+    /// `alloc_nolock`: the min mark, whatever the flags say.
+    Nolock,
+}
+
+impl<M: Machine> Judge<'_, '_, M> {
+    /// A zone that the request may use and that could serve it, with all caches empty and all merged.
+    pub(crate) fn within_reach(&self, call: Call) -> Option<ZoneIdx> {
+        let (_, must) = self.nodes();
+        let highest = self.request.gfp.highest_zone();
+        zones(self.pages.nodes()).find(|&idx| {
+            let allowed = idx.kind() <= highest && must.contains(idx.node());
+            let zone = self.pages.zone(idx).filter(|zone| allowed && zone.is_populated());
+            zone.is_some_and(|zone| self.reaches(idx, &zone, call))
+        })
+    }
+
+    fn reaches(&self, idx: ZoneIdx, zone: &ZoneSnapshot, call: Call) -> bool {
+        let gfp = self.request.gfp;
+        let span = PfnRange { start: zone.start_pfn, end: zone.start_pfn.add(zone.spanned) };
+        let is_split = self.request.below.is_some_and(|limit| limit < span.end);
+        if is_split && (call == Call::Nolock || self.keeps_apart()) {
+            // `alloc_nolock` leaves such zones out.
+            return false;
+        }
+        let free = self
+            .memory
+            .frames_in(span)
+            .filter(|(pfn, known)| known.zone == idx && known.used == Use::Free && self.is_open(*pfn));
+        let unusable = self.request.order.frames() - 1;
+        let marked = ignores_marks(gfp, call) || {
+            let keep = mark(zone.min, gfp, call).saturating_add(zone.protection[gfp.highest_zone().index()]);
+            (free.count() as u64).saturating_sub(unusable) > keep
+        };
+        marked && self.has_room_for_block(idx, span)
+    }
+
+    /// Whether free frames of the pageblock around `pfn` are this request's to take.
+    fn is_open(&self, pfn: Pfn) -> bool {
+        match self.pages.pageblock_type(pfn) {
+            Some(MigrateType::Cma) => self.request.gfp.migratetype() == MigrateType::Movable,
+            Some(MigrateType::HighAtomic) => self.uses_highatomic(),
+            Some(migratetype) => migratetype.is_mergeable(),
+            None => false,
+        }
+    }
+
+    /// Whether some aligned block of the zone is free throughout, of pageblocks of one type.
+    fn has_room_for_block(&self, idx: ZoneIdx, span: PfnRange) -> bool {
+        let limit = self.request.below.unwrap_or(Pfn(u64::MAX));
+        let pageblock_order = self.memory.pageblock_order();
+        let own = self.request.gfp.migratetype();
+        let starts = self
+            .memory
+            .frames_in(span)
+            .filter(|(pfn, known)| known.zone == idx && known.used == Use::Free && self.is_open(*pfn));
+        let mut starts = starts.map(|(pfn, _)| pfn);
+        starts.any(|start| {
+            // Of another mobility it may be that only whole pageblocks are taken.
+            let is_kept = self.keeps_apart() && self.pages.pageblock_type(start) != Some(own);
+            let order = if is_kept { self.request.order.max(pageblock_order) } else { self.request.order };
+            start.is_aligned(order) && start.add(order.frames()) <= limit && self.is_free_block(idx, start, order)
+        })
+    }
+
+    fn is_free_block(&self, idx: ZoneIdx, start: Pfn, order: Order) -> bool {
+        let migratetype = self.pages.pageblock_type(start);
+        (start.0..start.0 + order.frames()).map(Pfn).all(|pfn| {
+            let known = self.memory.known(pfn);
+            known.is_some_and(|known| known.zone == idx && known.used == Use::Free)
+                && self.pages.pageblock_type(pfn) == migratetype
+        })
+    }
+
+    /// Whether the request takes nothing smaller than a pageblock from another mobility, whatever comes: it has another way.
+    pub(crate) fn keeps_apart(&self) -> bool {
+        let gfp = self.request.gfp;
+        let is_optional = self.request.order.0 != 0 && gfp.contains(__GFP_NORETRY) && !gfp.contains(__GFP_NOFAIL);
+        is_optional && self.pages.mechanisms().nofragment == Nofragment::Enforced
+    }
+}
+
+/// Frames that must stay free in a zone with this `min` for a request with these flags that has tried everything else.
+pub fn lowest_mark(min: u64, gfp: Gfp) -> u64 {
+    if ignores_marks(gfp, Call::Ordinary) { 0 } else { mark(min, gfp, Call::Ordinary) }
+}
+
+/// Whether a request may go below every mark (`ALLOC_NO_WATERMARKS`).
+fn ignores_marks(gfp: Gfp, call: Call) -> bool {
+    call == Call::Ordinary && gfp.contains(__GFP_MEMALLOC) && !gfp.contains(__GFP_NOMEMALLOC)
+}
+
+/// What must stay free for a request that has tried everything else: the min mark, less what its flags give (`ALLOC_HIGH`, `ALLOC_HARDER`).
+fn mark(min: u64, gfp: Gfp, call: Call) -> u64 {
+    if call == Call::Nolock {
+        return min;
+    }
+    let keep = if gfp.contains(__GFP_HIGH) { min - min / 2 } else { min };
+    let harder = gfp.contains(__GFP_ATOMIC) && !gfp.contains(__GFP_NOMEMALLOC);
+    if harder { keep - keep / 4 } else { keep }
+}

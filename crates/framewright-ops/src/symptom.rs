@@ -1,0 +1,159 @@
+//! Makes a failure small and keeps it the same failure.
+//!
+//! A smaller list that fails otherwise explains nothing. Two failures are taken for the same if their [`Symptom`]s are:
+//! the kind, and the invariant, the first words of the message or the step that it is about. Of what a list states
+//! there is no oracle: `-> >=15000` fails on any machine that is small enough. There the step stays as it is, at least as
+//! many frames must be free before it as in the failure, and where the caller names mechanisms under which the list is right, the
+//! smaller one must be right under them too.
+
+use framewright::Mechanisms;
+
+use crate::run::{Checks, Failure, Kind, run_with};
+use crate::scenario::Scenario;
+use crate::shrink::Shrinker;
+
+/// By what a failure is known.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Symptom {
+    kind: Kind,
+    /// The step itself, or what the message says first.
+    subject: String,
+}
+
+impl Symptom {
+    /// Of a failure.
+    pub fn of(failure: &Failure) -> Symptom {
+        let subject = match (failure.kind, &failure.op) {
+            (Kind::Stated, Some(op)) => op.clone(),
+            _ => gist(&failure.wrong),
+        };
+        Symptom { kind: failure.kind, subject }
+    }
+}
+
+/// The first words of a message without its numbers.
+fn gist(wrong: &str) -> String {
+    let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
+    let words: Vec<&str> = wrong.split_whitespace().filter(|word| !is_number(word)).take(4).collect();
+    words.join(" ")
+}
+
+/// How a failure is made small.
+#[derive(Clone, Copy, Debug)]
+pub struct Effort {
+    /// Smaller lists to try at most.
+    pub tries: usize,
+    /// Mechanisms under which the list is right.
+    pub right_under: Option<Mechanisms>,
+    /// How the failure was found; every step is checked only if that is needed to see it.
+    pub checks: Checks,
+}
+
+/// The smallest list found that fails as `failure` does, after `effort`. `progress` hears how many operations are left and which share of the tries
+/// is done.
+pub fn shrink_failure(
+    scenario: &Scenario,
+    failure: &Failure,
+    effort: &Effort,
+    progress: &mut dyn FnMut(usize, f64),
+) -> Scenario {
+    let symptom = Symptom::of(failure);
+    let every = if failure.kind == Kind::Check { effort.checks.every } else { 0 };
+    let checks = Checks { every, ..effort.checks };
+    let fails = |proposal: &Scenario| {
+        let found = match run_with(proposal, checks) {
+            Err(found) if Symptom::of(&found) == symptom => found,
+            _ => return false,
+        };
+        let is_fair = failure.kind != Kind::Stated || found.free >= failure.free;
+        is_fair && effort.right_under.is_none_or(|mechanisms| is_right(proposal, mechanisms, checks))
+    };
+    let mut shrinker = Shrinker::new(scenario.clone());
+    for simpler in prepared(scenario, failure) {
+        if fails(&simpler) {
+            shrinker = Shrinker::new(simpler);
+        }
+    }
+    for tried in 0..effort.tries {
+        progress(shrinker.best().steps.len(), tried as f64 / effort.tries as f64);
+        match shrinker.propose() {
+            Some(proposal) if fails(&proposal) => shrinker.accept(proposal),
+            Some(_) => shrinker.reject(),
+            None => break,
+        }
+    }
+    shrinker.best().clone()
+}
+
+/// Whether the list is right under these mechanisms.
+pub fn is_right(scenario: &Scenario, mechanisms: Mechanisms, checks: Checks) -> bool {
+    let mut other = scenario.clone();
+    other.shape.mechanisms = mechanisms;
+    run_with(&other, checks).is_ok()
+}
+
+/// The list without what comes after the failure; and that without what other steps state.
+fn prepared(scenario: &Scenario, failure: &Failure) -> Vec<Scenario> {
+    let mut cut = scenario.clone();
+    cut.steps.truncate(failure.step);
+    let mut bare = cut.clone();
+    let last = bare.steps.len().saturating_sub(1);
+    bare.steps.iter_mut().take(last).for_each(|step| step.expected = None);
+    if failure.kind != Kind::Stated {
+        bare.steps.iter_mut().for_each(|step| step.expected = None);
+    }
+    vec![cut, bare]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MACHINE: &str = "max-order 4\npageblock-order 2\nmemory 0x0..0x40 node 0\nmemory 0x40..0x80 node 1\n\
+                           cpus 0 0\ndma-end 0x0\ndma32-end 0x0\nmarks 0 Normal 0 0 0\nmarks 1 Normal 0 0 0\n";
+
+    fn small(steps: &str, right_under: Option<Mechanisms>) -> (Scenario, Failure, Failure) {
+        let scenario: Scenario = format!("{MACHINE}{steps}").parse().unwrap();
+        let checks = Checks::default();
+        let failure = run_with(&scenario, checks).unwrap_err();
+        let effort = Effort { tries: 5_000, right_under, checks };
+        let small = shrink_failure(&scenario, &failure, &effort, &mut |_, _| {});
+        let found = run_with(&small, checks).unwrap_err();
+        assert_eq!(Symptom::of(&found), Symptom::of(&failure), "{small}");
+        (small, failure, found)
+    }
+
+    /// The step that fails stays as it is, and what keeps memory from it is not made up: neither less memory, nor more of it in use.
+    #[test]
+    fn statements_keep_their_sense() {
+        let steps = "a1 = alloc order 1 GFP_KERNEL -> served\na2 = bulk 4 order 0 GFP_ATOMIC\nrun-on 1\n\
+                     a3 = bulk 40 order 0 GFP_KERNEL|__GFP_THISNODE\nfree a1 -> served\n\
+                     a4 = bulk 64 order 0 GFP_KERNEL|__GFP_THISNODE -> >=60\nvalidate\nfree a3";
+        let (small, failure, found) = small(steps, None);
+        let last = "a4 = bulk 64 order 0 GFP_KERNEL|__GFP_THISNODE -> >=60";
+        assert_eq!(small.steps.last().map(ToString::to_string).as_deref(), Some(last), "{small}");
+        assert!(small.steps.len() <= 3, "{small}");
+        assert!(small.steps.iter().rev().skip(1).all(|step| step.expected.is_none()), "{small}");
+        assert!(found.free >= failure.free, "{} of {} frames are free\n{small}", found.free, failure.free);
+    }
+
+    /// What no mechanisms could do is told from what others do.
+    #[test]
+    fn a_list_stays_right_under_others() {
+        let steps = "a1 = bulk 4 order 0 GFP_KERNEL\na2 = alloc order 0 GFP_KERNEL\nfree a2\nrun-on 1\n#! vmstat compact_stall 0";
+        let mechanisms = Mechanisms::DEFAULT;
+        let (small, ..) = small(steps, Some(mechanisms));
+        assert_eq!(small.steps.len(), 1, "{small}");
+        assert!(is_right(&small, mechanisms, Checks::default()));
+    }
+
+    #[test]
+    fn numbers_do_not_tell_failures_apart() {
+        let scenario: Scenario = format!("{MACHINE}#! cached 7").parse().unwrap();
+        let failure = run_with(&scenario, Checks::default()).unwrap_err();
+        let of = |kind, wrong: &str| Symptom::of(&Failure { kind, wrong: wrong.to_owned(), ..failure.clone() });
+        assert_eq!(of(Kind::Check, "3 frames are pcp, should be 4"), of(Kind::Check, "7 frames are pcp, should be 0"));
+        assert_ne!(of(Kind::Check, "invariant B1 is violated"), of(Kind::Check, "invariant B2 is violated"));
+        assert_ne!(of(Kind::Check, "invariant B1 is violated"), of(Kind::Lost, "invariant B1 is violated"));
+    }
+}
