@@ -64,7 +64,7 @@ pub struct Lists {
     flag: <LoomMachine as Machine>::U32,
 }
 
-const MACHINE: LoomMachine = LoomMachine { bypass_pcp: &[] };
+const MACHINE: LoomMachine = LoomMachine { bypass_pcp: &[], drains: false };
 
 impl Lists {
     /// A list of these nodes, in this order.

@@ -31,6 +31,9 @@ pub(crate) fn run_on(cpu: u16) {
 pub struct LoomMachine {
     /// CPUs that never enter their per-CPU lists, so that their every call goes to the zone.
     pub bypass_pcp: &'static [u16],
+    /// Requests that found nothing drain what is cached, again and again. Each round multiplies the schedules of those who meet it, so
+    /// that only the models of these drains have them.
+    pub drains: bool,
 }
 
 /// The thread stays on its CPU, as it always does here.
@@ -99,6 +102,10 @@ impl Machine for LoomMachine {
         }
     }
 
+    fn may_fence(&self) -> bool {
+        true
+    }
+
     #[track_caller]
     fn heavy_fence(&self) {
         if passes(Location::caller()) {
@@ -107,6 +114,10 @@ impl Machine for LoomMachine {
     }
 
     fn fault(&self, point: Fault) -> bool {
-        point == Fault::PcpBusy && self.bypass_pcp.contains(&running_cpu())
+        match point {
+            Fault::PcpBusy => self.bypass_pcp.contains(&running_cpu()),
+            Fault::Drain => !self.drains,
+            _ => false,
+        }
     }
 }

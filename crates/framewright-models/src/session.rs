@@ -13,7 +13,6 @@
 //! Words are told apart by the order in which they are made, which is the same in every execution.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
 use std::panic::Location;
 use std::rc::Rc;
 
@@ -65,7 +64,7 @@ pub(crate) struct Session {
     /// Times the planted call was met.
     pub(crate) met: Cell<u64>,
     next: Cell<u32>,
-    shared: RefCell<BTreeSet<u32>>,
+    shared: RefCell<Vec<bool>>,
     waiting: RefCell<Vec<Rc<dyn Share>>>,
     pub(crate) learned: Cell<bool>,
     pub(crate) executions: Cell<u64>,
@@ -119,7 +118,7 @@ impl Session {
     pub(crate) fn number(&self) -> (u32, bool) {
         let number = self.next.get();
         self.next.set(number + 1);
-        (number, self.shared.borrow().contains(&number))
+        (number, self.shared.borrow().get(number as usize) == Some(&true))
     }
 
     pub(crate) fn share_later(&self, word: Rc<dyn Share>) {
@@ -141,13 +140,16 @@ impl Session {
 
     /// A plain word turned out to be shared.
     pub(crate) fn learn(&self, number: u32) {
-        self.shared.borrow_mut().insert(number);
+        let (mut shared, number) = (self.shared.borrow_mut(), number as usize);
+        let words = shared.len().max(number + 1);
+        shared.resize(words, false);
+        shared[number] = true;
         self.learned.set(true);
     }
 
     /// Number of words that are loom's.
     pub(crate) fn words(&self) -> usize {
-        self.shared.borrow().len()
+        self.shared.borrow().iter().filter(|&&is_shared| is_shared).count()
     }
 
     /// The ordering that an operation called at `place` gets.

@@ -57,6 +57,8 @@ pub struct Sizes {
     pub far: bool,
     /// CPUs that keep away from their per-CPU lists, so that all their calls go to the zone.
     pub bypass_pcp: &'static [u16],
+    /// Requests that found nothing drain what is cached.
+    pub drains: bool,
     /// The mechanisms. With a depot owners come to their per-CPU lists at the front.
     pub mechanisms: Mechanisms,
     /// Counters that the embedder keeps in the node.
@@ -73,6 +75,7 @@ impl Sizes {
         cpus: 3,
         far: false,
         bypass_pcp: &[],
+        drains: false,
         mechanisms: PLAIN,
         node_counters: &[],
     };
@@ -139,7 +142,7 @@ fn boot(sizes: &Sizes) -> Tiny {
         ..Config::new(&regions, &cpus)
     };
     let layout = Layout::of(&config).expect("the sizes of a model describe a machine");
-    let machine = LoomMachine { bypass_pcp: sizes.bypass_pcp };
+    let machine = LoomMachine { bypass_pcp: sizes.bypass_pcp, drains: sizes.drains };
     Tiny::new(MutBorrow::new(Storage::new(&layout)), |storage| {
         Allocator::boot(machine, &config, storage.borrow_mut().parts()).expect("the sizes of a model boot")
     })

@@ -74,6 +74,11 @@ fn fronts_hold() {
 }
 
 #[test]
+fn nothing_is_out_of_reach() {
+    hold(models::reach::MODELS);
+}
+
+#[test]
 fn depots_hold() {
     hold(models::depot::MODELS);
 }

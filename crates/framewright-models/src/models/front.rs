@@ -42,7 +42,7 @@ pub const MODELS: &[Model] = &[
     Model { name: "front_refill", bound: Some(2), stage: listed_none, threads: REFILL, ..PLAIN },
     // A full list gets an empty magazine while a drain wants it.
     Model { name: "front_unload", bound: Some(2), stage: full, threads: FREE, ..PLAIN },
-    Model { name: "front_unload_struck", bound: Some(1), stage: full, threads: FREE, ..STRUCK },
+    Model { name: "front_unload_struck", bound: Some(0), stage: full, threads: FREE, ..STRUCK },
     // Two drains, one after the other, and an owner who is in the middle of a pop all the while.
     Model { name: "front_two_drains", bound: Some(1), threads: TWO_DRAINS, ..PLAIN },
     Model { name: "front_drain_twice", bound: Some(2), threads: DRAIN_TWICE, ..PLAIN },

@@ -10,6 +10,7 @@ pub mod owned;
 pub mod pcp;
 pub mod queued;
 pub mod range;
+pub mod reach;
 pub mod shared;
 pub mod smp_list;
 pub mod stat;
@@ -32,6 +33,7 @@ pub fn all() -> impl Iterator<Item = &'static Model> {
         nolock::MODELS,
         zone::MODELS,
         range::MODELS,
+        reach::MODELS,
         together::MODELS,
         cluster::MODELS,
         owned::MODELS,

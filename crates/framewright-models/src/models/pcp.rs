@@ -124,7 +124,7 @@ pub const MODELS: &[Model] = &[
     },
     Model {
         name: "pcp_crowd",
-        bound: Some(2),
+        bound: Some(1),
         stage: owner_holds_two,
         threads: &[(0, free_two), (1, drain_0), (2, drain_0)],
         ..PLAIN

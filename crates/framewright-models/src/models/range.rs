@@ -1,6 +1,6 @@
-//! Ranges: isolation against allocations and frees of the same frames; and frees of parts of one block, which is cut. (Two
-//! isolations at once do not end: each may undo what the other waits for, over and over; and three parts of one block are too many
-//! schedules. Threads of the runtime's stress cover both.)
+//! Ranges: isolation against allocations and frees of the same frames; two isolations of one pageblock, which both succeed where their
+//! ranges are disjoint; and frees of parts of one block, which is cut. (Three parts of one block, and two ranges that overlap, are too many
+//! schedules. Threads of the runtime's tests cover them.)
 
 use framewright::AllocError;
 use framewright::pfn::PfnRange;
@@ -34,6 +34,13 @@ pub const MODELS: &[Model] = &[
     Model {
         name: "range_offline",
         threads: &[(0, |stage| stage.free_from(0)), (1, |stage| stage.offline_and_online(0, 2))],
+        ..PLAIN
+    },
+    // Two ranges in one pageblock, which was one free block: neither fails for the other.
+    Model {
+        name: "range_both",
+        stage: || Stage::new(&Sizes::TINY),
+        threads: &[(0, |stage| take_own(stage, 0)), (1, |stage| take_own(stage, 1))],
         ..PLAIN
     },
     // Two parts of one block, each by its owner.
@@ -102,6 +109,11 @@ fn seek(stage: &Stage) {
 fn one_was_right(stage: &Stage) {
     assert_eq!(stage.tried(), (1, 1), "frees that were right, and refused");
     stage.check();
+}
+
+/// Takes a frame that nobody else wants.
+fn take_own(stage: &Stage, frame: u64) {
+    assert!(stage.alloc_range(frame, frame + 1), "frame {frame} is free, and nobody else wants it");
 }
 
 fn take(stage: &Stage) {
