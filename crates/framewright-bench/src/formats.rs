@@ -14,6 +14,8 @@
 
 use std::fmt::{self, Write as _};
 
+use framewright_table::{Table, cells};
+
 use crate::cell::Sample;
 use crate::report::{Report, Row};
 use crate::workload::Shape;
@@ -159,11 +161,9 @@ fn mmtests_table(rows: &[(&Row, usize)], text: &mut String) -> fmt::Result {
     sizes.dedup();
     let threads = rows.first().map_or(0, |(row, _)| row.threads);
     let of_threads = if threads == 1 { String::new() } else { format!("{threads} threads") };
-    write!(text, "{of_threads:METRIC$}")?;
-    for name in &names {
-        write!(text, "{name:>COLUMN$}")?;
-    }
-    writeln!(text)?;
+    let mut table = Table::new("<>");
+    let heads = names.iter().map(|name| format!("{name:>COLUMN$}"));
+    table.row(cells!["{of_threads:METRIC$}"].into_iter().chain(heads).collect());
     let metrics: [Metric; 3] =
         [("alloc", |sample| sample.alloc), ("free", |sample| sample.free), ("total", |sample| Some(sample.total))];
     for (metric, read) in metrics {
@@ -176,15 +176,15 @@ fn mmtests_table(rows: &[(&Row, usize)], text: &mut String) -> fmt::Result {
             if means.iter().all(Option::is_none) {
                 continue;
             }
-            let mut line = format!("{:METRIC$}", format!("Amean    {metric}-odr0-{pages}"));
-            for value in &means {
+            let name = format!("Amean    {metric}-odr0-{pages}");
+            let values = means.iter().map(|value| {
                 let cell = value.map(|value| cell(value, means.first().copied().flatten()));
-                write!(line, "{:>COLUMN$}", cell.unwrap_or_else(|| "-".to_owned()))?;
-            }
-            writeln!(text, "{line}")?;
+                format!("{:>COLUMN$}", cell.unwrap_or_else(|| "-".to_owned()))
+            });
+            table.row(cells!["{name:METRIC$}"].into_iter().chain(values).collect());
         }
     }
-    Ok(())
+    write!(text, "{table}")
 }
 
 fn mean(values: &[f64]) -> Option<f64> {

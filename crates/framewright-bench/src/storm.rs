@@ -22,6 +22,7 @@ use framewright::request::{GFP_ATOMIC, GFP_KERNEL};
 use framewright::{Mechanisms, NodeId, Order, Request};
 use framewright_rt::Native;
 use framewright_rt::interrupts::{self, Signal};
+use framewright_table::{Table, cells};
 use serde::Serialize;
 
 use crate::contender::Setup;
@@ -133,12 +134,19 @@ impl fmt::Display for StormReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let threads = crate::report::threads_text(self.threads);
         writeln!(f, "repeat on {threads}, {} signals a second asked for, {} rounds", self.signals_asked, self.rounds)?;
-        writeln!(f, "{:<24} {:>12} {:>25} {:>10} {:>9}", "", "M pages/s", "min-max", "signals/s", "deferred")?;
-        for row in &self.rows {
-            let span = format!("{:.2}-{:.2}", row.min / 1e6, row.max / 1e6);
-            let (pages, signals) = (row.pages_per_second / 1e6, row.signals_per_second);
-            writeln!(f, "{:<24} {pages:>12.2} {span:>25} {signals:>10.0} {:>9}", row.handlers.name(), row.deferred)?;
+        let mut table = Table::new("<>");
+        let heads = ["M pages/s", "min-max", "signals/s", "deferred"];
+        let row = |name: &str, [pages, span, signals, deferred]: [&str; 4]| {
+            cells!["{name:<24}", "{pages:>13}", "{span:>26}", "{signals:>11}", "{deferred:>10}"]
+        };
+        table.row(row("", heads));
+        for found in &self.rows {
+            let span = format!("{:.2}-{:.2}", found.min / 1e6, found.max / 1e6);
+            let (pages, signals) = (found.pages_per_second / 1e6, found.signals_per_second);
+            let (pages, signals) = (format!("{pages:.2}"), format!("{signals:.0}"));
+            table.row(row(found.handlers.name(), [&pages, &span, &signals, &found.deferred.to_string()]));
         }
+        write!(f, "{table}")?;
         let (percent, verdict) = (self.ratio * 100.0, self.verdict());
         writeln!(
             f,

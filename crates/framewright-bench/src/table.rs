@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use framewright_table::{Table as Sheet, cells};
+
 use crate::contender::Role;
 use crate::goals::Goal;
 use crate::report::{Report, Row, threads_text};
@@ -132,51 +134,53 @@ impl Table<'_> {
         let rows: Vec<&Row> = contenders.iter().filter_map(|(name, _)| self.row(shape, threads, name)).collect();
         let split = rows.iter().any(|row| row.alloc_ns.is_some());
         let scaled = rows.iter().any(|row| row.scaling.is_some());
-        let mut head = format!("{:NAME$}{:>NUMBER$}{:>22}{:>10}", "", "ns", "min-max", "x limit");
+        let mut table = Sheet::new("<>");
+        let mut head = cells!["{:NAME$}" = "", "{:>NUMBER$}" = "ns", "{:>22}" = "min-max", "{:>10}" = "x limit"];
         if split {
-            head += &format!("{:>10}{:>NUMBER$}", "alloc", "free");
+            head.extend(cells!["{:>10}" = "alloc", "{:>NUMBER$}" = "free"]);
         }
         if scaled {
-            head += &format!("{:>17}", "x one thread");
+            head.extend(cells!["{:>17}" = "x one thread"]);
         }
-        writeln!(f, "{head}")?;
+        table.row(head);
         for row in rows {
             let range = format!("{}-{}", number(row.min), number(row.max));
-            let mut line =
-                format!("{:>NUMBER$}{range:>22}{:>10}", number(row.ns_per_page), optional(row.ratio_to_limit));
+            let ratio = optional(row.ratio_to_limit);
+            let mut cells = cells!["{:>NUMBER$}" = number(row.ns_per_page), "{range:>22}", "{ratio:>10}"];
             if split {
-                line += &format!("{:>10}{:>NUMBER$}", optional(row.alloc_ns), optional(row.free_ns));
+                cells.extend(cells!["{:>10}" = optional(row.alloc_ns), "{:>NUMBER$}" = optional(row.free_ns)]);
             }
             if scaled {
-                line += &format!("{:>17}", optional(row.scaling));
+                cells.extend(cells!["{:>17}" = optional(row.scaling)]);
             }
-            self.line(f, &row.allocator, row.role, &line)?;
+            self.line(&mut table, &row.allocator, row.role, cells);
         }
-        Ok(())
+        write!(f, "{table}")
     }
 
     /// Several sizes of one workload: medians, and ratios of own rows.
     fn matrix(&self, f: &mut fmt::Formatter<'_>, shapes: &[Shape], threads: usize) -> fmt::Result {
-        let sizes: String = shapes.iter().map(|shape| format!("{:>NUMBER$}", shape.unit())).collect();
-        writeln!(f, "{:>NAME$}{sizes}", "N =")?;
+        let mut table = Sheet::new("<>");
+        let sizes = shapes.iter().map(|shape| format!("{:>NUMBER$}", shape.unit()));
+        table.row(cells!["{:>NAME$}" = "N ="].into_iter().chain(sizes).collect());
         for (name, role) in self.contenders(shapes, threads) {
             let rows = || shapes.iter().map(|&shape| self.row(shape, threads, name));
             let numbers = rows().map(|row| format!("{:>NUMBER$}", optional(row.map(|row| row.ns_per_page))));
-            self.line(f, name, role, &numbers.collect::<String>())?;
+            self.line(&mut table, name, role, numbers.collect());
             if matches!(role, Role::Own | Role::Variant) {
                 let ratios = rows().map(|row| format!("{:>NUMBER$}", optional(row.and_then(|row| row.ratio_to_limit))));
-                self.line(f, "  x limit", role, &ratios.collect::<String>())?;
+                self.line(&mut table, "  x limit", role, ratios.collect());
             }
         }
-        Ok(())
+        write!(f, "{table}")
     }
 
-    fn line(&self, f: &mut fmt::Formatter<'_>, name: &str, role: Role, numbers: &str) -> fmt::Result {
+    fn line(&self, table: &mut Sheet, name: &str, role: Role, numbers: Vec<String>) {
         let own = role == Role::Own;
-        let (on, off) = if own && self.bold { ("\x1b[1m", "\x1b[0m") } else { ("", "") };
+        let around = if own && self.bold { ["\x1b[1m", "\x1b[0m"] } else { ["", ""] };
         let marker = if own { '>' } else { ' ' };
         let width = NAME - 2;
-        writeln!(f, "{on}{marker} {name:width$}{numbers}{off}")
+        table.row_within(around, cells!["{marker} {name:width$}"].into_iter().chain(numbers).collect());
     }
 
     fn goals(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -189,7 +193,9 @@ impl Table<'_> {
             }
             done.push(name);
             let own: Vec<&Goal> = goals.iter().filter(|goal| goal.allocator == name).collect();
-            writeln!(f, "\n{:45}{:>8}{:>10}  worst at", format!("Goals of {name}"), "wanted", "measured")?;
+            let mut table = Sheet::new("<>><<");
+            let heading = format!("Goals of {name}");
+            table.row(cells!["{heading:45}", "{:>8}" = "wanted", "{:>10}" = "measured", "  worst at"]);
             for goal in &own {
                 let wanted = format!("{} {}", goal.sense.sign(), goal.bound);
                 let verdict = match goal.met {
@@ -198,9 +204,10 @@ impl Table<'_> {
                     None => "",
                 };
                 let worst = goal.worst.as_deref().unwrap_or("not measured");
-                let line = format!("  {:43}{wanted:>8}{:>10}  {worst:29}{verdict}", goal.goal, optional(goal.measured));
-                writeln!(f, "{}", line.trim_end())?;
+                let measured = optional(goal.measured);
+                table.row(cells!["  {:43}" = goal.goal, "{wanted:>8}", "{measured:>10}", "  {worst:29}", "{verdict}"]);
             }
+            write!(f, "\n{table}")?;
             let judged = own.iter().filter(|goal| goal.met.is_some()).count();
             let met = own.iter().filter(|goal| goal.met == Some(true)).count();
             writeln!(f, "  {met} of {judged} met")?;

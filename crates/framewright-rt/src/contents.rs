@@ -18,6 +18,8 @@ pub struct Memory {
     first: Pfn,
     frames: u64,
     page_shift: u8,
+    /// It was zero when the allocator got it.
+    starts_zeroed: bool,
 }
 
 // SAFETY: it is the address of memory, of which each block is accessed only by who owns the block: `Memory::new`.
@@ -34,7 +36,18 @@ impl Memory {
     /// handed out or had back; and a block is the allocator's, for the machine to read and write, until it is allocated
     /// and from when it was freed.
     pub const unsafe fn new(base: NonNull<u8>, first: Pfn, frames: u64, page_shift: u8) -> Memory {
-        Memory { base, first, frames, page_shift }
+        Memory { base, first, frames, page_shift, starts_zeroed: false }
+    }
+
+    /// The same memory, all zero at first, as a fresh mapping is: a hardened allocator does not write to all of it when it is set
+    /// up. Of memory that is something else, each frame goes to quarantine at its first use.
+    #[must_use]
+    pub const fn zeroed(self) -> Memory {
+        Memory { starts_zeroed: true, ..self }
+    }
+
+    pub(crate) const fn starts_zeroed(&self) -> bool {
+        self.starts_zeroed
     }
 
     /// The bytes of a block; none if any of it lies elsewhere.

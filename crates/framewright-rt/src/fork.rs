@@ -29,6 +29,7 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 
@@ -107,6 +108,11 @@ pub(crate) fn set_hook(cpus: &Cpus, freeze: Option<Freeze>) {
     drop(replaced);
 }
 
+/// Frees what a thread that exits still has of any machine's slots.
+pub(crate) fn release_all(mark: usize) {
+    lock().iter().filter_map(|entry| entry.cpus.upgrade()).for_each(|cpus| cpus.release(mark));
+}
+
 extern "C" fn prepare() {
     // A handler would wait for what this thread holds.
     let held = interrupts::hold();
@@ -115,7 +121,9 @@ extern "C" fn prepare() {
     let may_rest = !interrupts::is_in();
     let alive = |entry: &Entry| {
         let cpus = entry.cpus.upgrade()?;
-        Some((entry.freeze.as_ref().filter(|_| may_rest).and_then(|freeze| freeze()), cpus))
+        // A hook that panics could not bring the allocator to rest; a panic here would end the process.
+        let freeze = |freeze: &Freeze| catch_unwind(AssertUnwindSafe(freeze)).ok().flatten();
+        Some((entry.freeze.as_ref().filter(|_| may_rest).and_then(freeze), cpus))
     };
     let machines = registry.iter().filter_map(alive).collect();
     UNDER_WAY.set(ManuallyDrop::new(Some(Fork { machines, _registry: registry, _held: held })));

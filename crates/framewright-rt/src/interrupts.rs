@@ -15,6 +15,10 @@
 //!
 //! - A handler is set by [`handle`], or is called by [`raise`]. Only there may it call an allocator, and only one whose
 //!   machine was made with interrupts; others answer "no CPU".
+//! - **A handler that was set by other means must not call an allocator**, as it must not call `malloc`: none of them is safe in a
+//!   signal handler, and setting one is `unsafe`. No call can tell that it is in one, so this is not checked. What is: a call that
+//!   comes in the middle of a section under a lock of its own thread waits for nobody, which would be itself. A request
+//!   is refused ([`framewright::AllocError::InInterrupt`]), a free is left to the next holder of the zone's lock.
 //! - It runs at once, or at the end of the section in which the signal came; then in its thread all the same.
 //! - **Handlers do not nest.** While one runs, or waits to run, the kernel holds all further signals of the thread back, as
 //!   POSIX has it for a signal that is blocked: one of each standard number is kept, real-time signals queue up with their
@@ -250,8 +254,10 @@ struct Due {
 
 /// What a thread has in mind about its interrupts.
 struct Here {
-    /// How many guards hold them off.
+    /// How many guards hold them off: sections of an allocator's ([`Section`]), and others.
     held: AtomicU32,
+    /// How many of these are others ([`Held`]), under which the thread may call an allocator.
+    apart: AtomicU32,
     /// Something was noted: who lets the last guard go has to do something.
     noted: AtomicBool,
     /// A handler runs.
@@ -268,6 +274,7 @@ thread_local! {
     static HERE: Here = const {
         Here {
             held: AtomicU32::new(0),
+            apart: AtomicU32::new(0),
             noted: AtomicBool::new(false),
             inside: AtomicBool::new(false),
             came: AtomicU32::new(0),
@@ -442,16 +449,42 @@ pub(crate) fn forget() {
     });
 }
 
-/// The thread's interrupts wait while it lives. Must stay in its thread.
-pub struct Held {
+/// Whether the calling thread is in a section of an allocator's under a lock. No allocator calls anybody from there, so a call that
+/// comes then is a signal handler's that was not set by [`handle`], or a hook's that must not call.
+pub(crate) fn is_in_section() -> bool {
+    HERE.with(|here| here.held.load(Relaxed) > here.apart.load(Relaxed))
+}
+
+/// The thread's interrupts wait while it lives: it is in a section of an allocator's. Must stay in its thread.
+pub struct Section {
     /// Something was noted before, and waits for whoever this one interrupted: he is just looking.
     is_late: bool,
     thread: PhantomData<*const ()>,
 }
 
+/// The thread's interrupts wait while it lives, and it may call allocators meanwhile. Must stay in its thread.
+pub struct Held {
+    _section: Section,
+}
+
 /// Holds the calling thread's interrupts off. In any context: what comes in between leaves the thread's flag as it was.
-#[inline]
 pub fn hold() -> Held {
+    let section = section();
+    HERE.with(|here| here.apart.store(here.apart.load(Relaxed).wrapping_add(1), Relaxed));
+    compiler_fence(SeqCst);
+    Held { _section: section }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        compiler_fence(SeqCst);
+        HERE.with(|here| here.apart.store(here.apart.load(Relaxed).wrapping_sub(1), Relaxed));
+    }
+}
+
+/// As [`hold`], for a section in which no allocator is called.
+#[inline]
+pub(crate) fn section() -> Section {
     HERE.with(|here| {
         // Before the flag is up: what is noted from then on is for this one to see to.
         let noted = here.noted.load(Relaxed);
@@ -459,11 +492,11 @@ pub fn hold() -> Held {
         let held = here.held.load(Relaxed);
         here.held.store(held.wrapping_add(1), Relaxed);
         compiler_fence(SeqCst);
-        Held { is_late: held == 0 && noted, thread: PhantomData }
+        Section { is_late: held == 0 && noted, thread: PhantomData }
     })
 }
 
-impl Drop for Held {
+impl Drop for Section {
     #[inline]
     fn drop(&mut self) {
         compiler_fence(SeqCst);

@@ -33,8 +33,8 @@ mod waiters;
 mod words;
 
 pub use arena::{
-    Arena, ArenaBuilder, ArenaReport, BackgroundReclaim, Backing, HugePage, LocalArena, NodeReport, Outcome, Placement,
-    Transparent, Trimmed,
+    Arena, ArenaBuilder, ArenaReport, ArenaState, BackgroundReclaim, Backing, HugePage, LocalArena, NodeReport,
+    Outcome, Placement, Transparent, Trimmed,
 };
 pub use background::{Background, DrainIdle};
 pub use callbacks::Callbacks;

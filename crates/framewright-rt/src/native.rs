@@ -15,12 +15,12 @@ use std::time::Duration;
 use framewright::machine::{Busy, Machine, Need, Pinned, Reclaimed, Waiter};
 use framewright::pfn::{CpuId, NodeId, Order, Pfn};
 
-use crate::callbacks::{Callbacks, Called};
+use crate::callbacks::{Callbacks, Called, Panics};
 use crate::contents::Memory;
 use crate::cpus::rseq::{self, Rseq, RseqUnavailable};
-use crate::cpus::{CpuMode, Cpus, Place, Side, Slot, lease};
+use crate::cpus::{CpuMode, Cpus, Place, Side, Slot, Wait, lease};
 use crate::fork::{self, Freeze};
-use crate::interrupts::{self, Held};
+use crate::interrupts::{self, Section};
 use crate::waiters::Waiters;
 use crate::words::NativeWord;
 use crate::{fences, prefetch};
@@ -52,6 +52,7 @@ pub struct Native {
     memory: Option<Memory>,
     cpus: Arc<Cpus>,
     called: Called,
+    panics: Panics,
     waiters: Arc<Waiters>,
 }
 
@@ -88,6 +89,7 @@ impl Native {
             memory: None,
             cpus,
             called: Called::default(),
+            panics: Panics::default(),
             waiters: Arc::default(),
         }
     }
@@ -123,6 +125,17 @@ impl Native {
     #[must_use]
     pub fn with_callbacks(self, callbacks: Arc<dyn Callbacks>) -> Native {
         Native { called: Called(Some(callbacks)), ..self }
+    }
+
+    /// How often a callback panicked, and was taken for one that refused ([`Callbacks`]).
+    pub fn callback_panics(&self) -> u64 {
+        self.panics.count()
+    }
+
+    /// What a callback says; none if there are no callbacks, or this one panicked.
+    fn call<T>(&self, call: impl FnOnce(&dyn Callbacks) -> T) -> Option<T> {
+        let callbacks = self.called.0.as_deref()?;
+        self.panics.catch(|| call(callbacks))
     }
 
     /// Where those sleep who wait for memory, or until it is missed.
@@ -179,12 +192,16 @@ impl Native {
 
     #[cold]
     #[inline(never)]
-    fn pin_otherwise(&self) -> NativePin<'_> {
+    fn pin_otherwise(&self, wait: Wait) -> NativePin<'_> {
+        self.try_pin(wait).unwrap_or(NativePin::leased(Place::BUSY))
+    }
+
+    fn try_pin(&self, wait: Wait) -> Result<NativePin<'_>, Busy> {
         if self.cpus.refuses() {
-            return NativePin::of(None);
+            return Ok(NativePin::of(None));
         }
         if let Some(rseq) = self.rseq {
-            return NativePin::of(rseq.enter_otherwise(&self.cpus));
+            return rseq.enter_otherwise(&self.cpus, wait).map(NativePin::of);
         }
         let side = Side::here();
         let leased = match side {
@@ -192,8 +209,16 @@ impl Native {
             Side::Interrupts => lease::enter_apart(&self.cpus),
         };
         match leased {
-            Some(place) => NativePin::leased(place),
-            None => NativePin::of(self.cpus.share(lease::mark(), side)),
+            Some(place) => Ok(NativePin::leased(place)),
+            None => self.cpus.share(lease::mark(), side, wait).map(NativePin::of),
+        }
+    }
+
+    #[inline(always)]
+    fn pin_at_once(&self) -> Option<NativePin<'_>> {
+        match &self.rseq {
+            None => lease::current(self.id).map(NativePin::leased),
+            Some(rseq) => rseq.enter(&self.cpus).map(|entered| NativePin::of(Some(entered))),
         }
     }
 }
@@ -231,6 +256,10 @@ impl Pinned for NativePin<'_> {
     fn node(&self) -> NodeId {
         self.place.node
     }
+
+    fn is_busy(&self) -> bool {
+        self.place == Place::BUSY
+    }
 }
 
 impl Drop for NativePin<'_> {
@@ -249,25 +278,34 @@ impl Machine for Native {
     type U64 = NativeWord<AtomicU64>;
     type Usize = NativeWord<AtomicUsize>;
     type Pin<'a> = NativePin<'a>;
-    type Irq<'a> = Held;
+    type Irq<'a> = Section;
 
     const SLEEPS_PINNED: bool = true;
 
     #[inline]
     fn pin(&self) -> NativePin<'_> {
-        let pin = match &self.rseq {
-            None => lease::current(self.id).map(NativePin::leased),
-            Some(rseq) => rseq.enter(&self.cpus).map(|entered| NativePin::of(Some(entered))),
-        };
-        match pin {
+        match self.pin_at_once() {
             Some(pin) => pin,
-            None => self.pin_otherwise(),
+            None => self.pin_otherwise(Wait::Always),
         }
     }
 
     #[inline]
-    fn irq_save(&self) -> Held {
-        interrupts::hold()
+    fn pin_now(&self) -> NativePin<'_> {
+        match self.pin_at_once() {
+            Some(pin) => pin,
+            None => self.pin_otherwise(Wait::Never),
+        }
+    }
+
+    #[inline]
+    fn irq_save(&self) -> Section {
+        interrupts::section()
+    }
+
+    #[inline]
+    fn is_in_section(&self) -> bool {
+        interrupts::is_in_section()
     }
 
     /// An interrupt has a CPU that nobody else has, or is refused.
@@ -316,6 +354,11 @@ impl Machine for Native {
         }
     }
 
+    /// A system call, or an instruction.
+    fn may_fence(&self) -> bool {
+        true
+    }
+
     #[inline(always)]
     fn prefetch(&self, word: &Self::U64) {
         prefetch::for_writing(word);
@@ -333,13 +376,18 @@ impl Machine for Native {
         }
     }
 
+    fn starts_zeroed(&self) -> bool {
+        self.memory.as_ref().is_none_or(Memory::starts_zeroed)
+    }
+
     fn is_poisoned(&self, pfn: Pfn, order: Order) -> bool {
         self.memory.as_ref().is_none_or(|memory| memory.is_poisoned(pfn, order))
     }
 
     #[inline]
     fn relax(&self) {
-        std::hint::spin_loop();
+        // Whom the caller waits for may need its processor.
+        std::thread::yield_now();
     }
 
     fn now(&self) -> u64 {
@@ -357,14 +405,14 @@ impl Machine for Native {
     }
 
     fn reclaim(&self, need: &Need) -> Reclaimed {
-        Reclaimed { frames: self.called.0.as_ref().map_or(0, |callbacks| callbacks.reclaim(need)) }
+        Reclaimed { frames: self.call(|callbacks| callbacks.reclaim(need)).unwrap_or(0) }
     }
 
     fn migrates(&self) -> bool {
-        self.called.0.as_ref().is_some_and(|callbacks| callbacks.migrates())
+        self.call(|callbacks| callbacks.migrates()).unwrap_or(false)
     }
 
     fn migrate(&self, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
-        self.called.0.as_ref().map_or(Err(Busy), |callbacks| callbacks.migrate(from, to, order))
+        self.call(|callbacks| callbacks.migrate(from, to, order)).unwrap_or(Err(Busy))
     }
 }

@@ -3,6 +3,9 @@
 //! Words are plain cells, so that nothing is paid for atomicity; the caller says which CPU it is ([`Solo::run_on`]). Time
 //! stands still unless it is set. What happens is handed to the hooks: events to a sink, reclaim and migration to
 //! callbacks, and faults to a plan. Runs are deterministic.
+//!
+//! A hook that panics unwinds through the core, to whoever made the call: a test's assertion is not to be taken for a refusal, as
+//! [`crate::Native`] does. What the call was in the middle of stays so, and `validate` says that pageblocks are isolated.
 
 use std::cell::{Cell, RefCell};
 
@@ -113,6 +116,11 @@ impl<'h> Solo<'h> {
         self.traces.set(true);
     }
 
+    /// Switches the tracepoints: while they are off, the sink hears of nothing.
+    pub fn set_traces(&self, on: bool) {
+        self.traces.set(on);
+    }
+
     /// Lets `reclaim` free memory when it is short and say how many frames.
     pub fn on_reclaim(&self, reclaim: impl FnMut(&Need) -> u64 + 'h) {
         *self.reclaim.borrow_mut() = Some(Box::new(reclaim));
@@ -192,6 +200,10 @@ impl Machine for Solo<'_> {
     }
 
     fn fence(&self) {}
+
+    fn may_fence(&self) -> bool {
+        true
+    }
 
     #[inline(always)]
     fn prefetch(&self, word: &Self::U64) {

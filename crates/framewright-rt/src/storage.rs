@@ -1,13 +1,16 @@
 //! The memory of an allocator's descriptors, on the heap.
 
+use std::collections::TryReserveError;
+
 use framewright::machine::{Machine, Word};
 use framewright::pfn::ZoneIdx;
-use framewright::{Cluster, Cpu, Diffs, Layout, Link, Magazine, NodeDiffs, NodeStat, Parts, Pcp, Shard, Zone};
+use framewright::{Cluster, Cpu, Diffs, Layout, Link, Magazine, NodeDiffs, NodeStat, Parts, Pcp, Run, Shard, Zone};
 
 /// Owns what [`Parts`] borrows: zeroed words and default records, as many as a [`Layout`] says.
 pub struct Storage<M: Machine> {
-    sections: Vec<u32>,
+    sections: Vec<u64>,
     bases: Vec<u64>,
+    runs: Vec<Run>,
     states: Vec<M::U64>,
     links: Vec<Link<M>>,
     heads: Vec<M::U8>,
@@ -30,37 +33,55 @@ pub struct Storage<M: Machine> {
     node_diffs: Vec<NodeDiffs<M>>,
 }
 
-fn fill<T>(count: usize, make: impl FnMut() -> T) -> Vec<T> {
-    std::iter::repeat_with(make).take(count).collect()
+fn fill<T>(count: usize, make: impl FnMut() -> T) -> Result<Vec<T>, TryReserveError> {
+    let mut all = Vec::new();
+    all.try_reserve_exact(count)?;
+    all.extend(std::iter::repeat_with(make).take(count));
+    Ok(all)
 }
 
 impl<M: Machine> Storage<M> {
     /// Memory for the descriptors of `layout`; about 17 bytes for each frame.
+    ///
+    /// # Panics
+    /// There is not that much.
     pub fn new(layout: &Layout) -> Self {
-        Storage {
-            sections: vec![0; layout.sections],
-            bases: vec![0; layout.bases],
-            states: fill(layout.frames, || Word::new(0)),
-            links: fill(layout.frames, Link::default),
-            heads: fill(layout.frames, || Word::new(0)),
-            pageblocks: fill(layout.pageblocks, || Word::new(0)),
-            zones: fill(layout.zones, Zone::default),
-            zonelists: vec![ZoneIdx::NONE; layout.zonelists],
-            cpus: fill(layout.cpus, Cpu::default),
-            pcps: fill(layout.pcps, Pcp::default),
-            slots: fill(layout.slots, || Word::new(0)),
-            shards: fill(layout.shards, Shard::default),
-            magazines: fill(layout.magazines, Magazine::default),
-            range_locks: fill(layout.range_locks, || Word::new(0)),
-            cluster_of: fill(layout.cluster_of, || Word::new(0)),
-            clusters: fill(layout.clusters, Cluster::default),
-            owners: fill(layout.owners, || Word::new(0)),
-            owned: fill(layout.owned, || Word::new(0)),
-            doors: fill(layout.doors, || Word::new(0)),
-            diffs: fill(layout.diffs, Diffs::default),
-            node_stats: fill(layout.node_stats, NodeStat::default),
-            node_diffs: fill(layout.node_diffs, NodeDiffs::default),
+        match Storage::try_new(layout) {
+            Ok(storage) => storage,
+            Err(error) => panic!("no memory for the descriptors of {} frames: {error}", layout.frames),
         }
+    }
+
+    /// The same, if there is that much.
+    ///
+    /// # Errors
+    /// There is not.
+    pub fn try_new(layout: &Layout) -> Result<Self, TryReserveError> {
+        Ok(Storage {
+            sections: fill(layout.sections, || 0)?,
+            bases: fill(layout.bases, || 0)?,
+            runs: fill(layout.runs, Run::default)?,
+            states: fill(layout.frames, || Word::new(0))?,
+            links: fill(layout.frames, Link::default)?,
+            heads: fill(layout.frames, || Word::new(0))?,
+            pageblocks: fill(layout.pageblocks, || Word::new(0))?,
+            zones: fill(layout.zones, Zone::default)?,
+            zonelists: fill(layout.zonelists, || ZoneIdx::NONE)?,
+            cpus: fill(layout.cpus, Cpu::default)?,
+            pcps: fill(layout.pcps, Pcp::default)?,
+            slots: fill(layout.slots, || Word::new(0))?,
+            shards: fill(layout.shards, Shard::default)?,
+            magazines: fill(layout.magazines, Magazine::default)?,
+            range_locks: fill(layout.range_locks, || Word::new(0))?,
+            cluster_of: fill(layout.cluster_of, || Word::new(0))?,
+            clusters: fill(layout.clusters, Cluster::default)?,
+            owners: fill(layout.owners, || Word::new(0))?,
+            owned: fill(layout.owned, || Word::new(0))?,
+            doors: fill(layout.doors, || Word::new(0))?,
+            diffs: fill(layout.diffs, Diffs::default)?,
+            node_stats: fill(layout.node_stats, NodeStat::default)?,
+            node_diffs: fill(layout.node_diffs, NodeDiffs::default)?,
+        })
     }
 
     /// The parts to boot an allocator with. Boot one once: the descriptors must be fresh.
@@ -68,6 +89,7 @@ impl<M: Machine> Storage<M> {
         Parts {
             sections: &mut self.sections,
             bases: &mut self.bases,
+            runs: &mut self.runs,
             states: &mut self.states,
             links: &mut self.links,
             heads: &mut self.heads,

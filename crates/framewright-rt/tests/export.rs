@@ -6,8 +6,9 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed, Ordering::SeqCst};
 use std::thread;
+use std::time::Duration;
 
 use framewright::request::GFP_USER;
 use framewright::{NodeId, Request};
@@ -15,6 +16,7 @@ use framewright_rt::export::{ExportReason, FetchReason, fetch, fetch_nodes};
 use framewright_rt::{Arena, Export, Placement, ReportFile};
 
 use forked::in_child;
+use rustix::fs::{FlockOperation, flock};
 
 const MIB: u64 = 1 << 20;
 
@@ -234,4 +236,75 @@ fn any_source_can_be_exported() {
     assert!(fetch(&path, ReportFile::PageTypeInfo).unwrap().starts_with("Page block order: "));
     drop(export);
     assert_eq!(std::sync::Arc::strong_count(&arena), 1, "the thread has ended");
+}
+
+/// Whoever finds that nobody listens at a socket puts its own there only if nobody else can do so in between.
+#[test]
+fn exporters_of_one_path_take_turns() {
+    let (arena, (folder, path)) = (arena(), place());
+    drop(UnixListener::bind(&path).unwrap()); // nobody listens
+    let lock = fs::File::open(folder.path()).unwrap();
+    flock(&lock, FlockOperation::LockExclusive).unwrap();
+    thread::scope(|scope| {
+        let late = scope.spawn(|| arena.export(&path));
+        // Far longer than it takes; it does not end while another has its turn.
+        for _ in 0..100 {
+            assert!(!late.is_finished(), "{:?}", late.join());
+            thread::sleep(Duration::from_millis(2));
+        }
+        fs::remove_file(&path).unwrap();
+        let _listener = UnixListener::bind(&path).unwrap();
+        flock(&lock, FlockOperation::Unlock).unwrap();
+        let refused = late.join().unwrap().unwrap_err();
+        assert!(matches!(refused.reason, ExportReason::Live), "{refused}");
+    });
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "no lock is left behind");
+}
+
+#[test]
+fn one_of_many_exporters_has_the_path() {
+    let (_folder, path) = place();
+    let arenas: Vec<Arena> = (0..4).map(|_| arena()).collect();
+    for stale in [true, false].repeat(100) {
+        let _ = fs::remove_file(&path);
+        if stale {
+            drop(UnixListener::bind(&path).unwrap());
+        }
+        let start = std::sync::Barrier::new(arenas.len());
+        let exports: Vec<_> = thread::scope(|scope| {
+            let export = |arena: &Arena| {
+                start.wait();
+                arena.export(&path)
+            };
+            let threads: Vec<_> = arenas.iter().map(|arena| scope.spawn(move || export(arena))).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(exports.iter().filter(|export| export.is_ok()).count(), 1, "{exports:?}");
+        assert!(fetch(&path, ReportFile::Online).is_ok(), "the one that has it answers");
+        assert!(
+            exports
+                .iter()
+                .filter_map(|export| export.as_ref().err())
+                .all(|error| matches!(error.reason, ExportReason::Live))
+        );
+        drop(exports);
+        assert!(!path.exists());
+    }
+}
+
+/// A source of the embedder's that panics is told to the asker, and the next one is answered.
+#[test]
+fn a_source_that_panics_is_not_the_end() {
+    let (_folder, path) = place();
+    let arena = std::sync::Arc::new(arena());
+    let (shared, asked) = (std::sync::Arc::clone(&arena), AtomicBool::new(false));
+    let export = Export::start(&path, move |look| {
+        assert!(asked.swap(true, SeqCst), "the first time");
+        look(shared.source());
+    });
+    let export = export.unwrap();
+    let refused = fetch(&path, ReportFile::Online).unwrap_err();
+    assert!(matches!(&refused.reason, FetchReason::Refused(reason) if reason.contains("panicked")), "{refused}");
+    assert_eq!(fetch(&path, ReportFile::Online).unwrap(), "0-1\n");
+    assert!(export.is_running());
 }

@@ -12,7 +12,7 @@ use framewright::event::Event;
 use framewright::machine::{Machine, Need, Reclaimed};
 use framewright::pfn::{MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::request::{
-    __GFP_MEMALLOC, __GFP_NOFAIL, __GFP_ZERO, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT, Gfp,
+    __GFP_MEMALLOC, __GFP_NOFAIL, __GFP_NOMEMALLOC, __GFP_ZERO, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT, Gfp,
 };
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{AllocError, Allocator, Config, Layout, Region, Request, Tuning, Why};
@@ -200,7 +200,8 @@ fn reserves_are_given_away_last() {
         for pageblock in 0..3 {
             pages.set_pageblock_type(Pfn(BASE + pageblock * 512), MigrateType::HighAtomic).unwrap();
         }
-        let mut held: Vec<Pfn> = std::iter::from_fn(|| pages.alloc(&Request::page(GFP_NOWAIT)).ok()).collect();
+        let mut held: Vec<Pfn> =
+            std::iter::from_fn(|| pages.alloc(&Request::page(GFP_NOWAIT | __GFP_NOMEMALLOC)).ok()).collect();
         assert_eq!(held.len(), 4096 - 3 * 512);
         let reserved = move || {
             let types = (0..8).map(|i| pages.pageblock_type(Pfn(BASE + i * 512)));
@@ -257,10 +258,17 @@ fn range_over_a_hole_is_refused_before_anything_moves() {
         Ok(())
     });
     while pages.alloc(&Request::page(GFP_HIGHUSER_MOVABLE & !GFP_KERNEL | GFP_NOWAIT)).is_ok() {}
-    for (start, end) in [(BASE, 0x1a00), (0x17ff, 0x1801), (0x1800, 0x1900), (0x2700, 0x2801), (0xfff, 0x1001)] {
+    let hole = AllocError::Foreign(Pfn(0x1800));
+    for (start, end, error) in [
+        (BASE, 0x1a00, hole),
+        (0x17ff, 0x1801, hole),
+        (0x1800, 0x1900, hole),
+        (0x2700, 0x2801, AllocError::Offline(Pfn(0x2800))),
+        (0xfff, 0x1001, AllocError::Foreign(Pfn(0xfff))),
+    ] {
         let range = PfnRange::new(start, end);
-        assert_eq!(pages.alloc_range(range, GFP_KERNEL), Err(AllocError::BadRange(range)));
-        assert_eq!(pages.take_offline(range), Err(AllocError::BadRange(range)));
+        assert_eq!(pages.alloc_range(range, GFP_KERNEL), Err(error));
+        assert_eq!(pages.take_offline(range), Err(error));
     }
     assert_eq!(moved.get(), 0);
     pages.validate().unwrap();

@@ -283,7 +283,7 @@ impl Player {
                 out.iter().take(served).for_each(|&pfn| self.keep(Holding::Block(pfn, order)));
             }
             1 => {
-                // A little beyond the largest block: what is longer is searched for, pageblock by pageblock.
+                // A little beyond the largest block: what is longer is searched for.
                 let Geometry { max_order, pageblock_order, .. } = pages.geometry();
                 let longest = max_order.frames() + 4 * pageblock_order.frames();
                 let (frames, align) = (1 + self.below(longest), self.order());

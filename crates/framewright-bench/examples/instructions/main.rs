@@ -4,6 +4,9 @@
 //! a check (`ci/instructions.sh`), and against those of Linux, which were counted in the same way (442 for an allocation and 259
 //! for a free, of order 0, 64 at a time).
 //!
+//! Variants `-above` do the same on a machine that has memory below 3 GiB, a hole, and from 4 GiB on the memory that is used: what a
+//! PC has. Their numbers must be those without the hole.
+//!
 //! `run VARIANT` does the work: it boots an allocator as a program does that embeds it, warms it up, and then, eight times,
 //! allocates 64 pages and frees them, the last first, and allocates and frees one page 64 times. Each page is one call that is
 //! not inlined, and the loop around the calls counts too, as it does in Linux's numbers. What is counted is what `counted_alloc`,
@@ -34,11 +37,14 @@ use framewright::{Allocator, Config, Layout, Machine, Mechanisms, NodeId, Region
 use framewright_rt::{Native, Storage};
 use steps::Counting;
 
-/// Ways to call the allocator: plain calls, calls through `Allocator::local`, and 64 pages in one call.
-const VARIANTS: [&str; 3] = ["plain", "local", "bulk"];
+/// Ways to call the allocator: plain calls, calls through `Allocator::local`, and 64 pages in one call. And the same of memory that lies
+/// above a hole.
+const VARIANTS: [&str; 6] = ["plain", "local", "bulk", "plain-above", "local-above", "bulk-above"];
 /// Frames of the allocator: 1 GiB, where zone Normal begins.
 const FIRST: u64 = 0x10_0000;
 const FRAMES: u64 = 1 << 18;
+/// And where the hole below them begins, above some memory: that of a PC.
+const HOLE: (u64, u64) = (0x1000, 0xc_0000);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -101,12 +107,14 @@ fn machine() -> Native {
 
 /// Boots an allocator, has it do the work, and prints what `tell` and its statistics say afterwards.
 fn work<M: Machine>(variant: &str, machine: M, cpus: &[NodeId], tell: impl FnOnce(&M) -> String) -> Result<(), String> {
-    let regions = [Region::usable(FIRST, FIRST + FRAMES, 0)];
-    let config = Config { mechanisms: Mechanisms::DEFAULT, ..Config::new(&regions, cpus) };
+    let regions = [Region::usable(HOLE.0, HOLE.1, 0), Region::usable(FIRST, FIRST + FRAMES, 0)];
+    let (way, above) = variant.strip_suffix("-above").map_or((variant, false), |way| (way, true));
+    let map = if above { &regions[..] } else { &regions[1..] };
+    let config = Config { mechanisms: Mechanisms::DEFAULT, ..Config::new(map, cpus) };
     let layout = Layout::of(&config).map_err(|error| error.to_string())?;
     let mut storage = Storage::new(&layout);
     let allocator = Allocator::boot(machine, &config, storage.parts()).map_err(|error| error.to_string())?;
-    match variant {
+    match way {
         "local" => counted::all(&Through(allocator.local().ok_or("there is no CPU")?)),
         "bulk" => counted::all(&Bulk(&allocator)),
         _ => counted::all(&Pages(&allocator)),

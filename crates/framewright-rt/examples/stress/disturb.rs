@@ -107,8 +107,17 @@ fn withhold(stage: &Stage, rng: &mut Rng, tally: &mut Tally) -> Checked {
             drop(withheld);
             stage.shadow.pass(range, 0, WITHHELD)
         }
-        Err(AllocError::Busy { .. } | AllocError::BadRange(_)) => Ok(()),
+        Err(error) if is_about(range, error) => Ok(()),
         Err(error) => Err(format!("{range} is not taken offline: {error}")),
+    }
+}
+
+/// Whether an error names a frame of the range, and why that cannot be taken.
+fn is_about(range: PfnRange, error: AllocError) -> bool {
+    match error {
+        AllocError::Foreign(pfn) | AllocError::OtherZone(pfn) | AllocError::Offline(pfn) => range.contains(pfn),
+        AllocError::Busy { pfn } | AllocError::Contended { pfn } => range.contains(pfn),
+        _ => false,
     }
 }
 
@@ -126,7 +135,7 @@ fn free_withheld(stage: &Stage, rng: &mut Rng, tally: &mut Tally) -> Checked {
         Ok(()) => return Err(format!("some of {wider} is offline, and it was freed")),
     }
     match stage.pages().take_offline(range) {
-        Err(AllocError::BadRange(_) | AllocError::Busy { .. }) => Ok(()),
+        Err(error) if is_about(range, error) => Ok(()),
         other => Err(format!("{range} is offline, and taking it again gave {other:?}")),
     }
 }

@@ -13,7 +13,7 @@ use crate::stage::{Block, Checked, Did, refused};
 use crate::worker::Worker;
 
 /// The order that nobody has.
-pub(crate) const NOBODYS: Order = Order(8);
+pub(crate) const NOBODYS: Order = Order(11);
 /// A pageblock's.
 const HUGE: Order = Order(9);
 const ORDERS: [u8; 24] = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 5, 6, 7, 9, 9];
@@ -98,7 +98,8 @@ impl Worker {
                 Ok(())
             }
             // Of ranges and places only.
-            AllocError::Busy { .. } | AllocError::BadRange(_) if frames > 1 => Ok(()),
+            AllocError::Busy { .. } | AllocError::Contended { .. } if frames > 1 => Ok(()),
+            AllocError::Foreign(_) | AllocError::OtherZone(_) | AllocError::Offline(_) if frames > 1 => Ok(()),
             _ => Err(format!("{frames} frames: {error}")),
         }
     }

@@ -144,8 +144,11 @@ impl ArenaBuilder {
         ArenaBuilder { cpus: Some(slots), ..self }
     }
 
-    /// Whether signal handlers may allocate and free here, as [`crate::interrupts`] says; by default they are refused. The arena
-    /// then has twice as many CPUs, and what they keep.
+    /// Whether signal handlers that [`crate::interrupts::handle`] has set may allocate and free here; by default their requests
+    /// are refused. The arena then has twice as many CPUs, and what they keep.
+    ///
+    /// A handler that was set by other means must not call the arena, whatever is said here: no call can tell that it comes from one.
+    /// If one calls all the same, while its thread holds a lock, it is refused and does not wait for itself ([`crate::interrupts`]).
     pub fn interrupts(self, interrupts: bool) -> Self {
         ArenaBuilder { interrupts, ..self }
     }
@@ -162,6 +165,9 @@ impl ArenaBuilder {
 
     /// Sizes of the per-CPU lists, in frames; by default a sixteenth of each node shared among the CPU slots, at most
     /// 4,096 frames for each.
+    ///
+    /// A CPU's lists of a node never hold more than `high` frames, blocks of all orders counted. What they hold is within reach of every
+    /// request: none fails while it is free.
     pub fn pcp(self, size: PcpSize) -> Self {
         ArenaBuilder { pcp: Some(size), ..self }
     }
@@ -223,6 +229,8 @@ impl ArenaBuilder {
 
     /// Sets the allocator up over memory that exists. Without nodes it is all one node.
     ///
+    /// With the mechanism `hardened` all of it is written to: what lies in it is not what freed memory holds.
+    ///
     /// # Safety
     /// The memory is initialized, readable and writable as long as the arena lives, from any thread, and nobody else
     /// reads or writes it.
@@ -283,6 +291,8 @@ impl ArenaBuilder {
         let frames = shape.bytes >> shape.geometry.page_shift;
         // SAFETY: the memory is dropped after the allocator, and nobody but owners of allocated blocks uses it.
         let contents = unsafe { Contents::new(memory.start(), Pfn(self.first_pfn), frames, shape.geometry.page_shift) };
+        // What the kernel maps is zero; who hands memory in may have written to it.
+        let contents = if memory.backing().is_some() { contents.zeroed() } else { contents };
         let pool = Arc::new(Pool::new(self.asked.owner.clone()));
         let machine = runner.machine.with_memory(contents).with_callbacks(self.asked.callbacks(&pool));
         let allocator = Allocator::boot(machine, &self.config(shape), parts)?;

@@ -51,10 +51,10 @@ pub(super) fn follow(inner: &Arc<Inner>) {
         let quiet = lasting.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         let again = || {
             std::thread::sleep(NAP);
-            lasting.allocator.freeze()
+            lasting.allocator().freeze()
         };
-        let frozen = lasting.allocator.freeze().or_else(|| (1..TRIES).find_map(|_| again()))?;
+        let frozen = lasting.allocator().freeze().or_else(|| (1..TRIES).find_map(|_| again()))?;
         Some(Box::new(AtRest { frozen, _quiet: quiet, inner, generation: fork::generation() }) as Rest)
     };
-    inner.allocator.machine().set_fork_hook(Some(Box::new(freeze)));
+    inner.allocator().machine().set_fork_hook(Some(Box::new(freeze)));
 }

@@ -3,7 +3,9 @@
 //! Each call of an [`Arena`] finds out which of the allocator's CPUs the thread is on. A [`LocalArena`] has found it once
 //! and stays there, so that its calls cost a fraction; they mean the same. It belongs to its thread and should not be
 //! held while waiting: with [`crate::CpuMode::PerCpu`] other threads of the processor make do with spare CPUs meanwhile,
-//! and a fork by this thread has a child that cannot use the arena.
+//! and a fork by this thread has a child that cannot use the arena. On a CPU that threads share, the others wait for it, for as long
+//! as it takes; but not their frees, nor requests that must not wait (`GFP_NOWAIT`, `GFP_ATOMIC`), which go to the zones
+//! without a CPU. One that is forgotten (`std::mem::forget`) keeps its CPU until its thread exits.
 
 use std::fmt;
 
@@ -11,6 +13,7 @@ use framewright::{AllocError, Local, Request};
 
 use super::Arena;
 use crate::Native;
+use crate::cpus::lease;
 use crate::pages::Pages;
 
 /// An arena as seen from one of its CPUs; see the module's description.
@@ -38,7 +41,8 @@ pub struct LocalArena<'a> {
 impl Arena {
     /// The arena for many calls of this thread in a row; none in a fork's child that must not use it.
     pub fn local(&self) -> Option<LocalArena<'_>> {
-        let local = self.inner.allocator.local()?;
+        lease::release_at_exit();
+        let local = self.inner.allocator().local()?;
         Some(LocalArena { arena: self, local })
     }
 }
@@ -62,7 +66,7 @@ impl<'a> LocalArena<'a> {
             return;
         }
         let (pfn, order) = pages.into_raw();
-        self.arena.inner.count_refused(self.local.free(pfn, order));
+        self.arena.inner.settle_free(self.local.free(pfn, order), pfn, order);
     }
 }
 

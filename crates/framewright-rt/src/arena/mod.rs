@@ -29,12 +29,14 @@ mod memory;
 mod metadata;
 mod reclaim;
 mod shape;
+mod state;
 mod trim;
 
 pub use backing::{ArenaReport, Backing, HugePage, NodeReport, Outcome, Placement, Transparent};
 pub use builder::ArenaBuilder;
 pub use local::LocalArena;
 pub use reclaim::BackgroundReclaim;
+pub use state::ArenaState;
 pub use trim::Trimmed;
 
 use std::fmt;
@@ -46,9 +48,10 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use framewright::report::{BuddyInfo, Source};
+use framewright::report::BuddyInfo;
 use framewright::{
     AllocError, Allocator, Census, Compacted, FrameState, FreeError, NodeId, Order, Pfn, PfnRange, Request, Violation,
+    Why,
 };
 
 use crate::Native;
@@ -61,6 +64,8 @@ use crate::pages::{OwnedPages, Pages};
 use memory::Memory;
 use metadata::Metadata;
 
+/// How often a free is tried that meets others on its zone's list of deferred frees.
+const FREE_TRIES: u32 = 1_000;
 /// Blocks of a bulk request that are asked for at a time.
 const BULK: usize = 256;
 
@@ -92,7 +97,7 @@ pub struct Arena {
 /// What outlives the arena for as long as a fork or background work is busy with it.
 pub(crate) struct Inner {
     // In this order: the allocator uses the descriptors until it is dropped.
-    allocator: Allocator<'static, Native>,
+    state: ArenaState,
     _metadata: Metadata,
     memory: Memory,
     pool: Arc<Pool>,
@@ -105,18 +110,40 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
+    #[inline(always)]
+    pub(crate) const fn allocator(&self) -> &Allocator<'static, Native> {
+        self.state.allocator()
+    }
+
     /// Frees a block whose owner is gone.
     #[inline]
     pub(crate) fn free(&self, pfn: Pfn, order: Order) {
-        self.count_refused(self.allocator.free(pfn, order));
+        self.settle_free(self.allocator().free(pfn, order), pfn, order);
     }
 
-    /// Nobody is there any more to be told that a free was refused; it is counted.
+    /// Nobody is there any more to be told that a free was refused; it is counted. One that found no CPU, in a signal handler
+    /// for instance, needs none: what is refused then is not the block's fault, and it must not be lost.
     #[inline]
-    fn count_refused(&self, freed: Result<(), FreeError>) {
-        if freed.is_err() {
-            self.refused.fetch_add(1, Ordering::Relaxed);
+    fn settle_free(&self, freed: Result<(), FreeError>, pfn: Pfn, order: Order) {
+        if let Err(error) = freed {
+            self.free_without_cpu(error, pfn, order);
         }
+    }
+
+    #[cold]
+    fn free_without_cpu(&self, mut error: FreeError, pfn: Pfn, order: Order) {
+        let mut tries = 0;
+        // In a fork's child that must not use the arena the block is the parent's.
+        let may_retry =
+            |error| matches!(error, FreeError::NoCpu | FreeError::Busy(_)) && !self.allocator().machine().refuses();
+        while tries < FREE_TRIES && may_retry(error) {
+            match self.allocator().free_nolock(pfn, order) {
+                Ok(()) => return,
+                Err(again) => error = again,
+            }
+            tries += 1;
+        }
+        self.refused.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -136,7 +163,8 @@ impl Arena {
     ) -> Arena {
         let page_shift = allocator.geometry().page_shift;
         let (refused, quiet, at_work) = (AtomicU64::new(0), Mutex::new(()), AtomicUsize::new(0));
-        let inner = Arc::new(Inner { allocator, _metadata: metadata, memory, pool, refused, quiet, at_work });
+        let state = ArenaState::new(allocator);
+        let inner = Arc::new(Inner { state, _metadata: metadata, memory, pool, refused, quiet, at_work });
         inner.pool.settle_in(Arc::downgrade(&inner), contents, report.nodes.iter().map(|node| node.range));
         if inner.memory.backing() == Some(Backing::Private) {
             fork::follow(&inner);
@@ -150,7 +178,7 @@ impl Arena {
         let work = move || match inner.upgrade() {
             Some(inner) => {
                 let _quiet = inner.quiet.lock().unwrap_or_else(PoisonError::into_inner);
-                idle.look(&inner.allocator);
+                idle.look(inner.allocator());
                 ControlFlow::Continue(())
             }
             None => ControlFlow::Break(()),
@@ -175,7 +203,7 @@ impl Arena {
     /// As [`Allocator::alloc`].
     #[inline]
     pub fn alloc(&self, request: &Request) -> Result<Pages<'_>, AllocError> {
-        let pfn = self.inner.allocator.alloc(request)?;
+        let pfn = self.inner.allocator().alloc(request)?;
         // SAFETY: just allocated with this order.
         Ok(unsafe { Pages::new(self, pfn, request.order) })
     }
@@ -185,7 +213,7 @@ impl Arena {
     /// # Errors
     /// As [`Allocator::alloc`].
     pub fn alloc_owned(self: &Arc<Self>, request: &Request) -> Result<OwnedPages, AllocError> {
-        let pfn = self.inner.allocator.alloc(request)?;
+        let pfn = self.inner.allocator().alloc(request)?;
         // SAFETY: just allocated with this order.
         Ok(unsafe { OwnedPages::new(Arc::clone(self), pfn, request.order) })
     }
@@ -202,10 +230,14 @@ impl Arena {
     ) -> Result<usize, AllocError> {
         let mut chunk = [Pfn(0); BULK];
         let mut done = 0;
-        out.reserve(count);
         while done < count {
             let wanted = BULK.min(count - done);
-            let served = match self.inner.allocator.alloc_bulk(request, &mut chunk[..wanted]) {
+            // For these, and not for all that are asked for: the caller's number may be larger than memory. Without room nothing is
+            // taken, since the blocks that it would be for could not be kept.
+            if out.try_reserve(wanted).is_err() {
+                return if done == 0 { Err(AllocError::NoMemory { why: Why::Watermark }) } else { Ok(done) };
+            }
+            let served = match self.inner.allocator().alloc_bulk(request, &mut chunk[..wanted]) {
                 Ok(served) => served,
                 Err(error) if done == 0 => return Err(error),
                 Err(_) => break,
@@ -226,17 +258,17 @@ impl Arena {
     /// Whoever frees, splits, moves or withholds a frame through it owns that frame: by having allocated it there, or by
     /// [`Pages::into_raw`]. What others hold as [`Pages`] must stay theirs.
     pub unsafe fn allocator(&self) -> &Allocator<'_, Native> {
-        &self.inner.allocator
+        self.inner.allocator()
     }
 
-    /// The allocator's state, for the formats of [`framewright::report`].
-    pub fn source(&self) -> &(impl Source + use<>) {
-        &self.inner.allocator
+    /// The allocator's state, for the formats of [`framewright::report`]. It can be looked at and nothing else.
+    pub fn source(&self) -> &ArenaState {
+        &self.inner.state
     }
 
     /// Free blocks by order, as `/proc/buddyinfo` prints them.
     pub fn buddyinfo(&self) -> impl fmt::Display + '_ {
-        BuddyInfo(&self.inner.allocator)
+        BuddyInfo(&self.inner.state)
     }
 
     /// Shows the allocator's state to other processes, through a socket at `path`, until the [`Export`] is dropped. It keeps the
@@ -248,7 +280,7 @@ impl Arena {
         let inner = Arc::downgrade(&self.inner);
         Export::start(path, move |look| {
             if let Some(inner) = inner.upgrade() {
-                look(&inner.allocator);
+                look(&inner.state);
             }
         })
     }
@@ -310,15 +342,21 @@ impl Arena {
         self.inner.pool.report()
     }
 
+    /// How often code of the embedder's that the allocator called panicked: page owners, shrinkers and callbacks. Each counts as a
+    /// refusal ([`crate::Callbacks`]).
+    pub fn callback_panics(&self) -> u64 {
+        self.inner.pool.panics().count().saturating_add(self.inner.allocator().machine().callback_panics())
+    }
+
     /// Moves movable pages of a node together, as its background thread does when it is woken ([`Allocator::compact`]), where the mechanisms say
     /// how (`compaction`).
     pub fn compact(&self, node: NodeId) -> Compacted {
-        self.inner.allocator.compact(node)
+        self.inner.allocator().compact(node)
     }
 
     /// Gives what CPUs keep on their lists back to the free lists. Returns the number of frames.
     pub fn drain(&self) -> u64 {
-        self.inner.allocator.drain_all()
+        self.inner.allocator().drain_all()
     }
 
     /// Checks every invariant of the allocator. To be called while no other call is in progress, so not from a callback; background
@@ -328,7 +366,7 @@ impl Arena {
     /// The first invariant found violated.
     pub fn validate(&self) -> Result<Census, Violation> {
         let _quiet = self.inner.rest();
-        self.inner.allocator.validate()
+        self.inner.allocator().validate()
     }
 
     /// How many blocks could not be freed when they were dropped; see [`Pages`].
@@ -354,12 +392,12 @@ impl Arena {
 
     /// Makes smaller blocks out of an allocated one.
     pub(crate) fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
-        self.inner.allocator.split(pfn, from, to)
+        self.inner.allocator().split(pfn, from, to)
     }
 
     /// Whether a block of this order is allocated here; if not, what there is.
     pub(crate) fn find(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        match self.inner.allocator.state_of(pfn) {
+        match self.inner.allocator().state_of(pfn) {
             FrameState::Allocated(head, actual) if head == pfn && actual == order => Ok(()),
             FrameState::Allocated(head, actual) if head == pfn => Err(FreeError::WrongOrder { pfn, actual }),
             FrameState::Allocated(head, _) => Err(FreeError::NotHead { pfn, head }),

@@ -68,20 +68,26 @@ struct Calls {
 
 impl Callbacks for Calls {
     fn reclaim(&self, need: &Need) -> u64 {
-        let freed = shrink::reclaim(&self.shrinkers, need);
+        let panics = self.pool.panics();
+        let freed = shrink::reclaim(&self.shrinkers, need, panics);
         match &self.own {
-            Some(own) if freed < need.frames => freed + own.reclaim(&Need { frames: need.frames - freed, ..*need }),
+            Some(own) if freed < need.frames => {
+                let rest = Need { frames: need.frames - freed, ..*need };
+                freed.saturating_add(panics.catch(|| own.reclaim(&rest)).unwrap_or(0))
+            }
             _ => freed,
         }
     }
 
     fn migrates(&self) -> bool {
-        self.pool.has_pages() || self.own.as_ref().is_some_and(|own| own.migrates())
+        let own = || self.own.as_ref().and_then(|own| self.pool.panics().catch(|| own.migrates()));
+        self.pool.has_pages() || own().unwrap_or(false)
     }
 
     fn migrate(&self, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
         if !self.pool.knows(from) {
-            return self.own.as_ref().map_or(Err(Busy), |own| own.migrate(from, to, order));
+            let own = self.own.as_ref().ok_or(Busy)?;
+            return self.pool.panics().catch(|| own.migrate(from, to, order)).unwrap_or(Err(Busy));
         }
         // SAFETY: the allocator gave us `to`, which is a block of its arena, for this call.
         unsafe { self.pool.migrate(from, to, order) }
@@ -166,7 +172,7 @@ struct AtWork<'a>(&'a Inner);
 impl AtWork<'_> {
     /// Does what a thread does when it wakes up. Says how long it may sleep.
     fn turn(&self, own: Waiter, was_woken: bool) -> Duration {
-        let allocator = &self.0.allocator;
+        let allocator = self.0.allocator();
         match own {
             Waiter::Kcompactd(node) if was_woken => {
                 allocator.compact(node);
@@ -217,7 +223,7 @@ impl Inner {
 impl Arena {
     pub(super) fn with_reclaim(mut self, wanted: bool) -> Result<Arena, ArenaError> {
         if wanted {
-            let waiters = Arc::clone(self.inner.allocator.machine().waiters());
+            let waiters = Arc::clone(self.inner.allocator().machine().waiters());
             let job = Job { inner: Arc::downgrade(&self.inner), waiters, nodes: self.report.nodes.len() };
             let started = BackgroundReclaim::start(job);
             self.reclaim = Some(started.map_err(|error| ArenaError::NoThread(error.raw_os_error().unwrap_or(0)))?);

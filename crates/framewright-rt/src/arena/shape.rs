@@ -20,6 +20,8 @@ use crate::{CpuMode, Native, RseqUnavailable};
 
 /// Blocks are at most this large, in bytes: 1 GiB.
 const LARGEST_BLOCK_SHIFT: u8 = 30;
+/// CPUs that an allocator can have.
+const MOST_CPUS: usize = u16::MAX as usize;
 /// A pageblock, the unit of grouping by mobility, is a huge page of 2 MiB.
 const PAGEBLOCK_SHIFT: u8 = 21;
 /// Frames that a CPU keeps at most, unless the arena is small: eight pageblocks of 4 KiB pages.
@@ -97,7 +99,12 @@ impl ArenaBuilder {
     /// What the arena of so many nodes runs on.
     fn runner(&self, nodes: usize) -> Result<Runner, ArenaError> {
         let parallel = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let slots = self.cpus.unwrap_or_else(|| 2 * parallel() + 1);
+        let slots = self.cpus.unwrap_or_else(|| (2 * parallel() + 1).min(MOST_CPUS));
+        // Checked before there is a list of them. With interrupts there are twice as many.
+        let sides = if self.interrupts { 2 } else { 1 };
+        if slots == 0 || slots > MOST_CPUS / sides {
+            return Err(ArenaError::Boot(framewright::BootError::BadCpus));
+        }
         let lease = || {
             let dealt: Vec<NodeId> = (0..slots).map(|cpu| NodeId((cpu % nodes) as u8)).collect();
             Native::new(&dealt)

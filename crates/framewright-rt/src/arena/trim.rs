@@ -31,15 +31,15 @@ impl Arena {
     /// The memory is huge pages or was handed in; or the kernel refused, after some blocks had been given back perhaps.
     pub fn trim(&self, order: Order) -> Result<Trimmed, ArenaError> {
         self.inner.memory.how_to_discard()?;
-        let geometry = self.inner.allocator.geometry();
+        let geometry = self.inner.allocator().geometry();
         let order = order.max(geometry.pageblock_order);
-        self.inner.allocator.drain_all();
+        self.inner.allocator().drain_all();
         let mut trimmed = Trimmed::default();
         let mut result = Ok(());
         let PfnRange { start, end } = self.frames();
         let mut pfn = start.align_up(geometry.pageblock_order);
         while pfn < end && result.is_ok() {
-            pfn = match self.inner.allocator.state_of(pfn) {
+            pfn = match self.inner.allocator().state_of(pfn) {
                 FrameState::Free(head, size) if size >= order => {
                     match self.trim_block(head, size) {
                         Ok(true) => {
@@ -55,16 +55,16 @@ impl Arena {
             };
         }
         // Freed pageblocks went to this CPU's list.
-        self.inner.allocator.drain_all();
+        self.inner.allocator().drain_all();
         result.map(|()| trimmed)
     }
 
     /// Gives one free block's memory back. False if it is no longer free.
     fn trim_block(&self, pfn: Pfn, order: Order) -> Result<bool, ArenaError> {
-        if self.inner.allocator.alloc_at(pfn, order, GFP_NOWAIT).is_err() {
+        if self.inner.allocator().alloc_at(pfn, order, GFP_NOWAIT).is_err() {
             return Ok(false);
         }
-        let geometry = self.inner.allocator.geometry();
+        let geometry = self.inner.allocator().geometry();
         let at = (pfn.0 - self.first.0) << geometry.page_shift;
         let len = order.frames() << geometry.page_shift;
         // SAFETY: the block was free and is allocated by this function now: nobody refers to its contents.

@@ -13,6 +13,10 @@
 //! its lease ends; the next thread that asks gets slot and pages. A thread that had to share asks again at each pin,
 //! and gets a lease as soon as there is one.
 //!
+//! A pin that was forgotten is dropped by nobody. What the thread had of shared slots, and had pinned of others, is free as well
+//! when it exits: pins cannot leave their thread, so none is used any more. A thread is watched for that from when it first has a
+//! shared slot, or makes an [`crate::Arena::local`].
+//!
 //! The table refers to machines weakly and their numbers are never used again, so a machine may be dropped before the
 //! threads that used it; what they remember of it goes when they next lease something.
 //!
@@ -39,7 +43,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use framewright::pfn::NodeId;
 
 use super::{Cpus, Place, rseq};
-use crate::interrupts;
+use crate::{fork, interrupts};
 
 /// A thread's slot of one machine.
 struct Lease {
@@ -56,6 +60,8 @@ thread_local! {
     static LEASES: RefCell<ManuallyDrop<Vec<Lease>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
     /// The thread is about to be gone.
     static EXITING: Cell<bool> = const { Cell::new(false) };
+    /// The thread has had shared slots, of which it may have forgotten some.
+    static SHARED: Cell<bool> = const { Cell::new(false) };
     /// The thread leases nothing any more.
     static SHARES: Cell<bool> = const { Cell::new(false) };
 }
@@ -185,6 +191,14 @@ pub(super) fn watch_exit() -> bool {
     key.is_some_and(|key| unsafe { libc::pthread_setspecific(key, value) } == 0)
 }
 
+/// Has what the thread then still has of any machine's slots given back when it exits, but for its leases, which are in any case.
+#[cold]
+pub(crate) fn release_at_exit() {
+    if !SHARED.get() && !EXITING.get() && watch_exit() {
+        SHARED.set(true);
+    }
+}
+
 /// Ends all leases of the thread, and its registration with the kernel. From here on it shares.
 extern "C" fn exit(_: *mut c_void) {
     // Destructors of keys are called in rounds. Others may pin in the first, and where Rust's thread-locals hang on a
@@ -195,11 +209,15 @@ extern "C" fn exit(_: *mut c_void) {
     let _held = interrupts::hold();
     never();
     forget_current();
+    let marks = [Some(mark()), rseq::mark()];
     rseq::part();
     let leases = LEASES.with(|leases| leases.try_borrow_mut().map(|mut leases| std::mem::take(&mut **leases)));
     for lease in leases.into_iter().flatten() {
         if let Some(cpus) = lease.cpus.upgrade() {
             cpus.end_lease(lease.place);
         }
+    }
+    if SHARED.take() {
+        marks.into_iter().flatten().for_each(fork::release_all);
     }
 }

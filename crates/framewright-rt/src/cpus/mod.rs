@@ -15,6 +15,10 @@
 //! once, so they are slower, and one who finds all of them taken waits. The wait spins first, then yields, then sleeps,
 //! because the holder may be a thread that does not run.
 //!
+//! A free, and a request that must not wait (`GFP_NOWAIT`, `GFP_ATOMIC`), gives up after the spins ([`Wait::Never`]) and goes to the
+//! zones without a slot. A pin can be forgotten in safe code (`std::mem::forget` of a [`crate::LocalArena`]); its slot is
+//! free when its thread exits ([`Cpus::release`]), and until then only those wait who may.
+//!
 //! A thread that has a slot of a machine already is given the same again instead of waiting for itself: an owned slot
 //! says who has it, and how often. Pins may therefore be dropped in any order.
 //!
@@ -35,6 +39,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
+use framewright::machine::Busy;
 use framewright::pfn::{CpuId, NodeId};
 
 use crate::interrupts;
@@ -65,6 +70,8 @@ pub(crate) struct Place {
 impl Place {
     /// No CPU: the allocator refuses to work here.
     pub(crate) const NOWHERE: Place = Place { cpu: CpuId(u16::MAX), node: NodeId(0) };
+    /// No CPU without waiting for another's holder. No slot is called so: numbers of nodes are below 64.
+    pub(crate) const BUSY: Place = Place { cpu: CpuId(u16::MAX), node: NodeId(u8::MAX) };
 }
 
 /// Who has a CPU of the allocator.
@@ -117,6 +124,15 @@ impl Slot {
             depth => self.depth.store(depth - 1, Relaxed),
         }
     }
+}
+
+/// Whether a caller waits for the holder of a slot, who may sleep, or may have forgotten that it has one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wait {
+    /// As long as it takes.
+    Always,
+    /// For a few looks: as long as a short call lasts.
+    Never,
 }
 
 /// Which slots a caller uses.
@@ -253,39 +269,57 @@ impl Cpus {
         Some(place)
     }
 
-    /// Ends a lease.
+    /// Ends a lease, whatever pins of it were forgotten.
     fn end_lease(&self, place: Place) {
         let slot = place.cpu.index();
         if let Some(owned) = self.own_slots().get(slot) {
             self.warm.store(slot, Relaxed);
+            owned.depth.store(0, Relaxed);
             owned.leave();
             self.free.fetch_add(1, Relaxed);
         }
     }
 
-    /// A shared slot of a side for the thread `me`, which leaves it later; waits for one if it has to. None if the machine has
-    /// no CPUs on that side.
+    /// A shared slot of a side for the thread `me`, which leaves it later. None if the machine has no CPUs on that side.
+    ///
+    /// # Errors
+    /// [`Busy`] if others have all of them, and still had after a few looks of a caller that does not wait.
     #[cold]
-    pub(crate) fn share(&self, me: usize, side: Side) -> Option<(Place, &Slot)> {
+    pub(crate) fn share(&self, me: usize, side: Side, wait: Wait) -> Result<Option<(Place, &Slot)>, Busy> {
         let all = self.side(side);
         let shared = all.clone().skip(self.own);
         let mut looks = 0_u32;
         loop {
             if let Some(mine) = shared.clone().find(|(_, slot)| slot.is_of(me)) {
-                return Some(Self::again(mine));
+                return Ok(Some(Self::again(mine)));
             }
             if let Some((slot, taken)) = shared.clone().find(|(_, slot)| slot.take(me)) {
-                return Some((taken.place(slot as u32), taken));
+                lease::release_at_exit();
+                return Ok(Some((taken.place(slot as u32), taken)));
             }
             // Who has a slot must not wait for another: those who have the others may wait for this one.
             if looks == 0
                 && let Some(mine) = all.clone().find(|(_, slot)| slot.is_of(me))
             {
-                return Some(Self::again(mine));
+                return Ok(Some(Self::again(mine)));
             }
-            shared.clone().next()?;
+            if shared.clone().next().is_none() {
+                return Ok(None);
+            }
+            if wait == Wait::Never && looks >= SPINS {
+                return Err(Busy);
+            }
             looks = looks.saturating_add(1);
-            wait(looks);
+            pause(looks);
+        }
+    }
+
+    /// The thread `me` is gone: what it had is free, however often it had it, with the pages cached there. It may have forgotten
+    /// a pin that nobody can drop any more.
+    pub(crate) fn release(&self, me: usize) {
+        for slot in self.slots.iter().filter(|slot| slot.is_of(me)) {
+            slot.depth.store(0, Relaxed);
+            slot.owner.store(0, Release);
         }
     }
 
@@ -296,7 +330,7 @@ impl Cpus {
 }
 
 /// One turn of waiting for a thread that may not be running.
-fn wait(looks: u32) {
+fn pause(looks: u32) {
     if looks < SPINS {
         std::hint::spin_loop();
     } else if looks < YIELDS {
@@ -314,6 +348,10 @@ mod tests {
 
     fn cpus_of(leases: impl IntoIterator<Item = Option<Place>>) -> Vec<Option<u16>> {
         leases.into_iter().map(|lease| lease.map(|place| place.cpu.0)).collect()
+    }
+
+    fn share(cpus: &Cpus, me: usize) -> (Place, &Slot) {
+        cpus.share(me, Side::Threads, Wait::Always).unwrap().unwrap()
     }
 
     #[test]
@@ -348,31 +386,56 @@ mod tests {
     #[test]
     fn a_shared_slot_is_taken_again_by_its_thread_and_left_as_often() {
         let cpus = Cpus::new(&NODES, 2);
-        let first = cpus.share(7, Side::Threads).unwrap();
-        let second = cpus.share(7, Side::Threads).unwrap();
-        let other = cpus.share(8, Side::Threads).unwrap();
+        let first = share(&cpus, 7);
+        let second = share(&cpus, 7);
+        let other = share(&cpus, 8);
         assert_eq!([first.0, second.0, other.0].map(|place| place.cpu.0), [2, 2, 3]);
         first.1.leave();
         assert!(second.1.is_of(7));
         second.1.leave();
         assert!(second.1.is_free());
-        assert_eq!(cpus.share(9, Side::Threads).unwrap().0, first.0);
+        assert_eq!(share(&cpus, 9).0, first.0);
     }
 
     #[test]
     fn a_thread_with_a_slot_of_its_own_never_waits() {
         let cpus = Cpus::new(&NODES, 1);
         let own = cpus.lease(7, NodeId(0)).unwrap();
-        cpus.share(8, Side::Threads).unwrap();
-        let (place, slot) = cpus.share(7, Side::Threads).unwrap();
+        share(&cpus, 8);
+        let (place, slot) = share(&cpus, 7);
         assert_eq!(place, own);
         slot.leave();
         assert!(slot.is_of(7), "the lease goes on");
     }
 
     #[test]
+    fn who_must_not_wait_gives_up() {
+        let cpus = Cpus::new(&NODES, 1);
+        let (place, slot) = share(&cpus, 7);
+        assert_eq!(cpus.share(8, Side::Threads, Wait::Never).map(drop), Err(Busy));
+        let again = cpus.share(7, Side::Threads, Wait::Never).unwrap().unwrap();
+        assert_eq!(again.0, place, "nobody waits for itself");
+        again.1.leave();
+        slot.leave();
+        assert_eq!(cpus.share(8, Side::Threads, Wait::Never).unwrap().unwrap().0, place);
+    }
+
+    #[test]
+    fn what_a_thread_forgot_is_free_when_it_is_gone() {
+        let cpus = Cpus::new(&NODES, 2);
+        let leased = cpus.lease(7, NodeId(0)).unwrap();
+        (0..3).for_each(|_| _ = share(&cpus, 7));
+        let other = share(&cpus, 8);
+        cpus.end_lease(leased);
+        cpus.release(7);
+        assert!(other.1.is_of(8));
+        assert_eq!(cpus.lease(9, NodeId(0)), Some(leased));
+        assert_ne!(cpus.share(9, Side::Threads, Wait::Never).unwrap().unwrap().0, other.0);
+    }
+
+    #[test]
     fn no_cpus_no_slot() {
-        assert!(Cpus::new(&[], 1).share(7, Side::Threads).is_none());
+        assert!(Cpus::new(&[], 1).share(7, Side::Threads, Wait::Always).unwrap().is_none());
         assert_eq!(Cpus::new(&[], 1).lease(7, NodeId(0)), None);
     }
 

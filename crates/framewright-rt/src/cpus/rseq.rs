@@ -42,10 +42,11 @@ use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+use framewright::machine::Busy;
 use framewright::pfn::NodeId;
 
 use super::sequence::{self, SIGNATURE};
-use super::{Cpus, Place, Side, Slot, lease, topology};
+use super::{Cpus, Place, Side, Slot, Wait, lease, topology};
 
 /// Why CPUs cannot follow the processors here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -174,24 +175,28 @@ impl Rseq {
     /// In an interrupt that meets this processor's slot taken, perhaps by what it interrupted: takes that of the processor's
     /// interrupts, or else a shared one. None if the machine has no interrupts.
     #[cold]
-    fn enter_apart(self, cpus: &Cpus) -> Option<(Place, &Slot)> {
-        let slots = cpus.slots.get(cpus.threads..).filter(|slots| slots.len() == cpus.threads)?;
+    fn enter_apart(self, cpus: &Cpus, wait: Wait) -> Result<Option<(Place, &Slot)>, Busy> {
+        let slots = cpus.slots.get(cpus.threads..).filter(|slots| slots.len() == cpus.threads);
+        let Some(slots) = slots else { return Ok(None) };
         // SAFETY: as in `enter`; there are as many slots as of threads.
         let cpu = unsafe { sequence::take(self.area(), slots.as_ptr(), cpus.limit.load(Relaxed)) };
         match slots.get(cpu as usize) {
-            Some(slot) => Some((slot.place(cpu + cpus.threads as u32), slot)),
-            None => cpus.share(self.mark(), Side::Interrupts),
+            Some(slot) => Ok(Some((slot.place(cpu + cpus.threads as u32), slot))),
+            None => cpus.share(self.mark(), Side::Interrupts, wait),
         }
     }
 
     /// Takes a slot by all means. None if the machine refuses to work in this process, or has no interrupts and this is one.
+    ///
+    /// # Errors
+    /// As [`Cpus::share`].
     #[cold]
-    pub(crate) fn enter_otherwise(self, cpus: &Cpus) -> Option<(Place, &Slot)> {
+    pub(crate) fn enter_otherwise(self, cpus: &Cpus, wait: Wait) -> Result<Option<(Place, &Slot)>, Busy> {
         if cpus.refuses() {
-            return None;
+            return Ok(None);
         }
         if Side::here() == Side::Interrupts {
-            return self.enter_apart(cpus);
+            return self.enter_apart(cpus, wait);
         }
         if self == Rseq::Own && OWN.with(|own| own.cpu_id.load(Relaxed) == UNREGISTERED) {
             // If it fails, the thread takes spares for ever.
@@ -203,19 +208,19 @@ impl Rseq {
             let Some(slot) = cpus.own_slots().get(cpu as usize) else { break };
             if slot.is_of(mark) {
                 slot.nest();
-                return Some((slot.place(cpu), slot));
+                return Ok(Some((slot.place(cpu), slot)));
             }
             if !slot.is_free() {
                 break;
             }
             if let Some(entered) = self.enter(cpus) {
-                return Some(entered);
+                return Ok(Some(entered));
             }
         }
-        let (place, spare) = cpus.share(mark, Side::Threads)?;
+        let Some((place, spare)) = cpus.share(mark, Side::Threads, wait)? else { return Ok(None) };
         // A spare has no processor; the thread has.
         let here = cpus.slots.get(self.area().cpu_id.load(Relaxed) as usize);
-        Some((Place { node: here.map_or(place.node, |slot| slot.node), ..place }, spare))
+        Ok(Some((Place { node: here.map_or(place.node, |slot| slot.node), ..place }, spare)))
     }
 }
 

@@ -10,7 +10,8 @@
 //!
 //! Who may connect is what the file's permissions say, as the process' umask makes them: usually its own user alone. The
 //! socket's file goes when the `Export` is dropped. A process that is killed leaves it behind; nobody answers there any
-//! more, and the next `Export` takes its place. A fork's child has neither thread nor socket; it may export elsewhere.
+//! more, and the next `Export` takes its place. Exporters that come at once take turns, by a lock of the folder, which they must
+//! be able to read: exactly one of them has the path. A fork's child has neither thread nor socket; it may export elsewhere.
 //!
 //! Rejected: a file that is rewritten at intervals (costs when nobody looks, is old when somebody does, and stays when
 //! the process is gone; `framewright proc tree` writes one for readers that want files); HTTP (a port that others may
@@ -31,7 +32,10 @@ use std::time::{Duration, Instant};
 use framewright::pfn::NodeId;
 use framewright::report::Source;
 use rustix::event::PollFlags;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 
+use crate::callbacks::Panics;
 use crate::thread::Thread;
 use file::Nodes;
 use talk::{ANSWER_PATIENCE, Answer, Ended, PATIENCE, Peer, wait};
@@ -40,6 +44,11 @@ pub use file::{ReportFile, UnknownFile, online};
 
 /// Bytes of the longest path that a socket can have: one less than the system's field for it.
 const PATH_LIMIT: usize = 107;
+
+/// How often, and how far apart, is looked whether the folder of a socket is still locked: 5 s in all, and an exporter has it for
+/// milliseconds.
+const LOCK_LOOKS: u32 = 5_000;
+const LOCK_PAUSE: Duration = Duration::from_millis(1);
 
 /// How long to wait when a connection cannot be taken, for want of file descriptors perhaps.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -75,7 +84,13 @@ impl Export {
         W: Fn(&mut dyn FnMut(&dyn Source)) + Send + 'static,
     {
         let given = path.as_ref();
-        let listener = listen(given).map_err(|reason| ExportError { path: given.to_owned(), reason })?;
+        let fails = |reason| ExportError { path: given.to_owned(), reason };
+        let length = given.as_os_str().len();
+        if length > PATH_LIMIT {
+            return Err(fails(ExportReason::PathTooLong(length)));
+        }
+        let locked = FolderLock::take(given).map_err(fails)?;
+        let listener = listen(given).map_err(fails)?;
         // Whoever is in another folder when the file is to be removed means this one; a socket's own path may have to be short.
         let path = std::path::absolute(given).unwrap_or_else(|_| given.to_owned());
         let failed = |error| {
@@ -92,6 +107,7 @@ impl Export {
             Ok(((file.dev(), file.ino()), thread))
         };
         let (file, thread) = start().map_err(failed)?;
+        drop(locked);
         Ok(Export { path, file, thread })
     }
 
@@ -108,7 +124,9 @@ impl Export {
 
 impl Drop for Export {
     fn drop(&mut self) {
-        // In a fork's child it is the parent's.
+        // In a fork's child it is the parent's. No other may take the socket's place between the look and the removal; without the lock
+        // there is still nobody who takes that of a socket at which somebody listens.
+        let _locked = if self.thread.is_here() { FolderLock::take(&self.path).ok() } else { None };
         if self.thread.is_here()
             && fs::symlink_metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.file)
         {
@@ -123,12 +141,39 @@ impl fmt::Debug for Export {
     }
 }
 
-/// A socket at `path`, in the place of one at which nobody listens.
-fn listen(path: &Path) -> Result<UnixListener, ExportReason> {
-    let length = path.as_os_str().len();
-    if length > PATH_LIMIT {
-        return Err(ExportReason::PathTooLong(length));
+/// Keeps other exporters from its folder until it is dropped: no two look for whether a socket is in use, and put theirs there.
+///
+/// The folder itself is locked (`flock`), so that no file of a lock's own is left. It is for the system call or two of [`listen`].
+struct FolderLock(fs::File);
+
+impl FolderLock {
+    fn take(path: &Path) -> Result<FolderLock, ExportReason> {
+        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+        let folder = fs::File::open(folder).map_err(ExportReason::Failed)?;
+        // Somebody else may lock folders for longer, for purposes of its own.
+        for _ in 0..LOCK_LOOKS {
+            match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => return Ok(FolderLock(folder)),
+                Err(Errno::WOULDBLOCK | Errno::INTR) => std::thread::sleep(LOCK_PAUSE),
+                Err(error) => return Err(ExportReason::Failed(error.into())),
+            }
+        }
+        Err(ExportReason::Locked)
     }
+}
+
+impl Drop for FolderLock {
+    fn drop(&mut self) {
+        // By hand, since a child that was forked meanwhile has the folder open too.
+        let _ = flock(&self.0, FlockOperation::Unlock);
+    }
+}
+
+/// A socket at `path`, in the place of one at which nobody listens. The folder is locked.
+///
+/// Between the bind and the listen of another exporter its socket looks like one at which nobody listens, and between the
+/// look and the removal here it may have become another's. So exactly one does this at a time.
+fn listen(path: &Path) -> Result<UnixListener, ExportReason> {
     let in_use = match UnixListener::bind(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => error,
         bound => return bound.map_err(ExportReason::Failed),
@@ -140,7 +185,7 @@ fn listen(path: &Path) -> Result<UnixListener, ExportReason> {
         Ok(_) => Err(ExportReason::Live),
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
             fs::remove_file(path).map_err(ExportReason::Failed)?;
-            // Somebody else may have had the same idea; then theirs is live.
+            // Another program than an exporter may have been faster; then its socket is live.
             UnixListener::bind(path).map_err(|error| match error.kind() {
                 ErrorKind::AddrInUse => ExportReason::Live,
                 _ => ExportReason::Failed(error),
@@ -180,12 +225,16 @@ fn converse(asker: &UnixStream, stop: BorrowedFd<'_>, with_source: &WithSource<'
         Err(unknown) => Err(unknown.to_string()),
         Ok(file) => {
             let mut answer = Err("the allocator is gone".to_owned());
-            with_source(&mut |source| {
-                let nodes = || ReportFile::Online.text(source).unwrap_or_default();
-                let missing = || format!("there is no {file}: nodes are {}", nodes().trim_end());
-                answer = file.text(source).ok_or_else(missing);
-            });
-            answer
+            let look = || {
+                with_source(&mut |source| {
+                    let nodes = || ReportFile::Online.text(source).unwrap_or_default();
+                    let missing = || format!("there is no {file}: nodes are {}", nodes().trim_end());
+                    answer = file.text(source).ok_or_else(missing);
+                });
+            };
+            // The thread answers the next asker all the same.
+            let told = Panics::default().catch(look);
+            if told.is_some() { answer } else { Err("the allocator's source panicked".to_owned()) }
         }
     };
     Peer::new(asker, Some(stop), PATIENCE)?.answer(&answer)
@@ -256,6 +305,8 @@ pub enum ExportReason {
     Live,
     /// There is a file that is no socket.
     NotASocket,
+    /// Somebody else keeps the folder locked.
+    Locked,
     /// The system's reason.
     Failed(io::Error),
 }
@@ -267,6 +318,7 @@ impl fmt::Display for ExportError {
             ExportReason::PathTooLong(length) => too_long(f, *length),
             ExportReason::Live => f.write_str("a process listens there; end it, or name another path"),
             ExportReason::NotASocket => f.write_str("there is a file that is no socket"),
+            ExportReason::Locked => f.write_str("another process keeps the folder locked; name another folder"),
             ExportReason::Failed(error) => error.fmt(f),
         }
     }

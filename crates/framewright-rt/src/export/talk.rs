@@ -153,7 +153,9 @@ impl<'a> Peer<'a> {
         let head = self.read_line(HEAD_LIMIT)?;
         let head = str::from_utf8(&head).unwrap_or_default();
         if let Some(reason) = head.strip_prefix("error: ") {
-            return Ok(Answer::Refused(reason.to_owned()));
+            // In its words, but for what a terminal would obey.
+            let plain = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+            return Ok(Answer::Refused(reason.chars().map(plain).collect()));
         }
         let length = head.strip_prefix("ok ").and_then(|length| length.parse().ok());
         let Some(length) = length.filter(|&length: &usize| length <= FILE_LIMIT) else { return Ok(Answer::Nonsense) };
@@ -161,7 +163,10 @@ impl<'a> Peer<'a> {
         if self.read_all(&mut bytes)? < length {
             return Ok(Answer::Half);
         }
-        Ok(String::from_utf8(bytes).map_or(Answer::Nonsense, Answer::File))
+        // No file of ours has any other control characters: they would be for whatever shows it.
+        let is_ours = |text: &String| !text.contains(|c: char| c.is_control() && !matches!(c, '\n' | '\t'));
+        let text = String::from_utf8(bytes).ok().filter(is_ours);
+        Ok(text.map_or(Answer::Nonsense, Answer::File))
     }
 }
 

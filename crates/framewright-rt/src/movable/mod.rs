@@ -41,6 +41,7 @@ use framewright::request::{__GFP_MOVABLE, __GFP_RECLAIMABLE};
 use framewright::{AllocError, NodeId, Order, Pfn, PfnRange, Request};
 
 use crate::arena::{Arena, Inner};
+use crate::callbacks::Panics;
 use crate::contents::Memory;
 use lru::{Lru, Standing, Stands, Turn};
 use shrink::{Scan, Shrink};
@@ -79,6 +80,8 @@ pub struct Moving {
 /// Called with the page locked, in the middle of somebody's allocation or on a background thread, on several threads at once. It may take its
 /// time, allocate and free, and drop handles, this page's too. It must not look into movable pages, nor wait for somebody who may.
 /// What it allocates must carry `__GFP_MEMALLOC` or ask for no reclaim.
+///
+/// One that panics has said no: the page stays. The panic ends there and is counted ([`Arena::callback_panics`]).
 pub trait PageOwner: Send + Sync {
     /// Whether a page may go. After "yes" its handle finds nothing.
     fn leaves(&self, page: &Leaving<'_>) -> bool;
@@ -170,6 +173,8 @@ pub(crate) struct Pool {
     moved: AtomicU64,
     stayed: AtomicU64,
     left: AtomicU64,
+    /// Of the embedder's code that this pool, or a request for memory, called.
+    panics: Panics,
 }
 
 impl Pool {
@@ -177,7 +182,7 @@ impl Pool {
     pub(crate) fn new(owner: Option<Arc<dyn PageOwner>>) -> Pool {
         let [frames, moved, stayed, left] = std::array::from_fn(|_| AtomicU64::new(0));
         let index = std::array::from_fn(|_| Mutex::default());
-        Pool { owner, home: OnceLock::new(), index, frames, moved, stayed, left }
+        Pool { owner, home: OnceLock::new(), index, frames, moved, stayed, left, panics: Panics::default() }
     }
 
     /// Tells it where its pages lie: once, before there are any. The memory is that of the allocator in `inner`.
@@ -190,6 +195,15 @@ impl Pool {
         let [frames, moved, stayed, left] =
             [&self.frames, &self.moved, &self.stayed, &self.left].map(|count| count.load(Relaxed));
         MovableReport { frames, moved, stayed, left }
+    }
+
+    pub(crate) fn panics(&self) -> &Panics {
+        &self.panics
+    }
+
+    /// What the owner says about a page: no, if it panics.
+    fn owner_says(&self, owner: &Arc<dyn PageOwner>, question: impl FnOnce(&dyn PageOwner) -> bool) -> bool {
+        self.panics.catch(|| question(&**owner)).unwrap_or(false)
     }
 
     /// Whether there is anything to move.
@@ -267,7 +281,7 @@ impl Pool {
         let (home, mut place) = self.home.get().zip(entry.try_lock()).ok_or(Busy)?;
         let inner = home.inner.upgrade().ok_or(Busy)?;
         let moving = Moving { key: entry.key, order, from, to };
-        let may_move = || self.owner.as_ref().is_none_or(|owner| owner.moves(&moving));
+        let may_move = || self.owner.as_ref().is_none_or(|owner| self.owner_says(owner, |owner| owner.moves(&moving)));
         if *place != Some(from) || entry.order != order || !may_move() {
             return Err(Busy);
         }
@@ -297,7 +311,9 @@ impl Pool {
         let may_leave = |owner: &Arc<dyn PageOwner>| {
             // SAFETY: the block is the entry's, which is locked.
             let contents = block.map(|block| unsafe { block.as_ref() });
-            contents.is_some_and(|contents| owner.leaves(&Leaving { key: entry.key, contents, gentle }))
+            let leaves =
+                |contents| self.owner_says(owner, |owner| owner.leaves(&Leaving { key: entry.key, contents, gentle }));
+            contents.is_some_and(leaves)
         };
         if self.owner.as_ref().is_some_and(may_leave) {
             self.left.fetch_add(1, Relaxed);

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use framewright::NodeId;
 use framewright::machine::Need;
 
+use crate::callbacks::Panics;
+
 /// What a [`Shrink`] is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scan {
@@ -32,16 +34,19 @@ pub trait Shrink: Send + Sync {
 }
 
 /// Asks one after the other until there is enough. Returns how many frames came free.
-pub(crate) fn reclaim(shrinkers: &[Arc<dyn Shrink>], need: &Need) -> u64 {
+/// One that panics freed nothing.
+pub(crate) fn reclaim(shrinkers: &[Arc<dyn Shrink>], need: &Need, panics: &Panics) -> u64 {
     let mut freed = 0;
     for shrinker in shrinkers {
         let wanted = need.frames.saturating_sub(freed);
         if wanted == 0 {
             break;
         }
-        let part = shrinker.count(need.node).checked_shr(need.priority).unwrap_or(0);
-        let scan = Scan { node: need.node, wanted, look: part.max(wanted), gentle: need.gentle };
-        freed += shrinker.scan(&scan);
+        let scanned = panics.catch(|| {
+            let part = shrinker.count(need.node).checked_shr(need.priority).unwrap_or(0);
+            shrinker.scan(&Scan { node: need.node, wanted, look: part.max(wanted), gentle: need.gentle })
+        });
+        freed = freed.saturating_add(scanned.unwrap_or(0));
     }
     freed
 }
@@ -75,7 +80,7 @@ mod tests {
         let shrinkers: [Arc<dyn Shrink>; 3] = [small.clone(), large.clone(), last.clone()];
         let node = NodeId(0);
         let need = Need { node, order: Order(0), gfp: GFP_KERNEL, attempt: 0, frames: 32, priority: 3, gentle: true };
-        assert_eq!(reclaim(&shrinkers, &need), 32);
+        assert_eq!(reclaim(&shrinkers, &need, &Panics::default()), 32);
         let asked = |has: &Has| has.1.lock().unwrap().clone();
         assert_eq!(asked(&small), [Scan { node, wanted: 32, look: 32, gentle: true }]);
         assert_eq!(asked(&large), [Scan { node, wanted: 12, look: 512, gentle: true }]);
