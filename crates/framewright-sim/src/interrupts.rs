@@ -36,7 +36,7 @@ pub(crate) struct Context {
     pub(crate) irq_off: u32,
 }
 
-/// NMIs that are under way on a CPU at most: one that meets one that met one.
+/// NMIs that are under way on a CPU at most: one that meets one that met one. Each is met by one other at most.
 const MOST_NMIS: u32 = 3;
 
 /// Interrupts of one kind, which arrive at any step.
@@ -91,6 +91,11 @@ impl Drop for Interrupted {
             cpu.context = self.met;
             cpu.nmis -= u32::from(self.level == Level::Nmi);
             world.expect(self.level);
+            // One that was met by another is met by no more: it ends, however close they come.
+            let cpu = world.cpu();
+            if cpu.nmis != 0 {
+                cpu.next_nmi = Ps::MAX;
+            }
             world.set_limit();
         });
     }

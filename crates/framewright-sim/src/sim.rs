@@ -108,6 +108,10 @@ impl Machine for Sim {
 
     fn light_fence(&self) {}
 
+    fn may_fence(&self) -> bool {
+        true
+    }
+
     fn heavy_fence(&self) {
         running::await_turn(true);
         with(|world| {
@@ -175,6 +179,11 @@ impl Machine for Sim {
 
     fn migrate(&self, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
         ask(|host| host.migrate(from, to, order)).unwrap_or(Err(Busy))
+    }
+
+    /// Machines are switched on for a run.
+    fn starts_zeroed(&self) -> bool {
+        true
     }
 
     fn poison(&self, pfn: Pfn, order: Order) {

@@ -5,7 +5,7 @@ use framewright::mechanisms::PcpProtection;
 use framewright::pfn::{NodeId, ZoneIdx};
 use framewright::{
     Allocator, BootError, Cluster, Config, Cpu, Diffs, Layout, Link, Magazine, Mechanisms, NodeDiffs, NodeStat, Parts,
-    Pcp, Shard, Zone,
+    Pcp, Run, Shard, Zone,
 };
 
 use crate::arena::{Arena, Packing};
@@ -39,7 +39,7 @@ pub(crate) fn contexts(cpus: &[NodeId], mechanisms: &Mechanisms, interrupts: boo
 pub fn arena_for(config: &Config<'_>, more: usize) -> Result<Arena, BootError> {
     let layout = Layout::of(config)?;
     // Each region is rounded up, and `Layout::bytes` knows nothing of the allocator itself.
-    Ok(Arena::new(layout.bytes::<Sim>() + size_of::<Allocator<'_, Sim>>() + 22 * Arena::bytes_of::<u8>(1) + more))
+    Ok(Arena::new(layout.bytes::<Sim>() + size_of::<Allocator<'_, Sim>>() + 23 * Arena::bytes_of::<u8>(1) + more))
 }
 
 /// Boots an allocator whose words are all in the arena, each at home where its owner is.
@@ -65,6 +65,7 @@ pub fn boot<'a>(
         heads: arena.place("frame heads", (false, over(1)), layout.frames, |_| Word::new(0)),
         sections: arena.place("sections", ARRAY, layout.sections, |_| 0),
         bases: arena.place("bases", ARRAY, layout.bases, |_| 0),
+        runs: arena.place("runs", ARRAY, layout.runs, |_| Run::default()),
         pageblocks: arena.place("pageblocks", ARRAY, layout.pageblocks, |_| Word::new(0)),
         zones: arena.place("zone", FIELDS, layout.zones, |_| Zone::default()),
         zonelists: arena.place("zonelists", ARRAY, layout.zonelists, |_| ZoneIdx::NONE),

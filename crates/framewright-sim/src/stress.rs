@@ -17,6 +17,7 @@ mod case;
 mod generate;
 mod interrupts;
 mod player;
+mod pool;
 mod quiet;
 mod shadow;
 mod shrink;
@@ -59,6 +60,8 @@ pub struct Settings {
     pub nmis: Option<bool>,
     /// Whether stores are kept back; by the seed if none.
     pub delays: Option<bool>,
+    /// Whether memory is a pool that CPUs keep full, in which no request may fail while a frame is free.
+    pub pool: bool,
     /// A bug of the machine.
     pub plant: Option<Plant>,
 }
@@ -74,6 +77,7 @@ impl Default for Settings {
             interrupts: None,
             nmis: None,
             delays: None,
+            pool: false,
             plant: None,
         }
     }
@@ -126,7 +130,7 @@ pub struct Failure {
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Conditions { seed, switch_in, interrupts, nmis, delays, plant } = &self.case.conditions;
+        let Conditions { seed, switch_in, interrupts, nmis, delays, pool, plant } = &self.case.conditions;
         writeln!(f, "wrong: {}", self.wrong)?;
         writeln!(f, "where: after {} points of rest, seed {seed}", self.rests)?;
         write!(f, "under: {} CPUs, one switch in {switch_in} accesses", self.case.shape.cpus.len())?;
@@ -137,6 +141,7 @@ impl fmt::Display for Failure {
             write!(f, ", NMIs every {} ns", every / 1_000)?;
         }
         f.write_str(if *delays { ", stores kept back" } else { "" })?;
+        f.write_str(if *pool { ", a pool" } else { "" })?;
         plant.as_ref().map_or(Ok(()), |plant| write!(f, ", planted {plant}"))?;
         writeln!(f, "\n       {}", self.case.shape.mechanisms)
     }
@@ -225,7 +230,8 @@ pub(crate) fn play(case: &Case) -> Result<Result<Played, Stopped>, StressError> 
     simulation.keep_interrupts_apart(apart && case.conditions.plant != Some(Plant::SharedInterrupts));
     let words = planted_words(case, pages)?;
     simulation.take_chances(case.conditions.delays, case.conditions.plant.clone(), words);
-    let player = Player::new(pages, &case.shape, case.conditions.plant == Some(Plant::WaitingNmi));
+    let player =
+        Player::new(pages, &case.shape, (case.conditions.plant == Some(Plant::WaitingNmi), case.conditions.pool));
     let outcome = play_segments(case, &player, &mut simulation);
     let accesses = simulation.world.cpus.iter().map(|cpu| cpu.now.accesses).sum();
     Ok(outcome.map(|()| Played { counts: player.counts.get(), accesses, switches: simulation.world.switches }))

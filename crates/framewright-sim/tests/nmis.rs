@@ -103,7 +103,7 @@ fn all(seeds: Range<u64>, change: impl Fn(Settings) -> Settings) -> Counts {
 
 #[test]
 fn nothing_is_lost_among_nmis() {
-    let counts = all(0..500, |settings| settings);
+    let counts = all(0..700, |settings| settings);
     assert!(counts.nmis > 1_000_000 && counts.locked > 100_000 && counts.interrupts > 5_000, "{counts:?}");
 }
 

@@ -41,6 +41,16 @@ fn few_and_many_cpus_and_every_switch() {
     }
 }
 
+#[test]
+fn cpus_that_stay_lose_nothing_above_holes() {
+    for seed in 0..12 {
+        let (mechanisms, operations) = (Some(Mechanisms::DEFAULT), 10_000);
+        let settings = Settings { mechanisms, seed, cpus: 6, operations, quiescent: 4, ..Settings::default() };
+        let summary = run(&settings, |_| {}).unwrap_or_else(|error| panic!("{error}"));
+        assert!(summary.counts.local > 2_000, "{summary:?}");
+    }
+}
+
 /// Found here: the types of a large block's pageblocks were looked at before the lock was taken; a count was changed with
 /// interrupts on.
 #[test]
@@ -208,4 +218,21 @@ fn line() -> impl proptest::strategy::Strategy<Value = String> {
         .map(str::to_owned)
         .to_vec(),
     )
+}
+
+/// CPUs keep memory full, with single pages alone: no request fails while a frame that it may use is free.
+#[test]
+fn no_request_of_a_full_pool_fails_with_memory_in_reach() {
+    let presets =
+        ["default", "default,hardened=poison", "baseline", "linux-6.1", "patch8", "owned-pageblocks", "tuned-pcp"];
+    for (seed, mechanisms) in (0..).zip(presets) {
+        for cpus in [2, 8] {
+            let mechanisms = Some(Mechanisms::parse(mechanisms).unwrap());
+            let (operations, quiescent) = (28_000, 4);
+            let settings =
+                Settings { mechanisms, seed, cpus, operations, quiescent, pool: true, ..Settings::default() };
+            let summary = run(&settings, |_| {}).unwrap_or_else(|error| panic!("{error}"));
+            assert!(summary.counts.unserved > 100, "the pool was never full: {summary:?}");
+        }
+    }
 }

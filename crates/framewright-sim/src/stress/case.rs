@@ -7,6 +7,7 @@
 //! interrupts 50000                         # on each CPU, so many nanoseconds apart on average
 //! nmis 2000                                # the same, of those that nothing holds off
 //! delay-stores
+//! pool                                     # single pages alone, and none may fail while a frame is free
 //! plant lost-store:lock.serving:1000
 //! max-order 6                              # the machine, as in every list of operations
 //! memory 0x0..0x400 node 0
@@ -52,6 +53,8 @@ pub struct Conditions {
     pub nmis: Option<Ps>,
     /// Whether stores are kept back.
     pub delays: bool,
+    /// Whether memory is a pool that CPUs keep full: single pages alone, and no request may fail while a frame is free.
+    pub pool: bool,
     /// A bug of the machine.
     pub plant: Option<Plant>,
 }
@@ -102,6 +105,9 @@ impl fmt::Display for Conditions {
         if self.delays {
             f.write_str("delay-stores\n")?;
         }
+        if self.pool {
+            f.write_str("pool\n")?;
+        }
         self.plant.as_ref().map_or(Ok(()), |plant| writeln!(f, "plant {plant}"))
     }
 }
@@ -130,7 +136,7 @@ impl FromStr for Case {
 
     fn from_str(text: &str) -> Result<Case, CaseError> {
         let mut conditions =
-            Conditions { seed: 0, switch_in: 4, interrupts: None, nmis: None, delays: false, plant: None };
+            Conditions { seed: 0, switch_in: 4, interrupts: None, nmis: None, delays: false, pool: false, plant: None };
         let mut rest = String::with_capacity(text.len());
         for (number, line) in (1..).zip(text.lines()) {
             let content = line.split_once('#').map_or(line, |(content, _)| content).trim();
@@ -157,6 +163,7 @@ impl Conditions {
             "interrupts" => self.interrupts = Some(apart("interrupts", number()?, INTERRUPTS)?),
             "nmis" => self.nmis = Some(apart("NMIs", number()?, NMIS)?),
             "delay-stores" if value.is_empty() => self.delays = true,
+            "pool" if value.is_empty() => self.pool = true,
             "plant" => self.plant = Some(value.parse()?),
             _ => return Ok(false),
         }
@@ -186,7 +193,7 @@ fn segments(scenario: &Scenario) -> Result<Vec<Segment>, CaseError> {
                 segments.push(vec![Vec::new(); cpus]);
                 cpu = 0;
             }
-            Op::Fault { .. } | Op::OnReclaim(_) | Op::OnMigrate(_) | Op::Expect(_) => {
+            Op::Fault { .. } | Op::OnReclaim(_) | Op::OnMigrate(_) | Op::Expect(_) | Op::Assert(_) => {
                 return wrong("is not for CPUs that run at the same time");
             }
             _ => segments.last_mut().expect("there is one").get_mut(cpu).expect("it exists").push(step.op.clone()),

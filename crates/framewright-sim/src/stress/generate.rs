@@ -13,11 +13,13 @@ use framewright::watermark::PcpSize;
 use framewright::{
     CpuId, Gfp, Mechanisms, MigrateType, NodeId, NodeSet, Order, Pfn, PfnRange, Policy, Region, ZoneIdx, ZoneKind,
 };
+use framewright_ops::machines::open_hole;
 use framewright_ops::rng::Rng;
 use framewright_ops::{Handle, Op, Place, Shape, Terms};
 
 use super::Settings;
 use super::case::{Case, Conditions, Segment, model};
+use super::pool;
 
 /// Kinds of operations.
 #[derive(Clone, Copy)]
@@ -47,6 +49,10 @@ const KINDS: [(What, u32); 10] = [
     (What::Type, 4),
 ];
 
+/// What sets the generators of their own apart.
+const STAYS: u64 = 0x5e47;
+const HOLES: u64 = 0x401e;
+
 /// How much of memory a segment uses, in percent.
 const LEVELS: [u64; 6] = [5, 20, 40, 60, 80, 110];
 
@@ -56,6 +62,7 @@ pub(crate) fn case(settings: &Settings, operations: u64, segments: u64) -> Case 
     let mut shape = shape(&mut rng, settings.cpus);
     let drawn = mechanisms(&mut rng);
     shape.mechanisms = settings.mechanisms.unwrap_or(drawn);
+    open_holes(settings.seed, &mut shape);
     let interrupts = *rng.pick(&[None, Some(20_000_000), Some(100_000_000), Some(1_000_000_000)]);
     let delays = rng.one_in(2);
     let conditions = Conditions {
@@ -64,9 +71,18 @@ pub(crate) fn case(settings: &Settings, operations: u64, segments: u64) -> Case 
         interrupts: if settings.interrupts.unwrap_or(true) { interrupts.or(forced(settings)) } else { None },
         nmis: nmis(settings),
         delays: settings.delays.unwrap_or(delays),
+        pool: settings.pool,
         plant: settings.plant.clone(),
     };
     let frames = shape.regions.iter().map(|region| region.range.frames()).sum();
+    let each = |segment: u64| operations / segments + u64::from(segment < operations % segments);
+    if settings.pool {
+        let mut next = 0;
+        let cpus = (settings.cpus, frames);
+        let segments = (0..segments).map(|segment| pool::segment(&mut rng, cpus, &mut next, each(segment))).collect();
+        let conditions = Conditions { interrupts: None, nmis: None, ..conditions };
+        return Case { conditions, shape: pool::shape(shape), segments };
+    }
     let mut generator = Generator {
         rng,
         shape: &shape,
@@ -77,11 +93,11 @@ pub(crate) fn case(settings: &Settings, operations: u64, segments: u64) -> Case 
         weights: [0; KINDS.len()],
         level: 0,
     };
-    let each = |segment: u64| operations / segments + u64::from(segment < operations % segments);
     let mut segments: Vec<Segment> = (0..segments).map(|segment| generator.segment(each(segment))).collect();
     if conditions.nmis.is_some() {
         call_from_any_context(settings.seed, &mut segments);
     }
+    stay_on_cpus(settings.seed, &mut segments);
     Case { conditions, shape, segments }
 }
 
@@ -90,12 +106,13 @@ fn forced(settings: &Settings) -> Option<u64> {
     settings.interrupts.filter(|wanted| *wanted).map(|_| 1_000_000_000)
 }
 
-/// How far NMIs are apart, in picoseconds. By a generator of their own, so that each seed's lists are the same with and without.
+/// How far NMIs are apart, in picoseconds. On many CPUs they are farther apart: a request that fails looks at the lists of each CPU, and each CPU
+/// makes such requests. By a generator of their own, so that each seed's lists are the same with and without.
 fn nmis(settings: &Settings) -> Option<u64> {
     let mut rng = Rng::new(!settings.seed);
-    let comes = rng.one_in(3);
+    let (comes, cpus) = (rng.one_in(3), settings.cpus as u64);
     let every = *rng.pick(&[50_000, 500_000, 2_000_000, 10_000_000]);
-    settings.nmis.unwrap_or(comes).then_some(every)
+    settings.nmis.unwrap_or(comes).then_some(every * (cpus * cpus / 128).max(1))
 }
 
 /// Tasks make some of the calls for any context too.
@@ -107,6 +124,32 @@ fn call_from_any_context(seed: u64, segments: &mut [Segment]) {
             Op::Free(handle) => *op = Op::FreeNolock(handle),
             _ => {}
         }
+    }
+}
+
+/// CPUs make some of their calls through a `Local`: long stretches of some lists. By a generator of their own, as NMIs are.
+fn stay_on_cpus(seed: u64, segments: &mut [Segment]) {
+    let mut rng = Rng::new(seed ^ STAYS);
+    for list in segments.iter_mut().flatten().filter(|list| !list.is_empty()) {
+        let (mut at, mut on) = (0, rng.one_in(2));
+        while at <= list.len() {
+            list.insert(at, Op::Local(on));
+            at += rng.between(10, 400) as usize;
+            on = !on;
+        }
+    }
+}
+
+/// Opens holes of whole sections and of parts of them in half of all memory maps: anywhere, between zones and nodes too.
+fn open_holes(seed: u64, shape: &mut Shape) {
+    let mut rng = Rng::new(seed ^ HOLES);
+    let section = shape.geometry.max_order.frames();
+    for _ in 0..rng.below(2) * rng.between(1, 3) {
+        let region = rng.pick(&shape.regions).range;
+        let at = region.start.0 + rng.below(2) * rng.below(region.frames());
+        let at = if rng.one_in(3) { at } else { at & !(section - 1) };
+        let frames = if rng.one_in(4) { rng.between(1, 2 * section) } else { section * rng.between(1, 3) };
+        open_hole(shape, Pfn(at), frames);
     }
 }
 

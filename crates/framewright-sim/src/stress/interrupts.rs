@@ -56,7 +56,7 @@ impl Player<'_> {
             return self.stash(cpu, (pfn, order));
         }
         let block = self.stashes[cpu].borrow_mut().swap_remove((dice >> 1) as usize % kept);
-        self.give_back(&[block])
+        self.give_back(&None, &[block])
     }
 
     fn play_nmi(&self, cpu: usize, dice: u64) -> Result<(), Wrong> {

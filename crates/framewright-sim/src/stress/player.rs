@@ -4,14 +4,18 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use framewright::report::Source;
-use framewright::{Allocator, CpuId, Order, Pfn, PfnRange, Request};
+use framewright::{AllocError, Allocator, CpuId, FreeError, Local, Order, Pfn, PfnRange, Request};
 use framewright_ops::{Handle, Op, Place, Shape};
 
+use super::pool::Pool;
 use super::shadow::{Blocks, Shadow};
 use super::wrong::{Kind, Wrong};
 use crate::chance::publish;
 use crate::run::here;
 use crate::sim::Sim;
+
+/// One CPU as the operations of its list see it; where it stays on its CPU, its `Local`.
+type Seat<'p> = Option<Local<'p, 'p, Sim>>;
 
 /// How often something happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -20,6 +24,8 @@ pub struct Counts {
     pub done: u64,
     /// Operations whose handle had nothing, or whose CPU was not at rest.
     pub skipped: u64,
+    /// Of these, calls through a `Local`.
+    pub local: u64,
     /// Requests that were not served.
     pub unserved: u64,
     /// Frees of what another CPU allocated.
@@ -44,6 +50,7 @@ impl Counts {
         Counts {
             done: self.done + other.done,
             skipped: self.skipped + other.skipped,
+            local: self.local + other.local,
             unserved: self.unserved + other.unserved,
             remote_frees: self.remote_frees + other.remote_frees,
             refused: self.refused + other.refused,
@@ -60,6 +67,8 @@ impl Counts {
 pub(crate) struct Player<'p> {
     pub(super) pages: &'p Allocator<'p, Sim>,
     pub(super) shadow: RefCell<Shadow>,
+    /// Who has what of a pool, if the case is one.
+    pool: Option<RefCell<Pool>>,
     /// What the interrupts of each CPU have.
     pub(super) stashes: Vec<RefCell<Blocks>>,
     /// What a CPU was told to free before it was there, and the CPU.
@@ -79,10 +88,15 @@ pub(crate) struct Player<'p> {
 }
 
 impl<'p> Player<'p> {
-    pub(crate) fn new(pages: &'p Allocator<'p, Sim>, shape: &Shape, waits_in_nmi: bool) -> Player<'p> {
+    pub(crate) fn new(
+        pages: &'p Allocator<'p, Sim>,
+        shape: &Shape,
+        (waits_in_nmi, is_pool): (bool, bool),
+    ) -> Player<'p> {
         Player {
             pages,
             shadow: RefCell::new(Shadow::new(shape)),
+            pool: is_pool.then(|| RefCell::new(Pool::new(pages, shape.cpus.len()))),
             stashes: shape.cpus.iter().map(|_| RefCell::default()).collect(),
             awaited: RefCell::default(),
             mailboxes: shape.cpus.iter().map(|_| RefCell::default()).collect(),
@@ -108,26 +122,35 @@ impl<'p> Player<'p> {
 
     /// One CPU plays its list; it stops where anybody found something wrong.
     pub(crate) fn play(&self, cpu: usize, ops: &[Op]) {
+        // Lives here, so that it ends with the CPU however that ends.
+        let (mut stays, mut seat) = (false, None);
         for op in ops {
             if self.is_wrong() {
                 break;
             }
             let mail = self.mailboxes[cpu].borrow_mut().pop();
-            if let Some(handle) = mail {
-                self.turn(cpu, &Op::Free(handle));
+            for op in mail.map(Op::Free).iter().chain([op]) {
+                stays = if let Op::Local(on) = *op { on } else { stays };
+                // Other calls may wait or take long, so the CPU is not pinned across them.
+                let is_short = matches!(op, Op::Alloc { .. } | Op::Free(_) | Op::RawFree { .. });
+                seat = if stays && is_short { seat.or_else(|| self.pages.local()) } else { None };
+                self.turn((cpu, &seat), op);
             }
-            self.turn(cpu, op);
             if let Some(name) = op.defines() {
                 self.tell(name);
             }
         }
+        drop(seat);
         publish(cpu);
         self.resting[cpu].set(true);
     }
 
-    fn turn(&self, cpu: usize, op: &Op) {
-        match self.perform(cpu, op) {
-            Ok(true) => self.count(|counts| counts.done += 1),
+    fn turn(&self, (cpu, seat): (usize, &Seat<'p>), op: &Op) {
+        match self.perform((cpu, seat), op) {
+            Ok(true) => self.count(|counts| {
+                counts.done += 1;
+                counts.local += u64::from(seat.is_some());
+            }),
             Ok(false) => self.count(|counts| counts.skipped += 1),
             Err(Wrong { kind, text }) => {
                 self.found(Wrong { kind, text: format!("CPU {cpu}, `{op}`: {text}") });
@@ -160,15 +183,12 @@ impl<'p> Player<'p> {
     }
 
     /// Carries an operation out. False if there was nothing to do.
-    fn perform(&self, cpu: usize, op: &Op) -> Result<bool, Wrong> {
+    fn perform(&self, (cpu, seat): (usize, &Seat<'p>), op: &Op) -> Result<bool, Wrong> {
         if op.defines().is_some_and(|handle| self.shadow.borrow().has(handle)) {
             return Ok(false);
         }
         match *op {
-            Op::Alloc { name, order, terms } => match self.pages.alloc(&terms.request(order)) {
-                Ok(pfn) => self.shadow.borrow_mut().hold(cpu, name, (pfn, order))?,
-                Err(_) => self.count(|counts| counts.unserved += 1),
-            },
+            Op::Alloc { name, order, terms } => self.alloc(cpu, seat, name, &terms.request(order))?,
             Op::AllocNolock { name, order, terms } => match self.pages.alloc_nolock(&terms.request(order)) {
                 Ok(pfn) => self.shadow.borrow_mut().hold(cpu, name, (pfn, order))?,
                 Err(_) => self.count(|counts| counts.unserved += 1),
@@ -185,19 +205,27 @@ impl<'p> Player<'p> {
                 let request = terms.request(Order(0));
                 return self.range(cpu, name, self.pages.alloc_contig(frames, align, &request).ok());
             }
-            Op::Free(handle) => return self.free(cpu, handle),
+            Op::Free(handle) => return self.free((cpu, seat), handle),
             Op::FreeNolock(handle) => {
                 let Some(blocks) = self.take_or_await(cpu, handle) else { return Ok(false) };
                 blocks.into_iter().try_for_each(|block| self.free_nolock(cpu, block))?;
             }
             Op::FreePart { handle, skip, frames } => return self.free_part(cpu, handle, skip, frames),
             Op::Split { handle, to } => return self.split(cpu, handle, to),
-            Op::RawFree { place, order } => return self.free_wrongly(cpu, place, order),
+            Op::RawFree { place, order } => return self.free_wrongly((cpu, seat), place, order),
             Op::TakeOffline(range) => return self.alone(|| self.take_offline(range)),
             Op::BringOnline(range) => return self.alone(|| self.bring_online(range)),
             _ => return Ok(self.control(op)),
         }
         Ok(true)
+    }
+
+    fn alloc_block(&self, seat: &Seat<'p>, request: &Request) -> Result<Pfn, AllocError> {
+        seat.as_ref().map_or_else(|| self.pages.alloc(request), |local| local.alloc(request))
+    }
+
+    fn free_block(&self, seat: &Seat<'p>, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        seat.as_ref().map_or_else(|| self.pages.free(pfn, order), |local| local.free(pfn, order))
     }
 
     /// Operations that concern no block.
@@ -214,6 +242,22 @@ impl<'p> Player<'p> {
         };
         self.count(|counts| counts.drains += 1);
         true
+    }
+
+    fn alloc(&self, cpu: usize, seat: &Seat<'p>, name: Handle, request: &Request) -> Result<(), Wrong> {
+        let asked = (request.order.frames(), request);
+        if let Some(pool) = &self.pool {
+            pool.borrow_mut().ask(cpu, asked.0);
+        }
+        let result = self.alloc_block(seat, request);
+        if let Some(pool) = &self.pool {
+            pool.borrow_mut().answer(cpu, asked, result.as_ref().ok().map_or(&[], std::slice::from_ref))?;
+        }
+        match result {
+            Ok(pfn) => self.shadow.borrow_mut().hold(cpu, name, (pfn, request.order))?,
+            Err(_) => self.count(|counts| counts.unserved += 1),
+        }
+        Ok(())
     }
 
     fn bulk(&self, (cpu, name): (usize, Handle), count: u32, request: &Request) -> Result<(), Wrong> {
@@ -255,16 +299,20 @@ impl<'p> Player<'p> {
         blocks
     }
 
-    fn free(&self, cpu: usize, handle: Handle) -> Result<bool, Wrong> {
+    fn free(&self, (cpu, seat): (usize, &Seat<'p>), handle: Handle) -> Result<bool, Wrong> {
         let Some(blocks) = self.take_or_await(cpu, handle) else { return Ok(false) };
         if handle.0 as usize % self.resting.len() != cpu {
             self.count(|counts| counts.remote_frees += 1);
         }
-        self.give_back(&blocks).map(|()| true)
+        self.give_back(seat, &blocks)?;
+        if let Some(pool) = &self.pool {
+            pool.borrow_mut().freed(&blocks);
+        }
+        Ok(true)
     }
 
     /// Frees taken blocks: by the call that suits them.
-    pub(super) fn give_back(&self, blocks: &[(Pfn, Order)]) -> Result<(), Wrong> {
+    pub(super) fn give_back(&self, seat: &Seat<'p>, blocks: &[(Pfn, Order)]) -> Result<(), Wrong> {
         let Some(&(first, order)) = blocks.first() else { return Ok(()) };
         for &(pfn, order) in blocks {
             self.shadow.borrow_mut().release(PfnRange::block(pfn, order));
@@ -272,7 +320,7 @@ impl<'p> Player<'p> {
         let refused = |what: String| Wrong::free(format!("a right free was refused: {what}"));
         let is_run = blocks.windows(2).all(|pair| PfnRange::block(pair[0].0, pair[0].1).end == pair[1].0);
         if blocks.len() == 1 {
-            self.pages.free(first, order).map_err(|error| refused(error.to_string()))
+            self.free_block(seat, first, order).map_err(|error| refused(error.to_string()))
         } else if blocks.iter().all(|block| block.1 == order) {
             let heads: Vec<Pfn> = blocks.iter().map(|block| block.0).collect();
             let result = self.pages.free_bulk(&heads, order);
@@ -326,7 +374,7 @@ impl<'p> Player<'p> {
 
     /// A free that must be refused: inside of a block that is held, by the wrong order, or of no memory. Others do not touch the
     /// block meanwhile, so the answer is certain.
-    fn free_wrongly(&self, cpu: usize, place: Place, order: Order) -> Result<bool, Wrong> {
+    fn free_wrongly(&self, (cpu, seat): (usize, &Seat<'p>), place: Place, order: Order) -> Result<bool, Wrong> {
         let (pfn, taken) = match place {
             Place::At(pfn) if self.shadow.borrow().is_memory(pfn) => return Ok(false),
             Place::At(pfn) => (pfn, None),
@@ -340,7 +388,7 @@ impl<'p> Player<'p> {
                 (head.add(skip), Some((handle, blocks)))
             }
         };
-        let result = self.pages.free(pfn, order);
+        let result = self.free_block(seat, pfn, order);
         if let Some((handle, blocks)) = taken {
             self.shadow.borrow_mut().put(cpu, handle, blocks);
         }
@@ -406,11 +454,11 @@ impl<'p> Player<'p> {
         let handles = self.shadow.borrow().handles();
         for handle in handles {
             let blocks = self.take(0, handle).unwrap_or_default();
-            self.give_back(&blocks)?;
+            self.give_back(&None, &blocks)?;
         }
         for stash in &self.stashes {
             let blocks = stash.take();
-            blocks.iter().try_for_each(|&block| self.give_back(&[block]))?;
+            blocks.iter().try_for_each(|&block| self.give_back(&None, &[block]))?;
         }
         (0..self.stashes.len()).for_each(|cpu| {
             self.pages.offline_cpu(CpuId(cpu as u16));

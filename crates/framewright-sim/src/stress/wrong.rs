@@ -17,6 +17,8 @@ pub enum Kind {
     Drain,
     /// Memory that is all free is not merged.
     Merge,
+    /// A request failed while memory that it may use was free.
+    Reach,
     /// CPUs wait for each other.
     Deadlock,
     /// A CPU panicked.

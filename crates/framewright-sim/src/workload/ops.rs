@@ -7,8 +7,9 @@
 //!
 //! The list's memory, zones and sizes are the machine's; its CPUs are the simulated machine's first ones and lie
 //! where that has them; the mechanisms are the run's. A request that is not served is counted and the round goes on.
-//! What a list expects of an outcome is not looked at: other CPUs are at work too. `validate` is what follows every
-//! run anyway. Operations that need an oracle or a machine that fails on purpose are refused; the table is [`act`].
+//! What a list states after `->` or `#!` is not looked at: other CPUs are at work too. `validate` is what follows every
+//! run anyway. `local` and `trace` change nothing: every call is a plain one, and there are no tracepoints. Operations that need an oracle
+//! or a machine that fails on purpose are refused; the table is [`act`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -205,7 +206,7 @@ fn act(op: &Op, slot: &mut dyn FnMut(Handle) -> usize) -> Played {
         Op::DrainAll => Act::DrainAll,
         Op::DrainCpu(cpu) => Act::DrainCpu(cpu),
         Op::RunOn(cpu) => return Played::RunsOn(cpu),
-        Op::Validate => return Played::Nothing,
+        Op::Validate | Op::Assert(_) | Op::Local(_) | Op::Trace(_) => return Played::Nothing,
         _ => return Played::Refused,
     })
 }
