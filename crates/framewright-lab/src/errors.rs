@@ -7,7 +7,7 @@
 use std::io;
 
 use framewright::request::GFP_KERNEL;
-use framewright::{AllocError, BootError, FreeError, NodeId, Pfn, PfnRange, Request, Violation};
+use framewright::{AllocError, BootError, FreeError, NodeId, Order, Pfn, PfnRange, Request, Violation};
 use framewright_bench::Trouble;
 use framewright_sim::machine::MachineError;
 use framewright_sim::mlc::MlcError;
@@ -19,6 +19,7 @@ use framewright_sim::workload::{Cause, SpecError};
 use framewright_trace::compact::CompactFault;
 use framewright_trace::error::{Excerpt, Reason, TraceError};
 use framewright_trace::explain::ExplainError;
+use framewright_trace::flags::{BitsFault, KernelVersion, Kernels};
 use framewright_trace::proc::ProcFault;
 use framewright_trace::raw::RawFault;
 use framewright_trace::replay::{ReplayError, ZoneFault};
@@ -91,18 +92,27 @@ fn of_texts() {
         LineFault::TooLong(_) => LineFault::TooLong(quoted("xxxx")),
         LineFault::Unterminated => LineFault::Unterminated,
         LineFault::NoHead(_) => LineFault::NoHead(quoted("mm_page_free: pfn=1")),
+        LineFault::Buried(_) => LineFault::Buried(quoted("fio-1 [000] 1.0: sched_switch: mm_page_free: pfn=1")),
         LineFault::Ticks(_) => LineFault::Ticks(quoted("fio-1 [000] 12345678: mm_page_free: pfn=1")),
         LineFault::Missing { .. } => LineFault::Missing { event: "mm_page_free", field: "pfn" },
         LineFault::Repeated { .. } => LineFault::Repeated { event: "mm_page_free", field: "pfn" },
         LineFault::Number { .. } => LineFault::Number { event: "mm_page_free", field: "pfn", text: quoted("zz\x1b") },
         LineFault::Range { .. } => LineFault::Range { event: "mm_page_free", field: "order", value: 99, limit: 63 },
         LineFault::Flag(_) => LineFault::Flag(quoted("GFP_NO")),
+        LineFault::Bits(_) => BitsFault::Atomic { value: 0xa20 }.into(),
         LineFault::Migratetype(_) => LineFault::Migratetype(9),
         LineFault::Contradiction { .. } => LineFault::Contradiction { value: 2, gfp: GFP_KERNEL },
         LineFault::Numbering => LineFault::Numbering,
         LineFault::PageTable { .. } => LineFault::PageTable { address: 0x10 },
         LineFault::Descriptor { .. } => LineFault::Descriptor { address: 0x1001, base: 0x1000 },
         LineFault::FrameAbove { .. } => LineFault::FrameAbove { address: 0x1000_0000, pfn: Pfn(9), end: Pfn(8) },
+    );
+    let kernels = Kernels::ALL;
+    every!(BitsFault:
+        BitsFault::Doubtful { .. } => BitsFault::Doubtful { value: 0x14000c0, doubtful: 0x1400000, kernels },
+        BitsFault::Unknown { .. } =>
+            BitsFault::Unknown { value: 0x200, unknown: 0x200, kernels: Kernels::of(KernelVersion::new(6, 3)) },
+        BitsFault::Atomic { .. } => BitsFault::Atomic { value: 0xa20 },
     );
     every!(ProcFault:
         ProcFault::Expected { .. } => ProcFault::Expected { expected: "a number", found: quoted("lots") },
@@ -150,7 +160,7 @@ fn of_replays_and_recordings() {
     every!(ZoneFault:
         ZoneFault::NoStart => ZoneFault::NoStart,
         ZoneFault::Above => ZoneFault::Above,
-        ZoneFault::Node => ZoneFault::Node,
+        ZoneFault::Nodes(_) => ZoneFault::Nodes(65),
         ZoneFault::Cpu(_) => ZoneFault::Cpu(70_000),
         ZoneFault::Kind => ZoneFault::Kind,
         ZoneFault::Twice => ZoneFault::Twice,
@@ -167,6 +177,11 @@ fn of_replays_and_recordings() {
             ReplayError::Zone { file: file(), node: 0, zone: "Normal".to_owned(), fault: ZoneFault::Twice },
         ReplayError::TooLarge { .. } =>
             ReplayError::TooLarge { file: file(), first: Pfn(0), last: Pfn(1 << 45), bytes: 1 << 50, limit: 4 << 30 },
+        ReplayError::TooManyFrames { .. } => ReplayError::TooManyFrames {
+            file: file(), first: Pfn(0), last: Pfn(1 << 45), frames: 1 << 45, limit: 1 << 31,
+        },
+        ReplayError::Pageblock { .. } =>
+            ReplayError::Pageblock { file: file(), event: 3, said: Order(13), known: Order(9) },
         ReplayError::Outside { .. } => ReplayError::Outside { file: file(), event: 3, block, known },
         ReplayError::Scattered { .. } => ReplayError::Scattered { file: file(), limit: 65_536 },
         ReplayError::Boot(_) => BootError::NoMemory.into(),
@@ -179,6 +194,7 @@ fn of_replays_and_recordings() {
     every!(RecordError:
         RecordError::NotReady(_) => RecordError::NotReady(vec!["tracefs: not mounted; mount it".to_owned()]),
         RecordError::Exists(_) => RecordError::Exists("DIR".to_owned()),
+        RecordError::NotOwn(_) => RecordError::NotOwn("DIR".to_owned()),
         RecordError::File { .. } => RecordError::File { doing: "read", path: file(), error: denied() },
         RecordError::Command { .. } => RecordError::Command { program: "mak".to_owned(), error: denied() },
         RecordError::Trace(_) => TraceError::new("FILE", RawFault::Cut(3)).into(),

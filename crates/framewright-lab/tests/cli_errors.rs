@@ -100,6 +100,81 @@ fn malformed_lines_are_named() {
     assert!(lenient.contains("not used: events that could not be read 1\n") && lenient.ends_with("[0]\n"), "{lenient}");
 }
 
+/// Advice is given where it helps, and a limit of the program is called one.
+#[test]
+#[expect(clippy::too_many_lines, reason = "a table")]
+fn what_only_the_user_can_tell_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, content: &str| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, content).unwrap();
+    };
+    let alloc =
+        |fields: &str| format!(" fio-1 [000] ..... 1.5: mm_page_alloc: page=ab pfn=7 order=0 migratetype=0 {fields}\n");
+    let fallback = |order: u8| {
+        format!(
+            " fio-1 [000] ..... 1.6: mm_page_alloc_extfrag: page=ab pfn=7 alloc_order=0 fallback_order=1 pageblock_order={order} \
+             alloc_migratetype=0 fallback_migratetype=1 fragmenting=1 change_ownership=0\n"
+        )
+    };
+    write("raw.txt", &alloc("gfp_flags=0x14000c0"));
+    write("bits.txt", &alloc("gfp_flags=0x80000cc0"));
+    write(
+        "atomic.txt",
+        &(" fio-1 [000] ..... 1.4: mm_page_alloc: page=ab pfn=0x7 order=0 migratetype=0 gfp_flags=0x820\n"
+            .repeat(12_000)
+            + &alloc("gfp_flags=0xa20")),
+    );
+    write("vendor.txt", &alloc("gfp_flags=GFP_KERNEL|__GFP_CMA"));
+    write("buried.txt", " fio-1 [000] ..... 1.5: sched_switch: mm_page_free: page=ab pfn=7 order=0\n");
+    write("head.txt", "fio 1 1.5: kmem:mm_page_free: page=ab pfn=7 order=0\n");
+    write("ticks.txt", " fio-1 [000] ..... 15: mm_page_free: page=ab pfn=7 order=0\n");
+    write("orders.txt", &(alloc("gfp_flags=GFP_KERNEL") + &fallback(13) + &fallback(9)));
+    write("version/trace.txt", &alloc("gfp_flags=GFP_KERNEL"));
+    write("version/version", "of today\n");
+    let node = |node: u32, start: u64, frames: u64| {
+        format!(
+            "Node {node}, zone   Normal\n  pages free     {frames}\n        min      1\n        low      1\n        high     1\n        \
+             spanned  {frames}\n        present  {frames}\n  start_pfn:           {start}\n"
+        )
+    };
+    let folder_of = |name: &str, zones: String| {
+        write(&format!("{name}/trace.txt"), &alloc("gfp_flags=GFP_KERNEL"));
+        write(&format!("{name}/zoneinfo"), &zones);
+    };
+    folder_of("nodes", (0..65).map(|i| node(i, u64::from(i) * 1024, 1024)).collect());
+    folder_of("shared", node(0, 0, 1024) + &node(1, 512, 1024));
+    folder_of("large", node(0, 0, 1 << 40));
+    folder_of("start", node(0, 0, 1024).replace("start_pfn", "first_pfn"));
+    let commands = [
+        "replay DIR/raw.txt",
+        "explain DIR/raw.txt",
+        "convert DIR/raw.txt DIR/out.fwt",
+        "replay DIR/bits.txt",
+        "replay DIR/bits.txt --kernel 6.8",
+        "replay DIR/atomic.txt",
+        "replay DIR/vendor.txt",
+        "replay DIR/buried.txt",
+        "replay DIR/head.txt",
+        "replay DIR/ticks.txt",
+        "replay DIR/orders.txt",
+        "replay DIR/version",
+        "replay DIR/nodes",
+        "replay DIR/shared",
+        "replay DIR/large",
+        "replay DIR/start",
+        "replay DIR/raw.txt --kernel newest",
+    ];
+    insta::assert_snapshot!(errors(folder.path(), &commands));
+    // What the user tells is taken.
+    let raw = folder.path().join("raw.txt").display().to_string();
+    let told = transcript(folder.path(), &["replay", &raw, "--kernel", "4.14"]);
+    assert!(told.contains("1 events: 1 mm_page_alloc\n") && told.ends_with("[0]\n"), "{told}");
+    let lenient = transcript(folder.path(), &["replay", &raw, "--lenient"]);
+    assert!(lenient.contains("left out of their requests: 0x1400000 1\n"), "{lenient}");
+}
+
 #[test]
 fn truncated_files_are_named() {
     let folder = tempfile::tempdir().unwrap();

@@ -98,6 +98,10 @@ const OUTPUTS: &[(&str, &str, Kept)] = &[
         In("framewright-lab/tests/snapshots/compare__lines_of_page_bench_are_of_its_own_workloads.snap"),
     ),
     ("stress", "text", Here(&["stress --operations 20k --quiescent 8"])),
+    ("ops", "text", In("framewright-lab/tests/snapshots/cli_ops__steps_are_told.snap")),
+    ("ops", "json", In("framewright-lab/tests/snapshots/cli_ops__the_same_as_json.snap")),
+    ("ops shrink", "text", In("framewright-lab/tests/snapshots/cli_ops__a_list_is_made_small.snap")),
+    ("ops fuzz", "text", Here(&["ops fuzz --scenarios 100 --check-every 0"])),
     ("mechanisms", "text", Here(&["mechanisms"])),
     ("mechanisms", "json", Here(&["mechanisms refill numa-threshold patch9 --format json"])),
     ("proc tree", "text", In("framewright-lab/tests/snapshots/cli_proc__a_tree_has_linuxs_shape.snap")),
@@ -138,7 +142,8 @@ fn listed<'a>(line: &'a str, key: &str) -> Vec<&'a str> {
 fn leaves(command: &str, help: &str) -> Vec<String> {
     let values: Vec<&str> = section(help, "Arguments:").flat_map(|line| listed(line, "[possible values: ")).collect();
     match (values.is_empty(), section(help, "Commands:").next()) {
-        (true, Some(_)) => Vec::new(),
+        (true, Some(_)) if section(help, "Arguments:").next().is_none() => Vec::new(),
+        (true, Some(_)) => vec![command.to_owned()],
         (true, None) => vec![command.to_owned()],
         (false, _) => values.iter().map(|value| format!("{command} {value}")).collect(),
     }

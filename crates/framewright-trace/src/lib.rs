@@ -8,9 +8,9 @@
 //! [`replay::replay`] asks Framewright for what the trace says was asked of Linux, and [`explain`] tells why a request fell
 //! back or failed.
 //!
-//! Files by what they know: `input.rs` compression and lines, `text/` the tracers' formats, `raw/` the kernel's own buffers,
-//! `proc/` the formats of `/proc`, `compact/` our own, `record.rs` and `state.rs` what is the same for all, `open.rs` which is
-//! which. `replay/` and `explain/` stand on them.
+//! Files by what they know: `input.rs` compression and lines, `text/` the tracers' formats, `flags/` the kernels' flags,
+//! `raw/` the kernel's own buffers, `proc/` the formats of `/proc`, `compact/` our own, `record.rs` and `state.rs` what is
+//! the same for all, `open.rs` which is which, `output.rs` how files are written. `replay/` and `explain/` stand on them.
 //!
 //! Everything here reads files that others made. So memory is bounded whatever they hold, nothing in them can make the
 //! program panic, and an error names file, line and reason.
@@ -19,9 +19,11 @@
 pub mod compact;
 pub mod error;
 pub mod explain;
+pub mod flags;
 pub mod input;
 pub mod mechanisms;
 mod open;
+pub mod output;
 pub mod proc;
 pub mod raw;
 pub mod record;

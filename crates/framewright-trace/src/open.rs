@@ -8,19 +8,23 @@
 //! Rejected: reading text in a second thread. The parser alone keeps up with the decompression of the text, and the compact
 //! form is there for those to whom a second matters.
 
-use std::fs::{self, File};
-use std::io::{BufWriter, Read};
+use std::fs;
+use std::io::{self, BufWriter, Read};
 use std::path::{Path, PathBuf};
 
 use super::compact::{self, CompactReader, CompactWriter};
 use super::error::{Reason, Result, TraceError, file_name};
 use super::input::{self, Source};
+use super::output::{Access, NewFile};
 use super::record::{Comms, Quality, Record};
 use super::state::InitialState;
-use super::text::{TextOptions, TextReader};
+use super::text::{Numbering, TextOptions, TextReader};
 
 /// Names that the text of a trace has in a directory of its own.
 const TEXT_NAMES: [&str; 3] = ["trace.txt", "trace.txt.zst", "trace.txt.gz"];
+
+/// Bytes of a text that are read beforehand.
+const FIRST: u64 = 1 << 20;
 
 /// Name of the folder beside a trace with the files of `/proc` from just after it.
 pub const AFTER: &str = "after";
@@ -50,7 +54,8 @@ impl Trace {
 
     /// Opens a trace. `path` is a compact trace, the text of one (compressed or not; then nothing is known of the state),
     /// or a directory with one `*.fwt` or one `trace.txt`, `trace.txt.zst` or `trace.txt.gz` and beside the latter any of
-    /// `zoneinfo`, `buddyinfo`, `pagetypeinfo`, `vmstat` (with `.txt` or not) and `kpageflags`, compressed or not.
+    /// `zoneinfo`, `buddyinfo`, `pagetypeinfo`, `vmstat`, `version`, `osrelease` and `uname` (with `.txt` or not) and
+    /// `kpageflags`, compressed or not.
     ///
     /// A folder `after` beside the trace may hold the same files from just after it.
     ///
@@ -82,12 +87,11 @@ impl Trace {
         let mut start = Vec::new();
         (&mut source).take(compact::MAGIC.len() as u64).read_to_end(&mut start).map_err(fail)?;
         let is_compact = start == compact::MAGIC || path.extension().is_some_and(|ending| ending == "fwt");
-        let source: Source = Box::new(std::io::Cursor::new(start).chain(source));
+        let source: Source = Box::new(io::Cursor::new(start).chain(source));
         let reader = if is_compact {
             Reader::Compact(Box::new(CompactReader::new(source, &name)?))
         } else {
-            let zones_end = state.zoneinfo.as_ref().map(|zones| zones.end_pfn()).filter(|end| end.0 > 0);
-            let options = TextOptions { end_pfn: options.end_pfn.or(zones_end), ..*options };
+            let (source, options) = informed(source, &state, options).map_err(fail)?;
             Reader::Text(Box::new(TextReader::new(source, &name, &options)), Box::new(state))
         };
         Ok(Trace { reader, path: path.to_owned(), after: None })
@@ -141,6 +145,25 @@ impl Iterator for Trace {
     }
 }
 
+/// How to read a text beside which `state` was found, and the same text again: with what its first lines and the files
+/// tell of the kernel. Flags of the first requests can need what only later ones tell.
+fn informed(mut source: Source, state: &InitialState, options: &TextOptions) -> io::Result<(Source, TextOptions)> {
+    let mut start = Vec::new();
+    (&mut source).take(FIRST).read_to_end(&mut start)?;
+    let mut options = *options;
+    options.end_pfn = options.end_pfn.or(state.zoneinfo.as_ref().map(|zones| zones.end_pfn()).filter(|end| end.0 > 0));
+    let recorded = state.pagetypeinfo.as_ref().map(|types| types.pageblock_order);
+    options.pageblock_order = options.pageblock_order.or(recorded);
+    if !options.kernels.is_known() {
+        options.kernels = options.kernels.and(state.kernels());
+        if options.numbering.is_none() && state.kernel.is_some() {
+            options.numbering = state.kernel.map(Numbering::of);
+        }
+        options.kernels = TextReader::new(&start[..], "", &TextOptions { lenient: true, ..options }).kernels();
+    }
+    Ok((Box::new(io::Cursor::new(start).chain(source)), options))
+}
+
 /// The one trace in a directory.
 fn only_trace(directory: &Path) -> Result<PathBuf> {
     let name = file_name(directory);
@@ -172,28 +195,15 @@ fn only_trace(directory: &Path) -> Result<PathBuf> {
 /// The trace cannot be read or is malformed, or `output` cannot be written.
 pub fn convert(input: &Path, output: &Path, options: &TextOptions) -> Result<Quality> {
     let mut trace = Trace::open_with(input, options)?;
-    let mut partial = output.as_os_str().to_owned();
-    partial.push(format!(".partial-{}", std::process::id()));
-    let partial = PathBuf::from(partial);
-    let written = write(&mut trace, &partial, &file_name(output))
-        .and_then(|()| fs::rename(&partial, output).map_err(|error| TraceError::new(&file_name(output), error)));
-    if let Err(error) = written {
-        // The first error says more than one about cleaning up after it.
-        let _ = fs::remove_file(&partial);
-        return Err(error);
-    }
-    Ok(trace.quality().clone())
-}
-
-/// Writes to `output`, which messages call `name`.
-fn write(trace: &mut Trace, output: &Path, name: &str) -> Result<()> {
-    let fail = |error| TraceError::new(name, error);
-    let file = File::create(output).map_err(fail)?;
+    let name = file_name(output);
+    let fail = |error| TraceError::new(&name, error);
+    let file = NewFile::create(output, Access::Shared).map_err(fail)?;
     let mut writer = CompactWriter::new(BufWriter::new(file), trace.initial()).map_err(fail)?;
     while let Some(record) = trace.next() {
         writer.push(record?, trace.comms()).map_err(fail)?;
     }
     let file = writer.finish(trace.comms(), trace.quality()).map_err(fail)?;
     let file = file.into_inner().map_err(|error| fail(error.into_error()))?;
-    file.sync_all().map_err(fail)
+    file.finish().map_err(fail)?;
+    Ok(trace.quality().clone())
 }

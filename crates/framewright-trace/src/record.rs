@@ -235,6 +235,8 @@ pub struct Quality {
     pub lost_reports: u64,
     /// Events that are none of ours, by name.
     pub unknown: BTreeMap<String, u64>,
+    /// Flags that were left out of their requests because nobody knows them, when this is let pass, and how often.
+    pub unknown_flags: BTreeMap<String, u64>,
     /// Lines that carry no event: comments, call chains, blank ones.
     pub skipped_lines: u64,
     /// Lines that look like nothing that a tracer prints.
@@ -277,19 +279,29 @@ impl Quality {
     }
 
     pub(crate) fn count_unknown(&mut self, name: &str) {
-        if let Some(count) = self.unknown.get_mut(name) {
-            *count += 1;
-        } else if self.unknown.len() < Quality::UNKNOWN_NAMES {
-            self.unknown.insert(name.to_owned(), 1);
-        } else {
-            *self.unknown.entry("(others)".to_owned()).or_default() += 1;
-        }
+        count(&mut self.unknown, name);
+    }
+
+    /// Counts a flag that was left out of its request.
+    pub(crate) fn count_flag(&mut self, flag: &str) {
+        count(&mut self.unknown_flags, flag);
     }
 
     /// Counts a report of so many lost events, or of a number that it does not tell.
     pub fn count_lost(&mut self, events: Option<u64>) {
         self.lost_events = self.lost_events.saturating_add(events.unwrap_or(0));
         self.lost_reports += 1;
+    }
+}
+
+/// Counts a name, in a table of bounded size.
+fn count(names: &mut BTreeMap<String, u64>, name: &str) {
+    if let Some(count) = names.get_mut(name) {
+        *count += 1;
+    } else if names.len() < Quality::UNKNOWN_NAMES {
+        names.insert(name.to_owned(), 1);
+    } else {
+        *names.entry("(others)".to_owned()).or_default() += 1;
     }
 }
 
@@ -306,6 +318,9 @@ impl fmt::Display for Quality {
         }
         for (name, count) in &self.unknown {
             write!(f, "\n  {count:>9} {name} (not used)")?;
+        }
+        for (flag, count) in &self.unknown_flags {
+            write!(f, "\n  {count:>9} requests without their flag {flag}, which is not known")?;
         }
         match (self.lost_events, self.lost_reports) {
             (0, 0) => f.write_str("\nno event lost")?,

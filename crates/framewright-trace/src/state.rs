@@ -6,11 +6,15 @@
 use std::path::Path;
 
 use super::error::{Reason, Result, TraceError, file_name};
+use super::flags::{KernelVersion, Kernels};
 use super::input;
-use super::proc::{BuddyInfo, KPageFlags, PageTypeInfo, VmStat, ZoneInfo, text};
+use super::proc::{BuddyInfo, KPageFlags, PageTypeInfo, ProcFault, VmStat, ZoneInfo, text};
 
 /// The largest text file of a state, in bytes; that of a machine with 1,024 CPUs has 5 MB.
 pub const TEXT_LIMIT: u64 = 16 << 20;
+
+/// Names of files that say which kernel it was: `/proc/version`, `/proc/sys/kernel/osrelease`, or what `uname` prints.
+const VERSION_FILES: [&str; 3] = ["version", "osrelease", "uname"];
 
 /// The text files of a state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -54,6 +58,8 @@ pub struct InitialState {
     pub vmstat: Option<VmStat>,
     /// Flags of every frame.
     pub kpageflags: Option<KPageFlags>,
+    /// Version of the kernel, from a file `version`, `osrelease` or `uname`.
+    pub kernel: Option<KernelVersion>,
     texts: [Option<String>; StateFile::ALL.len()],
 }
 
@@ -98,7 +104,34 @@ impl InitialState {
         if let Some(path) = find(directory, "kpageflags", &["", ".bin"])? {
             state.kpageflags = Some(KPageFlags::parse(input::open(&path)?, &file_name(&path))?);
         }
+        for name in VERSION_FILES {
+            if let Some(path) = find(directory, name, &["", ".txt"])? {
+                let (bytes, file) = (input::read_whole(&path, TEXT_LIMIT)?, file_name(&path));
+                let version = KernelVersion::find(text(&bytes, &file)?);
+                state.kernel =
+                    Some(version.ok_or_else(|| TraceError::new(&file, ProcFault::Empty("kernel's version")))?);
+            }
+        }
         Ok(state)
+    }
+
+    /// Kernels that can have written these files: the one that a file names, or those that have what is in them.
+    pub fn kernels(&self) -> Kernels {
+        if let Some(version) = self.kernel {
+            return Kernels::of(version);
+        }
+        let has = |file, what: &str| self.text(file).is_some_and(|text| text.contains(what));
+        // Lines of newer kernels that say of bits which of two eras it is.
+        let (zones, types) = (StateFile::ZoneInfo, StateFile::PageTypeInfo);
+        let mut kernels = Kernels::ALL;
+        for (is_there, since) in [
+            (has(types, "HighAtomic"), KernelVersion::new(4, 4)),
+            (has(zones, "per-node stats"), KernelVersion::new(4, 8)),
+            (has(zones, "\n        cma ") || has(zones, "\n        boost "), KernelVersion::new(5, 11)),
+        ] {
+            kernels = if is_there { kernels.since(since) } else { kernels };
+        }
+        if has(types, " Reserve ") { kernels.before(KernelVersion::new(4, 4)) } else { kernels }
     }
 }
 

@@ -20,7 +20,7 @@ fn record() -> impl Strategy<Value = (Record, String)> {
     let pfn = || prop_oneof![4 => 1..1_u64 << 20, 1 => 1..1_u64 << 30].prop_map(Pfn);
     let order = || (0..=18_u8).prop_map(Order);
     let mobility = || (0..6_usize).prop_map(|i| MigrateType::ALL[i]);
-    let requested = prop_oneof![Just(0_u32), Just(0x08), Just(0x10), Just(0x14_0cca), any::<u32>()].prop_map(Gfp);
+    let requested = prop_oneof![Just(0_u32), Just(0x08), Just(0x10), Just(0x14_0cca), 0..1_u32 << 24].prop_map(Gfp);
     let alloc = (prop::option::of(pfn()), order(), requested).prop_map(|(pfn, order, gfp)| Kind::Alloc {
         pfn,
         order,
@@ -32,7 +32,8 @@ fn record() -> impl Strategy<Value = (Record, String)> {
         pfn,
         alloc_order: orders[0],
         fallback_order: orders[1],
-        pageblock_order: orders[2],
+        // 0 is how a tool says that it does not know.
+        pageblock_order: orders[2].max(Order(1)),
         alloc_migratetype: mobilities[0],
         fallback_migratetype: mobilities[1],
         fragmenting,

@@ -30,6 +30,7 @@ use std::fmt;
 
 use framewright_bench::path::{self, FITTED, PREDICTED, Path};
 use framewright_sim::machine::{Basis, MachineError, Spec};
+use framewright_table::{Table, cells};
 use serde::Serialize;
 
 use crate::sim::figures::change_percent;
@@ -212,19 +213,19 @@ impl fmt::Display for Calibration {
         writeln!(f, "calibrated on order 0 in batches of 64, {rounds} rounds; all other numbers are of {machine}")?;
         writeln!(f, "  {:<46}{instruction_ns:>9.4} ns", "an instruction, a first-level hit, or a store")?;
         writeln!(f, "  {:<46}{pin_ns:>9.4} ns\n", "a pin")?;
-        writeln!(
-            f,
-            "{:<40}{:>12}{:>12}{:>10}",
-            "what one allocation (and free) takes, ns", "native", "simulated", "error"
-        )?;
+        let mut table = Table::new("<>>><");
+        let what = "what one allocation (and free) takes, ns";
+        table.row(cells!["{what:<40}", "{:>12}" = "native", "{:>12}" = "simulated", "{:>10}" = "error"]);
         for Row { path, native_ns, simulated_ns, error_percent, fitted, within } in &self.rows {
             let mark = match (fitted, within) {
-                (true, _) => "  fitted",
+                (true, _) => "fitted",
                 (false, true) => "",
-                (false, false) => "  missed",
+                (false, false) => "missed",
             };
-            writeln!(f, "  {path:<38}{native_ns:>12.1}{simulated_ns:>12.1}{error_percent:>+8.1} %{mark}")?;
+            let error = format!("{error_percent:+.1} %");
+            table.row(cells!["  {path:<38}", "{native_ns:>12.1}", "{simulated_ns:>12.1}", "{error:>10}", "  {mark}"]);
         }
+        write!(f, "{table}")?;
         let (all, hits) = (self.predicted().count(), self.predicted().filter(|row| row.within).count());
         write!(f, "\n{hits} of {all} predictions are within {TOLERANCE} %")?;
         let far = |row: &&Row| row.error_percent.abs();

@@ -1,15 +1,14 @@
 //! `framewright calibrate`: what instructions cost on this machine, and what that predicts.
 
-use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
 use framewright_bench::command::Bar;
 use framewright_lab::calibrate::calibrate;
 use framewright_sim::machine::{self, Written};
 
-use super::{Format, print};
+use super::{Format, file, print};
 
 /// Rounds, and rounds of a quick calibration.
 const ROUNDS: (usize, usize) = (100, 20);
@@ -56,7 +55,7 @@ impl Calibrate {
         drop(bar);
         if let Some(out) = &self.out {
             let text = Written(&calibration.spec).to_string();
-            fs::write(out, text).with_context(|| format!("cannot write {}", out.display()))?;
+            file::replace(out, &text)?;
         }
         match self.format {
             Format::Text => print(&calibration.to_string()),

@@ -3,7 +3,7 @@
 use clap::{Args, CommandFactory};
 use clap_complete::{Shell, generate};
 
-use super::print;
+use super::print_as_it_is;
 use crate::Cli;
 
 /// Print what makes a shell complete this command's arguments.
@@ -25,6 +25,6 @@ impl Completions {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         let mut script = Vec::new();
         generate(self.shell, &mut Cli::command(), "framewright", &mut script);
-        print(&String::from_utf8(script)?)
+        print_as_it_is(&String::from_utf8(script)?)
     }
 }

@@ -1,25 +1,29 @@
-//! Files that a command writes: looked at before the work, and written as a whole.
+//! Files that a command writes: looked at before the work, and written as a whole ([`framewright_trace::output`]).
+//!
+//! A path that is a symbolic link is refused, so that nobody who can write to a folder has a command overwrite another file, as
+//! root perhaps. Pipes and terminals are written to as they are, and the links to them that the system has in `/dev` and `/proc` are followed:
+//! `/dev/stdout` is one. Block devices are not written to.
 
-use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::Path;
 
 use anyhow::{Context, bail};
+use framewright_trace::output::{self, Access, NewFile};
 
 /// Makes sure that a file can be written, and that one that is there is ours, which has `mark` in it: found out before the runs, not
 /// behind them.
 pub(crate) fn check(path: &Path, mark: &str) -> anyhow::Result<()> {
     let name = path.display();
-    if path.is_dir() {
-        bail!("cannot write {name}: it is a folder; name a file in it");
-    }
     if is_special(path) {
         return Ok(());
     }
-    let part = part(path);
+    output::look(path).with_context(|| format!("cannot write {name}"))?;
     let read =
         fs::read(path).or_else(|error| if error.kind() == ErrorKind::NotFound { Ok(Vec::new()) } else { Err(error) });
-    let tried = read.and_then(|bytes| File::create(&part).and_then(|_| fs::remove_file(&part)).map(|()| bytes));
+    // Begun, and dropped.
+    let tried = read.and_then(|bytes| NewFile::create(path, Access::Shared).map(|_| bytes));
     let bytes = tried.with_context(|| format!("cannot write {name}"))?;
     if !bytes.is_empty() && !bytes.windows(mark.len()).any(|part| part == mark.as_bytes()) {
         bail!("{name} is somebody else's, and would be overwritten; write elsewhere");
@@ -29,32 +33,46 @@ pub(crate) fn check(path: &Path, mark: &str) -> anyhow::Result<()> {
 
 /// Writes a file so that it is there with all of the text, or as it was. What is no file, as a pipe, has no name to lose.
 pub(crate) fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    let write = || {
+    write(path, |out| out.write_all(text.as_bytes()))
+}
+
+/// The same for what `write` puts out piece by piece.
+pub(crate) fn write(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
+    let written = || {
         if is_special(path) {
-            return fs::write(path, text);
+            return write(&mut open_special(path)?);
         }
-        let part = part(path);
-        let whole = || {
-            let mut file = File::create(&part)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&part, path)
-        };
-        whole().inspect_err(|_| _ = fs::remove_file(&part))
+        let mut file = io::BufWriter::new(NewFile::create(path, Access::Shared)?);
+        write(&mut file)?;
+        file.into_inner().map_err(io::IntoInnerError::into_error)?.finish().map(drop)
     };
-    write().with_context(|| format!("cannot write {}", path.display()))
+    written().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Whether there is something that is neither a file nor a folder.
+/// Whether there is something that is neither a file nor a folder, or a link of the system's to what is open, as `/dev/stdout` is.
 fn is_special(path: &Path) -> bool {
-    fs::metadata(path).is_ok_and(|known| !known.is_file() && !known.is_dir())
+    let known = fs::symlink_metadata(path);
+    is_systems_link(path) || known.is_ok_and(|known| !known.is_file() && !known.is_dir() && !known.is_symlink())
 }
 
-/// What a file is called while it is written.
-fn part(path: &Path) -> PathBuf {
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    part.into()
+/// A link in a folder of the system's, in which nobody else makes any.
+fn is_systems_link(path: &Path) -> bool {
+    let is_systems = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder))
+        && !path.starts_with("/dev/shm")
+        && !path.components().any(|part| part == std::path::Component::ParentDir);
+    is_systems && fs::symlink_metadata(path).is_ok_and(|known| known.is_symlink())
+}
+
+/// Opens what is special, if it still is. A name that was made a link meanwhile is not followed.
+fn open_special(path: &Path) -> io::Result<fs::File> {
+    let is_link = is_systems_link(path);
+    let flags = if is_link { 0 } else { rustix::fs::OFlags::NOFOLLOW.bits() as i32 };
+    let file = fs::OpenOptions::new().write(true).truncate(is_link).custom_flags(flags).open(path)?;
+    let kind = file.metadata()?.file_type();
+    if (kind.is_file() && !is_link) || kind.is_block_device() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is neither a file nor a pipe or terminal"));
+    }
+    Ok(file)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use clap::{Args, Command, CommandFactory};
 use clap_mangen::Man as Page;
 use clap_mangen::roff::{Roff, roman};
 
-use super::print;
+use super::{file, print};
 use crate::Cli;
 
 /// Write manual pages, one for each command.
@@ -38,7 +38,7 @@ impl Man {
             .with_context(|| format!("cannot make the folder {}; name another with -o", self.out.display()))?;
         for (name, page) in &all {
             let path = self.out.join(name);
-            fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))?;
+            file::write(&path, |out| out.write_all(page))?;
         }
         print(&format!("{} pages in {}; man -l shows one\n", all.len(), self.out.display()))
     }

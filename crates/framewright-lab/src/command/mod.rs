@@ -12,6 +12,7 @@ mod file;
 mod folder;
 pub(crate) mod list_mechanisms;
 pub(crate) mod man;
+pub(crate) mod ops;
 pub(crate) mod replay;
 pub(crate) mod proc;
 pub(crate) mod record;
@@ -23,10 +24,12 @@ pub(crate) mod stress;
 pub(crate) mod sweep;
 pub(crate) mod top;
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 
 use clap::{Args, ValueEnum};
 pub(crate) use framewright_lab::mechanisms;
+use framewright_trace::flags::{KernelVersion, Kernels};
 use framewright_trace::text::{Numbering, TextOptions};
 
 /// Form of the output.
@@ -48,11 +51,35 @@ pub(crate) struct Violated;
 #[error("the command ended with code {0}")]
 pub(crate) struct Ended(pub(crate) u8);
 
-/// Writes all of the output at once.
+/// Writes all of the output at once, text or JSON. Every command's output goes through here, but for shells' scripts and the
+/// benchmark's lines as they come, which quote no file.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    print_as_it_is(&plain(text))
+}
+
+/// The same for what a program reads that takes control characters for what they are.
+pub(crate) fn print_as_it_is(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
+}
+
+/// An output without control characters but the ends of lines and tabs: names in it may be somebody else's, out of a file or from a peer, and
+/// a terminal would obey them. They are escaped as JSON escapes them, so that a document stays one.
+fn plain(text: &str) -> Cow<'_, str> {
+    let is_obeyed = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+    if !text.contains(is_obeyed) {
+        return Cow::Borrowed(text);
+    }
+    let escape = |mut plain: String, c: char| {
+        if is_obeyed(c) {
+            plain.push_str(&format!("\\u{:04x}", u32::from(c)))
+        } else {
+            plain.push(c)
+        }
+        plain
+    };
+    Cow::Owned(text.chars().fold(String::with_capacity(text.len()), escape))
 }
 
 /// Says something on the error stream; nobody has to listen, and a terminal that is gone is no reason to stop.
@@ -99,6 +126,9 @@ pub(crate) struct Reading {
     /// How the kernel numbers mobilities, where the trace does not tell.
     #[arg(long, value_enum, value_name = "KERNEL")]
     migratetypes: Option<Kernel>,
+    /// Version of the kernel, for flags printed as numbers (gfp_flags=0x820) where the trace does not tell it, as 4.19.
+    #[arg(long, value_name = "VERSION")]
+    kernel: Option<KernelVersion>,
 }
 
 /// Numbering of mobilities by the kernel's age.
@@ -114,14 +144,16 @@ enum Kernel {
 
 impl Reading {
     pub(crate) fn options(&self) -> TextOptions {
+        let numbering = self.migratetypes.map(|kernel| match kernel {
+            Kernel::Since4_4 => Numbering::MovableFirst,
+            Kernel::Before4_4 => Numbering::ReclaimableFirst,
+        });
         TextOptions {
             lenient: self.lenient,
             vmemmap: self.vmemmap,
-            numbering: self.migratetypes.map(|kernel| match kernel {
-                Kernel::Since4_4 => Numbering::MovableFirst,
-                Kernel::Before4_4 => Numbering::ReclaimableFirst,
-            }),
-            end_pfn: None,
+            numbering: numbering.or(self.kernel.map(Numbering::of)),
+            kernels: self.kernel.map_or(Kernels::ALL, Kernels::of),
+            ..TextOptions::default()
         }
     }
 }
@@ -129,4 +161,21 @@ impl Reading {
 fn address(text: &str) -> Result<u64, String> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     u64::from_str_radix(digits, 16).map_err(|_| "is no hexadecimal address".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_output_has_nothing_that_a_terminal_obeys() {
+        assert!(matches!(plain("two\nlines\tand \u{fc}"), Cow::Borrowed(_)));
+        let all: String = (0..0x100_u32).filter_map(char::from_u32).collect();
+        assert!(!plain(&all).contains(|c: char| c.is_control() && c != '\n' && c != '\t'));
+        assert_eq!(plain("a\u{1b}]0;b\u{7}\rc\u{9b}d\u{7f}"), "a\\u001b]0;b\\u0007\\u000dc\\u009bd\\u007f");
+        // A document says the same afterwards.
+        let name = "zo\u{9b}1mne\u{7f}".to_owned();
+        let document = serde_json::to_string(&name).unwrap();
+        assert_eq!(serde_json::from_str::<String>(&plain(&document)).unwrap(), name);
+    }
 }

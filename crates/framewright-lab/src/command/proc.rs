@@ -13,6 +13,7 @@ use framewright_bench::command::Bar;
 use framewright_rt::ReportFile;
 use framewright_rt::export::{fetch, fetch_nodes, online};
 use framewright_sim::workload::run_and_look;
+use framewright_trace::output::{self, Access};
 
 use super::print;
 use super::runs::Runs;
@@ -237,10 +238,7 @@ fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
-    let name = path.file_name().unwrap_or_default().display();
-    let new = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    fs::write(&new, text)?;
-    fs::rename(&new, path).inspect_err(|_| drop(fs::remove_file(&new)))
+    output::write(path, Access::Shared, text.as_bytes())
 }
 
 fn interval(text: &str) -> Result<Duration, String> {

@@ -1,7 +1,5 @@
 //! `framewright sim`: the allocator on a machine that one does not have.
 
-use std::fs;
-use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -19,7 +17,7 @@ use framewright_sim::workload::{self, Workload};
 use serde::Serialize;
 
 use super::runs::Runs;
-use super::{Format, folder, mechanisms, print, quoted};
+use super::{Format, file, folder, mechanisms, print, quoted};
 
 /// Run a workload on a simulated machine with shared caches: how it scales, which locks and lines it fights for.
 #[derive(Args)]
@@ -220,12 +218,7 @@ fn page(command: &str, findings: &Findings, machine: &Spec) -> anyhow::Result<St
 }
 
 fn write_trace(path: &Path, spans: &[LockSpan]) -> anyhow::Result<()> {
-    let write = || {
-        let mut out = BufWriter::new(fs::File::create(path)?);
-        timeline::write(spans, &mut out)?;
-        out.flush()
-    };
-    write().with_context(|| format!("cannot write {}", path.display()))
+    file::write(path, |mut out| timeline::write(spans, &mut out))
 }
 
 /// Machines and workloads.

@@ -1,6 +1,6 @@
 //! `framewright stress`: the allocator under a random scheduler, until something is wrong.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use framewright_sim::chance::Plant;
 use framewright_sim::machine::MOST_CPUS;
 use framewright_sim::stress::{self, Case, Failure, Settings, StressError, Summary};
 
-use super::{Violated, mechanisms, print};
+use super::{Violated, file, mechanisms, print};
 
 /// How large a file with a case may be, in bytes.
 const CASE_LIMIT: u64 = 1 << 28;
@@ -60,8 +60,11 @@ pub(crate) struct Stress {
     /// Whether CPUs keep stores back for a while, as x86 does [default: by the seed].
     #[arg(long, value_name = "on|off", value_parser = BoolishValueParser::new(), hide_possible_values = true)]
     delay_stores: Option<bool>,
+    /// Memory is a pool that CPUs keep full: single pages alone, and no request may fail while a frame is free.
+    #[arg(long)]
+    pool: bool,
     /// Run the case in this file instead.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["operations", "quiescent", "cpus", "seed", "mechanisms", "interrupts", "nmis", "delay_stores", "plant"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["operations", "quiescent", "cpus", "seed", "mechanisms", "interrupts", "nmis", "delay_stores", "pool", "plant"])]
     replay: Option<PathBuf>,
     /// Where the small case of a failure goes [default: stress-SEED.ops].
     #[arg(long, value_name = "FILE", conflicts_with = "replay")]
@@ -115,6 +118,7 @@ impl Stress {
             interrupts: self.interrupts,
             nmis: self.nmis,
             delays: self.delay_stores,
+            pool: self.pool,
             plant: self.plant.clone(),
         })
     }
@@ -130,7 +134,7 @@ impl Stress {
         drop(bar);
         let path = self.out.clone().unwrap_or_else(|| PathBuf::from(format!("stress-{}.ops", settings.seed)));
         let head = format!("# {}\n", small.wrong.to_string().replace('\n', " "));
-        fs::write(&path, head + &small.case.to_string()).with_context(|| format!("cannot write {}", path.display()))?;
+        file::replace(&path, &(head + &small.case.to_string()))?;
         let (operations, cpus) = (small.case.operations(), small.case.busy_cpus());
         let replay = format!("framewright stress --replay {}", path.display());
         print(&format!("small: {operations} operations on {cpus} CPUs: {}\n       {replay}\n", small.wrong))?;
@@ -140,7 +144,7 @@ impl Stress {
 
 /// The command that finds it again.
 fn command(settings: &Settings) -> String {
-    let Settings { cpus, seed, operations, quiescent, mechanisms, interrupts, nmis, delays, plant } = settings;
+    let Settings { cpus, seed, operations, quiescent, mechanisms, interrupts, nmis, delays, pool, plant } = settings;
     let mut words =
         format!("framewright stress --seed {seed} --cpus {cpus} --operations {operations} --quiescent {quiescent}");
     let switch = |name: &str, on: bool| format!(" --{name} {}", if on { "on" } else { "off" });
@@ -148,6 +152,7 @@ fn command(settings: &Settings) -> String {
     words.extend(interrupts.map(|on| switch("interrupts", on)));
     words.extend(nmis.map(|on| switch("nmis", on)));
     words.extend(delays.map(|on| switch("delay-stores", on)));
+    words.push_str(if *pool { " --pool" } else { "" });
     words.extend(plant.iter().map(|plant| format!(" --plant {plant}")));
     words
 }

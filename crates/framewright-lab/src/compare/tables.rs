@@ -28,7 +28,15 @@ impl fmt::Display for Mmtests<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rows = self.0.tables.iter().flat_map(|table| &table.rows);
         let name = rows.map(|row| row.label.chars().count() + 12).max().unwrap_or(0).max(NAME);
-        let side = self.0.columns.iter().map(|column| column.name.chars().count() + 2).max().unwrap_or(0).max(SIDE);
+        let heads = self.0.columns.iter().map(|column| column.name.chars().count());
+        let of_row = |row: &Row| {
+            let all = statistics(row).iter();
+            let cells = all.flat_map(|statistic| row.cells.iter().map(|cell| mmtests_cell(row, *statistic, cell)));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let cells = self.0.tables.iter().flat_map(|table| &table.rows).map(of_row);
+        // All columns of all tables are as wide as the widest, which mmtests has as wide as their names.
+        let side = (heads.chain(cells).max().unwrap_or(0) + 2).max(SIDE);
         for (number, table) in self.0.tables.iter().enumerate() {
             if number > 0 {
                 writeln!(f)?;
@@ -167,11 +175,12 @@ fn is_share(unit: &str) -> bool {
 
 fn lkp_row(row: &Row, unit: &str) -> String {
     let value = |cell: &Option<Cell>, width: usize| match cell {
-        None => format!("{:>width$}      ", "-"),
+        None => format!("  {:>1$}      ", "-", width - 2),
         Some(cell) => {
             let spread = cell.summary().variation_percent();
             let spread = if spread.round() >= 2.0 { format!(" ±{spread:3.0}%") } else { " ".repeat(6) };
-            format!("{:>width$}{spread}", lkp_number(cell.mean))
+            // The change before it has its own column; two blanks at least.
+            format!("  {:>1$}{spread}", lkp_number(cell.mean), width - 2)
         }
     };
     let base = row.cells.first().and_then(Option::as_ref);

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::bail;
+use framewright_table::{Table, cells};
 use serde::Serialize;
 
 use super::band::Bands;
@@ -11,7 +12,7 @@ use super::experiment::{Ask, Experiment, Made};
 use super::headline::{Headline, Row, Verdict};
 use crate::reproduce::fitted;
 use crate::reproduce::runs::Change;
-use crate::reproduce::text::wrapped;
+use crate::reproduce::text::{Wrapped, wrapped};
 use crate::reproduce::variation::FACTORS;
 use crate::sim::pool;
 
@@ -93,9 +94,9 @@ impl All {
     /// What bands and verdicts mean.
     pub fn legend(&self) -> String {
         let has = |verdict| self.rows().any(|row| row.verdict == verdict);
-        let holds = "in band: the band, where ours lay with other seeds and fitted numbers, holds the published figure";
+        let holds = "in band: the band, of other seeds, holds it";
         let parts = [
-            (true, "as published: as near as docs/reproduce.md asks of it"),
+            (true, "as published: as near as docs/reproduce.md asks"),
             (self.quick, holds),
             (has(Verdict::SameWay), "same way: as theirs, by less or more"),
             (has(Verdict::Differs), "differs: docs/fidelity.md and docs/fragmentation.md say why"),
@@ -123,21 +124,29 @@ impl fmt::Display for All {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quick = if self.quick { ", a quick look" } else { "" };
         writeln!(f, "Five published experiments on the simulated machine{quick}, seed {}", self.seed)?;
-        writeln!(f, "{:<41}{:>14}{:>14}{:>16}  verdict", "", "published", "ours", "band")?;
+        let mut table = Table::new("<>>><");
+        let told = |text: &str, indent| Wrapped(text, indent).to_string().trim_end().to_owned();
+        table.row(cells!["{:<41}" = "", "{:>14}" = "published", "{:>14}" = "ours", "{:>16}" = "band", "  verdict"]);
         for headline in &self.experiments {
-            writeln!(f, "{}: {}", headline.experiment, headline.what)?;
+            table.text(format!("{}: {}", headline.experiment, headline.what));
             for row in &headline.rows {
                 let [theirs, ours] = [row.published, Some(row.ours)].map(|value| row.told(value));
-                let line =
-                    format!("  {:<39}{theirs:>14}{ours:>14}{:>16}  {}", row.name, band(row), row.verdict.words());
-                writeln!(f, "{line}")?;
+                let verdict = row.verdict.words();
+                table.row(cells![
+                    "  {:<39}" = row.name,
+                    "{theirs:>14}",
+                    "{ours:>14}",
+                    "{:>16}" = band(row),
+                    "  {verdict}"
+                ]);
             }
-            wrapped(f, &format!("    {}", headline.ours), 4)?;
+            table.text(told(&format!("    {}", headline.ours), 4));
             if !headline.fails.is_empty() {
                 let names: Vec<&str> = headline.fails.iter().map(|check| check.name.as_str()).collect();
-                wrapped(f, &format!("  FAILS {}: {}", self.runs(), names.join("; ")), 4)?;
+                table.text(told(&format!("  FAILS {}: {}", self.runs(), names.join("; ")), 4));
             }
         }
+        write!(f, "{table}")?;
         writeln!(f, "\n{}", self.tally())?;
         wrapped(f, &self.legend(), 2)?;
         if self.holds() { Ok(()) } else { wrapped(f, LEFT, 2) }

@@ -21,11 +21,13 @@ mod write;
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use framewright_trace::error::{Reason, TraceError};
+use framewright_trace::output::{self, Access};
 use framewright_trace::raw::{Decoder, Format, Mobilities, PageLayout, RawFault};
 use framewright_trace::record::Quality;
 use framewright_trace::state::{InitialState, StateFile};
@@ -95,6 +97,9 @@ pub enum RecordError {
     /// There is something in the folder.
     #[error("{0} is there and not empty; name another folder, or remove it")]
     Exists(String),
+    /// The folder is empty, but not the user's own.
+    #[error("{0} is somebody else's, or a link; name a folder that is not there, or one of your own")]
+    NotOwn(String),
     /// Something could not be done to a file.
     #[error("cannot {doing} {path}: {error}")]
     File {
@@ -160,13 +165,16 @@ fn remedy(error: &RecordError) -> &'static str {
 pub fn record(options: &Options, tell: &mut dyn FnMut(Step)) -> Result<Recording, RecordError> {
     let tracefs = ready(&Findings::gather())?;
     let made = make_folder(&options.folder)?;
-    let result = record_into(options, &tracefs, tell);
+    let mut result = record_into(options, &tracefs, tell);
     if !matches!(result, Err(RecordError::Kept { .. })) {
         let _ = fs::remove_dir_all(options.folder.join(SPOOL));
     }
     if result.is_err() && made {
         // Only if nothing is in it.
         let _ = fs::remove_dir(&options.folder);
+    }
+    if let (Ok(recording), Err(error)) = (&mut result, give_to_caller(&options.folder)) {
+        recording.warnings.push(format!("the recording stays root's: {error}"));
     }
     result
 }
@@ -184,19 +192,49 @@ fn ready(found: &Findings) -> Result<PathBuf, RecordError> {
     }
 }
 
-/// Makes a folder, or takes an empty one; whether it was made.
+/// Makes a folder, or takes an empty one of the user's own; whether it was made. Nobody else reads what is in it, for it is what root may
+/// see of the kernel; nor writes there, who could put a link where a file is to be.
 fn make_folder(folder: &Path) -> Result<bool, RecordError> {
     match fs::read_dir(folder) {
         Ok(entries) => match entries.count() {
-            0 => Ok(false),
+            0 => own(folder).map(|()| false),
             _ => Err(RecordError::Exists(folder.display().to_string())),
         },
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            fs::create_dir_all(folder).map_err(|error| RecordError::at("make", folder, error))?;
+            output::create_folder(folder, Access::Private, true)
+                .map_err(|error| RecordError::at("make", folder, error))?;
             Ok(true)
         }
         Err(error) => Err(RecordError::at("use", folder, error)),
     }
+}
+
+/// Takes the access of all others to an empty folder away, if it is the user's own and no link to one.
+fn own(folder: &Path) -> Result<(), RecordError> {
+    let fail = |error| RecordError::at("use", folder, error);
+    let there = fs::symlink_metadata(folder).map_err(fail)?;
+    if there.is_symlink() || there.uid() != rustix::process::geteuid().as_raw() {
+        return Err(RecordError::NotOwn(folder.display().to_string()));
+    }
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(fail)
+}
+
+/// Gives a recording that was made through `sudo` to the user who called it, with whose rights it will be read.
+fn give_to_caller(folder: &Path) -> io::Result<()> {
+    let id = |name| std::env::var(name).ok().and_then(|id| id.parse::<u32>().ok());
+    let (Some(user), Some(group)) = (id("SUDO_UID"), id("SUDO_GID")) else { return Ok(()) };
+    if !rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(folder)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            give_to_caller(&entry.path())?;
+        } else {
+            lchown(entry.path(), Some(user), Some(group))?;
+        }
+    }
+    lchown(folder, Some(user), Some(group))
 }
 
 fn record_into(options: &Options, tracefs: &Path, tell: &mut dyn FnMut(Step)) -> Result<Recording, RecordError> {
@@ -317,11 +355,12 @@ fn write_after(state: &InitialState, folder: &Path) -> Result<(), RecordError> {
 }
 
 fn write_texts(state: &InitialState, folder: &Path) -> Result<(), RecordError> {
-    fs::create_dir(folder).map_err(|error| RecordError::at("make", folder, error))?;
+    output::create_folder(folder, Access::Private, false).map_err(|error| RecordError::at("make", folder, error))?;
     for file in StateFile::ALL {
         if let Some(text) = state.text(file) {
             let path = folder.join(file.name());
-            fs::write(&path, text).map_err(|error| RecordError::at("write", &path, error))?;
+            output::write(&path, Access::Private, text.as_bytes())
+                .map_err(|error| RecordError::at("write", &path, error))?;
         }
     }
     Ok(())

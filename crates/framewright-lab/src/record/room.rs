@@ -11,6 +11,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use framewright_trace::output::{self, Access};
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::io::Errno;
 
@@ -31,7 +32,7 @@ impl Room {
     /// # Errors
     /// There is not that much.
     pub(super) fn take(path: &Path) -> io::Result<Room> {
-        let mut room = Room { path: path.to_owned(), file: File::create(path)?, held: 0 };
+        let mut room = Room { path: path.to_owned(), file: output::create_new(path, Access::Private)?, held: 0 };
         room.grow(0)?;
         Ok(room)
     }

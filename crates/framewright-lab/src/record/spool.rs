@@ -7,7 +7,7 @@
 //! A reader that cannot go on waits for the end and closes its file as well as it can; the others read what there is. What all of
 //! them have up to the last page of that file is a trace without a gap.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use framewright_trace::output::{self, Access};
 use framewright_trace::raw::{Lost, PageLayout};
 
 use super::RecordError;
@@ -75,7 +76,8 @@ impl Spool {
         page_size: usize,
         folder: &Path,
     ) -> Result<Spool, RecordError> {
-        fs::create_dir(folder).map_err(|error| RecordError::at("make", folder, error))?;
+        output::create_folder(folder, Access::Private, false)
+            .map_err(|error| RecordError::at("make", folder, error))?;
         let progress = Arc::new(Progress::default());
         let room = Room::take(&folder.join("room")).map_err(|_| full(folder))?;
         let mut spool =
@@ -85,7 +87,8 @@ impl Spool {
             let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
             let pages = OpenOptions::new().read(true).custom_flags(nonblocking).open(&source);
             let pages = pages.map_err(|error| RecordError::at("read", &source, error))?;
-            let packed = File::create(&target).map_err(|error| RecordError::at("make", &target, error))?;
+            let packed = output::create_new(&target, Access::Private)
+                .map_err(|error| RecordError::at("make", &target, error))?;
             let reader = Reader { pages, layout: layout.clone(), page: vec![0; page_size] };
             let progress = spool.progress.clone();
             let run = move || reader.run(packed, progress);
@@ -232,6 +235,8 @@ impl Write for Counted {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use std::fs;
+
     use super::*;
 
     /// What a kernel says of pages of 4 KiB.

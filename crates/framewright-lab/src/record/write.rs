@@ -2,7 +2,6 @@
 //!
 //! Where a CPU's pages are cut, the trace ends: what other CPUs did later makes no sense without it.
 
-use std::fs::{self, File};
 use std::io::{self, BufWriter, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +11,7 @@ use framewright::pfn::CpuId;
 use framewright_trace::compact::CompactWriter;
 use framewright_trace::error::{TraceError, file_name};
 use framewright_trace::input::{self, Source};
+use framewright_trace::output::{Access, NewFile};
 use framewright_trace::raw::{Decoder, PageLayout, RawReader};
 use framewright_trace::record::{Quality, Record};
 use framewright_trace::state::InitialState;
@@ -47,21 +47,6 @@ pub(super) fn write(
     path: &Path,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(Quality, u64), RecordError> {
-    let partial = path.with_extension("partial");
-    let written = write_partial(recorded, path, &partial, progress);
-    if written.is_err() {
-        // The first error says more than one about cleaning up after it.
-        let _ = fs::remove_file(&partial);
-    }
-    written
-}
-
-fn write_partial(
-    recorded: Recorded,
-    path: &Path,
-    partial: &Path,
-    progress: &mut dyn FnMut(u64),
-) -> Result<(Quality, u64), RecordError> {
     let Recorded { layout, page_size, decoder, files, cut, tasks, mut state, flags, start, lost } = recorded;
     let is_cut = files.iter().any(|file| file.is_cut);
     let is_over = Arc::new(AtomicBool::new(false));
@@ -80,7 +65,8 @@ fn write_partial(
     state.kpageflags = flags.map(|flags| flags.after(&events));
     let name = file_name(path);
     let fail = |error| RecordError::Trace(TraceError::new(&name, error));
-    let mut writer = CompactWriter::new(BufWriter::new(File::create(partial).map_err(fail)?), &state).map_err(fail)?;
+    let file = NewFile::create(path, Access::Private).map_err(fail)?;
+    let mut writer = CompactWriter::new(BufWriter::new(file), &state).map_err(fail)?;
     let mut quality = Quality::default();
     while let Some(record) = next {
         quality.count(&record.kind);
@@ -99,9 +85,7 @@ fn write_partial(
     }
     let file = writer.finish(reader.comms(), &quality).map_err(fail)?;
     let file = file.into_inner().map_err(|error| fail(error.into_error()))?;
-    file.sync_all().map_err(fail)?;
-    let bytes = file.metadata().map_err(fail)?.len();
-    fs::rename(partial, path).map_err(fail)?;
+    let bytes = file.finish().map_err(fail)?;
     Ok((quality, bytes))
 }
 
@@ -141,6 +125,7 @@ impl Read for Cut {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::io::Write;
 
     use flate2::Compression;

@@ -31,6 +31,15 @@ pub fn wrapped(f: &mut fmt::Formatter<'_>, text: &str, indent: usize) -> fmt::Re
     writeln!(f, "{}", line.trim_end())
 }
 
+/// Prints a text broken between words, as [`wrapped`] writes it.
+pub struct Wrapped<'t>(pub &'t str, pub usize);
+
+impl fmt::Display for Wrapped<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        wrapped(f, self.0, self.1)
+    }
+}
+
 /// A row's name, marked if it is no evidence.
 pub fn row_name(name: &str, is_fitted: bool) -> String {
     format!("{name}{}", if is_fitted { " *" } else { "" })

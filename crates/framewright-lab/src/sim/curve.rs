@@ -3,6 +3,7 @@
 use std::fmt;
 
 use framewright_sim::report::Report;
+use framewright_table::{Table, cells};
 
 use super::figures::{change, fitted, grouped, percent, plural, ratio};
 
@@ -17,27 +18,31 @@ impl fmt::Display for Curve<'_> {
         for (mechanisms, runs) in &groups {
             writeln!(f, "\n{}", fitted(&format!("mechanisms {mechanisms}"), 100))?;
             let unit = fitted(&plural(&first.unit), 20);
-            writeln!(
-                f,
-                "{:>6}{:>22}{:>10}{:>15}{:>13}  most waited-for lock",
-                "CPUs",
-                format!("{unit}/s"),
-                "scaling",
-                "cycles for one",
-                "waiting"
-            )?;
+            let mut table = Table::new(">>>>><");
+            let mut row = |cells: [String; 6]| {
+                let [cpus, rate, scaling, cycles, waiting, lock] = cells;
+                table.row(cells![
+                    "{cpus:>6}",
+                    "{rate:>22}",
+                    "{scaling:>10}",
+                    "{cycles:>15}",
+                    "{waiting:>13}",
+                    "  {lock}"
+                ]);
+            };
+            let rate = format!("{unit}/s");
+            row(["CPUs", &rate, "scaling", "cycles for one", "waiting", "most waited-for lock"].map(str::to_owned));
             for run in runs {
-                writeln!(
-                    f,
-                    "{:>6}{:>22}{:>10}{:>15}{:>13}{}",
-                    run.cpus,
+                row([
+                    run.cpus.to_string(),
                     grouped(run.per_second),
                     format!("x {}", ratio(scaling(runs, run))),
                     grouped(run.cycles_per_operation),
                     percent(contention(run)) + " %",
-                    worst_lock(run).map_or(String::new(), |name| format!("  {}", fitted(name, 32)))
-                )?;
+                    worst_lock(run).map_or(String::new(), |name| fitted(name, 32)),
+                ]);
             }
+            write!(f, "{table}")?;
         }
         gains(f, &groups)
     }
@@ -49,14 +54,16 @@ fn gains(f: &mut fmt::Formatter<'_>, groups: &[(&str, Vec<&Report>)]) -> fmt::Re
     if others.is_empty() {
         return Ok(());
     }
-    writeln!(f, "\n{}\n{:>6}{:>22}", fitted(&format!("against {first}"), 100), "CPUs", "change")?;
+    writeln!(f, "\n{}", fitted(&format!("against {first}"), 100))?;
+    let mut table = Table::new(">><");
+    table.row(cells!["{:>6}" = "CPUs", "{:>22}" = "change"]);
     for (mechanisms, runs) in others {
         for run in runs {
             let change = against_first(groups, run).unwrap_or_else(|| "not run".to_owned());
-            writeln!(f, "{:>6}{change:>22}  {}", run.cpus, fitted(mechanisms, 70))?;
+            table.row(cells!["{:>6}" = run.cpus, "{change:>22}", "  {}" = fitted(mechanisms, 70)]);
         }
     }
-    Ok(())
+    write!(f, "{table}")
 }
 
 /// Runs that differ in CPUs only, in the order in which their mechanisms first appear.

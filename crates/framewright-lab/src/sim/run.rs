@@ -7,6 +7,7 @@
 use std::fmt;
 
 use framewright_sim::report::{LineReport, LockReport, Report, Traffic};
+use framewright_table::{Table, cells};
 
 use super::cpu_time::CpuTime;
 use super::figures::{count, duration, fitted, grouped, percent, plural, share, short, significant};
@@ -17,7 +18,7 @@ pub struct Run<'r>(pub &'r Report);
 /// Columns that there are.
 const WIDTH: usize = 100;
 /// Columns for the name of a lock, of a line or field, and of what time was spent for.
-const NAMES: (usize, usize, usize) = (32, 37, 28);
+const NAMES: (usize, usize, usize) = (32, 36, 28);
 /// Locks, lines, and fields of a line that are shown at most.
 const SHOWN: (usize, usize, usize) = (8, 10, 6);
 /// Lines and fields that cost less than this many percent of all are not.
@@ -68,11 +69,12 @@ fn speed(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     rows.extend(
         report.figures.iter().map(|figure| (figure.name.clone(), figure_value(figure.value), figure.unit.as_str())),
     );
-    writeln!(f)?;
+    let widest = rows.iter().map(|(_, value, _)| value.chars().count()).max().unwrap_or(0).max(16);
+    let mut table = Table::new("<<");
     for (name, value, unit) in rows {
-        writeln!(f, "{}", format!("  {:<38}{value:>16} {unit}", fitted(&name, 38)).trim_end())?;
+        table.row(cells!["  {:<38}" = fitted(&name, 38), "{value:>widest$} {unit}"]);
     }
-    Ok(())
+    write!(f, "\n{table}")
 }
 
 /// A figure that is not known to be a count or a share.
@@ -85,92 +87,89 @@ fn locks(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     if used.is_empty() {
         return Ok(());
     }
-    writeln!(
-        f,
-        "\n{:<name$}{:>8}{:>11}{:>9}{:8}{:>8}{:>8}{:>8}{:>8}",
-        "Locks",
-        "taken",
-        "contended",
-        "of time",
-        "",
-        "p50",
-        "p99",
-        "p99.9",
-        "max",
-        name = NAMES.0
-    )?;
-    for lock in used.iter().take(SHOWN.0) {
-        lock_rows(f, lock)?;
-    }
+    let mut table = Table::new("<>>><>");
+    let mut heads = vec![format!("{:<name$}", "Locks", name = NAMES.0)];
+    heads.extend(cells!["{:>8}" = "taken", "{:>11}" = "contended", "{:>9}" = "of time", "{:8}" = ""]);
+    heads.extend(["p50", "p99", "p99.9", "max"].map(|name| format!("{name:>8}")));
+    table.row(heads);
+    used.iter().take(SHOWN.0).for_each(|lock| lock_rows(&mut table, lock));
+    write!(f, "\n{table}")?;
     match used.len().saturating_sub(SHOWN.0) {
         0 => Ok(()),
         left => writeln!(f, "  {}", more(left, "lock")),
     }
 }
 
-fn lock_rows(f: &mut fmt::Formatter<'_>, lock: &LockReport) -> fmt::Result {
+/// A lock, and how long was waited for it and it was held.
+fn lock_rows(table: &mut Table, lock: &LockReport) {
     let contended = percent(share(lock.contended as f64, lock.taken as f64)) + " %";
     let of_time = percent(lock.contention_percent) + " %";
     let name = format!("  {}", fitted(&lock.name, NAMES.0 - 2));
-    let head = format!("{name:<width$}{:>8}{contended:>11}{of_time:>9}", count(lock.taken), width = NAMES.0);
+    let mut head = vec![format!("{name:<width$}", width = NAMES.0)];
+    head.extend(cells!["{:>8}" = count(lock.taken), "{contended:>11}", "{of_time:>9}"]);
     let times = [("waited", &lock.waiting), ("held", &lock.holding)];
-    let mut lead = head.as_str();
     for (what, times) in times.into_iter().filter(|(_, times)| times.count != 0 && times.max_ns > 0.0) {
-        let [p50, p99, p999, max] = [times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns].map(duration);
-        writeln!(f, "{lead:<60}  {what:<6}{p50:>8}{p99:>8}{p999:>8}{max:>8}")?;
-        lead = "";
+        let times = [times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns].map(duration);
+        let mut row = if head.is_empty() { vec![String::new(); 4] } else { std::mem::take(&mut head) };
+        row.push(format!("  {what:<6}"));
+        row.extend(times.map(|time| format!("{time:>8}")));
+        table.row(row);
     }
-    if lead.is_empty() { Ok(()) } else { writeln!(f, "{lead}") }
+    if !head.is_empty() {
+        table.row(head);
+    }
 }
 
+/// Which lines of memory moved between CPUs, by the fields in them.
 fn lines(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     let hot: Vec<&LineReport> = report.lines.iter().filter(|line| accesses(&line.total) != 0).collect();
     let whole: f64 = hot.iter().map(|line| cost(&line.total)).sum();
     if hot.is_empty() {
         return Ok(());
     }
-    writeln!(
-        f,
-        "\n{:<name$}{:>7}{:^23}{:^20}{:>13}",
+    let mut table = Table::new("<>");
+    table.text(format!(
+        "{:<name$}{:>8}{:^23}{:^20}{:>13}",
         "",
         "share",
         "missed",
         "came from",
         "ns per miss",
         name = NAMES.1
-    )?;
-    write!(f, "{:<name$}{:>7}", "Hottest cache lines, by field", "of cost", name = NAMES.1)?;
-    for head in ["loads", "stores", "rmws", "near", "far", "memory", "queued", "moving"] {
-        write!(f, "{head:>7}")?;
-    }
-    writeln!(f)?;
+    ));
+    let heads = ["loads", "stores", "rmws", "near", "far", "memory", "queued", "moving"];
+    let mut row = vec![format!("{:<1$}", "Hottest cache lines, by field", NAMES.1), format!("{:>7}", "of cost")];
+    row.extend(heads.map(|head| format!("{head:>7}")));
+    table.row(row);
     let dear = |traffic: &Traffic| share(cost(traffic), whole) >= SMALL;
     let shown: Vec<&&LineReport> = hot.iter().filter(|line| dear(&line.total)).take(SHOWN.1).collect();
     for line in &shown {
         let lines = if line.lines > 1 { format!(" ({} lines)", count(line.lines)) } else { String::new() };
         let name = fitted(&line.name, NAMES.1 - 2 - lines.chars().count()) + &lines;
-        traffic(f, &format!("  {name}"), &line.total, whole)?;
+        table.row(traffic(&format!("  {name}"), &line.total, whole));
         // An array's only field would be the same row again.
         let fields = line.fields.iter().filter(|field| dear(&field.traffic) && field.name != line.name);
         for field in fields.take(SHOWN.2) {
-            traffic(f, &format!("    {}", fitted(&field.name, NAMES.1 - 4)), &field.traffic, whole)?;
+            table.row(traffic(&format!("    {}", fitted(&field.name, NAMES.1 - 4)), &field.traffic, whole));
         }
     }
     let rest = whole - shown.iter().map(|line| cost(&line.total)).sum::<f64>();
-    match hot.len() - shown.len() {
-        0 => Ok(()),
-        left => writeln!(f, "  {:<width$}{:>7}", more(left, "line"), percent(share(rest, whole)), width = NAMES.1 - 2),
+    if hot.len() > shown.len() {
+        let left = more(hot.len() - shown.len(), "line");
+        let left = format!("  {left:<width$}", width = NAMES.1 - 2);
+        table.row(vec![left, format!("{:>7}", percent(share(rest, whole)))]);
     }
+    write!(f, "\n{table}")
 }
 
-fn traffic(f: &mut fmt::Formatter<'_>, name: &str, traffic: &Traffic, whole: f64) -> fmt::Result {
+fn traffic(name: &str, traffic: &Traffic, whole: f64) -> Vec<String> {
     let Traffic { loads, stores, rmws, near, far, memory, queued_ns, moving_ns } = *traffic;
-    write!(f, "{name:<width$}{:>7}", percent(share(cost(traffic), whole)), width = NAMES.1)?;
-    for value in [loads, stores, rmws, near, far, memory] {
-        write!(f, "{:>7}", count(value))?;
-    }
+    let mut row =
+        vec![format!("{name:<width$}", width = NAMES.1), format!("{:>7}", percent(share(cost(traffic), whole)))];
+    row.extend([loads, stores, rmws, near, far, memory].map(|value| format!("{:>7}", count(value))));
     let per_miss = |nanoseconds: f64| short(nanoseconds / accesses(traffic) as f64);
-    writeln!(f, "{:>7}{:>7}", per_miss(queued_ns), per_miss(moving_ns))
+    row.extend([queued_ns, moving_ns].map(|time| format!("{:>7}", per_miss(time))));
+    row
 }
 
 /// Accesses that missed.
@@ -185,17 +184,17 @@ pub(crate) fn cost(traffic: &Traffic) -> f64 {
 
 fn cpu_time(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     let Some(table) = CpuTime::of(report) else { return Ok(()) };
-    write!(f, "\n{:<name$}", "Where CPU time went, percent", name = NAMES.2)?;
-    table.columns.iter().try_for_each(|column| write!(f, "{:>17}", column.name))?;
-    writeln!(f)?;
-    for row in &table.rows {
-        write!(f, "  {:<name$}", row.name, name = NAMES.2 - 2)?;
-        row.percent.iter().try_for_each(|&value| write!(f, "{:>17}", percent(value)))?;
-        writeln!(f)?;
+    let mut text = Table::new("<>");
+    let mut row = |name: &str, cells: Vec<String>| {
+        let cells = cells.into_iter().map(|cell| format!("{cell:>17}"));
+        text.row(std::iter::once(format!("{name:<width$}", width = NAMES.2)).chain(cells).collect());
+    };
+    row("Where CPU time went, percent", table.columns.iter().map(|column| column.name.to_string()).collect());
+    for part in &table.rows {
+        row(&format!("  {}", part.name), part.percent.iter().map(|&value| percent(value)).collect());
     }
-    write!(f, "  {:<name$}", "operations", name = NAMES.2 - 2)?;
-    table.columns.iter().try_for_each(|column| write!(f, "{:>17}", count(column.operations)))?;
-    writeln!(f)
+    row("  operations", table.columns.iter().map(|column| count(column.operations)).collect());
+    write!(f, "\n{text}")
 }
 
 /// What is left out.

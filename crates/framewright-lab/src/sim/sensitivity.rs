@@ -7,6 +7,7 @@
 use std::fmt;
 
 use framewright_sim::machine::Basis;
+use framewright_table::{Table, cells};
 use serde::Serialize;
 
 use super::figures::{change, fitted, grouped};
@@ -73,20 +74,18 @@ impl fmt::Display for Sensitivity {
         let cpus = if *cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
         writeln!(f, "On {cpus}, {result}, by parameter of the machine model")?;
         writeln!(f, "{}", fitted(&format!("mechanisms {mechanisms}"), 100))?;
-        writeln!(f, "{:<34}{:<9}{:>28}{:>28}", "parameter", "basis", "10 % less of it", "10 % more of it")?;
+        let mut table = Table::new("<<>");
+        let (less, more) = ("10 % less of it", "10 % more of it");
+        table.text(format!("{:<34}{:<9}{less:>28}{more:>28}", "parameter", "basis"));
         let (moving, still): (Vec<_>, Vec<_>) = self.rows.iter().partition(|row| self.matters(row));
         for row in moving {
-            writeln!(
-                f,
-                "  {:<32}{:<9}{:>18}{:>10}{:>18}{:>10}",
-                fitted(&row.parameter, 31),
-                in_words(&row.basis).0,
-                grouped(row.lower),
-                change(*base, row.lower),
-                grouped(row.higher),
-                change(*base, row.higher)
-            )?;
+            let (lower, higher) = (grouped(row.lower), grouped(row.higher));
+            let [less, more] = [row.lower, row.higher].map(|value| change(*base, value));
+            let name = fitted(&row.parameter, 31);
+            let basis = in_words(&row.basis).0;
+            table.row(cells!["  {name:<32}", "{basis:<9}", "{lower:>18}", "{less:>10}", "{higher:>18}", "{more:>10}"]);
         }
+        write!(f, "{table}")?;
         if !still.is_empty() {
             writeln!(f, "  {} more change it by less than 0.1 %", still.len())?;
         }

@@ -7,9 +7,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use framewright_trace::output;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -204,7 +206,10 @@ impl Store {
     /// It cannot be written, or holds something else, or somebody else has it.
     pub fn open(path: &Path) -> anyhow::Result<(Store, Content)> {
         let name = path.display().to_string();
-        let file = OpenOptions::new().read(true).append(true).create(true).open(path);
+        // Appended to where it is, so no other file must be put in its place.
+        let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+        let file = output::look(path)
+            .and_then(|()| OpenOptions::new().read(true).append(true).create(true).custom_flags(nofollow).open(path));
         let file = file.with_context(|| format!("cannot write {name}"))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}

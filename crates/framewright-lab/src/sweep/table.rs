@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use framewright_table::Table as Sheet;
+
 use super::results::{Found, Line, Outcome};
 use crate::compare::names::Short;
 use crate::reproduce::estimate::Estimate;
@@ -88,41 +90,33 @@ impl Group<'_> {
         cpus.sort_unstable();
         let names = Short::of(mechanisms.iter().copied(), WIDTHS.0 - 1);
         for columns in cpus.chunks(COLUMNS) {
-            write!(f, "\n{:<width$}", "CPUs", width = WIDTHS.0)?;
-            columns.iter().try_for_each(|cpus| write!(f, "{cpus:>width$}", width = WIDTHS.1))?;
-            writeln!(f)?;
+            let mut table = Sheet::new("<>");
+            let heads = columns.iter().map(|cpus| format!("{cpus:>width$}", width = WIDTHS.1));
+            table.row(std::iter::once(label("CPUs")).chain(heads).collect());
             for name in &mechanisms {
-                write!(f, "{:<width$}", names.shown(name), width = WIDTHS.0)?;
-                self.rows(f, (mechanisms[0], name), (columns, seeds))?;
+                self.rows(&mut table, names.shown(name), (mechanisms[0], name), (columns, seeds));
             }
+            write!(f, "\n{table}")?;
         }
         let legend = names.legend();
         if legend.is_empty() { Ok(()) } else { write!(f, "\n{legend}") }
     }
 
     /// The rows of a set of mechanisms, of so many seeds as a rule; of all but the first, also how they compare.
-    fn rows(
-        &self,
-        f: &mut fmt::Formatter<'_>,
-        (first, name): (&str, &str),
-        (columns, seeds): (&[usize], usize),
-    ) -> fmt::Result {
+    fn rows(&self, table: &mut Sheet, shown: &str, (first, name): (&str, &str), (columns, seeds): (&[usize], usize)) {
         let rates: Vec<Rates> = columns.iter().map(|cpus| self.rates(name, *cpus)).collect();
-        for rates in &rates {
+        let cell = |text: String| format!("{text:>width$}", width = WIDTHS.1);
+        let means = rates.iter().map(|rates| {
             let mean = Estimate::of(rates.iter().map(|(_, rate)| *rate));
-            let text = mean.as_ref().map_or("-".to_owned(), |mean| in_words(mean) + &of_fewer(rates.len(), seeds));
-            write!(f, " {text:>width$}", width = WIDTHS.1 - 1)?;
-        }
-        writeln!(f)?;
+            cell(mean.as_ref().map_or("-".to_owned(), |mean| in_words(mean) + &of_fewer(rates.len(), seeds)))
+        });
+        table.row(std::iter::once(label(shown)).chain(means).collect());
         if name == first {
-            return Ok(());
+            return;
         }
-        write!(f, "{:<width$}", "", width = WIDTHS.0)?;
-        for (cpus, rates) in columns.iter().zip(&rates) {
-            let text = difference(&self.rates(first, *cpus), rates, seeds);
-            write!(f, " {text:>width$}", width = WIDTHS.1 - 1)?;
-        }
-        writeln!(f)
+        let compared = columns.iter().zip(&rates);
+        let changes = compared.map(|(cpus, rates)| cell(difference(&self.rates(first, *cpus), rates, seeds)));
+        table.row(std::iter::once(label("")).chain(changes).collect());
     }
 
     /// Whether each number that there is is of so many seeds.
@@ -136,6 +130,11 @@ impl Group<'_> {
         let of = |(line, found): &(&Line, &Found)| Some((line.cell.seed, found.per_second?));
         self.results.iter().filter(is_it).filter_map(of).collect()
     }
+}
+
+/// A cell of the first column.
+fn label(text: &str) -> String {
+    format!("{text:<width$}", width = WIDTHS.0)
 }
 
 /// By how much others are above or below the first mechanisms, over the seeds that both have: another seed is another run.

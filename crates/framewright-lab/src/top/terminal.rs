@@ -2,8 +2,8 @@
 //!
 //! The terminal is put back whatever ends the loop: a key, an error, a panic (the hook of [`ratatui::try_init`]), and the signals that ask a
 //! program to end, which are noted and looked for ten times a second. Ctrl-C is a key here, since the terminal is in raw mode. A
-//! terminal that goes away (a window closed, a line lost) ends it as well: it is asked for before each read, since the reader of keys
-//! would try one that is gone for ever.
+//! terminal that goes away (a window closed, a line lost) ends it as well. Keys are read by a thread of their own, since the reader tries a
+//! terminal that is gone for ever, and the loop looks whether it is there.
 //!
 //! A frame is drawn when something changed, at most ten times a second; ratatui sends only the cells that differ, which is
 //! what makes it usable over a slow line.
@@ -13,6 +13,8 @@ use std::io::{self, IsTerminal};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -38,10 +40,11 @@ pub fn run(top: &mut Top, feed: &Feed, theme: Theme) -> io::Result<()> {
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
         signal_hook::flag::register(signal, ends.clone())?;
     }
-    let keys = Keys::open()?;
+    let source = key_source()?;
     let mut terminal = ratatui::try_init()?;
+    let keys = Keys::read_from(source);
     let shown = loop_on(&mut terminal, (top, feed), theme, (&keys, &ends));
-    if !keys.is_there(Duration::ZERO)? {
+    if !keys.is_there()? {
         // There is nothing to put back, and nobody to hear that it could not be.
         std::mem::forget(terminal);
         return Ok(());
@@ -64,12 +67,13 @@ fn loop_on(
         }
         let tick = Instant::now() + TICK;
         loop {
-            match keys.wait(tick.saturating_duration_since(Instant::now()))? {
-                Came::Event => is_changed = true,
+            let event = match keys.wait(tick.saturating_duration_since(Instant::now()))? {
+                Came::Event(event) => event,
                 Came::Nothing => break,
                 Came::End => return Ok(()),
-            }
-            let asked = match event::read()? {
+            };
+            is_changed = true;
+            let asked = match event {
                 Event::Key(key) if key.kind != KeyEventKind::Release => key_of(key).map(|key| top.press(key)),
                 _ => None,
             };
@@ -92,13 +96,22 @@ fn loop_on(
     Ok(())
 }
 
+/// The terminal that keys are read from: the standard input if it is one.
+fn key_source() -> io::Result<OwnedFd> {
+    let stdin = io::stdin();
+    if stdin.is_terminal() { stdin.as_fd().try_clone_to_owned() } else { Ok(File::open("/dev/tty")?.into()) }
+}
+
 /// The terminal, as where keys come from.
-struct Keys(OwnedFd);
+struct Keys {
+    terminal: OwnedFd,
+    events: Receiver<io::Result<Event>>,
+}
 
 /// What came of waiting for one.
 enum Came {
     /// A key, or another size.
-    Event,
+    Event(Event),
     /// Nothing in that time.
     Nothing,
     /// The terminal went away.
@@ -106,33 +119,26 @@ enum Came {
 }
 
 impl Keys {
-    /// The terminal that keys are read from: the standard input if it is one.
-    fn open() -> io::Result<Keys> {
-        let stdin = io::stdin();
-        let terminal =
-            if stdin.is_terminal() { stdin.as_fd().try_clone_to_owned()? } else { File::open("/dev/tty")?.into() };
-        Ok(Keys(terminal))
+    /// Starts to read them. The thread that does ends with the program.
+    fn read_from(terminal: OwnedFd) -> Keys {
+        let (tell, events) = channel();
+        thread::spawn(move || while tell.send(event::read()).is_ok() {});
+        Keys { terminal, events }
     }
 
     /// Waits for a key, for so long at most.
     fn wait(&self, most: Duration) -> io::Result<Came> {
-        // What was read before, and other sizes, no look at the terminal tells.
-        for patience in [Duration::ZERO, most] {
-            if !self.is_there(patience)? {
-                return Ok(Came::End);
-            }
-            if event::poll(Duration::ZERO)? {
-                return Ok(Came::Event);
-            }
+        match self.events.recv_timeout(most) {
+            Ok(event) => event.map(Came::Event),
+            Err(RecvTimeoutError::Timeout) if self.is_there()? => Ok(Came::Nothing),
+            Err(_) => Ok(Came::End),
         }
-        Ok(Came::Nothing)
     }
 
-    /// Waits until there is something to read, for so long at most; whether the terminal is still there.
-    fn is_there(&self, most: Duration) -> io::Result<bool> {
-        let most = Timespec { tv_sec: most.as_secs() as i64, tv_nsec: most.subsec_nanos().into() };
-        let mut terminal = [PollFd::new(&self.0, PollFlags::IN)];
-        match poll(&mut terminal, Some(&most)) {
+    /// Whether the terminal is still there.
+    fn is_there(&self) -> io::Result<bool> {
+        let mut terminal = [PollFd::new(&self.terminal, PollFlags::empty())];
+        match poll(&mut terminal, Some(&Timespec::default())) {
             // A signal: whoever waits looks what it was.
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),

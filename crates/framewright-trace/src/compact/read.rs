@@ -1,5 +1,6 @@
 //! Reads compact traces, a section at a time.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 
 use super::{
@@ -231,9 +232,11 @@ impl<R: Read> CompactReader<R> {
             std::str::from_utf8(input.bytes(WHAT, length)?).map_err(|_| CompactFault::Value(WHAT))
         };
         quality.malformed = text()?.lines().take(Quality::MESSAGES).map(printable).collect();
-        for line in text()?.lines().take(Quality::UNKNOWN_NAMES + 1) {
-            let (count, name) = line.split_once(' ').ok_or(CompactFault::Value(WHAT))?;
-            quality.unknown.insert(printable(name), count.parse().map_err(|_| CompactFault::Value(WHAT))?);
+        quality.unknown = counts(text()?).ok_or(CompactFault::Value(WHAT))?;
+        if !input.is_empty() {
+            let length = input.get(WHAT)?;
+            let flags = std::str::from_utf8(input.bytes(WHAT, length)?).ok().and_then(counts);
+            quality.unknown_flags = flags.ok_or(CompactFault::Value(WHAT))?;
         }
         input.end(WHAT)
     }
@@ -272,6 +275,15 @@ fn append_runs(flags: &mut KPageFlags, raw: &[u8]) -> std::result::Result<(), Re
         flags.push(frames, input.get(WHAT)?)?;
     }
     Ok(())
+}
+
+/// Counts by name, one a line.
+fn counts(text: &str) -> Option<BTreeMap<String, u64>> {
+    let count = |line: &str| {
+        let (count, name) = line.split_once(' ')?;
+        Some((printable(name), count.parse().ok()?))
+    };
+    text.lines().take(Quality::UNKNOWN_NAMES + 1).map(count).collect()
 }
 
 /// A text for a terminal.

@@ -1,5 +1,6 @@
 //! Writes compact traces.
 
+use std::collections::BTreeMap;
 use std::io::{self, Seek, SeekFrom, Write};
 
 use super::{
@@ -132,6 +133,13 @@ fn quality_bytes(quality: &Quality) -> Vec<u8> {
         out.extend_from_slice(text.as_bytes());
     };
     text(&quality.malformed.join("\n"));
-    text(&quality.unknown.iter().map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join("\n"));
+    let counts = |names: &BTreeMap<String, u64>| {
+        names.iter().map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join("\n")
+    };
+    text(&counts(&quality.unknown));
+    // Older programs read files without it.
+    if !quality.unknown_flags.is_empty() {
+        text(&counts(&quality.unknown_flags));
+    }
     out
 }

@@ -110,7 +110,7 @@ impl Watch for Numbering {
     fn answered(&mut self, answer: Result<Pfn, AllocError>, pages: &Pages<'_>) {
         let Some(request) = self.request.take() else { return };
         let Err(AllocError::NoMemory { why }) = answer else { return };
-        let zones = zonelist(pages, &request);
+        let zones = zonelist(pages, None, &request);
         let free = zones.iter().map(ZoneThen::spare).fold(0, u64::saturating_add);
         let what = What::Failure { why, free, largest: zones.iter().filter_map(ZoneThen::largest).max() };
         self.note(request.order, request.gfp.migratetype(), request.gfp, what);

@@ -126,14 +126,12 @@ impl Ledger {
 
     pub(super) fn new(span: Span, machine: &Recorded) -> Ledger {
         let order = machine.pageblock_order;
-        let first = span.range.start.align_down(order);
-        let pageblocks = (span.range.end.align_up(order).0 - first.0) >> order.0;
         let mut ledger = Ledger {
-            span,
             order,
             cells: vec![Cell::FREE; span.len()],
-            pageblocks: vec![Pageblock::default(); pageblocks as usize],
+            pageblocks: vec![Pageblock::default(); span.pageblocks(order)],
             now: Moment::default(),
+            span,
         };
         for region in machine.regions.iter().filter(|region| region.usable) {
             let mut start = region.range.start;
@@ -190,26 +188,19 @@ impl Ledger {
         }
     }
 
-    fn number(&self, pfn: Pfn) -> usize {
-        (pfn.0.wrapping_sub(self.span.range.start.align_down(self.order).0) >> self.order.0) as usize
-    }
-
     fn at(&mut self, pfn: Pfn) -> Option<&mut Pageblock> {
-        let number = self.number(pfn);
-        self.pageblocks.get_mut(number)
+        self.pageblocks.get_mut(self.span.pageblock(pfn, self.order))
     }
 
     /// The pageblock around a frame.
     pub(super) fn pageblock(&self, pfn: Pfn) -> Pageblock {
-        self.pageblocks.get(self.number(pfn)).copied().unwrap_or_default()
+        self.pageblocks.get(self.span.pageblock(pfn, self.order)).copied().unwrap_or_default()
     }
 
     /// All pageblocks with memory, by their first frames.
     pub(super) fn pageblocks(&self) -> impl Iterator<Item = (Pfn, Pageblock)> {
-        let first = self.span.range.start.align_down(self.order);
-        let all = self.pageblocks.iter().enumerate();
-        all.map(move |(i, pageblock)| (first.add((i as u64) << self.order.0), *pageblock))
-            .filter(|(_, pageblock)| pageblock.memory != 0)
+        let all = self.pageblocks.iter().enumerate().filter(|(_, pageblock)| pageblock.memory != 0);
+        all.map(|(i, pageblock)| (self.span.pageblock_start(i, self.order), *pageblock))
     }
 
     /// Who has the frames of the pageblock around one.

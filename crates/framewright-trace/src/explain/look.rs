@@ -113,7 +113,7 @@ impl<'s> Look<'s> {
     }
 
     fn before(&self, request: &Request, pages: &Pages<'_>) -> Before {
-        let zones = zonelist(pages, request);
+        let zones = zonelist(pages, Some(self.machine), request);
         let ledger = &self.numbering.ledger;
         let then = |(pfn, pageblock): (Pfn, Pageblock)| {
             let (memory, idx) = self.machine.memory_in(pfn)?;

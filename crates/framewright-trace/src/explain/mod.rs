@@ -132,7 +132,7 @@ pub fn why(
 /// A ledger for a replay, if there may be so much of it beside the replay's own tables.
 fn ledger(stage: &Stage<'_>) -> Result<Ledger, ReplayError> {
     stage.spare(Ledger::frame_bytes(stage.machine.pageblock_order))?;
-    Ok(Ledger::new(stage.survey.span, &stage.machine))
+    Ok(Ledger::new(stage.survey.span.clone(), &stage.machine))
 }
 
 /// The first run.

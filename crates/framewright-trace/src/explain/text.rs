@@ -6,6 +6,7 @@
 use std::fmt::{self, Formatter};
 
 use framewright::pfn::MigrateType;
+use framewright_table::{Table, cells};
 
 use super::story::{Explanation, Holding, Listing, Near, Obstacles, Row, Taken, Tried};
 use super::zones::{Verdict, ZoneThen};
@@ -62,48 +63,46 @@ fn section(f: &mut Formatter<'_>, kind: Kind, rows: &[&Row], limit: usize) -> fm
         Kind::Fallback if rows.is_empty() => return writeln!(f, "\nNo request fell back to another mobility."),
         Kind::Failure if rows.is_empty() => return writeln!(f, "\nNo request failed."),
         Kind::Fallback => {
-            writeln!(
-                f,
-                "\n{}, by how many huge pages failed while their pages were there",
-                counted(count, "fallback")
-            )?;
-            writeln!(
-                f,
-                "{:>7} {:>11}  {:<22} {:<15} {:<15} {:>10} {:>8}",
-                "number", "time", "task", "asked for", "from the lists", "there for", "failed"
-            )?;
+            let count = counted(count, "fallback");
+            writeln!(f, "\n{count}, by how many huge pages failed while their pages were there")?;
         }
-        Kind::Failure => {
-            writeln!(f, "\n{}, by how much memory was to spare", counted(count, "failed request"))?;
-            writeln!(
-                f,
-                "{:>7} {:>11}  {:<22} {:<15} {:>9} {:>9}  why",
-                "number", "time", "task", "asked for", "to spare", "largest"
-            )?;
-        }
+        Kind::Failure => writeln!(f, "\n{}, by how much memory was to spare", counted(count, "failed request"))?,
     }
-    for row in rows.iter().take(limit) {
-        line(f, row)?;
-    }
+    let mut table = heads(kind);
+    rows.iter().take(limit).for_each(|row| table.row(line(row)));
+    write!(f, "{table}")?;
     match rows.len().saturating_sub(limit) {
         0 => Ok(()),
         more => writeln!(f, "    and {} more", grouped(more as u64)),
     }
 }
 
-fn line(f: &mut Formatter<'_>, row: &Row) -> fmt::Result {
+/// The table of one kind, with its heading.
+fn heads(kind: Kind) -> Table {
+    let mut table = Table::new(if kind == Kind::Fallback { ">><<<>>" } else { ">><<>><" });
+    let mut heads = cells!["{:>7}" = "number", "{:>12}" = "time", "  {:<23}" = "task", "{:<16}" = "asked for"];
+    heads.extend(match kind {
+        Kind::Fallback => cells!["{:<15}" = "from the lists", "{:>11}" = "there for", "{:>9}" = "failed"],
+        Kind::Failure => cells!["{:>9}" = "to spare", "{:>10}" = "largest", "  why"],
+    });
+    table.row(heads);
+    table
+}
+
+fn line(row: &Row) -> Vec<String> {
     let task = format!("{}-{}", row.by.task, row.by.pid);
     let asked = format!("{} {}", row.migratetype, row.order);
-    write!(f, "{:>7} {:>11}  {task:<22} {asked:<15} ", row.number, seconds(row.by.time_ns))?;
+    let mut cells = cells!["{:>7}" = row.number, "{:>12}" = seconds(row.by.time_ns), "  {task:<23}", "{asked:<16}"];
     if let Some(fallback) = &row.fallback {
         let from = format!("{} {}", fallback.from, fallback.found_order);
-        write!(f, "{from:<15} {:>10} {:>8}", duration(fallback.held_ns), grouped(fallback.failed_meanwhile))?;
+        let (held, failed) = (duration(fallback.held_ns), grouped(fallback.failed_meanwhile));
+        cells.extend(cells!["{from:<15}", "{held:>11}", "{failed:>9}"]);
     }
     if let Some(failure) = &row.failure {
         let largest = failure.largest.map_or_else(|| "none".to_owned(), |order| format!("order {order}"));
-        write!(f, "{:>9} {largest:>9}  {}", grouped(failure.free), failure.why)?;
+        cells.extend(cells!["{:>9}" = grouped(failure.free), "{largest:>10}", "  {}" = failure.why]);
     }
-    writeln!(f)
+    cells
 }
 
 impl fmt::Display for Answer<'_> {
@@ -170,27 +169,29 @@ fn in_short(answer: &Explanation) -> String {
 
 fn zones(f: &mut Formatter<'_>, answer: &Explanation) -> fmt::Result {
     writeln!(f, "\nJust before: the zones in the order in which they are asked, in frames")?;
-    writeln!(f, "  {:<14} {:>9} {:>9} {:>9}", "", "free", "above low", "above min")?;
+    let mut table = Table::new("<>>><");
+    table.row(cells!["  {:<14}" = "", "{:>10}" = "free", "{:>10}" = "above low", "{:>10}" = "above min"]);
     for zone in &answer.zones {
         let name = format!("{} {}", zone.node, zone.zone);
         let (free, low, min) =
             (grouped(zone.free), margin(zone.free, zone.keeps_low), margin(zone.free, zone.keeps_min));
-        writeln!(f, "  {name:<14} {free:>9} {low:>10} {min:>10}  {}", verdict(zone, answer.row.order))?;
+        let verdict = verdict(zone, answer.row.order);
+        table.row(cells!["  {name:<14}", "{free:>10}", "{low:>11}", "{min:>11}", "  {verdict}"]);
     }
+    write!(f, "{table}")?;
     let orders = answer.zones.iter().flat_map(|zone| zone.blocks.values()).map(Vec::len).max().unwrap_or(0);
-    write!(f, "\n  {:<26}", "free blocks, by order")?;
-    (0..orders).try_for_each(|order| write!(f, "{order:>6}"))?;
-    writeln!(f)?;
+    let mut table = Table::new("<>");
+    let numbered = (0..orders).map(|order| format!("{order:>6}"));
+    table.row(cells!["  {:<26}" = "free blocks, by order"].into_iter().chain(numbered).collect());
     for zone in &answer.zones {
         for migratetype in MigrateType::ALL {
             let Some(blocks) = zone.blocks.get(migratetype.name()) else { continue };
             let name = format!("{} {}", zone.node, zone.zone);
-            write!(f, "  {name:<14} {:<11}", migratetype.name())?;
-            blocks.iter().try_for_each(|count| write!(f, "{count:>6}"))?;
-            writeln!(f)?;
+            let counts = blocks.iter().map(|count| format!("{count:>6}"));
+            table.row(cells!["  {name:<14} {:<11}" = migratetype.name()].into_iter().chain(counts).collect());
         }
     }
-    Ok(())
+    write!(f, "\n{table}")
 }
 
 /// How far the free frames are above what has to stay free.
@@ -339,26 +340,29 @@ fn in_the_way(f: &mut Formatter<'_>, row: &Row, obstacles: &Obstacles) -> fmt::R
         .map(|migratetype| migratetype.name())
         .filter(|name| obstacles.classes.iter().any(|class| class.pageblocks.contains_key(name)))
         .collect();
-    write!(f, "  {:<44}", "")?;
-    types.iter().try_for_each(|name| write!(f, "{name:>13}"))?;
-    writeln!(f)?;
+    let mut table = Table::new("<>");
+    let heads = types.iter().map(|name| format!("{name:>13}"));
+    table.row(cells!["  {:<44}" = ""].into_iter().chain(heads).collect());
     for class in &obstacles.classes {
-        write!(f, "  {:<44}", class.class)?;
         let count = |name: &&str| class.pageblocks.get(name).copied().unwrap_or(0);
-        types.iter().try_for_each(|name| write!(f, "{:>13}", grouped(count(name))))?;
-        writeln!(f)?;
+        let counts = types.iter().map(|name| format!("{:>13}", grouped(count(name))));
+        table.row(cells!["  {:<44}" = class.class].into_iter().chain(counts).collect());
     }
+    write!(f, "{table}")?;
     if !obstacles.nearest.is_empty() {
         writeln!(f, "\nPageblocks that the fewest pages hold which cannot be moved")?;
         obstacles.nearest.iter().try_for_each(|near| nearest(f, near, row.by.time_ns))?;
-        writeln!(f, "\nWhose pages cannot be moved, in all of them\n  {:>10} {:>7}", "pageblocks", "pages")?;
+        writeln!(f, "\nWhose pages cannot be moved, in all of them")?;
+        let mut table = Table::new(">><");
+        table.row(cells!["  {:>10}" = "pageblocks", "{:>8}" = "pages"]);
         for group in obstacles.holders.iter().take(NAMED) {
             let who = match (&group.task, &group.gfp) {
                 (Some(task), Some(gfp)) => format!("{task:<16} {}", plain(gfp)),
                 _ => "in use when recording began".to_owned(),
             };
-            writeln!(f, "  {:>10} {:>7}  {who}", grouped(group.pageblocks), grouped(group.frames))?;
+            table.row(cells!["  {:>10}" = grouped(group.pageblocks), "{:>8}" = grouped(group.frames), "  {who}"]);
         }
+        write!(f, "{table}")?;
         others(f, obstacles.holders.len(), NAMED)?;
     }
     match &obstacles.next_served {
@@ -381,17 +385,19 @@ fn nearest(f: &mut Formatter<'_>, near: &Near, now: u64) -> fmt::Result {
 }
 
 fn holders(f: &mut Formatter<'_>, held: &[Holding], most: usize, now: u64) -> fmt::Result {
+    let mut table = Table::new("><<<");
     for holding in held.iter().take(most) {
         let Holding { pfn, frames, migratetype, by } = holding;
-        write!(f, "    {:>5} {migratetype:<11} {:<9}", grouped(*frames), hex(*pfn))?;
-        match by {
-            None => writeln!(f, " in use when recording began")?,
+        let by = match by {
+            None => "in use when recording began".to_owned(),
             Some(Requester { task, pid, gfp, time_ns, .. }) => {
                 let ago = duration(now.saturating_sub(*time_ns));
-                writeln!(f, " {ago:>8} before, {task}-{pid} {}", plain(gfp))?;
+                format!("{ago:>8} before, {task}-{pid} {}", plain(gfp))
             }
-        }
+        };
+        table.row(cells!["    {:>5}" = grouped(*frames), "  {migratetype:<12}", "{:<10}" = hex(*pfn), "{by}"]);
     }
+    write!(f, "{table}")?;
     others(f, held.len(), most)
 }
 

@@ -12,15 +12,15 @@ use framewright::request::{__GFP_ATOMIC, __GFP_HIGH, __GFP_THISNODE};
 use serde::Serialize;
 
 use super::ledger::MOBILITIES;
-use crate::replay::Pages;
+use crate::replay::{Pages, Recorded};
 
 /// A zone just before or after a request.
 #[derive(Clone, Debug, Serialize)]
 pub struct ZoneThen {
     #[serde(skip)]
     pub(super) idx: ZoneIdx,
-    /// The node.
-    pub node: u8,
+    /// The node, by the kernel's number.
+    pub node: u32,
     /// The zone's name.
     pub zone: &'static str,
     /// Free frames.
@@ -55,15 +55,19 @@ pub enum Verdict {
 }
 
 /// The zones that a request may use, in the order in which they are asked: those of the CPU's node first, then the other nodes' going round, and of
-/// each node the highest first.
-pub(super) fn zonelist(pages: &Pages<'_>, request: &Request) -> Vec<ZoneThen> {
+/// each node the highest first. Nodes have Linux's numbers if the machine is given.
+pub(super) fn zonelist(pages: &Pages<'_>, machine: Option<&Recorded>, request: &Request) -> Vec<ZoneThen> {
     let (near, nodes) = (pages.machine().near().index(), pages.nodes());
     let asked = if request.gfp.contains(__GFP_THISNODE) { 1 } else { nodes };
     let nodes = (0..asked).map(|turn| NodeId(((near + turn) % nodes.max(1)) as u8));
     let kinds = || ZoneKind::ALL.into_iter().rev().filter(|&kind| kind <= request.gfp.highest_zone());
     let zones = nodes.flat_map(|node| kinds().map(move |kind| ZoneIdx::of(node, kind)));
     let snapshots = zones.filter_map(|zone| pages.zone(zone)).filter(ZoneSnapshot::is_populated);
-    snapshots.map(|zone| ZoneThen::of(&zone, request, pages.geometry().max_order)).collect()
+    let then = |zone: ZoneSnapshot| ZoneThen {
+        node: machine.map_or(zone.node.0.into(), |machine| machine.zones.linux(zone.node)),
+        ..ZoneThen::of(&zone, request, pages.geometry().max_order)
+    };
+    snapshots.map(then).collect()
 }
 
 impl ZoneThen {
@@ -93,7 +97,7 @@ impl ZoneThen {
         };
         let mut then = ZoneThen {
             idx: ZoneIdx::of(zone.node, zone.kind),
-            node: zone.node.0,
+            node: zone.node.0.into(),
             zone: zone.kind.name(),
             free: zone.free,
             keeps_low: zone.low.saturating_add(zone.boost).saturating_add(kept),

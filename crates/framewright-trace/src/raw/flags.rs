@@ -3,10 +3,12 @@
 //! `print fmt` of an event holds `__print_flags(REC->gfp_flags, "|", { VALUE, "NAME" }, ...)`, where a value is an
 //! expression of constants: `( unsigned long)((( gfp_t)((((1UL))) << (10)))|...)`. Which bit a flag has depends on the
 //! version and the configuration, so it is read and not assumed. The kernel prints a value by taking away, in this
-//! order, each name whose bits are all set; so do we, and hence a request has the same flags here as in the text of the
-//! same trace.
+//! order, each name whose bits are all set. This does the same and reads the names, so a request has the same flags here
+//! as in the text of the same trace.
 
 use framewright::request::Gfp;
+
+use crate::flags::{KernelVersion, Kernels, Reading, named};
 
 /// How deep parentheses are followed; the kernel's go to some twenty.
 const DEPTH: usize = 128;
@@ -15,16 +17,16 @@ const NAMES: usize = 256;
 
 /// Names of flags in the order in which they are tried.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct FlagNames(Vec<(u64, Gfp)>);
+pub struct FlagNames(Vec<(u64, String)>);
 
 impl FlagNames {
-    /// Reads the names of a request's flags from how an event is printed. What is no constant and what is no flag of ours is left out.
+    /// Reads the names of a request's flags from how an event is printed. What is no constant is left out.
     pub fn parse(print: &str) -> FlagNames {
         let list = print.find("__print_flags").map_or("", |at| &print[at..]);
         let pairs = list.split('{').skip(1).take(NAMES).filter_map(|rest| {
             let (value, rest) = rest.split_once(", \"")?;
             let (name, _) = rest.split_once('"')?;
-            Some((constant(value)?, Gfp::parse(name).unwrap_or(Gfp::NONE)))
+            Some((constant(value)?, name.to_owned()))
         });
         FlagNames(pairs.filter(|&(bits, _)| bits != 0).collect())
     }
@@ -34,17 +36,30 @@ impl FlagNames {
         self.0.is_empty()
     }
 
-    /// The flags with these bits. Bits without a name are kept as they are, as far as there is room for them.
+    /// The flags with these bits. A name that is not known is left out, and so is a bit without a name, unless the kernel is
+    /// one that has no name for some that matter (`flags/names.rs`).
     pub fn gfp(&self, bits: u64) -> Gfp {
+        if self.is_empty() {
+            let bits = Reading::new(Kernels::ALL.since(KernelVersion::new(5, 1))).read(bits as u32, None);
+            return bits.unwrap_or_else(|(_, gfp)| gfp);
+        }
         let mut rest = bits;
-        let mut gfp = Gfp::NONE;
-        for &(mask, flags) in &self.0 {
-            if rest & mask == mask {
+        let mut text = String::new();
+        for (mask, name) in &self.0 {
+            if rest & mask == *mask {
                 rest &= !mask;
-                gfp |= flags;
+                text = text + name + "|";
             }
         }
-        gfp | Gfp(rest as u32)
+        if self.is_old() {
+            text += &format!("{:#x}|", rest as u32);
+        }
+        named(text.strip_suffix('|').unwrap_or("none")).gfp
+    }
+
+    /// Whether single flags have names without underscores.
+    fn is_old(&self) -> bool {
+        self.0.iter().any(|(_, name)| named(name).is_old)
     }
 }
 

@@ -32,7 +32,7 @@ fn format(name: &str, id: u32, fields: &[(&str, usize, usize, u8)], print: &str)
 }
 
 /// What a Linux 6.18 prints of flags, less most of them.
-const PRINT: &str = r#""page=%p gfp_flags=%s", REC->pfn, (REC->gfp_flags) ? __print_flags(REC->gfp_flags, "|", {( unsigned long)(((( gfp_t)(((((1UL))) << (10))|((((1UL))) << (11)))) | (( gfp_t)((((1UL))) << (6))) | (( gfp_t)((((1UL))) << (7))))), "GFP_KERNEL"}, {( unsigned long)(( gfp_t)((((1UL))) << (5))), "__GFP_HIGH"}, {( unsigned long)(( gfp_t)((((1UL))) << (12))), "__GFP_ZERO"}, {( unsigned long)(( gfp_t)((((1UL))) << (24))), "__GFP_NO_OBJ_EXT"}, {( unsigned long)(( gfp_t)((((1UL))) << (23))), "__GFP_OF_TOMORROW"}, { 0, ((void *)0) } ) : "none""#;
+const PRINT: &str = r#""page=%p gfp_flags=%s", REC->pfn, (REC->gfp_flags) ? __print_flags(REC->gfp_flags, "|", { 0x100cca, "GFP_HIGHUSER_MOVABLE"}, {( unsigned long)(((( gfp_t)(((((1UL))) << (10))|((((1UL))) << (11)))) | (( gfp_t)((((1UL))) << (6))) | (( gfp_t)((((1UL))) << (7))))), "GFP_KERNEL"}, {( unsigned long)(( gfp_t)((((1UL))) << (5))), "__GFP_HIGH"}, {( unsigned long)(( gfp_t)((((1UL))) << (12))), "__GFP_ZERO"}, {( unsigned long)(( gfp_t)((((1UL))) << (24))), "__GFP_NO_OBJ_EXT"}, {( unsigned long)(( gfp_t)((((1UL))) << (23))), "__GFP_OF_TOMORROW"}, { 0, ((void *)0) } ) : "none""#;
 
 fn formats() -> Vec<Format> {
     let pfn = ("unsigned long pfn", 8, 8, 0);
@@ -305,7 +305,8 @@ fn flags_have_the_names_that_the_kernel_prints() {
         (kernel, GFP_KERNEL),
         // Zeroing is another bit there than here, and one that we do not have is let go.
         (kernel | 1 << 12 | 1 << 23 | 1 << 24, GFP_KERNEL | zero),
-        (1 << 10, Gfp(1 << 10)),
+        // Without a name: nothing that matters.
+        (kernel | 1 << 20, GFP_KERNEL),
         (0, Gfp::NONE),
     ];
     for (bits, gfp) in table {
@@ -397,7 +398,7 @@ fn record() -> impl Strategy<Value = Record> {
     let pfn = || (0..1_u64 << 36).prop_map(Pfn);
     let order = || (0..=18_u8).prop_map(Order);
     let mobility = || (0..6_usize).prop_map(|i| MigrateType::ALL[i]);
-    // Flags that have the same bit in the description above and here.
+    // Flags that have a name in the description above and the same bits here.
     let gfp = prop_oneof![Just(GFP_KERNEL), Just(Gfp::NONE), Just(GFP_HIGHUSER_MOVABLE), Just(Gfp(0x20))];
     let ext_frag = (pfn(), order(), order(), mobility(), mobility());
     let kind = prop_oneof![

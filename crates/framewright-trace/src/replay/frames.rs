@@ -1,38 +1,69 @@
 //! Tables with an entry for each frame of the recorded machine.
+//!
+//! They number the frames from the lowest to the highest that the machine has. Nodes can lie terabytes apart, as those of
+//! graphics cards do, so wide gaps between zones are left out of the numbering. Narrow ones are not: a hole in a zone or
+//! below 4 GiB costs less than to look for it.
 
 use framewright::pfn::{Order, Pfn, PfnRange};
 
 use super::ReplayError;
 
-/// Frames from the lowest to the highest that the trace or its state names.
-#[derive(Clone, Copy, Debug, Default)]
+/// The frames that tables have entries for: those from the lowest to the highest that the trace or its state names, without
+/// wide gaps.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Span {
+    /// From the lowest to the highest, gaps included.
     pub(crate) range: PfnRange,
+    /// What is left out: ascending, and both ends multiples of [`Span::STEP`], so that no block is in two parts.
+    gaps: Vec<PfnRange>,
 }
 
 impl Span {
     /// Bytes that the tables of a replay take for each frame, the allocator's own among them; those for CPUs come on top.
     pub(crate) const FRAME_BYTES: u64 = 28;
     /// How many frames the tables can number.
-    const LIMIT: u64 = 1 << 31;
+    pub(super) const LIMIT: u64 = 1 << 31;
+    /// Ends of gaps are multiples of the largest block.
+    const STEP: Order = Order::LIMIT;
+    /// The narrowest gap that is left out: 4 GiB of pages of 4 KiB. That is more than any PC has below its end of memory.
+    const GAP: u64 = 1 << 20;
+
+    /// The frames of some ranges.
+    pub(super) fn of(ranges: impl IntoIterator<Item = PfnRange>) -> Span {
+        let mut ranges: Vec<PfnRange> = ranges.into_iter().filter(|range| !range.is_empty()).collect();
+        ranges.sort_by_key(|range| range.start);
+        let mut span = Span::default();
+        for range in ranges {
+            let gap = PfnRange { start: span.range.end.align_up(Span::STEP), end: range.start.align_down(Span::STEP) };
+            if !span.range.is_empty() && gap.start < gap.end && gap.frames() >= Span::GAP {
+                span.gaps.push(gap);
+            }
+            span.include(range);
+        }
+        span
+    }
 
     /// Whether tables for all of its frames fit into `bytes`.
     pub(crate) fn fits(&self, bytes: u64) -> bool {
-        self.range.frames() <= Span::LIMIT && self.bytes(0) <= bytes
+        self.frames() <= Span::LIMIT && self.bytes(0) <= bytes
     }
 
     /// Bytes that tables for all of its frames take, with so many more for each.
     pub(crate) fn bytes(&self, more: u64) -> u64 {
-        self.range.frames().saturating_mul(Span::FRAME_BYTES + more)
+        self.frames().saturating_mul(Span::FRAME_BYTES + more)
     }
 
-    /// That its tables would take more than they may.
+    /// That its tables would take more than they may, or that there are more frames than they can number.
     pub(super) fn too_large(&self, file: &str, bytes: u64, limit: u64) -> ReplayError {
-        let PfnRange { start: first, end } = self.range;
-        ReplayError::TooLarge { file: file.to_owned(), first, last: Pfn(end.0.saturating_sub(1)), bytes, limit }
+        let (file, PfnRange { start: first, end }) = (file.to_owned(), self.range);
+        let last = Pfn(end.0.saturating_sub(1));
+        if self.frames() > Span::LIMIT {
+            return ReplayError::TooManyFrames { file, first, last, frames: self.frames(), limit: Span::LIMIT };
+        }
+        ReplayError::TooLarge { file, first, last, bytes, limit }
     }
 
-    /// Includes a block.
+    /// Includes a block, which is in no gap.
     pub(crate) fn include(&mut self, block: PfnRange) {
         if self.range.is_empty() {
             self.range = block;
@@ -43,22 +74,44 @@ impl Span {
 
     /// Whether all frames of a block are in the span.
     pub(crate) fn covers(&self, block: PfnRange) -> bool {
-        self.range.start <= block.start && block.end <= self.range.end
+        let inside = self.range.start <= block.start && block.end <= self.range.end;
+        inside && self.gaps.iter().all(|gap| gap.intersect(block).is_empty())
+    }
+
+    /// Number of frames.
+    pub(crate) fn frames(&self) -> u64 {
+        self.below(self.range.end)
     }
 
     /// Number of frames, for the size of a table.
     pub(crate) fn len(&self) -> usize {
-        self.range.frames() as usize
+        self.frames() as usize
+    }
+
+    /// How many frames of the span lie below one.
+    fn below(&self, pfn: Pfn) -> u64 {
+        let within = |pfn: Pfn| pfn.max(self.range.start).min(self.range.end);
+        let gaps = self.gaps.iter().take_while(|gap| gap.start < pfn);
+        let left_out: u64 = gaps.map(|gap| gap.end.min(pfn).0 - gap.start.0).sum();
+        within(pfn).0 - self.range.start.0 - left_out
     }
 
     /// Position of a frame in a table; none outside of the span.
     pub(crate) fn index(&self, pfn: Pfn) -> Option<usize> {
-        self.range.contains(pfn).then(|| (pfn.0 - self.range.start.0) as usize)
+        let inside = self.range.contains(pfn) && !self.gaps.iter().any(|gap| gap.contains(pfn));
+        inside.then(|| self.below(pfn) as usize)
     }
 
     /// The frame at a position.
     pub(crate) fn pfn(&self, index: usize) -> Pfn {
-        self.range.start.add(index as u64)
+        let mut pfn = self.range.start.add(index as u64);
+        for gap in &self.gaps {
+            if gap.start > pfn {
+                break;
+            }
+            pfn = pfn.add(gap.frames());
+        }
+        pfn
     }
 
     /// Positions of a block's frames that lie in the span.
@@ -72,8 +125,28 @@ impl Span {
         if inside.is_empty() {
             return 0..0;
         }
-        let start = (inside.start.0 - self.range.start.0) as usize;
-        start..start + inside.frames() as usize
+        self.below(inside.start) as usize..self.below(inside.end) as usize
+    }
+
+    /// Number of pageblocks that it reaches into.
+    pub(crate) fn pageblocks(&self, order: Order) -> usize {
+        let last = self.range.end.0.checked_sub(1).filter(|_| !self.range.is_empty());
+        last.map_or(0, |last| self.pageblock(Pfn(last), order) + 1)
+    }
+
+    /// Position of the pageblock around a frame in a table of pageblocks; beyond its end for one in a gap.
+    pub(crate) fn pageblock(&self, pfn: Pfn, order: Order) -> usize {
+        if self.gaps.iter().any(|gap| gap.contains(pfn)) {
+            return usize::MAX;
+        }
+        let lead = self.range.start.0 - self.range.start.align_down(order).0;
+        ((self.below(pfn) + lead) >> order.0) as usize
+    }
+
+    /// The first frame of the pageblock at a position.
+    pub(crate) fn pageblock_start(&self, index: usize, order: Order) -> Pfn {
+        let lead = self.range.start.0 - self.range.start.align_down(order).0;
+        self.pfn(((index << order.0) as u64).saturating_sub(lead) as usize).align_down(order)
     }
 }
 
@@ -83,7 +156,7 @@ mod tests {
 
     #[test]
     fn positions_are_those_inside() {
-        let span = Span { range: PfnRange::new(100, 200) };
+        let span = Span { range: PfnRange::new(100, 200), ..Span::default() };
         let table = [
             (PfnRange::new(100, 200), 0..100),
             (PfnRange::new(90, 110), 0..10),
@@ -98,6 +171,48 @@ mod tests {
             assert_eq!(span.positions(range), positions, "{range}");
         }
         assert_eq!((span.index(Pfn(99)), span.index(Pfn(100)), span.index(Pfn(200))), (None, Some(0), None));
+    }
+
+    #[test]
+    fn wide_gaps_are_left_out() {
+        let far = 1 << 40;
+        let span = Span::of([
+            PfnRange::new(far + 5, far + 1000),
+            PfnRange::new(100, 1 << 18),
+            PfnRange::new(1 << 18, (1 << 18) + 7),
+            PfnRange::new(1 << 20, (1 << 20) + 9),
+        ]);
+        // The first gap is narrow, and the second one starts and ends at a multiple of the largest block.
+        let low = (1 << 20) + (1 << 18) - 100;
+        assert_eq!((span.range, span.frames()), (PfnRange::new(100, far + 1000), low + 1000));
+        let table = [
+            (100, Some(0)),
+            (99, None),
+            ((1 << 20) + 8, Some((1 << 20) - 92)),
+            ((1 << 20) + (1 << 18) - 1, Some(low - 1)),
+            ((1 << 20) + (1 << 18), None),
+            (far - 1, None),
+            (far, Some(low)),
+            (far + 999, Some(low + 999)),
+            (far + 1000, None),
+        ];
+        for (pfn, index) in table {
+            assert_eq!(span.index(Pfn(pfn)), index.map(|index| index as usize), "{pfn:#x}");
+            assert!(index.is_none_or(|index| span.pfn(index as usize) == Pfn(pfn)), "{pfn:#x}");
+            assert_eq!(span.covers(PfnRange::new(pfn, pfn + 1)), index.is_some(), "{pfn:#x}");
+        }
+        let low = low as usize;
+        assert_eq!(span.positions(PfnRange::new(0, far + 3)), 0..low + 3);
+        assert_eq!(span.positions(PfnRange::new(1 << 30, far)), low..low);
+        assert!(!span.covers(PfnRange::new(100, far + 1)));
+        let order = Order(9);
+        assert_eq!((span.pageblock(Pfn(0), order), span.pageblock(Pfn(100), order)), (0, 0));
+        for pageblock in 0..span.pageblocks(order) {
+            let start = span.pageblock_start(pageblock, order);
+            assert_eq!(span.pageblock(start.max(Pfn(100)), order), pageblock);
+        }
+        assert_eq!(span.pageblock_start(span.pageblocks(order) - 1, order), Pfn(far + 512));
+        assert!(span.pageblock(Pfn(1 << 30), order) > span.pageblocks(order));
     }
 
     #[test]

@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn blocks_are_forgotten_once_a_part_is_gone() {
-        let span = Span { range: PfnRange::new(0x100, 0x200) };
+        let span = Span::of([PfnRange::new(0x100, 0x200)]);
         // The block that is taken, whether that splits one, and what is left: the orders at 0x100, 0x108, 0x110.
         let table = [
             ((0x100, 3), false, [0, 2, 4]),
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_block_replaces_what_it_covers() {
-        let span = Span { range: PfnRange::new(0, 64) };
+        let span = Span::of([PfnRange::new(0, 64)]);
         let mut large = Large::new(&span);
         large.put(&span, Pfn(0), Order(4));
         large.put(&span, Pfn(8), Order(2));

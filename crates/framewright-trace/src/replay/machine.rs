@@ -7,6 +7,9 @@
 //! Types of pageblocks are recorded only as numbers per zone. They are dealt out by evidence: pageblocks that first served
 //! an unmovable or reclaimable request, then those with most frames in use that are on no LRU list.
 
+use std::collections::BTreeSet;
+
+use fixedbitset::FixedBitSet;
 use framewright::config::{Config, Region};
 use framewright::pfn::{MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::watermark::{Marks, PcpSize, Tuning};
@@ -14,7 +17,7 @@ use framewright::watermark::{Marks, PcpSize, Tuning};
 use super::ReplayError;
 use super::frames::Span;
 use super::survey::Survey;
-use super::zones::{populated, reserve_of};
+use super::zones::{ZoneMap, populated, reserve_of};
 use crate::proc::{KPageFlags, ZoneInfo, ZoneState, flag};
 
 /// What a frame was when recording began.
@@ -37,6 +40,7 @@ pub(crate) struct Recorded {
     pub(super) dma_end: Pfn,
     pub(super) dma32_end: Pfn,
     span: Span,
+    pub(crate) zones: ZoneMap,
     classes: Vec<Class>,
     /// Types of pageblocks other than movable.
     pub(super) types: Vec<(Pfn, MigrateType)>,
@@ -69,18 +73,20 @@ impl Recorded {
         if regions.len() > Recorded::REGION_LIMIT {
             return Err(ReplayError::Scattered { file: survey.name.clone(), limit: Recorded::REGION_LIMIT });
         }
-        let movable = zones.into_iter().flat_map(populated).filter(|zone| zone.kind() == Some(ZoneKind::Movable));
+        let movable = zones.into_iter().flat_map(populated).enumerate();
+        let movable = movable.filter(|(_, zone)| zone.kind() == Some(ZoneKind::Movable));
         Ok(Recorded {
             regions,
             cpus: survey.cpus.clone(),
-            tuning: zones.map(tuning).unwrap_or_default(),
-            movable: movable.map(ZoneState::range).collect(),
+            tuning: zones.map(|zones| tuning(zones, &survey.zones)).unwrap_or_default(),
+            movable: movable.flat_map(|(zone, _)| survey.zones.of_zone(zone)).collect(),
             max_order: survey.max_order,
             pageblock_order: survey.pageblock_order,
             dma_end: zones.map_or(Pfn(0), |zones| end_of(zones, ZoneKind::Dma)),
             dma32_end: zones.map_or(Pfn(0), |zones| end_of(zones, ZoneKind::Dma32)),
             types: zones.map(|zones| types(survey, zones, &classes)).unwrap_or_default(),
-            span: survey.span,
+            span: survey.span.clone(),
+            zones: survey.zones.clone(),
             classes,
             knowledge: match (&survey.initial.kpageflags, zones) {
                 (Some(_), _) => Knowledge::Frames,
@@ -134,7 +140,7 @@ impl Recorded {
 
 /// What each frame of the span was.
 fn classes(survey: &Survey) -> Vec<Class> {
-    let span = survey.span;
+    let span = &survey.span;
     let mut classes: Vec<Class> = match (&survey.initial.kpageflags, &survey.initial.zoneinfo) {
         (Some(flags), _) => from_flags(survey, flags),
         (None, Some(zones)) => from_zones(survey, zones),
@@ -162,7 +168,7 @@ fn classes(survey: &Survey) -> Vec<Class> {
 }
 
 fn from_flags(survey: &Survey, flags: &KPageFlags) -> Vec<Class> {
-    let span = survey.span;
+    let span = &survey.span;
     let mut classes = vec![Class::Hole; span.len()];
     for (range, flags) in flags.runs() {
         let class = if flags & (flag::NOPAGE | flag::OFFLINE) != 0 {
@@ -180,15 +186,16 @@ fn from_flags(survey: &Survey, flags: &KPageFlags) -> Vec<Class> {
 }
 
 fn from_zones(survey: &Survey, zones: &ZoneInfo) -> Vec<Class> {
-    let span = survey.span;
+    let span = &survey.span;
     let mut classes = vec![Class::Hole; span.len()];
     let touched = &survey.linux.touched;
-    for zone in populated(zones) {
-        let frames = span.positions(zone.range());
-        let mut missing = zone.present.saturating_sub(touched.count_ones(frames.clone()) as u64);
+    for (i, zone) in populated(zones).enumerate() {
+        let pieces = || survey.zones.of_zone(i).map(|range| span.positions(range));
+        let known = |set: &FixedBitSet| pieces().map(|frames| set.count_ones(frames) as u64).sum();
+        let mut missing = zone.present.saturating_sub(known(touched));
         let free = zone.free.saturating_add(zone.pageset_frames());
-        let mut missing_free = free.saturating_sub(survey.was_free.count_ones(frames.clone()) as u64);
-        for index in frames.filter(|&index| !touched.contains(index)) {
+        let mut missing_free = free.saturating_sub(known(&survey.was_free));
+        for index in pieces().flatten().filter(|&index| !touched.contains(index)) {
             if missing == 0 {
                 break;
             }
@@ -219,9 +226,9 @@ fn end_of(zones: &ZoneInfo, kind: ZoneKind) -> Pfn {
 
 /// The memory map: runs of usable and reserved frames within each zone's span.
 fn regions(survey: &Survey, zones: Option<&ZoneInfo>, classes: &[Class]) -> Vec<Region> {
-    let ranges: Vec<(PfnRange, u32)> = match zones {
-        Some(zones) => populated(zones).map(|zone| (zone.range(), zone.node)).collect(),
-        None => vec![(survey.span.range, 0)],
+    let ranges: Vec<(PfnRange, NodeId)> = match zones {
+        Some(_) => survey.zones.pieces.iter().map(|piece| (piece.range, piece.node)).collect(),
+        None => vec![(survey.span.range, NodeId(0))],
     };
     let mut regions: Vec<Region> = Vec::new();
     for (range, node) in ranges {
@@ -238,7 +245,7 @@ fn regions(survey: &Survey, zones: Option<&ZoneInfo>, classes: &[Class]) -> Vec<
             }
             let end = at.add(run.len() as u64);
             if let Some(usable) = run.first().and_then(kind) {
-                regions.push(Region { range: PfnRange { start: at, end }, node: NodeId(node as u8), usable });
+                regions.push(Region { range: PfnRange { start: at, end }, node, usable });
             }
             at = end;
         }
@@ -247,7 +254,7 @@ fn regions(survey: &Survey, zones: Option<&ZoneInfo>, classes: &[Class]) -> Vec<
     regions
 }
 
-fn tuning(zones: &ZoneInfo) -> Vec<Tuning> {
+fn tuning(zones: &ZoneInfo, map: &ZoneMap) -> Vec<Tuning> {
     let known = populated(zones).filter_map(|zone| Some((zone, zone.kind()?)));
     known
         .map(|(zone, kind)| {
@@ -255,7 +262,7 @@ fn tuning(zones: &ZoneInfo) -> Vec<Tuning> {
             // No list is larger than its zone, whatever the file says; the memory for it is taken at once.
             let fits = |frames: u64| frames.min(zone.spanned).min(1 << 24) as u32;
             Tuning {
-                zone: ZoneIdx::of(NodeId(zone.node as u8), kind),
+                zone: ZoneIdx::of(map.node(zone.node), kind),
                 marks: Some(Marks { min: zone.min, low: zone.low, high: zone.high }),
                 reserve: Some(reserve_of(zones, zone)),
                 pcp: set.map(|set| PcpSize { batch: fits(set.batch), high: fits(set.high) }),
@@ -269,14 +276,14 @@ fn types(survey: &Survey, zones: &ZoneInfo, classes: &[Class]) -> Vec<(Pfn, Migr
     let Some(info) = &survey.initial.pagetypeinfo else { return Vec::new() };
     let order = survey.pageblock_order;
     let mut types = Vec::new();
-    for zone in populated(zones) {
+    for (i, zone) in populated(zones).enumerate() {
         let Some(row) = info.pageblocks.iter().find(|row| row.node == zone.node && row.zone == zone.name) else {
             continue;
         };
-        let range = zone.range();
-        let first = range.start.0 >> order.0;
-        let blocks = first..range.end.align_up(order).0 >> order.0;
-        let scored = blocks.map(|block| (score(survey, classes, block), block));
+        let pieces = survey.zones.of_zone(i);
+        let blocks = pieces.flat_map(|range| range.start.0 >> order.0..range.end.align_up(order).0 >> order.0);
+        let blocks: BTreeSet<u64> = blocks.collect();
+        let scored = blocks.into_iter().map(|block| (score(survey, classes, block), block));
         let mut scored: Vec<(u32, u64)> = scored.filter(|&(score, _)| score != 0).collect();
         scored.sort_by_key(|&(score, block)| (std::cmp::Reverse(score), block));
         for wanted in [MigrateType::Reclaimable, MigrateType::Unmovable, MigrateType::HighAtomic, MigrateType::Cma] {
@@ -296,8 +303,7 @@ fn types(survey: &Survey, zones: &ZoneInfo, classes: &[Class]) -> Vec<(Pfn, Migr
 }
 
 fn first_type(survey: &Survey, block: u64) -> Option<MigrateType> {
-    let base = survey.span.range.start.0 >> survey.pageblock_order.0;
-    *survey.first_type.get(block.checked_sub(base)? as usize)?
+    survey.first_type.get(&block).copied()
 }
 
 /// How much speaks for a pageblock not being movable: 0 for one that is wholly free or a hole.

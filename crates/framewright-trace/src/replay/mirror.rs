@@ -52,7 +52,7 @@ pub(super) fn run<W: Watch>(
     let layout = layout(&config, survey, options.memory_limit)?;
     let mut storage = Storage::new(&layout);
     let extfrag = RefCell::new(Extfrag::default());
-    let homes = RefCell::new(Homes::new(survey.span, machine.pageblock_order));
+    let homes = RefCell::new(Homes::new(survey.span.clone(), machine.pageblock_order));
     // Not dropped, because its machine refers to it; `unhook` drops what there is to drop.
     let pages = ManuallyDrop::new(Allocator::boot(Solo::new(&machine.cpus), &config, storage.parts())?);
     let result = play(stage, Mirror::new(&pages, &homes, watch, survey), &extfrag, progress);
@@ -93,10 +93,10 @@ fn play<'h, W: Watch>(
     pages.validate().map_err(invalid("at the end of the trace"))?;
     pages.drain_all();
     let census = pages.validate().map_err(invalid("at the end, with per-CPU lists drained"))?;
-    let types = PageTypeInfo(pages).to_string();
+    let types = machine.zones.renumbered(&PageTypeInfo(pages).to_string());
     let extfrag = extfrag.take();
     let run = Run { mechanisms, extfrag, seconds, events: survey.linux.requests, ..counts };
-    Ok(run.column(machine.pageblock_order, blocks(pages), types, &census))
+    Ok(run.column(machine.pageblock_order, blocks(pages, machine), types, &census))
 }
 
 /// The allocator's layout, if there may be so much of it.
@@ -110,14 +110,14 @@ fn layout(config: &framewright::Config<'_>, survey: &Survey, limit: u64) -> Resu
 }
 
 /// Free blocks of each zone.
-fn blocks(pages: &Pages<'_>) -> Vec<ZoneBlocks> {
+fn blocks(pages: &Pages<'_>, machine: &Recorded) -> Vec<ZoneBlocks> {
     let nodes = 0..pages.nodes() as u8;
     let zones = nodes.flat_map(|node| ZoneKind::ALL.map(|kind| ZoneIdx::of(NodeId(node), kind)));
     let snapshots = zones.filter_map(|zone| pages.zone(zone)).filter(|zone| zone.is_populated());
     let orders = pages.geometry().max_order.index() + 1;
     snapshots
         .map(|zone| ZoneBlocks {
-            node: zone.node.0,
+            node: machine.zones.linux(zone.node),
             zone: zone.kind.name(),
             free: zone.free_by_order().into_iter().take(orders).collect(),
         })
@@ -146,7 +146,7 @@ impl<'h, W: Watch> Mirror<'h, W> {
         Mirror {
             pages,
             watch,
-            span: survey.span,
+            span: survey.span.clone(),
             pageblock_order: survey.pageblock_order,
             first_try: survey.first_try,
             homes,

@@ -37,7 +37,7 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use framewright::Mechanisms;
-use framewright::pfn::{Pfn, PfnRange};
+use framewright::pfn::{Order, Pfn, PfnRange};
 
 pub use faults::FirstTry;
 pub use machine::Knowledge;
@@ -125,6 +125,34 @@ pub enum ReplayError {
         /// What they may take.
         limit: u64,
     },
+    /// The recorded machine has more frames than the tables can number.
+    #[error(
+        "{file}: a machine with frames {first} to {last}, {frames} of them, is larger than this program can follow: {limit} frames"
+    )]
+    TooManyFrames {
+        /// The trace.
+        file: String,
+        /// The machine's first frame.
+        first: Pfn,
+        /// The machine's last frame.
+        last: Pfn,
+        /// How many frames it has, without wide gaps.
+        frames: u64,
+        /// How many it may have.
+        limit: u64,
+    },
+    /// An event says another order of a pageblock than pagetypeinfo or an earlier event.
+    #[error("{file}: event {event} has pageblock_order={said}, but pagetypeinfo or an earlier event says {known}")]
+    Pageblock {
+        /// The trace.
+        file: String,
+        /// Number of the event, counted from 1.
+        event: u64,
+        /// What the event says.
+        said: Order,
+        /// What was said before.
+        known: Order,
+    },
     /// An event names memory that the recorded machine does not have.
     #[error("{file}: event {event} names frames {block}, but the recorded machine's are {known}")]
     Outside {
@@ -190,7 +218,7 @@ impl<'a> Stage<'a> {
     /// Checks that tables with so many more bytes for each frame may be made.
     pub(crate) fn spare(&self, more: u64) -> Result<(), ReplayError> {
         let bytes = self.survey.span.bytes(more);
-        let (span, limit) = (self.survey.span, self.options.memory_limit);
+        let (span, limit) = (&self.survey.span, self.options.memory_limit);
         if bytes > limit { Err(span.too_large(&self.survey.name, bytes, limit)) } else { Ok(()) }
     }
 

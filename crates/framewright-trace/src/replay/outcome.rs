@@ -54,6 +54,9 @@ pub struct TraceQuality {
     pub lost_reports: u64,
     /// Events that are none of the page allocator's.
     pub unknown_events: u64,
+    /// Flags that were left out of their requests because nobody knows them, by name or bits.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub unknown_flags: BTreeMap<String, u64>,
     /// Lines of the page allocator's events that could not be read.
     pub malformed_lines: u64,
     /// What was wrong with the first few of them.
@@ -130,8 +133,8 @@ pub struct OrderRow {
 /// Free blocks of a zone by order.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct ZoneBlocks {
-    /// The node.
-    pub node: u8,
+    /// The node, by the kernel's number.
+    pub node: u32,
     /// The zone's name.
     pub zone: &'static str,
     /// Free blocks by order.
@@ -372,7 +375,7 @@ pub(super) fn report(survey: &Survey, machine: &Recorded, first: Column, columns
         free_recorded: survey.at_end.as_ref().map(free_recorded),
         linux: LinuxColumn {
             extfrag_events: linux.extfrag.total(),
-            extfrag_fragmenting: linux.extfrag.fragmenting(survey.pageblock_order),
+            extfrag_fragmenting: linux.fragmenting,
             order9_requests: linux.faults.requests,
             order9_faults: linux.faults.count,
             order9_faults_served: linux.faults.served,
@@ -422,6 +425,7 @@ fn quality(survey: &Survey, machine: &Recorded, quality: &Quality, seen: Seen) -
         lost_events: quality.lost_events,
         lost_reports: quality.lost_reports,
         unknown_events: quality.unknown_events(),
+        unknown_flags: quality.unknown_flags.clone(),
         malformed_lines: quality.malformed_lines,
         malformed: quality.malformed.clone(),
         unrecognized_lines: quality.unrecognized_lines,
@@ -437,7 +441,7 @@ fn quality(survey: &Survey, machine: &Recorded, quality: &Quality, seen: Seen) -
 
 /// The kernel's free blocks at the end: what was free at first or freed since, in the largest blocks that it makes.
 fn linux_blocks(survey: &Survey, machine: &Recorded) -> Vec<ZoneBlocks> {
-    let span = survey.span;
+    let span = &survey.span;
     let mut used = survey.linux.used.clone();
     for (pfn, _) in machine.used() {
         if let Some(index) = span.index(pfn).filter(|&index| !survey.linux.touched.contains(index)) {
@@ -457,7 +461,7 @@ fn linux_blocks(survey: &Survey, machine: &Recorded) -> Vec<ZoneBlocks> {
                 for (pfn, order) in range.blocks(machine.max_order) {
                     let kind = machine.kind_at(pfn);
                     let row = zones.entry((region.node.0, kind.index())).or_insert_with(|| ZoneBlocks {
-                        node: region.node.0,
+                        node: machine.zones.linux(region.node),
                         zone: kind.name(),
                         free: vec![0; orders],
                     });

@@ -17,11 +17,11 @@ use super::faults::{Candidates, Faults, FirstTry, is_huge};
 use super::frames::Span;
 use super::large::Large;
 use super::outcome::{Extfrag, OrderCount};
-use super::zones::{self, CpuNodes};
+use super::zones::{self, CpuNodes, ZoneMap};
 use super::{ReplayError, ReplayOptions};
 use crate::Trace;
 use crate::error::file_name;
-use crate::proc::{ZoneInfo, flag};
+use crate::proc::{ZoneInfo, ZoneState, flag};
 use crate::record::{Kind, Quality, Record};
 use crate::state::InitialState;
 
@@ -38,6 +38,7 @@ pub(crate) struct Survey {
     pub(crate) pageblock_order: Order,
     pub(super) max_order: Order,
     pub(crate) span: Span,
+    pub(crate) zones: ZoneMap,
     /// From the lowest to the highest frame that an event names.
     pub(super) named: PfnRange,
     /// The node of each CPU.
@@ -46,8 +47,8 @@ pub(crate) struct Survey {
     pub(super) was_used: FixedBitSet,
     /// Frames that were free when recording began, as far as events tell.
     pub(super) was_free: FixedBitSet,
-    /// The first mobility that each pageblock served, from the start of the span's first pageblock on.
-    pub(super) first_type: Vec<Option<MigrateType>>,
+    /// The first mobility that a pageblock served, by its number from frame 0 on.
+    pub(super) first_type: HashMap<u64, MigrateType>,
     /// How faults are told.
     pub(super) first_try: FirstTry,
     pub(super) linux: Linux,
@@ -59,6 +60,8 @@ pub(super) struct Linux {
     pub(super) requests: u64,
     pub(super) nanoseconds: u64,
     pub(super) extfrag: Extfrag,
+    /// Fallbacks that the kernel calls fragmenting.
+    pub(super) fragmenting: u64,
     pub(super) orders: BTreeMap<Order, OrderCount>,
     pub(super) faults: Faults,
     pub(super) moves: u64,
@@ -72,13 +75,39 @@ pub(super) fn survey(
     options: &ReplayOptions,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Survey, ReplayError> {
+    match pass_over(path, options, None, progress)? {
+        Passed::Survey(survey) => Ok(*survey),
+        Passed::Pageblock(order) => match pass_over(path, options, Some(order), progress)? {
+            Passed::Survey(survey) => Ok(*survey),
+            Passed::Pageblock(_) => Err(ReplayError::Empty(file_name(path))),
+        },
+    }
+}
+
+/// How a pass over a trace ended.
+enum Passed {
+    Survey(Box<Survey>),
+    /// An event says that pageblocks have another order than was taken for granted.
+    Pageblock(Order),
+}
+
+/// Passes over the trace once. `pageblock` is the order of a pageblock that an event of it says; none if none was read yet.
+fn pass_over(
+    path: &Path,
+    options: &ReplayOptions,
+    pageblock: Option<Order>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Passed, ReplayError> {
     let mut trace = Trace::open_with(path, &options.text)?;
-    let mut pass = Pass::new(file_name(path), trace.initial(), options.memory_limit)?;
+    let mut pass = Pass::new(file_name(path), trace.initial(), pageblock, options.memory_limit)?;
     let mut first_time = None;
     let mut records = 0_u64;
     for record in trace.by_ref() {
         let record = record?;
         records += 1;
+        if let Some(order) = pass.pageblock(records, &record.kind)? {
+            return Ok(Passed::Pageblock(order));
+        }
         pass.make_room(records, &record.kind)?;
         pass.record(&record);
         let start = *first_time.get_or_insert(record.time);
@@ -91,7 +120,8 @@ pub(super) fn survey(
         return Err(ReplayError::Empty(pass.name));
     }
     let at_end = trace.after().and_then(|after| after.zoneinfo.clone());
-    Ok(Survey { at_end, ..pass.finish(trace.initial().clone(), trace.quality().clone()) })
+    let survey = pass.finish(trace.initial().clone(), trace.quality().clone());
+    Ok(Passed::Survey(Box::new(Survey { at_end, ..survey })))
 }
 
 /// State of the pass.
@@ -99,12 +129,15 @@ struct Pass {
     name: String,
     memory_limit: u64,
     pageblock_order: Order,
+    /// Whether pagetypeinfo or an event says so.
+    pageblock_is_told: bool,
     max_order: Order,
     span: Span,
     named: Span,
     /// The span is known beforehand: from zoneinfo or kpageflags.
     fixed: bool,
     cpus: usize,
+    zones: ZoneMap,
     cpu_nodes: CpuNodes,
     was_used: FixedBitSet,
     was_free: FixedBitSet,
@@ -115,33 +148,43 @@ struct Pass {
 }
 
 impl Pass {
-    fn new(name: String, initial: &InitialState, memory_limit: u64) -> Result<Pass, ReplayError> {
+    fn new(
+        name: String,
+        initial: &InitialState,
+        pageblock: Option<Order>,
+        memory_limit: u64,
+    ) -> Result<Pass, ReplayError> {
         let zones = initial.zoneinfo.as_ref();
-        if let Some((zone, fault)) = zones.and_then(|zones| zones::check(zones).err()) {
-            return Err(ReplayError::Zone { file: name, node: zone.node, zone: zone.name.clone(), fault });
-        }
-        let mut span = Span::default();
-        match (zones, &initial.kpageflags) {
-            (Some(zones), _) => zones::populated(zones).for_each(|zone| span.include(zone.range())),
+        let map = match zones.map(ZoneMap::new).transpose() {
+            Ok(map) => map.unwrap_or_default(),
+            Err((zone, fault)) => {
+                return Err(ReplayError::Zone { file: name, node: zone.node, zone: zone.name.clone(), fault });
+            }
+        };
+        let span = match (zones, &initial.kpageflags) {
+            (Some(zones), _) => Span::of(zones::populated(zones).map(ZoneState::range)),
             (None, Some(flags)) => {
                 let there = flags.runs().filter(|(_, bits)| bits & (flag::NOPAGE | flag::OFFLINE) == 0);
-                there.for_each(|(range, _)| span.include(range));
+                Span::of(there.map(|(range, _)| range))
             }
-            (None, None) => {}
-        }
+            (None, None) => Span::default(),
+        };
         let recorded = initial.pagetypeinfo.as_ref().map(|info| info.pageblock_order);
-        let pageblock_order = recorded.filter(|order| order.0 != 0).unwrap_or(Order(9));
+        let told = recorded.filter(|order| order.0 != 0).or(pageblock);
+        let pageblock_order = told.unwrap_or(Order(9));
         let largest = initial.buddyinfo.as_ref().map_or(Order(10), |info| info.max_order());
         let mut pass = Pass {
             name,
             memory_limit,
             pageblock_order,
+            pageblock_is_told: told.is_some(),
             max_order: largest.max(pageblock_order),
             fixed: !span.range.is_empty(),
             span: Span::default(),
             named: Span::default(),
             cpus: zones.map_or(1, zones::cpus),
-            cpu_nodes: CpuNodes::new(zones),
+            cpu_nodes: CpuNodes::new(&map),
+            zones: map,
             was_used: FixedBitSet::new(),
             was_free: FixedBitSet::new(),
             first_type: HashMap::new(),
@@ -153,11 +196,26 @@ impl Pass {
         Ok(pass)
     }
 
+    /// The order of a pageblock as the `event`-th record says it, if it is another than was taken for granted.
+    fn pageblock(&mut self, event: u64, kind: &Kind) -> Result<Option<Order>, ReplayError> {
+        let Kind::ExtFrag { pageblock_order: said, .. } = *kind else { return Ok(None) };
+        if said != self.pageblock_order {
+            if !self.pageblock_is_told {
+                return Ok(Some(said));
+            }
+            let (file, known) = (self.name.clone(), self.pageblock_order);
+            return Err(ReplayError::Pageblock { file, event, said, known });
+        }
+        self.pageblock_is_told = true;
+        Ok(None)
+    }
+
     /// Makes the tables as large as `span`, which includes the one before.
     fn resize(&mut self, span: Span) -> Result<(), ReplayError> {
         if !span.fits(self.memory_limit) {
             return Err(span.too_large(&self.name, span.bytes(0), self.memory_limit));
         }
+        // Only a span without gaps grows.
         let old = self.span.range;
         let shift = if old.is_empty() { 0 } else { (old.start.0 - span.range.start.0) as usize };
         let linux = &mut self.linux;
@@ -180,6 +238,10 @@ impl Pass {
                 [Some(PfnRange::block(pfn, order)), None]
             }
             Kind::Move { old, new } => [old, new].map(|pfn| Some(PfnRange::block(pfn, Order(0)))),
+            Kind::ExtFrag { fallback_order, .. } => {
+                self.max_order = self.max_order.max(fallback_order);
+                return Ok(());
+            }
             _ => return Ok(()),
         };
         for block in blocks.into_iter().flatten() {
@@ -200,7 +262,7 @@ impl Pass {
         }
         // In steps, so that a growing trace is copied rarely.
         let step = Order(18);
-        let mut span = self.span;
+        let mut span = self.span.clone();
         span.include(PfnRange { start: block.start.align_down(step), end: block.end.align_up(step) });
         self.resize(span)
     }
@@ -222,7 +284,10 @@ impl Pass {
             }
             Kind::Free { pfn, order } => self.free(pfn, order),
             Kind::Move { old, new } => self.moved(old, new),
-            Kind::ExtFrag { alloc_order, fallback_order, alloc_migratetype, fallback_migratetype, .. } => {
+            Kind::ExtFrag {
+                alloc_order, fallback_order, alloc_migratetype, fallback_migratetype, fragmenting, ..
+            } => {
+                self.linux.fragmenting += u64::from(fragmenting);
                 self.linux.extfrag.count(alloc_order, fallback_order, alloc_migratetype, fallback_migratetype);
             }
             Kind::FreeBatched { .. } | Kind::PcpuDrain { .. } | Kind::AllocZoneLocked { .. } => {}
@@ -285,22 +350,20 @@ impl Pass {
     fn finish(mut self, initial: InitialState, quality: Quality) -> Survey {
         let (first_try, faults) = self.faults.settle();
         self.linux.faults = faults;
-        let order = self.pageblock_order;
-        let base = self.span.range.start.0 >> order.0;
-        let end = self.span.range.end.align_up(order).0 >> order.0;
         Survey {
             name: self.name,
             quality,
             initial,
             at_end: None,
-            pageblock_order: order,
+            pageblock_order: self.pageblock_order,
             max_order: self.max_order,
             span: self.span,
+            zones: self.zones,
             named: self.named.range,
             cpus: self.cpu_nodes.settle(self.cpus),
             was_used: self.was_used,
             was_free: self.was_free,
-            first_type: (base..end).map(|block| self.first_type.get(&block).copied()).collect(),
+            first_type: self.first_type,
             first_try,
             linux: self.linux,
         }

@@ -67,6 +67,11 @@ impl<'a, const N: usize> Fields<'a, N> {
         self.bounded(i, u64::from(Order::LIMIT.0)).map(|order| Order(order as u8))
     }
 
+    /// Field `i` as an order, none if it is missing.
+    pub(super) fn order_if_there(&self, i: usize) -> Result<Option<Order>, LineFault> {
+        if self.values[i].is_none() { Ok(None) } else { self.order(i).map(Some) }
+    }
+
     /// Field `i` as 0 or 1.
     pub(super) fn flag(&self, i: usize) -> Result<bool, LineFault> {
         self.bounded(i, 1).map(|flag| flag == 1)

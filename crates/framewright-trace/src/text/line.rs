@@ -1,18 +1,28 @@
 //! What a line of a tracer's output is, and its head: who ran, where and when.
 //!
-//! Four tools print the same events with different heads:
+//! The tools print the same events with different heads:
 //!
 //! ```text
-//! ftrace             fio-225     (    225) [000] d..3.    19.396058: mm_page_free: page=...
-//! trace-cmd report   fio-225   [000]    19.396058: mm_page_free:         page=...
-//! perf script        fio   225/225   [000]    19.396058:      1 kmem:mm_page_free: page=...
-//! function graph      0)               |  /* mm_page_free: page=... */
+//! ftrace                 fio-225     (    225) [000] d..3.    19.396058: mm_page_free: page=...
+//! ftrace, latency format    fio-225     0d..3.   123us+: mm_page_free: page=...
+//! trace-cmd report       fio-225   [000]    19.396058: mm_page_free:         page=...
+//!   --ts-diff            fio-225   [000]    19.396070: (+12)    mm_page_free:         page=...
+//!   -l                   fio-225     0d..3.    19.396058: mm_page_free:         page=...
+//! perf script            fio   225/225   [000]    19.396058:      1 kmem:mm_page_free: page=...
+//! function graph          0)               |  /* mm_page_free: page=... */
 //! ```
 //!
 //! The thread group in parentheses, the column of flags, the process before the slash and the period are there or not,
-//! as the tool was told. A task's name may hold blanks, dashes and brackets, so a line is read from the one thing that
-//! is sure: `[cpu]` with a task's number before it and a time after it. The first bracket for which both hold is the
-//! right one. Reading from the left by column was rejected, since every tool pads by other widths.
+//! as the tool was told, and so are other columns before the time and after it. A task's name may hold blanks, dashes and
+//! brackets, so a line is read from the one thing that is sure: `[cpu]` with a task's number before it and a time after
+//! it, with no other bracket between. The first bracket for which all hold is the right one. The event is the first word
+//! after the time that is a name with a colon. Reading from the left by column was rejected, since every tool pads by
+//! other widths.
+//!
+//! The latency format has no bracket: the CPU's number stands before the flags without a blank. ftrace's own has times in
+//! microseconds from the start of the trace and names of 8 bytes; they are taken as they are.
+
+use super::Event;
 
 /// Who ran, where and when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -58,6 +68,9 @@ pub(super) fn classify(line: &[u8]) -> Line<'_> {
             Some((None, _)) => ticks = true,
             None => {}
         }
+    }
+    if !ticks && let Some((head, rest)) = latency(line) {
+        return event(head, rest);
     }
     match line.trim_ascii_start() {
         _ if ticks => Line::Ticks,
@@ -110,16 +123,71 @@ fn split_digits(text: &[u8]) -> Option<(&[u8], u32)> {
     Some((rest, u32::try_from(decimal(digits)?).ok()?))
 }
 
-/// `flags  19.396058: rest` as the time and the rest; the time is none if it is not in seconds.
+/// The most columns that are passed over before the time, and between the time and the event.
+const COLUMNS: usize = 8;
+
+/// `flags  19.396058: rest` as the time and the rest, with any columns before; the time is none if it is not in seconds.
 fn timed(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
-    let (mut token, mut rest) = token(text);
-    if token.last() != Some(&b':') {
-        (token, rest) = self::token(rest);
+    let mut rest = text;
+    for _ in 0..COLUMNS {
+        let (word, after) = token(rest);
+        if word.is_empty() || word[0] == b'[' {
+            return None;
+        }
+        if let Some(digits) = word.strip_suffix(b":") {
+            return match seconds(digits) {
+                Some(time) => Some((Some(time), after)),
+                None => decimal(digits).map(|_| (None, after)),
+            };
+        }
+        rest = after;
     }
-    let digits = token.strip_suffix(b":")?;
-    match seconds(digits) {
-        Some(time) => Some((Some(time), rest)),
-        None => decimal(digits).map(|_| (None, rest)),
+    None
+}
+
+/// The head of a line of the latency format, and what follows its time.
+fn latency(line: &[u8]) -> Option<(Head<'_>, &[u8])> {
+    let mut rest = line;
+    // A task's name has at most 15 bytes, so its number is one of the first words.
+    for _ in 0..2 * COLUMNS {
+        let (word, after) = token(rest);
+        if word.is_empty() {
+            return None;
+        }
+        if let Some(cpu) = cpu_and_flags(word)
+            && let Some((comm, pid)) = task(&line[..line.len() - after.len() - word.len()])
+            && let Some((time, after)) = since_start(after)
+        {
+            return Some((Head { comm: Some(comm), pid, cpu, time: Some(time) }, after));
+        }
+        rest = after;
+    }
+    None
+}
+
+/// The CPU of `0d..3.`.
+fn cpu_and_flags(word: &[u8]) -> Option<u16> {
+    let digits = word.iter().take_while(|b| b.is_ascii_digit()).count();
+    let (cpu, flags) = word.split_at(digits);
+    let is_flag = |&b: &u8| b.is_ascii_alphanumeric() || b == b'.' || b == b'#';
+    let are_flags = (3..=8).contains(&flags.len()) && flags.iter().all(is_flag);
+    if are_flags { u16::try_from(decimal(cpu)?).ok() } else { None }
+}
+
+/// `19.396058: rest`, `123us+: rest` or `2us : rest` as nanoseconds and the rest.
+fn since_start(text: &[u8]) -> Option<(u64, &[u8])> {
+    let (word, after) = token(text);
+    if let Some(time) = word.strip_suffix(b":").and_then(seconds) {
+        return Some((time, after));
+    }
+    let digits = word.iter().take_while(|b| b.is_ascii_digit()).count();
+    let (digits, unit) = word.split_at(digits);
+    let time = decimal(digits)?.checked_mul(1000)?;
+    match unit.strip_prefix(b"us")? {
+        // A mark for a long time since the line before.
+        [_, b':'] | [b':'] => Some((time, after)),
+        [] => after.trim_ascii_start().strip_prefix(b":").map(|after| (time, after)),
+        _ => None,
     }
 }
 
@@ -151,26 +219,37 @@ pub(super) fn decimal(text: &[u8]) -> Option<u64> {
 
 /// What follows the time.
 fn event<'a>(head: Head<'a>, text: &'a [u8]) -> Line<'a> {
-    let (mut name, mut body) = token(text);
-    if decimal(name).is_some() {
-        // perf's period.
-        (name, body) = token(body);
+    let mut rest = text;
+    // Whether any word with a colon is the event: after columns that are not known only one of ours is taken for it.
+    let mut any = true;
+    for _ in 0..COLUMNS {
+        let (word, after) = token(rest);
+        if word.starts_with(b"PERF_RECORD_LOST") {
+            return Line::Lost(decimal(token(after).1.trim_ascii()));
+        }
+        if word == b"<stack" {
+            return Line::Skip;
+        }
+        let name = event_name(word);
+        if !name.is_empty() && (any || Event::named(name).is_some()) {
+            return Line::Event(head, name, after);
+        }
+        // perf's period, the time since the event before, a cgroup or what else a tool puts there.
+        any &= decimal(word).is_some() || (word.first() == Some(&b'(') && word.last() == Some(&b')'));
+        rest = after;
     }
-    if name.starts_with(b"PERF_RECORD_LOST") {
-        let count = token(body).1;
-        return Line::Lost(decimal(count.trim_ascii()));
-    }
-    if name == b"<stack" {
-        return Line::Skip;
-    }
-    Line::Event(head, event_name(name), body)
+    Line::Event(head, b"", text)
 }
 
-/// An event's name without subsystem; empty if the word is none.
+/// An event's name without subsystem and modifiers (`kmem:mm_page_free:k:`); empty if the word is none.
 fn event_name(word: &[u8]) -> &[u8] {
-    let Some(name) = word.strip_suffix(b":") else { return b"" };
-    let name = memchr::memrchr(b':', name).map_or(name, |colon| &name[colon + 1..]);
-    if name.iter().all(|&b| b.is_ascii_alphanumeric() || b == b'_') { name } else { b"" }
+    let Some(names) = word.strip_suffix(b":") else { return b"" };
+    let is_name = |name: &&[u8]| name.iter().all(|&b| b.is_ascii_alphanumeric() || b == b'_') && !name.is_empty();
+    let mut parts = names.split(|&b| b == b':');
+    if !parts.clone().all(|part| is_name(&part)) {
+        return b"";
+    }
+    parts.clone().find(|part| Event::named(part).is_some()).or(parts.next_back()).unwrap_or(b"")
 }
 
 /// A line that is not empty and has no usual head.

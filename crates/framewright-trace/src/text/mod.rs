@@ -11,10 +11,11 @@
 //! * What the tracer says it lost is counted: a replay of a trace with gaps frees what it has not allocated.
 //! * A line of one of our events that cannot be read is an error. The lenient mode counts it instead and goes on.
 //!
+//! A line that names one of our events is never passed over: if its head cannot be read, that is an error too.
+//!
 //! A last line without line end is such an error even if it could be read: a cut `order=10` reads well as `order=1`.
 //!
-//! Not read: the latency format (`0d..3.  123us+:`), which has neither full times nor full names, and traces whose clock
-//! counts ticks.
+//! Not read: the verbose latency format (`... [0000abcd] 0.123ms (+0.001ms):`), and traces whose clock counts ticks.
 
 mod fields;
 mod line;
@@ -33,6 +34,7 @@ use self::line::Head;
 pub use self::values::Numbering;
 use self::values::{Descriptors, Flags, Mobilities};
 use super::error::{Excerpt, Reason, Result, TraceError};
+use super::flags::{BitsFault, KernelVersion, Kernels};
 use super::input::{LINE_LIMIT, Line, Lines};
 use super::record::{CommId, Comms, Kind, Quality, Record};
 
@@ -43,6 +45,10 @@ pub struct TextOptions {
     pub numbering: Option<Numbering>,
     /// Address of frame 0's page descriptor, for page moves; the usual ones of x86-64 if none.
     pub vmemmap: Option<u64>,
+    /// Kernels that the trace can be of, for flags that are printed as numbers; found out from the trace if several.
+    pub kernels: Kernels,
+    /// Order of a pageblock, where events do not say; 9 if none.
+    pub pageblock_order: Option<Order>,
     /// One past the machine's last frame, to check addresses against; not checked if none.
     pub end_pfn: Option<Pfn>,
     /// Whether to count malformed lines and go on, instead of ending with an error at the first.
@@ -61,6 +67,9 @@ pub enum LineFault {
     /// An event without the columns before it.
     #[error("there is no `task-pid [cpu] seconds:` before the event in {0}")]
     NoHead(Excerpt),
+    /// An event of ours inside of what looks like another event.
+    #[error("an event of the page allocator is where the fields of another event should be in {0}")]
+    Buried(Excerpt),
     /// The trace's clock does not count seconds.
     #[error("the time is no number of seconds in {0}; trace with the clock `local`, `global` or `mono`")]
     Ticks(Excerpt),
@@ -105,6 +114,9 @@ pub enum LineFault {
     /// A flag that no kernel has.
     #[error("gfp_flags has {0}, which is no flag")]
     Flag(Excerpt),
+    /// Flags that are printed as a number, which depends on the kernel.
+    #[error(transparent)]
+    Bits(#[from] BitsFault),
     /// A mobility that no kernel has.
     #[error("there is no mobility with the number {0}")]
     Migratetype(u64),
@@ -184,6 +196,12 @@ impl<R: Read> TextReader<R> {
     /// What the trace was worth so far.
     pub fn quality(&self) -> &Quality {
         &self.quality
+    }
+
+    /// Kernels that the whole of the text can be of.
+    pub(crate) fn kernels(mut self) -> Kernels {
+        self.by_ref().for_each(drop);
+        self.parser.flags.kernels()
     }
 
     /// The next record or the first error.
@@ -273,14 +291,22 @@ impl Event {
         })
     }
 
-    /// Whether `text` has the name of one of the events, with a colon, somewhere.
+    /// Whether `text` has one of the events somewhere: its name as a word, with a colon or a parenthesis after it.
     fn is_in(text: &[u8]) -> bool {
+        let is_part = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
         [&b"mm_page"[..], b"page_migrate"].iter().any(|start| {
             memchr::memmem::find_iter(text, start).any(|at| {
+                let is_start = at.checked_sub(1).is_none_or(|before| !is_part(&text[before]));
                 let rest = &text[at..text.len().min(at + 32)];
-                rest.iter().position(|&b| b == b':').is_some_and(|colon| Event::named(&rest[..colon]).is_some())
+                let end = rest.iter().position(|b| !is_part(b)).unwrap_or(rest.len());
+                is_start && matches!(rest.get(end), Some(b':' | b'(')) && Event::named(&rest[..end]).is_some()
             })
         })
+    }
+
+    /// Whether events called `name` print what somebody wrote, which can be a line of a trace.
+    fn is_note(name: &[u8]) -> bool {
+        [&b"tracing_mark_write"[..], b"print", b"bprint", b"bputs", b"bpf_trace_printk", b"raw_data"].contains(&name)
     }
 }
 
@@ -289,6 +315,7 @@ struct Parser {
     mobilities: Mobilities,
     descriptors: Descriptors,
     flags: Flags,
+    pageblock_order: Order,
     comms: Comms,
     /// The last name of some tasks, by the low bits of their numbers.
     tasks: Vec<(Vec<u8>, CommId)>,
@@ -302,7 +329,8 @@ impl Parser {
         Parser {
             mobilities: Mobilities::new(options.numbering),
             descriptors: Descriptors::new(options.vmemmap, options.end_pfn),
-            flags: Flags::new(),
+            flags: Flags::new(options.kernels, options.lenient),
+            pageblock_order: options.pageblock_order.filter(|order| order.0 != 0).unwrap_or(Order(9)),
             comms: Comms::new(),
             tasks: vec![(Comms::UNKNOWN.into(), CommId::default()); Parser::TASKS],
             time: 0,
@@ -314,6 +342,9 @@ impl Parser {
         match line::classify(text) {
             line::Line::Event(head, name, body) => match Event::named(name) {
                 Some(event) => return self.record(&head, event, body, quality).map(Some),
+                None if Event::is_in(body) && !Event::is_note(name) => {
+                    return Err(LineFault::Buried(Excerpt::new(text)));
+                }
                 None if name.is_empty() => quality.count_unknown("(text without a name)"),
                 None => quality.count_unknown(&String::from_utf8_lossy(&name[..name.len().min(64)])),
             },
@@ -322,6 +353,7 @@ impl Parser {
                 quality.skipped_lines += 1;
                 self.comment(&String::from_utf8_lossy(text), quality);
             }
+            line::Line::Skip if Event::is_in(text) => return Err(LineFault::NoHead(Excerpt::new(text))),
             line::Line::Skip => quality.skipped_lines += 1,
             line::Line::Ticks if Event::is_in(text) => return Err(LineFault::Ticks(Excerpt::new(text))),
             line::Line::Unrecognized if Event::is_in(text) => return Err(LineFault::NoHead(Excerpt::new(text))),
@@ -332,10 +364,12 @@ impl Parser {
 
     /// What a comment says about the kernel, and about events that were overwritten before they were read.
     fn comment(&mut self, text: &str, quality: &mut Quality) {
-        if let Some((_, version)) = text.split_once(" trace v").and_then(|(_, rest)| rest.split_once(" on ")) {
+        const VERSIONS: [&str; 4] = ["os release :", "Linux version ", "uname:", "uname :"];
+        let of_tracer = text.split_once(" trace v").and_then(|(_, rest)| rest.split_once(" on "));
+        let said = VERSIONS.iter().find_map(|before| text.split_once(before)).or(of_tracer);
+        if let Some(version) = said.and_then(|(_, version)| KernelVersion::find(version)) {
             self.mobilities.kernel(version);
-        } else if let Some((_, version)) = text.split_once("os release :") {
-            self.mobilities.kernel(version);
+            self.flags.kernel(version);
         } else if let Some((_, counts)) = text.split_once("entries-in-buffer/entries-written:") {
             let count = |text: &str| line::decimal(text.as_bytes());
             let counts = counts.split_whitespace().next().and_then(|counts| counts.split_once('/'));
@@ -354,7 +388,7 @@ impl Parser {
         body: &[u8],
         quality: &mut Quality,
     ) -> std::result::Result<Record, LineFault> {
-        let kind = self.kind(event, body)?;
+        let kind = self.kind(event, body, quality)?;
         let comm = self.comm(head);
         let time = head.time.unwrap_or(self.time);
         quality.untimed += u64::from(head.time.is_none());
@@ -375,9 +409,9 @@ impl Parser {
         task.1
     }
 
-    fn kind(&mut self, event: Event, body: &[u8]) -> std::result::Result<Kind, LineFault> {
+    fn kind(&mut self, event: Event, body: &[u8], quality: &mut Quality) -> std::result::Result<Kind, LineFault> {
         let kind = match event {
-            Event::Alloc => self.alloc(body)?,
+            Event::Alloc => self.alloc(body, quality)?,
             Event::Free => {
                 let fields = Fields::find("mm_page_free", ["pfn", "order"], body)?;
                 Kind::Free { pfn: fields.pfn(0)?, order: fields.order(1)? }
@@ -404,12 +438,20 @@ impl Parser {
         Ok(kind)
     }
 
-    fn alloc(&mut self, body: &[u8]) -> std::result::Result<Kind, LineFault> {
+    fn alloc(&mut self, body: &[u8], quality: &mut Quality) -> std::result::Result<Kind, LineFault> {
         let names = ["pfn", "page", "order", "migratetype", "gfp_flags"];
         let fields = Fields::find("mm_page_alloc", names, body)?;
-        let (gfp, is_symbolic) = self.flags.read(fields.text(4)?)?;
-        let migratetype = self.mobilities.of_request(fields.number(3)?, gfp, is_symbolic)?;
-        Ok(Kind::Alloc { pfn: fields.pfn_or_none(0, 1)?, order: fields.order(2)?, migratetype, gfp })
+        let (pfn, order, number) = (fields.pfn_or_none(0, 1)?, fields.order(2)?, fields.number(3)?);
+        // What prints a page's address prints the frame as the kernel does: as a decimal number before Linux 5.15.
+        if fields.text(1).is_ok() && fields.text(0)?.starts_with(b"0x") {
+            self.flags.since(KernelVersion::new(5, 1));
+        }
+        if let Some(numbering) = self.mobilities.known() {
+            self.flags.numbering(numbering);
+        }
+        let (gfp, tells) = self.flags.read(fields.text(4)?, number, quality)?;
+        let migratetype = self.mobilities.of_request(number, gfp, tells)?;
+        Ok(Kind::Alloc { pfn, order, migratetype, gfp })
     }
 
     fn ext_frag(&mut self, body: &[u8]) -> std::result::Result<Kind, LineFault> {
@@ -424,14 +466,17 @@ impl Parser {
             "change_ownership",
         ];
         let fields = Fields::find("mm_page_alloc_extfrag", names, body)?;
+        let fallback_order = fields.order(2)?;
+        // A tool that does not know the order of a pageblock prints neither or 0: `fragmenting` is worked out when printing.
+        let pageblock_order = fields.order_if_there(3)?.filter(|order| order.0 != 0).unwrap_or(self.pageblock_order);
         Ok(Kind::ExtFrag {
             pfn: fields.pfn(0)?,
             alloc_order: fields.order(1)?,
-            fallback_order: fields.order(2)?,
-            pageblock_order: fields.order(3)?,
+            fallback_order,
+            pageblock_order,
             alloc_migratetype: self.mobilities.of_list(fields.number(4)?)?,
             fallback_migratetype: self.mobilities.of_list(fields.number(5)?)?,
-            fragmenting: fields.flag(6)?,
+            fragmenting: fields.flag_if_there(6)?.unwrap_or(fallback_order < pageblock_order),
             change_ownership: fields.flag(7)?,
         })
     }

@@ -18,6 +18,8 @@ use framewright::request::Gfp;
 use super::LineFault;
 use super::fields::number;
 use crate::error::Excerpt;
+use crate::flags::{KernelVersion, Kernels, Reading, named};
+use crate::record::Quality;
 
 /// Which numbers the kernel gives to mobilities.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,10 +33,13 @@ pub enum Numbering {
 impl Numbering {
     /// The numbering of a kernel, from a version such as `6.1.0-56-cloud-amd64`; none if that is no version.
     pub fn of_kernel(version: &str) -> Option<Numbering> {
-        let mut parts = version.trim().split(|c: char| !c.is_ascii_digit());
-        let major: u32 = parts.next()?.parse().ok()?;
-        let minor: u32 = parts.next()?.parse().ok()?;
-        Some(if (major, minor) < (4, 4) { Numbering::ReclaimableFirst } else { Numbering::MovableFirst })
+        KernelVersion::find(version).map(Numbering::of)
+    }
+
+    /// The numbering of a kernel.
+    pub fn of(version: KernelVersion) -> Numbering {
+        let is_old = version < KernelVersion::new(4, 4);
+        if is_old { Numbering::ReclaimableFirst } else { Numbering::MovableFirst }
     }
 
     const fn migratetype(self, number: u64) -> Option<MigrateType> {
@@ -63,22 +68,27 @@ impl Mobilities {
     }
 
     /// Takes the numbering of a kernel whose version the header names, unless the user has said otherwise.
-    pub(super) fn kernel(&mut self, version: &str) {
+    pub(super) fn kernel(&mut self, version: KernelVersion) {
         if !self.told && !self.assumed && self.numbering.is_none() {
-            self.numbering = Numbering::of_kernel(version);
-            self.told = self.numbering.is_some();
+            self.numbering = Some(Numbering::of(version));
+            self.told = true;
         }
     }
 
-    /// The mobility of a request with `gfp`, of which `is_symbolic` says whether it was printed by names: the raw bit
-    /// of reclaimable memory has changed over time, the one of movable memory never.
-    pub(super) fn of_request(&mut self, value: u64, gfp: Gfp, is_symbolic: bool) -> Result<MigrateType, LineFault> {
+    /// The numbering, if it is known.
+    pub(super) fn known(&self) -> Option<Numbering> {
+        self.numbering
+    }
+
+    /// The mobility of a request with `gfp`, of which `is_certain` says whether reclaimable memory shows in it: its bit
+    /// has changed over time, the one of movable memory never.
+    pub(super) fn of_request(&mut self, value: u64, gfp: Gfp, is_certain: bool) -> Result<MigrateType, LineFault> {
         if !self.told && (value == 1 || value == 2) {
             let evidence = match (gfp.migratetype(), value) {
                 (MigrateType::Movable, 1) => Some(Numbering::MovableFirst),
                 (MigrateType::Movable, _) => Some(Numbering::ReclaimableFirst),
-                (MigrateType::Reclaimable, 1) if is_symbolic => Some(Numbering::ReclaimableFirst),
-                (MigrateType::Reclaimable, _) if is_symbolic => Some(Numbering::MovableFirst),
+                (MigrateType::Reclaimable, 1) if is_certain => Some(Numbering::ReclaimableFirst),
+                (MigrateType::Reclaimable, _) if is_certain => Some(Numbering::MovableFirst),
                 _ => None,
             };
             match (self.numbering, evidence) {
@@ -156,41 +166,97 @@ impl Descriptors {
 /// Reads flags, remembering the last ones: a trace has a few dozen different texts in a million lines.
 #[derive(Clone, Debug)]
 pub(super) struct Flags {
-    slots: Vec<(Vec<u8>, Gfp)>,
+    slots: Vec<Slot>,
+    bits: Reading,
+    /// Whether a request is read without the flags that are not known.
+    lenient: bool,
+}
+
+/// A text and its flags.
+#[derive(Clone, Debug)]
+struct Slot {
+    text: Vec<u8>,
+    gfp: Gfp,
+    /// Flags that were left out.
+    left_out: Vec<String>,
 }
 
 impl Flags {
     const SLOTS: usize = 128;
     const REMEMBERED: usize = 256;
 
-    pub(super) fn new() -> Flags {
-        Flags { slots: vec![(Vec::new(), Gfp::NONE); Flags::SLOTS] }
+    pub(super) fn new(kernels: Kernels, lenient: bool) -> Flags {
+        let slot = Slot { text: Vec::new(), gfp: Gfp::NONE, left_out: Vec::new() };
+        Flags { slots: vec![slot; Flags::SLOTS], bits: Reading::new(kernels), lenient }
     }
 
-    /// The flags in `text`, and whether they are printed by names.
-    pub(super) fn read(&mut self, text: &[u8]) -> Result<(Gfp, bool), LineFault> {
-        let is_symbolic = !text.first().is_some_and(u8::is_ascii_digit);
-        if text.is_empty() || text.len() > Flags::REMEMBERED {
-            return Ok((parse_flags(text)?, is_symbolic));
-        }
+    /// The kernels that the trace can be of.
+    pub(super) fn kernels(&self) -> Kernels {
+        self.bits.kernels()
+    }
+
+    /// Takes the bits of a kernel whose version the header names, unless the user has said otherwise.
+    pub(super) fn kernel(&mut self, version: KernelVersion) {
+        self.bits.narrow(Kernels::of(version));
+    }
+
+    /// The kernel is not older than `version`.
+    pub(super) fn since(&mut self, version: KernelVersion) {
+        self.bits.narrow(self.bits.kernels().since(version));
+    }
+
+    /// The kernel has this numbering of mobilities.
+    pub(super) fn numbering(&mut self, numbering: Numbering) {
+        const SWAPPED: KernelVersion = KernelVersion::new(4, 4);
+        self.bits.narrow(match numbering {
+            Numbering::ReclaimableFirst => Kernels::ALL.before(SWAPPED),
+            Numbering::MovableFirst => Kernels::ALL.since(SWAPPED),
+        });
+    }
+
+    /// The flags in `text` of a request whose mobility has the number `migratetype`, and whether all of them are known.
+    pub(super) fn read(
+        &mut self,
+        text: &[u8],
+        migratetype: u64,
+        quality: &mut Quality,
+    ) -> Result<(Gfp, bool), LineFault> {
         // Texts differ most at their ends.
         let hash = text.iter().rev().take(24).fold(text.len(), |hash, &b| hash.wrapping_mul(31) ^ usize::from(b));
-        let slot = &mut self.slots[(hash ^ (hash >> 7)) % Flags::SLOTS];
-        if slot.0 != text {
-            let gfp = parse_flags(text)?;
-            slot.0.clear();
-            slot.0.extend_from_slice(text);
-            slot.1 = gfp;
+        let place = (hash ^ (hash >> 7)) % Flags::SLOTS;
+        if text.is_empty() || self.slots[place].text != text {
+            let (gfp, left_out) = self.parse(text, migratetype)?;
+            let slot = &mut self.slots[place];
+            slot.text.clear();
+            slot.text.extend_from_slice(&text[..text.len().min(Flags::REMEMBERED + 1)]);
+            (slot.gfp, slot.left_out) = (gfp, left_out);
         }
-        Ok((slot.1, is_symbolic))
+        let slot = &self.slots[place];
+        slot.left_out.iter().for_each(|flag| quality.count_flag(flag));
+        Ok((slot.gfp, slot.left_out.is_empty()))
+    }
+
+    fn parse(&mut self, text: &[u8], migratetype: u64) -> Result<(Gfp, Vec<String>), LineFault> {
+        let fault = |part: &[u8]| LineFault::Flag(Excerpt::new(part));
+        if let Some(bits) = number(text) {
+            let bits = u32::try_from(bits).map_err(|_| fault(text))?;
+            return match self.bits.read(bits, Some(migratetype)) {
+                Ok(gfp) => Ok((gfp, Vec::new())),
+                Err((fault, gfp)) if self.lenient => Ok((gfp, vec![fault.bits()])),
+                Err((fault, _)) => Err(fault.into()),
+            };
+        }
+        let named = named(std::str::from_utf8(text).map_err(|_| fault(text))?);
+        match named.unknown.first() {
+            Some(first) if !self.lenient => Err(fault(first.as_bytes())),
+            // Nothing at all is no flag of a vendor's, but a line that is cut.
+            Some(_) if named.unknown.iter().any(|name| !is_name(name)) => Err(fault(text)),
+            _ => Ok((named.gfp, named.unknown.into_iter().map(str::to_owned).collect())),
+        }
     }
 }
 
-fn parse_flags(text: &[u8]) -> Result<Gfp, LineFault> {
-    let unknown = |part: &[u8]| LineFault::Flag(Excerpt::new(part));
-    if let Some(bits) = number(text) {
-        return u32::try_from(bits).map(Gfp).map_err(|_| unknown(text));
-    }
-    let text = std::str::from_utf8(text).map_err(|_| unknown(text))?;
-    Gfp::parse(text).map_err(|part| unknown(part.as_bytes()))
+/// Whether a flag can be called so.
+fn is_name(name: &str) -> bool {
+    (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }

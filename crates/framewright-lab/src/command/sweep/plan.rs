@@ -1,10 +1,8 @@
 //! `framewright sweep plan`: which cells there are.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use clap::Args;
 use framewright_lab::sim::figures::counted;
 use framewright_lab::sweep::plan::{MOST_CELLS, Plan, SCHEMA};
@@ -12,7 +10,7 @@ use framewright_sim::machine::{self, Spec};
 use framewright_sim::run::Schedule;
 use framewright_sim::workload::Job;
 
-use super::super::file::replace;
+use super::super::file::{check, replace};
 use super::super::runs::{MACHINE, Runs, seconds, warm_up};
 use super::super::{print, quoted};
 
@@ -84,7 +82,7 @@ impl Planning {
         if self.out == Path::new("-") {
             return print(&text);
         }
-        check_overwritten(&self.out)?;
+        check(&self.out, SCHEMA.split_once('/').map_or(SCHEMA, |(kind, _)| kind))?;
         replace(&self.out, &text)?;
         print(&self.summary(&plan, &machines, &workloads, seeds.len()))
     }
@@ -158,18 +156,6 @@ impl Planning {
 
 fn or(values: &[String], usual: &str) -> Vec<String> {
     if values.is_empty() { vec![usual.to_owned()] } else { values.to_vec() }
-}
-
-/// Makes sure that a file that is there is a plan: what is made again can be.
-fn check_overwritten(path: &Path) -> anyhow::Result<()> {
-    let Ok(file) = File::open(path) else { return Ok(()) };
-    let mut start = Vec::new();
-    file.take(256).read_to_end(&mut start).with_context(|| format!("cannot write {}", path.display()))?;
-    let kind = SCHEMA.split_once('/').map_or(SCHEMA, |(kind, _)| kind);
-    if !start.is_empty() && !String::from_utf8_lossy(&start).contains(kind) {
-        bail!("{} is no plan, and would be overwritten; name another file with -o", path.display());
-    }
-    Ok(())
 }
 
 /// A seed, or all from one to another.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use framewright_table::{Table, cells};
+
 use super::judge;
 use super::plan::{CLOSER, Lengths};
 use super::published::{Before, Earlier};
@@ -97,28 +99,34 @@ impl Reproduction {
         let seeds = self.of(config.name).map(|row| row.simulated.seeds).max().unwrap_or(0);
         writeln!(f)?;
         wrapped(f, &format!("{}, {}", described(config), counted(seeds, "seed")), 2)?;
-        writeln!(
-            f,
-            "{:>14}{:>10}{:>9}{:>17}{:>9}{:>10}{:>13}{:>15}",
-            "", "events:", "theirs", "ours", "", "huge %:", "theirs", "ours"
-        )?;
-        self.of(config.name).try_for_each(|row| events_line(f, row))?;
+        let mut table = Table::new("<>");
+        let huge = format!("{:>10}{:>13}", "huge %:", "theirs");
+        table.row(cells![
+            "{:16}" = "",
+            "{:>8}" = "events:",
+            "{:>9}" = "theirs",
+            "{:>17}" = "ours",
+            "",
+            "{huge:>22}",
+            "{:>15} " = "ours"
+        ]);
+        self.of(config.name).for_each(|row| table.row(events_line(row)));
+        write!(f, "{table}")?;
         before(config).map_or(Ok(()), |told| wrapped(f, &format!("not compared: {told}"), 2))
     }
 
     fn costs(&self, f: &mut fmt::Formatter<'_>, config: &Ours) -> fmt::Result {
         writeln!(f, "\nWhat it costs, {}", config.name)?;
-        writeln!(
-            f,
+        let mut table = Table::new("<>");
+        table.text(format!(
             "{:>14}{:>15}{:>16}{:>13}{:>8}{:>8}{:>18}{:>7}",
             "", "base fault, µs", "huge fault, µs", "stalls", "kswapd", "readers", "zone lock held", "pages"
-        )?;
-        writeln!(
-            f,
-            "{:>14}{:>7}{:>8}{:>8}{:>8}{:>7}{:>6}{:>8}{:>8}{:>9}{:>9}{:>7}",
-            "", "theirs", "ours", "theirs", "ours", "theirs", "ours", "scanned", "pages/s", "p99.9", "max", "moved"
-        )?;
-        self.of(config.name).try_for_each(|row| costs_line(f, row))
+        ));
+        let heads =
+            ["theirs", "ours", "theirs", "ours", "theirs", "ours", "scanned", "pages/s", "p99.9", "max", "moved"];
+        table.row(costs_line("", heads.map(str::to_owned)));
+        self.of(config.name).for_each(|row| table.row(costs_line(row.kernel, costs(row))));
+        write!(f, "{table}")
     }
 
     fn alone(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -126,8 +134,13 @@ impl Reproduction {
             return Ok(());
         }
         let heading = format!("Each alone, {CLOSER}");
-        writeln!(f, "\n{heading:<42}{:>18}{:>15}{:>11}{:>11}", "events", "huge %", "scanned", "moved")?;
-        self.ablation.iter().try_for_each(|row| alone_line(f, row))
+        let mut table = Table::new("<>");
+        table.row(alone_line(&heading, ["events", "huge %", "scanned", "moved"].map(str::to_owned)));
+        for row in &self.ablation {
+            let [what, events, huge, scanned, moved] = alone(row);
+            table.row(alone_line(&format!("  {what}"), [events, huge, scanned, moved]));
+        }
+        write!(f, "\n{table}")
     }
 
     fn decay(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -135,7 +148,12 @@ impl Reproduction {
             return Ok(());
         }
         writeln!(f, "\nHuge pages by round, {CLOSER}, percent")?;
-        self.rounds.iter().try_for_each(|row| rounds(f, row))
+        let mut table = Table::new("<>");
+        for Rounds { kernel, huge_percent, .. } in &self.rounds {
+            let all = huge_percent.iter().map(|percent| format!("{percent:>5.0}"));
+            table.row(cells!["  {kernel:<12}"].into_iter().chain(all).collect());
+        }
+        write!(f, "{table}")
     }
 }
 
@@ -181,22 +199,25 @@ fn mark(holds: Option<bool>) -> &'static str {
     Standing::mark(holds.filter(|holds| !holds).map(|_| Standing::Off))
 }
 
-fn events_line(f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
+fn events_line(row: &Row) -> Vec<String> {
     let [theirs, their_change, ours, change, theirs_huge, huge] = events(row);
-    let marks = [judge::is_fewer(row), judge::is_huge(row)].map(mark);
-    let line = format!(
-        "  {:<14}{theirs:>8}{their_change:>9}{ours:>17}{change:>9}{}{theirs_huge:>22}{huge:>15}{}",
-        row_name(row.kernel, row.fitted),
-        marks[0],
-        marks[1]
-    );
-    writeln!(f, "{}", line.trim_end())
+    let [fewer, better] = [judge::is_fewer(row), judge::is_huge(row)].map(mark);
+    let name = row_name(row.kernel, row.fitted);
+    cells![
+        "  {name:<14}",
+        "{theirs:>8}",
+        "{their_change:>9}",
+        "{ours:>17}",
+        "{change:>9}{fewer}",
+        "{theirs_huge:>22}",
+        "{huge:>15}{better}"
+    ]
 }
 
-fn costs_line(f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
+fn costs_line(kernel: &str, costs: [String; 11]) -> Vec<String> {
     let widths = [7, 8, 8, 8, 7, 6, 8, 8, 9, 9, 7];
-    let cells: String = costs(row).iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
-    writeln!(f, "  {:<12}{cells}", row.kernel)
+    let cells = costs.iter().zip(widths).map(|(cell, width)| format!("{cell:>width$}"));
+    cells!["  {kernel:<12}"].into_iter().chain(cells).collect()
 }
 
 /// What some mechanisms are and do.
@@ -207,14 +228,8 @@ pub(crate) fn alone(row: &Alone) -> [String; 5] {
     [(*what).to_owned(), whole(simulated.events), tenths(simulated.huge_percent), scanned, moved]
 }
 
-fn alone_line(f: &mut fmt::Formatter<'_>, row: &Alone) -> fmt::Result {
-    let [what, events, huge, scanned, moved] = alone(row);
-    writeln!(f, "  {what:<40}{events:>18}{huge:>15}{scanned:>11}{moved:>11}")
-}
-
-fn rounds(f: &mut fmt::Formatter<'_>, row: &Rounds) -> fmt::Result {
-    let all: String = row.huge_percent.iter().map(|percent| format!("{percent:>5.0}")).collect();
-    writeln!(f, "  {:<12}{all}", row.kernel)
+fn alone_line(what: &str, [events, huge, scanned, moved]: [String; 4]) -> Vec<String> {
+    cells!["{what:<42}", "{events:>18}", "{huge:>15}", "{scanned:>11}", "{moved:>11}"]
 }
 
 /// A mean of counts.

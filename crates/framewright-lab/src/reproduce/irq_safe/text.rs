@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use framewright_table::{Table, cells};
+
 use super::judge;
 use super::plan::{ITERATIONS, Lengths, MODES, STREAMS};
 use super::published::Both;
@@ -33,21 +35,33 @@ pub(crate) fn ours() -> &'static str {
 impl Reproduction {
     fn batches(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\nCycles a page; theirs over as many pages as there were, one more than a batch is called")?;
-        writeln!(
-            f,
-            "{:<14}{:>18}{:>20}{:>20}{:>9}{:>9}{:>7}",
-            "", "theirs, printed", "corrected", "ours", "saving:", "theirs", "ours"
-        )?;
-        self.rows.iter().try_for_each(|row| line(f, row))?;
+        let mut table = Table::new("<>");
+        let saving = format!("{:>9}{:>9}", "saving:", "theirs");
+        table.row(cells![
+            "{:<14}" = "",
+            "{:>18}" = "theirs, printed",
+            "{:>20}" = "corrected",
+            "{:>20}" = "ours",
+            "{saving:>18}",
+            "{:>7} " = "ours"
+        ]);
+        self.rows.iter().for_each(|row| table.row(line(row)));
+        write!(f, "{table}")?;
         fitted_note(f, &self.fitted)?;
         writeln!(f, "! saving more than {} % off", judge::SAVING)?;
-        writeln!(f, "\nNot in the table, cycles a page:{:>22}{:>12}", "to allocate", "to free")?;
+        let mut table = Table::new("<>");
+        table.row(cells![
+            "{:<36}" = "Not in the table, cycles a page:",
+            "{:>18}" = "to allocate",
+            "{:>12}" = "to free"
+        ]);
         let last = self.rows.iter().map(|row| row.batch).max();
         let shown = self.beside.iter().filter(|row| row.batch == 64 || Some(row.batch) == last);
         for row in shown {
-            writeln!(f, "  {:<34}{:>18.1}{:>12.1}", format!("{}, batch {}", row.mode, row.batch), row.alloc, row.free)?;
+            let name = format!("{}, batch {}", row.mode, row.batch);
+            table.row(cells!["  {name:<34}", "{:>18.1}" = row.alloc, "{:>12.1}" = row.free]);
         }
-        Ok(())
+        write!(f, "\n{table}")
     }
 
     fn pair(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -67,28 +81,46 @@ impl Reproduction {
     }
 
     fn parts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "\n{:<34}{:>8}{:>8}   {:<34}{:>6}{:>7}",
-            "time_bench: theirs", "cycles", "ns", "here", "cycles", "ns"
-        )?;
-        self.time_bench.iter().try_for_each(|row| part(f, row))
+        let mut table = Table::new("<>><>");
+        table.row(cells![
+            "{:<33}" = "time_bench: theirs",
+            "{:>8}" = "cycles",
+            "{:>8}" = "ns",
+            "   {:<34}" = "here",
+            "{:>6}" = "cycles",
+            "{:>7}" = "ns"
+        ]);
+        self.time_bench.iter().for_each(|row| table.row(part(row)));
+        write!(f, "\n{table}")
     }
 
     fn tests(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\naim9, {ITERATIONS} iterations; better by, in percent")?;
-        writeln!(f, "{:<22}{:>26}{:>9}{:>30}{:>9}", "", "theirs, a second", "by", "ours", "by")?;
-        self.aim9.iter().try_for_each(|row| test(f, row))
+        let mut table = Table::new("<>");
+        table.row(cells![
+            "{:<22}" = "",
+            "{:>26}" = "theirs, a second",
+            "{:>9}" = "by",
+            "{:>30}" = "ours",
+            "{:>9}" = "by"
+        ]);
+        self.aim9.iter().for_each(|row| table.row(test(row)));
+        write!(f, "{table}")
     }
 
     fn packets(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "\nPackets: {STREAMS} streams, pages allocated in interrupts and freed by tasks")?;
-        writeln!(
-            f,
-            "{:<18}{:>15}{:>9}{:>16}{:>9}{:>14}",
-            "", "theirs: Mbit/s", "change", "ours: Mbit/s", "change", "band"
-        )?;
-        self.softirq.iter().try_for_each(|row| packets(f, row))?;
+        let mut table = Table::new("<>");
+        table.row(cells![
+            "{:<18}" = "",
+            "{:>15}" = "theirs: Mbit/s",
+            "{:>9}" = "change",
+            "{:>16}" = "ours: Mbit/s",
+            "{:>9}" = "change",
+            "{:>14}" = "band"
+        ]);
+        self.softirq.iter().for_each(|row| table.row(packets(row)));
+        write!(f, "{table}")?;
         let full = Lengths::FULL.packets;
         let rounds = Lengths::VARIED.map(|window| format!("{:.0} % of the window", share(window as f64, full as f64)));
         varied_note(f, self.varied.as_ref().map(|varied| (varied, rounds)))
@@ -100,32 +132,33 @@ fn both(both: Both) -> String {
     format!("{:.1} -> {:.1}", both.vanilla, both.irqsafe)
 }
 
-fn line(f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
+fn line(row: &Row) -> Vec<String> {
     let mark = if judge::is_near(row) == Some(false) { "!" } else { "" };
     let name = row_name(&row.name(), row.fitted);
     let [printed, corrected, ours] = [row.published, row.corrected, row.simulated].map(both);
     let [theirs_saved, saved] = [row.corrected, row.simulated].map(Both::saving);
-    writeln!(f, "{name:<14}{printed:>18}{corrected:>20}{ours:>20}{theirs_saved:>18.1}{saved:>7.1}{mark}")
+    let mark = if mark.is_empty() { " " } else { mark };
+    cells!["{name:<14}", "{printed:>18}", "{corrected:>20}", "{ours:>20}", "{theirs_saved:>18.1}", "{saved:>7.1}{mark}"]
 }
 
-fn part(f: &mut fmt::Formatter<'_>, row: &Primitive) -> fmt::Result {
-    let theirs = row.published.as_ref().map_or_else(
-        || format!("{:<34}{:>8}{:>8}", "", "", ""),
-        |theirs| format!("{:<34}{:>8.0}{:>8.3}", theirs.name, theirs.cycles, theirs.ns),
+fn part(row: &Primitive) -> Vec<String> {
+    let mut cells = row.published.as_ref().map_or_else(
+        || vec![String::new(); 3],
+        |theirs| cells!["{:<33}" = theirs.name, "{:>8.0}" = theirs.cycles, "{:>8.3}" = theirs.ns],
     );
-    let here = row.native.as_ref().map_or_else(String::new, |here| {
+    if let Some(here) = &row.native {
         let cycles = here.cycles.map_or_else(|| "-".to_owned(), |cycles| format!("{cycles:.1}"));
-        format!("   {:<34}{cycles:>6}{:>7.2}", here.name, here.ns)
-    });
-    writeln!(f, "{}", format!("{theirs}{here}").trim_end())
+        cells.extend(cells!["   {:<34}" = here.name, "{cycles:>6}", "{:>7.2}" = here.ns]);
+    }
+    cells
 }
 
-fn test(f: &mut fmt::Formatter<'_>, row: &Aim9) -> fmt::Result {
+fn test(row: &Aim9) -> Vec<String> {
     let name = row_name(&row.test.row(row.statistic), row.fitted);
     let rates = |both: Both| format!("{} -> {}", rate(both.vanilla), rate(both.irqsafe));
     let [theirs, ours] = [row.published, row.simulated].map(rates);
     let [by, our_gain] = [row.published_gain_percent, row.simulated_gain_percent];
-    writeln!(f, "{name:<22}{theirs:>26}{by:>+9.2}{ours:>30}{our_gain:>+9.2}")
+    cells!["{name:<22}", "{theirs:>26}", "{by:>+9.2}", "{ours:>30}", "{our_gain:>+9.2}"]
 }
 
 /// A statistic of rates: what scatters little needs decimals.
@@ -133,14 +166,14 @@ pub(crate) fn rate(value: f64) -> String {
     if value < 10.0 { format!("{value:.2}") } else { grouped(value) }
 }
 
-fn packets(f: &mut fmt::Formatter<'_>, row: &Softirq) -> fmt::Result {
+fn packets(row: &Softirq) -> Vec<String> {
     let theirs = row.published_mbit.map_or(String::new(), grouped);
     let change = |change: f64| if change == 0.0 { String::new() } else { format!("{change:+.1} %") };
     let theirs_change = row.published_change_percent.map_or(String::new(), change);
     let (ours, ours_change, name) =
         (grouped(row.simulated_mbit), change(row.change_percent), row_name(row.mode, row.fitted));
-    let line = format!("{name:<18}{theirs:>15}{theirs_change:>9}{ours:>16}{ours_change:>9}{:>14}", band(row.band));
-    writeln!(f, "{}", line.trim_end())
+    let band = band(row.band);
+    cells!["{name:<18}", "{theirs:>15}", "{theirs_change:>9}", "{ours:>16}", "{ours_change:>9}", "{band:>14}"]
 }
 
 /// The modes in words.

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use framewright_table::{Table, cells};
+
 use super::judge;
 use super::plan::Lengths;
 use super::result::{Reproduction, Row};
@@ -15,17 +17,24 @@ impl fmt::Display for Reproduction {
         let Reproduction { head: Head { experiment, model, seed, title, .. }, cpus, .. } = self;
         writeln!(f, "{experiment}: an allocation and its free on {cpus} CPUs of {model}, seed {seed}")?;
         sides(f, title, ours())?;
-        writeln!(
-            f,
-            "\n{:>10}{:>18}{:>10}{:>12}{:>19}{:>15}",
-            "", "theirs: cycles", "ours", "band", "theirs: a second", "ours"
-        )?;
-        self.rows.iter().try_for_each(|row| line(f, row))?;
+        let mut table = Table::new("<>");
+        table.row(cells![
+            "{:>10}" = "",
+            "{:>18}" = "theirs: cycles",
+            "{:>10} " = "ours",
+            "{:>11}" = "band",
+            "{:>19}" = "theirs: a second",
+            "{:>15}" = "ours"
+        ]);
+        self.rows.iter().for_each(|row| table.row(line(row)));
+        write!(f, "\n{table}")?;
         fitted_note(f, &self.fitted)?;
         writeln!(f, "! more than {} % off", judge::CYCLES)?;
         varied_note(f, self.varied.as_ref().map(|varied| (varied, rounds())))?;
-        writeln!(f, "\nNot in the table{:>62}", "cycles")?;
-        self.beside.iter().try_for_each(|row| writeln!(f, "  {:<70}{:>6.1}", row.name, row.simulated.cycles))?;
+        let mut table = Table::new("<>");
+        table.row(cells!["{:<72}" = "Not in the table", "{:>6}" = "cycles"]);
+        self.beside.iter().for_each(|row| table.row(cells!["  {:<70}" = row.name, "{:>6.1}" = row.simulated.cycles]));
+        write!(f, "\n{table}")?;
         reasons(f, "Why", self.reasons())?;
         checks(f, &self.checks)
     }
@@ -55,11 +64,11 @@ fn rounds() -> [String; 2] {
     })
 }
 
-fn line(f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
+fn line(row: &Row) -> Vec<String> {
     let Row { threshold, published, simulated, band, fitted, .. } = row;
     let mark = Standing::mark(judge::standing(row).map(|(standing, _)| standing));
     let (name, band) = (row_name(threshold, *fitted), text::band(*band));
     let (theirs, ours) = (grouped(published.throughput), grouped(simulated.throughput));
     let (theirs_cycles, cycles) = (published.cycles, simulated.cycles);
-    writeln!(f, "{name:<10}{theirs_cycles:>18.0}{cycles:>10.1}{mark}{band:>11}{theirs:>19}{ours:>15}")
+    cells!["{name:<10}", "{theirs_cycles:>18.0}", "{cycles:>10.1}{mark}", "{band:>11}", "{theirs:>19}", "{ours:>15}"]
 }

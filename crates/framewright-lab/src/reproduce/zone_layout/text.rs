@@ -3,6 +3,7 @@
 use std::fmt;
 
 use framewright_sim::workload::Passes;
+use framewright_table::{Table, cells};
 
 use super::judge;
 use super::result::{Memory, Reproduction, Row, VariantRow};
@@ -49,8 +50,11 @@ pub(crate) fn passes(Passes { warm_up, window }: Passes) -> String {
 }
 
 fn table(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
-    writeln!(f, "\n{:name$}{:>12}{:>12}{:>14}", "change, %", "theirs", "ours", "band", name = NAMES.0)?;
-    all.rows.iter().filter(|row| row.simulated.is_some()).try_for_each(|row| line(f, row))?;
+    let mut table = Table::new("<>");
+    let name = format!("{:1$}", "change, %", NAMES.0);
+    table.row(cells!["{name}", "{:>12}" = "theirs", "{:>12} " = "ours", "{:>13}" = "band"]);
+    all.rows.iter().filter(|row| row.simulated.is_some()).for_each(|row| table.row(line(row)));
+    write!(f, "\n{table}")?;
     fitted_note(f, &all.fitted)?;
     writeln!(f, "~ the band holds theirs; ! it does not")?;
     let varied = all.varied.as_ref().zip(all.lengths.varied);
@@ -61,12 +65,12 @@ fn table(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
     })
 }
 
-fn line(f: &mut fmt::Formatter<'_>, row: &Row) -> fmt::Result {
+fn line(row: &Row) -> Vec<String> {
     let name = row_name(&row.name, row.fitted);
     let ours = row.simulated.map_or("-".to_owned(), |ours| format!("{:+.1}", ours.change_percent));
     let (theirs, mark) = (format!("{:+.1}", row.published.change_percent), Standing::mark(judge::change(row)));
-    let text = format!("{:name$}{theirs:>12}{ours:>12}{mark}{:>13}", fitted(&name, NAMES.0), band(row), name = NAMES.0);
-    writeln!(f, "{}", text.trim_end())
+    let name = format!("{:1$}", fitted(&name, NAMES.0), NAMES.0);
+    cells!["{name}", "{theirs:>12}", "{ours:>12}{mark}", "{:>13}" = band(row)]
 }
 
 /// A row's band, in words.
@@ -78,58 +82,51 @@ fn memory(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
     if all.memory.is_empty() {
         return Ok(());
     }
-    writeln!(f, "\n{:name$}{:>12}{:>24}", "Memory of the tasks", "change, %", "computing, %", name = NAMES.0)?;
-    all.memory.iter().try_for_each(|Memory { name, change_percent, computing_percent: [behind, beside], .. }| {
+    let mut table = Table::new("<>");
+    let label = |name: &str| format!("{name:0$}", NAMES.0);
+    table.row(cells!["{}" = label("Memory of the tasks"), "{:>12}" = "change, %", "{:>24}" = "computing, %"]);
+    for Memory { name, change_percent, computing_percent: [behind, beside], .. } in &all.memory {
         let computing = format!("{behind:.1} -> {beside:.1}");
-        writeln!(f, "{name:width$}{change_percent:>+12.1}{computing:>24}", width = NAMES.0)
-    })
+        table.row(cells!["{}" = label(name), "{change_percent:>+12.1}", "{computing:>24}"]);
+    }
+    write!(f, "\n{table}")
 }
 
 fn variants(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
     writeln!(f, "\nThe lock and its place, on {} CPUs", all.cpus)?;
-    writeln!(
-        f,
-        "{:name$}{:>18}{:>12}{:>20}{:>14}",
-        "",
-        "processes a second",
-        "change, %",
-        "waiting for it, %",
-        "held, p50",
-        name = NAMES.1
-    )?;
-    all.variants.iter().try_for_each(|variant| {
+    let mut table = Table::new("<>");
+    let label = |name: &str| format!("{:1$}", fitted(name, NAMES.1), NAMES.1);
+    let heads = ["processes a second", "change, %", "waiting for it, %", "held, p50"];
+    let row = |name: &str, [rate, change, waits, held]: [&str; 4]| {
+        cells!["{}" = label(name), "{rate:>18}", "{change:>12}", "{waits:>20}", "{held:>14}"]
+    };
+    table.row(row("", heads));
+    for variant in &all.variants {
         let VariantRow { name, performance, change_percent, zone_lock_contention_percent, hold_p50_ns, .. } = variant;
-        let waits = percent(*zone_lock_contention_percent);
-        let held = duration(*hold_p50_ns);
-        writeln!(
-            f,
-            "{:width$}{:>18}{change_percent:>+12.1}{waits:>20}{held:>14}",
-            fitted(name, NAMES.1),
-            grouped(*performance),
-            width = NAMES.1
-        )
-    })
+        let (waits, held) = (percent(*zone_lock_contention_percent), duration(*hold_p50_ns));
+        table.row(row(name, [&grouped(*performance), &format!("{change_percent:+.1}"), &waits, &held]));
+    }
+    write!(f, "{table}")
 }
 
 fn curves(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
     let Some(first) = all.variants.first() else { return Ok(()) };
     writeln!(f, "\nThousand processes a second by number of CPUs")?;
-    write!(f, "{:width$}", "", width = NAMES.1)?;
-    first.points.iter().try_for_each(|(cpus, _)| write!(f, "{cpus:>9}"))?;
-    writeln!(f)?;
+    let mut table = Table::new("<>");
+    let mut row = |name: &str, cells: Vec<String>| {
+        let name = format!("{:1$}", fitted(name, NAMES.1), NAMES.1);
+        table.row(std::iter::once(name).chain(cells.into_iter().map(|cell| format!("{cell:>9}"))).collect());
+    };
+    row("", first.points.iter().map(|(cpus, _)| cpus.to_string()).collect());
     for variant in &all.variants {
-        write!(f, "{:width$}", fitted(&variant.name, NAMES.1), width = NAMES.1)?;
-        variant.points.iter().try_for_each(|(_, jobs)| write!(f, "{:>9.1}", jobs / 1e3))?;
-        writeln!(f)?;
+        row(&variant.name, variant.points.iter().map(|(_, jobs)| format!("{:.1}", jobs / 1e3)).collect());
     }
     for crossover in &all.crossover {
-        write!(f, "{:width$}", fitted(&format!("{}, beside gains, %", crossover.lock), NAMES.1), width = NAMES.1)?;
-        crossover.gain_percent.iter().try_for_each(|(_, gain)| write!(f, "{gain:>+9.1}"))?;
-        writeln!(f)?;
-        write!(f, "{:width$}", "  of a taking of the lock", width = NAMES.1)?;
-        crossover.taking_gain_percent.iter().try_for_each(|(_, gain)| write!(f, "{gain:>+9.1}"))?;
-        writeln!(f)?;
+        let gains = |gains: &[(usize, f64)]| gains.iter().map(|(_, gain)| format!("{gain:+.1}")).collect();
+        row(&format!("{}, beside gains, %", crossover.lock), gains(&crossover.gain_percent));
+        row("  of a taking of the lock", gains(&crossover.taking_gain_percent));
     }
+    write!(f, "{table}")?;
     all.crossover.iter().try_for_each(|crossover| {
         let lock = crossover.lock;
         match crossover.cpus {

@@ -4,6 +4,7 @@ use std::fmt;
 
 use framewright_sim::workload::Passes;
 use framewright_sim::workload::aftermath::FreeBlocks;
+use framewright_table::{Table, cells};
 
 use super::judge;
 use super::others::{Elsewhere, ElsewhereRow, MixRow, Parts};
@@ -66,31 +67,43 @@ fn passes(Passes { warm_up, window }: Passes) -> String {
 
 fn table(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
     writeln!(f, "\n{:NAME$}{:^24}{:^28}{:^24}", "", "faults per second", "change, %", "waiting for zone lock, %")?;
-    write!(f, "{:NAME$}{:>12}{:>12}", "kernel", "theirs", "ours")?;
-    writeln!(f, "{:>8}{:>8}{:>12}{:>8}{:>7}{:>9}", "theirs", "ours", "band", "theirs", "ours", "band")?;
+    let mut table = Table::new("<>");
+    table.row(cells![
+        "{:NAME$}" = "kernel",
+        "{:>12}" = "theirs",
+        "{:>12}" = "ours",
+        "{:>8}" = "theirs",
+        "{:>7} " = "ours",
+        "{:>12}" = "band",
+        "{:>8}" = "theirs",
+        "{:>6} " = "ours",
+        "{:>9}" = "band"
+    ]);
     for row in &all.rows {
-        write!(f, "{:NAME$}", fitted(&row_name(&row.name, row.fitted), NAME))?;
+        let mut cells = cells!["{:NAME$}" = fitted(&row_name(&row.name, row.fitted), NAME)];
+        let their_rate = theirs(row, |figures| Some(grouped(figures.performance)));
         let Some(ours) = &row.simulated else {
-            writeln!(f, "{:>12}  not built yet", theirs(row, |figures| Some(grouped(figures.performance))))?;
+            table.text(format!("{}{their_rate:>12}  not built yet", cells.concat()));
             continue;
         };
         let change = |figures: &Figures| figures.change_percent.map(|change| format!("{change:+.1}"));
         let bands = ours.band;
-        let line = format!(
-            "{:>12}{:>12}{:>8}{:>7}{}{:>12}{:>8}{:>6}{}{:>9}",
-            theirs(row, |figures| Some(grouped(figures.performance))),
-            grouped(ours.figures.performance),
-            theirs(row, change),
-            change(&ours.figures).unwrap_or_else(|| "-".to_owned()),
-            Standing::mark(judge::change(row)),
-            band(bands.map(|bands| bands.change_percent)),
-            theirs(row, |figures| Some(percent(figures.zone_lock_contention_percent))),
-            percent(ours.figures.zone_lock_contention_percent),
-            Standing::mark(judge::contention(row)),
-            band(bands.map(|bands| bands.zone_lock_contention_percent)),
-        );
-        writeln!(f, "{}", line.trim_end())?;
+        let our_change = change(&ours.figures).unwrap_or_else(|| "-".to_owned());
+        let waits = percent(ours.figures.zone_lock_contention_percent);
+        let marks = [judge::change(row), judge::contention(row)].map(Standing::mark);
+        cells.extend(cells![
+            "{their_rate:>12}",
+            "{:>12}" = grouped(ours.figures.performance),
+            "{:>8}" = theirs(row, change),
+            "{our_change:>7}{}" = marks[0],
+            "{:>12}" = band(bands.map(|bands| bands.change_percent)),
+            "{:>8}" = theirs(row, |figures| Some(percent(figures.zone_lock_contention_percent))),
+            "{waits:>6}{}" = marks[1],
+            "{:>9}" = band(bands.map(|bands| bands.zone_lock_contention_percent))
+        ]);
+        table.row(cells);
     }
+    write!(f, "{table}")?;
     list_add(f, all)?;
     notes(f, all)
 }
@@ -151,26 +164,32 @@ pub(crate) fn group_names() -> impl Iterator<Item = &'static str> {
 
 fn memory(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
     writeln!(f, "\nFree memory left in both zones Normal, percent by order of its blocks")?;
-    write!(f, "{:NAME$}{:7}", "kernel", "")?;
-    group_names().try_for_each(|name| write!(f, "{name:>7}"))?;
-    writeln!(f, "{:>10}{:>15}{:>9}{:>7}", "on lists", "unusable at 5", "drained", "pairs")?;
-    for row in &all.rows {
-        let mut name = row.name.as_str();
+    let mut table = Table::new("<<>");
+    let row = |name: &str, whose: &str, groups: Vec<String>, rest: [&str; 4]| {
+        let mut cells = cells!["{:NAME$}" = fitted(name, NAME), "{whose:7}"];
+        cells.extend(groups.into_iter().map(|group| format!("{group:>7}")));
+        cells.extend(rest.iter().zip([10, 15, 9, 7]).map(|(cell, width)| format!("{cell:>width$}")));
+        cells
+    };
+    let names = group_names().map(str::to_owned).collect();
+    table.row(row("kernel", "", names, ["on lists", "unusable at 5", "drained", "pairs"]));
+    let shares = |blocks: &[u64; ORDERS]| groups(blocks).iter().map(|group| percent(*group)).collect::<Vec<_>>();
+    for kernel in &all.rows {
+        let mut name = kernel.name.as_str();
         if let Some((blocks, index)) =
-            row.published.as_ref().and_then(|row| row.buddyinfo.zip(row.unusable_index_order5))
+            kernel.published.as_ref().and_then(|row| row.buddyinfo.zip(row.unusable_index_order5))
         {
-            write!(f, "{:NAME$}{:7}", fitted(name, NAME), "theirs")?;
-            groups(&blocks).iter().try_for_each(|group| write!(f, "{:>7}", percent(*group)))?;
-            writeln!(f, "{index:>25.3}")?;
+            table.row(row(name, "theirs", shares(&blocks), ["", &format!("{index:.3}"), "", ""]));
             name = "";
         }
-        if let Some(Ours { buddyinfo, unusable_index_order5, drained, .. }) = &row.simulated {
-            write!(f, "{:NAME$}{:7}", fitted(name, NAME), "ours")?;
-            groups(&total(buddyinfo)).iter().try_for_each(|group| write!(f, "{:>7}", percent(*group)))?;
+        if let Some(Ours { buddyinfo, unusable_index_order5, drained, .. }) = &kernel.simulated {
             let (pairs, kept) = (count(drained.mergeable_pairs), percent(kept(buddyinfo)) + " %");
-            writeln!(f, "{kept:>10}{unusable_index_order5:>15.3}{:>9.3}{pairs:>7}", drained.unusable_index_order5)?;
+            let [index, drained] =
+                [*unusable_index_order5, drained.unusable_index_order5].map(|index| format!("{index:.3}"));
+            table.row(row(name, "ours", shares(&total(buddyinfo)), [&kept, &index, &drained, &pairs]));
         }
     }
+    write!(f, "{table}")?;
     let words = "on lists: free, but on per-CPU lists and in depots, and so not among the blocks; drained: unusable at 5 when these have \
                  been given back; pairs: of free buddies, which then could be one block and are not";
     wrapped(f, words, 2)
@@ -181,31 +200,34 @@ fn with_lru(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
         return Ok(());
     }
     writeln!(f, "\nWith pages on LRU lists{:>15}{:>22}{:>24}", "change, %", "zone lock, %", "LRU lock, %")?;
-    writeln!(
-        f,
-        "{:NAME$}{:>8}{:>8}{:>11}{:>11}{:>13}{:>11}",
-        "kernel", "theirs", "ours", "theirs", "ours", "theirs", "ours"
-    )?;
+    let mut table = Table::new("<>");
+    let heads = ["theirs", "ours", "theirs", "ours", "theirs", "ours"].map(str::to_owned);
+    table.row(lru_cells("kernel".to_owned(), heads));
     for row in &all.with_lru {
         let LruRow { change_percent, zone_lock_contention_percent: zone, lru_lock_contention_percent: lru, .. } =
             row.published;
         let theirs = [format!("{change_percent:+.1}"), percent(zone), percent(lru)];
-        lru_row(f, fitted(&row.name, NAME), theirs, row.simulated.as_ref())?;
+        table.row(lru_row(fitted(&row.name, NAME), theirs, row.simulated.as_ref()));
         if row.smp_list.is_some() {
-            lru_row(f, "  lists on smp_list".to_owned(), Default::default(), row.smp_list.as_ref())?;
+            table.row(lru_row("  lists on smp_list".to_owned(), Default::default(), row.smp_list.as_ref()));
         }
     }
-    Ok(())
+    write!(f, "{table}")
+}
+
+fn lru_cells(name: String, cells: [String; 6]) -> Vec<String> {
+    let cells = cells.into_iter().zip([8, 8, 11, 11, 13, 11]).map(|(cell, width)| format!("{cell:>width$}"));
+    cells!["{name:NAME$}"].into_iter().chain(cells).collect()
 }
 
 /// What was found with pages on LRU lists; nothing of theirs where there was nothing of the kind.
-fn lru_row(f: &mut fmt::Formatter<'_>, name: String, theirs: [String; 3], ours: Option<&LruRow>) -> fmt::Result {
+fn lru_row(name: String, theirs: [String; 3], ours: Option<&LruRow>) -> Vec<String> {
     let [change, zone, lru] = ours.map_or(["-"; 3].map(str::to_owned), |row| {
         let [zone, lru] = [row.zone_lock_contention_percent, row.lru_lock_contention_percent].map(percent);
         [format!("{:+.1}", row.change_percent), zone, lru]
     });
     let [their_change, their_zone, their_lru] = theirs;
-    writeln!(f, "{name:NAME$}{their_change:>8}{change:>8}{their_zone:>11}{zone:>11}{their_lru:>13}{lru:>11}")
+    lru_cells(name, [their_change, change, their_zone, zone, their_lru, lru])
 }
 
 /// Small and huge pages at once.
@@ -219,16 +241,18 @@ fn mix(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
     write!(f, "{:NAME$}", "")?;
     ["small", "huge", "small", "huge", "mean"].iter().try_for_each(|part| write!(f, "{part:>13}"))?;
     writeln!(f, "{:>9}", "fell")?;
-    write!(f, "{:NAME$}", "kernel")?;
-    (0..5).try_for_each(|_| write!(f, "{:>7}{:>6}", "theirs", "ours"))?;
-    writeln!(f, "{:>9}", "back, %")?;
-    for row in &all.mix {
-        let MixRow { name, simulated, .. } = row;
-        write!(f, "{:NAME$}", fitted(name, NAME))?;
-        parts(row).iter().try_for_each(|[theirs, ours]| write!(f, "{theirs:>7}{ours:>6}"))?;
-        let fell_back = simulated.as_ref().map_or(String::new(), |ours| percent(ours.fallback_percent));
-        writeln!(f, "{fell_back:>9}")?;
+    let mut table = Table::new("<>");
+    let row = |name: &str, parts: [[String; 2]; PARTS.len()], fell_back: &str| {
+        let parts = parts.iter().flat_map(|[theirs, ours]| cells!["{theirs:>7}", "{ours:>6}"]);
+        let cells = cells!["{:NAME$}" = fitted(name, NAME)].into_iter().chain(parts);
+        cells.chain(cells!["{fell_back:>9}"]).collect::<Vec<_>>()
+    };
+    table.row(row("kernel", PARTS.map(|_| ["theirs", "ours"].map(str::to_owned)), "back, %"));
+    for mix in &all.mix {
+        let fell_back = mix.simulated.as_ref().map_or(String::new(), |ours| percent(ours.fallback_percent));
+        table.row(row(&mix.name, parts(mix), &fell_back));
     }
+    write!(f, "{table}")?;
     let words = "pages of 4 KiB; mean: geometric. Theirs had pages on LRU lists, and compacted memory meanwhile: no row was to be met. \
                  Where memory bandwidth is the limit, what one half gains the other loses";
     wrapped(f, words, 2)?;
@@ -260,16 +284,18 @@ fn elsewhere(f: &mut fmt::Formatter<'_>, all: &Reproduction) -> fmt::Result {
         all.other_workloads.iter().try_for_each(|other| write!(f, "{:>25}", line(head_of(other.title))))?;
         writeln!(f)?;
     }
-    write!(f, "{:NAME$}", "kernel")?;
-    all.other_workloads.iter().try_for_each(|_| write!(f, "{:>17}{:>8}", "per second", "waits"))?;
-    writeln!(f)?;
+    let mut table = Table::new("<>");
+    let heads = all.other_workloads.iter().flat_map(|_| cells!["{:>17}" = "per second", "{:>8}" = "waits"]);
+    table.row(cells!["{:NAME$}" = "kernel"].into_iter().chain(heads).collect());
     for (number, ElsewhereRow { name, .. }) in first.rows.iter().enumerate() {
-        write!(f, "{:NAME$}", fitted(name, NAME))?;
-        for row in all.other_workloads.iter().filter_map(|other| other.rows.get(number)) {
-            write!(f, "{:>17}{:>8}", grouped(row.performance), percent(row.zone_lock_contention_percent))?;
-        }
-        writeln!(f)?;
+        let rows = all.other_workloads.iter().filter_map(|other| other.rows.get(number));
+        let cells = rows.flat_map(|row| {
+            let waits = percent(row.zone_lock_contention_percent);
+            cells!["{:>17}" = grouped(row.performance), "{waits:>8}"]
+        });
+        table.row(cells!["{:NAME$}" = fitted(name, NAME)].into_iter().chain(cells).collect());
     }
+    write!(f, "{table}")?;
     let reasons = |Elsewhere { title, rows, .. }: &Elsewhere| {
         let best = rows.iter().filter(|row| row.name != OURS).max_by(|a, b| a.performance.total_cmp(&b.performance));
         let both = rows.iter().find(|row| row.name == OURS).into_iter().chain(best);
