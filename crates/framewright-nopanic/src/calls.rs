@@ -236,6 +236,10 @@ call! {
         (usual, watermark::pressure_threshold(cpus, marks), watermark::drift_mark(cpus, usual, marks))
     }
 
+    fn highatomic_limit(managed: u64, pageblock_order: Order) -> u64 {
+        watermark::highatomic_limit(managed, pageblock_order)
+    }
+
     fn sizes(a: u64, b: u64, c: u64, d: u64, kind: ZoneKind, shift: u8, mark: Mark) -> (u64, u64, u64, PcpSize) {
         let marks = Marks::compute(a, b, c, d);
         let (least, reserve) = (watermark::min_free_kbytes(a), watermark::lowmem_reserve(kind, a));
