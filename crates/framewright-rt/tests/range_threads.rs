@@ -1,10 +1,12 @@
 //! Threads that take disjoint ranges in the same pageblocks: none fails for another.
 
 use std::sync::Barrier;
+use std::time::Duration;
 
+use framewright::machine::Machine;
 use framewright::mechanisms::Mechanisms;
 use framewright::request::{GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
-use framewright::{Allocator, Config, Layout, NodeId, Order, PfnRange, Region};
+use framewright::{Allocator, Config, Layout, NodeId, Order, Pfn, PfnRange, Region};
 use framewright_rt::{Native, Storage};
 
 const BASE: u64 = 0x10_0800;
@@ -102,6 +104,32 @@ fn parts_of_one_pageblock_go_offline_and_come_back() {
             online => Err(format!("{online} frames of {range} came back")),
         }
     }));
+}
+
+/// Once, a range that must not wait failed if another thread had the CPU at that moment.
+#[test]
+fn a_range_meets_another_on_its_cpu() {
+    let regions = [Region::usable(BASE, BASE + FRAMES, 0)];
+    let config = Config::new(&regions, &[NodeId(0)]);
+    let mut storage = Storage::new(&Layout::of(&config).unwrap());
+    let pages = Allocator::boot(Native::new(&[NodeId(0)]), &config, storage.parts()).unwrap();
+    let [held, asked] = [(); 2].map(|()| Barrier::new(2));
+    let taken = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let _pin = pages.machine().pin();
+            held.wait();
+            asked.wait();
+            std::thread::sleep(Duration::from_millis(1));
+        });
+        let asking = scope.spawn(|| {
+            held.wait();
+            asked.wait();
+            let block = pages.alloc_at(Pfn(BASE), Order(3), GFP_NOWAIT);
+            block.and(pages.alloc_range(PfnRange::new(BASE + 9, BASE + 70), GFP_NOWAIT))
+        });
+        asking.join().unwrap()
+    });
+    assert_eq!(taken, Ok(()));
 }
 
 /// Of threads that want the same frames one at least is served, and none keeps what another has.

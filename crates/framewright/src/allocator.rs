@@ -20,6 +20,9 @@ use crate::request::{__GFP_ZERO, Gfp, Policy, Request};
 use crate::validate::{self, Census, Violation};
 use crate::vmstat::GlobalEvent;
 
+/// Looks for a CPU of a range that must not wait for one: longer than a call on it lasts, unless its holder sleeps or is stopped.
+const CPU_LOOKS: u32 = 1 << 14;
+
 /// A page-frame allocator over a memory map.
 pub struct Allocator<'a, M: Machine> {
     world: World<'a, M>,
@@ -163,9 +166,15 @@ impl<'a, M: Machine> Allocator<'a, M> {
         if may_wait { Ok(None) } else { self.world.hold_now() }
     }
 
-    /// [`Allocator::hold_cpu`] for a call that needs a CPU: without one it fails.
+    /// [`Allocator::hold_cpu`] for a call that needs a CPU: fails if none is to be had at any of many looks.
     pub(crate) fn hold_cpu_or_fail(&self, gfp: Gfp) -> Result<Option<M::Pin<'_>>, AllocError> {
-        self.hold_cpu(gfp).map_err(|Busy| AllocError::NoMemory { why: Why::WouldWait })
+        for _ in 0..CPU_LOOKS {
+            if let Ok(held) = self.hold_cpu(gfp) {
+                return Ok(held);
+            }
+            self.machine().relax();
+        }
+        Err(AllocError::NoMemory { why: Why::WouldWait })
     }
 
     /// Notes that a request failed. If it makes no sense, that is the error.
