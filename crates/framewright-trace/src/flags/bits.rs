@@ -220,8 +220,8 @@ impl Era {
             let is_atomic = self.wakes || gfp.contains(__GFP_KSWAPD_RECLAIM);
             *gfp |= if is_atomic { __GFP_ATOMIC } else { Gfp::NONE };
         }
-        if self.noretry && gfp.contains(GFP_TRANSHUGE_LIGHT | __GFP_NORETRY) {
-            *gfp = *gfp & !__GFP_NORETRY;
+        if self.noretry {
+            *gfp = as_since_4_8(*gfp);
         }
         meaning
     }
@@ -451,6 +451,11 @@ fn disagree(kernels: Kernels, value: u32) -> u32 {
     };
     let bits = (0..32).filter(|&bit| value >> bit & 1 != 0 && of_bit(bit)).fold(0, |bits, bit| bits | 1 << bit);
     if bits == 0 { value } else { bits }
+}
+
+/// A request of a kernel before 4.8, without the `__GFP_NORETRY` that huge page faults had there, whether they may wait or not.
+pub(super) fn as_since_4_8(gfp: Gfp) -> Gfp {
+    if gfp.contains(GFP_TRANSHUGE_LIGHT | __GFP_NORETRY) { gfp & !__GFP_NORETRY } else { gfp }
 }
 
 /// The flags of kernels before 4.4 with these bits, without what they imply; bits that are no flags are left out.

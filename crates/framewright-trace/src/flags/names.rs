@@ -10,7 +10,7 @@
 
 use framewright::request::{__GFP_ATOMIC, __GFP_DIRECT_RECLAIM, __GFP_FS, __GFP_IO, __GFP_KSWAPD_RECLAIM, Gfp};
 
-use super::bits::{NO_KSWAPD, before_4_4};
+use super::bits::{NO_KSWAPD, as_since_4_8, before_4_4};
 
 /// What the names of a request's flags say.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -45,7 +45,7 @@ pub(crate) fn named(text: &str) -> Named<'_> {
         found.gfp |= before_4_4(has.rest);
     }
     if found.is_old {
-        found.gfp = as_before_4_4(found.gfp, &has);
+        found.gfp = as_since_4_8(as_before_4_4(found.gfp, &has));
     }
     // Names of combinations that may wait take a bit of a later kernel's GFP_ATOMIC away. One before 4.4 has none that would be left.
     let has_no_bit = found.is_old && !has.reclaim;
