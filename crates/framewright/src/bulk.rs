@@ -208,7 +208,10 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// Frees blocks on one CPU, which is found out once.
     fn free_visit(&self, blocks: impl Iterator<Item = (Pfn, Order)>, result: &mut BulkFree) {
         // With the front closed it would be a look for nothing.
-        let local = self.local_now().filter(Local::has_front);
+        let mut local = self.local_now();
+        if !local.as_ref().is_some_and(Local::has_front) {
+            local = None;
+        }
         for (pfn, order) in blocks {
             let freed = match &local {
                 Some(local) => local.free(pfn, order),
