@@ -18,8 +18,8 @@ pub(crate) trait Calls {
     fn alloc(&self, pages: &mut [Pfn]);
     /// Frees them.
     fn free(&self, pages: &[Pfn]);
-    /// Allocates a page and frees it, `times` times.
-    fn repeat(&self, times: usize);
+    /// Allocates a page and frees it, once for each of `pages`.
+    fn repeat(&self, pages: &mut [Pfn]);
 }
 
 /// Does all the work, with a mark before and behind whatever is counted.
@@ -33,7 +33,7 @@ pub(crate) fn all(calls: &impl Calls) {
         between_marks(|| counted_nothing(&mut pages));
         between_marks(|| counted_alloc(calls, &mut pages));
         between_marks(|| counted_free(calls, &pages));
-        between_marks(|| counted_repeat(calls));
+        between_marks(|| counted_repeat(calls, &mut pages));
     }
 }
 
@@ -65,8 +65,8 @@ fn counted_free(calls: &impl Calls, pages: &[Pfn]) {
 }
 
 #[inline(never)]
-fn counted_repeat(calls: &impl Calls) {
-    calls.repeat(PAGES);
+fn counted_repeat(calls: &impl Calls, pages: &mut [Pfn]) {
+    calls.repeat(pages);
 }
 
 /// What all of them ask for.
@@ -109,8 +109,8 @@ macro_rules! one_by_one {
             }
 
             #[inline(always)]
-            fn repeat(&self, times: usize) {
-                for _ in 0..times {
+            fn repeat(&self, pages: &mut [Pfn]) {
+                for _ in 0..pages.len() {
                     let page = self.one().expect("there is memory");
                     assert!(self.back(page), "the page was allocated");
                 }
@@ -137,9 +137,7 @@ impl<M: Machine> Calls for Bulk<'_, '_, M> {
 
     /// All of a batch at once.
     #[inline(always)]
-    fn repeat(&self, times: usize) {
-        let mut pages = [Pfn(0); PAGES];
-        let pages = &mut pages[..times.min(PAGES)];
+    fn repeat(&self, pages: &mut [Pfn]) {
         self.alloc(pages);
         self.free(pages);
     }
