@@ -92,7 +92,7 @@ impl<M: Machine> Allocator<'_, M> {
             let turn = cx.own.turn.load(Ordering::Relaxed).wrapping_sub(1);
             world.plan_from(cx.node, turn, block)
         })?;
-        let rights = Rights { mark: Mark::Min, ..first_rights(&plan) };
+        let rights = Rights { mark: Mark::Min, unboosted: true, ..first_rights(&plan) };
         let want = world.want(&plan, rights);
         let may_take = |zone: &Zone<M>| zone.has_room(&world.ground, frames, plan.highest, rights);
         let range = world.search_range(frames, align, &plan, (may_take, |migratetype| want.may_use(migratetype)))?;

@@ -317,16 +317,12 @@ impl<M: Machine> Zone<M> {
         };
         (mark, reserve)
     }
-}
 
-impl<M: Machine> Zone<M> {
-    /// Whether the zone keeps a mark, as it was set, when it gives so many frames to a request.
+    /// Whether the zone keeps a mark when it gives so many frames to a request.
     pub(crate) fn has_room(&self, ground: &Ground<'_, M>, frames: u64, highest: ZoneKind, rights: Rights) -> bool {
-        let reserve = self.reserve.get(highest.index()).copied().unwrap_or(0);
-        let mark = self.stat.mark_unboosted(rights.mark);
         let memory = self.stat.memory_exact(&ground.stats, self.idx);
         let left = FreeMemory { free: memory.free.saturating_sub(frames.saturating_sub(1)), ..memory };
-        may_take(Order(0), ground.frames.geometry.max_order, left, (mark, reserve), rights, |_, _| true)
+        is_above(Order(0), left, self.kept_from(Order(0), highest, rights), rights)
     }
 }
 
