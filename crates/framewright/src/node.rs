@@ -19,7 +19,7 @@ use crate::give::give_one;
 use crate::ground::{Cx, Ground};
 use crate::machine::{Busy, Machine, Ordering, Pinned, Step, Word};
 use crate::mechanisms::{Hardened, Nofragment, PcpMark};
-use crate::node_states::NodeStates;
+use crate::node_states::{NodeStates, nodes_with};
 use crate::numa_stat::Teller;
 use crate::pfn::{Frame, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use crate::request::{__GFP_KSWAPD_RECLAIM, __GFP_THISNODE, Gfp, NodeSet, Policy, Request};
@@ -169,10 +169,10 @@ impl<'a, M: Machine> World<'a, M> {
     /// The nodes with memory in a zone that a request may use, as far as its flags and its address limit go.
     fn nodes_for(&self, request: &Request) -> NodeSet {
         let highest = request.gfp.highest_zone();
-        let Some(limit) = request.below else { return self.node_states.with_memory(highest) };
-        let is_usable = |zone: &&Zone<M>| zone.kind() <= highest && zone.has_memory() && zone.span.start < limit;
-        let usable = self.zones.iter().filter(is_usable);
-        usable.fold(NodeSet::default(), |nodes, zone| nodes.with(NodeSet::only(zone.node())))
+        match request.below {
+            None => self.node_states.with_memory(highest),
+            limit => nodes_with(self.zones, highest, limit),
+        }
     }
 
     /// The set with the nearest of some nodes alone.

@@ -6,7 +6,7 @@
 
 use crate::field::{Words, tell};
 use crate::machine::{Machine, Ordering, Word};
-use crate::pfn::ZoneKind;
+use crate::pfn::{Pfn, ZoneKind};
 use crate::request::NodeSet;
 use crate::zone::Zone;
 
@@ -45,7 +45,7 @@ impl<M: Machine> NodeStates<M> {
                 // ORDER: AcqRel. Publishes what this caller changed in zones, and acquires what earlier callers did; partner: itself. So
                 // the caller that comes last sees all changes, and ends only with a set that was computed from them.
                 let old = word.add(0, Ordering::AcqRel);
-                let new = nodes_with(zones, kind).0;
+                let new = nodes_with(zones, kind, None).0;
                 if old == new {
                     break;
                 }
@@ -55,8 +55,9 @@ impl<M: Machine> NodeStates<M> {
     }
 }
 
-/// The nodes that have a zone with memory of a kind up to `highest`.
-fn nodes_with<M: Machine>(zones: &[Zone<M>], highest: ZoneKind) -> NodeSet {
-    let usable = zones.iter().filter(|zone| zone.kind() <= highest && zone.has_memory());
+/// The nodes that have a zone with memory of a kind up to `highest`, which begins below a limit if there is one.
+pub(crate) fn nodes_with<M: Machine>(zones: &[Zone<M>], highest: ZoneKind, below: Option<Pfn>) -> NodeSet {
+    let begins_below = |zone: &Zone<M>| below.is_none_or(|limit| zone.span.start < limit);
+    let usable = zones.iter().filter(|zone| zone.kind() <= highest && zone.has_memory() && begins_below(zone));
     usable.fold(NodeSet::default(), |nodes, zone| nodes.with(NodeSet::only(zone.node())))
 }
