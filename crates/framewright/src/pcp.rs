@@ -32,12 +32,13 @@
 
 use crate::depot;
 use crate::field::{Words, tell};
+use crate::frame::Frames;
 use crate::ground::Cpu;
 use crate::idle::Idle;
 use crate::lock::Rank;
 use crate::machine::{Busy, Fault, Machine, Ordering, Patience, Word};
 use crate::mechanisms::PcpProtection;
-use crate::pfn::{MigrateType, Order};
+use crate::pfn::{Frame, MigrateType, Order};
 use crate::ring::{Ring, RingId, SMALL_ORDERS};
 use crate::tuned::Tuning;
 use crate::vmstat::{ZoneEvent, ZoneEvents};
@@ -261,6 +262,20 @@ impl<M: Machine> Pcp<M> {
             traffic = traffic.wrapping_add(taken).wrapping_add(given);
         }
         (frames, traffic)
+    }
+
+    /// Counts the frames of a block that waits from now on; by their negative, of one that does no more.
+    pub(crate) fn count_waiting(&self, frames: u32) {
+        let count = self.waiting_frames.load(Ordering::Relaxed);
+        self.waiting_frames.store(count.wrapping_add(frames), Ordering::Relaxed);
+    }
+
+    /// Takes the block that has waited longest, and its order.
+    pub(crate) fn pop_waiting(&self, slots: &[M::U32], frames: &Frames<'_, M>) -> Option<(Frame, Order)> {
+        let frame = self.waiting.pop_bottom(slots)?;
+        let order = frames.head(frame).order();
+        self.count_waiting((order.frames() as u32).wrapping_neg());
+        Some((frame, order))
     }
 
     /// A block left a ring, of whose frames the lists keep count where there is no depot.

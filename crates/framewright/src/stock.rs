@@ -64,9 +64,7 @@ impl<'a, M: Machine> Pcps<'a, M> {
         machine.lock(name, LockEvent::Taken);
         Ok(PcpGuard { turn, pcp, cx, zone, pcps: self, claimed: Some(cpu) })
     }
-}
 
-impl<'a, M: Machine> Pcps<'a, M> {
     /// Takes every block off a CPU's lists of a zone and hands it to `give`, from any context. Nothing, if somebody is at the lists, or this is no
     /// place for a heavy fence.
     pub(crate) fn drain_nolock(
@@ -81,20 +79,22 @@ impl<'a, M: Machine> Pcps<'a, M> {
             return;
         }
         for (id, ring) in pcp.rings(huge) {
-            while let Some(frame) = self.depots.pop_spare(ring).or_else(|| ring.pop_bottom(self.slots)) {
-                ring.count_moved(u64::MAX);
+            while let Some(frame) = self.pop_cold(ring) {
                 pcp.uncount(id);
                 give(frame, id.order);
             }
         }
-        while let Some(frame) = pcp.waiting.pop_bottom(self.slots) {
-            let order = ground.frames.head(frame).order();
-            let frames = (order.frames() as u32).wrapping_neg();
-            pcp.waiting_frames
-                .store(pcp.waiting_frames.load(Ordering::Relaxed).wrapping_add(frames), Ordering::Relaxed);
+        while let Some((frame, order)) = pcp.pop_waiting(self.slots, &ground.frames) {
             give(frame, order);
         }
         pcp.release_seized();
+    }
+
+    /// Takes the block that has lain longest off a ring or its spare magazine. Whether the lists count its frames is the caller's to see to.
+    fn pop_cold(&self, ring: &Ring<M>) -> Option<Frame> {
+        let frame = self.depots.pop_spare(ring).or_else(|| ring.pop_bottom(self.slots))?;
+        ring.count_moved(u64::MAX);
+        Some(frame)
     }
 }
 
@@ -254,7 +254,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
             self.let_go();
         }
         waiting.push(self.pcps.slots, frame);
-        self.count_waiting(frames);
+        self.pcp.count_waiting(frames);
         if self.pcp.depot {
             self.keep_below_high();
         }
@@ -273,18 +273,10 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         }
     }
 
-    fn count_waiting(&self, frames: u32) {
-        let count = &self.pcp.waiting_frames;
-        count.store(count.load(Ordering::Relaxed).wrapping_add(frames), Ordering::Relaxed);
-    }
-
     /// The block that has waited longest, and its order.
     fn pop_waiting(&self) -> Option<(Frame, Order)> {
         self.cx.ground.machine.step(Step::Waiting);
-        let frame = self.pcp.waiting.pop_bottom(self.pcps.slots)?;
-        let order = self.cx.ground.frames.head(frame).order();
-        self.count_waiting((order.frames() as u32).wrapping_neg());
-        Some((frame, order))
+        self.pcp.pop_waiting(self.pcps.slots, &self.cx.ground.frames)
     }
 
     /// Puts the block that has waited longest on its list.
@@ -510,8 +502,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
     }
 
     fn pop_bottom(&self, id: RingId, ring: &Ring<M>) -> Option<Frame> {
-        let frame = self.pcps.depots.pop_spare(ring).or_else(|| ring.pop_bottom(self.pcps.slots))?;
-        ring.count_moved(u64::MAX);
+        let frame = self.pcps.pop_cold(ring)?;
         self.settle(id, ring, u32::MAX);
         Some(frame)
     }
