@@ -203,6 +203,10 @@ impl<M: Machine> Shard<M> {
         self.empty.load(Ordering::Relaxed) != 0 || self.fresh.load(Ordering::Relaxed) < self.count
     }
 
+    fn has(&self, ring: RingId) -> bool {
+        self.full.get(ring.index).is_some_and(|top| top.load(Ordering::Relaxed) != 0)
+    }
+
     // What follows is for whoever holds the lock.
 
     fn pop<'a>(&self, stack: &M::U32, magazines: &'a [Magazine<M>]) -> Option<(u32, &'a Magazine<M>)> {
@@ -229,12 +233,6 @@ impl<M: Machine> Shard<M> {
         let frames = magazine.len() << ring.order.0.min(31);
         let now = self.frames.load(Ordering::Relaxed);
         self.frames.store(change(now, frames), Ordering::Relaxed);
-    }
-}
-
-impl<M: Machine> Shard<M> {
-    fn has(&self, ring: RingId) -> bool {
-        self.full.get(ring.index).is_some_and(|top| top.load(Ordering::Relaxed) != 0)
     }
 }
 
