@@ -29,10 +29,10 @@
 use std::any::Any;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
 
+use crate::callbacks::Panics;
 use crate::cpus::{Cpus, lease, rseq};
 use crate::fences;
 use crate::interrupts::{self, Held};
@@ -122,7 +122,7 @@ extern "C" fn prepare() {
     let alive = |entry: &Entry| {
         let cpus = entry.cpus.upgrade()?;
         // A hook that panics could not bring the allocator to rest; a panic here would end the process.
-        let freeze = |freeze: &Freeze| catch_unwind(AssertUnwindSafe(freeze)).ok().flatten();
+        let freeze = |freeze: &Freeze| Panics::default().catch(freeze).flatten();
         Some((entry.freeze.as_ref().filter(|_| may_rest).and_then(freeze), cpus))
     };
     let machines = registry.iter().filter_map(alive).collect();
