@@ -45,16 +45,19 @@ impl<M: Machine> Judge<'_, '_, M> {
             // `alloc_nolock` leaves such zones out.
             return false;
         }
-        let free = self
-            .memory
-            .frames_in(span)
-            .filter(|(pfn, known)| known.zone == idx && known.used == Use::Free && self.is_open(*pfn));
         let unusable = self.request.order.frames() - 1;
         let marked = ignores_marks(gfp, call) || {
             let keep = mark(zone.min, gfp, call).saturating_add(zone.protection[gfp.highest_zone().index()]);
-            (free.count() as u64).saturating_sub(unusable) > keep
+            (self.open_frames(idx, span).count() as u64).saturating_sub(unusable) > keep
         };
         marked && self.has_room_for_block(idx, span)
+    }
+
+    /// Free frames of a zone that are this request's to take.
+    fn open_frames(&self, idx: ZoneIdx, span: PfnRange) -> impl Iterator<Item = Pfn> {
+        let frames = self.memory.frames_in(span);
+        let free = frames.filter(move |(_, known)| known.zone == idx && known.used == Use::Free);
+        free.map(|(pfn, _)| pfn).filter(|pfn| self.is_open(*pfn))
     }
 
     /// Whether free frames of the pageblock around `pfn` are this request's to take.
@@ -72,12 +75,7 @@ impl<M: Machine> Judge<'_, '_, M> {
         let limit = self.request.below.unwrap_or(Pfn(u64::MAX));
         let pageblock_order = self.memory.pageblock_order();
         let own = self.request.gfp.migratetype();
-        let starts = self
-            .memory
-            .frames_in(span)
-            .filter(|(pfn, known)| known.zone == idx && known.used == Use::Free && self.is_open(*pfn));
-        let mut starts = starts.map(|(pfn, _)| pfn);
-        starts.any(|start| {
+        self.open_frames(idx, span).any(|start| {
             // Of another mobility it may be that only whole pageblocks are taken.
             let is_kept = self.keeps_apart() && self.pages.pageblock_type(start) != Some(own);
             let order = if is_kept { self.request.order.max(pageblock_order) } else { self.request.order };
