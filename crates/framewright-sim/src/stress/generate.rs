@@ -74,7 +74,7 @@ pub(crate) fn case(settings: &Settings, operations: u64, segments: u64) -> Case 
         pool: settings.pool,
         plant: settings.plant.clone(),
     };
-    let frames = shape.regions.iter().map(|region| region.range.frames()).sum();
+    let frames = shape.frames();
     let each = |segment: u64| operations / segments + u64::from(segment < operations % segments);
     if settings.pool {
         let mut next = 0;

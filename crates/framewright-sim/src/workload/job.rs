@@ -197,7 +197,7 @@ impl Map {
 
     /// Frames of all nodes.
     pub(crate) fn frames(&self) -> u64 {
-        self.shape.regions.iter().map(|region| region.range.frames()).sum()
+        self.shape.frames()
     }
 
     /// Bytes of the workload's own.
