@@ -6,6 +6,7 @@ use framewright_lab::mechanisms::label;
 use framewright_lab::sim::figures::counted;
 use framewright_ops::run::{Kind, Line};
 use framewright_ops::{Checks, Op, Outcome, Scenario, follow};
+use framewright_table::{Table, cells};
 use serde::{Serialize, Serializer};
 
 use crate::command::printable;
@@ -209,20 +210,14 @@ impl Run {
 
 /// A row for each run.
 pub(super) fn table(runs: &[Run]) -> String {
-    let mut rows = vec![["list", "mechanisms", "operations", "statements", "verdict"].map(str::to_owned)];
-    rows.extend(runs.iter().map(|run| {
-        let numbers = [run.operations.to_string(), run.statements.to_string()];
-        let [operations, statements] = numbers;
-        [run.file.clone(), run.mechanisms.clone(), operations, statements, run.verdict()]
-    }));
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let [list, mechanisms, operations, statements] = std::array::from_fn(width);
-    let mut text = String::from("\n");
-    for [file, set, all, stated, verdict] in &rows {
-        writeln!(text, "{file:<list$}  {set:<mechanisms$}  {all:>operations$}  {stated:>statements$}  {verdict}")
-            .expect("a string takes all");
+    let mut table = Table::new("<<>><");
+    table.row(cells!["list  ", "mechanisms", "  operations", "  statements", "  verdict"]);
+    for run in runs {
+        let Run { file, mechanisms, operations, statements, .. } = run;
+        let verdict = run.verdict();
+        table.row(cells!["{file}  ", "{mechanisms}", "  {operations}", "  {statements}", "  {verdict}"]);
     }
-    text
+    format!("\n{table}")
 }
 
 /// All runs for programs.
