@@ -22,8 +22,8 @@ use std::time::Instant;
 
 use framewright::machine::{Machine, Pinned};
 use framewright::mechanisms::{Mechanisms, PRESETS, PcpProtection};
-use framewright::pfn::NodeId;
-use framewright::queued::{Places, QueuedLock};
+use framewright::queued_lock::{Places, QueuedLock};
+use framewright::units::NodeId;
 use framewright_rt::{Native, NativeWord};
 use serde::Serialize;
 

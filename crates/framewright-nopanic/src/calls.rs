@@ -7,20 +7,20 @@
 
 use core::fmt::{self, Write};
 
-use framewright::boot::Parts;
+use framewright::Parts;
 use framewright::config::{Config, Region};
 use framewright::error::{AllocError, BootError, FreeError};
 use framewright::event::{Event, TraceLine};
 use framewright::machine::{Busy, LockName, Machine, Ordering, Patience, Pinned, Step, Word};
 use framewright::mechanisms::{Mechanisms, Threshold, UnknownSwitch};
-use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
-use framewright::queued::{Places, QueuedLock};
+use framewright::queued_lock::{Places, QueuedLock};
 use framewright::report::{
     self, BuddyInfo, ExtfragIndex, NodeVmStat, NumaCounters, NumaStat, PageTypeInfo, Source, UnusableIndex, VmStat,
     ZoneInfo, ZoneSnapshot,
 };
 use framewright::request::{Gfp, NodeSet, Policy, Request};
 use framewright::smp_list::{self, Broken, Links, Node};
+use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::validate::{Census, Violation};
 use framewright::watermark::{self, Mark, Marks, PcpSize};
 use framewright::{

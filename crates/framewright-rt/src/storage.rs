@@ -3,7 +3,7 @@
 use std::collections::TryReserveError;
 
 use framewright::machine::{Machine, Word};
-use framewright::pfn::ZoneIdx;
+use framewright::units::ZoneIdx;
 use framewright::{Cluster, Cpu, Diffs, Layout, Link, Magazine, NodeDiffs, NodeStat, Parts, Pcp, Run, Shard, Zone};
 
 /// Owns what [`Parts`] borrows: zeroed words and default records, as many as a [`Layout`] says.

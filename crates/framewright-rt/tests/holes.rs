@@ -3,8 +3,8 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use framewright::pfn::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx};
 use framewright::request::{GFP_DMA32, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
+use framewright::units::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx};
 use framewright::{Allocator, Census, Config, FreeError, Layout, Machine, Mechanisms, Region, Request};
 use framewright_rt::{Native, Solo, Storage};
 

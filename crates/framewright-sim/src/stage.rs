@@ -2,7 +2,7 @@
 
 use framewright::machine::Word;
 use framewright::mechanisms::PcpProtection;
-use framewright::pfn::{NodeId, ZoneIdx};
+use framewright::units::{NodeId, ZoneIdx};
 use framewright::{
     Allocator, BootError, Cluster, Config, Cpu, Diffs, Layout, Link, Magazine, Mechanisms, NodeDiffs, NodeStat, Parts,
     Pcp, Run, Shard, Zone,

@@ -6,10 +6,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
 use framewright::report::{
     BuddyInfo, ExtfragIndex, NodeVmStat, NumaStat, PageTypeInfo, Source, UnusableIndex, VmStat, ZoneInfo,
 };
+use framewright::units::{NodeId, ZoneIdx, ZoneKind};
 
 /// Bytes of the longest name, with room to be told what is wrong with a longer one.
 pub(super) const NAME_LIMIT: usize = 64;

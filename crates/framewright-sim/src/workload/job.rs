@@ -8,8 +8,8 @@
 //! know what was left of memory finds it in [`Outcome::aftermath`].
 
 use framewright::mechanisms::{Depot, PRESETS};
-use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
 use framewright::report::Source;
+use framewright::units::{NodeId, ZoneIdx, ZoneKind};
 use framewright::watermark::PcpSize;
 use framewright::{Allocator, Census, Config, Counters, Mechanisms, Region};
 use framewright_ops::Shape;

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use framewright::pfn::{MigrateType, Order, PfnRange};
 use framewright::report;
+use framewright::units::{MigrateType, Order, PfnRange};
 use framewright::{Census, Mechanisms};
 use serde::Serialize;
 

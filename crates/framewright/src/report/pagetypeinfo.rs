@@ -6,7 +6,7 @@
 use core::fmt;
 
 use super::{Source, nodes, orders, populated_of};
-use crate::pfn::{MigrateType, NodeId};
+use crate::types::units::{MigrateType, NodeId};
 
 /// Linux walks a free list to count it, and stops here: a larger number is printed as `>100000`. We know the number,
 /// and print the same.

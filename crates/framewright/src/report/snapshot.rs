@@ -4,7 +4,7 @@
 //! [`ZoneSnapshot`] is about 1.2 KiB, nearly all of it the table of free blocks.
 
 use super::{Source, zones_of};
-use crate::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneKind};
+use crate::types::units::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneKind};
 
 /// State of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -7,7 +7,7 @@ use core::fmt;
 
 use super::counters::{node_counters, zone_lines};
 use super::{NodeSnapshot, Source, ZoneSnapshot, nodes, zones_of};
-use crate::pfn::{CpuId, NodeId, ZoneIdx};
+use crate::types::units::{CpuId, NodeId, ZoneIdx};
 
 /// Prints `/proc/zoneinfo`.
 ///

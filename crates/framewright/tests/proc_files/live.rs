@@ -11,10 +11,10 @@
 use std::fs;
 use std::io::{ErrorKind, Write};
 
-use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
 use framewright::report::{
     BuddyInfo, NodeVmStat, NumaCounters, NumaStat, PageTypeInfo, VmStat, ZoneInfo, ZoneSnapshot,
 };
+use framewright::units::{NodeId, ZoneIdx, ZoneKind};
 
 use crate::recorded::{Counters, Recorded, events, index_of, zones};
 use crate::{is_ours, strict};

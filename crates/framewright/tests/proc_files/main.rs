@@ -6,11 +6,11 @@ mod numa_split;
 mod recorded;
 mod strict;
 
-use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use framewright::report::{
     BuddyInfo, COUNTER_LIMIT, ExtfragIndex, NodeSnapshot, NodeVmStat, NumaCounters, NumaStat, PageTypeInfo,
     PcpSnapshot, Source, UnusableIndex, VmEvents, VmStat, ZoneInfo, ZoneSnapshot,
 };
+use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use recorded::{Recorded, recorded};
 
 const BUDDYINFO: &str = include_str!("../fixtures/linux-6.1-buddyinfo.txt");

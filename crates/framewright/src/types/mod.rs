@@ -1,0 +1,5 @@
+//! The vocabulary: units, requests and errors. Every folder may use these.
+
+pub mod request;
+pub mod error;
+pub mod units;
