@@ -32,6 +32,24 @@ mod seam; // the world outside
 mod policy; // switches and formulas
 mod types; // units, requests, errors
 
+/// The switches, their numbers, and the presets.
+pub mod mechanisms {
+    pub use crate::policy::mechanisms::*;
+    pub use crate::policy::presets::PRESETS;
+}
+
+/// Units: frame numbers, orders, nodes, CPUs, zones, mobilities.
+pub mod units {
+    pub use crate::types::migratetype::MigrateType;
+    pub use crate::types::units::*;
+}
+
+/// Sizes that are computed from others at boot: watermarks, reserves, per-CPU lists.
+pub mod watermark {
+    pub use crate::policy::pcp_size::PcpSize;
+    pub use crate::policy::watermark::*;
+}
+
 pub use api::allocator::{Allocator, FrameState};
 pub use api::bulk::BulkFree;
 pub use api::context::{AnyContext, Interrupt};
@@ -40,7 +58,7 @@ pub use api::local::Local;
 pub use boot::boot::Parts;
 pub use boot::config::{self, Config, Region};
 pub use boot::layout::Layout;
-pub use compaction::compaction::Compacted;
+pub use compaction::progress::Compacted;
 pub use frame::cluster::Cluster;
 pub use frame::frame::Geometry;
 pub use frame::map::Run;
@@ -48,8 +66,8 @@ pub use observe::report_source::Counters;
 pub use observe::validate::{self, Census, Violation};
 pub use pcp::depot::{Magazine, Shard};
 pub use pcp::pcp::Pcp;
-pub use policy::mechanisms::{self, Mechanisms};
-pub use policy::watermark::{self, Tuning};
+pub use policy::mechanisms::Mechanisms;
+pub use policy::watermark::Tuning;
 pub use reclaim::kswapd::Balanced;
 pub use seam::event::{self, Event};
 pub use seam::field::Field;
@@ -60,7 +78,8 @@ pub use stat::zone_diffs::Diffs;
 pub use sync::queued_lock;
 pub use sync::smp_list::{self, Link};
 pub use types::error::{self, AllocError, BootError, FreeError, Why};
+pub use types::migratetype::MigrateType;
 pub use types::request::{self, Gfp, NodeSet, Policy, Request};
-pub use types::units::{self, CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
+pub use types::units::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 pub use upkeep::vmstat_refresh::Refreshed;
 pub use zone::zone::Zone;

@@ -9,7 +9,7 @@ use crate::stat::node_stat::NodeStats;
 use crate::stat::vmstat::GlobalEvents;
 use crate::stat::zone_stat::Stats;
 use crate::sync::queued_lock::Places;
-use crate::sync::ticket_lock::Held;
+use crate::sync::rank::Held;
 use crate::types::units::{CpuId, NodeId, ZoneIdx, ZoneKind};
 
 /// A word where some CPU waits for a lock, not necessarily the one in whose record it lies.

@@ -16,7 +16,7 @@
 use crate::api::allocator::Allocator;
 use crate::api::fast_path::Route;
 use crate::api::local::Local;
-use crate::frame::frame::Head;
+use crate::frame::head::Head;
 use crate::pcp::ring::RingId;
 use crate::policy::mechanisms::{Hardened, PcpMark};
 use crate::policy::watermark::Rights;
@@ -25,7 +25,7 @@ use crate::shared::Cx;
 use crate::types::error::{AllocError, FreeError};
 use crate::types::request::{Policy, Request};
 use crate::types::units::{Order, Pfn};
-use crate::zonelist::world::first_rights;
+use crate::zonelist::plan::first_rights;
 
 /// Blocks of a bulk request served in one visit of a per-CPU list, for which the CPU is pinned.
 const BULK: usize = 64;

@@ -12,14 +12,15 @@
 //! then names no zone for it ([`crate::Cpu`]). So do those that let an interrupt come to the lists of the CPU that it met
 //! (`pcp-protection`): nothing comes in between here because interrupts have lists of their own.
 
-use crate::frame::frame::Head;
+use crate::frame::head::Head;
 use crate::pcp::ring::{Ring, RingId, Slots};
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::{Cpu, Cx};
+use crate::types::migratetype::MigrateType;
 use crate::types::request::{
     __GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_THISNODE, Gfp, Policy, Request,
 };
-use crate::types::units::{CpuId, Frame, MigrateType, Order, Pfn, ZoneKind};
+use crate::types::units::{CpuId, Frame, Order, Pfn, ZoneKind};
 use crate::zonelist::world::World;
 
 /// Where a request that asks for nothing special looks for a block.

@@ -32,7 +32,7 @@
 use core::cell::Cell;
 
 use crate::api::allocator::Allocator;
-use crate::frame::frame::Head;
+use crate::frame::head::Head;
 use crate::pcp::pcp::Pcp;
 use crate::pcp::ring::{Ring, RingId};
 use crate::seam::machine::{Busy, Machine, Ordering, Word};

@@ -12,7 +12,8 @@ use core::cell::Cell;
 
 use crate::api::allocator::Allocator;
 use crate::api::fast_path::{Route, drop_damaged, give_top, take_top};
-use crate::frame::frame::{Frames, Head};
+use crate::frame::frame::Frames;
+use crate::frame::head::Head;
 use crate::frame::map::Run;
 use crate::frame::pageblock::Pageblock;
 use crate::pcp::pcp::Pcp;

@@ -5,9 +5,14 @@
 
 pub(crate) mod fork;
 pub(crate) mod cpu_hotplug;
+pub(crate) mod vmstat_calls;
+pub(crate) mod background_calls;
+pub(crate) mod drain_calls;
+pub(crate) mod range_calls;
 pub(crate) mod context;
-pub(crate) mod nolock;
 pub(crate) mod bulk;
 pub(crate) mod local;
+pub(crate) mod alloc_free;
+pub(crate) mod nolock;
 pub(crate) mod allocator;
 pub(crate) mod fast_path;

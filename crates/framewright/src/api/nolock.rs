@@ -21,20 +21,24 @@
 
 use crate::api::allocator::Allocator;
 use crate::buddy::fallback::{Mode, Want};
-use crate::frame::frame::{Head, Part};
+use crate::frame::frame::Part;
+use crate::frame::head::Head;
 use crate::pcp::ring::RingId;
 use crate::policy::mechanisms::{Hardened, Nofragment};
 use crate::policy::watermark::{Mark, Rights};
-use crate::reclaim::slowpath::{FEW_ROUNDS, is_optional, slow_rights};
+use crate::reclaim::slowpath::FEW_ROUNDS;
 use crate::seam::event::Event;
 use crate::seam::machine::{Fault, Machine, Step};
 use crate::shared::Ground;
 use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
 use crate::types::error::{AllocError, FreeError, Why};
+use crate::types::migratetype::MigrateType;
 use crate::types::request::Request;
-use crate::types::units::{Frame, MigrateType, Order, Pfn};
-use crate::zone::zone::{Zone, ZoneGuard};
-use crate::zonelist::world::{Plan, World, first_rights};
+use crate::types::units::{Frame, Order, Pfn};
+use crate::zone::zone::Zone;
+use crate::zone::zone_guard::ZoneGuard;
+use crate::zonelist::plan::{Plan, first_rights, is_optional, slow_rights};
+use crate::zonelist::world::World;
 
 /// Blocks looked at, and put aside, for one to which nobody wrote since it was freed, where the mechanisms say `hardened`.
 const INTACT_TRIES: u32 = 4;

@@ -5,13 +5,11 @@
 //! (`watermark.rs`) unless a [`Tuning`] says otherwise; and from all of that the size of the descriptors (`layout.rs`).
 
 use crate::frame::frame::Geometry;
-use crate::pcp::autotune;
-use crate::pcp::depot;
-use crate::pcp::pcp;
+use crate::pcp::{autotune, depot, pcp};
 use crate::policy::mechanisms::{Depot, Hardened, Mechanisms, PcpSize as Sizing, Refill, ZoneStat};
-use crate::policy::watermark::{Marks, PcpSize, Tuning, lowmem_reserve, min_free_kbytes};
-use crate::stat::node_stat;
-use crate::stat::zone_diffs;
+use crate::policy::pcp_size::PcpSize;
+use crate::policy::watermark::{Marks, Tuning, lowmem_reserve, min_free_kbytes};
+use crate::stat::{node_stat, zone_diffs};
 use crate::types::error::BootError;
 use crate::types::units::{NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 

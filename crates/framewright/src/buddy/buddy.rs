@@ -16,13 +16,15 @@
 
 use crate::buddy::free_list::{End, FreeLists};
 use crate::frame::cluster::{Heap, Run};
-use crate::frame::frame::{Corrupt, Frames, State};
+use crate::frame::frame::{Corrupt, Frames};
+use crate::frame::state::State;
 use crate::policy::mechanisms::Prefetch;
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::shared::Ground;
 use crate::stat::tally::{ListCount, Tally};
 use crate::stat::zone_stat::ZoneStat;
-use crate::types::units::{CpuId, Frame, MigrateType, Order};
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{CpuId, Frame, Order};
 
 /// Where a freed block goes on its list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -31,7 +31,8 @@ use crate::buddy::pageblock_usage::Census;
 use crate::frame::frame::Corrupt;
 use crate::policy::mechanisms::{FallbackPolicy, Hygiene};
 use crate::seam::machine::{Machine, Ordering, Step, Word};
-use crate::types::units::{Frame, MigrateType, Order};
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{Frame, Order};
 
 /// What a request wants of a zone's lists.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,8 @@ use crate::seam::field::{Words, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::sync::cache_line::Span;
 use crate::sync::smp_list::{self, Broken, Link, Links, Node};
-use crate::types::units::{Frame, MigrateType, Order};
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{Frame, Order};
 
 const FIRST_HEAD: u32 = Frame::LIMIT as u32 + 1;
 

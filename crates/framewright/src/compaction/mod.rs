@@ -2,5 +2,7 @@
 //!
 //! Files here choose what to empty and where to; `range/` isolates and moves.
 
-pub(crate) mod scanners;
 pub(crate) mod compaction;
+pub(crate) mod emptiest;
+pub(crate) mod scanners;
+pub(crate) mod progress;

@@ -11,17 +11,17 @@
 //! Left out: the hints that let Linux skip pageblocks in which it found nothing the last time, and its modes: this is the one that kcompactd and a
 //! request that waits use, which does not stop because a lock is wanted.
 
-use crate::compaction::compaction::Compacted;
+use crate::compaction::progress::Compacted;
 use crate::frame::frame::Part;
 use crate::range::migrate::{Stays, is_for_movable};
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::stat::vmstat::GlobalEvent;
-use crate::types::units::{Frame, Order};
+use crate::types::units::{Frame, Order, Pfn};
 use crate::zone::zone::Zone;
 use crate::zonelist::world::World;
 
 /// Where the scanner for places is.
-struct Places {
+struct FreeScanner {
     /// First frame of the pageblock.
     pageblock: Frame,
     /// The next frame in it that may begin a free block.
@@ -30,6 +30,13 @@ struct Places {
 }
 
 impl<M: Machine> World<'_, M> {
+    /// The first frames of the first and the last pageblock of a zone's span.
+    pub(crate) fn pageblocks_of(&self, zone: &Zone<M>) -> (Frame, Frame) {
+        let order = self.ground.frames.geometry.pageblock_order;
+        let start = |pfn| self.ground.frames.frame(pfn).unwrap_or(Frame(0)).align_down(order);
+        (start(zone.span.start), start(Pfn(zone.span.end.0.saturating_sub(1))))
+    }
+
     /// Lets the scanners go on until there is enough or they meet. Returns the frames that were looked at for places.
     pub(crate) fn scan(&self, zone: &Zone<M>, is_enough: impl Fn() -> bool, run: &mut Compacted) -> u64 {
         let order = self.ground.frames.geometry.pageblock_order;
@@ -37,7 +44,7 @@ impl<M: Machine> World<'_, M> {
         let mut source = Frame(zone.compaction.cursor.load(Ordering::Relaxed)).align_down(order).max(first);
         let begin = Frame(zone.compaction.far.load(Ordering::Relaxed)).align_down(order);
         let begin = if begin > source && begin <= last { begin } else { last };
-        let mut places = Places { pageblock: begin, at: begin, scanned: 0 };
+        let mut places = FreeScanner { pageblock: begin, at: begin, scanned: 0 };
         let scanned = run.scanned;
         while source < places.pageblock && !is_enough() {
             let moved = run.moved;
@@ -77,7 +84,13 @@ impl<M: Machine> World<'_, M> {
     }
 
     /// Moves what can be moved out of a pageblock.
-    fn empty_into(&self, zone: &Zone<M>, start: Frame, places: &mut Places, run: &mut Compacted) -> Result<(), Stays> {
+    fn empty_into(
+        &self,
+        zone: &Zone<M>,
+        start: Frame,
+        places: &mut FreeScanner,
+        run: &mut Compacted,
+    ) -> Result<(), Stays> {
         let (frames, order) = (&self.ground.frames, self.ground.frames.geometry.pageblock_order);
         if !self.is_suitable(zone, start) {
             return Ok(());
@@ -105,7 +118,7 @@ impl<M: Machine> World<'_, M> {
     }
 
     /// The next place, behind the pageblock that is being emptied.
-    fn place_near_end(&self, zone: &Zone<M>, source: Frame, order: Order, places: &mut Places) -> Option<Frame> {
+    fn place_near_end(&self, zone: &Zone<M>, source: Frame, order: Order, places: &mut FreeScanner) -> Option<Frame> {
         let pageblock = self.ground.frames.geometry.pageblock_order;
         while places.pageblock > source {
             if self.is_suitable(zone, places.pageblock) {

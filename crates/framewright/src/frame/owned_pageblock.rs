@@ -29,7 +29,8 @@
 //! A frame whose bit is set says nothing else: no head, no state. It counts as a per-CPU page.
 
 use crate::seam::machine::{Machine, Ordering, Word};
-use crate::types::units::{CpuId, Frame, MigrateType, Order, ZoneIdx};
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{CpuId, Frame, Order, ZoneIdx};
 
 /// Frames that one word tells of: the block of this order.
 const WORD: Order = Order(6);

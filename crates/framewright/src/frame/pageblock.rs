@@ -7,7 +7,8 @@
 //! isolated pageblock remembers what it was, and how many ranges keep it isolated: two callers may take disjoint ranges in one pageblock
 //! (`contig_range.rs`), and the type comes back when the last of them is done.
 
-use crate::types::units::{MigrateType, ZoneIdx};
+use crate::types::migratetype::MigrateType;
+use crate::types::units::ZoneIdx;
 
 /// Word of one pageblock. Bits: 0-3 type, 4-7 type before isolation, 8-15 zone, 16 has memory, 20-21 which per-CPU lists its
 /// blocks go to: the type's number + 1, or 0 for none; 22-31 how many ranges keep it isolated. Which lists follows from the type,

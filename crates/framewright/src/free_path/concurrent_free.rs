@@ -24,8 +24,9 @@ use crate::seam::machine::{LockEvent, LockKind, LockName, Machine, Ordering, Pat
 use crate::shared::Cx;
 use crate::stat::tally::Tally;
 use crate::sync::zone_lock::Mode;
-use crate::types::units::{Frame, MigrateType, Order};
-use crate::zone::zone::ZoneReader;
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{Frame, Order};
+use crate::zone::zone_guard::ZoneReader;
 
 /// One CPU that gives blocks back, in the lock's shared mode. Its counts reach the zone when it is dropped.
 pub(crate) struct Giver<'r, 'g, 'a, M: Machine> {

@@ -8,7 +8,7 @@
 //! keeps). So whoever holds all zone locks ([`crate::Frozen`]) finds each block in some place.
 
 use crate::buddy::buddy::Place;
-use crate::frame::frame::Head;
+use crate::frame::head::Head;
 use crate::free_path::concurrent_free::Giver;
 use crate::free_path::free_batch::{Batch, Block};
 use crate::free_path::remote_free::send_home;

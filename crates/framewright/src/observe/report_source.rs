@@ -7,7 +7,8 @@ use crate::policy::mechanisms::{Compaction, NumaPlace};
 use crate::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
-use crate::types::units::{CpuId, Frame, MigrateType, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{CpuId, Frame, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use crate::zone::zone::Zone;
 use crate::zonelist::numa_stat::{Numa, numa_told};
 

@@ -33,15 +33,29 @@
 
 use core::fmt;
 
-use crate::frame::frame::{Head, Kind, Part};
+use crate::api::allocator::Allocator;
+use crate::frame::frame::Part;
+use crate::frame::head::Head;
+use crate::frame::state::Kind;
 use crate::pcp::pcp::Claim;
 use crate::policy::mechanisms::{Hygiene, NumaStat, ZoneStat};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::shared::Cx;
 use crate::stat::vmstat::ZoneEvent;
-use crate::types::units::{CpuId, Frame, MigrateType, Order, Pfn};
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{CpuId, Frame, Order, Pfn};
 use crate::zone::zone::Zone;
 use crate::zonelist::world::World;
+
+impl<M: Machine> Allocator<'_, M> {
+    /// Checks every numbered invariant; see [`crate::observe::validate`]. To be called while no other call is in progress.
+    ///
+    /// # Errors
+    /// The first invariant found violated.
+    pub fn validate(&self) -> Result<Census, Violation> {
+        validate(self.world())
+    }
+}
 
 /// Where all frames are: `present` is the sum of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

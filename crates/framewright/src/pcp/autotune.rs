@@ -21,7 +21,7 @@
 //!
 //! All words are the owner's; a claimer, who only takes out, looks at none.
 
-use crate::policy::watermark::PcpSize;
+use crate::policy::pcp_size::PcpSize;
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
 

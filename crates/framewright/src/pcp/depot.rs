@@ -18,12 +18,14 @@
 //! drains. What lies here counts as per-CPU pages.
 
 use crate::pcp::ring::{Ring, RingId, SMALL_RINGS};
-use crate::policy::watermark::PcpSize;
+use crate::policy::pcp_size::PcpSize;
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{Busy, LockName, Machine, Ordering, Patience, Step, Word};
 use crate::shared::Cx;
-use crate::sync::ticket_lock::{Rank, Ticket, TicketLock};
-use crate::types::units::{CpuId, Frame, MigrateType, ZoneIdx};
+use crate::sync::rank::Rank;
+use crate::sync::ticket_lock::{Ticket, TicketLock};
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{CpuId, Frame, ZoneIdx};
 use crate::zone::zone::Zone;
 
 /// Most entries of a magazine.

@@ -6,8 +6,7 @@
 //!
 //! All that needs the lists goes through [`PcpGuard`], which their owner or a claimer holds (`pcp.rs`).
 
-use crate::buddy::fallback::Want;
-use crate::frame::frame::Head;
+use crate::frame::head::Head;
 use crate::free_path::free_batch::{Batch, Block};
 use crate::free_path::free_path::{collect, give_batch, give_one, unlist};
 use crate::pcp::depot::Depots;
@@ -137,14 +136,6 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         }
     }
 
-    /// Takes a block, filling the ring from the depot or else from the zone if it is empty.
-    pub(crate) fn take(&self, id: RingId, want: &Want) -> Option<Frame> {
-        self.take_stocked(id).or_else(|| {
-            self.refill(id, want);
-            self.take_cached(id)
-        })
-    }
-
     /// Takes a block if the ring or the depot has one: it left the zone's free memory long ago.
     pub(crate) fn take_stocked(&self, id: RingId) -> Option<Frame> {
         self.take_cached(id).or_else(|| {
@@ -168,7 +159,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
     }
 
     /// Takes a block if the ring has one.
-    fn take_cached(&self, id: RingId) -> Option<Frame> {
+    pub(crate) fn take_cached(&self, id: RingId) -> Option<Frame> {
         self.cx.ground.machine.step(Step::PcpTake);
         let ring = self.pcp.ring(id)?;
         loop {

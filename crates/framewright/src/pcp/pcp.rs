@@ -36,13 +36,14 @@ use crate::pcp::depot;
 use crate::pcp::expire::Idle;
 use crate::pcp::ring::{Ring, RingId, SMALL_ORDERS};
 use crate::policy::mechanisms::PcpProtection;
-use crate::policy::watermark::PcpSize;
+use crate::policy::pcp_size::PcpSize;
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{Busy, Fault, Machine, Ordering, Patience, Word};
 use crate::shared::Cpu;
 use crate::stat::vmstat::{ZoneEvent, ZoneEvents};
-use crate::sync::ticket_lock::Rank;
-use crate::types::units::{Frame, MigrateType, Order};
+use crate::sync::rank::Rank;
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{Frame, Order};
 
 /// How often a drain looks at a busy owner before it gives up. An owner's section is short unless its thread is stopped.
 const DRAIN_TRIES: u32 = 1 << 20;

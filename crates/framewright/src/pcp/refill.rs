@@ -16,7 +16,7 @@
 
 use crate::buddy::fallback::{self, Mode, Want};
 use crate::frame::cluster::Run;
-use crate::frame::frame::Head;
+use crate::frame::head::Head;
 use crate::frame::owned_pageblock::{bits_in, choose};
 use crate::free_path::remote_free::put;
 use crate::pcp::lists::PcpGuard;
@@ -32,6 +32,14 @@ const LINE_OF_HEADS: u32 = 63;
 const MOST: usize = 16;
 
 impl<M: Machine> PcpGuard<'_, '_, M> {
+    /// Takes a block, filling the ring from the depot or else from the zone if it is empty.
+    pub(crate) fn take(&self, id: RingId, want: &Want) -> Option<Frame> {
+        self.take_stocked(id).or_else(|| {
+            self.refill(id, want);
+            self.take_cached(id)
+        })
+    }
+
     /// Fills an empty ring from its zone.
     pub(crate) fn refill(&self, id: RingId, want: &Want) {
         self.cx.ground.machine.step(Step::Refill);

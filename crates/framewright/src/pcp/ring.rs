@@ -12,7 +12,8 @@ use core::fmt;
 
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
-use crate::types::units::{Frame, MigrateType, Order};
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{Frame, Order};
 
 /// Orders 0 to 3 have per-CPU lists (above, a request costs more than a list saves), and the pageblock order.
 pub(crate) const SMALL_ORDERS: usize = 4;

@@ -3,14 +3,10 @@
 //! Each switch is independent, so that any ablation is a configuration and never a branch of the code base. A switch
 //! names only choices that exist; the first is the baseline that everything else is compared with.
 
-mod numbers;
-mod presets;
-
 use core::fmt;
 
-pub use numbers::{BoostFactor, Proactiveness, StallOrder, Threshold};
-use numbers::{MOST_S8, MOST_S16, MOST_U16};
-pub use presets::PRESETS;
+pub use crate::policy::numbers::{BoostFactor, Proactiveness, StallOrder, Threshold};
+use crate::policy::numbers::{MOST_S8, MOST_S16, MOST_U16};
 
 macro_rules! switches {
     (
@@ -403,51 +399,5 @@ impl Mechanisms {
             }
             _ => None,
         }
-    }
-
-    /// Reads a list such as `baseline,fallback=claim-steal`: presets and switches, later ones winning.
-    ///
-    /// # Errors
-    /// The part that is wrong, and how.
-    pub fn parse(text: &str) -> Result<Mechanisms, (&str, UnknownSwitch)> {
-        let mut mechanisms = Mechanisms::BASELINE;
-        // Patterns of several chars: the search for a single one links a panic.
-        for part in text.split([',']).map(str::trim).filter(|part| !part.is_empty()) {
-            if let Some(preset) = Mechanisms::preset(part) {
-                mechanisms = preset;
-            } else {
-                let (switch, choice) = part.split_once(['=']).ok_or((part, UnknownSwitch::Form))?;
-                mechanisms.set(switch.trim(), choice.trim()).map_err(|error| (part, error))?;
-            }
-        }
-        Ok(mechanisms)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    extern crate std;
-    use std::string::ToString;
-
-    use super::*;
-
-    #[test]
-    fn lists_of_switches_round_trip() {
-        let text = "baseline, fallback=claim-steal,nofragment=off";
-        let mechanisms = Mechanisms::parse(text).unwrap();
-        assert_eq!(mechanisms.fallback, FallbackPolicy::ClaimSteal);
-        assert_eq!(Mechanisms::parse(&mechanisms.to_string()), Ok(mechanisms));
-        assert_eq!(Mechanisms::parse(""), Ok(Mechanisms::default()));
-        assert_eq!(Mechanisms::BASELINE, Mechanisms::default());
-    }
-
-    #[test]
-    fn wrong_names_are_named() {
-        assert_eq!(
-            Mechanisms::parse("fallback=x"),
-            Err(("fallback=x", UnknownSwitch::Choice(&["classic", "claim-steal"])))
-        );
-        assert_eq!(Mechanisms::parse("speed=9"), Err(("speed=9", UnknownSwitch::Switch)));
-        assert_eq!(Mechanisms::parse("fast"), Err(("fast", UnknownSwitch::Form)));
     }
 }

@@ -10,100 +10,21 @@
 //!
 //! Rejected: pageblock by pageblock, as Linux does for its areas. A run that begins in the middle of a pageblock is as good.
 
-use core::cell::Cell;
-
-use crate::api::allocator::Allocator;
-use crate::api::fast_path::Route;
 use crate::frame::frame::Part;
-use crate::policy::mechanisms::Nofragment;
-use crate::policy::watermark::{Mark, Rights};
 use crate::range::contig_range::{Means, Purpose, Stretch};
-use crate::seam::machine::{Machine, Ordering, Word};
+use crate::seam::machine::Machine;
 use crate::shared::Cx;
 use crate::stat::vmstat::ZoneEvent;
-use crate::types::error::{AllocError, Why};
-use crate::types::request::Request;
-use crate::types::units::{MigrateType, Order, Pfn, PfnRange};
+use crate::types::error::AllocError;
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{Order, Pfn, PfnRange};
 use crate::zone::zone::Zone;
-use crate::zonelist::world::{Plan, World, first_rights};
-
-/// Above this order nothing is aligned: frame numbers have 52 bits.
-const MOST_ALIGNED: Order = Order(51);
-
-impl<M: Machine> Allocator<'_, M> {
-    /// Allocates `frames` contiguous frames, the first a multiple of `1 << align`: a block whose tail is freed, or else the first range
-    /// of a zone that can be had.
-    ///
-    /// # Errors
-    /// `frames` is 0, `align` is above 51, or there is no such range; or this is an interrupt.
-    pub fn alloc_contig(&self, frames: u64, align: Order, request: &Request) -> Result<PfnRange, AllocError> {
-        self.outside_of_interrupts()?;
-        if frames == 0 {
-            return Err(AllocError::BadRange(PfnRange::new(0, 0)));
-        }
-        if align > MOST_ALIGNED {
-            return Err(AllocError::BadOrder { order: align, max: MOST_ALIGNED });
-        }
-        let _held = self.hold_cpu_or_fail(request.gfp)?;
-        let order = Order(64_u32.saturating_sub(frames.saturating_sub(1).leading_zeros()) as u8).max(align);
-        if order <= self.geometry().max_order {
-            return self.contig_of_block(frames, align, &Request { order, ..*request });
-        }
-        self.check(&Request { order: Order(0), ..*request })?;
-        let world = self.world();
-        let plan = world.pinned(|cx| world.plan(cx, request)).ok_or(AllocError::NoMemory { why: Why::NoCpu })?;
-        let range = world.search_range(frames, align, &plan, (|_| true, |_| true));
-        let range = range.ok_or(AllocError::NoMemory { why: Why::Fragmented })?;
-        self.announce_range(range, request.gfp);
-        Ok(range)
-    }
-
-    /// Allocates a block and frees its tail; where memory is there, but in no block so large, any range of it.
-    fn contig_of_block(&self, frames: u64, align: Order, block: &Request) -> Result<PfnRange, AllocError> {
-        let scattered = Cell::new(None);
-        let route = |route: Route| self.take_here(route);
-        let pfn = self.alloc_by(block, route, || {
-            self.alloc_long_or(block, |why| {
-                // A range may be of another mobility, which the mechanisms may forbid.
-                let mixes = self.mechanisms().nofragment != Nofragment::Enforced;
-                let range =
-                    (why == Why::Fragmented && mixes).then(|| self.search_above_mark(frames, align, block)).flatten();
-                scattered.set(range);
-                range.map(|range| range.start)
-            })
-        })?;
-        if let Some(range) = scattered.get() {
-            self.announce_range(range, block.gfp);
-            return Ok(range);
-        }
-        let range = PfnRange { start: pfn, end: pfn.add(frames) };
-        let tail = PfnRange { start: range.end, end: pfn.add(block.order.frames()) };
-        if !tail.is_empty() {
-            // The block is ours, so its tail can be freed.
-            let _ = self.free_range(tail);
-        }
-        Ok(range)
-    }
-
-    /// Searches for a range in zones that stay above their min mark without it. The request has had its turn.
-    fn search_above_mark(&self, frames: u64, align: Order, block: &Request) -> Option<PfnRange> {
-        let world = self.world();
-        let plan = world.pinned(|cx| {
-            let turn = cx.own.turn.load(Ordering::Relaxed).wrapping_sub(1);
-            world.plan_from(cx.node, turn, block)
-        })?;
-        let rights = Rights { mark: Mark::Min, unboosted: true, ..first_rights(&plan) };
-        let want = world.want(&plan, rights);
-        let may_take = |zone: &Zone<M>| zone.has_room(&world.ground, frames, plan.highest, rights);
-        let range = world.search_range(frames, align, &plan, (may_take, |migratetype| want.may_use(migratetype)))?;
-        world.pinned(|cx| world.count_searched(cx, &plan, range.start));
-        Some(range)
-    }
-}
+use crate::zonelist::plan::Plan;
+use crate::zonelist::world::World;
 
 impl<'a, M: Machine> World<'a, M> {
     /// Counts a request that was served by a range, whose frames are counted.
-    fn count_searched(&self, cx: Cx<'_, 'a, M>, plan: &Plan, pfn: Pfn) {
+    pub(crate) fn count_searched(&self, cx: Cx<'_, 'a, M>, plan: &Plan, pfn: Pfn) {
         let zone = self.ground.frames.frame(pfn).and_then(|frame| self.zone_of(frame));
         let preferred = self.zonelist(plan).next().or(zone);
         if let (Some(zone), Some(preferred), Some(own)) =
@@ -117,7 +38,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Takes the first range of `frames` frames that can be had, its first frame aligned, from those zones of a plan and pageblocks of
     /// those types that say so.
-    fn search_range(
+    pub(crate) fn search_range(
         &self,
         frames: u64,
         align: Order,

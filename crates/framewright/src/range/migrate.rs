@@ -15,13 +15,16 @@ use core::cell::Cell;
 
 use crate::buddy::buddy::Buddy;
 use crate::buddy::fallback::{Mode, Want};
-use crate::frame::frame::{Corrupt, Head, Part};
+use crate::frame::frame::{Corrupt, Part};
+use crate::frame::head::Head;
 use crate::seam::event::Event;
 use crate::seam::machine::{Machine, Step};
 use crate::stat::vmstat::GlobalEvent;
+use crate::types::migratetype::MigrateType;
 use crate::types::request::{__GFP_MOVABLE, GFP_NOWAIT, Gfp};
-use crate::types::units::{Frame, MigrateType, Order, Pfn, ZoneKind};
-use crate::zone::zone::{Zone, ZoneGuard};
+use crate::types::units::{Frame, Order, Pfn, ZoneKind};
+use crate::zone::zone::Zone;
+use crate::zone::zone_guard::ZoneGuard;
 use crate::zonelist::world::World;
 
 /// The flags that tracepoints show for a place: nobody waits for one.

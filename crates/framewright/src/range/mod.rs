@@ -4,5 +4,6 @@
 
 pub(crate) mod contig_search;
 pub(crate) mod contig_range;
-pub(crate) mod split;
+pub(crate) mod memory_hotplug;
 pub(crate) mod migrate;
+pub(crate) mod split;

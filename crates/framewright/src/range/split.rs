@@ -3,7 +3,8 @@
 //! Any stretch of allocated frames can be freed, whatever blocks it consists of; those at its ends are cut, and what is left of them stays
 //! allocated in the largest aligned blocks that tile it.
 
-use crate::frame::frame::{Frames, Head, Part};
+use crate::frame::frame::{Frames, Part};
+use crate::frame::head::Head;
 use crate::seam::machine::{Machine, Step};
 use crate::types::error::FreeError;
 use crate::types::units::{Frame, Order, Pfn, PfnRange};
@@ -81,6 +82,21 @@ impl<M: Machine> World<'_, M> {
             Ok(())
         });
         cut.unwrap_or(Err(FreeError::NoCpu))
+    }
+
+    /// Makes one allocated block of those that lie in a block of ours. The zone lock is held, lest somebody copies half of it.
+    pub(crate) fn join(&self, frame: Frame, order: Order, movable: bool) {
+        let frames = &self.ground.frames;
+        if frames.head(frame) != Head::allocated(order, movable) {
+            // The block's head first: who looks at a frame whose own is gone finds that.
+            frames.set_head(frame, Head::allocated(order, movable));
+            let mut inner = frame.add(1);
+            while inner < frame.add(order.frames()) {
+                self.ground.machine.step(Step::Range);
+                frames.set_head(inner, Head::NONE);
+                inner = inner.add(1);
+            }
+        }
     }
 
     /// Makes allocated blocks of order `to` out of the caller's, of order `from` at `frame`. Under the lock, lest somebody copies

@@ -13,14 +13,12 @@
 //!
 //! Every loop has a bound: a run that gets nowhere ends, and says so.
 
-use crate::api::allocator::Allocator;
-use crate::compaction::compaction::Compacted;
 use crate::policy::mechanisms::Nofragment;
 use crate::policy::watermark::Mark;
 use crate::seam::machine::{Machine, Need, Ordering, Waiter, Word};
 use crate::stat::zone_stat::Background;
 use crate::types::request::GFP_KERNEL;
-use crate::types::units::{MigrateType, NodeId, Order, ZoneIdx, ZoneKind};
+use crate::types::units::{NodeId, Order, ZoneIdx, ZoneKind};
 use crate::zone::zone::Zone;
 use crate::zonelist::world::World;
 
@@ -44,54 +42,8 @@ pub struct Balanced {
     pub is_balanced: bool,
 }
 
-impl<M: Machine> Allocator<'_, M> {
-    /// Frees memory on a node until there is enough. For the node's background thread ([`Waiter::Kswapd`]), each time it is woken; anybody
-    /// else may call it. Not in an interrupt, and nothing held: it calls [`Machine::reclaim`]. Does nothing for a node without memory.
-    pub fn balance(&self, node: NodeId) -> Balanced {
-        if self.machine().in_interrupt() {
-            return Balanced::default();
-        }
-        let world = self.world();
-        // The marks are looked at closely now.
-        world.set_pressure(node, true);
-        let run = world.balance(node);
-        world.set_pressure(node, false);
-        run
-    }
-
-    /// Compacts a node's zones until each has a free block of the order that was asked for, and where mobilities are kept apart by
-    /// force, a whole free pageblock for each that requests ask for. For the node's background thread
-    /// ([`Waiter::Kcompactd`]), each time it is woken. Not in an interrupt, and nothing held: it calls [`Machine::migrate`].
-    /// Does nothing where compaction is off or nothing can be moved.
-    pub fn compact(&self, node: NodeId) -> Compacted {
-        let world = self.world();
-        let order = world.zones_of(node).map(|zone| zone.stat.take_asked(Background::Compaction)).max();
-        let order = order.unwrap_or_default().max(self.geometry().pageblock_order);
-        let stock = match self.mechanisms().nofragment {
-            Nofragment::Enforced => {
-                self.geometry().pageblock_order.frames().saturating_mul(MigrateType::PCP_COUNT as u64)
-            }
-            _ => 0,
-        };
-        world.compact_node(node, order, |zone| world.has_block(zone, order) && world.free_in_pageblocks(zone) >= stock)
-    }
-
-    /// Compacts a node's zones if more of their free memory is scattered than the mechanisms allow (`proactiveness`), until a tenth
-    /// less is. For a background thread, every half second or so. As [`Allocator::compact`] otherwise.
-    pub fn compact_proactively(&self, node: NodeId) -> Compacted {
-        let (world, proactiveness) = (self.world(), self.mechanisms().proactiveness.get());
-        let low = 100_u64.saturating_sub(u64::from(proactiveness)).max(5);
-        let high = low.saturating_add(10).min(100);
-        let idle = Compacted { is_enough: true, ..Compacted::default() };
-        if proactiveness == 0 || world.zones_of(node).all(|zone| world.scattered(zone) <= high) {
-            return idle;
-        }
-        world.compact_node(node, self.geometry().pageblock_order, |zone| world.scattered(zone) <= low)
-    }
-}
-
 impl<'a, M: Machine> World<'a, M> {
-    fn balance(&self, node: NodeId) -> Balanced {
+    pub(crate) fn balance(&self, node: NodeId) -> Balanced {
         let order = self.zones_of(node).map(|zone| zone.stat.take_asked(Background::Reclaim)).max().unwrap_or_default();
         let boosts = ZoneKind::ALL.map(|kind| self.zone(ZoneIdx::of(node, kind)).map_or(0, |zone| zone.stat.boost()));
         let boosted = boosts.into_iter().fold(0, u64::saturating_add);
@@ -161,10 +113,6 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    pub(crate) fn zones_of(&self, node: NodeId) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
-        self.zones.iter().filter(move |zone| zone.node() == node && zone.is_populated())
-    }
-
     /// What a round shall free: the high marks of all zones.
     fn wanted(&self, node: NodeId) -> u64 {
         self.zones_of(node).map(|zone| zone.stat.mark(Mark::High).max(LEAST)).fold(0, u64::saturating_add)
@@ -191,34 +139,6 @@ impl<'a, M: Machine> World<'a, M> {
         };
         let mut zones = self.zones_of(node).peekable();
         zones.peek().is_none() || zones.any(has_enough)
-    }
-
-    /// Whether a zone has a free block of at least this order that an ordinary request may use.
-    pub(crate) fn has_block(&self, zone: &Zone<M>, order: Order) -> bool {
-        let usable = [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
-        order.up_to(self.max_order()).any(|larger| usable.into_iter().any(|mt| zone.lists.len_racy(larger, mt) != 0))
-    }
-
-    /// Frames of a zone in free blocks of a pageblock or more.
-    pub(crate) fn free_in_pageblocks(&self, zone: &Zone<M>) -> u64 {
-        self.free_in_blocks(zone, |is_whole, _| is_whole)
-    }
-
-    /// Frames of a zone that a movable request may use without mixing mobilities: most requests are.
-    fn free_unmixed(&self, zone: &Zone<M>) -> u64 {
-        self.free_in_blocks(zone, |is_whole, migratetype| is_whole || migratetype == MigrateType::Movable)
-    }
-
-    /// Frames of a zone in free blocks of some kinds: of a pageblock or more or not, and by their type.
-    fn free_in_blocks(&self, zone: &Zone<M>, counts: impl Fn(bool, MigrateType) -> bool) -> u64 {
-        let geometry = &self.ground.frames.geometry;
-        let of = |order: Order| {
-            let counted = |migratetype: &MigrateType| counts(order >= geometry.pageblock_order, *migratetype);
-            let blocks = MigrateType::ALL.into_iter().filter(counted);
-            let blocks = blocks.map(|migratetype| u64::from(zone.lists.len_racy(order, migratetype)));
-            blocks.fold(0, u64::saturating_add).saturating_mul(order.frames())
-        };
-        Order(0).up_to(geometry.max_order).map(of).fold(0, u64::saturating_add)
     }
 
     /// Lets the node's zones see what was freed on this CPU.

@@ -5,21 +5,22 @@
 //! [`Why`] not, whatever the callbacks do. Callbacks run unpinned, with no lock held; what they allocate themselves must
 //! carry `__GFP_MEMALLOC`, which reclaims no further and may use the reserves.
 
-use crate::compaction::compaction::Effort;
+use crate::compaction::progress::Effort;
 use crate::pcp::pcp::Claim;
 use crate::policy::mechanisms::{Compaction, Nofragment};
-use crate::policy::watermark::{Mark, Rights};
+use crate::policy::watermark::Rights;
 use crate::seam::machine::{Fault, Machine, Need, Ordering, Step, Waiter, Word};
 use crate::stat::vmstat::GlobalEvent;
 use crate::stat::zone_stat::Background;
 use crate::types::error::Why;
+use crate::types::migratetype::MigrateType;
 use crate::types::request::{
-    __GFP_ATOMIC, __GFP_HIGH, __GFP_KSWAPD_RECLAIM, __GFP_MEMALLOC, __GFP_NOFAIL, __GFP_NOMEMALLOC, __GFP_NORETRY,
-    __GFP_RETRY_MAYFAIL, NodeSet, Request,
+    __GFP_KSWAPD_RECLAIM, __GFP_MEMALLOC, __GFP_NOFAIL, __GFP_NORETRY, __GFP_RETRY_MAYFAIL, NodeSet, Request,
 };
-use crate::types::units::{Frame, MigrateType, Order};
+use crate::types::units::{Frame, Order};
 use crate::zone::zone::Zone;
-use crate::zonelist::world::{Plan, World, first_rights};
+use crate::zonelist::plan::{Plan, first_rights, is_optional, may_use_reserves, slow_rights};
+use crate::zonelist::world::World;
 
 /// Above this order a request gives up sooner: so large a block is rarely worth long reclaim.
 const COSTLY_ORDER: Order = Order(3);
@@ -170,11 +171,6 @@ impl<'a, M: Machine> World<'a, M> {
         self.take_below(&there, rights).or_else(|| self.try_once(plan, rights).ok())
     }
 
-    pub(crate) fn try_once(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
-        let result = self.pinned(|cx| self.take_intact(cx, plan, rights)).unwrap_or(Err(Why::NoCpu));
-        result.or_else(|why| self.take_below(plan, rights).ok_or(why))
-    }
-
     /// Tries with all that was cached back in the zones. Others go on meanwhile, so what a CPU has freed since is drained and tried again:
     /// until a block was there, or for a moment nothing was cached anywhere, or so many times.
     fn try_drained(&self, plan: &Plan, rights: Rights, claim: Claim, rounds: u32) -> Result<Frame, Why> {
@@ -224,7 +220,7 @@ impl<'a, M: Machine> World<'a, M> {
             return Ok(frame);
         }
         for zone in self.zonelist(plan).filter(|zone| zone.node() == plan.start) {
-            self.pinned(|cx| zone.lock(cx).boost(STALL_BOOST));
+            self.pinned(|cx| zone.lock(cx).zone.boost(&self.ground, STALL_BOOST));
         }
         self.wake_kswapd(plan);
         let start = self.ground.machine.now();
@@ -366,25 +362,6 @@ impl<'a, M: Machine> World<'a, M> {
         }
         disowned
     }
-}
-
-/// Rights of a request that found nothing above the low mark.
-pub(crate) fn slow_rights(plan: &Plan, may_wait: bool) -> Rights {
-    let may_use = !plan.gfp.contains(__GFP_NOMEMALLOC);
-    let harder = plan.gfp.contains(__GFP_ATOMIC) && may_use;
-    // A single frame that is not there now would be missed; a request for several frames has to say that it is urgent.
-    let highatomic = if plan.order.0 == 0 { !may_wait && may_use } else { harder };
-    Rights { mark: Mark::Min, high: plan.gfp.contains(__GFP_HIGH), harder, highatomic, ..first_rights(plan) }
-}
-
-/// Whether the request may go below every mark. Memory for who frees memory must not be denied because memory is short.
-fn may_use_reserves(plan: &Plan) -> bool {
-    plan.gfp.contains(__GFP_MEMALLOC) && !plan.gfp.contains(__GFP_NOMEMALLOC)
-}
-
-/// Whether whoever asks has another way: it wants several pages, but not so much that anything is tried twice. (Sockets, packets and slabs then take single pages.)
-pub(crate) fn is_optional(plan: &Plan) -> bool {
-    plan.order.0 != 0 && plan.gfp.contains(__GFP_NORETRY) && !plan.gfp.contains(__GFP_NOFAIL)
 }
 
 /// Whether more reclaim may serve the request, after a round that did or did not free something.

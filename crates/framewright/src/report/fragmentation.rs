@@ -17,7 +17,7 @@
 
 use core::fmt;
 
-use super::{Source, orders, populated};
+use super::source::{Source, orders, populated};
 use crate::types::units::Order;
 
 /// Free blocks, measured by what a request of one order could use of them.

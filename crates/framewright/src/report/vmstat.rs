@@ -3,7 +3,7 @@
 use core::fmt;
 
 use super::counters::{node_counters, zone_lines};
-use super::{NodeSnapshot, Source, nodes, zones_of};
+use super::source::{NodeSnapshot, Source, nodes, zones_of};
 use crate::types::units::{NodeId, ZoneIdx, ZoneKind};
 
 /// Prints the counters of zones and nodes: all that a node's file has, and the beginning of vmstat.

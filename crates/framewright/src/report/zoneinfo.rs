@@ -6,7 +6,8 @@
 use core::fmt;
 
 use super::counters::{node_counters, zone_lines};
-use super::{NodeSnapshot, Source, ZoneSnapshot, nodes, zones_of};
+use super::snapshot::ZoneSnapshot;
+use super::source::{NodeSnapshot, Source, nodes, zones_of};
 use crate::types::units::{CpuId, NodeId, ZoneIdx};
 
 /// Prints `/proc/zoneinfo`.

@@ -6,8 +6,9 @@
 
 use core::fmt;
 
+use crate::types::migratetype::MigrateType;
 use crate::types::request::Gfp;
-use crate::types::units::{CpuId, MigrateType, Order, Pfn};
+use crate::types::units::{CpuId, Order, Pfn};
 
 /// Something that happened to a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

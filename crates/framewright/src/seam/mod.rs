@@ -3,5 +3,6 @@
 
 pub(crate) mod field;
 pub mod machine;
+pub(crate) mod lock_event;
 pub(crate) mod step;
 pub mod event;

@@ -9,7 +9,7 @@ use core::cell::Cell;
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::sync::zone_lock::Mode;
-use crate::types::units::MigrateType;
+use crate::types::migratetype::MigrateType;
 
 /// Counts of a zone's lists that no watermark asks for.
 ///

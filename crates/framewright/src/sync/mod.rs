@@ -4,4 +4,5 @@ pub(crate) mod zone_lock;
 pub mod queued_lock;
 pub mod smp_list;
 pub(crate) mod ticket_lock;
+pub(crate) mod rank;
 pub(crate) mod cache_line;

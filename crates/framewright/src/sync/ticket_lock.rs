@@ -1,77 +1,16 @@
-//! Locks, and the order they are taken in.
+//! The ticket lock.
 //!
 //! [`TicketLock`] is fair: a taker draws a number and waits until it is served. Its wait has no bound of its own, and
 //! needs none: sections under it move at most a batch of blocks (or one pageblock's free pages), call nobody and
 //! take no lock of equal or lower rank, so the turn comes after at most (tickets ahead) × (longest section).
 //!
-//! Lock order is data: [`Rank`]. While a lock of some rank is held, only higher ranks may be taken. Debug builds
-//! keep a mask of held ranks per CPU and stop at the first violation; release builds keep nothing.
-//!
-//! Who must not wait tries ([`TicketLock::try_take`]). A try waits for nobody, so it has no rank, and no CPU's record notes it: in the
-//! middle of which it may have come.
+//! [`TicketLock::try_take`] never waits, so it takes no rank (`rank.rs`) and is not recorded: it may run inside an interrupt that hit
+//! any other lock section.
 //!
 //! The machine is told when a lock is wanted, taken and released: before the number is drawn, after the wait, and behind the
 //! store that lets the next one in, so that what it does with that makes nobody wait.
 
 use crate::seam::machine::{LockEvent, LockName, Machine, Ordering, Patience, Word};
-
-/// Order in which locks are taken, lowest first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum Rank {
-    /// One side of a per-CPU list: its owner, or who drains it.
-    Pcp,
-    /// A shard of a zone's depot.
-    Depot,
-    /// A zone's free lists.
-    Zone,
-}
-
-/// Ranks that one CPU holds, a bit each: in the lower half outside of interrupts, in the upper half in one.
-pub(crate) struct Held<M: Machine>(M::U32);
-
-/// Bits of half a word.
-const HALF: u32 = 16;
-
-impl<M: Machine> Default for Held<M> {
-    fn default() -> Self {
-        Held(Word::new(0))
-    }
-}
-
-impl<M: Machine> Held<M> {
-    /// Its word.
-    pub(crate) fn word(&self) -> &M::U32 {
-        &self.0
-    }
-
-    /// Notes that `rank` is about to be taken. What an interrupt came in between does not matter: it cannot have been a lock that
-    /// others wait for, as these are held with interrupts off.
-    pub(crate) fn enter(&self, machine: &M, rank: Rank) {
-        if cfg!(debug_assertions) {
-            let (held, bit) = (self.0.load(Ordering::Relaxed), bit(machine, rank));
-            let here = if machine.in_interrupt() { held & (u32::MAX << HALF) } else { held };
-            debug_assert!(here < bit, "rank {rank:?} taken while ranks {held:#b} are held");
-            self.0.store(held | bit, Ordering::Relaxed);
-        }
-    }
-
-    /// Notes that the CPU holds nothing.
-    pub(crate) fn clear(&self) {
-        self.0.store(0, Ordering::Relaxed);
-    }
-
-    /// Notes that `rank` was released.
-    pub(crate) fn leave(&self, machine: &M, rank: Rank) {
-        if cfg!(debug_assertions) {
-            let held = self.0.load(Ordering::Relaxed);
-            self.0.store(held & !bit(machine, rank), Ordering::Relaxed);
-        }
-    }
-}
-
-fn bit(machine: &impl Machine, rank: Rank) -> u32 {
-    1 << (rank as u32).saturating_add(if machine.in_interrupt() { HALF } else { 0 })
-}
 
 /// Fair spin lock.
 ///

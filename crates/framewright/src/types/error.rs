@@ -4,7 +4,8 @@
 
 use core::fmt;
 
-use crate::types::units::{MigrateType, NodeId, Order, Pfn, PfnRange};
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{NodeId, Order, Pfn, PfnRange};
 
 /// Why a request got no memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

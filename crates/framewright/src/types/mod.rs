@@ -2,4 +2,5 @@
 
 pub mod request;
 pub mod error;
-pub mod units;
+pub(crate) mod units;
+pub(crate) mod migratetype;

@@ -6,7 +6,8 @@
 use core::fmt;
 use core::ops::{BitAnd, BitOr, BitOrAssign, Not};
 
-use crate::types::units::{MigrateType, NodeId, Order, Pfn, ZoneKind};
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{NodeId, Order, Pfn, ZoneKind};
 
 /// Flags of a request (`gfp_t`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]

@@ -21,7 +21,7 @@
 //! zone lock in every operation, for ever.
 
 use crate::buddy::buddy::Place;
-use crate::frame::frame::Head;
+use crate::frame::head::Head;
 use crate::free_path::free_batch::{BATCH, Batch, Block};
 use crate::free_path::free_path::{collect, give_batch, unlist};
 use crate::pcp::depot::Shard;
@@ -30,8 +30,10 @@ use crate::policy::watermark::Rights;
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::types::units::{CpuId, Frame, Order};
 use crate::zone::release_owned::disown;
-use crate::zone::zone::{Zone, ZoneGuard};
-use crate::zonelist::world::{Plan, World};
+use crate::zone::zone::Zone;
+use crate::zone::zone_guard::ZoneGuard;
+use crate::zonelist::plan::Plan;
+use crate::zonelist::world::World;
 
 /// Frames that may be on their way where somebody holds a list: more than any holder moves at once.
 const MOVING: u64 = 1 << 20;

@@ -1,10 +1,11 @@
 //! Sets of choices that have a name: kernels that tables were published of, what they were compared with, and our own.
 
-use super::{
-    BoostFactor, Compaction, Depot, FallbackPolicy, FreePath, Hardened, Hygiene, LockPlace, MOST_S8, MOST_S16,
-    Mechanisms, Nofragment, NumaPlace, NumaRead, NumaStat, PcpMark, PcpProtection, PcpSize, PreMerge, Prefetch,
-    Proactiveness, Refill, RemoteFree, StallOrder, Threshold, ZoneLock, ZoneStat,
+use crate::policy::mechanisms::{
+    BoostFactor, Compaction, Depot, FallbackPolicy, FreePath, Hardened, Hygiene, LockPlace, Mechanisms, Nofragment,
+    NumaPlace, NumaRead, NumaStat, PcpMark, PcpProtection, PcpSize, PreMerge, Prefetch, Proactiveness, Refill,
+    RemoteFree, StallOrder, Threshold, UnknownSwitch, ZoneLock, ZoneStat,
 };
+use crate::policy::numbers::{MOST_S8, MOST_S16};
 
 /// Sets of choices that have a name.
 pub const PRESETS: &[(&str, Mechanisms)] = &[
@@ -150,4 +151,50 @@ impl Mechanisms {
         compaction: Compaction::Emptiest,
         ..Mechanisms::BASELINE
     };
+
+    /// Reads a list such as `baseline,fallback=claim-steal`: presets and switches, later ones winning.
+    ///
+    /// # Errors
+    /// The part that is wrong, and how.
+    pub fn parse(text: &str) -> Result<Mechanisms, (&str, UnknownSwitch)> {
+        let mut mechanisms = Mechanisms::BASELINE;
+        // Patterns of several chars: the search for a single one links a panic.
+        for part in text.split([',']).map(str::trim).filter(|part| !part.is_empty()) {
+            if let Some(preset) = Mechanisms::preset(part) {
+                mechanisms = preset;
+            } else {
+                let (switch, choice) = part.split_once(['=']).ok_or((part, UnknownSwitch::Form))?;
+                mechanisms.set(switch.trim(), choice.trim()).map_err(|error| (part, error))?;
+            }
+        }
+        Ok(mechanisms)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn lists_of_switches_round_trip() {
+        let text = "baseline, fallback=claim-steal,nofragment=off";
+        let mechanisms = Mechanisms::parse(text).unwrap();
+        assert_eq!(mechanisms.fallback, FallbackPolicy::ClaimSteal);
+        assert_eq!(Mechanisms::parse(&mechanisms.to_string()), Ok(mechanisms));
+        assert_eq!(Mechanisms::parse(""), Ok(Mechanisms::default()));
+        assert_eq!(Mechanisms::BASELINE, Mechanisms::default());
+    }
+
+    #[test]
+    fn wrong_names_are_named() {
+        assert_eq!(
+            Mechanisms::parse("fallback=x"),
+            Err(("fallback=x", UnknownSwitch::Choice(&["classic", "claim-steal"])))
+        );
+        assert_eq!(Mechanisms::parse("speed=9"), Err(("speed=9", UnknownSwitch::Switch)));
+        assert_eq!(Mechanisms::parse("fast"), Err(("fast", UnknownSwitch::Form)));
+    }
 }
