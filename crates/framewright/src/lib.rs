@@ -14,11 +14,11 @@
 mod observe; // reads everything, changes nothing
 pub mod report; // the files of /proc, as data: knows no allocator
 mod api; // the public calls
+mod boot; // from a memory map to an allocator
 mod reclaim; // when memory is short
 mod compaction; // which pageblock is emptied
 mod range; // memory by its place: ranges, hotplug, migration
 mod upkeep; // drains, deferred merging, counters
-mod boot; // from a memory map to an allocator
 mod zonelist; // which zone next
 mod pcp; // a CPU's blocks of one zone
 mod free_path; // from per-CPU lists to the zone
