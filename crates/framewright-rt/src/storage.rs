@@ -4,7 +4,7 @@ use std::collections::TryReserveError;
 
 use framewright::machine::{Machine, Word};
 use framewright::units::ZoneIdx;
-use framewright::{Cluster, Cpu, Diffs, Layout, Link, Magazine, NodeDiffs, NodeStat, Parts, Pcp, Run, Shard, Zone};
+use framewright::{Cluster, Cpu, ZoneDiffs, Layout, Link, Magazine, NodeDiffs, NodeStat, Parts, Pcp, Run, Shard, Zone};
 
 /// Owns what [`Parts`] borrows: zeroed words and default records, as many as a [`Layout`] says.
 pub struct Storage<M: Machine> {
@@ -28,7 +28,7 @@ pub struct Storage<M: Machine> {
     owners: Vec<M::U32>,
     owned: Vec<M::U64>,
     doors: Vec<M::U32>,
-    diffs: Vec<Diffs<M>>,
+    diffs: Vec<ZoneDiffs<M>>,
     node_stats: Vec<NodeStat<M>>,
     node_diffs: Vec<NodeDiffs<M>>,
 }
@@ -78,7 +78,7 @@ impl<M: Machine> Storage<M> {
             owners: fill(layout.owners, || Word::new(0))?,
             owned: fill(layout.owned, || Word::new(0))?,
             doors: fill(layout.doors, || Word::new(0))?,
-            diffs: fill(layout.diffs, Diffs::default)?,
+            diffs: fill(layout.diffs, ZoneDiffs::default)?,
             node_stats: fill(layout.node_stats, NodeStat::default)?,
             node_diffs: fill(layout.node_diffs, NodeDiffs::default)?,
         })

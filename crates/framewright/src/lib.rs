@@ -74,7 +74,7 @@ pub use seam::field::Field;
 pub use seam::machine::{self, Machine};
 pub use shared::Cpu;
 pub use stat::node_stat::{NodeDiffs, NodeStat};
-pub use stat::zone_diffs::Diffs;
+pub use stat::zone_diffs::ZoneDiffs;
 pub use sync::queued_lock;
 pub use sync::smp_list::{self, Link};
 pub use types::error::{self, AllocError, BootError, FreeError, Why};

@@ -8,14 +8,14 @@ use crate::seam::machine::{Machine, Word};
 use crate::stat::node_stat::NodeStats;
 use crate::stat::vmstat::GlobalEvents;
 use crate::stat::zone_stat::Stats;
-use crate::sync::queued_lock::Places;
+use crate::sync::queued_lock::WaitSlots;
 use crate::sync::rank::Held;
 use crate::types::units::{CpuId, NodeId, ZoneIdx, ZoneKind};
 
 /// A word where some CPU waits for a lock, not necessarily the one in whose record it lies.
 // Aligned so that it shares no pair of cache lines with words that have nothing to do with it.
 #[repr(align(128))]
-struct Place<M: Machine>(M::U32);
+struct WaitSlot<M: Machine>(M::U32);
 
 /// One CPU's own words, and a place to wait.
 // Aligned so that no two CPUs write to the same pair of cache lines.
@@ -24,12 +24,12 @@ pub struct Cpu<M: Machine> {
     pub(crate) held: Held<M>,
     /// Whose turn it is in interleaved requests of this CPU.
     pub(crate) turn: M::U32,
-    place: Place<M>,
+    place: WaitSlot<M>,
     // Fixed at boot.
     pub(crate) node: NodeId,
     /// By the highest kind that a request may use: the zone whose per-CPU lists serve it without a further question. None
     /// where the mechanisms ask something of every request.
-    pub(crate) front: [ZoneIdx; ZoneKind::COUNT],
+    pub(crate) fast_zones: [ZoneIdx; ZoneKind::COUNT],
     /// A free of this CPU's asks no more than whether the block is allocated.
     pub(crate) plain: bool,
     /// Whether it stopped running for good, as far as anybody said so.
@@ -41,9 +41,9 @@ impl<M: Machine> Default for Cpu<M> {
         Cpu {
             held: Held::default(),
             turn: Word::new(0),
-            place: Place(Word::new(0)),
+            place: WaitSlot(Word::new(0)),
             node: NodeId(0),
-            front: [ZoneIdx::NONE; ZoneKind::COUNT],
+            fast_zones: [ZoneIdx::NONE; ZoneKind::COUNT],
             plain: false,
             offline: Word::new(0),
         }
@@ -60,7 +60,7 @@ impl<M: Machine> Cpu<M> {
     }
 }
 
-impl<M: Machine> Places<M> for [Cpu<M>] {
+impl<M: Machine> WaitSlots<M> for [Cpu<M>] {
     fn place(&self, number: u16) -> Option<&M::U32> {
         let index = usize::from(number).checked_rem(self.len())?;
         self.get(index).map(|cpu| &cpu.place.0)
@@ -68,7 +68,7 @@ impl<M: Machine> Places<M> for [Cpu<M>] {
 }
 
 /// See the module's description.
-pub(crate) struct Ground<'a, M: Machine> {
+pub(crate) struct Shared<'a, M: Machine> {
     pub(crate) machine: M,
     pub(crate) mechanisms: Mechanisms,
     pub(crate) frames: Frames<'a, M>,
@@ -82,8 +82,8 @@ pub(crate) struct Ground<'a, M: Machine> {
 }
 
 /// One call's context: where it runs, pinned.
-pub(crate) struct Cx<'g, 'a, M: Machine> {
-    pub(crate) ground: &'g Ground<'a, M>,
+pub(crate) struct CallCx<'g, 'a, M: Machine> {
+    pub(crate) shared: &'g Shared<'a, M>,
     pub(crate) cpu: CpuId,
     /// The node of that CPU.
     pub(crate) node: NodeId,
@@ -91,10 +91,10 @@ pub(crate) struct Cx<'g, 'a, M: Machine> {
 }
 
 // Not derived: that would ask for `M: Copy`.
-impl<M: Machine> Clone for Cx<'_, '_, M> {
+impl<M: Machine> Clone for CallCx<'_, '_, M> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<M: Machine> Copy for Cx<'_, '_, M> {}
+impl<M: Machine> Copy for CallCx<'_, '_, M> {}

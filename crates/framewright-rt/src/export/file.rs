@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use framewright::report::{
-    BuddyInfo, ExtfragIndex, NodeVmStat, NumaStat, PageTypeInfo, Source, UnusableIndex, VmStat, ZoneInfo,
+    BuddyInfo, ExtfragIndex, NodeVmStat, NodeNumaStat, PageTypeInfo, Source, UnusableIndex, VmStat, ZoneInfo,
 };
 use framewright::units::{NodeId, ZoneIdx, ZoneKind};
 
@@ -78,7 +78,7 @@ impl ReportFile {
             ReportFile::UnusableIndex => Some(UnusableIndex(source).to_string()),
             ReportFile::ExtfragIndex => Some(ExtfragIndex(source).to_string()),
             ReportFile::Online => Some(format!("{}\n", Nodes(online(source)))),
-            ReportFile::NumaStat(node) => of_node(NumaStat { source, node }.to_string()),
+            ReportFile::NumaStat(node) => of_node(NodeNumaStat { source, node }.to_string()),
             ReportFile::NodeVmStat(node) => of_node(NodeVmStat { source, node }.to_string()),
         }
     }

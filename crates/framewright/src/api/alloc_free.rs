@@ -25,7 +25,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// The request makes no sense, or there is no memory for it.
     #[inline]
     pub fn alloc(&self, request: &Request) -> Result<Pfn, AllocError> {
-        self.alloc_by(request, |route| self.take_here(route), || self.alloc_elsewhere(request))
+        self.alloc_by(request, |route| self.alloc_fast(route), || self.alloc_cached_or_slow(request))
     }
 
     /// Allocates at the front, or else elsewhere. One call out of line, whose result is the caller's: nothing is kept for it where
@@ -50,47 +50,47 @@ impl<'a, M: Machine> Allocator<'a, M> {
     }
 
     #[inline(never)]
-    fn alloc_elsewhere(&self, request: &Request) -> Result<Pfn, AllocError> {
-        match self.world.pinned_now(|cx| self.world.take_behind(cx, request)).flatten() {
+    fn alloc_cached_or_slow(&self, request: &Request) -> Result<Pfn, AllocError> {
+        match self.world.pinned_now(|cx| self.world.alloc_cached(cx, request)).flatten() {
             Some(pfn) => {
                 self.announce(pfn, request);
                 Ok(pfn)
             }
-            None => self.alloc_long(request),
+            None => self.alloc_slow(request),
         }
     }
 
     #[inline(always)]
-    pub(crate) fn take_here(&self, route: Route) -> Option<Pfn> {
+    pub(crate) fn alloc_fast(&self, route: Route) -> Option<Pfn> {
         let world = &self.world;
-        world.ground.machine.step(Step::Route);
-        let pin = world.ground.machine.pin_now();
-        let own = world.ground.cpus.get(pin.cpu().index())?;
-        world.take_front(pin.cpu(), own, route).map(|frame| world.ground.frames.pfn(frame))
+        world.shared.machine.step(Step::Route);
+        let pin = world.shared.machine.pin_now();
+        let own = world.shared.cpus.get(pin.cpu().index())?;
+        world.alloc_fast(pin.cpu(), own, route).map(|frame| world.shared.frames.pfn(frame))
     }
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn alloc_long(&self, request: &Request) -> Result<Pfn, AllocError> {
+    pub(crate) fn alloc_slow(&self, request: &Request) -> Result<Pfn, AllocError> {
         self.machine().step(Step::AllocLong);
         self.check(request)?;
         if self.machine().is_in_section() {
             return Err(AllocError::InInterrupt);
         }
         let Ok(_held) = self.hold_cpu(request.gfp) else { return self.alloc_without_cpu(request) };
-        self.alloc_long_or(request, |_| None)
+        self.alloc_slow_or(request, |_| None)
     }
 
     /// Allocates the long way, or else asks `otherwise` with the reason why not. Announces only what is not `otherwise`'s.
-    pub(crate) fn alloc_long_or(
+    pub(crate) fn alloc_slow_or(
         &self,
         request: &Request,
         otherwise: impl FnOnce(Why) -> Option<Pfn>,
     ) -> Result<Pfn, AllocError> {
         self.check(request)?;
-        match self.world.alloc(request) {
+        match self.world.alloc_slow(request) {
             Ok(frame) => {
-                let pfn = self.world.ground.frames.pfn(frame);
+                let pfn = self.world.shared.frames.pfn(frame);
                 self.announce(pfn, request);
                 Ok(pfn)
             }
@@ -105,43 +105,43 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// same instant are the one wrong free that may go unnoticed, unless the mechanisms say `hardened`.
     #[inline]
     pub fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        if self.give_here(pfn, order) { Ok(()) } else { self.free_elsewhere(pfn, order) }
+        if self.free_fast(pfn, order) { Ok(()) } else { self.free_cached_or_slow(pfn, order) }
     }
 
     #[inline(always)]
-    fn give_here(&self, pfn: Pfn, order: Order) -> bool {
+    fn free_fast(&self, pfn: Pfn, order: Order) -> bool {
         let world = &self.world;
-        world.ground.machine.step(Step::Lookup);
-        let pin = world.ground.machine.pin_now();
-        let own = world.ground.cpus.get(pin.cpu().index());
-        own.is_some_and(|own| world.give_front(pin.cpu(), own, pfn, order))
+        world.shared.machine.step(Step::Lookup);
+        let pin = world.shared.machine.pin_now();
+        let own = world.shared.cpus.get(pin.cpu().index());
+        own.is_some_and(|own| world.free_fast(pin.cpu(), own, pfn, order))
     }
 
     #[inline(never)]
-    fn free_elsewhere(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        match self.world.pinned_now(|cx| self.world.give_behind(cx, pfn, order)) {
+    fn free_cached_or_slow(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+        match self.world.pinned_now(|cx| self.world.free_cached(cx, pfn, order)) {
             Some(true) => Ok(()),
-            _ => self.free_long(pfn, order),
+            _ => self.free_slow(pfn, order),
         }
     }
 
     #[cold]
     #[inline(never)]
-    pub(crate) fn free_long(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+    pub(crate) fn free_slow(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         self.machine().step(Step::FreeLong);
         let Ok(_held) = self.world.hold_now() else { return self.free_nolock(pfn, order) };
-        self.try_free(pfn, order).inspect_err(|error| {
+        self.free_checked(pfn, order).inspect_err(|error| {
             // Of a CPU that is not there, the machine is to blame.
             if !matches!(error, FreeError::NoCpu) {
-                self.world.ground.events.count(GlobalEvent::BadFree);
+                self.world.shared.events.count(GlobalEvent::BadFree);
             }
         })
     }
 
-    fn try_free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
+    fn free_checked(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let frame = self.freeable(pfn, order, |frame| self.world.look_locked(frame))?;
         self.trace(|| Event::PageFree { pfn, order });
-        match self.world.pinned(|cx| self.world.give(cx, frame, order, false)) {
+        match self.world.pinned(|cx| self.world.free_slow(cx, frame, order, false)) {
             Some(true) => Ok(()),
             Some(false) => Err(FreeError::AlreadyFree(pfn)),
             None => Err(FreeError::NoCpu),

@@ -55,18 +55,18 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     /// What it runs on.
     pub fn machine(&self) -> &M {
-        &self.world.ground.machine
+        &self.world.shared.machine
     }
 
     /// The mechanisms at work.
     pub fn mechanisms(&self) -> Mechanisms {
-        self.world.ground.mechanisms
+        self.world.shared.mechanisms
     }
 
     /// Page size and largest orders.
     #[inline]
     pub fn geometry(&self) -> Geometry {
-        self.world.ground.frames.geometry
+        self.world.shared.frames.geometry
     }
 
     /// Number of nodes.
@@ -76,7 +76,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     /// Number of CPUs.
     pub fn cpus(&self) -> usize {
-        self.world.ground.cpus.len()
+        self.world.shared.cpus.len()
     }
 
     /// The CPU of a request that must not wait for one's holder; none for a request that may.
@@ -101,7 +101,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     pub(crate) fn failed(&self, request: &Request, why: Why) -> Result<Pfn, AllocError> {
         self.check(request)?;
         let Request { gfp, order, .. } = *request;
-        self.world.ground.events.count(GlobalEvent::AllocFail);
+        self.world.shared.events.count(GlobalEvent::AllocFail);
         self.trace(|| Event::PageAlloc { pfn: None, order, migratetype: gfp.migratetype(), gfp });
         Err(AllocError::NoMemory { why })
     }
@@ -112,13 +112,13 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let Request { gfp, order, .. } = *request;
         self.trace(|| Event::PageAlloc { pfn: Some(pfn), order, migratetype: gfp.migratetype(), gfp });
         if gfp.contains(__GFP_ZERO) {
-            self.world.ground.machine.zero(pfn, order);
+            self.world.shared.machine.zero(pfn, order);
         }
     }
 
     /// What a frame is, at this moment.
     pub fn state_of(&self, pfn: Pfn) -> FrameState {
-        let frames = &self.world.ground.frames;
+        let frames = &self.world.shared.frames;
         let Some(frame) = frames.frame(pfn) else { return FrameState::Hole };
         match frames.part_of(frame) {
             Part::Hole => FrameState::Hole,
@@ -132,7 +132,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     /// Free frames of a zone, without per-CPU lists, at this moment.
     pub fn free_frames(&self, zone: ZoneIdx) -> u64 {
-        self.world.zone(zone).map_or(0, |zone| zone.stat.memory_exact(&self.world.ground.stats, zone.idx).free)
+        self.world.zone(zone).map_or(0, |zone| zone.stat.memory_exact(&self.world.shared.stats, zone.idx).free)
     }
 
     /// For calls that wait for other CPUs, reclaim or move memory (`context.rs`).
@@ -168,7 +168,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         order: Order,
         look: impl FnOnce(Frame) -> Part,
     ) -> Result<Frame, FreeError> {
-        let frames = &self.world.ground.frames;
+        let frames = &self.world.shared.frames;
         let Some(frame) = frames.frame(pfn) else { return Err(FreeError::Foreign(pfn)) };
         if frames.head(frame).is_allocated_of(order) && order <= frames.geometry.max_order {
             return Ok(frame);
@@ -178,7 +178,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     #[cold]
     fn refuse(&self, pfn: Pfn, frame: Frame, order: Order, look: impl FnOnce(Frame) -> Part) -> FreeError {
-        let frames = &self.world.ground.frames;
+        let frames = &self.world.shared.frames;
         let max = frames.geometry.max_order;
         if order > max {
             return FreeError::BadOrder { order, max };
@@ -203,8 +203,8 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     #[inline(always)]
     pub(crate) fn trace(&self, event: impl FnOnce() -> Event) {
-        if self.world.ground.machine.traces() {
-            self.world.ground.machine.event(&event());
+        if self.world.shared.machine.traces() {
+            self.world.shared.machine.event(&event());
         }
     }
 }

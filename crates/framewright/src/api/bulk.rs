@@ -21,7 +21,7 @@ use crate::pcp::ring::RingId;
 use crate::policy::mechanisms::{Hardened, PcpMark};
 use crate::policy::watermark::Rights;
 use crate::seam::machine::{Fault, Machine, Step};
-use crate::shared::Cx;
+use crate::shared::CallCx;
 use crate::types::error::{AllocError, FreeError};
 use crate::types::request::{Policy, Request};
 use crate::types::units::{Order, Pfn};
@@ -107,15 +107,15 @@ impl<'a, M: Machine> Allocator<'a, M> {
     fn alloc_bulk_here(&self, request: &Request, out: &mut [Pfn]) -> usize {
         let hardened = self.mechanisms().hardened != Hardened::Off;
         let simple = !hardened && request.below.is_none() && !matches!(request.policy, Policy::Interleave(_));
-        if !simple || self.world().ground.machine.fault(Fault::Alloc) {
+        if !simple || self.world().shared.machine.fault(Fault::Alloc) {
             return 0;
         }
         let mut done = 0_usize;
         for visit in out.chunks_mut(BULK) {
             let served = self.world().pinned_now(|cx| {
-                let served = self.visit_front(cx, request, visit);
+                let served = self.visit_fast(cx, request, visit);
                 let rest = visit.get_mut(served..).unwrap_or_default();
-                served.saturating_add(if rest.is_empty() { 0 } else { self.visit(cx, request, rest) })
+                served.saturating_add(if rest.is_empty() { 0 } else { self.visit_cached(cx, request, rest) })
             });
             let served = served.unwrap_or(0);
             for pfn in visit.iter().take(served) {
@@ -131,18 +131,18 @@ impl<'a, M: Machine> Allocator<'a, M> {
 
     /// Fills `out` from the top of one ring, and with what the magazines behind it have, as far as that goes. The ring is looked
     /// up once; each block then takes what one of [`crate::Local`] does.
-    fn visit_front(&self, cx: Cx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
+    fn visit_fast(&self, cx: CallCx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
         let world = self.world();
-        let machine = &world.ground.machine;
+        let machine = &world.shared.machine;
         let Some(route) = Route::of(request, self.geometry().pageblock_order) else { return 0 };
-        let pcp = cx.own.front.get(route.highest.index()).and_then(|zone| world.pcps.record(cx.cpu, zone.index()));
+        let pcp = cx.own.fast_zones.get(route.highest.index()).and_then(|zone| world.pcps.record(cx.cpu, zone.index()));
         let Some(ring) = pcp.and_then(|pcp| pcp.ring(route.ring)) else { return 0 };
         machine.step(Step::Route);
         let heads = (Head::pcp(route.ring.order), route.head);
         let mut done = 0_usize;
         for entry in out.iter_mut() {
-            let front = world.take_of(ring, heads).map(|frame| world.ground.frames.pfn(frame));
-            let Some(pfn) = front.or_else(|| world.take_behind(cx, request)) else { break };
+            let front = world.alloc_from_ring(ring, heads).map(|frame| world.shared.frames.pfn(frame));
+            let Some(pfn) = front.or_else(|| world.alloc_cached(cx, request)) else { break };
             *entry = pfn;
             done = done.saturating_add(1);
         }
@@ -150,9 +150,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
     }
 
     /// Fills `out` from the first zone's per-CPU list as far as that goes.
-    fn visit(&self, cx: Cx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
+    fn visit_cached(&self, cx: CallCx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
         let world = self.world();
-        world.ground.machine.step(Step::Bulk);
+        world.shared.machine.step(Step::Bulk);
         let plan = world.plan(cx, request);
         let rights = first_rights(&plan);
         let Some(zone) = world.zonelist(&plan).next() else { return 0 };
@@ -160,15 +160,15 @@ impl<'a, M: Machine> Allocator<'a, M> {
         let Some(pcp) = world.pcps.enter(cx, zone) else { return 0 };
         let rights = Rights { nofragment: world.may_avoid_mixing(zone), ..rights };
         let mut done = 0_usize;
-        let stock_is_free = world.ground.mechanisms.pcp_mark == PcpMark::Refill;
+        let stock_is_free = world.shared.mechanisms.pcp_mark == PcpMark::Refill;
         for entry in out.iter_mut() {
-            world.ground.machine.step(Step::BulkBlock);
-            let stocked = if stock_is_free { pcp.take_stocked(ring) } else { None };
+            world.shared.machine.step(Step::BulkBlock);
+            let stocked = if stock_is_free { pcp.alloc_cached(ring) } else { None };
             let refilled =
-                || if world.may_serve(zone, &plan, rights) { pcp.take(ring, &world.want(&plan, rights)) } else { None };
+                || if world.may_serve(zone, &plan, rights) { pcp.alloc(ring, &world.want(&plan, rights)) } else { None };
             let Some(frame) = stocked.or_else(refilled) else { break };
             world.hand_out(cx, frame, (zone, zone), &plan, pcp.teller());
-            *entry = world.ground.frames.pfn(frame);
+            *entry = world.shared.frames.pfn(frame);
             done = done.saturating_add(1);
         }
         drop(pcp);
@@ -209,7 +209,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     fn free_visit(&self, blocks: impl Iterator<Item = (Pfn, Order)>, result: &mut BulkFree) {
         // With the front closed it would be a look for nothing.
         let mut local = self.local_now();
-        if !local.as_ref().is_some_and(Local::has_front) {
+        if !local.as_ref().is_some_and(Local::has_fast_path) {
             local = None;
         }
         for (pfn, order) in blocks {

@@ -26,9 +26,9 @@ impl<M: Machine> Allocator<'_, M> {
 
     /// Free frames in those of a zone's pageblocks that CPUs own, at this moment. Reads the words of all pageblocks.
     pub fn owned_frames(&self, zone: ZoneIdx) -> u64 {
-        let frames = &self.world.ground.frames;
-        let own = frames.estates.starts().filter(|&start| frames.pageblock(start).zone() == Some(zone));
-        let words = own.flat_map(|start| frames.estates.words(start));
+        let frames = &self.world.shared.frames;
+        let own = frames.owned.starts().filter(|&start| frames.pageblock(start).zone() == Some(zone));
+        let words = own.flat_map(|start| frames.owned.words(start));
         words.map(|(_, word)| u64::from(word.load(Ordering::Relaxed).count_ones())).fold(0, u64::saturating_add)
     }
 

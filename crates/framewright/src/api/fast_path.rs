@@ -15,7 +15,7 @@
 use crate::frame::head::Head;
 use crate::pcp::ring::{Ring, RingId, Slots};
 use crate::seam::machine::{Machine, Ordering, Step, Word};
-use crate::shared::{Cpu, Cx};
+use crate::shared::{Cpu, CallCx};
 use crate::types::migratetype::MigrateType;
 use crate::types::request::{
     __GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_THISNODE, Gfp, Policy, Request,
@@ -58,7 +58,7 @@ impl Route {
 /// the descriptor from which on they are: when it is called, few registers are in use. Returns the block's distance from there; as an
 /// error, if it has no such head among these.
 #[inline(always)]
-pub(crate) fn take_top<'h, M: Machine>(
+pub(crate) fn pop_top<'h, M: Machine>(
     machine: &M,
     ring: &Ring<M>,
     slots: Slots<'_, M>,
@@ -90,7 +90,7 @@ pub(crate) fn drop_damaged<M: Machine>(ring: &Ring<M>) {
 
 /// Puts a block, whose head the caller has checked, on top of a ring of the running CPU. False if there is no room.
 #[inline(always)]
-pub(crate) fn give_top<M: Machine>(
+pub(crate) fn push_top<M: Machine>(
     machine: &M,
     ring: &Ring<M>,
     slots: Slots<'_, M>,
@@ -103,18 +103,18 @@ pub(crate) fn give_top<M: Machine>(
 impl<'a, M: Machine> World<'a, M> {
     /// Serves a request from the running CPU's lists; none if that takes more. The block's head says "allocated".
     #[inline(always)]
-    pub(crate) fn take_front(&self, cpu: CpuId, own: &Cpu<M>, route: Route) -> Option<Frame> {
-        let zone = own.front.get(route.highest.index())?;
+    pub(crate) fn alloc_fast(&self, cpu: CpuId, own: &Cpu<M>, route: Route) -> Option<Frame> {
+        let zone = own.fast_zones.get(route.highest.index())?;
         let pcp = self.pcps.record(cpu, zone.index())?;
         let heads = (Head::pcp(route.ring.order), route.head);
-        self.take_of(pcp.ring(route.ring)?, heads)
+        self.alloc_from_ring(pcp.ring(route.ring)?, heads)
     }
 
     /// [`take_top`], with the heads of all memory.
     #[inline(always)]
-    pub(crate) fn take_of(&self, ring: &Ring<M>, heads: (Head, Head)) -> Option<Frame> {
-        let all = || (self.ground.frames.heads, 0);
-        match take_top(&self.ground.machine, ring, &self.pcps.slots, all, heads)? {
+    pub(crate) fn alloc_from_ring(&self, ring: &Ring<M>, heads: (Head, Head)) -> Option<Frame> {
+        let all = || (self.shared.frames.heads, 0);
+        match pop_top(&self.shared.machine, ring, &self.pcps.slots, all, heads)? {
             Ok(index) => Some(Frame(index)),
             Err(_) => {
                 drop_damaged(ring);
@@ -125,13 +125,13 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Serves a request whose ring is empty from what lies right behind it: its spare magazine, or one of the depot.
     #[inline]
-    pub(crate) fn take_behind(&self, cx: Cx<'_, 'a, M>, request: &Request) -> Option<Pfn> {
-        self.ground.machine.step(Step::Behind);
-        let frames = &self.ground.frames;
+    pub(crate) fn alloc_cached(&self, cx: CallCx<'_, 'a, M>, request: &Request) -> Option<Pfn> {
+        self.shared.machine.step(Step::Behind);
+        let frames = &self.shared.frames;
         let route = Route::of(request, frames.geometry.pageblock_order)?;
-        let zone = self.zone(*cx.own.front.get(route.highest.index())?)?;
+        let zone = self.zone(*cx.own.fast_zones.get(route.highest.index())?)?;
         let pcp = self.pcps.enter(cx, zone)?;
-        let frame = pcp.take_stocked(route.ring)?;
+        let frame = pcp.alloc_cached(route.ring)?;
         // While the lists are held, so that nobody finds the block in no place.
         frames.set_head(frame, route.head);
         Some(frames.pfn(frame))
@@ -139,17 +139,17 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Puts an allocated block whose ring is full there, with an empty magazine loaded. False if it is none, or that takes more.
     #[inline]
-    pub(crate) fn give_behind(&self, cx: Cx<'_, 'a, M>, pfn: Pfn, order: Order) -> bool {
-        self.ground.machine.step(Step::Behind);
-        let frames = &self.ground.frames;
+    pub(crate) fn free_cached(&self, cx: CallCx<'_, 'a, M>, pfn: Pfn, order: Order) -> bool {
+        self.shared.machine.step(Step::Behind);
+        let frames = &self.shared.frames;
         let allocated = |&frame: &Frame| frames.head(frame).is_allocated_of(order);
         let Some(frame) = frames.frame(pfn).filter(allocated).filter(|_| cx.own.plain) else { return false };
         let pageblock = frames.pageblock(frame);
         let ring = RingId::of(order, pageblock.migratetype(), frames.geometry.pageblock_order);
         let Some((zone, ring)) = pageblock.zone().and_then(|idx| self.zone(idx)).zip(ring) else { return false };
         match self.pcps.enter(cx, zone) {
-            Some(pcp) if !self.ground.machine.traces() => {
-                pcp.give(ring, frame);
+            Some(pcp) if !self.shared.machine.traces() => {
+                pcp.free(ring, frame);
                 true
             }
             _ => false,
@@ -158,25 +158,25 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Puts an allocated block on the running CPU's lists; false if it is none, or that takes more.
     #[inline(always)]
-    pub(crate) fn give_front(&self, cpu: CpuId, own: &Cpu<M>, pfn: Pfn, order: Order) -> bool {
-        self.try_give_front(cpu, own, pfn, order).is_some()
+    pub(crate) fn free_fast(&self, cpu: CpuId, own: &Cpu<M>, pfn: Pfn, order: Order) -> bool {
+        self.try_free_fast(cpu, own, pfn, order).is_some()
     }
 
     #[inline(always)]
-    fn try_give_front(&self, cpu: CpuId, own: &Cpu<M>, pfn: Pfn, order: Order) -> Option<()> {
-        let frames = &self.ground.frames;
+    fn try_free_fast(&self, cpu: CpuId, own: &Cpu<M>, pfn: Pfn, order: Order) -> Option<()> {
+        let frames = &self.shared.frames;
         // Where no memory is, no head.
         let index = frames.map.index(pfn)?;
         let word = frames.heads.get(usize::try_from(index).ok()?)?;
         let frame = Frame(index as u32);
         let is_ours = Head(word.load(Ordering::Relaxed)).is_allocated_of(order);
-        if !is_ours || !own.plain || self.ground.machine.traces() {
+        if !is_ours || !own.plain || self.shared.machine.traces() {
             return None;
         }
         let pageblock = frames.pageblock(frame);
         let ring = RingId::with_lists(order, pageblock.lists()?, frames.geometry.pageblock_order)?;
         let pcp = self.pcps.record(cpu, pageblock.zone_index())?;
         let block = (frame, word, Head::pcp(order));
-        give_top(&self.ground.machine, pcp.ring(ring)?, &self.pcps.slots, block).then_some(())
+        push_top(&self.shared.machine, pcp.ring(ring)?, &self.pcps.slots, block).then_some(())
     }
 }

@@ -54,7 +54,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// is the caller's own, or in an interrupt. Not to be called from inside of a call, and the caller must make none while it lasts.
     pub fn freeze(&self) -> Option<Frozen<'_, 'a, M>> {
         let world = self.world();
-        let machine = &world.ground.machine;
+        let machine = &world.shared.machine;
         if machine.in_interrupt() {
             return None;
         }
@@ -65,7 +65,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
             used(world).for_each(Pcp::release_seized);
             return None;
         }
-        world.zones.iter().for_each(|zone| zone.hold(&world.ground));
+        world.zones.iter().for_each(|zone| zone.hold(&world.shared));
         Some(Frozen { world, copied: Cell::new(false) })
     }
 }
@@ -91,8 +91,8 @@ fn used<'w, M: Machine>(world: &'w World<'_, M>) -> impl Iterator<Item = &'w Pcp
 
 impl<M: Machine> Drop for Frozen<'_, '_, M> {
     fn drop(&mut self) {
-        let (machine, copied) = (&self.world.ground.machine, self.copied.get());
-        self.world.zones.iter().for_each(|zone| zone.release_held(&self.world.ground, copied));
+        let (machine, copied) = (&self.world.shared.machine, self.copied.get());
+        self.world.zones.iter().for_each(|zone| zone.release_held(&self.world.shared, copied));
         self.world.pcps.depots.shards.iter().for_each(|shard| shard.release_held(machine, copied));
         used(self.world).for_each(Pcp::release_seized);
         if copied {
@@ -106,9 +106,9 @@ impl<M: Machine> Frozen<'_, '_, M> {
     /// made. Returns the number of frames that were between two places.
     pub fn settle(&self) -> u64 {
         self.copied.set(true);
-        self.world.ground.cpus.iter().for_each(|cpu| cpu.held.clear());
+        self.world.shared.cpus.iter().for_each(|cpu| cpu.held.clear());
         self.world.pcps.records.iter().for_each(Pcp::forget_owner);
-        let pageblock_order = self.world.ground.frames.geometry.pageblock_order;
+        let pageblock_order = self.world.shared.frames.geometry.pageblock_order;
         let mut settled = 0_u64;
         // Also where nothing is at the front: who stays on a CPU (`local.rs`) finds out by moving the top.
         for pcp in self.world.pcps.records {
@@ -131,14 +131,14 @@ impl<M: Machine> Frozen<'_, '_, M> {
 
     /// Whether a block's head says that it is on a per-CPU list, and it is on none.
     fn is_stray(&self, frame: Frame, order: Order) -> bool {
-        if self.world.ground.frames.head(frame) != Head::pcp(order) {
+        if self.world.shared.frames.head(frame) != Head::pcp(order) {
             return false;
         }
         let pcps = &self.world.pcps;
         let mut found = false;
         let mut look = |other: Frame| found |= other == frame;
         for pcp in pcps.records {
-            for (_, ring) in pcp.rings(self.world.ground.frames.geometry.pageblock_order) {
+            for (_, ring) in pcp.rings(self.world.shared.frames.geometry.pageblock_order) {
                 pcps.depots.each_spare(ring, &mut look);
                 ring.each(pcps.slots, &mut look);
             }

@@ -11,7 +11,7 @@
 use core::cell::Cell;
 
 use crate::api::allocator::Allocator;
-use crate::api::fast_path::{Route, drop_damaged, give_top, take_top};
+use crate::api::fast_path::{Route, drop_damaged, push_top, pop_top};
 use crate::frame::frame::Frames;
 use crate::frame::head::Head;
 use crate::frame::map::Run;
@@ -19,7 +19,7 @@ use crate::frame::pageblock::Pageblock;
 use crate::pcp::pcp::Pcp;
 use crate::pcp::ring::{Ring, SMALL_ORDERS};
 use crate::seam::machine::{Machine, Ordering, Pinned, Step, Word};
-use crate::shared::{Cpu, Cx};
+use crate::shared::{Cpu, CallCx};
 use crate::types::error::{AllocError, FreeError};
 use crate::types::request::{__GFP_DIRECT_RECLAIM, Request};
 use crate::types::units::{CpuId, Frame, Order, Pfn, ZoneIdx, ZoneKind};
@@ -79,21 +79,21 @@ impl<'a, M: Machine> Seen<'a, M> {
 impl<'a, M: Machine> Allocator<'a, M> {
     /// A caller that stays on the CPU it runs on now; none if the machine names a CPU that does not exist.
     pub fn local(&self) -> Option<Local<'_, 'a, M>> {
-        self.local_on(self.world().ground.machine.pin())
+        self.local_on(self.world().shared.machine.pin())
     }
 
     /// Like [`Allocator::local`]; none as well if the caller would have to wait for a CPU's holder.
     pub(crate) fn local_now(&self) -> Option<Local<'_, 'a, M>> {
-        self.local_on(self.world().ground.machine.pin_now())
+        self.local_on(self.world().shared.machine.pin_now())
     }
 
     fn local_on<'l>(&'l self, pin: M::Pin<'l>) -> Option<Local<'l, 'a, M>> {
         let world = self.world();
-        let own = world.ground.cpus.get(pin.cpu().index())?;
-        let frames = &world.ground.frames;
+        let own = world.shared.cpus.get(pin.cpu().index())?;
+        let frames = &world.shared.frames;
         let pcp = |zone: ZoneIdx| world.pcps.record(pin.cpu(), zone.index());
         let mut front = [pcp(ZoneIdx(0))?; ZoneKind::COUNT];
-        for ((entry, kind), zone) in front.iter_mut().zip(ZoneKind::ALL).zip(own.front) {
+        for ((entry, kind), zone) in front.iter_mut().zip(ZoneKind::ALL).zip(own.fast_zones) {
             *entry = pcp(zone).or_else(|| pcp(ZoneIdx::of(own.node, kind))).unwrap_or(entry);
         }
         // Any will do: nothing in a hole is allocated.
@@ -121,7 +121,7 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
     }
 
     /// Whether anything can be at the front here.
-    pub(crate) fn has_front(&self) -> bool {
+    pub(crate) fn has_fast_path(&self) -> bool {
         self.own.plain
     }
 
@@ -131,27 +131,27 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
     /// As [`Allocator::alloc`].
     #[inline(always)]
     pub fn alloc(&self, request: &Request) -> Result<Pfn, AllocError> {
-        self.allocator.alloc_by(request, |route| self.take(route), || self.alloc_elsewhere(request))
+        self.allocator.alloc_by(request, |route| self.alloc_fast(route), || self.alloc_cached_or_slow(request))
     }
 
     #[inline(never)]
-    fn alloc_elsewhere(&self, request: &Request) -> Result<Pfn, AllocError> {
-        let another = self.take_of_another_run(request);
-        if let Some(pfn) = another.or_else(|| self.allocator.world().take_behind(self.cx(), request)) {
+    fn alloc_cached_or_slow(&self, request: &Request) -> Result<Pfn, AllocError> {
+        let another = self.alloc_of_another_run(request);
+        if let Some(pfn) = another.or_else(|| self.allocator.world().alloc_cached(self.cx(), request)) {
             self.allocator.announce(pfn, request);
             return Ok(pfn);
         }
         // With preemption off nobody may wait: the request is one that does not.
         let gfp = if M::SLEEPS_PINNED { request.gfp } else { request.gfp & !__GFP_DIRECT_RECLAIM };
-        self.allocator.alloc_long(&Request { gfp, ..*request })
+        self.allocator.alloc_slow(&Request { gfp, ..*request })
     }
 
     #[inline(always)]
-    fn take(&self, route: Route) -> Option<Pfn> {
+    fn alloc_fast(&self, route: Route) -> Option<Pfn> {
         let ring = self.front.get(route.highest.index())?.ring(route.ring)?;
         let heads = (Head::pcp(route.ring.order), route.head);
         let seen = || (self.taking.get().heads, self.taking.get().first);
-        match take_top(self.allocator.machine(), ring, &self.slots, seen, heads)? {
+        match pop_top(self.allocator.machine(), ring, &self.slots, seen, heads)? {
             Ok(distance) => Some(Pfn(self.taking.get().base.wrapping_add(distance.into()))),
             Err(distance) => {
                 self.popped.set(Some(Frame(distance.wrapping_add(self.taking.get().first))));
@@ -161,9 +161,9 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
     }
 
     /// Hands out the block that was taken off a ring, if it is one: of another run than the last.
-    fn take_of_another_run(&self, request: &Request) -> Option<Pfn> {
+    fn alloc_of_another_run(&self, request: &Request) -> Option<Pfn> {
         let frame = self.popped.take()?;
-        let frames = &self.allocator.world().ground.frames;
+        let frames = &self.allocator.world().shared.frames;
         let route = Route::of(request, frames.geometry.pageblock_order)?;
         let ring = self.front.get(route.highest.index())?.ring(route.ring)?;
         let (expected, head) = (Head::pcp(route.ring.order), route.head);
@@ -180,9 +180,9 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
         Some(frames.pfn(frame))
     }
 
-    fn cx(&self) -> Cx<'_, 'a, M> {
-        let ground = &self.allocator.world().ground;
-        Cx { ground, cpu: self.pin.cpu(), node: self.pin.node(), own: self.own }
+    fn cx(&self) -> CallCx<'_, 'a, M> {
+        let shared = &self.allocator.world().shared;
+        CallCx { shared: shared, cpu: self.pin.cpu(), node: self.pin.node(), own: self.own }
     }
 
     /// As [`Allocator::free`].
@@ -193,12 +193,12 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
     pub fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         // Its index is all that is needed of the frame from here on, in the register that the frame came in.
         let index = pfn.0.wrapping_sub(self.giving.get().base);
-        let at_front = order.index() < SMALL_ORDERS && self.give(index, order).is_some();
-        if at_front { Ok(()) } else { Local::free_elsewhere(index, self, order) }
+        let at_front = order.index() < SMALL_ORDERS && self.free_fast(index, order).is_some();
+        if at_front { Ok(()) } else { Local::free_cached_or_slow(index, self, order) }
     }
 
     #[inline(always)]
-    fn give(&self, index: u64, order: Order) -> Option<()> {
+    fn free_fast(&self, index: u64, order: Order) -> Option<()> {
         let index = usize::try_from(index).ok()?;
         let word = self.giving.get().heads.get(index)?;
         if !Head(word.load(Ordering::Relaxed)).is_allocated_of(order) || self.allocator.machine().traces() {
@@ -210,25 +210,25 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
         }
         let ring = self.home.get().get(order.index())?;
         let block = (Frame(self.giving.get().first.wrapping_add(index as u32)), word, Head::pcp(order));
-        give_top(self.allocator.machine(), ring, &self.slots, block).then_some(())
+        push_top(self.allocator.machine(), ring, &self.slots, block).then_some(())
     }
 
     /// Frees a block that does not go where the last one went, or cannot just now.
     // In this order of arguments those of `free` move least.
     #[inline(never)]
-    fn free_elsewhere(index: u64, local: &Self, order: Order) -> Result<(), FreeError> {
+    fn free_cached_or_slow(index: u64, local: &Self, order: Order) -> Result<(), FreeError> {
         let pfn = Pfn(local.giving.get().base.wrapping_add(index));
         let world = local.allocator.world();
-        world.ground.machine.step(Step::Lookup);
+        world.shared.machine.step(Step::Lookup);
         let at_front = if order.index() < SMALL_ORDERS {
-            local.find(pfn).and_then(|index| local.give(index, order)).is_some()
+            local.find(pfn).and_then(|index| local.free_fast(index, order)).is_some()
         } else {
-            world.give_front(local.pin.cpu(), local.own, pfn, order)
+            world.free_fast(local.pin.cpu(), local.own, pfn, order)
         };
-        if at_front || world.give_behind(local.cx(), pfn, order) {
+        if at_front || world.free_cached(local.cx(), pfn, order) {
             return Ok(());
         }
-        local.allocator.free_long(pfn, order)
+        local.allocator.free_slow(pfn, order)
     }
 
     /// Finds a frame's run, and the rings for blocks of its pageblock, and remembers them. Returns the frame's index in the run; none
@@ -240,7 +240,7 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
         }
         let mut seen = self.giving.get();
         if pfn.0.wrapping_sub(seen.base) >= seen.heads.len() as u64 {
-            seen = Seen::of(&world.ground.frames, world.ground.frames.map.run_of(pfn)?)?;
+            seen = Seen::of(&world.shared.frames, world.shared.frames.map.run_of(pfn)?)?;
             self.giving.set(seen);
         }
         let index = pfn.0.wrapping_sub(seen.base);

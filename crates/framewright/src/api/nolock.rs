@@ -29,7 +29,7 @@ use crate::policy::watermark::{Mark, Rights};
 use crate::reclaim::slowpath::FEW_ROUNDS;
 use crate::seam::event::Event;
 use crate::seam::machine::{Fault, Machine, Step};
-use crate::shared::Ground;
+use crate::shared::Shared;
 use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
 use crate::types::error::{AllocError, FreeError, Why};
 use crate::types::migratetype::MigrateType;
@@ -65,9 +65,9 @@ impl<M: Machine> Allocator<'_, M> {
         }
         let plan = self.world().plan_from(self.machine().near(), 0, request);
         let rights = Rights { mark: Mark::Min, nofragment: false, unboosted: true, ..first_rights(&plan) };
-        match self.world().take_nolock(&plan, rights) {
+        match self.world().alloc_from_zones_nolock(&plan, rights) {
             Ok(frame) => {
-                let pfn = self.world().ground.frames.pfn(frame);
+                let pfn = self.world().shared.frames.pfn(frame);
                 self.announce(pfn, request);
                 Ok(pfn)
             }
@@ -82,14 +82,14 @@ impl<M: Machine> Allocator<'_, M> {
     pub(crate) fn alloc_without_cpu(&self, request: &Request) -> Result<Pfn, AllocError> {
         let world = self.world();
         let plan = world.plan_from(self.machine().near(), 0, request);
-        let enforced = world.ground.mechanisms.nofragment == Nofragment::Enforced;
+        let enforced = world.shared.mechanisms.nofragment == Nofragment::Enforced;
         let mut rights = Rights { nofragment: enforced, unboosted: true, ..slow_rights(&plan, false) };
         let mut rounds = if plan.order.0 == 0 { PAGE_ROUNDS } else { FEW_ROUNDS };
         for _ in 0..LOOKS {
             let before = world.cached_for(&plan, rights);
-            match world.take_nolock(&plan, rights) {
+            match world.alloc_from_zones_nolock(&plan, rights) {
                 Ok(frame) => {
-                    let pfn = world.ground.frames.pfn(frame);
+                    let pfn = world.shared.frames.pfn(frame);
                     self.announce(pfn, request);
                     return Ok(pfn);
                 }
@@ -117,15 +117,15 @@ impl<M: Machine> Allocator<'_, M> {
         let world = self.world();
         let frame = self.freeable(pfn, order, |frame| world.look_nolock(frame));
         let freed = frame.and_then(|frame| {
-            let frames = &world.ground.frames;
+            let frames = &world.shared.frames;
             let zone = world.zone_of(frame).filter(|_| frames.claim_head(frame, order));
             let zone = zone.ok_or(FreeError::AlreadyFree(pfn))?;
             self.trace(|| Event::PageFree { pfn, order });
-            world.give_nolock(zone, frame, order).ok_or(FreeError::Busy(pfn))
+            world.free_to_zone_nolock(zone, frame, order).ok_or(FreeError::Busy(pfn))
         });
         freed.inspect_err(|error| {
             if !matches!(error, FreeError::Busy(_)) {
-                world.ground.events.count(GlobalEvent::BadFree);
+                world.shared.events.count(GlobalEvent::BadFree);
             }
         })
     }
@@ -133,8 +133,8 @@ impl<M: Machine> Allocator<'_, M> {
 
 impl<M: Machine> World<'_, M> {
     /// Takes a block whose head says "allocated", or says why not; no reason, if some zone is locked that might have had one.
-    fn take_nolock(&self, plan: &Plan, rights: Rights) -> Result<Frame, Option<Why>> {
-        let near = self.ground.machine.near();
+    fn alloc_from_zones_nolock(&self, plan: &Plan, rights: Rights) -> Result<Frame, Option<Why>> {
+        let near = self.shared.machine.near();
         let Some(preferred) = self.zonelist(plan).next() else {
             let is_split = self.split_zones(plan).next().is_some();
             return Err(Some(if is_split { Why::Fragmented } else { Why::NoZone }));
@@ -144,7 +144,7 @@ impl<M: Machine> World<'_, M> {
         // The second time what is cached of each zone goes back to it first.
         let twice = [false, true].into_iter().flat_map(|is_last| self.zonelist(plan).map(move |zone| (zone, is_last)));
         for (zone, is_last) in twice {
-            self.ground.machine.step(Step::ZoneTry);
+            self.shared.machine.step(Step::ZoneTry);
             let may_serve = || self.may_serve(zone, plan, rights);
             let may_help = || is_last && self.may_help(zone, plan, rights);
             // What was deferred may make the difference.
@@ -152,11 +152,11 @@ impl<M: Machine> World<'_, M> {
             if helps == Some(false) {
                 continue;
             }
-            let Some(guard) = zone.try_lock(&self.ground) else {
+            let Some(guard) = zone.try_lock(&self.shared) else {
                 is_locked = true;
                 continue;
             };
-            let taken = || may_serve().then(|| take_intact(&self.ground, &guard, &want, rights.highatomic));
+            let taken = || may_serve().then(|| alloc_intact_nolock(&self.shared, &guard, &want, rights.highatomic));
             let mut served = taken();
             if !matches!(served, Some(Some(_))) && helps.unwrap_or_else(may_help) {
                 self.drain_nolock(&guard, plan.order);
@@ -164,7 +164,7 @@ impl<M: Machine> World<'_, M> {
             }
             match served {
                 Some(Some(frame)) => {
-                    self.pcps.count_shared(&self.ground, near, (zone, preferred), (plan.order, plan.turn));
+                    self.pcps.count_shared(&self.shared, near, (zone, preferred), (plan.order, plan.turn));
                     return Ok(frame);
                 }
                 Some(None) => why = Why::Fragmented,
@@ -176,18 +176,18 @@ impl<M: Machine> World<'_, M> {
 
     /// Gives an allocated block back that nobody else can free: to its zone, or to its list of deferred ones. None if even that did not
     /// work; then it is allocated as before.
-    fn give_nolock(&self, zone: &Zone<M>, frame: Frame, order: Order) -> Option<()> {
-        if self.ground.mechanisms.hardened != Hardened::Off {
+    fn free_to_zone_nolock(&self, zone: &Zone<M>, frame: Frame, order: Order) -> Option<()> {
+        if self.shared.mechanisms.hardened != Hardened::Off {
             self.fill_freed(frame, order);
         }
-        if let Some(guard) = zone.try_lock(&self.ground) {
-            guard.give_claimed(frame, order);
+        if let Some(guard) = zone.try_lock(&self.shared) {
+            guard.free_claimed(frame, order);
             zone.events.add(ZoneEvent::FreeFrames, order.frames());
             return Some(());
         }
-        let is_deferred = zone.deferred.push(&self.ground.frames, frame);
+        let is_deferred = zone.deferred.push(&self.shared.frames, frame);
         if !is_deferred {
-            self.ground.frames.unclaim_head(frame);
+            self.shared.frames.unclaim_head(frame);
         }
         is_deferred.then_some(())
     }
@@ -196,8 +196,8 @@ impl<M: Machine> World<'_, M> {
     /// way between two places.
     fn look_nolock(&self, frame: Frame) -> Part {
         let Some(zone) = self.zone_of(frame) else { return Part::Hole };
-        match zone.try_lock(&self.ground) {
-            Some(_guard) => self.ground.frames.part_of(frame),
+        match zone.try_lock(&self.shared) {
+            Some(_guard) => self.shared.frames.part_of(frame),
             None => Part::Pcp(frame, Order(0)),
         }
     }
@@ -205,21 +205,21 @@ impl<M: Machine> World<'_, M> {
 
 /// Takes a block to which nobody wrote since it was freed, from the high-atomic reserve if need and rights be, and says that it is allocated.
 /// Others are put aside.
-fn take_intact<M: Machine>(
-    ground: &Ground<'_, M>,
+fn alloc_intact_nolock<M: Machine>(
+    shared: &Shared<'_, M>,
     guard: &ZoneGuard<'_, '_, M>,
     want: &Want,
     may_use_reserve: bool,
 ) -> Option<Frame> {
     for _ in 0..INTACT_TRIES {
-        let frame = guard.take(want, &mut Mode::Normal, false);
-        let frame = frame.or_else(|| if may_use_reserve { guard.take_highatomic(want.order) } else { None })?;
-        let pfn = ground.frames.pfn(frame);
-        if ground.mechanisms.hardened == Hardened::Off || ground.machine.is_poisoned(pfn, want.order) {
-            ground.frames.set_head(frame, Head::allocated(want.order, want.migratetype == MigrateType::Movable));
+        let frame = guard.alloc(want, &mut Mode::Normal, false);
+        let frame = frame.or_else(|| if may_use_reserve { guard.alloc_highatomic(want.order) } else { None })?;
+        let pfn = shared.frames.pfn(frame);
+        if shared.mechanisms.hardened == Hardened::Off || shared.machine.is_poisoned(pfn, want.order) {
+            shared.frames.set_head(frame, Head::allocated(want.order, want.migratetype == MigrateType::Movable));
             return Some(frame);
         }
-        ground.events.count(GlobalEvent::WrittenAfterFree);
+        shared.events.count(GlobalEvent::WrittenAfterFree);
         guard.buddy().quarantine(frame, want.order);
     }
     None

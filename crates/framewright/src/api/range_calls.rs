@@ -40,8 +40,8 @@ impl<M: Machine> Allocator<'_, M> {
         self.check(&Request::page(gfp))?;
         let _held = self.hold_cpu_or_fail(gfp)?;
         let movable = gfp.migratetype() == MigrateType::Movable;
-        if self.world.take_free_block(pfn, order, movable).is_none() {
-            self.world.take_range(PfnRange::block(pfn, order), Purpose::Allocate { movable }, gfp.may_reclaim())?;
+        if self.world.alloc_free_block(pfn, order, movable).is_none() {
+            self.world.alloc_contig_range(PfnRange::block(pfn, order), Purpose::Allocate { movable }, gfp.may_reclaim())?;
         }
         self.announce(pfn, &Request { order, ..Request::page(gfp) });
         Ok(pfn)
@@ -58,7 +58,7 @@ impl<M: Machine> Allocator<'_, M> {
         self.check(&Request::page(gfp))?;
         let _held = self.hold_cpu_or_fail(gfp)?;
         let movable = gfp.migratetype() == MigrateType::Movable;
-        self.world.take_range(range, Purpose::Allocate { movable }, gfp.may_reclaim())?;
+        self.world.alloc_contig_range(range, Purpose::Allocate { movable }, gfp.may_reclaim())?;
         self.announce_range(range, gfp);
         Ok(())
     }
@@ -81,7 +81,7 @@ impl<M: Machine> Allocator<'_, M> {
         if self.world.pinned(|_| ()).is_none() {
             return Err(FreeError::NoCpu);
         }
-        self.world.free_range(range).inspect_err(|_| self.world.ground.events.count(GlobalEvent::BadFree))?;
+        self.world.free_range(range).inspect_err(|_| self.world.shared.events.count(GlobalEvent::BadFree))?;
         for (pfn, order) in range.blocks(self.geometry().max_order) {
             self.trace(|| Event::PageFree { pfn, order });
         }
@@ -106,7 +106,7 @@ impl<M: Machine> Allocator<'_, M> {
     /// The range is not memory of one zone, or something in it stays; or this is an interrupt.
     pub fn take_offline(&self, range: PfnRange) -> Result<(), AllocError> {
         self.outside_of_interrupts()?;
-        self.world.take_range(range, Purpose::Offline, true)?;
+        self.world.alloc_contig_range(range, Purpose::Offline, true)?;
         self.world.refresh_marks();
         Ok(())
     }
@@ -127,9 +127,9 @@ impl<M: Machine> Allocator<'_, M> {
         if migratetype == MigrateType::Isolate {
             return Err(AllocError::BadType(migratetype));
         }
-        let frame = self.world.ground.frames.frame(pfn).ok_or(AllocError::Foreign(pfn))?;
+        let frame = self.world.shared.frames.frame(pfn).ok_or(AllocError::Foreign(pfn))?;
         let zone = self.world.zone_of(frame).ok_or(AllocError::Foreign(pfn))?;
-        match self.world.pinned(|cx| zone.lock(cx).set_type_by_hand(frame, migratetype)) {
+        match self.world.pinned(|cx| zone.lock(cx).set_type_or_restored(frame, migratetype)) {
             Some(true) => Ok(()),
             Some(false) => Err(AllocError::Quarantined(pfn)),
             None => Err(AllocError::NoMemory { why: Why::NoCpu }),
@@ -138,7 +138,7 @@ impl<M: Machine> Allocator<'_, M> {
 
     /// Mobility that the pageblock around `pfn` is grouped under; none for a hole.
     pub fn pageblock_type(&self, pfn: Pfn) -> Option<MigrateType> {
-        let word = self.world.ground.frames.pageblock(self.world.ground.frames.frame(pfn)?);
+        let word = self.world.shared.frames.pageblock(self.world.shared.frames.frame(pfn)?);
         word.zone().map(|_| word.migratetype())
     }
 
@@ -172,9 +172,9 @@ impl<M: Machine> Allocator<'_, M> {
     /// Allocates a block and frees its tail; where memory is there, but in no block so large, any range of it.
     fn contig_of_block(&self, frames: u64, align: Order, block: &Request) -> Result<PfnRange, AllocError> {
         let scattered = Cell::new(None);
-        let route = |route: Route| self.take_here(route);
+        let route = |route: Route| self.alloc_fast(route);
         let pfn = self.alloc_by(block, route, || {
-            self.alloc_long_or(block, |why| {
+            self.alloc_slow_or(block, |why| {
                 // A range may be of another mobility, which the mechanisms may forbid.
                 let mixes = self.mechanisms().nofragment != Nofragment::Enforced;
                 let range =
@@ -205,7 +205,7 @@ impl<M: Machine> Allocator<'_, M> {
         })?;
         let rights = Rights { mark: Mark::Min, unboosted: true, ..first_rights(&plan) };
         let want = world.want(&plan, rights);
-        let may_take = |zone: &Zone<M>| zone.has_room(&world.ground, frames, plan.highest, rights);
+        let may_take = |zone: &Zone<M>| zone.has_room(&world.shared, frames, plan.highest, rights);
         let range = world.search_range(frames, align, &plan, (may_take, |migratetype| want.may_use(migratetype)))?;
         world.pinned(|cx| world.count_searched(cx, &plan, range.start));
         Some(range)

@@ -2,7 +2,7 @@
 
 use crate::api::allocator::Allocator;
 use crate::seam::machine::Machine;
-use crate::shared::Cx;
+use crate::shared::CallCx;
 use crate::types::units::{CpuId, NodeId, ZoneIdx};
 use crate::upkeep::vmstat_refresh::Refreshed;
 
@@ -32,7 +32,7 @@ impl<M: Machine> Allocator<'_, M> {
     pub fn count_in_zone(&self, zone: ZoneIdx, index: usize, change: i64) -> bool {
         let world = self.world();
         let Some(zone) = world.zone(zone).filter(|_| index < world.zone_counters.len()) else { return false };
-        let count = |cx: Cx<'_, '_, M>| zone.stat.count_own((&cx.ground.stats, zone.idx), cx.cpu, index, change);
+        let count = |cx: CallCx<'_, '_, M>| zone.stat.count_own((&cx.shared.stats, zone.idx), cx.cpu, index, change);
         world.pinned(count).is_some()
     }
 
@@ -40,7 +40,7 @@ impl<M: Machine> Allocator<'_, M> {
     /// keep is the most that it may keep in a zone of the node. False if there is no such node or counter.
     pub fn count_in_node(&self, node: NodeId, index: usize, change: i64) -> bool {
         let world = self.world();
-        let count = |cx: Cx<'_, '_, M>| cx.ground.node_stats.count(node, cx.cpu, index, change);
+        let count = |cx: CallCx<'_, '_, M>| cx.shared.node_stats.count(node, cx.cpu, index, change);
         index < world.node_counters.len() && world.pinned(count) == Some(true)
     }
 

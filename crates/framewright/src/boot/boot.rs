@@ -13,17 +13,17 @@ use crate::buddy::buddy::Place;
 use crate::frame::cluster::{Cluster, Clusters};
 use crate::frame::frame::Frames;
 use crate::frame::map::{Map, Run};
-use crate::frame::owned_pageblock::Estates;
+use crate::frame::owned_pageblock::OwnedPageblocks;
 use crate::frame::pageblock::Pageblock;
 use crate::pcp::depot::{Depots, Magazine, Shard};
 use crate::pcp::lists::Pcps;
 use crate::pcp::pcp::{Pcp, SLOTS_IN_LINE};
 use crate::policy::mechanisms::{NumaStat, PcpMark, PcpProtection};
 use crate::seam::machine::{Machine, Ordering, Word};
-use crate::shared::{Cpu, Ground};
+use crate::shared::{Cpu, Shared};
 use crate::stat::node_stat::{NodeDiffs, NodeStat, NodeStats};
 use crate::stat::vmstat::GlobalEvents;
-use crate::stat::zone_diffs::Diffs;
+use crate::stat::zone_diffs::ZoneDiffs;
 use crate::stat::zone_stat::Stats;
 use crate::sync::smp_list::Link;
 use crate::types::error::BootError;
@@ -76,7 +76,7 @@ pub struct Parts<'a, M: Machine> {
     /// Where owners are told of it.
     pub doors: &'a mut [M::U32],
     /// What CPUs count in zones and keep, where the mechanisms say so.
-    pub diffs: &'a mut [Diffs<M>],
+    pub diffs: &'a mut [ZoneDiffs<M>],
     /// The embedder's counters of nodes, if there are any.
     pub node_stats: &'a mut [NodeStat<M>],
     /// What CPUs count in nodes and keep, where the mechanisms say so.
@@ -141,14 +141,14 @@ pub(crate) fn boot<'a, M: Machine>(
         links: parts.links,
         heads: parts.heads,
         pageblocks: parts.pageblocks,
-        estates: Estates::new(
+        owned: OwnedPageblocks::new(
             (parts.owners, parts.owned),
             (parts.doors, layout.zones),
             config.geometry.pageblock_order,
         ),
     };
     let world = World {
-        ground: Ground {
+        shared: Shared {
             machine,
             mechanisms: config.mechanisms,
             frames,
@@ -184,7 +184,7 @@ pub(crate) fn boot<'a, M: Machine>(
 /// Hands all memory to its zones, and computes what depends on their sizes.
 fn populate<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
     tag_pageblocks(config, world);
-    let blank = !config.is_hardened() || world.ground.machine.starts_zeroed();
+    let blank = !config.is_hardened() || world.shared.machine.starts_zeroed();
     config.pieces().for_each(|piece| fill(world, piece, blank));
     world.node_states.refresh(world.zones);
     world.refresh_thresholds();
@@ -233,7 +233,7 @@ fn place_cpus<M: Machine>(config: &Config<'_>, cpus: &mut [Cpu<M>], zonelists: &
         let list = zonelists.iter().skip(node.index().saturating_mul(length)).take(length);
         let first = |kind| list.clone().copied().find(|&zone| zone != ZoneIdx::NONE && zone.kind() <= kind);
         let zone = |kind| first(kind).filter(|_| front).unwrap_or(ZoneIdx::NONE);
-        (cpu.node, cpu.plain, cpu.front) = (node, front, ZoneKind::ALL.map(zone));
+        (cpu.node, cpu.plain, cpu.fast_zones) = (node, front, ZoneKind::ALL.map(zone));
     }
 }
 
@@ -320,7 +320,7 @@ fn place_zonelists(config: &Config<'_>, zonelists: &mut [ZoneIdx]) {
 
 /// Tells every pageblock its zone and type.
 fn tag_pageblocks<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
-    let frames = &world.ground.frames;
+    let frames = &world.shared.frames;
     let mask = config.geometry.pageblock_order.mask();
     for piece in config.pieces() {
         let mut pfn = piece.range.start;
@@ -339,7 +339,7 @@ fn tag_pageblocks<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
 /// Frees a piece's blocks, or withholds them. What is freed is filled first, unless the memory is `blank`: who looks at it before
 /// its first use must not take what lies there for a write after a free.
 fn fill<M: Machine>(world: &World<'_, M>, piece: Piece, blank: bool) {
-    let frames = &world.ground.frames;
+    let frames = &world.shared.frames;
     let pageblock_order = frames.geometry.pageblock_order;
     for (pfn, order) in piece.range.blocks(world.max_order()) {
         let Some(frame) = frames.frame(pfn) else { continue };
@@ -359,7 +359,7 @@ fn fill<M: Machine>(world: &World<'_, M>, piece: Piece, blank: bool) {
             zone.present.add(order.frames(), Ordering::Relaxed);
             if piece.usable {
                 zone.managed.add(order.frames(), Ordering::Relaxed);
-                guard.give(frame, order, Place::Last);
+                guard.free(frame, order, Place::Last);
             } else {
                 let _ = frames.change(frame, |state| state.retire(order));
                 zone.offline.add(order.frames(), Ordering::Relaxed);

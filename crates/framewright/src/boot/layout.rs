@@ -10,7 +10,7 @@ use crate::policy::mechanisms::{FreePath, Refill};
 use crate::seam::machine::Machine;
 use crate::shared::Cpu;
 use crate::stat::node_stat::{NodeDiffs, NodeStat};
-use crate::stat::zone_diffs::Diffs;
+use crate::stat::zone_diffs::ZoneDiffs;
 use crate::sync::smp_list::Link;
 use crate::types::error::BootError;
 use crate::types::units::{Frame, ZoneIdx, ZoneKind};
@@ -104,7 +104,7 @@ impl Layout {
             clusters: config.zones().map(|zone| config.clusters_of(zone) as usize).sum(),
             owners,
             owned: owners.saturating_mul(owned_pageblock::words_of(config.geometry.pageblock_order)),
-            doors: if owners == 0 { 0 } else { owned_pageblock::doors_of(cpus, zones) },
+            doors: if owners == 0 { 0 } else { owned_pageblock::hints_of(cpus, zones) },
             diffs: if config.mechanisms.keeps_counts() { zones.saturating_mul(cpus) } else { 0 },
             node_stats: if config.node_counters.is_empty() { 0 } else { nodes.saturating_add(1) },
             node_diffs: if config.keeps_node_counts() { nodes.saturating_mul(cpus) } else { 0 },
@@ -129,7 +129,7 @@ impl Layout {
             (self.clusters, size_of::<Cluster<M>>()),
             (self.owners.saturating_add(self.doors), size_of::<M::U32>()),
             (self.owned, size_of::<M::U64>()),
-            (self.diffs, size_of::<Diffs<M>>()),
+            (self.diffs, size_of::<ZoneDiffs<M>>()),
             (self.node_stats, size_of::<NodeStat<M>>()),
             (self.node_diffs, size_of::<NodeDiffs<M>>()),
         ];

@@ -15,14 +15,14 @@
 //! [`Buddy`] exists only while the zone's lock is held: [`crate::zone::zone::ZoneGuard`] makes it.
 
 use crate::buddy::free_list::{End, FreeLists};
-use crate::frame::cluster::{Heap, Run};
+use crate::frame::cluster::{Heap, CutRun};
 use crate::frame::frame::{Corrupt, Frames};
 use crate::frame::state::State;
 use crate::policy::mechanisms::Prefetch;
 use crate::seam::machine::{Machine, Ordering, Step, Word};
-use crate::shared::Ground;
+use crate::shared::Shared;
 use crate::stat::tally::{ListCount, Tally};
-use crate::stat::zone_stat::ZoneStat;
+use crate::stat::zone_stat::ZoneCounters;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{CpuId, Frame, Order};
 
@@ -63,10 +63,10 @@ impl Iterator for Halves {
 /// A zone's free lists while its lock is held.
 #[derive(Clone, Copy)]
 pub(crate) struct Buddy<'g, 'a, M: Machine> {
-    pub(crate) ground: &'g Ground<'a, M>,
+    pub(crate) shared: &'g Shared<'a, M>,
     pub(crate) lists: &'g FreeLists<M>,
     pub(crate) count: &'g ListCount<M>,
-    pub(crate) stat: &'g ZoneStat<M>,
+    pub(crate) stat: &'g ZoneCounters<M>,
     /// What was changed since the lock was taken.
     pub(crate) tally: &'g Tally,
     pub(crate) clusters: &'g Heap<M>,
@@ -76,11 +76,11 @@ pub(crate) struct Buddy<'g, 'a, M: Machine> {
 
 impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     pub(crate) fn frames(&self) -> &'g Frames<'a, M> {
-        &self.ground.frames
+        &self.shared.frames
     }
 
     pub(crate) fn step(&self, step: Step) {
-        self.ground.machine.step(step);
+        self.shared.machine.step(step);
     }
 
     pub(crate) fn max_order(&self) -> Order {
@@ -97,12 +97,12 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     }
 
     /// Takes the smallest sufficient block of a type and splits it down to `order`.
-    pub(crate) fn take_smallest(&self, order: Order, migratetype: MigrateType) -> Result<Option<Frame>, Corrupt> {
-        self.take_smallest_of(order, self.max_order(), migratetype)
+    pub(crate) fn alloc_smallest(&self, order: Order, migratetype: MigrateType) -> Result<Option<Frame>, Corrupt> {
+        self.alloc_smallest_of(order, self.max_order(), migratetype)
     }
 
     /// The same from blocks up to the order `most`.
-    pub(crate) fn take_smallest_of(
+    pub(crate) fn alloc_smallest_of(
         &self,
         order: Order,
         most: Order,
@@ -112,14 +112,14 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         for larger in order.up_to(most) {
             self.step(Step::TakeList);
             if let Some(frame) = self.lists.first(larger, migratetype) {
-                return self.take(frame, larger, order, migratetype).map(Some);
+                return self.alloc(frame, larger, order, migratetype).map(Some);
             }
         }
         Ok(None)
     }
 
     /// Takes the free block of order `from` at `frame` and splits it down to `to`.
-    pub(crate) fn take(&self, frame: Frame, from: Order, to: Order, mt: MigrateType) -> Result<Frame, Corrupt> {
+    pub(crate) fn alloc(&self, frame: Frame, from: Order, to: Order, mt: MigrateType) -> Result<Frame, Corrupt> {
         self.remove(frame, from, mt)?;
         if from != to {
             self.carve(frame, from, (frame, to), mt);
@@ -146,13 +146,13 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         self.step(Step::ListDel);
         let word = self.frames().states.get(frame.index()).ok_or(Corrupt(frame))?;
         // Looked at first and written then, its line would come twice.
-        self.ground.machine.prefetch(word);
+        self.shared.machine.prefetch(word);
         let state = State(word.load(Ordering::Relaxed));
         if !state.is_free_of(order, migratetype) {
             return Err(Corrupt(frame));
         }
         let taken = state.taken(self.cpu);
-        self.take_off(frame, (order, migratetype), state.is_skipped())?;
+        self.remove_at(frame, (order, migratetype), state.is_skipped())?;
         if state.is_skipped() {
             self.tally.count_skipped(1_u64.wrapping_neg());
         }
@@ -176,7 +176,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     ) -> Result<(), Corrupt> {
         self.step(Step::ListAdd);
         let word = self.frames().states.get(frame.index()).ok_or(Corrupt(frame))?;
-        self.ground.machine.prefetch(word);
+        self.shared.machine.prefetch(word);
         let state = State(word.load(Ordering::Relaxed));
         let free = state.free(order, migratetype).filter(|_| self.frames().head(frame).is_none());
         let free = mark(free.ok_or(Corrupt(frame))?);
@@ -186,11 +186,11 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     }
 
     /// Takes a block off its list, and a page out of its cluster.
-    fn take_off(&self, frame: Frame, list: (Order, MigrateType), skipped: bool) -> Result<(), Corrupt> {
+    fn remove_at(&self, frame: Frame, list: (Order, MigrateType), skipped: bool) -> Result<(), Corrupt> {
         let before = if self.has_clusters(list.0) { self.lists.prev(self.frames(), frame) } else { None };
-        self.lists.remove(self.frames(), frame, list, |frame| self.frames().ask_for(&self.ground.machine, frame))?;
+        self.lists.remove(self.frames(), frame, list, |frame| self.frames().ask_for(&self.shared.machine, frame))?;
         if self.has_clusters(list.0) {
-            self.clusters.leave(&self.ground.clusters, frame, before, skipped);
+            self.clusters.leave(&self.shared.clusters, frame, before, skipped);
         }
         Ok(())
     }
@@ -202,7 +202,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
             let back = end == End::Back;
             let beside = if back { FreeLists::prev } else { FreeLists::next };
             let neighbour = beside(self.lists, self.frames(), frame);
-            self.clusters.join(&self.ground.clusters, frame, neighbour, (back, skipped));
+            self.clusters.join(&self.shared.clusters, frame, neighbour, (back, skipped));
         }
         Ok(())
     }
@@ -213,9 +213,9 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
 
     /// Cuts the cluster at the front of a list of pages off, if that has one of at most `most` pages. What it was is free no more,
     /// but its states say so still: [`Heap::end_cut`] is due when they were changed.
-    pub(crate) fn cut(&self, migratetype: MigrateType, most: u32) -> Result<Option<Run>, Corrupt> {
+    pub(crate) fn cut(&self, migratetype: MigrateType, most: u32) -> Result<Option<CutRun>, Corrupt> {
         let first = self.lists.first(Order(0), migratetype).filter(|_| self.clusters.exists());
-        let run = first.and_then(|first| self.clusters.dissolve(&self.ground.clusters, first, most));
+        let run = first.and_then(|first| self.clusters.dissolve(&self.shared.clusters, first, most));
         if let Some(run) = run {
             self.step(Step::ListDel);
             self.lists.cut(self.frames(), (Order(0), migratetype), (run.last, run.count))?;
@@ -350,7 +350,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
                     moved = moved.wrapping_add(free_order.frames());
                     at.add(free_order.frames())
                 }
-                None => self.behind(at),
+                None => self.after(at),
             };
         }
         Ok(moved)
@@ -381,7 +381,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     }
 
     /// The next frame at which something may start, behind the block at `at`.
-    pub(crate) fn behind(&self, at: Frame) -> Frame {
+    pub(crate) fn after(&self, at: Frame) -> Frame {
         self.frames().block_at(at).map_or(at.add(1), |part| part.end(at))
     }
 
@@ -389,7 +389,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     fn move_to(&self, frame: Frame, order: Order, from: MigrateType, to: MigrateType) -> Result<(), Corrupt> {
         self.step(Step::Move);
         let skipped = self.frames().state(frame).is_skipped();
-        self.take_off(frame, (order, from), skipped)?;
+        self.remove_at(frame, (order, from), skipped)?;
         self.tally.count(from, order.frames().wrapping_neg());
         self.frames().change(frame, |state: State| state.retype(to))?;
         self.put_on(frame, (order, to), End::Front, skipped)?;
@@ -413,8 +413,8 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
     /// Gives back all of the block of order `from` at `head` (taken off the lists) but the block `keep` inside of it, to the lists of a type.
     pub(crate) fn carve(&self, head: Frame, from: Order, keep: (Frame, Order), migratetype: MigrateType) {
         let halves = Halves { head, order: from, keep };
-        if self.ground.mechanisms.prefetch == Prefetch::Halves {
-            halves.for_each(|(rest, _)| self.frames().ask_for(&self.ground.machine, rest));
+        if self.shared.mechanisms.prefetch == Prefetch::Halves {
+            halves.for_each(|(rest, _)| self.frames().ask_for(&self.shared.machine, rest));
         }
         let mut given = 0_u64;
         for (rest, order) in halves {

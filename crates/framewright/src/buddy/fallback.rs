@@ -27,7 +27,7 @@
 use core::cell::Cell;
 
 use crate::buddy::buddy::Buddy;
-use crate::buddy::pageblock_usage::Census;
+use crate::buddy::pageblock_usage::PageblockUsage;
 use crate::frame::frame::Corrupt;
 use crate::policy::mechanisms::{FallbackPolicy, Hygiene};
 use crate::seam::machine::{Machine, Ordering, Step, Word};
@@ -89,7 +89,7 @@ pub(crate) struct Taken {
 }
 
 /// Takes one block. `mode` is where to begin and becomes the rung that served; start with [`Mode::Normal`] under each lock.
-pub(crate) fn take<M: Machine>(
+pub(crate) fn alloc<M: Machine>(
     buddy: &Buddy<'_, '_, M>,
     want: &Want,
     policy: FallbackPolicy,
@@ -98,7 +98,7 @@ pub(crate) fn take<M: Machine>(
     let own = |frame| Taken { frame, fallback: None };
     if *mode < Mode::Steal {
         *mode = Mode::Normal;
-        if let Some(frame) = take_own(buddy, want)? {
+        if let Some(frame) = alloc_own(buddy, want)? {
             return Ok(Some(own(frame)));
         }
     }
@@ -120,15 +120,15 @@ pub(crate) fn take<M: Machine>(
 }
 
 /// Normal and CMA rungs.
-fn take_own<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option<Frame>, Corrupt> {
+fn alloc_own<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option<Frame>, Corrupt> {
     let cma_first = is_cma_first(buddy, want);
-    if cma_first && let Some(frame) = buddy.take_smallest(want.order, MigrateType::Cma)? {
+    if cma_first && let Some(frame) = buddy.alloc_smallest(want.order, MigrateType::Cma)? {
         return Ok(Some(frame));
     }
-    if let Some(frame) = buddy.take_smallest(want.order, want.migratetype)? {
+    if let Some(frame) = buddy.alloc_smallest(want.order, want.migratetype)? {
         return Ok(Some(frame));
     }
-    if want.cma && !cma_first { buddy.take_smallest(want.order, MigrateType::Cma) } else { Ok(None) }
+    if want.cma && !cma_first { buddy.alloc_smallest(want.order, MigrateType::Cma) } else { Ok(None) }
 }
 
 /// Whether CMA's memory is used before the request's own: while it is more than half of what is free.
@@ -138,7 +138,7 @@ pub(crate) fn is_cma_first<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) ->
 }
 
 /// Takes the smallest block of the own type of at least the request's order; whole, unless it is of more than `most` frames.
-pub(crate) fn take_part<M: Machine>(
+pub(crate) fn alloc_part<M: Machine>(
     buddy: &Buddy<'_, '_, M>,
     want: &Want,
     most: u64,
@@ -155,7 +155,7 @@ pub(crate) fn take_part<M: Machine>(
             return Ok(Some((frame, order)));
         }
     }
-    let taken = buddy.take_smallest(largest, want.migratetype)?;
+    let taken = buddy.alloc_smallest(largest, want.migratetype)?;
     Ok(taken.map(|frame| (frame, largest)))
 }
 
@@ -172,7 +172,7 @@ fn classic<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option<T
         if whole && let Some(frame) = try_claim(buddy, fallback, want)? {
             return Ok(Some(Taken { frame, fallback: Some(fallback) }));
         }
-        return take_single(buddy, fallback, want).map(Some);
+        return alloc_single(buddy, fallback, want).map(Some);
     }
     Ok(None)
 }
@@ -197,13 +197,13 @@ fn steal_smallest<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<O
     for order in want.lowest().up_to(buddy.max_order()) {
         let Some(migratetype) = first_fallback(buddy, order, want.migratetype) else { continue };
         let Some(found) = buddy.lists.first(order, migratetype) else { continue };
-        return take_single(buddy, Fallback { found, order, migratetype }, want).map(Some);
+        return alloc_single(buddy, Fallback { found, order, migratetype }, want).map(Some);
     }
     Ok(None)
 }
 
 /// Takes the block alone.
-fn take_single<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) -> Result<Taken, Corrupt> {
+fn alloc_single<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) -> Result<Taken, Corrupt> {
     let rest = if is_loose(buddy) { want.migratetype } else { from.migratetype };
     buddy.remove(from.found, from.order, from.migratetype)?;
     buddy.carve(from.found, from.order, (from.found, want.order), rest);
@@ -220,7 +220,7 @@ fn try_claim<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) 
     }
     let order = buddy.pageblock_order();
     let start = from.found.align_down(order);
-    let census = Census::of(buddy.ground, (start, start.add(order.frames())));
+    let census = PageblockUsage::of(buddy.shared, (start, start.add(order.frames())));
     if census.worth_claiming(want.migratetype, buddy.frames().pageblock(start).migratetype()) {
         buddy.retype_pageblock(start, want.migratetype)?;
     } else if is_loose(buddy) {
@@ -228,11 +228,11 @@ fn try_claim<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) 
     } else {
         return Ok(None);
     }
-    buddy.take_smallest(want.order, want.migratetype)
+    buddy.alloc_smallest(want.order, want.migratetype)
 }
 
 fn is_loose<M: Machine>(buddy: &Buddy<'_, '_, M>) -> bool {
-    buddy.ground.mechanisms.hygiene == Hygiene::Loose
+    buddy.shared.mechanisms.hygiene == Hygiene::Loose
 }
 
 /// The first type in the request's fallback order that has a block of `order`.
@@ -243,7 +243,7 @@ fn first_fallback<M: Machine>(buddy: &Buddy<'_, '_, M>, order: Order, want: Migr
     })
 }
 
-impl Census {
+impl PageblockUsage {
     /// The half rule: a pageblock changes its type when at least half of its memory is free or of the new kind anyway.
     fn worth_claiming(self, want: MigrateType, from: MigrateType) -> bool {
         let alike = match (want, from) {
@@ -295,7 +295,7 @@ mod tests {
 
     #[test]
     fn half_of_a_pageblock_decides() {
-        let census = |free, movable, other| Census { free, movable, cached: 0, other };
+        let census = |free, movable, other| PageblockUsage { free, movable, cached: 0, other };
         for (census, want, from, expected) in [
             (census(256, 256, 0), MigrateType::Unmovable, MigrateType::Movable, true),
             (census(255, 257, 0), MigrateType::Unmovable, MigrateType::Movable, false),

@@ -221,13 +221,13 @@ impl<M: Machine> List<M> {
 }
 
 /// The free lists for those who hold the zone lock together with others.
-pub(crate) struct Together<'l, 'a, M: Machine> {
+pub(crate) struct ConcurrentLists<'l, 'a, M: Machine> {
     pub(crate) lists: &'l FreeLists<M>,
     pub(crate) frames: &'l Frames<'a, M>,
     pub(crate) machine: &'l M,
 }
 
-impl<M: Machine> Links<M> for Together<'_, '_, M> {
+impl<M: Machine> Links<M> for ConcurrentLists<'_, '_, M> {
     fn link(&self, node: Node) -> Option<&Link<M>> {
         if let Some(frame) = block_of(node) {
             return self.frames.links.get(frame.index());
@@ -241,7 +241,7 @@ impl<M: Machine> Links<M> for Together<'_, '_, M> {
     }
 }
 
-impl<M: Machine> Together<'_, '_, M> {
+impl<M: Machine> ConcurrentLists<'_, '_, M> {
     /// Takes a block off its list. The caller owns it: nobody else takes it off.
     pub(crate) fn del(&self, frame: Frame, list: (Order, MigrateType)) -> Result<(), Broken> {
         smp_list::del(self.machine, self, node_of(frame))?;

@@ -2,12 +2,12 @@
 
 use crate::frame::frame::Part;
 use crate::seam::machine::{Machine, Step};
-use crate::shared::Ground;
+use crate::shared::Shared;
 use crate::types::units::Frame;
 
 /// Frames by use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Census {
+pub(crate) struct PageblockUsage {
     pub(crate) free: u64,
     /// Allocated, and their owner can move them.
     pub(crate) movable: u64,
@@ -17,14 +17,14 @@ pub(crate) struct Census {
     pub(crate) other: u64,
 }
 
-impl Census {
+impl PageblockUsage {
     /// Counts the frames from `start` to `end`, block by block. Exact if the zone lock is held and nobody frees without it.
-    pub(crate) fn of<M: Machine>(ground: &Ground<'_, M>, (start, end): (Frame, Frame)) -> Census {
-        let frames = &ground.frames;
-        let mut census = Census::default();
+    pub(crate) fn of<M: Machine>(shared: &Shared<'_, M>, (start, end): (Frame, Frame)) -> PageblockUsage {
+        let frames = &shared.frames;
+        let mut census = PageblockUsage::default();
         let mut at = start;
         while at < end {
-            ground.machine.step(Step::Census);
+            shared.machine.step(Step::Census);
             let part = frames.block_at(at);
             let next = part.map_or(at.add(1), |part| part.end(at)).min(end);
             let counter = match part {

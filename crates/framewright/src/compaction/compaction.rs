@@ -40,12 +40,12 @@ const TRIES: u32 = 8;
 impl<'a, M: Machine> World<'a, M> {
     /// Whether anything is ever compacted.
     pub(crate) fn compacts(&self) -> bool {
-        self.ground.mechanisms.compaction != Method::Off && self.ground.machine.migrates()
+        self.shared.mechanisms.compaction != Method::Off && self.shared.machine.migrates()
     }
 
     /// How much of a zone's free memory is in blocks smaller than a pageblock, in percent.
     pub(crate) fn scattered(&self, zone: &Zone<M>) -> u64 {
-        let free = zone.stat.memory_racy(&self.ground.stats, zone.idx).free;
+        let free = zone.stat.memory_racy(&self.shared.stats, zone.idx).free;
         let scattered = free.saturating_sub(self.free_in_pageblocks(zone));
         scattered.saturating_mul(100).checked_div(free).unwrap_or(0)
     }
@@ -53,10 +53,10 @@ impl<'a, M: Machine> World<'a, M> {
     /// Background compaction of a node's zones, each until it `is_enough`.
     pub(crate) fn compact_node(&self, node: NodeId, order: Order, is_enough: impl Fn(&Zone<M>) -> bool) -> Compacted {
         let mut run = Compacted { is_enough: true, ..Compacted::default() };
-        if !self.compacts() || self.ground.machine.in_interrupt() {
+        if !self.compacts() || self.shared.machine.in_interrupt() {
             return run;
         }
-        self.ground.events.count(GlobalEvent::CompactDaemonWake);
+        self.shared.events.count(GlobalEvent::CompactDaemonWake);
         for zone in self.zones_of(node) {
             if is_enough(zone) {
                 continue;
@@ -66,15 +66,15 @@ impl<'a, M: Machine> World<'a, M> {
                 continue;
             }
             let start = run.scanned;
-            let free_scanned = match self.ground.mechanisms.compaction {
+            let free_scanned = match self.shared.mechanisms.compaction {
                 Method::Scanners => self.scan(zone, || is_enough(zone), &mut run),
                 _ => {
                     self.empty_until(zone, order, &is_enough, &mut run);
                     0
                 }
             };
-            self.ground.events.add(GlobalEvent::CompactDaemonMigrateScanned, run.scanned.saturating_sub(start));
-            self.ground.events.add(GlobalEvent::CompactDaemonFreeScanned, free_scanned);
+            self.shared.events.add(GlobalEvent::CompactDaemonMigrateScanned, run.scanned.saturating_sub(start));
+            self.shared.events.add(GlobalEvent::CompactDaemonFreeScanned, free_scanned);
             let is_done = is_enough(zone);
             zone.compaction.end(order, is_done);
             run.is_enough &= is_done;
@@ -84,7 +84,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Serves a request that found no block large enough by compacting, or says why not.
     pub(crate) fn compact_for(&self, plan: &Plan, rights: Rights, effort: Effort) -> Result<Frame, Why> {
-        let events = &self.ground.events;
+        let events = &self.shared.events;
         events.count(GlobalEvent::CompactStall);
         let mut why = Why::Fragmented;
         for zone in self.zonelist(plan) {
@@ -113,12 +113,12 @@ impl<'a, M: Machine> World<'a, M> {
 
     fn compact_zone_for(&self, zone: &'a Zone<M>, plan: &Plan, rights: Rights, effort: Effort) -> Result<Frame, Why> {
         let mut run = Compacted::default();
-        if self.ground.mechanisms.compaction == Method::Scanners {
+        if self.shared.mechanisms.compaction == Method::Scanners {
             self.scan(zone, || self.may_serve(zone, plan, rights), &mut run);
             return self.try_once(plan, rights);
         }
         let captures = plan.migratetype == MigrateType::Movable;
-        let order = plan.order.max(self.ground.frames.geometry.pageblock_order);
+        let order = plan.order.max(self.shared.frames.geometry.pageblock_order);
         for _ in 0..TRIES {
             if !self.has_room(zone, order, rights.mark) {
                 return Err(Why::Watermark);
@@ -144,7 +144,7 @@ impl<'a, M: Machine> World<'a, M> {
             // It is ours, so it can be freed.
             let _ = self.free_range(rest);
         }
-        let frame = self.ground.frames.frame(range.start)?;
+        let frame = self.shared.frames.frame(range.start)?;
         self.pinned(|cx| {
             let own = self.pcps.record(cx.cpu, zone.idx.index())?;
             let preferred = self.zonelist(plan).next()?;

@@ -5,7 +5,7 @@
 
 use core::cell::Cell;
 
-use crate::buddy::pageblock_usage::Census;
+use crate::buddy::pageblock_usage::PageblockUsage;
 use crate::compaction::progress::{Compacted, Effort};
 use crate::policy::watermark::Mark;
 use crate::range::contig_range::{Means, Purpose};
@@ -36,7 +36,7 @@ impl Default for Targets {
 
 impl Targets {
     /// Notes a pageblock; if there are too many, it takes the place of one that has more free.
-    fn note(&mut self, start: Frame, census: Census) {
+    fn note(&mut self, start: Frame, census: PageblockUsage) {
         let free = census.free as u32;
         let worst = self.blocks.iter_mut().max_by_key(|(_, free)| if *free == 0 { u32::MAX } else { *free });
         if let Some(worst) = worst
@@ -89,7 +89,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Whether a zone can spare a range of this order, above a mark.
     pub(crate) fn has_room(&self, zone: &Zone<M>, order: Order, mark: Mark) -> bool {
-        let free = zone.stat.memory_racy(&self.ground.stats, zone.idx).free;
+        let free = zone.stat.memory_racy(&self.shared.stats, zone.idx).free;
         free > zone.stat.mark_unboosted(mark).saturating_add(order.frames())
     }
 
@@ -101,11 +101,11 @@ impl<'a, M: Machine> World<'a, M> {
         purpose: Option<Purpose>,
         run: &mut Compacted,
     ) -> Option<PfnRange> {
-        let before = self.ground.events.get(GlobalEvent::MigrateSuccess);
+        let before = self.shared.events.get(GlobalEvent::MigrateSuccess);
         let mut places = Targets::default();
         let start = self.choose(zone, (order, effort), &mut places, run)?;
         places.leave_out((start, start.add(order.frames())));
-        let range = PfnRange::block(self.ground.frames.pfn(start), order);
+        let range = PfnRange::block(self.shared.frames.pfn(start), order);
         let places = Cell::new(places);
         let place = |order| {
             let mut some = places.take();
@@ -113,9 +113,9 @@ impl<'a, M: Machine> World<'a, M> {
             places.set(some);
             place.or_else(|| self.place_among_small(zone, order))
         };
-        let done = self.take_range_of(zone, range, purpose, Means::Compaction(&place)).is_ok();
+        let done = self.alloc_contig_range_of(zone, range, purpose, Means::Compaction(&place)).is_ok();
         // Others may move something too: it is a figure of how much was done, not an account.
-        let moved = self.ground.events.get(GlobalEvent::MigrateSuccess).saturating_sub(before);
+        let moved = self.shared.events.get(GlobalEvent::MigrateSuccess).saturating_sub(before);
         run.moved = run.moved.saturating_add(moved);
         run.ranges = run.ranges.saturating_add(u64::from(done));
         done.then_some(range)
@@ -147,7 +147,7 @@ impl<'a, M: Machine> World<'a, M> {
             }
         }
         run.scanned = run.scanned.saturating_add(scanned);
-        self.ground.events.add(GlobalEvent::CompactMigrateScanned, scanned);
+        self.shared.events.add(GlobalEvent::CompactMigrateScanned, scanned);
         best.map(|(start, _)| start)
     }
 
@@ -159,7 +159,7 @@ impl<'a, M: Machine> World<'a, M> {
         places: &mut Targets,
         scanned: &mut u64,
     ) -> Option<u64> {
-        let frames = &self.ground.frames;
+        let frames = &self.shared.frames;
         let (end, step) = (start.add(order.frames()), frames.geometry.pageblock_order.frames());
         let (mut in_use, mut free, mut at) = (Some(0_u64), 0_u64, start);
         while at < end {
@@ -168,7 +168,7 @@ impl<'a, M: Machine> World<'a, M> {
             if pageblock.zone() != Some(zone.idx) || pageblock.migratetype() != MigrateType::Movable {
                 return None;
             }
-            let census = Census::of(&self.ground, (at, next));
+            let census = PageblockUsage::of(&self.shared, (at, next));
             *scanned = scanned.saturating_add(census.memory());
             places.note(at, census);
             let can_be_emptied = census.memory() == step && census.other == 0;
@@ -181,7 +181,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// A place in the pageblock with most in use of those that were noted.
     fn place_where_most_is_in_use(&self, zone: &Zone<M>, order: Order, places: &mut Targets) -> Option<Frame> {
-        let step = self.ground.frames.geometry.pageblock_order.frames();
+        let step = self.shared.frames.geometry.pageblock_order.frames();
         while let Some(start) = places.fullest().map(|block| block.0) {
             places.at = places.at.max(start);
             let found = self.place_in(zone, order, &mut places.at, start.add(step));

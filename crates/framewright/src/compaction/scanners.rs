@@ -32,14 +32,14 @@ struct FreeScanner {
 impl<M: Machine> World<'_, M> {
     /// The first frames of the first and the last pageblock of a zone's span.
     pub(crate) fn pageblocks_of(&self, zone: &Zone<M>) -> (Frame, Frame) {
-        let order = self.ground.frames.geometry.pageblock_order;
-        let start = |pfn| self.ground.frames.frame(pfn).unwrap_or(Frame(0)).align_down(order);
+        let order = self.shared.frames.geometry.pageblock_order;
+        let start = |pfn| self.shared.frames.frame(pfn).unwrap_or(Frame(0)).align_down(order);
         (start(zone.span.start), start(Pfn(zone.span.end.0.saturating_sub(1))))
     }
 
     /// Lets the scanners go on until there is enough or they meet. Returns the frames that were looked at for places.
     pub(crate) fn scan(&self, zone: &Zone<M>, is_enough: impl Fn() -> bool, run: &mut Compacted) -> u64 {
-        let order = self.ground.frames.geometry.pageblock_order;
+        let order = self.shared.frames.geometry.pageblock_order;
         let (first, last) = self.pageblocks_of(zone);
         let mut source = Frame(zone.compaction.cursor.load(Ordering::Relaxed)).align_down(order).max(first);
         let begin = Frame(zone.compaction.far.load(Ordering::Relaxed)).align_down(order);
@@ -66,20 +66,20 @@ impl<M: Machine> World<'_, M> {
         }
         zone.compaction.cursor.store(source.0, Ordering::Relaxed);
         zone.compaction.far.store(places.pageblock.0, Ordering::Relaxed);
-        self.ground.events.add(GlobalEvent::CompactMigrateScanned, run.scanned.saturating_sub(scanned));
-        self.ground.events.add(GlobalEvent::CompactFreeScanned, places.scanned);
+        self.shared.events.add(GlobalEvent::CompactMigrateScanned, run.scanned.saturating_sub(scanned));
+        self.shared.events.add(GlobalEvent::CompactFreeScanned, places.scanned);
         places.scanned
     }
 
     /// Whether a pageblock may be moved from or to: it is movable, and not free as a whole.
     fn is_suitable(&self, zone: &Zone<M>, start: Frame) -> bool {
-        let (frames, order) = (&self.ground.frames, self.ground.frames.geometry.pageblock_order);
+        let (frames, order) = (&self.shared.frames, self.shared.frames.geometry.pageblock_order);
         let pageblock = frames.pageblock(start);
         pageblock.zone() == Some(zone.idx) && is_for_movable(pageblock.migratetype()) && !self.is_free(start, order)
     }
 
     fn is_free(&self, start: Frame, order: Order) -> bool {
-        let part = self.ground.frames.part_of(start);
+        let part = self.shared.frames.part_of(start);
         matches!(part, Part::Free(_, larger) if larger >= order)
     }
 
@@ -91,14 +91,14 @@ impl<M: Machine> World<'_, M> {
         places: &mut FreeScanner,
         run: &mut Compacted,
     ) -> Result<(), Stays> {
-        let (frames, order) = (&self.ground.frames, self.ground.frames.geometry.pageblock_order);
+        let (frames, order) = (&self.shared.frames, self.shared.frames.geometry.pageblock_order);
         if !self.is_suitable(zone, start) {
             return Ok(());
         }
         let end = start.add(order.frames());
         let mut at = start;
         while at < end {
-            self.ground.machine.step(Step::Range);
+            self.shared.machine.step(Step::Range);
             let part = frames.block_at(at).unwrap_or(Part::Hole);
             let next = part.end(at).min(end);
             run.scanned = run.scanned.saturating_add(u64::from(next.0.wrapping_sub(at.0)));
@@ -119,7 +119,7 @@ impl<M: Machine> World<'_, M> {
 
     /// The next place, behind the pageblock that is being emptied.
     fn place_near_end(&self, zone: &Zone<M>, source: Frame, order: Order, places: &mut FreeScanner) -> Option<Frame> {
-        let pageblock = self.ground.frames.geometry.pageblock_order;
+        let pageblock = self.shared.frames.geometry.pageblock_order;
         while places.pageblock > source {
             if self.is_suitable(zone, places.pageblock) {
                 let start = places.at;

@@ -46,7 +46,7 @@ pub(crate) struct Clusters<'a, M: Machine> {
 
 /// What was cut off a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Run {
+pub(crate) struct CutRun {
     pub(crate) first: Frame,
     pub(crate) last: Frame,
     pub(crate) count: u32,
@@ -195,7 +195,7 @@ impl<M: Machine> Heap<M> {
 
     /// Dissolves the cluster that begins with `first`, which is at the front of its list, if it has at most `most` pages: what it
     /// was.
-    pub(crate) fn dissolve(&self, clusters: &Clusters<'_, M>, first: Frame, most: u32) -> Option<Run> {
+    pub(crate) fn dissolve(&self, clusters: &Clusters<'_, M>, first: Frame, most: u32) -> Option<CutRun> {
         let number = load(clusters.of.get(first.index())?);
         let cluster = clusters.get(number)?;
         let last = Frame(load(&cluster.tail).checked_sub(1)?);
@@ -204,7 +204,7 @@ impl<M: Machine> Heap<M> {
             return None;
         }
         self.end(number, cluster);
-        Some(Run { first, last, count, skipped })
+        Some(CutRun { first, last, count, skipped })
     }
 
     /// Forgets all clusters.

@@ -23,7 +23,7 @@
 
 use crate::frame::head::Head;
 use crate::frame::map::Map;
-use crate::frame::owned_pageblock::Estates;
+use crate::frame::owned_pageblock::OwnedPageblocks;
 use crate::frame::pageblock::Pageblock;
 use crate::frame::state::{Kind, State};
 use crate::seam::machine::{Machine, Ordering, Word};
@@ -85,7 +85,7 @@ pub(crate) struct Frames<'a, M: Machine> {
     pub(crate) links: &'a [Link<M>],
     pub(crate) heads: &'a [M::U8],
     pub(crate) pageblocks: &'a [M::U32],
-    pub(crate) estates: Estates<'a, M>,
+    pub(crate) owned: OwnedPageblocks<'a, M>,
 }
 
 impl<M: Machine> Frames<'_, M> {
@@ -203,7 +203,7 @@ impl<M: Machine> Frames<'_, M> {
             .map(|order| frame.align_down(order))
             .find_map(|start| self.block_at(start).filter(|part| frame < part.end(start)))
             // An owned pageblock is all memory: what is in no block of it is on its way from one per-CPU place to another.
-            .unwrap_or(if self.estates.owner(frame).is_some() { Part::Pcp(frame, Order(0)) } else { Part::Hole })
+            .unwrap_or(if self.owned.owner(frame).is_some() { Part::Pcp(frame, Order(0)) } else { Part::Hole })
     }
 
     /// The block that starts at `frame`.
@@ -221,7 +221,7 @@ impl<M: Machine> Frames<'_, M> {
         }
         let state = self.state(frame);
         match state.kind() {
-            Kind::Out => self.estates.has(frame).then_some(Part::Pcp(frame, Order(0))),
+            Kind::Out => self.owned.has(frame).then_some(Part::Pcp(frame, Order(0))),
             Kind::Free => Some(Part::Free(frame, state.order())),
             Kind::Offline => Some(Part::Offline(frame, state.order())),
             Kind::Quarantined => Some(Part::Quarantined(frame, state.order())),

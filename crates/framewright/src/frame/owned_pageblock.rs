@@ -43,30 +43,30 @@ pub(crate) const fn words_of(pageblock_order: Order) -> usize {
 }
 
 /// Doors of all CPUs.
-pub(crate) const fn doors_of(cpus: usize, zones: usize) -> usize {
+pub(crate) const fn hints_of(cpus: usize, zones: usize) -> usize {
     cpus.saturating_mul(zones).saturating_mul(MigrateType::PCP_COUNT * DOORS)
 }
 
 /// See the module's description. Without the mechanism all arrays are empty, and nothing is owned.
-pub(crate) struct Estates<'a, M: Machine> {
+pub(crate) struct OwnedPageblocks<'a, M: Machine> {
     /// For each pageblock its owner: number of the CPU + 1.
     pub(crate) owners: &'a [M::U32],
     /// For each pageblock the words with its frames' bits.
     pub(crate) free: &'a [M::U64],
     /// For each CPU, zone and type of lists the numbers of pageblocks + 1 that may have something.
-    doors: &'a [M::U32],
+    hints: &'a [M::U32],
     zones: usize,
     pub(crate) pageblock_order: Order,
 }
 
-impl<'a, M: Machine> Estates<'a, M> {
+impl<'a, M: Machine> OwnedPageblocks<'a, M> {
     /// Owners and words of all pageblocks; doors in so many zones.
     pub(crate) const fn new(
         (owners, free): (&'a [M::U32], &'a [M::U64]),
         (doors, zones): (&'a [M::U32], usize),
         pageblock_order: Order,
     ) -> Self {
-        Estates { owners, free, doors, zones, pageblock_order }
+        OwnedPageblocks { owners, free, hints: doors, zones, pageblock_order }
     }
 
     /// Largest block that lies in one word.
@@ -143,7 +143,7 @@ impl<'a, M: Machine> Estates<'a, M> {
     }
 
     /// Takes the name of the owner away; says whether there was one. The zone lock is held. To be followed by a take of all bits.
-    pub(crate) fn disown(&self, frame: Frame) -> bool {
+    pub(crate) fn release(&self, frame: Frame) -> bool {
         let Some(owner) = self.owners.get(self.number(frame)) else { return false };
         let was_owned = owner.load(Ordering::Relaxed) != 0;
         owner.store(0, Ordering::Relaxed);
@@ -182,11 +182,11 @@ impl<'a, M: Machine> Estates<'a, M> {
     fn doors(&self, cpu: CpuId, zone: ZoneIdx, lists: usize) -> &'a [M::U32] {
         let record = cpu.index().wrapping_mul(self.zones).wrapping_add(zone.index());
         let first = record.wrapping_mul(MigrateType::PCP_COUNT).wrapping_add(lists).wrapping_mul(DOORS);
-        self.doors.get(first..first.wrapping_add(DOORS)).unwrap_or(&[])
+        self.hints.get(first..first.wrapping_add(DOORS)).unwrap_or(&[])
     }
 
     /// Leaves a card at an owner's door: the pageblock around `frame`, with blocks for these lists, has something.
-    pub(crate) fn announce(&self, owner: CpuId, zone: ZoneIdx, lists: usize, frame: Frame) {
+    pub(crate) fn hint(&self, owner: CpuId, zone: ZoneIdx, lists: usize, frame: Frame) {
         let number = self.number(frame) as u32;
         let door = self.doors(owner, zone, lists).get(number as usize % DOORS);
         if let Some(door) = door.filter(|door| door.load(Ordering::Relaxed) != number.wrapping_add(1)) {
@@ -195,7 +195,7 @@ impl<'a, M: Machine> Estates<'a, M> {
     }
 
     /// The doors of a CPU at which there is a card, and the pageblocks' first frames.
-    pub(crate) fn announced(
+    pub(crate) fn hinted(
         &self,
         cpu: CpuId,
         zone: ZoneIdx,

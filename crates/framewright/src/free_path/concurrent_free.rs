@@ -18,38 +18,38 @@
 //!
 //! What a damaged list does not take is left to the caller.
 
-use crate::buddy::free_list::Together;
-use crate::free_path::free_batch::{Batch, Block};
+use crate::buddy::free_list::ConcurrentLists;
+use crate::free_path::free_batch::{FreeBatch, Block};
 use crate::seam::machine::{LockEvent, LockKind, LockName, Machine, Ordering, Patience, Step, Word};
-use crate::shared::Cx;
+use crate::shared::CallCx;
 use crate::stat::tally::Tally;
-use crate::sync::zone_lock::Mode;
+use crate::sync::zone_lock::LockMode;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{Frame, Order};
 use crate::zone::zone_guard::ZoneReader;
 
 /// One CPU that gives blocks back, in the lock's shared mode. Its counts reach the zone when it is dropped.
-pub(crate) struct Giver<'r, 'g, 'a, M: Machine> {
+pub(crate) struct ConcurrentFree<'r, 'g, 'a, M: Machine> {
     reader: &'r ZoneReader<'g, 'a, M>,
-    lists: Together<'g, 'a, M>,
+    lists: ConcurrentLists<'g, 'a, M>,
     tally: Tally,
 }
 
-impl<M: Machine> Drop for Giver<'_, '_, '_, M> {
+impl<M: Machine> Drop for ConcurrentFree<'_, '_, '_, M> {
     fn drop(&mut self) {
         let cx = self.reader.cx;
-        self.reader.zone.account((cx.ground, cx.cpu), &self.tally, Mode::Shared);
+        self.reader.zone.account((cx.shared, cx.cpu), &self.tally, LockMode::Shared);
     }
 }
 
-impl<'r, 'g, 'a, M: Machine> Giver<'r, 'g, 'a, M> {
+impl<'r, 'g, 'a, M: Machine> ConcurrentFree<'r, 'g, 'a, M> {
     pub(crate) fn new(reader: &'r ZoneReader<'g, 'a, M>) -> Self {
-        let (ground, lists) = (reader.cx.ground, &reader.zone.lists);
-        let lists = Together { lists, frames: &ground.frames, machine: &ground.machine };
-        Giver { reader, lists, tally: Tally::default() }
+        let (shared, lists) = (reader.cx.shared, &reader.zone.lists);
+        let lists = ConcurrentLists { lists, frames: &shared.frames, machine: &shared.machine };
+        ConcurrentFree { reader, lists, tally: Tally::default() }
     }
 
-    fn cx(&self) -> Cx<'g, 'a, M> {
+    fn cx(&self) -> CallCx<'g, 'a, M> {
         self.reader.cx
     }
 
@@ -58,10 +58,10 @@ impl<'r, 'g, 'a, M: Machine> Giver<'r, 'g, 'a, M> {
     }
 
     /// Merges each block and puts it on its list, under the lock of its range. Blocks that no list took go to `rest`.
-    pub(crate) fn give_ranged(&mut self, batch: &Batch, rest: &mut Batch) {
+    pub(crate) fn free_ranged(&mut self, batch: &FreeBatch, rest: &mut FreeBatch) {
         for &block in batch.blocks() {
             let shift = self.lists.frames.geometry.max_order.0;
-            let Some(lock) = self.cx().ground.range_locks.get(block.frame().index() >> shift) else { continue };
+            let Some(lock) = self.cx().shared.range_locks.get(block.frame().index() >> shift) else { continue };
             self.lock(LockKind::Range, LockEvent::Wanted);
             // ORDER: Acquire. Sees the states and lists as the last holder left them; partner: the Release below.
             // Model: zone_ranged.
@@ -80,7 +80,7 @@ impl<'r, 'g, 'a, M: Machine> Giver<'r, 'g, 'a, M> {
     }
 
     /// Merges all blocks, then puts those of an order and type on their list at once. Blocks that no list took go to `rest`.
-    pub(crate) fn give_spliced(&mut self, batch: &mut Batch, rest: &mut Batch) {
+    pub(crate) fn free_spliced(&mut self, batch: &mut FreeBatch, rest: &mut FreeBatch) {
         batch.replace(|block| self.merge(block));
         let frames = self.lists.frames;
         let kind = |block: Block| (block.order(), frames.pageblock(block.frame()).migratetype());

@@ -38,16 +38,16 @@ impl Block {
 }
 
 /// See the module's description. The blocks are of one zone and do not overlap.
-pub(crate) struct Batch {
+pub(crate) struct FreeBatch {
     blocks: [Block; BATCH],
     len: usize,
     /// Frames that were put in.
     frames: u32,
 }
 
-impl Batch {
-    pub(crate) const fn new() -> Batch {
-        Batch { blocks: [Block(0); BATCH], len: 0, frames: 0 }
+impl FreeBatch {
+    pub(crate) const fn new() -> FreeBatch {
+        FreeBatch { blocks: [Block(0); BATCH], len: 0, frames: 0 }
     }
 
     pub(crate) const fn is_empty(&self) -> bool {
@@ -191,8 +191,8 @@ mod tests {
 
     use super::*;
 
-    fn batch(blocks: &[(u32, u8)]) -> Batch {
-        let mut batch = Batch::new();
+    fn batch(blocks: &[(u32, u8)]) -> FreeBatch {
+        let mut batch = FreeBatch::new();
         for &(frame, order) in blocks {
             assert!(batch.push(Frame(frame), Order(order)));
         }

@@ -6,7 +6,7 @@
 use core::fmt;
 
 use crate::api::allocator::Allocator;
-use crate::frame::owned_pageblock::{self, Estates};
+use crate::frame::owned_pageblock::{self, OwnedPageblocks};
 use crate::seam::field::{Field, Words};
 use crate::seam::machine::Machine;
 use crate::types::units::{Frame, NodeId, ZoneIdx};
@@ -74,18 +74,18 @@ impl<M: Machine> Allocator<'_, M> {
             let record = Record { part: "zone", index, record: format_args!("{of}"), node: Some(zone.node()) };
             record.tell(visit, |words| zone.words(words));
         }
-        for (index, cpu) in world.ground.cpus.iter().enumerate() {
+        for (index, cpu) in world.shared.cpus.iter().enumerate() {
             let record = format_args!("CPU {index}");
             Record { part: "cpu", index, record, node: Some(cpu.node) }.tell(visit, |words| cpu.words(words));
         }
         let record = format_args!("counters of slow paths");
-        Record { part: "events", index: 0, record, node: None }.tell(visit, |words| world.ground.events.words(words));
+        Record { part: "events", index: 0, record, node: None }.tell(visit, |words| world.shared.events.words(words));
         let record = format_args!("states of nodes");
         Record { part: "node states", index: 0, record, node: None }
             .tell(visit, |words| world.node_states.words(words));
         let record = format_args!("statistics of all zones");
-        Record { part: "stats", index: 0, record, node: None }.tell(visit, |words| world.ground.stats.words(words));
-        for (cpu, zone, diffs) in world.ground.stats.diffs.every() {
+        Record { part: "stats", index: 0, record, node: None }.tell(visit, |words| world.shared.stats.words(words));
+        for (cpu, zone, diffs) in world.shared.stats.diffs.every() {
             let (index, of) = (cpu.index(), OfZone(ZoneIdx(zone as u16)));
             let record = format_args!("counts of CPU {index}, {of}");
             let node = self.node_of(index);
@@ -98,11 +98,11 @@ impl<M: Machine> Allocator<'_, M> {
     }
 
     fn node_of(&self, cpu: usize) -> Option<NodeId> {
-        self.world().ground.cpus.get(cpu).map(|cpu| cpu.node)
+        self.world().shared.cpus.get(cpu).map(|cpu| cpu.node)
     }
 
     fn counters_of_nodes(&self, visit: &mut dyn FnMut(Field<'_>)) {
-        let stats = &self.world().ground.node_stats;
+        let stats = &self.world().shared.node_stats;
         for (index, (node, told)) in stats.every_told().enumerate() {
             let of = node.map(OfNode);
             let of: &dyn fmt::Display = of.as_ref().map_or(&"all nodes", |of| of);
@@ -156,7 +156,7 @@ impl<M: Machine> Allocator<'_, M> {
 
     /// Head bytes, states, links and pageblock words, in stretches of frames of one zone.
     fn descriptors(&self, visit: &mut dyn FnMut(Field<'_>)) {
-        let frames = &self.world().ground.frames;
+        let frames = &self.world().shared.frames;
         let order = frames.geometry.pageblock_order.0;
         let zone_at = |pageblock: usize| frames.pageblock(Frame((pageblock as u32) << order)).zone();
         let (mut start, mut index) = (0, 0);
@@ -172,7 +172,7 @@ impl<M: Machine> Allocator<'_, M> {
             stretch("heads").tell_stretch(visit, frames.heads, by_frame, format_args!("head"));
             stretch("states").tell_stretch(visit, frames.states, by_frame, format_args!("state"));
             stretch("links").tell_stretch(visit, frames.links, by_frame, format_args!("link"));
-            let Estates { owners, free, pageblock_order, .. } = frames.estates;
+            let OwnedPageblocks { owners, free, pageblock_order, .. } = frames.owned;
             stretch("owners").tell_stretch(visit, owners, (start, end), format_args!("owner"));
             let words = owned_pageblock::words_of(pageblock_order);
             let by_word = (start.saturating_mul(words), end.saturating_mul(words));

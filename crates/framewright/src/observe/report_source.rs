@@ -38,7 +38,7 @@ pub struct Counters {
 impl<M: Machine> Allocator<'_, M> {
     /// The slow paths' counters.
     pub fn counters(&self) -> Counters {
-        let events = &self.world().ground.events;
+        let events = &self.world().shared.events;
         Counters {
             failed: events.get(GlobalEvent::AllocFail),
             bad_frees: events.get(GlobalEvent::BadFree),
@@ -54,12 +54,12 @@ impl<M: Machine> Allocator<'_, M> {
 
     /// How much CPUs may keep of a zone's counters; 0 where they keep nothing.
     fn threshold_of(&self, zone: ZoneIdx) -> u8 {
-        self.world().ground.stats.of_zone(zone).next().map_or(0, |diffs| diffs.drifts.threshold())
+        self.world().shared.stats.of_zone(zone).next().map_or(0, |diffs| diffs.deltas.threshold())
     }
 
     /// Pageblocks of a zone by type. Reads the words of all pageblocks from the zone's first to its last.
     fn pageblocks_by_type(&self, zone: &Zone<M>) -> [u64; MigrateType::COUNT] {
-        let frames = &self.world().ground.frames;
+        let frames = &self.world().shared.frames;
         let order = frames.geometry.pageblock_order.0;
         // Descriptors are in the order of frame numbers, and the zone's span begins and ends with memory.
         let pageblock = |pfn: Pfn| frames.frame(pfn).map_or(0, |frame| frame.0 >> order);
@@ -78,7 +78,7 @@ impl<M: Machine> Allocator<'_, M> {
 
     /// What moved and what compaction did; nothing where there is none, whose vmstat then has no such lines.
     fn moves(&self) -> VmEvents {
-        let events = &self.world().ground.events;
+        let events = &self.world().shared.events;
         if self.mechanisms().compaction == Compaction::Off {
             return VmEvents::default();
         }
@@ -99,7 +99,7 @@ impl<M: Machine> Allocator<'_, M> {
     }
 
     fn numa_of(&self, zone: &Zone<M>) -> NumaCounters {
-        counters(self.world().pcps.numa_of(&self.world().ground, zone))
+        counters(self.world().pcps.numa_of(&self.world().shared, zone))
     }
 }
 
@@ -143,7 +143,7 @@ impl<M: Machine> Source for Allocator<'_, M> {
     fn zone(&self, idx: ZoneIdx) -> Option<ZoneSnapshot> {
         let zone = self.world().zone(idx)?;
         let blocks = self.pageblocks_by_type(zone);
-        let memory = zone.stat.memory_exact(&self.world().ground.stats, idx);
+        let memory = zone.stat.memory_exact(&self.world().shared.stats, idx);
         let pageblock = self.geometry().pageblock_order.frames();
         let marks = zone.stat.marks();
         Some(ZoneSnapshot {
@@ -183,12 +183,12 @@ impl<M: Machine> Source for Allocator<'_, M> {
 
     fn zone_counter(&self, idx: ZoneIdx, index: usize) -> Option<(&str, u64)> {
         let (world, zone) = (self.world(), self.world().zone(idx)?);
-        Some((*world.zone_counters.get(index)?, zone.stat.own((&world.ground.stats, idx), index)))
+        Some((*world.zone_counters.get(index)?, zone.stat.own((&world.shared.stats, idx), index)))
     }
 
     fn node_counter(&self, node: NodeId, index: usize) -> Option<(&str, u64)> {
         let world = self.world();
-        Some((*world.node_counters.get(index)?, world.ground.node_stats.get(node, index)?))
+        Some((*world.node_counters.get(index)?, world.shared.node_stats.get(node, index)?))
     }
 
     fn numa_before_cma(&self) -> bool {
@@ -196,18 +196,18 @@ impl<M: Machine> Source for Allocator<'_, M> {
     }
 
     fn global_numa(&self) -> Option<NumaCounters> {
-        numa_told(&self.world().ground).map(counters)
+        numa_told(&self.world().shared).map(counters)
     }
 
     fn events(&self) -> VmEvents {
         let world = self.world();
         let sum = |event, kind: Option<ZoneKind>| {
             let zones = world.zones.iter().filter(|zone| kind.is_none_or(|kind| zone.kind() == kind));
-            zones.map(|zone| world.pcps.event_racy(&world.ground, zone, event)).fold(0_u64, u64::wrapping_add)
+            zones.map(|zone| world.pcps.event_racy(&world.shared, zone, event)).fold(0_u64, u64::wrapping_add)
         };
         VmEvents {
             pgalloc: ZoneKind::ALL.map(|kind| sum(ZoneEvent::AllocFrames, Some(kind))),
-            allocstall: Some(world.ground.events.stalls()),
+            allocstall: Some(world.shared.events.stalls()),
             pgfree: sum(ZoneEvent::FreeFrames, None),
             ..self.moves()
         }

@@ -40,7 +40,7 @@ use crate::frame::state::Kind;
 use crate::pcp::pcp::Claim;
 use crate::policy::mechanisms::{Hygiene, NumaStat, ZoneStat};
 use crate::seam::machine::{Machine, Ordering, Word};
-use crate::shared::Cx;
+use crate::shared::CallCx;
 use crate::stat::vmstat::ZoneEvent;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{CpuId, Frame, Order, Pfn};
@@ -134,7 +134,7 @@ pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<Census, Viola
     let mut miss = 0_u64;
     let mut told = 0_u64;
     // Whoever waits for others' lists must not have met one of them.
-    equal("C1", None, 0, u64::from(world.ground.machine.in_interrupt()))?;
+    equal("C1", None, 0, u64::from(world.shared.machine.in_interrupt()))?;
     for zone in world.zones {
         let (mut census, cached, skipped) = frames_of(world, zone)?;
         equal("B7", None, skipped, zone.count.skipped.load(Ordering::Relaxed))?;
@@ -151,11 +151,11 @@ pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<Census, Viola
         total.add(&census);
     }
     equal("S1", None, miss, foreign)?;
-    if world.ground.mechanisms.zone_stat == ZoneStat::Differentials {
-        equal("S4", None, told, world.ground.stats.free_told())?;
+    if world.shared.mechanisms.zone_stat == ZoneStat::Differentials {
+        equal("S4", None, told, world.shared.stats.free_told())?;
     }
-    equal("S3", None, 1, u64::from(world.ground.node_stats.is_within()))?;
-    world.ground.node_stats.sums().try_for_each(|(all, told)| equal("S4", None, told, all))?;
+    equal("S3", None, 1, u64::from(world.shared.node_stats.is_within()))?;
+    world.shared.node_stats.sums().try_for_each(|(all, told)| equal("S4", None, told, all))?;
     if total.is_conserved() {
         Ok(total)
     } else {
@@ -172,7 +172,7 @@ fn mark(frame: Frame) -> u64 {
 /// Walks the zone's frames block by block: F1, F2, B5, B6, and what they are used for. Returns that, the sum of the marks of
 /// per-CPU blocks, and the number of free blocks whose merge was skipped.
 fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(Census, u64, u64), Violation> {
-    let frames = &world.ground.frames;
+    let frames = &world.shared.frames;
     let pageblock = frames.geometry.pageblock_order;
     let mut census = Census { present: zone.present.load(Ordering::Relaxed), ..Census::default() };
     let mut reserved = 0_u64;
@@ -216,7 +216,7 @@ fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(Census
 /// Checks what a zone's marks are raised by.
 fn boost_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(), Violation> {
     let boost = zone.stat.boost();
-    equal("Z3", None, boost, boost.min(zone.most_boost(&world.ground)))
+    equal("Z3", None, boost, boost.min(zone.most_boost(&world.shared)))
 }
 
 /// Checks one block and returns the frame behind it.
@@ -227,7 +227,7 @@ fn block<M: Machine>(
     part: Part,
     census: &mut Census,
 ) -> Result<Frame, Violation> {
-    let frames = &world.ground.frames;
+    let frames = &world.shared.frames;
     let pfn = Some(frames.pfn(at));
     let end = part.end(at);
     let count = u64::from(end.0.wrapping_sub(at.0));
@@ -261,11 +261,11 @@ fn block<M: Machine>(
 
 /// B5 and B6.
 fn free_block<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, at: Frame, order: Order) -> Result<(), Violation> {
-    let frames = &world.ground.frames;
+    let frames = &world.shared.frames;
     let pfn = Some(frames.pfn(at));
     let migratetype = frames.state(at).migratetype();
     let pageblock_order = frames.geometry.pageblock_order;
-    let is_loose = world.ground.mechanisms.hygiene == Hygiene::Loose && order < pageblock_order;
+    let is_loose = world.shared.mechanisms.hygiene == Hygiene::Loose && order < pageblock_order;
     let mut inner = at;
     while inner < at.add(order.frames()) {
         let word = frames.pageblock(inner);
@@ -290,7 +290,7 @@ fn free_block<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, at: Frame, order
 
 /// Walks the lists: B1 to B3.
 fn lists_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(), Violation> {
-    let frames = &world.ground.frames;
+    let frames = &world.shared.frames;
     for order in Order(0).up_to(Order::LIMIT) {
         for migratetype in MigrateType::ALL {
             let len = zone.lists.len_racy(order, migratetype);
@@ -316,7 +316,7 @@ fn lists_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(), Viol
 
 /// Walks the list of deferred frees: N1. What is being freed and is not on it is still its owner's.
 fn deferred_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &mut Census) -> Result<(), Violation> {
-    let frames = &world.ground.frames;
+    let frames = &world.shared.frames;
     let mut deferred = 0_u64;
     for frame in zone.deferred.each(frames) {
         let fits = frames.head(frame).is_going() && frames.pageblock(frame).zone() == Some(zone.idx);
@@ -331,11 +331,11 @@ fn deferred_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &mut Ce
 }
 
 /// Walks the rings of every CPU: P1, P2 and P3. Returns the number of frames in them and the sum of the blocks' marks.
-fn rings_of<M: Machine>(world: &World<'_, M>, cx: Cx<'_, '_, M>, zone: &Zone<M>) -> Result<(u64, u64), Violation> {
-    let frames = &world.ground.frames;
+fn rings_of<M: Machine>(world: &World<'_, M>, cx: CallCx<'_, '_, M>, zone: &Zone<M>) -> Result<(u64, u64), Violation> {
+    let frames = &world.shared.frames;
     let mut total = 0_u64;
     let mut entries = 0_u64;
-    for cpu in 0..world.ground.cpus.len().min(usize::from(u16::MAX)) as u16 {
+    for cpu in 0..world.shared.cpus.len().min(usize::from(u16::MAX)) as u16 {
         let Some(record) = world.pcps.record(CpuId(cpu), zone.idx.index()) else { continue };
         let mut sum = 0_u64;
         let mut wrong = None;
@@ -374,21 +374,21 @@ fn rings_of<M: Machine>(world: &World<'_, M>, cx: Cx<'_, '_, M>, zone: &Zone<M>)
 
 /// Looks at the pageblocks that CPUs own: O1 and O2. Returns the number of frames free in them, and the sum of their marks.
 fn estates_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(u64, u64), Violation> {
-    let frames = &world.ground.frames;
+    let frames = &world.shared.frames;
     let order = frames.geometry.pageblock_order;
     let (mut total, mut entries, mut owned) = (0_u64, 0_u64, 0_u64);
-    for start in frames.estates.starts() {
+    for start in frames.owned.starts() {
         if frames.pageblock(start).zone() != Some(zone.idx) {
             continue;
         }
-        let owner = frames.estates.owner(start);
+        let owner = frames.owned.owner(start);
         owned = owned.saturating_add(u64::from(owner.is_some()));
-        let is_cpu = owner.is_none_or(|cpu| cpu.index() < world.ground.cpus.len());
+        let is_cpu = owner.is_none_or(|cpu| cpu.index() < world.shared.cpus.len());
         equal("O1", Some(frames.pfn(start)), 1, u64::from(is_cpu))?;
         let mut at = start;
         while at < start.add(order.frames()) {
             let pfn = Some(frames.pfn(at));
-            if frames.estates.has(at) {
+            if frames.owned.has(at) {
                 let is_plain = frames.head(at).is_none() && frames.state(at).kind() == Kind::Out;
                 equal("O1", pfn, 1, u64::from(owner.is_some() && is_plain))?;
                 total = total.saturating_add(1);
@@ -411,7 +411,7 @@ fn counts_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &Census) 
             .map(|(order, mt)| u64::from(zone.lists.len_racy(order, mt)).saturating_mul(order.frames()))
             .fold(0_u64, u64::saturating_add)
     };
-    let memory = zone.stat.memory_exact(&world.ground.stats, zone.idx);
+    let memory = zone.stat.memory_exact(&world.shared.stats, zone.idx);
     equal("B4", None, sum(|mt| mt != MigrateType::Isolate), memory.free)?;
     equal("B4", None, sum(|mt| mt == MigrateType::Cma), memory.cma)?;
     equal("B4", None, sum(|mt| mt == MigrateType::HighAtomic), memory.highatomic)?;
@@ -427,15 +427,15 @@ fn counts_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &Census) 
 
 /// S1 to S3, as far as one zone can tell. Returns the zone's misses and those that were meant for it.
 fn statistics_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, allocated: u64) -> Result<(u64, u64), Violation> {
-    let count = |event| world.pcps.event_racy(&world.ground, zone, event);
+    let count = |event| world.pcps.event_racy(&world.shared, zone, event);
     equal("S2", None, allocated, count(ZoneEvent::AllocFrames).wrapping_sub(count(ZoneEvent::FreeFrames)))?;
-    let [hit, miss, foreign, _, local, other] = world.pcps.numa_ever(&world.ground, zone);
+    let [hit, miss, foreign, _, local, other] = world.pcps.numa_ever(&world.shared, zone);
     equal("S1", None, hit.wrapping_add(miss), local.wrapping_add(other))?;
     let (allocations, counted) = (count(ZoneEvent::Allocs), hit.wrapping_add(miss));
-    let counts = world.ground.mechanisms.numa_stat != NumaStat::Off;
-    let is_all = counts && world.ground.stats.has_always_counted();
+    let counts = world.shared.mechanisms.numa_stat != NumaStat::Off;
+    let is_all = counts && world.shared.stats.has_always_counted();
     equal("S1", None, if is_all { allocations } else { allocations.min(counted) }, counted)?;
-    for diffs in world.ground.stats.of_zone(zone.idx) {
+    for diffs in world.shared.stats.of_zone(zone.idx) {
         equal("S3", None, 1, u64::from(diffs.is_within()))?;
     }
     Ok((miss, foreign))

@@ -44,7 +44,7 @@ pub(crate) fn most(managed: u64, cpus: u64, batch: u32) -> u32 {
 /// One CPU's words for one zone. See the module's description.
 ///
 /// Invariant T1: `size.high ≤ high ≤ most`, where it is on.
-pub(crate) struct Tuning<M: Machine> {
+pub(crate) struct Autotune<M: Machine> {
     high: M::U32,
     doublings: M::U32,
     /// Frames freed in a row.
@@ -55,13 +55,13 @@ pub(crate) struct Tuning<M: Machine> {
     most: u32,
 }
 
-impl<M: Machine> Default for Tuning<M> {
+impl<M: Machine> Default for Autotune<M> {
     fn default() -> Self {
-        Tuning { high: Word::new(0), doublings: Word::new(0), freed: Word::new(0), taken: Word::new(0), most: 0 }
+        Autotune { high: Word::new(0), doublings: Word::new(0), freed: Word::new(0), taken: Word::new(0), most: 0 }
     }
 }
 
-impl<M: Machine> Tuning<M> {
+impl<M: Machine> Autotune<M> {
     /// Begins with the fixed size, and stays at it if `most` is 0. Otherwise that is no less (`Config::pcp_most_of`).
     pub(crate) fn begin(&mut self, size: PcpSize, most: u32) {
         self.most = most;

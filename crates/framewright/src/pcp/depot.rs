@@ -21,7 +21,7 @@ use crate::pcp::ring::{Ring, RingId, SMALL_RINGS};
 use crate::policy::pcp_size::PcpSize;
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{Busy, LockName, Machine, Ordering, Patience, Step, Word};
-use crate::shared::Cx;
+use crate::shared::CallCx;
 use crate::sync::rank::Rank;
 use crate::sync::ticket_lock::{Ticket, TicketLock};
 use crate::types::migratetype::MigrateType;
@@ -271,9 +271,9 @@ impl<'a, M: Machine> Depots<'a, M> {
     }
 
     /// Gives an empty ring blocks: those of its spare magazine, or of a full one from the depot. False if there are none.
-    pub(crate) fn restock(&self, cx: Cx<'_, 'a, M>, zone: &Zone<M>, id: RingId, ring: &Ring<M>, limit: u32) -> bool {
+    pub(crate) fn restock(&self, cx: CallCx<'_, 'a, M>, zone: &Zone<M>, id: RingId, ring: &Ring<M>, limit: u32) -> bool {
         if ring.spare_len.load(Ordering::Relaxed) != 0 {
-            cx.ground.machine.step(Step::Magazine);
+            cx.shared.machine.step(Step::Magazine);
             self.swap(ring, limit);
             return true;
         }
@@ -281,15 +281,15 @@ impl<'a, M: Machine> Depots<'a, M> {
         let own = self.own(cx.cpu, zone);
         let (before, from_own) = shards.split_at_checked(own).unwrap_or((shards, &[]));
         for shard in from_own.iter().chain(before) {
-            cx.ground.machine.step(Step::DepotShard);
+            cx.shared.machine.step(Step::DepotShard);
             if !shard.has(id) {
                 continue;
             }
-            cx.ground.machine.step(Step::Depot);
+            cx.shared.machine.step(Step::Depot);
             let guard = self.lock(cx, shard);
             let Some((full, magazine)) = guard.pop_full(id) else { continue };
             ring.count_moved(u64::from(magazine.len()));
-            cx.ground.machine.step(Step::Magazine);
+            cx.shared.machine.step(Step::Magazine);
             if let Some(empty) = self.load(ring, full, limit) {
                 // What was loaded is empty: the spare one if there is none yet, else in exchange.
                 match ring.spare.load(Ordering::Relaxed) {
@@ -304,25 +304,25 @@ impl<'a, M: Machine> Depots<'a, M> {
 
     /// Gives a ring that is used up to its end an empty magazine: its spare one, or one from the depot for it. False if there
     /// is none.
-    pub(crate) fn unload(&self, cx: Cx<'_, 'a, M>, zone: &Zone<M>, id: RingId, ring: &Ring<M>, limit: u32) -> bool {
+    pub(crate) fn unload(&self, cx: CallCx<'_, 'a, M>, zone: &Zone<M>, id: RingId, ring: &Ring<M>, limit: u32) -> bool {
         let spare = ring.spare.load(Ordering::Relaxed).checked_sub(1);
         if spare.is_none() || ring.spare_len.load(Ordering::Relaxed) != 0 {
             let Some(empty) = self.exchange(cx, zone, id, ring, spare) else { return false };
             ring.spare.store(empty.wrapping_add(1), Ordering::Relaxed);
             ring.spare_len.store(0, Ordering::Relaxed);
         }
-        cx.ground.machine.step(Step::Magazine);
+        cx.shared.machine.step(Step::Magazine);
         self.swap(ring, limit);
         true
     }
 
     /// Gives a ring's spare magazine away, if it has blocks.
-    pub(crate) fn shed(&self, cx: Cx<'_, 'a, M>, zone: &Zone<M>, id: RingId, ring: &Ring<M>) {
+    pub(crate) fn shed(&self, cx: CallCx<'_, 'a, M>, zone: &Zone<M>, id: RingId, ring: &Ring<M>) {
         let shard = self.of(zone).get(self.own(cx.cpu, zone)).filter(|_| ring.spare_len.load(Ordering::Relaxed) != 0);
         let spare = ring.spare.load(Ordering::Relaxed).checked_sub(1);
         if let Some(((shard, index), magazine)) = shard.zip(spare).and_then(|both| Some((both, self.magazine(both.1)?)))
         {
-            cx.ground.machine.step(Step::Depot);
+            cx.shared.machine.step(Step::Depot);
             ring.count_moved(u64::from(magazine.len()).wrapping_neg());
             ring.spare.store(0, Ordering::Relaxed);
             ring.spare_len.store(0, Ordering::Relaxed);
@@ -333,7 +333,7 @@ impl<'a, M: Machine> Depots<'a, M> {
     /// An empty magazine, for a full one that goes to the running CPU's shard. If that has no empty one, another has.
     fn exchange(
         &self,
-        cx: Cx<'_, 'a, M>,
+        cx: CallCx<'_, 'a, M>,
         zone: &Zone<M>,
         id: RingId,
         ring: &Ring<M>,
@@ -343,12 +343,12 @@ impl<'a, M: Machine> Depots<'a, M> {
         let own = shards.get(self.own(cx.cpu, zone))?;
         let elsewhere = || {
             let others = shards.iter().filter(|shard| {
-                cx.ground.machine.step(Step::DepotShard);
+                cx.shared.machine.step(Step::DepotShard);
                 !core::ptr::eq(*shard, own) && shard.has_empty()
             });
             others.filter_map(|shard| self.lock(cx, shard).pop_empty(self)).next()
         };
-        cx.ground.machine.step(Step::Depot);
+        cx.shared.machine.step(Step::Depot);
         let borrowed = if own.has_empty() { None } else { elsewhere() };
         let guard = self.lock(cx, own);
         let empty = borrowed.or_else(|| guard.pop_empty(self))?;
@@ -414,8 +414,8 @@ impl<'a, M: Machine> Depots<'a, M> {
 
     /// Takes some magazine of a shard, whatever its kind, and calls `visit` with it, outside of the shard's lock. False if the
     /// shard is empty. Nobody finds the magazine's blocks meanwhile, so who holds the allocator still waits ([`Shard::hold`]).
-    pub(crate) fn drain(&self, cx: Cx<'_, 'a, M>, shard: &Shard<M>, visit: impl FnOnce(&Magazine<M>, RingId)) -> bool {
-        cx.ground.machine.step(Step::Depot);
+    pub(crate) fn drain(&self, cx: CallCx<'_, 'a, M>, shard: &Shard<M>, visit: impl FnOnce(&Magazine<M>, RingId)) -> bool {
+        cx.shared.machine.step(Step::Depot);
         let taken = {
             let guard = self.lock(cx, shard);
             let taken = small_rings().find_map(|ring| Some((guard.pop_full(ring)?, ring)));
@@ -458,11 +458,11 @@ impl<'a, M: Machine> Depots<'a, M> {
         }
     }
 
-    fn lock<'g>(&'g self, cx: Cx<'g, 'a, M>, shard: &'g Shard<M>) -> ShardGuard<'g, 'a, M> {
-        let irq = cx.ground.machine.irq_save();
-        cx.own.held.enter(&cx.ground.machine, Rank::Depot);
-        cx.ground.machine.step(Step::Lock);
-        let ticket = shard.lock.take(&cx.ground.machine, shard.name);
+    fn lock<'g>(&'g self, cx: CallCx<'g, 'a, M>, shard: &'g Shard<M>) -> ShardGuard<'g, 'a, M> {
+        let irq = cx.shared.machine.irq_save();
+        cx.own.held.enter(&cx.shared.machine, Rank::Depot);
+        cx.shared.machine.step(Step::Lock);
+        let ticket = shard.lock.take(&cx.shared.machine, shard.name);
         ShardGuard { ticket, _irq: irq, cx, shard, magazines: self.magazines }
     }
 }
@@ -476,15 +476,15 @@ struct ShardGuard<'g, 'a, M: Machine> {
     ticket: Ticket,
     // Dropped after `ShardGuard::drop` has released the lock.
     _irq: M::Irq<'g>,
-    cx: Cx<'g, 'a, M>,
+    cx: CallCx<'g, 'a, M>,
     shard: &'g Shard<M>,
     magazines: &'a [Magazine<M>],
 }
 
 impl<M: Machine> Drop for ShardGuard<'_, '_, M> {
     fn drop(&mut self) {
-        self.cx.own.held.leave(&self.cx.ground.machine, Rank::Depot);
-        self.shard.lock.release(&self.ticket, &self.cx.ground.machine, self.shard.name);
+        self.cx.own.held.leave(&self.cx.shared.machine, Rank::Depot);
+        self.shard.lock.release(&self.ticket, &self.cx.shared.machine, self.shard.name);
     }
 }
 

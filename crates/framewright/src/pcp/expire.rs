@@ -29,15 +29,15 @@ pub(crate) enum Round {
 
 /// What the last refresh saw of one CPU's lists of a zone: how many refreshes are left until they are emptied, and above these two bits what had
 /// gone through the lists by then. (Of that the low bits are enough: lists through which exactly 2^30 went meanwhile would pass for idle.)
-pub(crate) struct Idle<M: Machine>(M::U32);
+pub(crate) struct Expiry<M: Machine>(M::U32);
 
-impl<M: Machine> Default for Idle<M> {
+impl<M: Machine> Default for Expiry<M> {
     fn default() -> Self {
-        Idle(Word::new(0))
+        Expiry(Word::new(0))
     }
 }
 
-impl<M: Machine> Idle<M> {
+impl<M: Machine> Expiry<M> {
     /// Names its word.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         tell(visit, format_args!("idle"), &self.0);

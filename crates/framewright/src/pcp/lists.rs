@@ -7,14 +7,14 @@
 //! All that needs the lists goes through [`PcpGuard`], which their owner or a claimer holds (`pcp.rs`).
 
 use crate::frame::head::Head;
-use crate::free_path::free_batch::{Batch, Block};
-use crate::free_path::free_path::{collect, give_batch, give_one, unlist};
+use crate::free_path::free_batch::{FreeBatch, Block};
+use crate::free_path::free_path::{collect, free_batch, free_one, unlist};
 use crate::pcp::depot::Depots;
 use crate::pcp::pcp::{Claim, Pcp, Turn};
 use crate::pcp::ring::{RINGS, Ring, RingId};
 use crate::policy::watermark::Mark;
 use crate::seam::machine::{Busy, LockEvent, LockName, Machine, Ordering, Step, Word};
-use crate::shared::{Cx, Ground};
+use crate::shared::{CallCx, Shared};
 use crate::stat::vmstat::ZoneEvent;
 use crate::types::units::{CpuId, Frame, Order};
 use crate::zone::zone::Zone;
@@ -37,10 +37,10 @@ impl<'a, M: Machine> Pcps<'a, M> {
     /// Enters the lists of the running CPU. None when they are in use, by a drain or by what this call interrupted: the
     /// caller goes to the zone instead.
     #[inline]
-    pub(crate) fn enter<'g>(&'g self, cx: Cx<'g, 'a, M>, zone: &'g Zone<M>) -> Option<PcpGuard<'g, 'a, M>> {
-        cx.ground.machine.step(Step::PcpEnter);
+    pub(crate) fn enter<'g>(&'g self, cx: CallCx<'g, 'a, M>, zone: &'g Zone<M>) -> Option<PcpGuard<'g, 'a, M>> {
+        cx.shared.machine.step(Step::PcpEnter);
         let pcp = self.record(cx.cpu, zone.idx.index())?;
-        let turn = pcp.enter(&cx.ground.machine, cx.own)?;
+        let turn = pcp.enter(&cx.shared.machine, cx.own)?;
         Some(PcpGuard { turn, pcp, cx, zone, pcps: self, claimed: None })
     }
 
@@ -50,14 +50,14 @@ impl<'a, M: Machine> Pcps<'a, M> {
     /// [`Busy`] when another claimer or the owner did not leave in time; nothing was changed.
     pub(crate) fn claim<'g>(
         &'g self,
-        cx: Cx<'g, 'a, M>,
+        cx: CallCx<'g, 'a, M>,
         cpu: CpuId,
         zone: &'g Zone<M>,
         how: Claim,
     ) -> Result<PcpGuard<'g, 'a, M>, Busy> {
-        cx.ground.machine.step(Step::PcpEnter);
+        cx.shared.machine.step(Step::PcpEnter);
         let pcp = self.record(cpu, zone.idx.index()).ok_or(Busy)?;
-        let (machine, name) = (&cx.ground.machine, LockName::pcp(zone.idx, cpu));
+        let (machine, name) = (&cx.shared.machine, LockName::pcp(zone.idx, cpu));
         machine.lock(name, LockEvent::Wanted);
         let turn = pcp.claim(machine, cx.own, how).inspect_err(|_| machine.lock(name, LockEvent::Released))?;
         machine.lock(name, LockEvent::Taken);
@@ -68,11 +68,11 @@ impl<'a, M: Machine> Pcps<'a, M> {
     /// place for a heavy fence.
     pub(crate) fn drain_nolock(
         &self,
-        ground: &Ground<'a, M>,
+        shared: &Shared<'a, M>,
         (cpu, zone): (CpuId, &Zone<M>),
         give: impl Fn(Frame, Order),
     ) {
-        let (machine, huge) = (&ground.machine, ground.frames.geometry.pageblock_order);
+        let (machine, huge) = (&shared.machine, shared.frames.geometry.pageblock_order);
         let Some(pcp) = self.record(cpu, zone.idx.index()) else { return };
         if pcp.count_racy(huge) == 0 || !machine.may_fence() || pcp.seize_within(machine, 1).is_err() {
             return;
@@ -83,7 +83,7 @@ impl<'a, M: Machine> Pcps<'a, M> {
                 give(frame, id.order);
             }
         }
-        while let Some((frame, order)) = pcp.pop_waiting(self.slots, &ground.frames) {
+        while let Some((frame, order)) = pcp.pop_waiting(self.slots, &shared.frames) {
             give(frame, order);
         }
         pcp.release_seized();
@@ -101,7 +101,7 @@ impl<'a, M: Machine> Pcps<'a, M> {
 pub(crate) struct PcpGuard<'g, 'a, M: Machine> {
     turn: Turn<'g, M>,
     pub(crate) pcp: &'a Pcp<M>,
-    pub(crate) cx: Cx<'g, 'a, M>,
+    pub(crate) cx: CallCx<'g, 'a, M>,
     pub(crate) zone: &'g Zone<M>,
     pub(crate) pcps: &'g Pcps<'a, M>,
     /// The CPU whose lists these are, if somebody else holds them.
@@ -115,7 +115,7 @@ impl<M: Machine> Drop for PcpGuard<'_, '_, M> {
             Some(cpu) => {
                 self.pcp.open();
                 self.turn.end();
-                self.cx.ground.machine.lock(LockName::pcp(self.zone.idx, cpu), LockEvent::Released);
+                self.cx.shared.machine.lock(LockName::pcp(self.zone.idx, cpu), LockEvent::Released);
             }
         }
     }
@@ -123,7 +123,7 @@ impl<M: Machine> Drop for PcpGuard<'_, '_, M> {
 
 impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
     fn order_of_huge(&self) -> Order {
-        self.cx.ground.frames.geometry.pageblock_order
+        self.cx.shared.frames.geometry.pageblock_order
     }
 
     /// A ring gained so many blocks (or lost them: a negative number), by other ways than its owner's window.
@@ -137,15 +137,15 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
     }
 
     /// Takes a block if the ring or the depot has one: it left the zone's free memory long ago.
-    pub(crate) fn take_stocked(&self, id: RingId) -> Option<Frame> {
-        self.take_cached(id).or_else(|| {
+    pub(crate) fn alloc_cached(&self, id: RingId) -> Option<Frame> {
+        self.alloc_from_ring(id).or_else(|| {
             let ring = self.pcp.ring(id).filter(|_| self.has_magazines(id))?;
             let restocked = self.pcps.depots.restock(self.cx, self.zone, id, ring, self.pcp.limit(id.order));
             if restocked {
                 self.fit(id, ring);
             }
             self.settle(id, ring, 0);
-            if restocked { self.take_cached(id) } else { None }
+            if restocked { self.alloc_from_ring(id) } else { None }
         })
     }
 
@@ -159,13 +159,13 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
     }
 
     /// Takes a block if the ring has one.
-    pub(crate) fn take_cached(&self, id: RingId) -> Option<Frame> {
-        self.cx.ground.machine.step(Step::PcpTake);
+    pub(crate) fn alloc_from_ring(&self, id: RingId) -> Option<Frame> {
+        self.cx.shared.machine.step(Step::PcpTake);
         let ring = self.pcp.ring(id)?;
         loop {
             let frame = ring.pop(self.pcps.slots)?;
             self.settle(id, ring, u32::MAX);
-            if self.cx.ground.frames.head(frame) == Head::pcp(id.order) {
+            if self.cx.shared.frames.head(frame) == Head::pcp(id.order) {
                 ring.count_taken();
                 if self.pcp.tuning.is_on() && self.pcp.tuning.note_taken() {
                     self.age();
@@ -178,18 +178,18 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
     }
 
     /// Puts a block in whose head byte the caller has checked; gives a batch back when there are too many.
-    pub(crate) fn give(&self, id: RingId, frame: Frame) {
-        self.cx.ground.machine.step(Step::PcpGive);
+    pub(crate) fn free(&self, id: RingId, frame: Frame) {
+        self.cx.shared.machine.step(Step::PcpGive);
         let Some(ring) = self.pcp.ring(id) else { return };
         if !self.make_room(id, ring) {
-            give_one(self.cx, self.zone, Block::new(frame, id.order), &|_| {
-                self.cx.ground.frames.set_head(frame, Head::NONE);
+            free_one(self.cx, self.zone, Block::new(frame, id.order), &|_| {
+                self.cx.shared.frames.set_head(frame, Head::NONE);
                 true
             });
             self.pcp.events.count(ZoneEvent::FreeFrames, id.order.frames());
             return;
         }
-        self.cx.ground.frames.set_head(frame, Head::pcp(id.order));
+        self.cx.shared.frames.set_head(frame, Head::pcp(id.order));
         ring.push(self.pcps.slots, frame);
         self.settle(id, ring, 1);
         let surplus = if self.pcp.depot { 0 } else { self.surplus(id) };
@@ -231,15 +231,15 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
 
     /// Whether the zone is below its high mark.
     fn is_scarce(&self) -> bool {
-        self.zone.stat.memory_racy(&self.cx.ground.stats, self.zone.idx).free <= self.zone.stat.mark(Mark::High)
+        self.zone.stat.memory_racy(&self.cx.shared.stats, self.zone.idx).free <= self.zone.stat.mark(Mark::High)
     }
 
     /// Puts in a block that is to wait a while before it is used again, and lets go the one that has waited longest.
-    pub(crate) fn give_waiting(&self, frame: Frame, order: Order) {
-        self.cx.ground.machine.step(Step::Waiting);
+    pub(crate) fn free_waiting(&self, frame: Frame, order: Order) {
+        self.cx.shared.machine.step(Step::Waiting);
         let (waiting, frames) = (&self.pcp.waiting, order.frames() as u32);
         self.pcp.events.count(ZoneEvent::FreeFrames, order.frames());
-        self.cx.ground.frames.set_head(frame, Head::pcp(order));
+        self.cx.shared.frames.set_head(frame, Head::pcp(order));
         let room = self.pcp.size.high.saturating_sub(frames);
         while waiting.len() != 0 && (waiting.is_full() || self.pcp.waiting_frames.load(Ordering::Relaxed) > room) {
             self.let_go();
@@ -258,7 +258,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
                 break;
             }
             ring.set_quota(0);
-            self.give_cold(id, ring, self.above_high());
+            self.drain_cold(id, ring, self.above_high());
             ring.set_quota(0);
             self.settle(id, ring, 0);
         }
@@ -266,13 +266,13 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
 
     /// The block that has waited longest, and its order.
     fn pop_waiting(&self) -> Option<(Frame, Order)> {
-        self.cx.ground.machine.step(Step::Waiting);
-        self.pcp.pop_waiting(self.pcps.slots, &self.cx.ground.frames)
+        self.cx.shared.machine.step(Step::Waiting);
+        self.pcp.pop_waiting(self.pcps.slots, &self.cx.shared.frames)
     }
 
     /// Puts the block that has waited longest on its list.
     fn let_go(&self) {
-        let frames = &self.cx.ground.frames;
+        let frames = &self.cx.shared.frames;
         let Some((frame, order)) = self.pop_waiting() else { return };
         let id = RingId::of(order, frames.pageblock(frame).migratetype(), self.order_of_huge());
         match id.and_then(|id| Some((id, self.pcp.ring(id)?))) {
@@ -281,7 +281,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
                 ring.count_moved(1);
                 self.settle(id, ring, 1);
             }
-            _ => self.give_to_zone(frame, order),
+            _ => self.free_to_zone(frame, order),
         }
     }
 
@@ -292,7 +292,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
             if ring.is_full()
                 && let Some(frame) = self.pop_bottom(id, ring)
             {
-                self.give_to_zone(frame, id.order);
+                self.free_to_zone(frame, id.order);
             }
             return true;
         }
@@ -374,31 +374,31 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
     fn evict(&self, id: RingId, frames: u32) {
         let mut left = frames;
         for (other, ring) in self.pcp.rings(self.order_of_huge()).filter(|(other, _)| *other != id) {
-            left = left.saturating_sub(self.give_cold(other, ring, left));
+            left = left.saturating_sub(self.drain_cold(other, ring, left));
         }
         while left != 0
             && let Some((frame, order)) = self.pop_waiting()
         {
             left = left.saturating_sub(order.frames() as u32);
-            self.give_to_zone(frame, order);
+            self.free_to_zone(frame, order);
         }
         self.trim_others(id, u32::MAX);
     }
 
     /// Gives `frames` frames, or all there are, from the cold end of a ring back to the zone. Returns how many, or more.
-    fn give_cold(&self, id: RingId, ring: &Ring<M>, frames: u32) -> u32 {
+    fn drain_cold(&self, id: RingId, ring: &Ring<M>, frames: u32) -> u32 {
         let mut given = 0_u32;
-        let mut batch = Batch::new();
+        let mut batch = FreeBatch::new();
         while given < frames
             && let Some(frame) = self.pop_bottom(id, ring)
         {
             given = given.saturating_add(self.frames_of(id, 1));
-            collect(self.cx.ground, &mut batch, frame, id.order);
+            collect(self.cx.shared, &mut batch, frame, id.order);
             if batch.room() == 0 {
-                give_batch(self.cx, self.zone, &mut batch);
+                free_batch(self.cx, self.zone, &mut batch);
             }
         }
-        give_batch(self.cx, self.zone, &mut batch);
+        free_batch(self.cx, self.zone, &mut batch);
         given
     }
 
@@ -424,14 +424,14 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
 
     /// Gives at least `frames` frames back to the zone, or all there are: from the cold ends, ring by ring. Returns how many.
     pub(crate) fn drain(&self, frames: u32) -> u32 {
-        self.cx.ground.machine.step(Step::Drain);
+        self.cx.shared.machine.step(Step::Drain);
         if self.pcp.depot {
-            self.cx.ground.machine.step(Step::DrainCount);
+            self.cx.shared.machine.step(Step::DrainCount);
         }
         if self.pcp.count_racy(self.order_of_huge()) == 0 {
             return 0;
         }
-        let mut batch = Batch::new();
+        let mut batch = FreeBatch::new();
         let mut drained = 0_u32;
         while drained < frames {
             self.collect_rings(&mut batch, frames.saturating_sub(drained));
@@ -439,13 +439,13 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
                 && batch.room() != 0
                 && let Some((frame, order)) = self.pop_waiting()
             {
-                collect(self.cx.ground, &mut batch, frame, order);
+                collect(self.cx.shared, &mut batch, frame, order);
             }
             if batch.is_empty() {
                 break;
             }
             drained = drained.saturating_add(batch.frames());
-            give_batch(self.cx, self.zone, &mut batch);
+            free_batch(self.cx, self.zone, &mut batch);
         }
         drained
     }
@@ -464,13 +464,13 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
     /// Takes blocks from the cold ends of the rings into a batch until they are `frames` frames, or it is full, or all rings are
     /// empty. Ring by ring in turn: of the next that has any as many as rings were passed since the last, and of the only one
     /// that has any, all. (Linux's way; one block of each in turn would mean to look at all rings for each block.)
-    fn collect_rings(&self, batch: &mut Batch, frames: u32) {
+    fn collect_rings(&self, batch: &mut FreeBatch, frames: u32) {
         let pageblock_order = self.order_of_huge();
         let mut at = self.pcp.turn.load(Ordering::Relaxed) as usize;
         let mut run = 0_usize;
         let mut empty = 0;
         while batch.frames() < frames && batch.room() != 0 && empty < RINGS {
-            self.cx.ground.machine.step(Step::DrainRing);
+            self.cx.shared.machine.step(Step::DrainRing);
             at = if at + 1 < RINGS { at + 1 } else { 0 };
             run += 1;
             let id = RingId::nth(at, pageblock_order);
@@ -483,7 +483,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
             (run, empty) = (0, 0);
             for _ in 0..most.min(batch.room()) {
                 let Some(frame) = self.pop_bottom(id, ring) else { break };
-                collect(self.cx.ground, batch, frame, id.order);
+                collect(self.cx.shared, batch, frame, id.order);
                 if batch.frames() >= frames {
                     break;
                 }
@@ -499,10 +499,10 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
     }
 
     /// Gives a block that was on a list here back to the zone.
-    fn give_to_zone(&self, frame: Frame, order: Order) {
+    fn free_to_zone(&self, frame: Frame, order: Order) {
         // A damaged entry stays out of the lists; `validate` finds it.
-        if self.cx.ground.frames.head(frame) == Head::pcp(order) {
-            give_one(self.cx, self.zone, Block::new(frame, order), &|block| unlist(self.cx.ground, block));
+        if self.cx.shared.frames.head(frame) == Head::pcp(order) {
+            free_one(self.cx, self.zone, Block::new(frame, order), &|block| unlist(self.cx.shared, block));
         }
     }
 
@@ -517,6 +517,6 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
             self.pcps.depots.each_spare(ring, |frame| visit(frame, id.order));
             ring.each(self.pcps.slots, |frame| visit(frame, id.order));
         }
-        self.pcp.waiting.each(self.pcps.slots, |frame| visit(frame, self.cx.ground.frames.head(frame).order()));
+        self.pcp.waiting.each(self.pcps.slots, |frame| visit(frame, self.cx.shared.frames.head(frame).order()));
     }
 }

@@ -31,9 +31,9 @@
 //! fence; from then on it may take from the bottoms. Only an owner who looked at `claim` opens windows, so they stay closed.
 
 use crate::frame::frame::Frames;
-use crate::pcp::autotune::Tuning;
+use crate::pcp::autotune::Autotune;
 use crate::pcp::depot;
-use crate::pcp::expire::Idle;
+use crate::pcp::expire::Expiry;
 use crate::pcp::ring::{Ring, RingId, SMALL_ORDERS};
 use crate::policy::mechanisms::PcpProtection;
 use crate::policy::pcp_size::PcpSize;
@@ -112,14 +112,14 @@ pub struct Pcp<M: Machine> {
     pub(crate) protection: PcpProtection,
     frames: u32,
     pub(crate) size: PcpSize,
-    pub(crate) tuning: Tuning<M>,
+    pub(crate) tuning: Autotune<M>,
     small: [[Ring<M>; SMALL_ORDERS]; MigrateType::PCP_COUNT],
     huge: [Ring<M>; 2],
     /// Freed blocks of any order that wait, and how many frames they are.
     pub(crate) waiting: Ring<M>,
     pub(crate) waiting_frames: M::U32,
     /// Since when the lists of another node's zone were not used.
-    pub(crate) idle: Idle<M>,
+    pub(crate) idle: Expiry<M>,
     /// What the rings do not count themselves, while the lists are held.
     pub(crate) events: ZoneEvents<M>,
     /// What the CPU does in the zone without its lists. Counted with interrupts off, as the zone lock is held or for this alone: an
@@ -141,12 +141,12 @@ impl<M: Machine> Default for Pcp<M> {
             protection: PcpProtection::default(),
             frames: 0,
             size: PcpSize::default(),
-            tuning: Tuning::default(),
+            tuning: Autotune::default(),
             small: core::array::from_fn(|_| core::array::from_fn(|_| Ring::default())),
             huge: [Ring::default(), Ring::default()],
             waiting: Ring::default(),
             waiting_frames: Word::new(0),
-            idle: Idle::default(),
+            idle: Expiry::default(),
             events: ZoneEvents::default(),
             aside: ZoneEvents::default(),
             folded: ZoneEvents::default(),

@@ -26,7 +26,7 @@ use crate::frame::head::Head;
 use crate::range::migrate::Stays;
 use crate::range::split::mark;
 use crate::seam::machine::{Fault, Machine, Ordering, Patience, Step, Word};
-use crate::shared::Cx;
+use crate::shared::CallCx;
 use crate::types::error::AllocError;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{Frame, Order, Pfn, PfnRange};
@@ -71,13 +71,13 @@ pub(crate) struct Stretch {
 
 impl<'a, M: Machine> World<'a, M> {
     /// Takes exactly the frames of `range`, moving away what can be moved if `may_move`.
-    pub(crate) fn take_range(&self, range: PfnRange, purpose: Purpose, may_move: bool) -> Result<(), AllocError> {
+    pub(crate) fn alloc_contig_range(&self, range: PfnRange, purpose: Purpose, may_move: bool) -> Result<(), AllocError> {
         let zone = self.zone_of_range(range)?;
-        self.take_range_of(zone, range, Some(purpose), if may_move { Means::Moves } else { Means::Nothing })
+        self.alloc_contig_range_of(zone, range, Some(purpose), if may_move { Means::Moves } else { Means::Nothing })
     }
 
     /// Takes the frames of a range that all belong to a zone; for no purpose, they are free and it is left at that.
-    pub(crate) fn take_range_of(
+    pub(crate) fn alloc_contig_range_of(
         &self,
         zone: &Zone<M>,
         range: PfnRange,
@@ -100,13 +100,13 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Takes one block, if it is free as it stands. Cheaper than [`World::take_range`]: one look under the lock.
-    pub(crate) fn take_free_block(&self, pfn: Pfn, order: Order, movable: bool) -> Option<()> {
-        let frames = &self.ground.frames;
+    pub(crate) fn alloc_free_block(&self, pfn: Pfn, order: Order, movable: bool) -> Option<()> {
+        let frames = &self.shared.frames;
         let frame = frames.frame(pfn)?;
         let zone = self.zone_of(frame)?;
         self.pinned(|cx| {
             let guard = zone.lock(cx);
-            guard.take_with(|buddy| {
+            guard.alloc_with(|buddy| {
                 let around = buddy.free_around(frame);
                 let Some((head, larger, mt)) = around.filter(|&(_, o, mt)| o >= order && mt != MigrateType::Isolate)
                 else {
@@ -127,7 +127,7 @@ impl<'a, M: Machine> World<'a, M> {
         if range.is_empty() {
             return Err(AllocError::BadRange(range));
         }
-        let frames = &self.ground.frames;
+        let frames = &self.shared.frames;
         let first = frames.frame(range.start).and_then(|frame| self.zone_of(frame));
         let zone = first.ok_or(AllocError::Foreign(range.start))?;
         let mut pfn = range.start;
@@ -140,8 +140,8 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// The block around a frame of a zone that is allocated, free, or on its way; or why it could be in no range of that zone.
     pub(crate) fn part_within(&self, zone: &Zone<M>, pfn: Pfn) -> Result<Stretch, AllocError> {
-        self.ground.machine.step(Step::Range);
-        let frames = &self.ground.frames;
+        self.shared.machine.step(Step::Range);
+        let frames = &self.shared.frames;
         let frame = frames.frame(pfn).ok_or(AllocError::Foreign(pfn))?;
         let is_none = |part: &Part| matches!(part, Part::Hole | Part::Offline(..) | Part::Quarantined(..));
         // A frame may have seemed to be in no block because it was on its way between two. It is so only under the lock.
@@ -159,14 +159,14 @@ impl<'a, M: Machine> World<'a, M> {
     /// Isolates the pageblocks of `range` from the first on; returns the part that was, whole pageblocks. `alone`: no pageblock that is
     /// isolated already.
     fn isolate(&self, zone: &Zone<M>, range: PfnRange, alone: bool) -> PfnRange {
-        let frames = &self.ground.frames;
+        let frames = &self.shared.frames;
         let order = frames.geometry.pageblock_order;
         let mut done = PfnRange { start: range.start.align_down(order), end: range.start.align_down(order) };
         while done.end < range.end {
             let isolated = self.pinned(|cx| {
                 let frame = frames.frame(done.end)?;
                 let guard = zone.lock(cx);
-                (!self.ground.machine.fault(Fault::Isolate) && guard.isolate(frame, alone)).then_some(())
+                (!self.shared.machine.fault(Fault::Isolate) && guard.isolate(frame, alone)).then_some(())
             });
             if isolated.flatten().is_none() {
                 break;
@@ -178,7 +178,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Gives pageblocks their types back.
     fn unisolate(&self, zone: &Zone<M>, range: PfnRange) {
-        let frames = &self.ground.frames;
+        let frames = &self.shared.frames;
         let step = frames.geometry.pageblock_order.frames();
         let mut pfn = range.start;
         while pfn < range.end {
@@ -193,7 +193,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// In a copy of the allocator nobody is there who was taking ranges: gives the pageblocks of these their types back.
     pub(crate) fn abandon_ranges(&self) {
-        let frames = &self.ground.frames;
+        let frames = &self.shared.frames;
         let order = frames.geometry.pageblock_order;
         for zone in self.zones.iter().filter(|zone| zone.clusters.is_disabled()) {
             for index in 0..frames.pageblocks.len() {
@@ -230,7 +230,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Waits while a frame is part of a block that a list has, or a drain in hand. Returns whether that changed.
     fn await_return(&self, pfn: Pfn) -> bool {
-        let frames = &self.ground.frames;
+        let frames = &self.shared.frames;
         let Some(Part::Pcp(head, _)) = frames.frame(pfn).map(|frame| frames.part_of(frame)) else { return false };
         let Some(word) = frames.heads.get(head.index()) else { return false };
         let before = word.load(Ordering::Relaxed);
@@ -239,11 +239,11 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// One pass of steps 2 and 3. None if all of the range is free, otherwise a frame that may be so after another drain.
     fn move_away(&self, zone: &Zone<M>, range: PfnRange, means: Means<'_>) -> Result<Option<Pfn>, AllocError> {
-        let frames = &self.ground.frames;
+        let frames = &self.shared.frames;
         let (mut again, mut busy) = (None, 0_u64);
         let mut pfn = range.start;
         while pfn < range.end {
-            self.ground.machine.step(Step::Range);
+            self.shared.machine.step(Step::Range);
             let frame = frames.frame(pfn).ok_or(AllocError::BadRange(range))?;
             let part = match frames.part_of(frame) {
                 // A block between two states, which it is in only while somebody holds the lock; or as good as a hole.
@@ -294,9 +294,9 @@ impl<'a, M: Machine> World<'a, M> {
             pfn = next;
         }
         for (pfn, order) in range.blocks(self.max_order()) {
-            let Some(frame) = self.ground.frames.frame(pfn) else { continue };
+            let Some(frame) = self.shared.frames.frame(pfn) else { continue };
             match purpose {
-                Purpose::Allocate { .. } if self.ground.frames.head(frame) == Head::allocated(order, movable) => {}
+                Purpose::Allocate { .. } if self.shared.frames.head(frame) == Head::allocated(order, movable) => {}
                 Purpose::Allocate { .. } => {
                     self.pinned(|cx| {
                         let _guard = zone.lock_ends(cx);
@@ -311,11 +311,11 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Takes the free block around `pfn`, gives back what lies outside of `range`, and returns the first frame behind what
     /// it took, which is allocated.
-    fn collect_one(&self, cx: Cx<'_, 'a, M>, zone: &Zone<M>, pfn: Pfn, range: PfnRange, movable: bool) -> Option<Pfn> {
-        let frames = &self.ground.frames;
+    fn collect_one(&self, cx: CallCx<'_, 'a, M>, zone: &Zone<M>, pfn: Pfn, range: PfnRange, movable: bool) -> Option<Pfn> {
+        let frames = &self.shared.frames;
         let frame = frames.frame(pfn)?;
         let guard = zone.lock(cx);
-        let (head, order) = guard.take_with(|buddy| {
+        let (head, order) = guard.alloc_with(|buddy| {
             let Some((head, order, mt)) = buddy.free_around(frame).filter(|found| found.2 == MigrateType::Isolate)
             else {
                 return Ok(None);
@@ -328,11 +328,11 @@ impl<'a, M: Machine> World<'a, M> {
         let outside = [PfnRange { end: inside.start, ..block }, PfnRange { start: inside.end, ..block }];
         for (pfn, order) in outside.into_iter().flat_map(|part| part.blocks(self.max_order())) {
             if let Some(frame) = frames.frame(pfn) {
-                guard.give(frame, order, Place::Warm);
+                guard.free(frame, order, Place::Warm);
             }
         }
         for (pfn, order) in inside.blocks(self.max_order()) {
-            self.ground.machine.step(Step::Range);
+            self.shared.machine.step(Step::Range);
             mark(frames, pfn, order, movable);
         }
         self.count_range(cx, zone, inside.frames());

@@ -13,7 +13,7 @@
 use crate::frame::frame::Part;
 use crate::range::contig_range::{Means, Purpose, Stretch};
 use crate::seam::machine::Machine;
-use crate::shared::Cx;
+use crate::shared::CallCx;
 use crate::stat::vmstat::ZoneEvent;
 use crate::types::error::AllocError;
 use crate::types::migratetype::MigrateType;
@@ -24,13 +24,13 @@ use crate::zonelist::world::World;
 
 impl<'a, M: Machine> World<'a, M> {
     /// Counts a request that was served by a range, whose frames are counted.
-    pub(crate) fn count_searched(&self, cx: Cx<'_, 'a, M>, plan: &Plan, pfn: Pfn) {
-        let zone = self.ground.frames.frame(pfn).and_then(|frame| self.zone_of(frame));
+    pub(crate) fn count_searched(&self, cx: CallCx<'_, 'a, M>, plan: &Plan, pfn: Pfn) {
+        let zone = self.shared.frames.frame(pfn).and_then(|frame| self.zone_of(frame));
         let preferred = self.zonelist(plan).next().or(zone);
         if let (Some(zone), Some(preferred), Some(own)) =
             (zone, preferred, zone.and_then(|zone| self.pcps.record(cx.cpu, zone.idx.index())))
         {
-            let _irq = cx.ground.machine.irq_save();
+            let _irq = cx.shared.machine.irq_save();
             own.aside.count(ZoneEvent::Allocs, 1);
             self.pcps.count_numa(cx, (zone, preferred), plan.turn, (&own.aside, false));
         }
@@ -53,7 +53,7 @@ impl<'a, M: Machine> World<'a, M> {
             while start.add(frames) <= end {
                 let range = PfnRange { start, end: start.add(frames) };
                 let means = if moves { Means::Moves } else { Means::Nothing };
-                let take = || self.take_range_of(zone, range, Some(Purpose::Allocate { movable }), means);
+                let take = || self.alloc_contig_range_of(zone, range, Some(Purpose::Allocate { movable }), means);
                 let next = match self.gap(zone, range, (moves, &may_use)) {
                     Some(behind) => behind,
                     None => match take() {
@@ -79,8 +79,8 @@ impl<'a, M: Machine> World<'a, M> {
         range: PfnRange,
         (moves, may_use): (bool, &impl Fn(MigrateType) -> bool),
     ) -> Option<Pfn> {
-        let frames = &self.ground.frames;
-        let moves = moves && self.ground.machine.migrates();
+        let frames = &self.shared.frames;
+        let moves = moves && self.shared.machine.migrates();
         let is_kept = |pfn| frames.frame(pfn).is_some_and(|frame| !may_use(frames.pageblock(frame).restored()));
         let mut pfn = range.start;
         while pfn < range.end {

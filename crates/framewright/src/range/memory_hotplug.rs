@@ -9,7 +9,7 @@ use crate::frame::state::Kind;
 use crate::policy::mechanisms::Hardened;
 use crate::policy::watermark::Marks;
 use crate::seam::machine::{Machine, Ordering, Word};
-use crate::shared::Cx;
+use crate::shared::CallCx;
 use crate::stat::vmstat::ZoneEvent;
 use crate::types::units::{Frame, Order, PfnRange};
 use crate::zone::zone::Zone;
@@ -18,7 +18,7 @@ use crate::zonelist::world::World;
 impl<'a, M: Machine> World<'a, M> {
     /// Turns a block of ours into a withheld one.
     pub(crate) fn withhold(&self, zone: &Zone<M>, frame: Frame, order: Order) {
-        let frames = &self.ground.frames;
+        let frames = &self.shared.frames;
         self.pinned(|cx| {
             let _guard = zone.lock(cx);
             self.join(frame, order, false);
@@ -49,7 +49,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Gives withheld blocks that lie wholly in `range` to the allocator. Returns the number of frames.
     pub(crate) fn bring_online(&self, range: PfnRange) -> u64 {
-        let frames = &self.ground.frames;
+        let frames = &self.shared.frames;
         let mut online = 0_u64;
         let range = range.intersect(frames.map.span());
         let mut pfn = range.start;
@@ -77,11 +77,11 @@ impl<'a, M: Machine> World<'a, M> {
     /// it while it was withheld. It is allocated meanwhile, as a block is that its last owner frees.
     pub(crate) fn revive(&self, frame: Frame, order: Order) -> bool {
         let Some(zone) = self.zone_of(frame) else { return false };
-        let is_filled = self.ground.mechanisms.hardened != Hardened::Off;
+        let is_filled = self.shared.mechanisms.hardened != Hardened::Off;
         let revived = self.pinned(|cx| {
             let guard = zone.lock(cx);
             // Somebody else may have done it since.
-            let frames = &self.ground.frames;
+            let frames = &self.shared.frames;
             let still = frames.state(frame).kind() == Kind::Offline && frames.state(frame).order() == order;
             let revived = still && frames.change(frame, |state| state.revive()).is_ok();
             if revived {
@@ -91,26 +91,26 @@ impl<'a, M: Machine> World<'a, M> {
                     frames.set_head(frame, Head::allocated(order, false));
                     self.count_range(cx, zone, order.frames());
                 } else {
-                    guard.give(frame, order, Place::Last);
+                    guard.free(frame, order, Place::Last);
                 }
             }
             revived
         });
         if revived == Some(true) && is_filled {
             self.fill_freed(frame, order);
-            self.pinned(|cx| self.give_filled(cx, zone, (frame, order)));
+            self.pinned(|cx| self.free_filled(cx, zone, (frame, order)));
         }
         revived.unwrap_or(false)
     }
 
     /// Frees an allocated block of ours whose memory has been filled, to the end of its list. One that somebody else freed
     /// meanwhile, by its number, is theirs.
-    fn give_filled(&self, cx: Cx<'_, 'a, M>, zone: &Zone<M>, (frame, order): (Frame, Order)) {
-        let frames = &self.ground.frames;
+    fn free_filled(&self, cx: CallCx<'_, 'a, M>, zone: &Zone<M>, (frame, order): (Frame, Order)) {
+        let frames = &self.shared.frames;
         let guard = zone.lock(cx);
         if frames.claim_head(frame, order) {
             frames.set_head(frame, Head::NONE);
-            guard.give(frame, order, Place::Last);
+            guard.free(frame, order, Place::Last);
             if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
                 own.aside.count(ZoneEvent::FreeFrames, order.frames());
             }
@@ -119,7 +119,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Lowers a boost that new marks do not allow.
     pub(crate) fn cap_boost(&self, zone: &Zone<M>) {
-        let most = zone.most_boost(&self.ground);
+        let most = zone.most_boost(&self.shared);
         if zone.stat.boost() > most {
             self.pinned(|cx| zone.lock(cx).zone.stat.lower_boost(zone.stat.boost().saturating_sub(most)));
         }

@@ -47,18 +47,18 @@ impl<'a, M: Machine> World<'a, M> {
         order: Order,
         place: impl FnOnce(Order) -> Option<Frame>,
     ) -> Result<(), Stays> {
-        let frames = &self.ground.frames;
-        if !self.ground.machine.migrates() {
+        let frames = &self.shared.frames;
+        if !self.shared.machine.migrates() {
             return Err(Stays::Busy);
         }
         let to = place(order).ok_or(Stays::NoPlace)?;
-        let (from, events) = (frames.pfn(frame), &self.ground.events);
+        let (from, events) = (frames.pfn(frame), &self.shared.events);
         self.announce_place(frames.pfn(to), order);
-        if self.ground.machine.migrate(from, frames.pfn(to), order).is_ok() {
+        if self.shared.machine.migrate(from, frames.pfn(to), order).is_ok() {
             events.add(GlobalEvent::MigrateSuccess, order.frames());
             return Ok(());
         }
-        self.forgo(to, order);
+        self.free_place(to, order);
         events.add(GlobalEvent::MigrateFail, order.frames());
         let is_there = matches!(frames.part_of(frame), Part::Allocated(head, now) if (head, now) == (frame, order));
         if is_there { Err(Stays::Busy) } else { Ok(()) }
@@ -71,34 +71,34 @@ impl<'a, M: Machine> World<'a, M> {
         let zones = || self.zones_from(home.node()).filter(|zone| zone.kind() <= highest);
         let others = zones().filter(|zone| zone.idx != home.idx);
         zones().filter(|zone| zone.idx == home.idx).chain(others).find_map(|zone| {
-            self.take_place(zone, order, |guard| {
+            self.alloc_place(zone, order, |guard| {
                 let migratetype = MigrateType::Movable;
                 let want = Want { order, migratetype, cma: true, least: Order(0), wakes: false };
-                guard.take(&want, &mut Mode::Normal, false)
+                guard.alloc(&want, &mut Mode::Normal, false)
             })
         })
     }
 
     /// A place among the smallest free blocks of a zone's movable pageblocks; no whole pageblock is broken for it.
     pub(crate) fn place_among_small(&self, zone: &Zone<M>, order: Order) -> Option<Frame> {
-        let most = self.ground.frames.geometry.pageblock_order.0.checked_sub(1).map(Order)?;
-        self.take_place(zone, order, |guard| {
-            guard.take_with(|buddy| buddy.take_smallest_of(order, most, MigrateType::Movable))
+        let most = self.shared.frames.geometry.pageblock_order.0.checked_sub(1).map(Order)?;
+        self.alloc_place(zone, order, |guard| {
+            guard.alloc_with(|buddy| buddy.alloc_smallest_of(order, most, MigrateType::Movable))
         })
     }
 
     /// The next place in a pageblock from `at` on, which moves behind it, or to the pageblock's end if there is none.
     pub(crate) fn place_in(&self, zone: &Zone<M>, order: Order, at: &mut Frame, end: Frame) -> Option<Frame> {
         let next = Cell::new(*at);
-        let place = self.take_place(zone, order, |guard| {
-            guard.take_with(|buddy| take_next(buddy, order, (next.get(), end), &next))
+        let place = self.alloc_place(zone, order, |guard| {
+            guard.alloc_with(|buddy| alloc_next(buddy, order, (next.get(), end), &next))
         });
         *at = next.get();
         place
     }
 
     /// A place that `take` takes under the zone's lock, to which nobody wrote since it was freed. Its head says "allocated" afterwards.
-    fn take_place(
+    fn alloc_place(
         &self,
         zone: &Zone<M>,
         order: Order,
@@ -108,7 +108,7 @@ impl<'a, M: Machine> World<'a, M> {
             let next = || {
                 let guard = zone.lock(cx);
                 let frame = take(&guard)?;
-                self.ground.frames.set_head(frame, Head::allocated(order, true));
+                self.shared.frames.set_head(frame, Head::allocated(order, true));
                 self.count_range(cx, zone, order.frames());
                 Some(frame)
             };
@@ -117,24 +117,24 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Gives a place back that nothing was moved to.
-    fn forgo(&self, frame: Frame, order: Order) {
-        let pfn = self.ground.frames.pfn(frame);
-        if self.ground.machine.traces() {
-            self.ground.machine.event(&Event::PageFree { pfn, order });
+    fn free_place(&self, frame: Frame, order: Order) {
+        let pfn = self.shared.frames.pfn(frame);
+        if self.shared.machine.traces() {
+            self.shared.machine.event(&Event::PageFree { pfn, order });
         }
-        self.pinned(|cx| self.give(cx, frame, order, true));
+        self.pinned(|cx| self.free_slow(cx, frame, order, true));
     }
 
     fn announce_place(&self, pfn: Pfn, order: Order) {
-        if self.ground.machine.traces() {
+        if self.shared.machine.traces() {
             let migratetype = MigrateType::Movable;
-            self.ground.machine.event(&Event::PageAlloc { pfn: Some(pfn), order, migratetype, gfp: GFP_PLACE });
+            self.shared.machine.event(&Event::PageAlloc { pfn: Some(pfn), order, migratetype, gfp: GFP_PLACE });
         }
     }
 }
 
 /// Takes the next free block that is large enough, of those that begin between `start` and `end`; notes what comes behind what it looked at.
-fn take_next<M: Machine>(
+fn alloc_next<M: Machine>(
     buddy: &Buddy<'_, '_, M>,
     order: Order,
     (start, end): (Frame, Frame),
@@ -148,9 +148,9 @@ fn take_next<M: Machine>(
                 if found >= order && found < buddy.pageblock_order() && is_for_movable(migratetype) =>
             {
                 next.set(at.add(order.frames()));
-                return buddy.take(at, found, order, migratetype).map(Some);
+                return buddy.alloc(at, found, order, migratetype).map(Some);
             }
-            _ => at = buddy.behind(at),
+            _ => at = buddy.after(at),
         }
     }
     next.set(end);

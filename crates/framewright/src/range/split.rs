@@ -28,7 +28,7 @@ impl<M: Machine> World<'_, M> {
                 self.cut(pfn, range)?;
                 continue;
             }
-            if self.pinned(|cx| self.give(cx, frame, order, true)) != Some(true) {
+            if self.pinned(|cx| self.free_slow(cx, frame, order, true)) != Some(true) {
                 return Err(FreeError::AlreadyFree(pfn));
             }
             pfn = block.end;
@@ -41,8 +41,8 @@ impl<M: Machine> World<'_, M> {
     /// Without the lock a block that is being cut may look as if it were no block at all; that a frame is allocated is true at the
     /// moment of the look. So only what ends in a refusal is looked at again under the lock.
     fn allocated_at(&self, pfn: Pfn) -> Result<(Frame, Order, PfnRange), FreeError> {
-        self.ground.machine.step(Step::Range);
-        let frames = &self.ground.frames;
+        self.shared.machine.step(Step::Range);
+        let frames = &self.shared.frames;
         let frame = frames.frame(pfn).ok_or(FreeError::Foreign(pfn))?;
         let is_allocated = |part: &Part| matches!(part, Part::Allocated(..));
         match Some(frames.part_of(frame)).filter(is_allocated).unwrap_or_else(|| self.look_locked(frame)) {
@@ -54,7 +54,7 @@ impl<M: Machine> World<'_, M> {
     /// Cuts the allocated block around a frame at the ends of `range`, unless somebody else has done so: every piece becomes a block
     /// of its own. Two whose parts are of one block cut it one after the other, under the lock.
     fn cut(&self, pfn: Pfn, range: PfnRange) -> Result<(), FreeError> {
-        let frames = &self.ground.frames;
+        let frames = &self.shared.frames;
         let frame = frames.frame(pfn).ok_or(FreeError::Foreign(pfn))?;
         let zone = self.zone_of(frame).ok_or(FreeError::Foreign(pfn))?;
         let cut = self.pinned(|cx| {
@@ -76,7 +76,7 @@ impl<M: Machine> World<'_, M> {
             let ends = [PfnRange { end: inside.start, ..block }, inside, PfnRange { start: inside.end, ..block }];
             // From the back: until a piece has a head of its own, it is found by the head of the block, which is the last to change.
             for (pfn, order) in ends.into_iter().rev().flat_map(|part| part.blocks(self.max_order()).rev()) {
-                self.ground.machine.step(Step::Range);
+                self.shared.machine.step(Step::Range);
                 mark(frames, pfn, order, movable);
             }
             Ok(())
@@ -86,13 +86,13 @@ impl<M: Machine> World<'_, M> {
 
     /// Makes one allocated block of those that lie in a block of ours. The zone lock is held, lest somebody copies half of it.
     pub(crate) fn join(&self, frame: Frame, order: Order, movable: bool) {
-        let frames = &self.ground.frames;
+        let frames = &self.shared.frames;
         if frames.head(frame) != Head::allocated(order, movable) {
             // The block's head first: who looks at a frame whose own is gone finds that.
             frames.set_head(frame, Head::allocated(order, movable));
             let mut inner = frame.add(1);
             while inner < frame.add(order.frames()) {
-                self.ground.machine.step(Step::Range);
+                self.shared.machine.step(Step::Range);
                 frames.set_head(inner, Head::NONE);
                 inner = inner.add(1);
             }
@@ -102,7 +102,7 @@ impl<M: Machine> World<'_, M> {
     /// Makes allocated blocks of order `to` out of the caller's, of order `from` at `frame`. Under the lock, lest somebody copies
     /// half of it.
     pub(crate) fn split(&self, frame: Frame, from: Order, to: Order) -> Result<(), FreeError> {
-        let frames = &self.ground.frames;
+        let frames = &self.shared.frames;
         let zone = self.zone_of(frame).ok_or(FreeError::Foreign(frames.pfn(frame)))?;
         let split = self.pinned(|cx| {
             let _guard = zone.lock_ends(cx);

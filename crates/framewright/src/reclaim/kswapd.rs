@@ -62,12 +62,12 @@ impl<'a, M: Machine> World<'a, M> {
             let gentle = budget != 0;
             let frames = if gentle { budget } else { self.wanted(node) };
             let need = Need { node, order, gfp: GFP_KERNEL, attempt: run.rounds, frames, priority, gentle };
-            let freed = self.ground.machine.reclaim(&need).frames;
+            let freed = self.shared.machine.reclaim(&need).frames;
             run.rounds = run.rounds.saturating_add(1);
             run.frames = run.frames.saturating_add(freed);
             if freed != 0 {
                 self.see_freed(node);
-                self.ground.machine.wake(Waiter::Allocation(node));
+                self.shared.machine.wake(Waiter::Allocation(node));
             }
             budget = budget.saturating_sub(freed);
             if gentle && freed == 0 {
@@ -86,19 +86,19 @@ impl<'a, M: Machine> World<'a, M> {
             }
         }
         // What a boost is worked off for is whole pageblocks.
-        let wants_pageblocks = boosted != 0 || self.ground.mechanisms.nofragment == Nofragment::Enforced;
+        let wants_pageblocks = boosted != 0 || self.shared.mechanisms.nofragment == Nofragment::Enforced;
         if wants_pageblocks || order != Order(0) {
-            let pageblock = self.ground.frames.geometry.pageblock_order;
+            let pageblock = self.shared.frames.geometry.pageblock_order;
             let wanted = if wants_pageblocks { order.max(pageblock) } else { order };
             self.zones_of(node).for_each(|zone| zone.stat.ask(Background::Compaction, wanted));
-            self.ground.machine.wake(Waiter::Kcompactd(node));
+            self.shared.machine.wake(Waiter::Kcompactd(node));
         }
         run
     }
 
     /// Gives the high-atomic reserves of a node back that are idle after a run.
     fn unreserve_idle(&self, node: NodeId, run: &Balanced) {
-        let pageblock = self.ground.frames.geometry.pageblock_order.frames();
+        let pageblock = self.shared.frames.geometry.pageblock_order.frames();
         for zone in self.zones_of(node) {
             // Asked in any case, so that the next run hears of the time since this one.
             let was_used = zone.was_highatomic_used();
@@ -121,13 +121,13 @@ impl<'a, M: Machine> World<'a, M> {
     /// Whether a zone of the node has as much free memory as its high mark says, boosted if it is, and a block of the order, for requests that
     /// can use any of its zones: what the others keep from these does not count. A node without memory has enough.
     fn is_balanced(&self, node: NodeId, order: Order) -> bool {
-        let enforced = self.ground.mechanisms.nofragment == Nofragment::Enforced;
+        let enforced = self.shared.mechanisms.nofragment == Nofragment::Enforced;
         let highest = self.zones_of(node).map(|zone| zone.kind()).max().unwrap_or_default();
         let has_enough = |zone: &Zone<M>| {
             let reserve = zone.reserve.get(highest.index()).copied().unwrap_or(0);
             let free = match (enforced, self.compacts()) {
                 (false, _) => {
-                    let memory = zone.stat.memory_racy(&self.ground.stats, zone.idx);
+                    let memory = zone.stat.memory_racy(&self.shared.stats, zone.idx);
                     // What is in reserve is free for few: those it is not would find the zone below its marks for good.
                     memory.free.saturating_sub(memory.highatomic)
                 }

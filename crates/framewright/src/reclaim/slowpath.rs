@@ -88,26 +88,26 @@ impl Rung {
 
 impl<'a, M: Machine> World<'a, M> {
     /// Serves a request, or says why not. The block's head says "allocated".
-    pub(crate) fn alloc(&self, request: &Request) -> Result<Frame, Why> {
+    pub(crate) fn alloc_slow(&self, request: &Request) -> Result<Frame, Why> {
         let first = self.pinned(|cx| {
             let plan = self.plan(cx, request);
             if self.is_turn_split(&plan) {
                 return Err((plan, Why::Fragmented));
             }
-            self.take_intact(cx, &plan, first_rights(&plan)).map_err(|why| (plan, why))
+            self.alloc_intact(cx, &plan, first_rights(&plan)).map_err(|why| (plan, why))
         });
         match first {
             None => Err(Why::NoCpu),
             Some(Ok(frame)) => Ok(frame),
             Some(Err((_, Why::NoZone))) => Err(Why::NoZone),
-            Some(Err((plan, _))) => self.alloc_slowly(&plan),
+            Some(Err((plan, _))) => self.slowpath(&plan),
         }
     }
 
     #[cold]
-    fn alloc_slowly(&self, plan: &Plan) -> Result<Frame, Why> {
-        let enforced = self.ground.mechanisms.nofragment == Nofragment::Enforced;
-        let may_wait = plan.gfp.may_reclaim() && !self.ground.machine.in_interrupt();
+    fn slowpath(&self, plan: &Plan) -> Result<Frame, Why> {
+        let enforced = self.shared.mechanisms.nofragment == Nofragment::Enforced;
+        let may_wait = plan.gfp.may_reclaim() && !self.shared.machine.in_interrupt();
         let rights = Rights { nofragment: enforced, ..slow_rights(plan, may_wait) };
         // Whoever may ignore the marks does so from `Reserves` on.
         let most = Rights { no_watermarks: may_use_reserves(plan), ..rights };
@@ -116,16 +116,16 @@ impl<'a, M: Machine> World<'a, M> {
         let mixing = Rights { nofragment: keeps_apart, ..last };
         let claim = if may_wait { Claim::Wait } else { Claim::Try };
         if self.is_turn_split(plan)
-            && let Some(frame) = self.take_turn_below(plan)
+            && let Some(frame) = self.alloc_turn_below(plan)
         {
             return Ok(frame);
         }
         let mut why = Why::Watermark;
         for rung in Rung::ALL {
-            self.ground.machine.step(Step::Rung);
+            self.shared.machine.step(Step::Rung);
             let result = match rung {
                 Rung::Skipped if plan.order.0 != 0 && self.merge_for(plan) => self.try_once(plan, first_rights(plan)),
-                Rung::Depot if self.take_back(plan) | self.drain_depots(plan) | self.disown_for(plan) != 0 => {
+                Rung::Depot if self.drain_deferred_for(plan) | self.drain_depots_for(plan) | self.release_owned_for(plan) != 0 => {
                     self.try_once(plan, first_rights(plan))
                 }
                 Rung::Stall if may_wait && self.may_stall(plan) => self.stall(plan, rights),
@@ -136,13 +136,13 @@ impl<'a, M: Machine> World<'a, M> {
                 Rung::Reserves if most.no_watermarks => self.try_once(plan, most),
                 Rung::Compact if may_wait && self.may_compact(plan) => {
                     // What is cached is free already. Linux moves memory first.
-                    let drains = self.ground.mechanisms.compaction == Compaction::Emptiest;
+                    let drains = self.shared.mechanisms.compaction == Compaction::Emptiest;
                     let drained = if drains { self.try_drained(plan, most, claim, FEW_ROUNDS) } else { Err(why) };
                     drained.or_else(|_| self.compact_for(plan, rights, Effort::Worthwhile))
                 }
                 Rung::Drain => self.try_drained(plan, most, claim, FEW_ROUNDS),
                 Rung::Reclaim if may_wait && !plan.gfp.contains(__GFP_MEMALLOC) => self.reclaim(plan, rights),
-                Rung::Unboosted if self.ground.mechanisms.watermark_boost.get() != 0 => {
+                Rung::Unboosted if self.shared.mechanisms.watermark_boost.get() != 0 => {
                     self.try_drained(plan, last, claim, FEW_ROUNDS)
                 }
                 Rung::Mix if enforced && !keeps_apart => self.try_drained(plan, mixing, claim, FEW_ROUNDS),
@@ -165,16 +165,16 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// The first try of an interleaved request whose node has no zone that is wholly below its limit: there all the same, then
     /// elsewhere.
-    fn take_turn_below(&self, plan: &Plan) -> Option<Frame> {
+    fn alloc_turn_below(&self, plan: &Plan) -> Option<Frame> {
         let there = Plan { allowed: plan.turn.map(NodeSet::only).unwrap_or_default(), ..*plan };
         let rights = first_rights(plan);
-        self.take_below(&there, rights).or_else(|| self.try_once(plan, rights).ok())
+        self.alloc_below(&there, rights).or_else(|| self.try_once(plan, rights).ok())
     }
 
     /// Tries with all that was cached back in the zones. Others go on meanwhile, so what a CPU has freed since is drained and tried again:
     /// until a block was there, or for a moment nothing was cached anywhere, or so many times.
     fn try_drained(&self, plan: &Plan, rights: Rights, claim: Claim, rounds: u32) -> Result<Frame, Why> {
-        if self.ground.machine.fault(Fault::Drain) {
+        if self.shared.machine.fault(Fault::Drain) {
             return Err(Why::Watermark);
         }
         let mut result = Err(Why::Watermark);
@@ -199,19 +199,19 @@ impl<'a, M: Machine> World<'a, M> {
         if !plan.gfp.contains(__GFP_KSWAPD_RECLAIM) {
             return;
         }
-        self.ground.events.count(GlobalEvent::KswapdWake);
+        self.shared.events.count(GlobalEvent::KswapdWake);
         let mut last = None;
         for zone in self.zonelist(plan) {
             let node = zone.node();
             if last.replace(node) != Some(node) {
                 zone.stat.ask(Background::Reclaim, plan.order);
-                self.ground.machine.wake(Waiter::Kswapd(node));
+                self.shared.machine.wake(Waiter::Kswapd(node));
             }
         }
     }
 
     fn may_stall(&self, plan: &Plan) -> bool {
-        self.ground.mechanisms.stall_order.get().is_some() && plan.migratetype == MigrateType::Movable
+        self.shared.mechanisms.stall_order.get().is_some() && plan.migratetype == MigrateType::Movable
     }
 
     /// Tries without small blocks of another mobility; then has more memory freed, waits for some of it, and tries with them.
@@ -220,21 +220,21 @@ impl<'a, M: Machine> World<'a, M> {
             return Ok(frame);
         }
         for zone in self.zonelist(plan).filter(|zone| zone.node() == plan.start) {
-            self.pinned(|cx| zone.lock(cx).zone.boost(&self.ground, STALL_BOOST));
+            self.pinned(|cx| zone.lock(cx).zone.boost(&self.shared, STALL_BOOST));
         }
         self.wake_kswapd(plan);
-        let start = self.ground.machine.now();
-        self.ground.machine.sleep_until(Waiter::Allocation(plan.start), start.saturating_add(STALL));
-        let events = &self.ground.events;
+        let start = self.shared.machine.now();
+        self.shared.machine.sleep_until(Waiter::Allocation(plan.start), start.saturating_add(STALL));
+        let events = &self.shared.events;
         events.count(GlobalEvent::FragmentStall);
-        events.add(GlobalEvent::FragmentStallTime, self.ground.machine.now().saturating_sub(start));
+        events.add(GlobalEvent::FragmentStallTime, self.shared.machine.now().saturating_sub(start));
         self.try_once(plan, rights)
     }
 
     /// Whether moving memory may serve the request: it wants more than a page, or may have one of another mobility only if that is a whole
     /// pageblock, which movable memory can make room for. Who frees memory is not kept from it.
     fn may_compact(&self, plan: &Plan) -> bool {
-        let enforced = self.ground.mechanisms.nofragment == Nofragment::Enforced;
+        let enforced = self.shared.mechanisms.nofragment == Nofragment::Enforced;
         let is_short_of_blocks = plan.order.0 != 0 || (enforced && plan.migratetype != MigrateType::Movable);
         is_short_of_blocks && !plan.gfp.contains(__GFP_MEMALLOC) && self.compacts()
     }
@@ -243,7 +243,7 @@ impl<'a, M: Machine> World<'a, M> {
     fn try_unreserved(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
         let mut result = self.try_drained(plan, rights, Claim::Wait, FEW_ROUNDS);
         for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
-            let pageblock = self.ground.frames.geometry.pageblock_order.frames();
+            let pageblock = self.shared.frames.geometry.pageblock_order.frames();
             // Others may go on adding to it: as many as there are, no more.
             for _ in 0..zone.highatomic_reserved.load(Ordering::Relaxed).checked_div(pageblock).unwrap_or(0) {
                 if result.is_ok() || !self.unreserve(zone, plan) {
@@ -262,7 +262,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Lets the caller reclaim until the request is served, nothing more comes, or a bound is reached.
     fn reclaim(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
-        self.ground.events.count_stall(plan.highest);
+        self.shared.events.count_stall(plan.highest);
         let nofail = plan.gfp.contains(__GFP_NOFAIL);
         let mut why = Why::Watermark;
         for attempt in 0..if nofail { NOFAIL_ROUNDS } else { MAX_ROUNDS } {
@@ -283,8 +283,8 @@ impl<'a, M: Machine> World<'a, M> {
                 Err(why) => why,
             };
             if nofail {
-                let deadline = self.ground.machine.now().saturating_add(NOFAIL_PAUSE);
-                self.ground.machine.sleep_until(Waiter::Allocation(plan.start), deadline);
+                let deadline = self.shared.machine.now().saturating_add(NOFAIL_PAUSE);
+                self.shared.machine.sleep_until(Waiter::Allocation(plan.start), deadline);
             } else if !worth_another_round(plan, progress) {
                 break;
             }
@@ -297,7 +297,7 @@ impl<'a, M: Machine> World<'a, M> {
         let need = Need::of_request(plan.start, self.to_free(plan), plan.gfp, attempt);
         let mut freed = 0_u64;
         for priority in (0..=need.priority).rev() {
-            freed = freed.saturating_add(self.ground.machine.reclaim(&Need { priority, ..need }).frames);
+            freed = freed.saturating_add(self.shared.machine.reclaim(&Need { priority, ..need }).frames);
             if freed >= need.frames {
                 break;
             }
@@ -309,7 +309,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// most, and half as many again, since others take of what comes free meanwhile.
     fn to_free(&self, plan: &Plan) -> (Order, u64) {
         let frames = plan.order.frames();
-        let empties = self.ground.mechanisms.compaction == Compaction::Emptiest && self.may_compact(plan);
+        let empties = self.shared.mechanisms.compaction == Compaction::Emptiest && self.may_compact(plan);
         if empties { (Order(0), frames.saturating_add(frames / 2)) } else { (plan.order, frames) }
     }
 
@@ -338,24 +338,24 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Gives what was freed while a zone was locked back to the zones that a request may use. Returns the number of frames.
-    fn take_back(&self, plan: &Plan) -> u64 {
+    fn drain_deferred_for(&self, plan: &Plan) -> u64 {
         self.zonelist(plan).map(|zone| self.drain_deferred(zone)).fold(0, u64::saturating_add)
     }
 
     /// Gives what lies in depots back to the zones that a request may use. Returns the number of frames.
-    fn drain_depots(&self, plan: &Plan) -> u64 {
+    fn drain_depots_for(&self, plan: &Plan) -> u64 {
         self.zonelist(plan).map(|zone| self.drain_depot(zone)).fold(0, u64::saturating_add)
     }
 
     /// Takes from their owners, and gives to the zones that a request could have used, as many pageblocks as it needs. Returns the
     /// number of frames.
-    fn disown_for(&self, plan: &Plan) -> u64 {
+    fn release_owned_for(&self, plan: &Plan) -> u64 {
         let rights = first_rights(plan);
         let mut disowned = 0_u64;
         for zone in self.zonelist(plan) {
             let is_enough = || self.may_serve(zone, plan, rights);
-            let estates = &self.ground.frames.estates;
-            disowned = disowned.saturating_add(self.disown(zone, |start, _| !estates.is_used_up(start), is_enough));
+            let estates = &self.shared.frames.owned;
+            disowned = disowned.saturating_add(self.release_owned(zone, |start, _| !estates.is_used_up(start), is_enough));
             if disowned != 0 && is_enough() {
                 break;
             }

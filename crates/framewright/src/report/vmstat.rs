@@ -61,14 +61,14 @@ impl<S: Source + ?Sized> fmt::Display for NodeVmStat<'_, S> {
 
 /// Prints a node's `numastat` (`/sys/devices/system/node/node*/numastat`); nothing for an offline node.
 #[derive(Clone, Copy, Debug)]
-pub struct NumaStat<'a, S: Source + ?Sized> {
+pub struct NodeNumaStat<'a, S: Source + ?Sized> {
     /// The state to print.
     pub source: &'a S,
     /// The node.
     pub node: NodeId,
 }
 
-impl<S: Source + ?Sized> fmt::Display for NumaStat<'_, S> {
+impl<S: Source + ?Sized> fmt::Display for NodeNumaStat<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(NodeSnapshot { numa, .. }) = NodeSnapshot::of(self.source, self.node) else { return Ok(()) };
         writeln!(f, "numa_hit {}", numa.hit)?;

@@ -9,7 +9,7 @@ use core::array;
 
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
-use crate::stat::per_cpu_counter::{Drifts, PerCpu, Told};
+use crate::stat::per_cpu_counter::{CounterDeltas, PerCpu, Told};
 use crate::types::units::{CpuId, NodeId};
 
 /// Counters that an embedder may keep in each node. What a CPU keeps of so many lies on one cache line; Linux 6.1 has about 45.
@@ -37,11 +37,11 @@ impl<M: Machine> NodeStat<M> {
 /// What one CPU has counted in a node and not told it.
 // Aligned so that no two CPUs write to the same pair of cache lines.
 #[repr(align(128))]
-pub struct NodeDiffs<M: Machine>(Drifts<M, OWN>);
+pub struct NodeDiffs<M: Machine>(CounterDeltas<M, OWN>);
 
 impl<M: Machine> Default for NodeDiffs<M> {
     fn default() -> Self {
-        NodeDiffs(Drifts::default())
+        NodeDiffs(CounterDeltas::default())
     }
 }
 
@@ -98,7 +98,7 @@ impl<'a, M: Machine> NodeStats<'a, M> {
     }
 
     /// What a CPU keeps, by node.
-    fn of_cpu(&self, cpu: CpuId) -> impl Iterator<Item = (NodeId, &'a Drifts<M, OWN>)> {
+    fn of_cpu(&self, cpu: CpuId) -> impl Iterator<Item = (NodeId, &'a CounterDeltas<M, OWN>)> {
         let nodes = (0..self.diffs.places).map(|node| NodeId(node as u8));
         nodes.filter_map(move |node| Some((node, &self.diffs.get(cpu, node.index())?.0)))
     }

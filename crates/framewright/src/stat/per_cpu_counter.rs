@@ -21,18 +21,18 @@ const TRIES: u32 = 16;
 /// What one CPU keeps of `N` counters, and how much of each it may keep.
 ///
 /// Invariant S3: at most the threshold, up or down.
-pub(crate) struct Drifts<M: Machine, const N: usize> {
+pub(crate) struct CounterDeltas<M: Machine, const N: usize> {
     items: [M::U8; N],
     threshold: M::U8,
 }
 
-impl<M: Machine, const N: usize> Default for Drifts<M, N> {
+impl<M: Machine, const N: usize> Default for CounterDeltas<M, N> {
     fn default() -> Self {
-        Drifts { items: array::from_fn(|_| Word::new(0)), threshold: Word::new(1) }
+        CounterDeltas { items: array::from_fn(|_| Word::new(0)), threshold: Word::new(1) }
     }
 }
 
-impl<M: Machine, const N: usize> Drifts<M, N> {
+impl<M: Machine, const N: usize> CounterDeltas<M, N> {
     /// Its words, for who names them: the counters', and the threshold.
     pub(crate) fn words(&self) -> (&[M::U8; N], &M::U8) {
         (&self.items, &self.threshold)
@@ -60,7 +60,7 @@ impl<M: Machine, const N: usize> Drifts<M, N> {
     /// Changes a counter; returns what is to be told now.
     pub(crate) fn change(&self, item: usize, change: i64) -> i64 {
         let Some(word) = self.items.get(item) else { return change };
-        let (keep, told) = drift(i64::from(word.load(Ordering::Relaxed) as i8), change, self.threshold());
+        let (keep, told) = delta(i64::from(word.load(Ordering::Relaxed) as i8), change, self.threshold());
         word.store(keep as u8, Ordering::Relaxed);
         told
     }
@@ -70,7 +70,7 @@ impl<M: Machine, const N: usize> Drifts<M, N> {
         let Some(word) = self.items.get(item) else { return change };
         for _ in 0..TRIES {
             let kept = word.load(Ordering::Relaxed);
-            let (keep, told) = drift(i64::from(kept as i8), change, self.threshold());
+            let (keep, told) = delta(i64::from(kept as i8), change, self.threshold());
             if word.cas(kept, keep as u8, Ordering::Relaxed).is_ok() {
                 return told;
             }
@@ -101,7 +101,7 @@ impl<M: Machine, const N: usize> Drifts<M, N> {
 }
 
 /// A counter that may go either way: what is kept of it and what is told.
-fn drift(kept: i64, change: i64, threshold: u8) -> (i64, i64) {
+fn delta(kept: i64, change: i64, threshold: u8) -> (i64, i64) {
     let Some(now) = kept.checked_add(change) else { return (kept, change) };
     if now.unsigned_abs() > u64::from(threshold) { (0, now) } else { (now, 0) }
 }
@@ -125,7 +125,7 @@ impl<M: Machine> Told<'_, M> {
     }
 
     /// Counts from any context, with what the CPU keeps, if it keeps something.
-    pub(crate) fn count<const N: usize>(&self, kept: Option<&Drifts<M, N>>, item: usize, change: i64) {
+    pub(crate) fn count<const N: usize>(&self, kept: Option<&CounterDeltas<M, N>>, item: usize, change: i64) {
         self.tell(kept.map_or(change, |drifts| drifts.change_shared(item, change)));
     }
 
@@ -175,9 +175,9 @@ mod tests {
 
     #[test]
     fn small_changes_stay_and_large_ones_are_told() {
-        assert_eq!(drift(3, 7, 10), (10, 0));
-        assert_eq!(drift(3, 8, 10), (0, 11));
-        assert_eq!(drift(-4, -7, 10), (0, -11));
-        assert_eq!(drift(-4, i64::MIN, 125), (-4, i64::MIN));
+        assert_eq!(delta(3, 7, 10), (10, 0));
+        assert_eq!(delta(3, 8, 10), (0, 11));
+        assert_eq!(delta(-4, -7, 10), (0, -11));
+        assert_eq!(delta(-4, i64::MIN, 125), (-4, i64::MIN));
     }
 }

@@ -8,7 +8,7 @@ use core::cell::Cell;
 
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
-use crate::sync::zone_lock::Mode;
+use crate::sync::zone_lock::LockMode;
 use crate::types::migratetype::MigrateType;
 
 /// Counts of a zone's lists that no watermark asks for.
@@ -49,7 +49,7 @@ impl<M: Machine> ListCount<M> {
     }
 
     /// Adds what one CPU changed, who holds the zone lock in this mode.
-    pub(crate) fn add(&self, tally: &Tally, mode: Mode) {
+    pub(crate) fn add(&self, tally: &Tally, mode: LockMode) {
         add(&self.isolated, tally.isolated.take(), mode);
         add(&self.quarantined, tally.quarantined.take(), mode);
         add(&self.skipped, tally.skipped.take(), mode);
@@ -58,11 +58,11 @@ impl<M: Machine> ListCount<M> {
 }
 
 /// Adds to a word that is changed under the zone lock, held in this mode; nothing if there is nothing to add.
-pub(crate) fn add(word: &impl Word<u64>, change: u64, mode: Mode) {
+pub(crate) fn add(word: &impl Word<u64>, change: u64, mode: LockMode) {
     match mode {
         _ if change == 0 => {}
-        Mode::Alone => word.store(word.load(Ordering::Relaxed).wrapping_add(change), Ordering::Relaxed),
-        Mode::Shared => {
+        LockMode::Alone => word.store(word.load(Ordering::Relaxed).wrapping_add(change), Ordering::Relaxed),
+        LockMode::Shared => {
             word.add(change, Ordering::Relaxed);
         }
     }
@@ -87,7 +87,7 @@ fn bump(cell: &Cell<u64>, change: u64) {
 impl Tally {
     /// What was changed of the numbers of free frames, CMA's and the high-atomic reserve's; they are 0 afterwards.
     #[inline]
-    pub(crate) fn take_free(&self) -> [u64; 3] {
+    pub(crate) fn free_change(&self) -> [u64; 3] {
         [&self.free, &self.cma, &self.highatomic].map(Cell::take)
     }
 

@@ -8,7 +8,7 @@ use crate::policy::mechanisms::{Mechanisms, NumaStat, Threshold};
 use crate::policy::watermark::MOST_THRESHOLD;
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
-use crate::stat::per_cpu_counter::Drifts;
+use crate::stat::per_cpu_counter::CounterDeltas;
 use crate::stat::vmstat::NumaItem;
 
 /// Counters that an embedder may keep in each zone.
@@ -24,9 +24,9 @@ pub(crate) const CMA: usize = OWN + 1;
 /// down (`per_cpu_counter.rs`).
 // Aligned so that no two CPUs write to the same pair of cache lines.
 #[repr(align(128))]
-pub struct Diffs<M: Machine> {
+pub struct ZoneDiffs<M: Machine> {
     /// Numbers of free frames, and the embedder's counters.
-    pub(crate) drifts: Drifts<M, ITEMS>,
+    pub(crate) deltas: CounterDeltas<M, ITEMS>,
     numa8: [M::U8; NumaItem::COUNT],
     numa16: [M::U16; NumaItem::COUNT],
     // Fixed at boot.
@@ -34,10 +34,10 @@ pub struct Diffs<M: Machine> {
     numa_threshold: Threshold,
 }
 
-impl<M: Machine> Default for Diffs<M> {
+impl<M: Machine> Default for ZoneDiffs<M> {
     fn default() -> Self {
-        Diffs {
-            drifts: Drifts::default(),
+        ZoneDiffs {
+            deltas: CounterDeltas::default(),
             numa8: array::from_fn(|_| Word::new(0)),
             numa16: array::from_fn(|_| Word::new(0)),
             kind: NumaStat::default(),
@@ -46,14 +46,14 @@ impl<M: Machine> Default for Diffs<M> {
     }
 }
 
-impl<M: Machine> Diffs<M> {
+impl<M: Machine> ZoneDiffs<M> {
     pub(crate) fn place(&mut self, mechanisms: &Mechanisms) {
         (self.kind, self.numa_threshold) = (mechanisms.numa_stat, mechanisms.numa_threshold);
     }
 
     /// Names its words.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
-        let (items, threshold) = self.drifts.words();
+        let (items, threshold) = self.deltas.words();
         for (index, word) in items.iter().enumerate() {
             match index {
                 FREE => tell(visit, format_args!("diffs.nr_free_pages"), word),
@@ -90,7 +90,7 @@ impl<M: Machine> Diffs<M> {
     pub(crate) fn numa_threshold(&self) -> i64 {
         match (self.numa_threshold.get(), self.kind) {
             (Some(threshold), _) => i64::from(threshold),
-            (None, NumaStat::S8) => i64::from(self.drifts.threshold()),
+            (None, NumaStat::S8) => i64::from(self.deltas.threshold()),
             (None, kind) => i64::from(kind.most()),
         }
     }
@@ -107,13 +107,13 @@ impl<M: Machine> Diffs<M> {
         let most = i64::from(MOST_THRESHOLD);
         // A threshold that fell takes effect with the next change.
         let numa = if self.kind == NumaStat::S8 { most } else { self.numa_threshold() };
-        self.drifts.is_within()
+        self.deltas.is_within()
             && NumaItem::ALL.into_iter().all(|item| (-(numa / 2)..=numa).contains(&self.numa_kept(item)))
     }
 
     /// Whether something is kept that others do not see.
     pub(crate) fn is_kept(&self) -> bool {
-        self.drifts.is_kept() || NumaItem::ALL.into_iter().any(|item| self.numa_kept(item) != 0)
+        self.deltas.is_kept() || NumaItem::ALL.into_iter().any(|item| self.numa_kept(item) != 0)
     }
 }
 

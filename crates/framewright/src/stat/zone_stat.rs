@@ -26,8 +26,8 @@ use crate::seam::machine::{Machine, Ordering, Word};
 use crate::stat::per_cpu_counter::{PerCpu, Told, not_negative};
 use crate::stat::tally::{Tally, add};
 use crate::stat::vmstat::NumaItem;
-use crate::stat::zone_diffs::{CMA, Diffs, FREE, ITEMS, OWN};
-use crate::sync::zone_lock::Mode;
+use crate::stat::zone_diffs::{CMA, ZoneDiffs, FREE, ITEMS, OWN};
+use crate::sync::zone_lock::LockMode;
 use crate::types::units::{CpuId, Order, ZoneIdx};
 
 /// Words of a zone's record: two pairs of cache lines.
@@ -36,22 +36,22 @@ const WORDS: usize = 32;
 const PAIR: usize = 16;
 /// Where words lie that have a choice, counted in words from the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Places {
+struct CounterPlaces {
     cma: u8,
     numa: u8,
 }
 
-impl Places {
+impl CounterPlaces {
     /// With so many counters of the embedder, which follow the free frames.
     #[inline]
-    fn of(own: usize, place: NumaPlace) -> Places {
+    fn of(own: usize, place: NumaPlace) -> CounterPlaces {
         let next = own.min(OWN).saturating_add(1);
         let (cma, numa) = match place {
             NumaPlace::OwnLines => (next, PAIR),
             NumaPlace::BehindZone => (next, next.saturating_add(1)),
             NumaPlace::AmongZone => (next.saturating_add(NumaItem::COUNT), next),
         };
-        Places { cma: cma as u8, numa: numa as u8 }
+        CounterPlaces { cma: cma as u8, numa: numa as u8 }
     }
 }
 
@@ -67,7 +67,7 @@ pub(crate) enum Background {
 /// Invariant B4: with the zone lock free, `free` and what CPUs keep of it is the sum of the blocks on all lists but those of isolated
 /// ones, `cma` and `highatomic` the parts of it on the lists of these types.
 #[repr(C, align(128))]
-pub(crate) struct ZoneStat<M: Machine> {
+pub(crate) struct ZoneCounters<M: Machine> {
     words: [M::U64; WORDS],
     /// Free frames on lists of type HighAtomic, and the marks: written rarely, read with the free frames.
     highatomic: M::U64,
@@ -82,14 +82,14 @@ pub(crate) struct ZoneStat<M: Machine> {
     /// The NUMA counters when they were last switched on: that is what they count from.
     numa_since: [M::U64; NumaItem::COUNT],
     // Fixed at boot.
-    places: Places,
-    drifts: bool,
+    places: CounterPlaces,
+    deltas: bool,
     boosts: bool,
 }
 
-impl<M: Machine> Default for ZoneStat<M> {
+impl<M: Machine> Default for ZoneCounters<M> {
     fn default() -> Self {
-        ZoneStat {
+        ZoneCounters {
             words: array::from_fn(|_| Word::new(0)),
             highatomic: Word::new(0),
             marks: array::from_fn(|_| Word::new(0)),
@@ -98,18 +98,18 @@ impl<M: Machine> Default for ZoneStat<M> {
             boost_is_new: Word::new(0),
             asked: [Word::new(0), Word::new(0)],
             numa_since: array::from_fn(|_| Word::new(0)),
-            places: Places::of(0, NumaPlace::default()),
-            drifts: false,
+            places: CounterPlaces::of(0, NumaPlace::default()),
+            deltas: false,
             boosts: false,
         }
     }
 }
 
-impl<M: Machine> ZoneStat<M> {
+impl<M: Machine> ZoneCounters<M> {
     /// Lays the words out, with so many of the embedder.
     pub(crate) fn place(&mut self, own: usize, mechanisms: &Mechanisms) {
-        self.places = Places::of(own, mechanisms.numa_place);
-        self.drifts = mechanisms.zone_stat == crate::policy::mechanisms::ZoneStat::Differentials;
+        self.places = CounterPlaces::of(own, mechanisms.numa_place);
+        self.deltas = mechanisms.zone_stat == crate::policy::mechanisms::ZoneStat::Differentials;
         self.boosts = mechanisms.watermark_boost.get() != 0;
     }
 
@@ -239,8 +239,8 @@ impl<M: Machine> ZoneStat<M> {
     }
 
     /// Whether CPUs keep something of the numbers of free frames.
-    pub(crate) fn drifts(&self) -> bool {
-        self.drifts
+    pub(crate) fn has_deltas(&self) -> bool {
+        self.deltas
     }
 
     pub(crate) fn set_drift_mark(&self, frames: u64) {
@@ -255,7 +255,7 @@ impl<M: Machine> ZoneStat<M> {
             cma: not_negative(self.cma().load(Ordering::Relaxed)),
             highatomic: self.highatomic.load(Ordering::Relaxed),
         };
-        if self.drifts && told.free < self.drift_mark.load(Ordering::Relaxed) {
+        if self.deltas && told.free < self.drift_mark.load(Ordering::Relaxed) {
             return self.memory_exact(stats, zone);
         }
         told
@@ -269,7 +269,7 @@ impl<M: Machine> ZoneStat<M> {
 
     /// A counter with what CPUs keep of it.
     fn exact(&self, item: usize, stats: &Stats<'_, M>, zone: ZoneIdx) -> u64 {
-        self.told(item, stats).exact(stats.of_zone(zone).map(|diffs| diffs.drifts.kept(item)))
+        self.told(item, stats).exact(stats.of_zone(zone).map(|diffs| diffs.deltas.kept(item)))
     }
 
     /// Forgets what is on the lists. The zone lock is held alone.
@@ -280,18 +280,18 @@ impl<M: Machine> ZoneStat<M> {
                 sum.add(told.here.load(Ordering::Relaxed).wrapping_neg(), Ordering::Relaxed);
             }
             told.here.store(0, Ordering::Relaxed);
-            stats.of_zone(zone).for_each(|diffs| diffs.drifts.forget(item));
+            stats.of_zone(zone).for_each(|diffs| diffs.deltas.forget(item));
         }
         self.highatomic.store(0, Ordering::Relaxed);
     }
 
     /// Adds what one CPU changed, which holds the zone lock in this mode. Who is on none in particular tells the zone at once.
-    pub(crate) fn account(&self, tally: &Tally, (stats, zone): (&Stats<'_, M>, ZoneIdx), cpu: CpuId, mode: Mode) {
-        let [free, cma, highatomic] = tally.take_free();
+    pub(crate) fn account(&self, tally: &Tally, (stats, zone): (&Stats<'_, M>, ZoneIdx), cpu: CpuId, mode: LockMode) {
+        let [free, cma, highatomic] = tally.free_change();
         for (item, change) in [(FREE, free), (CMA, cma)] {
-            match stats.diffs(cpu, zone).filter(|_| self.drifts && change != 0) {
-                Some(diffs) => self.told(item, stats).tell(diffs.drifts.change(item, change as i64)),
-                None if self.drifts => self.told(item, stats).tell(change as i64),
+            match stats.diffs(cpu, zone).filter(|_| self.deltas && change != 0) {
+                Some(diffs) => self.told(item, stats).tell(diffs.deltas.change(item, change as i64)),
+                None if self.deltas => self.told(item, stats).tell(change as i64),
                 None => add(self.word(item), change, mode),
             }
         }
@@ -305,14 +305,14 @@ impl<M: Machine> ZoneStat<M> {
 
     /// Adds what a CPU keeps of the numbers of free frames and of the embedder's counters; the zone lock is held alone. Returns how many
     /// numbers that were.
-    pub(crate) fn fold(&self, stats: &Stats<'_, M>, diffs: &Diffs<M>) -> u32 {
-        diffs.drifts.fold(|item, kept| self.told(item, stats).tell(kept))
+    pub(crate) fn fold(&self, stats: &Stats<'_, M>, diffs: &ZoneDiffs<M>) -> u32 {
+        diffs.deltas.fold(|item, kept| self.told(item, stats).tell(kept))
     }
 
     /// Changes a counter of the embedder's, on this CPU.
     pub(crate) fn count_own(&self, (stats, zone): (&Stats<'_, M>, ZoneIdx), cpu: CpuId, index: usize, change: i64) {
         let item = index.saturating_add(1);
-        let kept = stats.diffs(cpu, zone).filter(|_| self.drifts).map(|diffs| &diffs.drifts);
+        let kept = stats.diffs(cpu, zone).filter(|_| self.deltas).map(|diffs| &diffs.deltas);
         self.told(item, stats).count(kept, item, change);
     }
 
@@ -341,13 +341,13 @@ struct Counting<M: Machine>(M::U32);
 
 /// The statistics of all zones: what CPUs keep, and the sums of what they told.
 pub(crate) struct Stats<'a, M: Machine> {
-    pub(crate) diffs: PerCpu<'a, Diffs<M>>,
+    pub(crate) diffs: PerCpu<'a, ZoneDiffs<M>>,
     sums: Sums<M>,
     counting: Counting<M>,
 }
 
 impl<'a, M: Machine> Stats<'a, M> {
-    pub(crate) fn new(diffs: &'a [Diffs<M>], zones: usize) -> Self {
+    pub(crate) fn new(diffs: &'a [ZoneDiffs<M>], zones: usize) -> Self {
         let sums = Sums {
             items: array::from_fn(|_| Word::new(0)),
             numa: array::from_fn(|_| Word::new(0)),
@@ -369,12 +369,12 @@ impl<'a, M: Machine> Stats<'a, M> {
     }
 
     /// What a CPU keeps of a zone's counters; none where CPUs keep nothing.
-    pub(crate) fn diffs(&self, cpu: CpuId, zone: ZoneIdx) -> Option<&'a Diffs<M>> {
+    pub(crate) fn diffs(&self, cpu: CpuId, zone: ZoneIdx) -> Option<&'a ZoneDiffs<M>> {
         self.diffs.get(cpu, zone.index())
     }
 
     /// What all CPUs keep of a zone's counters.
-    pub(crate) fn of_zone(&self, zone: ZoneIdx) -> impl Iterator<Item = &'a Diffs<M>> + use<'a, M> {
+    pub(crate) fn of_zone(&self, zone: ZoneIdx) -> impl Iterator<Item = &'a ZoneDiffs<M>> + use<'a, M> {
         self.diffs.of(zone.index())
     }
 
@@ -416,12 +416,12 @@ impl<'a, M: Machine> Stats<'a, M> {
     }
 
     /// Counts in a NUMA counter of a zone: with what the CPU keeps, if it holds its lists of that zone, or else right there.
-    pub(crate) fn count_numa(&self, stat: &ZoneStat<M>, item: NumaItem, kept: Option<&Diffs<M>>) {
+    pub(crate) fn count_numa(&self, stat: &ZoneCounters<M>, item: NumaItem, kept: Option<&ZoneDiffs<M>>) {
         let told = kept.map_or(1, |diffs| diffs.count_numa(item));
         self.tell_numa(stat, item, told);
     }
 
-    fn tell_numa(&self, stat: &ZoneStat<M>, item: NumaItem, events: i64) {
+    fn tell_numa(&self, stat: &ZoneCounters<M>, item: NumaItem, events: i64) {
         if events != 0 {
             stat.numa(item).add(events as u64, Ordering::Relaxed);
             if let Some(sum) = self.numa(item) {
@@ -431,7 +431,7 @@ impl<'a, M: Machine> Stats<'a, M> {
     }
 
     /// Tells the zone what a CPU keeps of its NUMA counters, whose lists of that zone are held. Returns how many there were.
-    pub(crate) fn fold_numa(&self, stat: &ZoneStat<M>, diffs: &Diffs<M>) -> u32 {
+    pub(crate) fn fold_numa(&self, stat: &ZoneCounters<M>, diffs: &ZoneDiffs<M>) -> u32 {
         let kept = NumaItem::ALL.map(|item| (item, diffs.numa_kept(item)));
         kept.into_iter().filter(|(_, kept)| *kept != 0).fold(0, |changes: u32, (item, kept)| {
             diffs.keep_numa(item, 0);
@@ -449,14 +449,14 @@ mod tests {
     fn words_lie_where_linux_had_them() {
         // Eleven counters of others: zoneinfo of 2017, in bytes.
         let bytes = |place| {
-            let Places { cma, numa } = Places::of(11, place);
+            let CounterPlaces { cma, numa } = CounterPlaces::of(11, place);
             (usize::from(numa) * 8, (usize::from(numa) + NumaItem::Local as usize) * 8, usize::from(cma) * 8)
         };
         assert_eq!(bytes(NumaPlace::AmongZone), (96, 128, 144));
         assert_eq!(bytes(NumaPlace::BehindZone), (104, 136, 96));
         assert_eq!(bytes(NumaPlace::OwnLines), (128, 160, 96));
         for place in NumaPlace::ALL {
-            let Places { cma, numa } = Places::of(OWN, *place);
+            let CounterPlaces { cma, numa } = CounterPlaces::of(OWN, *place);
             assert!(usize::from(cma.max(numa + 5)) < WORDS);
         }
     }

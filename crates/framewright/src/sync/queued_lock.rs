@@ -60,7 +60,7 @@ const fn passing(number: u16) -> u64 {
 }
 
 /// Where waiters wait.
-pub trait Places<M: Machine> {
+pub trait WaitSlots<M: Machine> {
     /// One of the places, for a waiter with that number. None if there are none: all wait at the lock.
     fn place(&self, number: u16) -> Option<&M::U32>;
 }
@@ -88,7 +88,7 @@ impl<M: Machine> QueuedLock<M> {
 
     /// Takes the lock alone, waiting for the turn. Whoever gets the ticket has to give it to [`QueuedLock::release`], or
     /// else the lock stays held.
-    pub fn take<P: Places<M> + ?Sized>(&self, places: &P) -> Ticket {
+    pub fn take<P: WaitSlots<M> + ?Sized>(&self, places: &P) -> Ticket {
         // ORDER: Acquire. Sees what was done under the lock; partners: the Releases in `QueuedLock::pass_on` and
         // `QueuedLock::release_shared`. Model: lock_queued, lock_shared_both.
         let turns = Turns(self.turns.add(DRAWN, Ordering::Acquire));
@@ -111,12 +111,12 @@ impl<M: Machine> QueuedLock<M> {
     }
 
     /// Gives up what [`QueuedLock::take`] took.
-    pub fn release<P: Places<M> + ?Sized>(&self, ticket: &Ticket, places: &P) {
+    pub fn release<P: WaitSlots<M> + ?Sized>(&self, ticket: &Ticket, places: &P) {
         self.pass_on(ticket.0 as u16, 0, places);
     }
 
     /// Gives up what a ticket that is lost was for.
-    pub(crate) fn release_held<P: Places<M> + ?Sized>(&self, places: &P) {
+    pub(crate) fn release_held<P: WaitSlots<M> + ?Sized>(&self, places: &P) {
         self.pass_on(Turns(self.turns.load(Ordering::Relaxed)).served(), 0, places);
     }
 
@@ -126,7 +126,7 @@ impl<M: Machine> QueuedLock<M> {
     }
 
     /// Takes the lock together with others who take it so.
-    pub fn take_shared<P: Places<M> + ?Sized>(&self, places: &P) {
+    pub fn take_shared<P: WaitSlots<M> + ?Sized>(&self, places: &P) {
         // ORDER: Acquire. Sees what writers did; partner: the Release in `QueuedLock::pass_on`. Model: lock_shared_both.
         let turns = Turns(self.turns.add(READER, Ordering::Acquire));
         if turns.drawn() != turns.served() {
@@ -144,7 +144,7 @@ impl<M: Machine> QueuedLock<M> {
     /// Waits in line, with the number that was drawn when the word was `turns`, until that is served; who wants to be
     /// `alone`, until all readers have gone as well. With its turn come, nobody else gets in.
     #[cold]
-    fn wait<P: Places<M> + ?Sized>(&self, turns: Turns, alone: bool, places: &P) {
+    fn wait<P: WaitSlots<M> + ?Sized>(&self, turns: Turns, alone: bool, places: &P) {
         let (number, mut served) = (turns.drawn(), turns.served());
         let is_far = |served: u16| number.wrapping_sub(served) > 1;
         while let Some(place) = places.place(number).filter(|_| is_far(served)) {
@@ -167,7 +167,7 @@ impl<M: Machine> QueuedLock<M> {
     }
 
     #[cold]
-    fn wait_shared<P: Places<M> + ?Sized>(&self, places: &P) {
+    fn wait_shared<P: WaitSlots<M> + ?Sized>(&self, places: &P) {
         // ORDER: AcqRel. Sees what writers did, if the turn has come by now; and a writer that waits for readers to go sees
         // nothing older when this one was the last to be counted. Model: lock_shared_both.
         let turns = Turns(self.turns.add(DRAWN.wrapping_sub(READER), Ordering::AcqRel));
@@ -179,7 +179,7 @@ impl<M: Machine> QueuedLock<M> {
     }
 
     /// Lets the next one have the turn, then has the one behind come forward. The count of readers grows by `readers`.
-    fn pass_on<P: Places<M> + ?Sized>(&self, number: u16, readers: u64, places: &P) {
+    fn pass_on<P: WaitSlots<M> + ?Sized>(&self, number: u16, readers: u64, places: &P) {
         // ORDER: Release. Publishes everything written under the lock; partners: the additions in `QueuedLock::take` and
         // `QueuedLock::take_shared`, and the wait in `QueuedLock::wait`. Model: lock_queued, lock_shared_both.
         let turns = Turns(self.turns.add(passing(number).wrapping_add(readers), Ordering::Release));

@@ -7,12 +7,12 @@
 use crate::policy::mechanisms::ZoneLock as Kind;
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{LockEvent, LockName, Machine};
-use crate::sync::queued_lock::{Places, QueuedLock};
+use crate::sync::queued_lock::{WaitSlots, QueuedLock};
 use crate::sync::ticket_lock::{Ticket, TicketLock};
 
 /// Whether others may have the lock at the same time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mode {
+pub(crate) enum LockMode {
     /// Nobody else.
     Alone,
     /// Those who take it in the same mode; nobody else, if the lock is of a kind that cannot tell.
@@ -20,18 +20,18 @@ pub(crate) enum Mode {
 }
 
 /// See the module's description.
-pub(crate) struct ZoneLock<M: Machine> {
+pub(crate) struct ZoneSpinLock<M: Machine> {
     ticket: TicketLock<M>,
     queued: QueuedLock<M>,
 }
 
-impl<M: Machine> Default for ZoneLock<M> {
+impl<M: Machine> Default for ZoneSpinLock<M> {
     fn default() -> Self {
-        ZoneLock { ticket: TicketLock::default(), queued: QueuedLock::default() }
+        ZoneSpinLock { ticket: TicketLock::default(), queued: QueuedLock::default() }
     }
 }
 
-impl<M: Machine> ZoneLock<M> {
+impl<M: Machine> ZoneSpinLock<M> {
     /// Names its words.
     pub(crate) fn words(&self, lock: &str, visit: &mut Words<'_>) {
         for (name, word) in self.ticket.words() {
@@ -42,9 +42,9 @@ impl<M: Machine> ZoneLock<M> {
 
     /// Takes the lock, waiting for the turn. What is returned has to be given to [`ZoneLock::release`] with the same
     /// kind and mode.
-    pub(crate) fn take<P: Places<M> + ?Sized>(
+    pub(crate) fn take<P: WaitSlots<M> + ?Sized>(
         &self,
-        (kind, mode): (Kind, Mode),
+        (kind, mode): (Kind, LockMode),
         machine: &M,
         places: &P,
         name: LockName,
@@ -54,7 +54,7 @@ impl<M: Machine> ZoneLock<M> {
         }
         machine.lock(name, LockEvent::Wanted);
         let ticket = match (kind, mode) {
-            (Kind::Rw, Mode::Shared) => {
+            (Kind::Rw, LockMode::Shared) => {
                 self.queued.take_shared(places);
                 Ticket::NONE
             }
@@ -70,14 +70,14 @@ impl<M: Machine> ZoneLock<M> {
     }
 
     /// Gives up what [`ZoneLock::try_take`] took.
-    pub(crate) fn give_up<P: Places<M> + ?Sized>(&self, kind: Kind, ticket: &Ticket, places: &P) {
+    pub(crate) fn give_up<P: WaitSlots<M> + ?Sized>(&self, kind: Kind, ticket: &Ticket, places: &P) {
         if kind == Kind::Ticket { self.ticket.give_up(ticket) } else { self.queued.release(ticket, places) }
     }
 
     /// Gives the lock up.
-    pub(crate) fn release<P: Places<M> + ?Sized>(
+    pub(crate) fn release<P: WaitSlots<M> + ?Sized>(
         &self,
-        (kind, mode): (Kind, Mode),
+        (kind, mode): (Kind, LockMode),
         ticket: &Ticket,
         machine: &M,
         places: &P,
@@ -87,14 +87,14 @@ impl<M: Machine> ZoneLock<M> {
             return self.ticket.release(ticket, machine, name);
         }
         match (kind, mode) {
-            (Kind::Rw, Mode::Shared) => self.queued.release_shared(),
+            (Kind::Rw, LockMode::Shared) => self.queued.release_shared(),
             _ => self.queued.release(ticket, places),
         }
         machine.lock(name, LockEvent::Released);
     }
 
     /// Gives the lock up that somebody took alone whose ticket is lost.
-    pub(crate) fn release_held<P: Places<M> + ?Sized>(&self, kind: Kind, machine: &M, places: &P, name: LockName) {
+    pub(crate) fn release_held<P: WaitSlots<M> + ?Sized>(&self, kind: Kind, machine: &M, places: &P, name: LockName) {
         if kind == Kind::Ticket {
             return self.ticket.release_held(machine, name);
         }

@@ -23,7 +23,7 @@ impl<M: Machine> World<'_, M> {
     /// Merges what was left unmerged in a zone, until `enough` or all was looked at once.
     pub(crate) fn merge_skipped(&self, zone: &Zone<M>, enough: impl Fn() -> bool) {
         let is_done = || zone.count.skipped.load(Ordering::Relaxed) == 0 || enough();
-        let count = self.ground.frames.pageblocks.len() as u32;
+        let count = self.shared.frames.pageblocks.len() as u32;
         let first = zone.merging.cursor.load(Ordering::Relaxed);
         for turn in 0..count {
             if is_done() {
@@ -31,12 +31,12 @@ impl<M: Machine> World<'_, M> {
             }
             let index = first.wrapping_add(turn).checked_rem(count).unwrap_or(0);
             zone.merging.cursor.store(index, Ordering::Relaxed);
-            self.merge_in_pageblock(zone, Frame(index << self.ground.frames.geometry.pageblock_order.0));
+            self.merge_in_pageblock(zone, Frame(index << self.shared.frames.geometry.pageblock_order.0));
         }
     }
 
     fn merge_in_pageblock(&self, zone: &Zone<M>, start: Frame) {
-        let frames = &self.ground.frames;
+        let frames = &self.shared.frames;
         if frames.pageblock(start).zone() != Some(zone.idx) {
             return;
         }
@@ -45,7 +45,7 @@ impl<M: Machine> World<'_, M> {
         while at < end {
             let stop = at.add(u64::from(STRETCH)).min(end);
             let is_marked = |frame: Frame| {
-                self.ground.machine.step(Step::Around);
+                self.shared.machine.step(Step::Around);
                 let state = frames.state(frame);
                 state.is_skipped() && state.as_free().is_some()
             };

@@ -22,14 +22,14 @@
 
 use crate::buddy::buddy::Place;
 use crate::frame::head::Head;
-use crate::free_path::free_batch::{BATCH, Batch, Block};
-use crate::free_path::free_path::{collect, give_batch, unlist};
+use crate::free_path::free_batch::{BATCH, FreeBatch, Block};
+use crate::free_path::free_path::{collect, free_batch, unlist};
 use crate::pcp::depot::Shard;
 use crate::pcp::pcp::{Claim, Pcp};
 use crate::policy::watermark::Rights;
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::types::units::{CpuId, Frame, Order};
-use crate::zone::release_owned::disown;
+use crate::zone::release_owned::release_owned;
 use crate::zone::zone::Zone;
 use crate::zone::zone_guard::ZoneGuard;
 use crate::zonelist::plan::Plan;
@@ -99,7 +99,7 @@ impl<'a, M: Machine> World<'a, M> {
         let mut all = Cached::default();
         for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
             let Cached { frames, traffic, .. } = self.cached_in(zone);
-            let helps = zone.could_take_racy(&self.ground, (plan.order, plan.highest), rights, frames);
+            let helps = zone.could_take_racy(&self.shared, (plan.order, plan.highest), rights, frames);
             all.frames = all.frames.saturating_add(frames);
             all.traffic = all.traffic.wrapping_add(traffic);
             all.helps |= helps && frames != 0;
@@ -110,12 +110,12 @@ impl<'a, M: Machine> World<'a, M> {
     /// Whether what is cached of a zone, or lies unmerged in it, may help a request. Looks at no more lists than that takes.
     pub(crate) fn may_help(&self, zone: &Zone<M>, plan: &Plan, rights: Rights) -> bool {
         let is_unmerged = plan.order.0 != 0 && zone.count.skipped.load(Ordering::Relaxed) != 0;
-        let could = |frames| zone.could_take_racy(&self.ground, (plan.order, plan.highest), rights, frames);
+        let could = |frames| zone.could_take_racy(&self.shared, (plan.order, plan.highest), rights, frames);
         let mut cached = self.cached_behind(zone);
         if (cached != 0 || is_unmerged) && could(cached) {
             return true;
         }
-        let pageblock_order = self.ground.frames.geometry.pageblock_order;
+        let pageblock_order = self.shared.frames.geometry.pageblock_order;
         self.lists_of(zone).any(|pcp| {
             let listed = u64::from(pcp.count_racy(pageblock_order)).saturating_add(self.moving(pcp));
             cached = cached.saturating_add(listed);
@@ -124,7 +124,7 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     fn cached_in(&self, zone: &Zone<M>) -> Cached {
-        let pageblock_order = self.ground.frames.geometry.pageblock_order;
+        let pageblock_order = self.shared.frames.geometry.pageblock_order;
         let mut cached = Cached::default();
         for pcp in self.lists_of(zone) {
             let (frames, traffic) = pcp.look_racy(pageblock_order);
@@ -138,7 +138,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Every CPU's lists of a zone.
     fn lists_of(&self, zone: &Zone<M>) -> impl Iterator<Item = &Pcp<M>> {
         self.cpus().filter_map(|cpu| {
-            self.ground.machine.step(Step::DrainCount);
+            self.shared.machine.step(Step::DrainCount);
             self.pcps.record(cpu, zone.idx.index())
         })
     }
@@ -148,14 +148,14 @@ impl<'a, M: Machine> World<'a, M> {
     fn moving(&self, pcp: &Pcp<M>) -> u64 {
         // ORDER: full fence. An empty list may mean that somebody holds it, who said so before; partner: the light fence in
         // `Pcp::enter`, and that of a claim. Model: reach_freed_plain.
-        self.ground.machine.fence();
+        self.shared.machine.fence();
         if pcp.is_held_racy() { MOVING } else { 0 }
     }
 
     /// Frames of a zone in the places behind the lists; more than that while there may be some on the way.
     fn cached_behind(&self, zone: &Zone<M>) -> u64 {
         let stored = self.pcps.depots.of(zone).iter().map(Shard::cached_racy).fold(0, u64::saturating_add);
-        let pageblock_order = self.ground.frames.geometry.pageblock_order;
+        let pageblock_order = self.shared.frames.geometry.pageblock_order;
         let owned = zone.count.owned.load(Ordering::Relaxed).saturating_mul(pageblock_order.frames());
         let deferred = if zone.deferred.is_empty() { 0 } else { MOVING };
         [owned, deferred].into_iter().fold(stored, u64::saturating_add)
@@ -163,7 +163,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Every CPU.
     fn cpus(&self) -> impl Iterator<Item = CpuId> + use<M> {
-        (0..self.ground.cpus.len().min(usize::from(u16::MAX)) as u16).map(CpuId)
+        (0..self.shared.cpus.len().min(usize::from(u16::MAX)) as u16).map(CpuId)
     }
 
     /// Gives all that is cached of a zone back to it, but merges nothing that was left unmerged. Returns the number of frames.
@@ -177,36 +177,36 @@ impl<'a, M: Machine> World<'a, M> {
     /// Gives all that is cached of a zone back to it, and merges it for a request of more than a page, from any context: waits for nobody, and
     /// leaves out whatever somebody is in the middle of. All of it happens under the one lock that the caller has.
     pub(crate) fn drain_nolock(&self, guard: &ZoneGuard<'_, 'a, M>, order: Order) {
-        let (ground, zone) = (&self.ground, guard.zone);
-        for _ in 0..=ground.frames.heads.len() {
+        let (shared, zone) = (&self.shared, guard.zone);
+        for _ in 0..=shared.frames.heads.len() {
             if zone.deferred.is_empty() {
                 break;
             }
-            guard.take_back();
+            guard.free_deferred();
         }
-        for start in ground.frames.estates.starts() {
-            let is_owned = ground.frames.estates.owner(start).is_some();
-            if is_owned && ground.frames.pageblock(start).zone() == Some(zone.idx) {
-                disown(&guard.buddy(), start, u32::MAX);
+        for start in shared.frames.owned.starts() {
+            let is_owned = shared.frames.owned.owner(start).is_some();
+            if is_owned && shared.frames.pageblock(start).zone() == Some(zone.idx) {
+                release_owned(&guard.buddy(), start, u32::MAX);
             }
         }
         let give = |frame: Frame, order: Order| {
-            if ground.frames.head(frame) == Head::pcp(order) && unlist(ground, Block::new(frame, order)) {
-                guard.give(frame, order, Place::Warm);
+            if shared.frames.head(frame) == Head::pcp(order) && unlist(shared, Block::new(frame, order)) {
+                guard.free(frame, order, Place::Warm);
             }
         };
         for cpu in self.cpus() {
-            self.pcps.drain_nolock(ground, (cpu, zone), give);
+            self.pcps.drain_nolock(shared, (cpu, zone), give);
         }
         for shard in self.pcps.depots.of(zone) {
             self.pcps.depots.drain_nolock(shard, |frame, ring| give(frame, ring.order));
         }
         guard.account();
         if order.0 != 0 && zone.count.skipped.load(Ordering::Relaxed) != 0 {
-            let pageblocks = ground.frames.pageblocks.len() as u32;
-            let starts = (0..pageblocks).map(|number| Frame(number << ground.frames.geometry.pageblock_order.0));
-            for start in starts.filter(|&start| ground.frames.pageblock(start).zone() == Some(zone.idx)) {
-                guard.merge_skipped(start, start.add(ground.frames.geometry.pageblock_order.frames()));
+            let pageblocks = shared.frames.pageblocks.len() as u32;
+            let starts = (0..pageblocks).map(|number| Frame(number << shared.frames.geometry.pageblock_order.0));
+            for start in starts.filter(|&start| shared.frames.pageblock(start).zone() == Some(zone.idx)) {
+                guard.merge_skipped(start, start.add(shared.frames.geometry.pageblock_order.frames()));
             }
             guard.account();
         }
@@ -214,7 +214,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Gives what was freed while a zone was locked back to it. Returns the number of frames.
     pub(crate) fn drain_deferred(&self, zone: &Zone<M>) -> u64 {
-        if zone.deferred.is_empty() { 0 } else { self.pinned(|cx| zone.take_back(cx)).unwrap_or(0) }
+        if zone.deferred.is_empty() { 0 } else { self.pinned(|cx| zone.free_deferred(cx)).unwrap_or(0) }
     }
 
     /// Gives every block in a zone's depot back to the zone. Returns the number of frames.
@@ -226,15 +226,15 @@ impl<'a, M: Machine> World<'a, M> {
             for _ in depots.magazines {
                 let more = self.pinned(|cx| {
                     depots.drain(cx, shard, |magazine, ring| {
-                        let mut batch = Batch::new();
+                        let mut batch = FreeBatch::new();
                         depots.each_of(magazine, |frame| {
                             if batch.room() == 0 {
-                                give_batch(cx, zone, &mut batch);
+                                free_batch(cx, zone, &mut batch);
                             }
                             drained = drained.saturating_add(ring.order.frames());
-                            collect(&self.ground, &mut batch, frame, ring.order);
+                            collect(&self.shared, &mut batch, frame, ring.order);
                         });
-                        give_batch(cx, zone, &mut batch);
+                        free_batch(cx, zone, &mut batch);
                     })
                 });
                 if more != Some(true) {
@@ -247,24 +247,24 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Takes all of a zone's pageblocks from the CPUs that own them. Returns the number of frames that were free in them.
     pub(crate) fn drain_owned(&self, zone: &Zone<M>) -> u64 {
-        self.disown(zone, |_, _| true, || false)
+        self.release_owned(zone, |_, _| true, || false)
     }
 
     /// Takes those of a zone's pageblocks from their owners that are wanted, until there is enough. Returns the number of frames that
     /// were free in them.
-    pub(crate) fn disown(
+    pub(crate) fn release_owned(
         &self,
         zone: &Zone<M>,
         wanted: impl Fn(Frame, CpuId) -> bool,
         is_enough: impl Fn() -> bool,
     ) -> u64 {
-        let frames = &self.ground.frames;
+        let frames = &self.shared.frames;
         let mut disowned = 0_u64;
-        for start in frames.estates.starts() {
+        for start in frames.owned.starts() {
             if zone.count.owned.load(Ordering::Relaxed) == 0 {
                 break;
             }
-            let is_wanted = frames.estates.owner(start).is_some_and(|owner| wanted(start, owner))
+            let is_wanted = frames.owned.owner(start).is_some_and(|owner| wanted(start, owner))
                 && frames.pageblock(start).zone() == Some(zone.idx);
             if !is_wanted {
                 continue;
@@ -273,7 +273,7 @@ impl<'a, M: Machine> World<'a, M> {
                 break;
             }
             // A batch at a time, so that the zone lock is never held for long.
-            while let Some(some) = self.pinned(|cx| disown(&zone.lock(cx).buddy(), start, BATCH as u32)) {
+            while let Some(some) = self.pinned(|cx| release_owned(&zone.lock(cx).buddy(), start, BATCH as u32)) {
                 disowned = disowned.saturating_add(some.frames);
                 if some.done {
                     break;
@@ -286,7 +286,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Gives every block on one CPU's lists back to its zone, and the pageblocks that the CPU owns. Returns the number of frames.
     pub(crate) fn drain_cpu(&self, cpu: CpuId) -> u64 {
         let zones = self.zones.iter().map(|zone| {
-            let owned = self.disown(zone, |_, owner| owner == cpu, || false);
+            let owned = self.release_owned(zone, |_, owner| owner == cpu, || false);
             owned.saturating_add(self.drain_lists(cpu, zone, Claim::Wait))
         });
         zones.fold(0, u64::saturating_add)
@@ -298,15 +298,15 @@ impl<'a, M: Machine> World<'a, M> {
         if !zone.is_populated() {
             return 0;
         }
-        self.ground.machine.step(Step::Drain);
+        self.shared.machine.step(Step::Drain);
         let Some(pcp) = self.pcps.record(cpu, zone.idx.index()) else { return 0 };
         if pcp.depot {
-            self.ground.machine.step(Step::DrainCount);
+            self.shared.machine.step(Step::DrainCount);
         }
         // Lists that somebody holds may look empty while their frames are on the way. Waiting for the end of that is enough: a claim of each
         // other's empty lists would keep those busy who drain at the same time.
-        pcp.wait_for_holder(&self.ground.machine, claim);
-        if pcp.count_racy(self.ground.frames.geometry.pageblock_order) == 0 {
+        pcp.wait_for_holder(&self.shared.machine, claim);
+        if pcp.count_racy(self.shared.frames.geometry.pageblock_order) == 0 {
             return 0;
         }
         self.pinned(|cx| self.pcps.claim(cx, cpu, zone, claim).map_or(0, |pcp| pcp.drain_all())).unwrap_or(0)

@@ -31,7 +31,7 @@ pub struct Refreshed {
 impl<M: Machine> World<'_, M> {
     /// Tells the zones and nodes what a CPU keeps, and empties idle lists of other nodes' zones.
     pub(crate) fn refresh(&self, cpu: CpuId) -> Refreshed {
-        let mut refreshed = Refreshed { told: u64::from(self.ground.node_stats.fold(cpu)), drained: 0, waiting: 0 };
+        let mut refreshed = Refreshed { told: u64::from(self.shared.node_stats.fold(cpu)), drained: 0, waiting: 0 };
         for zone in self.zones {
             // In this order: what is given back is counted, on the CPU that runs here.
             self.expire(cpu, zone, &mut refreshed);
@@ -43,7 +43,7 @@ impl<M: Machine> World<'_, M> {
 
     /// Tells a zone what a CPU keeps. Returns how many counters that were.
     fn fold(&self, cpu: CpuId, zone: &Zone<M>) -> u64 {
-        let kept = self.ground.stats.diffs(cpu, zone.idx).filter(|diffs| diffs.is_kept());
+        let kept = self.shared.stats.diffs(cpu, zone.idx).filter(|diffs| diffs.is_kept());
         let told = kept.and_then(|diffs| {
             self.pinned(|cx| {
                 let told = zone.lock_ends(cx).fold(diffs);
@@ -72,28 +72,28 @@ impl<M: Machine> World<'_, M> {
     /// A CPU's lists of a zone of another node: what went through them, and whether they hold blocks. None of the CPU's own node, and
     /// of a zone without memory.
     fn far_lists(&self, cpu: CpuId, zone: &Zone<M>) -> Option<(&Pcp<M>, u64, bool)> {
-        let own = self.ground.cpus.get(cpu.index())?;
+        let own = self.shared.cpus.get(cpu.index())?;
         let is_far = own.node != zone.node();
         let pcp = self.pcps.record(cpu, zone.idx.index()).filter(|pcp| is_far && pcp.is_used())?;
-        let pageblock_order = self.ground.frames.geometry.pageblock_order;
+        let pageblock_order = self.shared.frames.geometry.pageblock_order;
         Some((pcp, pcp.traffic_racy(pageblock_order), pcp.count_racy(pageblock_order) != 0))
     }
 
     /// Whether a refresh has something to do or will have: a CPU keeps what zones or nodes were not told, or holds blocks of other
     /// nodes' zones that may become idle.
     pub(crate) fn needs_refresh(&self, cpu: CpuId) -> bool {
-        let is_kept = |zone: &Zone<M>| self.ground.stats.diffs(cpu, zone.idx).is_some_and(|diffs| diffs.is_kept());
+        let is_kept = |zone: &Zone<M>| self.shared.stats.diffs(cpu, zone.idx).is_some_and(|diffs| diffs.is_kept());
         let waits = |zone: &Zone<M>| {
             let lists = self.far_lists(cpu, zone);
             lists.is_some_and(|(pcp, traffic, holds)| pcp.idle.look(traffic, holds) != Round::Nothing)
         };
         self.zones.iter().any(|zone| is_kept(zone) || waits(zone) || !zone.deferred.is_empty())
-            || self.ground.node_stats.is_kept(cpu)
+            || self.shared.node_stats.is_kept(cpu)
     }
 
     /// A CPU is gone: its zones take over its counters.
-    pub(crate) fn take_over(&self, cpu: CpuId) {
-        let Some(record) = self.ground.cpus.get(cpu.index()) else { return };
+    pub(crate) fn fold_offline_cpu(&self, cpu: CpuId) {
+        let Some(record) = self.shared.cpus.get(cpu.index()) else { return };
         for zone in self.zones {
             self.pinned(|cx| {
                 if let Ok(lists) = self.pcps.claim(cx, cpu, zone, Claim::Wait) {
@@ -106,18 +106,18 @@ impl<M: Machine> World<'_, M> {
 
     /// Notes that a CPU runs, or does not any more.
     pub(crate) fn set_online(&self, cpu: CpuId, online: bool) {
-        if let Some(record) = self.ground.cpus.get(cpu.index()) {
+        if let Some(record) = self.shared.cpus.get(cpu.index()) {
             record.offline.store(u32::from(!online), Ordering::Relaxed);
             self.refresh_thresholds();
         }
     }
 
     pub(crate) fn is_online(&self, cpu: CpuId) -> bool {
-        self.ground.cpus.get(cpu.index()).is_some_and(|record| record.offline.load(Ordering::Relaxed) == 0)
+        self.shared.cpus.get(cpu.index()).is_some_and(|record| record.offline.load(Ordering::Relaxed) == 0)
     }
 
     fn cpus_online(&self) -> u64 {
-        self.ground.cpus.iter().filter(|record| record.offline.load(Ordering::Relaxed) == 0).count() as u64
+        self.shared.cpus.iter().filter(|record| record.offline.load(Ordering::Relaxed) == 0).count() as u64
     }
 
     /// Sets how much CPUs may keep, by the number of CPUs that run and the sizes of the zones.
@@ -126,12 +126,12 @@ impl<M: Machine> World<'_, M> {
         for node in (0..self.nodes).map(|node| NodeId(node as u8)) {
             let zones = self.zones.iter().filter(|zone| zone.node() == node && zone.is_populated());
             let threshold = node_threshold(zones.map(|zone| self.usual_threshold(zone)));
-            self.ground.node_stats.set_threshold(node, threshold);
+            self.shared.node_stats.set_threshold(node, threshold);
         }
     }
 
     fn usual_threshold(&self, zone: &Zone<M>) -> u8 {
-        let page_shift = self.ground.frames.geometry.page_shift;
+        let page_shift = self.shared.frames.geometry.page_shift;
         stat_threshold(self.cpus_online().max(1), zone.managed.load(Ordering::Relaxed), page_shift)
     }
 
@@ -143,20 +143,20 @@ impl<M: Machine> World<'_, M> {
     fn set_threshold(&self, zone: &Zone<M>, is_short: bool) {
         let (cpus, marks, usual) = (self.cpus_online().max(1), zone.stat.marks(), self.usual_threshold(zone));
         let threshold = if is_short { pressure_threshold(cpus, marks).min(usual) } else { usual };
-        self.ground.stats.of_zone(zone.idx).for_each(|diffs| diffs.drifts.set_threshold(threshold));
+        self.shared.stats.of_zone(zone.idx).for_each(|diffs| diffs.deltas.set_threshold(threshold));
         // A CPU may run although somebody said that it had stopped.
-        zone.stat.set_drift_mark(drift_mark(self.ground.cpus.len() as u64, threshold, marks));
+        zone.stat.set_drift_mark(drift_mark(self.shared.cpus.len() as u64, threshold, marks));
     }
 
     /// Switches the NUMA counters off, when they read as 0, or on, when they count from 0. False where the mechanisms have none.
     pub(crate) fn set_numa_stat(&self, on: bool) -> bool {
-        let (ground, stats) = (&self.ground, &self.ground.stats);
-        if ground.mechanisms.numa_stat == NumaStat::Off {
+        let (shared, stats) = (&self.shared, &self.shared.stats);
+        if shared.mechanisms.numa_stat == NumaStat::Off {
             return false;
         }
         if on && !stats.is_counting() {
             for zone in self.zones {
-                let ever = self.pcps.numa_ever(ground, zone);
+                let ever = self.pcps.numa_ever(shared, zone);
                 for (item, count) in NumaItem::ALL.into_iter().zip(ever) {
                     zone.stat.numa_since(item).store(count, Ordering::Relaxed);
                 }

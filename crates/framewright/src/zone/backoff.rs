@@ -17,7 +17,7 @@ use crate::types::units::Order;
 const MOST: u8 = 6;
 
 /// The searches of one kind in one zone. See the module's description.
-pub(crate) struct Searches<M: Machine> {
+pub(crate) struct Backoff<M: Machine> {
     /// The pageblock that the next search begins with.
     pub(crate) cursor: M::U32,
     /// The same of a second one that comes from the other end, where there is one.
@@ -32,14 +32,14 @@ pub(crate) struct Searches<M: Machine> {
     order: M::U8,
 }
 
-impl<M: Machine> Default for Searches<M> {
+impl<M: Machine> Default for Backoff<M> {
     fn default() -> Self {
         let [searching, deferred, shift, order] = core::array::from_fn(|_| Word::new(0));
-        Searches { cursor: Word::new(0), far: Word::new(0), searching, deferred, shift, order }
+        Backoff { cursor: Word::new(0), far: Word::new(0), searching, deferred, shift, order }
     }
 }
 
-impl<M: Machine> Searches<M> {
+impl<M: Machine> Backoff<M> {
     /// Names its words.
     pub(crate) fn words(&self, prefix: &str, visit: &mut Words<'_>) {
         tell(visit, format_args!("{prefix}.cursor"), &self.cursor);

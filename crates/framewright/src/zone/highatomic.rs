@@ -16,7 +16,7 @@
 //!
 //! Blocks of several pageblocks are not kept: one request could take all that the reserve may have.
 
-use crate::buddy::pageblock_usage::Census;
+use crate::buddy::pageblock_usage::PageblockUsage;
 use crate::policy::watermark::highatomic_limit;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::types::migratetype::MigrateType;
@@ -38,8 +38,8 @@ impl<M: Machine> Zone<M> {
 
 impl<M: Machine> ZoneGuard<'_, '_, M> {
     /// Takes a block from the reserve for high-order requests that must not wait.
-    pub(crate) fn take_highatomic(&self, order: Order) -> Option<Frame> {
-        let frame = self.attempt(|buddy| buddy.take_smallest(order, MigrateType::HighAtomic)).flatten()?;
+    pub(crate) fn alloc_highatomic(&self, order: Order) -> Option<Frame> {
+        let frame = self.attempt(|buddy| buddy.alloc_smallest(order, MigrateType::HighAtomic)).flatten()?;
         self.zone.highatomic_used.store(1, Ordering::Relaxed);
         Some(frame)
     }
@@ -50,7 +50,7 @@ impl<M: Machine> ZoneGuard<'_, '_, M> {
         let pageblock_order = self.buddy().pageblock_order();
         let limit = self.zone.highatomic_limit(pageblock_order);
         let after = self.reserved().saturating_add(pageblock_order.frames());
-        let migratetype = self.ground.frames.pageblock(frame).migratetype();
+        let migratetype = self.shared.frames.pageblock(frame).migratetype();
         if after <= limit && migratetype.is_mergeable() && order <= pageblock_order {
             self.set_type(frame, MigrateType::HighAtomic);
             self.zone.highatomic_used.store(1, Ordering::Relaxed);
@@ -87,7 +87,7 @@ impl<M: Machine> ZoneGuard<'_, '_, M> {
         let first = |order| self.zone.lists.first(order, MigrateType::HighAtomic);
         let Some(frame) = Order(0).up_to(max_order).rev().find_map(first) else { return false };
         let start = frame.align_down(self.buddy().pageblock_order());
-        let census = Census::of(self.ground, (start, start.add(self.buddy().pageblock_order().frames())));
+        let census = PageblockUsage::of(self.shared, (start, start.add(self.buddy().pageblock_order().frames())));
         let is_movable = census.other <= census.movable;
         self.set_type(frame, if is_movable { MigrateType::Movable } else { MigrateType::Unmovable })
     }

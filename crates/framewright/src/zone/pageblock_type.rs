@@ -4,16 +4,16 @@ use crate::frame::pageblock::Pageblock;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::types::migratetype::MigrateType;
 use crate::types::units::Frame;
-use crate::zone::release_owned::disown;
+use crate::zone::release_owned::release_owned;
 use crate::zone::zone_guard::ZoneGuard;
 
 impl<M: Machine> ZoneGuard<'_, '_, M> {
     /// Sets a pageblock's type; its free blocks follow. Returns false if descriptors were damaged beyond repair.
     pub(crate) fn set_type(&self, frame: Frame, migratetype: MigrateType) -> bool {
-        let old = self.ground.frames.pageblock(frame);
-        disown(&self.buddy(), frame, u32::MAX);
+        let old = self.shared.frames.pageblock(frame);
+        release_owned(&self.buddy(), frame, u32::MAX);
         let done = self.attempt(|buddy| buddy.retype_pageblock(frame, migratetype)).is_some();
-        self.count_reserve(old, self.ground.frames.pageblock(frame));
+        self.count_reserve(old, self.shared.frames.pageblock(frame));
         done
     }
 
@@ -31,8 +31,8 @@ impl<M: Machine> ZoneGuard<'_, '_, M> {
     }
 
     /// Sets a pageblock's type, as [`ZoneGuard::set_type`]; of an isolated one, the type that it will go back to.
-    pub(crate) fn set_type_by_hand(&self, frame: Frame, migratetype: MigrateType) -> bool {
-        let frames = &self.ground.frames;
+    pub(crate) fn set_type_or_restored(&self, frame: Frame, migratetype: MigrateType) -> bool {
+        let frames = &self.shared.frames;
         let old = frames.pageblock(frame);
         if old.migratetype() != MigrateType::Isolate {
             return self.set_type(frame, migratetype);

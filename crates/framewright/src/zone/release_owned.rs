@@ -6,12 +6,12 @@
 
 use crate::buddy::buddy::{Buddy, Place};
 use crate::seam::machine::{Machine, Step};
-use crate::shared::Ground;
+use crate::shared::Shared;
 use crate::types::units::{Frame, Order, PfnRange};
 
 /// What became of a pageblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Disowned {
+pub(crate) struct ReleasedOwned {
     /// Frames that went to the zone.
     pub(crate) frames: u64,
     /// All that was free went; else the caller has to go on, and may give up the lock in between.
@@ -20,17 +20,17 @@ pub(crate) struct Disowned {
 
 /// Takes a pageblock from its owner, if it has one, and puts what is free in it on the zone's lists: `most` blocks, and a word's
 /// more.
-pub(crate) fn disown<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, most: u32) -> Disowned {
-    let estates = &buddy.frames().estates;
-    if estates.disown(frame) {
+pub(crate) fn release_owned<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, most: u32) -> ReleasedOwned {
+    let estates = &buddy.frames().owned;
+    if estates.release(frame) {
         buddy.tally.count_owned(1_u64.wrapping_neg());
     }
     let mut run = PfnRange::default();
     let (mut given, mut frames) = (0_u32, 0_u64);
     for (start, word) in estates.words(frame) {
         if given >= most {
-            let (_, last) = give_run(buddy, run);
-            return Disowned { frames: frames.wrapping_add(last), done: false };
+            let (_, last) = free_run(buddy, run);
+            return ReleasedOwned { frames: frames.wrapping_add(last), done: false };
         }
         buddy.step(Step::GiveUnmerged);
         let mut bits = estates.take(word);
@@ -40,7 +40,7 @@ pub(crate) fn disown<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, most: u
             let length = (bits >> gap).trailing_ones();
             let from = at.wrapping_add(u64::from(gap));
             if run.end.0 != from {
-                let (blocks, last) = give_run(buddy, run);
+                let (blocks, last) = free_run(buddy, run);
                 (given, frames) = (given.wrapping_add(blocks), frames.wrapping_add(last));
                 run = PfnRange::new(from, from);
             }
@@ -49,12 +49,12 @@ pub(crate) fn disown<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, most: u
             bits = (bits >> gap).checked_shr(length).unwrap_or(0);
         }
     }
-    let (_, last) = give_run(buddy, run);
-    Disowned { frames: frames.wrapping_add(last), done: true }
+    let (_, last) = free_run(buddy, run);
+    ReleasedOwned { frames: frames.wrapping_add(last), done: true }
 }
 
 /// Gives a run of frames, by their indices. Returns the number of blocks, and of frames.
-fn give_run<M: Machine>(buddy: &Buddy<'_, '_, M>, run: PfnRange) -> (u32, u64) {
+fn free_run<M: Machine>(buddy: &Buddy<'_, '_, M>, run: PfnRange) -> (u32, u64) {
     let mut blocks = 0_u32;
     for (start, order) in run.blocks(buddy.pageblock_order()) {
         buddy.free(Frame(start.0 as u32), order, Place::Warm);
@@ -64,18 +64,18 @@ fn give_run<M: Machine>(buddy: &Buddy<'_, '_, M>, run: PfnRange) -> (u32, u64) {
 }
 
 /// Whether a block is of one pageblock, which has an owner.
-pub(crate) fn has_owner<M: Machine>(ground: &Ground<'_, M>, frame: Frame, order: Order) -> bool {
-    let estates = &ground.frames.estates;
+pub(crate) fn has_owner<M: Machine>(shared: &Shared<'_, M>, frame: Frame, order: Order) -> bool {
+    let estates = &shared.frames.owned;
     estates.owner(frame).is_some() && order <= estates.pageblock_order
 }
 
 /// Gives a block whose head says nothing any more to the owner of its pageblock, with the zone lock held. False if it has none.
-pub(crate) fn give_home<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, order: Order) -> bool {
-    let is_owned = has_owner(buddy.ground, frame, order);
+pub(crate) fn free_to_owner<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, order: Order) -> bool {
+    let is_owned = has_owner(buddy.shared, frame, order);
     if is_owned {
-        each_word(buddy.ground, frame, order, |start, mask| {
-            if is_completed_by(buddy.ground, start, mask) {
-                disown(buddy, start, u32::MAX);
+        each_word(buddy.shared, frame, order, |start, mask| {
+            if is_completed_by(buddy.shared, start, mask) {
+                release_owned(buddy, start, u32::MAX);
             }
         });
     }
@@ -83,8 +83,8 @@ pub(crate) fn give_home<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, orde
 }
 
 /// Calls `visit` with each word's part of a block: the first frame that the word tells of, and the block's bits in it.
-pub(crate) fn each_word<M: Machine>(ground: &Ground<'_, M>, frame: Frame, order: Order, visit: impl Fn(Frame, u64)) {
-    let estates = &ground.frames.estates;
+pub(crate) fn each_word<M: Machine>(shared: &Shared<'_, M>, frame: Frame, order: Order, visit: impl Fn(Frame, u64)) {
+    let estates = &shared.frames.owned;
     let unit = estates.unit();
     let mut at = frame;
     while at < frame.add(order.frames()) {
@@ -94,8 +94,8 @@ pub(crate) fn each_word<M: Machine>(ground: &Ground<'_, M>, frame: Frame, order:
 }
 
 /// Sets bits; returns whether the pageblock is whole by that.
-pub(crate) fn is_completed_by<M: Machine>(ground: &Ground<'_, M>, start: Frame, mask: u64) -> bool {
-    let (machine, estates) = (&ground.machine, &ground.frames.estates);
+pub(crate) fn is_completed_by<M: Machine>(shared: &Shared<'_, M>, start: Frame, mask: u64) -> bool {
+    let (machine, estates) = (&shared.machine, &shared.frames.owned);
     machine.step(Step::GiveUnmerged);
     if !estates.put(start, mask) {
         return false;

@@ -15,11 +15,11 @@ use crate::zone::zone::Zone;
 /// out, and `validate` tells how much is missing.
 #[cold]
 pub(crate) fn repair<M: Machine>(zone: &Zone<M>, buddy: &Buddy<'_, '_, M>) {
-    buddy.ground.events.count(GlobalEvent::Repairs);
+    buddy.shared.events.count(GlobalEvent::Repairs);
     zone.clusters.settle();
     buddy.lists.reset();
     buddy.count.reset();
-    zone.stat.reset(&buddy.ground.stats, zone.idx);
+    zone.stat.reset(&buddy.shared.stats, zone.idx);
     buddy.tally.reset();
     buddy.clusters.reset();
     let frames = buddy.frames();
@@ -34,7 +34,7 @@ pub(crate) fn repair<M: Machine>(zone: &Zone<M>, buddy: &Buddy<'_, '_, M>) {
         while at < start.add(pageblock.frames()) {
             let state = frames.state(at);
             let Some((order, _)) = state.as_free() else {
-                at = buddy.behind(at);
+                at = buddy.after(at);
                 continue;
             };
             let possible = buddy.could_be_free(at, order);

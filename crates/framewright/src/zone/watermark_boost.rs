@@ -9,23 +9,23 @@
 
 use crate::policy::watermark::{Mark, boost_cap};
 use crate::seam::machine::{Machine, Ordering, Word};
-use crate::shared::Ground;
+use crate::shared::Shared;
 use crate::zone::zone::Zone;
 
 impl<M: Machine> Zone<M> {
     /// The highest boost that its marks allow, in frames.
-    pub(crate) fn most_boost(&self, ground: &Ground<'_, M>) -> u64 {
-        let (factor, high) = (ground.mechanisms.watermark_boost.get(), self.stat.mark_unboosted(Mark::High));
-        boost_cap(factor, high, ground.frames.geometry.pageblock_order.frames()).unwrap_or(0)
+    pub(crate) fn most_boost(&self, shared: &Shared<'_, M>) -> u64 {
+        let (factor, high) = (shared.mechanisms.watermark_boost.get(), self.stat.mark_unboosted(Mark::High));
+        boost_cap(factor, high, shared.frames.geometry.pageblock_order.frames()).unwrap_or(0)
     }
 
     /// Raises the zone's marks by so many pageblocks, as far as they may rise. False if they may not, or the mechanisms say no.
-    pub(crate) fn boost(&self, ground: &Ground<'_, M>, pageblocks: u64) -> bool {
-        let factor = ground.mechanisms.watermark_boost.get();
+    pub(crate) fn boost(&self, shared: &Shared<'_, M>, pageblocks: u64) -> bool {
+        let factor = shared.mechanisms.watermark_boost.get();
         if factor == 0 {
             return false;
         }
-        let pageblock = ground.frames.geometry.pageblock_order.frames();
+        let pageblock = shared.frames.geometry.pageblock_order.frames();
         let managed = self.managed.load(Ordering::Relaxed);
         self.stat.raise_boost(pageblock.saturating_mul(pageblocks), factor, (managed, pageblock))
     }

@@ -15,17 +15,17 @@ use crate::policy::pcp_size::PcpSize;
 use crate::policy::watermark::{FreeMemory, Mark, Rights, is_above, may_take};
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{LockName, Machine, Ordering, Step, Word};
-use crate::shared::{Cpu, Cx, Ground};
+use crate::shared::{Cpu, CallCx, Shared};
 use crate::stat::tally::{ListCount, Tally};
 use crate::stat::vmstat::ZoneEvents;
-use crate::stat::zone_stat::ZoneStat;
+use crate::stat::zone_stat::ZoneCounters;
 use crate::sync::cache_line::{Alone, PAIR, Span};
 use crate::sync::rank::Rank;
 use crate::sync::ticket_lock::Ticket;
-use crate::sync::zone_lock::{Mode as LockMode, ZoneLock};
+use crate::sync::zone_lock::{LockMode as LockMode, ZoneSpinLock};
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{CpuId, NodeId, Order, PfnRange, ZoneIdx, ZoneKind};
-use crate::zone::backoff::Searches;
+use crate::zone::backoff::Backoff;
 use crate::zone::deferred_free::Deferred;
 
 /// One zone.
@@ -37,17 +37,17 @@ use crate::zone::deferred_free::Deferred;
 // Aligned so that no two zones share a pair of cache lines. What lies where, and why: decision 0013; proof: `Zone::PLACES`.
 #[repr(C, align(128))]
 pub struct Zone<M: Machine> {
-    lock: ZoneLock<M>,
+    lock: ZoneSpinLock<M>,
     pub(crate) lists: FreeLists<M>,
     /// The lock, where the mechanisms put it behind the lists.
-    lock_behind: ZoneLock<M>,
+    lock_behind: ZoneSpinLock<M>,
     /// The lock, where it has its lines to itself.
-    lock_alone: Alone<ZoneLock<M>>,
+    lock_alone: Alone<ZoneSpinLock<M>>,
     pub(crate) count: ListCount<M>,
     pub(crate) clusters: Heap<M>,
     /// What was freed while the lock was taken.
     pub(crate) deferred: Deferred<M>,
-    pub(crate) stat: ZoneStat<M>,
+    pub(crate) stat: ZoneCounters<M>,
     pub(crate) highatomic_reserved: M::U64,
     pub(crate) offline: M::U64,
     /// Frames that are memory, and those of them ever handed to the allocator.
@@ -56,8 +56,8 @@ pub struct Zone<M: Machine> {
     /// Counts of CPUs that went offline.
     pub(crate) events: ZoneEvents<M>,
     /// The searches for what was not merged, and for what could be moved.
-    pub(crate) merging: Searches<M>,
-    pub(crate) compaction: Searches<M>,
+    pub(crate) merging: Backoff<M>,
+    pub(crate) compaction: Backoff<M>,
     // Fixed at boot.
     pub(crate) idx: ZoneIdx,
     pub(crate) span: PfnRange,
@@ -75,21 +75,21 @@ impl<M: Machine> Default for Zone<M> {
         // No zone is made whose layout is not proven.
         let () = Self::PLACES;
         Zone {
-            lock: ZoneLock::default(),
+            lock: ZoneSpinLock::default(),
             lists: FreeLists::default(),
-            lock_behind: ZoneLock::default(),
+            lock_behind: ZoneSpinLock::default(),
             lock_alone: Alone::default(),
             count: ListCount::default(),
             clusters: Heap::default(),
             deferred: Deferred::default(),
-            stat: ZoneStat::default(),
+            stat: ZoneCounters::default(),
             highatomic_reserved: Word::new(0),
             offline: Word::new(0),
             present: Word::new(0),
             managed: Word::new(0),
             events: ZoneEvents::default(),
-            merging: Searches::default(),
-            compaction: Searches::default(),
+            merging: Backoff::default(),
+            compaction: Backoff::default(),
             idx: ZoneIdx::default(),
             span: PfnRange::default(),
             reserve: [0; ZoneKind::COUNT],
@@ -107,11 +107,11 @@ impl<M: Machine> Zone<M> {
     /// Words that are larger than their integers, as a model checker's are, have no lines to speak of.
     const PLACES: () = if size_of::<M::U32>() == size_of::<u32>() && size_of::<M::U64>() == size_of::<u64>() {
         let lists = offset_of!(Self, lists);
-        let beside = Span::of::<ZoneLock<M>>(offset_of!(Self, lock));
+        let beside = Span::of::<ZoneSpinLock<M>>(offset_of!(Self, lock));
         assert!(beside.to(FreeLists::<M>::span(lists, 0, MigrateType::PCP_COUNT)).is_on_one_line());
-        let behind = Span::of::<ZoneLock<M>>(offset_of!(Self, lock_behind));
+        let behind = Span::of::<ZoneSpinLock<M>>(offset_of!(Self, lock_behind));
         assert!(behind.is_apart_from(beside.to(FreeLists::<M>::span(lists, 10, MigrateType::COUNT))));
-        assert!(offset_of!(Self, lock_alone) % PAIR == 0 && size_of::<Alone<ZoneLock<M>>>() == PAIR);
+        assert!(offset_of!(Self, lock_alone) % PAIR == 0 && size_of::<Alone<ZoneSpinLock<M>>>() == PAIR);
         let clusters = Span::of::<Heap<M>>(offset_of!(Self, clusters));
         assert!(clusters.to(Span::of::<Deferred<M>>(offset_of!(Self, deferred))).is_on_one_line());
         assert!(align_of::<Self>() == PAIR);
@@ -155,62 +155,62 @@ impl<M: Machine> Zone<M> {
     }
 
     /// Takes the zone lock without a guard, until [`Zone::release_held`]. Whoever does need not be on a CPU.
-    pub(crate) fn hold(&self, ground: &Ground<'_, M>) {
-        let how = (ground.mechanisms.zone_lock, LockMode::Alone);
-        let _ = self.its_lock(ground).take(how, &ground.machine, ground.cpus, LockName::zone(self.idx));
+    pub(crate) fn hold(&self, shared: &Shared<'_, M>) {
+        let how = (shared.mechanisms.zone_lock, LockMode::Alone);
+        let _ = self.its_lock(shared).take(how, &shared.machine, shared.cpus, LockName::zone(self.idx));
     }
 
     /// Gives up what [`Zone::hold`] took; in a copy, for all who wait.
-    pub(crate) fn release_held(&self, ground: &Ground<'_, M>, copied: bool) {
+    pub(crate) fn release_held(&self, shared: &Shared<'_, M>, copied: bool) {
         if copied {
-            self.its_lock(ground).release_copied();
+            self.its_lock(shared).release_copied();
             self.merging.abandon();
             self.compaction.abandon();
         } else {
-            let kind = ground.mechanisms.zone_lock;
-            self.its_lock(ground).release_held(kind, &ground.machine, ground.cpus, LockName::zone(self.idx));
+            let kind = shared.mechanisms.zone_lock;
+            self.its_lock(shared).release_held(kind, &shared.machine, shared.cpus, LockName::zone(self.idx));
         }
     }
 
     /// The one of its locks that is used.
-    pub(crate) fn its_lock(&self, ground: &Ground<'_, M>) -> &ZoneLock<M> {
-        match ground.mechanisms.lock_place {
+    pub(crate) fn its_lock(&self, shared: &Shared<'_, M>) -> &ZoneSpinLock<M> {
+        match shared.mechanisms.lock_place {
             LockPlace::BesideLists => &self.lock,
             LockPlace::BehindLists => &self.lock_behind,
             LockPlace::OwnLine => &self.lock_alone.0,
         }
     }
 
-    pub(crate) fn take_lock<'g>(&self, cx: Cx<'g, '_, M>, mode: LockMode) -> (Ticket, M::Irq<'g>) {
-        let (ground, kind) = (cx.ground, cx.ground.mechanisms.zone_lock);
-        let irq = ground.machine.irq_save();
-        cx.own.held.enter(&ground.machine, Rank::Zone);
-        ground.machine.step(Step::Lock);
-        let ticket = self.its_lock(ground).take((kind, mode), &ground.machine, ground.cpus, LockName::zone(self.idx));
+    pub(crate) fn take_lock<'g>(&self, cx: CallCx<'g, '_, M>, mode: LockMode) -> (Ticket, M::Irq<'g>) {
+        let (shared, kind) = (cx.shared, cx.shared.mechanisms.zone_lock);
+        let irq = shared.machine.irq_save();
+        cx.own.held.enter(&shared.machine, Rank::Zone);
+        shared.machine.step(Step::Lock);
+        let ticket = self.its_lock(shared).take((kind, mode), &shared.machine, shared.cpus, LockName::zone(self.idx));
         (ticket, irq)
     }
 
-    pub(crate) fn release_lock(&self, (ground, own): (&Ground<'_, M>, &Cpu<M>), mode: LockMode, ticket: &Ticket) {
-        let kind = ground.mechanisms.zone_lock;
-        own.held.leave(&ground.machine, Rank::Zone);
-        self.its_lock(ground).release((kind, mode), ticket, &ground.machine, ground.cpus, LockName::zone(self.idx));
+    pub(crate) fn release_lock(&self, (shared, own): (&Shared<'_, M>, &Cpu<M>), mode: LockMode, ticket: &Ticket) {
+        let kind = shared.mechanisms.zone_lock;
+        own.held.leave(&shared.machine, Rank::Zone);
+        self.its_lock(shared).release((kind, mode), ticket, &shared.machine, shared.cpus, LockName::zone(self.idx));
     }
 
     /// Adds up what one CPU changed on the lists, or somebody on none in particular, who holds the lock in this mode.
-    pub(crate) fn account(&self, (ground, cpu): (&Ground<'_, M>, CpuId), tally: &Tally, mode: LockMode) {
-        self.stat.account(tally, (&ground.stats, self.idx), cpu, mode);
+    pub(crate) fn account(&self, (shared, cpu): (&Shared<'_, M>, CpuId), tally: &Tally, mode: LockMode) {
+        self.stat.account(tally, (&shared.stats, self.idx), cpu, mode);
         self.count.add(tally, mode);
     }
 
     /// Whether the marks let a request of `order` whose highest zone is `highest` take from here, at this moment.
     pub(crate) fn may_take_racy(
         &self,
-        ground: &Ground<'_, M>,
+        shared: &Shared<'_, M>,
         order: Order,
         highest: ZoneKind,
         rights: Rights,
     ) -> bool {
-        let (machine, max) = (&ground.machine, ground.frames.geometry.max_order);
+        let (machine, max) = (&shared.machine, shared.frames.geometry.max_order);
         machine.step(Step::Watermark);
         let may_take = |memory| {
             may_take(order, max, memory, self.kept_from(order, highest, rights), rights, |order, migratetype| {
@@ -219,23 +219,23 @@ impl<M: Machine> Zone<M> {
             })
         };
         // Nobody is turned away because of what CPUs keep.
-        let exact = || self.stat.drifts().then(|| self.stat.memory_exact(&ground.stats, self.idx));
-        may_take(self.stat.memory_racy(&ground.stats, self.idx)) || exact().is_some_and(may_take)
+        let exact = || self.stat.has_deltas().then(|| self.stat.memory_exact(&shared.stats, self.idx));
+        may_take(self.stat.memory_racy(&shared.stats, self.idx)) || exact().is_some_and(may_take)
     }
 
     /// Whether the marks would let a request take from here if `more` frames were free, and these in blocks as large as it wants.
     pub(crate) fn could_take_racy(
         &self,
-        ground: &Ground<'_, M>,
+        shared: &Shared<'_, M>,
         (order, highest): (Order, ZoneKind),
         rights: Rights,
         more: u64,
     ) -> bool {
-        ground.machine.step(Step::Watermark);
-        let memory = if self.stat.drifts() {
-            self.stat.memory_exact(&ground.stats, self.idx)
+        shared.machine.step(Step::Watermark);
+        let memory = if self.stat.has_deltas() {
+            self.stat.memory_exact(&shared.stats, self.idx)
         } else {
-            self.stat.memory_racy(&ground.stats, self.idx)
+            self.stat.memory_racy(&shared.stats, self.idx)
         };
         let memory = FreeMemory { free: memory.free.saturating_add(more), ..memory };
         is_above(order, memory, self.kept_from(order, highest, rights), rights)
@@ -255,8 +255,8 @@ impl<M: Machine> Zone<M> {
     }
 
     /// Whether the zone keeps a mark when it gives so many frames to a request.
-    pub(crate) fn has_room(&self, ground: &Ground<'_, M>, frames: u64, highest: ZoneKind, rights: Rights) -> bool {
-        let memory = self.stat.memory_exact(&ground.stats, self.idx);
+    pub(crate) fn has_room(&self, shared: &Shared<'_, M>, frames: u64, highest: ZoneKind, rights: Rights) -> bool {
+        let memory = self.stat.memory_exact(&shared.stats, self.idx);
         let left = FreeMemory { free: memory.free.saturating_sub(frames.saturating_sub(1)), ..memory };
         is_above(Order(0), left, self.kept_from(Order(0), highest, rights), rights)
     }

@@ -6,81 +6,81 @@
 
 use crate::buddy::buddy::{Buddy, Place};
 use crate::buddy::fallback::{self, Mode, Taken, Want};
-use crate::frame::cluster::{Heap, Run};
+use crate::frame::cluster::{Heap, CutRun};
 use crate::frame::frame::Corrupt;
 use crate::frame::head::Head;
 use crate::seam::event::Event;
 use crate::seam::machine::{Machine, Ordering, Step, Word};
-use crate::shared::{Cpu, Cx, Ground};
+use crate::shared::{Cpu, CallCx, Shared};
 use crate::stat::tally::Tally;
 use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
-use crate::stat::zone_diffs::Diffs;
+use crate::stat::zone_diffs::ZoneDiffs;
 use crate::sync::ticket_lock::Ticket;
 use crate::types::units::{CpuId, Frame, Order};
-use crate::zone::release_owned::give_home;
+use crate::zone::release_owned::free_to_owner;
 use crate::zone::repair::repair;
 use crate::zone::zone::Zone;
 
-use crate::sync::zone_lock::Mode as LockMode;
+use crate::sync::zone_lock::LockMode as LockMode;
 
 /// Blocks given back under one lock of those that were freed while it was taken.
 const TAKEN_BACK: u32 = 64;
 
 impl<M: Machine> Zone<M> {
     /// Takes the zone lock.
-    pub(crate) fn lock<'g, 'a>(&'g self, cx: Cx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
+    pub(crate) fn lock<'g, 'a>(&'g self, cx: CallCx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
         let guard = self.lock_ends(cx);
         self.clusters.settle();
         guard
     }
 
     /// Takes the zone lock to look at the ends of lists, and at the states of nothing but what lies there (`cluster.rs`).
-    pub(crate) fn lock_ends<'g, 'a>(&'g self, cx: Cx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
+    pub(crate) fn lock_ends<'g, 'a>(&'g self, cx: CallCx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
         let guard = self.guard(cx);
         if !self.deferred.is_empty() {
-            guard.take_back();
+            guard.free_deferred();
         }
         guard
     }
 
-    fn guard<'g, 'a>(&'g self, cx: Cx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
+    fn guard<'g, 'a>(&'g self, cx: CallCx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
         let (ticket, _irq) = self.take_lock(cx, LockMode::Alone);
-        let Cx { ground, cpu, own, .. } = cx;
-        ZoneGuard { ticket, _irq, ground, cpu, own: Some(own), zone: self, tally: Tally::default() }
+        let CallCx { shared: shared, cpu, own, .. } = cx;
+        ZoneGuard { ticket, _irq, shared: shared, cpu, own: Some(own), zone: self, tally: Tally::default() }
     }
 
     /// Takes the zone lock if it is free, from any context: on no CPU in particular, and waiting for nobody.
-    pub(crate) fn try_lock<'g, 'a>(&'g self, ground: &'g Ground<'a, M>) -> Option<ZoneGuard<'g, 'a, M>> {
-        let _irq = ground.machine.irq_save();
-        let ticket = self.its_lock(ground).try_take(ground.mechanisms.zone_lock)?;
+    pub(crate) fn try_lock<'g, 'a>(&'g self, shared: &'g Shared<'a, M>) -> Option<ZoneGuard<'g, 'a, M>> {
+        let _irq = shared.machine.irq_save();
+        let ticket = self.its_lock(shared).try_take(shared.mechanisms.zone_lock)?;
         let cpu = CpuId::NONE;
-        let guard = ZoneGuard { ticket, _irq, ground, cpu, own: None, zone: self, tally: Tally::default() };
+        let guard = ZoneGuard { ticket, _irq, shared: shared, cpu, own: None, zone: self, tally: Tally::default() };
         // A cut in progress may be one that the caller interrupted, which would wait for ever for its end.
         if self.clusters.is_cutting() {
             return None;
         }
         if !self.deferred.is_empty() {
-            guard.take_back();
+            guard.free_deferred();
         }
         Some(guard)
     }
 
     /// Gives back what was freed while the lock was taken, a batch under it at a time. Returns the number of frames.
-    pub(crate) fn take_back(&self, cx: Cx<'_, '_, M>) -> u64 {
+    pub(crate) fn free_deferred(&self, cx: CallCx<'_, '_, M>) -> u64 {
         let mut taken_back = 0_u64;
         // Others may go on freeing: as much as there can be, no more.
-        for _ in 0..=cx.ground.frames.heads.len() as u32 / TAKEN_BACK {
+        for _ in 0..=cx.shared.frames.heads.len() as u32 / TAKEN_BACK {
             if self.deferred.is_empty() {
                 break;
             }
-            taken_back = taken_back.wrapping_add(self.guard(cx).take_back());
+            taken_back = taken_back.wrapping_add(self.guard(cx).free_deferred());
         }
         taken_back
     }
 
     /// Takes the zone lock together with others who take it so. If it is of a kind that cannot be shared, it is
     /// simply taken.
-    pub(crate) fn read<'g, 'a>(&'g self, cx: Cx<'g, 'a, M>) -> ZoneReader<'g, 'a, M> {
+    pub(crate) fn read<'g, 'a>(&'g self, cx: CallCx<'g, 'a, M>) -> ZoneReader<'g, 'a, M> {
         let (ticket, irq) = self.take_lock(cx, LockMode::Shared);
         ZoneReader { ticket, _irq: irq, cx, zone: self }
     }
@@ -91,7 +91,7 @@ pub(crate) struct ZoneGuard<'g, 'a, M: Machine> {
     ticket: Ticket,
     // Dropped after `ZoneGuard::drop` has released the lock.
     _irq: M::Irq<'g>,
-    pub(crate) ground: &'g Ground<'a, M>,
+    pub(crate) shared: &'g Shared<'a, M>,
     cpu: CpuId,
     /// The CPU's record. None who came without waiting: in the middle of whose calls, nobody knows.
     own: Option<&'g Cpu<M>>,
@@ -102,10 +102,10 @@ pub(crate) struct ZoneGuard<'g, 'a, M: Machine> {
 impl<M: Machine> Drop for ZoneGuard<'_, '_, M> {
     fn drop(&mut self) {
         self.account();
-        let (zone, ground) = (self.zone, self.ground);
+        let (zone, shared) = (self.zone, self.shared);
         match self.own {
-            Some(own) => zone.release_lock((ground, own), LockMode::Alone, &self.ticket),
-            None => zone.its_lock(ground).give_up(ground.mechanisms.zone_lock, &self.ticket, ground.cpus),
+            Some(own) => zone.release_lock((shared, own), LockMode::Alone, &self.ticket),
+            None => zone.its_lock(shared).give_up(shared.mechanisms.zone_lock, &self.ticket, shared.cpus),
         }
     }
 }
@@ -115,40 +115,40 @@ pub(crate) struct ZoneReader<'g, 'a, M: Machine> {
     ticket: Ticket,
     // Dropped after `ZoneReader::drop` has released the lock.
     _irq: M::Irq<'g>,
-    pub(crate) cx: Cx<'g, 'a, M>,
+    pub(crate) cx: CallCx<'g, 'a, M>,
     pub(crate) zone: &'g Zone<M>,
 }
 
 impl<M: Machine> Drop for ZoneReader<'_, '_, M> {
     fn drop(&mut self) {
-        let Cx { ground, own, .. } = self.cx;
-        self.zone.release_lock((ground, own), LockMode::Shared, &self.ticket);
+        let CallCx { shared: shared, own, .. } = self.cx;
+        self.zone.release_lock((shared, own), LockMode::Shared, &self.ticket);
     }
 }
 
 impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     /// The free lists.
     pub(crate) fn buddy(&self) -> Buddy<'_, 'a, M> {
-        let (ground, zone, tally, cpu) = (self.ground, self.zone, &self.tally, self.cpu);
-        Buddy { ground, lists: &zone.lists, count: &zone.count, stat: &zone.stat, tally, clusters: &zone.clusters, cpu }
+        let (shared, zone, tally, cpu) = (self.shared, self.zone, &self.tally, self.cpu);
+        Buddy { shared: shared, lists: &zone.lists, count: &zone.count, stat: &zone.stat, tally, clusters: &zone.clusters, cpu }
     }
 
     /// Tells the zone what changed on its lists so far.
     pub(crate) fn account(&self) {
-        self.zone.account((self.ground, self.cpu), &self.tally, LockMode::Alone);
+        self.zone.account((self.shared, self.cpu), &self.tally, LockMode::Alone);
     }
 
     /// Gives back what was freed while the lock was taken, a batch at most, and counts it as freed. Returns the number of frames.
     #[cold]
-    pub(crate) fn take_back(&self) -> u64 {
+    pub(crate) fn free_deferred(&self) -> u64 {
         self.zone.clusters.settle();
-        let frames = &self.ground.frames;
+        let frames = &self.shared.frames;
         let mut freed = 0_u64;
         for _ in 0..TAKEN_BACK {
             let Some(frame) = self.zone.deferred.pop(frames) else { break };
             let order = frames.head(frame).order();
             freed = freed.wrapping_add(order.frames());
-            self.give_claimed(frame, order);
+            self.free_claimed(frame, order);
         }
         self.zone.events.add(ZoneEvent::FreeFrames, freed);
         self.account();
@@ -156,32 +156,32 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     }
 
     /// Puts an allocated block back that nobody else can free.
-    pub(crate) fn give_claimed(&self, frame: Frame, order: Order) {
-        self.ground.frames.set_head(frame, Head::NONE);
-        if !give_home(&self.buddy(), frame, order) {
-            self.give(frame, order, Place::Warm);
+    pub(crate) fn free_claimed(&self, frame: Frame, order: Order) {
+        self.shared.frames.set_head(frame, Head::NONE);
+        if !free_to_owner(&self.buddy(), frame, order) {
+            self.free(frame, order, Place::Warm);
         }
     }
 
     /// Takes one block for a request; its head says nothing yet. Damaged lists are repaired and tried once more.
-    pub(crate) fn take(&self, want: &Want, mode: &mut Mode, refill: bool) -> Option<Frame> {
-        self.ground.machine.step(Step::Take);
-        let policy = self.ground.mechanisms.fallback;
-        let taken = self.attempt(|buddy| fallback::take(buddy, want, policy, mode)).flatten()?;
+    pub(crate) fn alloc(&self, want: &Want, mode: &mut Mode, refill: bool) -> Option<Frame> {
+        self.shared.machine.step(Step::Take);
+        let policy = self.shared.mechanisms.fallback;
+        let taken = self.attempt(|buddy| fallback::alloc(buddy, want, policy, mode)).flatten()?;
         self.note(want, &taken, refill);
         Some(taken.frame)
     }
 
     /// Takes blocks of the request's own type while there are any, `most` at most, and calls `each` with them. Returns how many.
-    pub(crate) fn take_own(&self, want: &Want, most: u32, mut each: impl FnMut(Frame)) -> u32 {
-        let ground = self.ground;
-        if ground.machine.traces() || (want.cma && self.zone.stat.cma().load(Ordering::Relaxed) != 0) {
+    pub(crate) fn alloc_own(&self, want: &Want, most: u32, mut each: impl FnMut(Frame)) -> u32 {
+        let shared = self.shared;
+        if shared.machine.traces() || (want.cma && self.zone.stat.cma().load(Ordering::Relaxed) != 0) {
             return 0;
         }
         let buddy = self.buddy();
         let mut taken = 0_u32;
         while taken < most
-            && let Ok(Some(frame)) = buddy.take_smallest(want.order, want.migratetype)
+            && let Ok(Some(frame)) = buddy.alloc_smallest(want.order, want.migratetype)
         {
             each(frame);
             taken = taken.wrapping_add(1);
@@ -190,7 +190,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     }
 
     /// Cuts a run of at most `most` pages of the request's own type off the lists, if one begins at the front of its own.
-    pub(crate) fn cut(&self, want: &Want, most: u32) -> Option<Run> {
+    pub(crate) fn cut(&self, want: &Want, most: u32) -> Option<CutRun> {
         self.attempt(|buddy| match fallback::is_cma_first(buddy, want) {
             true => Ok(None),
             false => buddy.cut(want.migratetype, most),
@@ -200,28 +200,28 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
 
     /// Takes the smallest free block that serves the request; all of it, unless it is of more than `most` frames. Returns its
     /// order.
-    pub(crate) fn take_part(&self, want: &Want, most: u64, mode: &mut Mode) -> Option<(Frame, Order)> {
-        self.ground.machine.step(Step::Take);
+    pub(crate) fn alloc_part(&self, want: &Want, most: u64, mode: &mut Mode) -> Option<(Frame, Order)> {
+        self.shared.machine.step(Step::Take);
         if *mode == Mode::Normal
-            && let Some(part) = self.attempt(|buddy| fallback::take_part(buddy, want, most)).flatten()
+            && let Some(part) = self.attempt(|buddy| fallback::alloc_part(buddy, want, most)).flatten()
         {
             return Some(part);
         }
-        self.take(want, mode, true).map(|frame| (frame, want.order))
+        self.alloc(want, mode, true).map(|frame| (frame, want.order))
     }
 
     /// Runs an operation that takes one given block off the lists.
-    pub(crate) fn take_with<T>(&self, take: impl FnMut(&Buddy<'_, 'a, M>) -> Result<Option<T>, Corrupt>) -> Option<T> {
+    pub(crate) fn alloc_with<T>(&self, take: impl FnMut(&Buddy<'_, 'a, M>) -> Result<Option<T>, Corrupt>) -> Option<T> {
         self.attempt(take).flatten()
     }
 
     /// Puts a block back whose head says nothing any more, merging it.
-    pub(crate) fn give(&self, frame: Frame, order: Order, place: Place) {
+    pub(crate) fn free(&self, frame: Frame, order: Order, place: Place) {
         self.buddy().free(frame, order, place);
     }
 
     /// Puts a block back whose head says nothing any more, as it is.
-    pub(crate) fn give_unmerged(&self, frame: Frame, order: Order) {
+    pub(crate) fn free_unmerged(&self, frame: Frame, order: Order) {
         self.buddy().free_unmerged(frame, order);
     }
 
@@ -230,13 +230,13 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         let mut at = start;
         while at < end {
             self.attempt(|buddy| buddy.merge_skipped(at));
-            at = self.buddy().behind(at);
+            at = self.buddy().after(at);
         }
     }
 
     /// Tells the zone what a CPU keeps of its numbers of free frames. Returns how many there were.
-    pub(crate) fn fold(&self, diffs: &Diffs<M>) -> u32 {
-        self.zone.stat.fold(&self.ground.stats, diffs)
+    pub(crate) fn fold(&self, diffs: &ZoneDiffs<M>) -> u32 {
+        self.zone.stat.fold(&self.shared.stats, diffs)
     }
 
     /// Changes whether pages may stay unmerged.
@@ -258,15 +258,15 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
 
     /// Tells the tracepoints.
     fn note(&self, want: &Want, taken: &Taken, refill: bool) {
-        let machine = &self.ground.machine;
-        let frames = &self.ground.frames;
+        let machine = &self.shared.machine;
+        let frames = &self.shared.frames;
         if let Some(from) = taken.fallback {
             let pageblock_order = frames.geometry.pageblock_order;
             let fragmenting = from.order < pageblock_order;
             let event = if fragmenting { GlobalEvent::ExtFragFragmenting } else { GlobalEvent::ExtFragWhole };
-            self.ground.events.count(event);
+            self.shared.events.count(event);
             // Not woken here: that would be under the lock.
-            if fragmenting && self.zone.boost(self.ground, 1) && want.wakes {
+            if fragmenting && self.zone.boost(self.shared, 1) && want.wakes {
                 self.zone.stat.note_boost();
             }
             if machine.traces() {

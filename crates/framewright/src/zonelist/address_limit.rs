@@ -6,7 +6,7 @@
 use crate::frame::frame::Part;
 use crate::policy::watermark::Rights;
 use crate::seam::machine::{Machine, Step};
-use crate::shared::Cx;
+use crate::shared::CallCx;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{Frame, Pfn, PfnRange};
 use crate::zone::zone::Zone;
@@ -29,7 +29,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Takes a block below an address limit, from the zones that it runs through. Looks at the free blocks one after the
     /// other, a stretch at a time and without the lock, and takes the first that is large enough under it. Rare (a
     /// device's odd limit), so it may cost.
-    pub(crate) fn take_below(&self, plan: &Plan, rights: Rights) -> Option<Frame> {
+    pub(crate) fn alloc_below(&self, plan: &Plan, rights: Rights) -> Option<Frame> {
         let limit = plan.below?;
         let max_order = self.max_order();
         for zone in self.split_zones(plan) {
@@ -37,25 +37,25 @@ impl<'a, M: Machine> World<'a, M> {
             while start < limit && self.may_serve(zone, plan, rights) {
                 let end = start.add(1).align_up(max_order).min(limit);
                 let stretch = PfnRange { start, end };
-                if let Some(frame) = self.pinned(|cx| self.take_within(cx, zone, stretch, plan, rights)).flatten() {
+                if let Some(frame) = self.pinned(|cx| self.alloc_within(cx, zone, stretch, plan, rights)).flatten() {
                     return Some(frame);
                 }
-                start = self.ground.frames.map.next(end).unwrap_or(limit);
+                start = self.shared.frames.map.next(end).unwrap_or(limit);
             }
         }
         None
     }
 
     /// Takes a block that begins and ends in a stretch of at most a largest block.
-    pub(crate) fn take_within(
+    pub(crate) fn alloc_within(
         &self,
-        cx: Cx<'_, 'a, M>,
+        cx: CallCx<'_, 'a, M>,
         zone: &'a Zone<M>,
         stretch: PfnRange,
         plan: &Plan,
         rights: Rights,
     ) -> Option<Frame> {
-        let frames = &self.ground.frames;
+        let frames = &self.shared.frames;
         let want = self.want(plan, rights);
         let is_reserved = |mt| mt == MigrateType::HighAtomic && rights.highatomic;
         // Everything that starts in the stretch is in one section, or the stretch is a hole.
@@ -63,16 +63,16 @@ impl<'a, M: Machine> World<'a, M> {
         let end = first.add(stretch.frames());
         let mut at = first;
         while at < end {
-            self.ground.machine.step(Step::Below);
+            self.shared.machine.step(Step::Below);
             let part = frames.block_at(at);
             let next = part.map_or(at.add(1), |part| part.end(at));
             let fits =
                 matches!(part, Some(Part::Free(_, free)) if free >= plan.order) && at.add(plan.order.frames()) <= end;
             if fits && frames.pageblock(at).zone() == Some(zone.idx) {
                 let guard = zone.lock(cx);
-                let taken = guard.take_with(|buddy| match frames.state(at).as_free() {
+                let taken = guard.alloc_with(|buddy| match frames.state(at).as_free() {
                     Some((free, mt)) if free >= plan.order && (want.may_use(mt) || is_reserved(mt)) => {
-                        buddy.take(at, free, plan.order, mt).map(Some)
+                        buddy.alloc(at, free, plan.order, mt).map(Some)
                     }
                     _ => Ok(None),
                 });

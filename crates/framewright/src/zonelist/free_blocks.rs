@@ -25,7 +25,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Frames of a zone in free blocks of some kinds: of a pageblock or more or not, and by their type.
     pub(crate) fn free_in_blocks(&self, zone: &Zone<M>, counts: impl Fn(bool, MigrateType) -> bool) -> u64 {
-        let geometry = &self.ground.frames.geometry;
+        let geometry = &self.shared.frames.geometry;
         let of = |order: Order| {
             let counted = |migratetype: &MigrateType| counts(order >= geometry.pageblock_order, *migratetype);
             let blocks = MigrateType::ALL.into_iter().filter(counted);

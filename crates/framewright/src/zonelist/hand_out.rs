@@ -3,7 +3,7 @@
 use crate::frame::head::Head;
 use crate::policy::watermark::Rights;
 use crate::seam::machine::{Machine, Step, Waiter};
-use crate::shared::Cx;
+use crate::shared::CallCx;
 use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
 use crate::types::migratetype::MigrateType;
 use crate::types::units::Frame;
@@ -22,15 +22,15 @@ impl<'a, M: Machine> World<'a, M> {
     /// Marks a block as allocated and counts where it came from.
     pub(crate) fn hand_out(
         &self,
-        cx: Cx<'_, 'a, M>,
+        cx: CallCx<'_, 'a, M>,
         frame: Frame,
         (zone, preferred): (&Zone<M>, &Zone<M>),
         plan: &Plan,
         teller: Teller<'_, M>,
     ) {
-        self.ground.machine.step(Step::HandOut);
+        self.shared.machine.step(Step::HandOut);
         let movable = plan.migratetype == MigrateType::Movable;
-        self.ground.frames.set_head(frame, Head::allocated(plan.order, movable));
+        self.shared.frames.set_head(frame, Head::allocated(plan.order, movable));
         let is_miss = zone.node() != preferred.node();
         // A zone whose memory is all offline was preferred by nobody.
         let preferred = if is_miss && !preferred.has_memory() { self.first_with_memory(plan, zone) } else { preferred };
@@ -40,7 +40,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// Hands out a block that was taken from a zone under its lock, past the per-CPU lists. The lock is held.
     pub(crate) fn hand_out_aside(
         &self,
-        cx: Cx<'_, 'a, M>,
+        cx: CallCx<'_, 'a, M>,
         frame: Frame,
         (zone, preferred): (&Zone<M>, &Zone<M>),
         plan: &Plan,
@@ -53,19 +53,19 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Whether a zone may serve a request, at this moment.
     pub(crate) fn may_serve(&self, zone: &Zone<M>, plan: &Plan, rights: Rights) -> bool {
-        zone.may_take_racy(&self.ground, plan.order, plan.highest, rights)
+        zone.may_take_racy(&self.shared, plan.order, plan.highest, rights)
     }
 
     /// Wakes background reclaim if a zone's marks were raised and nobody did so yet. No lock is held.
     pub(crate) fn wake_boosted(&self, zone: &Zone<M>) {
         if zone.stat.take_note() {
-            self.ground.events.count(GlobalEvent::KswapdWake);
-            self.ground.machine.wake(Waiter::Kswapd(zone.node()));
+            self.shared.events.count(GlobalEvent::KswapdWake);
+            self.shared.machine.wake(Waiter::Kswapd(zone.node()));
         }
     }
 
     /// Counts frames taken by place, which no request preferred to be anywhere. Called with interrupts held off.
-    pub(crate) fn count_range(&self, cx: Cx<'_, 'a, M>, zone: &Zone<M>, frames: u64) {
+    pub(crate) fn count_range(&self, cx: CallCx<'_, 'a, M>, zone: &Zone<M>, frames: u64) {
         if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
             own.aside.count(ZoneEvent::AllocFrames, frames);
         }

@@ -17,9 +17,9 @@ use crate::pcp::lists::{PcpGuard, Pcps};
 use crate::pcp::pcp::Pcp;
 use crate::policy::mechanisms::{NumaRead, NumaStat};
 use crate::seam::machine::{Machine, Ordering, Word};
-use crate::shared::{Cx, Ground};
+use crate::shared::{CallCx, Shared};
 use crate::stat::vmstat::{NumaItem, ZoneEvent, ZoneEvents};
-use crate::stat::zone_diffs::Diffs;
+use crate::stat::zone_diffs::ZoneDiffs;
 use crate::types::units::{CpuId, NodeId, Order};
 use crate::zone::zone::Zone;
 
@@ -51,9 +51,9 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
 
     /// Moves this CPU's counts to the zone; the CPU is offline. `foreign` says whether it is of another node.
     pub(crate) fn fold_events(&self, foreign: bool) {
-        let ground = self.cx.ground;
-        let count = |event| self.pcp.event_racy(event, ground.frames.geometry.pageblock_order);
-        if foreign && ground.mechanisms.numa_stat == NumaStat::Derived {
+        let shared = self.cx.shared;
+        let count = |event| self.pcp.event_racy(event, shared.frames.geometry.pageblock_order);
+        if foreign && shared.mechanisms.numa_stat == NumaStat::Derived {
             self.zone.events.add(ZoneEvent::NumaOther, count(ZoneEvent::Allocs));
         }
         for event in ZoneEvent::ALL {
@@ -65,8 +65,8 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
     }
 
     /// Tells the zone what the CPU keeps of its NUMA counters. Returns how many there were.
-    pub(crate) fn fold_numa(&self, diffs: &Diffs<M>) -> u32 {
-        self.cx.ground.stats.fold_numa(&self.zone.stat, diffs)
+    pub(crate) fn fold_numa(&self, diffs: &ZoneDiffs<M>) -> u32 {
+        self.cx.shared.stats.fold_numa(&self.zone.stat, diffs)
     }
 }
 
@@ -75,16 +75,16 @@ impl<M: Machine> Pcps<'_, M> {
     #[inline]
     pub(crate) fn count_numa(
         &self,
-        cx: Cx<'_, '_, M>,
+        cx: CallCx<'_, '_, M>,
         (zone, preferred): (&Zone<M>, &Zone<M>),
         turn: Option<NodeId>,
         (events, holds_lists): Teller<'_, M>,
     ) {
         let is_hit = zone.node() == preferred.node();
         let items = items(cx.node, (zone, preferred), turn);
-        let kind = cx.ground.mechanisms.numa_stat;
+        let kind = cx.shared.mechanisms.numa_stat;
         if kind.has_differentials() {
-            let (stats, idx) = (&cx.ground.stats, zone.idx);
+            let (stats, idx) = (&cx.shared.stats, zone.idx);
             if !stats.is_counting() {
                 return;
             }
@@ -98,14 +98,14 @@ impl<M: Machine> Pcps<'_, M> {
         let is_counted = |item: &NumaItem| match kind {
             NumaStat::Off => false,
             NumaStat::Derived => matches!(item, NumaItem::Miss | NumaItem::Interleave),
-            _ => cx.ground.stats.is_counting(),
+            _ => cx.shared.stats.is_counting(),
         };
         items.into_iter().flatten().filter(is_counted).for_each(|item| events.count(ZoneEvent::of(item), 1));
         if !is_hit
             && is_counted(&NumaItem::Miss)
             && let Some(record) = self.record(cx.cpu, preferred.idx.index())
         {
-            let _irq = cx.ground.machine.irq_save();
+            let _irq = cx.shared.machine.irq_save();
             record.aside.count(ZoneEvent::NumaForeign, 1);
         }
     }
@@ -113,14 +113,14 @@ impl<M: Machine> Pcps<'_, M> {
     /// Counts an allocation by whoever is near a node, in words that all CPUs share: one's own may be in the middle of a change.
     pub(crate) fn count_shared(
         &self,
-        ground: &Ground<'_, M>,
+        shared: &Shared<'_, M>,
         near: NodeId,
         (zone, preferred): (&Zone<M>, &Zone<M>),
         (order, turn): (Order, Option<NodeId>),
     ) {
         zone.events.add(ZoneEvent::Allocs, 1);
         zone.events.add(ZoneEvent::AllocFrames, order.frames());
-        let (kind, stats) = (ground.mechanisms.numa_stat, &ground.stats);
+        let (kind, stats) = (shared.mechanisms.numa_stat, &shared.stats);
         // What others derive has to be counted here: these allocations are no CPU's.
         let is_counted = |item: &NumaItem| match kind {
             NumaStat::Off => false,
@@ -142,50 +142,50 @@ impl<M: Machine> Pcps<'_, M> {
     }
 
     /// A zone's counter, summed over all CPUs. Exact at a quiescent point.
-    pub(crate) fn event_racy(&self, ground: &Ground<'_, M>, zone: &Zone<M>, event: ZoneEvent) -> u64 {
-        let order = ground.frames.geometry.pageblock_order;
-        self.sum(ground, zone, zone.events.get(event), |_, pcp| pcp.event_racy(event, order))
+    pub(crate) fn event_racy(&self, shared: &Shared<'_, M>, zone: &Zone<M>, event: ZoneEvent) -> u64 {
+        let order = shared.frames.geometry.pageblock_order;
+        self.sum(shared, zone, zone.events.get(event), |_, pcp| pcp.event_racy(event, order))
     }
 
     /// The sum over all CPUs of what `count` says of each.
-    fn sum(&self, ground: &Ground<'_, M>, zone: &Zone<M>, start: u64, count: impl Fn(usize, &Pcp<M>) -> u64) -> u64 {
+    fn sum(&self, shared: &Shared<'_, M>, zone: &Zone<M>, start: u64, count: impl Fn(usize, &Pcp<M>) -> u64) -> u64 {
         let records =
-            (0..ground.cpus.len()).filter_map(|cpu| Some((cpu, self.record(CpuId(cpu as u16), zone.idx.index())?)));
+            (0..shared.cpus.len()).filter_map(|cpu| Some((cpu, self.record(CpuId(cpu as u16), zone.idx.index())?)));
         records.fold(start, |sum, (cpu, pcp)| sum.wrapping_add(count(cpu, pcp)))
     }
 
     /// A zone's NUMA counters since boot, whether they were switched off in between or not.
-    pub(crate) fn numa_ever(&self, ground: &Ground<'_, M>, zone: &Zone<M>) -> Numa {
-        let event = |event| self.event_racy(ground, zone, event);
-        match ground.mechanisms.numa_stat {
+    pub(crate) fn numa_ever(&self, shared: &Shared<'_, M>, zone: &Zone<M>) -> Numa {
+        let event = |event| self.event_racy(shared, zone, event);
+        match shared.mechanisms.numa_stat {
             NumaStat::Off => Numa::default(),
             NumaStat::Events => NumaItem::ALL.map(|item| event(ZoneEvent::of(item))),
             NumaStat::Derived => {
                 let [allocs, miss] = [ZoneEvent::Allocs, ZoneEvent::NumaMiss].map(event);
                 let [foreign, interleave] = [ZoneEvent::NumaForeign, ZoneEvent::NumaInterleave].map(event);
-                let order = ground.frames.geometry.pageblock_order;
-                let is_far = |cpu: usize| ground.cpus.get(cpu).is_some_and(|cpu| cpu.node != zone.node());
+                let order = shared.frames.geometry.pageblock_order;
+                let is_far = |cpu: usize| shared.cpus.get(cpu).is_some_and(|cpu| cpu.node != zone.node());
                 // Of a CPU of another node all allocations; of those that are gone, what was noted.
-                let other = self.sum(ground, zone, zone.events.get(ZoneEvent::NumaOther), |cpu, pcp| {
+                let other = self.sum(shared, zone, zone.events.get(ZoneEvent::NumaOther), |cpu, pcp| {
                     if is_far(cpu) { pcp.event_racy(ZoneEvent::Allocs, order) } else { 0 }
                 });
                 [allocs.wrapping_sub(miss), miss, foreign, interleave, allocs.wrapping_sub(other), other]
             }
             NumaStat::S8 | NumaStat::S16 | NumaStat::U16 => NumaItem::ALL.map(|item| {
-                let kept = ground.stats.of_zone(zone.idx).map(|diffs| diffs.numa_kept(item) as u64);
+                let kept = shared.stats.of_zone(zone.idx).map(|diffs| diffs.numa_kept(item) as u64);
                 kept.fold(zone.stat.numa(item).load(Ordering::Relaxed), u64::wrapping_add)
             }),
         }
     }
 
     /// A zone's NUMA counters as readers get them.
-    pub(crate) fn numa_of(&self, ground: &Ground<'_, M>, zone: &Zone<M>) -> Numa {
-        if !ground.stats.is_counting() {
+    pub(crate) fn numa_of(&self, shared: &Shared<'_, M>, zone: &Zone<M>) -> Numa {
+        if !shared.stats.is_counting() {
             return Numa::default();
         }
-        let mechanisms = &ground.mechanisms;
+        let mechanisms = &shared.mechanisms;
         let told_only = mechanisms.numa_read == NumaRead::ZoneOnly && mechanisms.numa_stat.has_differentials();
-        let ever = if told_only { None } else { Some(self.numa_ever(ground, zone)) };
+        let ever = if told_only { None } else { Some(self.numa_ever(shared, zone)) };
         NumaItem::ALL.map(|item| {
             let told = || zone.stat.numa(item).load(Ordering::Relaxed);
             let ever = ever.and_then(|ever| ever.get(item as usize).copied()).unwrap_or_else(told);
@@ -195,11 +195,11 @@ impl<M: Machine> Pcps<'_, M> {
 }
 
 /// The sums of all zones' NUMA counters as they were told, without what CPUs keep; none where nobody is told.
-pub(crate) fn numa_told<M: Machine>(ground: &Ground<'_, M>) -> Option<Numa> {
-    let stats = &ground.stats;
+pub(crate) fn numa_told<M: Machine>(shared: &Shared<'_, M>) -> Option<Numa> {
+    let stats = &shared.stats;
     let sum = |item| Some(since(stats.numa(item)?.load(Ordering::Relaxed), stats.numa_since(item)?));
     let sums = || if stats.is_counting() { NumaItem::ALL.map(|item| sum(item).unwrap_or(0)) } else { Numa::default() };
-    ground.mechanisms.numa_stat.has_differentials().then(sums)
+    shared.mechanisms.numa_stat.has_differentials().then(sums)
 }
 
 /// What was counted since the counters were switched on. What CPUs tell late may make it negative for a moment.

@@ -7,7 +7,7 @@
 use crate::buddy::fallback::Want;
 use crate::policy::watermark::{Mark, Rights};
 use crate::seam::machine::{Machine, Ordering, Word};
-use crate::shared::{Cx, Ground};
+use crate::shared::{CallCx, Shared};
 use crate::types::migratetype::MigrateType;
 use crate::types::request::{
     __GFP_ATOMIC, __GFP_HIGH, __GFP_KSWAPD_RECLAIM, __GFP_MEMALLOC, __GFP_NOFAIL, __GFP_NOMEMALLOC, __GFP_NORETRY,
@@ -36,7 +36,7 @@ impl<'a, M: Machine> World<'a, M> {
     /// What a request wants of a zone's lists.
     pub(crate) fn want(&self, plan: &Plan, rights: Rights) -> Want {
         let Plan { order, migratetype, gfp, .. } = *plan;
-        let Ground { mechanisms, frames, .. } = &self.ground;
+        let Shared { mechanisms, frames, .. } = &self.shared;
         let least = match mechanisms.stall_order.get() {
             _ if rights.nofragment => frames.geometry.pageblock_order,
             Some(stall) if rights.stall => stall,
@@ -46,7 +46,7 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Reads a request's policy on the running CPU. Counts the turn of an interleaved one.
-    pub(crate) fn plan(&self, cx: Cx<'_, 'a, M>, request: &Request) -> Plan {
+    pub(crate) fn plan(&self, cx: CallCx<'_, 'a, M>, request: &Request) -> Plan {
         let turn = match request.policy {
             Policy::Interleave(_) => {
                 let turn = cx.own.turn.load(Ordering::Relaxed);

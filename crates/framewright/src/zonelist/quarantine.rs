@@ -5,7 +5,7 @@
 use crate::frame::head::Head;
 use crate::policy::mechanisms::Hardened;
 use crate::seam::machine::Machine;
-use crate::shared::{Cx, Ground};
+use crate::shared::{CallCx, Shared};
 use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
 use crate::types::units::{Frame, Order};
 use crate::zonelist::world::World;
@@ -13,7 +13,7 @@ use crate::zonelist::world::World;
 impl<'a, M: Machine> World<'a, M> {
     /// Takes a block from whoever frees it, for good, and fills its memory.
     pub(crate) fn claim_freed(&self, frame: Frame, order: Order) -> bool {
-        let claimed = self.ground.frames.claim_head(frame, order);
+        let claimed = self.shared.frames.claim_head(frame, order);
         if claimed {
             self.fill_freed(frame, order);
         }
@@ -22,7 +22,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Fills the memory of a block that is being freed.
     pub(crate) fn fill_freed(&self, frame: Frame, order: Order) {
-        let Ground { machine, frames, mechanisms, .. } = &self.ground;
+        let Shared { machine, frames, mechanisms, .. } = &self.shared;
         match mechanisms.hardened {
             Hardened::Zero => machine.zero(frames.pfn(frame), order),
             _ => machine.poison(frames.pfn(frame), order),
@@ -30,20 +30,20 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Whether nobody wrote to an allocated block of ours since it was freed. One that somebody wrote to is put aside.
-    pub(crate) fn is_intact(&self, cx: Cx<'_, 'a, M>, frame: Frame, order: Order) -> bool {
-        let Ground { machine, frames, mechanisms, .. } = &self.ground;
+    pub(crate) fn is_intact(&self, cx: CallCx<'_, 'a, M>, frame: Frame, order: Order) -> bool {
+        let Shared { machine, frames, mechanisms, .. } = &self.shared;
         let is_intact = mechanisms.hardened == Hardened::Off || machine.is_poisoned(frames.pfn(frame), order);
         if !is_intact {
-            self.put_aside(cx, frame, order);
+            self.quarantine(cx, frame, order);
         }
         is_intact
     }
 
     /// Puts an allocated block of ours into quarantine.
-    pub(crate) fn put_aside(&self, cx: Cx<'_, 'a, M>, frame: Frame, order: Order) {
-        let frames = &self.ground.frames;
+    pub(crate) fn quarantine(&self, cx: CallCx<'_, 'a, M>, frame: Frame, order: Order) {
+        let frames = &self.shared.frames;
         let Some(zone) = self.zone_of(frame) else { return };
-        self.ground.events.count(GlobalEvent::WrittenAfterFree);
+        self.shared.events.count(GlobalEvent::WrittenAfterFree);
         let guard = zone.lock(cx);
         frames.set_head(frame, Head::NONE);
         if frames.change(frame, |state| Some(state.quarantine(order))).is_ok() {

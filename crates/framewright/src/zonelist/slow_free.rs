@@ -4,11 +4,11 @@ use core::cell::Cell;
 
 use crate::frame::head::Head;
 use crate::free_path::free_batch::Block;
-use crate::free_path::free_path::give_one;
+use crate::free_path::free_path::free_one;
 use crate::pcp::ring::RingId;
 use crate::policy::mechanisms::Hardened;
 use crate::seam::machine::Machine;
-use crate::shared::Cx;
+use crate::shared::CallCx;
 use crate::stat::vmstat::ZoneEvent;
 use crate::types::units::{Frame, Order};
 use crate::zonelist::world::World;
@@ -16,11 +16,11 @@ use crate::zonelist::world::World;
 impl<'a, M: Machine> World<'a, M> {
     /// Gives back a block that was found to be allocated with this order. False if it is so no more: another CPU freed it in
     /// between. `exact`: that is seen in any case, and not only where it costs nothing.
-    pub(crate) fn give(&self, cx: Cx<'_, 'a, M>, frame: Frame, order: Order, exact: bool) -> bool {
-        let frames = &self.ground.frames;
+    pub(crate) fn free_slow(&self, cx: CallCx<'_, 'a, M>, frame: Frame, order: Order, exact: bool) -> bool {
+        let frames = &self.shared.frames;
         let pageblock = frames.pageblock(frame);
         let Some(zone) = pageblock.zone().and_then(|idx| self.zone(idx)) else { return false };
-        let hardened = self.ground.mechanisms.hardened;
+        let hardened = self.shared.mechanisms.hardened;
         if hardened != Hardened::Off && !self.claim_freed(frame, order) {
             return false;
         }
@@ -29,17 +29,17 @@ impl<'a, M: Machine> World<'a, M> {
             && let Some(pcp) = self.pcps.enter(cx, zone)
         {
             if hardened != Hardened::Off {
-                pcp.give_waiting(frame, order);
+                pcp.free_waiting(frame, order);
                 return true;
             }
             let is_ours = !exact || frames.claim_head(frame, order);
             if is_ours {
-                pcp.give(ring, frame);
+                pcp.free(ring, frame);
             }
             return is_ours;
         }
         let given = Cell::new(false);
-        give_one(cx, zone, Block::new(frame, order), &|_| {
+        free_one(cx, zone, Block::new(frame, order), &|_| {
             // No second free can pass: for blocks that no per-CPU list keeps the check is exact.
             if hardened == Hardened::Off && !frames.claim_head(frame, order) {
                 return false;
