@@ -21,7 +21,7 @@ use framewright::report::{
 use framewright::request::{Gfp, NodeSet, Policy, Request};
 use framewright::smp_list::{self, Broken, Links, Node};
 use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
-use framewright::validate::{Census, Violation};
+use framewright::validate::{FrameCounts, Violation};
 use framewright::watermark::{self, Mark, Marks, PcpSize};
 use framewright::{
     Allocator, Balanced, BulkFree, Compacted, Counters, Cpu, FrameState, Geometry, Layout, Link, Pcp, Refreshed, Zone,
@@ -349,7 +349,7 @@ call! {
         (state, free, pages.nodes(), pages.cpus(), pages.geometry(), pages.mechanisms())
     }
 
-    fn validate(pages: &'static Pages) -> (Result<Census, Violation>, bool, Counters) {
+    fn validate(pages: &'static Pages) -> (Result<FrameCounts, Violation>, bool, Counters) {
         let census = pages.validate();
         (census, census.is_ok_and(|census| census.is_conserved()), pages.counters())
     }

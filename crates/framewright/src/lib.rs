@@ -63,7 +63,7 @@ pub use frame::cluster::Cluster;
 pub use frame::frame::Geometry;
 pub use frame::map::Run;
 pub use observe::report_source::Counters;
-pub use observe::validate::{self, Census, Violation};
+pub use observe::validate::{self, FrameCounts, Violation};
 pub use pcp::depot::{Magazine, Shard};
 pub use pcp::pcp::Pcp;
 pub use policy::mechanisms::Mechanisms;

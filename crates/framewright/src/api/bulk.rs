@@ -164,8 +164,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
         for entry in out.iter_mut() {
             world.shared.machine.step(Step::BulkBlock);
             let stocked = if stock_is_free { pcp.alloc_cached(ring) } else { None };
-            let refilled =
-                || if world.may_serve(zone, &plan, rights) { pcp.alloc(ring, &world.want(&plan, rights)) } else { None };
+            let refilled = || {
+                if world.may_serve(zone, &plan, rights) { pcp.alloc(ring, &world.want(&plan, rights)) } else { None }
+            };
             let Some(frame) = stocked.or_else(refilled) else { break };
             world.hand_out(cx, frame, (zone, zone), &plan, pcp.teller());
             *entry = world.shared.frames.pfn(frame);

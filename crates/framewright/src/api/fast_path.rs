@@ -15,7 +15,7 @@
 use crate::frame::head::Head;
 use crate::pcp::ring::{Ring, RingId, Slots};
 use crate::seam::machine::{Machine, Ordering, Step, Word};
-use crate::shared::{Cpu, CallCx};
+use crate::shared::{CallCx, Cpu};
 use crate::types::migratetype::MigrateType;
 use crate::types::request::{
     __GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_RECLAIMABLE, __GFP_THISNODE, Gfp, Policy, Request,

@@ -11,7 +11,7 @@
 use core::cell::Cell;
 
 use crate::api::allocator::Allocator;
-use crate::api::fast_path::{Route, drop_damaged, push_top, pop_top};
+use crate::api::fast_path::{Route, drop_damaged, pop_top, push_top};
 use crate::frame::frame::Frames;
 use crate::frame::head::Head;
 use crate::frame::map::Run;
@@ -19,7 +19,7 @@ use crate::frame::pageblock::Pageblock;
 use crate::pcp::pcp::Pcp;
 use crate::pcp::ring::{Ring, SMALL_ORDERS};
 use crate::seam::machine::{Machine, Ordering, Pinned, Step, Word};
-use crate::shared::{Cpu, CallCx};
+use crate::shared::{CallCx, Cpu};
 use crate::types::error::{AllocError, FreeError};
 use crate::types::request::{__GFP_DIRECT_RECLAIM, Request};
 use crate::types::units::{CpuId, Frame, Order, Pfn, ZoneIdx, ZoneKind};
@@ -30,7 +30,7 @@ pub struct Local<'l, 'a, M: Machine> {
     allocator: &'l Allocator<'a, M>,
     own: &'l Cpu<M>,
     /// By the highest kind that a request may use; lists of a zone without memory where there is none.
-    front: [&'a Pcp<M>; ZoneKind::COUNT],
+    fast_lists: [&'a Pcp<M>; ZoneKind::COUNT],
     /// Empty where there is no front: interrupts use the lists of such a CPU too, so its rings are not touched.
     slots: &'a [M::U32],
     /// The run of memory that the last block came from, and the one that the last went to.
@@ -101,7 +101,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         Some(Local {
             allocator: self,
             own,
-            front,
+            fast_lists: front,
             slots: if own.plain { world.pcps.slots } else { &[] },
             taking: Cell::new(Seen::NOTHING),
             popped: Cell::new(None),
@@ -148,7 +148,7 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
 
     #[inline(always)]
     fn alloc_fast(&self, route: Route) -> Option<Pfn> {
-        let ring = self.front.get(route.highest.index())?.ring(route.ring)?;
+        let ring = self.fast_lists.get(route.highest.index())?.ring(route.ring)?;
         let heads = (Head::pcp(route.ring.order), route.head);
         let seen = || (self.taking.get().heads, self.taking.get().first);
         match pop_top(self.allocator.machine(), ring, &self.slots, seen, heads)? {
@@ -165,7 +165,7 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
         let frame = self.popped.take()?;
         let frames = &self.allocator.world().shared.frames;
         let route = Route::of(request, frames.geometry.pageblock_order)?;
-        let ring = self.front.get(route.highest.index())?.ring(route.ring)?;
+        let ring = self.fast_lists.get(route.highest.index())?.ring(route.ring)?;
         let (expected, head) = (Head::pcp(route.ring.order), route.head);
         let run = frames.map.run_at(frame);
         if frames.head(frame) != expected || run.is_none() {
@@ -182,7 +182,7 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
 
     fn cx(&self) -> CallCx<'_, 'a, M> {
         let shared = &self.allocator.world().shared;
-        CallCx { shared: shared, cpu: self.pin.cpu(), node: self.pin.node(), own: self.own }
+        CallCx { shared, cpu: self.pin.cpu(), node: self.pin.node(), own: self.own }
     }
 
     /// As [`Allocator::free`].

@@ -41,7 +41,11 @@ impl<M: Machine> Allocator<'_, M> {
         let _held = self.hold_cpu_or_fail(gfp)?;
         let movable = gfp.migratetype() == MigrateType::Movable;
         if self.world.alloc_free_block(pfn, order, movable).is_none() {
-            self.world.alloc_contig_range(PfnRange::block(pfn, order), Purpose::Allocate { movable }, gfp.may_reclaim())?;
+            self.world.alloc_contig_range(
+                PfnRange::block(pfn, order),
+                Purpose::Allocate { movable },
+                gfp.may_reclaim(),
+            )?;
         }
         self.announce(pfn, &Request { order, ..Request::page(gfp) });
         Ok(pfn)

@@ -74,7 +74,7 @@ pub struct Parts<'a, M: Machine> {
     /// What is free in these, a bit for each frame.
     pub owned: &'a mut [M::U64],
     /// Where owners are told of it.
-    pub doors: &'a mut [M::U32],
+    pub hints: &'a mut [M::U32],
     /// What CPUs count in zones and keep, where the mechanisms say so.
     pub diffs: &'a mut [ZoneDiffs<M>],
     /// The embedder's counters of nodes, if there are any.
@@ -106,7 +106,7 @@ impl<M: Machine> Parts<'_, M> {
             clusters: cut("clusters", self.clusters, layout.clusters)?,
             owners: cut("owners", self.owners, layout.owners)?,
             owned: cut("owned", self.owned, layout.owned)?,
-            doors: cut("doors", self.doors, layout.doors)?,
+            hints: cut("doors", self.hints, layout.hints)?,
             diffs: cut("diffs", self.diffs, layout.diffs)?,
             node_stats: cut("node_stats", self.node_stats, layout.node_stats)?,
             node_diffs: cut("node_diffs", self.node_diffs, layout.node_diffs)?,
@@ -128,7 +128,7 @@ pub(crate) fn boot<'a, M: Machine>(
     let layout = Layout::of(config)?;
     let parts = parts.cut(&layout)?;
     place_runs(config, parts.runs);
-    let front = has_front(&machine, config)?;
+    let front = has_fast_path(&machine, config)?;
     parts.diffs.iter_mut().for_each(|diffs| diffs.place(&config.mechanisms));
     place_zones(config, parts.zones, parts.pcps, (layout.cpus, front));
     place_zonelists(config, parts.zonelists);
@@ -143,7 +143,7 @@ pub(crate) fn boot<'a, M: Machine>(
         pageblocks: parts.pageblocks,
         owned: OwnedPageblocks::new(
             (parts.owners, parts.owned),
-            (parts.doors, layout.zones),
+            (parts.hints, layout.zones),
             config.geometry.pageblock_order,
         ),
     };
@@ -239,7 +239,7 @@ fn place_cpus<M: Machine>(config: &Config<'_>, cpus: &mut [Cpu<M>], zonelists: &
 
 /// Whether per-CPU lists serve requests and take frees without a further question: no mechanism asks one, what a list
 /// holds need not be counted with the others of its CPU, and no interrupt comes to it.
-fn has_front<M: Machine>(machine: &M, config: &Config<'_>) -> Result<bool, BootError> {
+fn has_fast_path<M: Machine>(machine: &M, config: &Config<'_>) -> Result<bool, BootError> {
     let counts = !matches!(config.mechanisms.numa_stat, NumaStat::Derived | NumaStat::Off);
     let asks = config.mechanisms.pcp_mark != PcpMark::Refill || config.is_hardened() || counts;
     let is_alone = config.mechanisms.pcp_protection == PcpProtection::OwnLists;
@@ -264,7 +264,7 @@ fn place_zones<M: Machine>(
         zone.span = size.span;
         zone.reserve = config.reserve_of(idx);
         zone.stat.place(config.zone_counters.len(), &config.mechanisms);
-        zone.tuned = config.tuning_of(idx).is_some_and(|tuning| tuning.marks.is_some());
+        zone.fixed_marks = config.tuning_of(idx).is_some_and(|tuning| tuning.marks.is_some());
         zone.stat.set_marks(config.marks_of(idx, size));
         if size.present == 0 {
             continue;

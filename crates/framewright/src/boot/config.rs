@@ -6,7 +6,7 @@
 
 use crate::frame::frame::Geometry;
 use crate::pcp::{autotune, depot, pcp};
-use crate::policy::mechanisms::{Depot, Hardened, Mechanisms, PcpSize as Sizing, Refill, ZoneStat};
+use crate::policy::mechanisms::{Depot, Hardened, Mechanisms, PcpSizing, Refill, ZoneStat};
 use crate::policy::pcp_size::PcpSize;
 use crate::policy::watermark::{Marks, Tuning, lowmem_reserve, min_free_kbytes};
 use crate::stat::{node_stat, zone_diffs};
@@ -234,8 +234,8 @@ impl<'c> Config<'c> {
     /// What a CPU's lists of a zone may grow to, in frames; 0 if their size is fixed.
     pub(crate) fn pcp_most_of(&self, zone: ZoneIdx, size: ZoneSize) -> u32 {
         match self.mechanisms.pcp_size {
-            Sizing::Fixed => 0,
-            Sizing::Tuned => {
+            PcpSizing::Fixed => 0,
+            PcpSizing::Tuned => {
                 let PcpSize { batch, high } = self.pcp_of(zone, size);
                 autotune::most(size.managed, self.cpus_at(zone), batch).max(high)
             }

@@ -54,7 +54,7 @@ pub struct Layout {
     /// Entries of [`crate::Parts::owned`].
     pub owned: usize,
     /// Entries of [`crate::Parts::doors`].
-    pub doors: usize,
+    pub hints: usize,
     /// Entries of [`crate::Parts::diffs`].
     pub diffs: usize,
     /// Entries of [`crate::Parts::node_stats`].
@@ -104,7 +104,7 @@ impl Layout {
             clusters: config.zones().map(|zone| config.clusters_of(zone) as usize).sum(),
             owners,
             owned: owners.saturating_mul(owned_pageblock::words_of(config.geometry.pageblock_order)),
-            doors: if owners == 0 { 0 } else { owned_pageblock::hints_of(cpus, zones) },
+            hints: if owners == 0 { 0 } else { owned_pageblock::hints_of(cpus, zones) },
             diffs: if config.mechanisms.keeps_counts() { zones.saturating_mul(cpus) } else { 0 },
             node_stats: if config.node_counters.is_empty() { 0 } else { nodes.saturating_add(1) },
             node_diffs: if config.keeps_node_counts() { nodes.saturating_mul(cpus) } else { 0 },
@@ -127,7 +127,7 @@ impl Layout {
             (self.magazines, size_of::<Magazine<M>>()),
             (self.range_locks.saturating_add(self.cluster_of), size_of::<M::U32>()),
             (self.clusters, size_of::<Cluster<M>>()),
-            (self.owners.saturating_add(self.doors), size_of::<M::U32>()),
+            (self.owners.saturating_add(self.hints), size_of::<M::U32>()),
             (self.owned, size_of::<M::U64>()),
             (self.diffs, size_of::<ZoneDiffs<M>>()),
             (self.node_stats, size_of::<NodeStat<M>>()),

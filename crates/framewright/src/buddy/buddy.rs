@@ -15,7 +15,7 @@
 //! [`Buddy`] exists only while the zone's lock is held: [`crate::zone::zone::ZoneGuard`] makes it.
 
 use crate::buddy::free_list::{End, FreeLists};
-use crate::frame::cluster::{Heap, CutRun};
+use crate::frame::cluster::{CutRun, Heap};
 use crate::frame::frame::{Corrupt, Frames};
 use crate::frame::state::State;
 use crate::policy::mechanisms::Prefetch;

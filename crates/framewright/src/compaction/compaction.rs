@@ -2,7 +2,7 @@
 //!
 //! Who needs a block that is not there although enough memory is free compacts, request by request and zone by zone
 //! ([`World::compact_for`]); a node's background thread does so when background reclaim has freed what was short, and of its own accord when
-//! too much of what is free is scattered (`kswapd.rs`). How is a choice ([`Method`]):
+//! too much of what is free is scattered (`kswapd.rs`). How is a choice ([`Compaction`]):
 //!
 //! - *scanners*, as in Linux: `scanners.rs`.
 //! - *emptiest*: of the next [`WINDOW`] ranges in turn the one with least in use is emptied, as a range is for whoever wants it by its place
@@ -21,6 +21,7 @@
 //! and only whoever compacts pays; a counter would be written by every free.
 
 use crate::compaction::progress::{Compacted, Effort};
+use crate::policy::mechanisms::Compaction;
 use crate::policy::watermark::Rights;
 use crate::range::contig_range::Purpose;
 use crate::seam::machine::Machine;
@@ -32,15 +33,13 @@ use crate::zone::zone::Zone;
 use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
 
-use crate::policy::mechanisms::Compaction as Method;
-
 /// Times that a request looks for a range to empty before it gives up: 1 GiB on x86.
 const TRIES: u32 = 8;
 
 impl<'a, M: Machine> World<'a, M> {
     /// Whether anything is ever compacted.
     pub(crate) fn compacts(&self) -> bool {
-        self.shared.mechanisms.compaction != Method::Off && self.shared.machine.migrates()
+        self.shared.mechanisms.compaction != Compaction::Off && self.shared.machine.migrates()
     }
 
     /// How much of a zone's free memory is in blocks smaller than a pageblock, in percent.
@@ -67,7 +66,7 @@ impl<'a, M: Machine> World<'a, M> {
             }
             let start = run.scanned;
             let free_scanned = match self.shared.mechanisms.compaction {
-                Method::Scanners => self.scan(zone, || is_enough(zone), &mut run),
+                Compaction::Scanners => self.scan(zone, || is_enough(zone), &mut run),
                 _ => {
                     self.empty_until(zone, order, &is_enough, &mut run);
                     0
@@ -113,7 +112,7 @@ impl<'a, M: Machine> World<'a, M> {
 
     fn compact_zone_for(&self, zone: &'a Zone<M>, plan: &Plan, rights: Rights, effort: Effort) -> Result<Frame, Why> {
         let mut run = Compacted::default();
-        if self.shared.mechanisms.compaction == Method::Scanners {
+        if self.shared.mechanisms.compaction == Compaction::Scanners {
             self.scan(zone, || self.may_serve(zone, plan, rights), &mut run);
             return self.try_once(plan, rights);
         }

@@ -36,12 +36,12 @@ impl Default for Targets {
 
 impl Targets {
     /// Notes a pageblock; if there are too many, it takes the place of one that has more free.
-    fn note(&mut self, start: Frame, census: PageblockUsage) {
-        let free = census.free as u32;
+    fn note(&mut self, start: Frame, usage: PageblockUsage) {
+        let free = usage.free as u32;
         let worst = self.blocks.iter_mut().max_by_key(|(_, free)| if *free == 0 { u32::MAX } else { *free });
         if let Some(worst) = worst
             && free != 0
-            && census.used().saturating_add(census.other) != 0
+            && usage.used().saturating_add(usage.other) != 0
             && (worst.1 == 0 || free < worst.1)
         {
             *worst = (start, free);
@@ -168,12 +168,12 @@ impl<'a, M: Machine> World<'a, M> {
             if pageblock.zone() != Some(zone.idx) || pageblock.migratetype() != MigrateType::Movable {
                 return None;
             }
-            let census = PageblockUsage::of(&self.shared, (at, next));
-            *scanned = scanned.saturating_add(census.memory());
-            places.note(at, census);
-            let can_be_emptied = census.memory() == step && census.other == 0;
-            in_use = in_use.filter(|_| can_be_emptied).map(|in_use| in_use.saturating_add(census.used()));
-            free = free.saturating_add(census.free);
+            let usage = PageblockUsage::of(&self.shared, (at, next));
+            *scanned = scanned.saturating_add(usage.memory());
+            places.note(at, usage);
+            let can_be_emptied = usage.memory() == step && usage.other == 0;
+            in_use = in_use.filter(|_| can_be_emptied).map(|in_use| in_use.saturating_add(usage.used()));
+            free = free.saturating_add(usage.free);
             at = next;
         }
         in_use.filter(|_| free < order.frames())

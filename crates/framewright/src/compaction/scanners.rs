@@ -13,7 +13,7 @@
 
 use crate::compaction::progress::Compacted;
 use crate::frame::frame::Part;
-use crate::range::migrate::{Stays, is_for_movable};
+use crate::range::migrate::{MigrateError, is_for_movable};
 use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::stat::vmstat::GlobalEvent;
 use crate::types::units::{Frame, Order, Pfn};
@@ -55,7 +55,7 @@ impl<M: Machine> World<'_, M> {
                     run.ranges = run.ranges.saturating_add(1);
                 }
             }
-            if result == Err(Stays::NoPlace) {
+            if result == Err(MigrateError::NoPlace) {
                 break;
             }
             source = source.add(order.frames());
@@ -90,7 +90,7 @@ impl<M: Machine> World<'_, M> {
         start: Frame,
         places: &mut FreeScanner,
         run: &mut Compacted,
-    ) -> Result<(), Stays> {
+    ) -> Result<(), MigrateError> {
         let (frames, order) = (&self.shared.frames, self.shared.frames.geometry.pageblock_order);
         if !self.is_suitable(zone, start) {
             return Ok(());
@@ -107,8 +107,8 @@ impl<M: Machine> World<'_, M> {
                 && frames.head(head).is_movable()
             {
                 match self.migrate(head, size, |size| self.place_near_end(zone, start, size, places)) {
-                    Err(Stays::NoPlace) => return Err(Stays::NoPlace),
-                    Err(Stays::Busy) => {}
+                    Err(MigrateError::NoPlace) => return Err(MigrateError::NoPlace),
+                    Err(MigrateError::Busy) => {}
                     Ok(()) => run.moved = run.moved.saturating_add(size.frames()),
                 }
             }

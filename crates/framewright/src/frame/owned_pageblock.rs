@@ -35,7 +35,7 @@ use crate::types::units::{CpuId, Frame, Order, ZoneIdx};
 /// Frames that one word tells of: the block of this order.
 const WORD: Order = Order(6);
 /// Places for cards that a CPU has for each zone and type of lists: a cache line of them.
-const DOORS: usize = 16;
+const HINTS: usize = 16;
 
 /// Words that tell of the frames of one pageblock.
 pub(crate) const fn words_of(pageblock_order: Order) -> usize {
@@ -44,7 +44,7 @@ pub(crate) const fn words_of(pageblock_order: Order) -> usize {
 
 /// Doors of all CPUs.
 pub(crate) const fn hints_of(cpus: usize, zones: usize) -> usize {
-    cpus.saturating_mul(zones).saturating_mul(MigrateType::PCP_COUNT * DOORS)
+    cpus.saturating_mul(zones).saturating_mul(MigrateType::PCP_COUNT * HINTS)
 }
 
 /// See the module's description. Without the mechanism all arrays are empty, and nothing is owned.
@@ -179,16 +179,16 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
         false
     }
 
-    fn doors(&self, cpu: CpuId, zone: ZoneIdx, lists: usize) -> &'a [M::U32] {
+    fn hints(&self, cpu: CpuId, zone: ZoneIdx, lists: usize) -> &'a [M::U32] {
         let record = cpu.index().wrapping_mul(self.zones).wrapping_add(zone.index());
-        let first = record.wrapping_mul(MigrateType::PCP_COUNT).wrapping_add(lists).wrapping_mul(DOORS);
-        self.hints.get(first..first.wrapping_add(DOORS)).unwrap_or(&[])
+        let first = record.wrapping_mul(MigrateType::PCP_COUNT).wrapping_add(lists).wrapping_mul(HINTS);
+        self.hints.get(first..first.wrapping_add(HINTS)).unwrap_or(&[])
     }
 
     /// Leaves a card at an owner's door: the pageblock around `frame`, with blocks for these lists, has something.
     pub(crate) fn hint(&self, owner: CpuId, zone: ZoneIdx, lists: usize, frame: Frame) {
         let number = self.number(frame) as u32;
-        let door = self.doors(owner, zone, lists).get(number as usize % DOORS);
+        let door = self.hints(owner, zone, lists).get(number as usize % HINTS);
         if let Some(door) = door.filter(|door| door.load(Ordering::Relaxed) != number.wrapping_add(1)) {
             door.store(number.wrapping_add(1), Ordering::Relaxed);
         }
@@ -206,7 +206,7 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
             let number = door.load(Ordering::Relaxed).checked_sub(1)?;
             Some((door, Frame(number << order.0)))
         };
-        self.doors(cpu, zone, lists).iter().filter_map(card)
+        self.hints(cpu, zone, lists).iter().filter_map(card)
     }
 }
 

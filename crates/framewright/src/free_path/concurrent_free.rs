@@ -19,7 +19,7 @@
 //! What a damaged list does not take is left to the caller.
 
 use crate::buddy::free_list::ConcurrentLists;
-use crate::free_path::free_batch::{FreeBatch, Block};
+use crate::free_path::free_batch::{Block, FreeBatch};
 use crate::seam::machine::{LockEvent, LockKind, LockName, Machine, Ordering, Patience, Step, Word};
 use crate::shared::CallCx;
 use crate::stat::tally::Tally;

@@ -10,7 +10,7 @@
 use crate::buddy::buddy::Place;
 use crate::frame::head::Head;
 use crate::free_path::concurrent_free::ConcurrentFree;
-use crate::free_path::free_batch::{FreeBatch, Block};
+use crate::free_path::free_batch::{Block, FreeBatch};
 use crate::free_path::remote_free::free_to_owners;
 use crate::policy::mechanisms::{FreePath, PreMerge};
 use crate::seam::event::Event;
@@ -61,7 +61,12 @@ pub(crate) fn free_batch<M: Machine>(cx: CallCx<'_, '_, M>, zone: &Zone<M>, batc
 }
 
 /// Gives one block back to its zone. Under the lock `release` makes its head say nothing, or returns false: then it stays.
-pub(crate) fn free_one<M: Machine>(cx: CallCx<'_, '_, M>, zone: &Zone<M>, block: Block, release: &impl Fn(Block) -> bool) {
+pub(crate) fn free_one<M: Machine>(
+    cx: CallCx<'_, '_, M>,
+    zone: &Zone<M>,
+    block: Block,
+    release: &impl Fn(Block) -> bool,
+) {
     if cx.shared.mechanisms.free_path == FreePath::MergeUnderLock || has_owner(cx.shared, block.frame(), block.order())
     {
         let guard = zone.lock(cx);
@@ -75,7 +80,12 @@ pub(crate) fn free_one<M: Machine>(cx: CallCx<'_, '_, M>, zone: &Zone<M>, block:
     free_blocks(cx, zone, &mut batch, release);
 }
 
-fn free_blocks<M: Machine>(cx: CallCx<'_, '_, M>, zone: &Zone<M>, batch: &mut FreeBatch, release: &impl Fn(Block) -> bool) {
+fn free_blocks<M: Machine>(
+    cx: CallCx<'_, '_, M>,
+    zone: &Zone<M>,
+    batch: &mut FreeBatch,
+    release: &impl Fn(Block) -> bool,
+) {
     let shared = cx.shared;
     for block in batch.blocks() {
         let (frame, order) = (block.frame(), block.order());
@@ -90,7 +100,12 @@ fn free_blocks<M: Machine>(cx: CallCx<'_, '_, M>, zone: &Zone<M>, batch: &mut Fr
     }
 }
 
-fn free_exclusive<M: Machine>(cx: CallCx<'_, '_, M>, zone: &Zone<M>, batch: &FreeBatch, release: &impl Fn(Block) -> bool) {
+fn free_exclusive<M: Machine>(
+    cx: CallCx<'_, '_, M>,
+    zone: &Zone<M>,
+    batch: &FreeBatch,
+    release: &impl Fn(Block) -> bool,
+) {
     let guard = zone.lock_ends(cx);
     let skips = cx.shared.mechanisms.free_path == FreePath::NoMerge && !zone.clusters.is_disabled();
     if !skips {
@@ -107,7 +122,12 @@ fn free_exclusive<M: Machine>(cx: CallCx<'_, '_, M>, zone: &Zone<M>, batch: &Fre
     }
 }
 
-fn free_concurrent<M: Machine>(cx: CallCx<'_, '_, M>, zone: &Zone<M>, batch: &mut FreeBatch, release: &impl Fn(Block) -> bool) {
+fn free_concurrent<M: Machine>(
+    cx: CallCx<'_, '_, M>,
+    zone: &Zone<M>,
+    batch: &mut FreeBatch,
+    release: &impl Fn(Block) -> bool,
+) {
     let mut parts = FreeBatch::new();
     let mut refused = FreeBatch::new();
     {

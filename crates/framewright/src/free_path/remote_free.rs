@@ -4,11 +4,11 @@
 //! setting its bits (`owned_pageblock.rs`). Whoever sets the last one has a whole pageblock, merged without a lock, and takes it to the zone;
 //! but an owner keeps one, so that a CPU whose needs come and go does not go to the zone each time.
 
-use crate::free_path::free_batch::{FreeBatch, Block};
+use crate::free_path::free_batch::{Block, FreeBatch};
 use crate::seam::machine::{Machine, Step};
 use crate::shared::CallCx;
 use crate::types::units::{CpuId, Frame};
-use crate::zone::release_owned::{release_owned, each_word, has_owner, is_completed_by};
+use crate::zone::release_owned::{each_word, has_owner, is_completed_by, release_owned};
 use crate::zone::zone::Zone;
 
 /// Gives the blocks of a batch whose pageblocks have owners to these; the others stay. `release` makes a block's head say nothing.

@@ -177,7 +177,7 @@ impl<M: Machine> Source for Allocator<'_, M> {
         if count == 0 && !self.is_online(cpu) {
             return None;
         }
-        let high = if record.tuning.is_on() { record.tuning.high() } else { size.high };
+        let high = if record.autotune.is_on() { record.autotune.high() } else { size.high };
         Some(PcpSnapshot { cpu, count, high: u64::from(high), batch: u64::from(size.batch) })
     }
 

@@ -52,14 +52,14 @@ impl<M: Machine> Allocator<'_, M> {
     ///
     /// # Errors
     /// The first invariant found violated.
-    pub fn validate(&self) -> Result<Census, Violation> {
+    pub fn validate(&self) -> Result<FrameCounts, Violation> {
         validate(self.world())
     }
 }
 
 /// Where all frames are: `present` is the sum of the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Census {
+pub struct FrameCounts {
     /// Frames that are memory.
     pub present: u64,
     /// On free lists that requests may use.
@@ -78,7 +78,7 @@ pub struct Census {
     pub offline: u64,
 }
 
-impl Census {
+impl FrameCounts {
     /// Whether every frame is somewhere: the conservation equation.
     pub fn is_conserved(&self) -> bool {
         let parts =
@@ -86,7 +86,7 @@ impl Census {
         parts.iter().fold(0_u64, |sum, part| sum.saturating_add(*part)) == self.present
     }
 
-    fn add(&mut self, other: &Census) {
+    fn add(&mut self, other: &FrameCounts) {
         self.present = self.present.saturating_add(other.present);
         self.free = self.free.saturating_add(other.free);
         self.pcp = self.pcp.saturating_add(other.pcp);
@@ -128,8 +128,8 @@ fn equal(invariant: &'static str, pfn: Option<Pfn>, expected: u64, found: u64) -
 }
 
 /// Checks a whole allocator.
-pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<Census, Violation> {
-    let mut total = Census::default();
+pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<FrameCounts, Violation> {
+    let mut total = FrameCounts::default();
     let mut foreign = 0_u64;
     let mut miss = 0_u64;
     let mut told = 0_u64;
@@ -144,7 +144,7 @@ pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<Census, Viola
         equal("P2", None, census.pcp, rings)?;
         equal("P2", None, cached, entries)?;
         counts_of(world, zone, &census)?;
-        let numa = statistics_of(world, zone, census.allocated.saturating_add(census.in_flight))?;
+        let numa = numa_stat_of(world, zone, census.allocated.saturating_add(census.in_flight))?;
         foreign = foreign.wrapping_add(numa.1);
         miss = miss.wrapping_add(numa.0);
         told = told.wrapping_add(zone.stat.free().load(Ordering::Relaxed));
@@ -171,10 +171,10 @@ fn mark(frame: Frame) -> u64 {
 
 /// Walks the zone's frames block by block: F1, F2, B5, B6, and what they are used for. Returns that, the sum of the marks of
 /// per-CPU blocks, and the number of free blocks whose merge was skipped.
-fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(Census, u64, u64), Violation> {
+fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(FrameCounts, u64, u64), Violation> {
     let frames = &world.shared.frames;
     let pageblock = frames.geometry.pageblock_order;
-    let mut census = Census { present: zone.present.load(Ordering::Relaxed), ..Census::default() };
+    let mut census = FrameCounts { present: zone.present.load(Ordering::Relaxed), ..FrameCounts::default() };
     let mut reserved = 0_u64;
     let mut cached = 0_u64;
     let mut skipped = 0_u64;
@@ -225,7 +225,7 @@ fn block<M: Machine>(
     zone: &Zone<M>,
     at: Frame,
     part: Part,
-    census: &mut Census,
+    census: &mut FrameCounts,
 ) -> Result<Frame, Violation> {
     let frames = &world.shared.frames;
     let pfn = Some(frames.pfn(at));
@@ -315,7 +315,7 @@ fn lists_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(), Viol
 }
 
 /// Walks the list of deferred frees: N1. What is being freed and is not on it is still its owner's.
-fn deferred_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &mut Census) -> Result<(), Violation> {
+fn deferred_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &mut FrameCounts) -> Result<(), Violation> {
     let frames = &world.shared.frames;
     let mut deferred = 0_u64;
     for frame in zone.deferred.each(frames) {
@@ -368,12 +368,12 @@ fn rings_of<M: Machine>(world: &World<'_, M>, cx: CallCx<'_, '_, M>, zone: &Zone
     equal("D1", wrong.map(|frame| frames.pfn(frame)), 0, u64::from(wrong.is_some()))?;
     let counted = world.pcps.depots.of(zone).iter().map(|shard| u64::from(shard.frames_racy()));
     equal("D2", None, stored, counted.fold(0, u64::saturating_add))?;
-    let (owned, marks) = estates_of(world, zone)?;
+    let (owned, marks) = owned_of(world, zone)?;
     Ok((total.saturating_add(stored).saturating_add(owned), entries.wrapping_add(marks)))
 }
 
 /// Looks at the pageblocks that CPUs own: O1 and O2. Returns the number of frames free in them, and the sum of their marks.
-fn estates_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(u64, u64), Violation> {
+fn owned_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(u64, u64), Violation> {
     let frames = &world.shared.frames;
     let order = frames.geometry.pageblock_order;
     let (mut total, mut entries, mut owned) = (0_u64, 0_u64, 0_u64);
@@ -403,7 +403,7 @@ fn estates_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(u64, 
 }
 
 /// B4, and the counters that Z1 needs.
-fn counts_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &Census) -> Result<(), Violation> {
+fn counts_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &FrameCounts) -> Result<(), Violation> {
     let sum = |wanted: fn(MigrateType) -> bool| {
         let types = MigrateType::ALL.into_iter().filter(|&migratetype| wanted(migratetype));
         types
@@ -426,7 +426,7 @@ fn counts_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &Census) 
 }
 
 /// S1 to S3, as far as one zone can tell. Returns the zone's misses and those that were meant for it.
-fn statistics_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, allocated: u64) -> Result<(u64, u64), Violation> {
+fn numa_stat_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, allocated: u64) -> Result<(u64, u64), Violation> {
     let count = |event| world.pcps.event_racy(&world.shared, zone, event);
     equal("S2", None, allocated, count(ZoneEvent::AllocFrames).wrapping_sub(count(ZoneEvent::FreeFrames)))?;
     let [hit, miss, foreign, _, local, other] = world.pcps.numa_ever(&world.shared, zone);

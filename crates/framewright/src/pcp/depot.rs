@@ -271,7 +271,14 @@ impl<'a, M: Machine> Depots<'a, M> {
     }
 
     /// Gives an empty ring blocks: those of its spare magazine, or of a full one from the depot. False if there are none.
-    pub(crate) fn restock(&self, cx: CallCx<'_, 'a, M>, zone: &Zone<M>, id: RingId, ring: &Ring<M>, limit: u32) -> bool {
+    pub(crate) fn restock(
+        &self,
+        cx: CallCx<'_, 'a, M>,
+        zone: &Zone<M>,
+        id: RingId,
+        ring: &Ring<M>,
+        limit: u32,
+    ) -> bool {
         if ring.spare_len.load(Ordering::Relaxed) != 0 {
             cx.shared.machine.step(Step::Magazine);
             self.swap(ring, limit);
@@ -414,7 +421,12 @@ impl<'a, M: Machine> Depots<'a, M> {
 
     /// Takes some magazine of a shard, whatever its kind, and calls `visit` with it, outside of the shard's lock. False if the
     /// shard is empty. Nobody finds the magazine's blocks meanwhile, so who holds the allocator still waits ([`Shard::hold`]).
-    pub(crate) fn drain(&self, cx: CallCx<'_, 'a, M>, shard: &Shard<M>, visit: impl FnOnce(&Magazine<M>, RingId)) -> bool {
+    pub(crate) fn drain(
+        &self,
+        cx: CallCx<'_, 'a, M>,
+        shard: &Shard<M>,
+        visit: impl FnOnce(&Magazine<M>, RingId),
+    ) -> bool {
         cx.shared.machine.step(Step::Depot);
         let taken = {
             let guard = self.lock(cx, shard);

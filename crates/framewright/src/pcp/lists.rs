@@ -7,7 +7,7 @@
 //! All that needs the lists goes through [`PcpGuard`], which their owner or a claimer holds (`pcp.rs`).
 
 use crate::frame::head::Head;
-use crate::free_path::free_batch::{FreeBatch, Block};
+use crate::free_path::free_batch::{Block, FreeBatch};
 use crate::free_path::free_path::{collect, free_batch, free_one, unlist};
 use crate::pcp::depot::Depots;
 use crate::pcp::pcp::{Claim, Pcp, Turn};
@@ -74,7 +74,7 @@ impl<'a, M: Machine> Pcps<'a, M> {
     ) {
         let (machine, huge) = (&shared.machine, shared.frames.geometry.pageblock_order);
         let Some(pcp) = self.record(cpu, zone.idx.index()) else { return };
-        if pcp.count_racy(huge) == 0 || !machine.may_fence() || pcp.seize_within(machine, 1).is_err() {
+        if pcp.count_racy(huge) == 0 || !machine.may_fence() || pcp.try_seize(machine, 1).is_err() {
             return;
         }
         for (id, ring) in pcp.rings(huge) {
@@ -131,7 +131,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
         if !self.pcp.depot {
             let count = self.pcp.count.load(Ordering::Relaxed);
             self.pcp.count.store(count.wrapping_add(blocks << id.order.0.min(31)), Ordering::Relaxed);
-        } else if self.claimed.is_none() && self.pcp.front {
+        } else if self.claimed.is_none() && self.pcp.fast_path {
             ring.open();
         }
     }
@@ -167,7 +167,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
             self.settle(id, ring, u32::MAX);
             if self.cx.shared.frames.head(frame) == Head::pcp(id.order) {
                 ring.count_taken();
-                if self.pcp.tuning.is_on() && self.pcp.tuning.note_taken() {
+                if self.pcp.autotune.is_on() && self.pcp.autotune.note_taken() {
                     self.age();
                 }
                 return Some(frame);
@@ -201,12 +201,12 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
     }
 
     fn high(&self) -> u32 {
-        if self.pcp.tuning.is_on() { self.pcp.tuning.high() } else { self.pcp.size.high }
+        if self.pcp.autotune.is_on() { self.pcp.autotune.high() } else { self.pcp.size.high }
     }
 
     /// Frames that are to go back to the zone, where there is no depot, as a block was put into a ring.
     fn surplus(&self, id: RingId) -> u32 {
-        let (tuning, size, count) = (&self.pcp.tuning, self.pcp.size, self.pcp.count.load(Ordering::Relaxed));
+        let (tuning, size, count) = (&self.pcp.autotune, self.pcp.size, self.pcp.count.load(Ordering::Relaxed));
         if !tuning.is_on() {
             return if count >= size.high { size.batch } else { 0 };
         }
@@ -217,16 +217,16 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
     /// Lets lists whose sizes follow their use get smaller.
     #[cold]
     fn age(&self) {
-        let surplus = self.pcp.tuning.decay(self.pcp.size, self.pcp.count.load(Ordering::Relaxed));
+        let surplus = self.pcp.autotune.decay(self.pcp.size, self.pcp.count.load(Ordering::Relaxed));
         if surplus != 0 {
             self.drain(surplus);
         }
     }
 
     /// Frames to fetch for a ring that is empty, where sizes follow their use.
-    pub(crate) fn tuned_batch(&self, id: RingId) -> u32 {
+    pub(crate) fn autotuned_batch(&self, id: RingId) -> u32 {
         let count = self.pcp.count.load(Ordering::Relaxed);
-        self.pcp.tuning.refill(self.pcp.size, (id.order.0 == 0, count), self.is_scarce())
+        self.pcp.autotune.refill(self.pcp.size, (id.order.0 == 0, count), self.is_scarce())
     }
 
     /// Whether the zone is below its high mark.
@@ -363,7 +363,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
             }
             gained = gained.saturating_add(self.frames_of(other, ring.entitled().saturating_sub(ring.total())));
             ring.set_quota(0);
-            if self.claimed.is_none() && self.pcp.front {
+            if self.claimed.is_none() && self.pcp.fast_path {
                 ring.open();
             }
         }

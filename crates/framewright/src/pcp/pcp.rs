@@ -108,18 +108,18 @@ pub struct Pcp<M: Machine> {
     pub(crate) turn: M::U32,
     // Fixed at boot: whether there is a depot, and a front; and how many frames a magazine takes at most.
     pub(crate) depot: bool,
-    pub(crate) front: bool,
+    pub(crate) fast_path: bool,
     pub(crate) protection: PcpProtection,
     frames: u32,
     pub(crate) size: PcpSize,
-    pub(crate) tuning: Autotune<M>,
+    pub(crate) autotune: Autotune<M>,
     small: [[Ring<M>; SMALL_ORDERS]; MigrateType::PCP_COUNT],
     huge: [Ring<M>; 2],
     /// Freed blocks of any order that wait, and how many frames they are.
     pub(crate) waiting: Ring<M>,
     pub(crate) waiting_frames: M::U32,
     /// Since when the lists of another node's zone were not used.
-    pub(crate) idle: Expiry<M>,
+    pub(crate) expiry: Expiry<M>,
     /// What the rings do not count themselves, while the lists are held.
     pub(crate) events: ZoneEvents<M>,
     /// What the CPU does in the zone without its lists. Counted with interrupts off, as the zone lock is held or for this alone: an
@@ -137,16 +137,16 @@ impl<M: Machine> Default for Pcp<M> {
             count: Word::new(0),
             turn: Word::new(0),
             depot: false,
-            front: false,
+            fast_path: false,
             protection: PcpProtection::default(),
             frames: 0,
             size: PcpSize::default(),
-            tuning: Autotune::default(),
+            autotune: Autotune::default(),
             small: core::array::from_fn(|_| core::array::from_fn(|_| Ring::default())),
             huge: [Ring::default(), Ring::default()],
             waiting: Ring::default(),
             waiting_frames: Word::new(0),
-            idle: Expiry::default(),
+            expiry: Expiry::default(),
             events: ZoneEvents::default(),
             aside: ZoneEvents::default(),
             folded: ZoneEvents::default(),
@@ -163,8 +163,8 @@ impl<M: Machine> Pcp<M> {
         (managed, pageblock_order): (u64, Order),
         start: u32,
     ) -> u32 {
-        (self.size, self.depot, self.front) = (size, depot, front);
-        self.tuning.begin(size, most);
+        (self.size, self.depot, self.fast_path) = (size, depot, front);
+        self.autotune.begin(size, most);
         self.frames = depot::frames_of(size, managed);
         let mut next = start;
         for (id, ring) in self.rings(pageblock_order).filter(|(id, _)| !depot || id.huge().is_some()) {
@@ -200,8 +200,8 @@ impl<M: Machine> Pcp<M> {
         }
         self.waiting.words(("waiting", &""), visit);
         tell(visit, format_args!("waiting_frames"), &self.waiting_frames);
-        self.tuning.words(visit);
-        self.idle.words(visit);
+        self.autotune.words(visit);
+        self.expiry.words(visit);
         self.events.words("events", visit);
         self.aside.words("aside", visit);
         self.folded.words("folded", visit);
@@ -361,7 +361,7 @@ impl<M: Machine> Pcp<M> {
         if (machine.in_interrupt() || claim == Claim::Try) && !machine.may_fence() {
             return Err(Busy);
         }
-        self.seize_within(machine, claim.tries(machine))?;
+        self.try_seize(machine, claim.tries(machine))?;
         let irq = machine.irq_save();
         own.held.enter(machine, Rank::Pcp);
         Ok(Turn { _irq: Some(irq), machine, own, flag: &self.claim })
@@ -369,11 +369,11 @@ impl<M: Machine> Pcp<M> {
 
     /// Like [`Pcp::claim`], but waits and gives no guard: the lists are held until [`Pcp::release_seized`].
     pub(crate) fn seize(&self, machine: &M) -> Result<(), Busy> {
-        self.seize_within(machine, DRAIN_TRIES)
+        self.try_seize(machine, DRAIN_TRIES)
     }
 
     /// Like [`Pcp::seize`], with at most so many looks at each who is there before.
-    pub(crate) fn seize_within(&self, machine: &M, tries: u32) -> Result<(), Busy> {
+    pub(crate) fn try_seize(&self, machine: &M, tries: u32) -> Result<(), Busy> {
         // ORDER: Acquire. Sees what the last claimer did; partner: the Release in `Turn::end`.
         // Covered: the heavy fence below acquires it too. Model: pcp_crowd.
         let mut claimed = self.claim.cas(0, 1, Ordering::Acquire);
@@ -386,7 +386,7 @@ impl<M: Machine> Pcp<M> {
             claimed = self.claim.cas(0, 1, Ordering::Acquire);
         }
         claimed.map_err(|_| Busy)?;
-        self.shut(machine, tries).inspect_err(|_| {
+        self.close(machine, tries).inspect_err(|_| {
             // ORDER: Release. Passes on what the last claimer did; partner: the Acquires of `claim`. Covered: the heavy
             // fence above publishes it too. Model: pcp_crowd.
             self.claim.store(0, Ordering::Release);
@@ -422,14 +422,14 @@ impl<M: Machine> Pcp<M> {
 
     /// Waits for the owner to leave, and closes its front. Interrupts stay on until the wait is over: a heavy fence may be an
     /// interrupt to every CPU, and one that comes in here finds the claim and goes to the zone.
-    fn shut(&self, machine: &M, tries: u32) -> Result<(), Busy> {
+    fn close(&self, machine: &M, tries: u32) -> Result<(), Busy> {
         // ORDER: heavy fence. `claim` is out before `busy` is looked at; partner: the light fence in `enter`.
         // Model: pcp_free.
         machine.heavy_fence();
         // ORDER: the wait acquires what the owner did; partner: the Release of `busy` in `Turn::end` and `enter`.
         // Model: pcp_free.
         self.busy.wait_while(Patience::Tries(tries), |busy| busy != 0)?;
-        if self.front {
+        if self.fast_path {
             self.every_ring().for_each(Ring::close);
             // ORDER: heavy fence. The closed windows are out before the tops are looked at; partner: the light fence in
             // `Ring::pop_front`. Model: front_alloc.
@@ -440,7 +440,7 @@ impl<M: Machine> Pcp<M> {
 
     /// Opens the windows of all rings.
     pub(crate) fn open(&self) {
-        if self.front {
+        if self.fast_path {
             self.every_ring().for_each(Ring::open);
         }
     }

@@ -49,7 +49,7 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
         // pageblock a whole word's are taken at once.
         let claims = self.cx.shared.mechanisms.refill == Refill::Pageblocks;
         let batch = match self.pcp.size.batch {
-            _ if self.pcp.tuning.is_on() => self.tuned_batch(id),
+            _ if self.pcp.autotune.is_on() => self.autotuned_batch(id),
             LINE_OF_HEADS.. if self.pcp.depot => 4 * (LINE_OF_HEADS + 1),
             LINE_OF_HEADS if claims => LINE_OF_HEADS + 1,
             batch => batch,
@@ -201,15 +201,15 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
 
     /// Takes up to `most` blocks of what is free in a pageblock of this CPU's. Returns how many.
     fn alloc_from_owned(&self, pageblock: Frame, id: RingId, ring: &Ring<M>, most: u32) -> u32 {
-        let estates = &self.cx.shared.frames.owned;
+        let owned = &self.cx.shared.frames.owned;
         let mut taken = 0_u32;
-        for (start, word) in estates.words(pageblock) {
+        for (start, word) in owned.words(pageblock) {
             self.cx.shared.machine.step(Step::DepotShard);
             // A look first: blocks of this order may not be among what is free.
             if taken >= most || choose(word.load(Ordering::Relaxed), id.order, 1).0 == 0 {
                 continue;
             }
-            let (chosen, rest) = choose(estates.take(word), id.order, most.wrapping_sub(taken));
+            let (chosen, rest) = choose(owned.take(word), id.order, most.wrapping_sub(taken));
             for bit in bits_in(chosen) {
                 self.put_under(id, ring, start.add(u64::from(bit)));
                 taken = taken.wrapping_add(1);

@@ -172,7 +172,7 @@ switches! {
         OwnLists = "own-lists",
     }
     /// Size of the per-CPU lists.
-    pcp_size("pcp-size"): PcpSize {
+    pcp_size("pcp-size"): PcpSizing {
         /// `batch` and `high` as computed at boot.
         Fixed = "fixed",
         /// `high` grows where lists are refilled and emptied much and shrinks where they are not or memory is short; refills double
@@ -348,7 +348,7 @@ impl Mechanisms {
         if is_together && !matches!(self.zone_lock, ZoneLock::Rw) {
             return Some("free-path=range-locks and free-path=splice share the zone lock, so it must be zone-lock=rw");
         }
-        if matches!(self.pcp_size, PcpSize::Tuned) && !matches!(self.depot, Depot::Off) {
+        if matches!(self.pcp_size, PcpSizing::Tuned) && !matches!(self.depot, Depot::Off) {
             return Some(
                 "pcp-size=tuned sizes the lists that go back to the zone, so it must be depot=off: with a depot, what \
                          lies between CPUs and zone is sized by that",

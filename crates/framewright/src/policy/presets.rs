@@ -2,7 +2,7 @@
 
 use crate::policy::mechanisms::{
     BoostFactor, Compaction, Depot, FallbackPolicy, FreePath, Hardened, Hygiene, LockPlace, Mechanisms, Nofragment,
-    NumaPlace, NumaRead, NumaStat, PcpMark, PcpProtection, PcpSize, PreMerge, Prefetch, Proactiveness, Refill,
+    NumaPlace, NumaRead, NumaStat, PcpMark, PcpProtection, PcpSizing, PreMerge, Prefetch, Proactiveness, Refill,
     RemoteFree, StallOrder, Threshold, UnknownSwitch, ZoneLock, ZoneStat,
 };
 use crate::policy::numbers::{MOST_S8, MOST_S16};
@@ -20,7 +20,7 @@ pub const PRESETS: &[(&str, Mechanisms)] = &[
         "no_merge+cluster_alloc",
         Mechanisms { free_path: FreePath::NoMerge, refill: Refill::Cluster, ..Mechanisms::PATCH1 },
     ),
-    ("tuned-pcp", Mechanisms { pcp_size: PcpSize::Tuned, ..Mechanisms::PATCH1 }),
+    ("tuned-pcp", Mechanisms { pcp_size: PcpSizing::Tuned, ..Mechanisms::PATCH1 }),
     ("owned-pageblocks", Mechanisms::OWNED_PAGEBLOCKS),
     ("numa-base", Mechanisms::NUMA_BASE),
     ("numa-patch1", Mechanisms::NUMA_PATCH1),
@@ -49,7 +49,7 @@ impl Mechanisms {
         refill: Refill::OneByOne,
         remote_free: RemoteFree::FreeingCpu,
         pcp_protection: PcpProtection::InterruptsOff,
-        pcp_size: PcpSize::Fixed,
+        pcp_size: PcpSizing::Fixed,
         depot: Depot::Off,
         pcp_mark: PcpMark::EveryRequest,
         prefetch: Prefetch::Buddies,

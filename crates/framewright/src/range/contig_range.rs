@@ -23,7 +23,7 @@ use crate::buddy::buddy::Place;
 use crate::frame::cluster::Heap;
 use crate::frame::frame::Part;
 use crate::frame::head::Head;
-use crate::range::migrate::Stays;
+use crate::range::migrate::MigrateError;
 use crate::range::split::mark;
 use crate::seam::machine::{Fault, Machine, Ordering, Patience, Step, Word};
 use crate::shared::CallCx;
@@ -71,7 +71,12 @@ pub(crate) struct Stretch {
 
 impl<'a, M: Machine> World<'a, M> {
     /// Takes exactly the frames of `range`, moving away what can be moved if `may_move`.
-    pub(crate) fn alloc_contig_range(&self, range: PfnRange, purpose: Purpose, may_move: bool) -> Result<(), AllocError> {
+    pub(crate) fn alloc_contig_range(
+        &self,
+        range: PfnRange,
+        purpose: Purpose,
+        may_move: bool,
+    ) -> Result<(), AllocError> {
         let zone = self.zone_of_range(range)?;
         self.alloc_contig_range_of(zone, range, Some(purpose), if may_move { Means::Moves } else { Means::Nothing })
     }
@@ -260,7 +265,7 @@ impl<'a, M: Machine> World<'a, M> {
                     });
                     if let Err(stays) = moved {
                         busy = busy.saturating_add(order.frames());
-                        let is_worth_a_wait = stays == Stays::Busy && matches!(means, Means::Compaction(_));
+                        let is_worth_a_wait = stays == MigrateError::Busy && matches!(means, Means::Compaction(_));
                         if !is_worth_a_wait || busy > range.frames() / FEW {
                             return Err(AllocError::Busy { pfn });
                         }
@@ -311,7 +316,14 @@ impl<'a, M: Machine> World<'a, M> {
 
     /// Takes the free block around `pfn`, gives back what lies outside of `range`, and returns the first frame behind what
     /// it took, which is allocated.
-    fn collect_one(&self, cx: CallCx<'_, 'a, M>, zone: &Zone<M>, pfn: Pfn, range: PfnRange, movable: bool) -> Option<Pfn> {
+    fn collect_one(
+        &self,
+        cx: CallCx<'_, 'a, M>,
+        zone: &Zone<M>,
+        pfn: Pfn,
+        range: PfnRange,
+        movable: bool,
+    ) -> Option<Pfn> {
         let frames = &self.shared.frames;
         let frame = frames.frame(pfn)?;
         let guard = zone.lock(cx);

@@ -41,7 +41,7 @@ impl<'a, M: Machine> World<'a, M> {
         }
         let managed = |zone: &Zone<M>| zone.managed.load(Ordering::Relaxed);
         let total = self.zones.iter().map(managed).fold(0, u64::saturating_add);
-        for zone in self.zones.iter().filter(|zone| !zone.tuned) {
+        for zone in self.zones.iter().filter(|zone| !zone.fixed_marks) {
             zone.stat.set_marks(Marks::compute(self.min_free_frames, managed(zone), total, self.scale));
             self.cap_boost(zone);
         }

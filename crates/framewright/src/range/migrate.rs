@@ -32,7 +32,7 @@ const GFP_PLACE: Gfp = Gfp(GFP_NOWAIT.0 | __GFP_MOVABLE.0);
 
 /// Why a block was not moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Stays {
+pub(crate) enum MigrateError {
     /// There is no place for it.
     NoPlace,
     /// Its owner cannot move it now.
@@ -46,12 +46,12 @@ impl<'a, M: Machine> World<'a, M> {
         frame: Frame,
         order: Order,
         place: impl FnOnce(Order) -> Option<Frame>,
-    ) -> Result<(), Stays> {
+    ) -> Result<(), MigrateError> {
         let frames = &self.shared.frames;
         if !self.shared.machine.migrates() {
-            return Err(Stays::Busy);
+            return Err(MigrateError::Busy);
         }
-        let to = place(order).ok_or(Stays::NoPlace)?;
+        let to = place(order).ok_or(MigrateError::NoPlace)?;
         let (from, events) = (frames.pfn(frame), &self.shared.events);
         self.announce_place(frames.pfn(to), order);
         if self.shared.machine.migrate(from, frames.pfn(to), order).is_ok() {
@@ -61,7 +61,7 @@ impl<'a, M: Machine> World<'a, M> {
         self.free_place(to, order);
         events.add(GlobalEvent::MigrateFail, order.frames());
         let is_there = matches!(frames.part_of(frame), Part::Allocated(head, now) if (head, now) == (frame, order));
-        if is_there { Err(Stays::Busy) } else { Ok(()) }
+        if is_there { Err(MigrateError::Busy) } else { Ok(()) }
     }
 
     /// A place in the block's zone, or else in any that an ordinary movable request may use, nearest first; taken from the lists of another

@@ -125,7 +125,10 @@ impl<'a, M: Machine> World<'a, M> {
             self.shared.machine.step(Step::Rung);
             let result = match rung {
                 Rung::Skipped if plan.order.0 != 0 && self.merge_for(plan) => self.try_once(plan, first_rights(plan)),
-                Rung::Depot if self.drain_deferred_for(plan) | self.drain_depots_for(plan) | self.release_owned_for(plan) != 0 => {
+                Rung::Depot
+                    if self.drain_deferred_for(plan) | self.drain_depots_for(plan) | self.release_owned_for(plan)
+                        != 0 =>
+                {
                     self.try_once(plan, first_rights(plan))
                 }
                 Rung::Stall if may_wait && self.may_stall(plan) => self.stall(plan, rights),
@@ -354,8 +357,9 @@ impl<'a, M: Machine> World<'a, M> {
         let mut disowned = 0_u64;
         for zone in self.zonelist(plan) {
             let is_enough = || self.may_serve(zone, plan, rights);
-            let estates = &self.shared.frames.owned;
-            disowned = disowned.saturating_add(self.release_owned(zone, |start, _| !estates.is_used_up(start), is_enough));
+            let owned = &self.shared.frames.owned;
+            disowned =
+                disowned.saturating_add(self.release_owned(zone, |start, _| !owned.is_used_up(start), is_enough));
             if disowned != 0 && is_enough() {
                 break;
             }

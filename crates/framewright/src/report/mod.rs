@@ -38,5 +38,5 @@ pub use fragmentation::{ExtfragIndex, UnusableIndex, fragmentation_index, unusab
 pub use pagetypeinfo::PageTypeInfo;
 pub use snapshot::{NumaCounters, PcpSnapshot, VmEvents, ZoneSnapshot};
 pub use source::{COUNTER_LIMIT, NodeSnapshot, Source};
-pub use vmstat::{NodeVmStat, NodeNumaStat, VmStat};
+pub use vmstat::{NodeNumaStat, NodeVmStat, VmStat};
 pub use zoneinfo::ZoneInfo;

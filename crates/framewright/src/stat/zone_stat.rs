@@ -19,14 +19,14 @@
 
 use core::array;
 
-use crate::policy::mechanisms::{Mechanisms, NumaPlace};
+use crate::policy::mechanisms::{Mechanisms, NumaPlace, ZoneStat};
 use crate::policy::watermark::{FreeMemory, Mark, Marks, raised_boost};
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::stat::per_cpu_counter::{PerCpu, Told, not_negative};
 use crate::stat::tally::{Tally, add};
 use crate::stat::vmstat::NumaItem;
-use crate::stat::zone_diffs::{CMA, ZoneDiffs, FREE, ITEMS, OWN};
+use crate::stat::zone_diffs::{CMA, FREE, ITEMS, OWN, ZoneDiffs};
 use crate::sync::zone_lock::LockMode;
 use crate::types::units::{CpuId, Order, ZoneIdx};
 
@@ -109,7 +109,7 @@ impl<M: Machine> ZoneCounters<M> {
     /// Lays the words out, with so many of the embedder.
     pub(crate) fn place(&mut self, own: usize, mechanisms: &Mechanisms) {
         self.places = CounterPlaces::of(own, mechanisms.numa_place);
-        self.deltas = mechanisms.zone_stat == crate::policy::mechanisms::ZoneStat::Differentials;
+        self.deltas = mechanisms.zone_stat == ZoneStat::Differentials;
         self.boosts = mechanisms.watermark_boost.get() != 0;
     }
 

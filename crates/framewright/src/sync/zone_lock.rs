@@ -4,10 +4,10 @@
 //! ticket lock, which is the baseline, only its own two words are ever touched; the two others are one lock, which is
 //! shared or not.
 
-use crate::policy::mechanisms::ZoneLock as Kind;
+use crate::policy::mechanisms::ZoneLock;
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{LockEvent, LockName, Machine};
-use crate::sync::queued_lock::{WaitSlots, QueuedLock};
+use crate::sync::queued_lock::{QueuedLock, WaitSlots};
 use crate::sync::ticket_lock::{Ticket, TicketLock};
 
 /// Whether others may have the lock at the same time.
@@ -44,17 +44,17 @@ impl<M: Machine> ZoneSpinLock<M> {
     /// kind and mode.
     pub(crate) fn take<P: WaitSlots<M> + ?Sized>(
         &self,
-        (kind, mode): (Kind, LockMode),
+        (kind, mode): (ZoneLock, LockMode),
         machine: &M,
         places: &P,
         name: LockName,
     ) -> Ticket {
-        if kind == Kind::Ticket {
+        if kind == ZoneLock::Ticket {
             return self.ticket.take(machine, name);
         }
         machine.lock(name, LockEvent::Wanted);
         let ticket = match (kind, mode) {
-            (Kind::Rw, LockMode::Shared) => {
+            (ZoneLock::Rw, LockMode::Shared) => {
                 self.queued.take_shared(places);
                 Ticket::NONE
             }
@@ -65,37 +65,43 @@ impl<M: Machine> ZoneSpinLock<M> {
     }
 
     /// Takes the lock alone if it is free; tells nobody. What is returned has to be given to [`ZoneLock::give_up`].
-    pub(crate) fn try_take(&self, kind: Kind) -> Option<Ticket> {
-        if kind == Kind::Ticket { self.ticket.try_take() } else { self.queued.try_take() }
+    pub(crate) fn try_take(&self, kind: ZoneLock) -> Option<Ticket> {
+        if kind == ZoneLock::Ticket { self.ticket.try_take() } else { self.queued.try_take() }
     }
 
     /// Gives up what [`ZoneLock::try_take`] took.
-    pub(crate) fn give_up<P: WaitSlots<M> + ?Sized>(&self, kind: Kind, ticket: &Ticket, places: &P) {
-        if kind == Kind::Ticket { self.ticket.give_up(ticket) } else { self.queued.release(ticket, places) }
+    pub(crate) fn give_up<P: WaitSlots<M> + ?Sized>(&self, kind: ZoneLock, ticket: &Ticket, places: &P) {
+        if kind == ZoneLock::Ticket { self.ticket.give_up(ticket) } else { self.queued.release(ticket, places) }
     }
 
     /// Gives the lock up.
     pub(crate) fn release<P: WaitSlots<M> + ?Sized>(
         &self,
-        (kind, mode): (Kind, LockMode),
+        (kind, mode): (ZoneLock, LockMode),
         ticket: &Ticket,
         machine: &M,
         places: &P,
         name: LockName,
     ) {
-        if kind == Kind::Ticket {
+        if kind == ZoneLock::Ticket {
             return self.ticket.release(ticket, machine, name);
         }
         match (kind, mode) {
-            (Kind::Rw, LockMode::Shared) => self.queued.release_shared(),
+            (ZoneLock::Rw, LockMode::Shared) => self.queued.release_shared(),
             _ => self.queued.release(ticket, places),
         }
         machine.lock(name, LockEvent::Released);
     }
 
     /// Gives the lock up that somebody took alone whose ticket is lost.
-    pub(crate) fn release_held<P: WaitSlots<M> + ?Sized>(&self, kind: Kind, machine: &M, places: &P, name: LockName) {
-        if kind == Kind::Ticket {
+    pub(crate) fn release_held<P: WaitSlots<M> + ?Sized>(
+        &self,
+        kind: ZoneLock,
+        machine: &M,
+        places: &P,
+        name: LockName,
+    ) {
+        if kind == ZoneLock::Ticket {
             return self.ticket.release_held(machine, name);
         }
         self.queued.release_held(places);

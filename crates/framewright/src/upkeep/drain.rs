@@ -22,7 +22,7 @@
 
 use crate::buddy::buddy::Place;
 use crate::frame::head::Head;
-use crate::free_path::free_batch::{BATCH, FreeBatch, Block};
+use crate::free_path::free_batch::{BATCH, Block, FreeBatch};
 use crate::free_path::free_path::{collect, free_batch, unlist};
 use crate::pcp::depot::Shard;
 use crate::pcp::pcp::{Claim, Pcp};

@@ -63,7 +63,7 @@ impl<M: Machine> World<'_, M> {
                 self.pinned(|cx| self.pcps.claim(cx, cpu, zone, Claim::Wait).map(|lists| drained = lists.drain_all()));
             matches!(claimed, Some(Ok(())))
         };
-        if pcp.idle.refresh(traffic, holds_blocks, empty) == Round::Wait {
+        if pcp.expiry.refresh(traffic, holds_blocks, empty) == Round::Wait {
             refreshed.waiting = refreshed.waiting.saturating_add(1);
         }
         refreshed.drained = refreshed.drained.saturating_add(drained);
@@ -85,7 +85,7 @@ impl<M: Machine> World<'_, M> {
         let is_kept = |zone: &Zone<M>| self.shared.stats.diffs(cpu, zone.idx).is_some_and(|diffs| diffs.is_kept());
         let waits = |zone: &Zone<M>| {
             let lists = self.far_lists(cpu, zone);
-            lists.is_some_and(|(pcp, traffic, holds)| pcp.idle.look(traffic, holds) != Round::Nothing)
+            lists.is_some_and(|(pcp, traffic, holds)| pcp.expiry.look(traffic, holds) != Round::Nothing)
         };
         self.zones.iter().any(|zone| is_kept(zone) || waits(zone) || !zone.deferred.is_empty())
             || self.shared.node_stats.is_kept(cpu)

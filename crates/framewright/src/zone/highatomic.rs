@@ -87,8 +87,8 @@ impl<M: Machine> ZoneGuard<'_, '_, M> {
         let first = |order| self.zone.lists.first(order, MigrateType::HighAtomic);
         let Some(frame) = Order(0).up_to(max_order).rev().find_map(first) else { return false };
         let start = frame.align_down(self.buddy().pageblock_order());
-        let census = PageblockUsage::of(self.shared, (start, start.add(self.buddy().pageblock_order().frames())));
-        let is_movable = census.other <= census.movable;
+        let usage = PageblockUsage::of(self.shared, (start, start.add(self.buddy().pageblock_order().frames())));
+        let is_movable = usage.other <= usage.movable;
         self.set_type(frame, if is_movable { MigrateType::Movable } else { MigrateType::Unmovable })
     }
 

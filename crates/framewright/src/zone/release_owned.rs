@@ -21,19 +21,19 @@ pub(crate) struct ReleasedOwned {
 /// Takes a pageblock from its owner, if it has one, and puts what is free in it on the zone's lists: `most` blocks, and a word's
 /// more.
 pub(crate) fn release_owned<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, most: u32) -> ReleasedOwned {
-    let estates = &buddy.frames().owned;
-    if estates.release(frame) {
+    let owned = &buddy.frames().owned;
+    if owned.release(frame) {
         buddy.tally.count_owned(1_u64.wrapping_neg());
     }
     let mut run = PfnRange::default();
     let (mut given, mut frames) = (0_u32, 0_u64);
-    for (start, word) in estates.words(frame) {
+    for (start, word) in owned.words(frame) {
         if given >= most {
             let (_, last) = free_run(buddy, run);
             return ReleasedOwned { frames: frames.wrapping_add(last), done: false };
         }
         buddy.step(Step::GiveUnmerged);
-        let mut bits = estates.take(word);
+        let mut bits = owned.take(word);
         let mut at = u64::from(start.0);
         while bits != 0 {
             let gap = bits.trailing_zeros();
@@ -65,8 +65,8 @@ fn free_run<M: Machine>(buddy: &Buddy<'_, '_, M>, run: PfnRange) -> (u32, u64) {
 
 /// Whether a block is of one pageblock, which has an owner.
 pub(crate) fn has_owner<M: Machine>(shared: &Shared<'_, M>, frame: Frame, order: Order) -> bool {
-    let estates = &shared.frames.owned;
-    estates.owner(frame).is_some() && order <= estates.pageblock_order
+    let owned = &shared.frames.owned;
+    owned.owner(frame).is_some() && order <= owned.pageblock_order
 }
 
 /// Gives a block whose head says nothing any more to the owner of its pageblock, with the zone lock held. False if it has none.
@@ -84,26 +84,26 @@ pub(crate) fn free_to_owner<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, 
 
 /// Calls `visit` with each word's part of a block: the first frame that the word tells of, and the block's bits in it.
 pub(crate) fn each_word<M: Machine>(shared: &Shared<'_, M>, frame: Frame, order: Order, visit: impl Fn(Frame, u64)) {
-    let estates = &shared.frames.owned;
-    let unit = estates.unit();
+    let owned = &shared.frames.owned;
+    let unit = owned.unit();
     let mut at = frame;
     while at < frame.add(order.frames()) {
-        visit(at.align_down(unit), estates.bits(at, order));
+        visit(at.align_down(unit), owned.bits(at, order));
         at = at.align_down(unit).add(unit.frames());
     }
 }
 
 /// Sets bits; returns whether the pageblock is whole by that.
 pub(crate) fn is_completed_by<M: Machine>(shared: &Shared<'_, M>, start: Frame, mask: u64) -> bool {
-    let (machine, estates) = (&shared.machine, &shared.frames.owned);
+    let (machine, owned) = (&shared.machine, &shared.frames.owned);
     machine.step(Step::GiveUnmerged);
-    if !estates.put(start, mask) {
+    if !owned.put(start, mask) {
         return false;
     }
-    if estates.unit() < estates.pageblock_order {
+    if owned.unit() < owned.pageblock_order {
         // ORDER: fence. The word is out before the others are looked at: of two who fill the last two words, one at least sees both.
         // Model: owned_words.
         machine.fence();
     }
-    estates.is_whole(start)
+    owned.is_whole(start)
 }

@@ -15,14 +15,14 @@ use crate::policy::pcp_size::PcpSize;
 use crate::policy::watermark::{FreeMemory, Mark, Rights, is_above, may_take};
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{LockName, Machine, Ordering, Step, Word};
-use crate::shared::{Cpu, CallCx, Shared};
+use crate::shared::{CallCx, Cpu, Shared};
 use crate::stat::tally::{ListCount, Tally};
 use crate::stat::vmstat::ZoneEvents;
 use crate::stat::zone_stat::ZoneCounters;
 use crate::sync::cache_line::{Alone, PAIR, Span};
 use crate::sync::rank::Rank;
 use crate::sync::ticket_lock::Ticket;
-use crate::sync::zone_lock::{LockMode as LockMode, ZoneSpinLock};
+use crate::sync::zone_lock::{LockMode, ZoneSpinLock};
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{CpuId, NodeId, Order, PfnRange, ZoneIdx, ZoneKind};
 use crate::zone::backoff::Backoff;
@@ -65,7 +65,7 @@ pub struct Zone<M: Machine> {
     pub(crate) reserve: [u64; ZoneKind::COUNT],
     pub(crate) pcp: PcpSize,
     /// The marks were given, and do not follow the zone's size.
-    pub(crate) tuned: bool,
+    pub(crate) fixed_marks: bool,
     /// Not 0 once a request used the high-atomic reserve; see [`Zone::was_highatomic_used`]. Here because there is room for a byte.
     pub(crate) highatomic_used: M::U8,
 }
@@ -94,7 +94,7 @@ impl<M: Machine> Default for Zone<M> {
             span: PfnRange::default(),
             reserve: [0; ZoneKind::COUNT],
             pcp: PcpSize::default(),
-            tuned: false,
+            fixed_marks: false,
             highatomic_used: Word::new(0),
         }
     }

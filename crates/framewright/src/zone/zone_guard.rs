@@ -6,22 +6,21 @@
 
 use crate::buddy::buddy::{Buddy, Place};
 use crate::buddy::fallback::{self, Mode, Taken, Want};
-use crate::frame::cluster::{Heap, CutRun};
+use crate::frame::cluster::{CutRun, Heap};
 use crate::frame::frame::Corrupt;
 use crate::frame::head::Head;
 use crate::seam::event::Event;
 use crate::seam::machine::{Machine, Ordering, Step, Word};
-use crate::shared::{Cpu, CallCx, Shared};
+use crate::shared::{CallCx, Cpu, Shared};
 use crate::stat::tally::Tally;
 use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
 use crate::stat::zone_diffs::ZoneDiffs;
 use crate::sync::ticket_lock::Ticket;
+use crate::sync::zone_lock::LockMode;
 use crate::types::units::{CpuId, Frame, Order};
 use crate::zone::release_owned::free_to_owner;
 use crate::zone::repair::repair;
 use crate::zone::zone::Zone;
-
-use crate::sync::zone_lock::LockMode as LockMode;
 
 /// Blocks given back under one lock of those that were freed while it was taken.
 const TAKEN_BACK: u32 = 64;
@@ -45,8 +44,8 @@ impl<M: Machine> Zone<M> {
 
     fn guard<'g, 'a>(&'g self, cx: CallCx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
         let (ticket, _irq) = self.take_lock(cx, LockMode::Alone);
-        let CallCx { shared: shared, cpu, own, .. } = cx;
-        ZoneGuard { ticket, _irq, shared: shared, cpu, own: Some(own), zone: self, tally: Tally::default() }
+        let CallCx { shared, cpu, own, .. } = cx;
+        ZoneGuard { ticket, _irq, shared, cpu, own: Some(own), zone: self, tally: Tally::default() }
     }
 
     /// Takes the zone lock if it is free, from any context: on no CPU in particular, and waiting for nobody.
@@ -54,7 +53,7 @@ impl<M: Machine> Zone<M> {
         let _irq = shared.machine.irq_save();
         let ticket = self.its_lock(shared).try_take(shared.mechanisms.zone_lock)?;
         let cpu = CpuId::NONE;
-        let guard = ZoneGuard { ticket, _irq, shared: shared, cpu, own: None, zone: self, tally: Tally::default() };
+        let guard = ZoneGuard { ticket, _irq, shared, cpu, own: None, zone: self, tally: Tally::default() };
         // A cut in progress may be one that the caller interrupted, which would wait for ever for its end.
         if self.clusters.is_cutting() {
             return None;
@@ -121,7 +120,7 @@ pub(crate) struct ZoneReader<'g, 'a, M: Machine> {
 
 impl<M: Machine> Drop for ZoneReader<'_, '_, M> {
     fn drop(&mut self) {
-        let CallCx { shared: shared, own, .. } = self.cx;
+        let CallCx { shared, own, .. } = self.cx;
         self.zone.release_lock((shared, own), LockMode::Shared, &self.ticket);
     }
 }
@@ -130,7 +129,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
     /// The free lists.
     pub(crate) fn buddy(&self) -> Buddy<'_, 'a, M> {
         let (shared, zone, tally, cpu) = (self.shared, self.zone, &self.tally, self.cpu);
-        Buddy { shared: shared, lists: &zone.lists, count: &zone.count, stat: &zone.stat, tally, clusters: &zone.clusters, cpu }
+        Buddy { shared, lists: &zone.lists, count: &zone.count, stat: &zone.stat, tally, clusters: &zone.clusters, cpu }
     }
 
     /// Tells the zone what changed on its lists so far.

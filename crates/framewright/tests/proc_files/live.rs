@@ -12,7 +12,7 @@ use std::fs;
 use std::io::{ErrorKind, Write};
 
 use framewright::report::{
-    BuddyInfo, NodeVmStat, NumaCounters, NodeNumaStat, PageTypeInfo, VmStat, ZoneInfo, ZoneSnapshot,
+    BuddyInfo, NodeNumaStat, NodeVmStat, NumaCounters, PageTypeInfo, VmStat, ZoneInfo, ZoneSnapshot,
 };
 use framewright::units::{NodeId, ZoneIdx, ZoneKind};
 

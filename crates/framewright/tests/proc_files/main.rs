@@ -7,7 +7,7 @@ mod recorded;
 mod strict;
 
 use framewright::report::{
-    BuddyInfo, COUNTER_LIMIT, ExtfragIndex, NodeSnapshot, NodeVmStat, NumaCounters, NodeNumaStat, PageTypeInfo,
+    BuddyInfo, COUNTER_LIMIT, ExtfragIndex, NodeNumaStat, NodeSnapshot, NodeVmStat, NumaCounters, PageTypeInfo,
     PcpSnapshot, Source, UnusableIndex, VmEvents, VmStat, ZoneInfo, ZoneSnapshot,
 };
 use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
