@@ -5,9 +5,9 @@
 //!
 //! | stage | allocation | free | what it needs |
 //! |---|---|---|---|
-//! | fast path | [`World::take_front`] | [`World::give_front`] | a block, or room, on the running CPU's list |
-//! | cached | [`World::take_behind`] | [`World::give_behind`] | the list's spare magazine, or one of the zone's depot |
-//! | slow | [`World::alloc`] | [`World::give`] | everything else: other zones, the zone lock, reclaim |
+//! | fast path | `World::alloc_fast` | `World::free_fast` | a block, or room, on the running CPU's list |
+//! | cached | `World::alloc_cached` | `World::free_cached` | the list's spare magazine, or one of the zone's depot |
+//! | slow | `World::alloc_slow` | `World::free_slow` | everything else: other zones, the zone lock, reclaim |
 
 use crate::api::allocator::Allocator;
 use crate::api::fast_path::Route;

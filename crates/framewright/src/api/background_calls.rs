@@ -12,7 +12,7 @@ use crate::types::migratetype::MigrateType;
 use crate::types::units::NodeId;
 
 impl<M: Machine> Allocator<'_, M> {
-    /// Frees memory on a node until there is enough. For the node's background thread ([`Waiter::Kswapd`]), each time it is woken; anybody
+    /// Frees memory on a node until there is enough. For the node's background thread ([`Waiter::Kswapd`](crate::machine::Waiter::Kswapd)), each time it is woken; anybody
     /// else may call it. Not in an interrupt, and nothing held: it calls [`Machine::reclaim`]. Does nothing for a node without memory.
     pub fn balance(&self, node: NodeId) -> Balanced {
         if self.machine().in_interrupt() {
@@ -28,7 +28,7 @@ impl<M: Machine> Allocator<'_, M> {
 
     /// Compacts a node's zones until each has a free block of the order that was asked for, and where mobilities are kept apart by
     /// force, a whole free pageblock for each that requests ask for. For the node's background thread
-    /// ([`Waiter::Kcompactd`]), each time it is woken. Not in an interrupt, and nothing held: it calls [`Machine::migrate`].
+    /// ([`Waiter::Kcompactd`](crate::machine::Waiter::Kcompactd)), each time it is woken. Not in an interrupt, and nothing held: it calls [`Machine::migrate`].
     /// Does nothing where compaction is off or nothing can be moved.
     pub fn compact(&self, node: NodeId) -> Compacted {
         let world = self.world();

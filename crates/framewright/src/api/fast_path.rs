@@ -1,7 +1,7 @@
 //! The front: what nearly all calls are, and all that they are.
 //!
 //! A request without a policy, for a block of an order that CPUs keep, is served by the top of one ring if that has a block.
-//! A free of such a block puts it on top of one. [`World::take_front`] and [`World::give_front`] do that and nothing else:
+//! A free of such a block puts it on top of one. [`World::alloc_fast`] and [`World::free_fast`] do that and nothing else:
 //! about thirty instructions each, no call, no lock, no atomic read-modify-write, no fence, and four lines of memory (the
 //! CPU's record, the ring, its entries, the block's head byte; a free reads the pageblock's word too). Whatever is
 //! not so goes the long way, which begins anew and does everything: nothing was changed here.
@@ -110,7 +110,7 @@ impl<'a, M: Machine> World<'a, M> {
         self.alloc_from_ring(pcp.ring(route.ring)?, heads)
     }
 
-    /// [`take_top`], with the heads of all memory.
+    /// `take_top`, with the heads of all memory.
     #[inline(always)]
     pub(crate) fn alloc_from_ring(&self, ring: &Ring<M>, heads: (Head, Head)) -> Option<Frame> {
         let all = || (self.shared.frames.heads, 0);

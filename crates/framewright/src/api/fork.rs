@@ -22,7 +22,7 @@
 //! | marked as being freed, and not on that list yet | who frees from any context | nothing | stays allocated, to nobody |
 //! | being filled by who frees it (`hardened`) | its last owner | nothing | stays allocated |
 //! | in an isolated pageblock, or taken from one | who takes a range | nothing | the pageblocks get their types back; what was taken stays allocated |
-//! | refused by a damaged list (`free_path.rs::give_together`) | who gives back, between two locks | nothing | lost; `validate` tells of it |
+//! | refused by a damaged list (`free_path.rs::free_concurrent`) | who gives back, between two locks | nothing | lost; `validate` tells of it |
 //!
 //! An owner at the front sets no flag, and may be anywhere between its two or three stores. In the original it goes on. In the
 //! copy it does not exist, and some of its stores are not there: the last ones, as no store reaches the copy without those

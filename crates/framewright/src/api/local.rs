@@ -35,7 +35,7 @@ pub struct Local<'l, 'a, M: Machine> {
     slots: &'a [M::U32],
     /// The run of memory that the last block came from, and the one that the last went to.
     taking: Cell<Seen<'a, M>>,
-    /// What the front has just taken off a ring and that is not of this run. Left to [`Local::alloc_elsewhere`], so that the front has only
+    /// What the front has just taken off a ring and that is not of this run. Left to [`Local::alloc_cached_or_slow`], so that the front has only
     /// that one call.
     popped: Cell<Option<Frame>>,
     giving: Cell<Seen<'a, M>>,

@@ -7,7 +7,7 @@
 //! | what | instead |
 //! |---|---|
 //! | the CPU's number ([`crate::Machine::pin`] might wait) | the node that is near ([`crate::Machine::near`]), a hint |
-//! | its lists | the zone, and only if its lock is free: a try (`zone.rs::Zone::try_lock`) |
+//! | its lists | the zone, and only if its lock is free: a try (`zone_guard.rs::Zone::try_lock`) |
 //! | its record of the locks that it holds | none: who tries cannot be in a ring of those who wait |
 //! | what it keeps of counters, and its events | words that all CPUs share, by additions that cannot be torn |
 //! | its lists, as whoever claims them | if neither their owner nor a claimer is at them, and this is a place for a heavy fence ([`crate::Machine::may_fence`]) |

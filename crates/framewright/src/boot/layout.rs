@@ -53,7 +53,7 @@ pub struct Layout {
     pub owners: usize,
     /// Entries of [`crate::Parts::owned`].
     pub owned: usize,
-    /// Entries of [`crate::Parts::doors`].
+    /// Entries of [`crate::Parts::hints`].
     pub hints: usize,
     /// Entries of [`crate::Parts::diffs`].
     pub diffs: usize,

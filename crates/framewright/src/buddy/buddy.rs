@@ -12,7 +12,7 @@
 //! A merged block goes to the front of its list, to be reused while warm, unless the block that it would merge with next
 //! is partly free already: then it goes to the back, to give the rest the time to come back.
 //!
-//! [`Buddy`] exists only while the zone's lock is held: [`crate::zone::zone::ZoneGuard`] makes it.
+//! [`Buddy`] exists only while the zone's lock is held: `crate::zone::zone::ZoneGuard` makes it.
 
 use crate::buddy::free_list::{End, FreeLists};
 use crate::frame::cluster::{CutRun, Heap};

@@ -8,7 +8,7 @@
 //!
 //! Two views of the same words. Who holds the zone lock alone changes them plainly, relaxed; the lock orders them
 //! ([`FreeLists`]). Those who hold it together with others change them by the protocol of `smp_list.rs`, and lengths atomically
-//! ([`Together`]). At rest nobody can tell which view was used.
+//! (`Together`). At rest nobody can tell which view was used.
 
 use crate::frame::frame::{Corrupt, Frames};
 use crate::seam::field::{Words, tell};
@@ -45,7 +45,7 @@ struct List<M: Machine> {
     len: M::U32,
 }
 
-/// The free lists of one zone, by order and migratetype. Reached through [`crate::zone::zone::ZoneGuard`], which holds the lock.
+/// The free lists of one zone, by order and migratetype. Reached through `crate::zone::zone::ZoneGuard`, which holds the lock.
 ///
 /// Invariants, with the lock free:
 /// - B1 a block is on list (o, t) ⇔ its state is free with order o and type t

@@ -5,7 +5,7 @@
 //! too much of what is free is scattered (`kswapd.rs`). How is a choice ([`Compaction`]):
 //!
 //! - *scanners*, as in Linux: `scanners.rs`.
-//! - *emptiest*: of the next [`WINDOW`] ranges in turn the one with least in use is emptied, as a range is for whoever wants it by its place
+//! - *emptiest*: of the next `WINDOW` ranges in turn the one with least in use is emptied, as a range is for whoever wants it by its place
 //!   (`contig_range.rs`): it is isolated, so that nobody uses what comes free in it; what is in use is moved to those of the other pageblocks looked at that
 //!   have most in use; and in the end it is free as one block. So what is nearly full fills up, and what is nearly empty becomes empty: a move
 //!   makes the next range cheaper. One range costs as many moves as it had frames in use, and none are made that lead to nothing. Ranges of which

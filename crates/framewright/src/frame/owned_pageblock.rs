@@ -159,7 +159,7 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
     }
 
     /// Says of frames of the caller's that they are free: the bits of `mask`, in the word that tells of the frames from `start`
-    /// on. Returns whether the word is full then. The caller must look at [`Estates::owner`] afterwards.
+    /// on. Returns whether the word is full then. The caller must look at [`OwnedPageblocks::owner`] afterwards.
     ///
     /// Bits that are set already are no business of the caller's: somebody freed the same block in the same instant, or the word is
     /// damaged. Then nothing is changed, not even for a moment, in which others would take what a carry of an addition says.

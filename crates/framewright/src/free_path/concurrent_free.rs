@@ -12,9 +12,9 @@
 //! # Who sees whom
 //!
 //! Two givers of the two halves of a block may each look before the other's state says "free", and then both halves stay. With
-//! range locks ([`Giver::give_ranged`]) one of the two comes later: all blocks inside of one largest block have one lock. It goes by
+//! range locks ([`ConcurrentFree::free_ranged`]) one of the two comes later: all blocks inside of one largest block have one lock. It goes by
 //! the frame's number counted from a multiple of the largest block's size, not from the start of the zone, or two halves could have
-//! two. Without ([`Giver::give_spliced`]), the halves may stay, and every block bears the mark that says so (`deferred_merge.rs`).
+//! two. Without ([`ConcurrentFree::free_spliced`]), the halves may stay, and every block bears the mark that says so (`deferred_merge.rs`).
 //!
 //! What a damaged list does not take is left to the caller.
 

@@ -2,7 +2,7 @@
 //!
 //! They are collected before the zone lock is taken. Nobody else can touch them meanwhile: their heads say nothing any more,
 //! and they are on no list. So what can be done with them alone is done here, outside of the lock: blocks of a batch
-//! that are buddies of each other are merged ([`Batch::merge`]), which is what patch 9 of the zone lock series calls
+//! that are buddies of each other are merged ([`FreeBatch::merge`]), which is what patch 9 of the zone lock series calls
 //! pre-merging. It takes O(n log n): sorted by their frames, a block's lower buddy is what was made of the blocks right
 //! before it, so that one stack of finished blocks is all that is looked at.
 

@@ -1,6 +1,6 @@
 //! How blocks go back to their zone: the free path.
 //!
-//! Whoever gives blocks back puts them into a [`Batch`]; [`give_batch`] takes it from there, by the way that the mechanisms choose.
+//! Whoever gives blocks back puts them into a `Batch`; `give_batch` takes it from there, by the way that the mechanisms choose.
 //! Before any lock is taken, the descriptors of the blocks and their buddies are asked for, and the blocks are merged with each
 //! other where that is chosen.
 //!

@@ -310,7 +310,7 @@ impl<M: Machine> Ring<M> {
         // Before anything is written: a caller without entries leaves the ring as it is.
         let slot = slots.get(next as usize)?;
         self.top.store(next, Ordering::Relaxed);
-        // ORDER: light fence. `top` is out before the window is looked at; partner: the heavy fence in `Pcp::shut`.
+        // ORDER: light fence. `top` is out before the window is looked at; partner: the heavy fence in `Pcp::close`.
         // Model: front_alloc.
         machine.front_fence();
         // ORDER: Acquire. Sees the ring as the last claimer left it; partner: the Release in `open`. Model: none, as there.

@@ -104,7 +104,7 @@ impl<'a, M: Machine> World<'a, M> {
         result
     }
 
-    /// Takes one block, if it is free as it stands. Cheaper than [`World::take_range`]: one look under the lock.
+    /// Takes one block, if it is free as it stands. Cheaper than [`World::alloc_contig_range`]: one look under the lock.
     pub(crate) fn alloc_free_block(&self, pfn: Pfn, order: Order, movable: bool) -> Option<()> {
         let frames = &self.shared.frames;
         let frame = frames.frame(pfn)?;

@@ -1,7 +1,7 @@
 //! Background work: what a node's kswapd does each time it is woken, and its kcompactd (`compaction.rs`).
 //!
 //! Somebody found a zone below its low mark, or mixed mobilities and raised the marks (`watermark_boost.rs`), and woke the node's thread. The thread calls
-//! [`Allocator::balance`], which has memory freed by the embedder ([`Machine::reclaim`]) until a zone of the node is above its
+//! `Allocator::balance`, which has memory freed by the embedder ([`Machine::reclaim`]) until a zone of the node is above its
 //! high mark and has a block of the order that was asked for. Where mobilities are kept apart by force, only memory counts that a movable request
 //! may use; or where it cannot be moved, only whole free pageblocks. Who is to free what, and what must not be, is the embedder's
 //! business: the core only says how many frames, and how hard to look.

@@ -2,7 +2,7 @@
 //!
 //! | words of a counter | who writes there |
 //! |---|---|
-//! | what a CPU keeps, a signed byte for each CPU and zone or node ([`Drifts`]) | the CPU, and whoever folds its counts |
+//! | what a CPU keeps, a signed byte for each CPU and zone or node (`Drifts`) | the CPU, and whoever folds its counts |
 //! | what the zone or node was told, 64 bits ([`Told::here`]) | every CPU that has counted more than a threshold |
 //! | the sum over all zones or nodes of that ([`Told::everywhere`]) | the same |
 //!

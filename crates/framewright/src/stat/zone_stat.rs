@@ -3,9 +3,9 @@
 //! A watermark reads the numbers of free frames at every request, on any CPU; everything else is read when somebody looks. Whoever
 //! writes to a line takes it from all who read it, so what matters of a counter is not who reads it but which words lie beside
 //! it. Therefore the statistics have a record of their own, apart from the lock and the lists, and where in it a word lies is a matter
-//! of [`Places`].
+//! of `Places`.
 //!
-//! Where the mechanisms say so, a CPU keeps what it counts ([`Diffs`]) until that is more than a threshold. Then it tells the zone, and the
+//! Where the mechanisms say so, a CPU keeps what it counts (`Diffs`) until that is more than a threshold. Then it tells the zone, and the
 //! sums over all zones ([`Stats`]), by an atomic addition each. Nobody but the CPU itself and whoever folds its counts writes there,
 //! and both hold something that excludes the other:
 //!

@@ -40,7 +40,7 @@ impl<M: Machine> ZoneSpinLock<M> {
         tell(visit, format_args!("{lock}.turns"), self.queued.word());
     }
 
-    /// Takes the lock, waiting for the turn. What is returned has to be given to [`ZoneLock::release`] with the same
+    /// Takes the lock, waiting for the turn. What is returned has to be given to [`ZoneSpinLock::release`] with the same
     /// kind and mode.
     pub(crate) fn take<P: WaitSlots<M> + ?Sized>(
         &self,
@@ -64,12 +64,12 @@ impl<M: Machine> ZoneSpinLock<M> {
         ticket
     }
 
-    /// Takes the lock alone if it is free; tells nobody. What is returned has to be given to [`ZoneLock::give_up`].
+    /// Takes the lock alone if it is free; tells nobody. What is returned has to be given to [`ZoneSpinLock::give_up`].
     pub(crate) fn try_take(&self, kind: ZoneLock) -> Option<Ticket> {
         if kind == ZoneLock::Ticket { self.ticket.try_take() } else { self.queued.try_take() }
     }
 
-    /// Gives up what [`ZoneLock::try_take`] took.
+    /// Gives up what [`ZoneSpinLock::try_take`] took.
     pub(crate) fn give_up<P: WaitSlots<M> + ?Sized>(&self, kind: ZoneLock, ticket: &Ticket, places: &P) {
         if kind == ZoneLock::Ticket { self.ticket.give_up(ticket) } else { self.queued.release(ticket, places) }
     }

@@ -50,7 +50,7 @@ impl<M: Machine> Backoff<M> {
         tell(visit, format_args!("{prefix}.order"), &self.order);
     }
 
-    /// A request of this order would search: says whether it is to, and then must [`Searches::end`] it.
+    /// A request of this order would search: says whether it is to, and then must [`Backoff::end`] it.
     pub(crate) fn begin(&self, order: Order) -> bool {
         let shift = self.shift.load(Ordering::Relaxed).min(MOST);
         if shift != 0 && order.0 >= self.order.load(Ordering::Relaxed) {

@@ -1,7 +1,7 @@
 //! Blocks that came back while nobody could take them: a list for each zone.
 //!
 //! Who frees from any context (`nolock.rs`) must not wait for the zone lock. If that is taken, the block stays as it is, its head saying
-//! "being freed", and goes on this list; whoever holds the lock next gives it back (`zone.rs::ZoneGuard::take_back`). So to everybody else
+//! "being freed", and goes on this list; whoever holds the lock next gives it back (`zone_guard.rs::ZoneGuard::free_deferred`). So to everybody else
 //! a block here is still its last owner's, but for one thing: nobody can free it again.
 //!
 //! The list is a stack, linked by the words that link free blocks, which a block that is allocated has no other use for. Anybody may

@@ -1,6 +1,6 @@
 //! A zone: free memory of one kind on one node, behind one lock.
 //!
-//! All that needs the lock goes through [`ZoneGuard`]: taking blocks, giving them back, and changing a pageblock's
+//! All that needs the lock goes through `ZoneGuard`: taking blocks, giving them back, and changing a pageblock's
 //! type. The guard holds this CPU's interrupts off as well, because an interrupt that allocated would wait for its own CPU for ever.
 //!
 //! Sections under the lock are short: a batch of blocks, or the free blocks of one pageblock. The exception is the repair

@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | `derived` | nothing | hits and local successes are what is left of the list's own count of allocations |
 //! | `events` | hit, local | in the CPU's record of the zone, two plain additions |
-//! | `s8`, `s16`, `u16` | hit, local | in what the CPU keeps ([`crate::Diffs`]); every so often in the zone and the sum of all zones |
+//! | `s8`, `s16`, `u16` | hit, local | in what the CPU keeps (`crate::Diffs`); every so often in the zone and the sum of all zones |
 //! | `off` | nothing | |
 //!
 //! Readers add up what CPUs have, except where the mechanisms say that they see only what the zone was told. Switching the counters

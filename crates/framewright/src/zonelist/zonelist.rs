@@ -33,7 +33,7 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// Tries every zone of the plan once and returns a block whose head says "allocated". Zones that an address limit runs
-    /// through are left to [`World::take_below`].
+    /// through are left to [`World::alloc_below`].
     pub(crate) fn alloc_from_zonelist(&self, cx: CallCx<'_, 'a, M>, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
         match self.zonelist(plan).next() {
             Some(preferred) => {
