@@ -2,7 +2,7 @@
 //!
 //! The core takes no memory of its own, names no atomic, thread or clock, has no `unsafe`, and does not panic. What it
 //! needs of its surroundings comes in through [`machine::Machine`]; the memory of its descriptors is handed in by the
-//! caller ([`boot`]).
+//! caller ([`Parts`]).
 //!
 //! The folders below stand in the order of a call: each uses only what stands below it, and within a folder each file only what
 //! its `mod.rs` declares below it (`ci/layers.sh` checks both).
