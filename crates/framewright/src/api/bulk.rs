@@ -25,6 +25,7 @@ use crate::shared::CallCx;
 use crate::types::error::{AllocError, FreeError};
 use crate::types::request::{Policy, Request};
 use crate::types::units::{Order, Pfn};
+use crate::zonelist::numa_stat::ServedFrom;
 use crate::zonelist::plan::first_rights;
 
 /// Blocks of a bulk request served in one visit of a per-CPU list, for which the CPU is pinned.
@@ -168,7 +169,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
                 if world.may_serve(zone, &plan, rights) { pcp.alloc(ring, &world.want(&plan, rights)) } else { None }
             };
             let Some(frame) = stocked.or_else(refilled) else { break };
-            world.hand_out(cx, frame, (zone, zone), &plan, pcp.teller());
+            world.hand_out(cx, frame, ServedFrom { zone, preferred: zone }, &plan, pcp.counted());
             *entry = world.shared.frames.pfn(frame);
             done = done.saturating_add(1);
         }

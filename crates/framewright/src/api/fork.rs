@@ -125,7 +125,7 @@ impl<M: Machine> Frozen<'_, '_, M> {
 
     /// The entry just above a ring's top.
     fn above(&self, ring: &Ring<M>) -> Option<Frame> {
-        let slot = self.world.pcps.slots.get(ring.used().1 as usize).filter(|_| !ring.is_at_end())?;
+        let slot = self.world.pcps.slots.get(ring.used().end as usize).filter(|_| !ring.is_at_end())?;
         Some(Frame(slot.load(Ordering::Relaxed)))
     }
 

@@ -37,6 +37,7 @@ use crate::types::request::Request;
 use crate::types::units::{Frame, Order, Pfn};
 use crate::zone::zone::Zone;
 use crate::zone::zone_guard::ZoneGuard;
+use crate::zonelist::numa_stat::ServedFrom;
 use crate::zonelist::plan::{Plan, first_rights, is_optional, slow_rights};
 use crate::zonelist::world::World;
 
@@ -164,7 +165,7 @@ impl<M: Machine> World<'_, M> {
             }
             match served {
                 Some(Some(frame)) => {
-                    self.pcps.count_shared(&self.shared, near, (zone, preferred), (plan.order, plan.turn));
+                    self.pcps.count_shared(&self.shared, near, ServedFrom { zone, preferred }, plan.order, plan.turn);
                     return Ok(frame);
                 }
                 Some(None) => why = Why::Fragmented,

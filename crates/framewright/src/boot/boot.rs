@@ -17,9 +17,9 @@ use crate::frame::owned_pageblock::OwnedPageblocks;
 use crate::frame::pageblock::Pageblock;
 use crate::pcp::depot::{Depots, Magazine, Shard};
 use crate::pcp::lists::Pcps;
-use crate::pcp::pcp::{Pcp, SLOTS_IN_LINE};
+use crate::pcp::pcp::{Pcp, PcpPlan, SLOTS_IN_LINE};
 use crate::policy::mechanisms::{NumaStat, PcpMark, PcpProtection};
-use crate::seam::machine::{Machine, Ordering, Word};
+use crate::seam::machine::{LockName, Machine, Ordering, Word};
 use crate::shared::{Cpu, Shared};
 use crate::stat::node_stat::{NodeDiffs, NodeStat, NodeStats};
 use crate::stat::vmstat::GlobalEvents;
@@ -106,7 +106,7 @@ impl<M: Machine> Parts<'_, M> {
             clusters: cut("clusters", self.clusters, layout.clusters)?,
             owners: cut("owners", self.owners, layout.owners)?,
             owned: cut("owned", self.owned, layout.owned)?,
-            hints: cut("doors", self.hints, layout.hints)?,
+            hints: cut("hints", self.hints, layout.hints)?,
             diffs: cut("diffs", self.diffs, layout.diffs)?,
             node_stats: cut("node_stats", self.node_stats, layout.node_stats)?,
             node_diffs: cut("node_diffs", self.node_diffs, layout.node_diffs)?,
@@ -128,12 +128,12 @@ pub(crate) fn boot<'a, M: Machine>(
     let layout = Layout::of(config)?;
     let parts = parts.cut(&layout)?;
     place_runs(config, parts.runs);
-    let front = has_fast_path(&machine, config)?;
+    let fast_path = has_fast_path(&machine, config)?;
     parts.diffs.iter_mut().for_each(|diffs| diffs.place(&config.mechanisms));
-    place_zones(config, parts.zones, parts.pcps, (layout.cpus, front));
+    place_zones(config, parts.zones, parts.pcps, fast_path);
     place_zonelists(config, parts.zonelists);
     place_shards(config, parts.shards);
-    place_cpus(config, parts.cpus, parts.zonelists, front);
+    place_cpus(config, parts.cpus, parts.zonelists, fast_path);
     let frames = Frames {
         geometry: config.geometry,
         map: Map::new((grain_of(config), config.geometry.max_order), parts.sections, parts.bases, parts.runs),
@@ -220,20 +220,20 @@ fn place_shards<M: Machine>(config: &Config<'_>, shards: &mut [Shard<M>]) {
         let magazines = config.magazines_of(zone) as u32;
         let start = i.saturating_mul(each);
         for (number, shard) in (0..).zip(shards.get_mut(start..start.saturating_add(each)).unwrap_or_default()) {
-            shard.place((zone, number), (next, magazines));
+            shard.place(LockName::depot(zone, number), next, magazines);
             next = next.saturating_add(magazines);
         }
     }
 }
 
-/// Tells each CPU its node, and the zones at its front, if there is one.
-fn place_cpus<M: Machine>(config: &Config<'_>, cpus: &mut [Cpu<M>], zonelists: &[ZoneIdx], front: bool) {
+/// Tells each CPU its node, and the zones of its fast path, if there is one.
+fn place_cpus<M: Machine>(config: &Config<'_>, cpus: &mut [Cpu<M>], zonelists: &[ZoneIdx], fast_path: bool) {
     let length = config.nodes().saturating_mul(ZoneKind::COUNT);
     for (cpu, &node) in cpus.iter_mut().zip(config.cpus) {
         let list = zonelists.iter().skip(node.index().saturating_mul(length)).take(length);
         let first = |kind| list.clone().copied().find(|&zone| zone != ZoneIdx::NONE && zone.kind() <= kind);
-        let zone = |kind| first(kind).filter(|_| front).unwrap_or(ZoneIdx::NONE);
-        (cpu.node, cpu.plain, cpu.fast_zones) = (node, front, ZoneKind::ALL.map(zone));
+        let zone = |kind| first(kind).filter(|_| fast_path).unwrap_or(ZoneIdx::NONE);
+        (cpu.node, cpu.plain, cpu.fast_zones) = (node, fast_path, ZoneKind::ALL.map(zone));
     }
 }
 
@@ -249,12 +249,8 @@ fn has_fast_path<M: Machine>(machine: &M, config: &Config<'_>) -> Result<bool, B
     Ok(machine.is_asymmetric() && config.has_depot() && is_alone && !asks)
 }
 
-fn place_zones<M: Machine>(
-    config: &Config<'_>,
-    zones: &mut [Zone<M>],
-    pcps: &mut [Pcp<M>],
-    (cpus, front): (usize, bool),
-) {
+fn place_zones<M: Machine>(config: &Config<'_>, zones: &mut [Zone<M>], pcps: &mut [Pcp<M>], fast_path: bool) {
+    let cpus = config.cpus.len();
     let count = config.nodes().saturating_mul(ZoneKind::COUNT);
     let mut slot = SLOTS_IN_LINE;
     let mut cluster = 0_u32;
@@ -269,20 +265,14 @@ fn place_zones<M: Machine>(
         if size.present == 0 {
             continue;
         }
-        zone.pcp = config.pcp_of(idx, size);
+        let plan = PcpPlan { fast_path, ..config.pcp_plan(idx, size) };
+        zone.pcp = plan.size;
         let clusters = config.clusters_of(idx);
         zone.clusters.place((cluster, clusters), zone.pcp.batch);
         cluster = cluster.saturating_add(clusters);
         for cpu in 0..cpus {
             if let Some(pcp) = pcps.get_mut(cpu.saturating_mul(count).saturating_add(idx.index())) {
-                let sizes = (size.managed, config.geometry.pageblock_order);
-                slot = pcp.place(
-                    (zone.pcp, config.pcp_most_of(idx, size)),
-                    (config.has_depot(), front, config.is_hardened()),
-                    sizes,
-                    slot,
-                );
-                pcp.protection = config.mechanisms.pcp_protection;
+                slot = pcp.place(&plan, slot);
             }
         }
     }

@@ -5,6 +5,7 @@
 //! (`watermark.rs`) unless a [`Tuning`] says otherwise; and from all of that the size of the descriptors (`layout.rs`).
 
 use crate::frame::frame::Geometry;
+use crate::pcp::pcp::PcpPlan;
 use crate::pcp::{autotune, depot, pcp};
 use crate::policy::mechanisms::{Depot, Hardened, Mechanisms, PcpSizing, Refill, ZoneStat};
 use crate::policy::pcp_size::PcpSize;
@@ -231,8 +232,22 @@ impl<'c> Config<'c> {
         self.tuning_of(zone).and_then(|tuning| tuning.pcp).unwrap_or_else(computed).clamped()
     }
 
+    /// What a CPU's lists of a zone are built from; without a fast path, which boot asks the machine for.
+    pub(crate) fn pcp_plan(&self, zone: ZoneIdx, size: ZoneSize) -> PcpPlan {
+        PcpPlan {
+            size: self.pcp_of(zone, size),
+            most: self.pcp_most_of(zone, size),
+            managed: size.managed,
+            pageblock_order: self.geometry.pageblock_order,
+            protection: self.mechanisms.pcp_protection,
+            depot: self.has_depot(),
+            fast_path: false,
+            hardened: self.is_hardened(),
+        }
+    }
+
     /// What a CPU's lists of a zone may grow to, in frames; 0 if their size is fixed.
-    pub(crate) fn pcp_most_of(&self, zone: ZoneIdx, size: ZoneSize) -> u32 {
+    fn pcp_most_of(&self, zone: ZoneIdx, size: ZoneSize) -> u32 {
         match self.mechanisms.pcp_size {
             PcpSizing::Fixed => 0,
             PcpSizing::Tuned => {

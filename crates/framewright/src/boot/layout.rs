@@ -160,6 +160,5 @@ fn ring_slots(config: &Config<'_>, zone: ZoneIdx) -> u64 {
     if size.present == 0 {
         return 0;
     }
-    let sizes = (config.pcp_of(zone, size), config.pcp_most_of(zone, size));
-    pcp::slots(sizes, (config.has_depot(), config.is_hardened()), config.geometry.pageblock_order)
+    config.pcp_plan(zone, size).slots()
 }

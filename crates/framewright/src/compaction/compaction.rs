@@ -30,6 +30,7 @@ use crate::types::error::Why;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{Frame, NodeId, Order, PfnRange};
 use crate::zone::zone::Zone;
+use crate::zonelist::numa_stat::{Counted, ServedFrom};
 use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
 
@@ -148,7 +149,7 @@ impl<'a, M: Machine> World<'a, M> {
             let own = self.pcps.record(cx.cpu, zone.idx.index())?;
             let preferred = self.zonelist(plan).next()?;
             own.aside.count(ZoneEvent::Allocs, 1);
-            self.hand_out(cx, frame, (zone, preferred), plan, (&own.aside, false));
+            self.hand_out(cx, frame, ServedFrom { zone, preferred }, plan, Counted::aside(own));
             Some(frame)
         })?
     }

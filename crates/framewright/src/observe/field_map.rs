@@ -7,6 +7,7 @@ use core::fmt;
 
 use crate::api::allocator::Allocator;
 use crate::frame::owned_pageblock::{self, OwnedPageblocks};
+use crate::pcp::ring::SlotRange;
 use crate::seam::field::{Field, Words};
 use crate::seam::machine::Machine;
 use crate::types::units::{Frame, NodeId, ZoneIdx};
@@ -124,7 +125,7 @@ impl<M: Machine> Allocator<'_, M> {
             let (node, of) = (self.node_of(cpu), OfZone(ZoneIdx(zone as u16)));
             let record = format_args!("lists of CPU {cpu}, {of}");
             Record { part: "pcp", index, record, node }.tell(visit, |words| pcp.words(words));
-            if let Some((start, end)) = pcp.own_slots() {
+            if let Some(SlotRange { start, end }) = pcp.own_slots() {
                 let slots = (start as usize, end as usize);
                 Record { part: "slots", index, record, node }.tell_stretch(
                     visit,

@@ -94,7 +94,7 @@ impl<M: Machine> Autotune<M> {
 
     /// A ring is empty, of `single` pages or larger blocks, and there are `count` frames in others. Returns how many to
     /// fetch. In a `scarce` zone lists get smaller.
-    pub(crate) fn refill(&self, size: PcpSize, (single, count): (bool, u32), scarce: bool) -> u32 {
+    pub(crate) fn refill(&self, size: PcpSize, single: bool, count: u32, scarce: bool) -> u32 {
         let (batch, high) = (size.batch, self.high());
         let high = if scarce { high.saturating_sub(batch) } else { high.saturating_add(batch) };
         let high = self.set_high(high, size);

@@ -17,7 +17,7 @@
 //! Merging is late, not lost: a request that the zone cannot serve empties the zone's depot first, and so does whoever
 //! drains. What lies here counts as per-CPU pages.
 
-use crate::pcp::ring::{Ring, RingId, SMALL_RINGS};
+use crate::pcp::ring::{Ring, RingId, SMALL_RINGS, SlotRange};
 use crate::policy::pcp_size::PcpSize;
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{Busy, LockName, Machine, Ordering, Patience, Step, Word};
@@ -88,18 +88,18 @@ impl<M: Machine> Default for Magazine<M> {
 }
 
 impl<M: Machine> Magazine<M> {
-    fn used(&self) -> (u32, u32) {
-        (self.bottom.load(Ordering::Relaxed), self.top.load(Ordering::Relaxed))
+    fn used(&self) -> SlotRange {
+        SlotRange { start: self.bottom.load(Ordering::Relaxed), end: self.top.load(Ordering::Relaxed) }
     }
 
-    fn set_used(&self, (bottom, top): (u32, u32)) {
-        self.bottom.store(bottom, Ordering::Relaxed);
-        self.top.store(top, Ordering::Relaxed);
+    fn set_used(&self, used: SlotRange) {
+        self.bottom.store(used.start, Ordering::Relaxed);
+        self.top.store(used.end, Ordering::Relaxed);
     }
 
     fn len(&self) -> u32 {
-        let (bottom, top) = self.used();
-        top.wrapping_sub(bottom)
+        let used = self.used();
+        used.end.wrapping_sub(used.start)
     }
 }
 
@@ -143,9 +143,9 @@ impl<M: Machine> Default for Shard<M> {
 }
 
 impl<M: Machine> Shard<M> {
-    /// Gives the shard its magazines; before the first use. It is the one with number `shard` of its zone.
-    pub(crate) fn place(&mut self, (zone, shard): (ZoneIdx, u16), (first, count): (u32, u32)) {
-        self.name = LockName::depot(zone, shard);
+    /// Gives the shard its lock's name and its magazines, `count` from number `first` on; before the first use.
+    pub(crate) fn place(&mut self, name: LockName, first: u32, count: u32) {
+        self.name = name;
         self.first = first;
         self.count = count;
     }
@@ -382,11 +382,12 @@ impl<'a, M: Machine> Depots<'a, M> {
         if let Some((loaded, magazine)) = loaded.and_then(|index| Some((index, self.magazine(index)?))) {
             let start = self.start_of(loaded);
             // Empty, it begins anew.
-            magazine.set_used(if used.0 == used.1 { (start, start) } else { used });
+            magazine.set_used(if used.start == used.end { SlotRange::empty_at(start) } else { used });
         }
         let start = self.start_of(index);
-        let used = self.magazine(index).map_or((start, start), Magazine::used);
-        ring.place((start, start.wrapping_add(limit.min(self.entries)).max(used.1)), used);
+        let used = self.magazine(index).map_or(SlotRange::empty_at(start), Magazine::used);
+        let end = start.wrapping_add(limit.min(self.entries)).max(used.end);
+        ring.place(SlotRange { start, end }, used);
         loaded
     }
 
@@ -394,12 +395,13 @@ impl<'a, M: Machine> Depots<'a, M> {
     pub(crate) fn pop_spare(&self, ring: &Ring<M>) -> Option<Frame> {
         let left = ring.spare_len.load(Ordering::Relaxed).checked_sub(1)?;
         let magazine = self.magazine(ring.spare.load(Ordering::Relaxed).checked_sub(1)?)?;
-        let (bottom, top) = magazine.used();
-        let frame = Frame(self.slots.get(bottom as usize)?.load(Ordering::Relaxed));
+        let used = magazine.used();
+        let frame = Frame(self.slots.get(used.start as usize)?.load(Ordering::Relaxed));
         ring.spare_len.store(left, Ordering::Relaxed);
         // Empty, it begins anew.
         let start = self.start_of(ring.spare.load(Ordering::Relaxed).wrapping_sub(1));
-        magazine.set_used(if left == 0 { (start, start) } else { (bottom.wrapping_add(1), top) });
+        let rest = SlotRange { start: used.start.wrapping_add(1), ..used };
+        magazine.set_used(if left == 0 { SlotRange::empty_at(start) } else { rest });
         Some(frame)
     }
 
@@ -413,8 +415,8 @@ impl<'a, M: Machine> Depots<'a, M> {
 
     /// Calls `visit` with every block of a magazine, those first that were put in first.
     pub(crate) fn each_of(&self, magazine: &Magazine<M>, mut visit: impl FnMut(Frame)) {
-        let (bottom, top) = magazine.used();
-        for entry in self.slots.get(bottom as usize..top as usize).unwrap_or(&[]) {
+        let used = magazine.used();
+        for entry in self.slots.get(used.start as usize..used.end as usize).unwrap_or(&[]) {
             visit(Frame(entry.load(Ordering::Relaxed)));
         }
     }
@@ -516,7 +518,7 @@ impl<'a, M: Machine> ShardGuard<'_, 'a, M> {
             }
         };
         let start = depots.start_of(index);
-        self.magazines.get(index as usize)?.set_used((start, start));
+        self.magazines.get(index as usize)?.set_used(SlotRange::empty_at(start));
         Some(index)
     }
 

@@ -226,7 +226,7 @@ impl<'a, M: Machine> PcpGuard<'_, 'a, M> {
     /// Frames to fetch for a ring that is empty, where sizes follow their use.
     pub(crate) fn autotuned_batch(&self, id: RingId) -> u32 {
         let count = self.pcp.count.load(Ordering::Relaxed);
-        self.pcp.autotune.refill(self.pcp.size, (id.order.0 == 0, count), self.is_scarce())
+        self.pcp.autotune.refill(self.pcp.size, id.order.0 == 0, count, self.is_scarce())
     }
 
     /// Whether the zone is below its high mark.

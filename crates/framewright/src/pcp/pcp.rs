@@ -34,7 +34,7 @@ use crate::frame::frame::Frames;
 use crate::pcp::autotune::Autotune;
 use crate::pcp::depot;
 use crate::pcp::expire::Expiry;
-use crate::pcp::ring::{Ring, RingId, SMALL_ORDERS};
+use crate::pcp::ring::{Ring, RingId, SMALL_ORDERS, SlotRange};
 use crate::policy::mechanisms::PcpProtection;
 use crate::policy::pcp_size::PcpSize;
 use crate::seam::field::{Words, tell};
@@ -57,18 +57,40 @@ pub(crate) const SLOTS_IN_LINE: u32 = 16;
 /// Freed blocks of a CPU that wait before they are used again, where the mechanisms say `hardened`.
 const WAITING: u32 = 64;
 
-/// Ring entries that one CPU needs for a zone, besides those of magazines.
-pub(crate) fn slots((size, most): (PcpSize, u32), (depot, hardened): (bool, bool), pageblock_order: Order) -> u64 {
-    let own = RingId::all(pageblock_order).filter(|id| !depot || id.huge().is_some());
-    let slots: u64 = own.map(|id| u64::from(id.capacity(room((size, most), depot)))).sum();
-    let waiting = if hardened { u64::from(WAITING) } else { 0 };
-    slots.saturating_add(waiting).next_multiple_of(u64::from(SLOTS_IN_LINE))
+/// What a CPU's lists of a zone are built from, the same for all CPUs.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PcpPlan {
+    pub(crate) size: PcpSize,
+    /// Frames that `high` may grow to; 0 if the size is fixed.
+    pub(crate) most: u32,
+    /// Managed frames of the zone.
+    pub(crate) managed: u64,
+    pub(crate) pageblock_order: Order,
+    pub(crate) protection: PcpProtection,
+    /// Whether the lists exchange magazines with a depot.
+    pub(crate) depot: bool,
+    /// Whether the lists serve requests without a further question; false until boot has asked the machine.
+    pub(crate) fast_path: bool,
+    /// Whether freed blocks wait before they are used again.
+    pub(crate) hardened: bool,
 }
 
-/// Frames that a ring has room for: all of `high`, or of the `most` that it may grow to, and a batch more. Next to a depot that is
-/// the rings of huge pages alone, which have room for as few as there must be.
-fn room((size, most): (PcpSize, u32), depot: bool) -> u32 {
-    if depot { 0 } else { size.high.max(most).saturating_add(size.batch) }
+impl PcpPlan {
+    /// Ring entries that one CPU needs, besides those of magazines.
+    pub(crate) fn slots(&self) -> u64 {
+        let own = RingId::all(self.pageblock_order).filter(|id| !self.depot || id.huge().is_some());
+        let slots: u64 = own.map(|id| u64::from(id.capacity(self.room()))).sum();
+        let waiting = if self.hardened { u64::from(WAITING) } else { 0 };
+        slots.saturating_add(waiting).next_multiple_of(u64::from(SLOTS_IN_LINE))
+    }
+
+    /// Frames that a ring has room for.
+    ///
+    /// Without a depot: `high`, or the `most` that it may grow to, and a batch more. With one, only rings of huge pages have entries of
+    /// their own, as few as possible.
+    fn room(&self) -> u32 {
+        if self.depot { 0 } else { self.size.high.max(self.most).saturating_add(self.size.batch) }
+    }
 }
 
 /// How a claimer treats an owner, or another claimer, who is at the lists.
@@ -156,28 +178,23 @@ impl<M: Machine> Default for Pcp<M> {
 
 impl<M: Machine> Pcp<M> {
     /// Lays the rings out from slot `start` on; returns the slot behind them. With a depot they get their entries from there.
-    pub(crate) fn place(
-        &mut self,
-        (size, most): (PcpSize, u32),
-        (depot, front, hardened): (bool, bool, bool),
-        (managed, pageblock_order): (u64, Order),
-        start: u32,
-    ) -> u32 {
-        (self.size, self.depot, self.fast_path) = (size, depot, front);
-        self.autotune.begin(size, most);
-        self.frames = depot::frames_of(size, managed);
+    pub(crate) fn place(&mut self, plan: &PcpPlan, start: u32) -> u32 {
+        (self.size, self.depot, self.fast_path) = (plan.size, plan.depot, plan.fast_path);
+        self.protection = plan.protection;
+        self.autotune.begin(plan.size, plan.most);
+        self.frames = depot::frames_of(plan.size, plan.managed);
         let mut next = start;
-        for (id, ring) in self.rings(pageblock_order).filter(|(id, _)| !depot || id.huge().is_some()) {
-            let end = next.saturating_add(id.capacity(room((size, most), depot)));
-            ring.place((next, end), (next, next));
+        for (id, ring) in self.rings(plan.pageblock_order).filter(|(id, _)| !plan.depot || id.huge().is_some()) {
+            let end = next.saturating_add(id.capacity(plan.room()));
+            ring.place(SlotRange { start: next, end }, SlotRange::empty_at(next));
             next = end;
         }
-        if depot {
+        if plan.depot {
             self.every_ring().for_each(|ring| ring.set_quota(0));
         }
-        if hardened {
+        if plan.hardened {
             let end = next.saturating_add(WAITING);
-            self.waiting.place((next, end), (next, next));
+            self.waiting.place(SlotRange { start: next, end }, SlotRange::empty_at(next));
             next = end;
         }
         self.open();
@@ -208,10 +225,10 @@ impl<M: Machine> Pcp<M> {
     }
 
     /// The entries that are its own for good, from the first to the last; none if it has none.
-    pub(crate) fn own_slots(&self) -> Option<(u32, u32)> {
+    pub(crate) fn own_slots(&self) -> Option<SlotRange> {
         let small = self.small.iter().flatten().filter(|_| !self.depot);
-        let rooms = small.chain(&self.huge).chain([&self.waiting]).map(Ring::room).filter(|(start, end)| start < end);
-        rooms.reduce(|(from, to), (start, end)| (from.min(start), to.max(end)))
+        let rooms = small.chain(&self.huge).chain([&self.waiting]).map(Ring::room).filter(|room| !room.is_empty());
+        rooms.reduce(|all, room| SlotRange { start: all.start.min(room.start), end: all.end.max(room.end) })
     }
 
     /// Entries of a magazine that blocks of this order use.

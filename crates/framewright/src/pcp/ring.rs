@@ -99,6 +99,23 @@ impl RingId {
 /// The entries of all rings. By a reference to where they are named: read in the middle of the front, they take no register before.
 pub(crate) type Slots<'s, M> = &'s &'s [<M as Machine>::U32];
 
+/// Ring entries from `start` up to, not including, `end`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct SlotRange {
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+}
+
+impl SlotRange {
+    pub(crate) const fn empty_at(at: u32) -> SlotRange {
+        SlotRange { start: at, end: at }
+    }
+
+    pub(crate) const fn is_empty(self) -> bool {
+        self.start >= self.end
+    }
+}
+
 /// One ring; its entries lie in an array that all rings share.
 ///
 /// Positions are indices into that array, from `start` to `end`. While nothing has gone round, the entries are
@@ -181,23 +198,23 @@ impl<M: Machine> Ring<M> {
         tell(visit, format_args!("{ring}.moved{order}"), &self.moved);
     }
 
-    /// The entries that it has room for: from, to.
-    pub(crate) fn room(&self) -> (u32, u32) {
-        (self.start(), self.end())
+    /// The entries that it has room for.
+    pub(crate) fn room(&self) -> SlotRange {
+        SlotRange { start: self.start(), end: self.end() }
     }
 
-    /// Gives the ring the entries from `start` to `end`, of which those from `bottom` to `top` are used.
-    pub(crate) fn place(&self, (start, end): (u32, u32), (bottom, top): (u32, u32)) {
-        self.start.store(start, Ordering::Relaxed);
-        self.end.store(end, Ordering::Relaxed);
-        self.bottom.store(bottom, Ordering::Relaxed);
+    /// Gives the ring the entries of `room`, of which those of `used` hold blocks.
+    pub(crate) fn place(&self, room: SlotRange, used: SlotRange) {
+        self.start.store(room.start, Ordering::Relaxed);
+        self.end.store(room.end, Ordering::Relaxed);
+        self.bottom.store(used.start, Ordering::Relaxed);
         self.wrapped.store(0, Ordering::Relaxed);
-        self.top.store(top, Ordering::Relaxed);
+        self.top.store(used.end, Ordering::Relaxed);
     }
 
-    /// The entries in use, if nothing has gone round: from, to.
-    pub(crate) fn used(&self) -> (u32, u32) {
-        (self.bottom.load(Ordering::Relaxed), self.top.load(Ordering::Relaxed))
+    /// The entries that hold blocks, if none of them has wrapped around.
+    pub(crate) fn used(&self) -> SlotRange {
+        SlotRange { start: self.bottom.load(Ordering::Relaxed), end: self.top.load(Ordering::Relaxed) }
     }
 
     fn start(&self) -> u32 {
@@ -405,7 +422,7 @@ impl<M: Machine> Ring<M> {
     /// Makes room for `entries` entries under the bottom of an empty ring.
     pub(crate) fn rewind(&self, entries: u32) {
         let at = self.start().wrapping_add(entries.min(self.capacity()));
-        self.place((self.start(), self.end()), (at, at));
+        self.place(self.room(), SlotRange::empty_at(at));
     }
 
     /// Puts an entry under all others, so that a refill is used up in the order it was taken; nothing if there is no room.
@@ -427,8 +444,8 @@ impl<M: Machine> Ring<M> {
     /// For a copy in which the owner is not there: where he had moved the top below all entries, to see that there is none for
     /// him, brings it back.
     pub(crate) fn mend_top(&self) {
-        let (bottom, top) = self.used();
-        self.top.store(top.max(if self.is_wrapped() { self.start() } else { bottom }), Ordering::Relaxed);
+        let used = self.used();
+        self.top.store(used.end.max(if self.is_wrapped() { self.start() } else { used.start }), Ordering::Relaxed);
     }
 
     /// In such a copy, counts a block that the owner had taken and not counted yet where that shows: more were taken than ever

@@ -19,6 +19,7 @@ use crate::types::error::AllocError;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{Order, Pfn, PfnRange};
 use crate::zone::zone::Zone;
+use crate::zonelist::numa_stat::{Counted, ServedFrom};
 use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
 
@@ -32,7 +33,7 @@ impl<'a, M: Machine> World<'a, M> {
         {
             let _irq = cx.shared.machine.irq_save();
             own.aside.count(ZoneEvent::Allocs, 1);
-            self.pcps.count_numa(cx, (zone, preferred), plan.turn, (&own.aside, false));
+            self.pcps.count_numa(cx, ServedFrom { zone, preferred }, plan.turn, Counted::aside(own));
         }
     }
 

@@ -10,6 +10,7 @@ use crate::shared::CallCx;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{Frame, Pfn, PfnRange};
 use crate::zone::zone::Zone;
+use crate::zonelist::numa_stat::ServedFrom;
 use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
 
@@ -77,7 +78,7 @@ impl<'a, M: Machine> World<'a, M> {
                     _ => Ok(None),
                 });
                 if let Some(frame) = taken {
-                    return self.hand_out_aside(cx, frame, (zone, zone), plan);
+                    return self.hand_out_aside(cx, frame, ServedFrom { zone, preferred: zone }, plan);
                 }
             }
             at = next.max(at.add(1));

@@ -8,7 +8,7 @@ use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
 use crate::types::migratetype::MigrateType;
 use crate::types::units::Frame;
 use crate::zone::zone::Zone;
-use crate::zonelist::numa_stat::Teller;
+use crate::zonelist::numa_stat::{Counted, ServedFrom};
 use crate::zonelist::plan::Plan;
 use crate::zonelist::world::World;
 
@@ -24,17 +24,18 @@ impl<'a, M: Machine> World<'a, M> {
         &self,
         cx: CallCx<'_, 'a, M>,
         frame: Frame,
-        (zone, preferred): (&Zone<M>, &Zone<M>),
+        from: ServedFrom<'_, M>,
         plan: &Plan,
-        teller: Teller<'_, M>,
+        counted: Counted<'_, M>,
     ) {
+        let ServedFrom { zone, preferred } = from;
         self.shared.machine.step(Step::HandOut);
         let movable = plan.migratetype == MigrateType::Movable;
         self.shared.frames.set_head(frame, Head::allocated(plan.order, movable));
         let is_miss = zone.node() != preferred.node();
         // A zone whose memory is all offline was preferred by nobody.
         let preferred = if is_miss && !preferred.has_memory() { self.first_with_memory(plan, zone) } else { preferred };
-        self.pcps.count_numa(cx, (zone, preferred), plan.turn, teller);
+        self.pcps.count_numa(cx, ServedFrom { zone, preferred }, plan.turn, counted);
     }
 
     /// Hands out a block that was taken from a zone under its lock, past the per-CPU lists. The lock is held.
@@ -42,12 +43,12 @@ impl<'a, M: Machine> World<'a, M> {
         &self,
         cx: CallCx<'_, 'a, M>,
         frame: Frame,
-        (zone, preferred): (&Zone<M>, &Zone<M>),
+        from: ServedFrom<'_, M>,
         plan: &Plan,
     ) -> Option<Frame> {
-        let own = self.pcps.record(cx.cpu, zone.idx.index())?;
+        let own = self.pcps.record(cx.cpu, from.zone.idx.index())?;
         own.aside.count_alloc(plan.order);
-        self.hand_out(cx, frame, (zone, preferred), plan, (&own.aside, false));
+        self.hand_out(cx, frame, from, plan, Counted::aside(own));
         Some(frame)
     }
 

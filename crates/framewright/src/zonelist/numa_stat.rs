@@ -26,18 +26,47 @@ use crate::zone::zone::Zone;
 /// Values of the NUMA counters in their order.
 pub(crate) type Numa = [u64; NumaItem::COUNT];
 
-/// Where a CPU counts in a zone: its events if it holds its lists of that zone, or else what it counts with interrupts off; and which.
-pub(crate) type Teller<'e, M> = (&'e ZoneEvents<M>, bool);
+/// The zone that serves a request, and the one that the request preferred.
+pub(crate) struct ServedFrom<'z, M: Machine> {
+    pub(crate) zone: &'z Zone<M>,
+    pub(crate) preferred: &'z Zone<M>,
+}
+
+// Not derived: that would ask for `M: Copy`.
+impl<M: Machine> Clone for ServedFrom<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Machine> Copy for ServedFrom<'_, M> {}
+
+impl<M: Machine> ServedFrom<'_, M> {
+    /// Whether the zone is of the preferred node.
+    fn is_hit(self) -> bool {
+        self.zone.node() == self.preferred.node()
+    }
+}
+
+/// The words in which a CPU counts what it does in a zone.
+pub(crate) struct Counted<'e, M: Machine> {
+    pub(crate) events: &'e ZoneEvents<M>,
+    /// Whether these are the counts of lists that the CPU holds. Otherwise they are written with interrupts off.
+    pub(crate) holds_lists: bool,
+}
+
+impl<'e, M: Machine> Counted<'e, M> {
+    /// The counts of what a CPU does past its lists. Context: interrupts off.
+    pub(crate) fn aside(pcp: &'e Pcp<M>) -> Self {
+        Counted { events: &pcp.aside, holds_lists: false }
+    }
+}
 
 /// What an allocation counts as, by somebody near a node, from a zone when another was preferred and it was some node's turn.
-fn items<M: Machine>(
-    near: NodeId,
-    (zone, preferred): (&Zone<M>, &Zone<M>),
-    turn: Option<NodeId>,
-) -> [Option<NumaItem>; 3] {
-    let is_hit = zone.node() == preferred.node();
+fn items<M: Machine>(near: NodeId, from: ServedFrom<'_, M>, turn: Option<NodeId>) -> [Option<NumaItem>; 3] {
+    let zone = from.zone;
     [
-        Some(if is_hit { NumaItem::Hit } else { NumaItem::Miss }),
+        Some(if from.is_hit() { NumaItem::Hit } else { NumaItem::Miss }),
         Some(if zone.node() == near { NumaItem::Local } else { NumaItem::Other }),
         Some(NumaItem::Interleave).filter(|_| turn == Some(zone.node())),
     ]
@@ -45,8 +74,8 @@ fn items<M: Machine>(
 
 impl<M: Machine> PcpGuard<'_, '_, M> {
     /// Where the CPU counts whose lists these are.
-    pub(crate) fn teller(&self) -> Teller<'_, M> {
-        (&self.pcp.events, true)
+    pub(crate) fn counted(&self) -> Counted<'_, M> {
+        Counted { events: &self.pcp.events, holds_lists: true }
     }
 
     /// Moves this CPU's counts to the zone; the CPU is offline. `foreign` says whether it is of another node.
@@ -71,17 +100,19 @@ impl<M: Machine> PcpGuard<'_, '_, M> {
 }
 
 impl<M: Machine> Pcps<'_, M> {
-    /// Counts an allocation, where whoever may count there says ([`Teller`]).
+    /// Counts an allocation in the given words.
     #[inline]
     pub(crate) fn count_numa(
         &self,
         cx: CallCx<'_, '_, M>,
-        (zone, preferred): (&Zone<M>, &Zone<M>),
+        from: ServedFrom<'_, M>,
         turn: Option<NodeId>,
-        (events, holds_lists): Teller<'_, M>,
+        counted: Counted<'_, M>,
     ) {
-        let is_hit = zone.node() == preferred.node();
-        let items = items(cx.node, (zone, preferred), turn);
+        let ServedFrom { zone, preferred } = from;
+        let Counted { events, holds_lists } = counted;
+        let is_hit = from.is_hit();
+        let items = items(cx.node, from, turn);
         let kind = cx.shared.mechanisms.numa_stat;
         if kind.has_differentials() {
             let (stats, idx) = (&cx.shared.stats, zone.idx);
@@ -115,9 +146,11 @@ impl<M: Machine> Pcps<'_, M> {
         &self,
         shared: &Shared<'_, M>,
         near: NodeId,
-        (zone, preferred): (&Zone<M>, &Zone<M>),
-        (order, turn): (Order, Option<NodeId>),
+        from: ServedFrom<'_, M>,
+        order: Order,
+        turn: Option<NodeId>,
     ) {
+        let ServedFrom { zone, preferred } = from;
         zone.events.add(ZoneEvent::Allocs, 1);
         zone.events.add(ZoneEvent::AllocFrames, order.frames());
         let (kind, stats) = (shared.mechanisms.numa_stat, &shared.stats);
@@ -131,11 +164,7 @@ impl<M: Machine> Pcps<'_, M> {
             true => stats.count_numa(&zone.stat, item, None),
             false => zone.events.add(ZoneEvent::of(item), 1),
         };
-        items(near, (zone, preferred), turn)
-            .into_iter()
-            .flatten()
-            .filter(is_counted)
-            .for_each(|item| count(zone, item));
+        items(near, from, turn).into_iter().flatten().filter(is_counted).for_each(|item| count(zone, item));
         if zone.node() != preferred.node() && is_counted(&NumaItem::Foreign) {
             count(preferred, NumaItem::Foreign);
         }

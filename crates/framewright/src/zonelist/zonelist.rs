@@ -13,6 +13,7 @@ use crate::shared::CallCx;
 use crate::types::error::Why;
 use crate::types::units::{Frame, Order, ZoneIdx, ZoneKind};
 use crate::zone::zone::Zone;
+use crate::zonelist::numa_stat::ServedFrom;
 use crate::zonelist::plan::{Plan, keeps_reserve};
 use crate::zonelist::world::World;
 
@@ -64,7 +65,7 @@ impl<'a, M: Machine> World<'a, M> {
         }
         let pcp = self.pcps.enter(cx, zone)?;
         let frame = pcp.alloc_cached(ring)?;
-        self.hand_out(cx, frame, (zone, preferred), plan, pcp.teller());
+        self.hand_out(cx, frame, ServedFrom { zone, preferred }, plan, pcp.counted());
         Some(frame)
     }
 
@@ -137,7 +138,7 @@ impl<'a, M: Machine> World<'a, M> {
     ) -> Option<Frame> {
         let want = self.want(plan, rights);
         let reserve = keeps_reserve(plan, rights);
-        if reserve && let Some(frame) = self.alloc_highatomic(cx, (zone, preferred), plan) {
+        if reserve && let Some(frame) = self.alloc_highatomic(cx, ServedFrom { zone, preferred }, plan) {
             return Some(frame);
         }
         let ring = RingId::of(plan.order, plan.migratetype, self.shared.frames.geometry.pageblock_order);
@@ -145,7 +146,7 @@ impl<'a, M: Machine> World<'a, M> {
             && let Some(pcp) = self.pcps.enter(cx, zone)
         {
             if let Some(frame) = pcp.alloc(ring, &want) {
-                self.hand_out(cx, frame, (zone, preferred), plan, pcp.teller());
+                self.hand_out(cx, frame, ServedFrom { zone, preferred }, plan, pcp.counted());
                 drop(pcp);
                 if reserve && zone.highatomic_reserved.load(Ordering::Relaxed) == 0 {
                     zone.lock(cx).begin_highatomic(frame, plan.order);
@@ -161,24 +162,20 @@ impl<'a, M: Machine> World<'a, M> {
             if reserve {
                 guard.reserve_highatomic(frame, plan.order);
             }
-            return self.hand_out_aside(cx, frame, (zone, preferred), plan);
+            return self.hand_out_aside(cx, frame, ServedFrom { zone, preferred }, plan);
         }
         drop(guard);
-        if rights.highatomic { self.alloc_highatomic(cx, (zone, preferred), plan) } else { None }
+        if rights.highatomic { self.alloc_highatomic(cx, ServedFrom { zone, preferred }, plan) } else { None }
     }
 
     /// Takes a block from a zone's high-atomic reserve.
-    fn alloc_highatomic(
-        &self,
-        cx: CallCx<'_, 'a, M>,
-        (zone, preferred): (&'a Zone<M>, &Zone<M>),
-        plan: &Plan,
-    ) -> Option<Frame> {
+    fn alloc_highatomic(&self, cx: CallCx<'_, 'a, M>, from: ServedFrom<'_, M>, plan: &Plan) -> Option<Frame> {
+        let zone = from.zone;
         if zone.highatomic_reserved.load(Ordering::Relaxed) == 0 {
             return None;
         }
         let guard = zone.lock(cx);
         let frame = guard.alloc_highatomic(plan.order)?;
-        self.hand_out_aside(cx, frame, (zone, preferred), plan)
+        self.hand_out_aside(cx, frame, from, plan)
     }
 }
