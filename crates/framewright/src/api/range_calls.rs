@@ -167,7 +167,7 @@ impl<M: Machine> Allocator<'_, M> {
         self.check(&Request { order: Order(0), ..*request })?;
         let world = self.world();
         let plan = world.pinned(|cx| world.plan(cx, request)).ok_or(AllocError::NoMemory { why: Why::NoCpu })?;
-        let range = world.search_range(frames, align, &plan, (|_| true, |_| true));
+        let range = world.search_range(frames, align, &plan, |_| true, |_| true);
         let range = range.ok_or(AllocError::NoMemory { why: Why::Fragmented })?;
         self.announce_range(range, request.gfp);
         Ok(range)
@@ -210,7 +210,7 @@ impl<M: Machine> Allocator<'_, M> {
         let rights = Rights { mark: Mark::Min, unboosted: true, ..first_rights(&plan) };
         let want = world.want(&plan, rights);
         let may_take = |zone: &Zone<M>| zone.has_room(&world.shared, frames, plan.highest, rights);
-        let range = world.search_range(frames, align, &plan, (may_take, |migratetype| want.may_use(migratetype)))?;
+        let range = world.search_range(frames, align, &plan, may_take, |migratetype| want.may_use(migratetype))?;
         world.pinned(|cx| world.count_searched(cx, &plan, range.start));
         Some(range)
     }

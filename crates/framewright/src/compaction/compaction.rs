@@ -124,7 +124,7 @@ impl<'a, M: Machine> World<'a, M> {
                 return Err(Why::Watermark);
             }
             let purpose = captures.then_some(Purpose::Allocate { movable: true });
-            match self.empty_one(zone, (order, effort), purpose, &mut run) {
+            match self.empty_one(zone, order, effort, purpose, &mut run) {
                 Some(range) if captures => return self.capture(zone, range, plan).ok_or(Why::NoCpu),
                 Some(_) => {
                     if let Ok(frame) = self.try_once(plan, rights) {

@@ -49,7 +49,7 @@ impl Targets {
     }
 
     /// Forgets what lies between two frames.
-    fn leave_out(&mut self, (start, end): (Frame, Frame)) {
+    fn leave_out(&mut self, start: Frame, end: Frame) {
         for block in self.blocks.iter_mut().filter(|block| (start..end).contains(&block.0)) {
             block.1 = 0;
         }
@@ -80,7 +80,7 @@ impl<'a, M: Machine> World<'a, M> {
         let windows = self.ranges_of(zone, order).count() as u32 / WINDOW;
         let mut in_vain = 0_u32;
         while in_vain <= windows && !is_enough(zone) && self.has_room(zone, order, Mark::Min) {
-            match self.empty_one(zone, (order, Effort::Worthwhile), None, run) {
+            match self.empty_one(zone, order, Effort::Worthwhile, None, run) {
                 Some(_) => in_vain = 0,
                 None => in_vain = in_vain.saturating_add(1),
             }
@@ -97,14 +97,15 @@ impl<'a, M: Machine> World<'a, M> {
     pub(crate) fn empty_one(
         &self,
         zone: &Zone<M>,
-        (order, effort): (Order, Effort),
+        order: Order,
+        effort: Effort,
         purpose: Option<Purpose>,
         run: &mut Compacted,
     ) -> Option<PfnRange> {
         let before = self.shared.events.get(GlobalEvent::MigrateSuccess);
         let mut places = Targets::default();
-        let start = self.choose(zone, (order, effort), &mut places, run)?;
-        places.leave_out((start, start.add(order.frames())));
+        let start = self.choose(zone, order, effort, &mut places, run)?;
+        places.leave_out(start, start.add(order.frames()));
         let range = PfnRange::block(self.shared.frames.pfn(start), order);
         let places = Cell::new(places);
         let place = |order| {
@@ -125,7 +126,8 @@ impl<'a, M: Machine> World<'a, M> {
     fn choose(
         &self,
         zone: &Zone<M>,
-        (order, effort): (Order, Effort),
+        order: Order,
+        effort: Effort,
         places: &mut Targets,
         run: &mut Compacted,
     ) -> Option<Frame> {
@@ -141,7 +143,7 @@ impl<'a, M: Machine> World<'a, M> {
         for start in turn.take(WINDOW as usize) {
             zone.compaction.cursor.store(start.add(order.frames()).0, Ordering::Relaxed);
             let most = best.map_or(most_at_all, |(_, in_use)| in_use);
-            let in_use = self.in_use(zone, (start, order), places, &mut scanned);
+            let in_use = self.in_use(zone, start, order, places, &mut scanned);
             if let Some(in_use) = in_use.filter(|&in_use| in_use < most) {
                 best = Some((start, in_use));
             }
@@ -155,7 +157,8 @@ impl<'a, M: Machine> World<'a, M> {
     fn in_use(
         &self,
         zone: &Zone<M>,
-        (start, order): (Frame, Order),
+        start: Frame,
+        order: Order,
         places: &mut Targets,
         scanned: &mut u64,
     ) -> Option<u64> {

@@ -4,6 +4,7 @@
 //! allocator itself.
 
 use core::fmt;
+use core::ops::Range;
 
 use crate::api::allocator::Allocator;
 use crate::frame::owned_pageblock::{self, OwnedPageblocks};
@@ -52,11 +53,11 @@ impl Record<'_> {
         self,
         visit: &mut dyn FnMut(Field<'_>),
         array: &[T],
-        (start, end): (usize, usize),
+        stretch: Range<usize>,
         name: fmt::Arguments<'_>,
     ) {
         let Record { part, index, record, node } = self;
-        let stretch = array.get(start..end.min(array.len())).unwrap_or_default();
+        let stretch = array.get(stretch.start..stretch.end.min(array.len())).unwrap_or_default();
         if !stretch.is_empty() {
             let (address, size) = (stretch.as_ptr().addr(), size_of::<T>());
             visit(Field { part, index, record, name, address, size, count: stretch.len(), node });
@@ -126,7 +127,7 @@ impl<M: Machine> Allocator<'_, M> {
             let record = format_args!("lists of CPU {cpu}, {of}");
             Record { part: "pcp", index, record, node }.tell(visit, |words| pcp.words(words));
             if let Some(SlotRange { start, end }) = pcp.own_slots() {
-                let slots = (start as usize, end as usize);
+                let slots = start as usize..end as usize;
                 Record { part: "slots", index, record, node }.tell_stretch(
                     visit,
                     pcps.slots,
@@ -148,8 +149,8 @@ impl<M: Machine> Allocator<'_, M> {
             let (first, count) = shard.own_magazines();
             let end = first.saturating_add(count);
             let magazines = Record { part: "magazines", index, record, node };
-            magazines.tell_stretch(visit, depots.magazines, (first as usize, end as usize), format_args!("magazine"));
-            let entries = (depots.start_of(first) as usize, depots.start_of(end) as usize);
+            magazines.tell_stretch(visit, depots.magazines, first as usize..end as usize, format_args!("magazine"));
+            let entries = depots.start_of(first) as usize..depots.start_of(end) as usize;
             let record = Record { part: "magazine slots", index, record, node };
             record.tell_stretch(visit, depots.slots, entries, format_args!("entry"));
         }
@@ -169,16 +170,16 @@ impl<M: Machine> Allocator<'_, M> {
             let of: &dyn fmt::Display = of.as_ref().map_or(&"no zone", |of| of);
             let record = format_args!("frames of {of}");
             let stretch = |part| Record { part, index, record, node: zone.map(ZoneIdx::node) };
-            let by_frame = (start << order, end << order);
-            stretch("heads").tell_stretch(visit, frames.heads, by_frame, format_args!("head"));
-            stretch("states").tell_stretch(visit, frames.states, by_frame, format_args!("state"));
-            stretch("links").tell_stretch(visit, frames.links, by_frame, format_args!("link"));
+            let by_frame = || start << order..end << order;
+            stretch("heads").tell_stretch(visit, frames.heads, by_frame(), format_args!("head"));
+            stretch("states").tell_stretch(visit, frames.states, by_frame(), format_args!("state"));
+            stretch("links").tell_stretch(visit, frames.links, by_frame(), format_args!("link"));
             let OwnedPageblocks { owners, free, pageblock_order, .. } = frames.owned;
-            stretch("owners").tell_stretch(visit, owners, (start, end), format_args!("owner"));
+            stretch("owners").tell_stretch(visit, owners, start..end, format_args!("owner"));
             let words = owned_pageblock::words_of(pageblock_order);
-            let by_word = (start.saturating_mul(words), end.saturating_mul(words));
+            let by_word = start.saturating_mul(words)..end.saturating_mul(words);
             stretch("owned").tell_stretch(visit, free, by_word, format_args!("free frames"));
-            stretch("pageblocks").tell_stretch(visit, frames.pageblocks, (start, end), format_args!("pageblock"));
+            stretch("pageblocks").tell_stretch(visit, frames.pageblocks, start..end, format_args!("pageblock"));
             (start, index) = (end, index.saturating_add(1));
         }
     }

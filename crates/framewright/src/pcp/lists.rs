@@ -66,12 +66,7 @@ impl<'a, M: Machine> Pcps<'a, M> {
 
     /// Takes every block off a CPU's lists of a zone and hands it to `give`, from any context. Nothing, if somebody is at the lists, or this is no
     /// place for a heavy fence.
-    pub(crate) fn drain_nolock(
-        &self,
-        shared: &Shared<'a, M>,
-        (cpu, zone): (CpuId, &Zone<M>),
-        give: impl Fn(Frame, Order),
-    ) {
+    pub(crate) fn drain_nolock(&self, shared: &Shared<'a, M>, cpu: CpuId, zone: &Zone<M>, give: impl Fn(Frame, Order)) {
         let (machine, huge) = (&shared.machine, shared.frames.geometry.pageblock_order);
         let Some(pcp) = self.record(cpu, zone.idx.index()) else { return };
         if pcp.count_racy(huge) == 0 || !machine.may_fence() || pcp.try_seize(machine, 1).is_err() {

@@ -44,7 +44,8 @@ impl<'a, M: Machine> World<'a, M> {
         frames: u64,
         align: Order,
         plan: &Plan,
-        (may_take, may_use): (impl Fn(&Zone<M>) -> bool, impl Fn(MigrateType) -> bool),
+        may_take: impl Fn(&Zone<M>) -> bool,
+        may_use: impl Fn(MigrateType) -> bool,
     ) -> Option<PfnRange> {
         let movable = plan.migratetype == MigrateType::Movable;
         let moves = plan.gfp.may_reclaim();
@@ -55,7 +56,7 @@ impl<'a, M: Machine> World<'a, M> {
                 let range = PfnRange { start, end: start.add(frames) };
                 let means = if moves { Means::Moves } else { Means::Nothing };
                 let take = || self.alloc_contig_range_of(zone, range, Some(Purpose::Allocate { movable }), means);
-                let next = match self.gap(zone, range, (moves, &may_use)) {
+                let next = match self.gap(zone, range, moves, &may_use) {
                     Some(behind) => behind,
                     None => match take() {
                         Ok(()) => return Some(range),
@@ -74,12 +75,7 @@ impl<'a, M: Machine> World<'a, M> {
     }
 
     /// The first frame behind one that no range of the zone can have; none if each frame of the range may be had.
-    fn gap(
-        &self,
-        zone: &Zone<M>,
-        range: PfnRange,
-        (moves, may_use): (bool, &impl Fn(MigrateType) -> bool),
-    ) -> Option<Pfn> {
+    fn gap(&self, zone: &Zone<M>, range: PfnRange, moves: bool, may_use: &impl Fn(MigrateType) -> bool) -> Option<Pfn> {
         let frames = &self.shared.frames;
         let moves = moves && self.shared.machine.migrates();
         let is_kept = |pfn| frames.frame(pfn).is_some_and(|frame| !may_use(frames.pageblock(frame).restored()));

@@ -98,14 +98,14 @@ impl<'a, M: Machine> World<'a, M> {
         });
         if revived == Some(true) && is_filled {
             self.fill_freed(frame, order);
-            self.pinned(|cx| self.free_filled(cx, zone, (frame, order)));
+            self.pinned(|cx| self.free_filled(cx, zone, frame, order));
         }
         revived.unwrap_or(false)
     }
 
     /// Frees an allocated block of ours whose memory has been filled, to the end of its list. One that somebody else freed
     /// meanwhile, by its number, is theirs.
-    fn free_filled(&self, cx: CallCx<'_, 'a, M>, zone: &Zone<M>, (frame, order): (Frame, Order)) {
+    fn free_filled(&self, cx: CallCx<'_, 'a, M>, zone: &Zone<M>, frame: Frame, order: Order) {
         let frames = &self.shared.frames;
         let guard = zone.lock(cx);
         if frames.claim_head(frame, order) {

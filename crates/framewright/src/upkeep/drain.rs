@@ -196,7 +196,7 @@ impl<'a, M: Machine> World<'a, M> {
             }
         };
         for cpu in self.cpus() {
-            self.pcps.drain_nolock(shared, (cpu, zone), give);
+            self.pcps.drain_nolock(shared, cpu, zone, give);
         }
         for shard in self.pcps.depots.of(zone) {
             self.pcps.depots.drain_nolock(shard, |frame, ring| give(frame, ring.order));
