@@ -1,7 +1,7 @@
 //! Allocating and freeing one block: the plain calls.
 //!
-//! A call goes through three stages, each out of line of the one before. The next begins where the one before gave up, having changed
-//! nothing:
+//! A call has three stages. Each stage is out of line of the one before, and begins only after that one gave up without
+//! changing anything:
 //!
 //! | stage | allocation | free | what it needs |
 //! |---|---|---|---|
@@ -28,8 +28,10 @@ impl<'a, M: Machine> Allocator<'a, M> {
         self.alloc_by(request, |route| self.alloc_fast(route), || self.alloc_cached_or_slow(request))
     }
 
-    /// Allocates at the front, or else elsewhere. One call out of line, whose result is the caller's: nothing is kept for it where
-    /// it is not made.
+    /// Allocates by the fast path, or by `elsewhere` if that has no block.
+    ///
+    /// `elsewhere` is one call out of line whose result is the caller's: registers are saved for it only where it is
+    /// made.
     #[inline(always)]
     pub(crate) fn alloc_by(
         &self,
@@ -81,7 +83,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
         self.alloc_slow_or(request, |_| None)
     }
 
-    /// Allocates the long way, or else asks `otherwise` with the reason why not. Announces only what is not `otherwise`'s.
+    /// Allocates by the slow path, or asks `otherwise` with the reason for the failure.
+    ///
+    /// A block that `otherwise` returns is not announced here.
     pub(crate) fn alloc_slow_or(
         &self,
         request: &Request,
@@ -101,8 +105,8 @@ impl<'a, M: Machine> Allocator<'a, M> {
     /// Frees a block that was allocated with this order.
     ///
     /// # Errors
-    /// The frame does not begin such a block; the error names what it is. Two CPUs that free the same block in the
-    /// same instant are the one wrong free that may go unnoticed, unless the mechanisms say `hardened`.
+    /// The frame does not begin such a block; the error names what it is. One wrong free may go unnoticed: two CPUs
+    /// that free the same block in the same instant. With `hardened` it is noticed too.
     #[inline]
     pub fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         if self.free_fast(pfn, order) { Ok(()) } else { self.free_cached_or_slow(pfn, order) }
@@ -131,7 +135,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         self.machine().step(Step::FreeLong);
         let Ok(_held) = self.world.hold_now() else { return self.free_nolock(pfn, order) };
         self.free_checked(pfn, order).inspect_err(|error| {
-            // Of a CPU that is not there, the machine is to blame.
+            // A CPU that does not exist is the machine's fault, not a bad free.
             if !matches!(error, FreeError::NoCpu) {
                 self.world.shared.events.count(GlobalEvent::BadFree);
             }

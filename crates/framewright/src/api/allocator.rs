@@ -1,8 +1,8 @@
-//! The public calls.
+//! The allocator as a value, and what all its calls share: checks, announcements, accessors.
 //!
-//! [`Allocator`] is a value: there may be many, each over its own memory. All calls take `&self` and may be made from any
-//! CPU at once, as far as its machine's words are shared between threads. None panics, none allocates, none
-//! touches the memory it manages; what is wrong with a call is said by its error, and then nothing has changed.
+//! There may be many allocators, each over its own memory. All calls take `&self` and may be made from any CPU at once,
+//! as far as the machine's words are shared between threads. No call panics, allocates, or touches the memory it
+//! manages. An error names what is wrong with a call; after an error nothing has changed.
 
 use crate::api::fast_path::are_contradictory;
 use crate::boot::boot::{self, Parts};
@@ -18,7 +18,8 @@ use crate::types::request::{__GFP_ZERO, Gfp, Policy, Request};
 use crate::types::units::{Frame, Order, Pfn, ZoneIdx};
 use crate::zonelist::world::World;
 
-/// Looks for a CPU of a range that must not wait for one: longer than a call on it lasts, unless its holder sleeps or is stopped.
+/// Looks for a free CPU by a range call that must not wait: more than one call lasts, unless the CPU's holder sleeps or
+/// is stopped.
 const CPU_LOOKS: u32 = 1 << 14;
 
 /// A page-frame allocator over a memory map.
@@ -37,15 +38,16 @@ pub enum FrameState {
     Pcp(Pfn, Order),
     /// In an allocated block.
     Allocated(Pfn, Order),
-    /// Withheld.
+    /// Withheld from all requests.
     Offline(Pfn, Order),
-    /// Put aside.
+    /// In quarantine.
     Quarantined(Pfn, Order),
 }
 
 impl<'a, M: Machine> Allocator<'a, M> {
-    /// Sets up an allocator: all usable memory of `config` is free afterwards. `parts` must be as long as
-    /// [`crate::Layout::of`] says, of zeroed words and default records.
+    /// Sets up an allocator; all usable memory of `config` is free afterwards.
+    ///
+    /// `parts` must be as long as [`crate::Layout::of`] says, of zeroed words and default records.
     ///
     /// # Errors
     /// What is wrong with the configuration or the parts.
@@ -53,12 +55,12 @@ impl<'a, M: Machine> Allocator<'a, M> {
         boot::boot(machine, config, parts).map(|world| Allocator { world })
     }
 
-    /// What it runs on.
+    /// The machine that the allocator runs on.
     pub fn machine(&self) -> &M {
         &self.world.shared.machine
     }
 
-    /// The mechanisms at work.
+    /// The mechanisms that were chosen at boot.
     pub fn mechanisms(&self) -> Mechanisms {
         self.world.shared.mechanisms
     }
@@ -79,13 +81,13 @@ impl<'a, M: Machine> Allocator<'a, M> {
         self.world.shared.cpus.len()
     }
 
-    /// The CPU of a request that must not wait for one's holder; none for a request that may.
+    /// Holds a CPU for a request that must not wait for a CPU's holder; `None` for a request that may wait.
     pub(crate) fn hold_cpu(&self, gfp: Gfp) -> Result<Option<M::Pin<'_>>, Busy> {
         let may_wait = gfp.may_reclaim() && !self.machine().in_interrupt();
         if may_wait { Ok(None) } else { self.world.hold_now() }
     }
 
-    /// [`Allocator::hold_cpu`] for a call that needs a CPU: fails if none is to be had at any of many looks.
+    /// Like [`Allocator::hold_cpu`], for a call that cannot do without a CPU: looks many times before it fails.
     pub(crate) fn hold_cpu_or_fail(&self, gfp: Gfp) -> Result<Option<M::Pin<'_>>, AllocError> {
         for _ in 0..CPU_LOOKS {
             if let Ok(held) = self.hold_cpu(gfp) {
@@ -96,7 +98,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         Err(AllocError::NoMemory { why: Why::WouldWait })
     }
 
-    /// Notes that a request failed. If it makes no sense, that is the error.
+    /// Counts and announces a request that failed. A request that makes no sense gets that error instead.
     #[cold]
     pub(crate) fn failed(&self, request: &Request, why: Why) -> Result<Pfn, AllocError> {
         self.check(request)?;
@@ -106,7 +108,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         Err(AllocError::NoMemory { why })
     }
 
-    /// Tells the tracepoints of a block that was served, and zeroes it if asked to.
+    /// Announces an allocated block to tracepoints, and zeroes it for `__GFP_ZERO`.
     #[inline(always)]
     pub(crate) fn announce(&self, pfn: Pfn, request: &Request) {
         let Request { gfp, order, .. } = *request;
@@ -116,7 +118,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         }
     }
 
-    /// What a frame is, at this moment.
+    /// What a frame is part of, at this moment.
     pub fn state_of(&self, pfn: Pfn) -> FrameState {
         let frames = &self.world.shared.frames;
         let Some(frame) = frames.frame(pfn) else { return FrameState::Hole };
@@ -130,12 +132,13 @@ impl<'a, M: Machine> Allocator<'a, M> {
         }
     }
 
-    /// Free frames of a zone, without per-CPU lists, at this moment.
+    /// Free frames of a zone at this moment; frames on per-CPU lists are not counted.
     pub fn free_frames(&self, zone: ZoneIdx) -> u64 {
         self.world.zone(zone).map_or(0, |zone| zone.stat.memory_exact(&self.world.shared.stats, zone.idx).free)
     }
 
-    /// For calls that wait for other CPUs, reclaim or move memory (`context.rs`).
+    /// Refuses a call that waits for other CPUs, reclaims or moves memory, if it comes from an interrupt
+    /// (`context.rs`).
     pub(crate) fn outside_of_interrupts(&self) -> Result<(), AllocError> {
         let is_no_place = self.machine().in_interrupt() || self.machine().is_in_section();
         if is_no_place { Err(AllocError::InInterrupt) } else { Ok(()) }
@@ -161,7 +164,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
         }
     }
 
-    /// The descriptor of an allocated block of `order` at `pfn`, or why there is none. `look` has a second look at what seems to be nothing.
+    /// The descriptor of the allocated block of `order` at `pfn`, or why there is no such block.
+    ///
+    /// `look` looks a second time at a frame that seems to be part of nothing.
     pub(crate) fn freeable(
         &self,
         pfn: Pfn,
@@ -190,7 +195,8 @@ impl<'a, M: Machine> Allocator<'a, M> {
             return FreeError::AlreadyFree(pfn);
         }
         let part = match frames.part_of(frame) {
-            // Memory that comes or goes says nothing for a moment, but not while its zone is locked.
+            // A frame that goes offline or comes online is part of nothing for a moment, but never while its zone is
+            // locked.
             Part::Hole => look(frame),
             part => part,
         };

@@ -1,17 +1,24 @@
 //! Many blocks in one call.
 //!
-//! A bulk request finds its CPU and its list once for many blocks. What the front of the list has (`fast_path.rs`) is then taken block by
-//! block in a handful of instructions each, magazines behind it included; where the front is closed, the list is entered once and
-//! served from as a single request would be; what that does not serve is served one by one. Frees find their CPU once, and
-//! their list whenever a block's pageblock is of another zone or type than the last one's (`local.rs`): blocks may be mixed at will.
+//! A bulk request finds its CPU and its list once for many blocks. With the fast path on, it pops block after block
+//! from one ring and from the magazines that follow (`fast_path.rs`), in a handful of instructions each. With the fast
+//! path off, it enters the list once and is served as a single request would be. What remains is served one by one. A
+//! bulk free finds its CPU once, and looks up a list only when a block's pageblock has another zone or type than the
+//! last one's (`local.rs`): blocks may be mixed at will.
 //!
-//! Three forms, because callers keep blocks in three ways: an array to be filled ([`Allocator::alloc_bulk`]), an array with
-//! holes, as a ring of buffers of which some were consumed ([`Allocator::alloc_missing`]), and a list of whatever kind
-//! ([`Allocator::alloc_each`], [`Allocator::free_each`]). The last take a closure and an iterator: the core has no memory to make a
-//! list of, and Linux's way, through the descriptors' own links, would touch a descriptor for each block, which the per-CPU lists
-//! avoid. Neither is called with anything held; 64 frame numbers on the stack stand between.
+//! There are three forms, because callers keep blocks in three ways:
 //!
-//! Each block is one request or one free: counted, traced and refused on its own.
+//! | the caller has | call |
+//! |---|---|
+//! | an array to fill | [`Allocator::alloc_bulk`] |
+//! | an array with holes, such as a ring of buffers of which some were consumed | [`Allocator::alloc_missing`] |
+//! | any list of its own | [`Allocator::alloc_each`], [`Allocator::free_each`] |
+//!
+//! The last two take a closure and an iterator, which are called with nothing held; 64 frame numbers on the stack are
+//! the buffer. The core has no memory for a list. Linux links blocks through their descriptors; that would touch a
+//! descriptor for each block, which per-CPU lists avoid.
+//!
+//! Each block is one request or one free: it is counted, traced and refused on its own.
 
 use crate::api::allocator::Allocator;
 use crate::api::fast_path::Route;
@@ -28,23 +35,24 @@ use crate::types::units::{Order, Pfn};
 use crate::zonelist::numa_stat::ServedFrom;
 use crate::zonelist::plan::first_rights;
 
-/// Blocks of a bulk request served in one visit of a per-CPU list, for which the CPU is pinned.
+/// Blocks that one visit of a per-CPU list serves at most; the CPU is pinned for that long.
 const BULK: usize = 64;
 
-/// Result of [`Allocator::free_bulk`].
+/// What [`Allocator::free_bulk`] did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BulkFree {
     /// Blocks freed.
     pub freed: usize,
-    /// Blocks refused; they are as they were.
+    /// Blocks refused; they are unchanged.
     pub refused: usize,
-    /// Why the first of them was.
+    /// The reason for the first refusal.
     pub first: Option<FreeError>,
 }
 
 impl<'a, M: Machine> Allocator<'a, M> {
-    /// Allocates blocks into `out` from the front until it is full or memory is short; returns how many. What lies behind is
-    /// untouched. One visit of a per-CPU list serves many blocks.
+    /// Allocates blocks into `out`, first entry first, until it is full or memory is short; returns how many.
+    ///
+    /// The entries after these are unchanged. One visit of a per-CPU list serves many blocks.
     ///
     /// # Errors
     /// As [`Allocator::alloc`], if not even one block was allocated.
@@ -62,9 +70,10 @@ impl<'a, M: Machine> Allocator<'a, M> {
         Ok(done)
     }
 
-    /// Allocates up to `count` blocks and hands each to `sink`; returns how many. For who keeps blocks in lists of its own, linked
-    /// through its own words: the core has no memory for a list. The sink is called with nothing held, so it may call the
-    /// allocator.
+    /// Allocates up to `count` blocks and passes each to `sink`; returns how many.
+    ///
+    /// It is for a caller that links blocks through words of its own. `sink` is called with nothing held, so it may
+    /// call the allocator.
     ///
     /// # Errors
     /// As [`Allocator::alloc`], if not even one block was allocated.
@@ -87,8 +96,10 @@ impl<'a, M: Machine> Allocator<'a, M> {
         Ok(done)
     }
 
-    /// Allocates blocks into the empty entries, from the front, until there is none or memory is short; returns how many entries are
-    /// filled now, those that were before included. For rings of buffers of which some were consumed.
+    /// Allocates blocks into the empty entries until none is left or memory is short; returns how many entries are
+    /// filled now.
+    ///
+    /// Entries that were filled before are counted too. It is for rings of buffers of which some were consumed.
     ///
     /// # Errors
     /// As [`Allocator::alloc`], if there was an empty entry and not even one could be filled.
@@ -104,7 +115,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         Ok(filled.saturating_add(served))
     }
 
-    /// The part of a bulk allocation that the first zone's per-CPU list serves, at most [`BULK`] blocks a visit.
+    /// Allocates the part of a bulk request that the first zone's per-CPU list serves; returns how many blocks.
     fn alloc_bulk_here(&self, request: &Request, out: &mut [Pfn]) -> usize {
         let hardened = self.mechanisms().hardened != Hardened::Off;
         let simple = !hardened && request.below.is_none() && !matches!(request.policy, Policy::Interleave(_));
@@ -130,8 +141,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
         done
     }
 
-    /// Fills `out` from the top of one ring, and with what the magazines behind it have, as far as that goes. The ring is looked
-    /// up once; each block then takes what one of [`crate::Local`] does.
+    /// Fills `out` from the top of one ring and from the magazines that follow; returns how many blocks.
+    ///
+    /// The ring is looked up once; each block then costs what one of [`crate::Local`] does.
     fn visit_fast(&self, cx: CallCx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
         let world = self.world();
         let machine = &world.shared.machine;
@@ -150,7 +162,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         done
     }
 
-    /// Fills `out` from the first zone's per-CPU list as far as that goes.
+    /// Fills `out` from the first zone's per-CPU list; returns how many blocks.
     fn visit_cached(&self, cx: CallCx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
         let world = self.world();
         world.shared.machine.step(Step::Bulk);
@@ -187,9 +199,10 @@ impl<'a, M: Machine> Allocator<'a, M> {
         result
     }
 
-    /// Frees blocks of any orders, types and zones, as they come: out of a list of the caller's, say. Each is freed or refused on
-    /// its own. The iterator is asked with nothing held, and up to 64 blocks ahead of what is freed: a list whose links lie in the
-    /// blocks themselves is read before they are gone.
+    /// Frees blocks of any orders, types and zones; each is freed or refused on its own.
+    ///
+    /// The iterator is called with nothing held, and up to 64 blocks ahead of the frees: links that lie in the blocks
+    /// themselves are read in time.
     pub fn free_each(&self, blocks: impl IntoIterator<Item = (Pfn, Order)>) -> BulkFree {
         let mut blocks = blocks.into_iter();
         let mut result = BulkFree::default();
@@ -207,9 +220,9 @@ impl<'a, M: Machine> Allocator<'a, M> {
         }
     }
 
-    /// Frees blocks on one CPU, which is found out once.
+    /// Frees blocks on one CPU, which is looked up once.
     fn free_visit(&self, blocks: impl Iterator<Item = (Pfn, Order)>, result: &mut BulkFree) {
-        // With the front closed it would be a look for nothing.
+        // Without a fast path, a `Local` is of no use.
         let mut local = self.local_now();
         if !local.as_ref().is_some_and(Local::has_fast_path) {
             local = None;

@@ -1,16 +1,18 @@
-//! The front: what nearly all calls are, and all that they are.
+//! The fast path: the hit of a per-CPU list, which is nearly every call.
 //!
-//! A request without a policy, for a block of an order that CPUs keep, is served by the top of one ring if that has a block.
-//! A free of such a block puts it on top of one. [`World::alloc_fast`] and [`World::free_fast`] do that and nothing else:
-//! about thirty instructions each, no call, no lock, no atomic read-modify-write, no fence, and four lines of memory (the
-//! CPU's record, the ring, its entries, the block's head byte; a free reads the pageblock's word too). Whatever is
-//! not so goes the long way, which begins anew and does everything: nothing was changed here.
+//! A request without a policy, for an order that per-CPU lists keep, takes the block on top of one ring. A free of such
+//! a block puts it on top of one. [`World::alloc_fast`] and [`World::free_fast`] do that and nothing else. Each costs
+//! about thirty instructions and four lines of memory: the CPU's record, the ring, its entries, the block's head byte.
+//! (A free reads the pageblock's word as well.) There is no call, no lock, no atomic read-modify-write and no fence. A
+//! request that the fast path cannot serve goes to the next stage (`alloc_free.rs`); nothing was changed here.
 //!
-//! What a request needs to know of itself for that is its [`Route`]. Where the request is a constant, the compiler works it out.
+//! A [`Route`] is what the fast path has to know of a request. Where the request is a constant, the compiler computes
+//! it.
 //!
-//! Mechanisms that ask something of every request (a watermark, a poisoned page) leave the front closed: a CPU's record
-//! then names no zone for it ([`crate::Cpu`]). So do those that let an interrupt come to the lists of the CPU that it met
-//! (`pcp-protection`): nothing comes in between here because interrupts have lists of their own.
+//! Some mechanisms ask something of every request: a watermark, a check of the page's contents. They leave the fast
+//! path off, and a CPU's record then names no zone for it ([`crate::Cpu`]). The fast path is also off where
+//! `pcp-protection` lets an interrupt use the lists of the CPU that it interrupted: the fast path has no protection of
+//! its own, and relies on interrupts having lists of their own.
 
 use crate::frame::head::Head;
 use crate::pcp::ring::{Ring, RingId, Slots};
@@ -23,23 +25,23 @@ use crate::types::request::{
 use crate::types::units::{CpuId, Frame, Order, Pfn, ZoneKind};
 use crate::zonelist::world::World;
 
-/// Where a request that asks for nothing special looks for a block.
+/// Where a request without special wishes looks for a block.
 #[derive(Clone, Copy)]
 pub(crate) struct Route {
     pub(crate) ring: RingId,
-    /// The highest kind of zone that it may use.
+    /// The highest kind of zone that the request may use.
     pub(crate) highest: ZoneKind,
-    /// What the block's head says once it is served.
+    /// The head of the block once it is allocated.
     pub(crate) head: Head,
 }
 
-/// Flags that cannot be together.
+/// Whether the flags contradict each other.
 pub(crate) const fn are_contradictory(gfp: Gfp) -> bool {
     gfp.contains(Gfp(__GFP_MOVABLE.0 | __GFP_RECLAIMABLE.0)) || gfp.contains(Gfp(__GFP_DMA.0 | __GFP_DMA32.0))
 }
 
 impl Route {
-    /// The route of a request; none if it has to go the long way.
+    /// The route of a request; `None` if only the slow path can serve it.
     #[inline(always)]
     pub(crate) const fn of(request: &Request, pageblock_order: Order) -> Option<Route> {
         let Request { gfp, order, .. } = *request;
@@ -54,9 +56,10 @@ impl Route {
     }
 }
 
-/// Takes the block on top of a ring of the running CPU, if there is one and its head says what it should. `heads` gives heads, and
-/// the descriptor from which on they are: when it is called, few registers are in use. Returns the block's distance from there; as an
-/// error, if it has no such head among these.
+/// Pops the block on top of a ring of the running CPU, if there is one and its head is the expected one.
+///
+/// Returns the block's distance from the first descriptor that `heads` gives, or as an error the distance of a block
+/// whose head is not among these. `heads` is called late, when few registers are in use.
 #[inline(always)]
 pub(crate) fn pop_top<'h, M: Machine>(
     machine: &M,
@@ -82,13 +85,16 @@ where
     }
 }
 
-/// An entry that was taken off a ring is no block of the ring's order: it must not be handed out. `validate` finds it missing.
+/// Counts an entry that is no block of the ring's order as gone.
+///
+/// It must not be handed out; `validate` finds it missing.
 #[cold]
 pub(crate) fn drop_damaged<M: Machine>(ring: &Ring<M>) {
     ring.count_moved(u64::MAX);
 }
 
-/// Puts a block, whose head the caller has checked, on top of a ring of the running CPU. False if there is no room.
+/// Pushes a block on top of a ring of the running CPU; false if there is no room. The caller has checked the block's
+/// head.
 #[inline(always)]
 pub(crate) fn push_top<M: Machine>(
     machine: &M,
@@ -101,7 +107,7 @@ pub(crate) fn push_top<M: Machine>(
 }
 
 impl<'a, M: Machine> World<'a, M> {
-    /// Serves a request from the running CPU's lists; none if that takes more. The block's head says "allocated".
+    /// Serves a request from the running CPU's list; `None` if the list is empty. The block's head says "allocated".
     #[inline(always)]
     pub(crate) fn alloc_fast(&self, cpu: CpuId, own: &Cpu<M>, route: Route) -> Option<Frame> {
         let zone = own.fast_zones.get(route.highest.index())?;
@@ -110,7 +116,7 @@ impl<'a, M: Machine> World<'a, M> {
         self.alloc_from_ring(pcp.ring(route.ring)?, heads)
     }
 
-    /// `take_top`, with the heads of all memory.
+    /// Pops a block as [`pop_top`] does, with the heads of all memory.
     #[inline(always)]
     pub(crate) fn alloc_from_ring(&self, ring: &Ring<M>, heads: (Head, Head)) -> Option<Frame> {
         let all = || (self.shared.frames.heads, 0);
@@ -123,7 +129,7 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Serves a request whose ring is empty from what lies right behind it: its spare magazine, or one of the depot.
+    /// Serves a request whose ring is empty from its spare magazine, or from a magazine of the depot.
     #[inline]
     pub(crate) fn alloc_cached(&self, cx: CallCx<'_, 'a, M>, request: &Request) -> Option<Pfn> {
         self.shared.machine.step(Step::Behind);
@@ -132,12 +138,13 @@ impl<'a, M: Machine> World<'a, M> {
         let zone = self.zone(*cx.own.fast_zones.get(route.highest.index())?)?;
         let pcp = self.pcps.enter(cx, zone)?;
         let frame = pcp.alloc_cached(route.ring)?;
-        // While the lists are held, so that nobody finds the block in no place.
+        // While the lists are held, so that the block is part of something at every moment.
         frames.set_head(frame, route.head);
         Some(frames.pfn(frame))
     }
 
-    /// Puts an allocated block whose ring is full there, with an empty magazine loaded. False if it is none, or that takes more.
+    /// Frees a block whose ring is full, after an empty magazine was loaded. False if it is no allocated block, or
+    /// needs the slow path.
     #[inline]
     pub(crate) fn free_cached(&self, cx: CallCx<'_, 'a, M>, pfn: Pfn, order: Order) -> bool {
         self.shared.machine.step(Step::Behind);
@@ -156,7 +163,7 @@ impl<'a, M: Machine> World<'a, M> {
         }
     }
 
-    /// Puts an allocated block on the running CPU's lists; false if it is none, or that takes more.
+    /// Frees a block to the running CPU's list. False if it is no allocated block, or needs another stage.
     #[inline(always)]
     pub(crate) fn free_fast(&self, cpu: CpuId, own: &Cpu<M>, pfn: Pfn, order: Order) -> bool {
         self.try_free_fast(cpu, own, pfn, order).is_some()
@@ -165,7 +172,7 @@ impl<'a, M: Machine> World<'a, M> {
     #[inline(always)]
     fn try_free_fast(&self, cpu: CpuId, own: &Cpu<M>, pfn: Pfn, order: Order) -> Option<()> {
         let frames = &self.shared.frames;
-        // Where no memory is, no head.
+        // A frame without memory has no head.
         let index = frames.map.index(pfn)?;
         let word = frames.heads.get(usize::try_from(index).ok()?)?;
         let frame = Frame(index as u32);

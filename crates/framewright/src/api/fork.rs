@@ -1,33 +1,33 @@
-//! Holding an allocator still, for who copies its memory: a process that forks.
+//! Fork: the allocator is held still while its memory is copied.
 //!
-//! While [`Frozen`] lives, every per-CPU list is claimed, every lock is held and no depot is being drained, so calls of other
-//! CPUs wait (or finish, as far as they need none of these), and descriptors, lists and counters agree with each other. The
-//! copy is then a working allocator, once it is thawed there too; what other CPUs' callers own stays allocated, for they do not
-//! exist there.
+//! While [`Frozen`] lives, every per-CPU list is claimed, every lock is held and no depot is being drained. Calls of
+//! other CPUs wait, or finish if they need none of these. So descriptors, lists and counters agree with each other. The
+//! copy is a working allocator once it is thawed there too. Blocks that callers on other CPUs own stay allocated in the
+//! copy, although these callers do not exist there.
 //!
-//! Every block that is in no place, because some CPU has it in its hands, is one of these:
+//! At such a moment a block that is part of nothing, because some CPU is moving it, is one of these:
 //!
-//! | where it is | who has it | what keeps him out | in the copy |
+//! | where the block is | which CPU has it | what excludes that CPU | in the copy |
 //! |---|---|---|---|
-//! | between free lists: merged, split, repaired, of another type | who holds the zone lock, alone or shared | the zone's lock | |
-//! | off its free list, and not yet said to be allocated or withheld | the same, until its head or state says so | the zone's lock | |
-//! | one of the parts that a block is cut, split or joined to | the block's owner, with the zone lock | the zone's lock | |
-//! | a run cut off a list, or a block to be split into a ring | who refills that ring | the claim of his lists | |
-//! | between a ring, its spare magazine and the depot; in a batch of what overflows, or of who drains lists | the owner, or a claimer | the claim of these lists | |
-//! | among bits that were taken or are not set yet, of an owned pageblock | who refills, or gives back to the owner | the claim of his lists, or the zone's lock | |
-//! | in a magazine on no stack | who drains a depot | `Shard::away`: waits until he is done | |
-//! | taken from the top of a ring, or put just above it, its head saying "per-CPU" | the owner, at the front | nothing | `settle` puts it into the ring |
-//! | none: the top of an empty ring is one too low | the owner, at the front | nothing | `settle` raises the top |
-//! | on a zone's list of deferred frees | nobody: who holds the zone lock next | | |
-//! | marked as being freed, and not on that list yet | who frees from any context | nothing | stays allocated, to nobody |
-//! | being filled by who frees it (`hardened`) | its last owner | nothing | stays allocated |
-//! | in an isolated pageblock, or taken from one | who takes a range | nothing | the pageblocks get their types back; what was taken stays allocated |
-//! | refused by a damaged list (`free_path.rs::free_concurrent`) | who gives back, between two locks | nothing | lost; `validate` tells of it |
+//! | between free lists: merged, split, repaired, of another type | a holder of the zone lock, exclusive or shared | the zone lock | |
+//! | off its free list, and not yet marked as allocated or withheld | a holder of the zone lock, until it writes the head or the state | the zone lock | |
+//! | one of the parts that a block is cut, split or joined to | the block's owner, with the zone lock | the zone lock | |
+//! | a run cut off a list, or a block to be split into a ring | the CPU that refills that ring | the claim of its lists | |
+//! | between a ring, its spare magazine and the depot; in a batch that overflows or is drained | the lists' owner, or a claimer | the claim of these lists | |
+//! | among bits of an owned pageblock that were taken or are not set yet | a CPU that refills, or that frees to the owner | the claim of its lists, or the zone lock | |
+//! | in a magazine on no stack | a CPU that drains a depot | `Shard::away`: waits until the drain ends | |
+//! | taken from the top of a ring, or put just above it, its head saying "per-CPU" | the lists' owner, in the fast path | nothing | `settle` puts it into the ring |
+//! | no block: the top of an empty ring is one too low | the lists' owner, in the fast path | nothing | `settle` raises the top |
+//! | on a zone's list of deferred frees | no CPU: the next holder of the zone lock frees it | | |
+//! | marked as being freed, and not on that list yet | a CPU that frees from any context | nothing | stays allocated, without an owner |
+//! | being filled while it is freed (`hardened`) | its last owner | nothing | stays allocated |
+//! | in an isolated pageblock, or taken from one | a CPU that takes a range | nothing | the pageblocks get their types back; frames that were taken stay allocated |
+//! | refused by a damaged list (`free_path.rs::free_concurrent`) | a CPU that frees, between two locks | nothing | lost; `validate` reports it |
 //!
-//! An owner at the front sets no flag, and may be anywhere between its two or three stores. In the original it goes on. In the
-//! copy it does not exist, and some of its stores are not there: the last ones, as no store reaches the copy without those
-//! before it. (Linux is so: who writes to a page after it was copied waits until all are.) A block that it had taken may not be
-//! counted as taken yet, nor as given, so both counts may lack one.
+//! An owner in the fast path sets no flag, and may be anywhere between its two or three stores. In the original it goes
+//! on. In the copy it does not exist, and its last stores may be missing: a store reaches the copy only with all those
+//! before it. (Linux guarantees this: a write to a page after its copy waits until all pages are copied.) A block that
+//! the owner was moving may be missing in the count of allocations and in that of frees, so both may lack one.
 
 use core::cell::Cell;
 
@@ -39,19 +39,22 @@ use crate::seam::machine::{Busy, Machine, Ordering, Word};
 use crate::types::units::{Frame, Order};
 use crate::zonelist::world::World;
 
-/// How often a CPU that does not leave its lists is waited for: on a crowded machine its thread may not run for long.
+/// Looks at a CPU that does not leave its lists before the call gives up: on a crowded machine its thread may not run
+/// for long.
 const ROUNDS: u32 = 64;
 
-/// An allocator that is held still; see the module's description. Dropping it lets calls go on.
+/// An allocator that is held still. Dropping it lets calls go on.
 pub struct Frozen<'f, 'a, M: Machine> {
     world: &'f World<'a, M>,
-    /// This is a copy, in which no other CPU runs.
+    /// Whether this is a copy, in which no other CPU runs.
     copied: Cell<bool>,
 }
 
 impl<'a, M: Machine> Allocator<'a, M> {
-    /// Holds the allocator still. None if some CPU does not leave its lists in time, because its thread is stopped there or
-    /// is the caller's own, or in an interrupt. Not to be called from inside of a call, and the caller must make none while it lasts.
+    /// Holds the allocator still.
+    ///
+    /// `None` if some CPU does not leave its lists in time: its thread is stopped there, or is the caller's own; or in
+    /// an interrupt. Context: outside of all calls. The caller makes no call while the allocator is held.
     pub fn freeze(&self) -> Option<Frozen<'_, 'a, M>> {
         let world = self.world();
         let machine = &world.shared.machine;
@@ -70,7 +73,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
     }
 }
 
-/// Holds one thing after the other; none if one is not to be had in time.
+/// Holds one thing after the other; `None` if one cannot be held in time.
 fn hold_all<'t, T: 't>(
     things: impl Iterator<Item = &'t T> + Clone,
     hold: impl Fn(&T) -> Result<(), Busy>,
@@ -102,15 +105,17 @@ impl<M: Machine> Drop for Frozen<'_, '_, M> {
 }
 
 impl<M: Machine> Frozen<'_, '_, M> {
-    /// For a copy of the allocator in which no other CPU runs, or waits for anything: finishes what others were doing when it was
-    /// made. Returns the number of frames that were between two places.
+    /// Finishes what other CPUs were doing when the copy was made. Returns the number of frames that were part of
+    /// nothing.
+    ///
+    /// Context: a copy of the allocator in which no other CPU runs or waits.
     pub fn settle(&self) -> u64 {
         self.copied.set(true);
         self.world.shared.cpus.iter().for_each(|cpu| cpu.held.clear());
         self.world.pcps.records.iter().for_each(Pcp::forget_owner);
         let pageblock_order = self.world.shared.frames.geometry.pageblock_order;
         let mut settled = 0_u64;
-        // Also where nothing is at the front: who stays on a CPU (`local.rs`) finds out by moving the top.
+        // Also without a fast path: a caller that stays on a CPU (`local.rs`) learns that only by moving the top.
         for pcp in self.world.pcps.records {
             for (id, ring) in pcp.rings(pageblock_order) {
                 ring.mend_top();
@@ -129,7 +134,7 @@ impl<M: Machine> Frozen<'_, '_, M> {
         Some(Frame(slot.load(Ordering::Relaxed)))
     }
 
-    /// Whether a block's head says that it is on a per-CPU list, and it is on none.
+    /// Whether a block's head says "per-CPU" although no per-CPU list has it.
     fn is_stray(&self, frame: Frame, order: Order) -> bool {
         if self.world.shared.frames.head(frame) != Head::pcp(order) {
             return false;

@@ -1,12 +1,14 @@
 //! A caller that stays on one CPU.
 //!
-//! Each call of [`crate::Allocator`] finds out which CPU it runs on and pins itself to it. Who makes many calls in a row, or owns a
-//! CPU for good (a thread that holds a slot, a kernel with preemption off), finds it once: [`Local`] is the pin and all that
-//! the front needs, looked up. Its calls are the fastest there are, and mean the same.
+//! Each call of [`crate::Allocator`] finds the CPU that it runs on and pins itself there. [`Local`] does that once for
+//! many calls: it holds the pin and everything that the fast path needs, looked up. It is for a caller that makes many
+//! calls in a row or owns a CPU for good: a thread that holds a slot, a kernel with preemption off. Its calls mean the
+//! same as the allocator's and are the fastest there are.
 //!
-//! A free must find the ring that a block's pageblock belongs to. Worked out from the pageblock's word, the ring's address would
-//! come at the end of a chain of loads, and the next allocation, which reads that ring, would wait for it. So a `Local` remembers
-//! the last word and where it led: the comparison is predicted, and the address is known before the word is.
+//! A free must find the ring that a block's pageblock belongs to. Computed from the pageblock's word, the ring's
+//! address would come at the end of a chain of loads, and the next allocation, which reads that ring, would wait for
+//! it. So a `Local` remembers the last word and the rings that it led to. The comparison is predicted, so the address
+//! is known before the word is.
 
 use core::cell::Cell;
 
@@ -24,30 +26,35 @@ use crate::types::error::{AllocError, FreeError};
 use crate::types::request::{__GFP_DIRECT_RECLAIM, Request};
 use crate::types::units::{CpuId, Frame, Order, Pfn, ZoneIdx, ZoneKind};
 
-/// One CPU of an allocator, pinned. Where a pin turns preemption off ([`Machine::SLEEPS_PINNED`]), its requests never wait for
-/// memory, and it is not to be held for long.
+/// One CPU of an allocator, pinned.
+///
+/// Where a pin turns preemption off (unless [`Machine::SLEEPS_PINNED`]), its requests never wait for memory, and it
+/// should not be held for long.
 pub struct Local<'l, 'a, M: Machine> {
     allocator: &'l Allocator<'a, M>,
     own: &'l Cpu<M>,
-    /// By the highest kind that a request may use; lists of a zone without memory where there is none.
+    /// The lists by the highest kind of zone that a request may use; lists of a zone without memory where there is no
+    /// zone.
     fast_lists: [&'a Pcp<M>; ZoneKind::COUNT],
-    /// Empty where there is no front: interrupts use the lists of such a CPU too, so its rings are not touched.
+    /// The rings' entries. Empty without a fast path: interrupts then use the same lists, so the rings are not touched
+    /// here.
     slots: &'a [M::U32],
-    /// The run of memory that the last block came from, and the one that the last went to.
+    /// The run of memory that the last allocated block came from.
     taking: Cell<Seen<'a, M>>,
-    /// What the front has just taken off a ring and that is not of this run. Left to [`Local::alloc_cached_or_slow`], so that the front has only
-    /// that one call.
+    /// A block that the fast path took off a ring and that is not in this run.
+    ///
+    /// It is left to [`Local::alloc_cached_or_slow`], so that the fast path has no other call.
     popped: Cell<Option<Frame>>,
     giving: Cell<Seen<'a, M>>,
     pageblock_order: Order,
     /// The pageblock's word of the last free.
     last: Cell<u32>,
-    /// The rings that blocks of such a pageblock go to.
+    /// The rings for blocks of such a pageblock.
     home: Cell<&'a [Ring<M>; SMALL_ORDERS]>,
     pin: M::Pin<'l>,
 }
 
-/// A run of memory, as the front needs it: where it begins, and its descriptors.
+/// A run of memory as the fast path needs it: its begin and its descriptors.
 struct Seen<'a, M: Machine> {
     base: u64,
     first: u32,
@@ -65,7 +72,7 @@ impl<M: Machine> Clone for Seen<'_, M> {
 impl<M: Machine> Copy for Seen<'_, M> {}
 
 impl<'a, M: Machine> Seen<'a, M> {
-    /// Of no run yet.
+    /// No run.
     const NOTHING: Self = Seen { base: 0, first: 0, heads: &[], pageblocks: &[] };
 
     fn of(frames: &Frames<'a, M>, run: Run) -> Option<Seen<'a, M>> {
@@ -77,12 +84,12 @@ impl<'a, M: Machine> Seen<'a, M> {
 }
 
 impl<'a, M: Machine> Allocator<'a, M> {
-    /// A caller that stays on the CPU it runs on now; none if the machine names a CPU that does not exist.
+    /// A caller that stays on the CPU it runs on now; `None` if the machine names a CPU that does not exist.
     pub fn local(&self) -> Option<Local<'_, 'a, M>> {
         self.local_on(self.world().shared.machine.pin())
     }
 
-    /// Like [`Allocator::local`]; none as well if the caller would have to wait for a CPU's holder.
+    /// Like [`Allocator::local`]; also `None` if the caller would have to wait for a CPU's holder.
     pub(crate) fn local_now(&self) -> Option<Local<'_, 'a, M>> {
         self.local_on(self.world().shared.machine.pin_now())
     }
@@ -96,7 +103,7 @@ impl<'a, M: Machine> Allocator<'a, M> {
         for ((entry, kind), zone) in front.iter_mut().zip(ZoneKind::ALL).zip(own.fast_zones) {
             *entry = pcp(zone).or_else(|| pcp(ZoneIdx::of(own.node, kind))).unwrap_or(entry);
         }
-        // Any will do: nothing in a hole is allocated.
+        // Any rings will do: nothing in a hole is allocated.
         let (last, home) = (Cell::new(Pageblock::HOLE.0), Cell::new(pcp(ZoneIdx(0))?.rings_of(0)?));
         Some(Local {
             allocator: self,
@@ -115,17 +122,17 @@ impl<'a, M: Machine> Allocator<'a, M> {
 }
 
 impl<'a, M: Machine> Local<'_, 'a, M> {
-    /// The CPU.
+    /// The CPU that the caller stays on.
     pub fn cpu(&self) -> CpuId {
         self.pin.cpu()
     }
 
-    /// Whether anything can be at the front here.
+    /// Whether the fast path is on.
     pub(crate) fn has_fast_path(&self) -> bool {
         self.own.plain
     }
 
-    /// As [`Allocator::alloc`].
+    /// Allocates as [`Allocator::alloc`] does.
     ///
     /// # Errors
     /// As [`Allocator::alloc`].
@@ -141,7 +148,7 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
             self.allocator.announce(pfn, request);
             return Ok(pfn);
         }
-        // With preemption off nobody may wait: the request is one that does not.
+        // With preemption off the request must not wait.
         let gfp = if M::SLEEPS_PINNED { request.gfp } else { request.gfp & !__GFP_DIRECT_RECLAIM };
         self.allocator.alloc_slow(&Request { gfp, ..*request })
     }
@@ -160,7 +167,7 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
         }
     }
 
-    /// Hands out the block that was taken off a ring, if it is one: of another run than the last.
+    /// Allocates the block that the fast path took off a ring and that is of another run than the last.
     fn alloc_of_another_run(&self, request: &Request) -> Option<Pfn> {
         let frame = self.popped.take()?;
         let frames = &self.allocator.world().shared.frames;
@@ -185,13 +192,13 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
         CallCx { shared, cpu: self.pin.cpu(), node: self.pin.node(), own: self.own }
     }
 
-    /// As [`Allocator::free`].
+    /// Frees as [`Allocator::free`] does.
     ///
     /// # Errors
     /// As [`Allocator::free`].
     #[inline(always)]
     pub fn free(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
-        // Its index is all that is needed of the frame from here on, in the register that the frame came in.
+        // From here on only the frame's index is needed, in the register that the frame came in.
         let index = pfn.0.wrapping_sub(self.giving.get().base);
         let at_front = order.index() < SMALL_ORDERS && self.free_fast(index, order).is_some();
         if at_front { Ok(()) } else { Local::free_cached_or_slow(index, self, order) }
@@ -213,8 +220,8 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
         push_top(self.allocator.machine(), ring, &self.slots, block).then_some(())
     }
 
-    /// Frees a block that does not go where the last one went, or cannot just now.
-    // In this order of arguments those of `free` move least.
+    /// Frees a block that does not go where the last one went, or whose ring has no room.
+    // With this order of arguments, the fewest registers move.
     #[inline(never)]
     fn free_cached_or_slow(index: u64, local: &Self, order: Order) -> Result<(), FreeError> {
         let pfn = Pfn(local.giving.get().base.wrapping_add(index));
@@ -231,8 +238,9 @@ impl<'a, M: Machine> Local<'_, 'a, M> {
         local.allocator.free_slow(pfn, order)
     }
 
-    /// Finds a frame's run, and the rings for blocks of its pageblock, and remembers them. Returns the frame's index in the run; none
-    /// where there is no front, or no memory.
+    /// Finds and remembers a frame's run, and the rings for blocks of its pageblock.
+    ///
+    /// Returns the frame's index in the run; `None` without a fast path, or where there is no memory.
     fn find(&self, pfn: Pfn) -> Option<u64> {
         let world = self.allocator.world();
         if !self.own.plain {

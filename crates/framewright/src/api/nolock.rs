@@ -1,23 +1,25 @@
-//! Calls that may be made from anywhere: an NMI, an interrupt of an interrupt, a signal that met a signal; in the middle of any other call of
-//! the same CPU, between any two of its accesses.
+//! Calls that may be made from any context: an NMI, an interrupt of an interrupt, a signal handler that interrupted
+//! another.
 //!
-//! Such a call waits for nobody, as whom it would wait for may be whom it interrupted. What that was in the middle of, nobody knows, so it
-//! touches nothing that a CPU changes plainly:
+//! Such a call may come between any two accesses of another call of the same CPU. It never waits: waiting could
+//! deadlock, because the code that it waits for may be the code that it interrupted. It cannot know what that code was
+//! doing, so it touches nothing that a CPU changes by plain stores:
 //!
-//! | what | instead |
+//! | not used | used instead |
 //! |---|---|
-//! | the CPU's number ([`crate::Machine::pin`] might wait) | the node that is near ([`crate::Machine::near`]), a hint |
-//! | its lists | the zone, and only if its lock is free: a try (`zone_guard.rs::Zone::try_lock`) |
-//! | its record of the locks that it holds | none: who tries cannot be in a ring of those who wait |
-//! | what it keeps of counters, and its events | words that all CPUs share, by additions that cannot be torn |
-//! | its lists, as whoever claims them | if neither their owner nor a claimer is at them, and this is a place for a heavy fence ([`crate::Machine::may_fence`]) |
-//! | reclaim, repairs of others' lists | `Locked`, or out of memory |
+//! | the CPU's number ([`crate::Machine::pin`] might wait) | the nearest node ([`crate::Machine::near`]), a hint |
+//! | the CPU's lists | the zone, if its lock is free: one try (`zone_guard.rs::Zone::try_lock`) |
+//! | the CPU's record of held locks | nothing: a call that only tries cannot be part of a deadlock |
+//! | the CPU's counters and events | words that all CPUs share, changed by atomic additions |
+//! | a claim that waits for the owner of lists | a claim that succeeds at once, and only where a heavy fence is allowed ([`crate::Machine::may_fence`]) |
+//! | reclaim, repair of lists | an error: `Locked`, or out of memory |
 //!
-//! A block whose zone's lock is taken is not allocated: [`AllocError::Locked`] says that trying again may help, which "no memory" does not. A
-//! free always succeeds: the block goes on the zone's list of deferred frees (`deferred_free.rs`).
+//! If the zone's lock is taken, the allocation fails with [`AllocError::Locked`]: trying again may help, which "no
+//! memory" does not say. A free always succeeds: the block goes on the zone's list of deferred frees
+//! (`deferred_free.rs`).
 //!
-//! Only blocks of orders that per-CPU lists keep are served, as in Linux (`alloc_pages_nolock`): the larger ones cost more under the lock
-//! than whoever was interrupted should wait. Frees are of any order. The min mark is what must stay free.
+//! Only orders that per-CPU lists keep are served, as in Linux (`alloc_pages_nolock`): a larger block costs more time
+//! under the lock than the interrupted code should wait. Frees may have any order. The min mark is respected.
 
 use crate::api::allocator::Allocator;
 use crate::buddy::fallback::{Mode, Want};
@@ -41,21 +43,25 @@ use crate::zonelist::numa_stat::ServedFrom;
 use crate::zonelist::plan::{Plan, first_rights, is_optional, slow_rights};
 use crate::zonelist::world::World;
 
-/// Blocks looked at, and put aside, for one to which nobody wrote since it was freed, where the mechanisms say `hardened`.
+/// Blocks that are checked for one that was not written to after its free, where the mechanisms say `hardened`.
 const INTACT_TRIES: u32 = 4;
-/// Looks at the zones' locks of a caller that must not wait for its CPU: longer than a section under one lasts, unless its holder is stopped.
+/// Looks at the zones' locks by a caller that must not wait for its CPU: longer than a section under a zone lock,
+/// unless its holder is stopped.
 const LOOKS: u32 = 1 << 20;
-/// Tries of such a caller that find the zones unlocked and nothing for a page in them, while something may be on its way there: longer than an
-/// operation on a per-CPU list lasts, unless whoever is at it is stopped.
+/// Tries of such a caller that find the zones unlocked and without a page, while a page may be on its way there.
+///
+/// That is longer than an operation on a per-CPU list lasts, unless the CPU that makes it is stopped.
 const PAGE_ROUNDS: u32 = 1 << 14;
 
 impl<M: Machine> Allocator<'_, M> {
-    /// Allocates a block from any context. Waits for nobody and reclaims nothing: flags that ask for that are ignored. What CPUs have cached
-    /// is taken only if the zones have nothing else. An interleaved request takes no turn: the first of its nodes is preferred.
+    /// Allocates a block from any context; never waits, and ignores flags that ask for reclaim.
+    ///
+    /// Frames that CPUs have cached are taken only if the zones have nothing else. An interleaved request takes no
+    /// turn: it prefers the first of its nodes.
     ///
     /// # Errors
-    /// [`AllocError::Locked`] if a zone that might have served it was locked; [`AllocError::NotKept`] for an order that no per-CPU
-    /// list keeps; otherwise as [`Allocator::alloc`].
+    /// [`AllocError::Locked`] if a zone that might have served it was locked; [`AllocError::NotKept`] for an order that
+    /// no per-CPU list keeps; otherwise as [`Allocator::alloc`].
     pub fn alloc_nolock(&self, request: &Request) -> Result<Pfn, AllocError> {
         self.check(request)?;
         if RingId::of(request.order, request.gfp.migratetype(), self.geometry().pageblock_order).is_none() {
@@ -77,8 +83,10 @@ impl<M: Machine> Allocator<'_, M> {
         }
     }
 
-    /// Allocates for a caller that must not wait and whose CPU another holds: from a zone whose lock is free at one of a few looks.
-    /// Blocks of any order, and what the request's flags let it have of the reserves. Mobilities are kept apart as long as that works.
+    /// Allocates for a request that must not wait and whose CPU is held by another caller.
+    ///
+    /// It takes a block of any order from a zone whose lock is free at one of a few looks. The request's flags give it
+    /// the reserves that they always give. Mobilities are kept apart as long as that works.
     #[cold]
     pub(crate) fn alloc_without_cpu(&self, request: &Request) -> Result<Pfn, AllocError> {
         let world = self.world();
@@ -108,12 +116,14 @@ impl<M: Machine> Allocator<'_, M> {
         self.failed(request, Why::WouldWait)
     }
 
-    /// Frees a block from any context. If its zone is locked, it goes back as soon as somebody holds that lock; until then it is neither
+    /// Frees a block from any context.
+    ///
+    /// If its zone is locked, the block is deferred: the next holder of the lock frees it. Until then it is neither
     /// free nor allocated, and cannot be freed again.
     ///
     /// # Errors
-    /// As [`Allocator::free`]; and [`FreeError::Busy`] when so many CPUs freed blocks of that zone in the same instant that this one did not
-    /// get its turn: then nothing has changed.
+    /// As [`Allocator::free`]. [`FreeError::Busy`] if so many CPUs free blocks of that zone in the same instant that
+    /// this call gets no turn; then nothing has changed.
     pub fn free_nolock(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let world = self.world();
         let frame = self.freeable(pfn, order, |frame| world.look_nolock(frame));
@@ -133,7 +143,9 @@ impl<M: Machine> Allocator<'_, M> {
 }
 
 impl<M: Machine> World<'_, M> {
-    /// Takes a block whose head says "allocated", or says why not; no reason, if some zone is locked that might have had one.
+    /// Takes a block from the zones of a plan; its head says "allocated".
+    ///
+    /// The error has no reason if a zone that might have served the request is locked.
     fn alloc_from_zones_nolock(&self, plan: &Plan, rights: Rights) -> Result<Frame, Option<Why>> {
         let near = self.shared.machine.near();
         let Some(preferred) = self.zonelist(plan).next() else {
@@ -142,13 +154,13 @@ impl<M: Machine> World<'_, M> {
         };
         let want = self.want(plan, rights);
         let (mut why, mut is_locked) = (Why::Watermark, false);
-        // The second time what is cached of each zone goes back to it first.
+        // The second time, the frames that are cached of each zone are freed to it first.
         let twice = [false, true].into_iter().flat_map(|is_last| self.zonelist(plan).map(move |zone| (zone, is_last)));
         for (zone, is_last) in twice {
             self.shared.machine.step(Step::ZoneTry);
             let may_serve = || self.may_serve(zone, plan, rights);
             let may_help = || is_last && self.may_help(zone, plan, rights);
-            // What was deferred may make the difference.
+            // Deferred frees may make the difference.
             let helps = (!may_serve() && zone.deferred.is_empty()).then(may_help);
             if helps == Some(false) {
                 continue;
@@ -175,8 +187,9 @@ impl<M: Machine> World<'_, M> {
         Err(if is_locked { None } else { Some(why) })
     }
 
-    /// Gives an allocated block back that nobody else can free: to its zone, or to its list of deferred ones. None if even that did not
-    /// work; then it is allocated as before.
+    /// Frees a block that no other caller can free, to its zone or to the zone's list of deferred frees.
+    ///
+    /// `None` if both fail; the block is then allocated as before.
     fn free_to_zone_nolock(&self, zone: &Zone<M>, frame: Frame, order: Order) -> Option<()> {
         if self.shared.mechanisms.hardened != Hardened::Off {
             self.fill_freed(frame, order);
@@ -193,8 +206,10 @@ impl<M: Machine> World<'_, M> {
         is_deferred.then_some(())
     }
 
-    /// What a frame is part of that seemed to be part of nothing: so it is, if its zone is not locked. Else it is taken for what is on its
-    /// way between two places.
+    /// Looks again at a frame that seemed to be part of nothing.
+    ///
+    /// If its zone is not locked, the answer is certain. Otherwise the frame is taken for one on its way between two
+    /// places.
     fn look_nolock(&self, frame: Frame) -> Part {
         let Some(zone) = self.zone_of(frame) else { return Part::Hole };
         match zone.try_lock(&self.shared) {
@@ -204,8 +219,10 @@ impl<M: Machine> World<'_, M> {
     }
 }
 
-/// Takes a block to which nobody wrote since it was freed, from the high-atomic reserve if need and rights be, and says that it is allocated.
-/// Others are put aside.
+/// Takes a block that was not written to after its free, and marks it as allocated; blocks that were written to go into
+/// quarantine.
+///
+/// The high-atomic reserve is used if the zone has no other block and the request may use it.
 fn alloc_intact_nolock<M: Machine>(
     shared: &Shared<'_, M>,
     guard: &ZoneGuard<'_, '_, M>,
