@@ -20,6 +20,6 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(info.differences(info), []);
     }
     if let (Some(zones), Some(flags)) = (zones, flags) {
-        flags.buddyinfo(&zones, framewright::pfn::Order(10));
+        flags.buddyinfo(&zones, framewright::units::Order(10));
     }
 });

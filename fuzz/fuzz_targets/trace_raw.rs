@@ -3,7 +3,7 @@
 //! The first byte says how long the description is, of which there is one beside it that is right.
 #![no_main]
 
-use framewright::pfn::CpuId;
+use framewright::units::CpuId;
 use framewright_trace::raw::{Decoder, Format, Mobilities, PageLayout, RawReader};
 use libfuzzer_sys::fuzz_target;
 

@@ -6,8 +6,8 @@
 //! inline it: [`crate::contender`].
 
 use framewright::mechanisms::Hardened;
-use framewright::pfn::{NodeId, Order, Pfn};
 use framewright::request::GFP_KERNEL;
+use framewright::units::{NodeId, Order, Pfn};
 use framewright::{Allocator, Config, Layout, Local, Mechanisms, Region, Request};
 use framewright_rt::{Native, Storage};
 use self_cell::{MutBorrow, self_cell};

@@ -22,8 +22,8 @@ use std::time::Instant;
 
 use framewright::machine::{Machine, Pinned};
 use framewright::mechanisms::{Mechanisms, PRESETS, PcpProtection};
-use framewright::pfn::NodeId;
-use framewright::queued::{Places, QueuedLock};
+use framewright::queued_lock::{WaitSlots, QueuedLock};
+use framewright::units::NodeId;
 use framewright_rt::{Native, NativeWord};
 use serde::Serialize;
 
@@ -284,7 +284,7 @@ fn called() {
 /// Nobody waits.
 struct NoPlaces;
 
-impl Places<Native> for NoPlaces {
+impl WaitSlots<Native> for NoPlaces {
     fn place(&self, _: u16) -> Option<&NativeWord<std::sync::atomic::AtomicU32>> {
         None
     }

@@ -2,7 +2,7 @@
 
 mod sim_samples;
 
-use framewright::{Census, Counters, Mechanisms};
+use framewright::{FrameCounts, Counters, Mechanisms};
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
 use framewright_lab::html::zone_lock_page;
@@ -48,7 +48,7 @@ fn outcome(per_second: f64, zone_lock: f64, blocks: [u64; 11]) -> Outcome {
     Outcome {
         report,
         spans: Vec::new(),
-        census: Census::default(),
+        census: FrameCounts::default(),
         counters: Counters::default(),
         aftermath: Some(Aftermath { drained: left.clone(), left, mergeable: 0 }),
     }

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use cli_command::{run, text, transcript};
 use framewright::Request;
-use framewright::pfn::PfnRange;
 use framewright::request::GFP_USER;
+use framewright::units::PfnRange;
 use framewright_lab::top::map::{Block, Kind, cells};
 use framewright_lab::top::sweep::{Sweep, pageblocks};
 use framewright_lab::top::{Asked, Kernel, Key, Socket, Theme, Top, frame};

@@ -30,22 +30,28 @@
 //! loom has no load buffering, knows no fence that acts on another thread ([`interrupt`] says how the pair is modelled), and
 //! more than three threads or longer sections do not end.
 
-// The locks below say `crate::machine`, as it does at home.
-use framewright::machine;
-
 pub mod device;
 pub mod explore;
 pub mod interrupt;
 pub mod lists;
-#[path = "../../framewright/src/lock.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the core uses the rest")]
-mod lock;
 pub mod loom_machine;
 pub mod models;
 pub mod published;
-#[path = "../../framewright/src/queued.rs"]
-#[allow(dead_code, unreachable_pub, reason = "the core uses the rest")]
-mod queued;
 pub mod session;
 pub mod stage;
 pub mod word;
+
+/// The core's seam, by the path under which its locks name it.
+mod seam {
+    pub(crate) use framewright::machine;
+}
+
+/// The core's locks, compiled here once more so that a model can take them without an allocator.
+#[allow(dead_code, unreachable_pub, reason = "the core uses the rest")]
+#[path = "."]
+mod sync {
+    #[path = "../../framewright/src/sync/queued_lock.rs"]
+    pub mod queued_lock;
+    #[path = "../../framewright/src/sync/ticket_lock.rs"]
+    pub mod ticket_lock;
+}

@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::panic::Location;
 
 use framewright::machine::{Fault, Machine, Pinned};
-use framewright::pfn::{CpuId, NodeId};
+use framewright::units::{CpuId, NodeId};
 use loom::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 
 use crate::word::LoomWord;

@@ -71,7 +71,7 @@ pub(crate) struct Session {
 }
 
 /// Files of the core whose waits sleep. With an ordering of theirs relaxed they spin.
-const WAITS: [&str; 5] = ["lock.rs", "queued.rs", "smp_list.rs", "together.rs", "cluster.rs"];
+const WAITS: [&str; 5] = ["ticket_lock.rs", "queued_lock.rs", "smp_list.rs", "concurrent_free.rs", "cluster.rs"];
 
 thread_local! {
     static SESSION: Session = Session::default();

@@ -11,18 +11,18 @@ use std::cell::Cell;
 
 use framewright::machine::{Ordering, Word};
 use framewright::mechanisms::{Depot, NumaStat, PcpMark, PcpProtection};
-use framewright::pfn::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::report::Source;
 use framewright::request::{__GFP_MOVABLE, Gfp, Request};
+use framewright::units::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::watermark::{Marks, PcpSize};
-use framewright::{Allocator, Census, Config, FrameState, Geometry, Layout, Machine, Mechanisms, Region, Tuning};
+use framewright::{Allocator, FrameCounts, Config, FrameState, Geometry, Layout, Machine, Mechanisms, Region, Tuning};
 use framewright_rt::Storage;
 use loom::cell::UnsafeCell;
 use self_cell::MutBorrow;
 
-use crate::lock::TicketLock;
 use crate::loom_machine::{LoomMachine, run_on, running_cpu};
-use crate::queued::QueuedLock;
+use crate::sync::queued_lock::QueuedLock;
+use crate::sync::ticket_lock::TicketLock;
 use crate::word::CPUS;
 
 type TinyAllocator<'a> = Allocator<'a, LoomMachine>;
@@ -357,7 +357,7 @@ impl Stage {
     ///
     /// # Panics
     /// One is violated.
-    pub fn check(&self) -> Census {
+    pub fn check(&self) -> FrameCounts {
         let census = match self.on(|allocator| allocator.validate()) {
             Ok(census) => census,
             Err(violation) => panic!("{violation}"),

@@ -10,7 +10,7 @@ use framewright::event::Event;
 use framewright::machine::{
     Busy, Fault, LockEvent, LockName, Machine, Need, Ordering, Patience, Pinned, Reclaimed, Step, Waiter, Word,
 };
-use framewright::pfn::{CpuId, NodeId, Order, Pfn};
+use framewright::units::{CpuId, NodeId, Order, Pfn};
 
 /// The machine: the answers to what the core asks of its surroundings.
 pub struct Board {

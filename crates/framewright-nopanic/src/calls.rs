@@ -7,21 +7,21 @@
 
 use core::fmt::{self, Write};
 
-use framewright::boot::Parts;
+use framewright::Parts;
 use framewright::config::{Config, Region};
 use framewright::error::{AllocError, BootError, FreeError};
 use framewright::event::{Event, TraceLine};
 use framewright::machine::{Busy, LockName, Machine, Ordering, Patience, Pinned, Step, Word};
 use framewright::mechanisms::{Mechanisms, Threshold, UnknownSwitch};
-use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
-use framewright::queued::{Places, QueuedLock};
+use framewright::queued_lock::{WaitSlots, QueuedLock};
 use framewright::report::{
-    self, BuddyInfo, ExtfragIndex, NodeVmStat, NumaCounters, NumaStat, PageTypeInfo, Source, UnusableIndex, VmStat,
+    self, BuddyInfo, ExtfragIndex, NodeVmStat, NumaCounters, NodeNumaStat, PageTypeInfo, Source, UnusableIndex, VmStat,
     ZoneInfo, ZoneSnapshot,
 };
 use framewright::request::{Gfp, NodeSet, Policy, Request};
 use framewright::smp_list::{self, Broken, Links, Node};
-use framewright::validate::{Census, Violation};
+use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use framewright::validate::{FrameCounts, Violation};
 use framewright::watermark::{self, Mark, Marks, PcpSize};
 use framewright::{
     Allocator, Balanced, BulkFree, Compacted, Counters, Cpu, FrameState, Geometry, Layout, Link, Pcp, Refreshed, Zone,
@@ -125,7 +125,7 @@ call! {
 /// Words at which waiters wait.
 pub struct Waits(&'static [U32]);
 
-impl Places<Board> for Waits {
+impl WaitSlots<Board> for Waits {
     fn place(&self, number: u16) -> Option<&U32> {
         self.0.get(usize::from(number))
     }
@@ -349,13 +349,13 @@ call! {
         (state, free, pages.nodes(), pages.cpus(), pages.geometry(), pages.mechanisms())
     }
 
-    fn validate(pages: &'static Pages) -> (Result<Census, Violation>, bool, Counters) {
+    fn validate(pages: &'static Pages) -> (Result<FrameCounts, Violation>, bool, Counters) {
         let census = pages.validate();
         (census, census.is_ok_and(|census| census.is_conserved()), pages.counters())
     }
 
     fn display_reports(sink: &'static mut Sink, pages: &'static Pages, node: NodeId) -> fmt::Result {
-        let (proc, node) = (VmStat(pages), NumaStat { source: pages, node });
+        let (proc, node) = (VmStat(pages), NodeNumaStat { source: pages, node });
         let (unusable, index) = (UnusableIndex(pages), ExtfragIndex(pages));
         write!(sink, "{}{}{}", BuddyInfo(pages), PageTypeInfo(pages), ZoneInfo(pages))
             .and_then(|()| write!(sink, "{proc}{node}{unusable}{index}"))

@@ -17,7 +17,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use framewright::report::Source;
-use framewright::{Allocator, Census, CpuId, Machine, MigrateType, ZoneIdx};
+use framewright::{Allocator, FrameCounts, CpuId, Machine, MigrateType, ZoneIdx};
 
 use crate::expected::Relation;
 use crate::outcome::Wrong;
@@ -31,7 +31,7 @@ pub(crate) const SIGN: &str = "#!";
 const NUMA: [&str; 6] = ["hit", "miss", "foreign", "interleave", "local", "other"];
 
 /// A part of the census: its name, and how it is read.
-type Part = (&'static str, fn(&Census) -> u64);
+type Part = (&'static str, fn(&FrameCounts) -> u64);
 
 /// Parts of the census.
 const CENSUS: [Part; 7] = [

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use framewright::machine::Machine;
-use framewright::{Allocator, Census, FrameState, FreeError, Order, Pfn, PfnRange};
+use framewright::{Allocator, FrameCounts, FrameState, FreeError, Order, Pfn, PfnRange};
 
 use crate::memory::{Memory, Use};
 use crate::op::{Handle, Place};
@@ -275,7 +275,7 @@ impl Oracle {
     ///
     /// # Errors
     /// A part differs.
-    pub fn compare(&self, census: &Census) -> Result<(), Wrong> {
+    pub fn compare(&self, census: &FrameCounts) -> Result<(), Wrong> {
         let free = self.free_frames();
         let rows = [
             ("present", self.memory.present(), census.present),

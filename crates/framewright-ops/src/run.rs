@@ -10,7 +10,7 @@
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use framewright::Census;
+use framewright::FrameCounts;
 
 use crate::op::Op;
 use crate::outcome::{Outcome, Wrong};
@@ -50,7 +50,7 @@ pub struct Report {
     /// What came of each operation; of a check that does not hold, [`Outcome::Done`].
     pub outcomes: Vec<Outcome>,
     /// Where all frames were after the last operation.
-    pub census: Census,
+    pub census: FrameCounts,
     /// What callbacks and faults saw, before everything was given back.
     pub encounters: Encounters,
     /// Blocks taken from another type's lists, whole pageblocks included.

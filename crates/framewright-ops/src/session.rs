@@ -9,7 +9,7 @@ use framewright::machine::Fault;
 use framewright::mechanisms::{NumaRead, NumaStat};
 use framewright::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
 use framewright::watermark::highatomic_limit;
-use framewright::{Allocator, Census, CpuId, FrameState, Layout, MigrateType, Pfn};
+use framewright::{Allocator, FrameCounts, CpuId, FrameState, Layout, MigrateType, Pfn};
 use framewright_rt::{Solo, Storage};
 
 use crate::op::Op;
@@ -96,7 +96,7 @@ impl<'h> Session<'h> {
     ///
     /// # Errors
     /// The first thing found wrong.
-    pub fn check(&self) -> Result<Census, Wrong> {
+    pub fn check(&self) -> Result<FrameCounts, Wrong> {
         let player = self.player;
         let census = player.pages.validate().map_err(|violation| violation.to_string())?;
         player.oracle.borrow().compare(&census)?;
@@ -169,7 +169,7 @@ impl<'h> Session<'h> {
     ///
     /// # Errors
     /// Something was refused, or some memory is missing.
-    pub fn give_everything_back(&self) -> Result<Census, Wrong> {
+    pub fn give_everything_back(&self) -> Result<FrameCounts, Wrong> {
         let player = self.player;
         let held = player.oracle.borrow().held();
         held.into_iter().try_for_each(|handle| player.free(handle).map(drop))?;

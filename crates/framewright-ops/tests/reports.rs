@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use framewright::pfn::{MigrateType, NodeId, PfnRange, ZoneIdx, ZoneKind};
 use framewright::report::Source;
+use framewright::units::{MigrateType, NodeId, PfnRange, ZoneIdx, ZoneKind};
 use framewright_ops::rng::Rng;
 use framewright_ops::{Session, Shape, machines, with_session};
 

@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
 use framewright::report::{NodeVmStat, NumaCounters, Source, VmStat, ZoneInfo};
+use framewright::units::{NodeId, ZoneIdx, ZoneKind};
 use framewright::{Allocator, Config, CpuId, Layout, Mechanisms, Pfn, Region};
 use framewright_ops::{Op, Session, Shape, generate, with_session};
 use framewright_rt::{Solo, Storage};

@@ -18,8 +18,8 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use framewright::pfn::{CpuId, NodeId, ZoneIdx, ZoneKind};
 use framewright::report::Source;
+use framewright::units::{CpuId, NodeId, ZoneIdx, ZoneKind};
 use framewright::{Allocator, Machine};
 
 use crate::thread::Thread;

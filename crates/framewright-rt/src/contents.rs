@@ -6,7 +6,7 @@
 
 use std::ptr::NonNull;
 
-use framewright::pfn::{Order, Pfn};
+use framewright::units::{Order, Pfn};
 
 /// What freed memory is filled with. No valid pointer on 64-bit machines, and odd as a length.
 const POISON: u8 = 0xaa;

@@ -13,7 +13,7 @@ use std::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicU
 use std::time::Duration;
 
 use framewright::machine::{Busy, Machine, Need, Pinned, Reclaimed, Waiter};
-use framewright::pfn::{CpuId, NodeId, Order, Pfn};
+use framewright::units::{CpuId, NodeId, Order, Pfn};
 
 use crate::callbacks::{Callbacks, Called, Panics};
 use crate::contents::Memory;

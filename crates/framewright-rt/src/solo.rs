@@ -11,7 +11,7 @@ use std::cell::{Cell, RefCell};
 
 use framewright::event::Event;
 use framewright::machine::{Busy, Fault, Machine, Need, Ordering, Patience, Pinned, Reclaimed, Waiter, Word};
-use framewright::pfn::{CpuId, NodeId, Order, Pfn};
+use framewright::units::{CpuId, NodeId, Order, Pfn};
 
 use crate::prefetch;
 

@@ -3,8 +3,8 @@
 use std::collections::TryReserveError;
 
 use framewright::machine::{Machine, Word};
-use framewright::pfn::ZoneIdx;
-use framewright::{Cluster, Cpu, Diffs, Layout, Link, Magazine, NodeDiffs, NodeStat, Parts, Pcp, Run, Shard, Zone};
+use framewright::units::ZoneIdx;
+use framewright::{Cluster, Cpu, ZoneDiffs, Layout, Link, Magazine, NodeDiffs, NodeStat, Parts, Pcp, Run, Shard, Zone};
 
 /// Owns what [`Parts`] borrows: zeroed words and default records, as many as a [`Layout`] says.
 pub struct Storage<M: Machine> {
@@ -28,7 +28,7 @@ pub struct Storage<M: Machine> {
     owners: Vec<M::U32>,
     owned: Vec<M::U64>,
     doors: Vec<M::U32>,
-    diffs: Vec<Diffs<M>>,
+    diffs: Vec<ZoneDiffs<M>>,
     node_stats: Vec<NodeStat<M>>,
     node_diffs: Vec<NodeDiffs<M>>,
 }
@@ -77,8 +77,8 @@ impl<M: Machine> Storage<M> {
             clusters: fill(layout.clusters, Cluster::default)?,
             owners: fill(layout.owners, || Word::new(0))?,
             owned: fill(layout.owned, || Word::new(0))?,
-            doors: fill(layout.doors, || Word::new(0))?,
-            diffs: fill(layout.diffs, Diffs::default)?,
+            doors: fill(layout.hints, || Word::new(0))?,
+            diffs: fill(layout.diffs, ZoneDiffs::default)?,
             node_stats: fill(layout.node_stats, NodeStat::default)?,
             node_diffs: fill(layout.node_diffs, NodeDiffs::default)?,
         })
@@ -106,7 +106,7 @@ impl<M: Machine> Storage<M> {
             clusters: &mut self.clusters,
             owners: &mut self.owners,
             owned: &mut self.owned,
-            doors: &mut self.doors,
+            hints: &mut self.doors,
             diffs: &mut self.diffs,
             node_stats: &mut self.node_stats,
             node_diffs: &mut self.node_diffs,

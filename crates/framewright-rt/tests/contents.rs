@@ -3,8 +3,8 @@
 use std::ptr::NonNull;
 
 use framewright::machine::Machine;
-use framewright::pfn::{NodeId, Order, Pfn};
 use framewright::request::{__GFP_ZERO, GFP_KERNEL};
+use framewright::units::{NodeId, Order, Pfn};
 use framewright::{Allocator, Config, Layout, Region, Request};
 use framewright_rt::{Memory, Native, Storage};
 

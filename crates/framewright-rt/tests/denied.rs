@@ -4,8 +4,8 @@
 
 use std::process::Command;
 
-use framewright::pfn::{NodeId, Order};
 use framewright::request::GFP_KERNEL;
+use framewright::units::{NodeId, Order};
 use framewright::{Allocator, Config, Layout, Region, Request};
 use framewright_rt::{CpuMode, Native, RseqUnavailable, Storage};
 

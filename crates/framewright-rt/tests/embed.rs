@@ -1,7 +1,7 @@
 //! The core embedded over a small memory map, every call once.
 
-use framewright::pfn::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::request::{__GFP_THISNODE, GFP_ATOMIC, GFP_DMA32, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, NodeSet, Policy};
+use framewright::units::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::{Allocator, Config, FrameState, FreeError, Layout, MigrateType, Region, Request};
 use framewright_rt::{Native, Solo, Storage};
 

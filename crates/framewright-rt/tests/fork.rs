@@ -9,8 +9,8 @@ use std::sync::{Barrier, RwLock};
 use std::time::Duration;
 
 use framewright::machine::{Machine, Pinned};
-use framewright::pfn::{CpuId, NodeId, Order, Pfn};
 use framewright::request::GFP_KERNEL;
+use framewright::units::{CpuId, NodeId, Order, Pfn};
 use framewright::{AllocError, Allocator, Config, FreeError, Layout, Region, Request, Why};
 use framewright_rt::{Background, Native, Rest, Storage};
 

@@ -3,16 +3,16 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use framewright::pfn::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx};
 use framewright::request::{GFP_DMA32, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
-use framewright::{Allocator, Census, Config, FreeError, Layout, Machine, Mechanisms, Region, Request};
+use framewright::units::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx};
+use framewright::{Allocator, FrameCounts, Config, FreeError, Layout, Machine, Mechanisms, Region, Request};
 use framewright_rt::{Native, Solo, Storage};
 
 const NODE: [NodeId; 1] = [NodeId(0)];
 const PAGE: Request = Request::new(GFP_KERNEL, 0);
 
 /// Boots an allocator and hands it to `body`, after which all memory must be free again.
-fn with<M: Machine>(machine: M, config: &Config<'_>, body: impl FnOnce(&Allocator<'_, M>)) -> Census {
+fn with<M: Machine>(machine: M, config: &Config<'_>, body: impl FnOnce(&Allocator<'_, M>)) -> FrameCounts {
     let mut storage = Storage::new(&Layout::of(config).unwrap());
     let pages = Allocator::boot(machine, config, storage.parts()).unwrap();
     let before = pages.validate().unwrap();
@@ -23,7 +23,7 @@ fn with<M: Machine>(machine: M, config: &Config<'_>, body: impl FnOnce(&Allocato
     after
 }
 
-fn with_solo(map: &[Region], body: impl FnOnce(&Allocator<'_, Solo<'_>>)) -> Census {
+fn with_solo(map: &[Region], body: impl FnOnce(&Allocator<'_, Solo<'_>>)) -> FrameCounts {
     with(Solo::new(&NODE), &Config { mechanisms: Mechanisms::DEFAULT, ..Config::new(map, &NODE) }, body)
 }
 

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::
 
 use framewright::error::Why;
 use framewright::machine::{Machine, Pinned};
-use framewright::pfn::{CpuId, NodeId, Order};
 use framewright::request::{GFP_ATOMIC, GFP_KERNEL};
+use framewright::units::{CpuId, NodeId, Order};
 use framewright::{AllocError, Allocator, Config, FreeError, Layout, Region, Request};
 use framewright_rt::interrupts::{self, InterruptError, Raised, Signal};
 use framewright_rt::{Arena, CpuMode, Native, Storage};

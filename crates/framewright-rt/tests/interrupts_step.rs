@@ -18,8 +18,8 @@ use std::arch::asm;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use framewright::pfn::{CpuId, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use framewright::request::{__GFP_ZERO, GFP_ATOMIC, GFP_KERNEL, NodeSet, Policy};
+use framewright::units::{CpuId, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use framewright::watermark::PcpSize;
 use framewright::{AllocError, Allocator, Config, Geometry, Layout, Region, Request, Tuning};
 use framewright_rt::interrupts::{self, Raised, Signal};

@@ -7,8 +7,8 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
 
-use framewright::pfn::{Order, Pfn};
 use framewright::request::{GFP_ATOMIC, GFP_KERNEL};
+use framewright::units::{Order, Pfn};
 use framewright::watermark::PcpSize;
 use framewright::{CpuId, Mechanisms, Request};
 use framewright_rt::interrupts::{self, Signal};

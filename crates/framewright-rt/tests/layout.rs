@@ -1,7 +1,7 @@
 //! What the descriptors cost, and what a map may look like.
 
-use framewright::pfn::{NodeId, Order, Pfn};
 use framewright::request::GFP_KERNEL;
+use framewright::units::{NodeId, Order, Pfn};
 use framewright::{Allocator, BootError, Config, Layout, Mechanisms, Region, Request};
 use framewright_rt::{Native, Solo, Storage};
 

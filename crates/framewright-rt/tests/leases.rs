@@ -5,8 +5,8 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
 use framewright::machine::{Machine, Pinned};
-use framewright::pfn::{CpuId, NodeId, Order, ZoneIdx, ZoneKind};
 use framewright::request::GFP_KERNEL;
+use framewright::units::{CpuId, NodeId, Order, ZoneIdx, ZoneKind};
 use framewright::{Allocator, Config, Layout, Region, Request};
 use framewright_rt::{CpuMode, Native, Storage};
 

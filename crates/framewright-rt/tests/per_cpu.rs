@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst};
 use std::sync::{Barrier, Once, OnceLock};
 
 use framewright::machine::{Machine, Pinned};
-use framewright::pfn::{CpuId, NodeId, Order, Pfn};
 use framewright::request::GFP_KERNEL;
+use framewright::units::{CpuId, NodeId, Order, Pfn};
 use framewright::{Allocator, Config, Layout, Region, Request};
 use framewright_rt::{CpuMode, Native, Storage};
 

@@ -3,12 +3,12 @@
 //! The others: `regressions_lists.rs` (sizes and geometries), `regressions_callbacks.rs` (reclaim, migration, zeroing),
 //! `regressions_damage.rs` (flipped bits, racing frees), `regressions_threads.rs` (everything at once).
 
-use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::report::Source;
 use framewright::request::{
     __GFP_MOVABLE, __GFP_NOMEMALLOC, __GFP_THISNODE, GFP_ATOMIC, GFP_DMA32, GFP_HIGHUSER_MOVABLE, GFP_KERNEL,
     GFP_NOWAIT, Gfp, NodeSet, Policy,
 };
+use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{
     AllocError, Allocator, BootError, Config, FrameState, FreeError, Layout, Region, Request, Tuning, Why,

@@ -10,10 +10,10 @@ use std::sync::{Mutex, OnceLock};
 
 use framewright::event::Event;
 use framewright::machine::{Machine, Need, Reclaimed};
-use framewright::pfn::{MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::request::{
     __GFP_MEMALLOC, __GFP_NOFAIL, __GFP_NOMEMALLOC, __GFP_ZERO, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT, Gfp,
 };
+use framewright::units::{MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{AllocError, Allocator, Config, Layout, Region, Request, Tuning, Why};
 use framewright_rt::{Native, Solo, Storage};

@@ -8,8 +8,8 @@ use std::collections::HashSet;
 use std::rc::Rc;
 
 use framewright::machine::{Busy, Machine, Ordering, Patience, Pinned, Word};
-use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use framewright::request::{__GFP_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
+use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{Allocator, Config, FrameState, FreeError, Layout, Region, Request, Tuning};
 use framewright_rt::Storage;

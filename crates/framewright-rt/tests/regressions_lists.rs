@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use framewright::mechanisms::{FallbackPolicy, Mechanisms};
-use framewright::pfn::{CpuId, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use framewright::request::{
     __GFP_MOVABLE, __GFP_RECLAIMABLE, GFP_ATOMIC, GFP_DMA, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT, Gfp,
 };
+use framewright::units::{CpuId, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{Allocator, BootError, Config, Geometry, Layout, Region, Request, Tuning};
 use framewright_rt::{Solo, Storage};

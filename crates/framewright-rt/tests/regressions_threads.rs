@@ -10,12 +10,12 @@ use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
 use std::sync::{Barrier, Mutex, OnceLock};
 
 use framewright::machine::{Busy, Machine, Need, Ordering, Patience, Pinned, Reclaimed, Word};
-use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::report::BuddyInfo;
 use framewright::request::{
     __GFP_MOVABLE, __GFP_RECLAIMABLE, GFP_ATOMIC, GFP_DMA, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT, Gfp, NodeSet,
     Policy,
 };
+use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{Allocator, Config, FreeError, Geometry, Layout, Region, Request, Tuning};
 use framewright_rt::{Native, Storage};

@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use framewright::machine::{Machine, Step};
 use framewright::mechanisms::FreePath;
-use framewright::pfn::ZoneKind;
 use framewright::request::{__GFP_MOVABLE, Gfp};
+use framewright::units::ZoneKind;
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{
     Allocator, Config, CpuId, Geometry, Layout, Mechanisms, NodeId, Order, Pfn, Region, Request, Tuning, ZoneIdx,

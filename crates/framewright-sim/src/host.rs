@@ -6,7 +6,7 @@
 
 use framewright::event::Event;
 use framewright::machine::{Busy, Need};
-use framewright::pfn::{Order, Pfn};
+use framewright::units::{Order, Pfn};
 
 use crate::world::with;
 

@@ -148,7 +148,7 @@ impl Locks {
 #[cfg(test)]
 mod tests {
     use framewright::machine::LockName;
-    use framewright::pfn::{CpuId, NodeId, ZoneIdx, ZoneKind};
+    use framewright::units::{CpuId, NodeId, ZoneIdx, ZoneKind};
 
     use super::Locks;
 

@@ -5,7 +5,7 @@
 
 use corosensei::Yielder;
 use framewright::machine::{LockEvent, LockName, Waiter};
-use framewright::pfn::Pfn;
+use framewright::units::Pfn;
 
 use crate::chance::Way;
 use crate::cpu::{Cpu, State};

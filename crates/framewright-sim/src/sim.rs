@@ -2,7 +2,7 @@
 
 use framewright::event::Event;
 use framewright::machine::{Busy, LockEvent, LockName, Machine, Need, Pinned, Reclaimed, Step, Waiter};
-use framewright::pfn::{CpuId, NodeId, Order, Pfn};
+use framewright::units::{CpuId, NodeId, Order, Pfn};
 
 use crate::chance::Plant;
 use crate::cpu::Spent;

@@ -2,9 +2,9 @@
 
 use framewright::machine::Word;
 use framewright::mechanisms::PcpProtection;
-use framewright::pfn::{NodeId, ZoneIdx};
+use framewright::units::{NodeId, ZoneIdx};
 use framewright::{
-    Allocator, BootError, Cluster, Config, Cpu, Diffs, Layout, Link, Magazine, Mechanisms, NodeDiffs, NodeStat, Parts,
+    Allocator, BootError, Cluster, Config, Cpu, ZoneDiffs, Layout, Link, Magazine, Mechanisms, NodeDiffs, NodeStat, Parts,
     Pcp, Run, Shard, Zone,
 };
 
@@ -79,8 +79,8 @@ pub fn boot<'a>(
         clusters: arena.place("clusters", ARRAY, layout.clusters, |_| Cluster::default()),
         owners: arena.place("owners", ARRAY, layout.owners, |_| Word::new(0)),
         owned: arena.place("owned", ARRAY, layout.owned, |_| Word::new(0)),
-        doors: arena.place("doors", ARRAY, layout.doors, |_| Word::new(0)),
-        diffs: arena.place("diffs", ARRAY, layout.diffs, |_| Diffs::default()),
+        hints: arena.place("doors", ARRAY, layout.hints, |_| Word::new(0)),
+        diffs: arena.place("diffs", ARRAY, layout.diffs, |_| ZoneDiffs::default()),
         node_stats: arena.place("node stats", ARRAY, layout.node_stats, |_| NodeStat::default()),
         node_diffs: arena.place("node diffs", ARRAY, layout.node_diffs, |_| NodeDiffs::default()),
     };

@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 
 use framewright::machine::{Busy, Machine, Ordering, Patience, Waiter, Word};
-use framewright::pfn::NodeId;
+use framewright::units::NodeId;
 use framewright_sim::arena::{Arena, Packing};
 use framewright_sim::machine::named;
 use framewright_sim::measure::About;

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ops::Range;
 
 use framewright::machine::{LockEvent, LockName, Machine, Ordering, Patience, Pinned, Word};
-use framewright::pfn::{CpuId, NodeId, ZoneIdx};
+use framewright::units::{CpuId, NodeId, ZoneIdx};
 use framewright::{Mechanisms, ZoneKind};
 use framewright_sim::arena::{Arena, Packing};
 use framewright_sim::machine::named;

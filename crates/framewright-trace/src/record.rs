@@ -12,8 +12,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-use framewright::pfn::{CpuId, MigrateType, Order, Pfn};
 use framewright::request::Gfp;
+use framewright::units::{CpuId, MigrateType, Order, Pfn};
 
 use crate::replay::counted;
 

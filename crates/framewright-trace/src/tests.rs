@@ -5,8 +5,8 @@ use std::io::{Cursor, Write};
 use std::path::Path;
 
 use framewright::event::Event;
-use framewright::pfn::{CpuId, MigrateType, Order, Pfn};
 use framewright::request::Gfp;
+use framewright::units::{CpuId, MigrateType, Order, Pfn};
 use proptest::prelude::*;
 
 use super::compact::{CompactReader, CompactWriter};

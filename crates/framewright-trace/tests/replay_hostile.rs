@@ -7,7 +7,7 @@ use std::fs;
 use std::io::BufWriter;
 use std::path::Path;
 
-use framewright::pfn::{CpuId, Order, Pfn};
+use framewright::units::{CpuId, Order, Pfn};
 use framewright_trace::compact::CompactWriter;
 use framewright_trace::proc::{KPageFlags, flag};
 use framewright_trace::record::{CommId, Comms, Kind, Quality, Record};

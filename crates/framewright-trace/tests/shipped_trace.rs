@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use framewright::pfn::Order;
 use framewright::request::{__GFP_THISNODE, Gfp};
+use framewright::units::Order;
 use framewright_trace::Trace;
 use framewright_trace::proc::flag;
 use framewright_trace::record::Kind;

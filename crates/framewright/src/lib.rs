@@ -2,120 +2,84 @@
 //!
 //! The core takes no memory of its own, names no atomic, thread or clock, has no `unsafe`, and does not panic. What it
 //! needs of its surroundings comes in through [`machine::Machine`]; the memory of its descriptors is handed in by the
-//! caller ([`boot`]).
+//! caller ([`Parts`]).
 //!
-//! The modules below stand in the order in which an allocation visits them; each uses only what stands below it.
+//! The folders below stand in the order of a call: each uses only what stands below it, and within a folder each file only what
+//! its `mod.rs` declares below it (`ci/layers.sh` checks both).
 #![no_std]
 #![forbid(unsafe_code)]
 #![deny(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 #![cfg_attr(test, allow(clippy::indexing_slicing, clippy::unwrap_used, clippy::expect_used, clippy::panic))]
 
-mod atlas;
-mod inspect;
-mod statistics;
-mod freeze;
-mod context;
-mod nolock;
-mod bulk;
-mod contig_search;
-mod local;
-mod background;
-mod allocator;
-pub mod report;
-pub mod validate;
-mod front;
-mod slowpath;
-mod scanners;
-mod compaction;
-mod contig;
-mod parts;
-mod migrate;
-pub mod boot;
-mod layout;
-pub mod config;
-mod refresh;
-mod drain;
-mod remerge;
-mod boost;
-mod node;
-mod node_states;
-mod numa_stat;
-mod refill;
-mod stock;
-mod pcp;
-mod tuned;
-mod idle;
-mod depot;
-mod ring;
-mod give;
-mod owners;
-mod together;
-mod batch;
-mod repair;
-mod retype;
-mod zone;
-mod disown;
-mod fallback;
-mod census;
-mod buddy;
-mod list;
-mod deferred;
-mod search;
-mod ground;
-mod zone_stat;
-mod node_stat;
-mod diffs;
-mod drifts;
-mod count;
-mod cluster;
-mod frame;
-mod map;
-mod estate;
-mod pageblock;
-pub mod watermark;
-mod vmstat;
-mod zone_lock;
-pub mod mechanisms;
-pub mod queued;
-pub mod smp_list;
-mod lock;
-mod field;
-mod lines;
-pub mod machine;
-mod step;
-pub mod event;
-pub mod request;
-pub mod error;
-pub mod pfn;
+mod observe; // reads everything, changes nothing
+pub mod report; // the files of /proc, as data: knows no allocator
+mod api; // the public calls
+mod boot; // from a memory map to an allocator
+mod reclaim; // when memory is short
+mod compaction; // which pageblock is emptied
+mod range; // memory by its place: ranges, hotplug, migration
+mod upkeep; // drains, deferred merging, counters
+mod zonelist; // which zone next
+mod pcp; // a CPU's blocks of one zone
+mod free_path; // from per-CPU lists to the zone
+mod zone; // all that needs the zone lock
+mod buddy; // free lists, split, merge, fallback
+mod shared; // what every layer above stands on
+mod frame; // what is known of a frame
+mod stat; // counters
+mod sync; // locks and waiting
+mod seam; // the world outside
+mod policy; // switches and formulas
+mod types; // units, requests, errors
 
-pub use allocator::{Allocator, FrameState};
-pub use background::Balanced;
-pub use boot::Parts;
-pub use bulk::BulkFree;
-pub use cluster::Cluster;
-pub use compaction::Compacted;
-pub use config::{Config, Region};
-pub use context::{AnyContext, Interrupt};
-pub use depot::{Magazine, Shard};
-pub use diffs::Diffs;
-pub use error::{AllocError, BootError, FreeError, Why};
-pub use event::Event;
-pub use field::Field;
-pub use frame::Geometry;
-pub use freeze::Frozen;
-pub use ground::Cpu;
-pub use inspect::Counters;
-pub use layout::Layout;
-pub use local::Local;
-pub use machine::Machine;
-pub use map::Run;
-pub use mechanisms::Mechanisms;
-pub use node_stat::{NodeDiffs, NodeStat};
-pub use pcp::Pcp;
-pub use pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
-pub use refresh::Refreshed;
-pub use request::{Gfp, NodeSet, Policy, Request};
-pub use smp_list::Link;
-pub use validate::{Census, Violation};
-pub use watermark::Tuning;
-pub use zone::Zone;
+/// The switches, their numbers, and the presets.
+pub mod mechanisms {
+    pub use crate::policy::mechanisms::*;
+    pub use crate::policy::presets::PRESETS;
+}
+
+/// Units: frame numbers, orders, nodes, CPUs, zones, mobilities.
+pub mod units {
+    pub use crate::types::migratetype::MigrateType;
+    pub use crate::types::units::*;
+}
+
+/// Sizes that are computed from others at boot: watermarks, reserves, per-CPU lists.
+pub mod watermark {
+    pub use crate::policy::pcp_size::PcpSize;
+    pub use crate::policy::watermark::*;
+}
+
+pub use api::allocator::{Allocator, FrameState};
+pub use api::bulk::BulkFree;
+pub use api::context::{AnyContext, Interrupt};
+pub use api::fork::Frozen;
+pub use api::local::Local;
+pub use boot::boot::Parts;
+pub use boot::config::{self, Config, Region};
+pub use boot::layout::Layout;
+pub use compaction::progress::Compacted;
+pub use frame::cluster::Cluster;
+pub use frame::frame::Geometry;
+pub use frame::map::Run;
+pub use observe::report_source::Counters;
+pub use observe::validate::{self, FrameCounts, Violation};
+pub use pcp::depot::{Magazine, Shard};
+pub use pcp::pcp::Pcp;
+pub use policy::mechanisms::Mechanisms;
+pub use policy::watermark::Tuning;
+pub use reclaim::kswapd::Balanced;
+pub use seam::event::{self, Event};
+pub use seam::field::Field;
+pub use seam::machine::{self, Machine};
+pub use shared::Cpu;
+pub use stat::node_stat::{NodeDiffs, NodeStat};
+pub use stat::zone_diffs::ZoneDiffs;
+pub use sync::queued_lock;
+pub use sync::smp_list::{self, Link};
+pub use types::error::{self, AllocError, BootError, FreeError, Why};
+pub use types::migratetype::MigrateType;
+pub use types::request::{self, Gfp, NodeSet, Policy, Request};
+pub use types::units::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
+pub use upkeep::vmstat_refresh::Refreshed;
+pub use zone::zone::Zone;

@@ -17,7 +17,7 @@ use std::io::Read;
 use std::path::Path;
 use std::thread;
 
-use framewright::pfn::{MigrateType, Order, Pfn, PfnRange};
+use framewright::units::{MigrateType, Order, Pfn, PfnRange};
 use framewright_trace::proc::{KPageFlags, ZoneInfo, flag};
 use framewright_trace::record::{Kind, Record};
 use framewright_trace::state::{InitialState, StateFile, TEXT_LIMIT};
@@ -221,8 +221,8 @@ impl Events {
 mod tests {
     use std::cell::Cell;
 
-    use framewright::pfn::CpuId;
     use framewright::request::GFP_KERNEL;
+    use framewright::units::CpuId;
 
     use super::*;
     use framewright_trace::record::CommId;

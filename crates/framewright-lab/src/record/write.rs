@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use framewright::pfn::CpuId;
+use framewright::units::CpuId;
 use framewright_trace::compact::CompactWriter;
 use framewright_trace::error::{TraceError, file_name};
 use framewright_trace::input::{self, Source};

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use framewright::pfn::PfnRange;
+use framewright::units::PfnRange;
 
 use super::map::{Block, Map, block_of_flags};
 use super::sample::{Known, Sample, Texts};

@@ -7,7 +7,7 @@
 //!
 //! A cell of several pageblocks has the look of most of its used frames.
 
-use framewright::pfn::MigrateType;
+use framewright::units::MigrateType;
 
 use framewright_trace::proc::flag;
 

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use framewright::pfn::{MigrateType, Order, PfnRange};
+use framewright::units::{MigrateType, Order, PfnRange};
 use framewright_trace::error::TraceError;
 use framewright_trace::proc::{BuddyInfo, PageSet, PageTypeInfo, VmStat, ZoneInfo, ZoneState};
 

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use framewright::FrameState;
-use framewright::pfn::{Pfn, PfnRange};
+use framewright::units::{Pfn, PfnRange};
 use framewright_rt::ReportFile;
 use framewright_sim::model::Model;
 use framewright_sim::workload::watch::Moment;

@@ -1,6 +1,6 @@
 //! Pageblocks that are read a part at a time, for sources where reading all of them takes longer than a look may.
 
-use framewright::pfn::PfnRange;
+use framewright::units::PfnRange;
 
 use super::map::{Block, Kind, Map};
 use super::sample::Sample;

@@ -4,7 +4,7 @@
 
 use framewright::Mechanisms;
 use framewright::mechanisms::{FreePath, Refill};
-use framewright::pfn::Pfn;
+use framewright::units::Pfn;
 use framewright::watermark::PcpSize;
 
 use super::sound;

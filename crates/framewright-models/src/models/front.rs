@@ -4,7 +4,7 @@
 //! otherwise. So a page that a drain took goes to the next allocation, on whichever CPU: nothing hides an early or a second
 //! owner.
 
-use framewright::pfn::CpuId;
+use framewright::units::CpuId;
 
 use super::sound;
 use crate::explore::{Model, Part};

@@ -1,4 +1,4 @@
-//! The ticket lock by itself, compiled from the core's own `lock.rs`.
+//! The ticket lock by itself, compiled from the core's own `ticket_lock.rs`.
 
 use framewright::ZoneIdx;
 use framewright::machine::LockName;

@@ -3,7 +3,7 @@
 
 use framewright::Mechanisms;
 use framewright::mechanisms::{FreePath, NumaStat, Refill, ZoneLock, ZoneStat};
-use framewright::pfn::CpuId;
+use framewright::units::CpuId;
 use framewright::watermark::PcpSize;
 
 use super::sound;

@@ -4,7 +4,7 @@
 //! that each free returns its block at once.
 
 use framewright::mechanisms::{PreMerge, Refill, RemoteFree};
-use framewright::pfn::{MigrateType, Order, Pfn};
+use framewright::units::{MigrateType, Order, Pfn};
 use framewright::watermark::PcpSize;
 use framewright::{FrameState, Mechanisms};
 

@@ -1,7 +1,7 @@
 //! Per-CPU lists: their owner, and who drains them.
 
-use framewright::pfn::CpuId;
 use framewright::request::{__GFP_DIRECT_RECLAIM, __GFP_MOVABLE};
+use framewright::units::CpuId;
 use framewright::{Pfn, Request};
 
 use super::sound;

@@ -1,4 +1,4 @@
-//! The queued lock by itself, compiled from the core's own `queued.rs`, and a zone behind it.
+//! The queued lock by itself, compiled from the core's own `queued_lock.rs`, and a zone behind it.
 
 use framewright::Mechanisms;
 use framewright::machine::{Machine, Ordering, Word};
@@ -8,8 +8,8 @@ use super::sound;
 use crate::explore::Model;
 use crate::interrupt::Fences;
 use crate::loom_machine::LoomMachine;
-use crate::queued::Places;
 use crate::stage::{self, EVERY, Sizes, Stage};
+use crate::sync::queued_lock::Places;
 
 const PLAIN: Model = Model {
     name: "",

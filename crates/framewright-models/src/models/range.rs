@@ -3,8 +3,8 @@
 //! schedules. Threads of the runtime's tests cover them.)
 
 use framewright::AllocError;
-use framewright::pfn::PfnRange;
 use framewright::request::__GFP_MOVABLE;
+use framewright::units::PfnRange;
 
 use super::sound;
 use crate::explore::Model;

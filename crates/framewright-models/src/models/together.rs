@@ -3,7 +3,7 @@
 //! No CPU keeps pages of its own, so each free of a thread is one batch of one block.
 
 use framewright::mechanisms::{FreePath, ZoneLock};
-use framewright::pfn::{Order, Pfn};
+use framewright::units::{Order, Pfn};
 use framewright::{FrameState, Mechanisms};
 
 use super::sound;

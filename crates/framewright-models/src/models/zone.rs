@@ -1,7 +1,7 @@
 //! A zone's lists under its lock.
 
-use framewright::pfn::{MigrateType, Order, Pfn};
 use framewright::request::{__GFP_MOVABLE, Gfp};
+use framewright::units::{MigrateType, Order, Pfn};
 
 use super::sound;
 use crate::explore::Model;

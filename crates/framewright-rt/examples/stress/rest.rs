@@ -5,7 +5,7 @@ use std::sync::{Arc, Barrier};
 use framewright::mechanisms::Hardened;
 use framewright::report::Source;
 use framewright::request::GFP_KERNEL;
-use framewright::{Census, CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, Request, ZoneIdx, ZoneKind};
+use framewright::{FrameCounts, CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, Request, ZoneIdx, ZoneKind};
 
 use crate::shadow::WITHHELD;
 use crate::stage::{Block, Checked, Did, Rng, Stage, Tally, lock};
@@ -14,7 +14,7 @@ use crate::stage::{Block, Checked, Did, Rng, Stage, Tally, lock};
 const RACES: usize = 40;
 
 /// Checks what everybody holds, and that nothing else is allocated.
-pub(crate) fn look(stage: &Stage) -> Checked<Census> {
+pub(crate) fn look(stage: &Stage) -> Checked<FrameCounts> {
     let census = stage.pages().validate().map_err(|violation| violation.to_string())?;
     let mut held = 0;
     for shelf in stage.shelves.iter().chain([&stage.exchange]) {
@@ -24,13 +24,13 @@ pub(crate) fn look(stage: &Stage) -> Checked<Census> {
         }
     }
     let (owned, withheld) = stage.shadow.count();
-    let expected = Census {
+    let expected = FrameCounts {
         free: census.free,
         pcp: census.pcp,
         allocated: owned,
         offline: withheld,
         present: stage.arena.frames().frames(),
-        ..Census::default()
+        ..FrameCounts::default()
     };
     if census != expected || !census.is_conserved() || held != owned {
         return Err(format!("{owned} frames are owned, {held} held and {withheld} withheld, of {census:?}"));

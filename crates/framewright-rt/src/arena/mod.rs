@@ -50,7 +50,7 @@ use std::time::Duration;
 
 use framewright::report::BuddyInfo;
 use framewright::{
-    AllocError, Allocator, Census, Compacted, FrameState, FreeError, NodeId, Order, Pfn, PfnRange, Request, Violation,
+    AllocError, Allocator, FrameCounts, Compacted, FrameState, FreeError, NodeId, Order, Pfn, PfnRange, Request, Violation,
     Why,
 };
 
@@ -364,7 +364,7 @@ impl Arena {
     ///
     /// # Errors
     /// The first invariant found violated.
-    pub fn validate(&self) -> Result<Census, Violation> {
+    pub fn validate(&self) -> Result<FrameCounts, Violation> {
         let _quiet = self.inner.rest();
         self.inner.allocator().validate()
     }

@@ -40,7 +40,7 @@ use std::ffi::c_void;
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, OnceLock, Weak};
 
-use framewright::pfn::NodeId;
+use framewright::units::NodeId;
 
 use super::{Cpus, Place, rseq};
 use crate::{fork, interrupts};

@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicU64, AtomicUsi
 use std::time::Duration;
 
 use framewright::machine::Busy;
-use framewright::pfn::{CpuId, NodeId};
+use framewright::units::{CpuId, NodeId};
 
 use crate::interrupts;
 

@@ -43,7 +43,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use framewright::machine::Busy;
-use framewright::pfn::NodeId;
+use framewright::units::NodeId;
 
 use super::sequence::{self, SIGNATURE};
 use super::{Cpus, Place, Side, Slot, Wait, lease, topology};

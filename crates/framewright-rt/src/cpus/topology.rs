@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use framewright::pfn::NodeId;
+use framewright::units::NodeId;
 
 const CPUS: &str = "/sys/devices/system/cpu/possible";
 const NODES: &str = "/sys/devices/system/node";

@@ -6,10 +6,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
 use framewright::report::{
-    BuddyInfo, ExtfragIndex, NodeVmStat, NumaStat, PageTypeInfo, Source, UnusableIndex, VmStat, ZoneInfo,
+    BuddyInfo, ExtfragIndex, NodeVmStat, NodeNumaStat, PageTypeInfo, Source, UnusableIndex, VmStat, ZoneInfo,
 };
+use framewright::units::{NodeId, ZoneIdx, ZoneKind};
 
 /// Bytes of the longest name, with room to be told what is wrong with a longer one.
 pub(super) const NAME_LIMIT: usize = 64;
@@ -78,7 +78,7 @@ impl ReportFile {
             ReportFile::UnusableIndex => Some(UnusableIndex(source).to_string()),
             ReportFile::ExtfragIndex => Some(ExtfragIndex(source).to_string()),
             ReportFile::Online => Some(format!("{}\n", Nodes(online(source)))),
-            ReportFile::NumaStat(node) => of_node(NumaStat { source, node }.to_string()),
+            ReportFile::NumaStat(node) => of_node(NodeNumaStat { source, node }.to_string()),
             ReportFile::NodeVmStat(node) => of_node(NodeVmStat { source, node }.to_string()),
         }
     }

@@ -29,8 +29,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use framewright::pfn::NodeId;
 use framewright::report::Source;
+use framewright::units::NodeId;
 use rustix::event::PollFlags;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;

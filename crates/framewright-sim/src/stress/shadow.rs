@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use framewright::{Census, Order, Pfn, PfnRange};
+use framewright::{FrameCounts, Order, Pfn, PfnRange};
 use framewright_ops::memory::{Memory, Use};
 use framewright_ops::{Handle, Shape};
 
@@ -185,7 +185,7 @@ impl Shadow {
     }
 
     /// Compares the allocator's account with this one. Nothing is taken out.
-    pub(crate) fn compare(&self, census: &Census) -> Result<(), Wrong> {
+    pub(crate) fn compare(&self, census: &FrameCounts) -> Result<(), Wrong> {
         let offline = self.withheld.iter().map(|(_, order)| order.frames()).sum();
         let rest = self.present - self.allocated - offline;
         let rows = [

@@ -56,8 +56,8 @@ mod tests;
 use std::cell::{Cell, RefCell};
 use std::str::FromStr;
 
-use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
 use framewright::request::{__GFP_RECLAIMABLE, GFP_KERNEL};
+use framewright::units::{NodeId, ZoneIdx, ZoneKind};
 use framewright::watermark::{PcpSize, Tuning};
 use framewright::{AllocError, Allocator, BootError, Mechanisms, Pfn, Region, Request, Violation};
 

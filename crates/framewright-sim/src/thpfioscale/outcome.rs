@@ -1,7 +1,7 @@
 //! What a run shows.
 
-use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
 use framewright::report::{Source, VmEvents};
+use framewright::units::{NodeId, ZoneIdx, ZoneKind};
 use framewright::{Counters, FrameState, MigrateType, Pfn, Region};
 use serde::Serialize;
 

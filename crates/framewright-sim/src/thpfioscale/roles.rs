@@ -12,8 +12,8 @@
 use std::cell::Cell;
 
 use framewright::machine::{Machine, Waiter};
-use framewright::pfn::NodeId;
 use framewright::request::{__GFP_DIRECT_RECLAIM, __GFP_NORETRY, __GFP_ZERO, GFP_TRANSHUGE, GFP_TRANSHUGE_LIGHT, Gfp};
+use framewright::units::NodeId;
 use framewright::{Order, Pfn, Request};
 use framewright_ops::rng::Rng;
 

@@ -5,8 +5,8 @@
 //! after all of these were drained; from there on nothing merges by itself any more. Two free buddies that lie side by
 //! side then have lost their merge, for as long as nobody allocates and frees one of them.
 
-use framewright::pfn::{CpuId, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use framewright::report::Source;
+use framewright::units::{CpuId, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use framewright::{Allocator, FrameState, Region};
 use serde::Serialize;
 

@@ -11,8 +11,8 @@
 use std::cell::RefCell;
 use std::mem;
 
-use framewright::pfn::NodeId;
 use framewright::request::GFP_HIGHUSER_MOVABLE;
+use framewright::units::NodeId;
 use framewright::{Order, Pfn, Request};
 
 use super::floor::{Floor, Trouble};

@@ -2,8 +2,8 @@
 
 use std::cell::{Cell, RefCell};
 
-use framewright::pfn::NodeId;
 use framewright::report::Source;
+use framewright::units::NodeId;
 use framewright::{AllocError, Allocator, FreeError, Order, Pfn, Request};
 
 use super::watch::{self, Watch};

@@ -8,10 +8,10 @@
 //! know what was left of memory finds it in [`Outcome::aftermath`].
 
 use framewright::mechanisms::{Depot, PRESETS};
-use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
 use framewright::report::Source;
+use framewright::units::{NodeId, ZoneIdx, ZoneKind};
 use framewright::watermark::PcpSize;
-use framewright::{Allocator, Census, Config, Counters, Mechanisms, Region};
+use framewright::{Allocator, FrameCounts, Config, Counters, Mechanisms, Region};
 use framewright_ops::Shape;
 use framewright_ops::rng::Rng;
 use serde::Serialize;
@@ -156,7 +156,7 @@ pub struct Outcome {
     /// Takings of locks one by one, if they were to be kept.
     pub spans: Vec<LockSpan>,
     /// Where all frames were when everything had been freed.
-    pub census: Census,
+    pub census: FrameCounts,
     /// What the allocator's slow paths counted, the warm-up included.
     pub counters: Counters,
     /// What was left of memory, if that was to be looked at. `census` is from before the lists were drained.

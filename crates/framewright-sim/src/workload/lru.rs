@@ -40,7 +40,7 @@
 mod check;
 
 use framewright::machine::{LockEvent, LockKind, LockName, Machine, Ordering, Word};
-use framewright::queued::{Places, QueuedLock};
+use framewright::queued_lock::{WaitSlots, QueuedLock};
 use framewright::smp_list::{self, Links, Node};
 use framewright::{Link, Pfn, Region};
 
@@ -115,7 +115,7 @@ type Totals = [Line<SimWord<u64>>; 2];
 /// What a CPU has not told the totals of a node. Less than nothing if the highest bit is set.
 struct Counts([SimWord<u64>; 2]);
 
-impl Places<Sim> for [Line<SimWord<u32>>] {
+impl WaitSlots<Sim> for [Line<SimWord<u32>>] {
     fn place(&self, number: u16) -> Option<&SimWord<u32>> {
         self.get(usize::from(number) % self.len()).map(|Line(word)| word)
     }

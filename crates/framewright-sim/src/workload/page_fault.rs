@@ -22,8 +22,8 @@
 use std::cell::RefCell;
 
 use framewright::machine::Machine;
-use framewright::pfn::{CpuId, NodeId, ZoneIdx, ZoneKind};
 use framewright::request::GFP_HIGHUSER_MOVABLE;
+use framewright::units::{CpuId, NodeId, ZoneIdx, ZoneKind};
 use framewright::{Order, Pfn, Request};
 use framewright_ops::rng::Rng;
 

@@ -32,8 +32,8 @@
 use std::cell::{Cell, RefCell};
 
 use framewright::machine::Machine;
-use framewright::pfn::NodeId;
 use framewright::request::{__GFP_NORETRY, __GFP_THISNODE, GFP_HIGHUSER_MOVABLE, GFP_TRANSHUGE_LIGHT};
+use framewright::units::NodeId;
 use framewright::{AllocError, Order, Pfn, Request};
 use framewright_ops::rng::Rng;
 

@@ -19,7 +19,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 
-use framewright::pfn::{CpuId, Pfn};
+use framewright::units::{CpuId, Pfn};
 
 use super::varint::{Reader, put, put_delta};
 use super::{BLOCK_LIMIT, COLUMN_LIMIT, CompactFault, Decoded, bounded, pack, shape, unpack};

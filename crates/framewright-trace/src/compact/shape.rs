@@ -3,8 +3,8 @@
 //! A trace of a million events has a few dozen different combinations of kind, order, mobility and flags. Each is stored
 //! once in a block's dictionary, as the number of its kind and its fields.
 
-use framewright::pfn::{MigrateType, Order, Pfn};
 use framewright::request::Gfp;
+use framewright::units::{MigrateType, Order, Pfn};
 
 use super::varint::Reader;
 use super::{CompactFault, Decoded};

@@ -1,7 +1,7 @@
 use std::fmt::Write;
 use std::io::Cursor;
 
-use framewright::pfn::{CpuId, Order, Pfn};
+use framewright::units::{CpuId, Order, Pfn};
 
 use super::*;
 use crate::error::TraceError;

@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use framewright::pfn::{MigrateType, Order};
 use framewright::request::Gfp;
+use framewright::units::{MigrateType, Order};
 use serde::Serialize;
 
 use crate::record::Kind;

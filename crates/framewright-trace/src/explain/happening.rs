@@ -6,8 +6,8 @@
 //! lacked is said by how much was free.
 
 use framewright::event::Event;
-use framewright::pfn::{MigrateType, Order, Pfn};
 use framewright::request::Gfp;
+use framewright::units::{MigrateType, Order, Pfn};
 use framewright::{AllocError, Request, Why};
 
 use super::ledger::{Ledger, Moment};

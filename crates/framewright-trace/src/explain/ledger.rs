@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use framewright::event::Event;
-use framewright::pfn::{MigrateType, Order, Pfn, PfnRange};
+use framewright::units::{MigrateType, Order, Pfn, PfnRange};
 
 use crate::replay::{Pages, Recorded, Span};
 

@@ -6,8 +6,8 @@
 use std::collections::BTreeMap;
 
 use framewright::event::Event;
-use framewright::pfn::{MigrateType, Order, Pfn};
 use framewright::report::{Source, VmEvents};
+use framewright::units::{MigrateType, Order, Pfn};
 use framewright::{AllocError, Counters, Request};
 
 use super::happening::{Happening, Numbering, What};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use framewright::pfn::{MigrateType, Order, Pfn};
+use framewright::units::{MigrateType, Order, Pfn};
 
 use super::cite::Requester;
 use super::happening::{Happening, Kind, What, reason};

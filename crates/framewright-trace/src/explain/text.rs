@@ -5,7 +5,7 @@
 
 use std::fmt::{self, Formatter};
 
-use framewright::pfn::MigrateType;
+use framewright::units::MigrateType;
 use framewright_table::{Table, cells};
 
 use super::story::{Explanation, Holding, Listing, Near, Obstacles, Row, Taken, Tried};

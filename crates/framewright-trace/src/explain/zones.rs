@@ -1,14 +1,14 @@
 //! How the zones stood to a request: what each had, what it had to keep, and whether that left a block.
 //!
-//! The rules are those of the core's `watermark.rs` and `node.rs`, applied to a snapshot.
+//! The rules are those of the core's `watermark.rs` and `world.rs`, applied to a snapshot.
 
 use std::collections::BTreeMap;
 
 use framewright::Request;
 use framewright::machine::Machine;
-use framewright::pfn::{MigrateType, NodeId, Order, ZoneIdx, ZoneKind};
 use framewright::report::{Source, ZoneSnapshot};
 use framewright::request::{__GFP_ATOMIC, __GFP_HIGH, __GFP_THISNODE};
+use framewright::units::{MigrateType, NodeId, Order, ZoneIdx, ZoneKind};
 use serde::Serialize;
 
 use super::ledger::MOBILITIES;

@@ -10,13 +10,13 @@
 
 use std::fmt;
 
-use framewright::pfn::MigrateType;
 use framewright::request::{
     __GFP_ACCOUNT, __GFP_ATOMIC, __GFP_COMP, __GFP_DIRECT_RECLAIM, __GFP_DMA, __GFP_DMA32, __GFP_FS, __GFP_HARDWALL,
     __GFP_HIGH, __GFP_HIGHMEM, __GFP_IO, __GFP_KSWAPD_RECLAIM, __GFP_MEMALLOC, __GFP_MOVABLE, __GFP_NOFAIL,
     __GFP_NOMEMALLOC, __GFP_NORETRY, __GFP_NOWARN, __GFP_RECLAIMABLE, __GFP_RETRY_MAYFAIL, __GFP_THISNODE, __GFP_WRITE,
     __GFP_ZERO, __GFP_ZEROTAGS, GFP_TRANSHUGE_LIGHT, Gfp,
 };
+use framewright::units::MigrateType;
 
 use super::KernelVersion;
 

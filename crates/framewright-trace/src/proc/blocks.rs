@@ -9,7 +9,7 @@
 
 use std::fmt;
 
-use framewright::pfn::{MigrateType, Order};
+use framewright::units::{MigrateType, Order};
 
 use super::{Parsed, ProcFault, for_lines, migratetype, number, zone_head};
 use crate::error::{Result, TraceError};

@@ -11,7 +11,7 @@
 
 use std::io::Read;
 
-use framewright::pfn::{Order, Pfn, PfnRange};
+use framewright::units::{Order, Pfn, PfnRange};
 
 use super::{BuddyInfo, BuddyRow, ProcFault, ZoneInfo};
 use crate::error::{Result, TraceError};

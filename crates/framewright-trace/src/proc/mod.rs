@@ -15,7 +15,7 @@ mod zoneinfo;
 #[cfg(test)]
 mod tests;
 
-use framewright::pfn::MigrateType;
+use framewright::units::MigrateType;
 
 pub use self::blocks::{BuddyDifference, BuddyInfo, BuddyRow, PageTypeInfo, PageTypeRow, PageblockRow};
 pub use self::kpageflags::{KPageFlags, flag};

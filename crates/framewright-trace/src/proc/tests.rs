@@ -1,6 +1,6 @@
 use std::fmt::Write;
 
-use framewright::pfn::{Order, Pfn, PfnRange, ZoneKind};
+use framewright::units::{Order, Pfn, PfnRange, ZoneKind};
 
 use super::*;
 

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use framewright::pfn::{Pfn, PfnRange, ZoneKind};
+use framewright::units::{Pfn, PfnRange, ZoneKind};
 
 use super::{Parsed, ProcFault, for_lines, number, zone_head};
 use crate::error::{Result, TraceError};

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use framewright::pfn::{MigrateType, Order, Pfn};
 use framewright::request::Gfp;
+use framewright::units::{MigrateType, Order, Pfn};
 
 use super::flags::FlagNames;
 use super::format::{Field, Format};

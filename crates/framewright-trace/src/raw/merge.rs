@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use framewright::pfn::CpuId;
+use framewright::units::CpuId;
 
 use super::decode::{Decoder, Happening, What};
 use super::page::PageLayout;

@@ -2,8 +2,8 @@
 
 use std::io::Cursor;
 
-use framewright::pfn::{CpuId, MigrateType, Order, Pfn};
 use framewright::request::{GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp};
+use framewright::units::{CpuId, MigrateType, Order, Pfn};
 use proptest::prelude::*;
 
 use super::flags::constant;

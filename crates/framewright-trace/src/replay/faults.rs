@@ -13,8 +13,8 @@
 
 use std::collections::HashSet;
 
-use framewright::pfn::{MigrateType, Order, Pfn};
 use framewright::request::{__GFP_DIRECT_RECLAIM, __GFP_NORETRY, __GFP_THISNODE, Gfp};
+use framewright::units::{MigrateType, Order, Pfn};
 
 /// How the first try of a fault is told.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]

@@ -4,7 +4,7 @@
 //! graphics cards do, so wide gaps between zones are left out of the numbering. Narrow ones are not: a hole in a zone or
 //! below 4 GiB costs less than to look for it.
 
-use framewright::pfn::{Order, Pfn, PfnRange};
+use framewright::units::{Order, Pfn, PfnRange};
 
 use super::ReplayError;
 

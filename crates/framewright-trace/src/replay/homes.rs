@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use framewright::pfn::{Order, Pfn, PfnRange};
+use framewright::units::{Order, Pfn, PfnRange};
 
 use super::frames::Span;
 

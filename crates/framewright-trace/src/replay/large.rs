@@ -10,7 +10,7 @@
 use std::collections::HashMap;
 
 use fixedbitset::FixedBitSet;
-use framewright::pfn::{Order, Pfn};
+use framewright::units::{Order, Pfn};
 
 use super::frames::Span;
 
@@ -70,7 +70,7 @@ impl Large {
 
 #[cfg(test)]
 mod tests {
-    use framewright::pfn::PfnRange;
+    use framewright::units::PfnRange;
 
     use super::*;
 

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use fixedbitset::FixedBitSet;
 use framewright::config::{Config, Region};
-use framewright::pfn::{MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use framewright::units::{MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::watermark::{Marks, PcpSize, Tuning};
 
 use super::ReplayError;

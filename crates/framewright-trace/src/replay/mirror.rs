@@ -10,9 +10,9 @@ use std::time::Instant;
 
 use framewright::event::Event;
 use framewright::machine::Busy;
-use framewright::pfn::{MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::report::{PageTypeInfo, Source};
 use framewright::request::{GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp};
+use framewright::units::{MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::{Allocator, Layout, Mechanisms, Request};
 use framewright_rt::{Solo, Storage};
 

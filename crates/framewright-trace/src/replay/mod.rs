@@ -37,7 +37,7 @@ use std::cell::RefCell;
 use std::path::Path;
 
 use framewright::Mechanisms;
-use framewright::pfn::{Order, Pfn, PfnRange};
+use framewright::units::{Order, Pfn, PfnRange};
 
 pub use faults::FirstTry;
 pub use machine::Knowledge;

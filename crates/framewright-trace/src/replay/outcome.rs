@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use framewright::pfn::{MigrateType, Order, PfnRange};
 use framewright::report;
-use framewright::{Census, Mechanisms};
+use framewright::units::{MigrateType, Order, PfnRange};
+use framewright::{FrameCounts, Mechanisms};
 use serde::Serialize;
 
 use super::faults::FirstTry;
@@ -325,7 +325,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn column(self, order: Order, zones: Vec<ZoneBlocks>, types: String, census: &Census) -> Column {
+    pub(super) fn column(self, order: Order, zones: Vec<ZoneBlocks>, types: String, census: &FrameCounts) -> Column {
         Column {
             mechanisms: self.mechanisms.to_string(),
             extfrag_events: self.extfrag.total(),

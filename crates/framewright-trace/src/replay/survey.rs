@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use fixedbitset::FixedBitSet;
-use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange};
+use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange};
 
 use super::faults::{Candidates, Faults, FirstTry, is_huge};
 use super::frames::Span;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt::{self, Formatter};
 
 use framewright::Mechanisms;
-use framewright::pfn::MigrateType;
+use framewright::units::MigrateType;
 use framewright_table::Table as Sheet;
 
 use super::faults::FirstTry;

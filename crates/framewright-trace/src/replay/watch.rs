@@ -4,7 +4,7 @@
 //! thread, in the order in which things happen, and change nothing: a replay that is watched is the one that is not.
 
 use framewright::event::Event;
-use framewright::pfn::{Order, Pfn};
+use framewright::units::{Order, Pfn};
 use framewright::{AllocError, Allocator, Request};
 use framewright_rt::Solo;
 

@@ -17,7 +17,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use framewright::pfn::{CpuId, NodeId, Pfn, PfnRange, ZoneKind};
+use framewright::units::{CpuId, NodeId, Pfn, PfnRange, ZoneKind};
 
 use crate::proc::{ZoneInfo, ZoneState};
 

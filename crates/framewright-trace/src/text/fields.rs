@@ -1,6 +1,6 @@
 //! The fields of an event, `name=value` words in any order, among others that are passed over.
 
-use framewright::pfn::{Order, Pfn};
+use framewright::units::{Order, Pfn};
 
 use super::LineFault;
 use super::line::{decimal, token};

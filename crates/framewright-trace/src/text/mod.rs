@@ -26,8 +26,8 @@ mod tests;
 
 use std::io::Read;
 
-use framewright::pfn::{CpuId, Order, Pfn};
 use framewright::request::Gfp;
+use framewright::units::{CpuId, Order, Pfn};
 
 use self::fields::Fields;
 use self::line::Head;

@@ -1,7 +1,7 @@
 use std::fmt::Write;
 
-use framewright::pfn::MigrateType;
 use framewright::request::{__GFP_COMP, __GFP_ZERO, GFP_HIGHUSER_MOVABLE, GFP_KERNEL};
+use framewright::units::MigrateType;
 
 use super::*;
 

@@ -12,8 +12,8 @@
 //! another with five. An address in neither range, or of a frame far above any other of the trace, is refused, for a
 //! wrong base gives wrong frames without a sign.
 
-use framewright::pfn::{MigrateType, Pfn};
 use framewright::request::Gfp;
+use framewright::units::{MigrateType, Pfn};
 
 use super::LineFault;
 use super::fields::number;

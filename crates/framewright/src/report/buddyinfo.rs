@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use super::{Source, orders, populated};
+use super::source::{Source, orders, populated};
 
 /// Prints `/proc/buddyinfo`.
 ///

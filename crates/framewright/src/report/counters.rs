@@ -5,8 +5,8 @@
 
 use core::fmt;
 
-use super::{COUNTER_LIMIT, NodeSnapshot, Source};
-use crate::pfn::{NodeId, ZoneIdx};
+use super::source::{COUNTER_LIMIT, NodeSnapshot, Source};
+use crate::types::units::{NodeId, ZoneIdx};
 
 /// What `counter` says of the same index for each of `members`: the name, and the sum. Ends at the first index that no
 /// member knows.

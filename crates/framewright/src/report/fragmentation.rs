@@ -17,8 +17,8 @@
 
 use core::fmt;
 
-use super::{Source, orders, populated};
-use crate::pfn::Order;
+use super::source::{Source, orders, populated};
+use crate::types::units::Order;
 
 /// Free blocks, measured by what a request of one order could use of them.
 struct Supply {

@@ -5,8 +5,9 @@
 
 use core::fmt;
 
-use super::{Source, nodes, orders, populated_of};
-use crate::pfn::{MigrateType, NodeId};
+use super::source::{Source, nodes, orders, populated_of};
+use crate::types::migratetype::MigrateType;
+use crate::types::units::NodeId;
 
 /// Linux walks a free list to count it, and stops here: a larger number is printed as `>100000`. We know the number,
 /// and print the same.
@@ -69,7 +70,7 @@ impl<S: Source + ?Sized> PageTypeInfo<'_, S> {
         f: &mut fmt::Formatter<'_>,
         node: NodeId,
         title: &str,
-        blocks: impl Fn(&super::ZoneSnapshot) -> [u64; MigrateType::COUNT],
+        blocks: impl Fn(&super::snapshot::ZoneSnapshot) -> [u64; MigrateType::COUNT],
     ) -> fmt::Result {
         // The title's own blank counts as one of the 23.
         write!(f, "\n{title:<23}")?;

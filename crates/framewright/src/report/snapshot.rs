@@ -3,8 +3,8 @@
 //! All of it is `Copy` and means nothing to the allocator: a snapshot may be kept, sent, compared or made up. A
 //! [`ZoneSnapshot`] is about 1.2 KiB, nearly all of it the table of free blocks.
 
-use super::{Source, zones_of};
-use crate::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneKind};
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{CpuId, NodeId, Order, Pfn, ZoneKind};
 
 /// State of a zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -120,48 +120,6 @@ pub struct PcpSnapshot {
     pub high: u64,
     /// Frames that are fetched or drained at a time.
     pub batch: u64,
-}
-
-/// A node: the sums of its zones.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct NodeSnapshot {
-    /// The node.
-    pub node: NodeId,
-    /// Frames from the first to the last of each zone, holes included.
-    pub spanned: u64,
-    /// Frames that exist.
-    pub present: u64,
-    /// Frames that the allocator was given.
-    pub managed: u64,
-    /// Frames on the buddy lists.
-    pub free: u64,
-    /// Of `free`, the frames in pageblocks of type CMA.
-    pub free_cma: u64,
-    /// Where requests were served.
-    pub numa: NumaCounters,
-}
-
-impl NodeSnapshot {
-    /// The sums of `node`'s zones; none if the node is offline.
-    pub fn of<S: Source + ?Sized>(source: &S, node: NodeId) -> Option<NodeSnapshot> {
-        zones_of(source, node).fold(None, |sum: Option<NodeSnapshot>, zone| {
-            let empty = NodeSnapshot { node, ..NodeSnapshot::default() };
-            Some(sum.unwrap_or(empty).plus(&zone))
-        })
-    }
-
-    /// This and one zone more; saturates.
-    pub(super) fn plus(self, zone: &ZoneSnapshot) -> NodeSnapshot {
-        NodeSnapshot {
-            node: self.node,
-            spanned: self.spanned.saturating_add(zone.spanned),
-            present: self.present.saturating_add(zone.present),
-            managed: self.managed.saturating_add(zone.managed),
-            free: self.free.saturating_add(zone.free),
-            free_cma: self.free_cma.saturating_add(zone.free_cma),
-            numa: self.numa.plus(zone.numa),
-        }
-    }
 }
 
 /// Event counters of all CPUs together, under Linux's names. They only grow, and wrap at 64 bits.

@@ -3,8 +3,8 @@
 use core::fmt;
 
 use super::counters::{node_counters, zone_lines};
-use super::{NodeSnapshot, Source, nodes, zones_of};
-use crate::pfn::{NodeId, ZoneIdx, ZoneKind};
+use super::source::{NodeSnapshot, Source, nodes, zones_of};
+use crate::types::units::{NodeId, ZoneIdx, ZoneKind};
 
 /// Prints the counters of zones and nodes: all that a node's file has, and the beginning of vmstat.
 fn counters<S: Source + ?Sized>(
@@ -61,14 +61,14 @@ impl<S: Source + ?Sized> fmt::Display for NodeVmStat<'_, S> {
 
 /// Prints a node's `numastat` (`/sys/devices/system/node/node*/numastat`); nothing for an offline node.
 #[derive(Clone, Copy, Debug)]
-pub struct NumaStat<'a, S: Source + ?Sized> {
+pub struct NodeNumaStat<'a, S: Source + ?Sized> {
     /// The state to print.
     pub source: &'a S,
     /// The node.
     pub node: NodeId,
 }
 
-impl<S: Source + ?Sized> fmt::Display for NumaStat<'_, S> {
+impl<S: Source + ?Sized> fmt::Display for NodeNumaStat<'_, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(NodeSnapshot { numa, .. }) = NodeSnapshot::of(self.source, self.node) else { return Ok(()) };
         writeln!(f, "numa_hit {}", numa.hit)?;

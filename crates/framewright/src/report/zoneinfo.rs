@@ -6,8 +6,9 @@
 use core::fmt;
 
 use super::counters::{node_counters, zone_lines};
-use super::{NodeSnapshot, Source, ZoneSnapshot, nodes, zones_of};
-use crate::pfn::{CpuId, NodeId, ZoneIdx};
+use super::snapshot::ZoneSnapshot;
+use super::source::{NodeSnapshot, Source, nodes, zones_of};
+use crate::types::units::{CpuId, NodeId, ZoneIdx};
 
 /// Prints `/proc/zoneinfo`.
 ///

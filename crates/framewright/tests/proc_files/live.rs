@@ -11,10 +11,10 @@
 use std::fs;
 use std::io::{ErrorKind, Write};
 
-use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
 use framewright::report::{
-    BuddyInfo, NodeVmStat, NumaCounters, NumaStat, PageTypeInfo, VmStat, ZoneInfo, ZoneSnapshot,
+    BuddyInfo, NodeNumaStat, NodeVmStat, NumaCounters, PageTypeInfo, VmStat, ZoneInfo, ZoneSnapshot,
 };
+use framewright::units::{NodeId, ZoneIdx, ZoneKind};
 
 use crate::recorded::{Counters, Recorded, events, index_of, zones};
 use crate::{is_ours, strict};
@@ -302,7 +302,7 @@ fn files_of_this_machines_nodes() {
         let id = NodeId(node);
         if let Some(text) = read_counters(&file("numastat")) {
             let state = of_numastat(id, &text);
-            assert_same_bytes(&file("numastat"), &NumaStat { source: &state, node: id }.to_string(), &text);
+            assert_same_bytes(&file("numastat"), &NodeNumaStat { source: &state, node: id }.to_string(), &text);
         }
         if let Some(text) = read_counters(&file("vmstat")) {
             let state = of_vmstat(id, &strict::vmstat(&text).expect("vmstat"), |_| false);
@@ -362,7 +362,7 @@ fn files_of_nodes_are_sums_of_this_machines_zoneinfo() {
         let file = |name| format!("/sys/devices/system/node/node{number}/{name}");
         let (node, state) = (NodeId(number), |zoneinfo: &str| zones(zoneinfo).expect("zoneinfo"));
         compare_sums("/proc/zoneinfo", &file("numastat"), |zoneinfo, numastat| {
-            [NumaStat { source: &state(zoneinfo), node }.to_string(), numastat.to_string()]
+            [NodeNumaStat { source: &state(zoneinfo), node }.to_string(), numastat.to_string()]
         });
         compare_sums("/proc/zoneinfo", &file("vmstat"), |zoneinfo, vmstat| {
             [NodeVmStat { source: &state(zoneinfo), node }.to_string(), vmstat.to_string()]

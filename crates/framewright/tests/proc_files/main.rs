@@ -6,11 +6,11 @@ mod numa_split;
 mod recorded;
 mod strict;
 
-use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use framewright::report::{
-    BuddyInfo, COUNTER_LIMIT, ExtfragIndex, NodeSnapshot, NodeVmStat, NumaCounters, NumaStat, PageTypeInfo,
+    BuddyInfo, COUNTER_LIMIT, ExtfragIndex, NodeNumaStat, NodeSnapshot, NodeVmStat, NumaCounters, PageTypeInfo,
     PcpSnapshot, Source, UnusableIndex, VmEvents, VmStat, ZoneInfo, ZoneSnapshot,
 };
+use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use recorded::{Recorded, recorded};
 
 const BUDDYINFO: &str = include_str!("../fixtures/linux-6.1-buddyinfo.txt");
@@ -228,7 +228,7 @@ fn zoneinfo_skips_what_is_offline_and_adds_the_boost() {
 #[test]
 fn numastat_and_vmstat_are_sums_over_zones() {
     let state = four_nodes();
-    let numastat = |node| NumaStat { source: &state, node: NodeId(node) }.to_string();
+    let numastat = |node| NodeNumaStat { source: &state, node: NodeId(node) }.to_string();
     let node0 = "numa_hit 20\nnuma_miss 1\nnuma_foreign 2\ninterleave_hit 8\nlocal_node 18\nother_node 3\n";
     let node2 = "numa_hit 0\nnuma_miss 0\nnuma_foreign 0\ninterleave_hit 0\nlocal_node 0\nother_node 0\n";
     assert_eq!([0, 1, 2].map(numastat), [node0, "", node2]);
@@ -397,7 +397,7 @@ fn any_answer_of_a_source_is_printed() {
     for scores in [UnusableIndex(source).to_string(), ExtfragIndex(source).to_string()] {
         assert_eq!(scores.lines().count(), NodeId::LIMIT * ZoneKind::COUNT);
     }
-    assert!(NumaStat { source, node: NodeId(255) }.to_string().starts_with("numa_hit"));
+    assert!(NodeNumaStat { source, node: NodeId(255) }.to_string().starts_with("numa_hit"));
     let lines = NodeVmStat { source, node: NodeId(255) }.to_string();
     assert_eq!(lines.lines().count(), 8 + 2 * COUNTER_LIMIT);
     assert!(lines.ends_with(&format!("nr_endless {}\n", u64::MAX)));

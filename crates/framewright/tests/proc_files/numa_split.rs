@@ -3,8 +3,8 @@
 //! That change moved six lines behind `nr_free_cma`, and nothing else that a reader of zoneinfo could see. The
 //! comparison that went with it shows one zone, of 3976 free frames, in both orders; both are printed here.
 
-use framewright::pfn::{CpuId, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use framewright::report::{NodeVmStat, PcpSnapshot, VmStat, ZoneInfo, ZoneSnapshot};
+use framewright::units::{CpuId, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 
 use crate::recorded::Recorded;
 

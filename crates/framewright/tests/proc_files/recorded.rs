@@ -1,7 +1,7 @@
 //! An allocator's state taken from files that a kernel printed.
 
-use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use framewright::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
+use framewright::units::{CpuId, MigrateType, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 
 use crate::strict;
 

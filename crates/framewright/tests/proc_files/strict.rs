@@ -4,7 +4,7 @@
 //! by position or by the pattern `N, zone NAME`, the same number of columns in every line, a new zone at `\nNode`,
 //! the protection split at ", " between parentheses. Everything that those readers would skip in silence is an error here.
 
-use framewright::pfn::Order;
+use framewright::units::Order;
 
 /// A line with a count for each order, or for each type.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -3,7 +3,7 @@
 //! A row has the number of free blocks, the memory in them, and a bar that is as long as their share of the zone's free memory.
 //! Where the source tells mobilities apart, the bar is made of their letters.
 
-use framewright::pfn::MigrateType;
+use framewright::units::MigrateType;
 use ratatui::text::{Line, Span};
 
 use super::memory;

@@ -66,7 +66,7 @@ impl Lru<'_> {
 #[cfg(test)]
 mod tests {
     use framewright::Region;
-    use framewright::pfn::NodeId;
+    use framewright::units::NodeId;
     use framewright_ops::Shape;
 
     use super::super::{LruLists, increase};

@@ -1,0 +1,210 @@
+//! The public calls.
+//!
+//! [`Allocator`] is a value: there may be many, each over its own memory. All calls take `&self` and may be made from any
+//! CPU at once, as far as its machine's words are shared between threads. None panics, none allocates, none
+//! touches the memory it manages; what is wrong with a call is said by its error, and then nothing has changed.
+
+use crate::api::fast_path::are_contradictory;
+use crate::boot::boot::{self, Parts};
+use crate::boot::config::Config;
+use crate::frame::frame::{Geometry, Part};
+use crate::policy::mechanisms::Mechanisms;
+use crate::range::split::refusal;
+use crate::seam::event::Event;
+use crate::seam::machine::{Busy, Machine};
+use crate::stat::vmstat::GlobalEvent;
+use crate::types::error::{AllocError, BootError, FreeError, Why};
+use crate::types::request::{__GFP_ZERO, Gfp, Policy, Request};
+use crate::types::units::{Frame, Order, Pfn, ZoneIdx};
+use crate::zonelist::world::World;
+
+/// Looks for a CPU of a range that must not wait for one: longer than a call on it lasts, unless its holder sleeps or is stopped.
+const CPU_LOOKS: u32 = 1 << 14;
+
+/// A page-frame allocator over a memory map.
+pub struct Allocator<'a, M: Machine> {
+    pub(super) world: World<'a, M>,
+}
+
+/// What a frame is, for [`Allocator::state_of`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FrameState {
+    /// Not memory of this allocator.
+    Hole,
+    /// In a free block: where it starts, and its order.
+    Free(Pfn, Order),
+    /// In a block on a per-CPU list, or being freed.
+    Pcp(Pfn, Order),
+    /// In an allocated block.
+    Allocated(Pfn, Order),
+    /// Withheld.
+    Offline(Pfn, Order),
+    /// Put aside.
+    Quarantined(Pfn, Order),
+}
+
+impl<'a, M: Machine> Allocator<'a, M> {
+    /// Sets up an allocator: all usable memory of `config` is free afterwards. `parts` must be as long as
+    /// [`crate::Layout::of`] says, of zeroed words and default records.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration or the parts.
+    pub fn boot(machine: M, config: &Config<'_>, parts: Parts<'a, M>) -> Result<Self, BootError> {
+        boot::boot(machine, config, parts).map(|world| Allocator { world })
+    }
+
+    /// What it runs on.
+    pub fn machine(&self) -> &M {
+        &self.world.shared.machine
+    }
+
+    /// The mechanisms at work.
+    pub fn mechanisms(&self) -> Mechanisms {
+        self.world.shared.mechanisms
+    }
+
+    /// Page size and largest orders.
+    #[inline]
+    pub fn geometry(&self) -> Geometry {
+        self.world.shared.frames.geometry
+    }
+
+    /// Number of nodes.
+    pub fn nodes(&self) -> usize {
+        self.world.nodes
+    }
+
+    /// Number of CPUs.
+    pub fn cpus(&self) -> usize {
+        self.world.shared.cpus.len()
+    }
+
+    /// The CPU of a request that must not wait for one's holder; none for a request that may.
+    pub(crate) fn hold_cpu(&self, gfp: Gfp) -> Result<Option<M::Pin<'_>>, Busy> {
+        let may_wait = gfp.may_reclaim() && !self.machine().in_interrupt();
+        if may_wait { Ok(None) } else { self.world.hold_now() }
+    }
+
+    /// [`Allocator::hold_cpu`] for a call that needs a CPU: fails if none is to be had at any of many looks.
+    pub(crate) fn hold_cpu_or_fail(&self, gfp: Gfp) -> Result<Option<M::Pin<'_>>, AllocError> {
+        for _ in 0..CPU_LOOKS {
+            if let Ok(held) = self.hold_cpu(gfp) {
+                return Ok(held);
+            }
+            self.machine().relax();
+        }
+        Err(AllocError::NoMemory { why: Why::WouldWait })
+    }
+
+    /// Notes that a request failed. If it makes no sense, that is the error.
+    #[cold]
+    pub(crate) fn failed(&self, request: &Request, why: Why) -> Result<Pfn, AllocError> {
+        self.check(request)?;
+        let Request { gfp, order, .. } = *request;
+        self.world.shared.events.count(GlobalEvent::AllocFail);
+        self.trace(|| Event::PageAlloc { pfn: None, order, migratetype: gfp.migratetype(), gfp });
+        Err(AllocError::NoMemory { why })
+    }
+
+    /// Tells the tracepoints of a block that was served, and zeroes it if asked to.
+    #[inline(always)]
+    pub(crate) fn announce(&self, pfn: Pfn, request: &Request) {
+        let Request { gfp, order, .. } = *request;
+        self.trace(|| Event::PageAlloc { pfn: Some(pfn), order, migratetype: gfp.migratetype(), gfp });
+        if gfp.contains(__GFP_ZERO) {
+            self.world.shared.machine.zero(pfn, order);
+        }
+    }
+
+    /// What a frame is, at this moment.
+    pub fn state_of(&self, pfn: Pfn) -> FrameState {
+        let frames = &self.world.shared.frames;
+        let Some(frame) = frames.frame(pfn) else { return FrameState::Hole };
+        match frames.part_of(frame) {
+            Part::Hole => FrameState::Hole,
+            Part::Free(head, order) => FrameState::Free(frames.pfn(head), order),
+            Part::Pcp(head, order) => FrameState::Pcp(frames.pfn(head), order),
+            Part::Allocated(head, order) => FrameState::Allocated(frames.pfn(head), order),
+            Part::Offline(head, order) => FrameState::Offline(frames.pfn(head), order),
+            Part::Quarantined(head, order) => FrameState::Quarantined(frames.pfn(head), order),
+        }
+    }
+
+    /// Free frames of a zone, without per-CPU lists, at this moment.
+    pub fn free_frames(&self, zone: ZoneIdx) -> u64 {
+        self.world.zone(zone).map_or(0, |zone| zone.stat.memory_exact(&self.world.shared.stats, zone.idx).free)
+    }
+
+    /// For calls that wait for other CPUs, reclaim or move memory (`context.rs`).
+    pub(crate) fn outside_of_interrupts(&self) -> Result<(), AllocError> {
+        let is_no_place = self.machine().in_interrupt() || self.machine().is_in_section();
+        if is_no_place { Err(AllocError::InInterrupt) } else { Ok(()) }
+    }
+
+    pub(crate) fn world(&self) -> &World<'a, M> {
+        &self.world
+    }
+
+    /// Checks a request's order, flags and nodes.
+    pub(crate) fn check(&self, request: &Request) -> Result<(), AllocError> {
+        let max = self.geometry().max_order;
+        if request.order > max {
+            return Err(AllocError::BadOrder { order: request.order, max });
+        }
+        let gfp = request.gfp;
+        if are_contradictory(gfp) {
+            return Err(AllocError::BadFlags);
+        }
+        match request.policy {
+            Policy::Prefer(node) if node.index() >= self.world.nodes => Err(AllocError::BadNode(node)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The descriptor of an allocated block of `order` at `pfn`, or why there is none. `look` has a second look at what seems to be nothing.
+    pub(crate) fn freeable(
+        &self,
+        pfn: Pfn,
+        order: Order,
+        look: impl FnOnce(Frame) -> Part,
+    ) -> Result<Frame, FreeError> {
+        let frames = &self.world.shared.frames;
+        let Some(frame) = frames.frame(pfn) else { return Err(FreeError::Foreign(pfn)) };
+        if frames.head(frame).is_allocated_of(order) && order <= frames.geometry.max_order {
+            return Ok(frame);
+        }
+        Err(self.refuse(pfn, frame, order, look))
+    }
+
+    #[cold]
+    fn refuse(&self, pfn: Pfn, frame: Frame, order: Order, look: impl FnOnce(Frame) -> Part) -> FreeError {
+        let frames = &self.world.shared.frames;
+        let max = frames.geometry.max_order;
+        if order > max {
+            return FreeError::BadOrder { order, max };
+        }
+        if !pfn.is_aligned(order) {
+            return FreeError::Misaligned(pfn, order);
+        }
+        if frames.head(frame).is_going() {
+            return FreeError::AlreadyFree(pfn);
+        }
+        let part = match frames.part_of(frame) {
+            // Memory that comes or goes says nothing for a moment, but not while its zone is locked.
+            Part::Hole => look(frame),
+            part => part,
+        };
+        match part {
+            Part::Allocated(head, actual) if head == frame => FreeError::WrongOrder { pfn, actual },
+            Part::Allocated(head, _) => FreeError::NotHead { pfn, head: frames.pfn(head) },
+            other => refusal(pfn, other),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn trace(&self, event: impl FnOnce() -> Event) {
+        if self.world.shared.machine.traces() {
+            self.world.shared.machine.event(&event());
+        }
+    }
+}

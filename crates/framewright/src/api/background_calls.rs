@@ -1,0 +1,58 @@
+//! Calls for background threads: one run of reclaim (kswapd) or of compaction (kcompactd) on a node.
+//!
+//! The core has no threads. The embedder runs one a node and kind, and calls these each time it is woken.
+
+use crate::api::allocator::Allocator;
+use crate::compaction::progress::Compacted;
+use crate::policy::mechanisms::Nofragment;
+use crate::reclaim::kswapd::Balanced;
+use crate::seam::machine::Machine;
+use crate::stat::zone_stat::Background;
+use crate::types::migratetype::MigrateType;
+use crate::types::units::NodeId;
+
+impl<M: Machine> Allocator<'_, M> {
+    /// Frees memory on a node until there is enough. For the node's background thread ([`Waiter::Kswapd`](crate::machine::Waiter::Kswapd)), each time it is woken; anybody
+    /// else may call it. Not in an interrupt, and nothing held: it calls [`Machine::reclaim`]. Does nothing for a node without memory.
+    pub fn balance(&self, node: NodeId) -> Balanced {
+        if self.machine().in_interrupt() {
+            return Balanced::default();
+        }
+        let world = self.world();
+        // The marks are looked at closely now.
+        world.set_pressure(node, true);
+        let run = world.balance(node);
+        world.set_pressure(node, false);
+        run
+    }
+
+    /// Compacts a node's zones until each has a free block of the order that was asked for, and where mobilities are kept apart by
+    /// force, a whole free pageblock for each that requests ask for. For the node's background thread
+    /// ([`Waiter::Kcompactd`](crate::machine::Waiter::Kcompactd)), each time it is woken. Not in an interrupt, and nothing held: it calls [`Machine::migrate`].
+    /// Does nothing where compaction is off or nothing can be moved.
+    pub fn compact(&self, node: NodeId) -> Compacted {
+        let world = self.world();
+        let order = world.zones_of(node).map(|zone| zone.stat.take_asked(Background::Compaction)).max();
+        let order = order.unwrap_or_default().max(self.geometry().pageblock_order);
+        let stock = match self.mechanisms().nofragment {
+            Nofragment::Enforced => {
+                self.geometry().pageblock_order.frames().saturating_mul(MigrateType::PCP_COUNT as u64)
+            }
+            _ => 0,
+        };
+        world.compact_node(node, order, |zone| world.has_block(zone, order) && world.free_in_pageblocks(zone) >= stock)
+    }
+
+    /// Compacts a node's zones if more of their free memory is scattered than the mechanisms allow (`proactiveness`), until a tenth
+    /// less is. For a background thread, every half second or so. As [`Allocator::compact`] otherwise.
+    pub fn compact_proactively(&self, node: NodeId) -> Compacted {
+        let (world, proactiveness) = (self.world(), self.mechanisms().proactiveness.get());
+        let low = 100_u64.saturating_sub(u64::from(proactiveness)).max(5);
+        let high = low.saturating_add(10).min(100);
+        let idle = Compacted { is_enough: true, ..Compacted::default() };
+        if proactiveness == 0 || world.zones_of(node).all(|zone| world.scattered(zone) <= high) {
+            return idle;
+        }
+        world.compact_node(node, self.geometry().pageblock_order, |zone| world.scattered(zone) <= low)
+    }
+}

@@ -1,0 +1,230 @@
+//! Many blocks in one call.
+//!
+//! A bulk request finds its CPU and its list once for many blocks. What the front of the list has (`fast_path.rs`) is then taken block by
+//! block in a handful of instructions each, magazines behind it included; where the front is closed, the list is entered once and
+//! served from as a single request would be; what that does not serve is served one by one. Frees find their CPU once, and
+//! their list whenever a block's pageblock is of another zone or type than the last one's (`local.rs`): blocks may be mixed at will.
+//!
+//! Three forms, because callers keep blocks in three ways: an array to be filled ([`Allocator::alloc_bulk`]), an array with
+//! holes, as a ring of buffers of which some were consumed ([`Allocator::alloc_missing`]), and a list of whatever kind
+//! ([`Allocator::alloc_each`], [`Allocator::free_each`]). The last take a closure and an iterator: the core has no memory to make a
+//! list of, and Linux's way, through the descriptors' own links, would touch a descriptor for each block, which the per-CPU lists
+//! avoid. Neither is called with anything held; 64 frame numbers on the stack stand between.
+//!
+//! Each block is one request or one free: counted, traced and refused on its own.
+
+use crate::api::allocator::Allocator;
+use crate::api::fast_path::Route;
+use crate::api::local::Local;
+use crate::frame::head::Head;
+use crate::pcp::ring::RingId;
+use crate::policy::mechanisms::{Hardened, PcpMark};
+use crate::policy::watermark::Rights;
+use crate::seam::machine::{Fault, Machine, Step};
+use crate::shared::CallCx;
+use crate::types::error::{AllocError, FreeError};
+use crate::types::request::{Policy, Request};
+use crate::types::units::{Order, Pfn};
+use crate::zonelist::plan::first_rights;
+
+/// Blocks of a bulk request served in one visit of a per-CPU list, for which the CPU is pinned.
+const BULK: usize = 64;
+
+/// Result of [`Allocator::free_bulk`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BulkFree {
+    /// Blocks freed.
+    pub freed: usize,
+    /// Blocks refused; they are as they were.
+    pub refused: usize,
+    /// Why the first of them was.
+    pub first: Option<FreeError>,
+}
+
+impl<'a, M: Machine> Allocator<'a, M> {
+    /// Allocates blocks into `out` from the front until it is full or memory is short; returns how many. What lies behind is
+    /// untouched. One visit of a per-CPU list serves many blocks.
+    ///
+    /// # Errors
+    /// As [`Allocator::alloc`], if not even one block was allocated.
+    pub fn alloc_bulk(&self, request: &Request, out: &mut [Pfn]) -> Result<usize, AllocError> {
+        self.check(request)?;
+        let mut done = self.alloc_bulk_here(request, out);
+        while let Some(entry) = out.get_mut(done) {
+            match self.alloc(request) {
+                Ok(pfn) => *entry = pfn,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+            done = done.saturating_add(1);
+        }
+        Ok(done)
+    }
+
+    /// Allocates up to `count` blocks and hands each to `sink`; returns how many. For who keeps blocks in lists of its own, linked
+    /// through its own words: the core has no memory for a list. The sink is called with nothing held, so it may call the
+    /// allocator.
+    ///
+    /// # Errors
+    /// As [`Allocator::alloc`], if not even one block was allocated.
+    pub fn alloc_each(&self, request: &Request, count: usize, mut sink: impl FnMut(Pfn)) -> Result<usize, AllocError> {
+        let mut visit = [Pfn(0); BULK];
+        let mut done = 0_usize;
+        while done < count {
+            let wanted = visit.get_mut(..count.saturating_sub(done).min(BULK)).unwrap_or_default();
+            let served = match self.alloc_bulk(request, wanted) {
+                Ok(served) => served,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            };
+            wanted.iter().take(served).for_each(|&pfn| sink(pfn));
+            done = done.saturating_add(served);
+            if served < wanted.len() {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    /// Allocates blocks into the empty entries, from the front, until there is none or memory is short; returns how many entries are
+    /// filled now, those that were before included. For rings of buffers of which some were consumed.
+    ///
+    /// # Errors
+    /// As [`Allocator::alloc`], if there was an empty entry and not even one could be filled.
+    pub fn alloc_missing(&self, request: &Request, entries: &mut [Option<Pfn>]) -> Result<usize, AllocError> {
+        let missing = entries.iter().filter(|entry| entry.is_none()).count();
+        let filled = entries.len().saturating_sub(missing);
+        let mut empty = entries.iter_mut().filter(|entry| entry.is_none());
+        let served = self.alloc_each(request, missing, |pfn| {
+            if let Some(entry) = empty.next() {
+                *entry = Some(pfn);
+            }
+        })?;
+        Ok(filled.saturating_add(served))
+    }
+
+    /// The part of a bulk allocation that the first zone's per-CPU list serves, at most [`BULK`] blocks a visit.
+    fn alloc_bulk_here(&self, request: &Request, out: &mut [Pfn]) -> usize {
+        let hardened = self.mechanisms().hardened != Hardened::Off;
+        let simple = !hardened && request.below.is_none() && !matches!(request.policy, Policy::Interleave(_));
+        if !simple || self.world().shared.machine.fault(Fault::Alloc) {
+            return 0;
+        }
+        let mut done = 0_usize;
+        for visit in out.chunks_mut(BULK) {
+            let served = self.world().pinned_now(|cx| {
+                let served = self.visit_fast(cx, request, visit);
+                let rest = visit.get_mut(served..).unwrap_or_default();
+                served.saturating_add(if rest.is_empty() { 0 } else { self.visit_cached(cx, request, rest) })
+            });
+            let served = served.unwrap_or(0);
+            for pfn in visit.iter().take(served) {
+                self.announce(*pfn, request);
+            }
+            done = done.saturating_add(served);
+            if served < visit.len() {
+                break;
+            }
+        }
+        done
+    }
+
+    /// Fills `out` from the top of one ring, and with what the magazines behind it have, as far as that goes. The ring is looked
+    /// up once; each block then takes what one of [`crate::Local`] does.
+    fn visit_fast(&self, cx: CallCx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
+        let world = self.world();
+        let machine = &world.shared.machine;
+        let Some(route) = Route::of(request, self.geometry().pageblock_order) else { return 0 };
+        let pcp = cx.own.fast_zones.get(route.highest.index()).and_then(|zone| world.pcps.record(cx.cpu, zone.index()));
+        let Some(ring) = pcp.and_then(|pcp| pcp.ring(route.ring)) else { return 0 };
+        machine.step(Step::Route);
+        let heads = (Head::pcp(route.ring.order), route.head);
+        let mut done = 0_usize;
+        for entry in out.iter_mut() {
+            let front = world.alloc_from_ring(ring, heads).map(|frame| world.shared.frames.pfn(frame));
+            let Some(pfn) = front.or_else(|| world.alloc_cached(cx, request)) else { break };
+            *entry = pfn;
+            done = done.saturating_add(1);
+        }
+        done
+    }
+
+    /// Fills `out` from the first zone's per-CPU list as far as that goes.
+    fn visit_cached(&self, cx: CallCx<'_, 'a, M>, request: &Request, out: &mut [Pfn]) -> usize {
+        let world = self.world();
+        world.shared.machine.step(Step::Bulk);
+        let plan = world.plan(cx, request);
+        let rights = first_rights(&plan);
+        let Some(zone) = world.zonelist(&plan).next() else { return 0 };
+        let Some(ring) = RingId::of(plan.order, plan.migratetype, self.geometry().pageblock_order) else { return 0 };
+        let Some(pcp) = world.pcps.enter(cx, zone) else { return 0 };
+        let rights = Rights { nofragment: world.may_avoid_mixing(zone), ..rights };
+        let mut done = 0_usize;
+        let stock_is_free = world.shared.mechanisms.pcp_mark == PcpMark::Refill;
+        for entry in out.iter_mut() {
+            world.shared.machine.step(Step::BulkBlock);
+            let stocked = if stock_is_free { pcp.alloc_cached(ring) } else { None };
+            let refilled = || {
+                if world.may_serve(zone, &plan, rights) { pcp.alloc(ring, &world.want(&plan, rights)) } else { None }
+            };
+            let Some(frame) = stocked.or_else(refilled) else { break };
+            world.hand_out(cx, frame, (zone, zone), &plan, pcp.teller());
+            *entry = world.shared.frames.pfn(frame);
+            done = done.saturating_add(1);
+        }
+        drop(pcp);
+        world.wake_boosted(zone);
+        done
+    }
+
+    /// Frees blocks of one order. Each is freed or refused on its own.
+    pub fn free_bulk(&self, blocks: &[Pfn], order: Order) -> BulkFree {
+        let mut result = BulkFree::default();
+        for visit in blocks.chunks(BULK) {
+            self.free_visit(visit.iter().map(|&pfn| (pfn, order)), &mut result);
+        }
+        result
+    }
+
+    /// Frees blocks of any orders, types and zones, as they come: out of a list of the caller's, say. Each is freed or refused on
+    /// its own. The iterator is asked with nothing held, and up to 64 blocks ahead of what is freed: a list whose links lie in the
+    /// blocks themselves is read before they are gone.
+    pub fn free_each(&self, blocks: impl IntoIterator<Item = (Pfn, Order)>) -> BulkFree {
+        let mut blocks = blocks.into_iter();
+        let mut result = BulkFree::default();
+        loop {
+            let mut visit = [(Pfn(0), Order(0)); BULK];
+            let mut count = 0_usize;
+            for (slot, block) in visit.iter_mut().zip(blocks.by_ref()) {
+                *slot = block;
+                count = count.saturating_add(1);
+            }
+            self.free_visit(visit.iter().take(count).copied(), &mut result);
+            if count < BULK {
+                return result;
+            }
+        }
+    }
+
+    /// Frees blocks on one CPU, which is found out once.
+    fn free_visit(&self, blocks: impl Iterator<Item = (Pfn, Order)>, result: &mut BulkFree) {
+        // With the front closed it would be a look for nothing.
+        let mut local = self.local_now();
+        if !local.as_ref().is_some_and(Local::has_fast_path) {
+            local = None;
+        }
+        for (pfn, order) in blocks {
+            let freed = match &local {
+                Some(local) => local.free(pfn, order),
+                None => self.free(pfn, order),
+            };
+            match freed {
+                Ok(()) => result.freed = result.freed.saturating_add(1),
+                Err(error) => {
+                    result.refused = result.refused.saturating_add(1);
+                    result.first = result.first.or(Some(error));
+                }
+            }
+        }
+    }
+}

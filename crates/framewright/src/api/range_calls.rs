@@ -1,0 +1,217 @@
+//! Calls about memory by its place: ranges, contiguous frames, memory hotplug, the types of pageblocks.
+//!
+//! All but the last two wait for other CPUs and may move memory, so an interrupt is refused. Their work is done in `range/`.
+
+use core::cell::Cell;
+
+use crate::api::allocator::Allocator;
+use crate::api::fast_path::Route;
+use crate::policy::mechanisms::Nofragment;
+use crate::policy::watermark::{Mark, Rights};
+use crate::range::contig_range::Purpose;
+use crate::seam::event::Event;
+use crate::seam::machine::{Machine, Ordering, Word};
+use crate::stat::vmstat::GlobalEvent;
+use crate::types::error::{AllocError, FreeError, Why};
+use crate::types::migratetype::MigrateType;
+use crate::types::request::{Gfp, Request};
+use crate::types::units::{Order, Pfn, PfnRange};
+use crate::zone::zone::Zone;
+use crate::zonelist::plan::first_rights;
+
+/// Above this order nothing is aligned: frame numbers have 52 bits.
+const MOST_ALIGNED: Order = Order(51);
+
+impl<M: Machine> Allocator<'_, M> {
+    /// Allocates the block of `order` at `pfn`. What is in the way is moved if it can be and `gfp` lets the caller
+    /// wait (`__GFP_DIRECT_RECLAIM`).
+    ///
+    /// # Errors
+    /// The block is misaligned or not memory of one zone, or something in it stays; or this is an interrupt. An error names the first
+    /// frame of the block that it is about.
+    pub fn alloc_at(&self, pfn: Pfn, order: Order, gfp: Gfp) -> Result<Pfn, AllocError> {
+        self.outside_of_interrupts()?;
+        if order > self.geometry().max_order {
+            return Err(AllocError::BadOrder { order, max: self.geometry().max_order });
+        }
+        if !pfn.is_aligned(order) {
+            return Err(AllocError::Misaligned(pfn, order));
+        }
+        self.check(&Request::page(gfp))?;
+        let _held = self.hold_cpu_or_fail(gfp)?;
+        let movable = gfp.migratetype() == MigrateType::Movable;
+        if self.world.alloc_free_block(pfn, order, movable).is_none() {
+            self.world.alloc_contig_range(
+                PfnRange::block(pfn, order),
+                Purpose::Allocate { movable },
+                gfp.may_reclaim(),
+            )?;
+        }
+        self.announce(pfn, &Request { order, ..Request::page(gfp) });
+        Ok(pfn)
+    }
+
+    /// Allocates exactly the frames of `range`, of any length and alignment within one zone. It consists of the largest
+    /// aligned blocks that tile it; free it by [`Allocator::free_range`], whole or in parts.
+    ///
+    /// # Errors
+    /// The range is not memory of one zone, or something in it stays; or this is an interrupt. An error names the first frame of the range
+    /// that it is about.
+    pub fn alloc_range(&self, range: PfnRange, gfp: Gfp) -> Result<(), AllocError> {
+        self.outside_of_interrupts()?;
+        self.check(&Request::page(gfp))?;
+        let _held = self.hold_cpu_or_fail(gfp)?;
+        let movable = gfp.migratetype() == MigrateType::Movable;
+        self.world.alloc_contig_range(range, Purpose::Allocate { movable }, gfp.may_reclaim())?;
+        self.announce_range(range, gfp);
+        Ok(())
+    }
+
+    pub(crate) fn announce_range(&self, range: PfnRange, gfp: Gfp) {
+        for (pfn, order) in range.blocks(self.geometry().max_order) {
+            self.announce(pfn, &Request { order, ..Request::page(gfp) });
+        }
+    }
+
+    /// Frees any part of what is allocated: several blocks, or parts of blocks, whose rest stays allocated in the largest
+    /// aligned blocks that tile it.
+    ///
+    /// Two CPUs may free two parts of one block at once.
+    ///
+    /// # Errors
+    /// Some frame of the range is not allocated; then nothing was freed. Or another CPU freed some of the range in the same instant,
+    /// which is its bug or the caller's: the error names the first frame that it had freed, and what lies before that was freed here.
+    pub fn free_range(&self, range: PfnRange) -> Result<(), FreeError> {
+        if self.world.pinned(|_| ()).is_none() {
+            return Err(FreeError::NoCpu);
+        }
+        self.world.free_range(range).inspect_err(|_| self.world.shared.events.count(GlobalEvent::BadFree))?;
+        for (pfn, order) in range.blocks(self.geometry().max_order) {
+            self.trace(|| Event::PageFree { pfn, order });
+        }
+        Ok(())
+    }
+
+    /// Makes allocated blocks of order `to` out of the one of order `from` at `pfn`.
+    ///
+    /// # Errors
+    /// There is no such block, or `to` is larger than `from`.
+    pub fn split(&self, pfn: Pfn, from: Order, to: Order) -> Result<(), FreeError> {
+        let frame = self.freeable(pfn, from, |frame| self.world.look_locked(frame))?;
+        if to > from {
+            return Err(FreeError::BadOrder { order: to, max: from });
+        }
+        self.world.split(frame, from, to)
+    }
+
+    /// Takes memory away: its frames are withheld until [`Allocator::bring_online`]. What is movable is moved.
+    ///
+    /// # Errors
+    /// The range is not memory of one zone, or something in it stays; or this is an interrupt.
+    pub fn take_offline(&self, range: PfnRange) -> Result<(), AllocError> {
+        self.outside_of_interrupts()?;
+        self.world.alloc_contig_range(range, Purpose::Offline, true)?;
+        self.world.refresh_marks();
+        Ok(())
+    }
+
+    /// Hands out what was withheld in `range` since boot or [`Allocator::take_offline`]. Returns the number of frames.
+    pub fn bring_online(&self, range: PfnRange) -> u64 {
+        let online = self.world.bring_online(range);
+        self.world.refresh_marks();
+        online
+    }
+
+    /// Sets the mobility that the pageblock around `pfn` is grouped under. Its free blocks follow; while a range is taken in the pageblock, when
+    /// that is done.
+    ///
+    /// # Errors
+    /// The frame is not memory, or the type is that of isolated memory.
+    pub fn set_pageblock_type(&self, pfn: Pfn, migratetype: MigrateType) -> Result<(), AllocError> {
+        if migratetype == MigrateType::Isolate {
+            return Err(AllocError::BadType(migratetype));
+        }
+        let frame = self.world.shared.frames.frame(pfn).ok_or(AllocError::Foreign(pfn))?;
+        let zone = self.world.zone_of(frame).ok_or(AllocError::Foreign(pfn))?;
+        match self.world.pinned(|cx| zone.lock(cx).set_type_or_restored(frame, migratetype)) {
+            Some(true) => Ok(()),
+            Some(false) => Err(AllocError::Quarantined(pfn)),
+            None => Err(AllocError::NoMemory { why: Why::NoCpu }),
+        }
+    }
+
+    /// Mobility that the pageblock around `pfn` is grouped under; none for a hole.
+    pub fn pageblock_type(&self, pfn: Pfn) -> Option<MigrateType> {
+        let word = self.world.shared.frames.pageblock(self.world.shared.frames.frame(pfn)?);
+        word.zone().map(|_| word.migratetype())
+    }
+
+    /// Allocates `frames` contiguous frames, the first a multiple of `1 << align`: a block whose tail is freed, or else the first range
+    /// of a zone that can be had.
+    ///
+    /// # Errors
+    /// `frames` is 0, `align` is above 51, or there is no such range; or this is an interrupt.
+    pub fn alloc_contig(&self, frames: u64, align: Order, request: &Request) -> Result<PfnRange, AllocError> {
+        self.outside_of_interrupts()?;
+        if frames == 0 {
+            return Err(AllocError::BadRange(PfnRange::new(0, 0)));
+        }
+        if align > MOST_ALIGNED {
+            return Err(AllocError::BadOrder { order: align, max: MOST_ALIGNED });
+        }
+        let _held = self.hold_cpu_or_fail(request.gfp)?;
+        let order = Order(64_u32.saturating_sub(frames.saturating_sub(1).leading_zeros()) as u8).max(align);
+        if order <= self.geometry().max_order {
+            return self.contig_of_block(frames, align, &Request { order, ..*request });
+        }
+        self.check(&Request { order: Order(0), ..*request })?;
+        let world = self.world();
+        let plan = world.pinned(|cx| world.plan(cx, request)).ok_or(AllocError::NoMemory { why: Why::NoCpu })?;
+        let range = world.search_range(frames, align, &plan, (|_| true, |_| true));
+        let range = range.ok_or(AllocError::NoMemory { why: Why::Fragmented })?;
+        self.announce_range(range, request.gfp);
+        Ok(range)
+    }
+
+    /// Allocates a block and frees its tail; where memory is there, but in no block so large, any range of it.
+    fn contig_of_block(&self, frames: u64, align: Order, block: &Request) -> Result<PfnRange, AllocError> {
+        let scattered = Cell::new(None);
+        let route = |route: Route| self.alloc_fast(route);
+        let pfn = self.alloc_by(block, route, || {
+            self.alloc_slow_or(block, |why| {
+                // A range may be of another mobility, which the mechanisms may forbid.
+                let mixes = self.mechanisms().nofragment != Nofragment::Enforced;
+                let range =
+                    (why == Why::Fragmented && mixes).then(|| self.search_above_mark(frames, align, block)).flatten();
+                scattered.set(range);
+                range.map(|range| range.start)
+            })
+        })?;
+        if let Some(range) = scattered.get() {
+            self.announce_range(range, block.gfp);
+            return Ok(range);
+        }
+        let range = PfnRange { start: pfn, end: pfn.add(frames) };
+        let tail = PfnRange { start: range.end, end: pfn.add(block.order.frames()) };
+        if !tail.is_empty() {
+            // The block is ours, so its tail can be freed.
+            let _ = self.free_range(tail);
+        }
+        Ok(range)
+    }
+
+    /// Searches for a range in zones that stay above their min mark without it. The request has had its turn.
+    fn search_above_mark(&self, frames: u64, align: Order, block: &Request) -> Option<PfnRange> {
+        let world = self.world();
+        let plan = world.pinned(|cx| {
+            let turn = cx.own.turn.load(Ordering::Relaxed).wrapping_sub(1);
+            world.plan_from(cx.node, turn, block)
+        })?;
+        let rights = Rights { mark: Mark::Min, unboosted: true, ..first_rights(&plan) };
+        let want = world.want(&plan, rights);
+        let may_take = |zone: &Zone<M>| zone.has_room(&world.shared, frames, plan.highest, rights);
+        let range = world.search_range(frames, align, &plan, (may_take, |migratetype| want.may_use(migratetype)))?;
+        world.pinned(|cx| world.count_searched(cx, &plan, range.start));
+        Some(range)
+    }
+}

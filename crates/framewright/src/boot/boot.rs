@@ -1,0 +1,369 @@
+//! From a memory map to an allocator.
+//!
+//! The caller describes its memory ([`Config`]), asks what the descriptors need ([`Layout`]), provides that much memory as
+//! slices ([`Parts`]), and gets an allocator over it. Nothing is allocated here and no managed memory is touched;
+//! zeroed slices need no initialisation and are written only where blocks begin.
+//!
+//! The order of steps matters: all pageblocks learn their zone before the first block is freed, because merging looks
+//! across pageblocks.
+
+use crate::boot::config::{Config, Piece, Runs};
+use crate::boot::layout::{Layout, grain_of};
+use crate::buddy::buddy::Place;
+use crate::frame::cluster::{Cluster, Clusters};
+use crate::frame::frame::Frames;
+use crate::frame::map::{Map, Run};
+use crate::frame::owned_pageblock::OwnedPageblocks;
+use crate::frame::pageblock::Pageblock;
+use crate::pcp::depot::{Depots, Magazine, Shard};
+use crate::pcp::lists::Pcps;
+use crate::pcp::pcp::{Pcp, SLOTS_IN_LINE};
+use crate::policy::mechanisms::{NumaStat, PcpMark, PcpProtection};
+use crate::seam::machine::{Machine, Ordering, Word};
+use crate::shared::{Cpu, Shared};
+use crate::stat::node_stat::{NodeDiffs, NodeStat, NodeStats};
+use crate::stat::vmstat::GlobalEvents;
+use crate::stat::zone_diffs::ZoneDiffs;
+use crate::stat::zone_stat::Stats;
+use crate::sync::smp_list::Link;
+use crate::types::error::BootError;
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{NodeId, Pfn, PfnRange, ZoneIdx, ZoneKind};
+use crate::zone::zone::Zone;
+use crate::zonelist::node_states::NodeStates;
+use crate::zonelist::world::World;
+
+/// The memory of the allocator's own data. Zeroed words, default records; lengths from [`Layout`].
+pub struct Parts<'a, M: Machine> {
+    /// From frame numbers to descriptors: 8 bytes for each largest block of the span.
+    pub sections: &'a mut [u64],
+    /// And back: 8 bytes for each largest block with memory.
+    pub bases: &'a mut [u64],
+    /// Stretches of memory without a hole of a largest block.
+    pub runs: &'a mut [Run],
+    /// State words.
+    pub states: &'a mut [M::U64],
+    /// Neighbours on free lists.
+    pub links: &'a mut [Link<M>],
+    /// Head bytes.
+    pub heads: &'a mut [M::U8],
+    /// Pageblock words.
+    pub pageblocks: &'a mut [M::U32],
+    /// Zones.
+    pub zones: &'a mut [Zone<M>],
+    /// For each node, zones in the order they are tried.
+    pub zonelists: &'a mut [ZoneIdx],
+    /// CPUs.
+    pub cpus: &'a mut [Cpu<M>],
+    /// Per-CPU lists.
+    pub pcps: &'a mut [Pcp<M>],
+    /// Entries of the per-CPU lists.
+    pub slots: &'a mut [M::U32],
+    /// Parts of the zones' depots.
+    pub shards: &'a mut [Shard<M>],
+    /// What lies in them; touched only as far as it was ever used.
+    pub magazines: &'a mut [Magazine<M>],
+    /// Locks of ranges of frames, where the free path takes them.
+    pub range_locks: &'a mut [M::U32],
+    /// The cluster of each frame, where refills take clusters.
+    pub cluster_of: &'a mut [M::U32],
+    /// Clusters.
+    pub clusters: &'a mut [Cluster<M>],
+    /// Owners of pageblocks, where CPUs own some.
+    pub owners: &'a mut [M::U32],
+    /// What is free in these, a bit for each frame.
+    pub owned: &'a mut [M::U64],
+    /// Where owners are told of it.
+    pub hints: &'a mut [M::U32],
+    /// What CPUs count in zones and keep, where the mechanisms say so.
+    pub diffs: &'a mut [ZoneDiffs<M>],
+    /// The embedder's counters of nodes, if there are any.
+    pub node_stats: &'a mut [NodeStat<M>],
+    /// What CPUs count in nodes and keep, where the mechanisms say so.
+    pub node_diffs: &'a mut [NodeDiffs<M>],
+}
+
+impl<M: Machine> Parts<'_, M> {
+    /// The same parts, each as long as the layout says.
+    fn cut(self, layout: &Layout) -> Result<Self, BootError> {
+        Ok(Parts {
+            sections: cut("sections", self.sections, layout.sections)?,
+            bases: cut("bases", self.bases, layout.bases)?,
+            runs: cut("runs", self.runs, layout.runs)?,
+            states: cut("states", self.states, layout.frames)?,
+            links: cut("links", self.links, layout.frames)?,
+            heads: cut("heads", self.heads, layout.frames)?,
+            pageblocks: cut("pageblocks", self.pageblocks, layout.pageblocks)?,
+            zones: cut("zones", self.zones, layout.zones)?,
+            zonelists: cut("zonelists", self.zonelists, layout.zonelists)?,
+            cpus: cut("cpus", self.cpus, layout.cpus)?,
+            pcps: cut("pcps", self.pcps, layout.pcps)?,
+            slots: cut("slots", self.slots, layout.slots)?,
+            shards: cut("shards", self.shards, layout.shards)?,
+            magazines: cut("magazines", self.magazines, layout.magazines)?,
+            range_locks: cut("range_locks", self.range_locks, layout.range_locks)?,
+            cluster_of: cut("cluster_of", self.cluster_of, layout.cluster_of)?,
+            clusters: cut("clusters", self.clusters, layout.clusters)?,
+            owners: cut("owners", self.owners, layout.owners)?,
+            owned: cut("owned", self.owned, layout.owned)?,
+            hints: cut("doors", self.hints, layout.hints)?,
+            diffs: cut("diffs", self.diffs, layout.diffs)?,
+            node_stats: cut("node_stats", self.node_stats, layout.node_stats)?,
+            node_diffs: cut("node_diffs", self.node_diffs, layout.node_diffs)?,
+        })
+    }
+}
+
+fn cut<'a, T>(part: &'static str, slice: &'a mut [T], needed: usize) -> Result<&'a mut [T], BootError> {
+    let given = slice.len();
+    slice.get_mut(..needed).ok_or(BootError::TooShort { part, needed, given })
+}
+
+/// Builds the world over the caller's memory and hands it all usable frames.
+pub(crate) fn boot<'a, M: Machine>(
+    machine: M,
+    config: &Config<'_>,
+    parts: Parts<'a, M>,
+) -> Result<World<'a, M>, BootError> {
+    let layout = Layout::of(config)?;
+    let parts = parts.cut(&layout)?;
+    place_runs(config, parts.runs);
+    let front = has_fast_path(&machine, config)?;
+    parts.diffs.iter_mut().for_each(|diffs| diffs.place(&config.mechanisms));
+    place_zones(config, parts.zones, parts.pcps, (layout.cpus, front));
+    place_zonelists(config, parts.zonelists);
+    place_shards(config, parts.shards);
+    place_cpus(config, parts.cpus, parts.zonelists, front);
+    let frames = Frames {
+        geometry: config.geometry,
+        map: Map::new((grain_of(config), config.geometry.max_order), parts.sections, parts.bases, parts.runs),
+        states: parts.states,
+        links: parts.links,
+        heads: parts.heads,
+        pageblocks: parts.pageblocks,
+        owned: OwnedPageblocks::new(
+            (parts.owners, parts.owned),
+            (parts.hints, layout.zones),
+            config.geometry.pageblock_order,
+        ),
+    };
+    let world = World {
+        shared: Shared {
+            machine,
+            mechanisms: config.mechanisms,
+            frames,
+            cpus: parts.cpus,
+            events: GlobalEvents::default(),
+            stats: Stats::new(parts.diffs, layout.zones),
+            node_stats: NodeStats::new(parts.node_stats, parts.node_diffs),
+            range_locks: parts.range_locks,
+            clusters: Clusters { of: parts.cluster_of, all: parts.clusters },
+        },
+        zones: parts.zones,
+        pcps: Pcps {
+            records: parts.pcps,
+            slots: parts.slots,
+            depots: depots(config, &layout, parts.shards, parts.magazines, parts.slots),
+            zones: layout.zones,
+        },
+        zonelists: parts.zonelists,
+        nodes: config.nodes(),
+        node_states: NodeStates::default(),
+        min_free_frames: config.min_free_frames(),
+        scale: config.watermark_scale_factor,
+        zone_counters: config.zone_counters,
+        node_counters: config.node_counters,
+    };
+    if world.pinned(|_| ()).is_none() {
+        return Err(BootError::BadCpus);
+    }
+    populate(config, &world);
+    Ok(world)
+}
+
+/// Hands all memory to its zones, and computes what depends on their sizes.
+fn populate<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
+    tag_pageblocks(config, world);
+    let blank = !config.is_hardened() || world.shared.machine.starts_zeroed();
+    config.pieces().for_each(|piece| fill(world, piece, blank));
+    world.node_states.refresh(world.zones);
+    world.refresh_thresholds();
+}
+
+/// The depots, whose entries lie behind all others.
+fn depots<'a, M: Machine>(
+    config: &Config<'_>,
+    layout: &Layout,
+    shards: &'a [Shard<M>],
+    magazines: &'a [Magazine<M>],
+    slots: &'a [M::U32],
+) -> Depots<'a, M> {
+    let entries = config.magazine_entries();
+    let base = layout.slots.saturating_sub(layout.magazines.saturating_mul(entries as usize)) as u32;
+    Depots { shards, magazines, each: config.shards(), base, entries, slots }
+}
+
+fn place_runs(config: &Config<'_>, runs: &mut [Run]) {
+    let shift = config.geometry.max_order.0;
+    let mut first = 0_u32;
+    for (run, (start, end)) in runs.iter_mut().zip(Runs::of(config)) {
+        let frames = (end.saturating_sub(start) << shift) as u32;
+        *run = Run { pfn: Pfn(start << shift), first, frames };
+        first = first.saturating_add(frames);
+    }
+}
+
+fn place_shards<M: Machine>(config: &Config<'_>, shards: &mut [Shard<M>]) {
+    let each = config.shards();
+    let mut next = 0_u32;
+    for (i, zone) in config.zones().enumerate() {
+        let magazines = config.magazines_of(zone) as u32;
+        let start = i.saturating_mul(each);
+        for (number, shard) in (0..).zip(shards.get_mut(start..start.saturating_add(each)).unwrap_or_default()) {
+            shard.place((zone, number), (next, magazines));
+            next = next.saturating_add(magazines);
+        }
+    }
+}
+
+/// Tells each CPU its node, and the zones at its front, if there is one.
+fn place_cpus<M: Machine>(config: &Config<'_>, cpus: &mut [Cpu<M>], zonelists: &[ZoneIdx], front: bool) {
+    let length = config.nodes().saturating_mul(ZoneKind::COUNT);
+    for (cpu, &node) in cpus.iter_mut().zip(config.cpus) {
+        let list = zonelists.iter().skip(node.index().saturating_mul(length)).take(length);
+        let first = |kind| list.clone().copied().find(|&zone| zone != ZoneIdx::NONE && zone.kind() <= kind);
+        let zone = |kind| first(kind).filter(|_| front).unwrap_or(ZoneIdx::NONE);
+        (cpu.node, cpu.plain, cpu.fast_zones) = (node, front, ZoneKind::ALL.map(zone));
+    }
+}
+
+/// Whether per-CPU lists serve requests and take frees without a further question: no mechanism asks one, what a list
+/// holds need not be counted with the others of its CPU, and no interrupt comes to it.
+fn has_fast_path<M: Machine>(machine: &M, config: &Config<'_>) -> Result<bool, BootError> {
+    let counts = !matches!(config.mechanisms.numa_stat, NumaStat::Derived | NumaStat::Off);
+    let asks = config.mechanisms.pcp_mark != PcpMark::Refill || config.is_hardened() || counts;
+    let is_alone = config.mechanisms.pcp_protection == PcpProtection::OwnLists;
+    if is_alone && !machine.keeps_interrupts_apart() {
+        return Err(BootError::Interrupts);
+    }
+    Ok(machine.is_asymmetric() && config.has_depot() && is_alone && !asks)
+}
+
+fn place_zones<M: Machine>(
+    config: &Config<'_>,
+    zones: &mut [Zone<M>],
+    pcps: &mut [Pcp<M>],
+    (cpus, front): (usize, bool),
+) {
+    let count = config.nodes().saturating_mul(ZoneKind::COUNT);
+    let mut slot = SLOTS_IN_LINE;
+    let mut cluster = 0_u32;
+    for (idx, zone) in config.zones().zip(zones.iter_mut()) {
+        let size = config.size_of(idx);
+        zone.idx = idx;
+        zone.span = size.span;
+        zone.reserve = config.reserve_of(idx);
+        zone.stat.place(config.zone_counters.len(), &config.mechanisms);
+        zone.fixed_marks = config.tuning_of(idx).is_some_and(|tuning| tuning.marks.is_some());
+        zone.stat.set_marks(config.marks_of(idx, size));
+        if size.present == 0 {
+            continue;
+        }
+        zone.pcp = config.pcp_of(idx, size);
+        let clusters = config.clusters_of(idx);
+        zone.clusters.place((cluster, clusters), zone.pcp.batch);
+        cluster = cluster.saturating_add(clusters);
+        for cpu in 0..cpus {
+            if let Some(pcp) = pcps.get_mut(cpu.saturating_mul(count).saturating_add(idx.index())) {
+                let sizes = (size.managed, config.geometry.pageblock_order);
+                slot = pcp.place(
+                    (zone.pcp, config.pcp_most_of(idx, size)),
+                    (config.has_depot(), front, config.is_hardened()),
+                    sizes,
+                    slot,
+                );
+                pcp.protection = config.mechanisms.pcp_protection;
+            }
+        }
+    }
+}
+
+/// Makes each node's list: its own zones first, then the other nodes' by distance, and of each node the highest kind first.
+/// At equal distance the next higher number comes first, going round, so that the neighbours of a full node do not
+/// all turn to the same one. Zones without memory are left out; what is left of the list names no zone.
+fn place_zonelists(config: &Config<'_>, zonelists: &mut [ZoneIdx]) {
+    let nodes = config.nodes();
+    let length = nodes.saturating_mul(ZoneKind::COUNT);
+    for from in 0..nodes {
+        let start = from.saturating_mul(length);
+        let Some(list) = zonelists.get_mut(start..start.saturating_add(length)) else { continue };
+        // Keys differ, so the next node is the least above the last.
+        let key = |to: usize| {
+            let distance = config.distances.get(from.saturating_mul(nodes).saturating_add(to)).copied().unwrap_or(10);
+            let turn = to.saturating_add(nodes).saturating_sub(from).checked_rem(nodes).unwrap_or(0);
+            (to != from, distance, turn, to)
+        };
+        let mut last = None;
+        let by_distance = (0..nodes).filter_map(|_| {
+            last = (0..nodes).map(key).filter(|&next| last.is_none_or(|last| next > last)).min();
+            last.map(|(.., to)| NodeId(to as u8))
+        });
+        let zones = by_distance
+            .flat_map(|node| ZoneKind::ALL.into_iter().rev().map(move |kind| ZoneIdx::of(node, kind)))
+            .filter(|&zone| config.size_of(zone).present != 0)
+            .chain(core::iter::repeat(ZoneIdx::NONE));
+        for (entry, zone) in list.iter_mut().zip(zones) {
+            *entry = zone;
+        }
+    }
+}
+
+/// Tells every pageblock its zone and type.
+fn tag_pageblocks<M: Machine>(config: &Config<'_>, world: &World<'_, M>) {
+    let frames = &world.shared.frames;
+    let mask = config.geometry.pageblock_order.mask();
+    for piece in config.pieces() {
+        let mut pfn = piece.range.start;
+        while pfn < piece.range.end {
+            let here = PfnRange { start: pfn, end: Pfn(pfn.0 | mask).add(1) };
+            let cma = config.cma.iter().any(|range| range.intersect(here) == here);
+            let migratetype = if cma { MigrateType::Cma } else { MigrateType::Movable };
+            if let Some(frame) = frames.frame(pfn).filter(|&frame| frames.pageblock(frame).zone().is_none()) {
+                frames.set_pageblock(frame, Pageblock::new(piece.zone, migratetype));
+            }
+            pfn = here.end;
+        }
+    }
+}
+
+/// Frees a piece's blocks, or withholds them. What is freed is filled first, unless the memory is `blank`: who looks at it before
+/// its first use must not take what lies there for a write after a free.
+fn fill<M: Machine>(world: &World<'_, M>, piece: Piece, blank: bool) {
+    let frames = &world.shared.frames;
+    let pageblock_order = frames.geometry.pageblock_order;
+    for (pfn, order) in piece.range.blocks(world.max_order()) {
+        let Some(frame) = frames.frame(pfn) else { continue };
+        // A block above the pageblock order starts a pageblock of its own zone, so one look tells for all of it.
+        let owner = frames.pageblock(frame).zone();
+        debug_assert!(order < pageblock_order || owner == Some(piece.zone));
+        let Some(zone) = owner.and_then(|idx| world.zone(idx)) else { continue };
+        if piece.usable && !blank && owner == Some(piece.zone) {
+            world.fill_freed(frame, order);
+        }
+        world.pinned(|cx| {
+            let guard = zone.lock(cx);
+            if owner != Some(piece.zone) {
+                // Part of a pageblock that another zone has: as good as a hole.
+                return;
+            }
+            zone.present.add(order.frames(), Ordering::Relaxed);
+            if piece.usable {
+                zone.managed.add(order.frames(), Ordering::Relaxed);
+                guard.free(frame, order, Place::Last);
+            } else {
+                let _ = frames.change(frame, |state| state.retire(order));
+                zone.offline.add(order.frames(), Ordering::Relaxed);
+            }
+        });
+    }
+}

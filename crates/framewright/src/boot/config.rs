@@ -1,0 +1,374 @@
+//! What is managed: the memory map, the CPUs, and the sizes that follow from them.
+//!
+//! A region is cut into zones by address: below `dma_end` DMA, below `dma32_end` DMA32, inside of a movable range Movable,
+//! otherwise Normal. From the zones' sizes follow their watermarks, reserves and per-CPU lists, by Linux's formulas
+//! (`watermark.rs`) unless a [`Tuning`] says otherwise; and from all of that the size of the descriptors (`layout.rs`).
+
+use crate::frame::frame::Geometry;
+use crate::pcp::{autotune, depot, pcp};
+use crate::policy::mechanisms::{Depot, Hardened, Mechanisms, PcpSizing, Refill, ZoneStat};
+use crate::policy::pcp_size::PcpSize;
+use crate::policy::watermark::{Marks, Tuning, lowmem_reserve, min_free_kbytes};
+use crate::stat::{node_stat, zone_diffs};
+use crate::types::error::BootError;
+use crate::types::units::{NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
+
+/// A range of memory on one node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// Its frames.
+    pub range: PfnRange,
+    /// Its node.
+    pub node: NodeId,
+    /// Whether the allocator may hand it out. What is not usable is present but withheld, until
+    /// [`crate::Allocator::bring_online`].
+    pub usable: bool,
+}
+
+impl Region {
+    /// Memory to hand out: the frames from `start` up to, not including, `end`, on node `node`.
+    pub const fn usable(start: u64, end: u64, node: u8) -> Region {
+        Region { range: PfnRange::new(start, end), node: NodeId(node), usable: true }
+    }
+
+    /// Memory that somebody else uses: firmware, the kernel's image, the descriptors themselves.
+    pub const fn reserved(start: u64, end: u64, node: u8) -> Region {
+        Region { usable: false, ..Region::usable(start, end, node) }
+    }
+}
+
+/// What the allocator manages.
+#[derive(Clone, Copy, Debug)]
+pub struct Config<'c> {
+    /// The memory map: ascending, not overlapping.
+    pub regions: &'c [Region],
+    /// The node of each CPU.
+    pub cpus: &'c [NodeId],
+    /// Distances between nodes, row by row (`nodes * nodes`); empty: all others are equally far.
+    pub distances: &'c [u8],
+    /// Page size and largest orders.
+    pub geometry: Geometry,
+    /// First frame behind zone DMA; rounded down to a pageblock.
+    pub dma_end: Pfn,
+    /// First frame behind zone DMA32; rounded down to a pageblock.
+    pub dma32_end: Pfn,
+    /// Memory kept for movable requests, as zone Movable; both ends rounded down to a pageblock.
+    pub movable: &'c [PfnRange],
+    /// Pageblocks kept for large contiguous requests and lent to movable ones; whole pageblocks.
+    pub cma: &'c [PfnRange],
+    /// `min_free_kbytes`; none for Linux's formula.
+    pub min_free_kbytes: Option<u64>,
+    /// Gap between watermarks in ten-thousandths of the zone.
+    pub watermark_scale_factor: u64,
+    /// Zones with sizes of their own.
+    pub tuning: &'c [Tuning],
+    /// The mechanisms at work.
+    pub mechanisms: Mechanisms,
+    /// Names of counters that the embedder keeps in each zone, in the order of zoneinfo; at most 14.
+    pub zone_counters: &'static [&'static str],
+    /// Names of counters that the embedder keeps in each node, in the order of zoneinfo; at most 48.
+    pub node_counters: &'static [&'static str],
+}
+
+impl<'c> Config<'c> {
+    /// x86-64's choices for everything but memory and CPUs: 4 KiB pages, blocks of up to 4 MiB, pageblocks of 2 MiB.
+    pub const fn new(regions: &'c [Region], cpus: &'c [NodeId]) -> Config<'c> {
+        Config {
+            regions,
+            cpus,
+            distances: &[],
+            geometry: Geometry { page_shift: 12, max_order: Order(10), pageblock_order: Order(9) },
+            dma_end: Pfn(0x1000),
+            dma32_end: Pfn(0x10_0000),
+            movable: &[],
+            cma: &[],
+            min_free_kbytes: None,
+            watermark_scale_factor: 10,
+            tuning: &[],
+            mechanisms: Mechanisms::DEFAULT,
+            zone_counters: &[],
+            node_counters: &[],
+        }
+    }
+
+    /// Number of nodes: one more than the highest named.
+    pub(crate) fn nodes(&self) -> usize {
+        let nodes = self.regions.iter().map(|region| region.node).chain(self.cpus.iter().copied());
+        nodes.map(|node| node.index().saturating_add(1)).max().unwrap_or(0)
+    }
+
+    /// The map cut at zone boundaries.
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece> + use<'c> {
+        let config = *self;
+        config.regions.iter().flat_map(move |region| {
+            let mut rest = region.range;
+            core::iter::from_fn(move || {
+                (!rest.is_empty()).then(|| {
+                    let start = rest.start;
+                    let end = config.boundary_behind(start).min(rest.end);
+                    rest.start = end;
+                    let zone = ZoneIdx::of(region.node, config.kind_at(start));
+                    Piece { range: PfnRange { start, end }, zone, usable: region.usable }
+                })
+            })
+        })
+    }
+
+    /// The kind of zone at a frame. Limits are rounded down to pageblocks, so that none has frames of two kinds: what lies
+    /// below a limit may always count as what lies above it, but not the other way round.
+    fn kind_at(&self, pfn: Pfn) -> ZoneKind {
+        if self.movable.iter().any(|&range| self.whole(range).contains(pfn)) {
+            ZoneKind::Movable
+        } else if pfn < self.limit(self.dma_end) {
+            ZoneKind::Dma
+        } else if pfn < self.limit(self.dma32_end) {
+            ZoneKind::Dma32
+        } else {
+            ZoneKind::Normal
+        }
+    }
+
+    fn limit(&self, pfn: Pfn) -> Pfn {
+        pfn.align_down(self.geometry.pageblock_order)
+    }
+
+    fn whole(&self, range: PfnRange) -> PfnRange {
+        PfnRange { start: self.limit(range.start), end: self.limit(range.end) }
+    }
+
+    fn boundary_behind(&self, pfn: Pfn) -> Pfn {
+        let movable = self.movable.iter().flat_map(|&range| [self.whole(range).start, self.whole(range).end]);
+        let all = movable.chain([self.limit(self.dma_end), self.limit(self.dma32_end)]);
+        all.filter(|&boundary| boundary > pfn).min().unwrap_or(Pfn(u64::MAX))
+    }
+
+    pub(crate) fn check(&self) -> Result<(), BootError> {
+        let Geometry { page_shift, max_order, pageblock_order } = self.geometry;
+        if max_order > Order::LIMIT || pageblock_order > max_order || !(6..=30).contains(&page_shift) {
+            return Err(BootError::BadGeometry);
+        }
+        if self.cpus.is_empty() || self.cpus.len() > usize::from(u16::MAX) {
+            return Err(BootError::BadCpus);
+        }
+        let rooms =
+            [("zone", self.zone_counters.len(), zone_diffs::OWN), ("node", self.node_counters.len(), node_stat::OWN)];
+        if let Some((of, given, most)) = rooms.into_iter().find(|(_, given, most)| given > most) {
+            return Err(BootError::TooManyCounters { of, given, most });
+        }
+        if let Some(reason) = self.mechanisms.conflict() {
+            return Err(BootError::Mechanisms(reason));
+        }
+        let mut behind = Pfn(0);
+        for (i, region) in self.regions.iter().enumerate() {
+            let range = region.range;
+            if range.is_empty() || range.start < behind || range.end.0 > 1 << 52 {
+                return Err(BootError::BadRegion(i));
+            }
+            behind = range.end;
+        }
+        let mut nodes = self.regions.iter().map(|region| region.node).chain(self.cpus.iter().copied());
+        if let Some(node) = nodes.find(|node| node.index() >= NodeId::LIMIT) {
+            return Err(BootError::BadNode(node));
+        }
+        let entries = self.nodes().saturating_mul(self.nodes());
+        if !self.distances.is_empty() && self.distances.len() != entries {
+            return Err(BootError::BadDistances);
+        }
+        if self.regions.iter().any(|region| region.usable) { Ok(()) } else { Err(BootError::NoMemory) }
+    }
+
+    /// Sizes of a zone: span, present and managed frames.
+    pub(crate) fn size_of(&self, zone: ZoneIdx) -> ZoneSize {
+        let mut size = ZoneSize::default();
+        for piece in self.pieces().filter(|piece| piece.zone == zone) {
+            size.span = if size.present == 0 {
+                piece.range
+            } else {
+                PfnRange { start: size.span.start.min(piece.range.start), end: size.span.end.max(piece.range.end) }
+            };
+            size.present = size.present.saturating_add(piece.range.frames());
+            if piece.usable {
+                size.managed = size.managed.saturating_add(piece.range.frames());
+            }
+        }
+        size
+    }
+
+    pub(crate) fn zones(&self) -> impl Iterator<Item = ZoneIdx> + use<'c> {
+        (0..self.nodes())
+            .flat_map(|node| ZoneKind::ALL.into_iter().map(move |kind| ZoneIdx::of(NodeId(node as u8), kind)))
+    }
+
+    pub(crate) fn managed(&self) -> u64 {
+        self.regions.iter().filter(|region| region.usable).map(|region| region.range.frames()).sum()
+    }
+
+    pub(crate) fn tuning_of(&self, zone: ZoneIdx) -> Option<&'c Tuning> {
+        self.tuning.iter().find(|tuning| tuning.zone == zone)
+    }
+
+    /// Frames to keep free, to be shared out among the zones.
+    pub(crate) fn min_free_frames(&self) -> u64 {
+        let shift = u32::from(self.geometry.page_shift);
+        let kib_of = |frames: u64| if shift >= 10 { frames << (shift - 10) } else { frames >> (10 - shift) };
+        let frames_of =
+            |kib: u64| if shift >= 10 { kib >> (shift - 10) } else { kib.saturating_mul(1 << (10 - shift)) };
+        frames_of(self.min_free_kbytes.unwrap_or_else(|| min_free_kbytes(kib_of(self.managed()))))
+    }
+
+    pub(crate) fn marks_of(&self, zone: ZoneIdx, size: ZoneSize) -> Marks {
+        let scale = self.watermark_scale_factor;
+        let computed = || Marks::compute(self.min_free_frames(), size.managed, self.managed(), scale);
+        self.tuning_of(zone).and_then(|tuning| tuning.marks).unwrap_or_else(computed)
+    }
+
+    pub(crate) fn pcp_of(&self, zone: ZoneIdx, size: ZoneSize) -> PcpSize {
+        let computed = || {
+            let low = self.marks_of(zone, size).low;
+            let linux = PcpSize::compute(size.managed, low, self.cpus_at(zone), self.geometry.page_shift);
+            if self.has_depot() { depot::high_of(linux, size.managed, self.cpus_at(zone)) } else { linux }
+        };
+        self.tuning_of(zone).and_then(|tuning| tuning.pcp).unwrap_or_else(computed).clamped()
+    }
+
+    /// What a CPU's lists of a zone may grow to, in frames; 0 if their size is fixed.
+    pub(crate) fn pcp_most_of(&self, zone: ZoneIdx, size: ZoneSize) -> u32 {
+        match self.mechanisms.pcp_size {
+            PcpSizing::Fixed => 0,
+            PcpSizing::Tuned => {
+                let PcpSize { batch, high } = self.pcp_of(zone, size);
+                autotune::most(size.managed, self.cpus_at(zone), batch).max(high)
+            }
+        }
+    }
+
+    /// CPUs that share a zone's memory: those of its node, or all if it has none.
+    fn cpus_at(&self, zone: ZoneIdx) -> u64 {
+        let here = self.cpus.iter().filter(|&&node| node == zone.node()).count();
+        if here == 0 { self.cpus.len() as u64 } else { here as u64 }
+    }
+
+    /// Shards of each zone's depot.
+    pub(crate) fn shards(&self) -> usize {
+        if self.has_depot() { depot::shards(self.cpus.len()) } else { 0 }
+    }
+
+    pub(crate) fn has_depot(&self) -> bool {
+        self.mechanisms.depot != Depot::Off
+    }
+
+    pub(crate) fn is_hardened(&self) -> bool {
+        self.mechanisms.hardened != Hardened::Off
+    }
+
+    /// Whether CPUs keep something of the embedder's counters of nodes.
+    pub(crate) fn keeps_node_counts(&self) -> bool {
+        !self.node_counters.is_empty() && self.mechanisms.zone_stat == ZoneStat::Differentials
+    }
+
+    /// Magazines that each shard of a zone's depot has.
+    pub(crate) fn magazines_of(&self, zone: ZoneIdx) -> u64 {
+        let size = self.size_of(zone);
+        let stored = match self.mechanisms.depot {
+            Depot::Off => return 0,
+            Depot::Eighth => size.present / 8,
+            Depot::All => size.present,
+        };
+        if size.present == 0 {
+            return 0;
+        }
+        let frames = depot::frames_of(self.pcp_of(zone, size), size.managed);
+        depot::magazines(stored, frames, self.shards(), self.cpus.len())
+    }
+
+    /// Clusters of a zone: enough for all of its memory when each is full, as in the series that proposed them.
+    pub(crate) fn clusters_of(&self, zone: ZoneIdx) -> u32 {
+        let size = self.size_of(zone);
+        let batch = u64::from(self.pcp_of(zone, size).batch);
+        // One page at a time needs none.
+        let has_some = self.mechanisms.refill == Refill::Cluster && size.present != 0 && batch > 1;
+        if has_some { size.managed.checked_div(batch).unwrap_or(0) as u32 } else { 0 }
+    }
+
+    /// Entries of each magazine: as many as the largest of any zone uses.
+    pub(crate) fn magazine_entries(&self) -> u32 {
+        let sizes = self.zones().map(|zone| (zone, self.size_of(zone))).filter(|(_, size)| size.present != 0);
+        let entries = sizes.map(|(zone, size)| depot::frames_of(self.pcp_of(zone, size), size.managed));
+        // Of whole cache lines, so that no two CPUs' magazines share one.
+        entries.max().unwrap_or(0).next_multiple_of(pcp::SLOTS_IN_LINE)
+    }
+
+    /// Frames that `zone` keeps from requests whose highest zone is of each kind.
+    pub(crate) fn reserve_of(&self, zone: ZoneIdx) -> [u64; ZoneKind::COUNT] {
+        let computed = || {
+            let mut above = 0_u64;
+            ZoneKind::ALL.map(|kind| {
+                if kind <= zone.kind() {
+                    return 0;
+                }
+                above = above.saturating_add(self.size_of(ZoneIdx::of(zone.node(), kind)).managed);
+                lowmem_reserve(zone.kind(), above)
+            })
+        };
+        self.tuning_of(zone).and_then(|tuning| tuning.reserve).unwrap_or_else(computed)
+    }
+}
+
+/// A part of the map that lies in one zone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Piece {
+    pub(crate) range: PfnRange,
+    pub(crate) zone: ZoneIdx,
+    pub(crate) usable: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ZoneSize {
+    pub(crate) span: PfnRange,
+    pub(crate) present: u64,
+    pub(crate) managed: u64,
+}
+
+/// The runs of consecutive sections with memory, ascending: the first section of each, and the one after its last.
+#[derive(Clone, Copy)]
+pub(crate) struct Runs<'c> {
+    regions: &'c [Region],
+    shift: u8,
+}
+
+impl<'c> Runs<'c> {
+    pub(crate) fn of(config: &Config<'c>) -> Runs<'c> {
+        Runs { regions: config.regions, shift: config.geometry.max_order.0 }
+    }
+
+    fn sections_of(&self, region: &Region) -> (u64, u64) {
+        let last = region.range.end.0.saturating_sub(1) >> self.shift;
+        (region.range.start.0 >> self.shift, last.saturating_add(1))
+    }
+
+    /// How many sections have memory.
+    pub(crate) fn sections(self) -> u64 {
+        self.map(|(start, end)| end.saturating_sub(start)).fold(0, u64::saturating_add)
+    }
+
+    /// Frames from the first section to behind the last.
+    pub(crate) fn span(&self) -> u64 {
+        let first = self.regions.first().map_or(0, |region| self.sections_of(region).0);
+        let end = self.regions.last().map_or(0, |region| self.sections_of(region).1);
+        end.saturating_sub(first) << self.shift
+    }
+}
+
+impl Iterator for Runs<'_> {
+    type Item = (u64, u64);
+
+    fn next(&mut self) -> Option<(u64, u64)> {
+        let (first, mut rest) = self.regions.split_first()?;
+        let (start, mut end) = self.sections_of(first);
+        while let Some((next, more)) = rest.split_first().filter(|(next, _)| self.sections_of(next).0 <= end) {
+            (end, rest) = (self.sections_of(next).1, more);
+        }
+        self.regions = rest;
+        Some((start, end))
+    }
+}

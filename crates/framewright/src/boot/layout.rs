@@ -1,0 +1,165 @@
+//! How much memory the descriptors of a configuration take.
+
+use crate::boot::config::{Config, Runs};
+use crate::frame::cluster::Cluster;
+use crate::frame::map::Run;
+use crate::frame::owned_pageblock;
+use crate::pcp::depot::{Magazine, Shard};
+use crate::pcp::pcp::{self, Pcp};
+use crate::policy::mechanisms::{FreePath, Refill};
+use crate::seam::machine::Machine;
+use crate::shared::Cpu;
+use crate::stat::node_stat::{NodeDiffs, NodeStat};
+use crate::stat::zone_diffs::ZoneDiffs;
+use crate::sync::smp_list::Link;
+use crate::types::error::BootError;
+use crate::types::units::{Frame, ZoneIdx, ZoneKind};
+use crate::zone::zone::Zone;
+
+/// How many entries each slice of [`crate::Parts`] must have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Layout {
+    /// Entries of [`crate::Parts::sections`].
+    pub sections: usize,
+    /// Entries of [`crate::Parts::bases`].
+    pub bases: usize,
+    /// Entries of [`crate::Parts::runs`].
+    pub runs: usize,
+    /// Entries of [`crate::Parts::states`], [`crate::Parts::links`] and [`crate::Parts::heads`].
+    pub frames: usize,
+    /// Entries of [`crate::Parts::pageblocks`].
+    pub pageblocks: usize,
+    /// Entries of [`crate::Parts::zones`].
+    pub zones: usize,
+    /// Entries of [`crate::Parts::zonelists`].
+    pub zonelists: usize,
+    /// Entries of [`crate::Parts::cpus`].
+    pub cpus: usize,
+    /// Entries of [`crate::Parts::pcps`].
+    pub pcps: usize,
+    /// Entries of [`crate::Parts::slots`].
+    pub slots: usize,
+    /// Entries of [`crate::Parts::shards`].
+    pub shards: usize,
+    /// Entries of [`crate::Parts::magazines`].
+    pub magazines: usize,
+    /// Entries of [`crate::Parts::range_locks`].
+    pub range_locks: usize,
+    /// Entries of [`crate::Parts::cluster_of`].
+    pub cluster_of: usize,
+    /// Entries of [`crate::Parts::clusters`].
+    pub clusters: usize,
+    /// Entries of [`crate::Parts::owners`].
+    pub owners: usize,
+    /// Entries of [`crate::Parts::owned`].
+    pub owned: usize,
+    /// Entries of [`crate::Parts::hints`].
+    pub hints: usize,
+    /// Entries of [`crate::Parts::diffs`].
+    pub diffs: usize,
+    /// Entries of [`crate::Parts::node_stats`].
+    pub node_stats: usize,
+    /// Entries of [`crate::Parts::node_diffs`].
+    pub node_diffs: usize,
+}
+
+impl Layout {
+    /// What the descriptors of `config` need.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration.
+    pub fn of(config: &Config<'_>) -> Result<Layout, BootError> {
+        config.check()?;
+        let slots = Runs::of(config).sections();
+        let frames = slots.saturating_mul(config.geometry.max_order.frames());
+        if frames > Frame::LIMIT {
+            return Err(BootError::TooManyFrames { frames });
+        }
+        let (nodes, cpus) = (config.nodes(), config.cpus.len());
+        let (zones, shards) = (nodes.saturating_mul(ZoneKind::COUNT), config.shards());
+        let magazines = config.zones().map(|zone| config.magazines_of(zone)).sum::<u64>().saturating_mul(shards as u64);
+        let ring_slots: u64 = config.zones().map(|zone| ring_slots(config, zone)).sum();
+        let own = ring_slots.saturating_mul(cpus as u64).saturating_add(u64::from(pcp::SLOTS_IN_LINE));
+        let entries = own.saturating_add(magazines.saturating_mul(u64::from(config.magazine_entries())));
+        if entries > u64::from(u32::MAX) {
+            return Err(BootError::TooManySlots { slots: entries });
+        }
+        let pageblocks = (frames >> config.geometry.pageblock_order.0) as usize;
+        let owners = if config.mechanisms.refill == Refill::Pageblocks { pageblocks } else { 0 };
+        Ok(Layout {
+            sections: entries_of(Runs::of(config).span(), grain_of(config)) as usize,
+            bases: slots as usize,
+            runs: Runs::of(config).count(),
+            frames: frames as usize,
+            pageblocks,
+            zones,
+            zonelists: nodes.saturating_mul(zones),
+            cpus,
+            pcps: zones.saturating_mul(cpus),
+            slots: entries as usize,
+            shards: zones.saturating_mul(shards),
+            magazines: magazines as usize,
+            range_locks: if config.mechanisms.free_path == FreePath::RangeLocks { slots as usize } else { 0 },
+            cluster_of: if config.mechanisms.refill == Refill::Cluster { frames as usize } else { 0 },
+            clusters: config.zones().map(|zone| config.clusters_of(zone) as usize).sum(),
+            owners,
+            owned: owners.saturating_mul(owned_pageblock::words_of(config.geometry.pageblock_order)),
+            hints: if owners == 0 { 0 } else { owned_pageblock::hints_of(cpus, zones) },
+            diffs: if config.mechanisms.keeps_counts() { zones.saturating_mul(cpus) } else { 0 },
+            node_stats: if config.node_counters.is_empty() { 0 } else { nodes.saturating_add(1) },
+            node_diffs: if config.keeps_node_counts() { nodes.saturating_mul(cpus) } else { 0 },
+        })
+    }
+
+    /// Bytes of all slices on machine `M`.
+    pub fn bytes<M: Machine>(&self) -> usize {
+        let parts = [
+            (self.sections.saturating_add(self.bases), size_of::<u64>()),
+            (self.runs, size_of::<Run>()),
+            (self.frames, size_of::<M::U64>() + size_of::<Link<M>>() + size_of::<M::U8>()),
+            (self.pageblocks, size_of::<M::U32>()),
+            (self.zones, size_of::<Zone<M>>()),
+            (self.zonelists, size_of::<ZoneIdx>()),
+            (self.cpus, size_of::<Cpu<M>>()),
+            (self.pcps, size_of::<Pcp<M>>()),
+            (self.slots, size_of::<M::U32>()),
+            (self.shards, size_of::<Shard<M>>()),
+            (self.magazines, size_of::<Magazine<M>>()),
+            (self.range_locks.saturating_add(self.cluster_of), size_of::<M::U32>()),
+            (self.clusters, size_of::<Cluster<M>>()),
+            (self.owners.saturating_add(self.hints), size_of::<M::U32>()),
+            (self.owned, size_of::<M::U64>()),
+            (self.diffs, size_of::<ZoneDiffs<M>>()),
+            (self.node_stats, size_of::<NodeStat<M>>()),
+            (self.node_diffs, size_of::<NodeDiffs<M>>()),
+        ];
+        parts.iter().map(|(entries, size)| entries.saturating_mul(*size)).fold(0, usize::saturating_add)
+    }
+}
+
+/// Entries of the table of sections that are always there.
+const FEW_SECTIONS: u64 = 1 << 10;
+
+/// Binary logarithm of the frames that an entry of the table of sections covers: a section, unless so many entries would take more than a
+/// byte for each frame.
+pub(crate) fn grain_of(config: &Config<'_>) -> u8 {
+    let (runs, least) = (Runs::of(config), config.geometry.max_order);
+    let frames = runs.sections().saturating_mul(least.frames());
+    let most = (frames / size_of::<u64>() as u64).max(FEW_SECTIONS);
+    let mut grains = least.0..u64::BITS as u8;
+    grains.find(|&grain| entries_of(runs.span(), grain) <= most).unwrap_or(least.0)
+}
+
+fn entries_of(span: u64, grain: u8) -> u64 {
+    span.div_ceil(1 << grain)
+}
+
+/// Ring entries that one CPU needs for a zone.
+fn ring_slots(config: &Config<'_>, zone: ZoneIdx) -> u64 {
+    let size = config.size_of(zone);
+    if size.present == 0 {
+        return 0;
+    }
+    let sizes = (config.pcp_of(zone, size), config.pcp_most_of(zone, size));
+    pcp::slots(sizes, (config.has_depot(), config.is_hardened()), config.geometry.pageblock_order)
+}

@@ -1,0 +1,7 @@
+//! From a memory map to an allocator: the configuration, the sizes of the descriptor arrays, and the first fill.
+//!
+//! Runs once, before any other call.
+
+pub(crate) mod boot;
+pub(crate) mod layout;
+pub mod config;

@@ -1,0 +1,275 @@
+//! Free lists: circular, doubly linked, by index.
+//!
+//! A link word names a neighbour as a [`Node`]: 0 is nobody (zeroed memory is linked to nothing), `frame + 1` a block, and
+//! the numbers from `Frame::LIMIT + 1` up the heads of the zone's lists. The head is a node of its ring like any other, so no
+//! operation has a special case for the ends. A node off its list holds 0, which names nobody, so that a stale neighbour
+//! is recognised: every operation first checks that the neighbours agree (two loads, in release builds too) and
+//! changes nothing if they don't.
+//!
+//! Two views of the same words. Who holds the zone lock alone changes them plainly, relaxed; the lock orders them
+//! ([`FreeLists`]). Those who hold it together with others change them by the protocol of `smp_list.rs`, and lengths atomically
+//! (`Together`). At rest nobody can tell which view was used.
+
+use crate::frame::frame::{Corrupt, Frames};
+use crate::seam::field::{Words, tell};
+use crate::seam::machine::{Machine, Ordering, Word};
+use crate::sync::cache_line::Span;
+use crate::sync::smp_list::{self, Broken, Link, Links, Node};
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{Frame, Order};
+
+const FIRST_HEAD: u32 = Frame::LIMIT as u32 + 1;
+
+const fn node_of(frame: Frame) -> Node {
+    Node(frame.0.wrapping_add(1))
+}
+
+const fn head_of((order, migratetype): (Order, MigrateType)) -> Node {
+    Node(FIRST_HEAD.wrapping_add(order.0 as u32 * MigrateType::COUNT as u32 + migratetype as u32))
+}
+
+fn block_of(node: Node) -> Option<Frame> {
+    (node.0 != 0 && node.0 < FIRST_HEAD).then(|| Frame(node.0.wrapping_sub(1)))
+}
+
+/// Which end of a list. Blocks are taken from the front, so the back is for those that shall stay longest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    Front,
+    Back,
+}
+
+/// One list: its head and length.
+struct List<M: Machine> {
+    head: Link<M>,
+    len: M::U32,
+}
+
+/// The free lists of one zone, by order and migratetype. Reached through `crate::zone::zone::ZoneGuard`, which holds the lock.
+///
+/// Invariants, with the lock free:
+/// - B1 a block is on list (o, t) ⇔ its state is free with order o and type t
+/// - B2 `len` is the number of blocks on the list
+/// - B3 `next` and `prev` of neighbours name each other
+// Nothing but the array, whose elements lie one behind the other: see `FreeLists::span`.
+#[repr(transparent)]
+pub(crate) struct FreeLists<M: Machine> {
+    lists: [[List<M>; MigrateType::COUNT]; Order::COUNT],
+}
+
+impl<M: Machine> Default for FreeLists<M> {
+    fn default() -> Self {
+        FreeLists {
+            lists: core::array::from_fn(|order| {
+                core::array::from_fn(|migratetype| {
+                    let order = Order(order as u8);
+                    let migratetype = MigrateType::from_index(migratetype).unwrap_or_default();
+                    let node = head_of((order, migratetype));
+                    List { head: Link { next: Word::new(node.0), prev: Word::new(node.0) }, len: Word::new(0) }
+                })
+            }),
+        }
+    }
+}
+
+impl<M: Machine> FreeLists<M> {
+    /// Names its words.
+    pub(crate) fn words(&self, visit: &mut Words<'_>) {
+        for (order, lists) in self.lists.iter().enumerate() {
+            for (migratetype, list) in MigrateType::ALL.into_iter().zip(lists) {
+                tell(visit, format_args!("lists[{migratetype}].head.next order {order}"), &list.head.next);
+                tell(visit, format_args!("lists[{migratetype}].head.prev order {order}"), &list.head.prev);
+                tell(visit, format_args!("lists[{migratetype}].len order {order}"), &list.len);
+            }
+        }
+    }
+
+    /// Bytes of the lists of an order, of its first so many types, in the record that begins with them at `offset`.
+    pub(crate) const fn span(offset: usize, order: usize, types: usize) -> Span {
+        let start = offset + order * MigrateType::COUNT * size_of::<List<M>>();
+        Span { start, end: start + types * size_of::<List<M>>() }
+    }
+
+    fn list(&self, order: Order, migratetype: MigrateType) -> Option<&List<M>> {
+        self.lists.get(order.index())?.get(migratetype.index())
+    }
+
+    /// Number of blocks on a list. True for the holder of the lock, otherwise a moment's view.
+    pub(crate) fn len_racy(&self, order: Order, migratetype: MigrateType) -> u32 {
+        self.list(order, migratetype).map_or(0, |list| list.len.load(Ordering::Relaxed))
+    }
+
+    /// The block at the front of a list.
+    pub(crate) fn first(&self, order: Order, migratetype: MigrateType) -> Option<Frame> {
+        block_of(Node(self.list(order, migratetype)?.head.next.load(Ordering::Relaxed)))
+    }
+
+    /// The block at the back of a list.
+    pub(crate) fn last(&self, order: Order, migratetype: MigrateType) -> Option<Frame> {
+        block_of(Node(self.list(order, migratetype)?.head.prev.load(Ordering::Relaxed)))
+    }
+
+    /// The block behind `frame` on its list.
+    pub(crate) fn next(&self, frames: &Frames<'_, M>, frame: Frame) -> Option<Frame> {
+        block_of(Node(frames.links.get(frame.index())?.next.load(Ordering::Relaxed)))
+    }
+
+    /// The block before `frame` on its list.
+    pub(crate) fn prev(&self, frames: &Frames<'_, M>, frame: Frame) -> Option<Frame> {
+        block_of(Node(frames.links.get(frame.index())?.prev.load(Ordering::Relaxed)))
+    }
+
+    /// Empties every list without looking at the blocks on them.
+    pub(crate) fn reset(&self) {
+        for order in Order(0).up_to(Order::LIMIT) {
+            for migratetype in MigrateType::ALL {
+                if let Some(list) = self.list(order, migratetype) {
+                    let node = head_of((order, migratetype));
+                    list.head.next.store(node.0, Ordering::Relaxed);
+                    list.head.prev.store(node.0, Ordering::Relaxed);
+                    list.len.store(0, Ordering::Relaxed);
+                }
+            }
+        }
+    }
+
+    /// Puts a block on a list.
+    pub(crate) fn insert(
+        &self,
+        frames: &Frames<'_, M>,
+        frame: Frame,
+        (order, migratetype): (Order, MigrateType),
+        end: End,
+    ) -> Result<(), Corrupt> {
+        let list = self.list(order, migratetype).ok_or(Corrupt(frame))?;
+        let link = frames.links.get(frame.index()).ok_or(Corrupt(frame))?;
+        let head = head_of((order, migratetype));
+        let node = node_of(frame);
+        let (prev, next) = match end {
+            End::Front => (head, Node(list.head.next.load(Ordering::Relaxed))),
+            End::Back => (Node(list.head.prev.load(Ordering::Relaxed)), head),
+        };
+        let before = list.link(frames, head, prev).ok_or(Corrupt(frame))?;
+        let after = list.link(frames, head, next).ok_or(Corrupt(frame))?;
+        if before.next.load(Ordering::Relaxed) != next.0 || after.prev.load(Ordering::Relaxed) != prev.0 {
+            return Err(Corrupt(block_of(next).or(block_of(prev)).unwrap_or(frame)));
+        }
+        link.next.store(next.0, Ordering::Relaxed);
+        link.prev.store(prev.0, Ordering::Relaxed);
+        after.prev.store(node.0, Ordering::Relaxed);
+        before.next.store(node.0, Ordering::Relaxed);
+        list.len.store(list.len.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Takes the first `count` blocks off a list, of which `last` is the last. Their links stay what they were.
+    pub(crate) fn cut(
+        &self,
+        frames: &Frames<'_, M>,
+        (order, migratetype): (Order, MigrateType),
+        (last, count): (Frame, u32),
+    ) -> Result<(), Corrupt> {
+        let list = self.list(order, migratetype).ok_or(Corrupt(last))?;
+        let head = head_of((order, migratetype));
+        let next = Node(frames.links.get(last.index()).ok_or(Corrupt(last))?.next.load(Ordering::Relaxed));
+        let after = list.link(frames, head, next).ok_or(Corrupt(last))?;
+        if after.prev.load(Ordering::Relaxed) != node_of(last).0 {
+            return Err(Corrupt(last));
+        }
+        after.prev.store(head.0, Ordering::Relaxed);
+        list.head.next.store(next.0, Ordering::Relaxed);
+        list.len.store(list.len.load(Ordering::Relaxed).wrapping_sub(count), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Takes a block off the list it is on. `ask` is told which blocks will be written to, before any is looked at.
+    pub(crate) fn remove(
+        &self,
+        frames: &Frames<'_, M>,
+        frame: Frame,
+        (order, migratetype): (Order, MigrateType),
+        ask: impl Fn(Frame),
+    ) -> Result<(), Corrupt> {
+        let list = self.list(order, migratetype).ok_or(Corrupt(frame))?;
+        let link = frames.links.get(frame.index()).ok_or(Corrupt(frame))?;
+        let (head, node) = (head_of((order, migratetype)), node_of(frame));
+        let next = Node(link.next.load(Ordering::Relaxed));
+        let prev = Node(link.prev.load(Ordering::Relaxed));
+        [next, prev].into_iter().filter_map(block_of).for_each(ask);
+        let after = list.link(frames, head, next).ok_or(Corrupt(frame))?;
+        let before = list.link(frames, head, prev).ok_or(Corrupt(frame))?;
+        if before.next.load(Ordering::Relaxed) != node.0 || after.prev.load(Ordering::Relaxed) != node.0 {
+            return Err(Corrupt(frame));
+        }
+        after.prev.store(prev.0, Ordering::Relaxed);
+        before.next.store(next.0, Ordering::Relaxed);
+        link.next.store(Node::NOBODY.0, Ordering::Relaxed);
+        link.prev.store(Node::NOBODY.0, Ordering::Relaxed);
+        list.len.store(list.len.load(Ordering::Relaxed).wrapping_sub(1), Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl<M: Machine> List<M> {
+    /// The link words of a node of this list, whose head is `head`.
+    fn link<'l>(&'l self, frames: &'l Frames<'_, M>, head: Node, node: Node) -> Option<&'l Link<M>> {
+        if node == head {
+            return Some(&self.head);
+        }
+        frames.links.get(block_of(node)?.index())
+    }
+}
+
+/// The free lists for those who hold the zone lock together with others.
+pub(crate) struct ConcurrentLists<'l, 'a, M: Machine> {
+    pub(crate) lists: &'l FreeLists<M>,
+    pub(crate) frames: &'l Frames<'a, M>,
+    pub(crate) machine: &'l M,
+}
+
+impl<M: Machine> Links<M> for ConcurrentLists<'_, '_, M> {
+    fn link(&self, node: Node) -> Option<&Link<M>> {
+        if let Some(frame) = block_of(node) {
+            return self.frames.links.get(frame.index());
+        }
+        let list = node.0.checked_sub(FIRST_HEAD)? as usize;
+        Some(&self.lists.lists.get(list / MigrateType::COUNT)?.get(list % MigrateType::COUNT)?.head)
+    }
+
+    fn is_head(&self, node: Node) -> bool {
+        node.0 >= FIRST_HEAD
+    }
+}
+
+impl<M: Machine> ConcurrentLists<'_, '_, M> {
+    /// Takes a block off its list. The caller owns it: nobody else takes it off.
+    pub(crate) fn del(&self, frame: Frame, list: (Order, MigrateType)) -> Result<(), Broken> {
+        smp_list::del(self.machine, self, node_of(frame))?;
+        self.count(list, 1_u32.wrapping_neg());
+        Ok(())
+    }
+
+    /// Links two blocks of the caller's own to each other.
+    pub(crate) fn chain(&self, before: Frame, after: Frame) {
+        smp_list::chain(self, node_of(before), node_of(after));
+    }
+
+    /// Puts a chain of `count` blocks on the front of a list.
+    pub(crate) fn splice(
+        &self,
+        list: (Order, MigrateType),
+        (first, last): (Frame, Frame),
+        count: u32,
+    ) -> Result<(), Broken> {
+        // First, so that the line with both is fetched once.
+        self.count(list, count);
+        smp_list::splice(self.machine, self, head_of(list), node_of(first), node_of(last))
+            .inspect_err(|_| self.count(list, count.wrapping_neg()))
+    }
+
+    fn count(&self, (order, migratetype): (Order, MigrateType), change: u32) {
+        if let Some(list) = self.lists.list(order, migratetype) {
+            list.len.add(change, Ordering::Relaxed);
+        }
+    }
+}

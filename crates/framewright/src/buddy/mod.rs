@@ -1,0 +1,8 @@
+//! The buddy system of one zone: free lists, split and merge, and which list a request falls back to.
+//!
+//! Mechanism and policy without locks: the caller holds the zone lock.
+
+pub(crate) mod fallback;
+pub(crate) mod pageblock_usage;
+pub(crate) mod buddy;
+pub(crate) mod free_list;

@@ -1,0 +1,202 @@
+//! Compaction by the emptiest range: of the next [`WINDOW`] ranges in turn the one with least in use is emptied.
+//!
+//! It is isolated as a contiguous range is (`contig_range.rs`), so that nobody uses what comes free in it. What is in use is moved to
+//! those of the other pageblocks looked at that have most in use.
+
+use core::cell::Cell;
+
+use crate::buddy::pageblock_usage::PageblockUsage;
+use crate::compaction::progress::{Compacted, Effort};
+use crate::policy::watermark::Mark;
+use crate::range::contig_range::{Means, Purpose};
+use crate::seam::machine::{Machine, Ordering, Word};
+use crate::stat::vmstat::GlobalEvent;
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{Frame, Order, PfnRange};
+use crate::zone::zone::Zone;
+use crate::zonelist::world::World;
+
+/// Ranges of which the one with least in use is emptied.
+const WINDOW: u32 = 64;
+
+/// Pageblocks that were looked at, as places to move to: those with most in use first, so that what has little in use gets less.
+#[derive(Clone, Copy)]
+struct Targets {
+    /// First frame, and how many are free; 0 for none.
+    blocks: [(Frame, u32); WINDOW as usize],
+    /// How far the fullest was searched.
+    at: Frame,
+}
+
+impl Default for Targets {
+    fn default() -> Targets {
+        Targets { blocks: [(Frame(0), 0); WINDOW as usize], at: Frame(0) }
+    }
+}
+
+impl Targets {
+    /// Notes a pageblock; if there are too many, it takes the place of one that has more free.
+    fn note(&mut self, start: Frame, usage: PageblockUsage) {
+        let free = usage.free as u32;
+        let worst = self.blocks.iter_mut().max_by_key(|(_, free)| if *free == 0 { u32::MAX } else { *free });
+        if let Some(worst) = worst
+            && free != 0
+            && usage.used().saturating_add(usage.other) != 0
+            && (worst.1 == 0 || free < worst.1)
+        {
+            *worst = (start, free);
+        }
+    }
+
+    /// Forgets what lies between two frames.
+    fn leave_out(&mut self, (start, end): (Frame, Frame)) {
+        for block in self.blocks.iter_mut().filter(|block| (start..end).contains(&block.0)) {
+            block.1 = 0;
+        }
+    }
+
+    /// The pageblock with most in use.
+    fn fullest(&mut self) -> Option<&mut (Frame, u32)> {
+        self.blocks.iter_mut().filter(|(_, free)| *free != 0).min_by_key(|(_, free)| *free)
+    }
+
+    fn forget_fullest(&mut self) {
+        if let Some(block) = self.fullest() {
+            block.1 = 0;
+        }
+        self.at = Frame(0);
+    }
+}
+
+impl<'a, M: Machine> World<'a, M> {
+    /// Empties one range after the other until there is enough, or a look at the whole zone found nothing more.
+    pub(crate) fn empty_until(
+        &self,
+        zone: &Zone<M>,
+        order: Order,
+        is_enough: impl Fn(&Zone<M>) -> bool,
+        run: &mut Compacted,
+    ) {
+        let windows = self.ranges_of(zone, order).count() as u32 / WINDOW;
+        let mut in_vain = 0_u32;
+        while in_vain <= windows && !is_enough(zone) && self.has_room(zone, order, Mark::Min) {
+            match self.empty_one(zone, (order, Effort::Worthwhile), None, run) {
+                Some(_) => in_vain = 0,
+                None => in_vain = in_vain.saturating_add(1),
+            }
+        }
+    }
+
+    /// Whether a zone can spare a range of this order, above a mark.
+    pub(crate) fn has_room(&self, zone: &Zone<M>, order: Order, mark: Mark) -> bool {
+        let free = zone.stat.memory_racy(&self.shared.stats, zone.idx).free;
+        free > zone.stat.mark_unboosted(mark).saturating_add(order.frames())
+    }
+
+    /// Empties the range with least in use of those next in turn, and leaves it free if it is for no purpose. None if there was none, or it did not work.
+    pub(crate) fn empty_one(
+        &self,
+        zone: &Zone<M>,
+        (order, effort): (Order, Effort),
+        purpose: Option<Purpose>,
+        run: &mut Compacted,
+    ) -> Option<PfnRange> {
+        let before = self.shared.events.get(GlobalEvent::MigrateSuccess);
+        let mut places = Targets::default();
+        let start = self.choose(zone, (order, effort), &mut places, run)?;
+        places.leave_out((start, start.add(order.frames())));
+        let range = PfnRange::block(self.shared.frames.pfn(start), order);
+        let places = Cell::new(places);
+        let place = |order| {
+            let mut some = places.take();
+            let place = self.place_where_most_is_in_use(zone, order, &mut some);
+            places.set(some);
+            place.or_else(|| self.place_among_small(zone, order))
+        };
+        let done = self.alloc_contig_range_of(zone, range, purpose, Means::Compaction(&place)).is_ok();
+        // Others may move something too: it is a figure of how much was done, not an account.
+        let moved = self.shared.events.get(GlobalEvent::MigrateSuccess).saturating_sub(before);
+        run.moved = run.moved.saturating_add(moved);
+        run.ranges = run.ranges.saturating_add(u64::from(done));
+        done.then_some(range)
+    }
+
+    /// Where the range begins that has least in use of the next few; the first of them if several have as little. The pageblocks on the way are noted as places.
+    fn choose(
+        &self,
+        zone: &Zone<M>,
+        (order, effort): (Order, Effort),
+        places: &mut Targets,
+        run: &mut Compacted,
+    ) -> Option<Frame> {
+        let mut best: Option<(Frame, u64)> = None;
+        let mut scanned = 0_u64;
+        let most_at_all = match effort {
+            Effort::Worthwhile => (order.frames() / 2).saturating_add(1),
+            Effort::Any => order.frames(),
+        };
+        let first = zone.compaction.cursor.load(Ordering::Relaxed);
+        let (ahead, wrapped) = (self.ranges_of(zone, order), self.ranges_of(zone, order));
+        let turn = ahead.filter(|start| start.0 >= first).chain(wrapped.filter(|start| start.0 < first));
+        for start in turn.take(WINDOW as usize) {
+            zone.compaction.cursor.store(start.add(order.frames()).0, Ordering::Relaxed);
+            let most = best.map_or(most_at_all, |(_, in_use)| in_use);
+            let in_use = self.in_use(zone, (start, order), places, &mut scanned);
+            if let Some(in_use) = in_use.filter(|&in_use| in_use < most) {
+                best = Some((start, in_use));
+            }
+        }
+        run.scanned = run.scanned.saturating_add(scanned);
+        self.shared.events.add(GlobalEvent::CompactMigrateScanned, scanned);
+        best.map(|(start, _)| start)
+    }
+
+    /// Frames in use in a range, if it can be emptied and is not free as it is.
+    fn in_use(
+        &self,
+        zone: &Zone<M>,
+        (start, order): (Frame, Order),
+        places: &mut Targets,
+        scanned: &mut u64,
+    ) -> Option<u64> {
+        let frames = &self.shared.frames;
+        let (end, step) = (start.add(order.frames()), frames.geometry.pageblock_order.frames());
+        let (mut in_use, mut free, mut at) = (Some(0_u64), 0_u64, start);
+        while at < end {
+            let next = at.add(step);
+            let pageblock = frames.pageblock(at);
+            if pageblock.zone() != Some(zone.idx) || pageblock.migratetype() != MigrateType::Movable {
+                return None;
+            }
+            let usage = PageblockUsage::of(&self.shared, (at, next));
+            *scanned = scanned.saturating_add(usage.memory());
+            places.note(at, usage);
+            let can_be_emptied = usage.memory() == step && usage.other == 0;
+            in_use = in_use.filter(|_| can_be_emptied).map(|in_use| in_use.saturating_add(usage.used()));
+            free = free.saturating_add(usage.free);
+            at = next;
+        }
+        in_use.filter(|_| free < order.frames())
+    }
+
+    /// A place in the pageblock with most in use of those that were noted.
+    fn place_where_most_is_in_use(&self, zone: &Zone<M>, order: Order, places: &mut Targets) -> Option<Frame> {
+        let step = self.shared.frames.geometry.pageblock_order.frames();
+        while let Some(start) = places.fullest().map(|block| block.0) {
+            places.at = places.at.max(start);
+            let found = self.place_in(zone, order, &mut places.at, start.add(step));
+            if found.is_some() {
+                return found;
+            }
+            places.forget_fullest();
+        }
+        None
+    }
+
+    /// The ranges of an order that a zone's span consists of, by their first frames. Some may be holes or another zone's.
+    fn ranges_of(&self, zone: &Zone<M>, order: Order) -> impl Iterator<Item = Frame> + use<M> {
+        let (first, last) = self.pageblocks_of(zone);
+        let step = order.frames().min(1 << 31) as usize;
+        (first.align_down(order).0..last.0.saturating_add(1)).step_by(step.max(1)).map(Frame)
+    }
+}

@@ -1,0 +1,8 @@
+//! Compaction: which memory in use is moved so that a large block becomes free.
+//!
+//! Files here choose what to empty and where to; `range/` isolates and moves.
+
+pub(crate) mod compaction;
+pub(crate) mod emptiest;
+pub(crate) mod scanners;
+pub(crate) mod progress;

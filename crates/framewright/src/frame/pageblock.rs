@@ -1,0 +1,137 @@
+//! Pageblocks: the unit in which mobilities are kept apart.
+//!
+//! A pageblock is `1 << pageblock_order` frames (2 MiB on x86-64). Its word says which zone it belongs to and which
+//! type its free blocks are grouped under. **Every free block is on the list of its pageblock's type**; a free block of
+//! several pageblocks has one type, and so have they. The zone is fixed at boot: where a node begins inside of a
+//! pageblock, the pageblock belongs to the node that has it first, and the other's frames in it are as good as a hole. An
+//! isolated pageblock remembers what it was, and how many ranges keep it isolated: two callers may take disjoint ranges in one pageblock
+//! (`contig_range.rs`), and the type comes back when the last of them is done.
+
+use crate::types::migratetype::MigrateType;
+use crate::types::units::ZoneIdx;
+
+/// Word of one pageblock. Bits: 0-3 type, 4-7 type before isolation, 8-15 zone, 16 has memory, 20-21 which per-CPU lists its
+/// blocks go to: the type's number + 1, or 0 for none; 22-31 how many ranges keep it isolated. Which lists follows from the type,
+/// and is there so that a free need not work it out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pageblock(pub(crate) u32);
+
+impl Pageblock {
+    /// A pageblock without memory, as zeroed descriptors have it.
+    pub(crate) const HOLE: Pageblock = Pageblock(0);
+    const PRESENT: u32 = 1 << 16;
+
+    const LISTS: u32 = 20;
+    const HOLDER: u32 = 1 << 22;
+    /// What a change of type changes.
+    const BY_TYPE: u32 = 3 << Pageblock::LISTS | 0xff;
+
+    #[inline]
+    pub(crate) const fn new(zone: ZoneIdx, migratetype: MigrateType) -> Pageblock {
+        Pageblock(Pageblock::PRESENT | (zone.0 as u32) << 8).with(migratetype)
+    }
+
+    /// Which per-CPU lists blocks go to when they are freed: those of the type; none of an isolated pageblock or a hole.
+    pub(crate) const fn lists(self) -> Option<usize> {
+        ((self.0 >> Pageblock::LISTS & 3) as usize).checked_sub(1)
+    }
+
+    /// Index of the zone; any if there is none.
+    pub(crate) const fn zone_index(self) -> usize {
+        (self.0 >> 8) as usize & 0xff
+    }
+
+    /// The zone; none for a hole.
+    pub(crate) const fn zone(self) -> Option<ZoneIdx> {
+        if self.0 & Pageblock::PRESENT != 0 { Some(ZoneIdx((self.0 >> 8) as u16 & 0xff)) } else { None }
+    }
+
+    pub(crate) const fn migratetype(self) -> MigrateType {
+        match MigrateType::from_index(self.0 as usize & 0xf) {
+            Some(migratetype) => migratetype,
+            None => MigrateType::Isolate,
+        }
+    }
+
+    /// The type that an isolated pageblock goes back to; its type otherwise.
+    pub(crate) const fn restored(self) -> MigrateType {
+        match MigrateType::from_index((self.0 >> 4) as usize & 0xf) {
+            Some(migratetype) => migratetype,
+            None => MigrateType::Movable,
+        }
+    }
+
+    /// The same pageblock with another type; isolation keeps the old one in mind.
+    pub(crate) const fn with(self, migratetype: MigrateType) -> Pageblock {
+        let saved = match migratetype {
+            MigrateType::Isolate => self.restored(),
+            other => other,
+        };
+        let lists = match migratetype.pcp_index() {
+            Some(index) => index as u32 + 1,
+            None => 0,
+        };
+        Pageblock(self.0 & !Pageblock::BY_TYPE | lists << Pageblock::LISTS | (saved as u32) << 4 | migratetype as u32)
+    }
+
+    /// How many ranges keep it isolated.
+    pub(crate) const fn holders(self) -> u32 {
+        self.0 / Pageblock::HOLDER
+    }
+
+    /// The same pageblock, kept isolated by one range more; none if as many do as can be counted.
+    pub(crate) fn held(self) -> Option<Pageblock> {
+        self.0.checked_add(Pageblock::HOLDER).map(Pageblock)
+    }
+
+    /// The same pageblock, kept isolated by one range less.
+    pub(crate) const fn released(self) -> Pageblock {
+        if self.holders() == 0 { self } else { Pageblock(self.0.wrapping_sub(Pageblock::HOLDER)) }
+    }
+
+    /// The same pageblock, kept isolated by nobody.
+    pub(crate) const fn abandoned(self) -> Pageblock {
+        Pageblock(self.0 & Pageblock::HOLDER.wrapping_sub(1))
+    }
+
+    /// The same isolated pageblock, with another type to go back to.
+    pub(crate) const fn restoring(self, migratetype: MigrateType) -> Pageblock {
+        Pageblock(self.0 & !0xf0 | (migratetype as u32) << 4)
+    }
+
+    /// Whether both belong to the same zone.
+    pub(crate) const fn same_zone(self, other: Pageblock) -> bool {
+        (self.0 ^ other.0) >> 8 & 0x1ff == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn isolation_is_undone() {
+        let block = Pageblock::new(ZoneIdx(6), MigrateType::Cma);
+        let isolated = block.with(MigrateType::Isolate).with(MigrateType::Isolate);
+        assert_eq!((isolated.migratetype(), isolated.restored()), (MigrateType::Isolate, MigrateType::Cma));
+        assert_eq!(isolated.with(isolated.restored()), block);
+        assert_eq!(isolated.zone(), Some(ZoneIdx(6)));
+        assert_eq!((block.lists(), isolated.lists(), Pageblock::HOLE.lists()), (Some(1), None, None));
+        assert_eq!((block.zone_index(), Pageblock::HOLE.zone()), (6, None));
+        assert!(!block.same_zone(Pageblock::new(ZoneIdx(7), MigrateType::Cma)));
+        assert_eq!(isolated.restoring(MigrateType::Movable).restored(), MigrateType::Movable);
+    }
+
+    #[test]
+    fn holders_are_counted_beside_everything_else() {
+        let block = Pageblock::new(ZoneIdx(255), MigrateType::HighAtomic).with(MigrateType::Isolate);
+        let mut held = block;
+        for count in 1..=1_023 {
+            held = held.held().unwrap();
+            assert_eq!((held.holders(), held.migratetype()), (count, MigrateType::Isolate));
+            assert_eq!((held.zone(), held.restored()), (Some(ZoneIdx(255)), MigrateType::HighAtomic));
+        }
+        assert_eq!(held.held(), None);
+        assert_eq!((held.released().holders(), held.abandoned(), block.released()), (1_022, block, block));
+    }
+}

@@ -1,0 +1,177 @@
+//! The state word of a block that is neither allocated nor on a per-CPU list, as pure transitions.
+
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{CpuId, Order};
+
+/// A block that is neither allocated nor on a per-CPU list: `frame.rs` says where it lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct State(pub(crate) u64);
+
+/// What a [`State`] says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// No free block starts here.
+    Out,
+    /// A free block starts here, and it is on its list.
+    Free,
+    /// A block that is withheld: reserved at boot, or taken offline.
+    Offline,
+    /// A block that was put aside because its descriptors were damaged.
+    Quarantined,
+}
+
+// Bits: 0-1 kind, 2-6 order, 7-9 migratetype, 10-14 check, 15 merge skipped, 16-31 owner, 32-63 generation.
+//
+// Each bit of kind, order and type is in exactly one bit of the check, so that any single flipped bit of these shows. A word
+// that does not check says "quarantined": nobody takes it for a free block. A flipped bit 15 costs a look or a merge.
+impl State {
+    const ORDER: u32 = 2;
+    const TYPE: u32 = 7;
+    const CHECK: u32 = 10;
+    const SKIPPED: u64 = 1 << 15;
+    const OWNER: u32 = 16;
+    const GENERATION: u32 = 32;
+    const LOW: u64 = 0xffff;
+
+    const fn check(kind: u64, order: u64, migratetype: u64) -> u64 {
+        order ^ migratetype ^ kind << 3
+    }
+
+    const fn is_sound(self) -> bool {
+        let (kind, order, migratetype) = (self.0 & 3, self.0 >> State::ORDER & 0x1f, self.0 >> State::TYPE & 7);
+        self.0 >> State::CHECK & 0x1f == State::check(kind, order, migratetype)
+    }
+
+    pub(crate) const fn kind(self) -> Kind {
+        match self.0 & 3 {
+            _ if !self.is_sound() => Kind::Quarantined,
+            0 => Kind::Out,
+            1 => Kind::Free,
+            2 => Kind::Offline,
+            _ => Kind::Quarantined,
+        }
+    }
+
+    /// The block's order; 0 where the word does not check.
+    pub(crate) const fn order(self) -> Order {
+        if self.is_sound() { Order((self.0 >> State::ORDER) as u8 & 0x1f) } else { Order(0) }
+    }
+
+    pub(crate) const fn migratetype(self) -> MigrateType {
+        match MigrateType::from_index((self.0 >> State::TYPE) as usize & 7) {
+            Some(migratetype) => migratetype,
+            None => MigrateType::Isolate,
+        }
+    }
+
+    /// Whether a free block of just this order and type starts here.
+    pub(crate) const fn is_free_of(self, order: Order, migratetype: MigrateType) -> bool {
+        self.0 & State::LOW & !State::SKIPPED == State(0).with(1, order, migratetype).0
+    }
+
+    /// Whether a free block of just this order starts here, of whatever type. Only asked for a hint: the check is not looked at.
+    pub(crate) const fn is_free_as_large(self, order: Order) -> bool {
+        self.0 & 0x7f == 1 | (order.0 as u64) << State::ORDER
+    }
+
+    /// The order and type, if a free block starts here.
+    #[inline]
+    pub(crate) fn as_free(self) -> Option<(Order, MigrateType)> {
+        (self.kind() == Kind::Free).then(|| (self.order(), self.migratetype()))
+    }
+
+    pub(crate) const fn generation(self) -> u32 {
+        (self.0 >> State::GENERATION) as u32
+    }
+
+    const fn with(self, kind: u64, order: Order, migratetype: MigrateType) -> State {
+        let (order, migratetype) = (order.0 as u64 & 0x1f, migratetype as u64);
+        let check = State::check(kind, order, migratetype);
+        let low = kind | order << State::ORDER | migratetype << State::TYPE | check << State::CHECK;
+        State(self.0 & !State::LOW | low)
+    }
+
+    /// Out → free.
+    pub(crate) fn free(self, order: Order, migratetype: MigrateType) -> Option<State> {
+        let is_out = self.0 & State::LOW & !State::SKIPPED == 0;
+        is_out.then(|| self.with(1, order, migratetype))
+    }
+
+    /// Free → out, with a new generation and the CPU that took it.
+    #[inline]
+    pub(crate) fn take(self, order: Order, cpu: CpuId) -> Option<State> {
+        let (actual, _) = self.as_free()?;
+        (actual == order).then_some(self.taken(cpu))
+    }
+
+    /// The same of a block that is known to be free.
+    pub(crate) const fn taken(self, cpu: CpuId) -> State {
+        let generation = (self.generation().wrapping_add(1) as u64) << State::GENERATION;
+        State(generation | (cpu.0 as u64) << State::OWNER)
+    }
+
+    /// Free → free on another list.
+    pub(crate) fn retype(self, migratetype: MigrateType) -> Option<State> {
+        let (order, _) = self.as_free()?;
+        Some(State(self.with(1, order, migratetype).0 | self.0 & State::SKIPPED))
+    }
+
+    /// The same free block, marked: nobody looked whether it could merge with its buddy.
+    pub(crate) const fn skipped(self) -> State {
+        State(self.0 | State::SKIPPED)
+    }
+
+    /// Whether it is so marked.
+    pub(crate) const fn is_skipped(self) -> bool {
+        self.0 & State::SKIPPED != 0
+    }
+
+    /// Out → offline.
+    pub(crate) fn retire(self, order: Order) -> Option<State> {
+        (self.kind() == Kind::Out).then(|| self.with(2, order, MigrateType::Unmovable))
+    }
+
+    /// Anything → quarantined: what it said before is not believed.
+    pub(crate) const fn quarantine(self, order: Order) -> State {
+        self.with(3, order, MigrateType::Unmovable)
+    }
+
+    /// Offline → out.
+    pub(crate) fn revive(self) -> Option<State> {
+        (self.kind() == Kind::Offline).then_some(State(self.0 & !State::LOW))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn transitions_apply_only_where_they_should() {
+        let out = State(7 << 32);
+        let free = out.free(Order(3), MigrateType::Movable).unwrap();
+        assert_eq!(free.as_free(), Some((Order(3), MigrateType::Movable)));
+        assert_eq!(free.free(Order(3), MigrateType::Movable), None, "a free block is not freed again");
+        assert_eq!(free.take(Order(2), CpuId(1)), None, "a block is taken whole");
+        let taken = free.take(Order(3), CpuId(9)).unwrap();
+        assert_eq!((taken.kind(), taken.generation()), (Kind::Out, 8));
+        assert_eq!(free.retype(MigrateType::Cma).unwrap().as_free(), Some((Order(3), MigrateType::Cma)));
+        let offline = out.retire(Order(5)).unwrap();
+        assert_eq!((offline.kind(), offline.order()), (Kind::Offline, Order(5)));
+        assert_eq!(offline.free(Order(5), MigrateType::Movable), None);
+        assert_eq!(offline.revive().unwrap().kind(), Kind::Out);
+        assert_eq!(State(u64::MAX).take(Order(31), CpuId(0)), None);
+        let skipped = free.skipped();
+        assert_eq!((skipped.as_free(), skipped.is_skipped()), (free.as_free(), true));
+        assert!(skipped.retype(MigrateType::Cma).unwrap().is_skipped() && !taken.is_skipped());
+        for bit in 0..15 {
+            let flipped = State(free.0 ^ 1 << bit);
+            assert_eq!(
+                (flipped.kind(), flipped.order(), flipped.as_free()),
+                (Kind::Quarantined, Order(0), None),
+                "{bit}"
+            );
+            assert_ne!(State(out.0 ^ 1 << bit).kind(), Kind::Free, "{bit}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Giving blocks back together with other CPUs.
+//!
+//! The zone lock is held in its shared mode by all who give, and alone by all others. So nothing happens here but what this file
+//! does: blocks merge with free buddies, and are put on lists.
+//!
+//! # Whose block is it
+//!
+//! A free block of some order can be taken by a giver only to merge with it, and its buddy is in one place. So two givers never want
+//! the same block; the exchange of its state is there to show it. It comes before the block leaves its list, and a
+//! block's state says "free" only after it is on one: *list before flag*, so whoever finds the flag finds the links.
+//!
+//! # Who sees whom
+//!
+//! Two givers of the two halves of a block may each look before the other's state says "free", and then both halves stay. With
+//! range locks ([`ConcurrentFree::free_ranged`]) one of the two comes later: all blocks inside of one largest block have one lock. It goes by
+//! the frame's number counted from a multiple of the largest block's size, not from the start of the zone, or two halves could have
+//! two. Without ([`ConcurrentFree::free_spliced`]), the halves may stay, and every block bears the mark that says so (`deferred_merge.rs`).
+//!
+//! What a damaged list does not take is left to the caller.
+
+use crate::buddy::free_list::ConcurrentLists;
+use crate::free_path::free_batch::{Block, FreeBatch};
+use crate::seam::machine::{LockEvent, LockKind, LockName, Machine, Ordering, Patience, Step, Word};
+use crate::shared::CallCx;
+use crate::stat::tally::Tally;
+use crate::sync::zone_lock::LockMode;
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{Frame, Order};
+use crate::zone::zone_guard::ZoneReader;
+
+/// One CPU that gives blocks back, in the lock's shared mode. Its counts reach the zone when it is dropped.
+pub(crate) struct ConcurrentFree<'r, 'g, 'a, M: Machine> {
+    reader: &'r ZoneReader<'g, 'a, M>,
+    lists: ConcurrentLists<'g, 'a, M>,
+    tally: Tally,
+}
+
+impl<M: Machine> Drop for ConcurrentFree<'_, '_, '_, M> {
+    fn drop(&mut self) {
+        let cx = self.reader.cx;
+        self.reader.zone.account((cx.shared, cx.cpu), &self.tally, LockMode::Shared);
+    }
+}
+
+impl<'r, 'g, 'a, M: Machine> ConcurrentFree<'r, 'g, 'a, M> {
+    pub(crate) fn new(reader: &'r ZoneReader<'g, 'a, M>) -> Self {
+        let (shared, lists) = (reader.cx.shared, &reader.zone.lists);
+        let lists = ConcurrentLists { lists, frames: &shared.frames, machine: &shared.machine };
+        ConcurrentFree { reader, lists, tally: Tally::default() }
+    }
+
+    fn cx(&self) -> CallCx<'g, 'a, M> {
+        self.reader.cx
+    }
+
+    fn step(&self, step: Step) {
+        self.lists.machine.step(step);
+    }
+
+    /// Merges each block and puts it on its list, under the lock of its range. Blocks that no list took go to `rest`.
+    pub(crate) fn free_ranged(&mut self, batch: &FreeBatch, rest: &mut FreeBatch) {
+        for &block in batch.blocks() {
+            let shift = self.lists.frames.geometry.max_order.0;
+            let Some(lock) = self.cx().shared.range_locks.get(block.frame().index() >> shift) else { continue };
+            self.lock(LockKind::Range, LockEvent::Wanted);
+            // ORDER: Acquire. Sees the states and lists as the last holder left them; partner: the Release below.
+            // Model: zone_ranged.
+            while lock.cas(0, 1, Ordering::Acquire).is_err() {
+                let _ = lock.wait_while(Patience::Turn, |held| held != 0);
+            }
+            self.lock(LockKind::Range, LockEvent::Taken);
+            let merged = self.merge(block);
+            if !self.put(&[merged], false) {
+                rest.push(merged.frame(), merged.order());
+            }
+            // ORDER: Release. Partner: the Acquire above. Model: zone_ranged.
+            lock.store(0, Ordering::Release);
+            self.lock(LockKind::Range, LockEvent::Released);
+        }
+    }
+
+    /// Merges all blocks, then puts those of an order and type on their list at once. Blocks that no list took go to `rest`.
+    pub(crate) fn free_spliced(&mut self, batch: &mut FreeBatch, rest: &mut FreeBatch) {
+        batch.replace(|block| self.merge(block));
+        let frames = self.lists.frames;
+        let kind = |block: Block| (block.order(), frames.pageblock(block.frame()).migratetype());
+        batch.each_group(kind, |group| {
+            if !self.put(group, true) {
+                for block in group {
+                    rest.push(block.frame(), block.order());
+                }
+            }
+        });
+    }
+
+    /// Takes the buddies of a block off their lists, as far as they are free: the block that makes.
+    fn merge(&mut self, block: Block) -> Block {
+        self.step(Step::Give);
+        let frames = self.lists.frames;
+        let migratetype = frames.pageblock(block.frame()).migratetype();
+        let (mut frame, mut order) = (block.frame(), block.order());
+        self.tally.count(migratetype, order.frames());
+        while order < frames.geometry.max_order {
+            self.step(Step::Merge);
+            let buddy = frame.buddy(order);
+            let Some(found) = frames.mergeable(frame, buddy, order, migratetype) else { break };
+            if !self.take(buddy, (order, found)) {
+                break;
+            }
+            if found != migratetype {
+                frames.retag(buddy, order, migratetype);
+            }
+            frame = Frame(frame.0.min(buddy.0));
+            order = order.up();
+        }
+        Block::new(frame, order)
+    }
+
+    /// Takes a free block for this giver, whose block is its buddy.
+    fn take(&mut self, frame: Frame, list: (Order, MigrateType)) -> bool {
+        self.step(Step::ListDel);
+        let Some(word) = self.lists.frames.states.get(frame.index()) else { return false };
+        self.lists.machine.prefetch(word);
+        let state = self.lists.frames.state(frame);
+        if !state.is_free_of(list.0, list.1) {
+            return false;
+        }
+        let taken = state.taken(self.cx().cpu);
+        // ORDER: Acquire. Sees the links of the block, and what its last owner did; partner: the Release in `put`.
+        // Model: zone_spliced.
+        if word.cas(state.0, taken.0, Ordering::Acquire).is_err() {
+            return false;
+        }
+        if self.lists.del(frame, list).is_err() {
+            // ORDER: Release, as in `put`: it is on its list still.
+            word.store(state.0, Ordering::Release);
+            return false;
+        }
+        if state.is_skipped() {
+            self.tally.count_skipped(1_u64.wrapping_neg());
+        }
+        true
+    }
+
+    /// Puts blocks of one order and type on their list, then says of each that it is free. False if the list does not take them.
+    fn put(&mut self, blocks: &[Block], skipped: bool) -> bool {
+        let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else { return true };
+        let frames = self.lists.frames;
+        let list = (first.order(), frames.pageblock(first.frame()).migratetype());
+        for (before, after) in blocks.iter().zip(blocks.iter().skip(1)) {
+            self.lists.chain(before.frame(), after.frame());
+        }
+        self.step(Step::ListAdd);
+        self.lock(LockKind::FreeList, LockEvent::Wanted);
+        let put = self.lists.splice(list, (first.frame(), last.frame()), blocks.len() as u32);
+        self.lock(LockKind::FreeList, LockEvent::Taken);
+        self.lock(LockKind::FreeList, LockEvent::Released);
+        if put.is_err() {
+            // The caller counts them when he has put them elsewhere.
+            self.tally.count(list.1, list.0.frames().wrapping_mul(blocks.len() as u64).wrapping_neg());
+            return false;
+        }
+        for block in blocks {
+            let Some(word) = frames.states.get(block.frame().index()) else { continue };
+            let state = frames.state(block.frame());
+            let Some(free) = state.free(list.0, list.1) else { continue };
+            let free = if skipped { free.skipped() } else { free };
+            self.tally.count_skipped(u64::from(skipped));
+            // ORDER: Release. The block is on its list before its state says so, and what its owner did with it is done;
+            // partner: the Acquire in `take`. Model: zone_spliced.
+            let _ = word.cas(state.0, free.0, Ordering::Release);
+        }
+        true
+    }
+
+    fn lock(&self, kind: LockKind, event: LockEvent) {
+        self.lists.machine.lock(LockName::of_zone(kind, self.reader.zone.idx), event);
+    }
+}

@@ -1,0 +1,215 @@
+//! The allocator as a source of reports.
+//!
+//! Reads what `report.rs` prints. All of it is a moment's view; at a quiescent point it is exact.
+
+use crate::api::allocator::Allocator;
+use crate::policy::mechanisms::{Compaction, NumaPlace};
+use crate::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
+use crate::seam::machine::{Machine, Ordering, Word};
+use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{CpuId, Frame, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
+use crate::zone::zone::Zone;
+use crate::zonelist::numa_stat::{Numa, numa_told};
+
+/// What only slow paths count, since boot.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Requests that failed.
+    pub failed: u64,
+    /// Frees that were refused.
+    pub bad_frees: u64,
+    /// Times background reclaim was woken.
+    pub kswapd_wakes: u64,
+    /// Blocks below the pageblock order taken from another type's lists (`mm_page_alloc_extfrag` with fragmenting=1).
+    pub extfrag_fragmenting: u64,
+    /// Blocks of whole pageblocks taken from another type's lists (fragmenting=0).
+    pub extfrag_whole: u64,
+    /// Free lists rebuilt after a damaged descriptor was met.
+    pub repairs: u64,
+    /// Blocks put aside because somebody wrote to them after they were freed; with `hardened` alone.
+    pub written_after_free: u64,
+    /// Requests that waited for background reclaim rather than mix mobilities; with `stall-order` alone.
+    pub fragment_stalls: u64,
+    /// How long all of them waited, in nanoseconds.
+    pub fragment_stall_ns: u64,
+}
+
+impl<M: Machine> Allocator<'_, M> {
+    /// The slow paths' counters.
+    pub fn counters(&self) -> Counters {
+        let events = &self.world().shared.events;
+        Counters {
+            failed: events.get(GlobalEvent::AllocFail),
+            bad_frees: events.get(GlobalEvent::BadFree),
+            kswapd_wakes: events.get(GlobalEvent::KswapdWake),
+            extfrag_fragmenting: events.get(GlobalEvent::ExtFragFragmenting),
+            extfrag_whole: events.get(GlobalEvent::ExtFragWhole),
+            repairs: events.get(GlobalEvent::Repairs),
+            written_after_free: events.get(GlobalEvent::WrittenAfterFree),
+            fragment_stalls: events.get(GlobalEvent::FragmentStall),
+            fragment_stall_ns: events.get(GlobalEvent::FragmentStallTime),
+        }
+    }
+
+    /// How much CPUs may keep of a zone's counters; 0 where they keep nothing.
+    fn threshold_of(&self, zone: ZoneIdx) -> u8 {
+        self.world().shared.stats.of_zone(zone).next().map_or(0, |diffs| diffs.deltas.threshold())
+    }
+
+    /// Pageblocks of a zone by type. Reads the words of all pageblocks from the zone's first to its last.
+    fn pageblocks_by_type(&self, zone: &Zone<M>) -> [u64; MigrateType::COUNT] {
+        let frames = &self.world().shared.frames;
+        let order = frames.geometry.pageblock_order.0;
+        // Descriptors are in the order of frame numbers, and the zone's span begins and ends with memory.
+        let pageblock = |pfn: Pfn| frames.frame(pfn).map_or(0, |frame| frame.0 >> order);
+        let last = Pfn(zone.span.end.0.saturating_sub(1));
+        let mut blocks = [0_u64; MigrateType::COUNT];
+        for index in pageblock(zone.span.start)..=pageblock(last) {
+            let word = frames.pageblock(Frame(index << order));
+            if word.zone() == Some(zone.idx)
+                && let Some(count) = blocks.get_mut(word.migratetype().index())
+            {
+                *count = count.saturating_add(1);
+            }
+        }
+        blocks
+    }
+
+    /// What moved and what compaction did; nothing where there is none, whose vmstat then has no such lines.
+    fn moves(&self) -> VmEvents {
+        let events = &self.world().shared.events;
+        if self.mechanisms().compaction == Compaction::Off {
+            return VmEvents::default();
+        }
+        let get = |event| Some(events.get(event));
+        VmEvents {
+            pgmigrate_success: get(GlobalEvent::MigrateSuccess),
+            pgmigrate_fail: get(GlobalEvent::MigrateFail),
+            compact_migrate_scanned: get(GlobalEvent::CompactMigrateScanned),
+            compact_free_scanned: get(GlobalEvent::CompactFreeScanned),
+            compact_stall: get(GlobalEvent::CompactStall),
+            compact_fail: get(GlobalEvent::CompactFail),
+            compact_success: get(GlobalEvent::CompactSuccess),
+            compact_daemon_wake: get(GlobalEvent::CompactDaemonWake),
+            compact_daemon_migrate_scanned: get(GlobalEvent::CompactDaemonMigrateScanned),
+            compact_daemon_free_scanned: get(GlobalEvent::CompactDaemonFreeScanned),
+            ..VmEvents::default()
+        }
+    }
+
+    fn numa_of(&self, zone: &Zone<M>) -> NumaCounters {
+        counters(self.world().pcps.numa_of(&self.world().shared, zone))
+    }
+}
+
+fn counters([hit, miss, foreign, interleave, local, other]: Numa) -> NumaCounters {
+    NumaCounters { hit, miss, foreign, interleave, local, other }
+}
+
+/// Free blocks of a zone by order and type.
+fn free_blocks<M: Machine>(zone: &Zone<M>) -> [[u64; MigrateType::COUNT]; Order::COUNT] {
+    core::array::from_fn(|order| {
+        core::array::from_fn(|migratetype| {
+            let migratetype = MigrateType::from_index(migratetype).unwrap_or_default();
+            u64::from(zone.lists.len_racy(Order(order as u8), migratetype))
+        })
+    })
+}
+
+impl<M: Machine> Source for Allocator<'_, M> {
+    fn max_order(&self) -> Order {
+        self.geometry().max_order
+    }
+
+    fn pageblock_order(&self) -> Order {
+        self.geometry().pageblock_order
+    }
+
+    fn has_cma(&self) -> bool {
+        let cma = MigrateType::Cma.index();
+        let count = |zone: &Zone<M>| self.pageblocks_by_type(zone).get(cma).copied();
+        self.world().zones.iter().any(|zone| zone.is_populated() && count(zone) != Some(0))
+    }
+
+    fn nr_nodes(&self) -> usize {
+        self.nodes()
+    }
+
+    fn nr_cpus(&self) -> usize {
+        self.cpus()
+    }
+
+    fn zone(&self, idx: ZoneIdx) -> Option<ZoneSnapshot> {
+        let zone = self.world().zone(idx)?;
+        let blocks = self.pageblocks_by_type(zone);
+        let memory = zone.stat.memory_exact(&self.world().shared.stats, idx);
+        let pageblock = self.geometry().pageblock_order.frames();
+        let marks = zone.stat.marks();
+        Some(ZoneSnapshot {
+            node: zone.node(),
+            kind: zone.kind(),
+            start_pfn: zone.span.start,
+            spanned: zone.span.frames(),
+            present: zone.present.load(Ordering::Relaxed),
+            managed: zone.managed.load(Ordering::Relaxed),
+            cma: blocks.get(MigrateType::Cma.index()).copied().unwrap_or(0).saturating_mul(pageblock),
+            free: memory.free,
+            free_cma: memory.cma,
+            boost: zone.stat.boost(),
+            min: marks.min,
+            low: marks.low,
+            high: marks.high,
+            protection: zone.reserve,
+            nr_free: free_blocks(zone),
+            blocks,
+            mixed: None,
+            numa: self.numa_of(zone),
+            stat_threshold: u32::from(self.threshold_of(idx)),
+            unreclaimable: false,
+        })
+    }
+
+    fn pcp(&self, idx: ZoneIdx, cpu: CpuId) -> Option<PcpSnapshot> {
+        let record = self.world().pcps.record(cpu, self.world().zone(idx)?.idx.index())?;
+        let size = record.size;
+        let count = u64::from(record.count_racy(self.geometry().pageblock_order));
+        if count == 0 && !self.is_online(cpu) {
+            return None;
+        }
+        let high = if record.autotune.is_on() { record.autotune.high() } else { size.high };
+        Some(PcpSnapshot { cpu, count, high: u64::from(high), batch: u64::from(size.batch) })
+    }
+
+    fn zone_counter(&self, idx: ZoneIdx, index: usize) -> Option<(&str, u64)> {
+        let (world, zone) = (self.world(), self.world().zone(idx)?);
+        Some((*world.zone_counters.get(index)?, zone.stat.own((&world.shared.stats, idx), index)))
+    }
+
+    fn node_counter(&self, node: NodeId, index: usize) -> Option<(&str, u64)> {
+        let world = self.world();
+        Some((*world.node_counters.get(index)?, world.shared.node_stats.get(node, index)?))
+    }
+
+    fn numa_before_cma(&self) -> bool {
+        self.mechanisms().numa_place == NumaPlace::AmongZone
+    }
+
+    fn global_numa(&self) -> Option<NumaCounters> {
+        numa_told(&self.world().shared).map(counters)
+    }
+
+    fn events(&self) -> VmEvents {
+        let world = self.world();
+        let sum = |event, kind: Option<ZoneKind>| {
+            let zones = world.zones.iter().filter(|zone| kind.is_none_or(|kind| zone.kind() == kind));
+            zones.map(|zone| world.pcps.event_racy(&world.shared, zone, event)).fold(0_u64, u64::wrapping_add)
+        };
+        VmEvents {
+            pgalloc: ZoneKind::ALL.map(|kind| sum(ZoneEvent::AllocFrames, Some(kind))),
+            allocstall: Some(world.shared.events.stalls()),
+            pgfree: sum(ZoneEvent::FreeFrames, None),
+            ..self.moves()
+        }
+    }
+}

@@ -1,0 +1,442 @@
+//! Every numbered invariant, checked.
+//!
+//! To be called at a quiescent point: no other call in progress. (In a live system its findings may be those of a moment.) It
+//! reads every descriptor once and every list and ring once, and reports the first violation by the invariant's number.
+//!
+//! | number | invariant |
+//! |---|---|
+//! | B1 | a block is on list (order, type) ⇔ its state is free with this order and type |
+//! | B2 | a list's length is the number of blocks on it |
+//! | B3 | neighbours on a list name each other |
+//! | B4 | a zone's counts of free, CMA, high-atomic and isolated frames are those of its lists |
+//! | B5 | a free block lies on the list of its pageblocks' type, and in one zone; with `hygiene=loose` a block smaller than a pageblock may lie on that of another type that requests ask for |
+//! | B6 | no two free buddies of the same type and zone (of two types above the pageblock order, they may wait for a free), unless one is marked "merge skipped" |
+//! | B7 | a zone's count of blocks with that mark is right |
+//! | C1 | who checks is in no interrupt: nothing else was looked at then |
+//! | F1 | blocks do not overlap: inside of a block nothing starts |
+//! | F2 | a block is aligned to its order |
+//! | P1 | every entry of a per-CPU list is a per-CPU block of the list's order, in the list's zone |
+//! | P2 | a CPU's count of frames is that of its rings; every per-CPU block is in exactly one ring or magazine |
+//! | P3 | next to a depot a CPU's lists of a zone hold at most `high` frames, or one block that waits |
+//! | D1 | every block in a depot is a per-CPU block of its magazine's order, in the depot's zone |
+//! | D2 | a shard's count of frames is that of its full magazines |
+//! | N1 | every block on a zone's list of deferred frees is of the zone and being freed, and on it once |
+//! | I1 | no pageblock is isolated, and no zone keeps merging switched on: whoever takes a range undoes both, and nobody does at rest |
+//! | O1 | what is free in a pageblock's owner's hands starts no block, and is in a pageblock that has an owner, a CPU that exists |
+//! | O2 | nothing of an owned pageblock is on a free list; a zone's count of owned pageblocks is right |
+//! | Z1 | present = free + isolated + per-CPU + allocated + offline + quarantined + in flight |
+//! | Z2 | the high-atomic reserve is the frames of pageblocks of that type |
+//! | S1 | hit + miss = local + other = allocations, or less if that was not counted all the time; sum of foreign = sum of miss |
+//! | S2 | frames ever allocated − frames ever freed = frames allocated now, and in flight |
+//! | S3 | what a CPU keeps of a counter is within its threshold |
+//! | S4 | what all zones were told of free frames is the sum of all zones; of a node's counters, of all nodes |
+
+use core::fmt;
+
+use crate::api::allocator::Allocator;
+use crate::frame::frame::Part;
+use crate::frame::head::Head;
+use crate::frame::state::Kind;
+use crate::pcp::pcp::Claim;
+use crate::policy::mechanisms::{Hygiene, NumaStat, ZoneStat};
+use crate::seam::machine::{Machine, Ordering, Word};
+use crate::shared::CallCx;
+use crate::stat::vmstat::ZoneEvent;
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{CpuId, Frame, Order, Pfn};
+use crate::zone::zone::Zone;
+use crate::zonelist::world::World;
+
+impl<M: Machine> Allocator<'_, M> {
+    /// Checks every numbered invariant; see [`crate::observe::validate`]. To be called while no other call is in progress.
+    ///
+    /// # Errors
+    /// The first invariant found violated.
+    pub fn validate(&self) -> Result<FrameCounts, Violation> {
+        validate(self.world())
+    }
+}
+
+/// Where all frames are: `present` is the sum of the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FrameCounts {
+    /// Frames that are memory.
+    pub present: u64,
+    /// On free lists that requests may use.
+    pub free: u64,
+    /// On per-CPU lists.
+    pub pcp: u64,
+    /// Handed out.
+    pub allocated: u64,
+    /// On the free lists of isolated pageblocks.
+    pub isolated: u64,
+    /// Freed while its zone was locked ([`crate::Allocator::free_nolock`]), and not back there yet.
+    pub in_flight: u64,
+    /// Put aside because their descriptors were damaged.
+    pub quarantined: u64,
+    /// Withheld: reserved at boot or taken offline.
+    pub offline: u64,
+}
+
+impl FrameCounts {
+    /// Whether every frame is somewhere: the conservation equation.
+    pub fn is_conserved(&self) -> bool {
+        let parts =
+            [self.free, self.pcp, self.allocated, self.isolated, self.in_flight, self.quarantined, self.offline];
+        parts.iter().fold(0_u64, |sum, part| sum.saturating_add(*part)) == self.present
+    }
+
+    fn add(&mut self, other: &FrameCounts) {
+        self.present = self.present.saturating_add(other.present);
+        self.free = self.free.saturating_add(other.free);
+        self.pcp = self.pcp.saturating_add(other.pcp);
+        self.allocated = self.allocated.saturating_add(other.allocated);
+        self.isolated = self.isolated.saturating_add(other.isolated);
+        self.in_flight = self.in_flight.saturating_add(other.in_flight);
+        self.quarantined = self.quarantined.saturating_add(other.quarantined);
+        self.offline = self.offline.saturating_add(other.offline);
+    }
+}
+
+/// An invariant does not hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// Its number in the table of this module.
+    pub invariant: &'static str,
+    /// The frame at which that shows, if there is one.
+    pub pfn: Option<Pfn>,
+    /// What was expected.
+    pub expected: u64,
+    /// What was found.
+    pub found: u64,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "invariant {} is violated", self.invariant)?;
+        if let Some(pfn) = self.pfn {
+            write!(f, " at frame {pfn}")?;
+        }
+        write!(f, ": expected {}, found {}", self.expected, self.found)
+    }
+}
+
+impl core::error::Error for Violation {}
+
+fn equal(invariant: &'static str, pfn: Option<Pfn>, expected: u64, found: u64) -> Result<(), Violation> {
+    if expected == found { Ok(()) } else { Err(Violation { invariant, pfn, expected, found }) }
+}
+
+/// Checks a whole allocator.
+pub(crate) fn validate<M: Machine>(world: &World<'_, M>) -> Result<FrameCounts, Violation> {
+    let mut total = FrameCounts::default();
+    let mut foreign = 0_u64;
+    let mut miss = 0_u64;
+    let mut told = 0_u64;
+    // Whoever waits for others' lists must not have met one of them.
+    equal("C1", None, 0, u64::from(world.shared.machine.in_interrupt()))?;
+    for zone in world.zones {
+        let (mut census, cached, skipped) = frames_of(world, zone)?;
+        equal("B7", None, skipped, zone.count.skipped.load(Ordering::Relaxed))?;
+        lists_of(world, zone)?;
+        deferred_of(world, zone, &mut census)?;
+        let (rings, entries) = world.pinned(|cx| rings_of(world, cx, zone)).unwrap_or(Ok((0, 0)))?;
+        equal("P2", None, census.pcp, rings)?;
+        equal("P2", None, cached, entries)?;
+        counts_of(world, zone, &census)?;
+        let numa = numa_stat_of(world, zone, census.allocated.saturating_add(census.in_flight))?;
+        foreign = foreign.wrapping_add(numa.1);
+        miss = miss.wrapping_add(numa.0);
+        told = told.wrapping_add(zone.stat.free().load(Ordering::Relaxed));
+        total.add(&census);
+    }
+    equal("S1", None, miss, foreign)?;
+    if world.shared.mechanisms.zone_stat == ZoneStat::Differentials {
+        equal("S4", None, told, world.shared.stats.free_told())?;
+    }
+    equal("S3", None, 1, u64::from(world.shared.node_stats.is_within()))?;
+    world.shared.node_stats.sums().try_for_each(|(all, told)| equal("S4", None, told, all))?;
+    if total.is_conserved() {
+        Ok(total)
+    } else {
+        Err(Violation { invariant: "Z1", pfn: None, expected: total.present, found: 0 })
+    }
+}
+
+/// A number that two sets of frames share only if they are the same set, as far as one can tell from a sum.
+fn mark(frame: Frame) -> u64 {
+    let mixed = u64::from(frame.0).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+}
+
+/// Walks the zone's frames block by block: F1, F2, B5, B6, and what they are used for. Returns that, the sum of the marks of
+/// per-CPU blocks, and the number of free blocks whose merge was skipped.
+fn frames_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(FrameCounts, u64, u64), Violation> {
+    let frames = &world.shared.frames;
+    let pageblock = frames.geometry.pageblock_order;
+    let mut census = FrameCounts { present: zone.present.load(Ordering::Relaxed), ..FrameCounts::default() };
+    let mut reserved = 0_u64;
+    let mut cached = 0_u64;
+    let mut skipped = 0_u64;
+    let mut covered = Frame(0);
+    for index in 0..frames.pageblocks.len() {
+        let start = Frame((index as u32) << pageblock.0);
+        let word = frames.pageblock(start);
+        if word.zone() != Some(zone.idx) {
+            continue;
+        }
+        equal("I1", Some(frames.pfn(start)), 0, u64::from(word.migratetype() == MigrateType::Isolate))?;
+        if word.restored() == MigrateType::HighAtomic {
+            reserved = reserved.saturating_add(pageblock.frames());
+        }
+        let end = start.add(pageblock.frames());
+        let mut at = start.max(covered);
+        while at < end {
+            at = match frames.block_at(at) {
+                Some(part) => {
+                    match part {
+                        Part::Pcp(..) if frames.head(at).is_going() => {}
+                        Part::Pcp(..) => cached = cached.wrapping_add(mark(at)),
+                        Part::Free(..) if frames.state(at).is_skipped() => skipped = skipped.saturating_add(1),
+                        _ => {}
+                    }
+                    block(world, zone, at, part, &mut census)?
+                }
+                None => at.add(1),
+            };
+        }
+        covered = at.max(covered);
+    }
+    equal("I1", None, 0, u64::from(zone.clusters.is_disabled()))?;
+    equal("Z2", None, reserved, zone.highatomic_reserved.load(Ordering::Relaxed))?;
+    boost_of(world, zone)?;
+    Ok((census, cached, skipped))
+}
+
+/// Checks what a zone's marks are raised by.
+fn boost_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(), Violation> {
+    let boost = zone.stat.boost();
+    equal("Z3", None, boost, boost.min(zone.most_boost(&world.shared)))
+}
+
+/// Checks one block and returns the frame behind it.
+fn block<M: Machine>(
+    world: &World<'_, M>,
+    zone: &Zone<M>,
+    at: Frame,
+    part: Part,
+    census: &mut FrameCounts,
+) -> Result<Frame, Violation> {
+    let frames = &world.shared.frames;
+    let pfn = Some(frames.pfn(at));
+    let end = part.end(at);
+    let count = u64::from(end.0.wrapping_sub(at.0));
+    equal("F2", pfn, 0, u64::from(at.0) & count.wrapping_sub(1))?;
+    if !matches!(part, Part::Free(..)) {
+        equal("F1", pfn, 0, u64::from(frames.state(at).as_free().is_some()))?;
+    }
+    let mut inner = at.add(1);
+    while inner < end {
+        equal("F1", Some(frames.pfn(inner)), 0, u64::from(frames.block_at(inner).is_some()))?;
+        inner = inner.add(1);
+    }
+    let counter = match part {
+        Part::Free(_, order) => {
+            free_block(world, zone, at, order)?;
+            match frames.state(at).migratetype() {
+                MigrateType::Isolate => &mut census.isolated,
+                _ => &mut census.free,
+            }
+        }
+        Part::Pcp(..) if frames.head(at).is_going() => &mut census.in_flight,
+        Part::Pcp(..) => &mut census.pcp,
+        Part::Allocated(..) => &mut census.allocated,
+        Part::Offline(..) => &mut census.offline,
+        Part::Quarantined(..) => &mut census.quarantined,
+        Part::Hole => return Ok(end),
+    };
+    *counter = counter.saturating_add(count);
+    Ok(end)
+}
+
+/// B5 and B6.
+fn free_block<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, at: Frame, order: Order) -> Result<(), Violation> {
+    let frames = &world.shared.frames;
+    let pfn = Some(frames.pfn(at));
+    let migratetype = frames.state(at).migratetype();
+    let pageblock_order = frames.geometry.pageblock_order;
+    let is_loose = world.shared.mechanisms.hygiene == Hygiene::Loose && order < pageblock_order;
+    let mut inner = at;
+    while inner < at.add(order.frames()) {
+        let word = frames.pageblock(inner);
+        equal("B5", pfn, zone.idx.index() as u64, word.zone().map_or(u64::MAX, |idx| idx.index() as u64))?;
+        let types = (word.migratetype(), migratetype);
+        if !(is_loose && types.0.is_mergeable() && types.1.is_mergeable()) {
+            equal("B5", pfn, types.0 as u64, types.1 as u64)?;
+        }
+        inner = inner.add(pageblock_order.frames());
+    }
+    let buddy = at.buddy(order);
+    if order < frames.geometry.max_order
+        && let Some((free, other)) = frames.state(buddy).as_free()
+    {
+        let same_zone = frames.pageblock(at).same_zone(frames.pageblock(buddy));
+        let is_known = frames.state(at).is_skipped() || frames.state(buddy).is_skipped();
+        let may = order < pageblock_order || (same_zone && other == migratetype);
+        equal("B6", pfn, 0, u64::from(free == order && may && !is_known))?;
+    }
+    Ok(())
+}
+
+/// Walks the lists: B1 to B3.
+fn lists_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(), Violation> {
+    let frames = &world.shared.frames;
+    for order in Order(0).up_to(Order::LIMIT) {
+        for migratetype in MigrateType::ALL {
+            let len = zone.lists.len_racy(order, migratetype);
+            let mut found = 0_u32;
+            let mut at = zone.lists.first(order, migratetype);
+            let mut last = None;
+            while let Some(frame) = at {
+                let pfn = Some(frames.pfn(frame));
+                equal("B2", pfn, u64::from(len), u64::from(len.max(found.saturating_add(1))))?;
+                equal("B1", pfn, 1, u64::from(frames.state(frame).as_free() == Some((order, migratetype))))?;
+                equal("B1", pfn, 1, u64::from(frames.pageblock(frame).zone() == Some(zone.idx)))?;
+                equal("B3", pfn, 1, u64::from(zone.lists.prev(frames, frame) == last))?;
+                found = found.saturating_add(1);
+                last = at;
+                at = zone.lists.next(frames, frame);
+            }
+            equal("B2", None, u64::from(len), u64::from(found))?;
+            equal("B3", None, 1, u64::from(zone.lists.last(order, migratetype) == last))?;
+        }
+    }
+    Ok(())
+}
+
+/// Walks the list of deferred frees: N1. What is being freed and is not on it is still its owner's.
+fn deferred_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &mut FrameCounts) -> Result<(), Violation> {
+    let frames = &world.shared.frames;
+    let mut deferred = 0_u64;
+    for frame in zone.deferred.each(frames) {
+        let fits = frames.head(frame).is_going() && frames.pageblock(frame).zone() == Some(zone.idx);
+        equal("N1", Some(frames.pfn(frame)), 1, u64::from(fits))?;
+        deferred = deferred.saturating_add(frames.head(frame).order().frames());
+        // The links go round.
+        equal("N1", Some(frames.pfn(frame)), deferred.min(census.in_flight), deferred)?;
+    }
+    census.allocated = census.allocated.saturating_add(census.in_flight.saturating_sub(deferred));
+    census.in_flight = deferred;
+    Ok(())
+}
+
+/// Walks the rings of every CPU: P1, P2 and P3. Returns the number of frames in them and the sum of the blocks' marks.
+fn rings_of<M: Machine>(world: &World<'_, M>, cx: CallCx<'_, '_, M>, zone: &Zone<M>) -> Result<(u64, u64), Violation> {
+    let frames = &world.shared.frames;
+    let mut total = 0_u64;
+    let mut entries = 0_u64;
+    for cpu in 0..world.shared.cpus.len().min(usize::from(u16::MAX)) as u16 {
+        let Some(record) = world.pcps.record(CpuId(cpu), zone.idx.index()) else { continue };
+        let mut sum = 0_u64;
+        let mut wrong = None;
+        if let Ok(guard) = world.pcps.claim(cx, CpuId(cpu), zone, Claim::Wait) {
+            equal("P2", None, 1, u64::from(guard.fits()))?;
+            guard.entries(|frame, order| {
+                sum = sum.saturating_add(order.frames());
+                entries = entries.wrapping_add(mark(frame));
+                let fits = frames.head(frame) == Head::pcp(order) && frames.pageblock(frame).zone() == Some(zone.idx);
+                wrong = wrong.or((!fits).then_some(frame));
+            });
+        }
+        equal("P1", wrong.map(|frame| frames.pfn(frame)), 0, u64::from(wrong.is_some()))?;
+        equal("P2", None, sum, u64::from(record.count_racy(frames.geometry.pageblock_order)))?;
+        // However large a freed block is, it waits until the next one is freed.
+        let alone = if record.waiting.len() == 1 { record.waiting_frames.load(Ordering::Relaxed) } else { 0 };
+        let most = u64::from(record.size.high.max(alone));
+        let above = if record.depot { sum.saturating_sub(most) } else { 0 };
+        equal("P3", None, 0, above)?;
+        total = total.saturating_add(sum);
+    }
+    let mut wrong = None;
+    let mut stored = 0_u64;
+    world.pcps.depots.each(zone, |frame, ring| {
+        stored = stored.saturating_add(ring.order.frames());
+        entries = entries.wrapping_add(mark(frame));
+        let fits = frames.head(frame) == Head::pcp(ring.order) && frames.pageblock(frame).zone() == Some(zone.idx);
+        wrong = wrong.or((!fits).then_some(frame));
+    });
+    equal("D1", wrong.map(|frame| frames.pfn(frame)), 0, u64::from(wrong.is_some()))?;
+    let counted = world.pcps.depots.of(zone).iter().map(|shard| u64::from(shard.frames_racy()));
+    equal("D2", None, stored, counted.fold(0, u64::saturating_add))?;
+    let (owned, marks) = owned_of(world, zone)?;
+    Ok((total.saturating_add(stored).saturating_add(owned), entries.wrapping_add(marks)))
+}
+
+/// Looks at the pageblocks that CPUs own: O1 and O2. Returns the number of frames free in them, and the sum of their marks.
+fn owned_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>) -> Result<(u64, u64), Violation> {
+    let frames = &world.shared.frames;
+    let order = frames.geometry.pageblock_order;
+    let (mut total, mut entries, mut owned) = (0_u64, 0_u64, 0_u64);
+    for start in frames.owned.starts() {
+        if frames.pageblock(start).zone() != Some(zone.idx) {
+            continue;
+        }
+        let owner = frames.owned.owner(start);
+        owned = owned.saturating_add(u64::from(owner.is_some()));
+        let is_cpu = owner.is_none_or(|cpu| cpu.index() < world.shared.cpus.len());
+        equal("O1", Some(frames.pfn(start)), 1, u64::from(is_cpu))?;
+        let mut at = start;
+        while at < start.add(order.frames()) {
+            let pfn = Some(frames.pfn(at));
+            if frames.owned.has(at) {
+                let is_plain = frames.head(at).is_none() && frames.state(at).kind() == Kind::Out;
+                equal("O1", pfn, 1, u64::from(owner.is_some() && is_plain))?;
+                total = total.saturating_add(1);
+                entries = entries.wrapping_add(mark(at));
+            }
+            equal("O2", pfn, 0, u64::from(owner.is_some() && frames.state(at).as_free().is_some()))?;
+            at = at.add(1);
+        }
+    }
+    equal("O2", None, owned, zone.count.owned.load(Ordering::Relaxed))?;
+    Ok((total, entries))
+}
+
+/// B4, and the counters that Z1 needs.
+fn counts_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, census: &FrameCounts) -> Result<(), Violation> {
+    let sum = |wanted: fn(MigrateType) -> bool| {
+        let types = MigrateType::ALL.into_iter().filter(|&migratetype| wanted(migratetype));
+        types
+            .flat_map(|migratetype| Order(0).up_to(Order::LIMIT).map(move |order| (order, migratetype)))
+            .map(|(order, mt)| u64::from(zone.lists.len_racy(order, mt)).saturating_mul(order.frames()))
+            .fold(0_u64, u64::saturating_add)
+    };
+    let memory = zone.stat.memory_exact(&world.shared.stats, zone.idx);
+    equal("B4", None, sum(|mt| mt != MigrateType::Isolate), memory.free)?;
+    equal("B4", None, sum(|mt| mt == MigrateType::Cma), memory.cma)?;
+    equal("B4", None, sum(|mt| mt == MigrateType::HighAtomic), memory.highatomic)?;
+    equal("B4", None, sum(|mt| mt == MigrateType::Isolate), zone.count.isolated.load(Ordering::Relaxed))?;
+    equal("B1", None, census.free, memory.free)?;
+    equal("B1", None, census.isolated, zone.count.isolated.load(Ordering::Relaxed))?;
+    equal("Z1", None, census.offline, zone.offline.load(Ordering::Relaxed))?;
+    equal("Z1", None, census.quarantined, zone.count.quarantined.load(Ordering::Relaxed))?;
+    let rest = [census.free, census.isolated, census.pcp, census.allocated, census.offline, census.quarantined];
+    let rest = rest.into_iter().chain([census.in_flight]);
+    equal("Z1", None, census.present, rest.fold(0, u64::saturating_add))
+}
+
+/// S1 to S3, as far as one zone can tell. Returns the zone's misses and those that were meant for it.
+fn numa_stat_of<M: Machine>(world: &World<'_, M>, zone: &Zone<M>, allocated: u64) -> Result<(u64, u64), Violation> {
+    let count = |event| world.pcps.event_racy(&world.shared, zone, event);
+    equal("S2", None, allocated, count(ZoneEvent::AllocFrames).wrapping_sub(count(ZoneEvent::FreeFrames)))?;
+    let [hit, miss, foreign, _, local, other] = world.pcps.numa_ever(&world.shared, zone);
+    equal("S1", None, hit.wrapping_add(miss), local.wrapping_add(other))?;
+    let (allocations, counted) = (count(ZoneEvent::Allocs), hit.wrapping_add(miss));
+    let counts = world.shared.mechanisms.numa_stat != NumaStat::Off;
+    let is_all = counts && world.shared.stats.has_always_counted();
+    equal("S1", None, if is_all { allocations } else { allocations.min(counted) }, counted)?;
+    for diffs in world.shared.stats.of_zone(zone.idx) {
+        equal("S3", None, 1, u64::from(diffs.is_within()))?;
+    }
+    Ok((miss, foreign))
+}

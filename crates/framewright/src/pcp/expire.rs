@@ -1,0 +1,126 @@
+//! When per-CPU lists of other nodes' zones have been idle for so long that they are emptied.
+//!
+//! A CPU fetches a batch of another node's memory for a single block, when its own node is short or a request names the node, and may never
+//! come again. What is left in its lists is lost for that node. So each refresh ([`crate::Allocator::refresh_statistics`])
+//! looks whether the lists were used since the one before, and the third since the last use (the one that notices the use is the first)
+//! gives all of them back. With a refresh each second these are Linux's three seconds (`expire`). Lists of zones of the CPU's own node are left alone.
+//!
+//! Linux takes lists for used when the CPU kept something of the zone's counters, which depends on thresholds: traffic that stays within
+//! the lists goes unnoticed, and so does a batch that is told at once. Here blocks that were allocated and freed are counted anyway.
+
+use crate::seam::field::{Words, tell};
+use crate::seam::machine::{Machine, Ordering, Word};
+
+/// Refreshes until lists are emptied.
+const ROUNDS: u32 = 3;
+/// Bits of the refreshes that are left.
+const LEFT: u32 = 0b11;
+
+/// How it stands with the lists at a refresh.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Round {
+    /// They are empty, or were not used since they were last emptied.
+    Nothing,
+    /// They hold blocks and may still be used.
+    Wait,
+    /// They hold blocks and were idle for long enough.
+    Expire,
+}
+
+/// What the last refresh saw of one CPU's lists of a zone: how many refreshes are left until they are emptied, and above these two bits what had
+/// gone through the lists by then. (Of that the low bits are enough: lists through which exactly 2^30 went meanwhile would pass for idle.)
+pub(crate) struct Expiry<M: Machine>(M::U32);
+
+impl<M: Machine> Default for Expiry<M> {
+    fn default() -> Self {
+        Expiry(Word::new(0))
+    }
+}
+
+impl<M: Machine> Expiry<M> {
+    /// Names its word.
+    pub(crate) fn words(&self, visit: &mut Words<'_>) {
+        tell(visit, format_args!("idle"), &self.0);
+    }
+
+    /// How the next refresh will find the lists, through which `traffic` went in all.
+    pub(crate) fn look(&self, traffic: u64, holds_blocks: bool) -> Round {
+        next(self.0.load(Ordering::Relaxed), traffic, holds_blocks).1
+    }
+
+    /// Makes that refresh; nothing if another makes it at the same time. `empty` empties the lists, and says whether it could get at them.
+    pub(crate) fn refresh(&self, traffic: u64, holds_blocks: bool, empty: impl FnOnce() -> bool) -> Round {
+        let before = self.0.load(Ordering::Relaxed);
+        let (after, round) = next(before, traffic, holds_blocks);
+        if after != before && self.0.cas(before, after, Ordering::Relaxed).is_err() {
+            return Round::Nothing;
+        }
+        if round == Round::Expire && !empty() {
+            // Once more next time, unless somebody else has noted something meanwhile.
+            let _ = self.0.cas(after, after | 1, Ordering::Relaxed);
+            return Round::Wait;
+        }
+        round
+    }
+}
+
+/// What a refresh makes of the word.
+fn next(word: u32, traffic: u64, holds_blocks: bool) -> (u32, Round) {
+    let seen = (traffic as u32) << LEFT.count_ones();
+    let left = if word & !LEFT == seen { word & LEFT } else { ROUNDS };
+    match left {
+        0 => (seen, Round::Nothing),
+        left if !holds_blocks => (seen | left, Round::Nothing),
+        1 => (seen, Round::Expire),
+        left => (seen | left.saturating_sub(1), Round::Wait),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
+    use super::Round::{Expire, Nothing, Wait};
+    use super::*;
+
+    /// What went through the lists before each refresh, and whether they hold blocks then; and what the refresh does.
+    type Row = (&'static str, &'static [(u64, bool)], &'static [Round]);
+
+    const TABLE: &[Row] = &[
+        ("never used", &[(0, false), (0, true)], &[Nothing, Nothing]),
+        ("used once", &[(5, true), (0, true), (0, true), (0, false)], &[Wait, Wait, Expire, Nothing]),
+        ("used in each round", &[(1, true), (1, true), (1, true), (1, true)], &[Wait, Wait, Wait, Wait]),
+        (
+            "used again while it waits",
+            &[(1, true), (0, true), (1, true), (0, true), (0, true)],
+            &[Wait, Wait, Wait, Wait, Expire],
+        ),
+        ("used and empty", &[(2, false), (0, false), (0, false)], &[Nothing, Nothing, Nothing]),
+        (
+            "emptied, and used later",
+            &[(1, true), (0, true), (0, true), (0, false), (9, true), (0, true), (0, true)],
+            &[Wait, Wait, Expire, Nothing, Wait, Wait, Expire],
+        ),
+        (
+            "far beyond what the word has bits for",
+            &[(1 << 40, true), (3, true), (0, true), (0, true)],
+            &[Nothing, Wait, Wait, Expire],
+        ),
+    ];
+
+    #[test]
+    fn the_third_refresh_since_the_last_use_empties_lists() {
+        for (name, refreshes, expected) in TABLE {
+            let (mut word, mut traffic) = (0, 0);
+            let rounds = refreshes.iter().map(|(more, holds_blocks)| {
+                traffic += more;
+                let (after, round) = next(word, traffic, *holds_blocks);
+                word = after;
+                round
+            });
+            assert_eq!(rounds.collect::<Vec<_>>(), *expected, "{name}");
+        }
+    }
+}

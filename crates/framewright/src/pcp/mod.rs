@@ -1,0 +1,11 @@
+//! Per-CPU lists of one zone, and the depot that they exchange full magazines with.
+//!
+//! Files here know one zone. They take its lock through `zone/` and `free_path/` only.
+
+pub(crate) mod refill;
+pub(crate) mod lists;
+pub(crate) mod pcp;
+pub(crate) mod autotune;
+pub(crate) mod expire;
+pub(crate) mod depot;
+pub(crate) mod ring;

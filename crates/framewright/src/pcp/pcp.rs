@@ -1,0 +1,467 @@
+//! Per-CPU lists: what an allocation hits first.
+//!
+//! Each CPU keeps, for each zone, a few free blocks of the small orders (0-3, and the pageblock order for huge pages), by order
+//! and mobility, in *rings* (`ring.rs`). Taking pops the block freed last, while it is warm in the cache; giving pushes.
+//! Neither touches a link, a lock or an atomic read-modify-write, only the ring and the block's head byte.
+//!
+//! How rings are filled and emptied on their other ends is said in `lists.rs`; here is who may be at them.
+//!
+//! # Whose turn it is
+//!
+//! A CPU's rings are its own. Whoever else needs them (a drain, a CPU that goes offline) pays for both sides:
+//!
+//! | owner, on every operation | other side, rarely |
+//! |---|---|
+//! | `busy = 1` | `claim = 1` (CAS: one at a time) |
+//! | light fence (compiler only) | heavy fence (every CPU passes a full fence) |
+//! | `claim` set? then `busy = 0` and go to the zone | wait while `busy` |
+//! | … use the rings … | … use the rings … |
+//! | `busy = 0` (release) | `claim = 0` (release) |
+//!
+//! One of the two must see the other's flag: the classic store-load pattern, with both fences on the right side. An owner
+//! that finds itself busy already (an interrupt came in between) goes to the zone as well, and never waits.
+//!
+//! Whether an interrupt can come in between is a mechanism (`pcp-protection`): interrupts are held off all the while; they may come
+//! but keep away from the lists; they may come and try, where what comes to a list that is in use goes to the zone; or they have
+//! lists of their own, being other CPUs as far as the core is concerned. In all of these what an interrupt does has ended before its
+//! CPU goes on, so a flag that was 0 a moment ago is 0 still: no exchange is needed, whatever `trylock` does.
+//!
+//! At the *front* (`fast_path.rs`), where nearly all operations end, the owner does none of that: it moves the top of one ring
+//! inside of that ring's window (`ring.rs`). A claimer who has waited for `busy` closes all windows and passes another heavy
+//! fence; from then on it may take from the bottoms. Only an owner who looked at `claim` opens windows, so they stay closed.
+
+use crate::frame::frame::Frames;
+use crate::pcp::autotune::Autotune;
+use crate::pcp::depot;
+use crate::pcp::expire::Expiry;
+use crate::pcp::ring::{Ring, RingId, SMALL_ORDERS};
+use crate::policy::mechanisms::PcpProtection;
+use crate::policy::pcp_size::PcpSize;
+use crate::seam::field::{Words, tell};
+use crate::seam::machine::{Busy, Fault, Machine, Ordering, Patience, Word};
+use crate::shared::Cpu;
+use crate::stat::vmstat::{ZoneEvent, ZoneEvents};
+use crate::sync::rank::Rank;
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{Frame, Order};
+
+/// How often a drain looks at a busy owner before it gives up. An owner's section is short unless its thread is stopped.
+const DRAIN_TRIES: u32 = 1 << 20;
+/// How many other claimers a claimer lets pass.
+const CLAIM_ROUNDS: u32 = 16;
+/// How often a claimer that may not wait looks at a busy owner, or at another claimer. Their sections last as long as one of a lock.
+const TRY_LOOKS: u32 = 1 << 12;
+/// Ring entries in a cache line: each CPU's rings of a zone start on one of their own, and the first line stays unused.
+pub(crate) const SLOTS_IN_LINE: u32 = 16;
+
+/// Freed blocks of a CPU that wait before they are used again, where the mechanisms say `hardened`.
+const WAITING: u32 = 64;
+
+/// Ring entries that one CPU needs for a zone, besides those of magazines.
+pub(crate) fn slots((size, most): (PcpSize, u32), (depot, hardened): (bool, bool), pageblock_order: Order) -> u64 {
+    let own = RingId::all(pageblock_order).filter(|id| !depot || id.huge().is_some());
+    let slots: u64 = own.map(|id| u64::from(id.capacity(room((size, most), depot)))).sum();
+    let waiting = if hardened { u64::from(WAITING) } else { 0 };
+    slots.saturating_add(waiting).next_multiple_of(u64::from(SLOTS_IN_LINE))
+}
+
+/// Frames that a ring has room for: all of `high`, or of the `most` that it may grow to, and a batch more. Next to a depot that is
+/// the rings of huge pages alone, which have room for as few as there must be.
+fn room((size, most): (PcpSize, u32), depot: bool) -> u32 {
+    if depot { 0 } else { size.high.max(most).saturating_add(size.batch) }
+}
+
+/// How a claimer treats an owner, or another claimer, who is at the lists.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Claim {
+    /// It waits until the other has left, unless that takes very long.
+    Wait,
+    /// It looks for as long as an operation lasts and gives up then. In an interrupt it looks once: the other may be what it interrupted.
+    Try,
+}
+
+impl Claim {
+    /// Looks at who is there before.
+    fn tries<M: Machine>(self, machine: &M) -> u32 {
+        match self {
+            _ if machine.in_interrupt() => 1,
+            Claim::Try => TRY_LOOKS,
+            Claim::Wait => DRAIN_TRIES,
+        }
+    }
+}
+
+/// One CPU's lists of one zone.
+///
+/// Invariants, while neither owner nor claimer is at it:
+/// - P1 each entry of a ring is a block whose head says "per-CPU" with the ring's order
+/// - P2 `count` is the number of frames in all rings; no ring has more entries than room
+/// - P3 next to a depot the rings and what waits are at most `size.high` frames, or one block that waits
+// Aligned so that no two CPUs write to the same pair of cache lines.
+#[repr(align(128))]
+pub struct Pcp<M: Machine> {
+    busy: M::U32,
+    claim: M::U32,
+    /// Frames in all rings; kept only without a depot.
+    pub(crate) count: M::U32,
+    /// Ring that the next drain begins with.
+    pub(crate) turn: M::U32,
+    // Fixed at boot: whether there is a depot, and a front; and how many frames a magazine takes at most.
+    pub(crate) depot: bool,
+    pub(crate) fast_path: bool,
+    pub(crate) protection: PcpProtection,
+    frames: u32,
+    pub(crate) size: PcpSize,
+    pub(crate) autotune: Autotune<M>,
+    small: [[Ring<M>; SMALL_ORDERS]; MigrateType::PCP_COUNT],
+    huge: [Ring<M>; 2],
+    /// Freed blocks of any order that wait, and how many frames they are.
+    pub(crate) waiting: Ring<M>,
+    pub(crate) waiting_frames: M::U32,
+    /// Since when the lists of another node's zone were not used.
+    pub(crate) expiry: Expiry<M>,
+    /// What the rings do not count themselves, while the lists are held.
+    pub(crate) events: ZoneEvents<M>,
+    /// What the CPU does in the zone without its lists. Counted with interrupts off, as the zone lock is held or for this alone: an
+    /// interrupt counts here as well.
+    pub(crate) aside: ZoneEvents<M>,
+    /// What the zone has taken over of all these counts, while the CPU was offline.
+    pub(crate) folded: ZoneEvents<M>,
+}
+
+impl<M: Machine> Default for Pcp<M> {
+    fn default() -> Self {
+        Pcp {
+            busy: Word::new(0),
+            claim: Word::new(0),
+            count: Word::new(0),
+            turn: Word::new(0),
+            depot: false,
+            fast_path: false,
+            protection: PcpProtection::default(),
+            frames: 0,
+            size: PcpSize::default(),
+            autotune: Autotune::default(),
+            small: core::array::from_fn(|_| core::array::from_fn(|_| Ring::default())),
+            huge: [Ring::default(), Ring::default()],
+            waiting: Ring::default(),
+            waiting_frames: Word::new(0),
+            expiry: Expiry::default(),
+            events: ZoneEvents::default(),
+            aside: ZoneEvents::default(),
+            folded: ZoneEvents::default(),
+        }
+    }
+}
+
+impl<M: Machine> Pcp<M> {
+    /// Lays the rings out from slot `start` on; returns the slot behind them. With a depot they get their entries from there.
+    pub(crate) fn place(
+        &mut self,
+        (size, most): (PcpSize, u32),
+        (depot, front, hardened): (bool, bool, bool),
+        (managed, pageblock_order): (u64, Order),
+        start: u32,
+    ) -> u32 {
+        (self.size, self.depot, self.fast_path) = (size, depot, front);
+        self.autotune.begin(size, most);
+        self.frames = depot::frames_of(size, managed);
+        let mut next = start;
+        for (id, ring) in self.rings(pageblock_order).filter(|(id, _)| !depot || id.huge().is_some()) {
+            let end = next.saturating_add(id.capacity(room((size, most), depot)));
+            ring.place((next, end), (next, next));
+            next = end;
+        }
+        if depot {
+            self.every_ring().for_each(|ring| ring.set_quota(0));
+        }
+        if hardened {
+            let end = next.saturating_add(WAITING);
+            self.waiting.place((next, end), (next, next));
+            next = end;
+        }
+        self.open();
+        next.next_multiple_of(SLOTS_IN_LINE)
+    }
+
+    /// Names its words.
+    pub(crate) fn words(&self, visit: &mut Words<'_>) {
+        tell(visit, format_args!("busy"), &self.busy);
+        tell(visit, format_args!("claim"), &self.claim);
+        tell(visit, format_args!("count"), &self.count);
+        tell(visit, format_args!("turn"), &self.turn);
+        for (name, rings) in ["ring[Unmovable]", "ring[Movable]", "ring[Reclaimable]"].into_iter().zip(&self.small) {
+            for (order, ring) in rings.iter().enumerate() {
+                ring.words((name, &format_args!(" order {order}")), visit);
+            }
+        }
+        for (name, ring) in ["ring[not movable]", "ring[Movable]"].into_iter().zip(&self.huge) {
+            ring.words((name, &" huge"), visit);
+        }
+        self.waiting.words(("waiting", &""), visit);
+        tell(visit, format_args!("waiting_frames"), &self.waiting_frames);
+        self.autotune.words(visit);
+        self.expiry.words(visit);
+        self.events.words("events", visit);
+        self.aside.words("aside", visit);
+        self.folded.words("folded", visit);
+    }
+
+    /// The entries that are its own for good, from the first to the last; none if it has none.
+    pub(crate) fn own_slots(&self) -> Option<(u32, u32)> {
+        let small = self.small.iter().flatten().filter(|_| !self.depot);
+        let rooms = small.chain(&self.huge).chain([&self.waiting]).map(Ring::room).filter(|(start, end)| start < end);
+        rooms.reduce(|(from, to), (start, end)| (from.min(start), to.max(end)))
+    }
+
+    /// Entries of a magazine that blocks of this order use.
+    pub(crate) fn limit(&self, order: Order) -> u32 {
+        (self.frames >> order.0.min(31)).max(2)
+    }
+
+    /// The ring of an order and type.
+    #[inline(always)]
+    pub(crate) fn ring(&self, id: RingId) -> Option<&Ring<M>> {
+        match id.huge() {
+            Some(huge) => self.huge.get(huge),
+            None => self.small.get(id.small_lists())?.get(id.order.index()),
+        }
+    }
+
+    /// The rings of the small orders for the type of lists with this number.
+    #[inline(always)]
+    pub(crate) fn rings_of(&self, lists: usize) -> Option<&[Ring<M>; SMALL_ORDERS]> {
+        self.small.get(lists)
+    }
+
+    pub(crate) fn rings(&self, pageblock_order: Order) -> impl Iterator<Item = (RingId, &Ring<M>)> {
+        RingId::all(pageblock_order).filter_map(|id| Some((id, self.ring(id)?)))
+    }
+
+    pub(crate) fn every_ring(&self) -> impl Iterator<Item = &Ring<M>> {
+        self.small.iter().flatten().chain(&self.huge)
+    }
+
+    /// Frames in all rings, at this moment.
+    pub(crate) fn count_racy(&self, pageblock_order: Order) -> u32 {
+        let waiting = self.waiting_frames.load(Ordering::Relaxed);
+        let cached = if self.depot {
+            self.rings(pageblock_order).map(|(id, ring)| ring.total() << id.order.0.min(31)).fold(0, u32::wrapping_add)
+        } else {
+            self.count.load(Ordering::Relaxed)
+        };
+        cached.wrapping_add(waiting)
+    }
+
+    /// Frames on the lists, and a number that stays the same if and only if nothing goes through them, at this moment. One look at each ring.
+    pub(crate) fn look_racy(&self, pageblock_order: Order) -> (u64, u64) {
+        let mut frames = u64::from(self.waiting_frames.load(Ordering::Relaxed));
+        let mut traffic = self.events.get(ZoneEvent::Allocs).wrapping_add(self.events.get(ZoneEvent::FreeFrames));
+        for (id, ring) in self.rings(pageblock_order) {
+            let (taken, given) = ring.traffic_racy();
+            frames = frames.wrapping_add(u64::from(ring.total()) << id.order.0.min(31));
+            traffic = traffic.wrapping_add(taken).wrapping_add(given);
+        }
+        (frames, traffic)
+    }
+
+    /// Counts the frames of a block that waits from now on; by their negative, of one that does no more.
+    pub(crate) fn count_waiting(&self, frames: u32) {
+        let count = self.waiting_frames.load(Ordering::Relaxed);
+        self.waiting_frames.store(count.wrapping_add(frames), Ordering::Relaxed);
+    }
+
+    /// Takes the block that has waited longest, and its order.
+    pub(crate) fn pop_waiting(&self, slots: &[M::U32], frames: &Frames<'_, M>) -> Option<(Frame, Order)> {
+        let frame = self.waiting.pop_bottom(slots)?;
+        let order = frames.head(frame).order();
+        self.count_waiting((order.frames() as u32).wrapping_neg());
+        Some((frame, order))
+    }
+
+    /// A block left a ring, of whose frames the lists keep count where there is no depot.
+    pub(crate) fn uncount(&self, id: RingId) {
+        if !self.depot {
+            let count = self.count.load(Ordering::Relaxed);
+            self.count.store(count.wrapping_sub(1 << id.order.0.min(31)), Ordering::Relaxed);
+        }
+    }
+
+    /// Whether its zone has memory.
+    pub(crate) fn is_used(&self) -> bool {
+        self.size.batch != 0
+    }
+
+    /// How often something happened on this CPU in this zone, at this moment.
+    pub(crate) fn event_racy(&self, event: ZoneEvent, pageblock_order: Order) -> u64 {
+        let traffic = || self.rings(pageblock_order).map(|(id, ring)| (id.order.0, ring.traffic_racy()));
+        let by_ring = match event {
+            ZoneEvent::Allocs => traffic().map(|(_, (taken, _))| taken).fold(0, u64::wrapping_add),
+            ZoneEvent::AllocFrames => traffic().map(|(order, (taken, _))| taken << order).fold(0, u64::wrapping_add),
+            ZoneEvent::FreeFrames => traffic().map(|(order, (_, given))| given << order).fold(0, u64::wrapping_add),
+            _ => 0,
+        };
+        let counted = self.events.get(event).wrapping_add(self.aside.get(event));
+        counted.wrapping_add(by_ring).wrapping_sub(self.folded.get(event))
+    }
+
+    /// What went through the lists so far, at this moment: a number that stays the same if and only if they are not used.
+    pub(crate) fn traffic_racy(&self, pageblock_order: Order) -> u64 {
+        let event = |event| self.event_racy(event, pageblock_order);
+        event(ZoneEvent::Allocs).wrapping_add(event(ZoneEvent::FreeFrames))
+    }
+
+    /// The owner comes to its lists. None when they are in use, by a drain or by what this call interrupted.
+    #[inline(always)]
+    pub(crate) fn enter<'g>(&'g self, machine: &'g M, own: &'g Cpu<M>) -> Option<Turn<'g, M>> {
+        let irq = match self.protection {
+            PcpProtection::InterruptsOff => Some(machine.irq_save()),
+            PcpProtection::PreemptionOff if machine.in_interrupt() => return None,
+            _ => None,
+        };
+        if machine.fault(Fault::PcpBusy) || !self.try_busy() {
+            return None;
+        }
+        // ORDER: light fence. `busy` is out before `claim` is looked at; partner: the heavy fence in `claim`.
+        // Model: pcp_free.
+        machine.light_fence();
+        // ORDER: Acquire. Sees the rings as the last claimer left them; partner: the Release in `Turn::end`.
+        // Model: pcp_alloc.
+        if self.claim.load(Ordering::Acquire) != 0 {
+            // ORDER: Release. Who waits for `busy` to be 0 may meet this 0 alone, so it publishes earlier turns as well;
+            // partner: the wait in `claim`. Model: pcp_away_struck.
+            self.busy.store(0, Ordering::Release);
+            return None;
+        }
+        own.held.enter(machine, Rank::Pcp);
+        Some(Turn { _irq: irq, machine, own, flag: &self.busy })
+    }
+
+    /// Says that the owner is at the lists, unless it is already.
+    #[inline(always)]
+    fn try_busy(&self) -> bool {
+        if self.protection == PcpProtection::Trylock {
+            // Model: device_trylock.
+            return self.busy.cas(0, 1, Ordering::Relaxed).is_ok();
+        }
+        // Two instructions are enough: what comes in between has ended before the second, and left the lists as they were.
+        // Model: device_own.
+        let is_free = self.busy.load(Ordering::Relaxed) == 0;
+        if is_free {
+            self.busy.store(1, Ordering::Relaxed);
+        }
+        is_free
+    }
+
+    /// Shuts the owner out of its lists, once it has left them.
+    ///
+    /// # Errors
+    /// [`Busy`] when the owner or another claimer did not leave in time, or this is no place for a heavy fence.
+    pub(crate) fn claim<'g>(&'g self, machine: &'g M, own: &'g Cpu<M>, claim: Claim) -> Result<Turn<'g, M>, Busy> {
+        if (machine.in_interrupt() || claim == Claim::Try) && !machine.may_fence() {
+            return Err(Busy);
+        }
+        self.try_seize(machine, claim.tries(machine))?;
+        let irq = machine.irq_save();
+        own.held.enter(machine, Rank::Pcp);
+        Ok(Turn { _irq: Some(irq), machine, own, flag: &self.claim })
+    }
+
+    /// Like [`Pcp::claim`], but waits and gives no guard: the lists are held until [`Pcp::release_seized`].
+    pub(crate) fn seize(&self, machine: &M) -> Result<(), Busy> {
+        self.try_seize(machine, DRAIN_TRIES)
+    }
+
+    /// Like [`Pcp::seize`], with at most so many looks at each who is there before.
+    pub(crate) fn try_seize(&self, machine: &M, tries: u32) -> Result<(), Busy> {
+        // ORDER: Acquire. Sees what the last claimer did; partner: the Release in `Turn::end`.
+        // Covered: the heavy fence below acquires it too. Model: pcp_crowd.
+        let mut claimed = self.claim.cas(0, 1, Ordering::Acquire);
+        for _ in 0..CLAIM_ROUNDS {
+            if claimed.is_ok() {
+                break;
+            }
+            // ORDER: as above, for the wait and for the exchange. Covered: by the heavy fence. Model: pcp_crowd.
+            self.claim.wait_while(Patience::Tries(tries), |claim| claim != 0)?;
+            claimed = self.claim.cas(0, 1, Ordering::Acquire);
+        }
+        claimed.map_err(|_| Busy)?;
+        self.close(machine, tries).inspect_err(|_| {
+            // ORDER: Release. Passes on what the last claimer did; partner: the Acquires of `claim`. Covered: the heavy
+            // fence above publishes it too. Model: pcp_crowd.
+            self.claim.store(0, Ordering::Release);
+        })
+    }
+
+    /// Waits until neither the owner nor a claimer is at the lists, for as long as a claim would. What they moved is then where they left it.
+    pub(crate) fn wait_for_holder(&self, machine: &M, claim: Claim) {
+        for word in [&self.claim, &self.busy] {
+            // ORDER: Acquire, as in `is_held_racy`; who waits in vain sees less. Model: reach_freed_plain.
+            let _ = word.wait_while(Patience::Tries(claim.tries(machine)), |held| held != 0);
+        }
+    }
+
+    /// Whether the owner or a claimer holds the lists, at this moment.
+    pub(crate) fn is_held_racy(&self) -> bool {
+        // ORDER: Acquire of both. Sees where the last holder left what it moved; partners: the Releases in `Turn::end` and at an owner's
+        // end. Model: reach_freed_plain.
+        [&self.claim, &self.busy].into_iter().any(|word| word.load(Ordering::Acquire) != 0)
+    }
+
+    /// Forgets an owner that is not there: it was just coming, or about to be turned away, when the lists were copied.
+    pub(crate) fn forget_owner(&self) {
+        self.busy.store(0, Ordering::Relaxed);
+    }
+
+    /// Lets the owner in again.
+    pub(crate) fn release_seized(&self) {
+        self.open();
+        // ORDER: Release, as in `Turn::end`. Model: pcp_free.
+        self.claim.store(0, Ordering::Release);
+    }
+
+    /// Waits for the owner to leave, and closes its front. Interrupts stay on until the wait is over: a heavy fence may be an
+    /// interrupt to every CPU, and one that comes in here finds the claim and goes to the zone.
+    fn close(&self, machine: &M, tries: u32) -> Result<(), Busy> {
+        // ORDER: heavy fence. `claim` is out before `busy` is looked at; partner: the light fence in `enter`.
+        // Model: pcp_free.
+        machine.heavy_fence();
+        // ORDER: the wait acquires what the owner did; partner: the Release of `busy` in `Turn::end` and `enter`.
+        // Model: pcp_free.
+        self.busy.wait_while(Patience::Tries(tries), |busy| busy != 0)?;
+        if self.fast_path {
+            self.every_ring().for_each(Ring::close);
+            // ORDER: heavy fence. The closed windows are out before the tops are looked at; partner: the light fence in
+            // `Ring::pop_front`. Model: front_alloc.
+            machine.heavy_fence();
+        }
+        Ok(())
+    }
+
+    /// Opens the windows of all rings.
+    pub(crate) fn open(&self) {
+        if self.fast_path {
+            self.every_ring().for_each(Ring::open);
+        }
+    }
+}
+
+/// Proof that one CPU's lists of a zone are held, by their owner or by a claimer, until [`Turn::end`].
+pub(crate) struct Turn<'g, M: Machine> {
+    _irq: Option<M::Irq<'g>>,
+    machine: &'g M,
+    own: &'g Cpu<M>,
+    /// The word that says so: `busy` or `claim`.
+    flag: &'g M::U32,
+}
+
+impl<M: Machine> Turn<'_, M> {
+    /// Lets others in.
+    #[inline(always)]
+    pub(crate) fn end(&self) {
+        self.own.held.leave(self.machine, Rank::Pcp);
+        // ORDER: Release. Publishes the rings; partner: the Acquire of the other side in `enter` or `claim`.
+        // Model: pcp_free, pcp_alloc.
+        self.flag.store(0, Ordering::Release);
+    }
+}

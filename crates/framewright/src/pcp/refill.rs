@@ -1,0 +1,246 @@
+//! How an empty ring is filled from its zone.
+//!
+//! | refill | under the zone lock | when it is free again |
+//! |---|---|---|
+//! | one by one | every block is taken off its list, splitting larger ones | |
+//! | cluster | lists of single pages are cut behind a run of up to a batch | the run's states are changed, page by page |
+//! | blocks | whole blocks are taken off their lists, smallest first, a few at most | they are split into the ring's entries |
+//! | pageblocks | nothing, as long as pageblocks that the CPU owns have something; then one more pageblock is taken | it has an owner, who takes what he needs of it |
+//!
+//! What the three latter do not find is taken one by one: clusters and larger blocks of the request's own type are all they use. A
+//! pageblock is claimed only while the zone has more left than its high mark, and memory lent by CMA is used first where a request
+//! one by one would.
+//!
+//! A block split outside of the lock needs nothing but its head byte: where it lay on a list, nothing starts but the block
+//! itself, so its parts' states say already that they are not free.
+
+use crate::buddy::fallback::{self, Mode, Want};
+use crate::frame::cluster::CutRun;
+use crate::frame::head::Head;
+use crate::frame::owned_pageblock::{bits_in, choose};
+use crate::free_path::remote_free::put;
+use crate::pcp::lists::PcpGuard;
+use crate::pcp::ring::{Ring, RingId};
+use crate::policy::mechanisms::Refill;
+use crate::policy::watermark::Mark;
+use crate::seam::machine::{Fault, Machine, Ordering, Step, Word};
+use crate::types::units::{Frame, Order};
+
+/// The batch of large zones (`watermark.rs`): one less than the head bytes of a cache line.
+const LINE_OF_HEADS: u32 = 63;
+/// Most blocks, or runs, that one refill takes off lists under the lock: what bounds how long it is held.
+const MOST: usize = 16;
+
+impl<M: Machine> PcpGuard<'_, '_, M> {
+    /// Takes a block, filling the ring from the depot or else from the zone if it is empty.
+    pub(crate) fn alloc(&self, id: RingId, want: &Want) -> Option<Frame> {
+        self.alloc_cached(id).or_else(|| {
+            self.refill(id, want);
+            self.alloc_from_ring(id)
+        })
+    }
+
+    /// Fills an empty ring from its zone.
+    pub(crate) fn refill(&self, id: RingId, want: &Want) {
+        self.cx.shared.machine.step(Step::Refill);
+        let Some(ring) = self.pcp.ring(id).filter(|_| !self.cx.shared.machine.fault(Fault::Refill)) else { return };
+        // A batch is counted in frames; of larger blocks at least two come at once. Where blocks stay between CPUs for long,
+        // they come in runs of four lines of head bytes, so that CPUs (and what these read ahead) rarely meet in a line. Of an owned
+        // pageblock a whole word's are taken at once.
+        let claims = self.cx.shared.mechanisms.refill == Refill::Pageblocks;
+        let batch = match self.pcp.size.batch {
+            _ if self.pcp.autotune.is_on() => self.autotuned_batch(id),
+            LINE_OF_HEADS.. if self.pcp.depot => 4 * (LINE_OF_HEADS + 1),
+            LINE_OF_HEADS if claims => LINE_OF_HEADS + 1,
+            batch => batch,
+        };
+        let batch = (batch >> id.order.0.min(31)).max(if batch > 1 { 2 } else { 1 });
+        if ring.capacity() == 0 && !self.make_room(id, ring) {
+            return;
+        }
+        let mut batch = batch.min(ring.capacity());
+        if self.pcp.depot {
+            if ring.quota() < batch {
+                self.entitle(id, ring, batch.max(self.pcp.limit(id.order).saturating_mul(2)));
+            }
+            // At least the one that is taken next.
+            batch = batch.min(ring.quota()).max(1);
+        }
+        ring.rewind(batch);
+        let moved = match self.cx.shared.mechanisms.refill {
+            Refill::Cluster if id.order.0 == 0 => self.refill_clusters(id, ring, want, batch),
+            Refill::Blocks => self.refill_blocks(id, ring, want, batch),
+            Refill::Pageblocks if id.huge().is_none() => self.refill_owned(id, ring, want, batch),
+            _ => self.refill_one_by_one(id, ring, want, batch),
+        };
+        ring.count_moved(u64::from(moved));
+        // Also if nothing came: the ring is another one now.
+        self.settle(id, ring, moved);
+    }
+
+    fn put_under(&self, id: RingId, ring: &Ring<M>, frame: Frame) {
+        self.cx.shared.machine.step(Step::RefillBlock);
+        self.cx.shared.frames.set_head(frame, Head::pcp(id.order));
+        ring.push_bottom(self.pcps.slots, frame);
+    }
+
+    /// Takes up to `batch` blocks, one by one. Returns how many.
+    fn refill_one_by_one(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
+        let zone = self.zone.lock_ends(self.cx);
+        let mut moved = zone.alloc_own(want, batch, |frame| self.put_under(id, ring, frame));
+        let mut mode = Mode::Normal;
+        while moved < batch
+            && let Some(frame) = zone.alloc(want, &mut mode, true)
+        {
+            self.put_under(id, ring, frame);
+            moved = moved.wrapping_add(1);
+        }
+        moved
+    }
+
+    /// Takes runs of together at most `batch` pages. Returns how many pages.
+    fn refill_clusters(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
+        // From the cut until the pages are the ring's: an interrupt that took the zone lock would wait for that, and so for itself.
+        let _irq = self.cx.shared.machine.irq_save();
+        let zone = self.zone.lock_ends(self.cx);
+        let mut runs = [None; MOST];
+        let mut moved = 0_u32;
+        for slot in &mut runs {
+            *slot = zone.cut(want, batch.saturating_sub(moved));
+            let Some(run) = slot else { break };
+            moved = moved.saturating_add(run.count);
+        }
+        drop(zone);
+        if moved == 0 {
+            return self.refill_one_by_one(id, ring, want, batch);
+        }
+        let taken = runs.iter().flatten().map(|run| self.unfold(id, ring, run));
+        taken.fold(0, u32::saturating_add)
+    }
+
+    /// Makes the pages of a run, which is on no list any more, the ring's own. Returns how many.
+    fn unfold(&self, id: RingId, ring: &Ring<M>, run: &CutRun) -> u32 {
+        let frames = &self.cx.shared.frames;
+        let mut at = Some(run.first);
+        let mut moved = 0_u32;
+        while moved < run.count
+            && let Some((frame, link)) = at.and_then(|frame| Some((frame, frames.links.get(frame.index())?)))
+        {
+            self.cx.shared.machine.step(Step::Unfold);
+            // A damaged state stays out of the ring; `validate` finds it.
+            let taken = frames.change(frame, |state| state.take(Order(0), self.cx.cpu)).is_ok();
+            at = self.cx.shared.clusters.pass(frame, link);
+            if taken {
+                self.put_under(id, ring, frame);
+                moved = moved.wrapping_add(1);
+            }
+        }
+        self.zone.clusters.end_cut();
+        moved
+    }
+
+    /// Takes blocks of together at most `batch` of the ring's, and splits them. Returns how many of the ring's.
+    fn refill_blocks(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
+        let zone = self.zone.lock_ends(self.cx);
+        let mut blocks = [None; MOST];
+        let mut mode = Mode::Normal;
+        let mut left = batch;
+        for slot in &mut blocks {
+            if left == 0 {
+                break;
+            }
+            *slot = zone.alloc_part(want, u64::from(left) << id.order.0.min(31), &mut mode);
+            let Some((_, order)) = slot else { break };
+            left = left.saturating_sub(1 << order.0.saturating_sub(id.order.0).min(31));
+        }
+        drop(zone);
+        for &(start, order) in blocks.iter().flatten() {
+            for part in 0..1_u64 << order.0.saturating_sub(id.order.0).min(31) {
+                self.put_under(id, ring, start.add(part << id.order.0.min(31)));
+            }
+        }
+        batch.saturating_sub(left)
+    }
+
+    /// Takes up to `batch` blocks of what is free in this CPU's pageblocks, and claims more of these. Returns how many blocks.
+    fn refill_owned(&self, id: RingId, ring: &Ring<M>, want: &Want, batch: u32) -> u32 {
+        let frames = &self.cx.shared.frames;
+        let (cpu, zone) = (self.cx.cpu, self.zone.idx);
+        let Some(lists) = want.migratetype.pcp_index() else { return self.refill_one_by_one(id, ring, want, batch) };
+        let mut moved = 0_u32;
+        for (door, start) in frames.owned.hinted(cpu, zone, lists) {
+            if moved >= batch {
+                return moved;
+            }
+            self.cx.shared.machine.step(Step::DepotShard);
+            let is_ours = frames.owned.owner(start) == Some(cpu);
+            if is_ours && frames.pageblock(start).migratetype() == want.migratetype {
+                moved = moved.wrapping_add(self.alloc_from_owned(start, id, ring, batch.wrapping_sub(moved)));
+            }
+            if !is_ours || frames.owned.is_used_up(start) {
+                door.store(0, Ordering::Relaxed);
+                // Who gave something back in between saw the card still there.
+                if is_ours && !frames.owned.is_used_up(start) {
+                    frames.owned.hint(cpu, zone, lists, start);
+                }
+            }
+        }
+        while moved < batch
+            && let Some(start) = self.claim(want)
+        {
+            let taken = self.alloc_from_owned(start, id, ring, batch.wrapping_sub(moved));
+            moved = moved.wrapping_add(taken);
+            frames.owned.hint(cpu, zone, lists, start);
+            if taken == 0 {
+                // Somebody took it away again: no sooner claimed than drained.
+                break;
+            }
+        }
+        if moved == 0 { self.refill_one_by_one(id, ring, want, batch) } else { moved }
+    }
+
+    /// Takes up to `most` blocks of what is free in a pageblock of this CPU's. Returns how many.
+    fn alloc_from_owned(&self, pageblock: Frame, id: RingId, ring: &Ring<M>, most: u32) -> u32 {
+        let owned = &self.cx.shared.frames.owned;
+        let mut taken = 0_u32;
+        for (start, word) in owned.words(pageblock) {
+            self.cx.shared.machine.step(Step::DepotShard);
+            // A look first: blocks of this order may not be among what is free.
+            if taken >= most || choose(word.load(Ordering::Relaxed), id.order, 1).0 == 0 {
+                continue;
+            }
+            let (chosen, rest) = choose(owned.take(word), id.order, most.wrapping_sub(taken));
+            for bit in bits_in(chosen) {
+                self.put_under(id, ring, start.add(u64::from(bit)));
+                taken = taken.wrapping_add(1);
+            }
+            if rest != 0 {
+                put(self.cx, self.zone, start, rest);
+            }
+        }
+        taken
+    }
+
+    /// Makes this CPU the owner of a whole pageblock of the request's type; returns its first frame.
+    fn claim(&self, want: &Want) -> Option<Frame> {
+        let (shared, zone) = (self.cx.shared, self.zone);
+        let (order, max) = (shared.frames.geometry.pageblock_order, shared.frames.geometry.max_order);
+        let needed = zone.stat.mark(Mark::High).saturating_add(order.frames());
+        let mut larger = order.up_to(max);
+        let is_there = zone.stat.memory_racy(&self.cx.shared.stats, zone.idx).free >= needed
+            && want.order <= order
+            && larger.any(|order| zone.lists.len_racy(order, want.migratetype) != 0);
+        if !is_there {
+            return None;
+        }
+        let guard = zone.lock_ends(self.cx);
+        shared.machine.step(Step::Take);
+        let start = guard.alloc_with(|buddy| match fallback::is_cma_first(buddy, want) {
+            true => Ok(None),
+            false => buddy.alloc_smallest(order, want.migratetype),
+        })?;
+        shared.frames.owned.claim(start, self.cx.cpu);
+        guard.buddy().tally.count_owned(1);
+        Some(start)
+    }
+}

@@ -1,0 +1,368 @@
+//! How much must stay free.
+//!
+//! A zone keeps three marks, in frames of free memory: above *high* all is well, below *low* background reclaim runs,
+//! and below *min* only requests with a claim to reserves are served. On top of the mark a zone keeps a
+//! *lowmem reserve* from requests that could have used a higher zone, and sums that a request cannot use (isolated,
+//! CMA, the high-atomic reserve) are not counted as free for it.
+//!
+//! All of it is arithmetic on numbers handed in; nothing here reads a shared word.
+
+use crate::policy::pcp_size::PcpSize;
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{Order, ZoneIdx, ZoneKind};
+
+/// Which mark a request must leave untouched.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Mark {
+    /// For requests that have waited or may not wait.
+    Min,
+    /// For the first try.
+    Low,
+    /// Where background reclaim stops.
+    High,
+}
+
+impl Mark {
+    /// As an index into a table by mark.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// What a request may do beyond the ordinary (`ALLOC_*`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rights {
+    /// The mark to respect; none at all with `no_watermarks`.
+    pub(crate) mark: Mark,
+    pub(crate) no_watermarks: bool,
+    /// `__GFP_HIGH`: down to half of the mark.
+    pub(crate) high: bool,
+    /// Cannot sleep: down to three quarters.
+    pub(crate) harder: bool,
+    /// May use the high-atomic reserve: above order 0 before anything else, at order 0 when all else is used up.
+    pub(crate) highatomic: bool,
+    pub(crate) cma: bool,
+    /// Nothing smaller than a pageblock from another type, where the mechanisms say so.
+    pub(crate) nofragment: bool,
+    /// Nothing smaller than `stall-order` from another type.
+    pub(crate) stall: bool,
+    /// The mark as it was set, without a boost.
+    pub(crate) unboosted: bool,
+}
+
+/// A zone's free memory at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FreeMemory {
+    pub(crate) free: u64,
+    pub(crate) cma: u64,
+    pub(crate) highatomic: u64,
+}
+
+/// Whether a zone with `memory` may serve a request of `order` when it must keep `mark` and, against this request's highest
+/// zone, `reserve` frames. `has` tells whether a list has a block; it is asked only for orders above 0.
+pub(crate) fn may_take(
+    order: Order,
+    max_order: Order,
+    memory: FreeMemory,
+    (mark, reserve): (u64, u64),
+    rights: Rights,
+    has: impl Fn(Order, MigrateType) -> bool,
+) -> bool {
+    is_above(order, memory, (mark, reserve), rights)
+        && (order.0 == 0 || order.up_to(max_order).any(|larger| has_usable(larger, rights, &has)))
+}
+
+/// Whether a zone with `memory` stays above what a request of `order` must keep. See [`may_take`].
+pub(crate) fn is_above(order: Order, memory: FreeMemory, (mark, reserve): (u64, u64), rights: Rights) -> bool {
+    if rights.no_watermarks {
+        return true;
+    }
+    let mut keep = mark;
+    if rights.high {
+        keep = keep.saturating_sub(keep / 2);
+    }
+    if rights.harder {
+        keep = keep.saturating_sub(keep / 4);
+    }
+    let mut unusable = order.frames().saturating_sub(1);
+    if !rights.highatomic {
+        unusable = unusable.saturating_add(memory.highatomic);
+    }
+    if !rights.cma {
+        unusable = unusable.saturating_add(memory.cma);
+    }
+    memory.free.saturating_sub(unusable) > keep.saturating_add(reserve)
+}
+
+fn has_usable(order: Order, rights: Rights, has: &impl Fn(Order, MigrateType) -> bool) -> bool {
+    MigrateType::ALL.into_iter().any(|migratetype| {
+        let usable = match migratetype {
+            MigrateType::Cma => rights.cma,
+            MigrateType::HighAtomic => rights.highatomic,
+            MigrateType::Isolate => false,
+            _ => true,
+        };
+        usable && has(order, migratetype)
+    })
+}
+
+/// The three marks of a zone, in frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Marks {
+    /// See [`Mark::Min`].
+    pub min: u64,
+    /// See [`Mark::Low`].
+    pub low: u64,
+    /// See [`Mark::High`].
+    pub high: u64,
+}
+
+impl Marks {
+    /// Mark by kind.
+    pub const fn get(&self, mark: Mark) -> u64 {
+        match mark {
+            Mark::Min => self.min,
+            Mark::Low => self.low,
+            Mark::High => self.high,
+        }
+    }
+
+    /// Linux's formula: `min` is the zone's share of `min_free_frames`, by managed frames; the gap between the marks is a quarter
+    /// of `min` or `scale` ten-thousandths of the zone, whichever is more. The formula is made for whole machines; of a small
+    /// zone no more than an eighth is kept.
+    pub fn compute(min_free_frames: u64, managed: u64, total_managed: u64, scale: u64) -> Marks {
+        let share = u128::from(min_free_frames).wrapping_mul(u128::from(managed));
+        let min = share.checked_div(u128::from(total_managed)).unwrap_or(0) as u64;
+        let gap = (min / 4).max(managed.saturating_mul(scale) / 10_000);
+        let most = managed / 8;
+        Marks {
+            min: min.min(most / 2),
+            low: min.saturating_add(gap).min(most.saturating_mul(3) / 4),
+            high: min.saturating_add(gap.saturating_mul(2)).min(most),
+        }
+    }
+}
+
+/// Default of `min_free_kbytes`: four times the square root of memory in KiB, from 128 to 262,144.
+pub fn min_free_kbytes(managed_kib: u64) -> u64 {
+    managed_kib.saturating_mul(16).isqrt().clamp(128, 262_144)
+}
+
+/// Frames that a zone of kind `below` keeps from requests that could use `above`: the memory in the zones between,
+/// divided by the zone's ratio (256 for DMA and DMA32, 32 for Normal; Linux's defaults).
+pub fn lowmem_reserve(below: ZoneKind, managed_between: u64) -> u64 {
+    match below {
+        ZoneKind::Dma | ZoneKind::Dma32 => managed_between / 256,
+        ZoneKind::Normal => managed_between / 32,
+        ZoneKind::Movable => 0,
+    }
+}
+
+/// Largest threshold of a zone's or node's counters.
+pub const MOST_THRESHOLD: u8 = 125;
+
+/// How much of a counter a CPU may keep before it tells the zone: more, the more CPUs there are to disturb, and the less an error
+/// matters because the zone is large. Linux's formula: twice the bits of the number of CPUs, times one more than the bits of
+/// the zone's size in units of 128 MiB; at most 125.
+pub fn stat_threshold(cpus: u64, managed: u64, page_shift: u8) -> u8 {
+    let bits = |number: u64| u64::from(64_u32.saturating_sub(number.leading_zeros()));
+    let units = managed >> 27_u32.saturating_sub(u32::from(page_shift));
+    let threshold = bits(cpus).saturating_mul(2).saturating_mul(bits(units).saturating_add(1));
+    threshold.clamp(1, u64::from(MOST_THRESHOLD)) as u8
+}
+
+/// The same while memory is short: as much as makes no difference between the min and the low mark when all CPUs keep it.
+pub fn pressure_threshold(cpus: u64, marks: Marks) -> u8 {
+    let share = marks.low.saturating_sub(marks.min).checked_div(cpus).unwrap_or(0);
+    share.clamp(1, u64::from(MOST_THRESHOLD)) as u8
+}
+
+/// Threshold of a node's counters, by those of its zones with memory: the largest, as in Linux. It stays while memory is
+/// short, because no watermark asks for them. On a node without memory a CPU keeps at most 1.
+pub(crate) fn node_threshold(zones: impl Iterator<Item = u8>) -> u8 {
+    zones.max().unwrap_or(1)
+}
+
+/// Below so many free frames the number that a zone was told may be wrong enough to matter: then what CPUs keep has to be added. 0 where
+/// all of them together cannot keep more than lies between the min and the low mark.
+pub fn drift_mark(cpus: u64, threshold: u8, marks: Marks) -> u64 {
+    let drift = cpus.saturating_mul(u64::from(threshold));
+    if drift > marks.low.saturating_sub(marks.min) { marks.high.saturating_add(drift) } else { 0 }
+}
+
+/// Most frames that a zone's reserve for high-order requests that may not wait can have: a hundredth of the zone, rounded up to whole
+/// pageblocks; nothing where a hundredth is less than a pageblock. Linux's rule from 6.12 on.
+pub const fn highatomic_limit(managed: u64, pageblock_order: Order) -> u64 {
+    let share = managed / 100;
+    if share < pageblock_order.frames() {
+        return 0;
+    }
+    share.saturating_add(pageblock_order.mask()) & !pageblock_order.mask()
+}
+
+/// Zones of fewer pageblocks are never boosted: they would be above their marks no more.
+const BOOSTED_PAGEBLOCKS: u64 = 4;
+
+/// How far a zone's marks rise on top of `boost` when mobilities were mixed: by `by` frames, up to `factor` ten-thousandths of the high mark or
+/// a pageblock, whichever is more. None if they do not: the zone is too small, or has no marks yet. All in frames. Linux's rule.
+pub(crate) fn raised_boost(
+    boost: u64,
+    by: u64,
+    factor: u32,
+    (managed, high, pageblock): (u64, u64, u64),
+) -> Option<u64> {
+    let most = boost_cap(factor, high, pageblock)?;
+    let is_large = managed >= pageblock.saturating_mul(BOOSTED_PAGEBLOCKS);
+    is_large.then(|| boost.saturating_add(by).min(most))
+}
+
+/// The most that a boost can be; none where there is none.
+pub(crate) fn boost_cap(factor: u32, high: u64, pageblock: u64) -> Option<u64> {
+    let share = high.saturating_mul(u64::from(factor)) / 10_000;
+    (share != 0).then(|| share.max(pageblock))
+}
+
+/// Sizes of one zone that replace the computed ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tuning {
+    /// The zone.
+    pub zone: ZoneIdx,
+    /// Its watermarks, in frames.
+    pub marks: Option<Marks>,
+    /// Frames kept from requests by their highest zone (`protection` in zoneinfo).
+    pub reserve: Option<[u64; ZoneKind::COUNT]>,
+    /// Its per-CPU lists.
+    pub pcp: Option<PcpSize>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Zones of the recorded Linux 6.1 (1 GiB, 4 CPUs): managed, min, low, high, batch, pcp high.
+    const RECORDED: [(u64, [u64; 3], [u32; 2]); 3] = [
+        (3_840, [186, 232, 278], [1, 58]),
+        (36_915, [1_789, 2_236, 2_683], [7, 559]),
+        (191_382, [9_278, 11_597, 13_916], [63, 2_899]),
+    ];
+
+    #[test]
+    fn formulas_give_what_linux_printed() {
+        let total = RECORDED.iter().map(|zone| zone.0).sum();
+        for (managed, [min, low, high], [batch, pcp_high]) in RECORDED {
+            let marks = Marks::compute(11_254, managed, total, 10);
+            assert_eq!(marks, Marks { min, low, high });
+            assert_eq!(PcpSize::compute(managed, low, 4, 12), PcpSize { batch, high: pcp_high });
+        }
+        assert_eq!(lowmem_reserve(ZoneKind::Dma32, 191_382), 747);
+        assert_eq!(min_free_kbytes(16 << 20), 16_384);
+        assert_eq!(min_free_kbytes(1), 128);
+        assert_eq!(Marks::compute(5, 0, 0, 10), Marks::default());
+    }
+
+    #[test]
+    fn thresholds_grow_with_cpus_and_memory() {
+        // Recorded Linux 6.1, 4 CPUs: "vm stats threshold" of its three zones. DMA32 printed 6, as it was computed before the last of
+        // its memory was handed over.
+        let recorded = RECORDED.map(|(managed, ..)| stat_threshold(4, managed, 12));
+        assert_eq!(recorded, [6, 12, 24]);
+        // 88 CPUs and 63 GiB a node: the 125 of the table numa-stats.
+        assert_eq!(stat_threshold(88, 63 << 18, 12), 125);
+        assert_eq!((stat_threshold(1, 0, 12), stat_threshold(u64::MAX, u64::MAX, 12)), (2, 125));
+        assert_eq!((node_threshold(recorded.into_iter()), node_threshold([].into_iter())), (24, 1));
+        let marks = Marks { min: 1_000, low: 1_250, high: 1_500 };
+        assert_eq!(
+            (pressure_threshold(4, marks), pressure_threshold(88, marks), pressure_threshold(0, marks)),
+            (62, 2, 1)
+        );
+        assert_eq!((drift_mark(88, 125, marks), drift_mark(2, 125, marks)), (12_500, 0));
+    }
+
+    /// The formula as the documents put it, by whole numbers of pageblocks: none below a hundred pageblocks, then one for each hundred that
+    /// the zone has begun.
+    #[test]
+    fn highatomic_reserve_is_a_hundredth_of_the_zone() {
+        for order in [Order(0), Order(1), Order(4), Order(9), Order(14), Order(18)] {
+            let pageblock = order.frames();
+            for pageblocks in 2..=4_096_u64 {
+                for managed in
+                    [pageblocks * pageblock, pageblocks * pageblock + pageblock / 2, pageblocks * pageblock - 1]
+                {
+                    let limit = highatomic_limit(managed, order);
+                    let whole = if managed / 100 < pageblock { 0 } else { (managed / 100).div_ceil(pageblock) };
+                    assert_eq!(limit, whole * pageblock, "{managed} frames, pageblocks of order {order}");
+                    assert_eq!(limit == 0, managed < 100 * pageblock);
+                    assert!(limit == 0 || limit - pageblock < managed / 100 && managed / 100 <= limit);
+                }
+            }
+        }
+        assert_eq!(highatomic_limit(0, Order(9)), 0);
+    }
+
+    fn rights(mark: Mark) -> Rights {
+        Rights {
+            mark,
+            no_watermarks: false,
+            high: false,
+            harder: false,
+            highatomic: false,
+            cma: false,
+            nofragment: false,
+            stall: false,
+            unboosted: false,
+        }
+    }
+
+    #[test]
+    fn marks_reserves_and_rights() {
+        let memory = FreeMemory { free: 1_000, cma: 100, highatomic: 50 };
+        let none = |_: Order, _| false;
+        let take = |mark, reserve, rights| may_take(Order(0), Order(10), memory, (mark, reserve), rights, none);
+        let plain = rights(Mark::Min);
+        assert!(take(849, 0, plain));
+        assert!(!take(850, 0, plain), "CMA and the high-atomic reserve are not counted");
+        assert!(!take(800, 50, plain), "the lowmem reserve counts on top");
+        assert!(take(850, 0, Rights { cma: true, ..plain }));
+        assert!(take(1_132, 0, Rights { harder: true, ..plain }));
+        assert!(!take(1_134, 0, Rights { harder: true, ..plain }), "the reserve is not counted for it");
+        assert!(take(850, 0, Rights { highatomic: true, ..plain }));
+        assert!(take(1_698, 0, Rights { high: true, ..plain }));
+        assert!(!take(1_700, 0, Rights { high: true, ..plain }));
+        assert!(take(u64::MAX, 0, Rights { no_watermarks: true, ..plain }));
+    }
+
+    #[test]
+    fn large_orders_need_a_block() {
+        let memory = FreeMemory { free: 1_000, cma: 0, highatomic: 0 };
+        let take = |rights, migratetype| {
+            may_take(Order(4), Order(10), memory, (10, 0), rights, |order, mt| order == Order(6) && mt == migratetype)
+        };
+        let plain = rights(Mark::Low);
+        assert!(take(plain, MigrateType::Reclaimable));
+        assert!(
+            !take(plain, MigrateType::HighAtomic)
+                && take(Rights { highatomic: true, ..plain }, MigrateType::HighAtomic)
+        );
+        assert!(!take(plain, MigrateType::Cma) && take(Rights { cma: true, ..plain }, MigrateType::Cma));
+        assert!(!take(plain, MigrateType::Isolate));
+    }
+
+    #[test]
+    fn boosts_rise_by_pageblocks_up_to_a_share_of_the_high_mark() {
+        for (boost, by, factor, zone, expected) in [
+            (0, 512, 15_000, (200_000, 10_000, 512), Some(512)),
+            (14_900, 512, 15_000, (200_000, 10_000, 512), Some(15_000)),
+            // One pageblock in any case.
+            (0, 512, 15_000, (200_000, 100, 512), Some(512)),
+            (512, 512, 15_000, (200_000, 100, 512), Some(512)),
+            // Switched off; without marks, as early at boot; zones of three pageblocks and of four.
+            (0, 512, 0, (200_000, 10_000, 512), None),
+            (0, 512, 15_000, (200_000, 0, 512), None),
+            (0, 512, 15_000, (1_536, 100, 512), None),
+            (0, 512, 15_000, (2_048, 100, 512), Some(512)),
+            (0, u64::MAX, 1_000_000, (u64::MAX, u64::MAX, 512), Some(u64::MAX / 10_000)),
+        ] {
+            assert_eq!(raised_boost(boost, by, factor, zone), expected, "{boost} {by} {factor} {zone:?}");
+        }
+    }
+}

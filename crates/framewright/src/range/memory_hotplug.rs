@@ -1,0 +1,127 @@
+//! Memory hotplug: memory is withheld, comes back, and what depends on the sizes of zones follows.
+//!
+//! A range goes offline as any range is taken (`contig_range.rs`); here it is withheld rather than allocated.
+
+use crate::buddy::buddy::Place;
+use crate::frame::frame::Part;
+use crate::frame::head::Head;
+use crate::frame::state::Kind;
+use crate::policy::mechanisms::Hardened;
+use crate::policy::watermark::Marks;
+use crate::seam::machine::{Machine, Ordering, Word};
+use crate::shared::CallCx;
+use crate::stat::vmstat::ZoneEvent;
+use crate::types::units::{Frame, Order, PfnRange};
+use crate::zone::zone::Zone;
+use crate::zonelist::world::World;
+
+impl<'a, M: Machine> World<'a, M> {
+    /// Turns a block of ours into a withheld one.
+    pub(crate) fn withhold(&self, zone: &Zone<M>, frame: Frame, order: Order) {
+        let frames = &self.shared.frames;
+        self.pinned(|cx| {
+            let _guard = zone.lock(cx);
+            self.join(frame, order, false);
+            frames.set_head(frame, Head::NONE);
+            let _ = frames.change(frame, |state| state.retire(order));
+            zone.offline.add(order.frames(), Ordering::Relaxed);
+            zone.managed.add(order.frames().wrapping_neg(), Ordering::Relaxed);
+            if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
+                own.aside.count(ZoneEvent::FreeFrames, order.frames());
+            }
+        });
+    }
+
+    /// Computes what depends on the sizes of zones after memory came or went: the nodes with memory, and the marks.
+    pub(crate) fn refresh_marks(&self) {
+        self.node_states.refresh(self.zones);
+        for zone in self.zones.iter().filter(|zone| zone.highatomic_reserved.load(Ordering::Relaxed) != 0) {
+            // Bounded: each time the reserve is a pageblock smaller, or this ends.
+            while self.pinned(|cx| zone.lock(cx).trim_highatomic()) == Some(true) {}
+        }
+        let managed = |zone: &Zone<M>| zone.managed.load(Ordering::Relaxed);
+        let total = self.zones.iter().map(managed).fold(0, u64::saturating_add);
+        for zone in self.zones.iter().filter(|zone| !zone.fixed_marks) {
+            zone.stat.set_marks(Marks::compute(self.min_free_frames, managed(zone), total, self.scale));
+            self.cap_boost(zone);
+        }
+    }
+
+    /// Gives withheld blocks that lie wholly in `range` to the allocator. Returns the number of frames.
+    pub(crate) fn bring_online(&self, range: PfnRange) -> u64 {
+        let frames = &self.shared.frames;
+        let mut online = 0_u64;
+        let range = range.intersect(frames.map.span());
+        let mut pfn = range.start;
+        while pfn < range.end {
+            let Some(frame) = frames.frame(pfn) else {
+                // Holes may be as wide as the address space.
+                pfn = frames.map.next(pfn).unwrap_or(range.end);
+                continue;
+            };
+            let mut next = pfn.add(1);
+            if let Some(Part::Offline(_, order)) = frames.block_at(frame) {
+                next = pfn.add(order.frames());
+                if next <= range.end && self.revive(frame, order) {
+                    online = online.saturating_add(order.frames());
+                }
+            }
+            pfn = next;
+        }
+        online
+    }
+
+    /// Frees a withheld block. False if somebody else was faster.
+    ///
+    /// Where freed memory is filled and checked (`hardened`), this one is filled before it is free: nobody knows what was written to
+    /// it while it was withheld. It is allocated meanwhile, as a block is that its last owner frees.
+    pub(crate) fn revive(&self, frame: Frame, order: Order) -> bool {
+        let Some(zone) = self.zone_of(frame) else { return false };
+        let is_filled = self.shared.mechanisms.hardened != Hardened::Off;
+        let revived = self.pinned(|cx| {
+            let guard = zone.lock(cx);
+            // Somebody else may have done it since.
+            let frames = &self.shared.frames;
+            let still = frames.state(frame).kind() == Kind::Offline && frames.state(frame).order() == order;
+            let revived = still && frames.change(frame, |state| state.revive()).is_ok();
+            if revived {
+                zone.offline.add(order.frames().wrapping_neg(), Ordering::Relaxed);
+                zone.managed.add(order.frames(), Ordering::Relaxed);
+                if is_filled {
+                    frames.set_head(frame, Head::allocated(order, false));
+                    self.count_range(cx, zone, order.frames());
+                } else {
+                    guard.free(frame, order, Place::Last);
+                }
+            }
+            revived
+        });
+        if revived == Some(true) && is_filled {
+            self.fill_freed(frame, order);
+            self.pinned(|cx| self.free_filled(cx, zone, (frame, order)));
+        }
+        revived.unwrap_or(false)
+    }
+
+    /// Frees an allocated block of ours whose memory has been filled, to the end of its list. One that somebody else freed
+    /// meanwhile, by its number, is theirs.
+    fn free_filled(&self, cx: CallCx<'_, 'a, M>, zone: &Zone<M>, (frame, order): (Frame, Order)) {
+        let frames = &self.shared.frames;
+        let guard = zone.lock(cx);
+        if frames.claim_head(frame, order) {
+            frames.set_head(frame, Head::NONE);
+            guard.free(frame, order, Place::Last);
+            if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
+                own.aside.count(ZoneEvent::FreeFrames, order.frames());
+            }
+        }
+    }
+
+    /// Lowers a boost that new marks do not allow.
+    pub(crate) fn cap_boost(&self, zone: &Zone<M>) {
+        let most = zone.most_boost(&self.shared);
+        if zone.stat.boost() > most {
+            self.pinned(|cx| zone.lock(cx).zone.stat.lower_boost(zone.stat.boost().saturating_sub(most)));
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! How a block in use moves.
+//!
+//! The core finds a block that is movable and a place for it; what is in the block, and who must be told, only its owner knows. So the machine's
+//! callback copies the contents, makes the place its own and frees the block as it frees any other ([`Machine::migrate`]). Until then nothing has
+//! changed for anybody: the block is allocated all the time, and so is the place. A callback that fails gives the place back; one that says
+//! that it moved the block and did not free it has two blocks, and the core finds the first still in use.
+//!
+//! That needs no protocol with the owner's frees. Between the look at the block and the callback the owner may have freed it, and somebody else
+//! may have it: then the callback does not know the block, or knows it as another's, and does as it likes.
+//!
+//! Rejected: that the core frees the block when the callback returns. Then a callback that is wrong, or a free on another CPU just then, would
+//! free a block twice, and the core could not tell.
+
+use core::cell::Cell;
+
+use crate::buddy::buddy::Buddy;
+use crate::buddy::fallback::{Mode, Want};
+use crate::frame::frame::{Corrupt, Part};
+use crate::frame::head::Head;
+use crate::seam::event::Event;
+use crate::seam::machine::{Machine, Step};
+use crate::stat::vmstat::GlobalEvent;
+use crate::types::migratetype::MigrateType;
+use crate::types::request::{__GFP_MOVABLE, GFP_NOWAIT, Gfp};
+use crate::types::units::{Frame, Order, Pfn, ZoneKind};
+use crate::zone::zone::Zone;
+use crate::zone::zone_guard::ZoneGuard;
+use crate::zonelist::world::World;
+
+/// The flags that tracepoints show for a place: nobody waits for one.
+const GFP_PLACE: Gfp = Gfp(GFP_NOWAIT.0 | __GFP_MOVABLE.0);
+
+/// Why a block was not moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MigrateError {
+    /// There is no place for it.
+    NoPlace,
+    /// Its owner cannot move it now.
+    Busy,
+}
+
+impl<'a, M: Machine> World<'a, M> {
+    /// Moves the allocated, movable block of `order` at `frame` to a place that `place` finds. Ok also if the block is no more.
+    pub(crate) fn migrate(
+        &self,
+        frame: Frame,
+        order: Order,
+        place: impl FnOnce(Order) -> Option<Frame>,
+    ) -> Result<(), MigrateError> {
+        let frames = &self.shared.frames;
+        if !self.shared.machine.migrates() {
+            return Err(MigrateError::Busy);
+        }
+        let to = place(order).ok_or(MigrateError::NoPlace)?;
+        let (from, events) = (frames.pfn(frame), &self.shared.events);
+        self.announce_place(frames.pfn(to), order);
+        if self.shared.machine.migrate(from, frames.pfn(to), order).is_ok() {
+            events.add(GlobalEvent::MigrateSuccess, order.frames());
+            return Ok(());
+        }
+        self.free_place(to, order);
+        events.add(GlobalEvent::MigrateFail, order.frames());
+        let is_there = matches!(frames.part_of(frame), Part::Allocated(head, now) if (head, now) == (frame, order));
+        if is_there { Err(MigrateError::Busy) } else { Ok(()) }
+    }
+
+    /// A place in the block's zone, or else in any that an ordinary movable request may use, nearest first; taken from the lists of another
+    /// mobility if there is none on those for movable blocks.
+    pub(crate) fn place_anywhere(&self, home: &Zone<M>, order: Order) -> Option<Frame> {
+        let highest = home.kind().max(ZoneKind::Normal);
+        let zones = || self.zones_from(home.node()).filter(|zone| zone.kind() <= highest);
+        let others = zones().filter(|zone| zone.idx != home.idx);
+        zones().filter(|zone| zone.idx == home.idx).chain(others).find_map(|zone| {
+            self.alloc_place(zone, order, |guard| {
+                let migratetype = MigrateType::Movable;
+                let want = Want { order, migratetype, cma: true, least: Order(0), wakes: false };
+                guard.alloc(&want, &mut Mode::Normal, false)
+            })
+        })
+    }
+
+    /// A place among the smallest free blocks of a zone's movable pageblocks; no whole pageblock is broken for it.
+    pub(crate) fn place_among_small(&self, zone: &Zone<M>, order: Order) -> Option<Frame> {
+        let most = self.shared.frames.geometry.pageblock_order.0.checked_sub(1).map(Order)?;
+        self.alloc_place(zone, order, |guard| {
+            guard.alloc_with(|buddy| buddy.alloc_smallest_of(order, most, MigrateType::Movable))
+        })
+    }
+
+    /// The next place in a pageblock from `at` on, which moves behind it, or to the pageblock's end if there is none.
+    pub(crate) fn place_in(&self, zone: &Zone<M>, order: Order, at: &mut Frame, end: Frame) -> Option<Frame> {
+        let next = Cell::new(*at);
+        let place = self.alloc_place(zone, order, |guard| {
+            guard.alloc_with(|buddy| alloc_next(buddy, order, (next.get(), end), &next))
+        });
+        *at = next.get();
+        place
+    }
+
+    /// A place that `take` takes under the zone's lock, to which nobody wrote since it was freed. Its head says "allocated" afterwards.
+    fn alloc_place(
+        &self,
+        zone: &Zone<M>,
+        order: Order,
+        take: impl Fn(&ZoneGuard<'_, 'a, M>) -> Option<Frame>,
+    ) -> Option<Frame> {
+        self.pinned(|cx| {
+            let next = || {
+                let guard = zone.lock(cx);
+                let frame = take(&guard)?;
+                self.shared.frames.set_head(frame, Head::allocated(order, true));
+                self.count_range(cx, zone, order.frames());
+                Some(frame)
+            };
+            core::iter::from_fn(next).find(|&frame| self.is_intact(cx, frame, order))
+        })?
+    }
+
+    /// Gives a place back that nothing was moved to.
+    fn free_place(&self, frame: Frame, order: Order) {
+        let pfn = self.shared.frames.pfn(frame);
+        if self.shared.machine.traces() {
+            self.shared.machine.event(&Event::PageFree { pfn, order });
+        }
+        self.pinned(|cx| self.free_slow(cx, frame, order, true));
+    }
+
+    fn announce_place(&self, pfn: Pfn, order: Order) {
+        if self.shared.machine.traces() {
+            let migratetype = MigrateType::Movable;
+            self.shared.machine.event(&Event::PageAlloc { pfn: Some(pfn), order, migratetype, gfp: GFP_PLACE });
+        }
+    }
+}
+
+/// Takes the next free block that is large enough, of those that begin between `start` and `end`; notes what comes behind what it looked at.
+fn alloc_next<M: Machine>(
+    buddy: &Buddy<'_, '_, M>,
+    order: Order,
+    (start, end): (Frame, Frame),
+    next: &Cell<Frame>,
+) -> Result<Option<Frame>, Corrupt> {
+    let mut at = start;
+    while at < end {
+        buddy.step(Step::Around);
+        match buddy.frames().state(at).as_free() {
+            Some((found, migratetype))
+                if found >= order && found < buddy.pageblock_order() && is_for_movable(migratetype) =>
+            {
+                next.set(at.add(order.frames()));
+                return buddy.alloc(at, found, order, migratetype).map(Some);
+            }
+            _ => at = buddy.after(at),
+        }
+    }
+    next.set(end);
+    Ok(None)
+}
+
+/// Whether what is in use and movable may lie in pageblocks of this type. What somebody else empties does not belong there.
+pub(crate) fn is_for_movable(migratetype: MigrateType) -> bool {
+    matches!(migratetype, MigrateType::Movable | MigrateType::Cma)
+}

@@ -1,0 +1,9 @@
+//! Memory by its place: contiguous ranges, memory hotplug, parts of blocks, migration.
+//!
+//! Whatever names frames by number rather than by order is here.
+
+pub(crate) mod contig_search;
+pub(crate) mod contig_range;
+pub(crate) mod memory_hotplug;
+pub(crate) mod migrate;
+pub(crate) mod split;

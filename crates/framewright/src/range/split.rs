@@ -1,0 +1,134 @@
+//! Parts of what is allocated: freed, cut, split.
+//!
+//! Any stretch of allocated frames can be freed, whatever blocks it consists of; those at its ends are cut, and what is left of them stays
+//! allocated in the largest aligned blocks that tile it.
+
+use crate::frame::frame::{Frames, Part};
+use crate::frame::head::Head;
+use crate::seam::machine::{Machine, Step};
+use crate::types::error::FreeError;
+use crate::types::units::{Frame, Order, Pfn, PfnRange};
+use crate::zonelist::world::World;
+
+impl<M: Machine> World<'_, M> {
+    /// Frees any part of what is allocated. Blocks at the ends are cut; nothing changes if any frame is not allocated. (If somebody
+    /// else frees some of it in the same instant, one of the two is refused what the other has freed, and no more is said.)
+    pub(crate) fn free_range(&self, range: PfnRange) -> Result<(), FreeError> {
+        if range.is_empty() {
+            return Err(FreeError::BadRange(range));
+        }
+        let mut pfn = range.start;
+        while pfn < range.end {
+            pfn = self.allocated_at(pfn)?.2.end;
+        }
+        let mut pfn = range.start;
+        while pfn < range.end {
+            let (frame, order, block) = self.allocated_at(pfn)?;
+            if block.intersect(range) != block {
+                self.cut(pfn, range)?;
+                continue;
+            }
+            if self.pinned(|cx| self.free_slow(cx, frame, order, true)) != Some(true) {
+                return Err(FreeError::AlreadyFree(pfn));
+            }
+            pfn = block.end;
+        }
+        Ok(())
+    }
+
+    /// The allocated block around a frame.
+    ///
+    /// Without the lock a block that is being cut may look as if it were no block at all; that a frame is allocated is true at the
+    /// moment of the look. So only what ends in a refusal is looked at again under the lock.
+    fn allocated_at(&self, pfn: Pfn) -> Result<(Frame, Order, PfnRange), FreeError> {
+        self.shared.machine.step(Step::Range);
+        let frames = &self.shared.frames;
+        let frame = frames.frame(pfn).ok_or(FreeError::Foreign(pfn))?;
+        let is_allocated = |part: &Part| matches!(part, Part::Allocated(..));
+        match Some(frames.part_of(frame)).filter(is_allocated).unwrap_or_else(|| self.look_locked(frame)) {
+            Part::Allocated(head, order) => Ok((head, order, PfnRange::block(frames.pfn(head), order))),
+            other => Err(refusal(pfn, other)),
+        }
+    }
+
+    /// Cuts the allocated block around a frame at the ends of `range`, unless somebody else has done so: every piece becomes a block
+    /// of its own. Two whose parts are of one block cut it one after the other, under the lock.
+    fn cut(&self, pfn: Pfn, range: PfnRange) -> Result<(), FreeError> {
+        let frames = &self.shared.frames;
+        let frame = frames.frame(pfn).ok_or(FreeError::Foreign(pfn))?;
+        let zone = self.zone_of(frame).ok_or(FreeError::Foreign(pfn))?;
+        let cut = self.pinned(|cx| {
+            let _guard = zone.lock(cx);
+            let (head, order) = match frames.part_of(frame) {
+                Part::Allocated(head, order) => (head, order),
+                other => return Err(refusal(pfn, other)),
+            };
+            let block = PfnRange::block(frames.pfn(head), order);
+            let inside = block.intersect(range);
+            if inside == block {
+                return Ok(());
+            }
+            let movable = frames.head(head).is_movable();
+            // Who frees all of it does so without the lock: one of the two is wrong, and one comes second.
+            if !frames.claim_head(head, order) {
+                return Err(FreeError::AlreadyFree(pfn));
+            }
+            let ends = [PfnRange { end: inside.start, ..block }, inside, PfnRange { start: inside.end, ..block }];
+            // From the back: until a piece has a head of its own, it is found by the head of the block, which is the last to change.
+            for (pfn, order) in ends.into_iter().rev().flat_map(|part| part.blocks(self.max_order()).rev()) {
+                self.shared.machine.step(Step::Range);
+                mark(frames, pfn, order, movable);
+            }
+            Ok(())
+        });
+        cut.unwrap_or(Err(FreeError::NoCpu))
+    }
+
+    /// Makes one allocated block of those that lie in a block of ours. The zone lock is held, lest somebody copies half of it.
+    pub(crate) fn join(&self, frame: Frame, order: Order, movable: bool) {
+        let frames = &self.shared.frames;
+        if frames.head(frame) != Head::allocated(order, movable) {
+            // The block's head first: who looks at a frame whose own is gone finds that.
+            frames.set_head(frame, Head::allocated(order, movable));
+            let mut inner = frame.add(1);
+            while inner < frame.add(order.frames()) {
+                self.shared.machine.step(Step::Range);
+                frames.set_head(inner, Head::NONE);
+                inner = inner.add(1);
+            }
+        }
+    }
+
+    /// Makes allocated blocks of order `to` out of the caller's, of order `from` at `frame`. Under the lock, lest somebody copies
+    /// half of it.
+    pub(crate) fn split(&self, frame: Frame, from: Order, to: Order) -> Result<(), FreeError> {
+        let frames = &self.shared.frames;
+        let zone = self.zone_of(frame).ok_or(FreeError::Foreign(frames.pfn(frame)))?;
+        let split = self.pinned(|cx| {
+            let _guard = zone.lock_ends(cx);
+            let movable = frames.head(frame).is_movable();
+            // From the back, as in `World::cut`.
+            for (offset, order) in PfnRange::new(0, from.frames()).blocks(to).rev() {
+                frames.set_head(frame.add(offset.0), Head::allocated(order, movable));
+            }
+        });
+        split.ok_or(FreeError::NoCpu)
+    }
+}
+
+/// Says of a block of ours that it is allocated as one.
+pub(crate) fn mark<M: Machine>(frames: &Frames<'_, M>, pfn: Pfn, order: Order, movable: bool) {
+    if let Some(frame) = frames.frame(pfn) {
+        frames.set_head(frame, Head::allocated(order, movable));
+    }
+}
+
+/// Why a frame that is part of something else than an allocated block cannot be freed.
+pub(crate) fn refusal(pfn: Pfn, part: Part) -> FreeError {
+    match part {
+        Part::Hole | Part::Allocated(..) => FreeError::Foreign(pfn),
+        Part::Free(..) | Part::Pcp(..) => FreeError::AlreadyFree(pfn),
+        Part::Offline(..) => FreeError::Offline(pfn),
+        Part::Quarantined(..) => FreeError::Quarantined(pfn),
+    }
+}

@@ -1,0 +1,6 @@
+//! What happens when memory is short: the slow path of a request, and the run of background reclaim.
+//!
+//! Each loop here has a bound. The embedder's callbacks are called from here, with no lock held and no CPU pinned.
+
+pub(crate) mod slowpath;
+pub(crate) mod kswapd;

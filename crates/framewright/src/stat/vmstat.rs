@@ -1,0 +1,236 @@
+//! Counters.
+//!
+//! What every allocation counts is counted per CPU and zone by plain additions, and added up when somebody reads:
+//! [`ZoneEvents`]. A reader sees each CPU's counters at a slightly different moment; at a quiescent point the sums are
+//! exact. A CPU that goes offline leaves its counts to the zone. What only slow paths count is one shared word each:
+//! [`GlobalEvents`].
+
+use crate::seam::field::{Words, tell};
+use crate::seam::machine::{Machine, Ordering, Word};
+use crate::types::units::{Order, ZoneKind};
+
+/// Events counted per CPU and zone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ZoneEvent {
+    /// Frames allocated (`pgalloc_*`).
+    AllocFrames,
+    /// Frames freed (`pgfree`).
+    FreeFrames,
+    /// Blocks allocated by requests.
+    Allocs,
+    // Which of the following are counted here, and which elsewhere or not at all, is said in `numa_stat.rs`.
+    /// Blocks served for a request that preferred this node (`numa_hit`).
+    NumaHit,
+    /// Blocks served for a request that preferred another node (`numa_miss`).
+    NumaMiss,
+    /// Requests that preferred this node and were served elsewhere (`numa_foreign`).
+    NumaForeign,
+    /// Interleaved requests served by the node whose turn it was (`numa_interleave`).
+    NumaInterleave,
+    /// Blocks served to CPUs of this node (`numa_local`).
+    NumaLocal,
+    /// Blocks served to CPUs of other nodes (`numa_other`).
+    NumaOther,
+}
+
+impl ZoneEvent {
+    /// Every event.
+    pub(crate) const ALL: [ZoneEvent; 9] = [
+        ZoneEvent::AllocFrames,
+        ZoneEvent::FreeFrames,
+        ZoneEvent::Allocs,
+        ZoneEvent::NumaHit,
+        ZoneEvent::NumaMiss,
+        ZoneEvent::NumaForeign,
+        ZoneEvent::NumaInterleave,
+        ZoneEvent::NumaLocal,
+        ZoneEvent::NumaOther,
+    ];
+
+    /// The event that is a NUMA counter.
+    pub(crate) const fn of(item: NumaItem) -> ZoneEvent {
+        match item {
+            NumaItem::Hit => ZoneEvent::NumaHit,
+            NumaItem::Miss => ZoneEvent::NumaMiss,
+            NumaItem::Foreign => ZoneEvent::NumaForeign,
+            NumaItem::Interleave => ZoneEvent::NumaInterleave,
+            NumaItem::Local => ZoneEvent::NumaLocal,
+            NumaItem::Other => ZoneEvent::NumaOther,
+        }
+    }
+}
+
+/// NUMA counters, in Linux's order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NumaItem {
+    Hit,
+    Miss,
+    Foreign,
+    Interleave,
+    Local,
+    Other,
+}
+
+impl NumaItem {
+    pub(crate) const COUNT: usize = 6;
+    pub(crate) const ALL: [NumaItem; NumaItem::COUNT] =
+        [NumaItem::Hit, NumaItem::Miss, NumaItem::Foreign, NumaItem::Interleave, NumaItem::Local, NumaItem::Other];
+}
+
+/// One CPU's counters of one zone, or a zone's counters of CPUs that are gone.
+pub(crate) struct ZoneEvents<M: Machine>([M::U64; ZoneEvent::ALL.len()]);
+
+impl<M: Machine> Default for ZoneEvents<M> {
+    fn default() -> Self {
+        ZoneEvents(core::array::from_fn(|_| Word::new(0)))
+    }
+}
+
+impl<M: Machine> ZoneEvents<M> {
+    /// Names its words.
+    pub(crate) fn words(&self, prefix: &str, visit: &mut Words<'_>) {
+        for (event, word) in ZoneEvent::ALL.iter().zip(&self.0) {
+            tell(visit, format_args!("{prefix}.{event:?}"), word);
+        }
+    }
+
+    /// Adds to a counter. Only who holds what the counters belong to may call this.
+    pub(crate) fn count(&self, event: ZoneEvent, n: u64) {
+        if let Some(word) = self.0.get(event as usize) {
+            word.store(word.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a block served by no ring, which would have counted it.
+    pub(crate) fn count_alloc(&self, order: Order) {
+        self.count(ZoneEvent::Allocs, 1);
+        self.count(ZoneEvent::AllocFrames, order.frames());
+    }
+
+    pub(crate) fn get(&self, event: ZoneEvent) -> u64 {
+        self.0.get(event as usize).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    /// Adds to a counter that CPUs share.
+    pub(crate) fn add(&self, event: ZoneEvent, n: u64) {
+        if let Some(word) = self.0.get(event as usize) {
+            word.add(n, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Events of the slow paths, counted in shared words.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum GlobalEvent {
+    /// Requests that failed.
+    AllocFail,
+    /// Frees that were refused.
+    BadFree,
+    /// Times background reclaim was woken (`pageoutrun` counts its runs).
+    KswapdWake,
+    /// Blocks served from another type's lists by less than a pageblock (fragmenting).
+    ExtFragFragmenting,
+    /// Blocks served from another type's lists by whole pageblocks.
+    ExtFragWhole,
+    /// Free lists rebuilt after a damaged descriptor was met.
+    Repairs,
+    /// Blocks put aside because somebody wrote to them after they were freed.
+    WrittenAfterFree,
+    /// Requests that waited rather than mix mobilities.
+    FragmentStall,
+    /// How long they waited, in nanoseconds.
+    FragmentStallTime,
+    /// Frames whose contents were moved elsewhere (`pgmigrate_success`).
+    MigrateSuccess,
+    /// Frames whose contents could not be moved (`pgmigrate_fail`).
+    MigrateFail,
+    /// Frames that compaction looked at for something to move (`compact_migrate_scanned`).
+    CompactMigrateScanned,
+    /// Frames that compaction looked at for a place to move it to (`compact_free_scanned`).
+    CompactFreeScanned,
+    /// Requests that compacted themselves (`compact_stall`), those that got nothing from it (`compact_fail`) and something
+    /// (`compact_success`).
+    CompactStall,
+    CompactFail,
+    CompactSuccess,
+    /// Runs of background compaction (`compact_daemon_wake`), and its part of the frames looked at.
+    CompactDaemonWake,
+    CompactDaemonMigrateScanned,
+    CompactDaemonFreeScanned,
+}
+
+/// The allocator's shared counters.
+// Aligned so that they share no line with what every call reads of the allocator.
+#[repr(align(128))]
+pub(crate) struct GlobalEvents<M: Machine> {
+    words: [M::U64; GlobalEvent::COUNT],
+    /// Requests that had to reclaim, by the highest zone they could use (`allocstall_*`).
+    stalls: [M::U64; ZoneKind::COUNT],
+}
+
+impl GlobalEvent {
+    const ALL: [GlobalEvent; GlobalEvent::COUNT] = [
+        GlobalEvent::AllocFail,
+        GlobalEvent::BadFree,
+        GlobalEvent::KswapdWake,
+        GlobalEvent::ExtFragFragmenting,
+        GlobalEvent::ExtFragWhole,
+        GlobalEvent::Repairs,
+        GlobalEvent::WrittenAfterFree,
+        GlobalEvent::FragmentStall,
+        GlobalEvent::FragmentStallTime,
+        GlobalEvent::MigrateSuccess,
+        GlobalEvent::MigrateFail,
+        GlobalEvent::CompactMigrateScanned,
+        GlobalEvent::CompactFreeScanned,
+        GlobalEvent::CompactStall,
+        GlobalEvent::CompactFail,
+        GlobalEvent::CompactSuccess,
+        GlobalEvent::CompactDaemonWake,
+        GlobalEvent::CompactDaemonMigrateScanned,
+        GlobalEvent::CompactDaemonFreeScanned,
+    ];
+    const COUNT: usize = GlobalEvent::CompactDaemonFreeScanned as usize + 1;
+}
+
+impl<M: Machine> Default for GlobalEvents<M> {
+    fn default() -> Self {
+        GlobalEvents { words: core::array::from_fn(|_| Word::new(0)), stalls: core::array::from_fn(|_| Word::new(0)) }
+    }
+}
+
+impl<M: Machine> GlobalEvents<M> {
+    /// Names its words.
+    pub(crate) fn words(&self, visit: &mut Words<'_>) {
+        for (event, word) in GlobalEvent::ALL.iter().zip(&self.words) {
+            tell(visit, format_args!("{event:?}"), word);
+        }
+        for (kind, word) in ZoneKind::ALL.iter().zip(&self.stalls) {
+            tell(visit, format_args!("stalls[{kind}]"), word);
+        }
+    }
+
+    pub(crate) fn count(&self, event: GlobalEvent) {
+        self.add(event, 1);
+    }
+
+    pub(crate) fn add(&self, event: GlobalEvent, by: u64) {
+        if let Some(word) = self.words.get(event as usize) {
+            word.add(by, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn get(&self, event: GlobalEvent) -> u64 {
+        self.words.get(event as usize).map_or(0, |word| word.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn count_stall(&self, highest: ZoneKind) {
+        if let Some(word) = self.stalls.get(highest.index()) {
+            word.add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn stalls(&self) -> [u64; ZoneKind::COUNT] {
+        ZoneKind::ALL.map(|kind| self.stalls.get(kind.index()).map_or(0, |word| word.load(Ordering::Relaxed)))
+    }
+}

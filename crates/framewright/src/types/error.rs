@@ -1,0 +1,365 @@
+//! What can go wrong, as values.
+//!
+//! A refused call changes nothing but a counter. No call of the core panics.
+
+use core::fmt;
+
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{NodeId, Order, Pfn, PfnRange};
+
+/// Why a request got no memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Why {
+    /// Every zone that the request may use is at its watermark, and reclaim brought nothing.
+    Watermark,
+    /// There is free memory above the watermarks, but no free block of this order.
+    Fragmented,
+    /// No zone with memory satisfies the request's flags, policy and address limit.
+    NoZone,
+    /// The request must not wait, and what it may use is exhausted.
+    WouldWait,
+    /// A test made it fail.
+    Fault,
+    /// The machine says that the caller runs on a CPU that the allocator was not set up with.
+    NoCpu,
+}
+
+/// A request was not served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum AllocError {
+    /// The order is above the largest one set at boot.
+    BadOrder {
+        /// What was asked for.
+        order: Order,
+        /// The largest possible.
+        max: Order,
+    },
+    /// The node does not exist.
+    BadNode(NodeId),
+    /// The flags contradict each other: `__GFP_MOVABLE` with `__GFP_RECLAIMABLE`, or several zones.
+    BadFlags,
+    /// A range has no frames, or ends before it begins.
+    BadRange(PfnRange),
+    /// No block of this order can start at this frame.
+    Misaligned(Pfn, Order),
+    /// The frame is not memory of this allocator: outside of it, or in a hole.
+    Foreign(Pfn),
+    /// The frame is memory of another zone than the first one of the range: a zone ends there.
+    OtherZone(Pfn),
+    /// The frame is taken offline or reserved since boot.
+    Offline(Pfn),
+    /// The frame was put aside because its metadata was found damaged.
+    Quarantined(Pfn),
+    /// A pageblock is not set to this type by hand.
+    BadType(MigrateType),
+    /// There is no memory for it.
+    NoMemory {
+        /// The reason.
+        why: Why,
+    },
+    /// A frame of the range is in use and cannot be moved away.
+    Busy {
+        /// The first frame in the way; one of the range.
+        pfn: Pfn,
+    },
+    /// The pageblock of a frame of the range cannot be isolated now: compaction empties it, or too many calls take ranges in it.
+    Contended {
+        /// The first frame of the range in that pageblock.
+        pfn: Pfn,
+    },
+    /// From any context: a zone that might have served it was locked. Whether there is memory is not known.
+    Locked,
+    /// From any context: no per-CPU list keeps blocks of this order.
+    NotKept(Order),
+    /// In an interrupt: this call may wait for other CPUs, reclaim or move memory. Or it came in the middle of a section under a lock of
+    /// its own thread ([`crate::Machine::is_in_section`]), as from a signal handler, and would wait for itself.
+    InInterrupt,
+}
+
+impl fmt::Display for AllocError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AllocError::BadOrder { order, max } => write!(f, "order {order} is above the largest, {max}"),
+            AllocError::BadNode(node) => write!(f, "there is no node {}", node.0),
+            AllocError::BadFlags => f.write_str("the flags contradict each other"),
+            AllocError::BadRange(range) => write!(f, "{range} has no frames"),
+            AllocError::Misaligned(pfn, order) => write!(f, "no block of order {order} can start at frame {pfn}"),
+            AllocError::Foreign(pfn) => write!(f, "frame {pfn} is not this allocator's memory"),
+            AllocError::OtherZone(pfn) => write!(f, "frame {pfn} is in another zone than the range's first"),
+            AllocError::Offline(pfn) => write!(f, "frame {pfn} is offline or reserved"),
+            AllocError::Quarantined(pfn) => write!(f, "frame {pfn} is in quarantine"),
+            AllocError::BadType(migratetype) => write!(f, "no pageblock is set to type {migratetype} by hand"),
+            AllocError::NoMemory { why } => f.write_str(match why {
+                Why::Watermark => "out of memory: every allowed zone is at its watermark",
+                Why::Fragmented => "out of memory: no free block is large enough",
+                Why::NoZone => "no zone with memory satisfies the request",
+                Why::WouldWait => "out of memory for a request that must not wait",
+                Why::Fault => "made to fail by a test",
+                Why::NoCpu => "the caller's CPU is none that the allocator was set up with",
+            }),
+            AllocError::Busy { pfn } => write!(f, "frame {pfn} is in use and cannot be moved"),
+            AllocError::Contended { pfn } => write!(f, "the pageblock of frame {pfn} is being emptied by other calls"),
+            AllocError::Locked => {
+                f.write_str("a zone that might have served it is locked, and the caller does not wait")
+            }
+            AllocError::NotKept(order) => write!(f, "blocks of order {order} are not served from any context"),
+            AllocError::InInterrupt => f.write_str("a call that may wait was made in an interrupt"),
+        }
+    }
+}
+
+impl core::error::Error for AllocError {}
+
+/// A free was refused; nothing changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum FreeError {
+    /// The frame is not memory of this allocator: outside of it, or in a hole.
+    Foreign(Pfn),
+    /// A block of this order cannot start at this frame.
+    Misaligned(Pfn, Order),
+    /// The order is above the largest one set at boot.
+    BadOrder {
+        /// What was given.
+        order: Order,
+        /// The largest possible.
+        max: Order,
+    },
+    /// The block was allocated with another order.
+    WrongOrder {
+        /// The block.
+        pfn: Pfn,
+        /// The order it was allocated with.
+        actual: Order,
+    },
+    /// The frame is part of an allocated block that starts elsewhere.
+    NotHead {
+        /// The frame given.
+        pfn: Pfn,
+        /// Where its block starts.
+        head: Pfn,
+    },
+    /// The frame is free already, on a free list or a per-CPU list.
+    AlreadyFree(Pfn),
+    /// The frame is taken offline or reserved since boot.
+    Offline(Pfn),
+    /// The frame was put aside because its metadata was found damaged.
+    Quarantined(Pfn),
+    /// A range is empty or overflows.
+    BadRange(PfnRange),
+    /// The machine says that the caller runs on a CPU that the allocator was not set up with.
+    NoCpu,
+    /// From any context: too many CPUs freed blocks of its zone in the same instant.
+    Busy(Pfn),
+}
+
+impl fmt::Display for FreeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FreeError::Foreign(pfn) => write!(f, "frame {pfn} is not this allocator's memory"),
+            FreeError::Misaligned(pfn, order) => write!(f, "no block of order {order} can start at frame {pfn}"),
+            FreeError::BadOrder { order, max } => write!(f, "order {order} is above the largest, {max}"),
+            FreeError::WrongOrder { pfn, actual } => write!(f, "block {pfn} was allocated with order {actual}"),
+            FreeError::NotHead { pfn, head } => write!(f, "frame {pfn} is inside the block that starts at {head}"),
+            FreeError::AlreadyFree(pfn) => write!(f, "frame {pfn} is free already"),
+            FreeError::Offline(pfn) => write!(f, "frame {pfn} is offline or reserved"),
+            FreeError::Quarantined(pfn) => write!(f, "frame {pfn} is in quarantine"),
+            FreeError::BadRange(range) => write!(f, "{range} is not a range of frames"),
+            FreeError::NoCpu => f.write_str("the caller's CPU is none that the allocator was set up with"),
+            FreeError::Busy(pfn) => write!(f, "too many free blocks of frame {pfn}'s zone at once"),
+        }
+    }
+}
+
+impl core::error::Error for FreeError {}
+
+/// The allocator could not be set up; nothing was changed but the memory handed in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum BootError {
+    /// `max_order` is above [`Order::LIMIT`], or `pageblock_order` above `max_order`, or the page size out of range.
+    BadGeometry,
+    /// There is no usable memory in the map.
+    NoMemory,
+    /// There is no CPU, or more than 65,535, or the machine runs on one that is not among them.
+    BadCpus,
+    /// The region with this position is empty, out of order, overlaps its predecessor or ends above 2^52 frames.
+    BadRegion(usize),
+    /// A region or CPU names a node of 64 or above.
+    BadNode(NodeId),
+    /// The distance table has not `nodes * nodes` entries.
+    BadDistances,
+    /// The map has more frames than 32-bit links can name.
+    TooManyFrames {
+        /// Frames in the map, holes inside of largest blocks included.
+        frames: u64,
+    },
+    /// The per-CPU lists and depots have more entries than 32 bits can number.
+    TooManySlots {
+        /// Entries that the configuration asks for.
+        slots: u64,
+    },
+    /// The embedder's counters are more than a zone or node has room for.
+    TooManyCounters {
+        /// Which of the two.
+        of: &'static str,
+        /// Counters given.
+        given: usize,
+        /// Counters that there is room for.
+        most: usize,
+    },
+    /// The mechanisms do not go together, for this reason.
+    Mechanisms(&'static str),
+    /// `pcp-protection=own-lists` on a machine that does not keep interrupts apart
+    /// ([`crate::seam::machine::Machine::keeps_interrupts_apart`]).
+    Interrupts,
+    /// A slice of [`crate::boot::boot::Parts`] is shorter than [`crate::Layout`] says.
+    TooShort {
+        /// The slice.
+        part: &'static str,
+        /// Entries needed.
+        needed: usize,
+        /// Entries given.
+        given: usize,
+    },
+}
+
+impl fmt::Display for BootError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BootError::BadGeometry => f.write_str("page size, largest order and pageblock order do not fit together"),
+            BootError::NoMemory => f.write_str("the memory map has no usable frame"),
+            BootError::BadCpus => f.write_str("the number of CPUs must be 1 to 65535"),
+            BootError::BadRegion(i) => write!(f, "region {i} of the memory map is empty, out of order or overlapping"),
+            BootError::BadNode(node) => write!(f, "node {} is above the largest, 63", node.0),
+            BootError::BadDistances => f.write_str("the distance table must have nodes x nodes entries"),
+            BootError::TooManyCounters { of, given, most } => {
+                write!(f, "{given} counters of the embedder's are more than the {most} that a {of} has room for")
+            }
+            BootError::Mechanisms(reason) => write!(f, "these mechanisms do not go together: {reason}"),
+            BootError::Interrupts => f.write_str(
+                "pcp-protection=own-lists is for machines that keep interrupts apart, or have none; others take another protection",
+            ),
+            BootError::TooManyFrames { frames } => write!(f, "{frames} frames are more than 32-bit links can name"),
+            BootError::TooManySlots { slots } => {
+                write!(f, "{slots} entries of per-CPU lists are more than 32 bits can number")
+            }
+            BootError::TooShort { part, needed, given } => {
+                write!(f, "the memory for {part} has room for {given} entries, {needed} are needed")
+            }
+        }
+    }
+}
+
+impl core::error::Error for BootError {}
+
+/// What each error says; a new one does not compile before it has a row.
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use std::string::ToString;
+
+    use super::*;
+
+    const RANGE: PfnRange = PfnRange { start: Pfn(1), end: Pfn(9) };
+
+    macro_rules! told {
+        ($kind:ty: $($pattern:pat => $sample:expr, $text:expr;)+) => {{
+            let _all = |error: $kind| match error { $($pattern => (),)+ };
+            $({
+                let sample: $kind = $sample;
+                assert!(matches!(sample, $pattern), "{sample:?}");
+                assert_eq!(sample.to_string(), $text);
+            })+
+        }};
+    }
+
+    #[test]
+    fn requests_that_are_not_served() {
+        told!(AllocError:
+            AllocError::BadOrder { .. } => AllocError::BadOrder { order: Order(11), max: Order(10) },
+                "order 11 is above the largest, 10";
+            AllocError::BadNode(_) => AllocError::BadNode(NodeId(7)), "there is no node 7";
+            AllocError::BadFlags => AllocError::BadFlags, "the flags contradict each other";
+            AllocError::BadRange(_) => AllocError::BadRange(PfnRange::new(9, 9)), "0x9..0x9 has no frames";
+            AllocError::Misaligned(..) => AllocError::Misaligned(Pfn(7), Order(3)),
+                "no block of order 3 can start at frame 0x7";
+            AllocError::Foreign(_) => AllocError::Foreign(Pfn(7)), "frame 0x7 is not this allocator's memory";
+            AllocError::OtherZone(_) => AllocError::OtherZone(Pfn(7)),
+                "frame 0x7 is in another zone than the range's first";
+            AllocError::Offline(_) => AllocError::Offline(Pfn(7)), "frame 0x7 is offline or reserved";
+            AllocError::Quarantined(_) => AllocError::Quarantined(Pfn(7)), "frame 0x7 is in quarantine";
+            AllocError::BadType(_) => AllocError::BadType(MigrateType::Isolate),
+                "no pageblock is set to type Isolate by hand";
+            AllocError::NoMemory { why: Why::Watermark } => AllocError::NoMemory { why: Why::Watermark },
+                "out of memory: every allowed zone is at its watermark";
+            AllocError::NoMemory { why: Why::Fragmented } => AllocError::NoMemory { why: Why::Fragmented },
+                "out of memory: no free block is large enough";
+            AllocError::NoMemory { why: Why::NoZone } => AllocError::NoMemory { why: Why::NoZone },
+                "no zone with memory satisfies the request";
+            AllocError::NoMemory { why: Why::WouldWait } => AllocError::NoMemory { why: Why::WouldWait },
+                "out of memory for a request that must not wait";
+            AllocError::NoMemory { why: Why::Fault } => AllocError::NoMemory { why: Why::Fault },
+                "made to fail by a test";
+            AllocError::NoMemory { why: Why::NoCpu } => AllocError::NoMemory { why: Why::NoCpu },
+                "the caller's CPU is none that the allocator was set up with";
+            AllocError::Busy { .. } => AllocError::Busy { pfn: Pfn(7) }, "frame 0x7 is in use and cannot be moved";
+            AllocError::Contended { .. } => AllocError::Contended { pfn: Pfn(7) },
+                "the pageblock of frame 0x7 is being emptied by other calls";
+            AllocError::Locked => AllocError::Locked,
+                "a zone that might have served it is locked, and the caller does not wait";
+            AllocError::NotKept(_) => AllocError::NotKept(Order(3)),
+                "blocks of order 3 are not served from any context";
+            AllocError::InInterrupt => AllocError::InInterrupt, "a call that may wait was made in an interrupt";
+        );
+    }
+
+    #[test]
+    fn frees_that_are_refused() {
+        told!(FreeError:
+            FreeError::Foreign(_) => FreeError::Foreign(Pfn(7)), "frame 0x7 is not this allocator's memory";
+            FreeError::Misaligned(..) => FreeError::Misaligned(Pfn(7), Order(3)),
+                "no block of order 3 can start at frame 0x7";
+            FreeError::BadOrder { .. } => FreeError::BadOrder { order: Order(11), max: Order(10) },
+                "order 11 is above the largest, 10";
+            FreeError::WrongOrder { .. } => FreeError::WrongOrder { pfn: Pfn(8), actual: Order(3) },
+                "block 0x8 was allocated with order 3";
+            FreeError::NotHead { .. } => FreeError::NotHead { pfn: Pfn(9), head: Pfn(8) },
+                "frame 0x9 is inside the block that starts at 0x8";
+            FreeError::AlreadyFree(_) => FreeError::AlreadyFree(Pfn(7)), "frame 0x7 is free already";
+            FreeError::Offline(_) => FreeError::Offline(Pfn(7)), "frame 0x7 is offline or reserved";
+            FreeError::Quarantined(_) => FreeError::Quarantined(Pfn(7)), "frame 0x7 is in quarantine";
+            FreeError::BadRange(_) => FreeError::BadRange(RANGE), "0x1..0x9 is not a range of frames";
+            FreeError::NoCpu => FreeError::NoCpu, "the caller's CPU is none that the allocator was set up with";
+            FreeError::Busy(_) => FreeError::Busy(Pfn(7)), "too many free blocks of frame 0x7's zone at once";
+        );
+    }
+
+    #[test]
+    fn machines_that_cannot_be_set_up() {
+        told!(BootError:
+            BootError::BadGeometry => BootError::BadGeometry,
+                "page size, largest order and pageblock order do not fit together";
+            BootError::NoMemory => BootError::NoMemory, "the memory map has no usable frame";
+            BootError::BadCpus => BootError::BadCpus, "the number of CPUs must be 1 to 65535";
+            BootError::BadRegion(_) => BootError::BadRegion(3),
+                "region 3 of the memory map is empty, out of order or overlapping";
+            BootError::BadNode(_) => BootError::BadNode(NodeId(64)), "node 64 is above the largest, 63";
+            BootError::BadDistances => BootError::BadDistances, "the distance table must have nodes x nodes entries";
+            BootError::TooManyFrames { .. } => BootError::TooManyFrames { frames: 1 << 32 },
+                "4294967296 frames are more than 32-bit links can name";
+            BootError::TooManySlots { .. } => BootError::TooManySlots { slots: 1 << 32 },
+                "4294967296 entries of per-CPU lists are more than 32 bits can number";
+            BootError::TooManyCounters { .. } => BootError::TooManyCounters { of: "zone", given: 9, most: 8 },
+                "9 counters of the embedder's are more than the 8 that a zone has room for";
+            BootError::Mechanisms(_) => BootError::Mechanisms("two of them"),
+                "these mechanisms do not go together: two of them";
+            BootError::Interrupts => BootError::Interrupts,
+                "pcp-protection=own-lists is for machines that keep interrupts apart, or have none; others take another protection";
+            BootError::TooShort { .. } => BootError::TooShort { part: "zones", needed: 4, given: 3 },
+                "the memory for zones has room for 3 entries, 4 are needed";
+        );
+    }
+}

@@ -1,0 +1,6 @@
+//! The vocabulary: units, requests and errors. Every folder may use these.
+
+pub mod request;
+pub mod error;
+pub(crate) mod units;
+pub(crate) mod migratetype;

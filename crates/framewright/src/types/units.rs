@@ -1,0 +1,396 @@
+//! Units.
+//!
+//! Everything the allocator counts in has a type of its own here, so that bytes, frames, blocks and zones cannot be
+//! mixed up. A *frame* is one page of physical memory (its size is `1 << page_shift` bytes, set at boot); a *block* is
+//! `1 << order` frames, aligned to its own size.
+//!
+//! Two numberings of frames exist. [`Pfn`] is the caller's: an address divided by the page size, up to 52 bits, with
+//! holes. `Frame` is the core's: a dense 32-bit index into the descriptor arrays that skips whole holes but keeps
+//! every block of the largest order aligned, so that buddy arithmetic works on it unchanged. `frame.rs` translates.
+
+use core::fmt;
+
+/// Page frame number: the address of a page divided by the page size.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Pfn(pub u64);
+
+impl Pfn {
+    /// The frame `frames` further up; saturates.
+    pub const fn add(self, frames: u64) -> Pfn {
+        Pfn(self.0.saturating_add(frames))
+    }
+
+    /// The last frame at or below this one at which a block of `order` may start.
+    pub const fn align_down(self, order: Order) -> Pfn {
+        Pfn(self.0 & !order.mask())
+    }
+
+    /// The first frame at or above this one at which a block of `order` may start; saturates.
+    pub const fn align_up(self, order: Order) -> Pfn {
+        self.add(order.mask()).align_down(order)
+    }
+
+    /// Whether a block of `order` may start here.
+    pub const fn is_aligned(self, order: Order) -> bool {
+        self.0 & order.mask() == 0
+    }
+}
+
+impl fmt::Debug for Pfn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "P{:#x}", self.0)
+    }
+}
+
+impl fmt::Display for Pfn {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+/// Half-open range of page frame numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct PfnRange {
+    /// First frame of the range.
+    pub start: Pfn,
+    /// First frame behind the range.
+    pub end: Pfn,
+}
+
+impl PfnRange {
+    /// The frames from `start` up to, not including, `end`.
+    pub const fn new(start: u64, end: u64) -> PfnRange {
+        PfnRange { start: Pfn(start), end: Pfn(end) }
+    }
+
+    /// The frames of the block of `order` at `pfn`.
+    pub const fn block(pfn: Pfn, order: Order) -> PfnRange {
+        PfnRange { start: pfn, end: pfn.add(order.frames()) }
+    }
+
+    /// Number of frames.
+    pub const fn frames(self) -> u64 {
+        self.end.0.saturating_sub(self.start.0)
+    }
+
+    /// Whether the range has no frame.
+    pub const fn is_empty(self) -> bool {
+        self.end.0 <= self.start.0
+    }
+
+    /// Whether `pfn` lies in the range.
+    pub const fn contains(self, pfn: Pfn) -> bool {
+        self.start.0 <= pfn.0 && pfn.0 < self.end.0
+    }
+
+    /// The part that both ranges share, possibly empty.
+    #[inline]
+    pub fn intersect(self, other: PfnRange) -> PfnRange {
+        let start = self.start.max(other.start);
+        PfnRange { start, end: self.end.min(other.end).max(start) }
+    }
+
+    /// The largest naturally aligned blocks of at most `max_order` that tile the range, in ascending order.
+    pub fn blocks(self, max_order: Order) -> Blocks {
+        Blocks { rest: self, max_order }
+    }
+}
+
+impl fmt::Debug for PfnRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "P{:#x}..{:#x}", self.start.0, self.end.0)
+    }
+}
+
+impl fmt::Display for PfnRange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}..{}", self.start, self.end)
+    }
+}
+
+/// Iterator over the blocks that tile a range; see [`PfnRange::blocks`].
+#[derive(Clone, Debug)]
+pub struct Blocks {
+    rest: PfnRange,
+    max_order: Order,
+}
+
+impl Iterator for Blocks {
+    type Item = (Pfn, Order);
+
+    fn next(&mut self) -> Option<(Pfn, Order)> {
+        let frames = self.rest.frames();
+        if frames == 0 {
+            return None;
+        }
+        let start = self.rest.start;
+        // Both are below 64, so the casts lose nothing.
+        let by_align = start.0.trailing_zeros() as u8;
+        let by_size = (63 - frames.leading_zeros().min(63)) as u8;
+        let order = Order(by_align.min(by_size).min(self.max_order.0));
+        self.rest.start = start.add(order.frames());
+        Some((start, order))
+    }
+}
+
+// From either end the blocks are the same: those that lie in the range and in no larger one that does.
+impl DoubleEndedIterator for Blocks {
+    fn next_back(&mut self) -> Option<(Pfn, Order)> {
+        let frames = self.rest.frames();
+        if frames == 0 {
+            return None;
+        }
+        let by_align = self.rest.end.0.trailing_zeros() as u8;
+        let by_size = (63 - frames.leading_zeros().min(63)) as u8;
+        let order = Order(by_align.min(by_size).min(self.max_order.0));
+        self.rest.end = Pfn(self.rest.end.0.wrapping_sub(order.frames()));
+        Some((self.rest.end, order))
+    }
+}
+
+/// Binary logarithm of a block's size in frames.
+///
+/// Any number is accepted; the calls of the allocator check it against the largest order set at boot and answer
+/// `BadOrder` rather than shift too far.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct Order(pub u8);
+
+impl Order {
+    /// The largest order that any configuration can have: 1 GiB blocks of 4 KiB pages.
+    pub const LIMIT: Order = Order(18);
+    /// How many orders the tables have room for.
+    pub const COUNT: usize = Order::LIMIT.0 as usize + 1;
+
+    /// Frames in a block of this order; 0 when the shift would overflow.
+    pub const fn frames(self) -> u64 {
+        if self.0 < 64 { 1 << self.0 } else { 0 }
+    }
+
+    /// The bits of a frame number below the alignment of this order.
+    pub const fn mask(self) -> u64 {
+        self.frames().wrapping_sub(1)
+    }
+
+    /// One order up.
+    pub const fn up(self) -> Order {
+        Order(self.0.saturating_add(1))
+    }
+
+    /// One order down; 0 stays 0.
+    pub const fn down(self) -> Order {
+        Order(self.0.saturating_sub(1))
+    }
+
+    /// Every order from `self` to `last`, ascending.
+    pub fn up_to(self, last: Order) -> impl DoubleEndedIterator<Item = Order> {
+        (self.0..=last.0).map(Order)
+    }
+
+    /// As an index into a table by order.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Number of a NUMA node, counted from 0 without gaps.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct NodeId(pub u8);
+
+impl NodeId {
+    /// How many nodes one allocator can have.
+    pub const LIMIT: usize = 64;
+
+    /// As an index into a table by node.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Number of a CPU, counted from 0 without gaps.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct CpuId(pub u16);
+
+impl CpuId {
+    /// No CPU.
+    pub const NONE: CpuId = CpuId(u16::MAX);
+
+    /// As an index into a table by CPU.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Kind of a zone, in the order of rising addresses; a request may use its own kind and those below.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum ZoneKind {
+    /// Memory that the most limited devices reach (16 MiB on x86).
+    Dma,
+    /// Memory that 32-bit devices reach (4 GiB on x86).
+    Dma32,
+    /// All other memory.
+    #[default]
+    Normal,
+    /// Memory kept free of everything that cannot move.
+    Movable,
+}
+
+impl ZoneKind {
+    /// All kinds, lowest first.
+    pub const ALL: [ZoneKind; 4] = [ZoneKind::Dma, ZoneKind::Dma32, ZoneKind::Normal, ZoneKind::Movable];
+    /// Number of kinds, and so of zones in a node.
+    pub const COUNT: usize = 4;
+
+    /// Position in [`ZoneKind::ALL`].
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// Name as `/proc` prints it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            ZoneKind::Dma => "DMA",
+            ZoneKind::Dma32 => "DMA32",
+            ZoneKind::Normal => "Normal",
+            ZoneKind::Movable => "Movable",
+        }
+    }
+}
+
+impl fmt::Display for ZoneKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Position of a zone in the allocator's table: `node * 4 + kind`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct ZoneIdx(pub u16);
+
+impl ZoneIdx {
+    /// No zone: fills the end of lists.
+    pub const NONE: ZoneIdx = ZoneIdx(u16::MAX);
+
+    /// The zone of `kind` on `node`.
+    pub const fn of(node: NodeId, kind: ZoneKind) -> ZoneIdx {
+        ZoneIdx((node.0 as u16) << 2 | kind as u16)
+    }
+
+    /// The node that the zone belongs to.
+    pub const fn node(self) -> NodeId {
+        NodeId((self.0 >> 2) as u8)
+    }
+
+    /// The zone's kind.
+    pub const fn kind(self) -> ZoneKind {
+        match self.0 & 3 {
+            0 => ZoneKind::Dma,
+            1 => ZoneKind::Dma32,
+            2 => ZoneKind::Normal,
+            _ => ZoneKind::Movable,
+        }
+    }
+
+    /// As an index into a table by zone.
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+const _: () = assert!(NodeId::LIMIT * ZoneKind::COUNT <= 256);
+
+/// A frame's place in the descriptor arrays.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Frame(pub(crate) u32);
+
+impl Frame {
+    /// How many frames one allocator can describe. Link words need the numbers above for list heads.
+    pub(crate) const LIMIT: u64 = 0xff00_0000;
+
+    /// The block that merges with the one of `order` at this frame.
+    pub(crate) const fn buddy(self, order: Order) -> Frame {
+        Frame(self.0 ^ order.frames() as u32)
+    }
+
+    /// The frame at which a block of `order` around this one starts.
+    pub(crate) const fn align_down(self, order: Order) -> Frame {
+        Frame(self.0 & !(order.mask() as u32))
+    }
+
+    /// The frame `frames` further up.
+    pub(crate) const fn add(self, frames: u64) -> Frame {
+        Frame(self.0.wrapping_add(frames as u32))
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "F{:#x}", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buddy_is_an_involution_that_stays_in_its_parent() {
+        for order in Order(0).up_to(Order(17)) {
+            for frame in [Frame(0), Frame(3 << 18), Frame(0x00ab_c000)] {
+                let frame = frame.align_down(order);
+                assert_eq!(frame.buddy(order).buddy(order), frame);
+                assert_eq!(frame.buddy(order).align_down(order.up()), frame.align_down(order.up()));
+            }
+        }
+    }
+
+    #[test]
+    fn blocks_tile_a_range_with_aligned_blocks() {
+        let range = PfnRange::new(1, 4096 + 7);
+        let mut next = range.start;
+        for (pfn, order) in range.blocks(Order(10)) {
+            assert_eq!(pfn, next);
+            assert!(pfn.is_aligned(order) && order <= Order(10));
+            next = pfn.add(order.frames());
+        }
+        assert_eq!(next, range.end);
+        for (start, end) in (0..40).flat_map(|start| (start..40).map(move |end| (start, end))) {
+            let blocks = PfnRange::new(start, end).blocks(Order(3));
+            // Each from the front is the one that is as far from the back.
+            let count = blocks.clone().count();
+            let from_back = |index: usize| blocks.clone().rev().nth(count - 1 - index);
+            assert!(blocks.clone().enumerate().all(|(index, block)| from_back(index) == Some(block)), "{start}..{end}");
+        }
+        assert_eq!(PfnRange::new(5, 5).blocks(Order(10)).count(), 0);
+        assert_eq!(PfnRange::new(9, 5).blocks(Order(10)).count(), 0);
+    }
+
+    #[test]
+    fn no_order_overflows() {
+        for order in [0, 18, 63, 64, 255] {
+            let order = Order(order);
+            assert_eq!(order.frames() == 0, order.0 >= 64);
+            let _ = Pfn(u64::MAX).is_aligned(order);
+            let _ = PfnRange::block(Pfn(u64::MAX), order).frames();
+        }
+    }
+
+    #[test]
+    fn zone_index_round_trips() {
+        for node in 0..64 {
+            for kind in ZoneKind::ALL {
+                let idx = ZoneIdx::of(NodeId(node), kind);
+                assert_eq!((idx.node(), idx.kind()), (NodeId(node), kind));
+            }
+        }
+    }
+}

@@ -1,0 +1,314 @@
+//! Draining: free frames that are cached go back to the free lists of their zone.
+//!
+//! Free frames lie in five places besides those lists. Each has one function here that empties it:
+//!
+//! | place | emptied by |
+//! |---|---|
+//! | a CPU's lists of the zone | [`World::drain_lists`], by a claim (`pcp.rs`) |
+//! | the zone's depot | [`World::drain_depot`], a magazine at a time |
+//! | pageblocks that CPUs own | [`World::drain_owned`] |
+//! | the zone's list of deferred frees | [`World::drain_deferred`] |
+//! | free lists, in blocks that were not merged | [`World::merge_skipped`] (`deferred_merge.rs`) |
+//!
+//! Together they keep a promise: **no request fails while frames that it may use lie free in one of these places.** A request that found
+//! nothing drains the zones that it may use and tries again ([`World::drain_for`], [`World::cached_for`]). A request that may not wait does so
+//! too. It asks each CPU for its lists once and goes on without them if their owner is in the middle of an operation.
+//!
+//! The zone lock is held for a batch at a time. The cost is a look at each CPU's lists, two heavy fences for each that holds something, and the
+//! merging of what was cached. Only requests that would fail pay it.
+//!
+//! Rejected: lists that stay closed while memory is short, so that all frees go to the zone. A pool that is kept full would then pay for the
+//! zone lock in every operation, for ever.
+
+use crate::buddy::buddy::Place;
+use crate::frame::head::Head;
+use crate::free_path::free_batch::{BATCH, Block, FreeBatch};
+use crate::free_path::free_path::{collect, free_batch, unlist};
+use crate::pcp::depot::Shard;
+use crate::pcp::pcp::{Claim, Pcp};
+use crate::policy::watermark::Rights;
+use crate::seam::machine::{Machine, Ordering, Step, Word};
+use crate::types::units::{CpuId, Frame, Order};
+use crate::zone::release_owned::release_owned;
+use crate::zone::zone::Zone;
+use crate::zone::zone_guard::ZoneGuard;
+use crate::zonelist::plan::Plan;
+use crate::zonelist::world::World;
+
+/// Frames that may be on their way where somebody holds a list: more than any holder moves at once.
+const MOVING: u64 = 1 << 20;
+
+/// What is cached of the zones that a request may use, at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Cached {
+    /// Frames on per-CPU lists and in depots; more than that while there may be frames in the other places.
+    frames: u64,
+    /// Blocks and frames that went through the per-CPU lists so far.
+    traffic: u64,
+    /// The marks would let the request be served if all of it was in the zones.
+    helps: bool,
+}
+
+impl Cached {
+    /// Whether a drain may help the request.
+    pub(crate) fn helps(self) -> bool {
+        self.helps && self.frames != 0
+    }
+
+    /// Whether from the moment of `before` to the moment of `self` nothing went through any list and nothing cached could help: then a try
+    /// between the two failed rightly.
+    pub(crate) fn helped_nothing_since(self, before: Cached) -> bool {
+        self == before && !self.helps()
+    }
+}
+
+impl<'a, M: Machine> World<'a, M> {
+    /// Gives all that is cached back to its zone and merges it. Returns the number of frames.
+    pub(crate) fn drain_all(&self) -> u64 {
+        let drained = self.drain_unmerged();
+        self.zones.iter().for_each(|zone| self.merge_skipped(zone, || false));
+        drained
+    }
+
+    /// Like [`World::drain_all`], but leaves blocks unmerged that were not merged when they were freed.
+    pub(crate) fn drain_unmerged(&self) -> u64 {
+        self.zones.iter().map(|zone| self.drain_zone(zone, Claim::Wait)).fold(0, u64::saturating_add)
+    }
+
+    /// Gives all that is cached of the zones that a request may use back to them, and merges it if the request wants more than a page.
+    pub(crate) fn drain_for(&self, plan: &Plan, claim: Claim) {
+        for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
+            self.drain_zone(zone, claim);
+        }
+        if plan.order.0 != 0 {
+            self.merge_all_for(plan);
+        }
+    }
+
+    /// Merges all that was left unmerged in the zones that a request may use.
+    pub(crate) fn merge_all_for(&self, plan: &Plan) {
+        for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
+            self.merge_skipped(zone, || false);
+        }
+    }
+
+    /// What is cached of the zones that a request with these rights may use.
+    pub(crate) fn cached_for(&self, plan: &Plan, rights: Rights) -> Cached {
+        // A boost is the first thing that gives way to a request which would fail.
+        let rights = Rights { unboosted: true, ..rights };
+        let mut all = Cached::default();
+        for zone in self.zonelist(plan).chain(self.split_zones(plan)) {
+            let Cached { frames, traffic, .. } = self.cached_in(zone);
+            let helps = zone.could_take_racy(&self.shared, (plan.order, plan.highest), rights, frames);
+            all.frames = all.frames.saturating_add(frames);
+            all.traffic = all.traffic.wrapping_add(traffic);
+            all.helps |= helps && frames != 0;
+        }
+        all
+    }
+
+    /// Whether what is cached of a zone, or lies unmerged in it, may help a request. Looks at no more lists than that takes.
+    pub(crate) fn may_help(&self, zone: &Zone<M>, plan: &Plan, rights: Rights) -> bool {
+        let is_unmerged = plan.order.0 != 0 && zone.count.skipped.load(Ordering::Relaxed) != 0;
+        let could = |frames| zone.could_take_racy(&self.shared, (plan.order, plan.highest), rights, frames);
+        let mut cached = self.cached_behind(zone);
+        if (cached != 0 || is_unmerged) && could(cached) {
+            return true;
+        }
+        let pageblock_order = self.shared.frames.geometry.pageblock_order;
+        self.lists_of(zone).any(|pcp| {
+            let listed = u64::from(pcp.count_racy(pageblock_order)).saturating_add(self.moving(pcp));
+            cached = cached.saturating_add(listed);
+            listed != 0 && could(cached)
+        })
+    }
+
+    fn cached_in(&self, zone: &Zone<M>) -> Cached {
+        let pageblock_order = self.shared.frames.geometry.pageblock_order;
+        let mut cached = Cached::default();
+        for pcp in self.lists_of(zone) {
+            let (frames, traffic) = pcp.look_racy(pageblock_order);
+            cached.frames = cached.frames.saturating_add(self.moving(pcp)).saturating_add(frames);
+            cached.traffic = cached.traffic.wrapping_add(traffic);
+        }
+        cached.frames = cached.frames.saturating_add(self.cached_behind(zone));
+        cached
+    }
+
+    /// Every CPU's lists of a zone.
+    fn lists_of(&self, zone: &Zone<M>) -> impl Iterator<Item = &Pcp<M>> {
+        self.cpus().filter_map(|cpu| {
+            self.shared.machine.step(Step::DrainCount);
+            self.pcps.record(cpu, zone.idx.index())
+        })
+    }
+
+    /// What may be on its way to lists or from them: it is with who holds them. Looked at after the lists: who is gone by now has left its
+    /// frames where the next try finds them.
+    fn moving(&self, pcp: &Pcp<M>) -> u64 {
+        // ORDER: full fence. An empty list may mean that somebody holds it, who said so before; partner: the light fence in
+        // `Pcp::enter`, and that of a claim. Model: reach_freed_plain.
+        self.shared.machine.fence();
+        if pcp.is_held_racy() { MOVING } else { 0 }
+    }
+
+    /// Frames of a zone in the places behind the lists; more than that while there may be some on the way.
+    fn cached_behind(&self, zone: &Zone<M>) -> u64 {
+        let stored = self.pcps.depots.of(zone).iter().map(Shard::cached_racy).fold(0, u64::saturating_add);
+        let pageblock_order = self.shared.frames.geometry.pageblock_order;
+        let owned = zone.count.owned.load(Ordering::Relaxed).saturating_mul(pageblock_order.frames());
+        let deferred = if zone.deferred.is_empty() { 0 } else { MOVING };
+        [owned, deferred].into_iter().fold(stored, u64::saturating_add)
+    }
+
+    /// Every CPU.
+    fn cpus(&self) -> impl Iterator<Item = CpuId> + use<M> {
+        (0..self.shared.cpus.len().min(usize::from(u16::MAX)) as u16).map(CpuId)
+    }
+
+    /// Gives all that is cached of a zone back to it, but merges nothing that was left unmerged. Returns the number of frames.
+    fn drain_zone(&self, zone: &Zone<M>, claim: Claim) -> u64 {
+        // Owned pageblocks come first, so that what the lists give back goes to the zone.
+        let owned = self.drain_owned(zone);
+        let listed = self.cpus().map(|cpu| self.drain_lists(cpu, zone, claim)).fold(owned, u64::saturating_add);
+        listed.saturating_add(self.drain_depot(zone)).saturating_add(self.drain_deferred(zone))
+    }
+
+    /// Gives all that is cached of a zone back to it, and merges it for a request of more than a page, from any context: waits for nobody, and
+    /// leaves out whatever somebody is in the middle of. All of it happens under the one lock that the caller has.
+    pub(crate) fn drain_nolock(&self, guard: &ZoneGuard<'_, 'a, M>, order: Order) {
+        let (shared, zone) = (&self.shared, guard.zone);
+        for _ in 0..=shared.frames.heads.len() {
+            if zone.deferred.is_empty() {
+                break;
+            }
+            guard.free_deferred();
+        }
+        for start in shared.frames.owned.starts() {
+            let is_owned = shared.frames.owned.owner(start).is_some();
+            if is_owned && shared.frames.pageblock(start).zone() == Some(zone.idx) {
+                release_owned(&guard.buddy(), start, u32::MAX);
+            }
+        }
+        let give = |frame: Frame, order: Order| {
+            if shared.frames.head(frame) == Head::pcp(order) && unlist(shared, Block::new(frame, order)) {
+                guard.free(frame, order, Place::Warm);
+            }
+        };
+        for cpu in self.cpus() {
+            self.pcps.drain_nolock(shared, (cpu, zone), give);
+        }
+        for shard in self.pcps.depots.of(zone) {
+            self.pcps.depots.drain_nolock(shard, |frame, ring| give(frame, ring.order));
+        }
+        guard.account();
+        if order.0 != 0 && zone.count.skipped.load(Ordering::Relaxed) != 0 {
+            let pageblocks = shared.frames.pageblocks.len() as u32;
+            let starts = (0..pageblocks).map(|number| Frame(number << shared.frames.geometry.pageblock_order.0));
+            for start in starts.filter(|&start| shared.frames.pageblock(start).zone() == Some(zone.idx)) {
+                guard.merge_skipped(start, start.add(shared.frames.geometry.pageblock_order.frames()));
+            }
+            guard.account();
+        }
+    }
+
+    /// Gives what was freed while a zone was locked back to it. Returns the number of frames.
+    pub(crate) fn drain_deferred(&self, zone: &Zone<M>) -> u64 {
+        if zone.deferred.is_empty() { 0 } else { self.pinned(|cx| zone.free_deferred(cx)).unwrap_or(0) }
+    }
+
+    /// Gives every block in a zone's depot back to the zone. Returns the number of frames.
+    pub(crate) fn drain_depot(&self, zone: &Zone<M>) -> u64 {
+        let mut drained = 0_u64;
+        let depots = &self.pcps.depots;
+        for shard in depots.of(zone).iter().filter(|shard| shard.cached_racy() != 0) {
+            // Others may go on putting in: as many as there can be, no more.
+            for _ in depots.magazines {
+                let more = self.pinned(|cx| {
+                    depots.drain(cx, shard, |magazine, ring| {
+                        let mut batch = FreeBatch::new();
+                        depots.each_of(magazine, |frame| {
+                            if batch.room() == 0 {
+                                free_batch(cx, zone, &mut batch);
+                            }
+                            drained = drained.saturating_add(ring.order.frames());
+                            collect(&self.shared, &mut batch, frame, ring.order);
+                        });
+                        free_batch(cx, zone, &mut batch);
+                    })
+                });
+                if more != Some(true) {
+                    break;
+                }
+            }
+        }
+        drained
+    }
+
+    /// Takes all of a zone's pageblocks from the CPUs that own them. Returns the number of frames that were free in them.
+    pub(crate) fn drain_owned(&self, zone: &Zone<M>) -> u64 {
+        self.release_owned(zone, |_, _| true, || false)
+    }
+
+    /// Takes those of a zone's pageblocks from their owners that are wanted, until there is enough. Returns the number of frames that
+    /// were free in them.
+    pub(crate) fn release_owned(
+        &self,
+        zone: &Zone<M>,
+        wanted: impl Fn(Frame, CpuId) -> bool,
+        is_enough: impl Fn() -> bool,
+    ) -> u64 {
+        let frames = &self.shared.frames;
+        let mut disowned = 0_u64;
+        for start in frames.owned.starts() {
+            if zone.count.owned.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            let is_wanted = frames.owned.owner(start).is_some_and(|owner| wanted(start, owner))
+                && frames.pageblock(start).zone() == Some(zone.idx);
+            if !is_wanted {
+                continue;
+            }
+            if is_enough() {
+                break;
+            }
+            // A batch at a time, so that the zone lock is never held for long.
+            while let Some(some) = self.pinned(|cx| release_owned(&zone.lock(cx).buddy(), start, BATCH as u32)) {
+                disowned = disowned.saturating_add(some.frames);
+                if some.done {
+                    break;
+                }
+            }
+        }
+        disowned
+    }
+
+    /// Gives every block on one CPU's lists back to its zone, and the pageblocks that the CPU owns. Returns the number of frames.
+    pub(crate) fn drain_cpu(&self, cpu: CpuId) -> u64 {
+        let zones = self.zones.iter().map(|zone| {
+            let owned = self.release_owned(zone, |_, owner| owner == cpu, || false);
+            owned.saturating_add(self.drain_lists(cpu, zone, Claim::Wait))
+        });
+        zones.fold(0, u64::saturating_add)
+    }
+
+    /// Gives every block on one CPU's lists of a zone back to it, or to the owner of the block's pageblock. Returns the number of frames. A
+    /// CPU that does not let go of its lists in time keeps what it has.
+    fn drain_lists(&self, cpu: CpuId, zone: &Zone<M>, claim: Claim) -> u64 {
+        if !zone.is_populated() {
+            return 0;
+        }
+        self.shared.machine.step(Step::Drain);
+        let Some(pcp) = self.pcps.record(cpu, zone.idx.index()) else { return 0 };
+        if pcp.depot {
+            self.shared.machine.step(Step::DrainCount);
+        }
+        // Lists that somebody holds may look empty while their frames are on the way. Waiting for the end of that is enough: a claim of each
+        // other's empty lists would keep those busy who drain at the same time.
+        pcp.wait_for_holder(&self.shared.machine, claim);
+        if pcp.count_racy(self.shared.frames.geometry.pageblock_order) == 0 {
+            return 0;
+        }
+        self.pinned(|cx| self.pcps.claim(cx, cpu, zone, claim).map_or(0, |pcp| pcp.drain_all())).unwrap_or(0)
+    }
+}

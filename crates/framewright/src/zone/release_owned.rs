@@ -1,0 +1,109 @@
+//! A pageblock that a CPU owned goes back to its zone.
+//!
+//! It goes as what is free of it: in the largest aligned blocks that there are, so that a whole one goes as one block. What is in
+//! use comes back on its own, like anything else without an owner. Who may do this at any time, and why nothing is lost, is said
+//! in `owned_pageblock.rs`; here it is done.
+
+use crate::buddy::buddy::{Buddy, Place};
+use crate::seam::machine::{Machine, Step};
+use crate::shared::Shared;
+use crate::types::units::{Frame, Order, PfnRange};
+
+/// What became of a pageblock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ReleasedOwned {
+    /// Frames that went to the zone.
+    pub(crate) frames: u64,
+    /// All that was free went; else the caller has to go on, and may give up the lock in between.
+    pub(crate) done: bool,
+}
+
+/// Takes a pageblock from its owner, if it has one, and puts what is free in it on the zone's lists: `most` blocks, and a word's
+/// more.
+pub(crate) fn release_owned<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, most: u32) -> ReleasedOwned {
+    let owned = &buddy.frames().owned;
+    if owned.release(frame) {
+        buddy.tally.count_owned(1_u64.wrapping_neg());
+    }
+    let mut run = PfnRange::default();
+    let (mut given, mut frames) = (0_u32, 0_u64);
+    for (start, word) in owned.words(frame) {
+        if given >= most {
+            let (_, last) = free_run(buddy, run);
+            return ReleasedOwned { frames: frames.wrapping_add(last), done: false };
+        }
+        buddy.step(Step::GiveUnmerged);
+        let mut bits = owned.take(word);
+        let mut at = u64::from(start.0);
+        while bits != 0 {
+            let gap = bits.trailing_zeros();
+            let length = (bits >> gap).trailing_ones();
+            let from = at.wrapping_add(u64::from(gap));
+            if run.end.0 != from {
+                let (blocks, last) = free_run(buddy, run);
+                (given, frames) = (given.wrapping_add(blocks), frames.wrapping_add(last));
+                run = PfnRange::new(from, from);
+            }
+            run.end = run.end.add(u64::from(length));
+            at = run.end.0;
+            bits = (bits >> gap).checked_shr(length).unwrap_or(0);
+        }
+    }
+    let (_, last) = free_run(buddy, run);
+    ReleasedOwned { frames: frames.wrapping_add(last), done: true }
+}
+
+/// Gives a run of frames, by their indices. Returns the number of blocks, and of frames.
+fn free_run<M: Machine>(buddy: &Buddy<'_, '_, M>, run: PfnRange) -> (u32, u64) {
+    let mut blocks = 0_u32;
+    for (start, order) in run.blocks(buddy.pageblock_order()) {
+        buddy.free(Frame(start.0 as u32), order, Place::Warm);
+        blocks = blocks.wrapping_add(1);
+    }
+    (blocks, run.frames())
+}
+
+/// Whether a block is of one pageblock, which has an owner.
+pub(crate) fn has_owner<M: Machine>(shared: &Shared<'_, M>, frame: Frame, order: Order) -> bool {
+    let owned = &shared.frames.owned;
+    owned.owner(frame).is_some() && order <= owned.pageblock_order
+}
+
+/// Gives a block whose head says nothing any more to the owner of its pageblock, with the zone lock held. False if it has none.
+pub(crate) fn free_to_owner<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, order: Order) -> bool {
+    let is_owned = has_owner(buddy.shared, frame, order);
+    if is_owned {
+        each_word(buddy.shared, frame, order, |start, mask| {
+            if is_completed_by(buddy.shared, start, mask) {
+                release_owned(buddy, start, u32::MAX);
+            }
+        });
+    }
+    is_owned
+}
+
+/// Calls `visit` with each word's part of a block: the first frame that the word tells of, and the block's bits in it.
+pub(crate) fn each_word<M: Machine>(shared: &Shared<'_, M>, frame: Frame, order: Order, visit: impl Fn(Frame, u64)) {
+    let owned = &shared.frames.owned;
+    let unit = owned.unit();
+    let mut at = frame;
+    while at < frame.add(order.frames()) {
+        visit(at.align_down(unit), owned.bits(at, order));
+        at = at.align_down(unit).add(unit.frames());
+    }
+}
+
+/// Sets bits; returns whether the pageblock is whole by that.
+pub(crate) fn is_completed_by<M: Machine>(shared: &Shared<'_, M>, start: Frame, mask: u64) -> bool {
+    let (machine, owned) = (&shared.machine, &shared.frames.owned);
+    machine.step(Step::GiveUnmerged);
+    if !owned.put(start, mask) {
+        return false;
+    }
+    if owned.unit() < owned.pageblock_order {
+        // ORDER: fence. The word is out before the others are looked at: of two who fill the last two words, one at least sees both.
+        // Model: owned_words.
+        machine.fence();
+    }
+    owned.is_whole(start)
+}

@@ -1,0 +1,32 @@
+//! Watermark boost: memory is freed ahead of the next request that would mix mobilities.
+//!
+//! A request that takes less than a pageblock from the lists of another type leaves a pageblock with pages of both. It did so because its own
+//! lists were empty, and the next request will find them so, too. So the zone's marks rise at that moment, by a pageblock each time,
+//! and background reclaim is woken to free as much (`kswapd.rs`). Then the marks come down again, and background compaction is woken: what was
+//! freed is scattered. Linux has this since 5.0; the rules are in `watermark.rs`.
+//!
+//! The marks change under the zone lock. Nobody is woken under it: whoever was served notes that, and wakes when the lock is free.
+
+use crate::policy::watermark::{Mark, boost_cap};
+use crate::seam::machine::{Machine, Ordering, Word};
+use crate::shared::Shared;
+use crate::zone::zone::Zone;
+
+impl<M: Machine> Zone<M> {
+    /// The highest boost that its marks allow, in frames.
+    pub(crate) fn most_boost(&self, shared: &Shared<'_, M>) -> u64 {
+        let (factor, high) = (shared.mechanisms.watermark_boost.get(), self.stat.mark_unboosted(Mark::High));
+        boost_cap(factor, high, shared.frames.geometry.pageblock_order.frames()).unwrap_or(0)
+    }
+
+    /// Raises the zone's marks by so many pageblocks, as far as they may rise. False if they may not, or the mechanisms say no.
+    pub(crate) fn boost(&self, shared: &Shared<'_, M>, pageblocks: u64) -> bool {
+        let factor = shared.mechanisms.watermark_boost.get();
+        if factor == 0 {
+            return false;
+        }
+        let pageblock = shared.frames.geometry.pageblock_order.frames();
+        let managed = self.managed.load(Ordering::Relaxed);
+        self.stat.raise_boost(pageblock.saturating_mul(pageblocks), factor, (managed, pageblock))
+    }
+}

@@ -1,0 +1,292 @@
+//! The zone lock, held: [`ZoneGuard`] proves it, and all that changes a zone's lists goes through it.
+//!
+//! The guard holds this CPU's interrupts off as well, because an interrupt that allocated would wait for its own CPU for ever.
+//! Sections under the lock are short: a batch of blocks, or the free blocks of one pageblock. The exception is the repair of
+//! damaged lists (`repair.rs`), which reads the whole zone and should never happen.
+
+use crate::buddy::buddy::{Buddy, Place};
+use crate::buddy::fallback::{self, Mode, Taken, Want};
+use crate::frame::cluster::{CutRun, Heap};
+use crate::frame::frame::Corrupt;
+use crate::frame::head::Head;
+use crate::seam::event::Event;
+use crate::seam::machine::{Machine, Ordering, Step, Word};
+use crate::shared::{CallCx, Cpu, Shared};
+use crate::stat::tally::Tally;
+use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
+use crate::stat::zone_diffs::ZoneDiffs;
+use crate::sync::ticket_lock::Ticket;
+use crate::sync::zone_lock::LockMode;
+use crate::types::units::{CpuId, Frame, Order};
+use crate::zone::release_owned::free_to_owner;
+use crate::zone::repair::repair;
+use crate::zone::zone::Zone;
+
+/// Blocks given back under one lock of those that were freed while it was taken.
+const TAKEN_BACK: u32 = 64;
+
+impl<M: Machine> Zone<M> {
+    /// Takes the zone lock.
+    pub(crate) fn lock<'g, 'a>(&'g self, cx: CallCx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
+        let guard = self.lock_ends(cx);
+        self.clusters.settle();
+        guard
+    }
+
+    /// Takes the zone lock to look at the ends of lists, and at the states of nothing but what lies there (`cluster.rs`).
+    pub(crate) fn lock_ends<'g, 'a>(&'g self, cx: CallCx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
+        let guard = self.guard(cx);
+        if !self.deferred.is_empty() {
+            guard.free_deferred();
+        }
+        guard
+    }
+
+    fn guard<'g, 'a>(&'g self, cx: CallCx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
+        let (ticket, _irq) = self.take_lock(cx, LockMode::Alone);
+        let CallCx { shared, cpu, own, .. } = cx;
+        ZoneGuard { ticket, _irq, shared, cpu, own: Some(own), zone: self, tally: Tally::default() }
+    }
+
+    /// Takes the zone lock if it is free, from any context: on no CPU in particular, and waiting for nobody.
+    pub(crate) fn try_lock<'g, 'a>(&'g self, shared: &'g Shared<'a, M>) -> Option<ZoneGuard<'g, 'a, M>> {
+        let _irq = shared.machine.irq_save();
+        let ticket = self.its_lock(shared).try_take(shared.mechanisms.zone_lock)?;
+        let cpu = CpuId::NONE;
+        let guard = ZoneGuard { ticket, _irq, shared, cpu, own: None, zone: self, tally: Tally::default() };
+        // A cut in progress may be one that the caller interrupted, which would wait for ever for its end.
+        if self.clusters.is_cutting() {
+            return None;
+        }
+        if !self.deferred.is_empty() {
+            guard.free_deferred();
+        }
+        Some(guard)
+    }
+
+    /// Gives back what was freed while the lock was taken, a batch under it at a time. Returns the number of frames.
+    pub(crate) fn free_deferred(&self, cx: CallCx<'_, '_, M>) -> u64 {
+        let mut taken_back = 0_u64;
+        // Others may go on freeing: as much as there can be, no more.
+        for _ in 0..=cx.shared.frames.heads.len() as u32 / TAKEN_BACK {
+            if self.deferred.is_empty() {
+                break;
+            }
+            taken_back = taken_back.wrapping_add(self.guard(cx).free_deferred());
+        }
+        taken_back
+    }
+
+    /// Takes the zone lock together with others who take it so. If it is of a kind that cannot be shared, it is
+    /// simply taken.
+    pub(crate) fn read<'g, 'a>(&'g self, cx: CallCx<'g, 'a, M>) -> ZoneReader<'g, 'a, M> {
+        let (ticket, irq) = self.take_lock(cx, LockMode::Shared);
+        ZoneReader { ticket, _irq: irq, cx, zone: self }
+    }
+}
+
+/// Proof that a zone's lock is held.
+pub(crate) struct ZoneGuard<'g, 'a, M: Machine> {
+    ticket: Ticket,
+    // Dropped after `ZoneGuard::drop` has released the lock.
+    _irq: M::Irq<'g>,
+    pub(crate) shared: &'g Shared<'a, M>,
+    cpu: CpuId,
+    /// The CPU's record. None who came without waiting: in the middle of whose calls, nobody knows.
+    own: Option<&'g Cpu<M>>,
+    pub(crate) zone: &'g Zone<M>,
+    tally: Tally,
+}
+
+impl<M: Machine> Drop for ZoneGuard<'_, '_, M> {
+    fn drop(&mut self) {
+        self.account();
+        let (zone, shared) = (self.zone, self.shared);
+        match self.own {
+            Some(own) => zone.release_lock((shared, own), LockMode::Alone, &self.ticket),
+            None => zone.its_lock(shared).give_up(shared.mechanisms.zone_lock, &self.ticket, shared.cpus),
+        }
+    }
+}
+
+/// Proof that a zone's lock is held, possibly by others in the same way.
+pub(crate) struct ZoneReader<'g, 'a, M: Machine> {
+    ticket: Ticket,
+    // Dropped after `ZoneReader::drop` has released the lock.
+    _irq: M::Irq<'g>,
+    pub(crate) cx: CallCx<'g, 'a, M>,
+    pub(crate) zone: &'g Zone<M>,
+}
+
+impl<M: Machine> Drop for ZoneReader<'_, '_, M> {
+    fn drop(&mut self) {
+        let CallCx { shared, own, .. } = self.cx;
+        self.zone.release_lock((shared, own), LockMode::Shared, &self.ticket);
+    }
+}
+
+impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
+    /// The free lists.
+    pub(crate) fn buddy(&self) -> Buddy<'_, 'a, M> {
+        let (shared, zone, tally, cpu) = (self.shared, self.zone, &self.tally, self.cpu);
+        Buddy { shared, lists: &zone.lists, count: &zone.count, stat: &zone.stat, tally, clusters: &zone.clusters, cpu }
+    }
+
+    /// Tells the zone what changed on its lists so far.
+    pub(crate) fn account(&self) {
+        self.zone.account((self.shared, self.cpu), &self.tally, LockMode::Alone);
+    }
+
+    /// Gives back what was freed while the lock was taken, a batch at most, and counts it as freed. Returns the number of frames.
+    #[cold]
+    pub(crate) fn free_deferred(&self) -> u64 {
+        self.zone.clusters.settle();
+        let frames = &self.shared.frames;
+        let mut freed = 0_u64;
+        for _ in 0..TAKEN_BACK {
+            let Some(frame) = self.zone.deferred.pop(frames) else { break };
+            let order = frames.head(frame).order();
+            freed = freed.wrapping_add(order.frames());
+            self.free_claimed(frame, order);
+        }
+        self.zone.events.add(ZoneEvent::FreeFrames, freed);
+        self.account();
+        freed
+    }
+
+    /// Puts an allocated block back that nobody else can free.
+    pub(crate) fn free_claimed(&self, frame: Frame, order: Order) {
+        self.shared.frames.set_head(frame, Head::NONE);
+        if !free_to_owner(&self.buddy(), frame, order) {
+            self.free(frame, order, Place::Warm);
+        }
+    }
+
+    /// Takes one block for a request; its head says nothing yet. Damaged lists are repaired and tried once more.
+    pub(crate) fn alloc(&self, want: &Want, mode: &mut Mode, refill: bool) -> Option<Frame> {
+        self.shared.machine.step(Step::Take);
+        let policy = self.shared.mechanisms.fallback;
+        let taken = self.attempt(|buddy| fallback::alloc(buddy, want, policy, mode)).flatten()?;
+        self.note(want, &taken, refill);
+        Some(taken.frame)
+    }
+
+    /// Takes blocks of the request's own type while there are any, `most` at most, and calls `each` with them. Returns how many.
+    pub(crate) fn alloc_own(&self, want: &Want, most: u32, mut each: impl FnMut(Frame)) -> u32 {
+        let shared = self.shared;
+        if shared.machine.traces() || (want.cma && self.zone.stat.cma().load(Ordering::Relaxed) != 0) {
+            return 0;
+        }
+        let buddy = self.buddy();
+        let mut taken = 0_u32;
+        while taken < most
+            && let Ok(Some(frame)) = buddy.alloc_smallest(want.order, want.migratetype)
+        {
+            each(frame);
+            taken = taken.wrapping_add(1);
+        }
+        taken
+    }
+
+    /// Cuts a run of at most `most` pages of the request's own type off the lists, if one begins at the front of its own.
+    pub(crate) fn cut(&self, want: &Want, most: u32) -> Option<CutRun> {
+        self.attempt(|buddy| match fallback::is_cma_first(buddy, want) {
+            true => Ok(None),
+            false => buddy.cut(want.migratetype, most),
+        })
+        .flatten()
+    }
+
+    /// Takes the smallest free block that serves the request; all of it, unless it is of more than `most` frames. Returns its
+    /// order.
+    pub(crate) fn alloc_part(&self, want: &Want, most: u64, mode: &mut Mode) -> Option<(Frame, Order)> {
+        self.shared.machine.step(Step::Take);
+        if *mode == Mode::Normal
+            && let Some(part) = self.attempt(|buddy| fallback::alloc_part(buddy, want, most)).flatten()
+        {
+            return Some(part);
+        }
+        self.alloc(want, mode, true).map(|frame| (frame, want.order))
+    }
+
+    /// Runs an operation that takes one given block off the lists.
+    pub(crate) fn alloc_with<T>(&self, take: impl FnMut(&Buddy<'_, 'a, M>) -> Result<Option<T>, Corrupt>) -> Option<T> {
+        self.attempt(take).flatten()
+    }
+
+    /// Puts a block back whose head says nothing any more, merging it.
+    pub(crate) fn free(&self, frame: Frame, order: Order, place: Place) {
+        self.buddy().free(frame, order, place);
+    }
+
+    /// Puts a block back whose head says nothing any more, as it is.
+    pub(crate) fn free_unmerged(&self, frame: Frame, order: Order) {
+        self.buddy().free_unmerged(frame, order);
+    }
+
+    /// Merges the blocks between `start` and `end` that were given back unmerged.
+    pub(crate) fn merge_skipped(&self, start: Frame, end: Frame) {
+        let mut at = start;
+        while at < end {
+            self.attempt(|buddy| buddy.merge_skipped(at));
+            at = self.buddy().after(at);
+        }
+    }
+
+    /// Tells the zone what a CPU keeps of its numbers of free frames. Returns how many there were.
+    pub(crate) fn fold(&self, diffs: &ZoneDiffs<M>) -> u32 {
+        self.zone.stat.fold(&self.shared.stats, diffs)
+    }
+
+    /// Changes whether pages may stay unmerged.
+    pub(crate) fn change_merging(&self, change: impl FnOnce(&Heap<M>)) {
+        change(&self.zone.clusters);
+    }
+
+    /// Runs an operation on the lists; if it meets a damaged descriptor, repairs the lists and runs it once more.
+    pub(crate) fn attempt<T>(&self, mut operation: impl FnMut(&Buddy<'_, 'a, M>) -> Result<T, Corrupt>) -> Option<T> {
+        let buddy = self.buddy();
+        let first = operation(&buddy);
+        first
+            .or_else(|_| {
+                repair(self.zone, &buddy);
+                operation(&buddy)
+            })
+            .ok()
+    }
+
+    /// Tells the tracepoints.
+    fn note(&self, want: &Want, taken: &Taken, refill: bool) {
+        let machine = &self.shared.machine;
+        let frames = &self.shared.frames;
+        if let Some(from) = taken.fallback {
+            let pageblock_order = frames.geometry.pageblock_order;
+            let fragmenting = from.order < pageblock_order;
+            let event = if fragmenting { GlobalEvent::ExtFragFragmenting } else { GlobalEvent::ExtFragWhole };
+            self.shared.events.count(event);
+            // Not woken here: that would be under the lock.
+            if fragmenting && self.zone.boost(self.shared, 1) && want.wakes {
+                self.zone.stat.note_boost();
+            }
+            if machine.traces() {
+                machine.event(&Event::ExtFrag {
+                    pfn: frames.pfn(from.found),
+                    alloc_order: want.order,
+                    fallback_order: from.order,
+                    pageblock_order,
+                    alloc_migratetype: want.migratetype,
+                    fallback_migratetype: from.migratetype,
+                    change_ownership: frames.pageblock(from.found).migratetype() == want.migratetype,
+                });
+            }
+        }
+        if machine.traces() {
+            machine.event(&Event::AllocZoneLocked {
+                pfn: frames.pfn(taken.frame),
+                order: want.order,
+                migratetype: want.migratetype,
+                percpu_refill: refill,
+            });
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Requests below an address limit, in zones that the limit runs through.
+//!
+//! A zone that lies below the limit is served as any other. One that the limit runs through is searched block by block, after all
+//! else has failed.
+
+use crate::frame::frame::Part;
+use crate::policy::watermark::Rights;
+use crate::seam::machine::{Machine, Step};
+use crate::shared::CallCx;
+use crate::types::migratetype::MigrateType;
+use crate::types::units::{Frame, Pfn, PfnRange};
+use crate::zone::zone::Zone;
+use crate::zonelist::plan::Plan;
+use crate::zonelist::world::World;
+
+impl<'a, M: Machine> World<'a, M> {
+    /// Whether the node whose turn it is has memory for the request only in zones that the address limit runs through.
+    pub(crate) fn is_turn_split(&self, plan: &Plan) -> bool {
+        plan.below.is_some() && plan.turn.is_some_and(|turn| self.zonelist(plan).all(|zone| zone.node() != turn))
+    }
+
+    /// The zones of a plan that its address limit runs through.
+    pub(crate) fn split_zones(&self, plan: &Plan) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
+        let limit = plan.below.unwrap_or(Pfn(0));
+        let whole = Plan { below: None, ..*plan };
+        self.zonelist(&whole).filter(move |zone| zone.span.start < limit && limit < zone.span.end)
+    }
+
+    /// Takes a block below an address limit, from the zones that it runs through. Looks at the free blocks one after the
+    /// other, a stretch at a time and without the lock, and takes the first that is large enough under it. Rare (a
+    /// device's odd limit), so it may cost.
+    pub(crate) fn alloc_below(&self, plan: &Plan, rights: Rights) -> Option<Frame> {
+        let limit = plan.below?;
+        let max_order = self.max_order();
+        for zone in self.split_zones(plan) {
+            let mut start = zone.span.start;
+            while start < limit && self.may_serve(zone, plan, rights) {
+                let end = start.add(1).align_up(max_order).min(limit);
+                let stretch = PfnRange { start, end };
+                if let Some(frame) = self.pinned(|cx| self.alloc_within(cx, zone, stretch, plan, rights)).flatten() {
+                    return Some(frame);
+                }
+                start = self.shared.frames.map.next(end).unwrap_or(limit);
+            }
+        }
+        None
+    }
+
+    /// Takes a block that begins and ends in a stretch of at most a largest block.
+    pub(crate) fn alloc_within(
+        &self,
+        cx: CallCx<'_, 'a, M>,
+        zone: &'a Zone<M>,
+        stretch: PfnRange,
+        plan: &Plan,
+        rights: Rights,
+    ) -> Option<Frame> {
+        let frames = &self.shared.frames;
+        let want = self.want(plan, rights);
+        let is_reserved = |mt| mt == MigrateType::HighAtomic && rights.highatomic;
+        // Everything that starts in the stretch is in one section, or the stretch is a hole.
+        let first = frames.frame(stretch.start)?;
+        let end = first.add(stretch.frames());
+        let mut at = first;
+        while at < end {
+            self.shared.machine.step(Step::Below);
+            let part = frames.block_at(at);
+            let next = part.map_or(at.add(1), |part| part.end(at));
+            let fits =
+                matches!(part, Some(Part::Free(_, free)) if free >= plan.order) && at.add(plan.order.frames()) <= end;
+            if fits && frames.pageblock(at).zone() == Some(zone.idx) {
+                let guard = zone.lock(cx);
+                let taken = guard.alloc_with(|buddy| match frames.state(at).as_free() {
+                    Some((free, mt)) if free >= plan.order && (want.may_use(mt) || is_reserved(mt)) => {
+                        buddy.alloc(at, free, plan.order, mt).map(Some)
+                    }
+                    _ => Ok(None),
+                });
+                if let Some(frame) = taken {
+                    return self.hand_out_aside(cx, frame, (zone, zone), plan);
+                }
+            }
+            at = next.max(at.add(1));
+        }
+        None
+    }
+}

@@ -1,0 +1,37 @@
+//! How much of a zone's free memory is in blocks of some order or type: a moment's view of its lists' lengths.
+
+use crate::seam::machine::Machine;
+use crate::types::migratetype::MigrateType;
+use crate::types::units::Order;
+use crate::zone::zone::Zone;
+use crate::zonelist::world::World;
+
+impl<'a, M: Machine> World<'a, M> {
+    /// Whether a zone has a free block of at least this order that an ordinary request may use.
+    pub(crate) fn has_block(&self, zone: &Zone<M>, order: Order) -> bool {
+        let usable = [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
+        order.up_to(self.max_order()).any(|larger| usable.into_iter().any(|mt| zone.lists.len_racy(larger, mt) != 0))
+    }
+
+    /// Frames of a zone in free blocks of a pageblock or more.
+    pub(crate) fn free_in_pageblocks(&self, zone: &Zone<M>) -> u64 {
+        self.free_in_blocks(zone, |is_whole, _| is_whole)
+    }
+
+    /// Frames of a zone that a movable request may use without mixing mobilities: most requests are.
+    pub(crate) fn free_unmixed(&self, zone: &Zone<M>) -> u64 {
+        self.free_in_blocks(zone, |is_whole, migratetype| is_whole || migratetype == MigrateType::Movable)
+    }
+
+    /// Frames of a zone in free blocks of some kinds: of a pageblock or more or not, and by their type.
+    pub(crate) fn free_in_blocks(&self, zone: &Zone<M>, counts: impl Fn(bool, MigrateType) -> bool) -> u64 {
+        let geometry = &self.shared.frames.geometry;
+        let of = |order: Order| {
+            let counted = |migratetype: &MigrateType| counts(order >= geometry.pageblock_order, *migratetype);
+            let blocks = MigrateType::ALL.into_iter().filter(counted);
+            let blocks = blocks.map(|migratetype| u64::from(zone.lists.len_racy(order, migratetype)));
+            blocks.fold(0, u64::saturating_add).saturating_mul(order.frames())
+        };
+        Order(0).up_to(geometry.max_order).map(of).fold(0, u64::saturating_add)
+    }
+}

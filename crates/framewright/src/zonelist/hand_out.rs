@@ -1,0 +1,73 @@
+//! A block that was taken becomes the request's: its head says "allocated", and counters say where it came from.
+
+use crate::frame::head::Head;
+use crate::policy::watermark::Rights;
+use crate::seam::machine::{Machine, Step, Waiter};
+use crate::shared::CallCx;
+use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
+use crate::types::migratetype::MigrateType;
+use crate::types::units::Frame;
+use crate::zone::zone::Zone;
+use crate::zonelist::numa_stat::Teller;
+use crate::zonelist::plan::Plan;
+use crate::zonelist::world::World;
+
+impl<'a, M: Machine> World<'a, M> {
+    /// The first zone of a plan that has memory; `or` if none does.
+    #[cold]
+    pub(crate) fn first_with_memory<'z>(&'z self, plan: &Plan, or: &'z Zone<M>) -> &'z Zone<M> {
+        self.zonelist(plan).find(|zone| zone.has_memory()).unwrap_or(or)
+    }
+
+    /// Marks a block as allocated and counts where it came from.
+    pub(crate) fn hand_out(
+        &self,
+        cx: CallCx<'_, 'a, M>,
+        frame: Frame,
+        (zone, preferred): (&Zone<M>, &Zone<M>),
+        plan: &Plan,
+        teller: Teller<'_, M>,
+    ) {
+        self.shared.machine.step(Step::HandOut);
+        let movable = plan.migratetype == MigrateType::Movable;
+        self.shared.frames.set_head(frame, Head::allocated(plan.order, movable));
+        let is_miss = zone.node() != preferred.node();
+        // A zone whose memory is all offline was preferred by nobody.
+        let preferred = if is_miss && !preferred.has_memory() { self.first_with_memory(plan, zone) } else { preferred };
+        self.pcps.count_numa(cx, (zone, preferred), plan.turn, teller);
+    }
+
+    /// Hands out a block that was taken from a zone under its lock, past the per-CPU lists. The lock is held.
+    pub(crate) fn hand_out_aside(
+        &self,
+        cx: CallCx<'_, 'a, M>,
+        frame: Frame,
+        (zone, preferred): (&Zone<M>, &Zone<M>),
+        plan: &Plan,
+    ) -> Option<Frame> {
+        let own = self.pcps.record(cx.cpu, zone.idx.index())?;
+        own.aside.count_alloc(plan.order);
+        self.hand_out(cx, frame, (zone, preferred), plan, (&own.aside, false));
+        Some(frame)
+    }
+
+    /// Whether a zone may serve a request, at this moment.
+    pub(crate) fn may_serve(&self, zone: &Zone<M>, plan: &Plan, rights: Rights) -> bool {
+        zone.may_take_racy(&self.shared, plan.order, plan.highest, rights)
+    }
+
+    /// Wakes background reclaim if a zone's marks were raised and nobody did so yet. No lock is held.
+    pub(crate) fn wake_boosted(&self, zone: &Zone<M>) {
+        if zone.stat.take_note() {
+            self.shared.events.count(GlobalEvent::KswapdWake);
+            self.shared.machine.wake(Waiter::Kswapd(zone.node()));
+        }
+    }
+
+    /// Counts frames taken by place, which no request preferred to be anywhere. Called with interrupts held off.
+    pub(crate) fn count_range(&self, cx: CallCx<'_, 'a, M>, zone: &Zone<M>, frames: u64) {
+        if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
+            own.aside.count(ZoneEvent::AllocFrames, frames);
+        }
+    }
+}

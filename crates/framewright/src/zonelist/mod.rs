@@ -1,0 +1,14 @@
+//! Which zone a request goes to next: policies, zonelists, watermarks, and the NUMA statistics of the choice.
+//!
+//! `World` is everything of one allocator. Whatever needs several zones at once is here or above.
+
+pub(crate) mod slow_free;
+pub(crate) mod zonelist;
+pub(crate) mod address_limit;
+pub(crate) mod hand_out;
+pub(crate) mod quarantine;
+pub(crate) mod free_blocks;
+pub(crate) mod plan;
+pub(crate) mod world;
+pub(crate) mod node_states;
+pub(crate) mod numa_stat;

@@ -1,0 +1,158 @@
+//! What a request may have: its flags, policy and address limit, read once.
+//!
+//! A request has a preferred node. Zones are tried node by node, nearest first, and within a node from the highest kind that the
+//! request may use down to DMA, so that scarce low memory is used last. `__GFP_THISNODE` stops after the first node, a policy
+//! may leave nodes out, and an address limit leaves out zones above it (`address_limit.rs`).
+
+use crate::buddy::fallback::Want;
+use crate::policy::watermark::{Mark, Rights};
+use crate::seam::machine::{Machine, Ordering, Word};
+use crate::shared::{CallCx, Shared};
+use crate::types::migratetype::MigrateType;
+use crate::types::request::{
+    __GFP_ATOMIC, __GFP_HIGH, __GFP_KSWAPD_RECLAIM, __GFP_MEMALLOC, __GFP_NOFAIL, __GFP_NOMEMALLOC, __GFP_NORETRY,
+    __GFP_THISNODE, Gfp, NodeSet, Policy, Request,
+};
+use crate::types::units::{NodeId, Order, Pfn, ZoneKind};
+use crate::zone::zone::Zone;
+use crate::zonelist::node_states::nodes_with;
+use crate::zonelist::world::World;
+
+/// A request after its flags and policy were read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Plan {
+    pub(crate) order: Order,
+    pub(crate) migratetype: MigrateType,
+    pub(crate) gfp: Gfp,
+    pub(crate) highest: ZoneKind,
+    pub(crate) start: NodeId,
+    pub(crate) allowed: NodeSet,
+    pub(crate) below: Option<Pfn>,
+    /// The node whose turn it is, of an interleaved sequence that has one.
+    pub(crate) turn: Option<NodeId>,
+}
+
+impl<'a, M: Machine> World<'a, M> {
+    /// What a request wants of a zone's lists.
+    pub(crate) fn want(&self, plan: &Plan, rights: Rights) -> Want {
+        let Plan { order, migratetype, gfp, .. } = *plan;
+        let Shared { mechanisms, frames, .. } = &self.shared;
+        let least = match mechanisms.stall_order.get() {
+            _ if rights.nofragment => frames.geometry.pageblock_order,
+            Some(stall) if rights.stall => stall,
+            _ => Order(0),
+        };
+        Want { order, migratetype, cma: rights.cma, least, wakes: gfp.contains(__GFP_KSWAPD_RECLAIM) }
+    }
+
+    /// Reads a request's policy on the running CPU. Counts the turn of an interleaved one.
+    pub(crate) fn plan(&self, cx: CallCx<'_, 'a, M>, request: &Request) -> Plan {
+        let turn = match request.policy {
+            Policy::Interleave(_) => {
+                let turn = cx.own.turn.load(Ordering::Relaxed);
+                cx.own.turn.store(turn.wrapping_add(1), Ordering::Relaxed);
+                turn
+            }
+            _ => 0,
+        };
+        self.plan_from(cx.node, turn, request)
+    }
+
+    /// Reads a request's policy for somebody near this node. `turn`: which of its nodes an interleaved one prefers.
+    pub(crate) fn plan_from(&self, near: NodeId, turn: u32, request: &Request) -> Plan {
+        let only_here = request.gfp.contains(__GFP_THISNODE);
+        let turn = match request.policy {
+            Policy::Interleave(nodes) => nodes.only_with(self.nodes_for(request)).nth_cyclic(turn),
+            _ => None,
+        };
+        let (start, allowed) = match request.policy {
+            Policy::Prefer(node) => (node, NodeSet::ALL),
+            // The one node of a strict request: of those of the set that could serve it the nearest.
+            Policy::Bind(nodes) if only_here => (near, self.nearest(near, nodes.only_with(self.nodes_for(request)))),
+            Policy::Bind(nodes) => (near, nodes),
+            Policy::Local | Policy::Interleave(_) => (turn.unwrap_or(near), NodeSet::ALL),
+        };
+        let is_one = only_here && !matches!(request.policy, Policy::Bind(_));
+        Plan {
+            order: request.order,
+            migratetype: request.gfp.migratetype(),
+            gfp: request.gfp,
+            highest: request.gfp.highest_zone(),
+            start,
+            allowed: if is_one { NodeSet::only(start) } else { allowed },
+            below: request.below,
+            turn,
+        }
+    }
+
+    /// The nodes with memory in a zone that a request may use, as far as its flags and its address limit go.
+    pub(crate) fn nodes_for(&self, request: &Request) -> NodeSet {
+        let highest = request.gfp.highest_zone();
+        match request.below {
+            None => self.node_states.with_memory(highest),
+            limit => nodes_with(self.zones, highest, limit),
+        }
+    }
+
+    /// The set with the nearest of some nodes alone.
+    pub(crate) fn nearest(&self, node: NodeId, among: NodeSet) -> NodeSet {
+        let nearest = self.zones_from(node).map(Zone::node).find(|&near| among.contains(near));
+        nearest.map_or(NodeSet::default(), NodeSet::only)
+    }
+
+    /// The zones with memory, nearest to `node` first.
+    pub(crate) fn zones_from(&self, node: NodeId) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
+        let zones = self.zones;
+        let start = node.index().saturating_mul(zones.len());
+        let list = self.zonelists.get(start..start.saturating_add(zones.len())).unwrap_or(&[]);
+        list.iter().map_while(move |idx| zones.get(idx.index()))
+    }
+
+    /// The zones that a plan may use, in the order they are tried: none of which has a frame at or above its address limit.
+    pub(crate) fn zonelist(&self, plan: &Plan) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
+        let Plan { highest, allowed, below, start, .. } = *plan;
+        self.zones_from(start).filter(move |zone| {
+            let fits = below.is_none_or(|limit| zone.span.end <= limit);
+            zone.kind() <= highest && allowed.contains(zone.node()) && fits
+        })
+    }
+}
+
+/// Whether what is taken comes from the high-atomic reserve first, or adds to it.
+pub(crate) fn keeps_reserve(plan: &Plan, rights: Rights) -> bool {
+    rights.highatomic && plan.order.0 != 0
+}
+
+/// What a request may do beyond the ordinary, at first: leave the low mark untouched and mix no mobilities.
+pub(crate) fn first_rights(plan: &Plan) -> Rights {
+    Rights {
+        mark: Mark::Low,
+        no_watermarks: false,
+        high: false,
+        harder: false,
+        highatomic: false,
+        cma: plan.migratetype == MigrateType::Movable,
+        nofragment: true,
+        stall: false,
+        unboosted: false,
+    }
+}
+
+/// Rights of a request that found nothing above the low mark.
+pub(crate) fn slow_rights(plan: &Plan, may_wait: bool) -> Rights {
+    let may_use = !plan.gfp.contains(__GFP_NOMEMALLOC);
+    let harder = plan.gfp.contains(__GFP_ATOMIC) && may_use;
+    // A single frame that is not there now would be missed; a request for several frames has to say that it is urgent.
+    let highatomic = if plan.order.0 == 0 { !may_wait && may_use } else { harder };
+    Rights { mark: Mark::Min, high: plan.gfp.contains(__GFP_HIGH), harder, highatomic, ..first_rights(plan) }
+}
+
+/// Whether the request may go below every mark. Memory for who frees memory must not be denied because memory is short.
+pub(crate) fn may_use_reserves(plan: &Plan) -> bool {
+    plan.gfp.contains(__GFP_MEMALLOC) && !plan.gfp.contains(__GFP_NOMEMALLOC)
+}
+
+/// Whether whoever asks has another way: it wants several pages, but not so much that anything is tried twice. (Sockets, packets and slabs then take single pages.)
+pub(crate) fn is_optional(plan: &Plan) -> bool {
+    plan.order.0 != 0 && plan.gfp.contains(__GFP_NORETRY) && !plan.gfp.contains(__GFP_NOFAIL)
+}

@@ -1,0 +1,56 @@
+//! Freed memory is filled, and checked before it is allocated again, where the mechanisms say `hardened`.
+//!
+//! A block that was written to after it was freed is put into quarantine: it is never allocated again.
+
+use crate::frame::head::Head;
+use crate::policy::mechanisms::Hardened;
+use crate::seam::machine::Machine;
+use crate::shared::{CallCx, Shared};
+use crate::stat::vmstat::{GlobalEvent, ZoneEvent};
+use crate::types::units::{Frame, Order};
+use crate::zonelist::world::World;
+
+impl<'a, M: Machine> World<'a, M> {
+    /// Takes a block from whoever frees it, for good, and fills its memory.
+    pub(crate) fn claim_freed(&self, frame: Frame, order: Order) -> bool {
+        let claimed = self.shared.frames.claim_head(frame, order);
+        if claimed {
+            self.fill_freed(frame, order);
+        }
+        claimed
+    }
+
+    /// Fills the memory of a block that is being freed.
+    pub(crate) fn fill_freed(&self, frame: Frame, order: Order) {
+        let Shared { machine, frames, mechanisms, .. } = &self.shared;
+        match mechanisms.hardened {
+            Hardened::Zero => machine.zero(frames.pfn(frame), order),
+            _ => machine.poison(frames.pfn(frame), order),
+        }
+    }
+
+    /// Whether nobody wrote to an allocated block of ours since it was freed. One that somebody wrote to is put aside.
+    pub(crate) fn is_intact(&self, cx: CallCx<'_, 'a, M>, frame: Frame, order: Order) -> bool {
+        let Shared { machine, frames, mechanisms, .. } = &self.shared;
+        let is_intact = mechanisms.hardened == Hardened::Off || machine.is_poisoned(frames.pfn(frame), order);
+        if !is_intact {
+            self.quarantine(cx, frame, order);
+        }
+        is_intact
+    }
+
+    /// Puts an allocated block of ours into quarantine.
+    pub(crate) fn quarantine(&self, cx: CallCx<'_, 'a, M>, frame: Frame, order: Order) {
+        let frames = &self.shared.frames;
+        let Some(zone) = self.zone_of(frame) else { return };
+        self.shared.events.count(GlobalEvent::WrittenAfterFree);
+        let guard = zone.lock(cx);
+        frames.set_head(frame, Head::NONE);
+        if frames.change(frame, |state| Some(state.quarantine(order))).is_ok() {
+            guard.buddy().tally.count_quarantined(order.frames());
+        }
+        if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
+            own.aside.count(ZoneEvent::FreeFrames, order.frames());
+        }
+    }
+}

@@ -1,0 +1,56 @@
+//! The slow path of a free: onto the running CPU's list, or past it to the zone.
+
+use core::cell::Cell;
+
+use crate::frame::head::Head;
+use crate::free_path::free_batch::Block;
+use crate::free_path::free_path::free_one;
+use crate::pcp::ring::RingId;
+use crate::policy::mechanisms::Hardened;
+use crate::seam::machine::Machine;
+use crate::shared::CallCx;
+use crate::stat::vmstat::ZoneEvent;
+use crate::types::units::{Frame, Order};
+use crate::zonelist::world::World;
+
+impl<'a, M: Machine> World<'a, M> {
+    /// Gives back a block that was found to be allocated with this order. False if it is so no more: another CPU freed it in
+    /// between. `exact`: that is seen in any case, and not only where it costs nothing.
+    pub(crate) fn free_slow(&self, cx: CallCx<'_, 'a, M>, frame: Frame, order: Order, exact: bool) -> bool {
+        let frames = &self.shared.frames;
+        let pageblock = frames.pageblock(frame);
+        let Some(zone) = pageblock.zone().and_then(|idx| self.zone(idx)) else { return false };
+        let hardened = self.shared.mechanisms.hardened;
+        if hardened != Hardened::Off && !self.claim_freed(frame, order) {
+            return false;
+        }
+        let ring = RingId::of(order, pageblock.migratetype(), frames.geometry.pageblock_order);
+        if let Some(ring) = ring
+            && let Some(pcp) = self.pcps.enter(cx, zone)
+        {
+            if hardened != Hardened::Off {
+                pcp.free_waiting(frame, order);
+                return true;
+            }
+            let is_ours = !exact || frames.claim_head(frame, order);
+            if is_ours {
+                pcp.free(ring, frame);
+            }
+            return is_ours;
+        }
+        let given = Cell::new(false);
+        free_one(cx, zone, Block::new(frame, order), &|_| {
+            // No second free can pass: for blocks that no per-CPU list keeps the check is exact.
+            if hardened == Hardened::Off && !frames.claim_head(frame, order) {
+                return false;
+            }
+            if let Some(own) = self.pcps.record(cx.cpu, zone.idx.index()) {
+                own.aside.count(ZoneEvent::FreeFrames, order.frames());
+            }
+            frames.set_head(frame, Head::NONE);
+            given.set(true);
+            true
+        });
+        given.get()
+    }
+}

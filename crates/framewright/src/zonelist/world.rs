@@ -1,0 +1,81 @@
+//! Everything of one allocator, and how a call is pinned to its CPU.
+
+use crate::frame::frame::Part;
+use crate::pcp::lists::Pcps;
+use crate::seam::machine::{Busy, Machine, Pinned};
+use crate::shared::{CallCx, Shared};
+use crate::types::units::{Frame, NodeId, Order, ZoneIdx};
+use crate::zone::zone::Zone;
+use crate::zonelist::node_states::NodeStates;
+
+/// Everything of one allocator.
+pub(crate) struct World<'a, M: Machine> {
+    pub(crate) shared: Shared<'a, M>,
+    pub(crate) zones: &'a [Zone<M>],
+    pub(crate) pcps: Pcps<'a, M>,
+    /// For each node, the zones with memory in the order they are tried from there.
+    pub(crate) zonelists: &'a [ZoneIdx],
+    pub(crate) nodes: usize,
+    pub(crate) node_states: NodeStates<M>,
+    /// Frames to keep free, shared out among the zones, and the gap between their marks; see `Config`.
+    pub(crate) min_free_frames: u64,
+    pub(crate) scale: u64,
+    /// Names of the embedder's counters, of zones and of nodes.
+    pub(crate) zone_counters: &'static [&'static str],
+    pub(crate) node_counters: &'static [&'static str],
+}
+
+impl<'a, M: Machine> World<'a, M> {
+    pub(crate) fn zones_of(&self, node: NodeId) -> impl Iterator<Item = &'a Zone<M>> + use<'a, M> {
+        self.zones.iter().filter(move |zone| zone.node() == node && zone.is_populated())
+    }
+
+    /// Pins the caller to its CPU and runs `operation` there; none if the machine names a CPU that does not exist, or if the call
+    /// comes in the middle of a section under a lock of its own.
+    pub(crate) fn pinned<T>(&self, operation: impl FnOnce(CallCx<'_, 'a, M>) -> T) -> Option<T> {
+        self.pinned_by(self.shared.machine.pin(), operation)
+    }
+
+    /// Like [`World::pinned`]; none as well if the caller would have to wait for a CPU's holder.
+    pub(crate) fn pinned_now<T>(&self, operation: impl FnOnce(CallCx<'_, 'a, M>) -> T) -> Option<T> {
+        self.pinned_by(self.shared.machine.pin_now(), operation)
+    }
+
+    fn pinned_by<T>(&self, pin: M::Pin<'_>, operation: impl FnOnce(CallCx<'_, 'a, M>) -> T) -> Option<T> {
+        let cpu = pin.cpu();
+        let own = self.shared.cpus.get(cpu.index()).filter(|_| !self.shared.machine.is_in_section())?;
+        Some(operation(CallCx { shared: &self.shared, cpu, node: pin.node(), own }))
+    }
+
+    /// The CPU of a caller that must not wait for one, to be held until its call ends: all pins below are that one again, so
+    /// no step of the call waits either. None where pins never wait.
+    ///
+    /// # Errors
+    /// [`Busy`]: no CPU is to be had at once.
+    pub(crate) fn hold_now(&self) -> Result<Option<M::Pin<'_>>, Busy> {
+        let pin = M::SLEEPS_PINNED.then(|| self.shared.machine.pin_now());
+        if pin.as_ref().is_some_and(Pinned::is_busy) { Err(Busy) } else { Ok(pin) }
+    }
+
+    pub(crate) fn zone(&self, idx: ZoneIdx) -> Option<&'a Zone<M>> {
+        self.zones.get(idx.index())
+    }
+
+    /// The zone that a frame belongs to.
+    pub(crate) fn zone_of(&self, frame: Frame) -> Option<&'a Zone<M>> {
+        self.zone(self.shared.frames.pageblock(frame).zone()?)
+    }
+
+    /// What a frame is part of while nobody takes its zone's memory away or brings it back.
+    pub(crate) fn look_locked(&self, frame: Frame) -> Part {
+        let looked = self.pinned(|cx| {
+            let _guard = self.zone_of(frame).map(|zone| zone.lock(cx));
+            self.shared.frames.part_of(frame)
+        });
+        looked.unwrap_or(Part::Hole)
+    }
+
+    pub(crate) fn max_order(&self) -> Order {
+        self.shared.frames.geometry.max_order
+    }
+}

@@ -1,0 +1,184 @@
+//! The walk along the zonelist: one try to serve a request, zone after zone (Linux: `get_page_from_freelist`).
+//!
+//! With `nofragment`, the first pass takes nothing from another type that is smaller than a pageblock: it prefers a
+//! lower zone of the *same* node. Locality comes before that: when the walk would leave the node, it starts over without. Where it is
+//! enforced, every pass does so, other nodes included, until the slow path gives it up (`slowpath.rs`).
+
+use crate::buddy::fallback::Mode;
+use crate::pcp::ring::RingId;
+use crate::policy::mechanisms::{Nofragment, PcpMark};
+use crate::policy::watermark::Rights;
+use crate::seam::machine::{Machine, Ordering, Step, Word};
+use crate::shared::CallCx;
+use crate::types::error::Why;
+use crate::types::units::{Frame, Order, ZoneIdx, ZoneKind};
+use crate::zone::zone::Zone;
+use crate::zonelist::plan::{Plan, keeps_reserve};
+use crate::zonelist::world::World;
+
+impl<'a, M: Machine> World<'a, M> {
+    pub(crate) fn try_once(&self, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
+        let result = self.pinned(|cx| self.alloc_intact(cx, plan, rights)).unwrap_or(Err(Why::NoCpu));
+        result.or_else(|why| self.alloc_below(plan, rights).ok_or(why))
+    }
+
+    /// Takes a block to which nobody wrote since it was freed. Others are put aside.
+    pub(crate) fn alloc_intact(&self, cx: CallCx<'_, 'a, M>, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
+        loop {
+            let frame = self.alloc_from_zonelist(cx, plan, rights)?;
+            if self.is_intact(cx, frame, plan.order) {
+                return Ok(frame);
+            }
+        }
+    }
+
+    /// Tries every zone of the plan once and returns a block whose head says "allocated". Zones that an address limit runs
+    /// through are left to [`World::alloc_below`].
+    pub(crate) fn alloc_from_zonelist(&self, cx: CallCx<'_, 'a, M>, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
+        match self.zonelist(plan).next() {
+            Some(preferred) => {
+                // A block on a list is served though the zone has none of that order, as long as it has free memory.
+                let usable = self.shared.mechanisms.pcp_mark == PcpMark::EveryRequest
+                    && preferred.may_take_racy(&self.shared, Order(0), plan.highest, rights);
+                let stocked = if usable { self.alloc_cached_of(cx, preferred, preferred, plan, rights) } else { None };
+                stocked.map_or_else(|| self.walk(cx, preferred, plan, rights), Ok)
+            }
+            None if self.split_zones(plan).next().is_some() => Err(Why::Fragmented),
+            None => Err(Why::NoZone),
+        }
+    }
+
+    /// Takes a block from one zone that has left its free memory already: from this CPU's list or the depot. (A request for
+    /// which a reserve is kept goes the long way.)
+    fn alloc_cached_of(
+        &self,
+        cx: CallCx<'_, 'a, M>,
+        zone: &'a Zone<M>,
+        preferred: &Zone<M>,
+        plan: &Plan,
+        rights: Rights,
+    ) -> Option<Frame> {
+        let ring = RingId::of(plan.order, plan.migratetype, self.shared.frames.geometry.pageblock_order)?;
+        if keeps_reserve(plan, rights) {
+            return None;
+        }
+        let pcp = self.pcps.enter(cx, zone)?;
+        let frame = pcp.alloc_cached(ring)?;
+        self.hand_out(cx, frame, (zone, preferred), plan, pcp.teller());
+        Some(frame)
+    }
+
+    /// Tries zone after zone.
+    fn walk(&self, cx: CallCx<'_, 'a, M>, preferred: &'a Zone<M>, plan: &Plan, rights: Rights) -> Result<Frame, Why> {
+        let mut zones = self.zonelist(plan);
+        let mut rights = Rights { nofragment: rights.nofragment && self.may_avoid_mixing(preferred), ..rights };
+        // Whether this is given up when the walk would leave the node, or found nothing.
+        let enforced = self.shared.mechanisms.nofragment == Nofragment::Enforced;
+        let mut zone = zones.next();
+        let mut why = Why::Watermark;
+        let stock_is_free = self.shared.mechanisms.pcp_mark == PcpMark::Refill;
+        loop {
+            self.shared.machine.step(Step::ZoneTry);
+            let here = zone.filter(|zone| !rights.nofragment || enforced || zone.node() == preferred.node());
+            if let Some(zone) = here.filter(|_| stock_is_free)
+                && let Some(frame) = self.alloc_cached_of(cx, zone, preferred, plan, rights)
+            {
+                return Ok(frame);
+            }
+            match here {
+                Some(zone) if self.may_serve(zone, plan, rights) => {
+                    let taken = self.alloc_from_zone(cx, zone, preferred, plan, rights);
+                    self.wake_boosted(zone);
+                    if let Some(frame) = taken {
+                        return Ok(frame);
+                    }
+                    // For a single frame there is no block too small: what is left is not for this request.
+                    why = if plan.order.0 == 0 { Why::Watermark } else { Why::Fragmented };
+                }
+                Some(zone) if self.has_enough(zone, plan, rights) => why = Why::Fragmented,
+                Some(_) => {}
+                None if rights.nofragment && !enforced => {
+                    // Once more from the start, mixing allowed.
+                    rights.nofragment = false;
+                    zones = self.zonelist(plan);
+                }
+                None => return Err(why),
+            }
+            zone = zones.next();
+        }
+    }
+
+    /// Whether mobilities are kept apart in this pass. In the first pass where trying a lower zone of the node first is worth it:
+    /// not in favour of the tiny DMA zone.
+    pub(crate) fn may_avoid_mixing(&self, preferred: &Zone<M>) -> bool {
+        let lower = self.zone(ZoneIdx::of(preferred.node(), ZoneKind::Dma32));
+        match self.shared.mechanisms.nofragment {
+            Nofragment::Off => false,
+            Nofragment::FirstPass => {
+                preferred.kind() == ZoneKind::Normal && (self.nodes == 1 || lower.is_some_and(Zone::is_populated))
+            }
+            Nofragment::Enforced => true,
+        }
+    }
+
+    /// Whether the zone has free memory above its mark, if in too small blocks.
+    fn has_enough(&self, zone: &Zone<M>, plan: &Plan, rights: Rights) -> bool {
+        plan.order.0 != 0 && zone.may_take_racy(&self.shared, Order(0), plan.highest, rights)
+    }
+
+    /// Takes a block from one zone: through the per-CPU list where there is one, else under the zone lock.
+    fn alloc_from_zone(
+        &self,
+        cx: CallCx<'_, 'a, M>,
+        zone: &'a Zone<M>,
+        preferred: &Zone<M>,
+        plan: &Plan,
+        rights: Rights,
+    ) -> Option<Frame> {
+        let want = self.want(plan, rights);
+        let reserve = keeps_reserve(plan, rights);
+        if reserve && let Some(frame) = self.alloc_highatomic(cx, (zone, preferred), plan) {
+            return Some(frame);
+        }
+        let ring = RingId::of(plan.order, plan.migratetype, self.shared.frames.geometry.pageblock_order);
+        if let Some(ring) = ring
+            && let Some(pcp) = self.pcps.enter(cx, zone)
+        {
+            if let Some(frame) = pcp.alloc(ring, &want) {
+                self.hand_out(cx, frame, (zone, preferred), plan, pcp.teller());
+                drop(pcp);
+                if reserve && zone.highatomic_reserved.load(Ordering::Relaxed) == 0 {
+                    zone.lock(cx).begin_highatomic(frame, plan.order);
+                }
+                return Some(frame);
+            }
+            if !rights.highatomic && pcp.has_room(ring) {
+                return None;
+            }
+        }
+        let guard = zone.lock(cx);
+        if let Some(frame) = guard.alloc(&want, &mut Mode::Normal, false) {
+            if reserve {
+                guard.reserve_highatomic(frame, plan.order);
+            }
+            return self.hand_out_aside(cx, frame, (zone, preferred), plan);
+        }
+        drop(guard);
+        if rights.highatomic { self.alloc_highatomic(cx, (zone, preferred), plan) } else { None }
+    }
+
+    /// Takes a block from a zone's high-atomic reserve.
+    fn alloc_highatomic(
+        &self,
+        cx: CallCx<'_, 'a, M>,
+        (zone, preferred): (&'a Zone<M>, &Zone<M>),
+        plan: &Plan,
+    ) -> Option<Frame> {
+        if zone.highatomic_reserved.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let guard = zone.lock(cx);
+        let frame = guard.alloc_highatomic(plan.order)?;
+        self.hand_out_aside(cx, frame, (zone, preferred), plan)
+    }
+}
