@@ -8,7 +8,7 @@ is a boot of its own.
 
 Prints a table, and writes a JSON file: for each round the events of the tracepoint kmem:mm_page_alloc_extfrag, the
 faults, and the differences of /proc/vmstat, for the whole round and for each of its phases. Nothing is installed:
-packages are downloaded with apt and unpacked below the work folder. docs/linux-vm.md says more.
+packages are downloaded with apt and unpacked below the work folder. docs/lab/linux-vm.md says more.
 """
 import argparse, json, os, re, shutil, signal, subprocess, sys, tarfile, time
 from pathlib import Path

@@ -39,7 +39,7 @@ const BANDS: &str = "# Recorded by: framewright reproduce all";
 
 Exit code of one experiment: 0 if every check holds, 1 if not, or if one could not be seen, as some cannot in a quick run. \
 Of all: 1 if a figure has left its band (docs/reproduce.md). The same command prints the same bytes, but for \
-what irq-safe measures natively. docs/fidelity.md says what a reproduced table is worth.")]
+what irq-safe measures natively. docs/lab/fidelity.md says what a reproduced table is worth.")]
 pub(crate) struct Reproduce {
     /// Which table.
     #[arg(value_enum)]

@@ -33,7 +33,7 @@ use super::{Format, file, folder, mechanisms, print, quoted};
   framewright sim --cpus 8 --trace-out locks.json
       every wait for a lock, for ui.perfetto.dev
 
-The same command prints the same bytes. docs/simulator.md says what is modelled, docs/fidelity.md when not to believe it.")]
+The same command prints the same bytes. docs/simulator.md says what is modelled, docs/lab/fidelity.md when not to believe it.")]
 pub(crate) struct Sim {
     /// List the machines and the workloads with their options, and do nothing.
     #[arg(long)]

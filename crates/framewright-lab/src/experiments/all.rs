@@ -99,7 +99,7 @@ impl All {
             (true, "as published: as near as docs/reproduce.md asks"),
             (self.quick, holds),
             (has(Verdict::SameWay), "same way: as theirs, by less or more"),
-            (has(Verdict::Differs), "differs: docs/fidelity.md and docs/fragmentation.md say why"),
+            (has(Verdict::Differs), "differs: docs/lab/fidelity.md and docs/lab/fragmentation.md say why"),
             (self.quick && !was_recorded(self.seed), "bands are of other seeds: this run is not held against them"),
         ];
         let told: Vec<&str> = parts.into_iter().filter(|(is_so, _)| *is_so).map(|(_, words)| words).collect();

@@ -1,7 +1,7 @@
 //! What things take that are not the allocator's: one table, in nanoseconds of a CPU or of the disk.
 //!
 //! One of them was measured for this project, the speed of the disk follows from how long the published run took, the others are assumed. Those two were put
-//! right when the published tables were known (`docs/fragmentation.md`). Fragmentation depends on the order in which things happen more than on how long
+//! right when the published tables were known (`docs/lab/fragmentation.md`). Fragmentation depends on the order in which things happen more than on how long
 //! they take; latencies depend on these.
 
 use crate::model::Ps;

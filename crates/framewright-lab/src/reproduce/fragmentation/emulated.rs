@@ -1,4 +1,4 @@
-//! What a real Linux 6.1 did with the same workload, in a machine of 1 GiB that QEMU emulates: a mean of three rounds each (`docs/linux-vm.md`).
+//! What a real Linux 6.1 did with the same workload, in a machine of 1 GiB that QEMU emulates: a mean of three rounds each (`docs/lab/linux-vm.md`).
 
 use anyhow::{Context, ensure};
 use serde::Deserialize;

@@ -31,7 +31,7 @@ pub const ABLATION: [(&str, &str); 10] = [
     (OURS, "ours: both, and our lists"),
 ];
 
-/// What the workload assumes was chosen knowing how these rows come out: a configuration and a kernel each (`docs/fragmentation.md`).
+/// What the workload assumes was chosen knowing how these rows come out: a configuration and a kernel each (`docs/lab/fragmentation.md`).
 pub const RESTATED: [(&str, &str); 1] =
     [("the kernel around the allocator", "skylake-default vanilla-4.20, skylake-madvise vanilla-4.20")];
 
