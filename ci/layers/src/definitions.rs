@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use syn::visit::Visit;
 use syn::{
-    Fields, FnArg, GenericArgument, GenericParam, Generics, ImplItem, Item, ItemImpl, ItemTrait, PathArguments, PathSegment,
-    ReturnType, Signature, TraitItem, Type, TypeParamBound, UseTree,
+    Fields, FnArg, GenericArgument, GenericParam, Generics, ImplItem, Item, ItemImpl, ItemTrait, PathArguments,
+    PathSegment, ReturnType, Signature, TraitItem, Type, TypeParamBound, UseTree,
 };
 
-use crate::imports::attributes;
-use crate::tree::{ModuleId, Tree, is_test_only, line_of};
+use crate::names::types_in;
+use crate::test_code::{attributes, is_test_only};
+use crate::tree::{ModuleId, Tree, line_of};
 use crate::types::{Bound, Ty, TypeId};
 
 /// Names followed from module to module before a name counts as unknown.
@@ -28,7 +29,7 @@ enum Shape {
     /// A struct or union.
     Fields(FieldTypes),
     Variants(BTreeMap<String, FieldTypes>),
-    Alias(Type),
+    Alias(Box<Type>),
 }
 
 pub(crate) struct TraitDef {
@@ -164,7 +165,7 @@ impl<'t> Definitions<'t> {
                 self.define_type(module, &item.ident.to_string(), &item.generics, Shape::Variants(variants));
             }
             Item::Type(item) => {
-                self.define_type(module, &item.ident.to_string(), &item.generics, Shape::Alias((*item.ty).clone()));
+                self.define_type(module, &item.ident.to_string(), &item.generics, Shape::Alias(item.ty.clone()));
             }
             Item::Trait(item) => self.define_trait(module, item),
             Item::Fn(item) => {
@@ -175,6 +176,13 @@ impl<'t> Definitions<'t> {
             Item::Const(item) => self.define_value(module, &item.ident.to_string(), &item.ty),
             Item::Static(item) => self.define_value(module, &item.ident.to_string(), &item.ty),
             Item::Use(item) => self.scopes[module].import(&item.tree, &mut Vec::new()),
+            // What a macro writes cannot be seen, but the names of its types can.
+            Item::Macro(item) => {
+                for name in types_in(item.mac.tokens.clone()) {
+                    let shape = Shape::Fields(FieldTypes::new());
+                    self.define_type(module, &name.to_string(), &Generics::default(), shape);
+                }
+            }
             _ => {}
         }
     }
@@ -370,8 +378,7 @@ impl<'t> Definitions<'t> {
         let definition = &self.types[id];
         let params: Vec<Ty> = definition.params.iter().map(|name| Ty::Param(name.clone())).collect();
         let bound: Bound = definition.params.iter().cloned().zip(args.iter().cloned()).collect();
-        let setting =
-            Setting { module: definition.module, generics: Vec::new(), self_type: Some(Ty::Own(id, params)) };
+        let setting = Setting { module: definition.module, generics: Vec::new(), self_type: Some(Ty::Own(id, params)) };
         self.ty_with(field, &setting, &definition.params, 0).with(&bound, &|_| false)
     }
 
@@ -399,7 +406,10 @@ impl<'t> Definitions<'t> {
                 let names: Vec<String> = segments.iter().map(|segment| segment.ident.to_string()).collect();
                 let is_param = |name: &str| {
                     params.iter().any(|param| param == name)
-                        || setting.generics.iter().any(|generics| generics.type_params().any(|param| param.ident == name))
+                        || setting
+                            .generics
+                            .iter()
+                            .any(|generics| generics.type_params().any(|param| param.ident == name))
                 };
                 match names.as_slice() {
                     [name] if name == "Self" => return setting.self_type.clone().unwrap_or(Ty::Unknown),
@@ -408,11 +418,17 @@ impl<'t> Definitions<'t> {
                         return self.associated(&own, None, part).unwrap_or(Ty::Unknown);
                     }
                     [name] if is_param(name) => return Ty::Param(name.clone()),
-                    [name, ..] if is_param(name) => return Ty::Unknown,
+                    // A parameter's associated type: all that is known of it is traits.
+                    [name, ..] if is_param(name) => return Ty::other("impl", Vec::new()),
                     _ => {}
                 }
-                let args: Vec<Ty> =
-                    segments.last().map(|last| type_arguments(last)).unwrap_or_default().into_iter().map(inner).collect();
+                let args: Vec<Ty> = segments
+                    .last()
+                    .map(|last| type_arguments(last))
+                    .unwrap_or_default()
+                    .into_iter()
+                    .map(inner)
+                    .collect();
                 match self.resolve(setting.module, &names, false) {
                     Meaning::Type(id) => match &self.types[id].shape {
                         Shape::Alias(alias) => {
@@ -450,7 +466,11 @@ impl<'t> Definitions<'t> {
     }
 
     /// What a closure is called with and returns, if `ty` is one by its bounds.
-    pub(crate) fn closure<'d>(&'d self, ty: &'d Type, setting: &Setting<'d>) -> Option<(Vec<&'d Type>, Option<&'d Type>)> {
+    pub(crate) fn closure<'d>(
+        &'d self,
+        ty: &'d Type,
+        setting: &Setting<'d>,
+    ) -> Option<(Vec<&'d Type>, Option<&'d Type>)> {
         let bounds: Vec<&TypeParamBound> = match ty {
             Type::Reference(ty) => return self.closure(&ty.elem, setting),
             Type::ImplTrait(ty) => ty.bounds.iter().collect(),
@@ -516,13 +536,17 @@ impl<'t> Definitions<'t> {
     fn member(&self, id: TypeId, name: &str, depth: u32) -> Meaning {
         match &self.types[id].shape {
             Shape::Variants(variants) if variants.contains_key(name) => Meaning::Variant(id, name.to_owned()),
-            Shape::Alias(Type::Path(alias)) if depth < DEPTH => {
-                let names: Vec<String> = alias.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
-                match self.resolve_at(self.types[id].module, &names, false, depth + 1) {
-                    Meaning::Type(id) => self.member(id, name, depth + 1),
-                    _ => Meaning::Unknown,
+            Shape::Alias(alias) if depth < DEPTH => match &**alias {
+                Type::Path(alias) => {
+                    let names: Vec<String> =
+                        alias.path.segments.iter().map(|segment| segment.ident.to_string()).collect();
+                    match self.resolve_at(self.types[id].module, &names, false, depth + 1) {
+                        Meaning::Type(id) => self.member(id, name, depth + 1),
+                        _ => Meaning::Unknown,
+                    }
                 }
-            }
+                _ => Meaning::Unknown,
+            },
             _ => Meaning::Member(id, name.to_owned()),
         }
     }

@@ -10,7 +10,8 @@ use syn::visit::Visit;
 use syn::{Attribute, ImplItem, Item, ItemUse, Macro, Path, Stmt, UseTree, Visibility};
 
 use crate::finding::{Finding, Kind};
-use crate::tree::{ModuleId, Tree, is_test_only, line_of};
+use crate::test_code::{attributes, is_test_only, statement_attributes};
+use crate::tree::{ModuleId, Tree, line_of};
 
 /// The arrows between files: from a file to those it uses, each with the line of the first use.
 pub(crate) type Arrows = BTreeMap<(ModuleId, ModuleId), usize>;
@@ -27,7 +28,8 @@ pub(crate) fn upward(tree: &Tree, findings: &mut Vec<Finding>) -> Arrows {
             let from = tree.modules[module].home;
             let to = tree.modules[found.to].home;
             let file = tree.modules[module].file.clone();
-            let mut report = |text| findings.push(Finding { file: file.clone(), line: found.line, kind: Kind::Import, text });
+            let mut report =
+                |text| findings.push(Finding { file: file.clone(), line: found.line, kind: Kind::Import, text });
             if found.imports_all_of_crate {
                 report("imports everything of the crate".to_owned());
             } else if tree.is_above(to, from) {
@@ -150,12 +152,13 @@ impl Paths<'_> {
         while index < tokens.len() {
             match &tokens[index] {
                 TokenTree::Group(group) => self.follow_tokens(group.stream()),
-                TokenTree::Ident(ident) if ["crate", "super", "self"].iter().any(|start| ident == start) => {
-                    if is_separator(&tokens[index + 1..]) {
-                        let line = ident.span().start().line;
-                        self.follow_branch(&tokens[index..], Vec::new(), line);
-                        index += 2;
-                    }
+                TokenTree::Ident(ident)
+                    if ["crate", "super", "self"].iter().any(|start| ident == start)
+                        && is_separator(&tokens[index + 1..]) =>
+                {
+                    let line = ident.span().start().line;
+                    self.follow_branch(&tokens[index..], Vec::new(), line);
+                    index += 2;
                 }
                 TokenTree::Literal(literal) => {
                     // A path in an attribute: `#[serde(with = "crate::text")]`.
@@ -163,7 +166,8 @@ impl Paths<'_> {
                     let text = text.trim_matches('"');
                     if text.starts_with("crate::") || text.starts_with("super::") {
                         let segments: Vec<String> = text.split("::").map(str::to_owned).collect();
-                        let is_name = |text: &String| text.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
+                        let is_name =
+                            |text: &String| text.chars().all(|letter| letter.is_alphanumeric() || letter == '_');
                         if segments.iter().all(is_name) {
                             self.follow(&segments, literal.span().start().line, false);
                         }
@@ -187,7 +191,9 @@ impl Paths<'_> {
                 }
                 Some(TokenTree::Group(group)) if group.delimiter() == Delimiter::Brace => {
                     let inner: Vec<TokenTree> = group.stream().into_iter().collect();
-                    for branch in inner.split(|token| matches!(token, TokenTree::Punct(comma) if comma.as_char() == ',')) {
+                    for branch in
+                        inner.split(|token| matches!(token, TokenTree::Punct(comma) if comma.as_char() == ','))
+                    {
                         if !branch.is_empty() {
                             self.follow_branch(branch, before.clone(), line);
                         }
@@ -299,38 +305,4 @@ impl<'ast> Visit<'ast> for Paths<'_> {
 
     /// `pub(in crate::zone)` says who may look, and uses nothing.
     fn visit_visibility(&mut self, _: &'ast Visibility) {}
-}
-
-/// The attributes of an item.
-pub(crate) fn attributes(item: &Item) -> &[Attribute] {
-    match item {
-        Item::Const(item) => &item.attrs,
-        Item::Enum(item) => &item.attrs,
-        Item::ExternCrate(item) => &item.attrs,
-        Item::Fn(item) => &item.attrs,
-        Item::ForeignMod(item) => &item.attrs,
-        Item::Impl(item) => &item.attrs,
-        Item::Macro(item) => &item.attrs,
-        Item::Mod(item) => &item.attrs,
-        Item::Static(item) => &item.attrs,
-        Item::Struct(item) => &item.attrs,
-        Item::Trait(item) => &item.attrs,
-        Item::TraitAlias(item) => &item.attrs,
-        Item::Type(item) => &item.attrs,
-        Item::Union(item) => &item.attrs,
-        Item::Use(item) => &item.attrs,
-        _ => &[],
-    }
-}
-
-/// The attributes of a statement that is no item.
-pub(crate) fn statement_attributes(statement: &Stmt) -> &[Attribute] {
-    match statement {
-        Stmt::Local(local) => &local.attrs,
-        Stmt::Macro(statement) => &statement.attrs,
-        Stmt::Expr(syn::Expr::Block(block), _) => &block.attrs,
-        Stmt::Expr(syn::Expr::Call(call), _) => &call.attrs,
-        Stmt::Expr(syn::Expr::MethodCall(call), _) => &call.attrs,
-        _ => &[],
-    }
 }

@@ -17,11 +17,15 @@
 //! there, it fails.
 
 mod calls;
+mod walk;
+mod macros;
+mod std_library;
 mod definitions;
-mod imports;
-mod names;
 mod types;
+mod names;
+mod imports;
 mod tree;
+mod test_code;
 mod finding;
 
 use std::collections::BTreeSet;
@@ -34,16 +38,21 @@ use definitions::Definitions;
 use finding::{Finding, Kind};
 use tree::Tree;
 
-const USAGE: &str = "usage: layers [-v | -vv] [--report] [--only WORD,WORD...] DIRECTORY OF A lib.rs...";
+const USAGE: &str = "\
+usage: layers [-v | -vv] [--report] CRATE...
+  CRATE is the directory of a lib.rs, or DIRECTORY:WORD,WORD... for these rules only; WORD=N allows N findings
+  -v        counts the calls that were understood; -vv lists those that were not
+  --report  prints every finding and does not fail";
+
+/// A rule, and how many findings it may have.
+type Rule = (Kind, usize);
 
 /// What the command line says.
 struct Options {
-    kinds: Vec<Kind>,
     /// 1 counts calls, 2 lists those whose receiver is unknown.
     verbosity: usize,
-    /// Findings do not fail.
     only_reports: bool,
-    sources: Vec<PathBuf>,
+    sources: Vec<(PathBuf, Vec<Rule>)>,
 }
 
 fn main() -> ExitCode {
@@ -62,61 +71,96 @@ fn run() -> Result<bool, String> {
     let options = options(std::env::args().skip(1))?;
     self_test()?;
     let mut is_clean = true;
-    for source in &options.sources {
+    for (source, rules) in &options.sources {
         let (files, findings, counts) = check(source, options.verbosity > 1)?;
-        let findings: Vec<Finding> = findings.into_iter().filter(|one| options.kinds.contains(&one.kind)).collect();
-        for finding in &findings {
-            println!("{finding}");
+        let mut summary = Vec::new();
+        for &(kind, allowed) in rules {
+            let found: Vec<&Finding> = findings.iter().filter(|one| one.kind == kind).collect();
+            let word = kind.word();
+            if found.len() > allowed || options.only_reports {
+                found.iter().for_each(|finding| println!("{finding}"));
+            }
+            let limit = if allowed == 0 { String::new() } else { format!(" of {allowed} allowed") };
+            summary.push(format!("{word} {}{limit}", found.len()));
+            is_clean &= found.len() <= allowed;
         }
-        let kinds: Vec<&str> = options.kinds.iter().map(|kind| kind.word()).collect();
-        println!("layers: {} files of {}, {}: {} findings", files, source.display(), kinds.join(" "), findings.len());
+        println!("layers: {files} files of {}: {}", source.display(), summary.join(", "));
         if options.verbosity > 0 {
             let Counts { own, other, unknown } = counts;
-            println!("  calls: {own} of methods of the crate, {other} of traits and other crates, {unknown} of unknown receivers");
-            for &kind in &options.kinds {
-                println!("  {:<7} {}", kind.word(), findings.iter().filter(|one| one.kind == kind).count());
-            }
+            println!(
+                "  calls: {own} of methods of the crate, {other} of traits and other crates, {unknown} of unknown receivers"
+            );
         }
-        is_clean &= findings.is_empty();
     }
     Ok(is_clean || options.only_reports)
 }
 
-fn options(mut args: impl Iterator<Item = String>) -> Result<Options, String> {
-    let mut options = Options { kinds: Kind::ALL.to_vec(), verbosity: 0, only_reports: false, sources: Vec::new() };
-    while let Some(arg) = args.next() {
+fn options(args: impl Iterator<Item = String>) -> Result<Options, String> {
+    let mut options = Options { verbosity: 0, only_reports: false, sources: Vec::new() };
+    for arg in args {
         match arg.as_str() {
             "-v" => options.verbosity = 1,
             "-vv" => options.verbosity = 2,
             "--report" => options.only_reports = true,
-            "--only" => {
-                let words = args.next().ok_or(USAGE)?;
-                options.kinds = words.split(',').map(kind).collect::<Result<_, _>>()?;
-            }
             _ if arg.starts_with('-') => return Err(format!("unknown option {arg}\n{USAGE}")),
-            _ => options.sources.push(PathBuf::from(arg)),
+            _ => {
+                let (source, rules) = match arg.split_once(':') {
+                    Some((source, words)) => (source, words.split(',').map(rule).collect::<Result<_, _>>()?),
+                    None => (arg.as_str(), Kind::ALL.map(|kind| (kind, 0)).to_vec()),
+                };
+                options.sources.push((PathBuf::from(source), rules));
+            }
         }
     }
     if options.sources.is_empty() { Err(USAGE.to_owned()) } else { Ok(options) }
 }
 
-fn kind(word: &str) -> Result<Kind, String> {
-    let known = Kind::ALL.into_iter().find(|kind| kind.word() == word);
-    known.ok_or_else(|| format!("unknown kind {word}\n{USAGE}"))
+/// The rule that `WORD` or `WORD=N` names.
+fn rule(text: &str) -> Result<Rule, String> {
+    let (word, allowed) = text.split_once('=').unwrap_or((text, "0"));
+    let kind = Kind::ALL.into_iter().find(|kind| kind.word() == word);
+    match (kind, allowed.parse()) {
+        (Some(kind), Ok(allowed)) => Ok((kind, allowed)),
+        _ => Err(format!("{text}: no rule\n{USAGE}")),
+    }
 }
 
-/// The number of files of a crate, what breaks a rule there, and how much of its calls is understood.
+/// The number of files below a crate's source folder, what breaks a rule there, and how many of the calls are understood.
 fn check(source: &Path, shows_unknown: bool) -> Result<(usize, Vec<Finding>, Counts), String> {
-    let tree = Tree::read(source)?;
-    let mut findings = tree.findings.clone();
-    let arrows = imports::upward(&tree, &mut findings);
-    imports::circles(&tree, &arrows, &mut findings);
-    names::twice(&tree, &mut findings);
-    let definitions = Definitions::of(&tree);
-    let counts = calls::upward(&tree, &definitions, &mut findings, shows_unknown);
+    let mut findings = Vec::new();
+    let mut counts = Counts::default();
+    let files = tree::files_below(source)?;
+    let mut declared = BTreeSet::new();
+    // A binary is a crate of its own.
+    let is_root = |file: &&PathBuf| {
+        **file == source.join("lib.rs")
+            || **file == source.join("main.rs")
+            || file.parent() == Some(&source.join("bin"))
+    };
+    for root in files.iter().filter(is_root) {
+        let tree = Tree::read(root)?;
+        findings.extend(tree.findings.iter().cloned());
+        declared.extend(tree.seen.iter().cloned());
+        let arrows = imports::upward(&tree, &mut findings);
+        imports::circles(&tree, &arrows, &mut findings);
+        names::twice(&tree, &mut findings);
+        let definitions = Definitions::of(&tree);
+        counts.add(calls::upward(&tree, &definitions, &mut findings, shows_unknown));
+    }
+    if declared.is_empty() {
+        return Err(format!("{}: has no lib.rs or main.rs", source.display()));
+    }
+    for file in files.iter().filter(|file| !declared.contains(*file)) {
+        findings.push(Finding {
+            file: file.clone(),
+            line: 1,
+            kind: Kind::Tree,
+            text: "no module declares this file".to_owned(),
+        });
+    }
     findings.sort();
     findings.dedup();
-    Ok((tree.files().count(), findings, counts))
+    Ok((files.len(), findings, counts))
 }
 
 /// Looks through the planted crates. A line that breaks a rule ends in `// finds` and the rules' words; a file that does so as a whole has such a line
@@ -132,7 +176,8 @@ fn self_test() -> Result<(), String> {
         let wanted: BTreeSet<(PathBuf, usize, &str)> =
             wanted.iter().map(|(file, line, word)| (file.clone(), *line, word.as_str())).collect();
         let tell = |which: &str, list: Vec<&(PathBuf, usize, &str)>| {
-            let lines: Vec<String> = list.iter().map(|(file, line, word)| format!("{}:{line}: {word}", file.display())).collect();
+            let lines: Vec<String> =
+                list.iter().map(|(file, line, word)| format!("{}:{line}: {word}", file.display())).collect();
             format!("{which}: {}", if lines.is_empty() { "none".to_owned() } else { lines.join(", ") })
         };
         if found != wanted {

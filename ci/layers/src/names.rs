@@ -10,8 +10,8 @@ use syn::visit::Visit;
 use syn::{ImplItem, Item, Macro};
 
 use crate::finding::{Finding, Kind};
-use crate::imports::attributes;
-use crate::tree::{ModuleId, Tree, is_test_only};
+use crate::test_code::{attributes, is_test_only};
+use crate::tree::{ModuleId, Tree};
 
 /// Reports every definition of a name after the first.
 pub(crate) fn twice(tree: &Tree, findings: &mut Vec<Finding>) {
@@ -41,26 +41,27 @@ impl Names {
     fn note(&mut self, name: &Ident) {
         self.defined.entry(name.to_string()).or_default().push((self.module, name.span().start().line));
     }
+}
 
-    fn note_tokens(&mut self, tokens: TokenStream) {
-        let mut defines = false;
-        for token in tokens {
-            match token {
-                TokenTree::Ident(ident) if defines => {
-                    self.note(&ident);
-                    defines = false;
-                }
-                TokenTree::Ident(ident) => {
-                    defines = ["struct", "enum", "union", "trait"].iter().any(|word| ident == word);
-                }
-                TokenTree::Group(group) => {
-                    self.note_tokens(group.stream());
-                    defines = false;
-                }
-                _ => defines = false,
+/// The names of the types that a macro's tokens define.
+pub(crate) fn types_in(tokens: TokenStream) -> Vec<Ident> {
+    let mut names = Vec::new();
+    let mut defines = false;
+    for token in tokens {
+        match token {
+            TokenTree::Ident(ident) if defines => {
+                names.push(ident);
+                defines = false;
             }
+            TokenTree::Ident(ident) => defines = ["struct", "enum", "union", "trait"].iter().any(|word| ident == word),
+            TokenTree::Group(group) => {
+                names.extend(types_in(group.stream()));
+                defines = false;
+            }
+            _ => defines = false,
         }
     }
+    names
 }
 
 impl<'ast> Visit<'ast> for Names {
@@ -87,6 +88,8 @@ impl<'ast> Visit<'ast> for Names {
     }
 
     fn visit_macro(&mut self, invocation: &'ast Macro) {
-        self.note_tokens(invocation.tokens.clone());
+        for name in types_in(invocation.tokens.clone()) {
+            self.note(&name);
+        }
     }
 }

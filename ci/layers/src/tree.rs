@@ -1,17 +1,17 @@
 //! The module tree of one crate: which file holds which module, and which of two files stands above the other.
 //!
-//! The tree is read from the `mod` declarations, beginning with lib.rs; their order is the order of the files, from top to bottom. A module that is
+//! The tree is read from the `mod` declarations, beginning with lib.rs or main.rs; their order is the order of the files, from top to bottom. A module that is
 //! written inside a file is a module of the tree too, and belongs to that file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use proc_macro2::{TokenStream, TokenTree};
 use syn::spanned::Spanned;
 use syn::{Attribute, Item, Meta};
 
 use crate::finding::{Finding, Kind};
+use crate::test_code::is_test_only;
 
 /// Index of a module in [`Tree::modules`].
 pub(crate) type ModuleId = usize;
@@ -36,7 +36,8 @@ pub(crate) struct Tree {
     pub(crate) modules: Vec<Module>,
     /// What is wrong with the tree itself.
     pub(crate) findings: Vec<Finding>,
-    seen: BTreeSet<PathBuf>,
+    /// All files that belong to the crate, those for tests too.
+    pub(crate) seen: BTreeSet<PathBuf>,
 }
 
 /// What a `mod` declaration needs to know of the place where it stands.
@@ -50,24 +51,17 @@ struct Place<'a> {
 }
 
 impl Tree {
-    /// Reads the crate whose lib.rs lies in `source`.
+    /// Reads the crate with this root: its lib.rs, or a binary's main.rs.
     ///
     /// # Errors
     /// A file cannot be read or parsed.
-    pub(crate) fn read(source: &Path) -> Result<Tree, String> {
+    pub(crate) fn read(root: &Path) -> Result<Tree, String> {
         let mut tree = Tree { modules: Vec::new(), findings: Vec::new(), seen: BTreeSet::new() };
-        let root = source.join("lib.rs");
-        let place = Place { parent: None, file: &root, folder: source, is_test: false };
-        tree.read_file(&root, "crate", 0, place)?;
-        if tree.modules.len() == 1 {
-            tree.find(&root, 1, "declares no module".to_owned());
-        }
-        // Binaries are crates of their own, of one file each.
-        let binaries = [source.join("main.rs"), source.join("bin")];
-        for file in files_below(source)? {
-            if !tree.seen.contains(&file) && !binaries.iter().any(|binary| file.starts_with(binary)) {
-                tree.find(&file, 1, "no module declares this file".to_owned());
-            }
+        let folder = root.parent().unwrap_or(Path::new(""));
+        let place = Place { parent: None, file: root, folder, is_test: false };
+        tree.read_file(root, "crate", 0, place)?;
+        if tree.modules.len() == 1 && root.ends_with("lib.rs") {
+            tree.find(root, 1, "declares no module".to_owned());
         }
         Ok(tree)
     }
@@ -223,32 +217,6 @@ fn path_attribute(attrs: &[Attribute]) -> Option<String> {
         },
         _ => None,
     })
-}
-
-/// Whether something exists in tests only: `#[test]`, or a `#[cfg]` that names `test` or `doctest` outside `not`.
-pub(crate) fn is_test_only(attrs: &[Attribute]) -> bool {
-    attrs.iter().any(|attr| match &attr.meta {
-        Meta::Path(path) => path.is_ident("test"),
-        Meta::List(list) => list.path.is_ident("cfg") && names_test(list.tokens.clone()),
-        Meta::NameValue(_) => false,
-    })
-}
-
-fn names_test(tokens: TokenStream) -> bool {
-    let mut is_negated = false;
-    for token in tokens {
-        match token {
-            TokenTree::Ident(ident) => {
-                if ident == "test" || ident == "doctest" {
-                    return true;
-                }
-                is_negated = ident == "not";
-            }
-            TokenTree::Group(group) if !is_negated && names_test(group.stream()) => return true,
-            _ => {}
-        }
-    }
-    false
 }
 
 /// Line of a piece of syntax.
