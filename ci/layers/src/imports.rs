@@ -1,7 +1,8 @@
 //! Paths from file to file: which lead upwards, and which files form a circle.
 //!
-//! A path is written out from `crate`, `self`, `super` or `$crate`, or begins with a module that the file itself declares. It leads to the deepest
-//! module that it names; what stands behind that is an item of its file. Inside macros, whose syntax is unknown, paths are read from the tokens.
+//! A path is written out from `crate`, `self`, `super` or `$crate`, or begins with a module that the file itself
+//! declares. It leads to the deepest module that it names; what stands behind that is an item of its file. Inside
+//! macros, whose syntax is unknown, paths are read from the tokens.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -12,7 +12,8 @@ pub(crate) fn statements_in(tokens: TokenStream) -> Vec<Stmt> {
     }
 }
 
-/// Expressions between commas at the beginning of a macro's arguments; what else follows does not count, as the pattern of `matches!`.
+/// Expressions between commas at the beginning of a macro's arguments; what else follows does not count, as the
+/// pattern of `matches!`.
 struct Leading(Vec<Expr>);
 
 impl Parse for Leading {

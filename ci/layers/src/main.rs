@@ -1,11 +1,12 @@
 //! Checks that every file of a crate uses only what stands below it.
 //!
-//! The files of a crate are a tree: lib.rs, the modules that it declares, and what those declare in turn. The order of the declarations is the order
-//! from top to bottom, and the file of a module stands above its children. The rules, each with the word that its findings begin with:
+//! The files of a crate are a tree: lib.rs, the modules that it declares, and what those declare in turn. The order
+//! of the declarations is the order from top to bottom, and the file of a module stands above its children. The
+//! rules, each with the word that its findings begin with:
 //!
 //! | word | a finding is |
 //! |---|---|
-//! | `tree` | a file that no module declares, a module declared twice, a folder's file without a header, a crate without modules |
+//! | `tree` | a file that no module declares or two do; a folder without a header; a crate without modules |
 //! | `import` | a path that leads to a file above; `use crate::*` |
 //! | `circle` | files that lead to each other |
 //! | `call` | a call of an inherent method that is defined in a file above |
@@ -13,8 +14,8 @@
 //!
 //! Test code may use everything.
 //!
-//! Before each run the check looks through the planted crate beside it, which breaks every rule; if it does not find exactly the lines that are marked
-//! there, it fails.
+//! Before each run the check looks through the planted crate beside it, which breaks every rule; if it does not
+//! find exactly the lines that are marked there, it fails.
 
 mod calls;
 mod walk;
@@ -125,7 +126,8 @@ fn rule(text: &str) -> Result<Rule, String> {
     }
 }
 
-/// The number of files below a crate's source folder, what breaks a rule there, and how many of the calls are understood.
+/// The number of files below a crate's source folder, what breaks a rule there, and how many of the calls are
+/// understood.
 fn check(source: &Path, shows_unknown: bool) -> Result<(usize, Vec<Finding>, Counts), String> {
     let mut findings = Vec::new();
     let mut counts = Counts::default();
@@ -163,8 +165,8 @@ fn check(source: &Path, shows_unknown: bool) -> Result<(usize, Vec<Finding>, Cou
     Ok((files.len(), findings, counts))
 }
 
-/// Looks through the planted crates. A line that breaks a rule ends in `// finds` and the rules' words; a file that does so as a whole has such a line
-/// first.
+/// Looks through the planted crates. A line that breaks a rule ends in `// finds` and the rules' words; a file that
+/// does so as a whole has such a line first.
 fn self_test() -> Result<(), String> {
     let planted = Path::new(env!("CARGO_MANIFEST_DIR")).join("planted");
     for name in ["crate", "empty"] {

@@ -1,7 +1,7 @@
 //! Type names that a crate uses twice, private types and those inside macros included.
 //!
-//! Two types of one name have to be told apart by their paths, wherever both are in sight. One that stands twice in one module is written for two
-//! platforms.
+//! Two types of one name have to be told apart by their paths, wherever both are in sight. One that stands twice in
+//! one module is written for two platforms.
 
 use std::collections::BTreeMap;
 

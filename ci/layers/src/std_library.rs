@@ -1,4 +1,5 @@
-//! What the search for methods knows of the standard library: closures' arguments, and what gives back what was put in.
+//! What the search for methods knows of the standard library: closures' arguments, and what gives back what was put
+//! in.
 
 use crate::types::Ty;
 
@@ -15,7 +16,8 @@ pub(crate) fn closure_arguments(receiver: &Ty, method: &str, first: &Ty) -> Vec<
     }
 }
 
-/// What a method of the standard library returns, if that may be a type of the crate. `given` are its arguments, for a closure what that returns.
+/// What a method of the standard library returns, if that may be a type of the crate. `given` are its arguments,
+/// for a closure what that returns.
 pub(crate) fn returned(receiver: &Ty, method: &str, given: &[Ty]) -> Ty {
     let element = receiver.element();
     match method {

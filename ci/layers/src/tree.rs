@@ -1,7 +1,8 @@
 //! The module tree of one crate: which file holds which module, and which of two files stands above the other.
 //!
-//! The tree is read from the `mod` declarations, beginning with lib.rs or main.rs; their order is the order of the files, from top to bottom. A module that is
-//! written inside a file is a module of the tree too, and belongs to that file.
+//! The tree is read from the `mod` declarations, beginning with lib.rs or main.rs; their order is the order of the
+//! files, from top to bottom. A module that is written inside a file is a module of the tree too, and belongs to
+//! that file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -81,7 +82,8 @@ impl Tree {
         (0..self.modules.len()).filter(|&module| self.modules[module].home == module)
     }
 
-    /// Whether the file of `other` stands above the file of `from`: it is the file of an enclosing module, or its branch is declared first.
+    /// Whether the file of `other` stands above the file of `from`: it is the file of an enclosing module, or its
+    /// branch is declared first.
     pub(crate) fn is_above(&self, other: ModuleId, from: ModuleId) -> bool {
         let (upper, lower) = (self.chain(self.modules[other].home), self.chain(self.modules[from].home));
         let shared = upper.iter().zip(&lower).take_while(|(a, b)| a == b).count();

@@ -32,7 +32,8 @@ impl Ty {
         Ty::other("u64", Vec::new())
     }
 
-    /// The type with its parameters replaced; those that are not known become [`Ty::Unknown`], unless `kept` has them.
+    /// The type with its parameters replaced; those that are not known become [`Ty::Unknown`], unless `kept` has
+    /// them.
     pub(crate) fn with(&self, bound: &Bound, kept: &dyn Fn(&str) -> bool) -> Ty {
         let all = |args: &[Ty]| args.iter().map(|arg| arg.with(bound, kept)).collect();
         match self {

@@ -1,8 +1,9 @@
 //! Where the calls of a module lead.
 //!
-//! A walk through the code knows the types of the variables in sight. It follows written types, fields, returned types, patterns, closures that are given
-//! to the crate's functions, `Deref` impls, and what the standard library's pointers, options and iterators give back of what was put in. That is less
-//! than a compiler knows: an unknown type stays unknown.
+//! A walk through the code knows the types of the variables in sight. It follows written types, fields, returned
+//! types, patterns, closures that are given to the crate's functions, `Deref` impls, and what the standard
+//! library's pointers, options and iterators give back of what was put in. That is less than a compiler knows: an
+//! unknown type stays unknown.
 
 use std::collections::BTreeMap;
 
@@ -398,7 +399,8 @@ impl<'d> Walk<'d> {
     fn unary(&mut self, unary: &'d syn::ExprUnary) -> Ty {
         let ty = self.infer(&unary.expr);
         match unary.op {
-            // References do not count, so `*` may or may not lead through a pointer: fields and methods look through it anyway.
+            // References do not count, so `*` may or may not lead through a pointer: fields and methods look
+            // through it anyway.
             syn::UnOp::Deref(_) => ty,
             _ => Ty::plain(),
         }
