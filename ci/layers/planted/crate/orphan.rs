@@ -1,0 +1,1 @@
+fn f() {} // finds tree

@@ -1,0 +1,1 @@
+//! A crate without modules. // finds tree
