@@ -8,9 +8,9 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use super::compact::CompactFault;
+use super::fwt::CompactFault;
 use super::proc::ProcFault;
-use super::raw::RawFault;
+use super::ring_buffer::RawFault;
 use super::text::LineFault;
 
 /// The result of reading a trace.

@@ -9,23 +9,23 @@
 //! back or failed.
 //!
 //! Files by what they know: `input.rs` compression and lines, `text/` the tracers' formats, `flags/` the kernels' flags,
-//! `raw/` the kernel's own buffers, `proc/` the formats of `/proc`, `compact/` our own, `record.rs` and `state.rs` what is
-//! the same for all, `open.rs` which is which, `output.rs` how files are written. `replay/` and `explain/` stand on them.
+//! `ring_buffer/` the kernel's own buffers, `proc/` the formats of `/proc`, `fwt/` our own, `record.rs` and `state.rs` what is
+//! the same for all, `trace.rs` which is which, `output.rs` how files are written. `replay/` and `explain/` stand on them.
 //!
 //! Everything here reads files that others made. So memory is bounded whatever they hold, nothing in them can make the
 //! program panic, and an error names file, line and reason.
 #![forbid(unsafe_code)]
 
-pub mod compact;
+pub mod fwt;
 pub mod error;
 pub mod explain;
 pub mod flags;
 pub mod input;
 pub mod mechanisms;
-mod open;
+mod trace;
 pub mod output;
 pub mod proc;
-pub mod raw;
+pub mod ring_buffer;
 pub mod record;
 pub mod replay;
 pub mod state;
@@ -34,4 +34,4 @@ pub mod text;
 #[cfg(test)]
 mod tests;
 
-pub use self::open::{AFTER, Trace, convert};
+pub use self::trace::{AFTER, Trace, convert};

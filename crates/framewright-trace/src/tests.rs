@@ -9,7 +9,7 @@ use framewright::pfn::{CpuId, MigrateType, Order, Pfn};
 use framewright::request::Gfp;
 use proptest::prelude::*;
 
-use super::compact::{CompactReader, CompactWriter};
+use super::fwt::{CompactReader, CompactWriter};
 use super::record::{Comms, Kind, Quality, Record};
 use super::state::InitialState;
 use super::text::{TextOptions, TextReader};

@@ -8,7 +8,7 @@ use std::io::BufWriter;
 use std::path::Path;
 
 use framewright::pfn::{CpuId, Order, Pfn};
-use framewright_trace::compact::CompactWriter;
+use framewright_trace::fwt::CompactWriter;
 use framewright_trace::proc::{KPageFlags, flag};
 use framewright_trace::record::{CommId, Comms, Kind, Quality, Record};
 use framewright_trace::replay::{ReplayError, ReplayOptions, Report, replay};

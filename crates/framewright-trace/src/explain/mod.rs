@@ -4,9 +4,9 @@
 //! [`list`] numbers what happened, the worst first; [`why`] explains one of it: what there was just before, what was tried, in a fallback's case
 //! what the pageblock held and who had put it there, and what became of it; in a failure's case what was in the way and whose it was.
 //!
-//! How: a replay is the same every time. A first run numbers what happens (`happening.rs`), with a ledger of who has which frame (`ledger.rs`); a
-//! second one knows where to look closer (`look.rs`). Then the trace is read once more for who made the requests that the answer names (`cite.rs`),
-//! `tell.rs` puts the two together as data (`story.rs`), and `text.rs` prints it. Nothing is asked of the allocator but what it says anyway:
+//! How: a replay is the same every time. A first run numbers what happens (`incidents.rs`), with a ledger of who has which frame (`page_owner.rs`); a
+//! second one knows where to look closer (`second_run.rs`). Then the trace is read once more for who made the requests that the answer names (`requester.rs`),
+//! `answer.rs` puts the two together as data (`explanation.rs`), and `answer_text.rs` prints it. Nothing is asked of the allocator but what it says anyway:
 //! its tracepoints, its counters, its free lists and its errors.
 //!
 //! Rejected: keeping a history of everything from a first run. It would grow with the trace, and what a question needs is known only once it is
@@ -15,14 +15,14 @@
 //!
 //! Not known here: what a frame holds beyond the flags with which it was asked for, and what was freed but lies on a CPU's list.
 
-mod cite;
-mod happening;
-mod ledger;
-mod look;
-mod story;
-mod tell;
-mod text;
-mod zones;
+mod requester;
+mod incidents;
+mod page_owner;
+mod second_run;
+mod explanation;
+mod answer;
+mod answer_text;
+mod zonelist;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -30,18 +30,18 @@ use std::path::Path;
 
 use framewright::Mechanisms;
 
-pub use cite::Requester;
-pub use happening::Kind;
-pub use story::{
+pub use answer_text::{Answer, Overview};
+pub use explanation::{
     Class, Emptied, Explanation, FailureRow, FallbackRow, Group, Holding, Listing, Near, Obstacles, Row, Taken, Tried,
 };
-pub use text::{Answer, Overview};
-pub use zones::{Verdict, ZoneThen};
+pub use incidents::Kind;
+pub use requester::Requester;
+pub use zonelist::{Verdict, ZoneThen};
 
 use crate::replay::{ReplayError, ReplayOptions, Stage};
-use happening::{Happening, Numbering};
-use ledger::Ledger;
-use look::Look;
+use incidents::{Happening, Numbering};
+use page_owner::Ledger;
+use second_run::Look;
 
 /// What can be wrong with a question.
 #[derive(Debug, thiserror::Error)]
@@ -80,13 +80,13 @@ pub fn list(
     let stage = Stage::set(path, options, &mut |records| progress(0, records))?;
     let numbered = number(&stage, mechanisms, &mut |records| progress(1, records))?;
     let wanted = numbered.found.iter().map(|happening| happening.record).collect();
-    let cited = cite::cite(&stage, &wanted, &mut |records| progress(2, records))?;
+    let cited = requester::cite(&stage, &wanted, &mut |records| progress(2, records))?;
     let rows = numbered.found.iter().zip(1..);
     let mut happenings: Vec<Row> =
-        rows.filter_map(|(happening, number)| tell::row(number, happening, &numbered.ledger, &cited)).collect();
-    tell::worst_first(&mut happenings);
+        rows.filter_map(|(happening, number)| answer::row(number, happening, &numbered.ledger, &cited)).collect();
+    answer::worst_first(&mut happenings);
     let (trace, mechanisms) = (stage.survey.name, mechanisms.to_string());
-    Ok(Listing { schema_version: story::SCHEMA_VERSION, trace, mechanisms, happenings })
+    Ok(Listing { schema_version: explanation::SCHEMA_VERSION, trace, mechanisms, happenings })
 }
 
 /// Explains one of what happened: the `wanted`-th of [`list`].
@@ -110,22 +110,22 @@ pub fn why(
     let look = RefCell::new(Look::new(fresh, &stage.machine, (wanted, *target)));
     stage.play(mechanisms, &look, &mut |records| progress(2, records))?;
     let look = look.into_inner();
-    let cited = cite::cite(&stage, &named(&look, target), &mut |records| progress(3, records))?;
+    let cited = requester::cite(&stage, &named(&look, target), &mut |records| progress(3, records))?;
     let ledger = &look.numbering.ledger;
     let changed = || ReplayError::Changed { file: stage.survey.name.clone(), first: target.record, then: 0 };
-    let row = tell::row(wanted, target, ledger, &cited).ok_or_else(changed)?;
+    let row = answer::row(wanted, target, ledger, &cited).ok_or_else(changed)?;
     let before = look.before.as_ref().ok_or_else(changed)?;
     let is_fallback = target.fallback().is_some();
     Ok(Explanation {
-        schema_version: story::SCHEMA_VERSION,
+        schema_version: explanation::SCHEMA_VERSION,
         trace: stage.survey.name.clone(),
         mechanisms: mechanisms.to_string(),
         of: count,
         row,
         zones: before.zones.clone(),
-        tried: tell::tried(&look.done),
-        pageblocks: is_fallback.then(|| tell::pageblocks(&look, earlier, &cited)),
-        obstacles: (!is_fallback).then(|| tell::obstacles(&look, before, earlier, &cited)),
+        tried: answer::tried(&look.done),
+        pageblocks: is_fallback.then(|| answer::pageblocks(&look, earlier, &cited)),
+        obstacles: (!is_fallback).then(|| answer::obstacles(&look, before, earlier, &cited)),
     })
 }
 

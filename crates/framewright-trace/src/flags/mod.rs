@@ -2,8 +2,8 @@
 //!
 //! A kernel prints the flags of a request by names, as a number, or by names and a number of the bits without a name. Both
 //! depend on the kernel. Names had no underscores before Linux 4.6 (`GFP_ZERO` is `__GFP_ZERO`), and the bits have moved
-//! six times since 2.6.31. `names.rs` reads names, `bits.rs` has a table of bits for each era of kernels, and
-//! `version.rs` reads the version that tells which era it is. Whatever the kernel, the result is a [`Gfp`] in the core's
+//! six times since 2.6.31. `gfp_names.rs` reads names, `gfp_bits.rs` has a table of bits for each era of kernels, and
+//! `kernel_version.rs` reads the version that tells which era it is. Whatever the kernel, the result is a [`Gfp`] in the core's
 //! own numbering.
 //!
 //! | era | what changed |
@@ -21,13 +21,13 @@
 //!
 //! [`Gfp`]: framewright::request::Gfp
 
-mod bits;
-mod names;
-mod version;
+mod gfp_bits;
+mod gfp_names;
+mod kernel_version;
 
 #[cfg(test)]
 mod tests;
 
-pub use self::bits::{BitsFault, Kernels, Reading};
-pub(crate) use self::names::named;
-pub use self::version::KernelVersion;
+pub use self::gfp_bits::{BitsFault, Kernels, Reading};
+pub(crate) use self::gfp_names::named;
+pub use self::kernel_version::KernelVersion;

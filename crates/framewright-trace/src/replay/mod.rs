@@ -4,10 +4,10 @@
 //! another one. A replay carries the requests out on an allocator set up like the recorded machine, and is fair where
 //! the two part ways:
 //!
-//! - An *object* is what the kernel kept in a block. It is ours wherever our allocator put it; `mirror.rs` keeps for
+//! - An *object* is what the kernel kept in a block. It is ours wherever our allocator put it; `replayer.rs` keeps for
 //!   each of the kernel's frames where our copy lies. When the kernel moved an object to a free page, ours stays where it is and
 //!   changes its name; the page left behind is freed in the trace, and that free has no counterpart here.
-//! - A *fault* is a task's first try for a huge page together with its retries, up to its next first try (`faults.rs`
+//! - A *fault* is a task's first try for a huge page together with its retries, up to its next first try (`thp_faults.rs`
 //!   tells them). What counts is whether it got one.
 //! - Where we serve a fault that the kernel failed, the trace does not say when the huge page would have been freed: it
 //!   stays allocated to the end of the run. In exchange the base pages that the task then took instead (until its next
@@ -16,22 +16,22 @@
 //! - A smaller request that the kernel failed is tried for the record and freed at once: nobody used it.
 //!
 //! Nothing is reclaimed here: what the kernel reclaimed comes as frees, and what it compacted as moves. With `compaction` ours moves objects
-//! as well, those that are movable by their request's flags, and counts how many (`homes.rs`).
+//! as well, those that are movable by their request's flags, and counts how many (`frame_map.rs`).
 //!
 //! The trace is read once to see what it is worth, what the kernel did, and what was allocated before it began
-//! (`survey.rs`); then once for each set of mechanisms. It is never in memory as a whole.
+//! (`first_pass.rs`); then once for each set of mechanisms. It is never in memory as a whole.
 
-mod faults;
-mod frames;
-mod homes;
-mod large;
-mod machine;
-mod mirror;
-mod outcome;
-mod survey;
-mod table;
-mod watch;
-mod zones;
+mod thp_faults;
+mod frame_span;
+mod frame_map;
+mod high_order;
+mod recorded_machine;
+mod replayer;
+mod report;
+mod first_pass;
+mod report_text;
+mod observer;
+mod zone_map;
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -39,23 +39,23 @@ use std::path::Path;
 use framewright::Mechanisms;
 use framewright::pfn::{Order, Pfn, PfnRange};
 
-pub use faults::FirstTry;
-pub use machine::Knowledge;
-pub use outcome::{
+pub use recorded_machine::Knowledge;
+pub use report::{
     Column, ExtfragRow, FreeRecorded, LinuxColumn, OrderRow, Report, TraceQuality, UnusableIndex, ZoneBlocks,
 };
-pub use table::{Table, counted};
-pub use zones::ZoneFault;
+pub use report_text::{Table, counted};
+pub use thp_faults::FirstTry;
+pub use zone_map::ZoneFault;
 
-pub(crate) use frames::Span;
-pub(crate) use machine::Recorded;
-pub(crate) use table::grouped;
-pub(crate) use watch::{Pages, Watch};
+pub(crate) use frame_span::Span;
+pub(crate) use observer::{Pages, Watch};
+pub(crate) use recorded_machine::Recorded;
+pub(crate) use report_text::grouped;
 
 use crate::Trace;
 use crate::error::{TraceError, file_name};
 use crate::text::TextOptions;
-use survey::Survey;
+use first_pass::Survey;
 
 /// How to replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -205,7 +205,7 @@ impl<'a> Stage<'a> {
         if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
             return Err(ReplayError::NotAFile(file_name(path)));
         }
-        let survey = survey::survey(path, options, progress)?;
+        let survey = first_pass::survey(path, options, progress)?;
         let machine = Recorded::new(&survey)?;
         Ok(Stage { path, options, survey, machine })
     }
@@ -229,7 +229,7 @@ impl<'a> Stage<'a> {
         watch: &RefCell<W>,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Column, ReplayError> {
-        mirror::run(self, mechanisms, watch, progress)
+        replayer::run(self, mechanisms, watch, progress)
     }
 }
 
@@ -252,5 +252,5 @@ pub fn replay(
     for (i, &mechanisms) in mechanisms.iter().enumerate().skip(1) {
         columns.push(run(i + 1, mechanisms)?);
     }
-    Ok(outcome::report(&stage.survey, &stage.machine, first, columns))
+    Ok(report::report(&stage.survey, &stage.machine, first, columns))
 }

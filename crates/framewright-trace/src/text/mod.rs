@@ -4,7 +4,7 @@
 //! Memory is bounded whatever the input: lines, task names and the table of unknown events all have limits. The text
 //! need not be UTF-8.
 //!
-//! What a line is, is told by its shape (`line.rs`), the fields of an event by their names (`fields.rs`), and what
+//! What a line is, is told by its shape (`line_format.rs`), the fields of an event by their names (`event_fields.rs`), and what
 //! depends on the kernel's version is found out from the trace itself (`values.rs`). Three classes of trouble:
 //!
 //! * Events that are none of ours are counted by name, and lines that are no events at all are counted.
@@ -17,8 +17,8 @@
 //!
 //! Not read: the verbose latency format (`... [0000abcd] 0.123ms (+0.001ms):`), and traces whose clock counts ticks.
 
-mod fields;
-mod line;
+mod event_fields;
+mod line_format;
 mod values;
 
 #[cfg(test)]
@@ -29,8 +29,8 @@ use std::io::Read;
 use framewright::pfn::{CpuId, Order, Pfn};
 use framewright::request::Gfp;
 
-use self::fields::Fields;
-use self::line::Head;
+use self::event_fields::Fields;
+use self::line_format::Head;
 pub use self::values::Numbering;
 use self::values::{Descriptors, Flags, Mobilities};
 use super::error::{Excerpt, Reason, Result, TraceError};
@@ -216,8 +216,10 @@ impl<R: Read> TextReader<R> {
             let found = match line {
                 Line::Whole(text) => self.parser.line(text, &mut self.quality),
                 Line::Unterminated(text) if self.lenient => self.parser.line(text, &mut self.quality),
-                Line::Unterminated(text) => match line::classify(text) {
-                    line::Line::Skip | line::Line::Comment(_) => self.parser.line(text, &mut self.quality),
+                Line::Unterminated(text) => match line_format::classify(text) {
+                    line_format::Line::Skip | line_format::Line::Comment(_) => {
+                        self.parser.line(text, &mut self.quality)
+                    }
                     _ => Err(LineFault::Unterminated),
                 },
                 Line::TooLong(text) => Err(LineFault::TooLong(Excerpt::new(&text[..40]))),
@@ -339,8 +341,8 @@ impl Parser {
 
     /// The record of a line, if it has one.
     fn line(&mut self, text: &[u8], quality: &mut Quality) -> std::result::Result<Option<Record>, LineFault> {
-        match line::classify(text) {
-            line::Line::Event(head, name, body) => match Event::named(name) {
+        match line_format::classify(text) {
+            line_format::Line::Event(head, name, body) => match Event::named(name) {
                 Some(event) => return self.record(&head, event, body, quality).map(Some),
                 None if Event::is_in(body) && !Event::is_note(name) => {
                     return Err(LineFault::Buried(Excerpt::new(text)));
@@ -348,16 +350,16 @@ impl Parser {
                 None if name.is_empty() => quality.count_unknown("(text without a name)"),
                 None => quality.count_unknown(&String::from_utf8_lossy(&name[..name.len().min(64)])),
             },
-            line::Line::Lost(events) => quality.count_lost(events),
-            line::Line::Comment(text) => {
+            line_format::Line::Lost(events) => quality.count_lost(events),
+            line_format::Line::Comment(text) => {
                 quality.skipped_lines += 1;
                 self.comment(&String::from_utf8_lossy(text), quality);
             }
-            line::Line::Skip if Event::is_in(text) => return Err(LineFault::NoHead(Excerpt::new(text))),
-            line::Line::Skip => quality.skipped_lines += 1,
-            line::Line::Ticks if Event::is_in(text) => return Err(LineFault::Ticks(Excerpt::new(text))),
-            line::Line::Unrecognized if Event::is_in(text) => return Err(LineFault::NoHead(Excerpt::new(text))),
-            line::Line::Ticks | line::Line::Unrecognized => quality.unrecognized_lines += 1,
+            line_format::Line::Skip if Event::is_in(text) => return Err(LineFault::NoHead(Excerpt::new(text))),
+            line_format::Line::Skip => quality.skipped_lines += 1,
+            line_format::Line::Ticks if Event::is_in(text) => return Err(LineFault::Ticks(Excerpt::new(text))),
+            line_format::Line::Unrecognized if Event::is_in(text) => return Err(LineFault::NoHead(Excerpt::new(text))),
+            line_format::Line::Ticks | line_format::Line::Unrecognized => quality.unrecognized_lines += 1,
         }
         Ok(None)
     }
@@ -371,7 +373,7 @@ impl Parser {
             self.mobilities.kernel(version);
             self.flags.kernel(version);
         } else if let Some((_, counts)) = text.split_once("entries-in-buffer/entries-written:") {
-            let count = |text: &str| line::decimal(text.as_bytes());
+            let count = |text: &str| line_format::decimal(text.as_bytes());
             let counts = counts.split_whitespace().next().and_then(|counts| counts.split_once('/'));
             if let Some((Some(kept), Some(written))) = counts.map(|(kept, written)| (count(kept), count(written)))
                 && written > kept

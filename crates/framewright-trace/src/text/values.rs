@@ -16,7 +16,7 @@ use framewright::pfn::{MigrateType, Pfn};
 use framewright::request::Gfp;
 
 use super::LineFault;
-use super::fields::number;
+use super::event_fields::number;
 use crate::error::Excerpt;
 use crate::flags::{KernelVersion, Kernels, Reading, named};
 use crate::record::Quality;

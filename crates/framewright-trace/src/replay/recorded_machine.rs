@@ -15,9 +15,9 @@ use framewright::pfn::{MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneK
 use framewright::watermark::{Marks, PcpSize, Tuning};
 
 use super::ReplayError;
-use super::frames::Span;
-use super::survey::Survey;
-use super::zones::{ZoneMap, populated, reserve_of};
+use super::first_pass::Survey;
+use super::frame_span::Span;
+use super::zone_map::{ZoneMap, populated, reserve_of};
 use crate::proc::{KPageFlags, ZoneInfo, ZoneState, flag};
 
 /// What a frame was when recording began.

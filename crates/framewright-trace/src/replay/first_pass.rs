@@ -13,11 +13,11 @@ use std::path::Path;
 use fixedbitset::FixedBitSet;
 use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange};
 
-use super::faults::{Candidates, Faults, FirstTry, is_huge};
-use super::frames::Span;
-use super::large::Large;
-use super::outcome::{Extfrag, OrderCount};
-use super::zones::{self, CpuNodes, ZoneMap};
+use super::frame_span::Span;
+use super::high_order::Large;
+use super::report::{Extfrag, OrderCount};
+use super::thp_faults::{Candidates, Faults, FirstTry, is_huge};
+use super::zone_map::{self, CpuNodes, ZoneMap};
 use super::{ReplayError, ReplayOptions};
 use crate::Trace;
 use crate::error::file_name;
@@ -162,7 +162,7 @@ impl Pass {
             }
         };
         let span = match (zones, &initial.kpageflags) {
-            (Some(zones), _) => Span::of(zones::populated(zones).map(ZoneState::range)),
+            (Some(zones), _) => Span::of(zone_map::populated(zones).map(ZoneState::range)),
             (None, Some(flags)) => {
                 let there = flags.runs().filter(|(_, bits)| bits & (flag::NOPAGE | flag::OFFLINE) == 0);
                 Span::of(there.map(|(range, _)| range))
@@ -182,7 +182,7 @@ impl Pass {
             fixed: !span.range.is_empty(),
             span: Span::default(),
             named: Span::default(),
-            cpus: zones.map_or(1, zones::cpus),
+            cpus: zones.map_or(1, zone_map::cpus),
             cpu_nodes: CpuNodes::new(&map),
             zones: map,
             was_used: FixedBitSet::new(),

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::cite::Requester;
-use super::happening::Kind;
-use super::zones::ZoneThen;
+use super::incidents::Kind;
+use super::requester::Requester;
+use super::zonelist::ZoneThen;
 
 /// Version of the JSON form; raised when a field changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;

@@ -8,8 +8,8 @@ use std::fmt::{self, Formatter};
 use framewright::pfn::MigrateType;
 use framewright_table::{Table, cells};
 
-use super::story::{Explanation, Holding, Listing, Near, Obstacles, Row, Taken, Tried};
-use super::zones::{Verdict, ZoneThen};
+use super::explanation::{Explanation, Holding, Listing, Near, Obstacles, Row, Taken, Tried};
+use super::zonelist::{Verdict, ZoneThen};
 use super::{Kind, Requester};
 use crate::mechanisms::label;
 use crate::replay::{counted, grouped};

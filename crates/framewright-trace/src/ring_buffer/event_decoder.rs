@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use framewright::pfn::{MigrateType, Order, Pfn};
 use framewright::request::Gfp;
 
-use super::flags::FlagNames;
-use super::format::{Field, Format};
+use super::event_format::{Field, Format};
+use super::print_fmt::FlagNames;
 use super::{RawFault, Read};
 use crate::error::Excerpt;
 use crate::record::Kind;

@@ -10,9 +10,9 @@ use framewright::pfn::{MigrateType, Order, Pfn};
 use framewright::report::{Source, VmEvents};
 use framewright::{AllocError, Counters, Request};
 
-use super::happening::{Happening, Numbering, What};
-use super::ledger::{Held, Pageblock};
-use super::zones::{ZoneThen, zonelist};
+use super::incidents::{Happening, Numbering, What};
+use super::page_owner::{Held, Pageblock};
+use super::zonelist::{ZoneThen, zonelist};
 use crate::record::Record;
 use crate::replay::{Pages, Recorded, Watch};
 

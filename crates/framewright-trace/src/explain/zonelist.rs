@@ -11,7 +11,7 @@ use framewright::report::{Source, ZoneSnapshot};
 use framewright::request::{__GFP_ATOMIC, __GFP_HIGH, __GFP_THISNODE};
 use serde::Serialize;
 
-use super::ledger::MOBILITIES;
+use super::page_owner::MOBILITIES;
 use crate::replay::{Pages, Recorded};
 
 /// A zone just before or after a request.

@@ -22,7 +22,7 @@ use std::hash::Hash;
 use framewright::pfn::{CpuId, Pfn};
 
 use super::varint::{Reader, put, put_delta};
-use super::{BLOCK_LIMIT, COLUMN_LIMIT, CompactFault, Decoded, bounded, pack, shape, unpack};
+use super::{BLOCK_LIMIT, COLUMN_LIMIT, CompactFault, Decoded, bounded, event_shape, pack, unpack};
 use crate::record::{CommId, Comms, Kind, Record};
 
 const DICTIONARY: &str = "the dictionary";
@@ -87,7 +87,7 @@ pub(super) fn encode(records: &[Record], comms: &Comms) -> std::io::Result<Vec<u
     let mut last_task: Vec<usize> = Vec::new();
     let (mut last_time, mut last_source) = (0, 0);
     for record in records {
-        let (kind, frame, source) = shape::split(record.kind);
+        let (kind, frame, source) = event_shape::split(record.kind);
         let (shape, cpu) = (shapes.number(kind), cpus.number(record.cpu));
         let task = tasks.number((record.pid, record.comm)) + 1;
         last_task.resize(last_task.len().max(cpu + 1), 0);
@@ -137,7 +137,7 @@ fn dictionary(unit: u64, cpus: &[CpuId], tasks: &[(u32, CommId)], shapes: &[Kind
     put(&mut out, shapes.len() as u64);
     for shape in shapes {
         put(&mut out, shape.index() as u64);
-        shape::fields(shape).into_iter().for_each(|field| put(&mut out, field));
+        event_shape::fields(shape).into_iter().for_each(|field| put(&mut out, field));
     }
     out
 }
@@ -161,7 +161,7 @@ impl Dictionary {
         let tasks = bounded(DICTIONARY, input.get(DICTIONARY)?, records)?;
         let tasks = (0..tasks).map(|_| task(&mut input, comms)).collect::<Decoded<_>>()?;
         let shapes = bounded(DICTIONARY, input.get(DICTIONARY)?, records)?;
-        let shapes = (0..shapes).map(|_| shape::read(&mut input)).collect::<Decoded<_>>()?;
+        let shapes = (0..shapes).map(|_| event_shape::read(&mut input)).collect::<Decoded<_>>()?;
         input.end(DICTIONARY)?;
         Ok(Dictionary { unit, cpus, tasks, shapes })
     }
@@ -234,7 +234,7 @@ impl Columns<'_> {
         self.last_time = self.times.get_delta(TIME, self.last_time)?;
         let time = self.last_time.checked_mul(dictionary.unit).ok_or(CompactFault::Value(TIME))?;
         let mut kind = dictionary.shapes[shape];
-        let (frame, source) = shape::frames(&mut kind);
+        let (frame, source) = event_shape::frames(&mut kind);
         if let Some(frame) = frame {
             let guess = self.guesses.place(shape, cpu);
             *guess = self.frames.get_delta(FRAME, *guess)?;

@@ -6,7 +6,7 @@ use framewright::pfn::{CpuId, MigrateType, Order, Pfn};
 use framewright::request::{GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp};
 use proptest::prelude::*;
 
-use super::flags::constant;
+use super::print_fmt::constant;
 use super::*;
 use crate::record::{Comms, Kind, Quality, Record};
 

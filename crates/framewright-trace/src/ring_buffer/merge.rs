@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use framewright::pfn::CpuId;
 
-use super::decode::{Decoder, Happening, What};
+use super::event_decoder::{Decoder, Happening, What};
 use super::page::PageLayout;
 use super::{Lost, RawFault};
 use crate::error::{Result, TraceError};

@@ -10,8 +10,8 @@ use framewright::pfn::{MigrateType, Order, Pfn};
 use framewright::request::Gfp;
 use framewright::{AllocError, Request, Why};
 
-use super::ledger::{Ledger, Moment};
-use super::zones::{ZoneThen, zonelist};
+use super::page_owner::{Ledger, Moment};
+use super::zonelist::{ZoneThen, zonelist};
 use crate::record::Record;
 use crate::replay::{Pages, Recorded, Watch};
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use framewright::pfn::{Order, Pfn, PfnRange};
 
-use super::frames::Span;
+use super::frame_span::Span;
 
 /// Where the object in a frame of the kernel's is.
 #[derive(Clone, Copy, PartialEq, Eq)]

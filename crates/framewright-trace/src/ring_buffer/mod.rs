@@ -4,9 +4,9 @@
 //! Nothing is printed in the kernel, and an event takes 28 to 48 bytes instead of 150: that is what makes it possible
 //! to record a machine under load. What the bytes mean is written beside them, in files that differ from kernel to
 //! kernel, and nothing is assumed where they say it: `events/header_page` has the places of a page's own fields,
-//! `format` those of an event's, and its `print fmt` the names of a request's flags (`format.rs`, `flags.rs`). The
+//! `format` those of an event's, and its `print fmt` the names of a request's flags (`event_format.rs`, `print_fmt.rs`). The
 //! names of tasks are not in the events; they come from the tracepoints of tasks that are born or renamed, and from
-//! `/proc` for those that were there before (`decode.rs`). Each CPU has a buffer of its own; `merge.rs` puts them in
+//! `/proc` for those that were there before (`event_decoder.rs`). Each CPU has a buffer of its own; `merge.rs` puts them in
 //! one order by their times.
 //!
 //! ```text
@@ -22,9 +22,9 @@
 //! Rejected: the text of `trace_pipe`, which costs the recorded machine more than its own allocations; perf's ring
 //! buffers, whose maps need `unsafe`; and the library `libtraceevent`, which would need a C compiler.
 
-mod decode;
-mod flags;
-mod format;
+mod event_decoder;
+mod print_fmt;
+mod event_format;
 mod merge;
 mod page;
 
@@ -33,11 +33,11 @@ mod tests;
 
 use super::error::Excerpt;
 
-pub use self::decode::{Decoder, Happening, Mobilities, What};
-pub use self::flags::FlagNames;
-pub use self::format::{Field, Format};
+pub use self::event_decoder::{Decoder, Happening, Mobilities, What};
+pub use self::event_format::{Field, Format};
 pub use self::merge::RawReader;
 pub use self::page::{Lost, Page, PageLayout};
+pub use self::print_fmt::FlagNames;
 
 /// What is wrong with a page of a ring buffer, or with what describes it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

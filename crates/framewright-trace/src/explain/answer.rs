@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use framewright::pfn::{MigrateType, Order, Pfn};
 
-use super::cite::Requester;
-use super::happening::{Happening, Kind, What, reason};
-use super::ledger::{Held, Holder, Ledger};
-use super::look::{Before, Done, Look, PageblockThen};
-use super::story::{Class, Emptied, FailureRow, FallbackRow, Group, Holding, Near, Obstacles, Row, Taken, Tried};
+use super::explanation::{Class, Emptied, FailureRow, FallbackRow, Group, Holding, Near, Obstacles, Row, Taken, Tried};
+use super::incidents::{Happening, Kind, What, reason};
+use super::page_owner::{Held, Holder, Ledger};
+use super::requester::Requester;
+use super::second_run::{Before, Done, Look, PageblockThen};
 
 /// Pageblocks that are named as nearest to being free.
 const NEAREST: usize = 4;

@@ -3,7 +3,7 @@
 use framewright::pfn::{Order, Pfn};
 
 use super::LineFault;
-use super::line::{decimal, token};
+use super::line_format::{decimal, token};
 use crate::error::Excerpt;
 
 /// One past the largest page frame number: addresses have at most 64 bits, pages at least 12.

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use fixedbitset::FixedBitSet;
 use framewright::pfn::{Order, Pfn};
 
-use super::frames::Span;
+use super::frame_span::Span;
 
 /// Blocks of orders above 0, by their first frame. None overlap.
 #[derive(Clone, Debug, Default)]

@@ -7,10 +7,10 @@ use framewright::report;
 use framewright::{Census, Mechanisms};
 use serde::Serialize;
 
-use super::faults::FirstTry;
-use super::machine::{Knowledge, Recorded};
-use super::survey::Survey;
-use super::zones::populated;
+use super::first_pass::Survey;
+use super::recorded_machine::{Knowledge, Recorded};
+use super::thp_faults::FirstTry;
+use super::zone_map::populated;
 use crate::proc::{ZoneInfo, ZoneState};
 use crate::record::Quality;
 

@@ -12,8 +12,8 @@ use std::fs;
 use std::io::{self, BufWriter, Read};
 use std::path::{Path, PathBuf};
 
-use super::compact::{self, CompactReader, CompactWriter};
 use super::error::{Reason, Result, TraceError, file_name};
+use super::fwt::{self, CompactReader, CompactWriter};
 use super::input::{self, Source};
 use super::output::{Access, NewFile};
 use super::record::{Comms, Quality, Record};
@@ -85,8 +85,8 @@ impl Trace {
         let fail = |error| TraceError::new(&name, error);
         let mut source = input::open(path)?;
         let mut start = Vec::new();
-        (&mut source).take(compact::MAGIC.len() as u64).read_to_end(&mut start).map_err(fail)?;
-        let is_compact = start == compact::MAGIC || path.extension().is_some_and(|ending| ending == "fwt");
+        (&mut source).take(fwt::MAGIC.len() as u64).read_to_end(&mut start).map_err(fail)?;
+        let is_compact = start == fwt::MAGIC || path.extension().is_some_and(|ending| ending == "fwt");
         let source: Source = Box::new(io::Cursor::new(start).chain(source));
         let reader = if is_compact {
             Reader::Compact(Box::new(CompactReader::new(source, &name)?))

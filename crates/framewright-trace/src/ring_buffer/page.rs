@@ -3,8 +3,8 @@
 //! Times are in nanoseconds of the buffer's clock (or whatever else the clock counts). A page has the time of its first
 //! event; an event has the difference to the one before. What the kernel discarded keeps its place and its difference.
 
-use super::format::Field;
-use super::{RawFault, Read, format};
+use super::event_format::Field;
+use super::{RawFault, Read, event_format};
 
 /// Bits of the length that say how long the data are.
 const LENGTH: u64 = (1 << 27) - 1;
@@ -50,7 +50,7 @@ impl PageLayout {
     /// # Errors
     /// A field is missing or not described as the others.
     pub fn parse(text: &str) -> Read<PageLayout> {
-        let fields = format::fields(text)?;
+        let fields = event_format::fields(text)?;
         let find = |name: &'static str| {
             let missing = || RawFault::Missing { what: "header_page".into(), field: name };
             fields.iter().find(|field| field.name == name).cloned().ok_or_else(missing)

@@ -21,16 +21,16 @@
 //! has no bound on memory and no place for checksums.
 
 mod block;
-mod read;
-mod shape;
+mod reader;
+mod event_shape;
 mod varint;
-mod write;
+mod writer;
 
 #[cfg(test)]
 mod tests;
 
-pub use self::read::CompactReader;
-pub use self::write::CompactWriter;
+pub use self::reader::CompactReader;
+pub use self::writer::CompactWriter;
 
 /// First bytes of a file. The last ones show when a transfer has changed line ends.
 pub const MAGIC: [u8; 8] = *b"\x89FWT\r\n\x1a\n";

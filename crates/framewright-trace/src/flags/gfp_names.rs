@@ -10,7 +10,7 @@
 
 use framewright::request::{__GFP_ATOMIC, __GFP_DIRECT_RECLAIM, __GFP_FS, __GFP_IO, __GFP_KSWAPD_RECLAIM, Gfp};
 
-use super::bits::{NO_KSWAPD, as_since_4_8, before_4_4};
+use super::gfp_bits::{NO_KSWAPD, as_since_4_8, before_4_4};
 
 /// What the names of a request's flags say.
 #[derive(Clone, PartialEq, Eq, Debug)]

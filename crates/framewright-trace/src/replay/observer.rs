@@ -8,7 +8,7 @@ use framewright::pfn::{Order, Pfn};
 use framewright::{AllocError, Allocator, Request};
 use framewright_rt::Solo;
 
-use super::machine::Recorded;
+use super::recorded_machine::Recorded;
 use crate::record::Record;
 
 /// The allocator of a replay.

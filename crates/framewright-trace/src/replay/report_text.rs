@@ -10,9 +10,9 @@ use framewright::Mechanisms;
 use framewright::pfn::MigrateType;
 use framewright_table::Table as Sheet;
 
-use super::faults::FirstTry;
-use super::machine::Knowledge;
-use super::outcome::{Column, ExtfragRow, LinuxColumn, Report, TraceQuality, ZoneBlocks, free_frames};
+use super::recorded_machine::Knowledge;
+use super::report::{Column, ExtfragRow, LinuxColumn, Report, TraceQuality, ZoneBlocks, free_frames};
+use super::thp_faults::FirstTry;
 use crate::proc::PageTypeInfo;
 use crate::record::Kind;
 
