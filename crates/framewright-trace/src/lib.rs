@@ -9,27 +9,31 @@
 //! back or failed.
 //!
 //! Files by what they know: `input.rs` compression and lines, `text/` the tracers' formats, `flags/` the kernels' flags,
-//! `ring_buffer/` the kernel's own buffers, `proc/` the formats of `/proc`, `fwt/` our own, `record.rs` and `state.rs` what is
-//! the same for all, `trace.rs` which is which, `output.rs` how files are written. `replay/` and `explain/` stand on them.
+//! `raw/` the kernel's own buffers, `proc/` the formats of `/proc`, `compact/` our own, `record.rs` and `state.rs` what is
+//! the same for all, `open.rs` which is which, `output.rs` how files are written. `replay/` and `explain/` stand on them.
 //!
 //! Everything here reads files that others made. So memory is bounded whatever they hold, nothing in them can make the
 //! program panic, and an error names file, line and reason.
 #![forbid(unsafe_code)]
 
-pub mod fwt;
-pub mod error;
 pub mod explain;
-pub mod flags;
-pub mod input;
-pub mod mechanisms;
-mod trace;
-pub mod output;
-pub mod proc;
-pub mod ring_buffer;
-pub mod record;
 pub mod replay;
-pub mod state;
+mod trace;
+pub mod fwt;
 pub mod text;
+pub mod ring_buffer;
+pub mod state;
+pub mod proc;
+pub mod record;
+pub mod input;
+pub mod error;
+pub mod flags;
+mod lines;
+mod decompress;
+pub mod output;
+pub mod mechanisms;
+mod struct_page;
+mod counted;
 
 #[cfg(test)]
 mod tests;

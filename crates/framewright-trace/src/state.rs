@@ -5,10 +5,10 @@
 
 use std::path::Path;
 
-use super::error::{Reason, Result, TraceError, file_name};
-use super::flags::{KernelVersion, Kernels};
-use super::input;
-use super::proc::{BuddyInfo, KPageFlags, PageTypeInfo, ProcFault, VmStat, ZoneInfo, text};
+use crate::error::{Reason, Result, TraceError, file_name};
+use crate::flags::{KernelVersion, Kernels};
+use crate::input;
+use crate::proc::{BuddyInfo, KPageFlags, PageTypeInfo, ProcFault, VmStat, ZoneInfo, text};
 
 /// The largest text file of a state, in bytes; that of a machine with 1,024 CPUs has 5 MB.
 pub const TEXT_LIMIT: u64 = 16 << 20;

@@ -12,13 +12,13 @@ use std::fs;
 use std::io::{self, BufWriter, Read};
 use std::path::{Path, PathBuf};
 
-use super::error::{Reason, Result, TraceError, file_name};
-use super::fwt::{self, CompactReader, CompactWriter};
-use super::input::{self, Source};
-use super::output::{Access, NewFile};
-use super::record::{Comms, Quality, Record};
-use super::state::InitialState;
-use super::text::{Numbering, TextOptions, TextReader};
+use crate::error::{Reason, Result, TraceError, file_name};
+use crate::fwt::{self, CompactReader, CompactWriter};
+use crate::input::{self, Source};
+use crate::output::{Access, NewFile};
+use crate::record::{Comms, Quality, Record};
+use crate::state::InitialState;
+use crate::text::{Numbering, TextOptions, TextReader};
 
 /// Names that the text of a trace has in a directory of its own.
 const TEXT_NAMES: [&str; 3] = ["trace.txt", "trace.txt.zst", "trace.txt.gz"];

@@ -2,44 +2,47 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use framewright::Why;
 use framewright::pfn::{MigrateType, Order, Pfn};
 
-use super::explanation::{Class, Emptied, FailureRow, FallbackRow, Group, Holding, Near, Obstacles, Row, Taken, Tried};
-use super::incidents::{Happening, Kind, What, reason};
-use super::page_owner::{Held, Holder, Ledger};
+use super::explanation::{
+    Class, Emptied, FailureRow, FallbackRow, Group, Holding, IncidentKind, Near, Obstacles, Row, Taken, Tried,
+};
+use super::incidents::{Incident, IncidentDetail};
+use super::page_owner::{OwnedFrames, Owner, PageOwners};
 use super::requester::Requester;
-use super::second_run::{Before, Done, Look, PageblockThen};
+use super::second_run::{Before, Done, PageblockThen, SecondRun};
 
 /// Pageblocks that are named as nearest to being free.
 const NEAREST: usize = 4;
 
 /// Who made a request, by the number of its record.
-pub(super) type Cited = BTreeMap<u64, Requester>;
+pub(super) type Requesters = BTreeMap<u64, Requester>;
 
 /// A happening as a row of the list. None if its record is no request: the trace changed meanwhile.
-pub(super) fn row(number: u64, happening: &Happening, ledger: &Ledger, cited: &Cited) -> Option<Row> {
-    let Happening { record, order, mobility, gfp, what, .. } = happening;
+pub(super) fn row(number: u64, incident: &Incident, owners: &PageOwners, requesters: &Requesters) -> Option<Row> {
+    let Incident { record, order, mobility, gfp, what, .. } = incident;
     let (kind, fallback, failure) = match what {
-        What::Fallback(taken) => {
-            let held = happening.held(taken, ledger);
+        IncidentDetail::Fallback(taken) => {
+            let held = incident.held(taken, owners);
             let row = FallbackRow {
                 pfn: taken.pfn.0,
                 found_order: taken.order.0,
                 from: taken.from.name(),
-                fragmenting: taken.order < ledger.order,
+                fragmenting: taken.order < owners.order,
                 claimed: taken.claimed,
                 held_ns: held.time,
-                left: ledger.pageblock(taken.pfn).of(*mobility).frames,
+                left: owners.pageblock(taken.pfn).of(*mobility).frames,
                 failed_meanwhile: held.failed,
             };
-            (Kind::Fallback, Some(row), None)
+            (IncidentKind::Fallback, Some(row), None)
         }
-        What::Failure { why, free, largest } => {
+        IncidentDetail::Failure { why, free, largest } => {
             let row = FailureRow { why: reason(*why), free: *free, largest: *largest };
-            (Kind::Failure, None, Some(row))
+            (IncidentKind::Failure, None, Some(row))
         }
     };
-    let by = cited.get(record)?.clone();
+    let by = requesters.get(record)?.clone();
     Some(Row {
         number,
         kind,
@@ -50,6 +53,19 @@ pub(super) fn row(number: u64, happening: &Happening, ledger: &Ledger, cited: &C
         fallback,
         failure,
     })
+}
+
+/// The name of a reason, as in the JSON form.
+fn reason(why: Why) -> &'static str {
+    match why {
+        Why::Watermark => "watermark",
+        Why::Fragmented => "fragmented",
+        Why::NoZone => "no-zone",
+        Why::WouldWait => "would-wait",
+        Why::Fault => "fault",
+        Why::NoCpu => "no-cpu",
+        _ => "other",
+    }
 }
 
 /// Fallbacks before failures. Of fallbacks first those that were felt longest, of failures those that had most memory and got none of it.
@@ -79,12 +95,12 @@ pub(super) fn tried(done: &Done) -> Tried {
 }
 
 /// What each has, most first.
-fn holdings(held: &Held, cited: &Cited) -> Vec<Holding> {
-    let holding = |(holder, &(pfn, frames)): (&Holder, &(Pfn, u64))| Holding {
+fn holdings(held: &OwnedFrames, requesters: &Requesters) -> Vec<Holding> {
+    let holding = |(owner, &(pfn, frames)): (&Owner, &(Pfn, u64))| Holding {
         pfn: pfn.0,
         frames,
-        migratetype: holder.mobility.name(),
-        by: cited.get(&holder.record).cloned(),
+        migratetype: owner.mobility.name(),
+        by: requesters.get(&owner.record).cloned(),
     };
     let mut holdings: Vec<Holding> = held.iter().map(holding).collect();
     holdings.sort_by_key(|holding| std::cmp::Reverse(holding.frames));
@@ -92,9 +108,9 @@ fn holdings(held: &Held, cited: &Cited) -> Vec<Holding> {
 }
 
 /// Fallbacks on a pageblock, of the first happenings, by number.
-fn fallbacks_on(pageblock: Pfn, order: Order, first: &[Happening]) -> Vec<u64> {
-    let is_on = |(happening, _): &(&Happening, u64)| {
-        happening.fallback().is_some_and(|taken| {
+fn fallbacks_on(pageblock: Pfn, order: Order, first: &[Incident]) -> Vec<u64> {
+    let is_on = |(incident, _): &(&Incident, u64)| {
+        incident.fallback().is_some_and(|taken| {
             let size = taken.order.max(order);
             taken.pfn.align_down(size) == pageblock.align_down(size)
         })
@@ -103,15 +119,16 @@ fn fallbacks_on(pageblock: Pfn, order: Order, first: &[Happening]) -> Vec<u64> {
 }
 
 /// A fallback's pageblocks.
-pub(super) fn pageblocks(look: &Look<'_>, earlier: &[Happening], cited: &Cited) -> Taken {
-    let order = look.numbering.ledger.order;
-    let earlier: BTreeSet<u64> = look.own_pageblocks().flat_map(|pfn| fallbacks_on(pfn, order, earlier)).collect();
-    let after = &look.after;
+pub(super) fn pageblocks(second_run: &SecondRun<'_>, earlier: &[Incident], requesters: &Requesters) -> Taken {
+    let order = second_run.incidents.owners.order;
+    let earlier: BTreeSet<u64> =
+        second_run.own_pageblocks().flat_map(|pfn| fallbacks_on(pfn, order, earlier)).collect();
+    let after = &second_run.after;
     Taken {
-        pfns: look.own_pageblocks().map(|pfn| pfn.0).collect(),
+        pfns: second_run.own_pageblocks().map(|pfn| pfn.0).collect(),
         earlier: earlier.into_iter().collect(),
         memory: after.memory,
-        held: holdings(&after.held, cited),
+        held: holdings(&after.held, requesters),
         most: after.most,
         free_again_ns: after.free_again,
         failures: after.failures.clone(),
@@ -120,14 +137,19 @@ pub(super) fn pageblocks(look: &Look<'_>, earlier: &[Happening], cited: &Cited) 
 }
 
 /// What was in the way of a failed request. `earlier`: what had happened before.
-pub(super) fn obstacles(look: &Look<'_>, before: &Before, earlier: &[Happening], cited: &Cited) -> Obstacles {
-    let order = look.numbering.ledger.order;
+pub(super) fn obstacles(
+    second_run: &SecondRun<'_>,
+    before: &Before,
+    earlier: &[Incident],
+    requesters: &Requesters,
+) -> Obstacles {
+    let order = second_run.incidents.owners.order;
     let near = |then: &PageblockThen| Near {
         pfn: then.pfn.0,
         migratetype: then.migratetype.name(),
         movable: then.pageblock.of(MigrateType::Movable).frames,
         pinned: then.pageblock.pinned(),
-        held: holdings(&then.pinned, cited),
+        held: holdings(&then.pinned, requesters),
         fallbacks: fallbacks_on(then.pfn, order, earlier),
     };
     let is_held = |then: &&PageblockThen| then.pageblock.memory == order.frames() && then.pageblock.pinned() != 0;
@@ -136,8 +158,8 @@ pub(super) fn obstacles(look: &Look<'_>, before: &Before, earlier: &[Happening],
     Obstacles {
         classes: classes(&before.pageblocks, order),
         nearest: held.into_iter().take(NEAREST).map(near).collect(),
-        holders: groups(&before.pageblocks, cited),
-        next_served: look.next_served.and_then(|record| cited.get(&record).cloned()),
+        holders: groups(&before.pageblocks, requesters),
+        next_served: second_run.next_served.and_then(|record| requesters.get(&record).cloned()),
     }
 }
 
@@ -169,12 +191,12 @@ fn classes(pageblocks: &[PageblockThen], order: Order) -> Vec<Class> {
 }
 
 /// Whose pages cannot be moved, by task and flags.
-fn groups(pageblocks: &[PageblockThen], cited: &Cited) -> Vec<Group> {
+fn groups(pageblocks: &[PageblockThen], requesters: &Requesters) -> Vec<Group> {
     type By<'c> = Option<(&'c str, &'c str)>;
     let mut groups: BTreeMap<By<'_>, (u64, BTreeSet<Pfn>)> = BTreeMap::new();
     for then in pageblocks {
-        for (holder, (_, frames)) in &then.pinned {
-            let by = cited.get(&holder.record).map(|by| (by.task.as_str(), by.gfp.as_str()));
+        for (owner, (_, frames)) in &then.pinned {
+            let by = requesters.get(&owner.record).map(|by| (by.task.as_str(), by.gfp.as_str()));
             let group = groups.entry(by).or_default();
             group.0 += frames;
             group.1.insert(then.pfn);

@@ -8,18 +8,18 @@ use std::fmt::{self, Formatter};
 use framewright::pfn::MigrateType;
 use framewright_table::{Table, cells};
 
-use super::explanation::{Explanation, Holding, Listing, Near, Obstacles, Row, Taken, Tried};
+use super::explanation::{Explanation, Holding, IncidentKind, Listing, Near, Obstacles, Row, Taken, Tried};
+use super::requester::Requester;
 use super::zonelist::{Verdict, ZoneThen};
-use super::{Kind, Requester};
+use crate::counted::{counted, grouped};
 use crate::mechanisms::label;
-use crate::replay::{counted, grouped};
 
 /// Prints a [`Listing`]: the worst of each kind.
 pub struct Overview<'l> {
     /// What to print.
     pub listing: &'l Listing,
     /// Only this kind.
-    pub only: Option<Kind>,
+    pub only: Option<IncidentKind>,
     /// How many lines at most.
     pub limit: usize,
 }
@@ -35,8 +35,8 @@ impl fmt::Display for Overview<'_> {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let Listing { trace, mechanisms, happenings, .. } = self.listing;
         writeln!(f, "{trace} under {}", short(mechanisms))?;
-        let kinds =
-            [Kind::Fallback, Kind::Failure].map(|kind| self.only.is_none_or(|only| only == kind).then_some(kind));
+        let kinds = [IncidentKind::Fallback, IncidentKind::Failure]
+            .map(|kind| self.only.is_none_or(|only| only == kind).then_some(kind));
         let rows = kinds.map(|kind| happenings.iter().filter(|row| Some(row.kind) == kind).collect::<Vec<_>>());
         for (at, kind) in kinds.into_iter().enumerate().filter_map(|(at, kind)| Some((at, kind?))) {
             // Half for each, and what one has no use for is the other's.
@@ -57,16 +57,18 @@ impl fmt::Display for Overview<'_> {
     }
 }
 
-fn section(f: &mut Formatter<'_>, kind: Kind, rows: &[&Row], limit: usize) -> fmt::Result {
+fn section(f: &mut Formatter<'_>, kind: IncidentKind, rows: &[&Row], limit: usize) -> fmt::Result {
     let count = rows.len() as u64;
     match kind {
-        Kind::Fallback if rows.is_empty() => return writeln!(f, "\nNo request fell back to another mobility."),
-        Kind::Failure if rows.is_empty() => return writeln!(f, "\nNo request failed."),
-        Kind::Fallback => {
+        IncidentKind::Fallback if rows.is_empty() => return writeln!(f, "\nNo request fell back to another mobility."),
+        IncidentKind::Failure if rows.is_empty() => return writeln!(f, "\nNo request failed."),
+        IncidentKind::Fallback => {
             let count = counted(count, "fallback");
             writeln!(f, "\n{count}, by how many huge pages failed while their pages were there")?;
         }
-        Kind::Failure => writeln!(f, "\n{}, by how much memory was to spare", counted(count, "failed request"))?,
+        IncidentKind::Failure => {
+            writeln!(f, "\n{}, by how much memory was to spare", counted(count, "failed request"))?
+        }
     }
     let mut table = heads(kind);
     rows.iter().take(limit).for_each(|row| table.row(line(row)));
@@ -78,12 +80,12 @@ fn section(f: &mut Formatter<'_>, kind: Kind, rows: &[&Row], limit: usize) -> fm
 }
 
 /// The table of one kind, with its heading.
-fn heads(kind: Kind) -> Table {
-    let mut table = Table::new(if kind == Kind::Fallback { ">><<<>>" } else { ">><<>><" });
+fn heads(kind: IncidentKind) -> Table {
+    let mut table = Table::new(if kind == IncidentKind::Fallback { ">><<<>>" } else { ">><<>><" });
     let mut heads = cells!["{:>7}" = "number", "{:>12}" = "time", "  {:<23}" = "task", "{:<16}" = "asked for"];
     heads.extend(match kind {
-        Kind::Fallback => cells!["{:<15}" = "from the lists", "{:>11}" = "there for", "{:>9}" = "failed"],
-        Kind::Failure => cells!["{:>9}" = "to spare", "{:>10}" = "largest", "  why"],
+        IncidentKind::Fallback => cells!["{:<15}" = "from the lists", "{:>11}" = "there for", "{:>9}" = "failed"],
+        IncidentKind::Failure => cells!["{:>9}" = "to spare", "{:>10}" = "largest", "  why"],
     });
     table.row(heads);
     table
@@ -137,8 +139,8 @@ fn heading(f: &mut Formatter<'_>, answer: &Explanation) -> fmt::Result {
     writeln!(f, "  flags  {}", row.gfp)?;
     let linux = match (by.linux_served, row.kind) {
         (true, _) => "served it",
-        (false, Kind::Fallback) => "failed it",
-        (false, Kind::Failure) => "failed it too",
+        (false, IncidentKind::Fallback) => "failed it",
+        (false, IncidentKind::Failure) => "failed it too",
     };
     writeln!(f, "  Linux  {linux}")?;
     writeln!(f, "  why    {}", in_short(answer))
@@ -217,7 +219,7 @@ fn tried(f: &mut Formatter<'_>, answer: &Explanation) -> fmt::Result {
     }
     if tried.woke_reclaim {
         steps.push("background reclaim was woken; the free lists down to the min mark".to_owned());
-    } else if row.kind == Kind::Failure {
+    } else if row.kind == IncidentKind::Failure {
         steps.push("the free lists down to the min mark".to_owned());
     }
     if let Some(step) = compaction(tried, &answer.mechanisms, row.kind) {
@@ -240,10 +242,10 @@ fn tried(f: &mut Formatter<'_>, answer: &Explanation) -> fmt::Result {
     }
 }
 
-fn compaction(tried: &Tried, mechanisms: &str, kind: Kind) -> Option<String> {
+fn compaction(tried: &Tried, mechanisms: &str, kind: IncidentKind) -> Option<String> {
     let off = mechanisms.split(',').any(|switch| switch == "compaction=off");
     if !tried.compacted {
-        return (off && kind == Kind::Failure).then(|| "no compaction: it is switched off".to_owned());
+        return (off && kind == IncidentKind::Failure).then(|| "no compaction: it is switched off".to_owned());
     }
     if tried.scanned == 0 && tried.moved.is_empty() {
         return Some("compaction was put off: it was in vain lately, or a zone had no room for it".to_owned());

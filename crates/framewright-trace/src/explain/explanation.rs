@@ -4,12 +4,21 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::incidents::Kind;
 use super::requester::Requester;
 use super::zonelist::ZoneThen;
 
 /// Version of the JSON form; raised when a field changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
+
+/// How the JSON form calls the two kinds.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IncidentKind {
+    /// A block was taken from the free lists of another mobility.
+    Fallback,
+    /// A request got nothing.
+    Failure,
+}
 
 /// What can be asked for.
 #[derive(Clone, Debug, Serialize)]
@@ -30,7 +39,7 @@ pub struct Row {
     /// Its number, counted from 1 in the order of time.
     pub number: u64,
     /// Which of the two.
-    pub kind: Kind,
+    pub kind: IncidentKind,
     /// For whose request it was.
     pub by: Requester,
     /// Order of our request: that of `by`, or of a page for a CPU's list.

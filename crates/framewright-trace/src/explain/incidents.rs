@@ -10,14 +10,14 @@ use framewright::pfn::{MigrateType, Order, Pfn};
 use framewright::request::Gfp;
 use framewright::{AllocError, Request, Why};
 
-use super::page_owner::{Ledger, Moment};
+use super::page_owner::{Moment, PageOwners};
 use super::zonelist::{ZoneThen, zonelist};
 use crate::record::Record;
-use crate::replay::{Pages, Recorded, Watch};
+use crate::replay::{Observer, Pages, RecordedMachine};
 
 /// A fallback or a failure, while the replay runs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Happening {
+pub(super) struct Incident {
     /// Number of the record of the trace, counted from 1.
     pub(super) record: u64,
     /// Number of our request, counted from 1. Some records make none, some two.
@@ -25,12 +25,12 @@ pub(super) struct Happening {
     pub(super) order: Order,
     pub(super) mobility: MigrateType,
     pub(super) gfp: Gfp,
-    pub(super) what: What,
+    pub(super) what: IncidentDetail,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) enum What {
-    Fallback(Taken),
+pub(super) enum IncidentDetail {
+    Fallback(FallbackBlock),
     Failure {
         why: Why,
         /// Frames above the min mark in the zones that it could use, and the order of the largest free block of zones that have such.
@@ -41,7 +41,7 @@ pub(super) enum What {
 
 /// The block of a fallback.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taken {
+pub(super) struct FallbackBlock {
     pub(super) pfn: Pfn,
     pub(super) order: Order,
     /// Mobility of the list that it was on.
@@ -52,33 +52,33 @@ pub(super) struct Taken {
     before: Moment,
 }
 
-impl Happening {
-    pub(super) fn fallback(&self) -> Option<&Taken> {
+impl Incident {
+    pub(super) fn fallback(&self) -> Option<&FallbackBlock> {
         match &self.what {
-            What::Fallback(taken) => Some(taken),
-            What::Failure { .. } => None,
+            IncidentDetail::Fallback(taken) => Some(taken),
+            IncidentDetail::Failure { .. } => None,
         }
     }
 
     /// How long pages of a fallback's mobility have been in its pageblock since.
-    pub(super) fn held(&self, taken: &Taken, ledger: &Ledger) -> Moment {
-        ledger.pageblock(taken.pfn).of(self.mobility).total(ledger.now).since(taken.before)
+    pub(super) fn held(&self, taken: &FallbackBlock, owners: &PageOwners) -> Moment {
+        owners.pageblock(taken.pfn).of(self.mobility).total(owners.now).since(taken.before)
     }
 }
 
 /// Watches a replay and numbers what happens; see the module's description.
-pub(super) struct Numbering {
-    pub(super) ledger: Ledger,
-    pub(super) found: Vec<Happening>,
+pub(super) struct IncidentLog {
+    pub(super) owners: PageOwners,
+    pub(super) found: Vec<Incident>,
     /// The record that is carried out, and our requests so far.
     pub(super) record: u64,
     pub(super) requests: u64,
     request: Option<Request>,
 }
 
-impl Numbering {
-    pub(super) fn new(ledger: Ledger) -> Numbering {
-        Numbering { ledger, found: Vec::new(), record: 0, requests: 0, request: None }
+impl IncidentLog {
+    pub(super) fn new(owners: PageOwners) -> IncidentLog {
+        IncidentLog { owners, found: Vec::new(), record: 0, requests: 0, request: None }
     }
 
     /// Order of the request that is under way.
@@ -86,20 +86,20 @@ impl Numbering {
         self.request.map(|request| request.order)
     }
 
-    fn note(&mut self, order: Order, mobility: MigrateType, gfp: Gfp, what: What) {
-        let Numbering { record, requests: request, .. } = *self;
-        self.found.push(Happening { record, request, order, mobility, gfp, what });
+    fn note(&mut self, order: Order, mobility: MigrateType, gfp: Gfp, what: IncidentDetail) {
+        let IncidentLog { record, requests: request, .. } = *self;
+        self.found.push(Incident { record, request, order, mobility, gfp, what });
     }
 }
 
-impl Watch for Numbering {
-    fn is_set_up(&mut self, machine: &Recorded, pages: &Pages<'_>) {
-        self.ledger.set_up(machine, pages);
+impl Observer for IncidentLog {
+    fn is_set_up(&mut self, machine: &RecordedMachine, pages: &Pages<'_>) {
+        self.owners.set_up(machine, pages);
     }
 
     fn begins(&mut self, number: u64, record: &Record) {
         self.record = number;
-        self.ledger.now.time = self.ledger.now.time.max(record.time);
+        self.owners.now.time = self.owners.now.time.max(record.time);
     }
 
     fn asks(&mut self, request: &Request, _: &Pages<'_>) {
@@ -112,15 +112,15 @@ impl Watch for Numbering {
         let Err(AllocError::NoMemory { why }) = answer else { return };
         let zones = zonelist(pages, None, &request);
         let free = zones.iter().map(ZoneThen::spare).fold(0, u64::saturating_add);
-        let what = What::Failure { why, free, largest: zones.iter().filter_map(ZoneThen::largest).max() };
+        let what = IncidentDetail::Failure { why, free, largest: zones.iter().filter_map(ZoneThen::largest).max() };
         self.note(request.order, request.gfp.migratetype(), request.gfp, what);
-        if request.order >= self.ledger.order {
-            self.ledger.now.failed += 1;
+        if request.order >= self.owners.order {
+            self.owners.now.failed += 1;
         }
     }
 
     fn event(&mut self, event: &Event) {
-        self.ledger.hear(event, self.record);
+        self.owners.hear(event, self.record);
         if let Event::ExtFrag {
             pfn,
             alloc_order,
@@ -132,37 +132,14 @@ impl Watch for Numbering {
         } = *event
             && let Some(request) = self.request
         {
-            let before = self.ledger.pageblock(pfn).of(alloc_migratetype).total(self.ledger.now);
+            let before = self.owners.pageblock(pfn).of(alloc_migratetype).total(self.owners.now);
             let (order, from, claimed) = (fallback_order, fallback_migratetype, change_ownership);
-            let what = What::Fallback(Taken { pfn, order, from, claimed, before });
+            let what = IncidentDetail::Fallback(FallbackBlock { pfn, order, from, claimed, before });
             self.note(alloc_order, alloc_migratetype, request.gfp, what);
         }
     }
 
     fn moves(&mut self, from: Pfn, to: Pfn, order: Order) {
-        self.ledger.moves(from, to, order);
+        self.owners.moves(from, to, order);
     }
-}
-
-/// The name of a reason, as in the JSON form.
-pub(super) fn reason(why: Why) -> &'static str {
-    match why {
-        Why::Watermark => "watermark",
-        Why::Fragmented => "fragmented",
-        Why::NoZone => "no-zone",
-        Why::WouldWait => "would-wait",
-        Why::Fault => "fault",
-        Why::NoCpu => "no-cpu",
-        _ => "other",
-    }
-}
-
-/// How the JSON form calls the two kinds.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// A block was taken from the free lists of another mobility.
-    Fallback,
-    /// A request got nothing.
-    Failure,
 }

@@ -4,9 +4,9 @@
 //! [`list`] numbers what happened, the worst first; [`why`] explains one of it: what there was just before, what was tried, in a fallback's case
 //! what the pageblock held and who had put it there, and what became of it; in a failure's case what was in the way and whose it was.
 //!
-//! How: a replay is the same every time. A first run numbers what happens (`incidents.rs`), with a ledger of who has which frame (`page_owner.rs`); a
-//! second one knows where to look closer (`second_run.rs`). Then the trace is read once more for who made the requests that the answer names (`requester.rs`),
-//! `answer.rs` puts the two together as data (`explanation.rs`), and `answer_text.rs` prints it. Nothing is asked of the allocator but what it says anyway:
+//! How: a replay is the same every time. A first run numbers what happens (`happening.rs`), with a ledger of who has which frame (`ledger.rs`); a
+//! second one knows where to look closer (`look.rs`). Then the trace is read once more for who made the requests that the answer names (`cite.rs`),
+//! `tell.rs` puts the two together as data (`story.rs`), and `text.rs` prints it. Nothing is asked of the allocator but what it says anyway:
 //! its tracepoints, its counters, its free lists and its errors.
 //!
 //! Rejected: keeping a history of everything from a first run. It would grow with the trace, and what a question needs is known only once it is
@@ -15,14 +15,14 @@
 //!
 //! Not known here: what a frame holds beyond the flags with which it was asked for, and what was freed but lies on a CPU's list.
 
-mod requester;
-mod incidents;
-mod page_owner;
-mod second_run;
-mod explanation;
-mod answer;
 mod answer_text;
+mod answer;
+mod second_run;
+mod incidents;
+mod explanation;
 mod zonelist;
+mod page_owner;
+mod requester;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -30,18 +30,17 @@ use std::path::Path;
 
 use framewright::Mechanisms;
 
-pub use answer_text::{Answer, Overview};
-pub use explanation::{
-    Class, Emptied, Explanation, FailureRow, FallbackRow, Group, Holding, Listing, Near, Obstacles, Row, Taken, Tried,
+pub use self::answer_text::{Answer, Overview};
+pub use self::explanation::{
+    Class, Emptied, Explanation, FailureRow, FallbackRow, Group, Holding, IncidentKind, Listing, Near, Obstacles, Row,
+    Taken, Tried,
 };
-pub use incidents::Kind;
-pub use requester::Requester;
-pub use zonelist::{Verdict, ZoneThen};
-
-use crate::replay::{ReplayError, ReplayOptions, Stage};
-use incidents::{Happening, Numbering};
-use page_owner::Ledger;
-use second_run::Look;
+use self::incidents::{Incident, IncidentLog};
+use self::page_owner::PageOwners;
+pub use self::requester::Requester;
+use self::second_run::SecondRun;
+pub use self::zonelist::{Verdict, ZoneThen};
+use crate::replay::{self, Recording, ReplayError, ReplayOptions};
 
 /// What can be wrong with a question.
 #[derive(Debug, thiserror::Error)]
@@ -77,15 +76,15 @@ pub fn list(
     mechanisms: Mechanisms,
     progress: &mut dyn FnMut(usize, u64),
 ) -> Result<Listing, ReplayError> {
-    let stage = Stage::set(path, options, &mut |records| progress(0, records))?;
-    let numbered = number(&stage, mechanisms, &mut |records| progress(1, records))?;
-    let wanted = numbered.found.iter().map(|happening| happening.record).collect();
-    let cited = requester::cite(&stage, &wanted, &mut |records| progress(2, records))?;
+    let recording = Recording::set(path, options, &mut |records| progress(0, records))?;
+    let numbered = number(&recording, mechanisms, &mut |records| progress(1, records))?;
+    let wanted = numbered.found.iter().map(|incident| incident.record).collect();
+    let requesters = requester::look_up(&recording, &wanted, &mut |records| progress(2, records))?;
     let rows = numbered.found.iter().zip(1..);
     let mut happenings: Vec<Row> =
-        rows.filter_map(|(happening, number)| answer::row(number, happening, &numbered.ledger, &cited)).collect();
+        rows.filter_map(|(incident, number)| answer::row(number, incident, &numbered.owners, &requesters)).collect();
     answer::worst_first(&mut happenings);
-    let (trace, mechanisms) = (stage.survey.name, mechanisms.to_string());
+    let (trace, mechanisms) = (recording.first_pass.name, mechanisms.to_string());
     Ok(Listing { schema_version: explanation::SCHEMA_VERSION, trace, mechanisms, happenings })
 }
 
@@ -100,51 +99,55 @@ pub fn why(
     wanted: u64,
     progress: &mut dyn FnMut(usize, u64),
 ) -> Result<Explanation, ExplainError> {
-    let stage = Stage::set(path, options, &mut |records| progress(0, records))?;
-    let numbered = number(&stage, mechanisms, &mut |records| progress(1, records))?;
+    let recording = Recording::set(path, options, &mut |records| progress(0, records))?;
+    let numbered = number(&recording, mechanisms, &mut |records| progress(1, records))?;
     let count = numbered.found.len() as u64;
     let place = wanted.checked_sub(1).and_then(|place| usize::try_from(place).ok());
     let found = place.and_then(|place| Some((numbered.found.get(..place)?, numbered.found.get(place)?)));
     let Some((earlier, target)) = found else { return Err(ExplainError::NoSuch { number: wanted, count }) };
-    let fresh = Numbering::new(ledger(&stage)?);
-    let look = RefCell::new(Look::new(fresh, &stage.machine, (wanted, *target)));
-    stage.play(mechanisms, &look, &mut |records| progress(2, records))?;
-    let look = look.into_inner();
-    let cited = requester::cite(&stage, &named(&look, target), &mut |records| progress(3, records))?;
-    let ledger = &look.numbering.ledger;
-    let changed = || ReplayError::Changed { file: stage.survey.name.clone(), first: target.record, then: 0 };
-    let row = answer::row(wanted, target, ledger, &cited).ok_or_else(changed)?;
-    let before = look.before.as_ref().ok_or_else(changed)?;
+    let fresh = IncidentLog::new(owners(&recording)?);
+    let second_run = RefCell::new(SecondRun::new(fresh, &recording.machine, (wanted, *target)));
+    replay::run(&recording, mechanisms, &second_run, &mut |records| progress(2, records))?;
+    let second_run = second_run.into_inner();
+    let requesters = requester::look_up(&recording, &named(&second_run, target), &mut |records| progress(3, records))?;
+    let owners = &second_run.incidents.owners;
+    let changed = || ReplayError::Changed { file: recording.first_pass.name.clone(), first: target.record, then: 0 };
+    let row = answer::row(wanted, target, owners, &requesters).ok_or_else(changed)?;
+    let before = second_run.before.as_ref().ok_or_else(changed)?;
     let is_fallback = target.fallback().is_some();
     Ok(Explanation {
         schema_version: explanation::SCHEMA_VERSION,
-        trace: stage.survey.name.clone(),
+        trace: recording.first_pass.name.clone(),
         mechanisms: mechanisms.to_string(),
         of: count,
         row,
         zones: before.zones.clone(),
-        tried: answer::tried(&look.done),
-        pageblocks: is_fallback.then(|| answer::pageblocks(&look, earlier, &cited)),
-        obstacles: (!is_fallback).then(|| answer::obstacles(&look, before, earlier, &cited)),
+        tried: answer::tried(&second_run.done),
+        pageblocks: is_fallback.then(|| answer::pageblocks(&second_run, earlier, &requesters)),
+        obstacles: (!is_fallback).then(|| answer::obstacles(&second_run, before, earlier, &requesters)),
     })
 }
 
 /// A ledger for a replay, if there may be so much of it beside the replay's own tables.
-fn ledger(stage: &Stage<'_>) -> Result<Ledger, ReplayError> {
-    stage.spare(Ledger::frame_bytes(stage.machine.pageblock_order))?;
-    Ok(Ledger::new(stage.survey.span.clone(), &stage.machine))
+fn owners(recording: &Recording<'_>) -> Result<PageOwners, ReplayError> {
+    recording.spare(PageOwners::frame_bytes(recording.machine.pageblock_order))?;
+    Ok(PageOwners::new(recording.first_pass.span.clone(), &recording.machine))
 }
 
 /// The first run.
-fn number(stage: &Stage<'_>, mechanisms: Mechanisms, progress: &mut dyn FnMut(u64)) -> Result<Numbering, ReplayError> {
-    let numbering = RefCell::new(Numbering::new(ledger(stage)?));
-    stage.play(mechanisms, &numbering, progress)?;
-    Ok(numbering.into_inner())
+fn number(
+    recording: &Recording<'_>,
+    mechanisms: Mechanisms,
+    progress: &mut dyn FnMut(u64),
+) -> Result<IncidentLog, ReplayError> {
+    let incidents = RefCell::new(IncidentLog::new(owners(recording)?));
+    replay::run(recording, mechanisms, &incidents, progress)?;
+    Ok(incidents.into_inner())
 }
 
 /// Records that an answer names.
-fn named(look: &Look<'_>, target: &Happening) -> BTreeSet<u64> {
-    let pinned = look.before.iter().flat_map(|before| &before.pageblocks).map(|then| &then.pinned);
-    let held = pinned.chain([&look.after.held]).flat_map(|held| held.keys()).map(|holder| holder.record);
-    held.chain(look.next_served).chain([target.record]).collect()
+fn named(second_run: &SecondRun<'_>, target: &Incident) -> BTreeSet<u64> {
+    let pinned = second_run.before.iter().flat_map(|before| &before.pageblocks).map(|then| &then.pinned);
+    let held = pinned.chain([&second_run.after.held]).flat_map(|held| held.keys()).map(|owner| owner.record);
+    held.chain(second_run.next_served).chain([target.record]).collect()
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use framewright::event::Event;
 use framewright::pfn::{MigrateType, Order, Pfn, PfnRange};
 
-use crate::replay::{Pages, Recorded, Span};
+use crate::replay::{Pages, RecordedMachine, Span};
 
 /// Mobilities that requests have; their indices come first ([`MigrateType::index`]).
 pub(super) const MOBILITIES: [MigrateType; 3] =
@@ -16,7 +16,7 @@ pub(super) const MOBILITIES: [MigrateType; 3] =
 
 /// Who has a frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) struct Holder {
+pub(super) struct Owner {
     /// Number of the record whose request it was, counted from 1; 0 for what was in use when recording began.
     pub(super) record: u64,
     /// Mobility of the request.
@@ -24,22 +24,22 @@ pub(super) struct Holder {
 }
 
 /// What each has: the first of his frames, and how many.
-pub(super) type Held = BTreeMap<Holder, (Pfn, u64)>;
+pub(super) type OwnedFrames = BTreeMap<Owner, (Pfn, u64)>;
 
 /// A frame's holder in a word: 0 if it is free.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Cell(u64);
+struct OwnerWord(u64);
 
-impl Cell {
-    const FREE: Cell = Cell(0);
+impl OwnerWord {
+    const FREE: OwnerWord = OwnerWord(0);
 
-    fn of(holder: Holder) -> Cell {
-        Cell(holder.record << 2 | (holder.mobility.index() as u64 + 1))
+    fn of(owner: Owner) -> OwnerWord {
+        OwnerWord(owner.record << 2 | (owner.mobility.index() as u64 + 1))
     }
 
-    fn holder(self) -> Option<Holder> {
+    fn owner(self) -> Option<Owner> {
         let mobility = MOBILITIES.get((self.0 & 3).checked_sub(1)? as usize)?;
-        Some(Holder { record: self.0 >> 2, mobility: *mobility })
+        Some(Owner { record: self.0 >> 2, mobility: *mobility })
     }
 }
 
@@ -109,26 +109,26 @@ impl Pageblock {
 }
 
 /// See the module's description.
-pub(super) struct Ledger {
+pub(super) struct PageOwners {
     span: Span,
     pub(super) order: Order,
-    cells: Vec<Cell>,
+    words: Vec<OwnerWord>,
     /// From the span's first pageblock on.
     pageblocks: Vec<Pageblock>,
     pub(super) now: Moment,
 }
 
-impl Ledger {
+impl PageOwners {
     /// Bytes that it takes for each frame, rounded up.
     pub(super) const fn frame_bytes(pageblock_order: Order) -> u64 {
-        (size_of::<Cell>() + (size_of::<Pageblock>() >> pageblock_order.0)) as u64 + 1
+        (size_of::<OwnerWord>() + (size_of::<Pageblock>() >> pageblock_order.0)) as u64 + 1
     }
 
-    pub(super) fn new(span: Span, machine: &Recorded) -> Ledger {
+    pub(super) fn new(span: Span, machine: &RecordedMachine) -> PageOwners {
         let order = machine.pageblock_order;
-        let mut ledger = Ledger {
+        let mut owners = PageOwners {
             order,
-            cells: vec![Cell::FREE; span.len()],
+            words: vec![OwnerWord::FREE; span.len()],
             pageblocks: vec![Pageblock::default(); span.pageblocks(order)],
             now: Moment::default(),
             span,
@@ -137,21 +137,21 @@ impl Ledger {
             let mut start = region.range.start;
             while start < region.range.end {
                 let part = PfnRange::block(start.align_down(order), order).intersect(region.range);
-                if let Some(pageblock) = ledger.at(start) {
+                if let Some(pageblock) = owners.at(start) {
                     pageblock.memory += part.frames();
                 }
                 start = part.end;
             }
         }
-        ledger
+        owners
     }
 
     /// Notes what is in use before the first record.
-    pub(super) fn set_up(&mut self, machine: &Recorded, pages: &Pages<'_>) {
+    pub(super) fn set_up(&mut self, machine: &RecordedMachine, pages: &Pages<'_>) {
         use framewright::FrameState::Allocated;
         for (pfn, movable) in machine.used().filter(|&(pfn, _)| matches!(pages.state_of(pfn), Allocated(..))) {
             let mobility = if movable { MigrateType::Movable } else { MigrateType::Unmovable };
-            self.write(pfn, Cell::of(Holder { record: 0, mobility }));
+            self.write(pfn, OwnerWord::of(Owner { record: 0, mobility }));
         }
     }
 
@@ -159,9 +159,9 @@ impl Ledger {
     pub(super) fn hear(&mut self, event: &Event, record: u64) {
         let (block, cell) = match *event {
             Event::PageAlloc { pfn: Some(pfn), order, migratetype: mobility, .. } => {
-                (PfnRange::block(pfn, order), Cell::of(Holder { record, mobility }))
+                (PfnRange::block(pfn, order), OwnerWord::of(Owner { record, mobility }))
             }
-            Event::PageFree { pfn, order } => (PfnRange::block(pfn, order), Cell::FREE),
+            Event::PageFree { pfn, order } => (PfnRange::block(pfn, order), OwnerWord::FREE),
             _ => return,
         };
         (block.start.0..block.end.0).for_each(|pfn| self.write(Pfn(pfn), cell));
@@ -170,19 +170,19 @@ impl Ledger {
     /// What is in a block is now in another, which was allocated for it. That the first is freed comes as an event.
     pub(super) fn moves(&mut self, from: Pfn, to: Pfn, order: Order) {
         for offset in 0..order.frames() {
-            if let Some(&cell) = self.span.index(from.add(offset)).and_then(|index| self.cells.get(index)) {
+            if let Some(&cell) = self.span.index(from.add(offset)).and_then(|index| self.words.get(index)) {
                 self.write(to.add(offset), cell);
             }
         }
     }
 
-    fn write(&mut self, pfn: Pfn, new: Cell) {
-        let Some(cell) = self.span.index(pfn).and_then(|index| self.cells.get_mut(index)) else { return };
+    fn write(&mut self, pfn: Pfn, new: OwnerWord) {
+        let Some(cell) = self.span.index(pfn).and_then(|index| self.words.get_mut(index)) else { return };
         let old = std::mem::replace(cell, new);
         let now = self.now;
         let Some(pageblock) = self.at(pfn) else { return };
-        for (holder, by) in [(old.holder(), -1), (new.holder(), 1)] {
-            if let Some(presence) = holder.and_then(|holder| pageblock.in_use.get_mut(holder.mobility.index())) {
+        for (owner, by) in [(old.owner(), -1), (new.owner(), 1)] {
+            if let Some(presence) = owner.and_then(|owner| pageblock.in_use.get_mut(owner.mobility.index())) {
                 presence.change(by, now);
             }
         }
@@ -204,16 +204,16 @@ impl Ledger {
     }
 
     /// Who has the frames of the pageblock around one.
-    pub(super) fn holders(&self, pfn: Pfn) -> impl Iterator<Item = (Pfn, Holder)> {
+    pub(super) fn holders(&self, pfn: Pfn) -> impl Iterator<Item = (Pfn, Owner)> {
         let frames = self.span.block(pfn.align_down(self.order), self.order);
-        frames.filter_map(|index| Some((self.span.pfn(index), self.cells.get(index)?.holder()?)))
+        frames.filter_map(|index| Some((self.span.pfn(index), self.words.get(index)?.owner()?)))
     }
 
     /// What each holder has of some pageblocks.
-    pub(super) fn held(&self, pageblocks: impl IntoIterator<Item = Pfn>) -> Held {
-        let mut held = Held::new();
-        for (pfn, holder) in pageblocks.into_iter().flat_map(|pageblock| self.holders(pageblock)) {
-            held.entry(holder).or_insert((pfn, 0)).1 += 1;
+    pub(super) fn held(&self, pageblocks: impl IntoIterator<Item = Pfn>) -> OwnedFrames {
+        let mut held = OwnedFrames::new();
+        for (pfn, owner) in pageblocks.into_iter().flat_map(|pageblock| self.holders(pageblock)) {
+            held.entry(owner).or_insert((pfn, 0)).1 += 1;
         }
         held
     }
@@ -243,11 +243,11 @@ mod tests {
 
     #[test]
     fn a_cell_is_free_or_has_a_holder() {
-        assert_eq!(Cell::FREE.holder(), None);
+        assert_eq!(OwnerWord::FREE.owner(), None);
         for mobility in MOBILITIES {
             for record in [0, 1, 1 << 40] {
-                let holder = Holder { record, mobility };
-                assert_eq!(Cell::of(holder).holder(), Some(holder));
+                let owner = Owner { record, mobility };
+                assert_eq!(OwnerWord::of(owner).owner(), Some(owner));
             }
         }
     }

@@ -9,8 +9,8 @@ use framewright::pfn::{MigrateType, Order};
 use framewright::request::Gfp;
 use serde::Serialize;
 
-use crate::record::Kind;
-use crate::replay::{ReplayError, Stage};
+use crate::record::{Kind, Record};
+use crate::replay::{Recording, ReplayError};
 
 /// A request of the trace, and who made it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -36,12 +36,12 @@ pub struct Requester {
 }
 
 /// Reads the requests with these numbers. Numbers of what is no request are left out.
-pub(super) fn cite(
-    stage: &Stage<'_>,
+pub(super) fn look_up(
+    recording: &Recording<'_>,
     numbers: &BTreeSet<u64>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<BTreeMap<u64, Requester>, ReplayError> {
-    let mut trace = stage.open()?;
+    let mut trace = recording.open()?;
     let mut found = Vec::new();
     let last = numbers.last().copied().unwrap_or(0);
     for (number, record) in (1..=last).zip(trace.by_ref()) {
@@ -53,7 +53,7 @@ pub(super) fn cite(
             progress(number);
         }
     }
-    let requester = |(event, record): (u64, crate::record::Record)| {
+    let requester = |(event, record): (u64, Record)| {
         let (pfn, order, migratetype, gfp): (_, Order, MigrateType, Gfp) = match record.kind {
             Kind::Alloc { pfn, order, migratetype, gfp } => (pfn, order, migratetype, gfp),
             _ => return None,

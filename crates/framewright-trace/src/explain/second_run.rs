@@ -10,11 +10,11 @@ use framewright::pfn::{MigrateType, Order, Pfn};
 use framewright::report::{Source, VmEvents};
 use framewright::{AllocError, Counters, Request};
 
-use super::incidents::{Happening, Numbering, What};
-use super::page_owner::{Held, Pageblock};
+use super::incidents::{Incident, IncidentDetail, IncidentLog};
+use super::page_owner::{OwnedFrames, Pageblock};
 use super::zonelist::{ZoneThen, zonelist};
 use crate::record::Record;
-use crate::replay::{Pages, Recorded, Watch};
+use crate::replay::{Observer, Pages, RecordedMachine};
 
 /// What was done for a request, as far as it can be counted.
 #[derive(Clone, Debug, Default)]
@@ -52,14 +52,14 @@ pub(super) struct PageblockThen {
     /// All of it was served to one request.
     pub(super) is_one: bool,
     /// Who had what cannot be moved.
-    pub(super) pinned: Held,
+    pub(super) pinned: OwnedFrames,
 }
 
 /// What became of a fallback's pageblocks.
 #[derive(Default)]
 pub(super) struct After {
     /// Who had what in them just before; how many frames of them were memory.
-    pub(super) held: Held,
+    pub(super) held: OwnedFrames,
     pub(super) memory: u64,
     /// Of the first of them, most frames of the request's mobility there at once.
     pub(super) most: u64,
@@ -72,12 +72,12 @@ pub(super) struct After {
 }
 
 /// See the module's description.
-pub(super) struct Look<'s> {
-    pub(super) numbering: Numbering,
-    machine: &'s Recorded,
+pub(super) struct SecondRun<'s> {
+    pub(super) incidents: IncidentLog,
+    machine: &'s RecordedMachine,
     /// The number of what is looked at, from 1, and what it is.
     number: u64,
-    target: Happening,
+    target: Incident,
     pub(super) before: Option<Before>,
     /// The request is under way.
     busy: bool,
@@ -87,10 +87,14 @@ pub(super) struct Look<'s> {
     pub(super) next_served: Option<u64>,
 }
 
-impl<'s> Look<'s> {
-    pub(super) fn new(numbering: Numbering, machine: &'s Recorded, (number, target): (u64, Happening)) -> Look<'s> {
-        Look {
-            numbering,
+impl<'s> SecondRun<'s> {
+    pub(super) fn new(
+        incidents: IncidentLog,
+        machine: &'s RecordedMachine,
+        (number, target): (u64, Incident),
+    ) -> SecondRun<'s> {
+        SecondRun {
+            incidents,
             machine,
             number,
             target,
@@ -104,28 +108,28 @@ impl<'s> Look<'s> {
 
     /// The pageblocks that the block of a fallback is in.
     pub(super) fn own_pageblocks(&self) -> impl Iterator<Item = Pfn> + use<> {
-        pageblocks_of(&self.target, self.numbering.ledger.order)
+        pageblocks_of(&self.target, self.incidents.owners.order)
     }
 
     /// Whether the target has happened.
     fn is_past(&self) -> bool {
-        self.numbering.found.len() as u64 >= self.number
+        self.incidents.found.len() as u64 >= self.number
     }
 
     fn before(&self, request: &Request, pages: &Pages<'_>) -> Before {
         let zones = zonelist(pages, Some(self.machine), request);
-        let ledger = &self.numbering.ledger;
+        let owners = &self.incidents.owners;
         let then = |(pfn, pageblock): (Pfn, Pageblock)| {
             let (memory, idx) = self.machine.memory_in(pfn)?;
             zones.iter().find(|zone| zone.idx == idx)?;
             let migratetype = pages.pageblock_type(memory)?;
-            let mut held = ledger.held([pfn]);
-            let is_full = pageblock.used() == ledger.order.frames();
-            let is_one = is_full && held.len() == 1 && held.keys().all(|holder| holder.record != 0);
-            held.retain(|holder, _| holder.mobility != MigrateType::Movable);
+            let mut held = owners.held([pfn]);
+            let is_full = pageblock.used() == owners.order.frames();
+            let is_one = is_full && held.len() == 1 && held.keys().all(|owner| owner.record != 0);
+            held.retain(|owner, _| owner.mobility != MigrateType::Movable);
             Some(PageblockThen { pfn, pageblock, migratetype, is_one, pinned: held })
         };
-        let pageblocks = ledger.pageblocks().filter_map(then).collect();
+        let pageblocks = owners.pageblocks().filter_map(then).collect();
         Before { zones, pageblocks, counters: pages.counters(), events: pages.events() }
     }
 
@@ -141,63 +145,63 @@ impl<'s> Look<'s> {
         done.scanned = since(|events| events.compact_migrate_scanned);
         done.stayed = since(|events| events.pgmigrate_fail);
         done.reclaims = since(|events| events.allocstall.map(|zones| zones.iter().sum()));
-        let Numbering { ledger, record, .. } = &self.numbering;
+        let IncidentLog { owners, record, .. } = &self.incidents;
         for (&pfn, (_, is_free)) in &mut done.moved {
-            *is_free = ledger.holders(pfn).all(|(_, holder)| holder.record == *record);
+            *is_free = owners.holders(pfn).all(|(_, owner)| owner.record == *record);
         }
     }
 
     /// Follows what becomes of a fallback's pageblock: of several the first, from which the request was served.
     fn follow(&mut self, was_freed: Option<Pfn>) {
-        let ledger = &self.numbering.ledger;
+        let owners = &self.incidents.owners;
         let Some(pfn) = self.own_pageblocks().next() else { return };
-        let own = ledger.pageblock(pfn);
+        let own = owners.pageblock(pfn);
         self.after.most = self.after.most.max(own.of(self.target.mobility).frames);
-        let was_own = was_freed.is_some_and(|freed| freed.align_down(ledger.order) == pfn);
+        let was_own = was_freed.is_some_and(|freed| freed.align_down(owners.order) == pfn);
         if self.after.free_again.is_none() && was_own && own.used() == 0 {
-            self.after.free_again = Some(ledger.now.time);
+            self.after.free_again = Some(owners.now.time);
         }
     }
 
     /// A huge request failed after the target.
     fn note_failure(&mut self) {
         let Some(pfn) = self.own_pageblocks().next() else { return };
-        let own = self.numbering.ledger.pageblock(pfn);
+        let own = self.incidents.owners.pageblock(pfn);
         let held = own.of(self.target.mobility).frames;
         if held != 0 {
-            self.after.failures.push(self.numbering.found.len() as u64);
+            self.after.failures.push(self.incidents.found.len() as u64);
             self.after.alone += u64::from(held == own.used());
         }
     }
 }
 
-impl Watch for Look<'_> {
-    fn is_set_up(&mut self, machine: &Recorded, pages: &Pages<'_>) {
-        self.numbering.is_set_up(machine, pages);
+impl Observer for SecondRun<'_> {
+    fn is_set_up(&mut self, machine: &RecordedMachine, pages: &Pages<'_>) {
+        self.incidents.is_set_up(machine, pages);
     }
 
     fn begins(&mut self, number: u64, record: &Record) {
-        self.numbering.begins(number, record);
+        self.incidents.begins(number, record);
     }
 
     fn asks(&mut self, request: &Request, pages: &Pages<'_>) {
-        self.numbering.asks(request, pages);
-        if self.numbering.requests == self.target.request {
+        self.incidents.asks(request, pages);
+        if self.incidents.requests == self.target.request {
             self.before = Some(self.before(request, pages));
             self.busy = true;
         }
     }
 
     fn answered(&mut self, answer: Result<Pfn, AllocError>, pages: &Pages<'_>) {
-        let (order, was_past, happened) = (self.numbering.order(), self.is_past(), self.numbering.found.len());
-        self.numbering.answered(answer, pages);
+        let (order, was_past, happened) = (self.incidents.order(), self.is_past(), self.incidents.found.len());
+        self.incidents.answered(answer, pages);
         if std::mem::take(&mut self.busy) {
             self.count(pages);
-        } else if was_past && order.is_some_and(|order| order >= self.numbering.ledger.order) {
-            if self.numbering.found.len() != happened {
+        } else if was_past && order.is_some_and(|order| order >= self.incidents.owners.order) {
+            if self.incidents.found.len() != happened {
                 self.note_failure();
             } else if answer.is_ok() {
-                self.next_served.get_or_insert(self.numbering.record);
+                self.next_served.get_or_insert(self.incidents.record);
             }
         }
     }
@@ -205,12 +209,12 @@ impl Watch for Look<'_> {
     fn event(&mut self, event: &Event) {
         let was_past = self.is_past();
         if !was_past && self.busy {
-            let ledger = &self.numbering.ledger;
-            let own = || pageblocks_of(&self.target, ledger.order);
-            self.after.held = ledger.held(own());
-            self.after.memory = own().map(|pfn| ledger.pageblock(pfn).memory).sum();
+            let owners = &self.incidents.owners;
+            let own = || pageblocks_of(&self.target, owners.order);
+            self.after.held = owners.held(own());
+            self.after.memory = own().map(|pfn| owners.pageblock(pfn).memory).sum();
         }
-        self.numbering.event(event);
+        self.incidents.event(event);
         match *event {
             // Said right behind the fallback, of the same block.
             Event::AllocZoneLocked { percpu_refill, .. } if self.busy && was_past => {
@@ -224,21 +228,21 @@ impl Watch for Look<'_> {
     }
 
     fn moves(&mut self, from: Pfn, to: Pfn, order: Order) {
-        self.numbering.moves(from, to, order);
+        self.incidents.moves(from, to, order);
         if self.busy {
-            self.done.moved.entry(from.align_down(self.numbering.ledger.order)).or_default().0 += order.frames();
+            self.done.moved.entry(from.align_down(self.incidents.owners.order)).or_default().0 += order.frames();
         }
     }
 }
 
 /// The pageblocks that the block of a fallback is in; none for a failure.
-fn pageblocks_of(happening: &Happening, pageblock_order: Order) -> impl Iterator<Item = Pfn> + use<> {
-    let (first, count) = match happening.what {
-        What::Fallback(taken) => {
+fn pageblocks_of(incident: &Incident, pageblock_order: Order) -> impl Iterator<Item = Pfn> + use<> {
+    let (first, count) = match incident.what {
+        IncidentDetail::Fallback(taken) => {
             let larger = taken.order.0.saturating_sub(pageblock_order.0);
             (taken.pfn.align_down(pageblock_order), 1 << larger)
         }
-        What::Failure { .. } => (Pfn(0), 0),
+        IncidentDetail::Failure { .. } => (Pfn(0), 0),
     };
     (0..count).map(move |i: u64| first.add(i << pageblock_order.0))
 }

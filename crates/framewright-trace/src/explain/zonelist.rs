@@ -12,7 +12,7 @@ use framewright::request::{__GFP_ATOMIC, __GFP_HIGH, __GFP_THISNODE};
 use serde::Serialize;
 
 use super::page_owner::MOBILITIES;
-use crate::replay::{Pages, Recorded};
+use crate::replay::{Pages, RecordedMachine};
 
 /// A zone just before or after a request.
 #[derive(Clone, Debug, Serialize)]
@@ -56,7 +56,7 @@ pub enum Verdict {
 
 /// The zones that a request may use, in the order in which they are asked: those of the CPU's node first, then the other nodes' going round, and of
 /// each node the highest first. Nodes have Linux's numbers if the machine is given.
-pub(super) fn zonelist(pages: &Pages<'_>, machine: Option<&Recorded>, request: &Request) -> Vec<ZoneThen> {
+pub(super) fn zonelist(pages: &Pages<'_>, machine: Option<&RecordedMachine>, request: &Request) -> Vec<ZoneThen> {
     let (near, nodes) = (pages.machine().near().index(), pages.nodes());
     let asked = if request.gfp.contains(__GFP_THISNODE) { 1 } else { nodes };
     let nodes = (0..asked).map(|turn| NodeId(((near + turn) % nodes.max(1)) as u8));

@@ -18,7 +18,7 @@ use framewright::request::{
     __GFP_ZERO, __GFP_ZEROTAGS, GFP_TRANSHUGE_LIGHT, Gfp,
 };
 
-use super::KernelVersion;
+use super::kernel_version::KernelVersion;
 
 /// A flag that means nothing to a page allocator, as `__GFP_COLD` or `__GFP_NOLOCKDEP`.
 const IDLE: Option<Gfp> = Some(Gfp::NONE);

@@ -21,8 +21,8 @@
 //!
 //! [`Gfp`]: framewright::request::Gfp
 
-mod gfp_bits;
 mod gfp_names;
+mod gfp_bits;
 mod kernel_version;
 
 #[cfg(test)]

@@ -21,8 +21,10 @@ use std::hash::Hash;
 
 use framewright::pfn::{CpuId, Pfn};
 
-use super::varint::{Reader, put, put_delta};
-use super::{BLOCK_LIMIT, COLUMN_LIMIT, CompactFault, Decoded, bounded, event_shape, pack, unpack};
+use super::event_shape;
+use super::layout::{BLOCK_LIMIT, COLUMN_LIMIT, bounded, pack, unpack};
+use super::varint::{VarintReader, put, put_delta};
+use crate::error::{CompactFault, FwtResult};
 use crate::record::{CommId, Comms, Kind, Record};
 
 const DICTIONARY: &str = "the dictionary";
@@ -151,23 +153,23 @@ struct Dictionary {
 }
 
 impl Dictionary {
-    fn read(bytes: &[u8], records: u64, comms: &mut Comms) -> Decoded<Dictionary> {
-        let mut input = Reader::new(bytes);
+    fn read(bytes: &[u8], records: u64, comms: &mut Comms) -> FwtResult<Dictionary> {
+        let mut input = VarintReader::new(bytes);
         let unit = input.get(DICTIONARY)?;
         // Every entry belongs to at least one event.
         let cpus = bounded(DICTIONARY, input.get(DICTIONARY)?, records)?;
         let narrow = |cpu: u64| u16::try_from(cpu).map(CpuId).map_err(|_| CompactFault::Value(DICTIONARY));
-        let cpus = (0..cpus).map(|_| narrow(input.get(DICTIONARY)?)).collect::<Decoded<_>>()?;
+        let cpus = (0..cpus).map(|_| narrow(input.get(DICTIONARY)?)).collect::<FwtResult<_>>()?;
         let tasks = bounded(DICTIONARY, input.get(DICTIONARY)?, records)?;
-        let tasks = (0..tasks).map(|_| task(&mut input, comms)).collect::<Decoded<_>>()?;
+        let tasks = (0..tasks).map(|_| task(&mut input, comms)).collect::<FwtResult<_>>()?;
         let shapes = bounded(DICTIONARY, input.get(DICTIONARY)?, records)?;
-        let shapes = (0..shapes).map(|_| event_shape::read(&mut input)).collect::<Decoded<_>>()?;
+        let shapes = (0..shapes).map(|_| event_shape::read(&mut input)).collect::<FwtResult<_>>()?;
         input.end(DICTIONARY)?;
         Ok(Dictionary { unit, cpus, tasks, shapes })
     }
 }
 
-fn task(input: &mut Reader<'_>, comms: &mut Comms) -> Decoded<(u32, CommId)> {
+fn task(input: &mut VarintReader<'_>, comms: &mut Comms) -> FwtResult<(u32, CommId)> {
     let pid = u32::try_from(input.get(DICTIONARY)?).map_err(|_| CompactFault::Value(DICTIONARY))?;
     let length = bounded("a task's name", input.get(DICTIONARY)?, Comms::NAME_LIMIT as u64)?;
     let name = std::str::from_utf8(input.bytes(DICTIONARY, length)?).map_err(|_| CompactFault::Value(DICTIONARY))?;
@@ -175,8 +177,8 @@ fn task(input: &mut Reader<'_>, comms: &mut Comms) -> Decoded<(u32, CommId)> {
 }
 
 /// Appends the events of a block to `out`.
-pub(super) fn decode(content: &[u8], comms: &mut Comms, out: &mut Vec<Record>) -> Decoded<()> {
-    let mut input = Reader::new(content);
+pub(super) fn decode(content: &[u8], comms: &mut Comms, out: &mut Vec<Record>) -> FwtResult<()> {
+    let mut input = VarintReader::new(content);
     let records = bounded("a block", input.get("a block")?, BLOCK_LIMIT)?;
     let dictionary = Dictionary::read(&unpack(DICTIONARY, &mut input, COLUMN_LIMIT)?, records, comms)?;
     let mut column = |what| unpack(what, &mut input, records * 10);
@@ -188,12 +190,12 @@ pub(super) fn decode(content: &[u8], comms: &mut Comms, out: &mut Vec<Record>) -
         out.reserve(records as usize);
     }
     let mut columns = Columns {
-        shapes: Reader::new(&shapes),
-        cpus: Reader::new(&cpus),
-        tasks: Reader::new(&tasks),
-        times: Reader::new(&times),
-        frames: Reader::new(&frames),
-        sources: Reader::new(&sources),
+        shapes: VarintReader::new(&shapes),
+        cpus: VarintReader::new(&cpus),
+        tasks: VarintReader::new(&tasks),
+        times: VarintReader::new(&times),
+        frames: VarintReader::new(&frames),
+        sources: VarintReader::new(&sources),
         last_task: vec![0; dictionary.cpus.len()],
         last_time: 0,
         last_source: 0,
@@ -207,12 +209,12 @@ pub(super) fn decode(content: &[u8], comms: &mut Comms, out: &mut Vec<Record>) -
 
 /// The columns of a block while they are read.
 struct Columns<'a> {
-    shapes: Reader<'a>,
-    cpus: Reader<'a>,
-    tasks: Reader<'a>,
-    times: Reader<'a>,
-    frames: Reader<'a>,
-    sources: Reader<'a>,
+    shapes: VarintReader<'a>,
+    cpus: VarintReader<'a>,
+    tasks: VarintReader<'a>,
+    times: VarintReader<'a>,
+    frames: VarintReader<'a>,
+    sources: VarintReader<'a>,
     /// The last task by CPU, 0 if there was none.
     last_task: Vec<usize>,
     last_time: u64,
@@ -222,7 +224,7 @@ struct Columns<'a> {
 
 impl Columns<'_> {
     #[inline]
-    fn next(&mut self, dictionary: &Dictionary) -> Decoded<Record> {
+    fn next(&mut self, dictionary: &Dictionary) -> FwtResult<Record> {
         let shape = self.shapes.index(SHAPE, dictionary.shapes.len())?;
         let cpu = self.cpus.index(CPU, dictionary.cpus.len())?;
         let task = match self.tasks.index(TASK, dictionary.tasks.len() + 1)? {
@@ -247,7 +249,7 @@ impl Columns<'_> {
         Ok(Record { time, pid, comm, cpu: dictionary.cpus[cpu], kind })
     }
 
-    fn end(&self) -> Decoded<()> {
+    fn end(&self) -> FwtResult<()> {
         self.shapes.end(SHAPE)?;
         self.cpus.end(CPU)?;
         self.tasks.end(TASK)?;

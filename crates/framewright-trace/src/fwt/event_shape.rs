@@ -6,8 +6,8 @@
 use framewright::pfn::{MigrateType, Order, Pfn};
 use framewright::request::Gfp;
 
-use super::varint::Reader;
-use super::{CompactFault, Decoded};
+use super::varint::VarintReader;
+use crate::error::{CompactFault, FwtResult};
 use crate::record::Kind;
 
 const WHAT: &str = "the dictionary";
@@ -68,7 +68,7 @@ pub(super) fn fields(shape: &Kind) -> Vec<u64> {
 }
 
 /// Reads a kind's number and its [`fields`].
-pub(super) fn read(input: &mut Reader<'_>) -> Decoded<Kind> {
+pub(super) fn read(input: &mut VarintReader<'_>) -> FwtResult<Kind> {
     Ok(match input.index(WHAT, Kind::COUNT)? {
         0 => Kind::Alloc {
             pfn: frame_if_there(input)?,
@@ -99,20 +99,20 @@ pub(super) fn read(input: &mut Reader<'_>) -> Decoded<Kind> {
     })
 }
 
-fn frame_if_there(input: &mut Reader<'_>) -> Decoded<Option<Pfn>> {
+fn frame_if_there(input: &mut VarintReader<'_>) -> FwtResult<Option<Pfn>> {
     Ok(flag(input)?.then_some(Pfn(0)))
 }
 
-fn order(input: &mut Reader<'_>) -> Decoded<Order> {
+fn order(input: &mut VarintReader<'_>) -> FwtResult<Order> {
     // An index below 19, so the cast loses nothing.
     input.index(WHAT, Order::COUNT).map(|order| Order(order as u8))
 }
 
-fn mobility(input: &mut Reader<'_>) -> Decoded<MigrateType> {
+fn mobility(input: &mut VarintReader<'_>) -> FwtResult<MigrateType> {
     let index = input.index(WHAT, MigrateType::COUNT)?;
     MigrateType::from_index(index).ok_or(CompactFault::Value(WHAT))
 }
 
-fn flag(input: &mut Reader<'_>) -> Decoded<bool> {
+fn flag(input: &mut VarintReader<'_>) -> FwtResult<bool> {
     input.index(WHAT, 2).map(|flag| flag == 1)
 }

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use super::{
-    COLUMN_LIMIT, CompactFault, EVENTS, FLAGS, HEADER, MAGIC, QUALITY, SECTION_LIMIT, TEXTS, VERSION, block, bounded,
-    section_name, unpack, varint,
+use super::block;
+use super::layout::{
+    COLUMN_LIMIT, EVENTS, FLAGS, HEADER, MAGIC, QUALITY, SECTION_LIMIT, TEXTS, bounded, section_name, unpack,
 };
-use crate::error::{Reason, Result, TraceError};
+use super::varint::VarintReader;
+use crate::error::{CompactFault, FWT_VERSION, FwtResult, Reason, Result, TraceError};
 use crate::proc::KPageFlags;
 use crate::record::{Comms, Quality, Record};
 use crate::state::{InitialState, StateFile};
@@ -93,7 +94,7 @@ impl<R: Read> CompactReader<R> {
         if header[..8] != MAGIC {
             return Err(CompactFault::NotOurs.into());
         }
-        if field(8) != VERSION {
+        if field(8) != FWT_VERSION {
             return Err(CompactFault::Version(field(8)).into());
         }
         if crc32fast::hash(&header[..24]) != field(24) {
@@ -154,7 +155,7 @@ impl<R: Read> CompactReader<R> {
 
     fn state_section(&mut self, rank: usize, content: &[u8]) -> Result<()> {
         const WHAT: &str = "the state";
-        let mut input = varint::Reader::new(content);
+        let mut input = VarintReader::new(content);
         let raw = unpack(WHAT, &mut input, COLUMN_LIMIT).and_then(|raw| input.end(WHAT).map(|()| raw));
         let raw = raw.map_err(|fault| self.error(fault))?;
         if let Some(&file) = StateFile::ALL.get(rank) {
@@ -208,12 +209,12 @@ impl<R: Read> CompactReader<R> {
         }
     }
 
-    fn read_quality(&mut self, content: &[u8]) -> std::result::Result<(), CompactFault> {
+    fn read_quality(&mut self, content: &[u8]) -> FwtResult<()> {
         const WHAT: &str = "the quality";
-        let mut input = varint::Reader::new(content);
+        let mut input = VarintReader::new(content);
         let raw = unpack(WHAT, &mut input, COLUMN_LIMIT)?;
         input.end(WHAT)?;
-        let mut input = varint::Reader::new(&raw);
+        let mut input = VarintReader::new(&raw);
         let quality = &mut self.quality;
         for count in [
             &mut quality.lines,
@@ -269,7 +270,7 @@ impl<R: Read> Iterator for CompactReader<R> {
 
 fn append_runs(flags: &mut KPageFlags, raw: &[u8]) -> std::result::Result<(), Reason> {
     const WHAT: &str = "the flags of frames";
-    let mut input = varint::Reader::new(raw);
+    let mut input = VarintReader::new(raw);
     while !input.is_empty() {
         let frames = input.get(WHAT)?;
         flags.push(frames, input.get(WHAT)?)?;

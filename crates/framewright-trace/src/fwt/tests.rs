@@ -3,6 +3,8 @@ use std::io::Cursor;
 
 use framewright::pfn::{CpuId, Order, Pfn};
 
+use super::layout::{BLOCK_LIMIT, BLOCK_RECORDS, EVENTS, HEADER, pack, unpack};
+use super::varint::{VarintReader, put};
 use super::*;
 use crate::error::TraceError;
 use crate::proc::KPageFlags;
@@ -93,7 +95,7 @@ fn of_content(content: &[u8]) -> Vec<u8> {
 
 fn columns(records: u64, columns: &[&[u8]]) -> Vec<u8> {
     let mut content = Vec::new();
-    varint::put(&mut content, records);
+    put(&mut content, records);
     columns.iter().for_each(|column| pack(column, &mut content).unwrap());
     content
 }
@@ -202,9 +204,9 @@ fn a_bomb_is_not_unpacked() {
     let mut packed = Vec::new();
     pack(&vec![0; 16 << 20], &mut packed).unwrap();
     let mut lying = Vec::new();
-    varint::put(&mut lying, 1);
+    put(&mut lying, 1);
     lying.extend_from_slice(&packed[4..]);
-    assert_eq!(unpack("t", &mut varint::Reader::new(&lying), 100), Err(CompactFault::Mismatch("t")));
+    assert_eq!(unpack("t", &mut VarintReader::new(&lying), 100), Err(CompactFault::Mismatch("t")));
     let limit = CompactFault::Length { what: "t", value: 16 << 20, limit: 100 };
-    assert_eq!(unpack("t", &mut varint::Reader::new(&packed), 100), Err(limit));
+    assert_eq!(unpack("t", &mut VarintReader::new(&packed), 100), Err(limit));
 }

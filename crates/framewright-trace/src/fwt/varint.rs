@@ -1,6 +1,6 @@
 //! Numbers of one to ten bytes, seven bits in each, the lowest first; signed ones folded so that small ones stay small.
 
-use super::{CompactFault, Decoded};
+use crate::error::{CompactFault, FwtResult};
 
 /// Appends `value`.
 pub(super) fn put(out: &mut Vec<u8>, value: u64) {
@@ -20,18 +20,18 @@ pub(super) fn put_delta(out: &mut Vec<u8>, value: u64, last: u64) {
 }
 
 /// Reads what [`put`] has appended.
-pub(super) struct Reader<'a> {
+pub(super) struct VarintReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Reader<'a> {
-    pub(super) fn new(bytes: &'a [u8]) -> Reader<'a> {
-        Reader { rest: bytes }
+impl<'a> VarintReader<'a> {
+    pub(super) fn new(bytes: &'a [u8]) -> VarintReader<'a> {
+        VarintReader { rest: bytes }
     }
 
     /// The next number, a part of `what`.
     #[inline]
-    pub(super) fn get(&mut self, what: &'static str) -> Decoded<u64> {
+    pub(super) fn get(&mut self, what: &'static str) -> FwtResult<u64> {
         match *self.rest {
             [first, ref rest @ ..] if first < 0x80 => {
                 self.rest = rest;
@@ -41,7 +41,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn get_long(&mut self, what: &'static str) -> Decoded<u64> {
+    fn get_long(&mut self, what: &'static str) -> FwtResult<u64> {
         let mut value = 0;
         for (i, &byte) in self.rest.iter().enumerate().take(10) {
             let bits = u64::from(byte & 0x7f);
@@ -59,14 +59,14 @@ impl<'a> Reader<'a> {
 
     /// The number whose difference to `last` [`put_delta`] has appended.
     #[inline]
-    pub(super) fn get_delta(&mut self, what: &'static str, last: u64) -> Decoded<u64> {
+    pub(super) fn get_delta(&mut self, what: &'static str, last: u64) -> FwtResult<u64> {
         let folded = self.get(what)?;
         Ok(last.wrapping_add((folded >> 1) ^ (folded & 1).wrapping_neg()))
     }
 
     /// The next number as an index below `count`.
     #[inline]
-    pub(super) fn index(&mut self, what: &'static str, count: usize) -> Decoded<usize> {
+    pub(super) fn index(&mut self, what: &'static str, count: usize) -> FwtResult<usize> {
         match usize::try_from(self.get(what)?) {
             Ok(index) if index < count => Ok(index),
             _ => Err(CompactFault::Value(what)),
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
     }
 
     /// The next `length` bytes.
-    pub(super) fn bytes(&mut self, what: &'static str, length: u64) -> Decoded<&'a [u8]> {
+    pub(super) fn bytes(&mut self, what: &'static str, length: u64) -> FwtResult<&'a [u8]> {
         let split = usize::try_from(length).ok().and_then(|length| self.rest.split_at_checked(length));
         let (bytes, rest) = split.ok_or(CompactFault::Mismatch(what))?;
         self.rest = rest;
@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Nothing, if nothing is left.
-    pub(super) fn end(&self, what: &'static str) -> Decoded<()> {
+    pub(super) fn end(&self, what: &'static str) -> FwtResult<()> {
         if self.is_empty() { Ok(()) } else { Err(CompactFault::Mismatch(what)) }
     }
 }
@@ -102,7 +102,7 @@ mod tests {
             put(&mut out, value);
             put_delta(&mut out, value, 77);
             put_delta(&mut out, 3, value);
-            let mut reader = Reader::new(&out);
+            let mut reader = VarintReader::new(&out);
             assert_eq!(reader.get("t"), Ok(value));
             assert_eq!(reader.get_delta("t", 77), Ok(value));
             assert_eq!(reader.get_delta("t", value), Ok(3));
@@ -122,10 +122,10 @@ mod tests {
             (&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2], &value),
         ];
         for (bytes, fault) in table {
-            assert_eq!(Reader::new(bytes).get("t").as_ref(), Err(fault), "{bytes:?}");
+            assert_eq!(VarintReader::new(bytes).get("t").as_ref(), Err(fault), "{bytes:?}");
         }
-        assert_eq!(Reader::new(&[5]).index("t", 5), Err(value));
-        assert_eq!(Reader::new(&[5]).index("t", 6), Ok(5));
-        assert_eq!(Reader::new(&[1, 2]).bytes("t", u64::MAX), Err(mismatch));
+        assert_eq!(VarintReader::new(&[5]).index("t", 5), Err(value));
+        assert_eq!(VarintReader::new(&[5]).index("t", 6), Ok(5));
+        assert_eq!(VarintReader::new(&[1, 2]).bytes("t", u64::MAX), Err(mismatch));
     }
 }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::{self, Seek, SeekFrom, Write};
 
-use super::{
-    BLOCK_RECORDS, COLUMN_LIMIT, EVENTS, FLAGS, HEADER, MAGIC, QUALITY, SECTION_LIMIT, TEXTS, VERSION, block, pack,
-    varint,
-};
+use super::block;
+use super::layout::{BLOCK_RECORDS, COLUMN_LIMIT, EVENTS, FLAGS, HEADER, MAGIC, QUALITY, SECTION_LIMIT, TEXTS, pack};
+use super::varint::put;
+use crate::error::FWT_VERSION;
 use crate::record::{Comms, Quality, Record};
 use crate::state::{InitialState, StateFile};
 
@@ -39,8 +39,8 @@ impl<W: Write + Seek> CompactWriter<W> {
             for runs in runs.chunks(Self::RUNS) {
                 let mut raw = Vec::new();
                 for (range, flags) in runs {
-                    varint::put(&mut raw, range.frames());
-                    varint::put(&mut raw, *flags);
+                    put(&mut raw, range.frames());
+                    put(&mut raw, *flags);
                 }
                 section(&mut out, FLAGS, &packed(&raw)?)?;
             }
@@ -85,7 +85,7 @@ impl<W: Write + Seek> CompactWriter<W> {
 fn header(blocks: u32, records: u64) -> [u8; HEADER] {
     let mut header = [0; HEADER];
     header[..8].copy_from_slice(&MAGIC);
-    header[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    header[8..12].copy_from_slice(&FWT_VERSION.to_le_bytes());
     header[12..16].copy_from_slice(&blocks.to_le_bytes());
     header[16..24].copy_from_slice(&records.to_le_bytes());
     let sum = crc32fast::hash(&header[..24]);
@@ -126,10 +126,10 @@ fn quality_bytes(quality: &Quality) -> Vec<u8> {
         quality.time_steps_back,
         quality.untimed,
     ] {
-        varint::put(&mut out, count);
+        put(&mut out, count);
     }
     let mut text = |text: &str| {
-        varint::put(&mut out, text.len() as u64);
+        put(&mut out, text.len() as u64);
         out.extend_from_slice(text.as_bytes());
     };
     text(&quality.malformed.join("\n"));

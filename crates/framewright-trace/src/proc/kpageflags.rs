@@ -13,8 +13,9 @@ use std::io::Read;
 
 use framewright::pfn::{Order, Pfn, PfnRange};
 
-use super::{BuddyInfo, BuddyRow, ProcFault, ZoneInfo};
-use crate::error::{Result, TraceError};
+use super::buddyinfo::{BuddyInfo, BuddyRow};
+use super::zoneinfo::ZoneInfo;
+use crate::error::{ProcFault, Result, TraceError};
 
 /// Bits of a frame's flags.
 pub mod flag {

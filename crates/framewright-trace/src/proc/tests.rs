@@ -1,6 +1,6 @@
 use std::fmt::Write;
 
-use framewright::pfn::{Order, Pfn, PfnRange, ZoneKind};
+use framewright::pfn::{MigrateType, Order, Pfn, PfnRange, ZoneKind};
 
 use super::*;
 

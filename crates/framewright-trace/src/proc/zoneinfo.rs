@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use framewright::pfn::{Pfn, PfnRange, ZoneKind};
 
-use super::{Parsed, ProcFault, for_lines, number, zone_head};
-use crate::error::{Result, TraceError};
+use super::parse::{for_lines, number, zone_head};
+use crate::error::{ProcFault, ProcResult, Result, TraceError};
 
 /// All zones of a machine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -87,7 +87,7 @@ impl ZoneState {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Section {
+enum ZoneSection {
     Head,
     PerNode,
     Pages,
@@ -101,14 +101,14 @@ impl ZoneInfo {
     /// The line that is malformed, or the last line of a zone that lacks a number.
     pub fn parse(text: &str, file: &str) -> Result<ZoneInfo> {
         let mut zones: Vec<ZoneState> = Vec::new();
-        let mut found = Found::default();
-        let mut section = Section::Head;
+        let mut found = FoundFields::default();
+        let mut section = ZoneSection::Head;
         for_lines(text, file, |line| {
             if let Some(head) = zone_head(line) {
                 let (node, name, _) = head?;
                 zones.last().map_or(Ok(()), |zone| found.check(zone))?;
                 zones.push(ZoneState { node, name: name.to_owned(), ..ZoneState::default() });
-                (found, section) = (Found::default(), Section::Head);
+                (found, section) = (FoundFields::default(), ZoneSection::Head);
                 return Ok(());
             }
             let zone = zones.last_mut().ok_or_else(|| ProcFault::expected("`Node N, zone NAME`", line))?;
@@ -135,35 +135,37 @@ impl ZoneInfo {
 
 /// Which of the numbers that every zone has were there.
 #[derive(Clone, Copy, Default)]
-struct Found([bool; Found::FIELDS.len()]);
+struct FoundFields([bool; FoundFields::FIELDS.len()]);
 
-impl Found {
+impl FoundFields {
     const FIELDS: [&'static str; 6] = ["pages free", "min", "low", "high", "spanned", "present"];
 
     fn note(&mut self, field: &str) {
-        if let Some(i) = Found::FIELDS.iter().position(|&name| name == field) {
+        if let Some(i) = FoundFields::FIELDS.iter().position(|&name| name == field) {
             self.0[i] = true;
         }
     }
 
-    fn check(&self, zone: &ZoneState) -> Parsed<()> {
+    fn check(&self, zone: &ZoneState) -> ProcResult<()> {
         match self.0.iter().position(|&found| !found) {
             None => Ok(()),
-            Some(i) => Err(ProcFault::Missing { node: zone.node, zone: zone.name.clone(), field: Found::FIELDS[i] }),
+            Some(i) => {
+                Err(ProcFault::Missing { node: zone.node, zone: zone.name.clone(), field: FoundFields::FIELDS[i] })
+            }
         }
     }
 }
 
 impl ZoneState {
-    fn line(&mut self, line: &str, section: &mut Section, found: &mut Found) -> Parsed<()> {
+    fn line(&mut self, line: &str, section: &mut ZoneSection, found: &mut FoundFields) -> ProcResult<()> {
         let line = line.trim();
         match line {
-            "per-node stats" => *section = Section::PerNode,
-            "pagesets" => *section = Section::PageSets,
+            "per-node stats" => *section = ZoneSection::PerNode,
+            "pagesets" => *section = ZoneSection::PageSets,
             _ => {
                 let (name, value) = match line.strip_prefix("pages free") {
                     Some(value) => {
-                        *section = Section::Pages;
+                        *section = ZoneSection::Pages;
                         ("pages free", value)
                     }
                     None => line.split_once(char::is_whitespace).unwrap_or((line, "")),
@@ -172,9 +174,9 @@ impl ZoneState {
                 match (name, *section) {
                     ("protection:", _) => self.protection = protection(value)?,
                     ("start_pfn:", _) => self.start_pfn = Some(Pfn(number(value)?)),
-                    (_, Section::PageSets) => self.pageset_line(name, value)?,
-                    (_, Section::Pages) if self.page_line(name, value, found)? => {}
-                    (_, Section::PerNode) => keep(&mut self.node_counters, name, value),
+                    (_, ZoneSection::PageSets) => self.pageset_line(name, value)?,
+                    (_, ZoneSection::Pages) if self.page_line(name, value, found)? => {}
+                    (_, ZoneSection::PerNode) => keep(&mut self.node_counters, name, value),
                     _ => keep(&mut self.counters, name, value),
                 }
             }
@@ -183,7 +185,7 @@ impl ZoneState {
     }
 
     /// A line among the pages and watermarks; false if it is a counter.
-    fn page_line(&mut self, name: &str, value: &str, found: &mut Found) -> Parsed<bool> {
+    fn page_line(&mut self, name: &str, value: &str, found: &mut FoundFields) -> ProcResult<bool> {
         let field = match name {
             "pages free" => &mut self.free,
             "boost" => &mut self.boost,
@@ -204,7 +206,7 @@ impl ZoneState {
         Ok(true)
     }
 
-    fn pageset_line(&mut self, name: &str, value: &str) -> Parsed<()> {
+    fn pageset_line(&mut self, name: &str, value: &str) -> ProcResult<()> {
         if name == "cpu:" {
             let cpu = value.parse().map_err(|_| ProcFault::expected("a CPU's number", value))?;
             self.pagesets.push(PageSet { cpu, ..PageSet::default() });
@@ -224,7 +226,7 @@ impl ZoneState {
 }
 
 /// `(0, 122, 869)`.
-fn protection(value: &str) -> Parsed<Vec<u64>> {
+fn protection(value: &str) -> ProcResult<Vec<u64>> {
     let list = value.strip_prefix('(').and_then(|value| value.strip_suffix(')'));
     let list = list.ok_or_else(|| ProcFault::expected("a list in parentheses", value))?;
     list.split(',').map(|word| number(word.trim())).collect()

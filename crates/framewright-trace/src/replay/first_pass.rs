@@ -13,23 +13,25 @@ use std::path::Path;
 use fixedbitset::FixedBitSet;
 use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange};
 
+use super::cpu_nodes::CpuNodes;
 use super::frame_span::Span;
-use super::high_order::Large;
-use super::report::{Extfrag, OrderCount};
+use super::high_order::HighOrderBlocks;
+use super::replay_error::ReplayError;
+use super::replay_options::ReplayOptions;
+use super::run_counts::{Extfrag, OrderCount};
 use super::thp_faults::{Candidates, Faults, FirstTry, is_huge};
-use super::zone_map::{self, CpuNodes, ZoneMap};
-use super::{ReplayError, ReplayOptions};
-use crate::Trace;
+use super::zone_map::{self, ZoneMap};
 use crate::error::file_name;
 use crate::proc::{ZoneInfo, ZoneState, flag};
 use crate::record::{Kind, Quality, Record};
 use crate::state::InitialState;
+use crate::trace::Trace;
 
 /// Records read between two reports of progress.
 pub(super) const STRETCH: u64 = 1 << 16;
 
 /// What the first pass found.
-pub(crate) struct Survey {
+pub(crate) struct FirstPass {
     pub(crate) name: String,
     pub(super) quality: Quality,
     pub(super) initial: InitialState,
@@ -70,23 +72,26 @@ pub(super) struct Linux {
     pub(super) touched: FixedBitSet,
 }
 
-pub(super) fn survey(
-    path: &Path,
-    options: &ReplayOptions,
-    progress: &mut dyn FnMut(u64),
-) -> Result<Survey, ReplayError> {
-    match pass_over(path, options, None, progress)? {
-        Passed::Survey(survey) => Ok(*survey),
-        Passed::Pageblock(order) => match pass_over(path, options, Some(order), progress)? {
-            Passed::Survey(survey) => Ok(*survey),
-            Passed::Pageblock(_) => Err(ReplayError::Empty(file_name(path))),
-        },
+impl FirstPass {
+    /// Reads a trace for the first time. `progress` hears how many records were read.
+    pub(super) fn of(
+        path: &Path,
+        options: &ReplayOptions,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<FirstPass, ReplayError> {
+        match pass_over(path, options, None, progress)? {
+            PassEnd::Whole(first_pass) => Ok(*first_pass),
+            PassEnd::Pageblock(order) => match pass_over(path, options, Some(order), progress)? {
+                PassEnd::Whole(first_pass) => Ok(*first_pass),
+                PassEnd::Pageblock(_) => Err(ReplayError::Empty(file_name(path))),
+            },
+        }
     }
 }
 
 /// How a pass over a trace ended.
-enum Passed {
-    Survey(Box<Survey>),
+enum PassEnd {
+    Whole(Box<FirstPass>),
     /// An event says that pageblocks have another order than was taken for granted.
     Pageblock(Order),
 }
@@ -97,16 +102,16 @@ fn pass_over(
     options: &ReplayOptions,
     pageblock: Option<Order>,
     progress: &mut dyn FnMut(u64),
-) -> Result<Passed, ReplayError> {
+) -> Result<PassEnd, ReplayError> {
     let mut trace = Trace::open_with(path, &options.text)?;
-    let mut pass = Pass::new(file_name(path), trace.initial(), pageblock, options.memory_limit)?;
+    let mut pass = PassState::new(file_name(path), trace.initial(), pageblock, options.memory_limit)?;
     let mut first_time = None;
     let mut records = 0_u64;
     for record in trace.by_ref() {
         let record = record?;
         records += 1;
         if let Some(order) = pass.pageblock(records, &record.kind)? {
-            return Ok(Passed::Pageblock(order));
+            return Ok(PassEnd::Pageblock(order));
         }
         pass.make_room(records, &record.kind)?;
         pass.record(&record);
@@ -120,12 +125,12 @@ fn pass_over(
         return Err(ReplayError::Empty(pass.name));
     }
     let at_end = trace.after().and_then(|after| after.zoneinfo.clone());
-    let survey = pass.finish(trace.initial().clone(), trace.quality().clone());
-    Ok(Passed::Survey(Box::new(Survey { at_end, ..survey })))
+    let first_pass = pass.finish(trace.initial().clone(), trace.quality().clone());
+    Ok(PassEnd::Whole(Box::new(FirstPass { at_end, ..first_pass })))
 }
 
 /// State of the pass.
-struct Pass {
+struct PassState {
     name: String,
     memory_limit: u64,
     pageblock_order: Order,
@@ -144,16 +149,16 @@ struct Pass {
     first_type: HashMap<u64, MigrateType>,
     linux: Linux,
     faults: Candidates,
-    large: Large,
+    high_order: HighOrderBlocks,
 }
 
-impl Pass {
+impl PassState {
     fn new(
         name: String,
         initial: &InitialState,
         pageblock: Option<Order>,
         memory_limit: u64,
-    ) -> Result<Pass, ReplayError> {
+    ) -> Result<PassState, ReplayError> {
         let zones = initial.zoneinfo.as_ref();
         let map = match zones.map(ZoneMap::new).transpose() {
             Ok(map) => map.unwrap_or_default(),
@@ -173,7 +178,7 @@ impl Pass {
         let told = recorded.filter(|order| order.0 != 0).or(pageblock);
         let pageblock_order = told.unwrap_or(Order(9));
         let largest = initial.buddyinfo.as_ref().map_or(Order(10), |info| info.max_order());
-        let mut pass = Pass {
+        let mut pass = PassState {
             name,
             memory_limit,
             pageblock_order,
@@ -190,7 +195,7 @@ impl Pass {
             first_type: HashMap::new(),
             linux: Linux::default(),
             faults: Candidates::new(),
-            large: Large::default(),
+            high_order: HighOrderBlocks::default(),
         };
         pass.resize(span)?;
         Ok(pass)
@@ -220,7 +225,7 @@ impl Pass {
         let shift = if old.is_empty() { 0 } else { (old.start.0 - span.range.start.0) as usize };
         let linux = &mut self.linux;
         let sets =
-            [&mut self.was_used, &mut self.was_free, &mut linux.used, &mut linux.touched, &mut self.large.inside];
+            [&mut self.was_used, &mut self.was_free, &mut linux.used, &mut linux.touched, &mut self.high_order.inside];
         for set in sets {
             let mut wider = FixedBitSet::with_capacity(span.len());
             set.ones().for_each(|index| wider.insert(index + shift));
@@ -296,7 +301,7 @@ impl Pass {
 
     fn alloc(&mut self, cpu: CpuId, pfn: Pfn, order: Order, migratetype: MigrateType) {
         self.cpu_nodes.count(cpu, pfn);
-        self.large.put(&self.span, pfn, order);
+        self.high_order.put(&self.span, pfn, order);
         if order < self.pageblock_order {
             self.first_type.entry(pfn.0 >> self.pageblock_order.0).or_insert(migratetype);
         }
@@ -304,25 +309,25 @@ impl Pass {
     }
 
     fn free(&mut self, pfn: Pfn, order: Order) {
-        self.large.take(&self.span, pfn, order);
+        self.high_order.take(&self.span, pfn, order);
         self.faults.freed(pfn.align_down(self.pageblock_order));
         self.touch(pfn, order, false);
     }
 
     fn moved(&mut self, old: Pfn, new: Pfn) {
         self.linux.moves += 1;
-        let mut order = self.large.starting_at(&self.span, old);
+        let mut order = self.high_order.starting_at(&self.span, old);
         let target = self.span.block(new, order);
         let is_free = target.len() as u64 == order.frames() && !self.linux.used.contains_any_in_range(target);
-        if !(new.is_aligned(order) && is_free) && self.large.starting_at(&self.span, new) != order {
+        if !(new.is_aligned(order) && is_free) && self.high_order.starting_at(&self.span, new) != order {
             // One page of a block that has been split.
             order = Order(0);
         }
         if order == self.pageblock_order {
             self.faults.moved(old, new);
         }
-        self.large.take(&self.span, old, order);
-        self.large.put(&self.span, new, order);
+        self.high_order.take(&self.span, old, order);
+        self.high_order.put(&self.span, new, order);
         self.touch(new, order, true);
         // The old page is freed by an event of its own; that it was in use shows here.
         for index in self.span.block(old, order) {
@@ -347,10 +352,10 @@ impl Pass {
         }
     }
 
-    fn finish(mut self, initial: InitialState, quality: Quality) -> Survey {
+    fn finish(mut self, initial: InitialState, quality: Quality) -> FirstPass {
         let (first_try, faults) = self.faults.settle();
         self.linux.faults = faults;
-        Survey {
+        FirstPass {
             name: self.name,
             quality,
             initial,

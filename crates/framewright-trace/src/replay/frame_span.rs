@@ -6,7 +6,7 @@
 
 use framewright::pfn::{Order, Pfn, PfnRange};
 
-use super::ReplayError;
+use super::replay_error::ReplayError;
 
 /// The frames that tables have entries for: those from the lowest to the highest that the trace or its state names, without
 /// wide gaps.

@@ -16,15 +16,15 @@ use super::frame_span::Span;
 
 /// Blocks of orders above 0, by their first frame. None overlap.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Large {
+pub(super) struct HighOrderBlocks {
     orders: HashMap<Pfn, Order>,
     /// Frames in one of the blocks, by position in the span.
     pub(super) inside: FixedBitSet,
 }
 
-impl Large {
-    pub(super) fn new(span: &Span) -> Large {
-        Large { orders: HashMap::new(), inside: FixedBitSet::with_capacity(span.len()) }
+impl HighOrderBlocks {
+    pub(super) fn new(span: &Span) -> HighOrderBlocks {
+        HighOrderBlocks { orders: HashMap::new(), inside: FixedBitSet::with_capacity(span.len()) }
     }
 
     /// Notes a block. What was noted of its frames is forgotten. One that no kernel would allocate, not aligned to its
@@ -90,26 +90,26 @@ mod tests {
             ((0x500, 3), false, [3, 2, 4]),
         ];
         for ((pfn, order), split, left) in table {
-            let mut large = Large::new(&span);
+            let mut high_order = HighOrderBlocks::new(&span);
             for (pfn, order) in [(0x100, 3), (0x108, 2), (0x110, 4)] {
-                large.put(&span, Pfn(pfn), Order(order));
+                high_order.put(&span, Pfn(pfn), Order(order));
             }
-            assert_eq!(large.take(&span, Pfn(pfn), Order(order)), split, "{pfn:#x} {order}");
-            let orders = [0x100, 0x108, 0x110].map(|pfn| large.starting_at(&span, Pfn(pfn)).0);
+            assert_eq!(high_order.take(&span, Pfn(pfn), Order(order)), split, "{pfn:#x} {order}");
+            let orders = [0x100, 0x108, 0x110].map(|pfn| high_order.starting_at(&span, Pfn(pfn)).0);
             assert_eq!(orders, left, "{pfn:#x} {order}");
             let frames: u64 = left.iter().filter(|&&order| order != 0).map(|&order| 1 << order).sum();
-            assert_eq!(large.inside.count_ones(..) as u64, frames, "{pfn:#x} {order}");
+            assert_eq!(high_order.inside.count_ones(..) as u64, frames, "{pfn:#x} {order}");
         }
     }
 
     #[test]
     fn a_block_replaces_what_it_covers() {
         let span = Span::of([PfnRange::new(0, 64)]);
-        let mut large = Large::new(&span);
-        large.put(&span, Pfn(0), Order(4));
-        large.put(&span, Pfn(8), Order(2));
-        large.put(&span, Pfn(33), Order(3));
-        assert_eq!([0, 8, 33].map(|pfn| large.starting_at(&span, Pfn(pfn)).0), [0, 2, 0]);
-        assert_eq!(large.inside.count_ones(..), 4);
+        let mut high_order = HighOrderBlocks::new(&span);
+        high_order.put(&span, Pfn(0), Order(4));
+        high_order.put(&span, Pfn(8), Order(2));
+        high_order.put(&span, Pfn(33), Order(3));
+        assert_eq!([0, 8, 33].map(|pfn| high_order.starting_at(&span, Pfn(pfn)).0), [0, 2, 0]);
+        assert_eq!(high_order.inside.count_ones(..), 4);
     }
 }

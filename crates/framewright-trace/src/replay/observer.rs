@@ -8,16 +8,16 @@ use framewright::pfn::{Order, Pfn};
 use framewright::{AllocError, Allocator, Request};
 use framewright_rt::Solo;
 
-use super::recorded_machine::Recorded;
+use super::recorded_machine::RecordedMachine;
 use crate::record::Record;
 
 /// The allocator of a replay.
 pub(crate) type Pages<'h> = Allocator<'h, Solo<'h>>;
 
 /// See the module's description. Whoever watches overrides what it wants to hear.
-pub(crate) trait Watch {
+pub(crate) trait Observer {
     /// What was in use when recording began is in use now. Events of it are not heard.
-    fn is_set_up(&mut self, _machine: &Recorded, _pages: &Pages<'_>) {}
+    fn is_set_up(&mut self, _machine: &RecordedMachine, _pages: &Pages<'_>) {}
 
     /// This record, the `number`-th of the trace counted from 1, is carried out next: with any number of requests, and with what
     /// background reclaim and compaction do thereupon.
@@ -37,4 +37,4 @@ pub(crate) trait Watch {
 }
 
 /// Nobody.
-impl Watch for () {}
+impl Observer for () {}

@@ -14,15 +14,15 @@ use framewright::config::{Config, Region};
 use framewright::pfn::{MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::watermark::{Marks, PcpSize, Tuning};
 
-use super::ReplayError;
-use super::first_pass::Survey;
+use super::first_pass::FirstPass;
 use super::frame_span::Span;
+use super::replay_error::ReplayError;
 use super::zone_map::{ZoneMap, populated, reserve_of};
 use crate::proc::{KPageFlags, ZoneInfo, ZoneState, flag};
 
 /// What a frame was when recording began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Class {
+enum FrameUse {
     Hole,
     Reserved,
     Free,
@@ -30,7 +30,7 @@ enum Class {
 }
 
 /// See the module's description.
-pub(crate) struct Recorded {
+pub(crate) struct RecordedMachine {
     pub(crate) regions: Vec<Region>,
     pub(super) cpus: Vec<NodeId>,
     pub(super) tuning: Vec<Tuning>,
@@ -41,7 +41,7 @@ pub(crate) struct Recorded {
     pub(super) dma32_end: Pfn,
     span: Span,
     pub(crate) zones: ZoneMap,
-    classes: Vec<Class>,
+    uses: Vec<FrameUse>,
     /// Types of pageblocks other than movable.
     pub(super) types: Vec<(Pfn, MigrateType)>,
     /// How much of the initial state was recorded.
@@ -60,35 +60,35 @@ pub enum Knowledge {
     Nothing,
 }
 
-impl Recorded {
+impl RecordedMachine {
     /// How many pieces of memory and holes a map can have. Real ones have hundreds.
     const REGION_LIMIT: usize = 1 << 18;
 
     /// # Errors
     /// The memory map is in too many pieces.
-    pub(super) fn new(survey: &Survey) -> Result<Recorded, ReplayError> {
-        let zones = survey.initial.zoneinfo.as_ref();
-        let classes = classes(survey);
-        let regions = regions(survey, zones, &classes);
-        if regions.len() > Recorded::REGION_LIMIT {
-            return Err(ReplayError::Scattered { file: survey.name.clone(), limit: Recorded::REGION_LIMIT });
+    pub(super) fn new(first_pass: &FirstPass) -> Result<RecordedMachine, ReplayError> {
+        let zones = first_pass.initial.zoneinfo.as_ref();
+        let uses = uses(first_pass);
+        let regions = regions(first_pass, zones, &uses);
+        if regions.len() > RecordedMachine::REGION_LIMIT {
+            return Err(ReplayError::Scattered { file: first_pass.name.clone(), limit: RecordedMachine::REGION_LIMIT });
         }
         let movable = zones.into_iter().flat_map(populated).enumerate();
         let movable = movable.filter(|(_, zone)| zone.kind() == Some(ZoneKind::Movable));
-        Ok(Recorded {
+        Ok(RecordedMachine {
             regions,
-            cpus: survey.cpus.clone(),
-            tuning: zones.map(|zones| tuning(zones, &survey.zones)).unwrap_or_default(),
-            movable: movable.flat_map(|(zone, _)| survey.zones.of_zone(zone)).collect(),
-            max_order: survey.max_order,
-            pageblock_order: survey.pageblock_order,
+            cpus: first_pass.cpus.clone(),
+            tuning: zones.map(|zones| tuning(zones, &first_pass.zones)).unwrap_or_default(),
+            movable: movable.flat_map(|(zone, _)| first_pass.zones.of_zone(zone)).collect(),
+            max_order: first_pass.max_order,
+            pageblock_order: first_pass.pageblock_order,
             dma_end: zones.map_or(Pfn(0), |zones| end_of(zones, ZoneKind::Dma)),
             dma32_end: zones.map_or(Pfn(0), |zones| end_of(zones, ZoneKind::Dma32)),
-            types: zones.map(|zones| types(survey, zones, &classes)).unwrap_or_default(),
-            span: survey.span.clone(),
-            zones: survey.zones.clone(),
-            classes,
-            knowledge: match (&survey.initial.kpageflags, zones) {
+            types: zones.map(|zones| types(first_pass, zones, &uses)).unwrap_or_default(),
+            span: first_pass.span.clone(),
+            zones: first_pass.zones.clone(),
+            uses,
+            knowledge: match (&first_pass.initial.kpageflags, zones) {
                 (Some(_), _) => Knowledge::Frames,
                 (None, Some(_)) => Knowledge::Zones,
                 (None, None) => Knowledge::Nothing,
@@ -98,8 +98,8 @@ impl Recorded {
 
     /// Frames in use when recording began, and whether they could be moved.
     pub(crate) fn used(&self) -> impl Iterator<Item = (Pfn, bool)> {
-        self.classes.iter().enumerate().filter_map(|(index, class)| match class {
-            Class::Used { movable } => Some((self.span.pfn(index), *movable)),
+        self.uses.iter().enumerate().filter_map(|(index, class)| match class {
+            FrameUse::Used { movable } => Some((self.span.pfn(index), *movable)),
             _ => None,
         })
     }
@@ -139,77 +139,77 @@ impl Recorded {
 }
 
 /// What each frame of the span was.
-fn classes(survey: &Survey) -> Vec<Class> {
-    let span = &survey.span;
-    let mut classes: Vec<Class> = match (&survey.initial.kpageflags, &survey.initial.zoneinfo) {
-        (Some(flags), _) => from_flags(survey, flags),
-        (None, Some(zones)) => from_zones(survey, zones),
+fn uses(first_pass: &FirstPass) -> Vec<FrameUse> {
+    let span = &first_pass.span;
+    let mut uses: Vec<FrameUse> = match (&first_pass.initial.kpageflags, &first_pass.initial.zoneinfo) {
+        (Some(flags), _) => from_flags(first_pass, flags),
+        (None, Some(zones)) => from_zones(first_pass, zones),
         (None, None) => {
             // The span is rounded to large steps; what no event comes near is no memory.
-            let mut classes = vec![Class::Hole; span.len()];
+            let mut uses = vec![FrameUse::Hole; span.len()];
             let range = PfnRange {
-                start: survey.named.start.align_down(survey.max_order),
-                end: survey.named.end.align_up(survey.max_order),
+                start: first_pass.named.start.align_down(first_pass.max_order),
+                end: first_pass.named.end.align_up(first_pass.max_order),
             };
-            classes[span.positions(range)].fill(Class::Free);
-            classes
+            uses[span.positions(range)].fill(FrameUse::Free);
+            uses
         }
     };
     // What events show is certain.
-    for index in survey.was_free.ones() {
-        classes[index] = Class::Free;
+    for index in first_pass.was_free.ones() {
+        uses[index] = FrameUse::Free;
     }
-    for index in survey.was_used.ones() {
-        if !matches!(classes[index], Class::Used { .. }) {
-            classes[index] = Class::Used { movable: false };
+    for index in first_pass.was_used.ones() {
+        if !matches!(uses[index], FrameUse::Used { .. }) {
+            uses[index] = FrameUse::Used { movable: false };
         }
     }
-    classes
+    uses
 }
 
-fn from_flags(survey: &Survey, flags: &KPageFlags) -> Vec<Class> {
-    let span = &survey.span;
-    let mut classes = vec![Class::Hole; span.len()];
+fn from_flags(first_pass: &FirstPass, flags: &KPageFlags) -> Vec<FrameUse> {
+    let span = &first_pass.span;
+    let mut uses = vec![FrameUse::Hole; span.len()];
     for (range, flags) in flags.runs() {
         let class = if flags & (flag::NOPAGE | flag::OFFLINE) != 0 {
-            Class::Hole
+            FrameUse::Hole
         } else if flags & flag::RESERVED != 0 {
-            Class::Reserved
+            FrameUse::Reserved
         } else if flags & flag::BUDDY != 0 {
-            Class::Free
+            FrameUse::Free
         } else {
-            Class::Used { movable: flags & (flag::LRU | flag::ANON) != 0 }
+            FrameUse::Used { movable: flags & (flag::LRU | flag::ANON) != 0 }
         };
-        classes[span.positions(range)].fill(class);
+        uses[span.positions(range)].fill(class);
     }
-    classes
+    uses
 }
 
-fn from_zones(survey: &Survey, zones: &ZoneInfo) -> Vec<Class> {
-    let span = &survey.span;
-    let mut classes = vec![Class::Hole; span.len()];
-    let touched = &survey.linux.touched;
+fn from_zones(first_pass: &FirstPass, zones: &ZoneInfo) -> Vec<FrameUse> {
+    let span = &first_pass.span;
+    let mut uses = vec![FrameUse::Hole; span.len()];
+    let touched = &first_pass.linux.touched;
     for (i, zone) in populated(zones).enumerate() {
-        let pieces = || survey.zones.of_zone(i).map(|range| span.positions(range));
+        let pieces = || first_pass.zones.of_zone(i).map(|range| span.positions(range));
         let known = |set: &FixedBitSet| pieces().map(|frames| set.count_ones(frames) as u64).sum();
         let mut missing = zone.present.saturating_sub(known(touched));
         let free = zone.free.saturating_add(zone.pageset_frames());
-        let mut missing_free = free.saturating_sub(known(&survey.was_free));
+        let mut missing_free = free.saturating_sub(known(&first_pass.was_free));
         for index in pieces().flatten().filter(|&index| !touched.contains(index)) {
             if missing == 0 {
                 break;
             }
             missing -= 1;
             // Large free blocks come back by freeing neighbours: what is in use lies at the start, free memory behind it.
-            classes[index] = if missing < missing_free {
+            uses[index] = if missing < missing_free {
                 missing_free -= 1;
-                Class::Free
+                FrameUse::Free
             } else {
-                Class::Used { movable: false }
+                FrameUse::Used { movable: false }
             };
         }
     }
-    classes
+    uses
 }
 
 /// The first frame behind the zones of a kind: where the next populated kind starts.
@@ -225,22 +225,22 @@ fn end_of(zones: &ZoneInfo, kind: ZoneKind) -> Pfn {
 }
 
 /// The memory map: runs of usable and reserved frames within each zone's span.
-fn regions(survey: &Survey, zones: Option<&ZoneInfo>, classes: &[Class]) -> Vec<Region> {
+fn regions(first_pass: &FirstPass, zones: Option<&ZoneInfo>, uses: &[FrameUse]) -> Vec<Region> {
     let ranges: Vec<(PfnRange, NodeId)> = match zones {
-        Some(_) => survey.zones.pieces.iter().map(|piece| (piece.range, piece.node)).collect(),
-        None => vec![(survey.span.range, NodeId(0))],
+        Some(_) => first_pass.zones.pieces.iter().map(|piece| (piece.range, piece.node)).collect(),
+        None => vec![(first_pass.span.range, NodeId(0))],
     };
     let mut regions: Vec<Region> = Vec::new();
     for (range, node) in ranges {
-        let inside = &classes[survey.span.positions(range)];
-        let kind = |class: &Class| match class {
-            Class::Hole => None,
-            Class::Reserved => Some(false),
-            Class::Free | Class::Used { .. } => Some(true),
+        let inside = &uses[first_pass.span.positions(range)];
+        let kind = |class: &FrameUse| match class {
+            FrameUse::Hole => None,
+            FrameUse::Reserved => Some(false),
+            FrameUse::Free | FrameUse::Used { .. } => Some(true),
         };
         let mut at = range.start;
         for run in inside.chunk_by(|a, b| kind(a) == kind(b)) {
-            if regions.len() > Recorded::REGION_LIMIT {
+            if regions.len() > RecordedMachine::REGION_LIMIT {
                 break;
             }
             let end = at.add(run.len() as u64);
@@ -272,23 +272,23 @@ fn tuning(zones: &ZoneInfo, map: &ZoneMap) -> Vec<Tuning> {
 }
 
 /// Deals out the recorded numbers of pageblock types.
-fn types(survey: &Survey, zones: &ZoneInfo, classes: &[Class]) -> Vec<(Pfn, MigrateType)> {
-    let Some(info) = &survey.initial.pagetypeinfo else { return Vec::new() };
-    let order = survey.pageblock_order;
+fn types(first_pass: &FirstPass, zones: &ZoneInfo, uses: &[FrameUse]) -> Vec<(Pfn, MigrateType)> {
+    let Some(info) = &first_pass.initial.pagetypeinfo else { return Vec::new() };
+    let order = first_pass.pageblock_order;
     let mut types = Vec::new();
     for (i, zone) in populated(zones).enumerate() {
         let Some(row) = info.pageblocks.iter().find(|row| row.node == zone.node && row.zone == zone.name) else {
             continue;
         };
-        let pieces = survey.zones.of_zone(i);
+        let pieces = first_pass.zones.of_zone(i);
         let blocks = pieces.flat_map(|range| range.start.0 >> order.0..range.end.align_up(order).0 >> order.0);
         let blocks: BTreeSet<u64> = blocks.collect();
-        let scored = blocks.into_iter().map(|block| (score(survey, classes, block), block));
+        let scored = blocks.into_iter().map(|block| (score(first_pass, uses, block), block));
         let mut scored: Vec<(u32, u64)> = scored.filter(|&(score, _)| score != 0).collect();
         scored.sort_by_key(|&(score, block)| (std::cmp::Reverse(score), block));
         for wanted in [MigrateType::Reclaimable, MigrateType::Unmovable, MigrateType::HighAtomic, MigrateType::Cma] {
             let mut left = row.count[wanted.index()];
-            let fits = |block: u64| wanted != MigrateType::Reclaimable || first_type(survey, block) == Some(wanted);
+            let fits = |block: u64| wanted != MigrateType::Reclaimable || first_type(first_pass, block) == Some(wanted);
             scored.retain(|&(_, block)| {
                 let take = left != 0 && fits(block);
                 if take {
@@ -302,16 +302,16 @@ fn types(survey: &Survey, zones: &ZoneInfo, classes: &[Class]) -> Vec<(Pfn, Migr
     types
 }
 
-fn first_type(survey: &Survey, block: u64) -> Option<MigrateType> {
-    survey.first_type.get(&block).copied()
+fn first_type(first_pass: &FirstPass, block: u64) -> Option<MigrateType> {
+    first_pass.first_type.get(&block).copied()
 }
 
 /// How much speaks for a pageblock not being movable: 0 for one that is wholly free or a hole.
-fn score(survey: &Survey, classes: &[Class], block: u64) -> u32 {
-    let frames = survey.span.block(Pfn(block << survey.pageblock_order.0), survey.pageblock_order);
-    let fixed = |class: &&Class| matches!(class, Class::Used { movable: false } | Class::Reserved);
-    let fixed = classes[frames].iter().filter(fixed).count() as u32;
-    match first_type(survey, block) {
+fn score(first_pass: &FirstPass, uses: &[FrameUse], block: u64) -> u32 {
+    let frames = first_pass.span.block(Pfn(block << first_pass.pageblock_order.0), first_pass.pageblock_order);
+    let fixed = |class: &&FrameUse| matches!(class, FrameUse::Used { movable: false } | FrameUse::Reserved);
+    let fixed = uses[frames].iter().filter(fixed).count() as u32;
+    match first_type(first_pass, block) {
         Some(MigrateType::Unmovable | MigrateType::Reclaimable) if fixed != 0 => fixed + (1 << 16),
         Some(MigrateType::Movable) => fixed.min(1),
         _ => fixed,

@@ -16,24 +16,26 @@ use framewright::request::{GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp};
 use framewright::{Allocator, Layout, Mechanisms, Request};
 use framewright_rt::{Solo, Storage};
 
-use super::first_pass::{STRETCH, Survey};
-use super::frame_map::{Home, Homes};
+use super::first_pass::{FirstPass, STRETCH};
+use super::frame_map::{FrameMap, Location};
 use super::frame_span::Span;
-use super::high_order::Large;
-use super::observer::{Pages, Watch};
-use super::recorded_machine::Recorded;
-use super::report::{Column, Extfrag, Run, Seen, ZoneBlocks};
+use super::high_order::HighOrderBlocks;
+use super::observer::{Observer, Pages};
+use super::recorded_machine::RecordedMachine;
+use super::recording::Recording;
+use super::replay_error::ReplayError;
+use super::report::{Column, ZoneBlocks, column};
+use super::run_counts::{Extfrag, Run, Seen};
 use super::thp_faults::{FirstTry, Try, is_huge};
-use super::{ReplayError, Stage};
-use crate::Trace;
 use crate::record::{Kind, Record};
+use crate::trace::Trace;
 
 /// Base pages that stand for a huge page.
 const BASE_PAGES: u32 = 512;
 
 /// A task's fault that the kernel has not served so far.
 #[derive(Clone, Copy)]
-struct Fault {
+struct OpenFault {
     /// What we served for it.
     ours: Option<Pfn>,
     /// Base pages still to be left out.
@@ -41,76 +43,80 @@ struct Fault {
 }
 
 /// Carries out the whole trace under one set of mechanisms.
-pub(super) fn run<W: Watch>(
-    stage: &Stage<'_>,
+pub(crate) fn run<W: Observer>(
+    recording: &Recording<'_>,
     mechanisms: Mechanisms,
-    watch: &RefCell<W>,
+    observer: &RefCell<W>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Column, ReplayError> {
-    let Stage { survey, machine, options, .. } = stage;
+    let Recording { first_pass, machine, options, .. } = recording;
     let config = framewright::Config { mechanisms, ..machine.config() };
-    let layout = layout(&config, survey, options.memory_limit)?;
+    let layout = layout(&config, first_pass, options.memory_limit)?;
     let mut storage = Storage::new(&layout);
     let extfrag = RefCell::new(Extfrag::default());
-    let homes = RefCell::new(Homes::new(survey.span.clone(), machine.pageblock_order));
+    let frame_map = RefCell::new(FrameMap::new(first_pass.span.clone(), machine.pageblock_order));
     // Not dropped, because its machine refers to it; `unhook` drops what there is to drop.
     let pages = ManuallyDrop::new(Allocator::boot(Solo::new(&machine.cpus), &config, storage.parts())?);
-    let result = play(stage, Mirror::new(&pages, &homes, watch, survey), &extfrag, progress);
+    let result = play(recording, Replayer::new(&pages, &frame_map, observer, first_pass), &extfrag, progress);
     pages.machine().unhook();
     result
 }
 
 /// The same, on an allocator that was just set up.
-fn play<'h, W: Watch>(
-    stage: &Stage<'_>,
-    mut mirror: Mirror<'h, W>,
+fn play<'h, W: Observer>(
+    recording: &Recording<'_>,
+    mut replayer: Replayer<'h, W>,
     extfrag: &'h RefCell<Extfrag>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Column, ReplayError> {
-    let Stage { survey, machine, .. } = stage;
-    let Mirror { pages, homes, watch, .. } = mirror;
-    mirror.set_up(machine);
+    let Recording { first_pass, machine, .. } = recording;
+    let Replayer { pages, frame_map, observer, .. } = replayer;
+    replayer.set_up(machine);
     let invalid = |when| move |violation| ReplayError::Invalid { when, violation };
     pages.validate().map_err(invalid("after setting up the recorded state"))?;
-    watch.borrow_mut().is_set_up(machine, pages);
+    observer.borrow_mut().is_set_up(machine, pages);
     pages.machine().on_event(|event| {
         if let Event::ExtFrag { alloc_order, fallback_order, alloc_migratetype, fallback_migratetype, .. } = *event {
             extfrag.borrow_mut().count(alloc_order, fallback_order, alloc_migratetype, fallback_migratetype);
         }
-        watch.borrow_mut().event(event);
+        observer.borrow_mut().event(event);
     });
     pages.machine().on_migrate(move |from, to, order| {
-        homes.borrow_mut().relocate(from, to, order);
-        watch.borrow_mut().moves(from, to, order);
+        frame_map.borrow_mut().relocate(from, to, order);
+        observer.borrow_mut().moves(from, to, order);
         pages.free(from, order).map_err(|_| Busy)
     });
-    let (records, seconds) = mirror.carry_out_all(stage.open()?, progress)?;
-    if records != survey.quality.records() {
-        return Err(ReplayError::Changed { file: survey.name.clone(), first: survey.quality.records(), then: records });
+    let (records, seconds) = replayer.carry_out_all(recording.open()?, progress)?;
+    if records != first_pass.quality.records() {
+        return Err(ReplayError::Changed {
+            file: first_pass.name.clone(),
+            first: first_pass.quality.records(),
+            then: records,
+        });
     }
     let mechanisms = pages.mechanisms();
-    let counts = Run { moved: homes.borrow().moved, ..mirror.counts };
+    let counts = Run { moved: frame_map.borrow().moved, ..replayer.counts };
     pages.validate().map_err(invalid("at the end of the trace"))?;
     pages.drain_all();
     let census = pages.validate().map_err(invalid("at the end, with per-CPU lists drained"))?;
     let types = machine.zones.renumbered(&PageTypeInfo(pages).to_string());
     let extfrag = extfrag.take();
-    let run = Run { mechanisms, extfrag, seconds, events: survey.linux.requests, ..counts };
-    Ok(run.column(machine.pageblock_order, blocks(pages, machine), types, &census))
+    let run = Run { mechanisms, extfrag, seconds, events: first_pass.linux.requests, ..counts };
+    Ok(column(run, machine.pageblock_order, blocks(pages, machine), types, &census))
 }
 
 /// The allocator's layout, if there may be so much of it.
-fn layout(config: &framewright::Config<'_>, survey: &Survey, limit: u64) -> Result<Layout, ReplayError> {
+fn layout(config: &framewright::Config<'_>, first_pass: &FirstPass, limit: u64) -> Result<Layout, ReplayError> {
     let layout = Layout::of(config)?;
     let bytes = layout.bytes::<Solo<'_>>() as u64;
     if bytes > limit {
-        return Err(survey.span.too_large(&survey.name, bytes, limit));
+        return Err(first_pass.span.too_large(&first_pass.name, bytes, limit));
     }
     Ok(layout)
 }
 
 /// Free blocks of each zone.
-fn blocks(pages: &Pages<'_>, machine: &Recorded) -> Vec<ZoneBlocks> {
+fn blocks(pages: &Pages<'_>, machine: &RecordedMachine) -> Vec<ZoneBlocks> {
     let nodes = 0..pages.nodes() as u8;
     let zones = nodes.flat_map(|node| ZoneKind::ALL.map(|kind| ZoneIdx::of(NodeId(node), kind)));
     let snapshots = zones.filter_map(|zone| pages.zone(zone)).filter(|zone| zone.is_populated());
@@ -125,32 +131,37 @@ fn blocks(pages: &Pages<'_>, machine: &Recorded) -> Vec<ZoneBlocks> {
 }
 
 /// The kernel's objects on our allocator.
-struct Mirror<'h, W> {
+struct Replayer<'h, W> {
     pages: &'h Pages<'h>,
-    homes: &'h RefCell<Homes>,
-    watch: &'h RefCell<W>,
+    frame_map: &'h RefCell<FrameMap>,
+    observer: &'h RefCell<W>,
     span: Span,
     pageblock_order: Order,
     first_try: FirstTry,
-    large: Large,
+    high_order: HighOrderBlocks,
     /// Faults that the kernel has not served so far, by task.
-    faults: HashMap<u32, Fault>,
+    faults: HashMap<u32, OpenFault>,
     counts: Run,
     /// Whether marks are ever raised, and how often background work was woken.
     boosts: bool,
     woken: u64,
 }
 
-impl<'h, W: Watch> Mirror<'h, W> {
-    fn new(pages: &'h Pages<'h>, homes: &'h RefCell<Homes>, watch: &'h RefCell<W>, survey: &Survey) -> Self {
-        Mirror {
+impl<'h, W: Observer> Replayer<'h, W> {
+    fn new(
+        pages: &'h Pages<'h>,
+        frame_map: &'h RefCell<FrameMap>,
+        observer: &'h RefCell<W>,
+        first_pass: &FirstPass,
+    ) -> Self {
+        Replayer {
             pages,
-            watch,
-            span: survey.span.clone(),
-            pageblock_order: survey.pageblock_order,
-            first_try: survey.first_try,
-            homes,
-            large: Large::new(&survey.span),
+            observer,
+            span: first_pass.span.clone(),
+            pageblock_order: first_pass.pageblock_order,
+            first_try: first_pass.first_try,
+            frame_map,
+            high_order: HighOrderBlocks::new(&first_pass.span),
             faults: HashMap::new(),
             boosts: pages.mechanisms().watermark_boost.get() != 0,
             woken: 0,
@@ -176,7 +187,7 @@ impl<'h, W: Watch> Mirror<'h, W> {
     }
 
     /// Allocates what was in use when recording began, where it was.
-    fn set_up(&mut self, machine: &Recorded) {
+    fn set_up(&mut self, machine: &RecordedMachine) {
         for &(pfn, migratetype) in &machine.types {
             // A pageblock of which no frame is memory has no type.
             let _ = self.pages.set_pageblock_type(pfn, migratetype);
@@ -186,7 +197,7 @@ impl<'h, W: Watch> Mirror<'h, W> {
             if self.pages.alloc_at(pfn, Order(0), gfp).is_ok() {
                 self.settle(pfn, Order(0), Some(pfn));
             } else if let Some(index) = self.span.index(pfn) {
-                self.homes.borrow_mut().set(index, Home::NOWHERE);
+                self.frame_map.borrow_mut().set(index, Location::NOWHERE);
             }
         }
     }
@@ -207,7 +218,7 @@ impl<'h, W: Watch> Mirror<'h, W> {
             let start = Instant::now();
             stretch.iter().for_each(|record| {
                 records += 1;
-                self.watch.borrow_mut().begins(records, record);
+                self.observer.borrow_mut().begins(records, record);
                 self.carry_out(record);
                 self.balance();
             });
@@ -255,7 +266,7 @@ impl<'h, W: Watch> Mirror<'h, W> {
     /// A request other than for a huge page.
     fn alloc(&mut self, pid: u32, theirs: Option<Pfn>, request: Request) {
         let is_base_page = request.order.0 == 0 && request.gfp.migratetype() == MigrateType::Movable;
-        let replaces = |fault: &&mut Fault| is_base_page && fault.ours.is_some() && fault.skip != 0;
+        let replaces = |fault: &&mut OpenFault| is_base_page && fault.ours.is_some() && fault.skip != 0;
         if let Some(fault) = self.faults.get_mut(&pid).filter(replaces) {
             fault.skip -= 1;
             self.counts.skipped += 1;
@@ -295,7 +306,7 @@ impl<'h, W: Watch> Mirror<'h, W> {
             None => {
                 self.counts.gained += u64::from(ours.is_some() && !gained_before);
                 let skip = open.filter(|_| gained_before).map_or(BASE_PAGES, |fault| fault.skip);
-                self.faults.insert(pid, Fault { ours, skip });
+                self.faults.insert(pid, OpenFault { ours, skip });
             }
         }
     }
@@ -303,16 +314,16 @@ impl<'h, W: Watch> Mirror<'h, W> {
     fn ask_huge(&mut self, gfp: Gfp) -> Option<Pfn> {
         self.counts.huge_requests += 1;
         let ours = self.ask(Request { order: self.pageblock_order, ..Request::page(gfp) });
-        let held = &mut self.homes.borrow_mut().held;
+        let held = &mut self.frame_map.borrow_mut().held;
         held.extend(ours);
         self.counts.peak_held = self.counts.peak_held.max(held.len() as u64);
         ours
     }
 
     fn ask(&mut self, request: Request) -> Option<Pfn> {
-        self.watch.borrow_mut().asks(&request, self.pages);
+        self.observer.borrow_mut().asks(&request, self.pages);
         let answer = self.pages.alloc(&request);
-        self.watch.borrow_mut().answered(answer, self.pages);
+        self.observer.borrow_mut().answered(answer, self.pages);
         self.counts.orders.entry(request.order).or_default().count(answer.is_ok());
         answer.ok()
     }
@@ -328,8 +339,8 @@ impl<'h, W: Watch> Mirror<'h, W> {
         let start = ours.and_then(|ours| self.span.index(ours));
         let mut in_use = false;
         for (offset, index) in self.span.block(theirs, order).enumerate() {
-            let new = start.map_or(Home::NOWHERE, |start| Home::at(start + offset));
-            let old = self.homes.borrow_mut().set(index, new);
+            let new = start.map_or(Location::NOWHERE, |start| Location::at(start + offset));
+            let old = self.frame_map.borrow_mut().set(index, new);
             in_use |= !old.is_vacant();
             if let Some(old) = old.index() {
                 // Its free was lost; a frame has one object.
@@ -338,17 +349,17 @@ impl<'h, W: Watch> Mirror<'h, W> {
             }
         }
         self.counts.seen.reallocations += u64::from(in_use);
-        self.large.put(&self.span, theirs, order);
+        self.high_order.put(&self.span, theirs, order);
     }
 
     fn free(&mut self, theirs: Pfn, order: Order) {
-        self.counts.seen.splits += u64::from(self.large.take(&self.span, theirs, order));
+        self.counts.seen.splits += u64::from(self.high_order.take(&self.span, theirs, order));
         let frames = self.span.block(theirs, order);
         if frames.len() == 1 {
-            let home = self.homes.borrow_mut().set(frames.start, Home::FREE);
-            match home.index() {
+            let location = self.frame_map.borrow_mut().set(frames.start, Location::FREE);
+            match location.index() {
                 Some(index) => self.free_ours(self.span.pfn(index), Order(0)),
-                None => self.counts.seen.free_unknown += u64::from(home == Home::FREE),
+                None => self.counts.seen.free_unknown += u64::from(location == Location::FREE),
             }
             return;
         }
@@ -356,9 +367,9 @@ impl<'h, W: Watch> Mirror<'h, W> {
         let mut piece: Option<PfnRange> = None;
         let mut unknown = false;
         for index in frames {
-            let home = self.homes.borrow_mut().set(index, Home::FREE);
-            unknown |= home == Home::FREE;
-            let Some(pfn) = home.index().map(|index| self.span.pfn(index)) else { continue };
+            let location = self.frame_map.borrow_mut().set(index, Location::FREE);
+            unknown |= location == Location::FREE;
+            let Some(pfn) = location.index().map(|index| self.span.pfn(index)) else { continue };
             match &mut piece {
                 Some(piece) if piece.end == pfn => piece.end = pfn.add(1),
                 _ => {
@@ -377,14 +388,14 @@ impl<'h, W: Watch> Mirror<'h, W> {
 
     /// Frees a block of ours that has this order, or is part of a larger one that the kernel split.
     fn free_ours(&mut self, ours: Pfn, order: Order) {
-        self.homes.borrow_mut().forget(PfnRange::block(ours, order));
+        self.frame_map.borrow_mut().forget(PfnRange::block(ours, order));
         if self.pages.free(ours, order).is_err() {
             self.give_back(PfnRange::block(ours, order));
         }
     }
 
     fn give_back(&mut self, range: PfnRange) {
-        self.homes.borrow_mut().forget(range);
+        self.frame_map.borrow_mut().forget(range);
         if self.pages.free_range(range).is_err() {
             self.counts.refused += 1;
         }
@@ -392,9 +403,9 @@ impl<'h, W: Watch> Mirror<'h, W> {
 
     /// The kernel moved an object. Ours stays; only its name changes.
     fn moved(&mut self, old: Pfn, new: Pfn) {
-        let mut order = self.large.starting_at(&self.span, old);
+        let mut order = self.high_order.starting_at(&self.span, old);
         let fits = new.is_aligned(order) && self.is_vacant(new, order);
-        if !fits && self.large.starting_at(&self.span, new) != order {
+        if !fits && self.high_order.starting_at(&self.span, new) != order {
             // One page of a block that has been split.
             order = Order(0);
         }
@@ -403,18 +414,18 @@ impl<'h, W: Watch> Mirror<'h, W> {
             self.counts.seen.moves_to_allocated += 1;
             return;
         }
-        self.large.take(&self.span, old, order);
-        self.large.put(&self.span, new, order);
+        self.high_order.take(&self.span, old, order);
+        self.high_order.put(&self.span, new, order);
         for (from, to) in self.span.block(old, order).zip(self.span.block(new, order)) {
-            let mut homes = self.homes.borrow_mut();
-            let home = homes.set(from, Home::LEFT);
-            homes.set(to, home);
+            let mut frame_map = self.frame_map.borrow_mut();
+            let location = frame_map.set(from, Location::LEFT);
+            frame_map.set(to, location);
         }
     }
 
     /// Whether no frame of the kernel's block holds an object.
     fn is_vacant(&self, pfn: Pfn, order: Order) -> bool {
         self.span.covers(PfnRange::block(pfn, order))
-            && self.span.block(pfn, order).all(|index| self.homes.borrow().get(index).is_vacant())
+            && self.span.block(pfn, order).all(|index| self.frame_map.borrow().get(index).is_vacant())
     }
 }

@@ -2,17 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use framewright::Census;
 use framewright::pfn::{MigrateType, Order, PfnRange};
 use framewright::report;
-use framewright::{Census, Mechanisms};
 use serde::Serialize;
 
-use super::first_pass::Survey;
-use super::recorded_machine::{Knowledge, Recorded};
+use super::first_pass::FirstPass;
+use super::recorded_machine::{Knowledge, RecordedMachine};
+use super::run_counts::{Extfrag, OrderCount, Run, Seen};
 use super::thp_faults::FirstTry;
 use super::zone_map::populated;
 use crate::proc::{ZoneInfo, ZoneState};
-use crate::record::Quality;
+use crate::record::{Kind, Quality};
 
 /// Version of the JSON form; raised when a field changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
@@ -233,57 +234,15 @@ pub struct Column {
     pub(super) seen: Seen,
 }
 
-/// What a run learns about the trace on the way.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Seen {
-    pub(super) free_unknown: u64,
-    pub(super) reallocations: u64,
-    pub(super) splits: u64,
-    pub(super) moves_to_allocated: u64,
-}
-
-/// Requests of one order.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct OrderCount {
-    pub(super) requests: u64,
-    pub(super) failed: u64,
-}
-
-impl OrderCount {
-    pub(super) fn count(&mut self, served: bool) {
-        self.requests += 1;
-        self.failed += u64::from(!served);
-    }
-}
-
-/// Fallbacks by (order asked for, order found, type asked for, type found).
-#[derive(Clone, Debug, Default)]
-pub(super) struct Extfrag(BTreeMap<(Order, Order, MigrateType, MigrateType), u64>);
-
-impl Extfrag {
-    pub(super) fn count(&mut self, alloc: Order, found: Order, want: MigrateType, from: MigrateType) {
-        *self.0.entry((alloc, found, want, from)).or_default() += 1;
-    }
-
-    fn total(&self) -> u64 {
-        self.0.values().sum()
-    }
-
-    fn fragmenting(&self, pageblock_order: Order) -> u64 {
-        self.0.iter().filter(|((_, found, ..), _)| *found < pageblock_order).map(|(_, count)| count).sum()
-    }
-
-    fn rows(&self) -> Vec<ExtfragRow> {
-        let row =
-            |(&(alloc, found, want, from), &events): (&(Order, Order, MigrateType, MigrateType), &u64)| ExtfragRow {
-                alloc_order: alloc.0,
-                fallback_order: found.0,
-                alloc_migratetype: want.name(),
-                fallback_migratetype: from.name(),
-                events,
-            };
-        self.0.iter().map(row).collect()
-    }
+fn extfrag_rows(extfrag: &Extfrag) -> Vec<ExtfragRow> {
+    let row = |(&(alloc, found, want, from), &events): (&(Order, Order, MigrateType, MigrateType), &u64)| ExtfragRow {
+        alloc_order: alloc.0,
+        fallback_order: found.0,
+        alloc_migratetype: want.name(),
+        fallback_migratetype: from.name(),
+        events,
+    };
+    extfrag.iter().map(row).collect()
 }
 
 fn order_rows(orders: &BTreeMap<Order, OrderCount>) -> Vec<OrderRow> {
@@ -304,75 +263,54 @@ fn unusable(zones: &[ZoneBlocks]) -> UnusableIndex {
     [3, 5, 9].into_iter().filter(|&order| usize::from(order) < orders).map(index).collect()
 }
 
-/// One run's raw results, to be turned into a [`Column`].
-pub(super) struct Run {
-    pub(super) mechanisms: Mechanisms,
-    pub(super) extfrag: Extfrag,
-    pub(super) orders: BTreeMap<Order, OrderCount>,
-    pub(super) faults: u64,
-    pub(super) huge_requests: u64,
-    pub(super) served: u64,
-    pub(super) gained: u64,
-    pub(super) lost: u64,
-    pub(super) peak_held: u64,
-    pub(super) skipped: u64,
-    pub(super) moved: u64,
-    pub(super) failed_smaller: u64,
-    pub(super) refused: u64,
-    pub(super) events: u64,
-    pub(super) seconds: f64,
-    pub(super) seen: Seen,
-}
-
-impl Run {
-    pub(super) fn column(self, order: Order, zones: Vec<ZoneBlocks>, types: String, census: &Census) -> Column {
-        Column {
-            mechanisms: self.mechanisms.to_string(),
-            extfrag_events: self.extfrag.total(),
-            extfrag_fragmenting: self.extfrag.fragmenting(order),
-            order9_requests: self.huge_requests,
-            order9_faults: self.faults,
-            order9_faults_served: self.served,
-            served_where_linux_failed: self.gained,
-            failed_where_linux_served: self.lost,
-            peak_blocks_held: self.peak_held,
-            base_pages_skipped: self.skipped,
-            page_moves: self.moved,
-            failed_smaller: self.failed_smaller,
-            frees_refused: self.refused,
-            unusable_index: unusable(&zones),
-            events_per_second: self.events as f64 / self.seconds.max(1e-9),
-            extfrag: self.extfrag.rows(),
-            orders: order_rows(&self.orders),
-            buddyinfo: zones,
-            pagetypeinfo: types,
-            pages_conserved: census.is_conserved(),
-            frames: BTreeMap::from([
-                ("present", census.present),
-                ("free", census.free),
-                ("pcp", census.pcp),
-                ("allocated", census.allocated),
-                ("isolated", census.isolated),
-                ("in_flight", census.in_flight),
-                ("quarantined", census.quarantined),
-                ("offline", census.offline),
-            ]),
-            seen: self.seen,
-        }
+/// Turns one run's raw results into a column.
+pub(super) fn column(run: Run, order: Order, zones: Vec<ZoneBlocks>, types: String, census: &Census) -> Column {
+    Column {
+        mechanisms: run.mechanisms.to_string(),
+        extfrag_events: run.extfrag.total(),
+        extfrag_fragmenting: run.extfrag.fragmenting(order),
+        order9_requests: run.huge_requests,
+        order9_faults: run.faults,
+        order9_faults_served: run.served,
+        served_where_linux_failed: run.gained,
+        failed_where_linux_served: run.lost,
+        peak_blocks_held: run.peak_held,
+        base_pages_skipped: run.skipped,
+        page_moves: run.moved,
+        failed_smaller: run.failed_smaller,
+        frees_refused: run.refused,
+        unusable_index: unusable(&zones),
+        events_per_second: run.events as f64 / run.seconds.max(1e-9),
+        extfrag: extfrag_rows(&run.extfrag),
+        orders: order_rows(&run.orders),
+        buddyinfo: zones,
+        pagetypeinfo: types,
+        pages_conserved: census.is_conserved(),
+        frames: BTreeMap::from([
+            ("present", census.present),
+            ("free", census.free),
+            ("pcp", census.pcp),
+            ("allocated", census.allocated),
+            ("isolated", census.isolated),
+            ("in_flight", census.in_flight),
+            ("quarantined", census.quarantined),
+            ("offline", census.offline),
+        ]),
+        seen: run.seen,
     }
 }
 
 /// Puts the survey and the runs together.
-pub(super) fn report(survey: &Survey, machine: &Recorded, first: Column, columns: Vec<Column>) -> Report {
-    let linux = &survey.linux;
-    let zones = linux_blocks(survey, machine);
+pub(super) fn report(first_pass: &FirstPass, machine: &RecordedMachine, first: Column, columns: Vec<Column>) -> Report {
+    let linux = &first_pass.linux;
+    let zones = linux_blocks(first_pass, machine);
     let seconds = linux.nanoseconds as f64 / 1e9;
     Report {
         schema_version: SCHEMA_VERSION,
-        trace: survey.name.clone(),
-        quality: quality(survey, machine, &survey.quality, first.seen),
+        trace: first_pass.name.clone(),
+        quality: quality(first_pass, machine, &first_pass.quality, first.seen),
         machine: recorded_machine(machine),
-        free_recorded: survey.at_end.as_ref().map(free_recorded),
+        free_recorded: first_pass.at_end.as_ref().map(free_recorded),
         linux: LinuxColumn {
             extfrag_events: linux.extfrag.total(),
             extfrag_fragmenting: linux.fragmenting,
@@ -383,7 +321,7 @@ pub(super) fn report(survey: &Survey, machine: &Recorded, first: Column, columns
             unusable_index: unusable(&zones),
             events_per_second: linux.requests as f64 / seconds.max(1e-9),
             page_moves: linux.moves,
-            extfrag: linux.extfrag.rows(),
+            extfrag: extfrag_rows(&linux.extfrag),
             orders: order_rows(&linux.orders),
             buddyinfo: zones,
         },
@@ -392,7 +330,7 @@ pub(super) fn report(survey: &Survey, machine: &Recorded, first: Column, columns
     }
 }
 
-fn recorded_machine(machine: &Recorded) -> Machine {
+fn recorded_machine(machine: &RecordedMachine) -> Machine {
     let usable = || machine.regions.iter().filter(|region| region.usable);
     Machine {
         cpus: machine.cpus.len(),
@@ -402,9 +340,9 @@ fn recorded_machine(machine: &Recorded) -> Machine {
     }
 }
 
-fn quality(survey: &Survey, machine: &Recorded, quality: &Quality, seen: Seen) -> TraceQuality {
-    let names = crate::record::Kind::NAMES.into_iter().zip(quality.by_kind);
-    let state = &survey.initial;
+fn quality(first_pass: &FirstPass, machine: &RecordedMachine, quality: &Quality, seen: Seen) -> TraceQuality {
+    let names = Kind::NAMES.into_iter().zip(quality.by_kind);
+    let state = &first_pass.initial;
     let off = match (&state.kpageflags, &state.zoneinfo, &state.buddyinfo) {
         (Some(flags), Some(zones), Some(recorded)) => {
             let ours = flags.buddyinfo(zones, recorded.max_order());
@@ -433,18 +371,18 @@ fn quality(survey: &Survey, machine: &Recorded, quality: &Quality, seen: Seen) -
         reallocations: seen.reallocations,
         splits: seen.splits,
         moves_to_allocated: seen.moves_to_allocated,
-        first_tries: survey.first_try,
+        first_tries: first_pass.first_try,
         initial_state: machine.knowledge,
         initial_blocks_off: off,
     }
 }
 
 /// The kernel's free blocks at the end: what was free at first or freed since, in the largest blocks that it makes.
-fn linux_blocks(survey: &Survey, machine: &Recorded) -> Vec<ZoneBlocks> {
-    let span = &survey.span;
-    let mut used = survey.linux.used.clone();
+fn linux_blocks(first_pass: &FirstPass, machine: &RecordedMachine) -> Vec<ZoneBlocks> {
+    let span = &first_pass.span;
+    let mut used = first_pass.linux.used.clone();
     for (pfn, _) in machine.used() {
-        if let Some(index) = span.index(pfn).filter(|&index| !survey.linux.touched.contains(index)) {
+        if let Some(index) = span.index(pfn).filter(|&index| !first_pass.linux.touched.contains(index)) {
             used.insert(index);
         }
     }

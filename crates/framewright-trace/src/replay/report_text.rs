@@ -11,8 +11,9 @@ use framewright::pfn::MigrateType;
 use framewright_table::Table as Sheet;
 
 use super::recorded_machine::Knowledge;
-use super::report::{Column, ExtfragRow, LinuxColumn, Report, TraceQuality, ZoneBlocks, free_frames};
+use super::report::{Column, ExtfragRow, LinuxColumn, Report, TraceQuality, UnusableIndex, ZoneBlocks, free_frames};
 use super::thp_faults::FirstTry;
+use crate::counted::{counted, grouped};
 use crate::proc::PageTypeInfo;
 use crate::record::Kind;
 
@@ -124,11 +125,6 @@ fn left_out(f: &mut Formatter<'_>, q: &TraceQuality) -> fmt::Result {
     writeln!(f, "  flags that are not known here, left out of their requests: {}", flags.join(", "))
 }
 
-/// So many of something.
-pub fn counted(count: u64, what: &str) -> String {
-    format!("{} {what}{}", grouped(count), if count == 1 { "" } else { "s" })
-}
-
 /// A row of the main table: a label and a cell for each column.
 fn line(table: &mut Sheet, label: &str, values: impl Iterator<Item = String>) {
     let values = values.map(|value| format!("{value:>VALUE$}"));
@@ -189,7 +185,7 @@ fn fragmentation(t: &mut Sheet, report: &Report) {
     let label = "  fragmenting: of less than a pageblock";
     row(t, report, label, |l| number(l.extfrag_fragmenting), |c| grouped(c.extfrag_fragmenting));
     for order in report.linux.unusable_index.keys() {
-        let share = |index: &super::UnusableIndex| format!("{:.3}", index.get(order).copied().unwrap_or(0.0));
+        let share = |index: &UnusableIndex| format!("{:.3}", index.get(order).copied().unwrap_or(0.0));
         let label = format!("share of free memory unusable for order {order}");
         row(t, report, &label, |l| Some(share(&l.unusable_index)), |c| share(&c.unusable_index));
     }
@@ -228,19 +224,6 @@ fn notes(report: &Report) -> String {
          One that is served here and that Linux failed keeps its huge page to the end.\n\
          Nothing is reclaimed here; what Linux freed is freed, and what it moved has moved."
     )
-}
-
-/// A number with a comma every three digits.
-pub(crate) fn grouped(value: u64) -> String {
-    let digits = value.to_string();
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i != 0 && (digits.len() - i).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 fn orders(t: &mut Sheet, report: &Report) {

@@ -7,14 +7,10 @@ use framewright::request::Gfp;
 
 use super::event_format::{Field, Format};
 use super::print_fmt::FlagNames;
-use super::{RawFault, Read};
-use crate::error::Excerpt;
-use crate::record::Kind;
+use crate::error::{Excerpt, RawFault, RawResult};
+use crate::record::{Kind, Tracepoint};
+use crate::struct_page::{PFN_LIMIT, frame_at};
 
-/// One past the largest page frame number: addresses have at most 64 bits, pages at least 12.
-const PFN_LIMIT: u64 = 1 << 52;
-/// Bytes of a page's descriptor.
-const DESCRIPTOR: u64 = 64;
 /// How many different sets of flags are remembered.
 const REMEMBERED: usize = 1 << 12;
 
@@ -29,16 +25,16 @@ pub struct Mobilities {
 
 /// What happened, and in which thread.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Happening {
+pub struct DecodedEvent {
     /// The thread.
     pub pid: u32,
     /// What happened.
-    pub what: What,
+    pub payload: Payload,
 }
 
 /// What happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum What {
+pub enum Payload {
     /// An event of the page allocator.
     Page(Kind),
     /// A task has a name from now on.
@@ -84,7 +80,7 @@ impl Mobilities {
     ///
     /// # Errors
     /// It has no mobility, or one that no kernel has.
-    pub fn parse(text: &str) -> Read<Mobilities> {
+    pub fn parse(text: &str) -> RawResult<Mobilities> {
         let order = text.lines().find_map(|line| line.strip_prefix("Page block order:"));
         let mut by_number = Vec::new();
         for name in text.lines().filter_map(|line| line.split(", type").nth(1)?.split_whitespace().next()) {
@@ -103,7 +99,7 @@ impl Mobilities {
         Ok(Mobilities { by_number, pageblock_order: Order(order.unwrap_or(9)) })
     }
 
-    fn get(&self, value: u64) -> Read<MigrateType> {
+    fn get(&self, value: u64) -> RawResult<MigrateType> {
         let found = usize::try_from(value).ok().and_then(|value| self.by_number.get(value).copied());
         found.ok_or(RawFault::Value { field: "migratetype", value })
     }
@@ -121,7 +117,7 @@ impl Decoder {
     ///
     /// # Errors
     /// There is no kind, one is none of those that are read, or lacks a field.
-    pub fn new(formats: &[Format], mobilities: Mobilities) -> Read<Decoder> {
+    pub fn new(formats: &[Format], mobilities: Mobilities) -> RawResult<Decoder> {
         let first = formats.first().ok_or(RawFault::Missing { what: "the trace".into(), field: "event" })?;
         let mut decoder = Decoder {
             kind: first.number("common_type")?,
@@ -133,7 +129,7 @@ impl Decoder {
         };
         for format in formats {
             decoder.events.insert(format.id, places(format)?);
-            if format.name == Kind::NAMES[0] {
+            if format.name == Tracepoint::Alloc.name() {
                 decoder.flags = FlagNames::parse(&format.print);
             }
         }
@@ -144,16 +140,16 @@ impl Decoder {
     ///
     /// # Errors
     /// They are too few, or a value cannot be.
-    pub fn decode(&mut self, event: &[u8]) -> Read<Happening> {
+    pub fn decode(&mut self, event: &[u8]) -> RawResult<DecodedEvent> {
         let kind = number(&self.kind, "common_type", event)?;
         let pid = number(&self.pid, "common_pid", event)? as u32;
-        let Some(places) = self.events.get(&kind) else { return Ok(Happening { pid, what: What::Other }) };
-        let what = match places {
+        let Some(places) = self.events.get(&kind) else { return Ok(DecodedEvent { pid, payload: Payload::Other }) };
+        let payload = match places {
             Places::Name { pid: other, name } => {
                 let text = name.bytes(event).ok_or(RawFault::NoField { field: "comm", found: event.len() })?;
                 let end = text.iter().position(|&byte| byte == 0).unwrap_or(text.len());
                 let pid = other.as_ref().and_then(|other| other.number(event)).map_or(pid, |pid| pid as u32);
-                What::Name { pid, name: text[..end].into() }
+                Payload::Name { pid, name: text[..end].into() }
             }
             Places::Alloc { pfn, order: size, migratetype, gfp } => {
                 let bits = number(gfp, "gfp_flags", event)?;
@@ -167,7 +163,7 @@ impl Decoder {
                         gfp
                     }
                 };
-                What::Page(Kind::Alloc {
+                Payload::Page(Kind::Alloc {
                     pfn: frame_or_none(pfn, event)?,
                     order: order(size, event)?,
                     migratetype: self.mobilities.get(number(migratetype, "migratetype", event)?)?,
@@ -178,17 +174,17 @@ impl Decoder {
                 let base = number(base, "base", event)?;
                 let (old, new) = (number(old, "old", event)?, number(new, "new", event)?);
                 match (described(old, base), described(new, base)) {
-                    (Ok(old), Ok(new)) => What::Page(Kind::Move { old, new }),
-                    (Err(fault), _) | (_, Err(fault)) => What::Odd(fault),
+                    (Ok(old), Ok(new)) => Payload::Page(Kind::Move { old, new }),
+                    (Err(fault), _) | (_, Err(fault)) => Payload::Odd(fault),
                 }
             }
-            places => What::Page(self.other(places, event)?),
+            places => Payload::Page(self.other(places, event)?),
         };
-        Ok(Happening { pid, what })
+        Ok(DecodedEvent { pid, payload })
     }
 
     /// The record of an event that is neither an allocation nor a move.
-    fn other(&self, places: &Places, event: &[u8]) -> Read<Kind> {
+    fn other(&self, places: &Places, event: &[u8]) -> RawResult<Kind> {
         let mobility = |field: &Field| self.mobilities.get(number(field, "migratetype", event)?);
         Ok(match places {
             Places::Free { pfn, order: size } => Kind::Free { pfn: frame(pfn, event)?, order: order(size, event)? },
@@ -231,19 +227,25 @@ impl Decoder {
 }
 
 /// Where the fields of an event are.
-fn places(format: &Format) -> Read<Places> {
+fn places(format: &Format) -> RawResult<Places> {
     let number = |name| format.number(name);
-    Ok(match format.name.as_str() {
-        "mm_page_alloc" => Places::Alloc {
+    let tracepoint = match format.name.as_str() {
+        "task_newtask" => return Ok(Places::Name { pid: number("pid").ok(), name: format.field("comm")? }),
+        "task_rename" => return Ok(Places::Name { pid: number("pid").ok(), name: format.field("newcomm")? }),
+        name => Tracepoint::named(name.as_bytes()),
+    };
+    let unknown = || RawFault::UnknownEvent(Excerpt::new(format.name.as_bytes()));
+    Ok(match tracepoint.ok_or_else(unknown)? {
+        Tracepoint::Alloc => Places::Alloc {
             pfn: number("pfn")?,
             order: number("order")?,
             migratetype: number("migratetype")?,
             gfp: number("gfp_flags")?,
         },
-        "mm_page_free" => Places::Free { pfn: number("pfn")?, order: number("order")? },
-        "mm_page_free_batched" => Places::FreeBatched { pfn: number("pfn")? },
-        "page_migrate" => Places::Move { old: number("old")?, new: number("new")?, base: number("base")? },
-        "mm_page_alloc_extfrag" => Places::ExtFrag {
+        Tracepoint::Free => Places::Free { pfn: number("pfn")?, order: number("order")? },
+        Tracepoint::FreeBatched => Places::FreeBatched { pfn: number("pfn")? },
+        Tracepoint::Move => Places::Move { old: number("old")?, new: number("new")?, base: number("base")? },
+        Tracepoint::ExtFrag => Places::ExtFrag {
             pfn: number("pfn")?,
             alloc: number("alloc_order")?,
             fallback: number("fallback_order")?,
@@ -251,45 +253,40 @@ fn places(format: &Format) -> Read<Places> {
             found: number("fallback_migratetype")?,
             ownership: number("change_ownership")?,
         },
-        "mm_page_pcpu_drain" => {
+        Tracepoint::PcpuDrain => {
             Places::PcpuDrain { pfn: number("pfn")?, order: number("order")?, migratetype: number("migratetype")? }
         }
-        "mm_page_alloc_zone_locked" => Places::AllocZoneLocked {
+        Tracepoint::AllocZoneLocked => Places::AllocZoneLocked {
             pfn: number("pfn")?,
             order: number("order")?,
             migratetype: number("migratetype")?,
             refill: number("percpu_refill").ok(),
         },
-        "task_newtask" => Places::Name { pid: number("pid").ok(), name: format.field("comm")? },
-        "task_rename" => Places::Name { pid: number("pid").ok(), name: format.field("newcomm")? },
-        name => return Err(RawFault::UnknownEvent(Excerpt::new(name.as_bytes()))),
     })
 }
 
-fn number(field: &Field, name: &'static str, event: &[u8]) -> Read<u64> {
+fn number(field: &Field, name: &'static str, event: &[u8]) -> RawResult<u64> {
     field.number(event).ok_or(RawFault::NoField { field: name, found: event.len() })
 }
 
-fn order(field: &Field, event: &[u8]) -> Read<Order> {
+fn order(field: &Field, event: &[u8]) -> RawResult<Order> {
     let value = number(field, "order", event)?;
     let order = u8::try_from(value).ok().map(Order).filter(|&order| order <= Order::LIMIT);
     order.ok_or(RawFault::Value { field: "order", value })
 }
 
-fn frame(field: &Field, event: &[u8]) -> Read<Pfn> {
+fn frame(field: &Field, event: &[u8]) -> RawResult<Pfn> {
     let value = number(field, "pfn", event)?;
     if value < PFN_LIMIT { Ok(Pfn(value)) } else { Err(RawFault::Value { field: "pfn", value }) }
 }
 
 /// The frame of a request; none if it failed, which is a number of all ones.
-fn frame_or_none(field: &Field, event: &[u8]) -> Read<Option<Pfn>> {
+fn frame_or_none(field: &Field, event: &[u8]) -> RawResult<Option<Pfn>> {
     if number(field, "pfn", event)? == u64::MAX { Ok(None) } else { frame(field, event).map(Some) }
 }
 
 /// The frame whose descriptor is at `address`, where frame 0's is at `base`.
-fn described(address: u64, base: u64) -> Read<Pfn> {
-    match address.checked_sub(base) {
-        Some(offset) if offset % DESCRIPTOR == 0 && offset / DESCRIPTOR < PFN_LIMIT => Ok(Pfn(offset / DESCRIPTOR)),
-        _ => Err(RawFault::Value { field: "descriptor", value: address }),
-    }
+fn described(address: u64, base: u64) -> RawResult<Pfn> {
+    let pfn = frame_at(address, base).filter(|&pfn| pfn < PFN_LIMIT).map(Pfn);
+    pfn.ok_or(RawFault::Value { field: "descriptor", value: address })
 }

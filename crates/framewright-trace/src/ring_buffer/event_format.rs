@@ -11,8 +11,7 @@
 //! print fmt: "page=%p pfn=0x%lx order=%d", ...
 //! ```
 
-use super::{RawFault, Read};
-use crate::error::Excerpt;
+use crate::error::{Excerpt, RawFault, RawResult};
 
 /// How many fields are read at most; the kernel's events have some dozens.
 const FIELDS: usize = 256;
@@ -45,7 +44,7 @@ pub struct Format {
 
 impl Field {
     /// The same, if it is a number.
-    pub(super) fn into_number(self) -> Read<Field> {
+    pub(super) fn into_number(self) -> RawResult<Field> {
         if matches!(self.size, 1 | 2 | 4 | 8) { Ok(self) } else { Err(RawFault::Size(self.name, self.size)) }
     }
 
@@ -69,7 +68,7 @@ impl Format {
     ///
     /// # Errors
     /// A line is missing or malformed.
-    pub fn parse(text: &str) -> Read<Format> {
+    pub fn parse(text: &str) -> RawResult<Format> {
         let line = |start: &'static str| text.lines().find_map(|line| line.trim_start().strip_prefix(start));
         let missing = |field| RawFault::Missing { what: "an event".into(), field };
         let name = line("name:").map(str::trim).filter(|name| !name.is_empty()).ok_or(missing("name"))?;
@@ -87,7 +86,7 @@ impl Format {
     ///
     /// # Errors
     /// There is none.
-    pub(super) fn field(&self, name: &'static str) -> Read<Field> {
+    pub(super) fn field(&self, name: &'static str) -> RawResult<Field> {
         let missing = || RawFault::Missing { what: self.name.clone(), field: name };
         self.fields.iter().find(|field| field.name == name).cloned().ok_or_else(missing)
     }
@@ -96,7 +95,7 @@ impl Format {
     ///
     /// # Errors
     /// There is none, or it is no number.
-    pub(super) fn number(&self, name: &'static str) -> Read<Field> {
+    pub(super) fn number(&self, name: &'static str) -> RawResult<Field> {
         self.field(name)?.into_number()
     }
 }
@@ -106,12 +105,12 @@ fn expected(expected: &'static str, found: &str) -> RawFault {
 }
 
 /// The fields that a text describes, one a line.
-pub(super) fn fields(text: &str) -> Read<Vec<Field>> {
+pub(super) fn fields(text: &str) -> RawResult<Vec<Field>> {
     let lines = text.lines().map(str::trim).filter_map(|line| line.strip_prefix("field:"));
     lines.take(FIELDS).map(field).collect()
 }
 
-fn field(line: &str) -> Read<Field> {
+fn field(line: &str) -> RawResult<Field> {
     let mut parts = line.split(';').map(str::trim);
     // An array's size stands behind its name.
     let declaration = parts.next().unwrap_or_default().split('[').next().unwrap_or_default().trim_end();

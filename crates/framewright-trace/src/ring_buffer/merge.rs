@@ -8,10 +8,9 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 
 use framewright::pfn::CpuId;
 
-use super::event_decoder::{Decoder, Happening, What};
-use super::page::PageLayout;
-use super::{Lost, RawFault};
-use crate::error::{Result, TraceError};
+use super::event_decoder::{DecodedEvent, Decoder, Payload};
+use super::page::{Lost, PageLayout};
+use crate::error::{RawFault, Result, TraceError};
 use crate::record::{CommId, Comms, Quality, Record};
 
 /// How many tasks have a name at once; those above are called [`Comms::UNKNOWN`].
@@ -41,7 +40,7 @@ struct Buffer<R> {
     source: R,
     page: Vec<u8>,
     pages: u64,
-    events: VecDeque<(u64, Happening)>,
+    events: VecDeque<(u64, DecodedEvent)>,
     lost: Option<Lost>,
 }
 
@@ -119,12 +118,12 @@ impl<R: std::io::Read> RawReader<R> {
         while let Some(Reverse((_, index))) = self.next.pop() {
             let (cpu, event) = (self.buffers[index].cpu, self.buffers[index].events.pop_front());
             self.refill(index)?;
-            let Some((time, Happening { pid, what })) = event else { continue };
-            match what {
-                What::Name { pid, name } => self.name_task(pid, &name),
-                What::Other => self.quality.count_unknown("(not described)"),
-                What::Odd(fault) => self.pass_over(index, &fault),
-                What::Page(kind) => {
+            let Some((time, DecodedEvent { pid, payload })) = event else { continue };
+            match payload {
+                Payload::Name { pid, name } => self.name_task(pid, &name),
+                Payload::Other => self.quality.count_unknown("(not described)"),
+                Payload::Odd(fault) => self.pass_over(index, &fault),
+                Payload::Page(kind) => {
                     self.quality.time_steps_back += u64::from(time < self.time);
                     self.quality.count(&kind);
                     self.time = time;

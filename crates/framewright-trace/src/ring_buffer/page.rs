@@ -3,8 +3,8 @@
 //! Times are in nanoseconds of the buffer's clock (or whatever else the clock counts). A page has the time of its first
 //! event; an event has the difference to the one before. What the kernel discarded keeps its place and its difference.
 
-use super::event_format::Field;
-use super::{RawFault, Read, event_format};
+use super::event_format::{Field, fields};
+use crate::error::{RawFault, RawResult};
 
 /// Bits of the length that say how long the data are.
 const LENGTH: u64 = (1 << 27) - 1;
@@ -49,8 +49,8 @@ impl PageLayout {
     ///
     /// # Errors
     /// A field is missing or not described as the others.
-    pub fn parse(text: &str) -> Read<PageLayout> {
-        let fields = event_format::fields(text)?;
+    pub fn parse(text: &str) -> RawResult<PageLayout> {
+        let fields = fields(text)?;
         let find = |name: &'static str| {
             let missing = || RawFault::Missing { what: "header_page".into(), field: name };
             fields.iter().find(|field| field.name == name).cloned().ok_or_else(missing)
@@ -73,7 +73,7 @@ impl PageLayout {
     ///
     /// # Errors
     /// It is shorter than its header or than it says.
-    pub fn open<'p>(&self, page: &'p [u8]) -> Read<Page<'p>> {
+    pub fn open<'p>(&self, page: &'p [u8]) -> RawResult<Page<'p>> {
         let short = |needed: usize| RawFault::Short { found: page.len(), needed };
         let time = self.time.number(page).ok_or_else(|| short(self.data))?;
         let word = self.length.number(page).ok_or_else(|| short(self.data))?;
@@ -101,7 +101,7 @@ impl<'p> Page<'p> {
     }
 
     /// The next event, none at the end of the page.
-    fn read(&mut self) -> Read<Option<(u64, &'p [u8])>> {
+    fn read(&mut self) -> RawResult<Option<(u64, &'p [u8])>> {
         while self.at < self.data.len() {
             let at = self.at;
             let beyond = RawFault::Beyond { at };
@@ -136,7 +136,7 @@ impl<'p> Page<'p> {
 }
 
 impl<'p> Iterator for Page<'p> {
-    type Item = Read<(u64, &'p [u8])>;
+    type Item = RawResult<(u64, &'p [u8])>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let next = self.read().transpose();

@@ -272,7 +272,7 @@ print fmt: \"(%lx) new=0x%Lx old=0x%Lx base=0x%Lx\", REC->__probe_ip, REC->new, 
     let moved = event(1392, 98, &values.map(|value| (value, 8)));
     // The zone has frames 0x10_0000 to 0x13_0000.
     let kind = Kind::Move { old: Pfn(0x10_181f), new: Pfn(0x10_57bf) };
-    assert_eq!(decoder.decode(&moved).unwrap(), Happening { pid: 98, what: What::Page(kind) });
+    assert_eq!(decoder.decode(&moved).unwrap(), DecodedEvent { pid: 98, payload: Payload::Page(kind) });
 }
 
 #[test]

@@ -2,12 +2,9 @@
 
 use framewright::pfn::{Order, Pfn};
 
-use super::LineFault;
 use super::line_format::{decimal, token};
-use crate::error::Excerpt;
-
-/// One past the largest page frame number: addresses have at most 64 bits, pages at least 12.
-const PFN_LIMIT: u64 = 1 << 52;
+use crate::error::{Excerpt, LineFault};
+use crate::struct_page::PFN_LIMIT;
 
 /// The values of some fields of one event.
 pub(super) struct Fields<'a, const N: usize> {

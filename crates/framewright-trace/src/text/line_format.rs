@@ -22,11 +22,11 @@
 //! The latency format has no bracket: the CPU's number stands before the flags without a blank. ftrace's own has times in
 //! microseconds from the start of the trace and names of 8 bytes; they are taken as they are.
 
-use super::Event;
+use super::tracepoint_name::tracepoint;
 
 /// Who ran, where and when.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Head<'a> {
+pub(super) struct LineHead<'a> {
     /// Name of the task, none where the tool does not print it.
     pub(super) comm: Option<&'a [u8]>,
     pub(super) pid: u32,
@@ -37,9 +37,9 @@ pub(super) struct Head<'a> {
 
 /// What a line is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Line<'a> {
+pub(super) enum TracerLine<'a> {
     /// An event: its name without the subsystem, and its fields.
-    Event(Head<'a>, &'a [u8], &'a [u8]),
+    Event(LineHead<'a>, &'a [u8], &'a [u8]),
     /// The tracer lost so many events, or does not know how many.
     Lost(Option<u64>),
     /// A comment.
@@ -53,7 +53,7 @@ pub(super) enum Line<'a> {
 }
 
 /// What `line` is.
-pub(super) fn classify(line: &[u8]) -> Line<'_> {
+pub(super) fn classify(line: &[u8]) -> TracerLine<'_> {
     let mut ticks = false;
     let mut from = 0;
     while let Some(found) = memchr::memchr(b'[', &line[from..]) {
@@ -63,7 +63,7 @@ pub(super) fn classify(line: &[u8]) -> Line<'_> {
         let Some((comm, pid)) = task(&line[..open]) else { continue };
         match timed(after) {
             Some((Some(time), rest)) => {
-                return event(Head { comm: Some(comm), pid, cpu, time: Some(time) }, rest);
+                return event(LineHead { comm: Some(comm), pid, cpu, time: Some(time) }, rest);
             }
             Some((None, _)) => ticks = true,
             None => {}
@@ -73,9 +73,9 @@ pub(super) fn classify(line: &[u8]) -> Line<'_> {
         return event(head, rest);
     }
     match line.trim_ascii_start() {
-        _ if ticks => Line::Ticks,
-        [] | [b'=', b'>', ..] => Line::Skip,
-        [b'#', ..] => Line::Comment(line),
+        _ if ticks => TracerLine::Ticks,
+        [] | [b'=', b'>', ..] => TracerLine::Skip,
+        [b'#', ..] => TracerLine::Comment(line),
         trimmed => other(trimmed),
     }
 }
@@ -146,7 +146,7 @@ fn timed(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
 }
 
 /// The head of a line of the latency format, and what follows its time.
-fn latency(line: &[u8]) -> Option<(Head<'_>, &[u8])> {
+fn latency(line: &[u8]) -> Option<(LineHead<'_>, &[u8])> {
     let mut rest = line;
     // A task's name has at most 15 bytes, so its number is one of the first words.
     for _ in 0..2 * COLUMNS {
@@ -158,7 +158,7 @@ fn latency(line: &[u8]) -> Option<(Head<'_>, &[u8])> {
             && let Some((comm, pid)) = task(&line[..line.len() - after.len() - word.len()])
             && let Some((time, after)) = since_start(after)
         {
-            return Some((Head { comm: Some(comm), pid, cpu, time: Some(time) }, after));
+            return Some((LineHead { comm: Some(comm), pid, cpu, time: Some(time) }, after));
         }
         rest = after;
     }
@@ -218,27 +218,27 @@ pub(super) fn decimal(text: &[u8]) -> Option<u64> {
 }
 
 /// What follows the time.
-fn event<'a>(head: Head<'a>, text: &'a [u8]) -> Line<'a> {
+fn event<'a>(head: LineHead<'a>, text: &'a [u8]) -> TracerLine<'a> {
     let mut rest = text;
     // Whether any word with a colon is the event: after columns that are not known only one of ours is taken for it.
     let mut any = true;
     for _ in 0..COLUMNS {
         let (word, after) = token(rest);
         if word.starts_with(b"PERF_RECORD_LOST") {
-            return Line::Lost(decimal(token(after).1.trim_ascii()));
+            return TracerLine::Lost(decimal(token(after).1.trim_ascii()));
         }
         if word == b"<stack" {
-            return Line::Skip;
+            return TracerLine::Skip;
         }
         let name = event_name(word);
-        if !name.is_empty() && (any || Event::named(name).is_some()) {
-            return Line::Event(head, name, after);
+        if !name.is_empty() && (any || tracepoint(name).is_some()) {
+            return TracerLine::Event(head, name, after);
         }
         // perf's period, the time since the event before, a cgroup or what else a tool puts there.
         any &= decimal(word).is_some() || (word.first() == Some(&b'(') && word.last() == Some(&b')'));
         rest = after;
     }
-    Line::Event(head, b"", text)
+    TracerLine::Event(head, b"", text)
 }
 
 /// An event's name without subsystem and modifiers (`kmem:mm_page_free:k:`); empty if the word is none.
@@ -249,23 +249,23 @@ fn event_name(word: &[u8]) -> &[u8] {
     if !parts.clone().all(|part| is_name(&part)) {
         return b"";
     }
-    parts.clone().find(|part| Event::named(part).is_some()).or(parts.next_back()).unwrap_or(b"")
+    parts.clone().find(|part| tracepoint(part).is_some()).or(parts.next_back()).unwrap_or(b"")
 }
 
 /// A line that is not empty and has no usual head.
-fn other(line: &[u8]) -> Line<'_> {
+fn other(line: &[u8]) -> TracerLine<'_> {
     if line.starts_with(b"CPU:")
         && (contains(line, b" LOST ")
             || contains(line, b"[LOST ")
             || contains(line, b" DROPPED")
             || contains(line, b"[EVENTS DROPPED"))
     {
-        return Line::Lost(
+        return TracerLine::Lost(
             line.split(|b| !b.is_ascii_digit()).filter(|word| !word.is_empty()).nth(1).and_then(decimal),
         );
     }
     if contains(line, b" and lost ") && contains(line, b"chunks") {
-        return Line::Lost(None);
+        return TracerLine::Lost(None);
     }
     if let Some(comment) = memchr::memmem::find(line, b"/* ")
         && let Some(head) = graph_head(&line[..comment])
@@ -273,15 +273,15 @@ fn other(line: &[u8]) -> Line<'_> {
         return event(head, &line[comment + 3..]);
     }
     if graph_head(line).is_some() || contains(line, b" => ") || is_call_chain(line) || is_preamble(line) {
-        Line::Skip
+        TracerLine::Skip
     } else {
-        Line::Unrecognized
+        TracerLine::Unrecognized
     }
 }
 
 /// The columns of the function graph tracer, each ended by a bar except for the CPU.
-fn graph_head(text: &[u8]) -> Option<Head<'_>> {
-    let mut head = Head { comm: None, pid: 0, cpu: 0, time: None };
+fn graph_head(text: &[u8]) -> Option<LineHead<'_>> {
+    let mut head = LineHead { comm: None, pid: 0, cpu: 0, time: None };
     let mut bars = 0;
     let mut cpu = None;
     for column in text.split(|&b| b == b'|') {

@@ -1,9 +1,10 @@
 use std::fmt::Write;
 
-use framewright::pfn::MigrateType;
-use framewright::request::{__GFP_COMP, __GFP_ZERO, GFP_HIGHUSER_MOVABLE, GFP_KERNEL};
+use framewright::pfn::{CpuId, MigrateType, Order, Pfn};
+use framewright::request::{__GFP_COMP, __GFP_ZERO, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp};
 
 use super::*;
+use crate::record::{CommId, Kind};
 
 const FREE: &str = "mm_page_free: page=00000000ca3d8483 pfn=0x105916 order=1";
 const FREED: Kind = Kind::Free { pfn: Pfn(0x10_5916), order: Order(1) };

@@ -4,14 +4,24 @@
 //! on. Parts of the input that are quoted are cut and escaped, so that no control character of a hostile file reaches a
 //! terminal.
 
+mod line_fault;
+mod proc_fault;
+mod fwt_fault;
+mod ring_buffer_fault;
+mod excerpt;
+
 use std::fmt;
 use std::io;
 use std::path::Path;
 
-use super::fwt::CompactFault;
-use super::proc::ProcFault;
-use super::ring_buffer::RawFault;
-use super::text::LineFault;
+pub use self::excerpt::Excerpt;
+pub(crate) use self::fwt_fault::FwtResult;
+pub use self::fwt_fault::{CompactFault, FWT_VERSION};
+pub use self::line_fault::LineFault;
+pub use self::proc_fault::ProcFault;
+pub(crate) use self::proc_fault::ProcResult;
+pub use self::ring_buffer_fault::RawFault;
+pub(crate) use self::ring_buffer_fault::RawResult;
 
 /// The result of reading a trace.
 pub type Result<T> = std::result::Result<T, TraceError>;
@@ -113,34 +123,6 @@ impl From<io::Error> for Reason {
     }
 }
 
-/// A piece of the input to quote: cut, and with everything but printable ASCII escaped.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Excerpt(String);
-
-impl Excerpt {
-    /// How many bytes of the input are quoted.
-    pub const LIMIT: usize = 120;
-
-    /// The start of `text`.
-    pub fn new(text: &[u8]) -> Excerpt {
-        let cut = text.len().min(Excerpt::LIMIT);
-        let dots = if cut < text.len() { "..." } else { "" };
-        Excerpt(format!("{}{dots}", text[..cut].escape_ascii()))
-    }
-}
-
-impl fmt::Display for Excerpt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}`", self.0)
-    }
-}
-
-impl fmt::Debug for Excerpt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
 /// A path as messages show it, with control characters escaped.
 pub fn file_name(path: &Path) -> String {
     path.to_string_lossy().chars().fold(String::new(), |mut name, c| {
@@ -158,10 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_quoted_is_cut_and_escaped() {
-        assert_eq!(Excerpt::new(b"a\x1b[31m\"b\"\xff\n").to_string(), r#"`a\x1b[31m\"b\"\xff\n`"#);
-        let long = Excerpt::new(&[b'x'; 1000]).to_string();
-        assert_eq!(long, format!("`{}...`", "x".repeat(Excerpt::LIMIT)));
+    fn paths_are_escaped() {
         assert_eq!(file_name(Path::new("a\x1b\u{9b}ü")), "a\\u{1b}\\u{9b}ü");
     }
 

@@ -1,0 +1,68 @@
+//! What readers and writers agree on: tags, limits, and how a section's content is compressed.
+
+use super::varint::{VarintReader, put};
+use crate::error::{CompactFault, FwtResult};
+
+/// First bytes of a file. The last ones show when a transfer has changed line ends.
+pub const MAGIC: [u8; 8] = *b"\x89FWT\r\n\x1a\n";
+/// Bytes of the header.
+pub(super) const HEADER: usize = 28;
+/// Events in a block, except for the last one.
+pub(super) const BLOCK_RECORDS: usize = 1 << 17;
+/// Events that a block may have.
+pub(super) const BLOCK_LIMIT: u64 = 1 << 20;
+/// Bytes that one column or one part of the state may have, before compression.
+pub(super) const COLUMN_LIMIT: u64 = 16 << 20;
+/// Bytes that a section may have.
+pub(super) const SECTION_LIMIT: u64 = 128 << 20;
+
+/// Tag of the sections with blocks of events.
+pub(super) const EVENTS: [u8; 4] = *b"evts";
+/// Tag of the last section.
+pub(super) const QUALITY: [u8; 4] = *b"qual";
+/// Tag of the sections with flags of frames.
+pub(super) const FLAGS: [u8; 4] = *b"flag";
+/// Tags of the sections with texts, as in [`StateFile::ALL`](crate::state::StateFile::ALL).
+pub(super) const TEXTS: [[u8; 4]; 4] = [*b"zone", *b"budd", *b"ptyp", *b"vmst"];
+
+/// `value` if it is at most `limit`.
+pub(super) fn bounded(what: &'static str, value: u64, limit: u64) -> FwtResult<u64> {
+    if value <= limit { Ok(value) } else { Err(CompactFault::Length { what, value, limit }) }
+}
+
+/// `raw` compressed, with its length before.
+pub(super) fn pack(raw: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
+    put(out, raw.len() as u64);
+    let params = brotli::enc::BrotliEncoderParams {
+        quality: 9,
+        lgwin: 22,
+        size_hint: raw.len(),
+        ..brotli::enc::BrotliEncoderParams::default()
+    };
+    let mut packed = Vec::new();
+    brotli::BrotliCompress(&mut &raw[..], &mut packed, &params)?;
+    put(out, packed.len() as u64);
+    out.extend_from_slice(&packed);
+    Ok(())
+}
+
+/// The next piece of `input` that [`pack`] has written, of at most `limit` bytes.
+pub(super) fn unpack(what: &'static str, input: &mut VarintReader<'_>, limit: u64) -> FwtResult<Vec<u8>> {
+    let length = bounded(what, input.get(what)?, limit)?;
+    let packed = input.get(what)?;
+    let packed = input.bytes(what, packed)?;
+    // A window of more than 16 MiB, which nothing here needs, starts with this code.
+    if packed.first().is_some_and(|first| first & 0x7f == 0x11) {
+        return Err(CompactFault::Compression(what));
+    }
+    let mut raw = Vec::with_capacity(length as usize);
+    let stream = brotli::Decompressor::new(packed, 4096);
+    std::io::Read::read_to_end(&mut std::io::Read::take(stream, length + 1), &mut raw)
+        .map_err(|_| CompactFault::Compression(what))?;
+    if raw.len() as u64 == length { Ok(raw) } else { Err(CompactFault::Mismatch(what)) }
+}
+
+/// A section's name for messages.
+pub(super) fn section_name(tag: [u8; 4]) -> String {
+    format!("section `{}`", tag.escape_ascii())
+}
