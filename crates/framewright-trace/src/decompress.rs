@@ -23,17 +23,8 @@ pub type Source = Box<dyn Read + Send>;
 /// The first bytes cannot be read.
 pub fn decompress(file: impl Read + Send + 'static) -> io::Result<Source> {
     let mut file = file;
-    let mut start = [0; 4];
-    let mut filled = 0;
-    while filled < start.len() {
-        match file.read(&mut start[filled..]) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    let start = start[..filled].to_vec();
+    let mut start = Vec::new();
+    file.by_ref().take(4).read_to_end(&mut start)?;
     let is_zstd = start == ZSTD_MAGIC || matches!(start[..], [0x50..=0x5f, 0x2a, 0x4d, 0x18]);
     let is_gzip = start.starts_with(&GZIP_MAGIC);
     let whole = Cursor::new(start).chain(file);

@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::io::Read;
 
 use framewright::pfn::CpuId;
 
@@ -38,20 +39,22 @@ struct Buffer<R> {
     cpu: CpuId,
     name: String,
     source: R,
+    page_size: usize,
     page: Vec<u8>,
     pages: u64,
     events: VecDeque<(u64, DecodedEvent)>,
     lost: Option<Lost>,
 }
 
-impl<R: std::io::Read> RawReader<R> {
+impl<R: Read> RawReader<R> {
     /// Reads pages of `page_size` bytes. Each source has a CPU and a name for messages.
     pub fn new(layout: PageLayout, page_size: usize, decoder: Decoder, sources: Vec<(CpuId, String, R)>) -> Self {
         let buffer = |(cpu, name, source)| Buffer {
             cpu,
             name,
             source,
-            page: vec![0; page_size],
+            page_size,
+            page: Vec::with_capacity(page_size),
             pages: 0,
             events: VecDeque::new(),
             lost: None,
@@ -136,15 +139,16 @@ impl<R: std::io::Read> RawReader<R> {
     }
 }
 
-impl<R: std::io::Read> Buffer<R> {
+impl<R: Read> Buffer<R> {
     /// Reads the next page; false if there is none.
     fn load(&mut self, layout: &PageLayout, decoder: &mut Decoder) -> Result<bool> {
-        let filled = fill(&mut self.source, &mut self.page).map_err(|error| TraceError::new(&self.name, error))?;
-        if filled == 0 {
+        self.page.clear();
+        let filled = self.source.by_ref().take(self.page_size as u64).read_to_end(&mut self.page);
+        if filled.map_err(|error| TraceError::new(&self.name, error))? == 0 {
             return Ok(false);
         }
         self.pages += 1;
-        if filled < self.page.len() {
+        if self.page.len() < self.page_size {
             return Err(TraceError::new(&self.name, RawFault::Cut(self.pages)));
         }
         let mut read = || {
@@ -162,21 +166,7 @@ impl<R: std::io::Read> Buffer<R> {
     }
 }
 
-/// Fills `page` as far as the source goes.
-fn fill(source: &mut impl std::io::Read, page: &mut [u8]) -> std::io::Result<usize> {
-    let mut filled = 0;
-    while filled < page.len() {
-        match source.read(&mut page[filled..]) {
-            Ok(0) => break,
-            Ok(n) => filled += n,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(filled)
-}
-
-impl<R: std::io::Read> Iterator for RawReader<R> {
+impl<R: Read> Iterator for RawReader<R> {
     type Item = Result<Record>;
 
     fn next(&mut self) -> Option<Result<Record>> {
