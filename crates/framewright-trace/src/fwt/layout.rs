@@ -2,6 +2,7 @@
 
 use super::varint::{VarintReader, put};
 use crate::error::{CompactFault, FwtResult};
+use crate::record::Quality;
 
 /// First bytes of a file. The last ones show when a transfer has changed line ends.
 pub const MAGIC: [u8; 8] = *b"\x89FWT\r\n\x1a\n";
@@ -60,6 +61,20 @@ pub(super) fn unpack(what: &'static str, input: &mut VarintReader<'_>, limit: u6
     std::io::Read::read_to_end(&mut std::io::Read::take(stream, length + 1), &mut raw)
         .map_err(|_| CompactFault::Compression(what))?;
     if raw.len() as u64 == length { Ok(raw) } else { Err(CompactFault::Mismatch(what)) }
+}
+
+/// The counts of a quality that do not follow from the records, in the order of the file.
+pub(super) fn quality_counts(quality: &mut Quality) -> [&mut u64; 8] {
+    [
+        &mut quality.lines,
+        &mut quality.lost_events,
+        &mut quality.lost_reports,
+        &mut quality.skipped_lines,
+        &mut quality.unrecognized_lines,
+        &mut quality.malformed_lines,
+        &mut quality.time_steps_back,
+        &mut quality.untimed,
+    ]
 }
 
 /// A section's name for messages.

@@ -5,7 +5,8 @@ use std::io::Read;
 
 use super::block;
 use super::layout::{
-    COLUMN_LIMIT, EVENTS, FLAGS, HEADER, MAGIC, QUALITY, SECTION_LIMIT, TEXTS, bounded, section_name, unpack,
+    COLUMN_LIMIT, EVENTS, FLAGS, HEADER, MAGIC, QUALITY, SECTION_LIMIT, TEXTS, bounded, quality_counts, section_name,
+    unpack,
 };
 use super::varint::VarintReader;
 use crate::error::{CompactFault, FWT_VERSION, FwtResult, Reason, Result, TraceError};
@@ -216,16 +217,7 @@ impl<R: Read> CompactReader<R> {
         input.end(WHAT)?;
         let mut input = VarintReader::new(&raw);
         let quality = &mut self.quality;
-        for count in [
-            &mut quality.lines,
-            &mut quality.lost_events,
-            &mut quality.lost_reports,
-            &mut quality.skipped_lines,
-            &mut quality.unrecognized_lines,
-            &mut quality.malformed_lines,
-            &mut quality.time_steps_back,
-            &mut quality.untimed,
-        ] {
+        for count in quality_counts(quality) {
             *count = input.get(WHAT)?;
         }
         let mut text = || {

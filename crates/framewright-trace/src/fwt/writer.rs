@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::io::{self, Seek, SeekFrom, Write};
 
 use super::block;
-use super::layout::{BLOCK_RECORDS, COLUMN_LIMIT, EVENTS, FLAGS, HEADER, MAGIC, QUALITY, SECTION_LIMIT, TEXTS, pack};
+use super::layout::{
+    BLOCK_RECORDS, COLUMN_LIMIT, EVENTS, FLAGS, HEADER, MAGIC, QUALITY, SECTION_LIMIT, TEXTS, pack, quality_counts,
+};
 use super::varint::put;
 use crate::error::FWT_VERSION;
 use crate::record::{Comms, Quality, Record};
@@ -116,18 +118,7 @@ fn packed(raw: &[u8]) -> io::Result<Vec<u8>> {
 /// All counts that do not follow from the records.
 fn quality_bytes(quality: &Quality) -> Vec<u8> {
     let mut out = Vec::new();
-    for count in [
-        quality.lines,
-        quality.lost_events,
-        quality.lost_reports,
-        quality.skipped_lines,
-        quality.unrecognized_lines,
-        quality.malformed_lines,
-        quality.time_steps_back,
-        quality.untimed,
-    ] {
-        put(&mut out, count);
-    }
+    quality_counts(&mut quality.clone()).into_iter().for_each(|count| put(&mut out, *count));
     let mut text = |text: &str| {
         put(&mut out, text.len() as u64);
         out.extend_from_slice(text.as_bytes());
