@@ -70,7 +70,7 @@ pub struct PageSet {
 
 impl ZoneState {
     /// Kind by name; none for zones that the allocator does not have (`HighMem`, `Device`).
-    pub fn kind(&self) -> Option<ZoneKind> {
+    pub fn zone_kind(&self) -> Option<ZoneKind> {
         ZoneKind::ALL.into_iter().find(|kind| kind.name() == self.name)
     }
 

@@ -74,7 +74,7 @@ impl RecordedMachine {
             return Err(ReplayError::Scattered { file: first_pass.name.clone(), limit: RecordedMachine::REGION_LIMIT });
         }
         let movable = zones.into_iter().flat_map(populated).enumerate();
-        let movable = movable.filter(|(_, zone)| zone.kind() == Some(ZoneKind::Movable));
+        let movable = movable.filter(|(_, zone)| zone.zone_kind() == Some(ZoneKind::Movable));
         Ok(RecordedMachine {
             regions,
             cpus: first_pass.cpus.clone(),
@@ -214,9 +214,9 @@ fn from_zones(first_pass: &FirstPass, zones: &ZoneInfo) -> Vec<FrameUse> {
 
 /// The first frame behind the zones of a kind: where the next populated kind starts.
 fn end_of(zones: &ZoneInfo, kind: ZoneKind) -> Pfn {
-    let above = |zone: &&ZoneState| zone.kind().is_none_or(|above| above > kind);
+    let above = |zone: &&ZoneState| zone.zone_kind().is_none_or(|above| above > kind);
     let next = populated(zones).filter(above).map(|zone| zone.range().start).min();
-    let own = populated(zones).filter(|zone| zone.kind() == Some(kind)).map(|zone| zone.range().end).max();
+    let own = populated(zones).filter(|zone| zone.zone_kind() == Some(kind)).map(|zone| zone.range().end).max();
     match (own, next) {
         (Some(own), Some(next)) => next.max(own),
         (Some(own), None) => own,
@@ -255,7 +255,7 @@ fn regions(first_pass: &FirstPass, zones: Option<&ZoneInfo>, uses: &[FrameUse]) 
 }
 
 fn tuning(zones: &ZoneInfo, map: &ZoneMap) -> Vec<Tuning> {
-    let known = populated(zones).filter_map(|zone| Some((zone, zone.kind()?)));
+    let known = populated(zones).filter_map(|zone| Some((zone, zone.zone_kind()?)));
     known
         .map(|(zone, kind)| {
             let set = zone.pagesets.first();

@@ -133,7 +133,7 @@ fn fault(zone: &ZoneState, before: &[&ZoneState]) -> Option<ZoneFault> {
     if start.0.saturating_add(zone.spanned) > 1 << 52 {
         return Some(ZoneFault::Above);
     }
-    if zone.kind().is_none() && zone.name != "HighMem" {
+    if zone.zone_kind().is_none() && zone.name != "HighMem" {
         return Some(ZoneFault::Kind);
     }
     if let Some(set) = zone.pagesets.iter().find(|set| set.cpu >= u16::MAX.into()) {
@@ -204,7 +204,7 @@ pub(super) fn cpus(zones: &ZoneInfo) -> usize {
 /// each kind that the kernel was built with, and if it also lists all of them, their names tell which is which.
 pub(super) fn reserve_of(zones: &ZoneInfo, zone: &ZoneState) -> [u64; ZoneKind::COUNT] {
     let listed: Vec<Option<ZoneKind>> =
-        zones.zones.iter().filter(|other| other.node == zone.node).map(ZoneState::kind).collect();
+        zones.zones.iter().filter(|other| other.node == zone.node).map(ZoneState::zone_kind).collect();
     let by_name = listed.len() == zone.protection.len();
     let mut reserve = [0; ZoneKind::COUNT];
     for (i, &frames) in zone.protection.iter().enumerate() {
