@@ -316,13 +316,10 @@ impl PassState {
 
     fn moved(&mut self, old: Pfn, new: Pfn) {
         self.linux.moves += 1;
-        let mut order = self.high_order.starting_at(&self.span, old);
-        let target = self.span.block(new, order);
-        let is_free = target.len() as u64 == order.frames() && !self.linux.used.contains_any_in_range(target);
-        if !(new.is_aligned(order) && is_free) && self.high_order.starting_at(&self.span, new) != order {
-            // One page of a block that has been split.
-            order = Order(0);
-        }
+        let order = self.high_order.moved(&self.span, old, new, |order| {
+            let target = self.span.block(new, order);
+            target.len() as u64 == order.frames() && !self.linux.used.contains_any_in_range(target)
+        });
         if order == self.pageblock_order {
             self.faults.moved(old, new);
         }

@@ -43,6 +43,16 @@ impl HighOrderBlocks {
         if noted { self.orders.get(&pfn).copied().unwrap_or_default() } else { Order(0) }
     }
 
+    /// Order of the object that the kernel moved from `old` to `new`.
+    ///
+    /// That of the block at `old`, or 0 if the block has been split and this is one page of it. `is_free` says whether a
+    /// block of an order at `new` is free: then the whole block can have moved.
+    pub(super) fn moved(&self, span: &Span, old: Pfn, new: Pfn, is_free: impl FnOnce(Order) -> bool) -> Order {
+        let order = self.starting_at(span, old);
+        let fits = new.is_aligned(order) && is_free(order);
+        if fits || self.starting_at(span, new) == order { order } else { Order(0) }
+    }
+
     /// Forgets every block that shares a frame with this one. True if one of them is not wholly inside of it: it has been
     /// split.
     pub(super) fn take(&mut self, span: &Span, pfn: Pfn, order: Order) -> bool {

@@ -403,12 +403,7 @@ impl<'h, W: Observer> Replayer<'h, W> {
 
     /// The kernel moved an object. Ours stays; only its name changes.
     fn moved(&mut self, old: Pfn, new: Pfn) {
-        let mut order = self.high_order.starting_at(&self.span, old);
-        let fits = new.is_aligned(order) && self.is_vacant(new, order);
-        if !fits && self.high_order.starting_at(&self.span, new) != order {
-            // One page of a block that has been split.
-            order = Order(0);
-        }
+        let order = self.high_order.moved(&self.span, old, new, |order| self.is_vacant(new, order));
         if !self.is_vacant(new, order) {
             // A page was allocated for it: there are two until the old one is freed.
             self.counts.seen.moves_to_allocated += 1;
