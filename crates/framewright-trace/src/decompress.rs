@@ -37,8 +37,10 @@ pub fn decompress(file: impl Read + Send + 'static) -> io::Result<Source> {
     })
 }
 
-/// A frame without content. A decoder that has read one checks the window of later frames against its limit of
-/// 100 MiB; the first frame's it would take as it comes.
+/// A frame without content.
+///
+/// A decoder checks the window of a frame against its limit of 100 MiB only after it has read a frame. This one goes
+/// first, so that no frame of a file escapes the check.
 const EMPTY_FRAME: [u8; 9] = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 0x00, 0x01, 0x00, 0x00];
 
 /// The content of all frames of a zstd file.
@@ -55,7 +57,7 @@ impl<R: BufRead> ZstdFrames<R> {
         Ok(ZstdFrames { source, decoder, inside: false })
     }
 
-    /// Goes to the next frame that holds data; false at the end of the file.
+    /// Starts the next frame that holds data; false at the end of the file.
     fn enter_frame(&mut self) -> io::Result<bool> {
         while !self.source.fill_buf()?.is_empty() {
             match self.decoder.init(&mut self.source) {

@@ -1,7 +1,7 @@
 //! Lines of bounded length.
 //!
-//! A line longer than [`LINE_LIMIT`] is reported and skipped without being held. So a file without any line end costs no
-//! more memory than one with many.
+//! A line longer than [`LINE_LIMIT`] is reported and skipped without being held. So a file without any line end costs
+//! no more memory than one with many.
 //!
 //! Rejected: memory maps. They need `unsafe`, cannot be compressed, and a file that is cut while it is read kills the
 //! process.
@@ -28,7 +28,7 @@ pub enum Line<'a> {
 pub struct Lines<R> {
     source: R,
     buffer: Vec<u8>,
-    /// The bytes of the buffer that have been read from the source and not handed out.
+    /// The bytes of the buffer that were read and not yet returned: from `start` to `end`.
     start: usize,
     end: usize,
     number: u64,
@@ -42,7 +42,7 @@ impl<R: Read> Lines<R> {
         Lines { source, buffer: vec![0; LINE_LIMIT + CHUNK], start: 0, end: 0, number: 0, overlong: Vec::new() }
     }
 
-    /// Number of the line that was handed out last, counted from 1.
+    /// Number of the line that was returned last, counted from 1.
     pub fn number(&self) -> u64 {
         self.number
     }
@@ -89,7 +89,7 @@ impl<R: Read> Lines<R> {
         Some(Line::Unterminated(&self.buffer[line]))
     }
 
-    /// Reads more behind what is there; 0 at the end of the source.
+    /// Appends more of the source to the buffer; 0 at its end.
     fn fill(&mut self) -> io::Result<usize> {
         self.buffer.copy_within(self.start..self.end, 0);
         self.end -= self.start;
@@ -106,7 +106,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Drops the rest of a line that is too long, keeping its start for the message.
+    /// Skips the rest of a line that is too long, keeping its start for the message.
     fn pass_over(&mut self) -> io::Result<Line<'_>> {
         self.number += 1;
         let head = self.buffer[self.start..self.start + LINE_LIMIT].to_vec();

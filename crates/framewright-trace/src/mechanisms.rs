@@ -1,9 +1,11 @@
-//! Mechanisms in few words.
+//! Mechanisms as a user would write them.
 
 use framewright::Mechanisms;
 use framewright::mechanisms::PRESETS;
 
-/// The shortest list that [`Mechanisms::parse`] reads as `mechanisms`: the nearest preset, and the switches that differ from it.
+/// Returns the shortest list that [`Mechanisms::parse`] reads as `mechanisms`.
+///
+/// That is the nearest preset, and the switches that differ from it.
 pub fn label(mechanisms: &Mechanisms) -> String {
     let switches = mechanisms.to_string();
     let from = |(name, preset): &(&str, Mechanisms)| {

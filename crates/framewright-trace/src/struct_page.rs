@@ -1,4 +1,4 @@
-//! The kernel's descriptors of frames, `struct page`, as far as traces name frames by their addresses.
+//! The kernel's descriptors of frames, `struct page`, by whose addresses traces name frames.
 
 /// One past the largest frame number: addresses have at most 64 bits, pages at least 12.
 pub(crate) const PFN_LIMIT: u64 = 1 << 52;

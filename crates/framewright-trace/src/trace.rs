@@ -1,12 +1,13 @@
-//! A trace, wherever it is and whatever form it has.
+//! Opens a trace of any form, and converts one into a `*.fwt`.
 //!
-//! Forms are told by first bytes, not by names, except that `*.fwt` is never taken for text: a cut or damaged compact trace
-//! shall be reported as one. Names matter only to find the files in a directory. There must be one trace in it; with
-//! two, which one is meant is the user's to say. The files of `/proc` are read only with a directory: beside a text that is
-//! named by itself they could be of another day.
+//! The first bytes tell the form of a file, not its name, with one exception: a `*.fwt` is never taken for text. So a
+//! cut or damaged one is reported as such. Names matter only to find the files in a directory.
 //!
-//! Rejected: reading text in a second thread. The parser alone keeps up with the decompression of the text, and the compact
-//! form is there for those to whom a second matters.
+//! A directory must have exactly one trace; of two, the user has to name one. The files of `/proc` are read only with
+//! a directory, because beside a text that is named by itself they could be of another day.
+//!
+//! Rejected: reading text in a second thread. The parser keeps up with the decompression, and the `*.fwt` is there
+//! where a second matters.
 
 use std::fs;
 use std::io::{self, BufWriter, Read};
@@ -23,7 +24,7 @@ use crate::text::{Numbering, TextOptions, TextReader};
 /// Names that the text of a trace has in a directory of its own.
 const TEXT_NAMES: [&str; 3] = ["trace.txt", "trace.txt.zst", "trace.txt.gz"];
 
-/// Bytes of a text that are read beforehand.
+/// Bytes of a text that are read ahead, to find the kernel.
 const FIRST: u64 = 1 << 20;
 
 /// Name of the folder beside a trace with the files of `/proc` from just after it.
@@ -44,7 +45,7 @@ enum Reader {
 }
 
 impl Trace {
-    /// Opens a trace with the options that suit most.
+    /// Opens a trace with the default options.
     ///
     /// # Errors
     /// See [`Trace::open_with`].
@@ -52,10 +53,16 @@ impl Trace {
         Trace::open_with(path, &TextOptions::default())
     }
 
-    /// Opens a trace. `path` is a compact trace, the text of one (compressed or not; then nothing is known of the state),
-    /// or a directory with one `*.fwt` or one `trace.txt`, `trace.txt.zst` or `trace.txt.gz` and beside the latter any of
-    /// `zoneinfo`, `buddyinfo`, `pagetypeinfo`, `vmstat`, `version`, `osrelease` and `uname` (with `.txt` or not) and
-    /// `kpageflags`, compressed or not.
+    /// Opens a trace, with `options` for the reading of a text.
+    ///
+    /// `path` is one of these:
+    ///
+    /// - a `*.fwt`;
+    /// - the text of a trace, compressed or not. Then nothing is known of the state;
+    /// - a directory with one `*.fwt`;
+    /// - a directory with one `trace.txt`, `trace.txt.zst` or `trace.txt.gz`, and any of `zoneinfo`, `buddyinfo`,
+    ///   `pagetypeinfo`, `vmstat`, `version`, `osrelease` and `uname` (with `.txt` or not) and `kpageflags`. All may
+    ///   be compressed.
     ///
     /// A folder `after` beside the trace may hold the same files from just after it.
     ///
@@ -102,7 +109,7 @@ impl Trace {
         &self.path
     }
 
-    /// What is known of the state before the first record.
+    /// The state before the first record, as far as it is known.
     pub fn initial(&self) -> &InitialState {
         match &self.reader {
             Reader::Text(_, state) => state,
@@ -110,8 +117,9 @@ impl Trace {
         }
     }
 
-    /// What is known of the state after the last record: from files of `/proc` in the folder `after` beside the trace, if
-    /// the trace was opened as a directory.
+    /// The state after the last record, as far as it is known.
+    ///
+    /// It comes from files of `/proc` in the folder `after`, if the trace was opened as a directory.
     pub fn after(&self) -> Option<&InitialState> {
         self.after.as_ref()
     }
@@ -124,7 +132,7 @@ impl Trace {
         }
     }
 
-    /// What the trace is worth; complete once the last record has been read.
+    /// The quality of the trace; complete once the last record has been read.
     pub fn quality(&self) -> &Quality {
         match &self.reader {
             Reader::Text(reader, _) => reader.quality(),
@@ -145,8 +153,9 @@ impl Iterator for Trace {
     }
 }
 
-/// How to read a text beside which `state` was found, and the same text again: with what its first lines and the files
-/// tell of the kernel. Flags of the first requests can need what only later ones tell.
+/// Completes the options with the kernel that a text's start and the files reveal.
+///
+/// Flags of the first requests can need the evidence of later ones. So the start is read ahead, and returned unread.
 fn informed(mut source: Source, state: &InitialState, options: &TextOptions) -> io::Result<(Source, TextOptions)> {
     let mut start = Vec::new();
     (&mut source).take(FIRST).read_to_end(&mut start)?;
@@ -188,8 +197,9 @@ fn only_trace(directory: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Reads the trace at `input` and writes it in compact form to `output`, which comes into being only when it is whole:
-/// until then it is a file beside it.
+/// Reads the trace at `input` and writes it as a `*.fwt` to `output`.
+///
+/// `output` appears only when it is whole. Until then the data are in a temporary file beside it.
 ///
 /// # Errors
 /// The trace cannot be read or is malformed, or `output` cannot be written.

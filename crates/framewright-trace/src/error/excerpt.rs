@@ -1,4 +1,4 @@
-//! Parts of the input that a message quotes.
+//! Pieces of the input that messages quote.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Excerpt(String);
 
 impl Excerpt {
-    /// How many bytes of the input are quoted.
+    /// The most bytes of the input that are quoted.
     pub const LIMIT: usize = 120;
 
     /// The start of `text`.

@@ -1,4 +1,4 @@
-//! What can be wrong with a trace in our own format.
+//! Faults of a trace in our own format.
 
 /// Version of the format that is written, and the only one that is read.
 pub const FWT_VERSION: u32 = 1;
@@ -6,7 +6,7 @@ pub const FWT_VERSION: u32 = 1;
 /// The result of reading a part of a trace in our own format.
 pub(crate) type FwtResult<T> = Result<T, CompactFault>;
 
-/// What is wrong with a compact trace.
+/// A fault of a compact trace.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CompactFault {
     /// The file does not start as it must.
@@ -30,17 +30,17 @@ pub enum CompactFault {
     /// Something is longer than it may be.
     #[error("{what} claims a length of {value}, above {limit}")]
     Length {
-        /// What.
+        /// The part of the file.
         what: &'static str,
         /// Its length.
         value: u64,
         /// The largest length.
         limit: u64,
     },
-    /// Something has not the length that it claims.
+    /// A part has another length than it claims.
     #[error("{0} has another length than it claims")]
     Mismatch(&'static str),
-    /// A value that cannot be.
+    /// An impossible value.
     #[error("{0} has a value that cannot be")]
     Value(&'static str),
     /// Data that brotli refuses.
@@ -49,11 +49,11 @@ pub enum CompactFault {
     /// The header's counts are wrong.
     #[error("has {found} {what}, but the header says {header}")]
     Count {
-        /// What is counted.
+        /// The things that are counted.
         what: &'static str,
-        /// How many there are.
+        /// The number in the file.
         found: u64,
-        /// How many there should be.
+        /// The number in the header.
         header: u64,
     },
 }

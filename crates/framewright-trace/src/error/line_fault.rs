@@ -1,4 +1,4 @@
-//! What can be wrong with a line of a text trace.
+//! Faults of a line of a text trace.
 
 use framewright::pfn::Pfn;
 use framewright::request::Gfp;
@@ -7,7 +7,7 @@ use super::excerpt::Excerpt;
 use crate::flags::BitsFault;
 use crate::lines::LINE_LIMIT;
 
-/// What is wrong with a line.
+/// A fault of a line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum LineFault {
     /// Longer than any line of a trace.
@@ -19,13 +19,13 @@ pub enum LineFault {
     /// An event without the columns before it.
     #[error("there is no `task-pid [cpu] seconds:` before the event in {0}")]
     NoHead(Excerpt),
-    /// An event of ours inside of what looks like another event.
+    /// An event of the page allocator inside a line that looks like another event.
     #[error("an event of the page allocator is where the fields of another event should be in {0}")]
     Buried(Excerpt),
     /// The trace's clock does not count seconds.
     #[error("the time is no number of seconds in {0}; trace with the clock `local`, `global` or `mono`")]
     Ticks(Excerpt),
-    /// A field is not there.
+    /// A field is missing.
     #[error("{event} has no {field}=")]
     Missing {
         /// The event.
@@ -33,7 +33,7 @@ pub enum LineFault {
         /// The field.
         field: &'static str,
     },
-    /// A field is there twice.
+    /// A field occurs twice.
     #[error("{event} has {field}= twice, as if two lines had run together")]
     Repeated {
         /// The event.
@@ -101,7 +101,7 @@ pub enum LineFault {
         /// Where frame 0's descriptor is.
         base: u64,
     },
-    /// A page descriptor's frame is not in the machine, or far above all that the trace has named so far.
+    /// A page descriptor's frame is outside the machine, or far above all earlier ones.
     #[error(
         "{address:#x} would be the page descriptor of frame {pfn}, above all others (they end at {end}); say where frame 0's is"
     )]

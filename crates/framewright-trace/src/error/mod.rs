@@ -1,8 +1,11 @@
-//! What can be wrong with a trace, and where.
+//! Faults of a trace, and where they are.
 //!
 //! Every error names its file, the line or the byte where there is one, and a reason as a value that can be matched
-//! on. Parts of the input that are quoted are cut and escaped, so that no control character of a hostile file reaches a
+//! on. Quoted parts of the input are cut and escaped, so that no control character of a hostile file reaches a
 //! terminal.
+//!
+//! The faults of each format are declared here, below the formats: an error holds any of them, and every format
+//! returns errors.
 
 mod line_fault;
 mod proc_fault;
@@ -26,7 +29,7 @@ pub(crate) use self::ring_buffer_fault::RawResult;
 /// The result of reading a trace.
 pub type Result<T> = std::result::Result<T, TraceError>;
 
-/// What is wrong with a trace, and where.
+/// A fault of a trace, with its file and line.
 #[derive(Debug)]
 pub struct TraceError(Box<Detail>);
 
@@ -37,7 +40,7 @@ struct Detail {
     reason: Reason,
 }
 
-/// What is wrong.
+/// The kind of fault.
 #[derive(Debug, thiserror::Error)]
 pub enum Reason {
     /// The file could not be read or written.
@@ -67,7 +70,7 @@ pub enum Reason {
     /// A directory has several traces.
     #[error("there is more than one trace in this directory: {0}; name the one to read")]
     SeveralTraces(String),
-    /// A file is larger than its kind can be.
+    /// A file is larger than any of its kind.
     #[error("is larger than {0} bytes")]
     TooLarge(u64),
 }
@@ -93,7 +96,7 @@ impl TraceError {
         self.0.line
     }
 
-    /// What is wrong.
+    /// The kind of fault.
     pub fn reason(&self) -> &Reason {
         &self.0.reason
     }
@@ -109,7 +112,7 @@ impl fmt::Display for TraceError {
     }
 }
 
-// The message says everything; a source would say it again.
+// No `source`: the message has the reason, and printing a chain of sources would repeat it.
 impl std::error::Error for TraceError {}
 
 impl From<io::Error> for Reason {

@@ -1,19 +1,19 @@
-//! What can be wrong with a file in a format of `/proc`.
+//! Faults of a file in a format of `/proc`.
 
 use super::excerpt::Excerpt;
 
 /// The result of reading a part of a file of `/proc`.
 pub(crate) type ProcResult<T> = Result<T, ProcFault>;
 
-/// What is wrong with a file in the format of `/proc`.
+/// A fault of a file in a format of `/proc`.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ProcFault {
     /// Something else was expected.
     #[error("expected {expected}, found {found}")]
     Expected {
-        /// What should be there.
+        /// The text that should be there.
         expected: &'static str,
-        /// What is there.
+        /// The text that is there.
         found: Excerpt,
     },
     /// A zone's number is missing.
@@ -23,7 +23,7 @@ pub enum ProcFault {
         node: u32,
         /// The zone's name.
         zone: String,
-        /// What is missing.
+        /// The missing number.
         field: &'static str,
     },
     /// A row has another number of columns than the one before it.
@@ -34,7 +34,7 @@ pub enum ProcFault {
         /// Numbers in this row.
         found: usize,
     },
-    /// Nothing is in the file.
+    /// The file holds nothing of its kind.
     #[error("there is no {0} in it")]
     Empty(&'static str),
     /// A mobility that no kernel has.

@@ -1,17 +1,17 @@
-//! What can be wrong with a page of a ring buffer, or with what describes it.
+//! Faults of a page of a ring buffer, or of a description of its events.
 
 use super::excerpt::Excerpt;
 
 /// The result of reading a page of a ring buffer, or a description.
 pub(crate) type RawResult<T> = Result<T, RawFault>;
 
-/// What is wrong with a page of a ring buffer, or with what describes it.
+/// A fault of a page of a ring buffer, or of a description of its events.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RawFault {
     /// A description lacks a line.
     #[error("the description of {what} has no {field}")]
     Missing {
-        /// Of what.
+        /// The event or file that is described.
         what: String,
         /// The field.
         field: &'static str,
@@ -19,9 +19,9 @@ pub enum RawFault {
     /// A line of a description cannot be read.
     #[error("expected {expected}, found {found}")]
     Expected {
-        /// What should be there.
+        /// The text that should be there.
         expected: &'static str,
-        /// What is there.
+        /// The text that is there.
         found: Excerpt,
     },
     /// An event that is none of those that are read.
@@ -52,7 +52,7 @@ pub enum RawFault {
         /// Bytes of the event.
         found: usize,
     },
-    /// A value that cannot be.
+    /// An impossible value.
     #[error("an event has {field} {value}, which cannot be")]
     Value {
         /// The field.
@@ -63,12 +63,12 @@ pub enum RawFault {
     /// The file ends in the middle of a page.
     #[error("the file ends in the middle of page {0}")]
     Cut(u64),
-    /// Something is wrong with a page.
+    /// A page has a fault.
     #[error("page {number}: {fault}")]
     InPage {
         /// The page, counted from 1.
         number: u64,
-        /// What is wrong.
+        /// The page's fault.
         fault: Box<RawFault>,
     },
 }

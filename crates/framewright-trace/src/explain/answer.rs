@@ -1,4 +1,4 @@
-//! What was seen, put together with who made the requests that it names.
+//! Combines the results of the two runs with the requesters that they name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,13 +13,13 @@ use super::page_owner::{OwnedFrames, Owner, PageOwners};
 use super::requester::Requester;
 use super::second_run::{Before, Done, PageblockThen, SecondRun};
 
-/// Pageblocks that are named as nearest to being free.
+/// Number of pageblocks that are named as nearest to being free.
 const NEAREST: usize = 4;
 
-/// Who made a request, by the number of its record.
+/// Requesters, by the number of the record of their request.
 pub(super) type Requesters = BTreeMap<u64, Requester>;
 
-/// A happening as a row of the list. None if its record is no request: the trace changed meanwhile.
+/// An incident as a row of the list; none if the trace has changed since.
 pub(super) fn row(number: u64, incident: &Incident, owners: &PageOwners, requesters: &Requesters) -> Option<Row> {
     let Incident { record, order, mobility, gfp, what, .. } = incident;
     let (kind, fallback, failure) = match what {
@@ -55,7 +55,7 @@ pub(super) fn row(number: u64, incident: &Incident, owners: &PageOwners, request
     })
 }
 
-/// The name of a reason, as in the JSON form.
+/// The name of a reason in the JSON form.
 fn reason(why: Why) -> &'static str {
     match why {
         Why::Watermark => "watermark",
@@ -68,7 +68,9 @@ fn reason(why: Why) -> &'static str {
     }
 }
 
-/// Fallbacks before failures. Of fallbacks first those that were felt longest, of failures those that had most memory and got none of it.
+/// Sorts the worst first, and fallbacks before failures.
+///
+/// The worst fallbacks are those that were felt longest; the worst failures those with most free memory.
 pub(super) fn worst_first(rows: &mut [Row]) {
     rows.sort_by_key(|row| {
         let fallback = row.fallback.as_ref().map_or((0, 0), |row| (row.failed_meanwhile, row.held_ns));
@@ -77,7 +79,7 @@ pub(super) fn worst_first(rows: &mut [Row]) {
     });
 }
 
-/// What was done for a request.
+/// The steps that were taken for a request.
 pub(super) fn tried(done: &Done) -> Tried {
     let emptied =
         |(pfn, (frames, emptied)): (&Pfn, &(u64, bool))| Emptied { pfn: pfn.0, frames: *frames, emptied: *emptied };
@@ -94,7 +96,7 @@ pub(super) fn tried(done: &Done) -> Tried {
     }
 }
 
-/// What each has, most first.
+/// The frames of each owner, most first.
 fn holdings(held: &OwnedFrames, requesters: &Requesters) -> Vec<Holding> {
     let holding = |(owner, &(pfn, frames)): (&Owner, &(Pfn, u64))| Holding {
         pfn: pfn.0,
@@ -107,7 +109,7 @@ fn holdings(held: &OwnedFrames, requesters: &Requesters) -> Vec<Holding> {
     holdings
 }
 
-/// Fallbacks on a pageblock, of the first happenings, by number.
+/// Numbers of the fallbacks on a pageblock among the `first` incidents.
 fn fallbacks_on(pageblock: Pfn, order: Order, first: &[Incident]) -> Vec<u64> {
     let is_on = |(incident, _): &(&Incident, u64)| {
         incident.fallback().is_some_and(|taken| {
@@ -118,7 +120,7 @@ fn fallbacks_on(pageblock: Pfn, order: Order, first: &[Incident]) -> Vec<u64> {
     first.iter().zip(1..).filter(is_on).map(|(_, number)| number).collect()
 }
 
-/// A fallback's pageblocks.
+/// The pageblocks of a fallback.
 pub(super) fn pageblocks(second_run: &SecondRun<'_>, earlier: &[Incident], requesters: &Requesters) -> Taken {
     let order = second_run.incidents.owners.order;
     let earlier: BTreeSet<u64> =
@@ -136,7 +138,7 @@ pub(super) fn pageblocks(second_run: &SecondRun<'_>, earlier: &[Incident], reque
     }
 }
 
-/// What was in the way of a failed request. `earlier`: what had happened before.
+/// The obstacles of a failed request. `earlier` has the incidents before it.
 pub(super) fn obstacles(
     second_run: &SecondRun<'_>,
     before: &Before,
@@ -163,7 +165,7 @@ pub(super) fn obstacles(
     }
 }
 
-/// Pageblocks by what is in use in them.
+/// Counts pageblocks by their contents.
 fn classes(pageblocks: &[PageblockThen], order: Order) -> Vec<Class> {
     type Is = fn(&PageblockThen, u64) -> bool;
     const CLASSES: [(&str, Is); 8] = [
@@ -185,12 +187,12 @@ fn classes(pageblocks: &[PageblockThen], order: Order) -> Vec<Class> {
             *class.pageblocks.entry(then.migratetype.name()).or_default() += 1;
         }
     }
-    // What is not all memory comes last for who reads.
+    // The class that is tested first is printed last.
     counts.rotate_left(1);
     counts.into()
 }
 
-/// Whose pages cannot be moved, by task and flags.
+/// Groups the pages that cannot be moved, by task and flags.
 fn groups(pageblocks: &[PageblockThen], requesters: &Requesters) -> Vec<Group> {
     type By<'c> = Option<(&'c str, &'c str)>;
     let mut groups: BTreeMap<By<'_>, (u64, BTreeSet<Pfn>)> = BTreeMap::new();

@@ -1,7 +1,7 @@
-//! Answers as a person reads them, in about 100 columns.
+//! Prints answers for a person, in about 100 columns.
 //!
-//! Times are the trace's own, in seconds, so that what happened can be found in it; frames are in hexadecimal, as the tracepoints print
-//! them. Flags lose their `__GFP_` where they stand in a table.
+//! Times are the trace's own, in seconds, so that an event can be found in it. Frames are in hexadecimal, as the
+//! tracepoints print them. Flags in tables lose their `__GFP_`.
 
 use std::fmt::{self, Formatter};
 
@@ -16,18 +16,18 @@ use crate::mechanisms::label;
 
 /// Prints a [`Listing`]: the worst of each kind.
 pub struct Overview<'l> {
-    /// What to print.
+    /// The list to print.
     pub listing: &'l Listing,
-    /// Only this kind.
+    /// The only kind to print; none for both.
     pub only: Option<IncidentKind>,
-    /// How many lines at most.
+    /// The most lines.
     pub limit: usize,
 }
 
 /// Prints an [`Explanation`].
 pub struct Answer<'e>(pub &'e Explanation);
 
-/// How many requesters are named of many: in all, and for one pageblock.
+/// The most requesters that are named: in all, and for one pageblock.
 const NAMED: usize = 5;
 const NAMED_HERE: usize = 3;
 
@@ -39,7 +39,7 @@ impl fmt::Display for Overview<'_> {
             .map(|kind| self.only.is_none_or(|only| only == kind).then_some(kind));
         let rows = kinds.map(|kind| happenings.iter().filter(|row| Some(row.kind) == kind).collect::<Vec<_>>());
         for (at, kind) in kinds.into_iter().enumerate().filter_map(|(at, kind)| Some((at, kind?))) {
-            // Half for each, and what one has no use for is the other's.
+            // Half of the lines for each kind; one kind's unused lines go to the other.
             let others = rows[1 - at].len().min(self.limit / 2);
             section(f, kind, &rows[at], self.limit - others)?;
         }
@@ -146,7 +146,7 @@ fn heading(f: &mut Formatter<'_>, answer: &Explanation) -> fmt::Result {
     writeln!(f, "  why    {}", in_short(answer))
 }
 
-/// The answer in a sentence.
+/// The answer in one sentence.
 fn in_short(answer: &Explanation) -> String {
     let Explanation { row, tried, .. } = answer;
     let Some(failure) = &row.failure else {
@@ -196,7 +196,7 @@ fn zones(f: &mut Formatter<'_>, answer: &Explanation) -> fmt::Result {
     write!(f, "\n{table}")
 }
 
-/// How far the free frames are above what has to stay free.
+/// The free frames above those that have to stay free; negative below.
 fn margin(free: u64, keeps: u64) -> String {
     if free >= keeps { grouped(free - keeps) } else { format!("-{}", grouped(keeps - free)) }
 }
@@ -410,7 +410,7 @@ fn others(f: &mut Formatter<'_>, count: usize, named: usize) -> fmt::Result {
     }
 }
 
-/// The first few of many, and how many more there are.
+/// The first few of many words, and the number of the others.
 fn few(words: &[String]) -> String {
     const MOST: usize = 8;
     let named = words.iter().take(MOST).cloned().collect::<Vec<_>>().join(", ");
@@ -430,7 +430,7 @@ fn numbers(numbers: &[u64]) -> Vec<String> {
     runs.map(text).collect()
 }
 
-/// Flags without what all of them begin with.
+/// Flags without their common prefix.
 fn plain(gfp: &str) -> String {
     gfp.replace("__GFP_", "")
 }
@@ -449,7 +449,7 @@ fn seconds(ns: u64) -> String {
     format!("{}.{:06}", ns / 1_000_000_000, ns % 1_000_000_000 / 1_000)
 }
 
-/// How long something took.
+/// A duration in a suitable unit.
 fn duration(ns: u64) -> String {
     match ns {
         0 => "0 s".to_owned(),

@@ -10,7 +10,7 @@ use super::zonelist::ZoneThen;
 /// Version of the JSON form; raised when a field changes its meaning.
 pub(super) const SCHEMA_VERSION: u32 = 1;
 
-/// How the JSON form calls the two kinds.
+/// The kinds of incidents.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum IncidentKind {
@@ -20,7 +20,7 @@ pub enum IncidentKind {
     Failure,
 }
 
-/// What can be asked for.
+/// The incidents of a replay.
 #[derive(Clone, Debug, Serialize)]
 pub struct Listing {
     /// Version of this form.
@@ -29,18 +29,18 @@ pub struct Listing {
     pub trace: String,
     /// The mechanisms.
     pub mechanisms: String,
-    /// All that happened, the worst first, fallbacks before failures.
+    /// All incidents, the worst first, fallbacks before failures.
     pub happenings: Vec<Row>,
 }
 
-/// A fallback or a failure.
+/// An incident: a fallback or a failure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// Its number, counted from 1 in the order of time.
     pub number: u64,
-    /// Which of the two.
+    /// Its kind.
     pub kind: IncidentKind,
-    /// For whose request it was.
+    /// The request of the trace that led to it.
     pub by: Requester,
     /// Order of our request: that of `by`, or of a page for a CPU's list.
     pub order: u8,
@@ -48,15 +48,15 @@ pub struct Row {
     pub migratetype: &'static str,
     /// Its flags: those of `by`, or of the second try that the kernel did not need.
     pub gfp: String,
-    /// Of a fallback.
+    /// The details of a fallback.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fallback: Option<FallbackRow>,
-    /// Of a failure.
+    /// The details of a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<FailureRow>,
 }
 
-/// Where a fallback's block came from, and what harm it did.
+/// The origin of a fallback's block, and its harm.
 #[derive(Clone, Debug, Serialize)]
 pub struct FallbackRow {
     /// First frame of the block.
@@ -69,26 +69,26 @@ pub struct FallbackRow {
     pub fragmenting: bool,
     /// Whether its pageblock has the request's mobility now.
     pub claimed: bool,
-    /// How long pages of the request's mobility were in the pageblock from then to the end of the trace.
+    /// Time with pages of the request's mobility in the pageblock, to the end of the trace.
     pub held_ns: u64,
-    /// How many are there at the end.
+    /// Number of them at the end.
     pub left: u64,
-    /// Requests for huge pages that failed while any were there.
+    /// Requests for huge pages that failed in that time.
     pub failed_meanwhile: u64,
 }
 
-/// What a failed request met.
+/// The state that a failed request met.
 #[derive(Clone, Debug, Serialize)]
 pub struct FailureRow {
-    /// Why it failed.
+    /// The reason of the failure.
     pub why: &'static str,
     /// Free frames above the min mark in the zones that it could use.
     pub free: u64,
-    /// Order of the largest free block in the zones where there are any.
+    /// Order of the largest free block of the zones that had any.
     pub largest: Option<u8>,
 }
 
-/// Why something happened, and what became of it.
+/// The causes of an incident, and its consequences.
 #[derive(Clone, Debug, Serialize)]
 pub struct Explanation {
     /// Version of this form.
@@ -97,134 +97,138 @@ pub struct Explanation {
     pub trace: String,
     /// The mechanisms.
     pub mechanisms: String,
-    /// How many happenings there are.
+    /// Number of incidents.
     pub of: u64,
-    /// What happened.
+    /// The incident.
     #[serde(flatten)]
     pub row: Row,
-    /// The zones that the request could use, in the order in which they are asked, as they were just before.
+    /// The zones of the request in their order, just before it.
     pub zones: Vec<ZoneThen>,
-    /// What was done for it.
+    /// The steps that were taken for it.
     pub tried: Tried,
-    /// Of a fallback: its pageblocks.
+    /// The pageblocks of a fallback.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pageblocks: Option<Taken>,
-    /// Of a failure: what was in the way.
+    /// The obstacles of a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub obstacles: Option<Obstacles>,
 }
 
-/// What was done for a request, in this order.
+/// The steps that were taken for a request, in this order.
 #[derive(Clone, Debug, Serialize)]
 pub struct Tried {
-    /// A fallback was for the refill of a CPU's list, which first takes what the lists of its own mobility have.
+    /// A fallback served the refill of a CPU's list.
+    ///
+    /// A refill first empties the lists of its own mobility.
     pub refill: bool,
-    /// Background reclaim was woken, and the min mark was enough from then on.
+    /// Background reclaim was woken; from then on the min mark applied.
     pub woke_reclaim: bool,
     /// It waited for background reclaim rather than mix mobilities.
     pub stalled: bool,
-    /// Compaction was asked for.
+    /// Compaction was started.
     pub compacted: bool,
-    /// Frames that it looked at.
+    /// Frames that compaction scanned.
     pub scanned: u64,
-    /// Frames that could not be moved when it tried.
+    /// Frames that compaction failed to move.
     pub stayed: u64,
-    /// The pageblocks that it moved frames out of.
+    /// The pageblocks that compaction moved frames out of.
     pub moved: Vec<Emptied>,
-    /// Frames that came back from the CPUs' lists.
+    /// Frames drained from the CPUs' lists.
     pub drained: u64,
-    /// It tried to free memory itself. In a replay nobody has any to give.
+    /// Direct reclaim was tried. In a replay it finds nothing.
     pub reclaimed: bool,
 }
 
-/// A pageblock that compaction moved something out of.
+/// A pageblock that compaction moved frames out of.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Emptied {
     /// First frame of the pageblock.
     pub pfn: u64,
     /// Frames moved.
     pub frames: u64,
-    /// Whether nothing was left in it, but for the request's own block.
+    /// Whether the pageblock was then empty, but for the request's own block.
     pub emptied: bool,
 }
 
 /// Pages of one request, or some of them.
 #[derive(Clone, Debug, Serialize)]
 pub struct Holding {
-    /// First frame of them that was met.
+    /// The first of them that was found.
     pub pfn: u64,
-    /// How many.
+    /// Number of frames.
     pub frames: u64,
     /// Their mobility.
     pub migratetype: &'static str,
-    /// Whose; none if they were in use when recording began.
+    /// Their requester; none if they were in use when recording began.
     pub by: Option<Requester>,
 }
 
-/// The pageblocks that a fallback took a block in, and what became of them.
+/// The pageblocks of a fallback's block, and their later contents.
 #[derive(Clone, Debug, Serialize)]
 pub struct Taken {
     /// First frames of the pageblocks.
     pub pfns: Vec<u64>,
-    /// Fallbacks on them before, by number.
+    /// Numbers of earlier fallbacks on them.
     pub earlier: Vec<u64>,
     /// Frames of them that are memory.
     pub memory: u64,
-    /// What was in use there just before, and whose it was; most first.
+    /// Frames in use there just before, by requester; most first.
     pub held: Vec<Holding>,
-    /// Of the first of the pageblocks, which the request was served from: most frames of the request's mobility there at once.
+    /// Most frames of the request's mobility at once in the first pageblock.
+    ///
+    /// The request was served from that one.
     pub most: u64,
-    /// When it was free as a whole again for the first time.
+    /// First time after that at which that pageblock was wholly free.
     pub free_again_ns: Option<u64>,
-    /// Requests for huge pages that failed while frames of the request's mobility were in it, by number.
+    /// Numbers of requests for huge pages that failed while frames of the request's mobility were in it.
     pub failures: Vec<u64>,
-    /// How many of these came when nothing else was in use in it.
+    /// Number of these at which nothing else was in use in it.
     pub alone: u64,
 }
 
-/// What was in the way of a request that failed: in the pageblocks of its zones.
+/// The obstacles of a failed request, in the pageblocks of its zones.
 #[derive(Clone, Debug, Serialize)]
 pub struct Obstacles {
-    /// Pageblocks by what is in use in them, and by mobility.
+    /// Pageblocks by contents and mobility.
     pub classes: Vec<Class>,
-    /// Pageblocks that the fewest pages hold which cannot be moved.
+    /// Pageblocks with the fewest pages that cannot be moved.
     pub nearest: Vec<Near>,
-    /// Whose pages those are that cannot be moved, in all pageblocks; most pageblocks first.
+    /// Requesters of the pages that cannot be moved, in all pageblocks; most pageblocks first.
     pub holders: Vec<Group>,
-    /// When a request for a huge page was served next.
+    /// The next request for a huge page that was served.
     pub next_served: Option<Requester>,
 }
 
-/// Pageblocks that are alike.
+/// Pageblocks with similar contents.
 #[derive(Clone, Debug, Serialize)]
 pub struct Class {
-    /// What is in use in them.
+    /// The contents.
     pub class: &'static str,
-    /// How many, by mobility.
+    /// Number of pageblocks, by mobility.
     pub pageblocks: BTreeMap<&'static str, u64>,
 }
 
-/// A pageblock that little keeps from being free.
+/// A pageblock that few pages keep from being free.
 #[derive(Clone, Debug, Serialize)]
 pub struct Near {
     /// First frame.
     pub pfn: u64,
     /// Mobility.
     pub migratetype: &'static str,
-    /// Frames that are movable, and that are not.
+    /// Frames in use that can be moved.
     pub movable: u64,
-    /// See `movable`.
+    /// Frames in use that cannot be moved.
     pub pinned: u64,
-    /// Whose those are that cannot be moved.
+    /// The frames that cannot be moved, by requester.
     pub held: Vec<Holding>,
-    /// Fallbacks on it up to then, by number: the first is what mixed it.
+    /// Numbers of fallbacks on it up to then. The first one mixed it.
     pub fallbacks: Vec<u64>,
 }
 
-/// What one task asked for with the same flags.
+/// The pages of one task with equal flags.
 #[derive(Clone, Debug, Serialize)]
 pub struct Group {
-    /// The task; none for what was in use when recording began.
+    /// The task; none for pages that were in use when recording began.
     pub task: Option<String>,
     /// Its flags.
     pub gfp: Option<String>,

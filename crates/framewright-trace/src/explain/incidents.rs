@@ -1,9 +1,10 @@
-//! What can be asked for: the fallbacks and the failed requests of a replay, numbered in the order in which they happened.
+//! Incidents: the fallbacks and the failed requests of a replay, numbered in the order of time.
 //!
-//! A *fallback* is a request, or the refill of a CPU's list for one, that got a block from the free lists of another mobility
-//! (`mm_page_alloc_extfrag`). One refill can make several. It does harm as long as pages of its mobility are in the pageblock that it went to; of a
-//! block of several pageblocks that is the first, from which the request was served. A *failure* is a request that got nothing. What it
-//! lacked is said by how much was free.
+//! A *fallback* is a request, or a refill of a CPU's list, that got a block from the free lists of another mobility
+//! (`mm_page_alloc_extfrag`). One refill can make several. It does harm as long as pages of its mobility are in the
+//! pageblock that it went to. Of several pageblocks, that is the first, from which the request was served.
+//!
+//! A *failure* is a request that got nothing. The free memory at that time shows what it lacked.
 
 use framewright::event::Event;
 use framewright::pfn::{MigrateType, Order, Pfn};
@@ -33,8 +34,9 @@ pub(super) enum IncidentDetail {
     Fallback(FallbackBlock),
     Failure {
         why: Why,
-        /// Frames above the min mark in the zones that it could use, and the order of the largest free block of zones that have such.
+        /// Frames above the min mark in the zones that it could use.
         free: u64,
+        /// Order of the largest free block of zones that are above it.
         largest: Option<u8>,
     },
 }
@@ -48,7 +50,7 @@ pub(super) struct FallbackBlock {
     pub(super) from: MigrateType,
     /// Whether its pageblock has the request's mobility now.
     pub(super) claimed: bool,
-    /// How long pages of the request's mobility had been in the pageblock before.
+    /// Time with pages of the request's mobility in the pageblock up to then.
     before: Moment,
 }
 
@@ -60,18 +62,19 @@ impl Incident {
         }
     }
 
-    /// How long pages of a fallback's mobility have been in its pageblock since.
+    /// Time with pages of a fallback's mobility in its pageblock since.
     pub(super) fn held(&self, taken: &FallbackBlock, owners: &PageOwners) -> Moment {
         owners.pageblock(taken.pfn).of(self.mobility).total(owners.now).since(taken.before)
     }
 }
 
-/// Watches a replay and numbers what happens; see the module's description.
+/// Observes a replay and numbers its incidents.
 pub(super) struct IncidentLog {
     pub(super) owners: PageOwners,
     pub(super) found: Vec<Incident>,
-    /// The record that is carried out, and our requests so far.
+    /// Number of the current record.
     pub(super) record: u64,
+    /// Number of our requests so far.
     pub(super) requests: u64,
     request: Option<Request>,
 }
@@ -81,7 +84,7 @@ impl IncidentLog {
         IncidentLog { owners, found: Vec::new(), record: 0, requests: 0, request: None }
     }
 
-    /// Order of the request that is under way.
+    /// Order of the current request.
     pub(super) fn order(&self) -> Option<Order> {
         self.request.map(|request| request.order)
     }

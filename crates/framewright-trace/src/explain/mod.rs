@@ -1,19 +1,28 @@
-//! Why a replay went as it did: the chain of events behind a fallback or a failed request.
+//! Explains a replay: the chain of events that led to a fallback or a failed request.
 //!
-//! A replay counts how often mobilities were mixed and how often a huge page was not to be had. Whoever sees such a number asks next: why that one?
-//! [`list`] numbers what happened, the worst first; [`why`] explains one of it: what there was just before, what was tried, in a fallback's case
-//! what the pageblock held and who had put it there, and what became of it; in a failure's case what was in the way and whose it was.
+//! A replay counts fallbacks to another mobility and failed requests for huge pages. The next question is why a
+//! certain one happened. [`list`] numbers these incidents, the worst first; [`why`] explains one of them:
 //!
-//! How: a replay is the same every time. A first run numbers what happens (`happening.rs`), with a ledger of who has which frame (`ledger.rs`); a
-//! second one knows where to look closer (`look.rs`). Then the trace is read once more for who made the requests that the answer names (`cite.rs`),
-//! `tell.rs` puts the two together as data (`story.rs`), and `text.rs` prints it. Nothing is asked of the allocator but what it says anyway:
-//! its tracepoints, its counters, its free lists and its errors.
+//! | of | tells |
+//! |---|---|
+//! | each | the zones just before, and what was tried |
+//! | a fallback | the contents of the pageblock, the tasks that allocated them, and how long the harm lasted |
+//! | a failure | the pages in the way, and the tasks that allocated them |
 //!
-//! Rejected: keeping a history of everything from a first run. It would grow with the trace, and what a question needs is known only once it is
-//! asked. And having the core say which pageblocks compaction looked at: each look would pay for a question that is rarely asked. What the
-//! pageblocks held at that moment says as much.
+//! A replay is deterministic, so an answer comes from three passes over the trace:
 //!
-//! Not known here: what a frame holds beyond the flags with which it was asked for, and what was freed but lies on a CPU's list.
+//! 1. A first run numbers the incidents (`incidents.rs`) and tracks the owner of each frame (`page_owner.rs`).
+//! 2. A second run records details of the one incident (`second_run.rs`).
+//! 3. The trace is read once more for the requests that the answer names (`requester.rs`).
+//!
+//! `answer.rs` combines these as data (`explanation.rs`), and `answer_text.rs` prints it. The allocator provides
+//! nothing special for it: only its tracepoints, counters, free lists and errors.
+//!
+//! Not known here: the use of a frame beyond the flags of its request, and frames that were freed to a CPU's list.
+//!
+//! Rejected: keeping a history of everything from a first run. It would grow with the trace, and only a question shows
+//! which part is needed. Also rejected: events of the core for each pageblock that compaction scans. Each scan would
+//! pay for a rare question, and the contents of the pageblocks at that moment tell as much.
 
 mod answer_text;
 mod answer;
@@ -42,18 +51,18 @@ use self::second_run::SecondRun;
 pub use self::zonelist::{Verdict, ZoneThen};
 use crate::replay::{self, Recording, ReplayError, ReplayOptions};
 
-/// What can be wrong with a question.
+/// An error of a question.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
     /// The trace cannot be replayed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// There is no such number.
+    /// No incident has this number.
     #[error("there is no number {number}: {}", have(*.count))]
     NoSuch {
-        /// What was asked for.
+        /// The number that was asked for.
         number: u64,
-        /// How many there are.
+        /// The number of incidents.
         count: u64,
     },
 }
@@ -66,7 +75,9 @@ fn have(count: u64) -> String {
     }
 }
 
-/// Numbers what happened in a replay under `mechanisms`. `progress` hears how many records were read in which pass.
+/// Lists the incidents of a replay under `mechanisms`.
+///
+/// `progress` receives the pass and the number of records that it has read.
 ///
 /// # Errors
 /// The trace cannot be replayed.
@@ -88,7 +99,7 @@ pub fn list(
     Ok(Listing { schema_version: explanation::SCHEMA_VERSION, trace, mechanisms, happenings })
 }
 
-/// Explains one of what happened: the `wanted`-th of [`list`].
+/// Explains the incident with number `wanted` of [`list`].
 ///
 /// # Errors
 /// The trace cannot be replayed, or there is no such number.
@@ -128,13 +139,13 @@ pub fn why(
     })
 }
 
-/// A ledger for a replay, if there may be so much of it beside the replay's own tables.
+/// The owners of frames before a replay, if they fit into memory beside the replay's own tables.
 fn owners(recording: &Recording<'_>) -> Result<PageOwners, ReplayError> {
     recording.spare(PageOwners::frame_bytes(recording.machine.pageblock_order))?;
     Ok(PageOwners::new(recording.first_pass.span.clone(), &recording.machine))
 }
 
-/// The first run.
+/// Makes the first run.
 fn number(
     recording: &Recording<'_>,
     mechanisms: Mechanisms,
@@ -145,7 +156,7 @@ fn number(
     Ok(incidents.into_inner())
 }
 
-/// Records that an answer names.
+/// The records that an answer names.
 fn named(second_run: &SecondRun<'_>, target: &Incident) -> BTreeSet<u64> {
     let pinned = second_run.before.iter().flat_map(|before| &before.pageblocks).map(|then| &then.pinned);
     let held = pinned.chain([&second_run.after.held]).flat_map(|held| held.keys()).map(|owner| owner.record);

@@ -1,7 +1,8 @@
-//! Who has which frame: kept from what a replay's tracepoints say.
+//! The owner of each frame, as a replay's tracepoints tell.
 //!
-//! For each frame the record of the trace whose request it serves, and that request's mobility; for each pageblock how many of its frames are
-//! in use by mobility, and for how long that has been more than none. What lies on a CPU's list is free: nobody has it.
+//! For each frame it has the record whose request the frame serves, and that request's mobility. For each pageblock it
+//! has the number of frames in use by mobility, and the time with any. Frames on a CPU's list are free and have no
+//! owner.
 
 use std::collections::BTreeMap;
 
@@ -14,19 +15,19 @@ use crate::replay::{Pages, RecordedMachine, Span};
 pub(super) const MOBILITIES: [MigrateType; 3] =
     [MigrateType::Unmovable, MigrateType::Movable, MigrateType::Reclaimable];
 
-/// Who has a frame.
+/// The owner of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct Owner {
-    /// Number of the record whose request it was, counted from 1; 0 for what was in use when recording began.
+    /// Number of the record of the request, from 1; 0 for frames in use when recording began.
     pub(super) record: u64,
     /// Mobility of the request.
     pub(super) mobility: MigrateType,
 }
 
-/// What each has: the first of his frames, and how many.
+/// The first frame of each owner, and the number of its frames.
 pub(super) type OwnedFrames = BTreeMap<Owner, (Pfn, u64)>;
 
-/// A frame's holder in a word: 0 if it is free.
+/// A frame's owner in a word: 0 if it is free.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct OwnerWord(u64);
 
@@ -43,7 +44,9 @@ impl OwnerWord {
     }
 }
 
-/// A point of a replay: time of the trace in nanoseconds, and huge requests that failed up to then. Also a stretch of it.
+/// A point of a replay, or the difference of two.
+///
+/// It has the time of the trace in nanoseconds, and the number of huge requests that failed up to then.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) struct Moment {
     pub(super) time: u64,
@@ -51,24 +54,24 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    /// The stretch since `earlier`. Times may step back a little.
+    /// The difference to `earlier`. Times may step back a little.
     pub(super) fn since(self, earlier: Moment) -> Moment {
         Moment { time: self.time.saturating_sub(earlier.time), failed: self.failed.saturating_sub(earlier.failed) }
     }
 }
 
-/// A pageblock's frames that are in use by one mobility.
+/// A pageblock's frames in use by one mobility.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Presence {
     pub(super) frames: u64,
-    /// Since when there has been one, or when the last went.
+    /// Time since which there has been one, or of the last one's end.
     pub(super) since: Moment,
-    /// How long there has been one before that.
+    /// Total time with any before that.
     before: Moment,
 }
 
 impl Presence {
-    /// How long there has been one up to now.
+    /// Total time with any up to now.
     pub(super) fn total(&self, now: Moment) -> Moment {
         let here = if self.frames == 0 { Moment::default() } else { now.since(self.since) };
         Moment { time: self.before.time + here.time, failed: self.before.failed + here.failed }
@@ -108,7 +111,7 @@ impl Pageblock {
     }
 }
 
-/// See the module's description.
+/// The owners of all frames, and totals by pageblock.
 pub(super) struct PageOwners {
     span: Span,
     pub(super) order: Order,
@@ -119,7 +122,7 @@ pub(super) struct PageOwners {
 }
 
 impl PageOwners {
-    /// Bytes that it takes for each frame, rounded up.
+    /// Bytes for each frame, rounded up.
     pub(super) const fn frame_bytes(pageblock_order: Order) -> u64 {
         (size_of::<OwnerWord>() + (size_of::<Pageblock>() >> pageblock_order.0)) as u64 + 1
     }
@@ -146,7 +149,7 @@ impl PageOwners {
         owners
     }
 
-    /// Notes what is in use before the first record.
+    /// Sets the owners of the frames that are in use before the first record.
     pub(super) fn set_up(&mut self, machine: &RecordedMachine, pages: &Pages<'_>) {
         use framewright::FrameState::Allocated;
         for (pfn, movable) in machine.used().filter(|&(pfn, _)| matches!(pages.state_of(pfn), Allocated(..))) {
@@ -155,7 +158,7 @@ impl PageOwners {
         }
     }
 
-    /// Follows a tracepoint, which was passed for this record.
+    /// Updates the owners by a tracepoint that `record` led to.
     pub(super) fn hear(&mut self, event: &Event, record: u64) {
         let (block, cell) = match *event {
             Event::PageAlloc { pfn: Some(pfn), order, migratetype: mobility, .. } => {
@@ -167,7 +170,7 @@ impl PageOwners {
         (block.start.0..block.end.0).for_each(|pfn| self.write(Pfn(pfn), cell));
     }
 
-    /// What is in a block is now in another, which was allocated for it. That the first is freed comes as an event.
+    /// Copies the owners of a block to the block that it moves to. Another event frees the old block.
     pub(super) fn moves(&mut self, from: Pfn, to: Pfn, order: Order) {
         for offset in 0..order.frames() {
             if let Some(&cell) = self.span.index(from.add(offset)).and_then(|index| self.words.get(index)) {
@@ -203,13 +206,13 @@ impl PageOwners {
         all.map(|(i, pageblock)| (self.span.pageblock_start(i, self.order), *pageblock))
     }
 
-    /// Who has the frames of the pageblock around one.
+    /// The owners of the frames of the pageblock around `pfn`.
     pub(super) fn holders(&self, pfn: Pfn) -> impl Iterator<Item = (Pfn, Owner)> {
         let frames = self.span.block(pfn.align_down(self.order), self.order);
         frames.filter_map(|index| Some((self.span.pfn(index), self.words.get(index)?.owner()?)))
     }
 
-    /// What each holder has of some pageblocks.
+    /// The frames of each owner in some pageblocks.
     pub(super) fn held(&self, pageblocks: impl IntoIterator<Item = Pfn>) -> OwnedFrames {
         let mut held = OwnedFrames::new();
         for (pfn, owner) in pageblocks.into_iter().flat_map(|pageblock| self.holders(pageblock)) {

@@ -1,7 +1,7 @@
-//! Who made a request: records of the trace by their numbers.
+//! The requesters that an answer names: records of the trace by their numbers.
 //!
-//! While a replay runs, a record is a number. The few that an answer names are looked up when it is known which these are: the trace is read once
-//! more, without an allocator. So nothing is kept of the others.
+//! While a replay runs, a record is a number. The few that an answer names are known only at its end. So the trace is
+//! then read once more, without an allocator, and nothing is kept of the others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,16 +12,16 @@ use serde::Serialize;
 use crate::record::{Kind, Record};
 use crate::replay::{Recording, ReplayError};
 
-/// A request of the trace, and who made it.
+/// A request of the trace, and the task that made it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Requester {
     /// Number of the event in the trace, counted from 1.
     pub event: u64,
-    /// When, in nanoseconds of the trace's clock.
+    /// Time in nanoseconds of the trace's clock.
     pub time_ns: u64,
     /// The CPU.
     pub cpu: u16,
-    /// The task's name, and its number.
+    /// The task's name.
     pub task: String,
     /// Number of the thread.
     pub pid: u32,
@@ -35,7 +35,7 @@ pub struct Requester {
     pub linux_served: bool,
 }
 
-/// Reads the requests with these numbers. Numbers of what is no request are left out.
+/// Reads the requests with these numbers, and skips records that are no requests.
 pub(super) fn look_up(
     recording: &Recording<'_>,
     numbers: &BTreeSet<u64>,

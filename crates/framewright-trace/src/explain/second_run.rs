@@ -1,7 +1,8 @@
-//! The second run, which looks closer at one thing that happened: what there was just before its request, what was done for that, and what
-//! became of it.
+//! The second run, which records the details of one incident: the state before it, the steps taken, and the
+//! consequences.
 //!
-//! A replay is the same every time. So the first run only numbers what happens, and this one knows which request to look at before it is made.
+//! A replay is deterministic. So the first run only numbers the incidents, and this one knows the request before it is
+//! made.
 
 use std::collections::BTreeMap;
 
@@ -16,26 +17,27 @@ use super::zonelist::{ZoneThen, zonelist};
 use crate::record::Record;
 use crate::replay::{Observer, Pages, RecordedMachine};
 
-/// What was done for a request, as far as it can be counted.
+/// The steps that were taken for a request, as far as they can be counted.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Done {
-    /// Whether a fallback was for the refill of a CPU's list; none if that was not said.
+    /// Whether a fallback served the refill of a CPU's list; none if no event said so.
     pub(super) refill: Option<bool>,
     pub(super) woke_reclaim: bool,
-    /// Waits for background reclaim rather than mixing.
+    /// Number of waits for background reclaim to avoid a fallback.
     pub(super) stalls: u64,
     pub(super) compactions: u64,
-    /// Frames that compaction looked at, and that could not be moved when it tried.
+    /// Frames that compaction scanned.
     pub(super) scanned: u64,
+    /// Frames that compaction failed to move.
     pub(super) stayed: u64,
-    /// Frames moved, by the pageblock that they were moved out of, and whether that was free as a whole thereafter, or the request's own.
+    /// Frames moved out of each pageblock, and whether only the request's own block was left there.
     pub(super) moved: BTreeMap<Pfn, (u64, bool)>,
-    /// Frames that came back from the CPUs' lists.
+    /// Frames drained from the CPUs' lists.
     pub(super) drained: u64,
     pub(super) reclaims: u64,
 }
 
-/// What there was just before a request.
+/// The state just before a request.
 pub(super) struct Before {
     pub(super) zones: Vec<ZoneThen>,
     /// Their pageblocks.
@@ -49,37 +51,38 @@ pub(super) struct PageblockThen {
     pub(super) pfn: Pfn,
     pub(super) pageblock: Pageblock,
     pub(super) migratetype: MigrateType,
-    /// All of it was served to one request.
+    /// Whether one request got all of it.
     pub(super) is_one: bool,
-    /// Who had what cannot be moved.
+    /// The frames that cannot be moved, by owner.
     pub(super) pinned: OwnedFrames,
 }
 
-/// What became of a fallback's pageblocks.
+/// The later contents of a fallback's pageblocks.
 #[derive(Default)]
 pub(super) struct After {
-    /// Who had what in them just before; how many frames of them were memory.
+    /// Frames in use in them just before, by owner.
     pub(super) held: OwnedFrames,
+    /// Frames of them that were memory.
     pub(super) memory: u64,
-    /// Of the first of them, most frames of the request's mobility there at once.
+    /// Most frames of the request's mobility at once in the first of them.
     pub(super) most: u64,
-    /// When it was free as a whole for the first time since.
+    /// First time since at which that one was wholly free.
     pub(super) free_again: Option<u64>,
-    /// Requests for huge pages that failed while there were frames of the request's mobility there, by number; and in how many of these cases
-    /// there was nothing else.
+    /// Numbers of requests for huge pages that failed while frames of the request's mobility were there.
     pub(super) failures: Vec<u64>,
+    /// Number of these at which nothing else was there.
     pub(super) alone: u64,
 }
 
-/// See the module's description.
+/// The observer of the second run.
 pub(super) struct SecondRun<'s> {
     pub(super) incidents: IncidentLog,
     machine: &'s RecordedMachine,
-    /// The number of what is looked at, from 1, and what it is.
+    /// The number of the incident, from 1, and the incident itself.
     number: u64,
     target: Incident,
     pub(super) before: Option<Before>,
-    /// The request is under way.
+    /// Whether the request is under way.
     busy: bool,
     pub(super) done: Done,
     pub(super) after: After,
@@ -111,7 +114,7 @@ impl<'s> SecondRun<'s> {
         pageblocks_of(&self.target, self.incidents.owners.order)
     }
 
-    /// Whether the target has happened.
+    /// Whether the incident has happened.
     fn is_past(&self) -> bool {
         self.incidents.found.len() as u64 >= self.number
     }
@@ -133,7 +136,7 @@ impl<'s> SecondRun<'s> {
         Before { zones, pageblocks, counters: pages.counters(), events: pages.events() }
     }
 
-    /// What was done between the look before and now.
+    /// Counts the steps since the state before.
     fn count(&mut self, pages: &Pages<'_>) {
         let Some(Before { counters, events, .. }) = &self.before else { return };
         let (now, done) = (pages.counters(), &mut self.done);
@@ -151,7 +154,7 @@ impl<'s> SecondRun<'s> {
         }
     }
 
-    /// Follows what becomes of a fallback's pageblock: of several the first, from which the request was served.
+    /// Follows the contents of a fallback's pageblock; of several, that of the first.
     fn follow(&mut self, was_freed: Option<Pfn>) {
         let owners = &self.incidents.owners;
         let Some(pfn) = self.own_pageblocks().next() else { return };
@@ -163,7 +166,7 @@ impl<'s> SecondRun<'s> {
         }
     }
 
-    /// A huge request failed after the target.
+    /// A huge request failed after the incident.
     fn note_failure(&mut self) {
         let Some(pfn) = self.own_pageblocks().next() else { return };
         let own = self.incidents.owners.pageblock(pfn);
@@ -216,7 +219,7 @@ impl Observer for SecondRun<'_> {
         }
         self.incidents.event(event);
         match *event {
-            // Said right behind the fallback, of the same block.
+            // The event right after the fallback, for the same block.
             Event::AllocZoneLocked { percpu_refill, .. } if self.busy && was_past => {
                 self.done.refill.get_or_insert(percpu_refill);
             }

@@ -1,6 +1,6 @@
-//! How the zones stood to a request: what each had, what it had to keep, and whether that left a block.
+//! The zones of a request: their free memory, the part that had to stay free, and whether a block was left.
 //!
-//! The rules are those of the core's `watermark.rs` and `node.rs`, applied to a snapshot.
+//! The rules are those of the core's watermarks and zone lists, applied to a snapshot.
 
 use std::collections::BTreeMap;
 
@@ -25,24 +25,26 @@ pub struct ZoneThen {
     pub zone: &'static str,
     /// Free frames.
     pub free: u64,
-    /// What must stay free for a first try and for a second: the marks with the boost, the reserve that the zone keeps from such a request, and what is free
-    /// but not for it.
+    /// Frames that must stay free at a first try.
+    ///
+    /// These are the low mark with the boost, the reserve that the zone keeps from such a request, and free frames
+    /// that the request may not use.
     pub keeps_low: u64,
-    /// See `keeps_low`.
+    /// Like `keeps_low` at a second try, with the min mark.
     pub keeps_min: u64,
-    /// How much of the marks is boost.
+    /// The part of the marks that is boost.
     pub boost: u64,
-    /// Free blocks by mobility of the list and order; of mobilities that have any.
+    /// Free blocks by mobility and order, for mobilities that have any.
     pub blocks: BTreeMap<&'static str, Vec<u64>>,
-    /// What it could do for the request.
+    /// Whether the zone could serve the request.
     pub verdict: Verdict,
 }
 
-/// What a zone could do for a request.
+/// Whether a zone could serve a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Too little is free, whatever the request may do.
+    /// Too little is free, even for a second try.
     BelowMin,
     /// Enough is free, but no block is large enough.
     TooSmall,
@@ -54,8 +56,10 @@ pub enum Verdict {
     HasBlock,
 }
 
-/// The zones that a request may use, in the order in which they are asked: those of the CPU's node first, then the other nodes' going round, and of
-/// each node the highest first. Nodes have Linux's numbers if the machine is given.
+/// The zones that a request may use, in their order.
+///
+/// The CPU's node comes first, then the other nodes in turn; of each node the highest zone first. Nodes have Linux's
+/// numbers if `machine` is given.
 pub(super) fn zonelist(pages: &Pages<'_>, machine: Option<&RecordedMachine>, request: &Request) -> Vec<ZoneThen> {
     let (near, nodes) = (pages.machine().near().index(), pages.nodes());
     let asked = if request.gfp.contains(__GFP_THISNODE) { 1 } else { nodes };
@@ -81,7 +85,7 @@ impl ZoneThen {
         if request.gfp.contains(__GFP_ATOMIC) {
             min -= min / 4;
         }
-        // What is free but not for such a request.
+        // Free frames that such a request may not use.
         let mut withheld = 0;
         if !request.gfp.contains(__GFP_ATOMIC) {
             withheld += frames_of(zone, MigrateType::HighAtomic);

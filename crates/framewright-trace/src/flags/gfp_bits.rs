@@ -1,12 +1,13 @@
-//! The bits of flags by era, and which eras a trace can be of.
+//! The bits of flags by era, and the eras that a trace can be of.
 //!
-//! A set of eras ([`Kernels`]) is what is known of a trace's kernel. It starts with what was told, or with all eras, and
-//! shrinks by evidence: an era is out as soon as a value cannot be one of its kernels'. A value cannot be if it has a bit
-//! without a flag, flags that exclude each other, or another mobility than the event itself says. A value on which all
-//! eras of the set agree is read; any other is refused, with the bits that are in doubt.
+//! A set of eras ([`Kernels`]) is what is known of a trace's kernel. It starts as the user says, or with all eras, and
+//! shrinks by evidence: an impossible value excludes an era. A value is impossible if it has a bit without a flag,
+//! flags that exclude each other, or another mobility than the event itself says.
 //!
-//! One doubt is not refused. `__GFP_HIGH` with `__GFP_KSWAPD_RECLAIM` alone is `GFP_ATOMIC` since 6.3, and hardly occurs
-//! before. It is read as `GFP_ATOMIC`; should the bit of `__GFP_ATOMIC` turn up later, the trace is refused.
+//! A value on which all eras of the set agree is read. Any other is refused, with the bits that are in doubt.
+//!
+//! One doubt is not refused. `__GFP_HIGH` with `__GFP_KSWAPD_RECLAIM` alone is `GFP_ATOMIC` since 6.3, and hardly
+//! occurs before. It is read as `GFP_ATOMIC`. If the bit of `__GFP_ATOMIC` turns up later, the trace is refused.
 
 use std::fmt;
 
@@ -28,7 +29,7 @@ type Bits = [Option<Gfp>; 28];
 
 const ZONES: [Option<Gfp>; 4] = [Some(__GFP_DMA), Some(__GFP_HIGHMEM), Some(__GFP_DMA32), Some(__GFP_MOVABLE)];
 
-/// The bits of an era: the same first ones in all, then `fourth`, then those of `rest`.
+/// The bits of an era: bits 0 to 7, of which only the fourth differs, then `rest`.
 const fn bits<const N: usize>(fourth: Gfp, rest: [Option<Gfp>; N]) -> Bits {
     let mut bits = [None; 28];
     let mut i = 0;
@@ -76,14 +77,15 @@ const fn middle<const N: usize>(eighth: Option<Gfp>, rest: [Option<Gfp>; N]) -> 
     bits
 }
 
-/// 2.6.31 to 4.3. From bit 19 on: `RECLAIMABLE`, `KMEMCG` or `NOACCOUNT`, `NOTRACK`, `NO_KSWAPD`, `OTHER_NODE`, `WRITE`.
+/// 2.6.31 to 4.3. From bit 19 on: `RECLAIMABLE`, `KMEMCG` or `NOACCOUNT`, `NOTRACK`, `NO_KSWAPD`, `OTHER_NODE`,
+/// `WRITE`.
 const WAIT: Bits =
     bits(__GFP_DIRECT_RECLAIM, middle(IDLE, [Some(__GFP_RECLAIMABLE), IDLE, IDLE, IDLE, IDLE, Some(__GFP_WRITE)]));
 /// `__GFP_NO_KSWAPD` of these kernels.
 pub(super) const NO_KSWAPD: u32 = 1 << 22;
 
-/// 4.4 to 4.9. From bit 19 on: `ATOMIC`, `ACCOUNT` (`NOACCOUNT` in 4.4), `NOTRACK`, `DIRECT_RECLAIM`, `OTHER_NODE`, `WRITE`,
-/// `KSWAPD_RECLAIM`.
+/// 4.4 to 4.9. From bit 19 on: `ATOMIC`, `ACCOUNT` (`NOACCOUNT` in 4.4), `NOTRACK`, `DIRECT_RECLAIM`, `OTHER_NODE`,
+/// `WRITE`, `KSWAPD_RECLAIM`.
 const OTHER_NODE: Bits = bits(
     __GFP_RECLAIMABLE,
     middle(
@@ -100,8 +102,8 @@ const OTHER_NODE: Bits = bits(
     ),
 );
 
-/// 4.10 to 4.17. From bit 19 on: `ATOMIC`, `ACCOUNT`, `NOTRACK`, `DIRECT_RECLAIM`, `WRITE`, `KSWAPD_RECLAIM`, `NOLOCKDEP`
-/// (for a while one bit higher).
+/// 4.10 to 4.17. From bit 19 on: `ATOMIC`, `ACCOUNT`, `NOTRACK`, `DIRECT_RECLAIM`, `WRITE`, `KSWAPD_RECLAIM`,
+/// `NOLOCKDEP` (for a while one bit higher).
 const NO_OTHER_NODE: Bits = bits(
     __GFP_RECLAIMABLE,
     middle(
@@ -157,10 +159,10 @@ const fn packed(atomic: Option<Gfp>, high: [Option<Gfp>; 5]) -> Bits {
     )
 }
 
-/// `ZEROTAGS`, and up to four of `SKIP_ZERO`, the kinds of `SKIP_KASAN`, `NOLOCKDEP` and `NO_OBJ_EXT`, by configuration.
+/// `ZEROTAGS`, and by configuration up to four of `SKIP_ZERO`, the kinds of `SKIP_KASAN`, `NOLOCKDEP`, `NO_OBJ_EXT`.
 const TAGS: [Option<Gfp>; 5] = [Some(__GFP_ZEROTAGS), IDLE, IDLE, IDLE, IDLE];
 
-/// Kernels whose bits have the same meaning.
+/// A range of kernels whose bits have one meaning.
 struct Era {
     since: KernelVersion,
     bits: Bits,
@@ -190,10 +192,10 @@ const ERAS: [Era; 8] = [
 pub(super) const OLDEST: usize = 0;
 /// The last one, without `__GFP_ATOMIC`.
 const NEWEST: usize = ERAS.len() - 1;
-/// The first of those that differ in nothing but `__GFP_ATOMIC` and what means nothing.
+/// The first of the eras that differ only in `__GFP_ATOMIC` and in flags without meaning here.
 const PACKED: usize = 5;
 
-/// What a value means in one era.
+/// The meaning of a value in one era.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Meaning {
     gfp: Gfp,
@@ -214,7 +216,7 @@ impl Era {
         if self.wakes && value & NO_KSWAPD == 0 {
             *gfp |= __GFP_KSWAPD_RECLAIM;
         }
-        // What a kernel calls GFP_ATOMIC that has no bit for it.
+        // GFP_ATOMIC of a kernel without a bit for it.
         let has_no_atomic = !self.bits.contains(&Some(__GFP_ATOMIC));
         if has_no_atomic && gfp.contains(__GFP_HIGH) && !gfp.contains(__GFP_DIRECT_RECLAIM) {
             let is_atomic = self.wakes || gfp.contains(__GFP_KSWAPD_RECLAIM);
@@ -226,7 +228,7 @@ impl Era {
         meaning
     }
 
-    /// Whether a request with `value` and a mobility with this number can be one of a kernel of this era.
+    /// Whether a kernel of this era can make a request with `value` and this mobility.
     fn allows(&self, value: u32, migratetype: Option<u64>) -> bool {
         let Meaning { gfp, unknown } = self.meaning(value);
         let waits = gfp.contains(__GFP_DIRECT_RECLAIM);
@@ -252,7 +254,7 @@ impl Era {
     }
 }
 
-/// Kernels that a trace can be of, as eras in which bits mean the same.
+/// The kernels that a trace can be of, as a set of eras.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kernels(u8);
 
@@ -276,23 +278,23 @@ impl Kernels {
         ERAS.iter().enumerate().filter(move |(i, _)| self.0 >> i & 1 != 0)
     }
 
-    /// Those with the bits of `version`; those of the oldest for versions before 2.6.31.
+    /// The era of `version`; the oldest for versions before 2.6.31.
     pub fn of(version: KernelVersion) -> Kernels {
         let version = version.max(ERAS[OLDEST].since);
         Kernels::ALL.filter(|i, era| era.is_of(ERAS.get(i + 1), version))
     }
 
-    /// Those of `self` that can be of `version` or later.
+    /// The eras of `self` that can be of `version` or later.
     pub fn since(self, version: KernelVersion) -> Kernels {
         self.filter(|i, _| ERAS.get(i + 1).is_none_or(|next| next.since > version)).or(self)
     }
 
-    /// Those of `self` that can be before `version`.
+    /// The eras of `self` that can be before `version`.
     pub fn before(self, version: KernelVersion) -> Kernels {
         self.filter(|_, era| era.since < version).or(self)
     }
 
-    /// Those of both sets; `self` if there are none.
+    /// The eras of both sets; `self` if there are none.
     pub fn and(self, other: Kernels) -> Kernels {
         Kernels(self.0 & other.0).or(self)
     }
@@ -331,10 +333,10 @@ impl fmt::Display for Kernels {
     }
 }
 
-/// Why a value cannot be read.
+/// The reason why a value cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BitsFault {
-    /// Kernels that it can be of disagree.
+    /// The possible kernels disagree.
     #[error(
         "gfp_flags={value:#x} cannot be read without the kernel's version: {doubtful:#x} of it is not the same in {kernels}"
     )]
@@ -343,7 +345,7 @@ pub enum BitsFault {
         value: u32,
         /// Bits that differ.
         doubtful: u32,
-        /// Kernels that it can be of.
+        /// The possible kernels.
         kernels: Kernels,
     },
     /// Some bits are no flags.
@@ -353,7 +355,7 @@ pub enum BitsFault {
         value: u32,
         /// Bits that are no flags.
         unknown: u32,
-        /// Kernels that it can be of.
+        /// The possible kernels.
         kernels: Kernels,
     },
     /// A kernel before 6.3, but earlier values were read as of one since then.
@@ -367,12 +369,12 @@ pub enum BitsFault {
 }
 
 impl BitsFault {
-    /// The bits that are left out of a request that is read all the same, as `0x800`.
+    /// The bits that the lenient mode leaves out of the request, as `0x800`.
     pub fn bits(&self) -> String {
         let bits = match *self {
             BitsFault::Doubtful { doubtful, .. } => doubtful,
             BitsFault::Unknown { unknown, .. } => unknown,
-            // That of this one is read; that of earlier ones was not.
+            // Its own is read; that of earlier values was not.
             BitsFault::Atomic { .. } => 1 << 9,
         };
         format!("{bits:#x}")
@@ -393,12 +395,12 @@ impl Reading {
         Reading { kernels, assumed: false }
     }
 
-    /// The kernels that it can be of.
+    /// The kernels that are still possible.
     pub fn kernels(&self) -> Kernels {
         self.kernels
     }
 
-    /// Takes it that the kernel is one of `kernels` too; nothing changes if that leaves none.
+    /// Leaves only the kernels that are also in `kernels`; no change if that leaves none.
     pub fn narrow(&mut self, kernels: Kernels) {
         self.kernels = self.kernels.and(kernels);
     }
@@ -406,7 +408,7 @@ impl Reading {
     /// The flags with these bits, of a request whose mobility has the number `migratetype`.
     ///
     /// # Errors
-    /// What is in doubt or no flag, with the flags that are certain all the same.
+    /// The bits that are in doubt or no flags, with the flags that are certain.
     pub fn read(&mut self, value: u32, migratetype: Option<u64>) -> Result<Gfp, (BitsFault, Gfp)> {
         let kernels = self.kernels.filter(|_, era| era.allows(value, migratetype)).or(self.kernels);
         self.kernels = kernels;
@@ -426,16 +428,16 @@ impl Reading {
     }
 }
 
-/// What all of `kernels` say.
+/// The meaning on which all of `kernels` agree.
 fn common(kernels: Kernels, value: u32) -> Meaning {
     let all = kernels.eras().map(|(_, era)| era.meaning(value));
     all.reduce(|a, b| Meaning { gfp: a.gfp & b.gfp, unknown: a.unknown & b.unknown })
         .unwrap_or(Meaning { gfp: Gfp::NONE, unknown: value })
 }
 
-/// The bits of a value that `kernels` do not agree on; all of it if only their sum differs.
+/// The bits of a value on which `kernels` disagree; all of them if only the sum differs.
 fn disagree(kernels: Kernels, value: u32) -> u32 {
-    // Zeroing tags is nothing to an allocator of frames.
+    // Zeroing tags does not concern an allocator of frames.
     let differs = |value: u32| {
         let mut all = kernels.eras().map(|(_, era)| era.meaning(value)).map(|m| (m.gfp & !__GFP_ZEROTAGS, m.unknown));
         let first = all.next();
@@ -453,12 +455,12 @@ fn disagree(kernels: Kernels, value: u32) -> u32 {
     if bits == 0 { value } else { bits }
 }
 
-/// A request of a kernel before 4.8, without the `__GFP_NORETRY` that huge page faults had there, whether they may wait or not.
+/// A request of a kernel before 4.8, without the `__GFP_NORETRY` that all huge page faults had there.
 pub(super) fn as_since_4_8(gfp: Gfp) -> Gfp {
     if gfp.contains(GFP_TRANSHUGE_LIGHT | __GFP_NORETRY) { gfp & !__GFP_NORETRY } else { gfp }
 }
 
-/// The flags of kernels before 4.4 with these bits, without what they imply; bits that are no flags are left out.
+/// The flags of kernels before 4.4 with these bits, without implied ones; unknown bits are left out.
 pub(super) fn before_4_4(value: u32) -> Gfp {
     let flags = WAIT.iter().enumerate().filter(|(bit, _)| value >> bit & 1 != 0);
     flags.fold(Gfp::NONE, |gfp, (_, flag)| gfp | flag.unwrap_or(Gfp::NONE))

@@ -20,8 +20,9 @@ impl KernelVersion {
         KernelVersion { major, minor, patch: 0 }
     }
 
-    /// Finds a version in what a kernel says of itself: `6.1.0-56-cloud-amd64`, or the whole of `/proc/version` or
-    /// `uname -a`. None if no word starts with one.
+    /// Finds a version in a kernel's description, such as `6.1.0-56-cloud-amd64`, `/proc/version` or `uname -a`.
+    ///
+    /// None if no word starts with one.
     pub fn find(text: &str) -> Option<KernelVersion> {
         text.split_whitespace().take(64).find_map(|word| word.parse().ok())
     }

@@ -1,20 +1,22 @@
 //! A block of events as columns.
 //!
-//! Seven columns, of which each has what belongs together and so compresses well:
+//! Each of the seven columns holds values that resemble each other, and so compresses well:
 //!
 //! | column | for each event |
 //! |---|---|
-//! | dictionary | once: unit of time, CPUs, tasks, and *shapes*, which are events less their frames |
+//! | dictionary | once: unit of time, CPUs, tasks, and *shapes*, which are events without their frames |
 //! | shapes | index of its shape |
 //! | CPUs | index of its CPU |
 //! | tasks | 0 if the task is the one that the CPU's last event had, else 1 + index of its task |
 //! | times | difference to the event before, in units |
 //! | frames | difference to the last frame of an event of the same shape and CPU, if it has a frame |
-//! | sources | for a move: difference of where it came from to the last one |
+//! | sources | for a move: difference of its old frame to that of the last move |
 //!
-//! The frames are two fifths of all. The kernel hands out frames of one mobility from one list per CPU, mostly one after
-//! the other, so that the last frame of the same shape and CPU is a good guess; taking the last of the kind and task
-//! instead cost 14 % more on the trace in `data/`. A block refers to nothing outside of it.
+//! The frames are two fifths of the file. The kernel allocates frames of one mobility from one list per CPU, mostly
+//! one after the other. So the last frame of the same shape and CPU is a good guess. Guessing by kind and task instead
+//! cost 14 % more on the trace in `data/`.
+//!
+//! A block refers to nothing outside it.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -35,7 +37,7 @@ const TIME: &str = "column times";
 const FRAME: &str = "column frames";
 const SOURCE: &str = "column sources";
 
-/// The last frame by shape and CPU. Combinations that fall on the same place only guess worse.
+/// The last frame by shape and CPU. Two combinations in one place only guess worse.
 struct Guesses(Vec<u64>);
 
 impl Guesses {
@@ -50,7 +52,7 @@ impl Guesses {
     }
 }
 
-/// Different values, numbered as they come.
+/// Distinct values, numbered in the order of their first use.
 struct Numbered<T> {
     values: Vec<T>,
     index: HashMap<T, usize>,
@@ -77,7 +79,7 @@ impl<T: Copy + Eq + Hash> Numbered<T> {
     }
 }
 
-/// The block of `records`, at most [`BLOCK_LIMIT`] of them.
+/// Encodes `records`, at most [`BLOCK_LIMIT`] of them, as a block.
 pub(super) fn encode(records: &[Record], comms: &Comms) -> std::io::Result<Vec<u8>> {
     let unit = records.iter().fold(0, |unit, record| gcd(unit, record.time)).max(1);
     let mut cpus = Numbered::new();
@@ -144,7 +146,7 @@ fn dictionary(unit: u64, cpus: &[CpuId], tasks: &[(u32, CommId)], shapes: &[Kind
     out
 }
 
-/// What a block's dictionary says.
+/// A block's dictionary.
 struct Dictionary {
     unit: u64,
     cpus: Vec<CpuId>,
@@ -185,7 +187,7 @@ pub(super) fn decode(content: &[u8], comms: &mut Comms, out: &mut Vec<Record>) -
     let (shapes, cpus, tasks) = (column(SHAPE)?, column(CPU)?, column(TASK)?);
     let (times, frames, sources) = (column(TIME)?, column(FRAME)?, column(SOURCE)?);
     input.end("a block")?;
-    // Each event takes a byte at least, so that no more memory is asked for than was sent.
+    // Each event takes at least a byte, so no more memory is reserved than the file has.
     if shapes.len() as u64 >= records {
         out.reserve(records as usize);
     }

@@ -1,7 +1,7 @@
-//! Shapes: events less their frames.
+//! Shapes: events without their frames.
 //!
-//! A trace of a million events has a few dozen different combinations of kind, order, mobility and flags. Each is stored
-//! once in a block's dictionary, as the number of its kind and its fields.
+//! A trace of a million events has a few dozen different combinations of kind, order, mobility and flags. A block's
+//! dictionary stores each of them once, as the number of its kind and its fields.
 
 use framewright::pfn::{MigrateType, Order, Pfn};
 use framewright::request::Gfp;
@@ -12,7 +12,9 @@ use crate::record::Kind;
 
 const WHAT: &str = "the dictionary";
 
-/// An event as its shape, its frame and where it was moved from. In a shape, frame 0 stands for any frame.
+/// Splits an event into its shape, its frame and the frame that it was moved from.
+///
+/// In a shape, frame 0 stands for any frame.
 pub(super) fn split(kind: Kind) -> (Kind, Option<u64>, Option<u64>) {
     let mut shape = kind;
     let (frame, source) = frames(&mut shape);
@@ -32,7 +34,7 @@ pub(super) fn frames(shape: &mut Kind) -> (Option<&mut Pfn>, Option<&mut Pfn>) {
     }
 }
 
-/// What a shape consists of, as numbers.
+/// The fields of a shape, as numbers.
 pub(super) fn fields(shape: &Kind) -> Vec<u64> {
     let order = |order: Order| u64::from(order.0);
     let mobility = |migratetype: MigrateType| migratetype.index() as u64;

@@ -1,20 +1,20 @@
-//! What readers and writers agree on: tags, limits, and how a section's content is compressed.
+//! The layout that reader and writer share: tags, limits, and how a section is compressed.
 
 use super::varint::{VarintReader, put};
 use crate::error::{CompactFault, FwtResult};
 use crate::record::Quality;
 
-/// First bytes of a file. The last ones show when a transfer has changed line ends.
+/// First bytes of a file. The last ones show whether a transfer has changed line ends.
 pub const MAGIC: [u8; 8] = *b"\x89FWT\r\n\x1a\n";
 /// Bytes of the header.
 pub(super) const HEADER: usize = 28;
 /// Events in a block, except for the last one.
 pub(super) const BLOCK_RECORDS: usize = 1 << 17;
-/// Events that a block may have.
+/// The most events of a block.
 pub(super) const BLOCK_LIMIT: u64 = 1 << 20;
-/// Bytes that one column or one part of the state may have, before compression.
+/// The most bytes of one column or one part of the state, before compression.
 pub(super) const COLUMN_LIMIT: u64 = 16 << 20;
-/// Bytes that a section may have.
+/// The most bytes of a section.
 pub(super) const SECTION_LIMIT: u64 = 128 << 20;
 
 /// Tag of the sections with blocks of events.
@@ -26,12 +26,12 @@ pub(super) const FLAGS: [u8; 4] = *b"flag";
 /// Tags of the sections with texts, as in [`StateFile::ALL`](crate::state::StateFile::ALL).
 pub(super) const TEXTS: [[u8; 4]; 4] = [*b"zone", *b"budd", *b"ptyp", *b"vmst"];
 
-/// `value` if it is at most `limit`.
+/// Returns `value` if it is at most `limit`.
 pub(super) fn bounded(what: &'static str, value: u64, limit: u64) -> FwtResult<u64> {
     if value <= limit { Ok(value) } else { Err(CompactFault::Length { what, value, limit }) }
 }
 
-/// `raw` compressed, with its length before.
+/// Appends `raw` to `out`, compressed, with its length before it.
 pub(super) fn pack(raw: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
     put(out, raw.len() as u64);
     let params = brotli::enc::BrotliEncoderParams {
@@ -47,7 +47,7 @@ pub(super) fn pack(raw: &[u8], out: &mut Vec<u8>) -> std::io::Result<()> {
     Ok(())
 }
 
-/// The next piece of `input` that [`pack`] has written, of at most `limit` bytes.
+/// Reads the next piece of `input` that [`pack`] has written, of at most `limit` bytes.
 pub(super) fn unpack(what: &'static str, input: &mut VarintReader<'_>, limit: u64) -> FwtResult<Vec<u8>> {
     let length = bounded(what, input.get(what)?, limit)?;
     let packed = input.get(what)?;
@@ -63,7 +63,7 @@ pub(super) fn unpack(what: &'static str, input: &mut VarintReader<'_>, limit: u6
     if raw.len() as u64 == length { Ok(raw) } else { Err(CompactFault::Mismatch(what)) }
 }
 
-/// The counts of a quality that do not follow from the records, in the order of the file.
+/// The counts of a quality that the records do not give, in the order of the file.
 pub(super) fn quality_counts(quality: &mut Quality) -> [&mut u64; 8] {
     [
         &mut quality.lines,
@@ -77,7 +77,7 @@ pub(super) fn quality_counts(quality: &mut Quality) -> [&mut u64; 8] {
     ]
 }
 
-/// A section's name for messages.
+/// Returns a section's name for messages.
 pub(super) fn section_name(tag: [u8; 4]) -> String {
     format!("section `{}`", tag.escape_ascii())
 }

@@ -1,4 +1,4 @@
-//! Reads compact traces, a section at a time.
+//! Reads a `*.fwt`, a section at a time.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -41,7 +41,7 @@ struct Section {
 }
 
 impl<R: Read> CompactReader<R> {
-    /// Reads the header and the state from `source`, which messages call `file`.
+    /// Reads the header and the state from `source`, called `file` in messages.
     ///
     /// # Errors
     /// The source cannot be read, or is no whole compact trace.
@@ -75,7 +75,7 @@ impl<R: Read> CompactReader<R> {
         &self.comms
     }
 
-    /// What the trace was worth so far; the counts of lines and losses come after the last record.
+    /// The quality of the trace so far; counts of lines and losses come last.
     pub fn quality(&self) -> &Quality {
         &self.quality
     }
@@ -106,7 +106,7 @@ impl<R: Read> CompactReader<R> {
         if self.records == u64::MAX { Err(CompactFault::Unfinished.into()) } else { Ok(()) }
     }
 
-    /// The next `length` bytes. Memory is taken as they come, not as they are announced.
+    /// Reads the next `length` bytes. Memory is taken as they come, not as they are announced.
     fn bytes(&mut self, length: u64, what: &str) -> std::result::Result<Vec<u8>, Reason> {
         let mut bytes = Vec::new();
         (&mut self.source).take(length).read_to_end(&mut bytes)?;
@@ -279,7 +279,7 @@ fn counts(text: &str) -> Option<BTreeMap<String, u64>> {
     text.lines().take(Quality::UNKNOWN_NAMES + 1).map(count).collect()
 }
 
-/// A text for a terminal.
+/// Returns a text without control characters, for a terminal.
 fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(400).collect()
 }

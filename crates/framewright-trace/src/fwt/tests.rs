@@ -200,7 +200,7 @@ fn damage_is_named() {
 
 #[test]
 fn a_bomb_is_not_unpacked() {
-    // 16 MiB of zeros claim to be one byte: what comes out is cut off behind it.
+    // 16 MiB of zeros claim to be one byte: the output is cut off after it.
     let mut packed = Vec::new();
     pack(&vec![0; 16 << 20], &mut packed).unwrap();
     let mut lying = Vec::new();

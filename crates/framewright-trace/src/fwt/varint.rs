@@ -1,4 +1,10 @@
-//! Numbers of one to ten bytes, seven bits in each, the lowest first; signed ones folded so that small ones stay small.
+//! Numbers of one to ten bytes, seven bits in each, the lowest first.
+//!
+//! Signed numbers are folded so that small ones stay small (zigzag).
+//!
+//! Rejected, because each would accept other bytes: the crate `integer-encoding`, which drops high bits of a tenth
+//! byte, and `unsigned-varint`, which refuses longer forms that this format allows. `leb128` accepts the same bytes,
+//! but would save ten lines only, and make writing return errors.
 
 use crate::error::{CompactFault, FwtResult};
 
@@ -19,7 +25,7 @@ pub(super) fn put_delta(out: &mut Vec<u8>, value: u64, last: u64) {
     put(out, (delta << 1) ^ (delta >> 63).wrapping_neg());
 }
 
-/// Reads what [`put`] has appended.
+/// Reads numbers that [`put`] has appended.
 pub(super) struct VarintReader<'a> {
     rest: &'a [u8],
 }

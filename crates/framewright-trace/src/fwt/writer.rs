@@ -1,4 +1,4 @@
-//! Writes compact traces.
+//! Writes a `*.fwt`.
 
 use std::collections::BTreeMap;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -12,7 +12,7 @@ use crate::error::FWT_VERSION;
 use crate::record::{Comms, Quality, Record};
 use crate::state::{InitialState, StateFile};
 
-/// Writes one trace. A file that is not [finished](CompactWriter::finish) is refused by whoever reads it.
+/// Writes one trace. The reader refuses a file that is not [finished](CompactWriter::finish).
 pub struct CompactWriter<W> {
     out: W,
     pending: Vec<Record>,
@@ -24,7 +24,7 @@ impl<W: Write + Seek> CompactWriter<W> {
     /// Runs of frames in one section.
     const RUNS: usize = 1 << 19;
 
-    /// Starts a trace whose first event found memory in `state`.
+    /// Starts a trace; `state` is that of memory before the first event.
     ///
     /// # Errors
     /// Writing failed, or a file of the state has more than 16 MiB.
@@ -59,7 +59,7 @@ impl<W: Write + Seek> CompactWriter<W> {
         if self.pending.len() == BLOCK_RECORDS { self.write_block(comms) } else { Ok(()) }
     }
 
-    /// Writes what is left and the counts in the header; hands back what was written to.
+    /// Writes the remaining events and the counts in the header. Returns the output.
     ///
     /// # Errors
     /// Writing failed.
@@ -115,7 +115,7 @@ fn packed(raw: &[u8]) -> io::Result<Vec<u8>> {
     Ok(out)
 }
 
-/// All counts that do not follow from the records.
+/// Encodes the counts that do not follow from the records.
 fn quality_bytes(quality: &Quality) -> Vec<u8> {
     let mut out = Vec::new();
     quality_counts(&mut quality.clone()).into_iter().for_each(|count| put(&mut out, *count));
@@ -128,7 +128,7 @@ fn quality_bytes(quality: &Quality) -> Vec<u8> {
         names.iter().map(|(name, count)| format!("{count} {name}")).collect::<Vec<_>>().join("\n")
     };
     text(&counts(&quality.unknown));
-    // Older programs read files without it.
+    // Left out where empty, so that older programs can read the file.
     if !quality.unknown_flags.is_empty() {
         text(&counts(&quality.unknown_flags));
     }

@@ -1,7 +1,7 @@
 //! `/proc/buddyinfo`: free blocks by order, with a row for each zone and a number for each order.
 //!
-//! This file, `pagetypeinfo` and `kpageflags` are read one after the other from a running kernel. So they agree only up to
-//! a few blocks; [`BuddyInfo::differences`] says which.
+//! This file, `pagetypeinfo` and `kpageflags` are read one after the other from a running kernel. So they agree only
+//! up to a few blocks; [`BuddyInfo::differences`] says which.
 
 use std::fmt;
 
@@ -58,7 +58,7 @@ impl fmt::Display for BuddyDifference {
 }
 
 impl BuddyInfo {
-    /// Reads the file's text; messages call it `file`.
+    /// Reads the file's text, called `file` in messages.
     ///
     /// # Errors
     /// The line that is malformed.
@@ -93,7 +93,9 @@ impl BuddyInfo {
         self.rows.iter().map(BuddyRow::frames).sum()
     }
 
-    /// The numbers that `self` and `other` disagree on. A zone that only one of them has counts as one without free
+    /// The numbers that `self` and `other` disagree on.
+    ///
+    /// A zone that only one of them has counts as one without free
     /// blocks in the other.
     pub fn differences(&self, other: &BuddyInfo) -> Vec<BuddyDifference> {
         let only_theirs = other.rows.iter().filter(|row| self.row(row.node, &row.zone).is_none());

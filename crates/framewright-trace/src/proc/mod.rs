@@ -1,9 +1,15 @@
-//! The state of a kernel's memory as `/proc` shows it: the start of a replay, and what to compare its end with.
+//! The state of a kernel's memory as `/proc` shows it: the start of a replay, and the measure of its end.
 //!
-//! Five files: `zoneinfo` (zones, watermarks, per-CPU lists), `buddyinfo` and `pagetypeinfo` (free blocks by order and
-//! by mobility), `vmstat` (counters) and `kpageflags` (flags of every frame). The parsers go by words, not by columns, and
-//! take what kernels since 3.0 print; counters that they do not know are kept by name. What is wrong is named with file
-//! and line.
+//! | file | holds |
+//! |---|---|
+//! | `zoneinfo` | zones, watermarks, per-CPU lists |
+//! | `buddyinfo` | free blocks by order |
+//! | `pagetypeinfo` | free blocks and pageblocks by mobility |
+//! | `vmstat` | counters |
+//! | `kpageflags` | flags of every frame |
+//!
+//! The parsers go by words, not by columns, and read the output of kernels since 3.0. Counters that they do not know
+//! are kept by name. A fault is reported with file and line.
 //!
 //! Sizes are in frames throughout, as in the files.
 

@@ -1,7 +1,7 @@
 //! `/proc/pagetypeinfo`: free blocks by mobility and order, and pageblocks by mobility.
 //!
-//! The first table has a row for each zone and mobility with a number for each order. It stops counting at 100,000 blocks
-//! and marks the number with `>`. The second table has the number of pageblocks of each mobility.
+//! The first table has a row for each zone and mobility with a number for each order. It stops counting at 100,000
+//! blocks and marks the number with `>`. The second table has the number of pageblocks of each mobility.
 
 use framewright::pfn::{MigrateType, Order};
 
@@ -54,7 +54,7 @@ enum TableKind {
 }
 
 impl PageTypeInfo {
-    /// Reads the file's text; messages call it `file`.
+    /// Reads the file's text, called `file` in messages.
     ///
     /// # Errors
     /// The line that is malformed.

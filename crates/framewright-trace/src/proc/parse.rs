@@ -1,10 +1,10 @@
-//! What the formats of `/proc` have in common: lines, numbers, and the zone that a line is about.
+//! Parts that the formats of `/proc` share: lines, numbers, and the zone that a line is about.
 
 use framewright::pfn::{MigrateType, Order};
 
 use crate::error::{Excerpt, ProcFault, ProcResult, Result, TraceError};
 
-/// `bytes` as text.
+/// Returns `bytes` as text.
 ///
 /// # Errors
 /// The first byte that is not UTF-8.
@@ -26,12 +26,12 @@ pub(super) fn number(word: &str) -> ProcResult<u64> {
     word.parse().map_err(|_| ProcFault::expected("a number", word))
 }
 
-/// Whether a zone can be called so. Names appear in messages, so they must not hold anything.
+/// Whether a zone can have this name. Names appear in messages, so they must be harmless.
 fn is_name(zone: &str) -> bool {
     (1..=16).contains(&zone.len()) && zone.bytes().all(|b| b.is_ascii_alphanumeric())
 }
 
-/// The node, the zone's name and the rest of `Node 0, zone   Normal ...`; none if the line starts otherwise.
+/// Splits `Node 0, zone   Normal ...` into node, zone and rest; none for other lines.
 pub(super) fn zone_head(line: &str) -> Option<ProcResult<(u32, &str, &str)>> {
     let rest = line.trim_start().strip_prefix("Node ")?;
     let parse = || {
@@ -45,7 +45,7 @@ pub(super) fn zone_head(line: &str) -> Option<ProcResult<(u32, &str, &str)>> {
 }
 
 pub(super) fn migratetype(name: &str) -> ProcResult<MigrateType> {
-    // The reserve of kernels before 4.4 is the older form of the one for urgent requests.
+    // Before 4.4 the reserve for urgent requests had this name.
     let name = if name == "Reserve" { "HighAtomic" } else { name };
     MigrateType::ALL
         .into_iter()
@@ -53,7 +53,7 @@ pub(super) fn migratetype(name: &str) -> ProcResult<MigrateType> {
         .ok_or_else(|| ProcFault::MigrateType(Excerpt::new(name.as_bytes())))
 }
 
-/// The numbers of a row, as many as the rows before have.
+/// Reads the numbers of a row, which has as many as the rows before.
 pub(super) fn numbers(text: &str, expected: Option<usize>) -> ProcResult<Vec<u64>> {
     let numbers = text.split_whitespace().map(number).collect::<ProcResult<Vec<_>>>()?;
     match expected {

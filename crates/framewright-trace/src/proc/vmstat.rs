@@ -10,7 +10,7 @@ pub struct VmStat {
 }
 
 impl VmStat {
-    /// Reads the file's text; messages call it `file`.
+    /// Reads the file's text, called `file` in messages.
     ///
     /// # Errors
     /// The line that is malformed.

@@ -1,8 +1,8 @@
-//! `/proc/zoneinfo`: what each zone consists of, its watermarks and its per-CPU lists.
+//! `/proc/zoneinfo`: the sizes of each zone, its watermarks and its per-CPU lists.
 //!
 //! A zone's part has sections: `per-node stats` (in the first zone of a node), the pages and watermarks, counters, and
-//! `pagesets` with a group of lines for each CPU. Lines are told by their first word and the section that they are in:
-//! `high` is a watermark among the pages and the size of a list among the pagesets.
+//! `pagesets` with a group of lines for each CPU. The first word of a line and its section tell what the line means:
+//! `high` is a watermark among the pages, and the size of a list among the pagesets.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub struct ZoneState {
     pub name: String,
     /// Free frames.
     pub free: u64,
-    /// How much the watermarks are raised for now; 0 before Linux 5.0.
+    /// Frames by which the watermarks are raised for now; 0 before Linux 5.0.
     pub boost: u64,
     /// The min watermark, boost included.
     pub min: u64,
@@ -39,11 +39,11 @@ pub struct ZoneState {
     pub spanned: u64,
     /// Frames that exist.
     pub present: u64,
-    /// Frames that the allocator manages; as many as exist where the kernel does not say.
+    /// Frames that the allocator manages; `present` where the kernel does not say.
     pub managed: u64,
     /// Frames of contiguous memory areas; 0 where the kernel does not say.
     pub cma: u64,
-    /// By zone, how much requests that prefer that zone must leave here (`lowmem_reserve`).
+    /// By zone, frames that requests for that zone must leave here (`lowmem_reserve`).
     pub protection: Vec<u64>,
     /// First frame; none for zones without memory.
     pub start_pfn: Option<Pfn>,
@@ -62,14 +62,14 @@ pub struct PageSet {
     pub cpu: u32,
     /// Frames on the lists.
     pub count: u64,
-    /// How many frames may be on the lists.
+    /// The most frames on the lists.
     pub high: u64,
-    /// How many frames are moved at once.
+    /// Frames that are moved at once.
     pub batch: u64,
 }
 
 impl ZoneState {
-    /// Kind by name; none for zones that the allocator does not have (`HighMem`, `Device`).
+    /// The kind by name; none for zones that our allocator does not have (`HighMem`, `Device`).
     pub fn zone_kind(&self) -> Option<ZoneKind> {
         ZoneKind::ALL.into_iter().find(|kind| kind.name() == self.name)
     }
@@ -95,7 +95,7 @@ enum ZoneSection {
 }
 
 impl ZoneInfo {
-    /// Reads the file's text; messages call it `file`.
+    /// Reads the file's text, called `file` in messages.
     ///
     /// # Errors
     /// The line that is malformed, or the last line of a zone that lacks a number.
@@ -133,7 +133,7 @@ impl ZoneInfo {
     }
 }
 
-/// Which of the numbers that every zone has were there.
+/// The numbers that every zone must have, and whether they were there.
 #[derive(Clone, Copy, Default)]
 struct FoundFields([bool; FoundFields::FIELDS.len()]);
 
@@ -232,7 +232,7 @@ fn protection(value: &str) -> ProcResult<Vec<u64>> {
     list.split(',').map(|word| number(word.trim())).collect()
 }
 
-/// Keeps a counter that is a number; other lines say nothing that a replay needs.
+/// Keeps a counter that is a number; a replay needs nothing of other lines.
 fn keep(counters: &mut BTreeMap<String, u64>, name: &str, value: &str) {
     if let Ok(value) = value.parse() {
         counters.insert(name.trim_end_matches(':').to_owned(), value);

@@ -8,8 +8,8 @@ pub struct CommId(pub u32);
 
 /// The names of the tasks of one trace, each kept once.
 ///
-/// At most [`Comms::LIMIT`] names of at most [`Comms::NAME_LIMIT`] bytes; longer names are cut and what comes after the
-/// last free place is called `<...>`, ftrace's own word for a task whose name it has forgotten.
+/// At most [`Comms::LIMIT`] names of at most [`Comms::NAME_LIMIT`] bytes are kept. Longer names are cut. Names beyond
+/// the limit are called `<...>`, ftrace's own word for a task whose name it has forgotten.
 #[derive(Clone, Debug)]
 pub struct Comms {
     names: Vec<Box<str>>,
@@ -17,21 +17,21 @@ pub struct Comms {
 }
 
 impl Comms {
-    /// How many names are kept.
+    /// The most names that are kept.
     pub const LIMIT: usize = 1 << 20;
-    /// How many bytes of a name are kept; the kernel's names have at most 15.
+    /// The most bytes of a name that are kept; the kernel's names have at most 15.
     pub const NAME_LIMIT: usize = 64;
     /// The name of a task without one.
     pub const UNKNOWN: &'static str = "<...>";
 
-    /// Only [`Comms::UNKNOWN`], as number 0.
+    /// Starts with [`Comms::UNKNOWN`] as number 0.
     pub fn new() -> Comms {
         let mut comms = Comms { names: Vec::new(), index: HashMap::new() };
         comms.intern(Comms::UNKNOWN);
         comms
     }
 
-    /// The number of `name`, a new one if it has none yet.
+    /// Returns the number of `name`, a new one if it has none yet.
     pub fn intern(&mut self, name: &str) -> CommId {
         let mut end = name.len().min(Comms::NAME_LIMIT);
         while !name.is_char_boundary(end) {
@@ -50,7 +50,7 @@ impl Comms {
         id
     }
 
-    /// The number of the name with these bytes; what is not UTF-8 in them is replaced.
+    /// Like [`Comms::intern`], for bytes; replaces those that are not UTF-8.
     pub(crate) fn intern_bytes(&mut self, name: &[u8]) -> CommId {
         self.intern(&String::from_utf8_lossy(&name[..name.len().min(Comms::NAME_LIMIT)]))
     }
@@ -60,12 +60,12 @@ impl Comms {
         self.names.get(id.0 as usize).map_or(Comms::UNKNOWN, |name| name)
     }
 
-    /// How many names there are.
+    /// Number of names.
     pub fn len(&self) -> usize {
         self.names.len()
     }
 
-    /// Whether there is no name; never so.
+    /// Whether there is no name. Never true, for number 0 is always there.
     pub fn is_empty(&self) -> bool {
         self.names.is_empty()
     }

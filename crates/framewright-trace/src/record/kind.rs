@@ -1,11 +1,11 @@
-//! What an event says.
+//! The kinds of events, with the fields of their tracepoints.
 
 use framewright::pfn::{MigrateType, Order, Pfn};
 use framewright::request::Gfp;
 
 use super::tracepoint::Tracepoint;
 
-/// What happened, with the fields of the tracepoint.
+/// An event, with the fields of its tracepoint.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// `mm_page_alloc`: a request was served, or failed if `pfn` is none.
@@ -26,12 +26,16 @@ pub enum Kind {
         /// Order of the block, which can be smaller than the one that it was allocated with.
         order: Order,
     },
-    /// `mm_page_free_batched`: a page was freed as one of a list; a [`Kind::Free`] of the same page comes with it.
+    /// `mm_page_free_batched`: a page was freed as one of a list.
+    ///
+    /// A [`Kind::Free`] of the page comes with it.
     FreeBatched {
         /// The page.
         pfn: Pfn,
     },
-    /// `page_migrate`, a probe on the function that hands a page's identity over: the object at `old` is now at `new`.
+    /// `page_migrate`: the object at `old` is now at `new`.
+    ///
+    /// This is a probe on the function that moves a page's identity.
     Move {
         /// Where the object was.
         old: Pfn,
@@ -66,7 +70,7 @@ pub enum Kind {
         /// Mobility of its pageblock.
         migratetype: MigrateType,
     },
-    /// `mm_page_alloc_zone_locked`: a block was taken from the zone, none if there was none.
+    /// `mm_page_alloc_zone_locked`: a block was taken from the zone, or none was there.
     AllocZoneLocked {
         /// First frame of the block.
         pfn: Option<Pfn>,
@@ -85,7 +89,7 @@ impl Kind {
     /// Names of the tracepoints, by [`Kind::index`].
     pub const NAMES: [&'static str; Kind::COUNT] = Tracepoint::NAMES;
 
-    /// The tracepoint that says so.
+    /// The tracepoint of this kind.
     pub(crate) const fn tracepoint(&self) -> Tracepoint {
         match self {
             Kind::Alloc { .. } => Tracepoint::Alloc,
@@ -108,8 +112,9 @@ impl Kind {
         self.tracepoint().name()
     }
 
-    /// Whether this is something that the kernel asked for or did to an allocated block, which a replay carries out;
-    /// the rest is how the allocator went about it.
+    /// Whether a replay carries this out: an allocation, a free or a move.
+    ///
+    /// The other kinds show how the allocator went about it.
     pub const fn is_request(&self) -> bool {
         matches!(self, Kind::Alloc { .. } | Kind::Free { .. } | Kind::Move { .. })
     }

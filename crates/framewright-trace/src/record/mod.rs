@@ -1,13 +1,15 @@
-//! What a trace consists of: one [`Record`] for each event, and the [`Quality`] of the whole.
+//! The content of a trace: one [`Record`] for each event, and the [`Quality`] of the whole.
 //!
-//! A record keeps every field of its tracepoint that says something about memory. The hashed `page=` pointer is dropped
-//! (the kernel prints a different hash after each boot, and `pfn=` says the same better), and so are the interrupt
-//! flags and vendors' extra fields.
+//! A record keeps every field of its tracepoint that concerns memory. It drops the interrupt flags, vendors' extra
+//! fields, and the hashed `page=` pointer: the kernel prints another hash after each boot, and `pfn=` is better.
 //!
-//! Not every record is a request. `mm_page_alloc`, `mm_page_free` and `page_migrate` say what the kernel's users did;
-//! the others say what the allocator did for it, and a replay must not carry them out a second time:
-//! `mm_page_free_batched` comes in addition to the `mm_page_free` of the same page, `mm_page_alloc_zone_locked` and
-//! `mm_page_pcpu_drain` are the traffic between the zone and the per-CPU lists. [`Kind::is_request`] tells them apart.
+//! Not every record is a request. `mm_page_alloc`, `mm_page_free` and `page_migrate` show what the kernel's users did.
+//! The others show how the allocator did it, and a replay must not carry them out a second time:
+//!
+//! - `mm_page_free_batched` comes in addition to the `mm_page_free` of the same page;
+//! - `mm_page_alloc_zone_locked` and `mm_page_pcpu_drain` are the traffic between the zone and the per-CPU lists.
+//!
+//! [`Kind::is_request`] tells them apart.
 
 mod quality;
 mod kind;
@@ -24,7 +26,7 @@ pub(crate) use self::tracepoint::Tracepoint;
 /// One event of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// When, in nanoseconds of the trace's clock; the zero point is the tracer's.
+    /// Time in nanoseconds of the trace's clock; the tracer chooses its zero point.
     pub time: u64,
     /// Number of the thread that ran.
     pub pid: u32,
@@ -32,6 +34,6 @@ pub struct Record {
     pub comm: CommId,
     /// The CPU that it ran on.
     pub cpu: CpuId,
-    /// What happened.
+    /// The event.
     pub kind: Kind,
 }

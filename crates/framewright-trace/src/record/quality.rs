@@ -6,7 +6,7 @@ use std::fmt;
 use super::kind::Kind;
 use crate::counted::counted;
 
-/// How good a trace is. The counts are complete once the last record has been read.
+/// The quality of a trace. The counts are complete once the last record has been read.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Quality {
     /// Lines of text.
@@ -17,30 +17,30 @@ pub struct Quality {
     pub failed_allocs: u64,
     /// Events that the tracer says it lost. Anything but 0 makes a replay doubtful.
     pub lost_events: u64,
-    /// How often the tracer said so, also without a number.
+    /// Reports of losses, with a number or without.
     pub lost_reports: u64,
-    /// Events that are none of ours, by name.
+    /// Events of other subsystems, by name.
     pub unknown: BTreeMap<String, u64>,
-    /// Flags that were left out of their requests because nobody knows them, when this is let pass, and how often.
+    /// Unknown flags that the lenient mode left out of their requests, with their counts.
     pub unknown_flags: BTreeMap<String, u64>,
     /// Lines that carry no event: comments, call chains, blank ones.
     pub skipped_lines: u64,
-    /// Lines that look like nothing that a tracer prints.
+    /// Lines that no tracer prints.
     pub unrecognized_lines: u64,
-    /// Lines of our events that could not be read, when these are let pass.
+    /// Lines of our events that could not be read, in the lenient mode.
     pub malformed_lines: u64,
-    /// What was wrong with the first few of them.
+    /// The faults of the first few of them.
     pub malformed: Vec<String>,
     /// Records with an earlier time than the record before.
     pub time_steps_back: u64,
-    /// Records without a time of their own, which took the one of the record before.
+    /// Records without a time, which were given that of the record before.
     pub untimed: u64,
 }
 
 impl Quality {
-    /// How many different names of unknown events are kept; the rest is counted as `(others)`.
+    /// The most names of unknown events that are kept; others are counted as `(others)`.
     pub const UNKNOWN_NAMES: usize = 256;
-    /// How many messages about malformed lines are kept.
+    /// The most messages about malformed lines that are kept.
     pub const MESSAGES: usize = 8;
 
     /// Number of records.
@@ -48,12 +48,12 @@ impl Quality {
         self.by_kind.iter().sum()
     }
 
-    /// Number of events that are none of ours.
+    /// Number of events of other subsystems.
     pub fn unknown_events(&self) -> u64 {
         self.unknown.values().sum()
     }
 
-    /// Whether every event that the tracer saw is here.
+    /// Whether the trace has every event that the tracer saw.
     pub fn is_complete(&self) -> bool {
         self.lost_events == 0 && self.lost_reports == 0 && self.malformed_lines == 0
     }
@@ -73,7 +73,7 @@ impl Quality {
         count(&mut self.unknown_flags, flag);
     }
 
-    /// Counts a report of so many lost events, or of a number that it does not tell.
+    /// Counts a report of lost events; `events` is none if it has no number.
     pub fn count_lost(&mut self, events: Option<u64>) {
         self.lost_events = self.lost_events.saturating_add(events.unwrap_or(0));
         self.lost_reports += 1;

@@ -1,6 +1,6 @@
 //! The tracepoints that become records, and their names.
 //!
-//! The core has the names of those that it passes itself ([`Event::name`]); a test holds both together.
+//! The core has the names of the tracepoints that it passes itself ([`Event::name`]). A test compares them.
 //!
 //! [`Event::name`]: framewright::event::Event::name
 

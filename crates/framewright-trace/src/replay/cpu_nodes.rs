@@ -1,6 +1,6 @@
-//! Which node each CPU belongs to.
+//! The node of each CPU.
 //!
-//! zoneinfo does not say. It shows in the events: most of what a CPU allocates is from its own node.
+//! zoneinfo does not have it. The events show it: a CPU allocates mostly from its own node.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use framewright::pfn::{CpuId, NodeId, Pfn, PfnRange};
 
 use super::zone_map::ZoneMap;
 
-/// Where each CPU's allocations lay.
+/// Counts each CPU's allocations by node.
 #[derive(Clone, Debug)]
 pub(super) struct CpuNodes {
     nodes: Vec<(PfnRange, NodeId)>,
-    /// With one node there is nothing to find out.
+    /// Whether there are several nodes, so that counting is needed.
     several: bool,
     /// Allocations by CPU and node.
     counts: HashMap<(CpuId, NodeId), u64>,
@@ -25,7 +25,7 @@ impl CpuNodes {
         CpuNodes { nodes, several, counts: HashMap::new() }
     }
 
-    /// An allocation of `cpu`'s.
+    /// Counts an allocation of `cpu`.
     pub(super) fn count(&mut self, cpu: CpuId, pfn: Pfn) {
         if !self.several {
             return;
@@ -36,13 +36,13 @@ impl CpuNodes {
         }
     }
 
-    /// The node of each of `cpus` CPUs: where most of its allocations lay, the lowest node if there are none.
+    /// The node of each of `cpus` CPUs: that of most of its allocations, or the lowest node.
     pub(super) fn settle(&self, cpus: usize) -> Vec<NodeId> {
         let lowest = self.nodes.iter().map(|&(_, node)| node).min().unwrap_or_default();
         let mut found = vec![(0, lowest); cpus];
         for (&(cpu, node), &count) in &self.counts {
             if let Some(best) = found.get_mut(cpu.index()) {
-                // At equal counts the lower node, whatever order the table has.
+                // Of equal counts the lower node wins, whatever the order of the table.
                 if count > best.0 || (count == best.0 && node < best.1) {
                     *best = (count, node);
                 }

@@ -1,11 +1,11 @@
-//! The first pass over a trace: what it is worth, what the kernel did, and what was there before.
+//! The first pass over a trace: its quality, the kernel's own results, and the state before it.
 //!
-//! What happens to a frame first tells what it was when recording began. A frame that is allocated first was free, if
-//! only on a per-CPU list, where `kpageflags` does not show it; one that is freed or moved away first was in use.
-//! The first request that a pageblock serves hints at its type, which nothing recorded says.
+//! The first event of a frame shows its use when recording began. A frame that is allocated first was free, if only on
+//! a per-CPU list, where `kpageflags` does not show it. A frame that is freed or moved first was in use. The first
+//! request that a pageblock serves hints at its type, which is recorded nowhere.
 //!
-//! Tables have an entry for each frame of the machine, which the state tells; without a state they grow with the trace.
-//! Both are what the trace claims, so their size is checked against the limit before they are made.
+//! Tables have an entry for each frame of the machine, which the state tells. Without a state they grow with the
+//! trace. The trace claims both sizes, so they are checked against the limit before memory is taken.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
@@ -30,12 +30,12 @@ use crate::trace::Trace;
 /// Records read between two reports of progress.
 pub(super) const STRETCH: u64 = 1 << 16;
 
-/// What the first pass found.
+/// The results of the first pass.
 pub(crate) struct FirstPass {
     pub(crate) name: String,
     pub(super) quality: Quality,
     pub(super) initial: InitialState,
-    /// The zones at the end, as the kernel had them.
+    /// The kernel's own zones at the end.
     pub(super) at_end: Option<ZoneInfo>,
     pub(crate) pageblock_order: Order,
     pub(super) max_order: Order,
@@ -51,12 +51,12 @@ pub(crate) struct FirstPass {
     pub(super) was_free: FixedBitSet,
     /// The first mobility that a pageblock served, by its number from frame 0 on.
     pub(super) first_type: HashMap<u64, MigrateType>,
-    /// How faults are told.
+    /// The rule that tells first tries of faults.
     pub(super) first_try: FirstTry,
     pub(super) linux: Linux,
 }
 
-/// What the kernel did.
+/// The kernel's own results.
 #[derive(Default)]
 pub(super) struct Linux {
     pub(super) requests: u64,
@@ -67,13 +67,13 @@ pub(super) struct Linux {
     pub(super) orders: BTreeMap<Order, OrderCount>,
     pub(super) faults: Faults,
     pub(super) moves: u64,
-    /// Frames in use at the end; what nothing is known of is left out.
+    /// Frames known to be in use at the end.
     pub(super) used: FixedBitSet,
     pub(super) touched: FixedBitSet,
 }
 
 impl FirstPass {
-    /// Reads a trace for the first time. `progress` hears how many records were read.
+    /// Reads a trace for the first time. `progress` receives the number of records read.
     pub(super) fn of(
         path: &Path,
         options: &ReplayOptions,
@@ -89,14 +89,16 @@ impl FirstPass {
     }
 }
 
-/// How a pass over a trace ended.
+/// The end of a pass over a trace.
 enum PassEnd {
     Whole(Box<FirstPass>),
-    /// An event says that pageblocks have another order than was taken for granted.
+    /// An event says that pageblocks have another order than assumed.
     Pageblock(Order),
 }
 
-/// Passes over the trace once. `pageblock` is the order of a pageblock that an event of it says; none if none was read yet.
+/// Reads the trace once.
+///
+/// `pageblock` is the order of a pageblock by one of its events; none if no event was read yet.
 fn pass_over(
     path: &Path,
     options: &ReplayOptions,
@@ -134,12 +136,12 @@ struct PassState {
     name: String,
     memory_limit: u64,
     pageblock_order: Order,
-    /// Whether pagetypeinfo or an event says so.
+    /// Whether pagetypeinfo or an event confirms it.
     pageblock_is_told: bool,
     max_order: Order,
     span: Span,
     named: Span,
-    /// The span is known beforehand: from zoneinfo or kpageflags.
+    /// Whether zoneinfo or kpageflags give the span beforehand.
     fixed: bool,
     cpus: usize,
     zones: ZoneMap,
@@ -201,7 +203,7 @@ impl PassState {
         Ok(pass)
     }
 
-    /// The order of a pageblock as the `event`-th record says it, if it is another than was taken for granted.
+    /// The order of a pageblock by record number `event`, if it differs from the assumed one.
     fn pageblock(&mut self, event: u64, kind: &Kind) -> Result<Option<Order>, ReplayError> {
         let Kind::ExtFrag { pageblock_order: said, .. } = *kind else { return Ok(None) };
         if said != self.pageblock_order {
@@ -215,7 +217,7 @@ impl PassState {
         Ok(None)
     }
 
-    /// Makes the tables as large as `span`, which includes the one before.
+    /// Grows the tables to `span`, which includes the old one.
     fn resize(&mut self, span: Span) -> Result<(), ReplayError> {
         if !span.fits(self.memory_limit) {
             return Err(span.too_large(&self.name, span.bytes(0), self.memory_limit));
@@ -235,7 +237,7 @@ impl PassState {
         Ok(())
     }
 
-    /// Makes room for the frames that a record names, the `event`-th of the trace.
+    /// Makes room for the frames that record number `event` names.
     fn make_room(&mut self, event: u64, kind: &Kind) -> Result<(), ReplayError> {
         let blocks = match *kind {
             Kind::Alloc { pfn: Some(pfn), order, .. } | Kind::Free { pfn, order } => {
@@ -326,7 +328,7 @@ impl PassState {
         self.high_order.take(&self.span, old, order);
         self.high_order.put(&self.span, new, order);
         self.touch(new, order, true);
-        // The old page is freed by an event of its own; that it was in use shows here.
+        // The old page is freed by an event of its own. Here it shows that it was in use.
         for index in self.span.block(old, order) {
             if !self.linux.touched.put(index) {
                 self.was_used.insert(index);
@@ -335,7 +337,7 @@ impl PassState {
         }
     }
 
-    /// Notes what an event says of a block's frames: what they are now, and at the first what they were before.
+    /// Notes the use of a block's frames. Their first event also shows their use before.
     fn touch(&mut self, pfn: Pfn, order: Order, now_used: bool) {
         for index in self.span.block(pfn, order) {
             if !self.linux.touched.put(index) {

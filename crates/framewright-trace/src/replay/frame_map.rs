@@ -1,5 +1,6 @@
-//! Where the kernel's objects are on our allocator: for each of the kernel's frames the frame of ours that has what it holds, and the other
-//! way round, because ours may move it too.
+//! Maps the kernel's frames to ours: for each frame of the kernel, the frame of ours that holds its object.
+//!
+//! The map is kept in both directions, because our allocator may move an object too.
 
 use std::collections::HashSet;
 
@@ -7,16 +8,16 @@ use framewright::pfn::{Order, Pfn, PfnRange};
 
 use super::frame_span::Span;
 
-/// Where the object in a frame of the kernel's is.
+/// The place of the object that a frame of the kernel holds.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Location(u32);
 
 impl Location {
     /// The kernel's frame is free.
     pub(super) const FREE: Location = Location(0);
-    /// Nowhere: its request was not made here, or failed here. The free is dropped.
+    /// Nowhere: its request was not made here, or failed here. Its free is dropped.
     pub(super) const NOWHERE: Location = Location(1);
-    /// The object moved away under another frame; the free of what it left behind is dropped.
+    /// The object moved to another of the kernel's frames; the free of this one is dropped.
     pub(super) const LEFT: Location = Location(2);
     const FIRST: u32 = 3;
 
@@ -33,20 +34,20 @@ impl Location {
     }
 }
 
-/// No frame of the kernel's.
+/// Marks a frame of ours without an object of the kernel.
 const NO_FRAME: u32 = u32::MAX;
 
-/// See the module's description. Frames are indices into the span.
+/// The map. Frames are indices into the span.
 pub(super) struct FrameMap {
     span: Span,
-    /// That of a huge page.
+    /// Order of a huge page.
     pageblock_order: Order,
     frame_map: Vec<Location>,
-    /// Whose object each frame of ours has.
+    /// For each frame of ours, the kernel's frame whose object it holds.
     theirs_at: Vec<u32>,
-    /// Our huge pages of faults.
+    /// Huge pages that our allocator served for faults.
     pub(super) held: HashSet<Pfn>,
-    /// Frames that ours moved.
+    /// Frames that our allocator moved.
     pub(super) moved: u64,
 }
 
@@ -60,7 +61,7 @@ impl FrameMap {
         self.frame_map[theirs]
     }
 
-    /// Notes where the object of a frame of the kernel's is, and returns where it was.
+    /// Sets the place of a kernel frame's object, and returns the old one.
     pub(super) fn set(&mut self, theirs: usize, location: Location) -> Location {
         let old = std::mem::replace(&mut self.frame_map[theirs], location);
         if let Some(ours) = old.index()
@@ -74,7 +75,7 @@ impl FrameMap {
         old
     }
 
-    /// Ours moves a block.
+    /// Our allocator moves a block.
     pub(super) fn relocate(&mut self, from: Pfn, to: Pfn, order: Order) {
         let pairs = self.span.block(from, order).zip(self.span.block(to, order));
         for (from, to) in pairs {
@@ -89,7 +90,7 @@ impl FrameMap {
         self.moved += order.frames();
     }
 
-    /// A block of ours, or part of one, is given back.
+    /// A block of ours, or part of one, is freed.
     pub(super) fn forget(&mut self, ours: PfnRange) {
         self.held.remove(&ours.start.align_down(self.pageblock_order));
     }

@@ -1,31 +1,34 @@
-//! Tables with an entry for each frame of the recorded machine.
+//! The numbering of frames in tables with an entry for each frame of the recorded machine.
 //!
-//! They number the frames from the lowest to the highest that the machine has. Nodes can lie terabytes apart, as those of
-//! graphics cards do, so wide gaps between zones are left out of the numbering. Narrow ones are not: a hole in a zone or
-//! below 4 GiB costs less than to look for it.
+//! Frames are numbered from the lowest to the highest of the machine. Nodes can lie terabytes apart, as those of
+//! graphics cards do, so wide gaps between zones are left out. Narrow gaps are not: a hole in a zone or below 4 GiB
+//! costs less than a check for it.
 
 use framewright::pfn::{Order, Pfn, PfnRange};
 
 use super::replay_error::ReplayError;
 
-/// The frames that tables have entries for: those from the lowest to the highest that the trace or its state names, without
-/// wide gaps.
+/// The frames from the lowest to the highest of a trace and its state, without wide gaps.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Span {
     /// From the lowest to the highest, gaps included.
     pub(crate) range: PfnRange,
-    /// What is left out: ascending, and both ends multiples of [`Span::STEP`], so that no block is in two parts.
+    /// The gaps, ascending. Both ends are multiples of [`Span::STEP`], so that no block is in two parts.
     gaps: Vec<PfnRange>,
 }
 
 impl Span {
-    /// Bytes that the tables of a replay take for each frame, the allocator's own among them; those for CPUs come on top.
+    /// Bytes that the tables of a replay take for each frame, including the allocator's own.
+    ///
+    /// The tables for CPUs come in addition.
     pub(crate) const FRAME_BYTES: u64 = 28;
-    /// How many frames the tables can number.
+    /// The most frames that the tables can number.
     pub(super) const LIMIT: u64 = 1 << 31;
     /// Ends of gaps are multiples of the largest block.
     const STEP: Order = Order::LIMIT;
-    /// The narrowest gap that is left out: 4 GiB of pages of 4 KiB. That is more than any PC has below its end of memory.
+    /// The narrowest gap that is left out: 4 GiB of pages of 4 KiB.
+    ///
+    /// No PC has a wider gap below its end of memory.
     const GAP: u64 = 1 << 20;
 
     /// The frames of some ranges.
@@ -48,12 +51,12 @@ impl Span {
         self.frames() <= Span::LIMIT && self.bytes(0) <= bytes
     }
 
-    /// Bytes that tables for all of its frames take, with so many more for each.
+    /// Bytes that tables for all frames take, with `more` additional bytes for each.
     pub(crate) fn bytes(&self, more: u64) -> u64 {
         self.frames().saturating_mul(Span::FRAME_BYTES + more)
     }
 
-    /// That its tables would take more than they may, or that there are more frames than they can number.
+    /// The error of tables that exceed the memory limit or the frames that they can number.
     pub(super) fn too_large(&self, file: &str, bytes: u64, limit: u64) -> ReplayError {
         let (file, PfnRange { start: first, end }) = (file.to_owned(), self.range);
         let last = Pfn(end.0.saturating_sub(1));
@@ -88,7 +91,7 @@ impl Span {
         self.frames() as usize
     }
 
-    /// How many frames of the span lie below one.
+    /// Number of frames of the span below `pfn`.
     fn below(&self, pfn: Pfn) -> u64 {
         let within = |pfn: Pfn| pfn.max(self.range.start).min(self.range.end);
         let gaps = self.gaps.iter().take_while(|gap| gap.start < pfn);
@@ -128,13 +131,13 @@ impl Span {
         self.below(inside.start) as usize..self.below(inside.end) as usize
     }
 
-    /// Number of pageblocks that it reaches into.
+    /// Number of pageblocks that the span reaches into.
     pub(crate) fn pageblocks(&self, order: Order) -> usize {
         let last = self.range.end.0.checked_sub(1).filter(|_| !self.range.is_empty());
         last.map_or(0, |last| self.pageblock(Pfn(last), order) + 1)
     }
 
-    /// Position of the pageblock around a frame in a table of pageblocks; beyond its end for one in a gap.
+    /// Position of the pageblock around `pfn` in a table; beyond its end for a gap.
     pub(crate) fn pageblock(&self, pfn: Pfn, order: Order) -> usize {
         if self.gaps.iter().any(|gap| gap.contains(pfn)) {
             return usize::MAX;

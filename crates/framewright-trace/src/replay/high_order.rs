@@ -1,11 +1,11 @@
-//! Which of the kernel's allocated blocks have more than one frame.
+//! The kernel's allocated blocks of more than one frame.
 //!
-//! The kernel may split a block without an event. It shows when a part of it is freed, allocated again or moved alone: from then
-//! on its frames are objects of their own. Otherwise a later move of the first page would take along pages that have nothing
-//! to do with it any more.
+//! The kernel may split a block without an event. A split shows when a part is freed, allocated again or moved alone.
+//! From then on the frames are objects of their own. Otherwise a later move of the first page would take unrelated
+//! pages along.
 //!
-//! One bit for each frame inside of such a block answers the usual question, about a single page, without a look into
-//! the table.
+//! One bit for each frame in such a block answers the usual question, about a single page, without a look-up in the
+//! table.
 
 use std::collections::HashMap;
 
@@ -27,8 +27,9 @@ impl HighOrderBlocks {
         HighOrderBlocks { orders: HashMap::new(), inside: FixedBitSet::with_capacity(span.len()) }
     }
 
-    /// Notes a block. What was noted of its frames is forgotten. One that no kernel would allocate, not aligned to its
-    /// size, is taken for single frames.
+    /// Adds a block, and removes those that share frames with it.
+    ///
+    /// A block that is not aligned to its size, which no kernel allocates, counts as single frames.
     pub(super) fn put(&mut self, span: &Span, pfn: Pfn, order: Order) {
         self.take(span, pfn, order);
         if order.0 != 0 && pfn.is_aligned(order) {
@@ -53,8 +54,9 @@ impl HighOrderBlocks {
         if fits || self.starting_at(span, new) == order { order } else { Order(0) }
     }
 
-    /// Forgets every block that shares a frame with this one. True if one of them is not wholly inside of it: it has been
-    /// split.
+    /// Removes every block that shares a frame with this one.
+    ///
+    /// True if one of them is not wholly inside it, and so has been split.
     pub(super) fn take(&mut self, span: &Span, pfn: Pfn, order: Order) -> bool {
         let mut split = false;
         for index in span.block(pfn, order) {

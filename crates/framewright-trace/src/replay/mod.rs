@@ -1,25 +1,27 @@
-//! What would have happened: a recorded kernel's requests, served by our allocator.
+//! Replays a trace: the requests of a recorded kernel, served by our allocator.
 //!
-//! A trace says what the kernel's users asked of its allocator and what they gave back, not what they would have asked of
-//! another one. A replay carries the requests out on an allocator set up like the recorded machine, and is fair where
-//! the two part ways:
+//! A trace holds what the kernel's users asked of its allocator and what they gave back, not what they would have
+//! asked of another one. A replay makes the requests on an allocator that is set up like the recorded machine. These
+//! rules keep it fair where the two differ:
 //!
-//! - An *object* is what the kernel kept in a block. It is ours wherever our allocator put it; `mirror.rs` keeps for
-//!   each of the kernel's frames where our copy lies. When the kernel moved an object to a free page, ours stays where it is and
-//!   changes its name; the page left behind is freed in the trace, and that free has no counterpart here.
-//! - A *fault* is a task's first try for a huge page together with its retries, up to its next first try (`faults.rs`
-//!   tells them). What counts is whether it got one.
-//! - Where we serve a fault that the kernel failed, the trace does not say when the huge page would have been freed: it
-//!   stays allocated to the end of the run. In exchange the base pages that the task then took instead (until its next
-//!   try, at most 512) are not taken.
-//! - Where we fail what the kernel served, that is counted, and its free is dropped.
-//! - A smaller request that the kernel failed is tried for the record and freed at once: nobody used it.
+//! - An *object* is what the kernel kept in a block. Its copy is wherever our allocator put it; `frame_map.rs` has for
+//!   each of the kernel's frames the frame of the copy. When the kernel moved an object to a free page, the copy stays
+//!   and changes its name. The trace frees the old page, and that free has no counterpart here.
+//! - A *fault* is a task's first try for a huge page together with its retries, up to its next first try
+//!   (`thp_faults.rs`). It counts as served if one of them was.
+//! - A fault that is served here and failed in the kernel keeps its huge page to the end of the run. The trace does not
+//!   say when the page would have been freed. In exchange the task's next base pages are not allocated: those
+//!   that it took instead, until its next try, at most 512.
+//! - A request that fails here and was served by the kernel is counted, and its free is dropped.
+//! - A smaller request that the kernel failed is tried, counted and freed at once, because nothing used it.
 //!
-//! Nothing is reclaimed here: what the kernel reclaimed comes as frees, and what it compacted as moves. With `compaction` ours moves objects
-//! as well, those that are movable by their request's flags, and counts how many (`homes.rs`).
+//! Nothing is reclaimed here: the kernel's reclaim shows as frees, and its compaction as moves. With `compaction` our
+//! allocator moves objects as well, if their request's flags make them movable, and the replay counts them
+//! (`frame_map.rs`).
 //!
-//! The trace is read once to see what it is worth, what the kernel did, and what was allocated before it began
-//! (`survey.rs`); then once for each set of mechanisms. It is never in memory as a whole.
+//! The trace is read once for its quality, for the kernel's own results, and for the memory in use before it began
+//! (`first_pass.rs`). Then it is read once for each set of mechanisms (`replayer.rs`). It is never in memory as a
+//! whole.
 
 mod report_text;
 mod replayer;
@@ -59,8 +61,10 @@ pub use self::thp_faults::FirstTry;
 pub use self::zone_map::ZoneFault;
 pub use crate::counted::counted;
 
-/// Replays the trace at `path` under each of `mechanisms`, under the default if there are none. `progress` hears after every
-/// stretch of records how many were read so far in which pass (0 is the survey).
+/// Replays the trace at `path` under each of `mechanisms`, or under the default if there are none.
+///
+/// Calls `progress` after every stretch of records with the pass (0 is the first) and the records that it has read so
+/// far.
 ///
 /// # Errors
 /// The trace cannot be read or replayed, or our allocator broke an invariant.

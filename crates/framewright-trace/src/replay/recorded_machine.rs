@@ -1,11 +1,13 @@
 //! The recorded machine: its memory map, zones and initial state, as far as they were recorded.
 //!
-//! With `kpageflags` the map is exact: a frame is a hole, reserved, free or in use. With `zoneinfo` alone the zones are known,
-//! but not which of their frames are memory: those that events name are, and others from the start of the zone on until
-//! the number is right. With neither there is one zone, from the lowest to the highest frame that events name.
+//! | recorded | memory map |
+//! |---|---|
+//! | `kpageflags` | exact: a frame is a hole, reserved, free or in use |
+//! | `zoneinfo` alone | in each zone the frames that events name, then others from its start up to its number |
+//! | neither | one zone, from the lowest to the highest frame that events name |
 //!
-//! Types of pageblocks are recorded only as numbers per zone. They are dealt out by evidence: pageblocks that first served
-//! an unmovable or reclaimable request, then those with most frames in use that are on no LRU list.
+//! Types of pageblocks are recorded only as numbers per zone. They are assigned by evidence: first to pageblocks that
+//! first served an unmovable or reclaimable request, then to those with most frames in use that are on no LRU list.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +22,7 @@ use super::replay_error::ReplayError;
 use super::zone_map::{ZoneMap, populated, reserve_of};
 use crate::proc::{KPageFlags, ZoneInfo, ZoneState, flag};
 
-/// What a frame was when recording began.
+/// The use of a frame when recording began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum FrameUse {
     Hole,
@@ -29,7 +31,7 @@ enum FrameUse {
     Used { movable: bool },
 }
 
-/// See the module's description.
+/// The machine, as an allocator for it needs it.
 pub(crate) struct RecordedMachine {
     pub(crate) regions: Vec<Region>,
     pub(super) cpus: Vec<NodeId>,
@@ -44,11 +46,11 @@ pub(crate) struct RecordedMachine {
     uses: Vec<FrameUse>,
     /// Types of pageblocks other than movable.
     pub(super) types: Vec<(Pfn, MigrateType)>,
-    /// How much of the initial state was recorded.
+    /// The recorded part of the initial state.
     pub(super) knowledge: Knowledge,
 }
 
-/// How much of the initial state was recorded.
+/// The recorded part of the initial state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Knowledge {
@@ -56,12 +58,12 @@ pub enum Knowledge {
     Frames,
     /// The zones.
     Zones,
-    /// Nothing: what events do not show in use is taken to be free.
+    /// Nothing: frames that no event shows in use count as free.
     Nothing,
 }
 
 impl RecordedMachine {
-    /// How many pieces of memory and holes a map can have. Real ones have hundreds.
+    /// The most pieces of memory and holes in a map. Real ones have hundreds.
     const REGION_LIMIT: usize = 1 << 18;
 
     /// # Errors
@@ -138,14 +140,14 @@ impl RecordedMachine {
     }
 }
 
-/// What each frame of the span was.
+/// The use of each frame of the span.
 fn uses(first_pass: &FirstPass) -> Vec<FrameUse> {
     let span = &first_pass.span;
     let mut uses: Vec<FrameUse> = match (&first_pass.initial.kpageflags, &first_pass.initial.zoneinfo) {
         (Some(flags), _) => from_flags(first_pass, flags),
         (None, Some(zones)) => from_zones(first_pass, zones),
         (None, None) => {
-            // The span is rounded to large steps; what no event comes near is no memory.
+            // The span is rounded to large steps; frames far from all events are no memory.
             let mut uses = vec![FrameUse::Hole; span.len()];
             let range = PfnRange {
                 start: first_pass.named.start.align_down(first_pass.max_order),
@@ -155,7 +157,7 @@ fn uses(first_pass: &FirstPass) -> Vec<FrameUse> {
             uses
         }
     };
-    // What events show is certain.
+    // The evidence of events is certain.
     for index in first_pass.was_free.ones() {
         uses[index] = FrameUse::Free;
     }
@@ -200,7 +202,7 @@ fn from_zones(first_pass: &FirstPass, zones: &ZoneInfo) -> Vec<FrameUse> {
                 break;
             }
             missing -= 1;
-            // Large free blocks come back by freeing neighbours: what is in use lies at the start, free memory behind it.
+            // Large free blocks come from freeing neighbours: used frames are at the start, free ones after them.
             uses[index] = if missing < missing_free {
                 missing_free -= 1;
                 FrameUse::Free
@@ -212,7 +214,7 @@ fn from_zones(first_pass: &FirstPass, zones: &ZoneInfo) -> Vec<FrameUse> {
     uses
 }
 
-/// The first frame behind the zones of a kind: where the next populated kind starts.
+/// The end of the zones of a kind: the first frame of the next populated kind.
 fn end_of(zones: &ZoneInfo, kind: ZoneKind) -> Pfn {
     let above = |zone: &&ZoneState| zone.zone_kind().is_none_or(|above| above > kind);
     let next = populated(zones).filter(above).map(|zone| zone.range().start).min();
@@ -259,7 +261,7 @@ fn tuning(zones: &ZoneInfo, map: &ZoneMap) -> Vec<Tuning> {
     known
         .map(|(zone, kind)| {
             let set = zone.pagesets.first();
-            // No list is larger than its zone, whatever the file says; the memory for it is taken at once.
+            // A list is allocated at once, so it is bounded by its zone, whatever the file says.
             let fits = |frames: u64| frames.min(zone.spanned).min(1 << 24) as u32;
             Tuning {
                 zone: ZoneIdx::of(map.node(zone.node), kind),
@@ -271,7 +273,7 @@ fn tuning(zones: &ZoneInfo, map: &ZoneMap) -> Vec<Tuning> {
         .collect()
 }
 
-/// Deals out the recorded numbers of pageblock types.
+/// Assigns the recorded numbers of pageblock types to pageblocks.
 fn types(first_pass: &FirstPass, zones: &ZoneInfo, uses: &[FrameUse]) -> Vec<(Pfn, MigrateType)> {
     let Some(info) = &first_pass.initial.pagetypeinfo else { return Vec::new() };
     let order = first_pass.pageblock_order;
@@ -306,7 +308,7 @@ fn first_type(first_pass: &FirstPass, block: u64) -> Option<MigrateType> {
     first_pass.first_type.get(&block).copied()
 }
 
-/// How much speaks for a pageblock not being movable: 0 for one that is wholly free or a hole.
+/// Rates the evidence that a pageblock is not movable; 0 if it is free or a hole.
 fn score(first_pass: &FirstPass, uses: &[FrameUse], block: u64) -> u32 {
     let frames = first_pass.span.block(Pfn(block << first_pass.pageblock_order.0), first_pass.pageblock_order);
     let fixed = |class: &&FrameUse| matches!(class, FrameUse::Used { movable: false } | FrameUse::Reserved);

@@ -9,7 +9,7 @@ use super::replay_options::ReplayOptions;
 use crate::error::{TraceError, file_name};
 use crate::trace::Trace;
 
-/// A trace that was read once, to be replayed any number of times.
+/// A trace, the results of its first pass, and the machine that it shows.
 pub(crate) struct Recording<'a> {
     path: &'a Path,
     pub(super) options: &'a ReplayOptions,
@@ -18,13 +18,13 @@ pub(crate) struct Recording<'a> {
 }
 
 impl<'a> Recording<'a> {
-    /// Surveys a trace. `progress` hears how many records were read.
+    /// Makes the first pass over a trace. `progress` receives the number of records read.
     pub(crate) fn set(
         path: &'a Path,
         options: &'a ReplayOptions,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Recording<'a>, ReplayError> {
-        // What cannot be asked for its kind cannot be opened either; that error says more.
+        // A path without metadata cannot be opened either; the error of opening says more.
         if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
             return Err(ReplayError::NotAFile(file_name(path)));
         }
@@ -33,12 +33,12 @@ impl<'a> Recording<'a> {
         Ok(Recording { path, options, first_pass, machine })
     }
 
-    /// The trace, from its first record.
+    /// Opens the trace again, at its first record.
     pub(crate) fn open(&self) -> Result<Trace, TraceError> {
         Trace::open_with(self.path, &self.options.text)
     }
 
-    /// Checks that tables with so many more bytes for each frame may be made.
+    /// Checks that `more` bytes for each frame fit into the memory limit.
     pub(crate) fn spare(&self, more: u64) -> Result<(), ReplayError> {
         let bytes = self.first_pass.span.bytes(more);
         let (span, limit) = (&self.first_pass.span, self.options.memory_limit);

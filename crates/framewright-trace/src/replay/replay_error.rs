@@ -1,11 +1,11 @@
-//! What can go wrong with a replay.
+//! Errors of a replay.
 
 use framewright::pfn::{Order, Pfn, PfnRange};
 
 use super::zone_map::ZoneFault;
 use crate::error::TraceError;
 
-/// What can go wrong with a replay.
+/// An error of a replay.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
     /// The trace cannot be read.
@@ -14,10 +14,10 @@ pub enum ReplayError {
     /// The trace has no request.
     #[error("{0} has no allocation and no free")]
     Empty(String),
-    /// The trace is read more than once, and this is no file.
+    /// The trace is no file, and so cannot be read more than once.
     #[error("{0} is no file; a replay reads its trace more than once")]
     NotAFile(String),
-    /// The trace was not the same when it was read again.
+    /// The trace changed between two passes.
     #[error("{file} had {first} events when it was read first and {then} when it was read again")]
     Changed {
         /// The trace.
@@ -27,7 +27,7 @@ pub enum ReplayError {
         /// Its events then.
         then: u64,
     },
-    /// A zone of the recorded machine cannot be.
+    /// A zone of the recorded machine is impossible.
     #[error("{file}: zone {zone} of node {node} {fault}")]
     Zone {
         /// The trace.
@@ -36,7 +36,7 @@ pub enum ReplayError {
         node: u32,
         /// The zone's name.
         zone: String,
-        /// What is wrong with it.
+        /// The zone's fault.
         fault: ZoneFault,
     },
     /// The tables for the recorded machine would take too much memory.
@@ -51,9 +51,9 @@ pub enum ReplayError {
         first: Pfn,
         /// The machine's last frame.
         last: Pfn,
-        /// What they would take.
+        /// The bytes that the tables would take.
         bytes: u64,
-        /// What they may take.
+        /// The bytes that the tables may take.
         limit: u64,
     },
     /// The recorded machine has more frames than the tables can number.
@@ -67,9 +67,9 @@ pub enum ReplayError {
         first: Pfn,
         /// The machine's last frame.
         last: Pfn,
-        /// How many frames it has, without wide gaps.
+        /// Its number of frames, without wide gaps.
         frames: u64,
-        /// How many it may have.
+        /// The most frames that it may have.
         limit: u64,
     },
     /// An event says another order of a pageblock than pagetypeinfo or an earlier event.
@@ -79,9 +79,9 @@ pub enum ReplayError {
         file: String,
         /// Number of the event, counted from 1.
         event: u64,
-        /// What the event says.
+        /// The order by the event.
         said: Order,
-        /// What was said before.
+        /// The order that was known before.
         known: Order,
     },
     /// An event names memory that the recorded machine does not have.
@@ -101,18 +101,18 @@ pub enum ReplayError {
     Scattered {
         /// The trace.
         file: String,
-        /// How many there may be.
+        /// The most pieces.
         limit: usize,
     },
     /// An allocator for the recorded machine cannot be set up.
     #[error("the recorded machine cannot be set up: {0}")]
     Boot(#[from] framewright::BootError),
-    /// Memory was lost, or an invariant broken: a bug of ours.
+    /// Memory was lost or an invariant broken: a bug of this project.
     #[error("{when}: {violation}")]
     Invalid {
-        /// At what point.
+        /// The point of the replay.
         when: &'static str,
-        /// Which invariant.
+        /// The invariant that is broken.
         violation: framewright::Violation,
     },
 }

@@ -1,14 +1,15 @@
-//! How to replay.
+//! Options of a replay.
 
 use crate::text::TextOptions;
 
-/// How to replay.
+/// Options of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplayOptions {
-    /// How to read a text trace.
+    /// Options for reading a text trace.
     pub text: TextOptions,
-    /// How many bytes the tables may take: those with an entry for each frame or CPU of the recorded machine, which a trace can
-    /// claim to be of any size. A machine of 1 GiB has 6 MiB of tables.
+    /// The most bytes of tables with an entry for each frame or CPU of the recorded machine.
+    ///
+    /// A trace can claim a machine of any size. One of 1 GiB has 6 MiB of tables.
     pub memory_limit: u64,
 }
 

@@ -1,7 +1,7 @@
-//! A second pass over the trace: each request carried out on our allocator.
+//! The second pass over a trace: each request is made on our allocator.
 //!
-//! `home` says for each frame of the kernel's where our copy of it lies, or why there is none. The rules of fairness are
-//! those at the head of `mod.rs`; each is one function here.
+//! The frame map has for each of the kernel's frames the place of our copy, or why there is none. Each rule of
+//! fairness at the head of `mod.rs` is one function here.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -30,19 +30,19 @@ use super::thp_faults::{FirstTry, Try, is_huge};
 use crate::record::{Kind, Record};
 use crate::trace::Trace;
 
-/// Base pages that stand for a huge page.
+/// The most base pages that are not allocated for a huge page served here.
 const BASE_PAGES: u32 = 512;
 
 /// A task's fault that the kernel has not served so far.
 #[derive(Clone, Copy)]
 struct OpenFault {
-    /// What we served for it.
+    /// The huge page that our allocator served for it.
     ours: Option<Pfn>,
-    /// Base pages still to be left out.
+    /// Base pages that are still to be skipped.
     skip: u32,
 }
 
-/// Carries out the whole trace under one set of mechanisms.
+/// Replays the whole trace under one set of mechanisms, and reports to `observer`.
 pub(crate) fn run<W: Observer>(
     recording: &Recording<'_>,
     mechanisms: Mechanisms,
@@ -55,14 +55,14 @@ pub(crate) fn run<W: Observer>(
     let mut storage = Storage::new(&layout);
     let extfrag = RefCell::new(Extfrag::default());
     let frame_map = RefCell::new(FrameMap::new(first_pass.span.clone(), machine.pageblock_order));
-    // Not dropped, because its machine refers to it; `unhook` drops what there is to drop.
+    // Not dropped, because its machine refers to it; `unhook` drops the callbacks.
     let pages = ManuallyDrop::new(Allocator::boot(Solo::new(&machine.cpus), &config, storage.parts())?);
     let result = play(recording, Replayer::new(&pages, &frame_map, observer, first_pass), &extfrag, progress);
     pages.machine().unhook();
     result
 }
 
-/// The same, on an allocator that was just set up.
+/// Replays the trace on an allocator that was just booted.
 fn play<'h, W: Observer>(
     recording: &Recording<'_>,
     mut replayer: Replayer<'h, W>,
@@ -105,7 +105,7 @@ fn play<'h, W: Observer>(
     Ok(column(run, machine.pageblock_order, blocks(pages, machine), types, &census))
 }
 
-/// The allocator's layout, if there may be so much of it.
+/// The allocator's layout, if it fits into `limit` bytes.
 fn layout(config: &framewright::Config<'_>, first_pass: &FirstPass, limit: u64) -> Result<Layout, ReplayError> {
     let layout = Layout::of(config)?;
     let bytes = layout.bytes::<Solo<'_>>() as u64;
@@ -142,7 +142,7 @@ struct Replayer<'h, W> {
     /// Faults that the kernel has not served so far, by task.
     faults: HashMap<u32, OpenFault>,
     counts: Run,
-    /// Whether marks are ever raised, and how often background work was woken.
+    /// Whether watermarks are ever boosted, and how often background work was woken.
     boosts: bool,
     woken: u64,
 }
@@ -186,10 +186,10 @@ impl<'h, W: Observer> Replayer<'h, W> {
         }
     }
 
-    /// Allocates what was in use when recording began, where it was.
+    /// Allocates the frames that were in use when recording began, at their places.
     fn set_up(&mut self, machine: &RecordedMachine) {
         for &(pfn, migratetype) in &machine.types {
-            // A pageblock of which no frame is memory has no type.
+            // A pageblock without memory has no type.
             let _ = self.pages.set_pageblock_type(pfn, migratetype);
         }
         for (pfn, movable) in machine.used() {
@@ -202,7 +202,7 @@ impl<'h, W: Observer> Replayer<'h, W> {
         }
     }
 
-    /// Carries out a whole trace. Returns the number of records and the seconds that the requests took, without the reading.
+    /// Carries out a whole trace. Returns the number of records, and the seconds without those for reading.
     fn carry_out_all(&mut self, mut trace: Trace, progress: &mut dyn FnMut(u64)) -> Result<(u64, f64), ReplayError> {
         let mut stretch = Vec::with_capacity(STRETCH as usize);
         let mut seconds = 0.0;
@@ -227,8 +227,9 @@ impl<'h, W: Observer> Replayer<'h, W> {
         }
     }
 
-    /// Lets background reclaim and compaction run if they were woken. What the kernel's reclaim freed is in the trace; ours only works off what
-    /// the marks were raised by.
+    /// Lets background reclaim and compaction run if they were woken.
+    ///
+    /// The frees of the kernel's reclaim are in the trace. Ours only works off the boost of the watermarks.
     fn balance(&mut self) {
         if self.pages.machine().woken() == self.woken {
             return;
@@ -282,7 +283,7 @@ impl<'h, W: Observer> Replayer<'h, W> {
         }
     }
 
-    /// A task's try for a huge page. `theirs` is what the kernel answered.
+    /// A task's try for a huge page. `theirs` is the kernel's answer.
     fn huge_try(&mut self, pid: u32, theirs: Option<Pfn>, gfp: Gfp, first: bool) {
         let open = self.faults.remove(&pid).filter(|_| !first);
         let gained_before = open.is_some_and(|fault| fault.ours.is_some());
@@ -291,7 +292,7 @@ impl<'h, W: Observer> Replayer<'h, W> {
         if ours.is_none() {
             ours = self.ask_huge(gfp);
             if ours.is_none() && first && theirs.is_some() {
-                // The kernel had no need of the second try that would have come now.
+                // The second try would come now; the kernel did not need it.
                 ours = self.first_try.second(gfp).and_then(|gfp| self.ask_huge(gfp));
             }
             self.counts.served += u64::from(ours.is_some());
@@ -328,13 +329,14 @@ impl<'h, W: Observer> Replayer<'h, W> {
         answer.ok()
     }
 
-    /// Notes where the object of a block of the kernel's is; nowhere if `ours` is none. Nothing if the kernel failed.
+    /// Like [`Replayer::settle`], for an answer of the kernel; nothing to do if the kernel failed.
     fn settle_at(&mut self, theirs: Option<Pfn>, order: Order, ours: Option<Pfn>) {
         if let Some(theirs) = theirs {
             self.settle(theirs, order, ours);
         }
     }
 
+    /// Notes that the object of the kernel's block is in our block `ours`, or nowhere.
     fn settle(&mut self, theirs: Pfn, order: Order, ours: Option<Pfn>) {
         let start = ours.and_then(|ours| self.span.index(ours));
         let mut in_use = false;
@@ -343,7 +345,7 @@ impl<'h, W: Observer> Replayer<'h, W> {
             let old = self.frame_map.borrow_mut().set(index, new);
             in_use |= !old.is_vacant();
             if let Some(old) = old.index() {
-                // Its free was lost; a frame has one object.
+                // The free of the old object was lost; a frame has one object.
                 let pfn = self.span.pfn(old);
                 self.give_back(PfnRange::block(pfn, Order(0)));
             }
@@ -363,7 +365,7 @@ impl<'h, W: Observer> Replayer<'h, W> {
             }
             return;
         }
-        // Pieces of our memory that lie side by side are freed together.
+        // Adjacent pieces of our memory are freed together.
         let mut piece: Option<PfnRange> = None;
         let mut unknown = false;
         for index in frames {
@@ -386,7 +388,7 @@ impl<'h, W: Observer> Replayer<'h, W> {
         }
     }
 
-    /// Frees a block of ours that has this order, or is part of a larger one that the kernel split.
+    /// Frees a block of ours, or that part of a larger one that the kernel split.
     fn free_ours(&mut self, ours: Pfn, order: Order) {
         self.frame_map.borrow_mut().forget(PfnRange::block(ours, order));
         if self.pages.free(ours, order).is_err() {
@@ -401,11 +403,11 @@ impl<'h, W: Observer> Replayer<'h, W> {
         }
     }
 
-    /// The kernel moved an object. Ours stays; only its name changes.
+    /// The kernel moved an object. Our copy stays; only its name changes.
     fn moved(&mut self, old: Pfn, new: Pfn) {
         let order = self.high_order.moved(&self.span, old, new, |order| self.is_vacant(new, order));
         if !self.is_vacant(new, order) {
-            // A page was allocated for it: there are two until the old one is freed.
+            // The new page was allocated for the move: there are two until the old one is freed.
             self.counts.seen.moves_to_allocated += 1;
             return;
         }

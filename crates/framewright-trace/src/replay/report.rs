@@ -1,4 +1,4 @@
-//! What a replay found, as data: the machine-readable form of the report.
+//! The results of a replay as data: the machine-readable form of the report.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,29 +18,29 @@ use crate::record::{Kind, Quality};
 /// Version of the JSON form; raised when a field changes its meaning.
 const SCHEMA_VERSION: u32 = 1;
 
-/// Everything that a replay found.
+/// All results of a replay.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// Version of this form.
     pub schema_version: u32,
     /// The trace's file.
     pub trace: String,
-    /// What it is worth.
+    /// The quality of the trace.
     pub quality: TraceQuality,
-    /// What it was recorded on.
+    /// The machine that it was recorded on.
     pub machine: Machine,
-    /// What the kernel itself said of its free memory at the end, if that was recorded.
+    /// The kernel's own figure of its free memory at the end, if that was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_recorded: Option<FreeRecorded>,
-    /// What the recorded kernel did.
+    /// The results of the recorded kernel.
     pub linux: LinuxColumn,
-    /// What the first set of mechanisms did; also the first of `columns`.
+    /// The results of the first set of mechanisms; also the first of `columns`.
     pub framewright: Column,
-    /// What each set of mechanisms did.
+    /// The results of each set of mechanisms.
     pub columns: Vec<Column>,
 }
 
-/// What a trace is worth.
+/// The quality of a trace.
 #[derive(Clone, Debug, Serialize)]
 pub struct TraceQuality {
     /// Events that were read.
@@ -51,43 +51,45 @@ pub struct TraceQuality {
     pub failed_allocs: u64,
     /// Events that the tracer says it lost.
     pub lost_events: u64,
-    /// How often the tracer said so, with a number or without.
+    /// Reports of losses, with a number or without.
     pub lost_reports: u64,
-    /// Events that are none of the page allocator's.
+    /// Events of other subsystems.
     pub unknown_events: u64,
-    /// Flags that were left out of their requests because nobody knows them, by name or bits.
+    /// Unknown flags that were left out of their requests, by name or bits.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub unknown_flags: BTreeMap<String, u64>,
     /// Lines of the page allocator's events that could not be read.
     pub malformed_lines: u64,
-    /// What was wrong with the first few of them.
+    /// The faults of the first few of them.
     pub malformed: Vec<String>,
-    /// Lines that are nothing that a tracer prints.
+    /// Lines that no tracer prints.
     pub unrecognized_lines: u64,
-    /// Frees with a frame that nothing shows in use: of the page lists of compaction, mostly.
+    /// Frees of a frame that was not known to be in use: mostly of compaction's page lists.
     pub free_unknown: u64,
-    /// Allocations with a frame that was in use as far as was known; what was there is forgotten.
+    /// Allocations of a frame that was known to be in use; its old object is dropped.
     pub reallocations: u64,
     /// Blocks of which a part was freed.
     pub splits: u64,
     /// Moves of an object to a page that had been allocated for it.
     pub moves_to_allocated: u64,
-    /// Which requests for a huge page are first tries of faults.
+    /// The rule by which requests for a huge page are first tries of faults.
     pub first_tries: FirstTry,
-    /// What was known of the state before.
+    /// The recorded part of the state before the trace.
     pub initial_state: Knowledge,
-    /// Free blocks of the reconstructed state that differ from the recorded buddyinfo, summed over orders and zones.
+    /// Free blocks by which the reconstructed state differs from the recorded buddyinfo.
+    ///
+    /// Summed over orders and zones.
     pub initial_blocks_off: Option<u64>,
 }
 
-/// The machine that a trace was recorded on, as far as it shows.
+/// The machine that a trace was recorded on, as far as the trace shows.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Machine {
     /// Number of CPUs.
     pub cpus: usize,
     /// Number of nodes.
     pub nodes: usize,
-    /// Frames that the allocator has, reserved ones and holes left out.
+    /// Frames that the allocator has, without reserved ones and holes.
     pub frames: u64,
     /// Order of a huge page and of a pageblock.
     pub pageblock_order: u8,
@@ -116,7 +118,7 @@ pub struct ExtfragRow {
     pub alloc_migratetype: &'static str,
     /// Mobility of the list it was found on.
     pub fallback_migratetype: &'static str,
-    /// How often.
+    /// Number of events.
     pub events: u64,
 }
 
@@ -142,7 +144,7 @@ pub struct ZoneBlocks {
     pub free: Vec<u64>,
 }
 
-/// What the recorded kernel did.
+/// The results of the recorded kernel.
 #[derive(Clone, Debug, Serialize)]
 pub struct LinuxColumn {
     /// Requests served from another mobility's lists.
@@ -184,7 +186,7 @@ fn free_recorded(zones: &ZoneInfo) -> FreeRecorded {
     }
 }
 
-/// What our allocator did under one set of mechanisms.
+/// The results of our allocator under one set of mechanisms.
 #[derive(Clone, Debug, Serialize)]
 pub struct Column {
     /// The mechanisms.
@@ -203,7 +205,7 @@ pub struct Column {
     pub served_where_linux_failed: u64,
     /// Faults failed here and served by the kernel.
     pub failed_where_linux_served: u64,
-    /// As in [`LinuxColumn`]. Bounds what may be claimed: pages that the kernel's faults gave back are held here.
+    /// As in [`LinuxColumn`]. A caveat for claims: pages that the kernel's faults freed can still be held here.
     pub peak_blocks_held: u64,
     /// Base pages not taken because their task got a huge page here.
     pub base_pages_skipped: u64,
@@ -225,11 +227,11 @@ pub struct Column {
     pub buddyinfo: Vec<ZoneBlocks>,
     /// `/proc/pagetypeinfo` at the end, with per-CPU lists drained.
     pub pagetypeinfo: String,
-    /// Whether every frame was found where it should be at the end.
+    /// Whether every frame was accounted for at the end.
     pub pages_conserved: bool,
-    /// Frames by what they are used for, at the end.
+    /// Frames by their use, at the end.
     pub frames: BTreeMap<&'static str, u64>,
-    /// What this run learnt about the trace.
+    /// Facts about the trace that only a run shows.
     #[serde(skip)]
     pub(super) seen: Seen,
 }
@@ -300,7 +302,7 @@ pub(super) fn column(run: Run, order: Order, zones: Vec<ZoneBlocks>, types: Stri
     }
 }
 
-/// Puts the survey and the runs together.
+/// Combines the first pass and the runs.
 pub(super) fn report(first_pass: &FirstPass, machine: &RecordedMachine, first: Column, columns: Vec<Column>) -> Report {
     let linux = &first_pass.linux;
     let zones = linux_blocks(first_pass, machine);
@@ -377,7 +379,9 @@ fn quality(first_pass: &FirstPass, machine: &RecordedMachine, quality: &Quality,
     }
 }
 
-/// The kernel's free blocks at the end: what was free at first or freed since, in the largest blocks that it makes.
+/// The kernel's free blocks at the end.
+///
+/// Free are frames that were free at first or freed since, in the largest blocks that the kernel can make of them.
 fn linux_blocks(first_pass: &FirstPass, machine: &RecordedMachine) -> Vec<ZoneBlocks> {
     let span = &first_pass.span;
     let mut used = first_pass.linux.used.clone();

@@ -1,7 +1,8 @@
-//! The report as a person reads it: the trace's quality first, then what the kernel did beside what we did.
+//! Prints the report for a person: first the quality of the trace, then the kernel's results beside ours.
 //!
-//! A column for the kernel and one for each set of mechanisms; `-` where the kernel has no such number. Rows that are all
-//! zero in the tables of free blocks are left out; the JSON form has them, and `pagetypeinfo` in the kernel's layout.
+//! There is a column for the kernel and one for each set of mechanisms; `-` where the kernel has no such number. Rows
+//! of zeros are left out of the tables of free blocks. The JSON form has them, and `pagetypeinfo` in the kernel's
+//! layout.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Formatter};
@@ -34,7 +35,7 @@ impl fmt::Display for Table<'_> {
         for (i, column) in report.columns.iter().enumerate() {
             writeln!(f, "  {}: {}", name(report, i), unlike_baseline(&column.mechanisms))?;
         }
-        // One table for all of it, so that its columns stay where they are.
+        // One table for all parts, so that their columns are aligned.
         let mut table = Sheet::new("<>");
         let columns = (0..report.columns.len()).map(|i| name(report, i));
         line(&mut table, "", std::iter::once("Linux".to_owned()).chain(columns));
@@ -104,7 +105,7 @@ fn quality(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     }
 }
 
-/// What the replay does without: events of other kinds, lines that cannot be read, and flags that are not known.
+/// Prints what the replay leaves out: other events, unreadable lines and unknown flags.
 fn left_out(f: &mut Formatter<'_>, q: &TraceQuality) -> fmt::Result {
     let left_out = [
         (q.unknown_events, "events of other kinds"),
@@ -125,13 +126,13 @@ fn left_out(f: &mut Formatter<'_>, q: &TraceQuality) -> fmt::Result {
     writeln!(f, "  flags that are not known here, left out of their requests: {}", flags.join(", "))
 }
 
-/// A row of the main table: a label and a cell for each column.
+/// Adds a row to the main table: a label and a cell for each column.
 fn line(table: &mut Sheet, label: &str, values: impl Iterator<Item = String>) {
     let values = values.map(|value| format!("{value:>VALUE$}"));
     table.row(std::iter::once(format!("{label:<LABEL$}")).chain(values).collect());
 }
 
-/// The switches that are not set as in the baseline.
+/// The switches that differ from the baseline.
 fn unlike_baseline(mechanisms: &str) -> String {
     let baseline = Mechanisms::BASELINE.to_string();
     let switches = mechanisms.split(',').zip(baseline.split(','));
@@ -139,12 +140,12 @@ fn unlike_baseline(mechanisms: &str) -> String {
     if unlike.is_empty() { "baseline".to_owned() } else { unlike.join(",") }
 }
 
-/// What the column of the `i`-th set of mechanisms is called.
+/// The title of the column of the `i`-th set of mechanisms.
 fn name(report: &Report, i: usize) -> String {
     if report.columns.len() > 1 { format!("ours {}", i + 1) } else { "Framewright".to_owned() }
 }
 
-/// A row of numbers of the kernel's, if it has one, and of ours.
+/// Adds a row: the kernel's number, if it has one, and ours.
 fn row(
     table: &mut Sheet,
     report: &Report,
@@ -191,7 +192,7 @@ fn fragmentation(t: &mut Sheet, report: &Report) {
     }
 }
 
-/// Free memory at the end beside what the kernel said of itself: how far the trace and its start can be right.
+/// Compares free memory at the end with the kernel's own figure: a measure of the trace and its start.
 fn free(t: &mut Sheet, report: &Report) {
     let Some(recorded) = report.free_recorded else { return };
     let off = |zones: &[ZoneBlocks]| {
@@ -261,7 +262,7 @@ fn extfrag(t: &mut Sheet, report: &Report) {
     }
 }
 
-/// Final free blocks by order, as in `/proc/buddyinfo`.
+/// Prints the final free blocks by order, as in `/proc/buddyinfo`.
 fn blocks(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     let orders = report.linux.buddyinfo.iter().map(|zone| zone.free.len()).max().unwrap_or(0);
     let mut table = block_heading("Free blocks at the end, by order", orders);
@@ -275,10 +276,12 @@ fn blocks(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     write!(f, "\n{table}")
 }
 
-/// What `/proc/pagetypeinfo` has beyond that: the same by mobility, and pageblocks. What Linux had is not recorded.
+/// Prints the final free blocks by mobility as well, and the pageblocks, as in `/proc/pagetypeinfo`.
+///
+/// Linux's own are not recorded.
 fn mobilities(f: &mut Formatter<'_>, report: &Report) -> fmt::Result {
     let infos = report.columns.iter().map(|column| PageTypeInfo::parse(&column.pagetypeinfo, "pagetypeinfo"));
-    // Our own output, which reads well.
+    // Our own output, which parses.
     let infos: Vec<PageTypeInfo> = infos.filter_map(Result::ok).collect();
     let orders = infos.iter().flat_map(|info| &info.free).map(|row| row.free.len()).max().unwrap_or(0);
     let mut table = block_heading("The same by mobility", orders);

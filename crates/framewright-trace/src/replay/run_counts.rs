@@ -1,11 +1,11 @@
-//! What the kernel did and what a run did, in numbers.
+//! Counters of a run, and those that it shares with the kernel.
 
 use std::collections::BTreeMap;
 
 use framewright::Mechanisms;
 use framewright::pfn::{MigrateType, Order};
 
-/// What a run learns about the trace on the way.
+/// Facts about the trace that only a run shows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     pub(super) free_unknown: u64,
@@ -51,7 +51,7 @@ impl Extfrag {
     }
 }
 
-/// One run's raw results.
+/// The raw results of one run.
 pub(super) struct Run {
     pub(super) mechanisms: Mechanisms,
     pub(super) extfrag: Extfrag,

@@ -1,22 +1,27 @@
 //! Huge page faults among the requests of a trace.
 //!
-//! A fault is not an event; it has to be told from its requests. Since Linux 5.4 a task that may use several nodes asks
-//! its own node first (`__GFP_THISNODE|__GFP_NORETRY`), and anywhere, without these flags, only after that failed: two requests, one
-//! fault. khugepaged and others ask for huge pages too, with at most one of the flags, and are no faults. Older kernels
-//! make one request with `__GFP_THISNODE`, and kernels for one node only make one with neither.
+//! A fault is not an event, so its requests have to reveal it. The kernels make them differently:
 //!
-//! Which of the three a trace is shows in its requests: the rule with the most flags of which there is a first try
-//! holds for all of it. Until the end of the survey nobody knows, so it counts by all three ([`Candidates`]).
+//! | kernel | requests of a fault |
+//! |---|---|
+//! | since 5.4, several nodes | its own node (`__GFP_THISNODE`, `__GFP_NORETRY`), then any node with neither flag |
+//! | older | one with `__GFP_THISNODE` |
+//! | for one node only | one with neither flag |
 //!
-//! Rejected: going by the task's name, which a tracer may have forgotten (`<...>`); and taking an unmarked request behind a
-//! failed unmarked one for its retry, since no kernel that leaves the flags away tries twice.
+//! khugepaged and others ask for huge pages too, with at most one of the flags. These are no faults.
+//!
+//! The requests of a trace show its row: the rule with the most flags that any request satisfies holds for all of it.
+//! It is known only at the end of the first pass, so that pass counts by all three ([`Candidates`]).
+//!
+//! Rejected: going by the task's name, which a tracer may have forgotten (`<...>`). Also rejected: taking an unmarked
+//! request for the retry of a failed unmarked one, since no kernel without the flags tries twice.
 
 use std::collections::HashSet;
 
 use framewright::pfn::{MigrateType, Order, Pfn};
 use framewright::request::{__GFP_DIRECT_RECLAIM, __GFP_NORETRY, __GFP_THISNODE, Gfp};
 
-/// How the first try of a fault is told.
+/// The rule that tells the first try of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum FirstTry {
@@ -28,7 +33,7 @@ pub enum FirstTry {
     ThisNodeNoRetry,
 }
 
-/// What a request for a huge page is.
+/// The role of a request for a huge page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Try {
     First,
@@ -56,7 +61,7 @@ impl FirstTry {
         }
     }
 
-    /// What a request with `gfp` is; `open` says whether its task has a fault that failed so far.
+    /// The role of a request with `gfp`; `open` if its task has a fault that failed so far.
     pub(super) const fn classify(self, gfp: Gfp, open: bool) -> Try {
         if gfp.contains(self.flags()) {
             Try::First
@@ -67,7 +72,7 @@ impl FirstTry {
         }
     }
 
-    /// The flags of the second try that a failed first one with `gfp` has; none if the kernel makes none.
+    /// The flags of the second try after a failed one with `gfp`, if there is one.
     pub(super) fn second(self, gfp: Gfp) -> Option<Gfp> {
         let twice = self == FirstTry::ThisNodeNoRetry && gfp.contains(self.flags() | __GFP_DIRECT_RECLAIM);
         twice.then_some(gfp & !self.flags())
@@ -88,7 +93,7 @@ pub(super) struct Faults {
     pub(super) peak_held: u64,
     /// Tasks with a fault whose tries all failed so far.
     open: HashSet<u32>,
-    /// Huge pages that were served and not yet taken back, not even in part.
+    /// Huge pages that were served, of which no part has been freed.
     held: HashSet<Pfn>,
 }
 
@@ -114,7 +119,7 @@ impl Faults {
     }
 }
 
-/// The kernel's faults by every rule, as long as it is not known which one holds.
+/// The kernel's faults by every rule, until it is known which one holds.
 #[derive(Clone, Debug)]
 pub(super) struct Candidates {
     faults: [Faults; 3],
@@ -126,7 +131,7 @@ impl Candidates {
         Candidates { faults: Default::default(), holds: FirstTry::Any }
     }
 
-    /// A request for a huge page, and what the kernel answered.
+    /// Counts a request for a huge page, with the kernel's answer.
     pub(super) fn request(&mut self, pid: u32, pfn: Option<Pfn>, gfp: Gfp) {
         self.holds = self.holds.max(FirstTry::of(gfp));
         for (faults, rule) in self.faults.iter_mut().zip(FirstTry::ALL) {
@@ -152,7 +157,7 @@ impl Candidates {
         }
     }
 
-    /// The rule that holds for the trace, and what was counted by it.
+    /// The rule that holds for the trace, and its counts.
     pub(super) fn settle(self) -> (FirstTry, Faults) {
         let [any, this_node, no_retry] = self.faults;
         let faults = match self.holds {

@@ -1,17 +1,24 @@
-//! The zones of the recorded machine, checked: what zoneinfo says is the trace's word, and sizes of tables follow from it.
+//! The zones of the recorded machine, checked: zoneinfo is the trace's word, and sizes of tables follow from it.
 //!
-//! Zones of device memory are left out; the page allocator has no part in them. So are those without a frame that is
-//! present: memory that can be plugged in, for which Linux has a span and no start.
+//! Zones of device memory are left out, because they are not the page allocator's. Zones without a present frame are
+//! left out too: memory that can be plugged in, for which Linux has a span and no start.
 //!
-//! *Nodes.* Linux numbers nodes up to 1,023 and leaves gaps; the replay's allocator has at most [`NodeId::LIMIT`] and wastes
-//! memory on gaps. Here nodes with memory are numbered from 0 in the order of Linux's numbers, which the report shows.
+//! # Nodes
 //!
-//! *Shared spans.* A node's memory can lie inside of another's span, in one piece or in turns, and so can a movable zone's
-//! where the firmware mirrors memory. Which frame is whose is recorded nowhere: zoneinfo has each zone's first frame, its
-//! span and how many frames are present. What lies in one span alone is that zone's. A shared stretch goes first to the zone
-//! that starts last, up to the number of frames that it still lacks, then to the next; the zone that starts first gets what
-//! is left. For one zone inside of another, and for two that take turns once, that is what is there. For more turns the
-//! numbers are right and the places guessed.
+//! Linux numbers nodes up to 1,023 and leaves gaps. The replay's allocator has at most [`NodeId::LIMIT`] nodes and
+//! wastes memory on gaps. So nodes with memory are numbered from 0, in the order of Linux's numbers. The report shows
+//! Linux's numbers.
+//!
+//! # Shared spans
+//!
+//! A node's memory can lie inside another's span, in one piece or alternating. So can a movable zone's where the
+//! firmware mirrors memory. The owner of a frame is recorded nowhere: zoneinfo has each zone's first frame, its span
+//! and its number of present frames.
+//!
+//! Frames in one span alone are that zone's. A stretch in several spans is assigned in the order of the zones' starts,
+//! from the last to the first. Each zone gets the frames that it still lacks, and the zone that starts first gets the
+//! rest. That is exact for one zone inside another, and for two that alternate once. For more pieces the numbers are
+//! right and the places guessed.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +26,10 @@ use framewright::pfn::{NodeId, Pfn, PfnRange, ZoneKind};
 
 use crate::proc::{ZoneInfo, ZoneState};
 
-/// What is wrong with a recorded zone.
+/// A fault of a recorded zone.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ZoneFault {
-    /// A zone has frames, but none is the first.
+    /// A zone has frames, but no first one.
     #[error("has memory but no start_pfn")]
     NoStart,
     /// A zone reaches beyond all possible memory.
@@ -37,10 +44,10 @@ pub enum ZoneFault {
     /// No kernel has a zone of this name.
     #[error("is none of DMA, DMA32, Normal, HighMem and Movable, the zones that this program can follow")]
     Kind,
-    /// A zone is there twice.
+    /// A zone occurs twice.
     #[error("is listed twice")]
     Twice,
-    /// Two zones share more frames than can be.
+    /// Two zones share more frames than there are.
     #[error("shares frames with zone {zone} of node {node}, and both together have more than there are")]
     Overlap {
         /// The other zone's node.
@@ -64,7 +71,7 @@ pub(super) struct Piece {
     pub(super) node: NodeId,
 }
 
-/// Which frames are which zone's, and which nodes there are.
+/// The owner of each frame, and the nodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ZoneMap {
     /// Ascending, and no two share a frame.
@@ -74,10 +81,10 @@ pub(crate) struct ZoneMap {
 }
 
 impl ZoneMap {
-    /// Checks that the zones can be those of one machine.
+    /// Checks that one machine can have these zones.
     ///
     /// # Errors
-    /// The first that cannot.
+    /// The first zone that it cannot have.
     pub(super) fn new(zones: &ZoneInfo) -> Result<ZoneMap, (&ZoneState, ZoneFault)> {
         let nodes: BTreeSet<u32> = populated(zones).map(|zone| zone.node).collect();
         let mut before: Vec<&ZoneState> = Vec::new();
@@ -113,7 +120,7 @@ impl ZoneMap {
         self.pieces.iter().filter(move |piece| piece.zone == zone).map(|piece| piece.range)
     }
 
-    /// A text of `/proc` with Linux's numbers for nodes.
+    /// Returns a text of `/proc` with Linux's numbers for nodes.
     pub(super) fn renumbered(&self, text: &str) -> String {
         let line = |line: &str| {
             let numbered = || {
@@ -142,14 +149,14 @@ fn fault(zone: &ZoneState, before: &[&ZoneState]) -> Option<ZoneFault> {
     before.iter().any(|other| other.node == zone.node && other.name == zone.name).then_some(ZoneFault::Twice)
 }
 
-/// Shares the frames of all spans out; see the module's description. The order of the result is ascending.
+/// Assigns the frames of all spans to zones. The result is ascending.
 ///
 /// # Errors
-/// A zone that gets fewer frames than it has, and one that it shares frames with.
+/// A zone that lacks frames, and another zone that it shares frames with.
 fn share(zones: &[&ZoneState]) -> Result<Vec<(PfnRange, usize)>, (usize, usize)> {
     let ends: BTreeSet<Pfn> = zones.iter().flat_map(|zone| [zone.range().start, zone.range().end]).collect();
     let ends: Vec<Pfn> = ends.into_iter().collect();
-    // Stretches between two ends, each with the zones whose span it is in: the one that starts last first.
+    // Stretches between two ends, each with the zones whose span has it; the zone that starts last comes first.
     let mut stretches: Vec<(PfnRange, Vec<usize>)> = Vec::new();
     for pair in ends.windows(2) {
         let stretch = PfnRange { start: pair[0], end: pair[1] };
@@ -186,7 +193,7 @@ fn share(zones: &[&ZoneState]) -> Result<Vec<(PfnRange, usize)>, (usize, usize)>
         }
     }
     pieces.retain(|(range, _)| !range.is_empty());
-    // Neighbours of one zone are one piece.
+    // Adjacent pieces of one zone are joined.
     pieces.dedup_by(|next, piece| {
         let joins = piece.1 == next.1 && piece.0.end == next.0.start;
         piece.0.end = if joins { next.0.end } else { piece.0.end };
@@ -200,8 +207,10 @@ pub(super) fn cpus(zones: &ZoneInfo) -> usize {
     populated(zones).flat_map(|zone| &zone.pagesets).map(|set| set.cpu as usize + 1).max().unwrap_or(1)
 }
 
-/// Frames that a zone keeps from requests that could use a higher one, by the kind of the highest. zoneinfo has a number for
-/// each kind that the kernel was built with, and if it also lists all of them, their names tell which is which.
+/// Frames that a zone keeps from requests for higher zones, by the kind of those.
+///
+/// zoneinfo has a number for each kind that the kernel was built with. If it also lists all of them, their names tell
+/// which number is whose.
 pub(super) fn reserve_of(zones: &ZoneInfo, zone: &ZoneState) -> [u64; ZoneKind::COUNT] {
     let listed: Vec<Option<ZoneKind>> =
         zones.zones.iter().filter(|other| other.node == zone.node).map(ZoneState::zone_kind).collect();
@@ -281,24 +290,24 @@ mod tests {
         // Node, start, span, present of each zone; pieces as start, end and zone.
         type Row<'a> = (&'a [(u32, u64, u64, u64)], &'a [(u64, u64, usize)]);
         let table: [Row<'_>; 8] = [
-            // One inside of another.
+            // One inside another.
             (&[(0, 0, 100, 80), (1, 40, 20, 20)], &[(0, 40, 0), (40, 60, 1), (60, 100, 0)]),
             // With a hole in it.
             (&[(0, 0, 100, 80), (1, 40, 20, 15)], &[(0, 40, 0), (40, 55, 1), (55, 100, 0)]),
-            // Taking turns.
+            // Alternating.
             (&[(0, 0, 30, 20), (1, 10, 30, 20)], &[(0, 10, 0), (10, 20, 1), (20, 30, 0), (30, 40, 1)]),
-            // Two inside of one, and one of these in another.
+            // Two inside one, and one of these in another.
             (
                 &[(0, 0, 100, 60), (1, 10, 30, 20), (2, 20, 10, 10), (3, 50, 10, 10)],
                 &[(0, 10, 0), (10, 20, 1), (20, 30, 2), (30, 40, 1), (40, 50, 0), (50, 60, 3), (60, 100, 0)],
             ),
-            // The same start.
+            // Two zones with one start.
             (&[(0, 0, 100, 50), (1, 0, 50, 50)], &[(0, 50, 1), (50, 100, 0)]),
-            // The same span.
+            // Two zones with one span.
             (&[(0, 0, 100, 50), (1, 0, 100, 50)], &[(0, 50, 1), (50, 100, 0)]),
             // Nothing shared, with a hole between.
             (&[(1, 50, 50, 50), (0, 0, 40, 40)], &[(0, 40, 1), (50, 100, 0)]),
-            // More present than spanned, as no kernel says: believed where nobody else has a part.
+            // More present than spanned, which no kernel prints: accepted where no other zone shares the span.
             (&[(0, 0, 10, 99)], &[(0, 10, 0)]),
         ];
         for (zones, pieces) in table {

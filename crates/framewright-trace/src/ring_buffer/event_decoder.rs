@@ -1,4 +1,4 @@
-//! What an event's bytes say: one of our records, or a task's name.
+//! Decodes an event's bytes into one of our records, or a task's name.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use crate::error::{Excerpt, RawFault, RawResult};
 use crate::record::{Kind, Tracepoint};
 use crate::struct_page::{PFN_LIMIT, frame_at};
 
-/// How many different sets of flags are remembered.
+/// The most sets of flags that are cached.
 const REMEMBERED: usize = 1 << 12;
 
-/// What the recorded kernel's numbers of mobilities mean, and how large its pageblocks are.
+/// The recorded kernel's numbers of mobilities, and the size of its pageblocks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mobilities {
     /// Mobilities by the kernel's number.
@@ -23,21 +23,21 @@ pub struct Mobilities {
     pub pageblock_order: Order,
 }
 
-/// What happened, and in which thread.
+/// An event, and the thread that it happened in.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DecodedEvent {
     /// The thread.
     pub pid: u32,
-    /// What happened.
+    /// The event.
     pub payload: Payload,
 }
 
-/// What happened.
+/// The content of an event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Payload {
     /// An event of the page allocator.
     Page(Kind),
-    /// A task has a name from now on.
+    /// A task got a name.
     Name {
         /// The task.
         pid: u32,
@@ -46,12 +46,13 @@ pub enum Payload {
     },
     /// An event that was not described.
     Other,
-    /// A page move between what are no frames. The probe reads whatever its function is called with, so this is no
-    /// fault of the page.
+    /// A page move between addresses of no frames.
+    ///
+    /// The probe reads the arguments of its function, whatever they are, so this is no fault of the page.
     Odd(RawFault),
 }
 
-/// Where the fields of an event of a kind are.
+/// The places of an event's fields, by kind.
 #[derive(Clone, Debug)]
 enum Places {
     Alloc { pfn: Field, order: Field, migratetype: Field, gfp: Field },
@@ -87,7 +88,7 @@ impl Mobilities {
             let known = MigrateType::ALL.into_iter().find(|mobility| mobility.name() == name);
             let fault = || RawFault::Expected { expected: "a mobility", found: Excerpt::new(name.as_bytes()) };
             match known.ok_or_else(fault)? {
-                // The next zone.
+                // The rows of the next zone begin.
                 known if by_number.contains(&known) => break,
                 known => by_number.push(known),
             }
@@ -136,10 +137,10 @@ impl Decoder {
         Ok(decoder)
     }
 
-    /// What an event's bytes say.
+    /// Decodes an event's bytes.
     ///
     /// # Errors
-    /// They are too few, or a value cannot be.
+    /// The bytes are too few, or a value is impossible.
     pub fn decode(&mut self, event: &[u8]) -> RawResult<DecodedEvent> {
         let kind = number(&self.kind, "common_type", event)?;
         let pid = number(&self.pid, "common_pid", event)? as u32;
@@ -215,7 +216,7 @@ impl Decoder {
                     pfn: frame_or_none(pfn, event)?,
                     order,
                     migratetype: mobility(migratetype)?,
-                    // Kernels that do not say so refill with single pages only.
+                    // Kernels without this field refill with single pages only.
                     percpu_refill: refill.map_or(order == Order(0), |refill| refill != 0),
                 }
             }
@@ -226,7 +227,7 @@ impl Decoder {
     }
 }
 
-/// Where the fields of an event are.
+/// Finds the fields of an event.
 fn places(format: &Format) -> RawResult<Places> {
     let number = |name| format.number(name);
     let tracepoint = match format.name.as_str() {

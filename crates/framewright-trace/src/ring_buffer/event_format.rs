@@ -1,4 +1,4 @@
-//! What the kernel says of an event's fields: its `format` file.
+//! The kernel's description of an event's fields: its `format` file.
 //!
 //! ```text
 //! name: mm_page_free
@@ -13,7 +13,7 @@
 
 use crate::error::{Excerpt, RawFault, RawResult};
 
-/// How many fields are read at most; the kernel's events have some dozens.
+/// The most fields that are read; the kernel's events have some dozens.
 const FIELDS: usize = 256;
 
 /// One field.
@@ -36,14 +36,14 @@ pub struct Format {
     pub name: String,
     /// Its number, which its events carry.
     pub id: u64,
-    /// Its fields, those that all events have first.
+    /// Its fields; first those that all events have.
     pub fields: Vec<Field>,
-    /// How it is printed; empty if the file does not say.
+    /// Its `print fmt`; empty if the file has none.
     pub print: String,
 }
 
 impl Field {
-    /// The same, if it is a number.
+    /// Returns the field if it is a number.
     pub(super) fn into_number(self) -> RawResult<Field> {
         if matches!(self.size, 1 | 2 | 4 | 8) { Ok(self) } else { Err(RawFault::Size(self.name, self.size)) }
     }
@@ -112,7 +112,7 @@ pub(super) fn fields(text: &str) -> RawResult<Vec<Field>> {
 
 fn field(line: &str) -> RawResult<Field> {
     let mut parts = line.split(';').map(str::trim);
-    // An array's size stands behind its name.
+    // An array's size follows its name.
     let declaration = parts.next().unwrap_or_default().split('[').next().unwrap_or_default().trim_end();
     let name = declaration.rsplit([' ', '*', '\t']).next().filter(|name| !name.is_empty());
     let name = name.ok_or_else(|| expected("`field:TYPE NAME;`", line))?;
@@ -124,7 +124,7 @@ fn field(line: &str) -> RawResult<Field> {
         name: name.to_owned(),
         offset: value("offset:")?,
         size: value("size:")?,
-        // Kernels before 2.6.32 did not say.
+        // Kernels before 2.6.32 do not say.
         signed: value("signed:").is_ok_and(|signed| signed == 1),
     })
 }

@@ -1,7 +1,7 @@
-//! The buffers of all CPUs as one trace, in the order of their times.
+//! Merges the buffers of all CPUs into one trace, in the order of their times.
 //!
-//! The clock must be one that all CPUs share (`mono`, `global`, `boot`). A page of each CPU is held decoded; the CPU
-//! whose next event is the earliest gives the next record, and of equals the one with the lower number.
+//! The clock must be one that all CPUs share (`mono`, `global`, `boot`). A page of each CPU is held decoded. The CPU
+//! whose next event is the earliest gives the next record; of equal times, the CPU with the lower number does.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
@@ -14,7 +14,7 @@ use super::page::{Lost, PageLayout};
 use crate::error::{RawFault, Result, TraceError};
 use crate::record::{CommId, Comms, Quality, Record};
 
-/// How many tasks have a name at once; those above are called [`Comms::UNKNOWN`].
+/// The most tasks with a name at once; further ones are called [`Comms::UNKNOWN`].
 const TASKS: usize = 1 << 22;
 
 /// Reads the records of all CPUs' pages, in order.
@@ -85,12 +85,12 @@ impl<R: Read> RawReader<R> {
         &self.comms
     }
 
-    /// What the trace was worth so far.
+    /// The quality of the trace so far.
     pub fn quality(&self) -> &Quality {
         &self.quality
     }
 
-    /// Makes the next event of a buffer known, if it has one.
+    /// Queues the next event of a buffer, if it has one.
     fn refill(&mut self, index: usize) -> Result<()> {
         let buffer = &mut self.buffers[index];
         while buffer.events.is_empty() && buffer.load(&self.layout, &mut self.decoder)? {
@@ -104,7 +104,7 @@ impl<R: Read> RawReader<R> {
         Ok(())
     }
 
-    /// Counts an event of a buffer that says nothing.
+    /// Counts an event that is skipped because of `fault`.
     fn pass_over(&mut self, index: usize, fault: &RawFault) {
         self.quality.malformed_lines += 1;
         if self.quality.malformed.len() < Quality::MESSAGES {

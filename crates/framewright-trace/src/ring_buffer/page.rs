@@ -1,16 +1,17 @@
 //! One page of a ring buffer: its header, and the events in it with their times.
 //!
-//! Times are in nanoseconds of the buffer's clock (or whatever else the clock counts). A page has the time of its first
-//! event; an event has the difference to the one before. What the kernel discarded keeps its place and its difference.
+//! Times are in nanoseconds of the buffer's clock, or in another unit that the clock counts. A page has the time of
+//! its first event; an event has the difference to the one before. A discarded event keeps its place and its
+//! difference.
 
 use super::event_format::{Field, fields};
 use crate::error::{RawFault, RawResult};
 
-/// Bits of the length that say how long the data are.
+/// Bits of the length word that hold the length of the data.
 const LENGTH: u64 = (1 << 27) - 1;
 /// Events were lost before this page.
 const MISSED: u64 = 1 << 31;
-/// How many stands behind the data.
+/// The number of lost events follows the data.
 const COUNTED: u64 = 1 << 30;
 
 /// Kinds of entries above the lengths.
@@ -22,7 +23,7 @@ const SHIFT: u32 = 27;
 /// Bits of a time that a time stamp leaves out.
 const TOP: u64 = !((1 << 59) - 1);
 
-/// Where the fields of a page are.
+/// The places of a page's fields.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PageLayout {
     time: Field,
@@ -31,11 +32,11 @@ pub struct PageLayout {
     size: usize,
 }
 
-/// That events were lost, and how many if that is known.
+/// A loss of events; their number, if it is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lost(pub Option<u64>);
 
-/// A page: an iterator over its events, as time and bytes.
+/// An iterator over the events of a page, as time and bytes.
 #[derive(Clone, Debug)]
 pub struct Page<'p> {
     time: u64,
@@ -48,7 +49,7 @@ impl PageLayout {
     /// Reads `events/header_page`.
     ///
     /// # Errors
-    /// A field is missing or not described as the others.
+    /// A field is missing or its description is malformed.
     pub fn parse(text: &str) -> RawResult<PageLayout> {
         let fields = fields(text)?;
         let find = |name: &'static str| {
@@ -64,7 +65,7 @@ impl PageLayout {
         })
     }
 
-    /// Bytes of a page, if the buffer has not been told otherwise.
+    /// Bytes of a page, unless the buffer was set up with another size.
     pub fn page_size(&self) -> usize {
         self.size
     }
@@ -72,7 +73,7 @@ impl PageLayout {
     /// The events of a page.
     ///
     /// # Errors
-    /// It is shorter than its header or than it says.
+    /// The page is shorter than its header, or than its header says.
     pub fn open<'p>(&self, page: &'p [u8]) -> RawResult<Page<'p>> {
         let short = |needed: usize| RawFault::Short { found: page.len(), needed };
         let time = self.time.number(page).ok_or_else(|| short(self.data))?;

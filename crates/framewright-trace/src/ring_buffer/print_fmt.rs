@@ -1,18 +1,19 @@
 //! The names of flags, from the C text with which the kernel prints them.
 //!
-//! `print fmt` of an event holds `__print_flags(REC->gfp_flags, "|", { VALUE, "NAME" }, ...)`, where a value is an
-//! expression of constants: `( unsigned long)((( gfp_t)((((1UL))) << (10)))|...)`. Which bit a flag has depends on the
-//! version and the configuration, so it is read and not assumed. The kernel prints a value by taking away, in this
-//! order, each name whose bits are all set. This does the same and reads the names, so a request has the same flags here
-//! as in the text of the same trace.
+//! `print fmt` of an event holds `__print_flags(REC->gfp_flags, "|", { VALUE, "NAME" }, ...)`. A value is an
+//! expression of constants: `( unsigned long)((( gfp_t)((((1UL))) << (10)))|...)`. The bit of a flag depends on the
+//! version and the configuration of the kernel, so it is read and not assumed.
+//!
+//! The kernel prints a value by removing, in this order, each name whose bits are all set. This reader does likewise
+//! and reads the names. So a request has the same flags here as in the text of the same trace.
 
 use framewright::request::Gfp;
 
 use crate::flags::{KernelVersion, Kernels, Reading, named};
 
-/// How deep parentheses are followed; the kernel's go to some twenty.
+/// The deepest parentheses that are read; the kernel's have about twenty levels.
 const DEPTH: usize = 128;
-/// How many names are read at most.
+/// The most names that are read.
 const NAMES: usize = 256;
 
 /// Names of flags in the order in which they are tried.
@@ -20,7 +21,7 @@ const NAMES: usize = 256;
 pub struct FlagNames(Vec<(u64, String)>);
 
 impl FlagNames {
-    /// Reads the names of a request's flags from how an event is printed. What is no constant is left out.
+    /// Reads the names of flags from an event's `print fmt`; skips values that are not constant.
     pub fn parse(print: &str) -> FlagNames {
         let list = print.find("__print_flags").map_or("", |at| &print[at..]);
         let pairs = list.split('{').skip(1).take(NAMES).filter_map(|rest| {
@@ -31,13 +32,15 @@ impl FlagNames {
         FlagNames(pairs.filter(|&(bits, _)| bits != 0).collect())
     }
 
-    /// Whether nothing is known.
+    /// Whether no name was found.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The flags with these bits. A name that is not known is left out, and so is a bit without a name, unless the kernel is
-    /// one that has no name for some that matter (`flags/names.rs`).
+    /// Returns the flags with these bits.
+    ///
+    /// Unknown names are left out. Bits without a name are left out too, except on kernels that have no name for some
+    /// that matter (`flags/gfp_names.rs`).
     pub fn gfp(&self, bits: u64) -> Gfp {
         if self.is_empty() {
             let bits = Reading::new(Kernels::ALL.since(KernelVersion::new(5, 1))).read(bits as u32, None);
@@ -63,21 +66,21 @@ impl FlagNames {
     }
 }
 
-/// The value of a C expression of constants; none if it is none.
+/// The value of a C expression of constants; none for other texts.
 pub(super) fn constant(text: &str) -> Option<u64> {
     let mut input = Expression { rest: text.trim(), depth: 0 };
     let value = input.or()?;
     input.rest.is_empty().then_some(value)
 }
 
-/// The rest of an expression. Each rule reads what binds at least as strongly as it says.
+/// The unread rest of an expression. Each rule reads operators that bind at least as strongly as its own.
 struct Expression<'a> {
     rest: &'a str,
     depth: usize,
 }
 
 impl<'a> Expression<'a> {
-    /// Passes over `token`.
+    /// Skips `token`, if it is next.
     fn eat(&mut self, token: &str) -> bool {
         let found = self.rest.strip_prefix(token);
         self.rest = found.map_or(self.rest, str::trim_start);
@@ -147,7 +150,7 @@ impl<'a> Expression<'a> {
         self.number()
     }
 
-    /// Passes over the rest of `(type)`.
+    /// Skips the rest of `(type)`, if it is one.
     fn cast(&mut self) -> bool {
         let Some((inside, rest)) = self.rest.split_once(')') else { return false };
         let inside = inside.trim();

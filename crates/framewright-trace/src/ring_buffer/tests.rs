@@ -1,4 +1,4 @@
-//! Pages made by hand and by chance, and the descriptions of a Linux 6.18.
+//! Pages that are written here or random, and the descriptions of a Linux 6.18.
 
 use std::io::Cursor;
 
@@ -16,7 +16,7 @@ const HEADER_PAGE: &str = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0
 \tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n";
 const PAGE: usize = 4096;
 
-/// A `format` file with these fields (type and name, offset, size, signed) behind the common ones.
+/// A `format` file with these fields (type and name, offset, size, signed) after the common ones.
 fn format(name: &str, id: u32, fields: &[(&str, usize, usize, u8)], print: &str) -> Format {
     let common = [
         ("unsigned short common_type", 0, 2, 0),
@@ -65,7 +65,9 @@ fn formats() -> Vec<Format> {
     ]
 }
 
-/// An event of kind `id` by `pid` with these fields behind the common ones: value and bytes, each on a place of its size.
+/// An event of kind `id` by `pid`, with these fields after the common ones.
+///
+/// A field has a value and bytes, and is aligned to its size.
 fn event(id: u16, pid: u32, fields: &[(u64, usize)]) -> Vec<u8> {
     let mut bytes = [&id.to_le_bytes()[..], &[0, 0], &pid.to_le_bytes()].concat();
     for &(value, size) in fields {

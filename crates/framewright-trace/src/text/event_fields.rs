@@ -1,4 +1,4 @@
-//! The fields of an event, `name=value` words in any order, among others that are passed over.
+//! The fields of an event: `name=value` words in any order, among other words that are skipped.
 
 use framewright::pfn::{Order, Pfn};
 
@@ -14,10 +14,10 @@ pub(super) struct Fields<'a, const N: usize> {
 }
 
 impl<'a, const N: usize> Fields<'a, N> {
-    /// Looks for fields called `names` in the text behind the event's name.
+    /// Finds the fields called `names` in the text after the event's name.
     ///
     /// # Errors
-    /// A field is there twice, as where two lines were run together.
+    /// A field occurs twice, as where two lines were run together.
     pub(super) fn find(event: &'static str, names: [&'static str; N], text: &'a [u8]) -> Result<Self, LineFault> {
         let mut fields = Fields { event, names, values: [None; N] };
         let mut rest = text;
@@ -84,8 +84,9 @@ impl<'a, const N: usize> Fields<'a, N> {
         self.bounded(i, PFN_LIMIT - 1).map(Pfn)
     }
 
-    /// Field `i` as a page frame number, none if it is the one that stands for no page: 0 or all ones while field
-    /// `page`, the descriptor's address, is nil or not there.
+    /// Field `i` as a page frame number; none if it stands for no page.
+    ///
+    /// That is 0 or all ones while field `page`, the descriptor's address, is nil or missing.
     pub(super) fn pfn_or_none(&self, i: usize, page: usize) -> Result<Option<Pfn>, LineFault> {
         let text = self.text(i)?;
         let nil = self.values[page].is_none_or(is_nil);

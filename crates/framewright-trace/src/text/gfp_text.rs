@@ -8,12 +8,14 @@ use crate::error::{Excerpt, LineFault};
 use crate::flags::{KernelVersion, Kernels, Reading, named};
 use crate::record::Quality;
 
-/// Reads flags, remembering the last ones: a trace has a few dozen different texts in a million lines.
+/// Reads flags, and caches them by text.
+///
+/// A trace has a few dozen different texts in a million lines.
 #[derive(Clone, Debug)]
 pub(super) struct GfpReader {
     slots: Vec<Remembered>,
     bits: Reading,
-    /// Whether a request is read without the flags that are not known.
+    /// Whether unknown flags are left out instead of refused.
     lenient: bool,
 }
 
@@ -40,7 +42,7 @@ impl GfpReader {
         self.bits.kernels()
     }
 
-    /// Takes the bits of a kernel whose version the header names, unless the user has said otherwise.
+    /// Uses the bits of the kernel that the header names, unless the user has chosen one.
     pub(super) fn kernel(&mut self, version: KernelVersion) {
         self.bits.narrow(Kernels::of(version));
     }
@@ -59,7 +61,9 @@ impl GfpReader {
         });
     }
 
-    /// The flags in `text` of a request whose mobility has the number `migratetype`, and whether all of them are known.
+    /// Reads the flags in `text` of a request, and whether all of them are known.
+    ///
+    /// `migratetype` is the number of the request's mobility.
     pub(super) fn read(
         &mut self,
         text: &[u8],
@@ -94,14 +98,14 @@ impl GfpReader {
         let named = named(std::str::from_utf8(text).map_err(|_| fault(text))?);
         match named.unknown.first() {
             Some(first) if !self.lenient => Err(fault(first.as_bytes())),
-            // Nothing at all is no flag of a vendor's, but a line that is cut.
+            // An empty name is no vendor's flag: the line is cut.
             Some(_) if named.unknown.iter().any(|name| !is_name(name)) => Err(fault(text)),
             _ => Ok((named.gfp, named.unknown.into_iter().map(str::to_owned).collect())),
         }
     }
 }
 
-/// Whether a flag can be called so.
+/// Whether a flag can have this name.
 fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
 }

@@ -1,4 +1,4 @@
-//! What a line of a tracer's output is, and its head: who ran, where and when.
+//! Tells events from other lines of a tracer's output, and reads their heads: task, CPU and time.
 //!
 //! The tools print the same events with different heads:
 //!
@@ -12,19 +12,22 @@
 //! function graph          0)               |  /* mm_page_free: page=... */
 //! ```
 //!
-//! The thread group in parentheses, the column of flags, the process before the slash and the period are there or not,
-//! as the tool was told, and so are other columns before the time and after it. A task's name may hold blanks, dashes and
-//! brackets, so a line is read from the one thing that is sure: `[cpu]` with a task's number before it and a time after
-//! it, with no other bracket between. The first bracket for which all hold is the right one. The event is the first word
-//! after the time that is a name with a colon. Reading from the left by column was rejected, since every tool pads by
-//! other widths.
+//! Optional are the thread group in parentheses, the column of flags, the process before the slash and the period. So
+//! are other columns before the time and after it. A task's name may hold blanks, dashes and brackets.
 //!
-//! The latency format has no bracket: the CPU's number stands before the flags without a blank. ftrace's own has times in
-//! microseconds from the start of the trace and names of 8 bytes; they are taken as they are.
+//! So a line is read from its one certain part: `[cpu]` with a pid before it and a time after it, with no other
+//! bracket between. The first bracket for which all hold is the right one. The event is the first word after the time
+//! that is a name with a colon.
+//!
+//! The latency format has no bracket: the CPU's number stands before the flags without a blank. The times of ftrace's
+//! own latency format are microseconds from the start of the trace, and its names have 8 bytes. Both are used as they
+//! are.
+//!
+//! Rejected: reading from the left by column. Every tool pads by other widths.
 
 use super::tracepoint_name::tracepoint;
 
-/// Who ran, where and when.
+/// The task, CPU and time of an event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct LineHead<'a> {
     /// Name of the task, none where the tool does not print it.
@@ -35,12 +38,12 @@ pub(super) struct LineHead<'a> {
     pub(super) time: Option<u64>,
 }
 
-/// What a line is.
+/// A line of a tracer's output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TracerLine<'a> {
     /// An event: its name without the subsystem, and its fields.
     Event(LineHead<'a>, &'a [u8], &'a [u8]),
-    /// The tracer lost so many events, or does not know how many.
+    /// The tracer lost events; their number, if it says so.
     Lost(Option<u64>),
     /// A comment.
     Comment(&'a [u8]),
@@ -48,11 +51,11 @@ pub(super) enum TracerLine<'a> {
     Skip,
     /// The time is printed as a number of clock ticks.
     Ticks,
-    /// Nothing that a tracer prints.
+    /// No line that a tracer prints.
     Unrecognized,
 }
 
-/// What `line` is.
+/// Tells the kind of `line`.
 pub(super) fn classify(line: &[u8]) -> TracerLine<'_> {
     let mut ticks = false;
     let mut from = 0;
@@ -84,7 +87,7 @@ pub(super) fn classify(line: &[u8]) -> TracerLine<'_> {
 fn bracket(text: &[u8]) -> Option<(u16, &[u8])> {
     let close = memchr::memchr(b']', text.get(..6).unwrap_or(text))?;
     let cpu = u16::try_from(decimal(&text[..close])?).ok()?;
-    // The blank also keeps the work on a line of nothing but brackets in proportion to its length.
+    // The blank also bounds the work on a line of nothing but brackets by its length.
     Some((cpu, text[close + 1..].strip_prefix(b" ")?))
 }
 
@@ -116,17 +119,19 @@ fn task(text: &[u8]) -> Option<(&[u8], u32)> {
     Some((comm, pid))
 }
 
-/// A text into what stands before its last digits, and their value.
+/// Splits off the digits at the end of a text: the text before them, and their value.
 fn split_digits(text: &[u8]) -> Option<(&[u8], u32)> {
     let digits = text.iter().rev().take_while(|b| b.is_ascii_digit()).count();
     let (rest, digits) = text.split_at(text.len() - digits);
     Some((rest, u32::try_from(decimal(digits)?).ok()?))
 }
 
-/// The most columns that are passed over before the time, and between the time and the event.
+/// The most columns that are skipped before the time, and between the time and the event.
 const COLUMNS: usize = 8;
 
-/// `flags  19.396058: rest` as the time and the rest, with any columns before; the time is none if it is not in seconds.
+/// Splits `flags  19.396058: rest` into time and rest, after any columns.
+///
+/// The time is none if it is not in seconds.
 fn timed(text: &[u8]) -> Option<(Option<u64>, &[u8])> {
     let mut rest = text;
     for _ in 0..COLUMNS {
@@ -217,10 +222,10 @@ pub(super) fn decimal(text: &[u8]) -> Option<u64> {
     })
 }
 
-/// What follows the time.
+/// Reads an event from the text after its time.
 fn event<'a>(head: LineHead<'a>, text: &'a [u8]) -> TracerLine<'a> {
     let mut rest = text;
-    // Whether any word with a colon is the event: after columns that are not known only one of ours is taken for it.
+    // Whether any word with a colon is the event. After unknown columns only a known name is.
     let mut any = true;
     for _ in 0..COLUMNS {
         let (word, after) = token(rest);
@@ -234,7 +239,7 @@ fn event<'a>(head: LineHead<'a>, text: &'a [u8]) -> TracerLine<'a> {
         if !name.is_empty() && (any || tracepoint(name).is_some()) {
             return TracerLine::Event(head, name, after);
         }
-        // perf's period, the time since the event before, a cgroup or what else a tool puts there.
+        // perf's period, the time since the event before, a cgroup, or another column of a tool.
         any &= decimal(word).is_some() || (word.first() == Some(&b'(') && word.last() == Some(&b')'));
         rest = after;
     }
@@ -314,7 +319,7 @@ fn is_call_chain(line: &[u8]) -> bool {
     (4..=16).contains(&digits.len()) && digits.iter().all(u8::is_ascii_hexdigit) && !rest.is_empty()
 }
 
-/// What trace-cmd and perf print before the first event, and the line between two tasks of the function graph.
+/// Whether trace-cmd or perf print this before the first event, or the function graph between two tasks.
 fn is_preamble(line: &[u8]) -> bool {
     const STARTS: [&[u8]; 7] = [b"cpus=", b"version", b"CPU ", b"trace-cmd", b"buffer", b"-----", b"Processed "];
     STARTS.iter().any(|start| line.starts_with(start))

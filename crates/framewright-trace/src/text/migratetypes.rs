@@ -7,8 +7,8 @@
 //! Events before that request are read in the newer numbering. If the older one turns out to hold, the trace is refused
 //! rather than half of it misread.
 //!
-//! Number 3 is the reserve for urgent requests in both numberings (`Reserve`, then `HighAtomic`). Number 4 is read as CMA.
-//! On a kernel built without CMA it would be the isolated blocks.
+//! Number 3 is the reserve for urgent requests in both numberings (`Reserve`, then `HighAtomic`). Number 4 is read as
+//! CMA. On a kernel built without CMA it would be the isolated blocks.
 
 use framewright::pfn::MigrateType;
 use framewright::request::Gfp;
@@ -16,7 +16,7 @@ use framewright::request::Gfp;
 use crate::error::LineFault;
 use crate::flags::KernelVersion;
 
-/// Which numbers the kernel gives to mobilities.
+/// The kernel's numbers for mobilities.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Numbering {
     /// 1 is movable and 2 reclaimable: Linux 4.4 and later.
@@ -26,7 +26,7 @@ pub enum Numbering {
 }
 
 impl Numbering {
-    /// The numbering of a kernel, from a version such as `6.1.0-56-cloud-amd64`; none if that is no version.
+    /// The numbering of a kernel by its version, such as `6.1.0-56-cloud-amd64`; none for other texts.
     pub fn of_kernel(version: &str) -> Option<Numbering> {
         KernelVersion::find(version).map(Numbering::of)
     }
@@ -47,7 +47,7 @@ impl Numbering {
     }
 }
 
-/// Reads mobilities, finding out which numbering they have.
+/// Reads mobilities, and learns their numbering on the way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MigratetypeReader {
     numbering: Option<Numbering>,
@@ -62,7 +62,7 @@ impl MigratetypeReader {
         MigratetypeReader { numbering, told: numbering.is_some(), assumed: false }
     }
 
-    /// Takes the numbering of a kernel whose version the header names, unless the user has said otherwise.
+    /// Uses the numbering of the kernel that the header names, unless the user has chosen one.
     pub(super) fn kernel(&mut self, version: KernelVersion) {
         if !self.told && !self.assumed && self.numbering.is_none() {
             self.numbering = Some(Numbering::of(version));
@@ -75,8 +75,10 @@ impl MigratetypeReader {
         self.numbering
     }
 
-    /// The mobility of a request with `gfp`, of which `is_certain` says whether reclaimable memory shows in it: its bit
-    /// has changed over time, the one of movable memory never.
+    /// The mobility of a request with `gfp`.
+    ///
+    /// `is_certain` says whether all flags are known. Only then does the flag of reclaimable memory settle the
+    /// numbering, because its bit has changed over time; that of movable memory never has.
     pub(super) fn of_request(&mut self, value: u64, gfp: Gfp, is_certain: bool) -> Result<MigrateType, LineFault> {
         if !self.told && (value == 1 || value == 2) {
             let evidence = match (gfp.migratetype(), value) {

@@ -1,17 +1,22 @@
-//! Traces as text: what ftrace, `trace-cmd report` and `perf script` print.
+//! Traces as text: the output of ftrace, `trace-cmd report` and `perf script`.
 //!
-//! One pass over the bytes, a line at a time, without regular expressions: a trace of a minute has hundreds of megabytes.
-//! Memory is bounded whatever the input: lines, task names and the table of unknown events all have limits. The text
-//! need not be UTF-8.
+//! One pass over the bytes, a line at a time, without regular expressions: a trace of a minute has hundreds of
+//! megabytes. Memory is bounded whatever the input: lines, task names and the table of unknown events all have limits.
+//! The text need not be UTF-8.
 //!
-//! What a line is, is told by its shape (`line.rs`), the fields of an event by their names (`fields.rs`), and what
-//! depends on the kernel's version is found out from the trace itself (`values.rs`). Three classes of trouble:
+//! | file | tells |
+//! |---|---|
+//! | `line_format.rs` | an event from other lines, and its head: task, CPU and time |
+//! | `event_fields.rs` | the fields of an event, by their names |
+//! | `migratetypes.rs`, `vmemmap.rs`, `gfp_text.rs` | values that depend on the kernel |
 //!
-//! * Events that are none of ours are counted by name, and lines that are no events at all are counted.
-//! * What the tracer says it lost is counted: a replay of a trace with gaps frees what it has not allocated.
-//! * A line of one of our events that cannot be read is an error. The lenient mode counts it instead and goes on.
+//! There are three classes of trouble:
 //!
-//! A line that names one of our events is never passed over: if its head cannot be read, that is an error too.
+//! - Events of other subsystems are counted by name, and lines that are no events at all are counted.
+//! - Events that the tracer says it lost are counted: a replay of a trace with gaps frees what it has not allocated.
+//! - A line of one of our events that cannot be read is an error. The lenient mode counts it and goes on.
+//!
+//! A line that names one of our events is never skipped: if its head cannot be read, that is an error too.
 //!
 //! A last line without line end is such an error even if it could be read: a cut `order=10` reads well as `order=1`.
 //!
@@ -54,7 +59,7 @@ pub struct TextReader<R> {
 }
 
 impl<R: Read> TextReader<R> {
-    /// Reads from `source`, which messages call `file`.
+    /// Reads from `source`, called `file` in messages.
     pub fn new(source: R, file: &str, options: &TextOptions) -> TextReader<R> {
         TextReader {
             lines: Lines::new(source),
@@ -71,12 +76,12 @@ impl<R: Read> TextReader<R> {
         &self.parser.comms
     }
 
-    /// What the trace was worth so far.
+    /// The quality of the trace so far.
     pub fn quality(&self) -> &Quality {
         &self.quality
     }
 
-    /// Kernels that the whole of the text can be of.
+    /// Reads all of the text, and returns the kernels that can have printed it.
     pub(crate) fn kernels(mut self) -> Kernels {
         self.by_ref().for_each(drop);
         self.parser.kernels()

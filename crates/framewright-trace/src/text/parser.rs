@@ -20,7 +20,7 @@ pub(super) struct Parser {
     gfp: GfpReader,
     pageblock_order: Order,
     pub(super) comms: Comms,
-    /// The last name of some tasks, by the low bits of their numbers.
+    /// The last name of some tasks, by the low bits of their pids.
     tasks: Vec<(Vec<u8>, CommId)>,
     time: u64,
 }
@@ -71,7 +71,7 @@ impl Parser {
         Ok(None)
     }
 
-    /// What a comment says about the kernel, and about events that were overwritten before they were read.
+    /// Reads a comment that names the kernel, or counts events that were overwritten unread.
     fn comment(&mut self, text: &str, quality: &mut Quality) {
         const VERSIONS: [&str; 4] = ["os release :", "Linux version ", "uname:", "uname :"];
         let of_tracer = text.split_once(" trace v").and_then(|(_, rest)| rest.split_once(" on "));
@@ -149,7 +149,7 @@ impl Parser {
         let names = ["pfn", "page", "order", "migratetype", "gfp_flags"];
         let fields = Fields::find(Tracepoint::Alloc.name(), names, body)?;
         let (pfn, order, number) = (fields.pfn_or_none(0, 1)?, fields.order(2)?, fields.number(3)?);
-        // What prints a page's address prints the frame as the kernel does: as a decimal number before Linux 5.15.
+        // A tool that prints a page's address prints the frame as the kernel does: in decimal before Linux 5.15.
         if fields.text(1).is_ok() && fields.text(0)?.starts_with(b"0x") {
             self.gfp.since(KernelVersion::new(5, 1));
         }
@@ -174,7 +174,7 @@ impl Parser {
         ];
         let fields = Fields::find(Tracepoint::ExtFrag.name(), names, body)?;
         let fallback_order = fields.order(2)?;
-        // A tool that does not know the order of a pageblock prints neither or 0: `fragmenting` is worked out when printing.
+        // A tool that does not know the order of a pageblock prints 0 or nothing, and computes `fragmenting` from it.
         let pageblock_order = fields.order_if_there(3)?.filter(|order| order.0 != 0).unwrap_or(self.pageblock_order);
         Ok(Kind::ExtFrag {
             pfn: fields.pfn(0)?,
@@ -196,13 +196,13 @@ impl Parser {
             pfn: fields.pfn_or_none(0, 1)?,
             order,
             migratetype: self.migratetypes.of_list(fields.number(3)?)?,
-            // Kernels that do not say so refill with single pages only.
+            // Kernels without this field refill with single pages only.
             percpu_refill: fields.flag_if_there(4)?.unwrap_or(order == Order(0)),
         })
     }
 }
 
-/// The frame that a record is about, none for moves and what failed.
+/// The frame that a record is about; none for moves and failed requests.
 const fn pfn_of(kind: &Kind) -> Option<Pfn> {
     match *kind {
         Kind::Alloc { pfn, .. } | Kind::AllocZoneLocked { pfn, .. } => pfn,

@@ -11,7 +11,7 @@ pub(super) fn tracepoint(name: &[u8]) -> Option<Tracepoint> {
     }
 }
 
-/// Whether `text` has the name of a tracepoint as a word, with a colon or a parenthesis after it.
+/// Whether `text` has a tracepoint's name as a word before a colon or a parenthesis.
 pub(super) fn is_in(text: &[u8]) -> bool {
     let is_part = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
     [&b"mm_page"[..], b"page_migrate"].iter().any(|start| {
@@ -24,7 +24,7 @@ pub(super) fn is_in(text: &[u8]) -> bool {
     })
 }
 
-/// Whether events called `name` print text of a user, which can look like a line of a trace.
+/// Whether events called `name` print a user's text, which can look like a line of a trace.
 pub(super) fn is_note(name: &[u8]) -> bool {
     [&b"tracing_mark_write"[..], b"print", b"bprint", b"bputs", b"bpf_trace_printk", b"raw_data"].contains(&name)
 }

@@ -1,16 +1,17 @@
-//! Addresses of page descriptors, by which a moved page is named.
+//! Addresses of page descriptors, which name the pages of a move.
 //!
 //! Descriptors of 64 bytes are in one table. Its base is known for an x86-64 kernel that does not randomise it: one
-//! address with four levels of page tables, another with five. An address in neither range is refused, and so is that of
-//! a frame far above any other of the trace: a wrong base gives wrong frames without a sign.
+//! address with four levels of page tables, another with five.
+//!
+//! An address in neither range is refused, and so is that of a frame far above any other of the trace. A wrong base
+//! would yield wrong frames without a sign.
 
 use framewright::pfn::Pfn;
 
 use crate::error::LineFault;
 use crate::struct_page::frame_at;
 
-/// Where the table of descriptors starts on x86-64, and where it ends at the latest: with four levels of page tables
-/// and with five.
+/// The table's range on x86-64 with four levels of page tables, and with five.
 const TABLES: [(u64, u64); 2] =
     [(0xffff_ea00_0000_0000, 0xffff_eb00_0000_0000), (0xffd4_0000_0000_0000, 0xffd6_0000_0000_0000)];
 
@@ -25,16 +26,16 @@ pub(super) struct Vmemmap {
 }
 
 impl Vmemmap {
-    /// How many times higher than any frame before a moved page may be while only the usual bases speak for it.
+    /// The most times that a moved page may exceed all earlier frames while the base is a guess.
     const STRETCH: u64 = 16;
-    /// Frames that are always thought possible: 4 GiB of pages of 4 KiB.
+    /// Frames that are always plausible: 4 GiB of pages of 4 KiB.
     const PLAUSIBLE: u64 = 1 << 20;
 
     pub(super) fn new(base: Option<u64>, end: Option<Pfn>) -> Vmemmap {
         Vmemmap { base, end, highest: Pfn(Vmemmap::PLAUSIBLE) }
     }
 
-    /// Notes a frame of the trace.
+    /// Notes a frame that the trace names.
     pub(super) fn seen(&mut self, pfn: Pfn) {
         self.highest = self.highest.max(pfn);
     }
