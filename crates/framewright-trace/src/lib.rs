@@ -52,3 +52,8 @@ mod counted;
 mod tests;
 
 pub use self::trace::{AFTER, Trace, convert};
+
+/// Tests the example of the crate's README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
