@@ -15,6 +15,7 @@ use super::recorded_machine::Knowledge;
 use super::report::{Column, ExtfragRow, LinuxColumn, Report, TraceQuality, UnusableIndex, ZoneBlocks, free_frames};
 use super::thp_faults::FirstTry;
 use crate::counted::{counted, grouped};
+use crate::mechanisms::unlike;
 use crate::proc::PageTypeInfo;
 use crate::record::Kind;
 
@@ -134,10 +135,8 @@ fn line(table: &mut Sheet, label: &str, values: impl Iterator<Item = String>) {
 
 /// The switches that differ from the baseline.
 fn unlike_baseline(mechanisms: &str) -> String {
-    let baseline = Mechanisms::BASELINE.to_string();
-    let switches = mechanisms.split(',').zip(baseline.split(','));
-    let unlike: Vec<&str> = switches.filter(|(ours, theirs)| ours != theirs).map(|(ours, _)| ours).collect();
-    if unlike.is_empty() { "baseline".to_owned() } else { unlike.join(",") }
+    let switches = unlike(mechanisms, &Mechanisms::BASELINE);
+    if switches.is_empty() { "baseline".to_owned() } else { switches.join(",") }
 }
 
 /// The title of the column of the `i`-th set of mechanisms.
@@ -192,7 +191,9 @@ fn fragmentation(t: &mut Sheet, report: &Report) {
     }
 }
 
-/// Compares free memory at the end with the kernel's own figure: a measure of the trace and its start.
+/// Compares free memory at the end with the kernel's own figure.
+///
+/// The difference is a measure of the trace and of its start.
 fn free(t: &mut Sheet, report: &Report) {
     let Some(recorded) = report.free_recorded else { return };
     let off = |zones: &[ZoneBlocks]| {
