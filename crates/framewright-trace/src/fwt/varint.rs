@@ -1,22 +1,17 @@
 //! Numbers of one to ten bytes, seven bits in each, the lowest first.
 //!
-//! Signed numbers are folded so that small ones stay small (zigzag).
-//!
-//! Rejected, because each would accept other bytes: the crate `integer-encoding`, which drops high bits of a tenth
-//! byte, and `unsigned-varint`, which refuses longer forms that this format allows. `leb128` accepts the same bytes,
-//! but would save ten lines only, and make writing return errors.
+//! Signed numbers are folded so that small ones stay small (zigzag). The bytes are those of the crate `integer-encoding`;
+//! this file adds names for messages, and a short way for numbers of one byte, which are most.
+
+use integer_encoding::VarInt;
 
 use crate::error::{CompactFault, FwtResult};
 
 /// Appends `value`.
 pub(super) fn put(out: &mut Vec<u8>, value: u64) {
-    let mut value = value;
-    while value >= 0x80 {
-        // The mask makes the cast lossless.
-        out.push((value & 0x7f) as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
+    let mut bytes = [0; 10];
+    let length = value.encode_var(&mut bytes);
+    out.extend_from_slice(&bytes[..length]);
 }
 
 /// Appends the difference of `value` to `last`, both modulo 2^64.
@@ -48,19 +43,11 @@ impl<'a> VarintReader<'a> {
     }
 
     fn get_long(&mut self, what: &'static str) -> FwtResult<u64> {
-        let mut value = 0;
-        for (i, &byte) in self.rest.iter().enumerate().take(10) {
-            let bits = u64::from(byte & 0x7f);
-            if i == 9 && bits > 1 {
-                break;
-            }
-            value |= bits << (7 * i);
-            if byte < 0x80 {
-                self.rest = &self.rest[i + 1..];
-                return Ok(value);
-            }
-        }
-        Err(if self.rest.len() < 10 { CompactFault::Mismatch(what) } else { CompactFault::Value(what) })
+        let is_cut = self.rest.len() < 10;
+        let fault = if is_cut { CompactFault::Mismatch(what) } else { CompactFault::Value(what) };
+        let (value, length) = u64::decode_var(self.rest).ok_or(fault)?;
+        self.rest = &self.rest[length..];
+        Ok(value)
     }
 
     /// The number whose difference to `last` [`put_delta`] has appended.
