@@ -25,6 +25,7 @@ use crate::error::file_name;
 use crate::proc::{ZoneInfo, ZoneState, flag};
 use crate::record::{Kind, Quality, Record};
 use crate::state::InitialState;
+use crate::struct_page::PFN_LIMIT;
 use crate::trace::Trace;
 
 /// Records read between two reports of progress.
@@ -262,7 +263,7 @@ impl PassState {
 
     #[cold]
     fn widen(&mut self, event: u64, block: PfnRange) -> Result<(), ReplayError> {
-        const POSSIBLE: PfnRange = PfnRange::new(0, 1 << 52);
+        const POSSIBLE: PfnRange = PfnRange::new(0, PFN_LIMIT);
         let known = if self.fixed { self.span.range } else { POSSIBLE };
         if self.fixed || block.end > POSSIBLE.end {
             return Err(ReplayError::Outside { file: self.name.clone(), event, block, known });

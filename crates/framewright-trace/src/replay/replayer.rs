@@ -4,7 +4,7 @@
 //! fairness at the head of `mod.rs` is one function here.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::mem::ManuallyDrop;
 use std::time::Instant;
 
@@ -25,7 +25,7 @@ use super::recorded_machine::RecordedMachine;
 use super::recording::Recording;
 use super::replay_error::ReplayError;
 use super::report::{Column, ZoneBlocks, column};
-use super::run_counts::{Extfrag, Run, Seen};
+use super::run_counts::{Extfrag, Run};
 use super::thp_faults::{FirstTry, Try, is_huge};
 use crate::record::{Kind, Record};
 use crate::trace::Trace;
@@ -165,24 +165,7 @@ impl<'h, W: Observer> Replayer<'h, W> {
             faults: HashMap::new(),
             boosts: pages.mechanisms().watermark_boost.get() != 0,
             woken: 0,
-            counts: Run {
-                mechanisms: pages.mechanisms(),
-                extfrag: Extfrag::default(),
-                orders: BTreeMap::new(),
-                faults: 0,
-                huge_requests: 0,
-                served: 0,
-                gained: 0,
-                lost: 0,
-                peak_held: 0,
-                skipped: 0,
-                moved: 0,
-                failed_smaller: 0,
-                refused: 0,
-                events: 0,
-                seconds: 0.0,
-                seen: Seen::default(),
-            },
+            counts: Run::default(),
         }
     }
 

@@ -52,6 +52,7 @@ impl Extfrag {
 }
 
 /// The raw results of one run.
+#[derive(Default)]
 pub(super) struct Run {
     pub(super) mechanisms: Mechanisms,
     pub(super) extfrag: Extfrag,

@@ -25,6 +25,7 @@ use std::collections::BTreeSet;
 use framewright::pfn::{NodeId, Pfn, PfnRange, ZoneKind};
 
 use crate::proc::{ZoneInfo, ZoneState};
+use crate::struct_page::PFN_LIMIT;
 
 /// A fault of a recorded zone.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -137,7 +138,7 @@ impl ZoneMap {
 
 fn fault(zone: &ZoneState, before: &[&ZoneState]) -> Option<ZoneFault> {
     let Some(start) = zone.start_pfn else { return Some(ZoneFault::NoStart) };
-    if start.0.saturating_add(zone.spanned) > 1 << 52 {
+    if start.0.saturating_add(zone.spanned) > PFN_LIMIT {
         return Some(ZoneFault::Above);
     }
     if zone.zone_kind().is_none() && zone.name != "HighMem" {
