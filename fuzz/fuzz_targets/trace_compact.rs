@@ -4,7 +4,7 @@
 
 use std::io::Cursor;
 
-use framewright_trace::compact::{CompactReader, CompactWriter, MAGIC, VERSION};
+use framewright_trace::fwt::{CompactReader, CompactWriter, MAGIC, VERSION};
 use framewright_trace::record::Comms;
 use libfuzzer_sys::fuzz_target;
 

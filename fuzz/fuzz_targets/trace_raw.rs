@@ -4,7 +4,7 @@
 #![no_main]
 
 use framewright::units::CpuId;
-use framewright_trace::raw::{Decoder, Format, Mobilities, PageLayout, RawReader};
+use framewright_trace::ring_buffer::{Decoder, Format, Mobilities, PageLayout, RawReader};
 use libfuzzer_sys::fuzz_target;
 
 const HEADER_PAGE: &str = "field: u64 timestamp; offset:0; size:8; signed:0;

@@ -22,7 +22,7 @@ use std::time::Instant;
 
 use framewright::machine::{Machine, Pinned};
 use framewright::mechanisms::{Mechanisms, PRESETS, PcpProtection};
-use framewright::queued_lock::{WaitSlots, QueuedLock};
+use framewright::queued_lock::{QueuedLock, WaitSlots};
 use framewright::units::NodeId;
 use framewright_rt::{Native, NativeWord};
 use serde::Serialize;

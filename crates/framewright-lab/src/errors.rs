@@ -16,13 +16,13 @@ use framewright_sim::speed::SpeedError;
 use framewright_sim::stress::{Failure, Kind, StressError, Wrong};
 use framewright_sim::thpfioscale;
 use framewright_sim::workload::{Cause, SpecError};
-use framewright_trace::compact::CompactFault;
 use framewright_trace::error::{Excerpt, Reason, TraceError};
 use framewright_trace::explain::ExplainError;
 use framewright_trace::flags::{BitsFault, KernelVersion, Kernels};
+use framewright_trace::fwt::CompactFault;
 use framewright_trace::proc::ProcFault;
-use framewright_trace::raw::RawFault;
 use framewright_trace::replay::{ReplayError, ZoneFault};
+use framewright_trace::ring_buffer::RawFault;
 use framewright_trace::text::LineFault;
 
 use crate::calibrate::CalibrateError;

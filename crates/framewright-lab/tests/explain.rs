@@ -8,7 +8,7 @@ use std::path::Path;
 
 use cli_command::{run, transcript};
 use framewright::Mechanisms;
-use framewright_trace::explain::{ExplainError, Explanation, Kind, Listing, list, why};
+use framewright_trace::explain::{ExplainError, Explanation, IncidentKind as Kind, Listing, list, why};
 use framewright_trace::replay::ReplayOptions;
 use replay_synthetic::{FIRST, KERNEL, MOVABLE, SECOND, START, Synthetic, project};
 

@@ -2,7 +2,7 @@
 
 mod sim_samples;
 
-use framewright::{FrameCounts, Counters, Mechanisms};
+use framewright::{Counters, FrameCounts, Mechanisms};
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
 use framewright_lab::html::zone_lock_page;

@@ -15,7 +15,7 @@ use framewright::report::Source;
 use framewright::request::{__GFP_MOVABLE, Gfp, Request};
 use framewright::units::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::watermark::{Marks, PcpSize};
-use framewright::{Allocator, FrameCounts, Config, FrameState, Geometry, Layout, Machine, Mechanisms, Region, Tuning};
+use framewright::{Allocator, Config, FrameCounts, FrameState, Geometry, Layout, Machine, Mechanisms, Region, Tuning};
 use framewright_rt::Storage;
 use loom::cell::UnsafeCell;
 use self_cell::MutBorrow;

@@ -1,8 +1,8 @@
 //! A machine about which the compiler knows nothing.
 //!
-//! The words are plain atomics. Everything else (which CPU, what time, what a callback achieves, whether a
-//! fault is injected) is read from a [`Board`] that lies behind a pointer handed in from outside, so no branch of the core
-//! can be folded away. It is never run; it only has to be compiled the way a kernel's machine would be.
+//! The words are plain atomics. Everything else comes from a [`Board`] in foreign memory: the CPU, the time, the
+//! results of callbacks, and injected faults. So no branch of the core can be folded away. The machine is never run.
+//! It only has to be compiled like that of a kernel.
 
 use core::sync::atomic::{self, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize};
 
@@ -12,7 +12,7 @@ use framewright::machine::{
 };
 use framewright::units::{CpuId, NodeId, Order, Pfn};
 
-/// The machine: the answers to what the core asks of its surroundings.
+/// The machine: its answers to the core's questions.
 pub struct Board {
     cpu: AtomicU16,
     node: AtomicU8,
@@ -41,7 +41,7 @@ impl Pinned for Pin {
     }
 }
 
-/// Interrupts held off; a call on either side, as a kernel would have it.
+/// Interrupts held off. Both ends make a call, as in a kernel.
 pub struct Irq<'a>(&'a Board);
 
 impl Drop for Irq<'_> {
@@ -51,7 +51,7 @@ impl Drop for Irq<'_> {
 }
 
 impl Board {
-    /// Lets the outside see `what`, so that it must exist at this point.
+    /// Passes `what` to foreign code, so that it must exist at this point.
     fn tell<T>(&self, what: &T) {
         (self.seen)(core::ptr::from_ref(what).cast());
     }
@@ -147,7 +147,9 @@ impl Machine for Board {
     }
 }
 
-/// What a load may be asked for. The standard atomics panic on an ordering that a load cannot have; the seam ignores it.
+/// The ordering for a load.
+///
+/// The standard atomics panic on an ordering that a load cannot have; the core's words ignore it.
 const fn for_load(order: Ordering) -> atomic::Ordering {
     match order {
         Ordering::Relaxed | Ordering::Release => atomic::Ordering::Relaxed,
@@ -155,7 +157,7 @@ const fn for_load(order: Ordering) -> atomic::Ordering {
     }
 }
 
-/// What a store may be asked for.
+/// The ordering for a store.
 const fn for_store(order: Ordering) -> atomic::Ordering {
     match order {
         Ordering::Relaxed | Ordering::Acquire => atomic::Ordering::Relaxed,
@@ -163,7 +165,7 @@ const fn for_store(order: Ordering) -> atomic::Ordering {
     }
 }
 
-/// What a read-modify-write may be asked for.
+/// The ordering for a read-modify-write.
 const fn for_both(order: Ordering) -> atomic::Ordering {
     match order {
         Ordering::Relaxed => atomic::Ordering::Relaxed,

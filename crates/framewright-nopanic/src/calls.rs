@@ -1,9 +1,11 @@
 //! One kept function for every public operation of the core.
 //!
 //! `call! { fn name(argument: Type) -> Result { body } }` makes a function that the linker must keep, named
-//! `framewright_call_name`. It reads its arguments from memory and writes the result back, so the compiler can assume
-//! nothing about the first and drop nothing of the second. To cover a new operation, add a `call!` whose body
-//! calls it; `ci/no_panic.sh` names the public functions that no body mentions.
+//! `framewright_call_name`. It reads its arguments from memory and writes the result back. So the compiler can assume
+//! nothing of the arguments, and must compute the result.
+//!
+//! To cover a new operation, add a `call!` whose body calls it. `ci/no_panic.sh` names the public functions that no
+//! body mentions.
 
 use core::fmt::{self, Write};
 
@@ -13,9 +15,9 @@ use framewright::error::{AllocError, BootError, FreeError};
 use framewright::event::{Event, TraceLine};
 use framewright::machine::{Busy, LockName, Machine, Ordering, Patience, Pinned, Step, Word};
 use framewright::mechanisms::{Mechanisms, Threshold, UnknownSwitch};
-use framewright::queued_lock::{WaitSlots, QueuedLock};
+use framewright::queued_lock::{Places, QueuedLock};
 use framewright::report::{
-    self, BuddyInfo, ExtfragIndex, NodeVmStat, NumaCounters, NodeNumaStat, PageTypeInfo, Source, UnusableIndex, VmStat,
+    self, BuddyInfo, ExtfragIndex, NodeVmStat, NumaCounters, NumaStat, PageTypeInfo, Source, UnusableIndex, VmStat,
     ZoneInfo, ZoneSnapshot,
 };
 use framewright::request::{Gfp, NodeSet, Policy, Request};
@@ -33,7 +35,7 @@ macro_rules! call {
     ($( fn $name:ident($( $argument:ident: $type:ty ),* $(,)?) -> $result:ty $body:block )*) => { $(
         #[unsafe(export_name = concat!("framewright_call_", stringify!($name)))]
         extern "C" fn $name(arguments: *const ($( $type, )*), result: *mut $result) {
-            // SAFETY: whoever calls passes a valid tuple that is not used again, and room for the result.
+            // SAFETY: the caller passes a valid tuple that it does not use again, and room for the result.
             let ($( $argument, )*) = unsafe { arguments.read() };
             let value: $result = $body;
             // SAFETY: as above.
@@ -42,7 +44,7 @@ macro_rules! call {
     )* };
 }
 
-/// Text that goes nowhere the compiler could see.
+/// A writer of text to foreign code, which the compiler cannot see.
 pub struct Sink {
     write: extern "C" fn(*const u8, usize) -> bool,
 }
@@ -125,7 +127,7 @@ call! {
 /// Words at which waiters wait.
 pub struct Waits(&'static [U32]);
 
-impl WaitSlots<Board> for Waits {
+impl Places<Board> for Waits {
     fn place(&self, number: u16) -> Option<&U32> {
         self.0.get(usize::from(number))
     }
@@ -162,7 +164,7 @@ call! {
     }
 }
 
-// The seam: this machine itself must not be what panics.
+// The machine itself must not panic either.
 call! {
     fn seam(board: &'static Board, word: &'static U64, value: u64, order: Ordering) -> Result<(u64, CpuId), Busy> {
         let pin = board.pin();
@@ -173,7 +175,7 @@ call! {
     }
 }
 
-// Text. Widths and the alternative form are taken from outside too.
+// Text. Widths and the alternative form are arguments too.
 call! {
     fn display_units(sink: &'static mut Sink, pfn: Pfn, range: PfnRange, order: Order, width: u16) -> fmt::Result {
         let width = usize::from(width);
@@ -355,7 +357,7 @@ call! {
     }
 
     fn display_reports(sink: &'static mut Sink, pages: &'static Pages, node: NodeId) -> fmt::Result {
-        let (proc, node) = (VmStat(pages), NodeNumaStat { source: pages, node });
+        let (proc, node) = (VmStat(pages), NumaStat { source: pages, node });
         let (unusable, index) = (UnusableIndex(pages), ExtfragIndex(pages));
         write!(sink, "{}{}{}", BuddyInfo(pages), PageTypeInfo(pages), ZoneInfo(pages))
             .and_then(|()| write!(sink, "{proc}{node}{unusable}{index}"))

@@ -17,7 +17,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use framewright::report::Source;
-use framewright::{Allocator, FrameCounts, CpuId, Machine, MigrateType, ZoneIdx};
+use framewright::{Allocator, CpuId, FrameCounts, Machine, MigrateType, ZoneIdx};
 
 use crate::expected::Relation;
 use crate::outcome::Wrong;

@@ -9,7 +9,7 @@ use framewright::machine::Fault;
 use framewright::mechanisms::{NumaRead, NumaStat};
 use framewright::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
 use framewright::watermark::highatomic_limit;
-use framewright::{Allocator, FrameCounts, CpuId, FrameState, Layout, MigrateType, Pfn};
+use framewright::{Allocator, CpuId, FrameCounts, FrameState, Layout, MigrateType, Pfn};
 use framewright_rt::{Solo, Storage};
 
 use crate::op::Op;

@@ -1,12 +1,14 @@
-//! `framewright bench` with the allocators that programs put in place of the system's: mimalloc and jemalloc.
+//! `framewright bench` with mimalloc and jemalloc, allocators that programs use in place of the system's.
 //!
-//! A program of its own, because they are built from C: everything else in this workspace needs a Rust toolchain
-//! alone, and the tests must not need this. Same options, same workloads, the same report with more rows.
+//! This is a program of its own because both are built from C. The rest of the workspace needs only a Rust toolchain,
+//! and so do the tests. It has the same options and workloads, and the same report with more rows.
 //!
-//! Both hand out addresses of memory that need not be there yet, as `glibc` does. They are asked for blocks of `1 << order`
-//! frames that are aligned to their own size, jemalloc through the calls that tell it the size of what is freed, which are its
-//! fastest. Neither replaces this program's own allocator. Nothing reads or writes what was allocated, which spares them
-//! the page faults that a program would pay for.
+//! Both return addresses of memory that need not be present yet, as `glibc` does. They allocate blocks of `1 << order`
+//! frames, aligned to their own size. jemalloc is called through its fastest functions, which take the size at the
+//! free.
+//!
+//! Neither replaces this program's own allocator. Nothing touches the allocated memory, which spares them the page
+//! faults of a real program.
 
 mod native;
 
@@ -26,7 +28,7 @@ struct Cli {
     options: Options,
 }
 
-/// All contenders of the benchmark, with this program's behind them.
+/// All contenders of the benchmark, followed by this program's own.
 fn all() -> Vec<Entry> {
     [contenders().as_slice(), native::ENTRIES].concat()
 }
@@ -35,7 +37,7 @@ fn main() -> ExitCode {
     let Err(error) = Cli::parse().options.run(mechanisms::parse, &all(), &mut io::stdout().lock()) else {
         return ExitCode::SUCCESS;
     };
-    // Whoever read our output has seen enough.
+    // The reader of the output has closed it, and needs no message.
     if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
         return ExitCode::SUCCESS;
     }

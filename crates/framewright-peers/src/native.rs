@@ -44,13 +44,13 @@ impl Handle for MiMalloc {
     #[inline(never)]
     fn alloc<const ORDER: u8>(&mut self) -> Option<u64> {
         let bytes = FRAME_BYTES << ORDER;
-        // SAFETY: the alignment is a power of two, and any size may be asked for.
+        // SAFETY: the alignment is a power of two, and any size is allowed.
         block_of(unsafe { mi_malloc_aligned(bytes, bytes) })
     }
 
     #[inline(never)]
     fn free<const ORDER: u8>(&mut self, block: u64) -> bool {
-        // SAFETY: a block is what `alloc` returned, freed once by each workload; nobody dereferences it.
+        // SAFETY: a workload frees each block of `alloc` once, and nothing dereferences it.
         unsafe { mi_free(address_of(block)) };
         true
     }
@@ -78,7 +78,7 @@ impl Handle for JeMalloc {
 
     #[inline(never)]
     fn free<const ORDER: u8>(&mut self, block: u64) -> bool {
-        // SAFETY: a block is what `alloc` returned, of this size and alignment, freed once; nobody dereferences it.
+        // SAFETY: a workload frees each block of `alloc` once, with its own size, and nothing dereferences it.
         unsafe { sdallocx(address_of(block), FRAME_BYTES << ORDER, flags(ORDER)) };
         true
     }

@@ -4,7 +4,7 @@ use std::collections::TryReserveError;
 
 use framewright::machine::{Machine, Word};
 use framewright::units::ZoneIdx;
-use framewright::{Cluster, Cpu, ZoneDiffs, Layout, Link, Magazine, NodeDiffs, NodeStat, Parts, Pcp, Run, Shard, Zone};
+use framewright::{Cluster, Cpu, Layout, Link, Magazine, NodeDiffs, NodeStat, Parts, Pcp, Run, Shard, Zone, ZoneDiffs};
 
 /// Owns what [`Parts`] borrows: zeroed words and default records, as many as a [`Layout`] says.
 pub struct Storage<M: Machine> {

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use framewright::request::{GFP_DMA32, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
 use framewright::units::{CpuId, NodeId, Order, Pfn, PfnRange, ZoneIdx};
-use framewright::{Allocator, FrameCounts, Config, FreeError, Layout, Machine, Mechanisms, Region, Request};
+use framewright::{Allocator, Config, FrameCounts, FreeError, Layout, Machine, Mechanisms, Region, Request};
 use framewright_rt::{Native, Solo, Storage};
 
 const NODE: [NodeId; 1] = [NodeId(0)];

@@ -4,8 +4,8 @@ use framewright::machine::Word;
 use framewright::mechanisms::PcpProtection;
 use framewright::units::{NodeId, ZoneIdx};
 use framewright::{
-    Allocator, BootError, Cluster, Config, Cpu, ZoneDiffs, Layout, Link, Magazine, Mechanisms, NodeDiffs, NodeStat, Parts,
-    Pcp, Run, Shard, Zone,
+    Allocator, BootError, Cluster, Config, Cpu, Layout, Link, Magazine, Mechanisms, NodeDiffs, NodeStat, Parts, Pcp,
+    Run, Shard, Zone, ZoneDiffs,
 };
 
 use crate::arena::{Arena, Packing};

@@ -1,16 +1,17 @@
-//! Files that a command writes: made under a name of their own, and put in their place when they are whole.
+//! Files that a command writes: created under a temporary name, and renamed when they are whole.
 //!
-//! A path may lie in a folder in which others write, and the command may run as root. So a file is never opened by the name that it
-//! will have, and nothing that lies there is followed or truncated:
+//! Others may write to the folder, and the command may run as root. So a file is never opened by its final name, and
+//! nothing that lies there is followed or truncated:
 //!
-//! 1. what is at the path must be a regular file, or nothing: a symbolic link is refused, and so is a device or a pipe;
-//! 2. the file is made in the same folder, by a name that nobody can guess, and only if nothing has that name
-//!    (`O_CREAT | O_EXCL`, which follows no link);
-//! 3. when it is whole and on the disk, it is renamed, which replaces what is at the path and follows no link either.
+//! 1. The path must have a regular file, or nothing. A symbolic link, a device or a pipe is refused.
+//! 2. The file is created in the same folder by a name that cannot be guessed, and only if nothing has that name.
+//!    `O_CREAT | O_EXCL` does so, and follows no link.
+//! 3. Once it is whole and on the disk, it is renamed. That replaces what is at the path and follows no link either.
 //!
-//! If the path becomes a link after the look, the rename replaces the link. Where it points stays as it is.
+//! If the path becomes a link after the check, the rename replaces the link. Its target stays as it is.
 //!
-//! Rejected: `O_NOFOLLOW` on the path itself. It guards the last name only as well, and leaves half a file after an error.
+//! Rejected: `O_NOFOLLOW` on the path itself. It guards only the last name of the path, and leaves half a file after
+//! an error.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -18,16 +19,16 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
-/// Who may read a file, or list a folder.
+/// The users that may read a file, or list a folder.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// Everybody whom the umask lets.
+    /// All users that the umask admits.
     Shared,
-    /// Its owner alone: what is recorded of a kernel is root's to see.
+    /// The file's owner alone: a recording shows root's view of a kernel.
     Private,
 }
 
-/// A file that is being written. It is gone when this is dropped before [`NewFile::finish`].
+/// A file that is being written. Dropping it before [`NewFile::finish`] removes it.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
@@ -36,14 +37,14 @@ pub struct NewFile {
     is_whole: bool,
 }
 
-/// How many names are tried.
+/// Number of temporary names that are tried.
 const NAMES: u32 = 16;
 
 impl NewFile {
-    /// Begins a file that will be at `path`.
+    /// Creates the file that [`NewFile::finish`] will move to `path`.
     ///
     /// # Errors
-    /// The system's; or the path is a symbolic link, or something that is no regular file.
+    /// The system's; or something other than a regular file is at the path.
     pub fn create(path: &Path, access: Access) -> io::Result<NewFile> {
         look(path)?;
         for _ in 0..NAMES {
@@ -57,10 +58,10 @@ impl NewFile {
         Err(ErrorKind::AlreadyExists.into())
     }
 
-    /// Puts it in its place, once it is on the disk. Returns its bytes.
+    /// Writes the file to the disk and renames it to its path. Returns its size in bytes.
     ///
     /// # Errors
-    /// The system's; what is at the path is as it was.
+    /// The system's; the file at the path is then unchanged.
     pub fn finish(mut self) -> io::Result<u64> {
         self.file.sync_all()?;
         let bytes = self.file.metadata()?.len();
@@ -89,13 +90,13 @@ impl Seek for NewFile {
 impl Drop for NewFile {
     fn drop(&mut self) {
         if !self.is_whole {
-            // The first error says more than one about cleaning up after it.
+            // The error that led here says more than one of the clean-up.
             let _ = fs::remove_file(&self.part);
         }
     }
 }
 
-/// Writes a whole file; see the module's description.
+/// Writes a whole file by way of a temporary one.
 ///
 /// # Errors
 /// As [`NewFile::create`] and [`NewFile::finish`].
@@ -105,10 +106,10 @@ pub fn write(path: &Path, access: Access, bytes: &[u8]) -> io::Result<()> {
     file.finish().map(drop)
 }
 
-/// Makes a file that is not there.
+/// Creates a file where none is.
 ///
 /// # Errors
-/// The system's; something has the name, a link perhaps.
+/// The system's; something, perhaps a link, has the name already.
 pub fn create_new(path: &Path, access: Access) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -119,10 +120,10 @@ pub fn create_new(path: &Path, access: Access) -> io::Result<File> {
     options.open(path)
 }
 
-/// Makes a folder that is not there, and with `parents` those that it lies in.
+/// Creates a folder where none is, and with `parents` the folders above it.
 ///
 /// # Errors
-/// The system's; something has the name.
+/// The system's; something has the name already.
 pub fn create_folder(path: &Path, access: Access, parents: bool) -> io::Result<()> {
     let mut builder = DirBuilder::new();
     #[cfg(unix)]
@@ -135,10 +136,10 @@ pub fn create_folder(path: &Path, access: Access, parents: bool) -> io::Result<(
     builder.create(path)
 }
 
-/// Whether a file may be written to a path: nothing is there, or a regular file.
+/// Checks that a file may be written to a path: nothing is there, or a regular file.
 ///
 /// # Errors
-/// What is there, or the system's.
+/// The path has something else; or the system's.
 pub fn look(path: &Path) -> io::Result<()> {
     let refused = |why: &str| Err(io::Error::new(ErrorKind::InvalidInput, why));
     match fs::symlink_metadata(path) {
@@ -157,7 +158,7 @@ pub fn look(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A number that nobody can guess: the standard library's hash maps begin with one of the system's.
+/// Returns a number that cannot be guessed: the standard library seeds its hash maps from the system.
 fn random() -> u64 {
     RandomState::new().build_hasher().finish()
 }

@@ -1,19 +1,19 @@
 //! The state of memory just before a trace's first event, from files in the formats of `/proc`.
 //!
-//! Each file is optional; what a replay cannot do without one is the replay's to say. The texts are kept beside what was
-//! read from them, so that a trace can be written again without loss.
+//! Each file is optional, and the replay decides what it can do without one. The texts are kept beside the values that
+//! were read from them, so that a trace can be written again without loss.
 
 use std::path::Path;
 
-use super::error::{Reason, Result, TraceError, file_name};
-use super::flags::{KernelVersion, Kernels};
-use super::input;
-use super::proc::{BuddyInfo, KPageFlags, PageTypeInfo, ProcFault, VmStat, ZoneInfo, text};
+use crate::error::{Reason, Result, TraceError, file_name};
+use crate::flags::{KernelVersion, Kernels};
+use crate::input;
+use crate::proc::{BuddyInfo, KPageFlags, PageTypeInfo, ProcFault, VmStat, ZoneInfo, text};
 
-/// The largest text file of a state, in bytes; that of a machine with 1,024 CPUs has 5 MB.
+/// The largest text file of a state, in bytes; a machine with 1,024 CPUs needs 5 MB.
 pub const TEXT_LIMIT: u64 = 16 << 20;
 
-/// Names of files that say which kernel it was: `/proc/version`, `/proc/sys/kernel/osrelease`, or what `uname` prints.
+/// Files that name the kernel: `/proc/version`, `/proc/sys/kernel/osrelease`, or the output of `uname`.
 const VERSION_FILES: [&str; 3] = ["version", "osrelease", "uname"];
 
 /// The text files of a state.
@@ -45,7 +45,7 @@ impl StateFile {
     }
 }
 
-/// What is known of the state before the first event.
+/// The state before the first event, as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct InitialState {
     /// Zones.
@@ -64,7 +64,7 @@ pub struct InitialState {
 }
 
 impl InitialState {
-    /// Whether nothing is known.
+    /// Whether no file was there.
     pub fn is_empty(&self) -> bool {
         self.kpageflags.is_none() && self.texts.iter().all(Option::is_none)
     }
@@ -74,7 +74,7 @@ impl InitialState {
         self.texts[file as usize].as_deref()
     }
 
-    /// Reads one of the files from its bytes; messages call it `name`.
+    /// Reads one of the files from its bytes, called `name` in messages.
     ///
     /// # Errors
     /// The file is malformed.
@@ -90,7 +90,9 @@ impl InitialState {
         Ok(())
     }
 
-    /// Reads the files that are in `directory`: those of `/proc` by their names, with `.txt` or not, compressed or not.
+    /// Reads those of the files that are in `directory`.
+    ///
+    /// They have their names in `/proc`, with `.txt` or not, compressed or not.
     ///
     /// # Errors
     /// A file is there and cannot be read or is malformed.
@@ -115,13 +117,13 @@ impl InitialState {
         Ok(state)
     }
 
-    /// Kernels that can have written these files: the one that a file names, or those that have what is in them.
+    /// Kernels that can have written these files: the one named, or those with such lines.
     pub fn kernels(&self) -> Kernels {
         if let Some(version) = self.kernel {
             return Kernels::of(version);
         }
         let has = |file, what: &str| self.text(file).is_some_and(|text| text.contains(what));
-        // Lines of newer kernels that say of bits which of two eras it is.
+        // Lines that only newer kernels print, which narrow the kernel down.
         let (zones, types) = (StateFile::ZoneInfo, StateFile::PageTypeInfo);
         let mut kernels = Kernels::ALL;
         for (is_there, since) in [

@@ -9,7 +9,7 @@ use framewright::request::Gfp;
 use framewright::units::{CpuId, MigrateType, Order, Pfn};
 use proptest::prelude::*;
 
-use super::compact::{CompactReader, CompactWriter};
+use super::fwt::{CompactReader, CompactWriter};
 use super::record::{Comms, Kind, Quality, Record};
 use super::state::InitialState;
 use super::text::{TextOptions, TextReader};
@@ -226,7 +226,7 @@ fn converted_traces_hold_everything() {
     assert_eq!(compact.quality(), text.quality());
     assert_eq!(compact.comms().name(found[1].comm), "fio");
 
-    // A compact trace converts too, and what cannot be read leaves nothing behind.
+    // A compact trace converts too, and an unreadable one leaves no file.
     let again = path.join("again.fwt");
     convert(&output, &again, &TextOptions::default()).unwrap();
     assert_eq!(fs::read(&output).unwrap(), fs::read(&again).unwrap());

@@ -8,7 +8,7 @@ use std::io::BufWriter;
 use std::path::Path;
 
 use framewright::units::{CpuId, Order, Pfn};
-use framewright_trace::compact::CompactWriter;
+use framewright_trace::fwt::CompactWriter;
 use framewright_trace::proc::{KPageFlags, flag};
 use framewright_trace::record::{CommId, Comms, Kind, Quality, Record};
 use framewright_trace::replay::{ReplayError, ReplayOptions, Report, replay};
@@ -133,7 +133,7 @@ fn frames_far_away_are_refused_or_followed() {
     let found: String = table.iter().map(|(what, events)| format!("{what}: {}\n", text(events))).collect();
     insta::assert_snapshot!(found);
 
-    // The same in a known machine.
+    // Again in a known machine.
     let table: [&dyn Fn(&mut Synthetic); 4] = [
         &|t| _ = t.alloc(START - 1, 0, KERNEL),
         &|t| _ = t.alloc(START, 0, KERNEL).free(START + FRAMES - 4, 3),

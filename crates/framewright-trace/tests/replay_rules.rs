@@ -1,6 +1,6 @@
 //! The rules of a fair replay, each on a trace of a few events.
 //!
-//! What our allocator did is seen from outside: how many frames are allocated at the end, and the counts of the report.
+//! The results are seen from outside: the frames allocated at the end, and the counts of the report.
 
 #[path = "../../framewright-lab/tests/replay_synthetic/mod.rs"]
 mod replay_synthetic;
@@ -20,8 +20,8 @@ fn allocated(report: &Report) -> u64 {
     report.framewright.frames["allocated"]
 }
 
-/// Trouble that a replay found in the trace: unknown frees, re-allocations, blocks freed in parts, moves to an allocated
-/// page.
+/// Troubles in a trace: unknown frees, re-allocations, blocks freed in parts, moves to
+/// an allocated page.
 fn seen(report: &Report) -> [u64; 4] {
     let q = &report.quality;
     [q.free_unknown, q.reallocations, q.splits, q.moves_to_allocated]
@@ -46,7 +46,7 @@ fn parted(report: &Report) -> [u64; 3] {
 #[expect(clippy::too_many_lines, reason = "a table")]
 fn objects_are_followed() {
     type Row = (&'static str, fn(&mut Synthetic), u64, [u64; 4]);
-    // What happens, frames allocated at the end, trouble that is reported.
+    // The events, frames allocated at the end, trouble that is reported.
     let table: &[Row] = &[
         ("a page comes and goes", |t| _ = t.alloc(A, 0, MOVABLE).free(A, 0), 0, [0; 4]),
         ("a page stays", |t| _ = t.alloc(A, 0, KERNEL), 1, [0; 4]),
@@ -190,7 +190,7 @@ fn objects_are_followed() {
 #[test]
 fn a_fault_is_counted_once() {
     type Row = (&'static str, fn(&mut Synthetic), FirstTry, [u64; 3]);
-    // What Linux did, how first tries are told, and Linux' faults, of these served, requests.
+    // Linux's events, the rule for first tries, and Linux's faults, served faults, requests.
     let table: &[Row] = &[
         ("first try served", |t| _ = t.alloc(A, 9, FIRST), FirstTry::ThisNodeNoRetry, [1, 1, 1]),
         ("second try served", |t| _ = t.alloc(0, 9, FIRST).alloc(A, 9, SECOND), FirstTry::ThisNodeNoRetry, [1, 1, 2]),
@@ -286,7 +286,7 @@ fn base_pages_are_left_out_up_to_the_next_try() {
     let report = trace.replay();
     assert_eq!((parted(&report), allocated(&report)), ([1, 0, 100], 512 + 512 + 50));
 
-    // What follows a fault that failed here as well is taken.
+    // Base pages after a fault that failed here as well are allocated.
     let mut trace = Synthetic::new();
     trace.fragmented(0);
     trace.alloc(0, 9, FIRST).alloc(0, 9, SECOND);
@@ -411,7 +411,7 @@ fn the_state_before_is_what_was_recorded() {
     trace.flags(A, 4, 0).alloc(A + 1, 0, MOVABLE);
     assert_eq!(allocated(&trace.replay()), 3 + 1);
 
-    // What is freed first was in use, also where the flags were read too early to show it.
+    // A frame that is freed first was in use, also where the flags were read too early to show it.
     let mut trace = Synthetic::new();
     trace.free(A, 2).moved(B, C).free(B, 0);
     let report = trace.replay();
@@ -479,7 +479,7 @@ fn each_set_of_mechanisms_has_a_column() {
 fn huge_pages_held_at_once_are_those_of_faults_not_yet_freed() {
     let mut trace = Synthetic::new();
     trace.alloc(A, 9, FIRST).alloc(B, 9, FIRST).free(A, 9).alloc(A, 9, FIRST);
-    // Freeing a part is enough; what is moved is still held.
+    // Freeing a part is enough; a moved page is still held.
     trace.free(A + 5, 0).moved(B, C).free(B, 9).alloc(START + 0x800, 9, FIRST).alloc(START + 0xa00, 9, FIRST);
     let report = trace.replay();
     assert_eq!((report.linux.peak_blocks_held, report.framewright.peak_blocks_held), (3, 3));

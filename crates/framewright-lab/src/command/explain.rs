@@ -1,7 +1,7 @@
 //! `framewright explain`: why a replay went as it did.
 
 use clap::{Args, ValueEnum};
-use framewright_trace::explain::{Answer, ExplainError, Kind, Overview, list, why};
+use framewright_trace::explain::{Answer, ExplainError, IncidentKind as Kind, Overview, list, why};
 use serde::Serialize;
 
 use super::advice::advised;

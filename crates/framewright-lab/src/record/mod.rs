@@ -28,8 +28,8 @@ use std::time::{Duration, Instant};
 
 use framewright_trace::error::{Reason, TraceError};
 use framewright_trace::output::{self, Access};
-use framewright_trace::raw::{Decoder, Format, Mobilities, PageLayout, RawFault};
 use framewright_trace::record::Quality;
+use framewright_trace::ring_buffer::{Decoder, Format, Mobilities, PageLayout, RawFault};
 use framewright_trace::state::{InitialState, StateFile};
 
 use self::doctor::Findings;

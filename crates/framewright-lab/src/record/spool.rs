@@ -19,7 +19,7 @@ use std::time::Duration;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use framewright_trace::output::{self, Access};
-use framewright_trace::raw::{Lost, PageLayout};
+use framewright_trace::ring_buffer::{Lost, PageLayout};
 
 use super::RecordError;
 use super::room::Room;

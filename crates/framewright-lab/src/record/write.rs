@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use framewright::units::CpuId;
-use framewright_trace::compact::CompactWriter;
 use framewright_trace::error::{TraceError, file_name};
+use framewright_trace::fwt::CompactWriter;
 use framewright_trace::input::{self, Source};
 use framewright_trace::output::{Access, NewFile};
-use framewright_trace::raw::{Decoder, PageLayout, RawReader};
 use framewright_trace::record::{Quality, Record};
+use framewright_trace::ring_buffer::{Decoder, PageLayout, RawReader};
 use framewright_trace::state::InitialState;
 
 use super::RecordError;
@@ -131,7 +131,7 @@ mod tests {
     use flate2::Compression;
     use flate2::write::GzEncoder;
     use framewright_trace::Trace;
-    use framewright_trace::raw::{Format, Mobilities};
+    use framewright_trace::ring_buffer::{Format, Mobilities};
 
     use super::super::spool::tests::HEADER_PAGE;
     use super::*;

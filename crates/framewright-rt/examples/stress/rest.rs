@@ -5,7 +5,7 @@ use std::sync::{Arc, Barrier};
 use framewright::mechanisms::Hardened;
 use framewright::report::Source;
 use framewright::request::GFP_KERNEL;
-use framewright::{FrameCounts, CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, Request, ZoneIdx, ZoneKind};
+use framewright::{CpuId, FrameCounts, MigrateType, NodeId, Order, Pfn, PfnRange, Request, ZoneIdx, ZoneKind};
 
 use crate::shadow::WITHHELD;
 use crate::stage::{Block, Checked, Did, Rng, Stage, Tally, lock};

@@ -50,8 +50,8 @@ use std::time::Duration;
 
 use framewright::report::BuddyInfo;
 use framewright::{
-    AllocError, Allocator, FrameCounts, Compacted, FrameState, FreeError, NodeId, Order, Pfn, PfnRange, Request, Violation,
-    Why,
+    AllocError, Allocator, Compacted, FrameCounts, FrameState, FreeError, NodeId, Order, Pfn, PfnRange, Request,
+    Violation, Why,
 };
 
 use crate::Native;

@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use framewright::report::{
-    BuddyInfo, ExtfragIndex, NodeVmStat, NodeNumaStat, PageTypeInfo, Source, UnusableIndex, VmStat, ZoneInfo,
+    BuddyInfo, ExtfragIndex, NodeNumaStat, NodeVmStat, PageTypeInfo, Source, UnusableIndex, VmStat, ZoneInfo,
 };
 use framewright::units::{NodeId, ZoneIdx, ZoneKind};
 

@@ -11,7 +11,7 @@ use framewright::mechanisms::{Depot, PRESETS};
 use framewright::report::Source;
 use framewright::units::{NodeId, ZoneIdx, ZoneKind};
 use framewright::watermark::PcpSize;
-use framewright::{Allocator, FrameCounts, Config, Counters, Mechanisms, Region};
+use framewright::{Allocator, Config, Counters, FrameCounts, Mechanisms, Region};
 use framewright_ops::Shape;
 use framewright_ops::rng::Rng;
 use serde::Serialize;

@@ -40,7 +40,7 @@
 mod check;
 
 use framewright::machine::{LockEvent, LockKind, LockName, Machine, Ordering, Word};
-use framewright::queued_lock::{WaitSlots, QueuedLock};
+use framewright::queued_lock::{QueuedLock, WaitSlots};
 use framewright::smp_list::{self, Links, Node};
 use framewright::{Link, Pfn, Region};
 

@@ -1,28 +1,37 @@
-//! Why a replay went as it did: the chain of events behind a fallback or a failed request.
+//! Explains a replay: the chain of events that led to a fallback or a failed request.
 //!
-//! A replay counts how often mobilities were mixed and how often a huge page was not to be had. Whoever sees such a number asks next: why that one?
-//! [`list`] numbers what happened, the worst first; [`why`] explains one of it: what there was just before, what was tried, in a fallback's case
-//! what the pageblock held and who had put it there, and what became of it; in a failure's case what was in the way and whose it was.
+//! A replay counts fallbacks to another mobility and failed requests for huge pages. The next question is why a
+//! certain one happened. [`list`] numbers these incidents, the worst first; [`why`] explains one of them:
 //!
-//! How: a replay is the same every time. A first run numbers what happens (`happening.rs`), with a ledger of who has which frame (`ledger.rs`); a
-//! second one knows where to look closer (`look.rs`). Then the trace is read once more for who made the requests that the answer names (`cite.rs`),
-//! `tell.rs` puts the two together as data (`story.rs`), and `text.rs` prints it. Nothing is asked of the allocator but what it says anyway:
-//! its tracepoints, its counters, its free lists and its errors.
+//! | of | tells |
+//! |---|---|
+//! | each | the zones just before, and what was tried |
+//! | a fallback | the contents of the pageblock, the tasks that allocated them, and how long the harm lasted |
+//! | a failure | the pages in the way, and the tasks that allocated them |
 //!
-//! Rejected: keeping a history of everything from a first run. It would grow with the trace, and what a question needs is known only once it is
-//! asked. And having the core say which pageblocks compaction looked at: each look would pay for a question that is rarely asked. What the
-//! pageblocks held at that moment says as much.
+//! A replay is deterministic, so an answer comes from three passes over the trace:
 //!
-//! Not known here: what a frame holds beyond the flags with which it was asked for, and what was freed but lies on a CPU's list.
+//! 1. A first run numbers the incidents (`incidents.rs`) and tracks the owner of each frame (`page_owner.rs`).
+//! 2. A second run records details of the one incident (`second_run.rs`).
+//! 3. The trace is read once more for the requests that the answer names (`requester.rs`).
+//!
+//! `answer.rs` combines these as data (`explanation.rs`), and `answer_text.rs` prints it. The allocator provides
+//! nothing special for it: only its tracepoints, counters, free lists and errors.
+//!
+//! Not known here: the use of a frame beyond the flags of its request, and frames that were freed to a CPU's list.
+//!
+//! Rejected: keeping a history of everything from a first run. It would grow with the trace, and only a question shows
+//! which part is needed. Also rejected: events of the core for each pageblock that compaction scans. Each scan would
+//! pay for a rare question, and the contents of the pageblocks at that moment tell as much.
 
-mod cite;
-mod happening;
-mod ledger;
-mod look;
-mod story;
-mod tell;
-mod text;
-mod zones;
+mod answer_text;
+mod answer;
+mod second_run;
+mod incidents;
+mod explanation;
+mod zonelist;
+mod page_owner;
+mod requester;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -30,31 +39,30 @@ use std::path::Path;
 
 use framewright::Mechanisms;
 
-pub use cite::Requester;
-pub use happening::Kind;
-pub use story::{
-    Class, Emptied, Explanation, FailureRow, FallbackRow, Group, Holding, Listing, Near, Obstacles, Row, Taken, Tried,
+pub use self::answer_text::{Answer, Overview};
+pub use self::explanation::{
+    Class, Emptied, Explanation, FailureRow, FallbackRow, Group, Holding, IncidentKind, Listing, Near, Obstacles, Row,
+    Taken, Tried,
 };
-pub use text::{Answer, Overview};
-pub use zones::{Verdict, ZoneThen};
+use self::incidents::{Incident, IncidentLog};
+use self::page_owner::PageOwners;
+pub use self::requester::Requester;
+use self::second_run::SecondRun;
+pub use self::zonelist::{Verdict, ZoneThen};
+use crate::replay::{self, Recording, ReplayError, ReplayOptions};
 
-use crate::replay::{ReplayError, ReplayOptions, Stage};
-use happening::{Happening, Numbering};
-use ledger::Ledger;
-use look::Look;
-
-/// What can be wrong with a question.
+/// An error of a question.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
     /// The trace cannot be replayed.
     #[error(transparent)]
     Replay(#[from] ReplayError),
-    /// There is no such number.
+    /// No incident has this number.
     #[error("there is no number {number}: {}", have(*.count))]
     NoSuch {
-        /// What was asked for.
+        /// The number that was asked for.
         number: u64,
-        /// How many there are.
+        /// The number of incidents.
         count: u64,
     },
 }
@@ -67,7 +75,9 @@ fn have(count: u64) -> String {
     }
 }
 
-/// Numbers what happened in a replay under `mechanisms`. `progress` hears how many records were read in which pass.
+/// Lists the incidents of a replay under `mechanisms`.
+///
+/// `progress` receives the pass and the number of records that it has read.
 ///
 /// # Errors
 /// The trace cannot be replayed.
@@ -77,19 +87,19 @@ pub fn list(
     mechanisms: Mechanisms,
     progress: &mut dyn FnMut(usize, u64),
 ) -> Result<Listing, ReplayError> {
-    let stage = Stage::set(path, options, &mut |records| progress(0, records))?;
-    let numbered = number(&stage, mechanisms, &mut |records| progress(1, records))?;
-    let wanted = numbered.found.iter().map(|happening| happening.record).collect();
-    let cited = cite::cite(&stage, &wanted, &mut |records| progress(2, records))?;
+    let recording = Recording::set(path, options, &mut |records| progress(0, records))?;
+    let numbered = number(&recording, mechanisms, &mut |records| progress(1, records))?;
+    let wanted = numbered.found.iter().map(|incident| incident.record).collect();
+    let requesters = requester::look_up(&recording, &wanted, &mut |records| progress(2, records))?;
     let rows = numbered.found.iter().zip(1..);
     let mut happenings: Vec<Row> =
-        rows.filter_map(|(happening, number)| tell::row(number, happening, &numbered.ledger, &cited)).collect();
-    tell::worst_first(&mut happenings);
-    let (trace, mechanisms) = (stage.survey.name, mechanisms.to_string());
-    Ok(Listing { schema_version: story::SCHEMA_VERSION, trace, mechanisms, happenings })
+        rows.filter_map(|(incident, number)| answer::row(number, incident, &numbered.owners, &requesters)).collect();
+    answer::worst_first(&mut happenings);
+    let (trace, mechanisms) = (recording.first_pass.name, mechanisms.to_string());
+    Ok(Listing { schema_version: explanation::SCHEMA_VERSION, trace, mechanisms, happenings })
 }
 
-/// Explains one of what happened: the `wanted`-th of [`list`].
+/// Explains the incident with number `wanted` of [`list`].
 ///
 /// # Errors
 /// The trace cannot be replayed, or there is no such number.
@@ -100,51 +110,55 @@ pub fn why(
     wanted: u64,
     progress: &mut dyn FnMut(usize, u64),
 ) -> Result<Explanation, ExplainError> {
-    let stage = Stage::set(path, options, &mut |records| progress(0, records))?;
-    let numbered = number(&stage, mechanisms, &mut |records| progress(1, records))?;
+    let recording = Recording::set(path, options, &mut |records| progress(0, records))?;
+    let numbered = number(&recording, mechanisms, &mut |records| progress(1, records))?;
     let count = numbered.found.len() as u64;
     let place = wanted.checked_sub(1).and_then(|place| usize::try_from(place).ok());
     let found = place.and_then(|place| Some((numbered.found.get(..place)?, numbered.found.get(place)?)));
     let Some((earlier, target)) = found else { return Err(ExplainError::NoSuch { number: wanted, count }) };
-    let fresh = Numbering::new(ledger(&stage)?);
-    let look = RefCell::new(Look::new(fresh, &stage.machine, (wanted, *target)));
-    stage.play(mechanisms, &look, &mut |records| progress(2, records))?;
-    let look = look.into_inner();
-    let cited = cite::cite(&stage, &named(&look, target), &mut |records| progress(3, records))?;
-    let ledger = &look.numbering.ledger;
-    let changed = || ReplayError::Changed { file: stage.survey.name.clone(), first: target.record, then: 0 };
-    let row = tell::row(wanted, target, ledger, &cited).ok_or_else(changed)?;
-    let before = look.before.as_ref().ok_or_else(changed)?;
+    let fresh = IncidentLog::new(owners(&recording)?);
+    let second_run = RefCell::new(SecondRun::new(fresh, &recording.machine, (wanted, *target)));
+    replay::run(&recording, mechanisms, &second_run, &mut |records| progress(2, records))?;
+    let second_run = second_run.into_inner();
+    let requesters = requester::look_up(&recording, &named(&second_run, target), &mut |records| progress(3, records))?;
+    let owners = &second_run.incidents.owners;
+    let changed = || ReplayError::Changed { file: recording.first_pass.name.clone(), first: target.record, then: 0 };
+    let row = answer::row(wanted, target, owners, &requesters).ok_or_else(changed)?;
+    let before = second_run.before.as_ref().ok_or_else(changed)?;
     let is_fallback = target.fallback().is_some();
     Ok(Explanation {
-        schema_version: story::SCHEMA_VERSION,
-        trace: stage.survey.name.clone(),
+        schema_version: explanation::SCHEMA_VERSION,
+        trace: recording.first_pass.name.clone(),
         mechanisms: mechanisms.to_string(),
         of: count,
         row,
         zones: before.zones.clone(),
-        tried: tell::tried(&look.done),
-        pageblocks: is_fallback.then(|| tell::pageblocks(&look, earlier, &cited)),
-        obstacles: (!is_fallback).then(|| tell::obstacles(&look, before, earlier, &cited)),
+        tried: answer::tried(&second_run.done),
+        pageblocks: is_fallback.then(|| answer::pageblocks(&second_run, earlier, &requesters)),
+        obstacles: (!is_fallback).then(|| answer::obstacles(&second_run, before, earlier, &requesters)),
     })
 }
 
-/// A ledger for a replay, if there may be so much of it beside the replay's own tables.
-fn ledger(stage: &Stage<'_>) -> Result<Ledger, ReplayError> {
-    stage.spare(Ledger::frame_bytes(stage.machine.pageblock_order))?;
-    Ok(Ledger::new(stage.survey.span.clone(), &stage.machine))
+/// The owners of frames before a replay, if they fit into memory beside the replay's own tables.
+fn owners(recording: &Recording<'_>) -> Result<PageOwners, ReplayError> {
+    recording.spare(PageOwners::frame_bytes(recording.machine.pageblock_order))?;
+    Ok(PageOwners::new(recording.first_pass.span.clone(), &recording.machine))
 }
 
-/// The first run.
-fn number(stage: &Stage<'_>, mechanisms: Mechanisms, progress: &mut dyn FnMut(u64)) -> Result<Numbering, ReplayError> {
-    let numbering = RefCell::new(Numbering::new(ledger(stage)?));
-    stage.play(mechanisms, &numbering, progress)?;
-    Ok(numbering.into_inner())
+/// Makes the first run.
+fn number(
+    recording: &Recording<'_>,
+    mechanisms: Mechanisms,
+    progress: &mut dyn FnMut(u64),
+) -> Result<IncidentLog, ReplayError> {
+    let incidents = RefCell::new(IncidentLog::new(owners(recording)?));
+    replay::run(recording, mechanisms, &incidents, progress)?;
+    Ok(incidents.into_inner())
 }
 
-/// Records that an answer names.
-fn named(look: &Look<'_>, target: &Happening) -> BTreeSet<u64> {
-    let pinned = look.before.iter().flat_map(|before| &before.pageblocks).map(|then| &then.pinned);
-    let held = pinned.chain([&look.after.held]).flat_map(|held| held.keys()).map(|holder| holder.record);
-    held.chain(look.next_served).chain([target.record]).collect()
+/// The records that an answer names.
+fn named(second_run: &SecondRun<'_>, target: &Incident) -> BTreeSet<u64> {
+    let pinned = second_run.before.iter().flat_map(|before| &before.pageblocks).map(|then| &then.pinned);
+    let held = pinned.chain([&second_run.after.held]).flat_map(|held| held.keys()).map(|owner| owner.record);
+    held.chain(second_run.next_served).chain([target.record]).collect()
 }

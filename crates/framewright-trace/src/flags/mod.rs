@@ -1,12 +1,13 @@
 //! The flags of a request (`gfp_flags`), as every kernel since 2.6.31 prints them.
 //!
-//! A kernel prints the flags of a request by names, as a number, or by names and a number of the bits without a name. Both
-//! depend on the kernel. Names had no underscores before Linux 4.6 (`GFP_ZERO` is `__GFP_ZERO`), and the bits have moved
-//! six times since 2.6.31. `names.rs` reads names, `bits.rs` has a table of bits for each era of kernels, and
-//! `version.rs` reads the version that tells which era it is. Whatever the kernel, the result is a [`Gfp`] in the core's
-//! own numbering.
+//! A kernel prints the flags of a request by names, as a number, or by names and a number of the bits without a name.
+//! Both depend on the kernel. Names had no underscores before Linux 4.6 (`GFP_ZERO` is `__GFP_ZERO`), and the bits
+//! have moved six times since 2.6.31.
 //!
-//! | era | what changed |
+//! `gfp_names.rs` reads names. `gfp_bits.rs` has a table of bits for each era of kernels. `kernel_version.rs` reads
+//! the version that tells the era. Whatever the kernel, the result is a [`Gfp`] in the core's own numbering.
+//!
+//! | era | change |
 //! |---|---|
 //! | 2.6.31 | `__GFP_WAIT`; background reclaim is woken unless `__GFP_NO_KSWAPD` |
 //! | 4.4 | `__GFP_DIRECT_RECLAIM` and `__GFP_KSWAPD_RECLAIM` instead; `__GFP_ATOMIC`; `__GFP_RECLAIMABLE` moves |
@@ -17,17 +18,17 @@
 //! | 5.14 | `__GFP_ZEROTAGS` |
 //! | 6.3 | `__GFP_ATOMIC` goes; `GFP_ATOMIC` is `__GFP_HIGH` and `__GFP_KSWAPD_RECLAIM` |
 //!
-//! Where nothing tells the kernel, a value is read if all kernels that it can be of agree on it ([`Kernels`]).
+//! Where nothing tells the kernel, a value is read if all possible kernels agree on it ([`Kernels`]).
 //!
 //! [`Gfp`]: framewright::request::Gfp
 
-mod bits;
-mod names;
-mod version;
+mod gfp_names;
+mod gfp_bits;
+mod kernel_version;
 
 #[cfg(test)]
 mod tests;
 
-pub use self::bits::{BitsFault, Kernels, Reading};
-pub(crate) use self::names::named;
-pub use self::version::KernelVersion;
+pub use self::gfp_bits::{BitsFault, Kernels, Reading};
+pub(crate) use self::gfp_names::named;
+pub use self::kernel_version::KernelVersion;

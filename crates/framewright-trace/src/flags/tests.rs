@@ -141,14 +141,14 @@ fn what_is_in_doubt_is_refused_by_name() {
         (Kernels::ALL, 0xcc0, Some(0), Ok(GFP_KERNEL)),
         // Reclaimable memory, and the event says unmovable: so it is the bit for waiting.
         (Kernels::ALL, 0xd0, Some(0), Ok(GFP_KERNEL)),
-        // The same with reclaimable memory's number since 4.4.
+        // With reclaimable memory's number since 4.4.
         (from("5.1"), 0xcd0, Some(2), Ok(GFP_KERNEL | __GFP_RECLAIMABLE)),
         (Kernels::ALL, 0x24000c0, Some(0), Err(0x2400000)),
         (Kernels::ALL, 0x14000c0, Some(0), Err(0x1400000)),
         (from("4.4"), 0x6000c0, Some(0), Err(0x600000)),
         (from("4.8").before(version("4.18")), 0x14000c0, Some(0), Err(0x1000000)),
         (from("4.10").before(version("4.18")), 0x14000c0, Some(0), Ok(GFP_KERNEL)),
-        // The same in all of them.
+        // Equal in all of them.
         (from("5.1"), 0x820, Some(0), Ok(GFP_ATOMIC)),
         (from("5.1"), 0xa20, Some(0), Ok(GFP_ATOMIC)),
         (from("5.1"), 0x800cc0, Some(0), Ok(GFP_KERNEL)),

@@ -1,20 +1,25 @@
 //! `/proc/kpageflags`: 64 flags for every frame, eight bytes each, from frame 0 on.
 //!
-//! Kept as runs of frames with equal flags, which for most of a machine's memory is a small fraction of the file. The
-//! file may be large (2 GiB for 1 TiB of memory), so it is read as a stream; only the runs are held.
+//! The flags are kept as runs of frames with equal flags, a small fraction of the file for most of a machine's memory.
+//! The file may be large (2 GiB for 1 TiB of memory), so it is read as a stream, and only the runs are held.
 //!
-//! *Free blocks.* On kernels since 2.6.39 the flag BUDDY is set on *every* frame of a free block, not only on its
-//! first; so the flags form a map of free frames, and the blocks are recovered as the largest naturally aligned blocks
-//! that tile it. That is exact as far as the buddy system merges all it can: two free buddies of the largest order stay
-//! apart, and so do blocks on both sides of a border between zones, both of which the reconstruction respects. Frames on
-//! per-CPU lists are neither free nor in use by these flags.
+//! # Free blocks
+//!
+//! On kernels since 2.6.39 the flag BUDDY is set on *every* frame of a free block, not only on its first. So the flags
+//! form a map of free frames. The blocks are recovered as the largest naturally aligned blocks that tile it.
+//!
+//! That is exact as far as the buddy system merges all it can. Two cases stay apart, and the reconstruction respects
+//! both: two free buddies of the largest order, and blocks on both sides of a border between zones.
+//!
+//! Frames on per-CPU lists are neither free nor in use by these flags.
 
 use std::io::Read;
 
 use framewright::units::{Order, Pfn, PfnRange};
 
-use super::{BuddyInfo, BuddyRow, ProcFault, ZoneInfo};
-use crate::error::{Result, TraceError};
+use super::buddyinfo::{BuddyInfo, BuddyRow};
+use super::zoneinfo::ZoneInfo;
+use crate::error::{ProcFault, Result, TraceError};
 
 /// Bits of a frame's flags.
 pub mod flag {
@@ -38,7 +43,7 @@ pub mod flag {
     pub const NOPAGE: u64 = 1 << 20;
     /// Part of a transparent huge page.
     pub const THP: u64 = 1 << 22;
-    /// Lent out by a balloon driver or not yet put online.
+    /// Taken by a balloon driver or not yet online.
     pub const OFFLINE: u64 = 1 << 23;
     /// Holds a page table.
     pub const PGTABLE: u64 = 1 << 26;
@@ -55,12 +60,12 @@ pub struct KPageFlags {
 }
 
 impl KPageFlags {
-    /// How many runs are held at most: 1 GiB of memory.
+    /// The most runs that are held: 1 GiB of memory.
     pub const RUN_LIMIT: usize = 1 << 26;
-    /// How many frames there may be: 4 PiB of pages of 4 KiB.
+    /// The most frames: 4 PiB of pages of 4 KiB.
     pub const FRAME_LIMIT: u64 = 1 << 40;
 
-    /// Reads the file's bytes; messages call it `file`.
+    /// Reads the file's bytes, called `file` in messages.
     ///
     /// # Errors
     /// The source cannot be read, or has more frames or runs than the limits, or not eight bytes a frame.
@@ -111,7 +116,7 @@ impl KPageFlags {
         Pfn(self.end)
     }
 
-    /// Flags of a frame; [`flag::NOPAGE`] behind the last.
+    /// Flags of a frame; [`flag::NOPAGE`] above the last.
     pub fn get(&self, pfn: Pfn) -> u64 {
         let behind = self.runs.partition_point(|&(start, _)| start <= pfn.0);
         match self.runs.get(behind.wrapping_sub(1)) {
@@ -126,7 +131,7 @@ impl KPageFlags {
         self.runs.iter().zip(ends).map(|(&(start, flags), end)| (PfnRange::new(start, end), flags))
     }
 
-    /// The ranges of frames with any of the bits of `mask`, as large as possible, ascending.
+    /// The largest ranges of frames with any of the bits of `mask`, ascending.
     pub fn ranges_with(&self, mask: u64) -> impl Iterator<Item = PfnRange> {
         let mut runs = self.runs().filter(move |&(_, flags)| flags & mask != 0).map(|(range, _)| range).peekable();
         std::iter::from_fn(move || {
@@ -138,7 +143,7 @@ impl KPageFlags {
         })
     }
 
-    /// The free blocks inside `within`: the largest aligned ones, of at most `max_order`, that tile its free frames.
+    /// The largest aligned blocks, up to `max_order`, that tile the free frames of `within`.
     pub fn free_blocks(&self, within: PfnRange, max_order: Order) -> impl Iterator<Item = (Pfn, Order)> {
         self.ranges_with(flag::BUDDY).flat_map(move |range| range.intersect(within).blocks(max_order))
     }

@@ -1,6 +1,6 @@
 use std::fmt::Write;
 
-use framewright::units::{Order, Pfn, PfnRange, ZoneKind};
+use framewright::units::{MigrateType, Order, Pfn, PfnRange, ZoneKind};
 
 use super::*;
 
@@ -51,7 +51,7 @@ Node 1, zone  Movable
 fn zones_are_read_with_all_their_numbers() {
     let info = ZoneInfo::parse(ZONEINFO, "zoneinfo").unwrap();
     let [dma, movable] = &info.zones[..] else { panic!("{info:?}") };
-    assert_eq!((dma.node, &*dma.name, dma.kind()), (0, "DMA", Some(ZoneKind::Dma)));
+    assert_eq!((dma.node, &*dma.name, dma.zone_kind()), (0, "DMA", Some(ZoneKind::Dma)));
     assert_eq!((dma.free, dma.boost, dma.min, dma.low, dma.high), (3808, 7, 186, 232, 278));
     assert_eq!((dma.spanned, dma.present, dma.managed, dma.cma), (4095, 3998, 3840, 5));
     assert_eq!(dma.protection, [0, 122, 869, 869, 869]);
@@ -59,7 +59,7 @@ fn zones_are_read_with_all_their_numbers() {
     let sets = [PageSet { cpu: 0, count: 2, high: 58, batch: 1 }, PageSet { cpu: 1, count: 3, high: 59, batch: 4 }];
     assert_eq!((&dma.pagesets[..], dma.pageset_frames()), (&sets[..], 5));
     assert_eq!((dma.counters["numa_hit"], dma.counters["promo"], dma.node_counters["nr_mapped"]), (1, 300, 722));
-    assert_eq!((movable.node, movable.kind(), movable.start_pfn), (1, Some(ZoneKind::Movable), None));
+    assert_eq!((movable.node, movable.zone_kind(), movable.start_pfn), (1, Some(ZoneKind::Movable), None));
     assert!(movable.range().is_empty());
     assert_eq!(info.end_pfn(), Pfn(4096));
     assert_eq!(info.zone(1, "Movable"), Some(movable));

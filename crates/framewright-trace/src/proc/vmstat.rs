@@ -1,7 +1,7 @@
 //! `/proc/vmstat`: counters, one `name value` a line.
 
-use super::{ProcFault, for_lines, number};
-use crate::error::{Result, TraceError};
+use super::parse::{for_lines, number};
+use crate::error::{ProcFault, Result, TraceError};
 
 /// Counters in the file's order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -10,7 +10,7 @@ pub struct VmStat {
 }
 
 impl VmStat {
-    /// Reads the file's text; messages call it `file`.
+    /// Reads the file's text, called `file` in messages.
     ///
     /// # Errors
     /// The line that is malformed.

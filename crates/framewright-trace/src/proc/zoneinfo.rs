@@ -1,15 +1,15 @@
-//! `/proc/zoneinfo`: what each zone consists of, its watermarks and its per-CPU lists.
+//! `/proc/zoneinfo`: the sizes of each zone, its watermarks and its per-CPU lists.
 //!
 //! A zone's part has sections: `per-node stats` (in the first zone of a node), the pages and watermarks, counters, and
-//! `pagesets` with a group of lines for each CPU. Lines are told by their first word and the section that they are in:
-//! `high` is a watermark among the pages and the size of a list among the pagesets.
+//! `pagesets` with a group of lines for each CPU. The first word of a line and its section tell what the line means:
+//! `high` is a watermark among the pages, and the size of a list among the pagesets.
 
 use std::collections::BTreeMap;
 
 use framewright::units::{Pfn, PfnRange, ZoneKind};
 
-use super::{Parsed, ProcFault, for_lines, number, zone_head};
-use crate::error::{Result, TraceError};
+use super::parse::{for_lines, number, zone_head};
+use crate::error::{ProcFault, ProcResult, Result, TraceError};
 
 /// All zones of a machine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -27,7 +27,7 @@ pub struct ZoneState {
     pub name: String,
     /// Free frames.
     pub free: u64,
-    /// How much the watermarks are raised for now; 0 before Linux 5.0.
+    /// Frames by which the watermarks are raised for now; 0 before Linux 5.0.
     pub boost: u64,
     /// The min watermark, boost included.
     pub min: u64,
@@ -39,11 +39,11 @@ pub struct ZoneState {
     pub spanned: u64,
     /// Frames that exist.
     pub present: u64,
-    /// Frames that the allocator manages; as many as exist where the kernel does not say.
+    /// Frames that the allocator manages; `present` where the kernel does not say.
     pub managed: u64,
     /// Frames of contiguous memory areas; 0 where the kernel does not say.
     pub cma: u64,
-    /// By zone, how much requests that prefer that zone must leave here (`lowmem_reserve`).
+    /// By zone, frames that requests for that zone must leave here (`lowmem_reserve`).
     pub protection: Vec<u64>,
     /// First frame; none for zones without memory.
     pub start_pfn: Option<Pfn>,
@@ -62,15 +62,15 @@ pub struct PageSet {
     pub cpu: u32,
     /// Frames on the lists.
     pub count: u64,
-    /// How many frames may be on the lists.
+    /// The most frames on the lists.
     pub high: u64,
-    /// How many frames are moved at once.
+    /// Frames that are moved at once.
     pub batch: u64,
 }
 
 impl ZoneState {
-    /// Kind by name; none for zones that the allocator does not have (`HighMem`, `Device`).
-    pub fn kind(&self) -> Option<ZoneKind> {
+    /// The kind by name; none for zones that our allocator does not have (`HighMem`, `Device`).
+    pub fn zone_kind(&self) -> Option<ZoneKind> {
         ZoneKind::ALL.into_iter().find(|kind| kind.name() == self.name)
     }
 
@@ -87,7 +87,7 @@ impl ZoneState {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Section {
+enum ZoneSection {
     Head,
     PerNode,
     Pages,
@@ -95,20 +95,20 @@ enum Section {
 }
 
 impl ZoneInfo {
-    /// Reads the file's text; messages call it `file`.
+    /// Reads the file's text, called `file` in messages.
     ///
     /// # Errors
     /// The line that is malformed, or the last line of a zone that lacks a number.
     pub fn parse(text: &str, file: &str) -> Result<ZoneInfo> {
         let mut zones: Vec<ZoneState> = Vec::new();
-        let mut found = Found::default();
-        let mut section = Section::Head;
+        let mut found = FoundFields::default();
+        let mut section = ZoneSection::Head;
         for_lines(text, file, |line| {
             if let Some(head) = zone_head(line) {
                 let (node, name, _) = head?;
                 zones.last().map_or(Ok(()), |zone| found.check(zone))?;
                 zones.push(ZoneState { node, name: name.to_owned(), ..ZoneState::default() });
-                (found, section) = (Found::default(), Section::Head);
+                (found, section) = (FoundFields::default(), ZoneSection::Head);
                 return Ok(());
             }
             let zone = zones.last_mut().ok_or_else(|| ProcFault::expected("`Node N, zone NAME`", line))?;
@@ -133,37 +133,39 @@ impl ZoneInfo {
     }
 }
 
-/// Which of the numbers that every zone has were there.
+/// The numbers that every zone must have, and whether they were there.
 #[derive(Clone, Copy, Default)]
-struct Found([bool; Found::FIELDS.len()]);
+struct FoundFields([bool; FoundFields::FIELDS.len()]);
 
-impl Found {
+impl FoundFields {
     const FIELDS: [&'static str; 6] = ["pages free", "min", "low", "high", "spanned", "present"];
 
     fn note(&mut self, field: &str) {
-        if let Some(i) = Found::FIELDS.iter().position(|&name| name == field) {
+        if let Some(i) = FoundFields::FIELDS.iter().position(|&name| name == field) {
             self.0[i] = true;
         }
     }
 
-    fn check(&self, zone: &ZoneState) -> Parsed<()> {
+    fn check(&self, zone: &ZoneState) -> ProcResult<()> {
         match self.0.iter().position(|&found| !found) {
             None => Ok(()),
-            Some(i) => Err(ProcFault::Missing { node: zone.node, zone: zone.name.clone(), field: Found::FIELDS[i] }),
+            Some(i) => {
+                Err(ProcFault::Missing { node: zone.node, zone: zone.name.clone(), field: FoundFields::FIELDS[i] })
+            }
         }
     }
 }
 
 impl ZoneState {
-    fn line(&mut self, line: &str, section: &mut Section, found: &mut Found) -> Parsed<()> {
+    fn line(&mut self, line: &str, section: &mut ZoneSection, found: &mut FoundFields) -> ProcResult<()> {
         let line = line.trim();
         match line {
-            "per-node stats" => *section = Section::PerNode,
-            "pagesets" => *section = Section::PageSets,
+            "per-node stats" => *section = ZoneSection::PerNode,
+            "pagesets" => *section = ZoneSection::PageSets,
             _ => {
                 let (name, value) = match line.strip_prefix("pages free") {
                     Some(value) => {
-                        *section = Section::Pages;
+                        *section = ZoneSection::Pages;
                         ("pages free", value)
                     }
                     None => line.split_once(char::is_whitespace).unwrap_or((line, "")),
@@ -172,9 +174,9 @@ impl ZoneState {
                 match (name, *section) {
                     ("protection:", _) => self.protection = protection(value)?,
                     ("start_pfn:", _) => self.start_pfn = Some(Pfn(number(value)?)),
-                    (_, Section::PageSets) => self.pageset_line(name, value)?,
-                    (_, Section::Pages) if self.page_line(name, value, found)? => {}
-                    (_, Section::PerNode) => keep(&mut self.node_counters, name, value),
+                    (_, ZoneSection::PageSets) => self.pageset_line(name, value)?,
+                    (_, ZoneSection::Pages) if self.page_line(name, value, found)? => {}
+                    (_, ZoneSection::PerNode) => keep(&mut self.node_counters, name, value),
                     _ => keep(&mut self.counters, name, value),
                 }
             }
@@ -183,7 +185,7 @@ impl ZoneState {
     }
 
     /// A line among the pages and watermarks; false if it is a counter.
-    fn page_line(&mut self, name: &str, value: &str, found: &mut Found) -> Parsed<bool> {
+    fn page_line(&mut self, name: &str, value: &str, found: &mut FoundFields) -> ProcResult<bool> {
         let field = match name {
             "pages free" => &mut self.free,
             "boost" => &mut self.boost,
@@ -204,7 +206,7 @@ impl ZoneState {
         Ok(true)
     }
 
-    fn pageset_line(&mut self, name: &str, value: &str) -> Parsed<()> {
+    fn pageset_line(&mut self, name: &str, value: &str) -> ProcResult<()> {
         if name == "cpu:" {
             let cpu = value.parse().map_err(|_| ProcFault::expected("a CPU's number", value))?;
             self.pagesets.push(PageSet { cpu, ..PageSet::default() });
@@ -224,13 +226,13 @@ impl ZoneState {
 }
 
 /// `(0, 122, 869)`.
-fn protection(value: &str) -> Parsed<Vec<u64>> {
+fn protection(value: &str) -> ProcResult<Vec<u64>> {
     let list = value.strip_prefix('(').and_then(|value| value.strip_suffix(')'));
     let list = list.ok_or_else(|| ProcFault::expected("a list in parentheses", value))?;
     list.split(',').map(|word| number(word.trim())).collect()
 }
 
-/// Keeps a counter that is a number; other lines say nothing that a replay needs.
+/// Keeps a counter that is a number; a replay needs nothing of other lines.
 fn keep(counters: &mut BTreeMap<String, u64>, name: &str, value: &str) {
     if let Ok(value) = value.parse() {
         counters.insert(name.trim_end_matches(':').to_owned(), value);

@@ -1,9 +1,10 @@
 use std::fmt::Write;
 
-use framewright::request::{__GFP_COMP, __GFP_ZERO, GFP_HIGHUSER_MOVABLE, GFP_KERNEL};
-use framewright::units::MigrateType;
+use framewright::request::{__GFP_COMP, __GFP_ZERO, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, Gfp};
+use framewright::units::{CpuId, MigrateType, Order, Pfn};
 
 use super::*;
+use crate::record::{CommId, Kind};
 
 const FREE: &str = "mm_page_free: page=00000000ca3d8483 pfn=0x105916 order=1";
 const FREED: Kind = Kind::Free { pfn: Pfn(0x10_5916), order: Order(1) };
@@ -51,7 +52,7 @@ fn heads_of_every_tool_are_read() {
         (" (sd-pam)-99 [001] ..... 19.396058: EV", "(sd-pam)", 99, 1, micro),
         (" a: b-99 (   99) [001] 19.396058: EV", "a: b", 99, 1, micro),
         (" -99 [001] 19.396058: EV", "", 99, 1, micro),
-        // trace-cmd report: nanoseconds, blanks behind the name.
+        // trace-cmd report: nanoseconds, blanks after the name.
         ("     fio-225   [000]    19.396058123: mm_page_free:         PF", "fio", 225, 0, 19_396_058_123),
         ("     fio-225   [000] d..3.  19.396058123: mm_page_free:     PF", "fio", 225, 0, 19_396_058_123),
         // perf script: subsystem, thread or process/thread, period.
@@ -82,7 +83,7 @@ fn heads_of_every_tool_are_read() {
         (" 0d..3.-99 [001] ..... 19.396058: EV", "0d..3.", 99, 1, micro),
         (" mm_page_free:-99 [001] ..... 19.396058: EV", "mm_page_free:", 99, 1, micro),
         (" [000]-99 [001] ..... 19.396058: EV", "[000]", 99, 1, micro),
-        // Function graph with the columns that say who and when.
+        // Function graph with the columns for task and time.
         (" 0)   fio-225    |   1.2 us    |  /* EV */", "fio", 225, 0, 0),
         ("   19.396058 |   2)  Web Content-7 |  d..1 |             |  /* EV */", "Web Content", 7, 2, micro),
         ("   19.396058 |   3)               |  /* EV */", "<...>", 0, 3, micro),
@@ -248,7 +249,7 @@ fn what_is_no_event_of_ours_is_counted() {
 #[test]
 fn no_event_of_ours_is_taken_for_another() {
     let head = "fio-225 [000] ..... 19.396058:";
-    // What somebody wrote may be a line of a trace; anything else with an event of ours in it is one that cannot be read.
+    // A user's text may look like a line of a trace; any other line with an event's name in it cannot be read.
     for note in ["tracing_mark_write", "bprint", "bpf_trace_printk", "print"] {
         let (found, quality) = records(&format!("{head} {note}: {FREE}\n"));
         assert_eq!((found.len(), quality.unknown_events()), (0, 1), "{note}");
