@@ -12,7 +12,7 @@
 //! | CPU | action |
 //! |---|---|
 //! | the owner | takes bits while the word has some; checks nothing else |
-//! | a CPU that frees a block | sets bits if there is an owner, then checks again; owner gone: does the releaser's work |
+//! | a CPU that frees a block | sets bits if there is an owner, then checks again; owner gone: acts as releaser |
 //! | the releaser (zone lock) | clears the owner's name, then takes all bits, and frees those frames to the zone |
 //!
 //! The freeing CPU and the releaser change the same word, so one of them is first. If the freeing CPU is first, the
