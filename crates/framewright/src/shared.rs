@@ -31,7 +31,9 @@ pub struct Cpu<M: Machine> {
     place: WaitSlot<M>,
     // Fixed at boot.
     pub(crate) node: NodeId,
-    /// For each highest kind that a request may use: the zone whose per-CPU lists serve it without further checks.
+    /// Zone that serves a request without further checks, by highest kind.
+    ///
+    /// The zone's per-CPU lists serve every request that may use kinds up to that one.
     ///
     /// [`ZoneIdx::NONE`] where the mechanisms check every request.
     pub(crate) fast_zones: [ZoneIdx; ZoneKind::COUNT],

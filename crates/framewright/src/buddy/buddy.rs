@@ -38,7 +38,7 @@ pub(crate) enum Place {
     Last,
 }
 
-/// Iterator over the remainder of a block after a smaller block inside it is cut out.
+/// Iterator over the rest of a block that is cut around a smaller one.
 ///
 /// The block of order `order` at `head` contains the block `keep`. The iterator yields the half without `keep`, then
 /// that half of the other half, and so on.
@@ -216,7 +216,9 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         order.0 == 0 && self.clusters.exists()
     }
 
-    /// Cuts off the cluster at the front of a list of pages, if it has at most `most` pages; returns its run.
+    /// Cuts off the cluster at the front of a list of pages; returns its run.
+    ///
+    /// `None` if it has more than `most` pages.
     ///
     /// Its pages no longer count as free, but their states still say so. The caller must call [`Heap::end_cut`] after
     /// it has changed the states.
@@ -233,7 +235,9 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         Ok(run)
     }
 
-    /// Frees a block: merges it with its buddies and puts the result on the list of its pageblock's type.
+    /// Frees a block: merges it with its buddies and puts the result on a list.
+    ///
+    /// The list is that of its pageblock's type.
     ///
     /// If damage is found on the way, no block is lost: the block merged so far is put on a list, or quarantined.
     pub(crate) fn free(&self, frame: Frame, order: Order, place: Place) {
@@ -269,7 +273,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         }
     }
 
-    /// Merges the block at `frame` with its buddies, if it is free and marked as unmerged.
+    /// Merges a free block with its buddies, if it is marked as unmerged.
     pub(crate) fn merge_skipped(&self, frame: Frame) -> Result<(), Corrupt> {
         let state = self.frames().state(frame);
         let Some((order, migratetype)) = state.as_free().filter(|_| state.is_skipped()) else { return Ok(()) };
@@ -312,7 +316,9 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         done
     }
 
-    /// Quarantines a block for good: it is on no list, and has no state except this one.
+    /// Quarantines a block for good.
+    ///
+    /// It is on no list, and no other state describes its frames.
     pub(crate) fn quarantine(&self, frame: Frame, order: Order) {
         if self.frames().change(frame, |state| Some(state.quarantine(order))).is_ok() {
             self.tally.count_quarantined(order.frames());
@@ -340,7 +346,9 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         self.frames().state(uncle).is_free_as_large(order.up())
     }
 
-    /// Sets the type of the pageblock of `frame` and moves its free blocks to that type's lists.
+    /// Sets the type of a pageblock and moves its free blocks to its lists.
+    ///
+    /// The pageblock is that of `frame`.
     ///
     /// A free block larger than the pageblock is split first. Returns the number of frames moved.
     pub(crate) fn retype_pageblock(&self, frame: Frame, migratetype: MigrateType) -> Result<u64, Corrupt> {
@@ -355,7 +363,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         Ok(moved)
     }
 
-    /// Moves the free blocks of a pageblock to the lists of a type; returns the frames moved.
+    /// Moves the free blocks of a pageblock to a type's lists; returns the frames moved.
     ///
     /// `start` is the first frame of the pageblock.
     pub(crate) fn relist(&self, start: Frame, migratetype: MigrateType) -> Result<u64, Corrupt> {
@@ -418,7 +426,9 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         Ok(())
     }
 
-    /// Splits a larger free block around the block of `order` at `start`, if there is one.
+    /// Splits a free block that is larger than the block at `start` and contains it.
+    ///
+    /// Afterwards the block of `order` at `start` is free by itself. Does nothing if there is no such block.
     pub(crate) fn isolate_from_larger(&self, start: Frame, order: Order) -> Result<(), Corrupt> {
         let Some((head, larger, migratetype)) = self.free_around(start).filter(|&(_, larger, _)| larger > order) else {
             return Ok(());
@@ -431,7 +441,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         Ok(())
     }
 
-    /// Puts all of a block except the inner block `keep` on the lists of a type.
+    /// Puts all of a block except its inner block `keep` on a type's lists.
     ///
     /// The block of order `from` at `head` is already off its list.
     pub(crate) fn carve(&self, head: Frame, from: Order, keep: (Frame, Order), migratetype: MigrateType) {

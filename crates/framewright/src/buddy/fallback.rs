@@ -55,7 +55,7 @@ pub(crate) struct Want {
 }
 
 impl Want {
-    /// Returns whether a block on the list of this type may serve the request at all.
+    /// Returns whether the request may use a block on the list of this type.
     pub(crate) fn may_use(&self, migratetype: MigrateType) -> bool {
         match migratetype {
             MigrateType::Cma => self.cma,
@@ -88,7 +88,7 @@ pub(crate) struct Fallback {
     pub(crate) migratetype: MigrateType,
 }
 
-/// Block for a request, with its origin if it is not from the request's own lists.
+/// Block for a request, with its origin if it is a fallback.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
     pub(crate) frame: Frame,
@@ -223,7 +223,9 @@ fn alloc_single<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Wan
     Ok(Taken { frame: from.found, fallback: Some(from) })
 }
 
-/// Claims the pageblock (or pageblocks) of the block found, if worth it, and serves the request from it.
+/// Claims the pageblock of the block found, if worth it, and takes a block from it.
+///
+/// A block may cover several pageblocks; all of them are claimed.
 fn try_claim<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) -> Result<Option<Frame>, Corrupt> {
     if from.order >= buddy.pageblock_order() {
         buddy.remove(from.found, from.order, from.migratetype)?;
@@ -257,7 +259,9 @@ fn first_fallback<M: Machine>(buddy: &Buddy<'_, '_, M>, order: Order, want: Migr
 }
 
 impl PageblockUsage {
-    /// Returns whether at least half of a pageblock's memory is free or of the new kind already.
+    /// Returns whether half of a pageblock's memory is free or of the new kind.
+    ///
+    /// It is enough if exactly half of it is.
     ///
     /// This half rule decides whether the pageblock changes its type.
     fn worth_claiming(self, want: MigrateType, from: MigrateType) -> bool {

@@ -38,7 +38,9 @@ fn block_of(node: Node) -> Option<Frame> {
     (node.0 != 0 && node.0 < FIRST_HEAD).then(|| Frame(node.0.wrapping_sub(1)))
 }
 
-/// End of a list. Blocks are taken from the front, so blocks that should stay longest are at the back.
+/// End of a list.
+///
+/// Blocks are taken from the front, so blocks that should stay longest are at the back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
     Front,
@@ -174,7 +176,9 @@ impl<M: Machine> FreeLists<M> {
         Ok(())
     }
 
-    /// Removes the first `count` blocks of a list, up to `last`. Their links keep their values.
+    /// Removes the first `count` blocks of a list, up to `last`.
+    ///
+    /// Their links keep their values.
     pub(crate) fn cut(
         &self,
         frames: &Frames<'_, M>,

@@ -28,7 +28,9 @@ use crate::types::units::Frame;
 pub struct Cluster<M: Machine> {
     /// The last page of the run, + 1.
     tail: M::U32,
-    /// Number of pages, and of those that were not checked for merging. In an unused cluster: the next unused one, + 1.
+    /// Number of pages, and of those that were not checked for merging.
+    ///
+    /// In an unused cluster, `count` is the next unused one, + 1.
     count: M::U32,
     skipped: M::U32,
 }
@@ -196,7 +198,9 @@ impl<M: Machine> Heap<M> {
         }
     }
 
-    /// Removes a page from its cluster before it leaves its list; `before` is its previous page.
+    /// Removes a page from its cluster before it leaves its list.
+    ///
+    /// `before` is the previous page on that list.
     pub(crate) fn leave(&self, clusters: &Clusters<'_, M>, frame: Frame, before: Option<Frame>, skipped: bool) {
         let Some(of) = clusters.of.get(frame.index()) else { return };
         let number = load(of);
@@ -212,7 +216,9 @@ impl<M: Machine> Heap<M> {
         }
     }
 
-    /// Dissolves the cluster that begins with `first` and returns its run, if it has at most `most` pages.
+    /// Dissolves the cluster that begins with `first` and returns its run.
+    ///
+    /// `None` if it has more than `most` pages.
     ///
     /// `first` is at the front of its list.
     pub(crate) fn dissolve(&self, clusters: &Clusters<'_, M>, first: Frame, most: u32) -> Option<CutRun> {
@@ -264,7 +270,9 @@ impl<'a, M: Machine> Clusters<'a, M> {
         self.all.get(number.checked_sub(1)? as usize)
     }
 
-    /// Clears the cluster and link of a page that was cut off; returns the next page by that link.
+    /// Clears the cluster and link of a cut-off page; returns the next page.
+    ///
+    /// The link named that page.
     pub(crate) fn pass(&self, frame: Frame, link: &Link<M>) -> Option<Frame> {
         if let Some(of) = self.of.get(frame.index()) {
             store(of, 0);

@@ -116,7 +116,9 @@ impl<M: Machine> Frames<'_, M> {
         }
     }
 
-    /// Changes a state word by a transition; fails if the transition does not apply to its value.
+    /// Changes a state word by a transition.
+    ///
+    /// Fails if the transition does not apply to its value.
     pub(crate) fn change(&self, frame: Frame, transition: impl Fn(State) -> Option<State>) -> Result<(), Corrupt> {
         let word = self.states.get(frame.index()).ok_or(Corrupt(frame))?;
         let now = State(word.load(Ordering::Relaxed));
@@ -184,7 +186,7 @@ impl<M: Machine> Frames<'_, M> {
         }
     }
 
-    /// Returns the type of the free block `buddy`, if the block at `frame` may merge with it.
+    /// Returns the type of the free block `buddy`, if the two may merge.
     ///
     /// The block at `frame` has this `order` and `migratetype`.
     pub(crate) fn mergeable(

@@ -28,7 +28,9 @@
 
 use crate::types::units::{Frame, Order, Pfn, PfnRange};
 
-/// Offset of an entry that no run covers. Every frame number of an entry, minus this, is above 2⁶².
+/// Offset of an entry that no run covers.
+///
+/// Every frame number of an entry, minus this, is above 2⁶².
 pub(crate) const NOWHERE: u64 = 1 << 63;
 
 /// Stretch of consecutive sections with memory.

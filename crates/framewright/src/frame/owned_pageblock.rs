@@ -25,7 +25,7 @@
 //! The owner finds such a pageblock again through *hints*: a small table of pageblock numbers, written by CPUs that
 //! free a block. There are fewer entries than pageblocks, so a hint may overwrite another. A drain looks at every
 //! pageblock, and so finds those without a hint. A pageblock that becomes whole is freed to its zone by the CPU that
-//! freed its last block, unless that CPU is its owner and has no other whole one.
+//! freed its last block. The exception is the owner itself, if it has no other whole pageblock: it keeps this one.
 //!
 //! A frame whose bit is set has no other descriptor: no head, no state. It counts as a per-CPU page.
 
@@ -35,7 +35,7 @@ use crate::types::units::{CpuId, Frame, Order, ZoneIdx};
 
 /// Order of the block whose frames one word of the bitmap covers.
 const WORD: Order = Order(6);
-/// Number of hints that a CPU has for each zone and type of lists: one cache line.
+/// Number of a CPU's hints for each zone and type: one cache line.
 const HINTS: usize = 16;
 
 /// Returns the number of words in one pageblock's bitmap.
@@ -56,7 +56,9 @@ pub(crate) struct OwnedPageblocks<'a, M: Machine> {
     pub(crate) owners: &'a [M::U32],
     /// For each pageblock the words of its bitmap.
     pub(crate) free: &'a [M::U64],
-    /// For each CPU, zone and type of lists: numbers + 1 of pageblocks that may have free frames.
+    /// For each CPU, zone and type: numbers + 1 of pageblocks with free frames.
+    ///
+    /// It is a hint: such a pageblock may have no free frames.
     hints: &'a [M::U32],
     zones: usize,
     pub(crate) pageblock_order: Order,
@@ -111,7 +113,9 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
         words.iter().zip(0_u64..).map(move |(word, index)| (start.add(index << unit.0), word))
     }
 
-    /// Returns the bits of a block in its word; for a larger block, all bits of the word.
+    /// Returns the bits of a block in its word.
+    ///
+    /// For a block larger than a word, it returns all bits of the word.
     pub(crate) fn bits(&self, frame: Frame, order: Order) -> u64 {
         bits_of(order.min(self.unit())) << (frame.0 & self.unit().mask() as u32)
     }
@@ -169,7 +173,9 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
         word.swap(0, Ordering::AcqRel)
     }
 
-    /// Sets the bits of frames that the caller frees; returns whether the word is full then.
+    /// Sets the bits of freed frames; returns whether the word is full then.
+    ///
+    /// The frames belong to the caller until then.
     ///
     /// `mask` applies to the word whose first frame is `start`. The caller must check [`OwnedPageblocks::owner`]
     /// afterwards.
@@ -198,7 +204,9 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
         self.hints.get(first..first.wrapping_add(HINTS)).unwrap_or(&[])
     }
 
-    /// Hints to an owner that the pageblock of `frame`, with blocks for these lists, has free frames.
+    /// Hints to an owner that the pageblock of `frame` has free frames.
+    ///
+    /// Its blocks are for these lists.
     pub(crate) fn hint(&self, owner: CpuId, zone: ZoneIdx, lists: usize, frame: Frame) {
         let number = self.number(frame) as u32;
         let door = self.hints(owner, zone, lists).get(number as usize % HINTS);

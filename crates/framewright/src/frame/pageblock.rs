@@ -3,7 +3,7 @@
 //! A pageblock is `1 << pageblock_order` frames (2 MiB on x86-64). Its word holds its zone, and the type under which
 //! its free blocks are grouped.
 //!
-//! **Every free block is on the list of its pageblock's type.** If a free block covers several pageblocks, it has one
+//! **Every free block is on the list of its pageblock's type.** A free block that covers several pageblocks has one
 //! type, and so have they.
 //!
 //! The zone is fixed at boot. Where a node begins inside a pageblock, the pageblock belongs to the first node; the

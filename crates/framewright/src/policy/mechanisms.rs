@@ -79,7 +79,9 @@ macro_rules! switches {
                 Ok(())
             }
 
-            /// Returns the names of a switch's choices, or a number's range; empty for an unknown switch.
+            /// Returns the names of a switch's choices, or a number's range.
+            ///
+            /// The result is empty for an unknown switch.
             pub fn choices(switch: &str) -> &'static [&'static str] {
                 match switch {
                     $( $key => &[$bname, $($name),*], )+
@@ -308,7 +310,7 @@ switches! {
 }
 
 impl NumaStat {
-    /// Returns whether CPUs keep counts of their own and add them to the zone at a threshold.
+    /// Returns whether CPUs keep counts of their own, and add them at a threshold.
     pub(crate) const fn has_differentials(self) -> bool {
         matches!(self, NumaStat::S8 | NumaStat::S16 | NumaStat::U16)
     }

@@ -119,7 +119,9 @@ pub struct StallOrder(pub(crate) u8);
 impl StallOrder {
     pub(crate) const CHOICES: &[&str] = &["0", "4", "an order up to 18"];
 
-    /// Returns this order, from 1 on; `None` if no block can be so large. 0 means no order.
+    /// Returns this order; `None` if no block can be so large.
+    ///
+    /// 0 means no order.
     pub const fn new(order: u8) -> Option<StallOrder> {
         if order <= Order::LIMIT.0 { Some(StallOrder(order)) } else { None }
     }

@@ -5,7 +5,7 @@
 pub struct PcpSize {
     /// Frames that one refill or drain moves.
     pub batch: u32,
-    /// Number of frames on a CPU's lists at which a batch is freed to the zone.
+    /// Number of frames on a CPU's lists at which it frees a batch to the zone.
     pub high: u32,
 }
 
@@ -21,7 +21,7 @@ impl PcpSize {
     /// Returns the sizes by Linux's formula (6.1).
     ///
     /// `batch` is a thousandth of the zone, at most 1 MiB, and of that a quarter. It is then rounded to the number
-    /// below a power of two, so that batches of different CPUs do not walk through the cache in step.
+    /// below a power of two. Batches of different CPUs therefore do not walk through the cache in step.
     ///
     /// `high` is the low mark divided by the CPUs of the node, and at least four batches.
     pub fn compute(managed: u64, low: u64, cpus: u64, page_shift: u8) -> PcpSize {

@@ -88,7 +88,9 @@ impl Mechanisms {
         ..Mechanisms::PATCH1
     };
 
-    /// First patch of that series; [`Self::BOOST`] has its first four, with the factor that it proposed.
+    /// First patch of that series.
+    ///
+    /// [`Self::BOOST`] has its first four patches, with the factor that the series proposed.
     ///
     /// The preset `stall` has all five patches, which adds the series' order of 4. As mailed, the third patch lost the
     /// flag of the first (`-as-mailed`). The numbers published with the patches probably come from that version.
@@ -101,10 +103,12 @@ impl Mechanisms {
     const PATCH1: Mechanisms =
         Mechanisms { zone_lock: ZoneLock::Queued, lock_place: LockPlace::BehindLists, ..Mechanisms::BASELINE };
 
-    /// Like [`Self::PATCH1`], with a lock that can be shared, as from patch 4 of the series on.
+    /// Like [`Self::PATCH1`], with a shareable lock, as from patch 4 of the series on.
     const PATCH4: Mechanisms = Mechanisms { zone_lock: ZoneLock::Rw, ..Mechanisms::PATCH1 };
 
-    /// CPUs own pageblocks. Compared with patch 9, which also merges a batch before it takes the lock.
+    /// CPUs own pageblocks.
+    ///
+    /// Compared with patch 9, which also merges a batch before it takes the lock.
     const OWNED_PAGEBLOCKS: Mechanisms = Mechanisms {
         pre_merge: PreMerge::Batch,
         refill: Refill::Pageblocks,
@@ -123,7 +127,7 @@ impl Mechanisms {
         ..Mechanisms::PATCH1
     };
 
-    /// First patch of that series: the NUMA counters move to the end of the zone's counters.
+    /// First patch of that series: the NUMA counters follow the zone's counters.
     const NUMA_PATCH1: Mechanisms = Mechanisms { numa_place: NumaPlace::BehindZone, ..Mechanisms::NUMA_BASE };
 
     /// Returns the kernel with which the series was measured at this threshold.

@@ -228,7 +228,9 @@ pub const fn highatomic_limit(managed: u64, pageblock_order: Order) -> u64 {
     share.saturating_add(pageblock_order.mask()) & !pageblock_order.mask()
 }
 
-/// A zone of fewer pageblocks is never boosted: it could never get above its marks again.
+/// Smallest number of pageblocks of a zone that can be boosted.
+///
+/// A smaller zone could never get above its marks again.
 const BOOSTED_PAGEBLOCKS: u64 = 4;
 
 /// Returns the boost of a zone's marks after mobilities were mixed, in frames.
@@ -269,7 +271,9 @@ pub struct Tuning {
 mod tests {
     use super::*;
 
-    /// Zones of the recorded Linux 6.1 (1 GiB, 4 CPUs): managed, min, low, high, batch, pcp high.
+    /// Zones of the recorded Linux 6.1 (1 GiB, 4 CPUs).
+    ///
+    /// The fields are: managed, min, low, high, batch, pcp high.
     const RECORDED: [(u64, [u64; 3], [u32; 2]); 3] = [
         (3_840, [186, 232, 278], [1, 58]),
         (36_915, [1_789, 2_236, 2_683], [7, 559]),

@@ -9,11 +9,13 @@ use crate::types::units::NodeId;
 pub struct Field<'n> {
     /// Kind of record or array.
     pub part: &'static str,
-    /// Number of the record among those of its kind; for an array, number of the stretch.
+    /// Number of the record among those of its kind, or number of the stretch.
     pub index: usize,
     /// Use of the record or stretch, for example `zone Normal of node 0`.
     pub record: fmt::Arguments<'n>,
-    /// Name of the word in its record, for example `lock.next`; for an array, the meaning of an element.
+    /// Name of the word in its record, for example `lock.next`.
+    ///
+    /// For an array, the meaning of an element.
     pub name: fmt::Arguments<'n>,
     /// Address of the word, or of the first element.
     pub address: usize,
@@ -21,9 +23,9 @@ pub struct Field<'n> {
     pub size: usize,
     /// Number of elements; 1 for a word.
     pub count: usize,
-    /// Node that uses the word most: the CPU's node for a CPU's data, the frame's node for a frame's.
+    /// Node that uses the word most; `None` where no single node does.
     ///
-    /// `None` where no single node does.
+    /// For a CPU's data it is the CPU's node, for a frame's data the frame's node.
     pub node: Option<NodeId>,
 }
 

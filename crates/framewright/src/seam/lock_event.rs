@@ -4,7 +4,9 @@ use core::fmt;
 
 use crate::types::units::{CpuId, ZoneIdx};
 
-/// Event of a lock: a CPU waits from `Wanted` to `Taken` and holds it until `Released`.
+/// Event of a lock.
+///
+/// A CPU waits from `Wanted` to `Taken`, and holds the lock from `Taken` to `Released`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LockEvent {
     /// A CPU is about to ask for the lock.
@@ -27,7 +29,9 @@ pub enum LockKind {
     Pcp,
     /// A zone's locks of ranges of frames; all share one name.
     Range,
-    /// The heads of a zone's free lists, where several CPUs insert blocks at once; all share one name.
+    /// The fronts of a zone's free lists, where several CPUs insert blocks at once.
+    ///
+    /// All of them share one name.
     FreeList,
     /// A node's lists of pages in use, which belong to the allocator's callers.
     ///
@@ -40,7 +44,9 @@ pub enum LockKind {
 pub struct LockName {
     /// Kind of data that the lock guards.
     pub kind: LockKind,
-    /// The zone's number in the upper half, the shard's or CPU's number in the lower half.
+    /// Number of the lock among those of its kind.
+    ///
+    /// The zone's number is in the upper half, the shard's or CPU's number in the lower half.
     ///
     /// For [`LockKind::Lru`] it is the node.
     pub index: u32,

@@ -64,7 +64,7 @@ pub trait Word<T: Copy>: Sized {
     fn cas(&self, current: T, new: T, order: Ordering) -> Result<T, T>;
     /// Adds with wrap-around and returns the previous value. Subtract by adding the negated value.
     fn add(&self, value: T, order: Ordering) -> T;
-    /// Waits until `waiting` no longer holds for the word; returns the value that ended the wait.
+    /// Waits until `waiting` no longer holds; returns the value that ended the wait.
     ///
     /// Every wait of the core uses this method.
     ///
@@ -75,7 +75,9 @@ pub trait Word<T: Copy>: Sized {
     fn wait_while(&self, patience: Patience, waiting: impl FnMut(T) -> bool) -> Result<T, Busy>;
 }
 
-/// Guard of a pin: preemption is off, so the thread stays on this CPU until the drop.
+/// Guard of a pin: the thread stays on this CPU until the drop.
+///
+/// Preemption is off.
 pub trait Pinned {
     /// Returns the CPU that the guard pins to.
     fn cpu(&self) -> CpuId;
@@ -105,7 +107,9 @@ pub trait Machine {
     type Pin<'a>: Pinned
     where
         Self: 'a;
-    /// Guard: interrupts of this CPU are off while the guard lives; the drop restores the previous state.
+    /// Guard: interrupts of this CPU are off while the guard lives.
+    ///
+    /// The drop restores the previous state.
     type Irq<'a>
     where
         Self: 'a;
@@ -243,12 +247,16 @@ pub trait Machine {
         let _ = waiter;
     }
 
-    /// Reports that the code reached a point with a named instruction cost; only a simulator uses it.
+    /// Reports that the code reached a point with a named instruction cost.
+    ///
+    /// Only a simulator uses it.
     fn step(&self, step: Step) {
         let _ = step;
     }
 
-    /// Reports an event of a lock on the running CPU; only a lock profiler uses it.
+    /// Reports an event of a lock on the running CPU.
+    ///
+    /// Only a lock profiler uses it.
     ///
     /// Context: the lock may be held, so the callee must not call the allocator.
     fn lock(&self, lock: LockName, event: LockEvent) {
@@ -265,7 +273,7 @@ pub trait Machine {
         let _ = (pfn, order);
     }
 
-    /// Fills the memory of a freed block with a pattern, where the mechanism `hardened` is on.
+    /// Fills the memory of a freed block with a pattern, if `hardened` is on.
     fn poison(&self, pfn: Pfn, order: Order) {
         let _ = (pfn, order);
     }
@@ -354,7 +362,9 @@ pub enum Waiter {
 pub struct Need {
     /// Node that the request prefers.
     pub node: NodeId,
-    /// Order of the request; 0 if frames anywhere suffice, because compaction makes a block of them.
+    /// Order of the request; 0 if frames anywhere suffice.
+    ///
+    /// They suffice if compaction makes a block of them.
     pub order: Order,
     /// Flags of the request.
     pub gfp: Gfp,
@@ -362,14 +372,18 @@ pub struct Need {
     ///
     /// A request searches harder in each round.
     pub attempt: u32,
-    /// Number of frames wanted. More is welcome if it needs no extra work; less counts as progress.
+    /// Number of frames wanted.
+    ///
+    /// More is welcome if it needs no extra work; less counts as progress.
     pub frames: u64,
-    /// How hard to search: reclaim looks at 1 / 2^`priority` of the frames that could be freed.
+    /// Exponent of the search: reclaim looks at 1 / 2^`priority` of the freeable frames.
     ///
     /// It looks at no fewer than are wanted. The value begins at [`Need::LIGHTEST`] and falls as rounds free too
     /// little.
     pub priority: u32,
-    /// Only memory that can be freed without writing it out. Set while background reclaim works off a boost.
+    /// Whether to free only memory that need not be written out.
+    ///
+    /// Set while background reclaim works off a boost.
     pub gentle: bool,
 }
 

@@ -7,9 +7,9 @@
 //! # How the instructions were counted
 //!
 //! Callgrind counted x86-64 code by rustc 1.95 in the workspace's release profile. The machine had the words of
-//! `framewright-rt`; its pin, fences and interrupt guards did nothing. 170 workloads ran on it: of order 0 to 10, in
-//! batches of 1 to 16,384, with a depot and without, in bulk, by place, draining, and with lists of other types in
-//! either policy. They ran once more on a machine that counts accesses and steps.
+//! `framewright-rt`; its pin, fences and interrupt guards did nothing. 170 workloads ran on it, of order 0 to 10, in
+//! batches of 1 to 16,384, with a depot and without. They were in bulk, by place, draining, and with lists of other
+//! types in either policy. They ran once more on a machine that counts accesses and steps.
 //!
 //! | steps | source of the number |
 //! |---|---|

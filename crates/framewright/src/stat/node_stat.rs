@@ -20,7 +20,7 @@ use crate::types::units::{CpuId, NodeId};
 /// A CPU's deltas of these counters lie on one cache line; Linux 6.1 has about 45.
 pub(crate) const OWN: usize = 48;
 
-/// Counts that CPUs have added to a node's counters, or to the sums over all nodes.
+/// Counts that CPUs have added to a node's counters, or to all nodes' sums.
 #[repr(align(128))]
 pub struct NodeStat<M: Machine>([M::U64; OWN]);
 

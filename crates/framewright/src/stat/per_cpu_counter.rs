@@ -15,7 +15,9 @@ use crate::policy::watermark::MOST_THRESHOLD;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::types::units::CpuId;
 
-/// Number of attempts to change a delta that other writers change, before the change is added to the zone or node.
+/// Number of attempts to change a delta that other writers change.
+///
+/// After them, the change is added to the zone or node.
 const TRIES: u32 = 16;
 
 /// Deltas of one CPU for `N` counters, and their threshold.
@@ -67,7 +69,9 @@ impl<M: Machine, const N: usize> CounterDeltas<M, N> {
         told
     }
 
-    /// Like [`Self::change`], without a lock: other code may change or fold the delta at the same time.
+    /// Like [`Self::change`], without a lock.
+    ///
+    /// Other code may change or fold the delta at that moment.
     ///
     /// The other code may run on this CPU or on another. Returns the amount to add to the shared words now.
     pub(crate) fn change_shared(&self, item: usize, change: i64) -> i64 {
@@ -82,7 +86,7 @@ impl<M: Machine, const N: usize> CounterDeltas<M, N> {
         change
     }
 
-    /// Passes each delta to `tell` and sets it to 0; returns the number of counters changed.
+    /// Passes each delta to `tell` and resets it; returns the number of counters changed.
     pub(crate) fn fold(&self, tell: impl Fn(usize, i64)) -> u32 {
         let take = |word: &M::U8| i64::from(word.swap(0, Ordering::Relaxed) as i8);
         let changed = self.items.iter().map(take).enumerate().filter(|(_, kept)| *kept != 0);
@@ -104,7 +108,9 @@ impl<M: Machine, const N: usize> CounterDeltas<M, N> {
     }
 }
 
-/// Returns the new delta of a counter that may go either way, and the amount to add to the shared words.
+/// Returns the new delta of a counter, and the amount to add to the shared words.
+///
+/// The counter may grow or shrink.
 fn delta(kept: i64, change: i64, threshold: u8) -> (i64, i64) {
     let Some(now) = kept.checked_add(change) else { return (kept, change) };
     if now.unsigned_abs() > u64::from(threshold) { (0, now) } else { (now, 0) }
@@ -113,7 +119,9 @@ fn delta(kept: i64, change: i64, threshold: u8) -> (i64, i64) {
 /// Words of a counter that all CPUs share.
 pub(crate) struct Told<'t, M: Machine> {
     pub(crate) here: &'t M::U64,
-    /// `None` where CPUs keep no deltas: readers of the sum want no more than the shared counts.
+    /// Word of the sum; `None` where CPUs keep no deltas.
+    ///
+    /// Readers of the sum want no more than the shared counts.
     pub(crate) everywhere: Option<&'t M::U64>,
 }
 
@@ -140,12 +148,16 @@ impl<M: Machine> Told<'_, M> {
     }
 }
 
-/// Returns `sum`, or 0 if it is negative: some CPUs may have added only a part of it.
+/// Returns `sum`, or 0 if it is negative.
+///
+/// It can be negative because some CPUs have added only a part of it.
 pub(crate) fn not_negative(sum: u64) -> u64 {
     if (sum as i64) < 0 { 0 } else { sum }
 }
 
-/// Records by CPU and place, ordered by CPU; a place is a zone or a node.
+/// Records by CPU and place, ordered by CPU.
+///
+/// A place is a zone or a node.
 pub(crate) struct PerCpu<'a, T> {
     pub(crate) records: &'a [T],
     pub(crate) places: usize,

@@ -76,7 +76,9 @@ pub(crate) fn add(word: &impl Word<u64>, change: u64, mode: LockMode) {
     }
 }
 
-/// Changes by one CPU that are not added up yet. Negative numbers are in two's complement.
+/// Changes by one CPU that are not added up yet.
+///
+/// Negative numbers are in two's complement.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) free: Cell<u64>,

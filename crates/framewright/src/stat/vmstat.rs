@@ -104,7 +104,9 @@ impl<M: Machine> ZoneEvents<M> {
         }
     }
 
-    /// Counts a block that was not served by a ring; a ring counts its own blocks.
+    /// Counts a block that was not served by a ring.
+    ///
+    /// A ring counts its own blocks.
     pub(crate) fn count_alloc(&self, order: Order) {
         self.count(ZoneEvent::Allocs, 1);
         self.count(ZoneEvent::AllocFrames, order.frames());

@@ -13,7 +13,9 @@ use crate::stat::vmstat::NumaItem;
 
 /// Number of counters that an embedder may keep in each zone.
 pub(crate) const OWN: usize = 14;
-/// Number of a zone's counters besides the NUMA counters: free frames, the embedder's, and CMA's free frames.
+/// Number of a zone's counters besides the NUMA counters.
+///
+/// They are the free frames, the embedder's counters, and CMA's free frames.
 pub(crate) const ITEMS: usize = OWN + 2;
 pub(crate) const FREE: usize = 0;
 pub(crate) const CMA: usize = OWN + 1;

@@ -70,7 +70,9 @@ pub(crate) enum Background {
 #[repr(C, align(128))]
 pub(crate) struct ZoneCounters<M: Machine> {
     words: [M::U64; WORDS],
-    /// Free frames on lists of type HighAtomic, and the marks: written rarely, read together with the free frames.
+    /// Free frames on lists of type HighAtomic, and the marks.
+    ///
+    /// They are written rarely, and read together with the free frames.
     highatomic: M::U64,
     marks: [M::U64; 3],
     /// Level below which deltas must be added; [`crate::policy::watermark::drift_mark`] computes it.
@@ -195,7 +197,9 @@ impl<M: Machine> ZoneCounters<M> {
         self.boost.load(Ordering::Relaxed)
     }
 
-    /// Raises the boost by `by` frames, up to its limit; returns false if the marks may not rise.
+    /// Raises the boost by `by` frames; returns false if the marks may not rise.
+    ///
+    /// The boost rises no further than its limit.
     ///
     /// Caller holds: the zone lock, exclusively.
     pub(crate) fn raise_boost(&self, by: u64, factor: u32, (managed, pageblock): (u64, u64)) -> bool {
@@ -301,7 +305,9 @@ impl<M: Machine> ZoneCounters<M> {
         self.highatomic.store(0, Ordering::Relaxed);
     }
 
-    /// Adds the changes of one CPU; a caller without a CPU adds them to the shared words at once.
+    /// Adds the changes of one CPU.
+    ///
+    /// A caller without a CPU adds them to the shared words at once.
     ///
     /// Caller holds: the zone lock, in this mode.
     pub(crate) fn account(&self, tally: &Tally, (stats, zone): (&Stats<'_, M>, ZoneIdx), cpu: CpuId, mode: LockMode) {
@@ -321,7 +327,9 @@ impl<M: Machine> ZoneCounters<M> {
         Told { here: self.word(item), everywhere: stats.sum(item) }
     }
 
-    /// Adds a CPU's deltas of free frames and of the embedder's counters; returns the number of counters changed.
+    /// Adds a CPU's deltas to the zone; returns the number of counters changed.
+    ///
+    /// They are the deltas of free frames and of the embedder's counters.
     ///
     /// Caller holds: the zone lock, exclusively.
     pub(crate) fn fold(&self, stats: &Stats<'_, M>, diffs: &ZoneDiffs<M>) -> u32 {
@@ -452,7 +460,7 @@ impl<'a, M: Machine> Stats<'a, M> {
         }
     }
 
-    /// Adds a CPU's deltas of NUMA counters to the zone; returns the number of counters changed.
+    /// Adds a CPU's NUMA deltas to the zone; returns the number of counters changed.
     ///
     /// Caller holds: that CPU's lists of the zone.
     pub(crate) fn fold_numa(&self, stat: &ZoneCounters<M>, diffs: &ZoneDiffs<M>) -> u32 {

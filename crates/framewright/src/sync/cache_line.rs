@@ -11,7 +11,9 @@ pub(crate) const LINE: usize = 64;
 /// Bytes that a spatial prefetcher fetches together.
 pub(crate) const PAIR: usize = 2 * LINE;
 
-/// Part of a record that begins on a pair of lines: its first byte, and the byte after its last.
+/// Part of a record that begins on a pair of lines.
+///
+/// `start` is its first byte, `end` the byte after its last.
 #[derive(Clone, Copy)]
 pub(crate) struct Span {
     pub(crate) start: usize,
@@ -40,7 +42,9 @@ impl Span {
     }
 }
 
-/// A value on its own pair of lines, in a record that is aligned to pairs as well.
+/// A value that has its pairs of lines to itself.
+///
+/// The record that contains it is aligned to pairs as well.
 #[repr(C, align(128))]
 #[derive(Default)]
 pub(crate) struct Alone<T>(pub(crate) T);

@@ -43,8 +43,9 @@
 use crate::seam::machine::{Machine, Ordering, Patience, Word};
 pub use crate::sync::ticket_lock::Ticket;
 
-/// The lowest half of the word counts readers. Above are the number that is served and the next to be drawn, a quarter
-/// each.
+/// Addend of one reader: the lowest half of the word counts readers.
+///
+/// Above are the number that is served and the next to be drawn, a quarter each.
 const READER: u64 = 1;
 const SERVED: u64 = 1 << 32;
 const DRAWN: u64 = 1 << 48;
@@ -67,7 +68,9 @@ impl Turns {
     }
 }
 
-/// Returns the addend that passes the turn on from `number`; the served number wraps without a carry.
+/// Returns the addend that passes the turn on from `number`.
+///
+/// The served number wraps without a carry.
 const fn passing(number: u16) -> u64 {
     if number == u16::MAX { SERVED.wrapping_sub(DRAWN) } else { SERVED }
 }
@@ -140,7 +143,9 @@ impl<M: Machine> QueuedLock<M> {
         self.pass_on(Turns(self.turns.load(Ordering::Relaxed)).served(), 0, places);
     }
 
-    /// Releases a copy of the lock: the waiters of the original do not exist there (after a fork).
+    /// Releases a copy of the lock, for example after a fork.
+    ///
+    /// The waiters of the original do not exist in the copy.
     pub(crate) fn release_copied(&self) {
         self.turns.store(0, Ordering::Release);
     }
@@ -162,7 +167,9 @@ impl<M: Machine> QueuedLock<M> {
         self.turns.add(READER.wrapping_neg(), Ordering::Release);
     }
 
-    /// Waits in line until the drawn number is served; with `alone`, also until all readers have left.
+    /// Waits in line until the drawn number is served.
+    ///
+    /// With `alone`, it also waits until all readers have left.
     ///
     /// `turns` is the word at the moment when the number was drawn. From the turn on, no other thread enters.
     #[cold]

@@ -8,7 +8,7 @@ use crate::seam::machine::{Machine, Ordering, Word};
 /// Rank of a lock; lower ranks are taken first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Rank {
-    /// One side of a per-CPU list: its owner's, or that of a CPU that drains it.
+    /// One side of a per-CPU list: the owner's, or the draining CPU's.
     Pcp,
     /// Shard of a zone's depot.
     Depot,
@@ -16,7 +16,9 @@ pub(crate) enum Rank {
     Zone,
 }
 
-/// Ranks that one CPU holds, a bit each: in the lower half outside interrupts, in the upper half inside.
+/// Ranks that one CPU holds, a bit each.
+///
+/// The lower half is for code outside interrupts, the upper half for code inside.
 pub(crate) struct Held<M: Machine>(M::U32);
 
 /// Bits of half a word.

@@ -57,7 +57,9 @@ use crate::seam::machine::{Busy, Machine, Ordering, Patience, Word};
 /// and polls of a native machine are about 20 ns apart.
 const PATIENCE: Patience = Patience::Tries(1 << 24);
 
-/// Number of attempts after which an operation counts as damage; each fails because another thread succeeded.
+/// Number of attempts after which an operation counts as damage.
+///
+/// Each attempt fails because another thread succeeded.
 const ROUNDS: u32 = 1 << 20;
 
 /// Neighbours of a node on its list.
@@ -90,7 +92,9 @@ impl Node {
 
 /// Locations of the words of nodes.
 pub trait Links<M: Machine> {
-    /// Returns the words of a node; `None` for a number that no node has, such as 0.
+    /// Returns the words of a node; `None` if no node has this number.
+    ///
+    /// 0 is such a number.
     fn link(&self, node: Node) -> Option<&Link<M>>;
 
     /// Returns whether a node is a list's head.
@@ -294,7 +298,9 @@ fn lock_head<M: Machine>(top: &Link<M>) -> Result<Node, Busy> {
     }
 }
 
-/// Links two nodes that belong to the caller. Does nothing for a number that no node has.
+/// Links two nodes that belong to the caller.
+///
+/// Does nothing for a number that no node has.
 pub fn chain<M: Machine, L: Links<M> + ?Sized>(links: &L, before: Node, after: Node) {
     if let (Some(front), Some(back)) = (links.link(before), links.link(after)) {
         front.next.store(after.0, Ordering::Relaxed);

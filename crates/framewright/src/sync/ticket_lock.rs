@@ -78,7 +78,9 @@ impl<M: Machine> TicketLock<M> {
         machine.lock(name, LockEvent::Released);
     }
 
-    /// Releases a copy of the lock: the waiters of the original do not exist there (after a fork).
+    /// Releases a copy of the lock, for example after a fork.
+    ///
+    /// The waiters of the original do not exist in the copy.
     pub(crate) fn release_copied(&self) {
         self.serving.store(self.next.load(Ordering::Relaxed), Ordering::Release);
     }

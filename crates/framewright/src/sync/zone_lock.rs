@@ -15,7 +15,7 @@ use crate::sync::ticket_lock::{Ticket, TicketLock};
 pub(crate) enum LockMode {
     /// The holder is alone.
     Alone,
-    /// Holders in this mode share the lock; a kind that cannot be shared has one holder.
+    /// Holders in this mode share the lock, if its kind can be shared.
     Shared,
 }
 
@@ -111,7 +111,9 @@ impl<M: Machine> ZoneSpinLock<M> {
         machine.lock(name, LockEvent::Released);
     }
 
-    /// Releases a copy of the lock: the waiters of the original do not exist there (after a fork).
+    /// Releases a copy of the lock, for example after a fork.
+    ///
+    /// The waiters of the original do not exist in the copy.
     pub(crate) fn release_copied(&self) {
         self.ticket.release_copied();
         self.queued.release_copied();

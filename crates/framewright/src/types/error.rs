@@ -21,7 +21,7 @@ pub enum Why {
     WouldWait,
     /// A test injected the failure.
     Fault,
-    /// The machine reports that the caller runs on a CPU that the allocator was not set up with.
+    /// The machine reports a CPU that the allocator was not set up with.
     NoCpu,
 }
 
@@ -46,7 +46,9 @@ pub enum AllocError {
     Misaligned(Pfn, Order),
     /// The frame is not memory of this allocator: it lies outside, or in a hole.
     Foreign(Pfn),
-    /// The frame belongs to another zone than the first frame of the range: a zone ends there.
+    /// The frame belongs to another zone than the first frame of the range.
+    ///
+    /// A zone ends there.
     OtherZone(Pfn),
     /// The frame was taken offline, or is reserved since boot.
     Offline(Pfn),
@@ -155,9 +157,9 @@ pub enum FreeError {
     Quarantined(Pfn),
     /// The range is empty or overflows.
     BadRange(PfnRange),
-    /// The machine reports that the caller runs on a CPU that the allocator was not set up with.
+    /// The machine reports a CPU that the allocator was not set up with.
     NoCpu,
-    /// From any context: too many CPUs freed blocks of this frame's zone at the same instant.
+    /// From any context: too many CPUs freed blocks of this frame's zone at once.
     Busy(Pfn),
 }
 
@@ -193,7 +195,7 @@ pub enum BootError {
     BadGeometry,
     /// The map has no usable memory.
     NoMemory,
-    /// There is no CPU, or more than 65,535, or the machine runs on a CPU outside that number.
+    /// There is no CPU, or more than 65,535; or the machine runs on another one.
     BadCpus,
     /// The region with this position is invalid.
     ///
@@ -268,7 +270,9 @@ impl fmt::Display for BootError {
 
 impl core::error::Error for BootError {}
 
-/// Tests the text of each error; a new error does not compile before it has a row.
+/// Tests the text of each error.
+///
+/// A new error does not compile before it has a row.
 #[cfg(test)]
 mod tests {
     extern crate std;

@@ -35,7 +35,9 @@ impl MigrateType {
     ];
     /// Number of types.
     pub const COUNT: usize = 6;
-    /// Number of types that requests ask for and per-CPU lists hold: the first ones of [`Self::ALL`].
+    /// Number of types that requests ask for and per-CPU lists hold.
+    ///
+    /// They are the first ones of [`Self::ALL`].
     pub const PCP_COUNT: usize = 3;
 
     /// Returns the type with this number, in the numbering of Linux ≥ 4.4 with CMA.

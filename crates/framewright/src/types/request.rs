@@ -297,7 +297,9 @@ pub enum Policy {
     Prefer(NodeId),
     /// Only these nodes, the nearest to the running CPU first.
     Bind(NodeSet),
-    /// These nodes in turn, for an even spread; another one if the node whose turn it is has no memory.
+    /// These nodes in turn, for an even spread.
+    ///
+    /// If the node that is next has no memory, another node of the set serves the request.
     Interleave(NodeSet),
 }
 

@@ -24,12 +24,12 @@ impl Pfn {
         Pfn(self.0.saturating_add(frames))
     }
 
-    /// Returns the last frame at or below this one at which a block of `order` may start.
+    /// Returns the last frame, at or below this one, where a block of `order` may start.
     pub const fn align_down(self, order: Order) -> Pfn {
         Pfn(self.0 & !order.mask())
     }
 
-    /// Returns the first frame at or above this one at which a block of `order` may start.
+    /// Returns the first frame, at or above this one, where a block of `order` may start.
     ///
     /// Saturates.
     pub const fn align_up(self, order: Order) -> Pfn {

@@ -30,7 +30,9 @@ pub(crate) struct Backoff<M: Machine> {
     deferred: M::U8,
     /// Binary logarithm of the number of requests of which one searches.
     shift: M::U8,
-    /// Smallest order that failed since an order at least as large was found. Meaningless while the shift is 0.
+    /// Smallest order that failed since an order at least as large was found.
+    ///
+    /// Meaningless while the shift is 0.
     order: M::U8,
 }
 
@@ -84,7 +86,9 @@ impl<M: Machine> Backoff<M> {
         }
     }
 
-    /// Marks that no search runs: in a copy of the allocator, the searching thread does not exist.
+    /// Marks that no search runs.
+    ///
+    /// In a copy of the allocator, the searching thread does not exist.
     pub(crate) fn abandon(&self) {
         self.searching.store(0, Ordering::Relaxed);
     }

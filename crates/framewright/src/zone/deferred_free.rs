@@ -17,7 +17,9 @@ use crate::frame::frame::Frames;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::types::units::Frame;
 
-/// Number of attempts of a push or a pop; each failure means that another CPU succeeded.
+/// Number of attempts of a push or a pop.
+///
+/// Each failure means that another CPU succeeded.
 const TRIES: u32 = 1 << 10;
 
 /// Deferred list of one zone: its first block, + 1; 0 if it is empty.

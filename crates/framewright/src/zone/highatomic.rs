@@ -13,9 +13,9 @@
 //! - **Release**: for a request that may wait and reclaimed in vain (`slowpath.rs`); when the zone shrinks so that the
 //!   reserve exceeds its limit (`contig_range.rs`); and when the reserve is idle.
 //!
-//! The reserve is idle if background reclaim ends with the node above its high marks (`kswapd.rs`), and either it had
-//! nothing to do, or no request used the reserve since the run before. Linux keeps a reserve until a request fails for
-//! it.
+//! The reserve is idle if background reclaim ends with the node above its high marks (`kswapd.rs`) and one of two
+//! holds. Background reclaim had nothing to do, or no request used the reserve since the run before. Linux keeps a
+//! reserve until a request fails for it.
 //!
 //! Rejected: keeping blocks of several pageblocks, because one request could take the whole limit.
 
@@ -47,7 +47,9 @@ impl<M: Machine> ZoneGuard<'_, '_, M> {
         Some(frame)
     }
 
-    /// Adds the pageblock of a high-order request that may not wait to the reserve, within the limit.
+    /// Adds the pageblock of a request to the reserve, within the limit.
+    ///
+    /// The request is of high order and may not wait.
     ///
     /// Blocks of several pageblocks are not added.
     pub(crate) fn reserve_highatomic(&self, frame: Frame, order: Order) {

@@ -22,7 +22,9 @@ impl<M: Machine> ZoneGuard<'_, '_, M> {
         done
     }
 
-    /// Ends the isolation of a pageblock for one range; after the last range its type is restored.
+    /// Ends the isolation of a pageblock for one range.
+    ///
+    /// After the last range its type is restored.
     pub(crate) fn unisolate(&self, frame: Frame) {
         let frames = &self.shared.frames;
         frames.set_pageblock(frame, frames.pageblock(frame).released());
@@ -32,7 +34,9 @@ impl<M: Machine> ZoneGuard<'_, '_, M> {
         }
     }
 
-    /// Ends the isolation of a pageblock for all ranges, whose callers will not do so themselves.
+    /// Ends the isolation of a pageblock for all ranges.
+    ///
+    /// Their callers will not do so themselves.
     pub(crate) fn abandon(&self, frame: Frame) {
         let frames = &self.shared.frames;
         frames.set_pageblock(frame, frames.pageblock(frame).abandoned());

@@ -14,11 +14,15 @@ use crate::types::units::{Frame, Order, PfnRange};
 pub(crate) struct ReleasedOwned {
     /// Number of frames freed to the zone.
     pub(crate) frames: u64,
-    /// Whether all free frames were freed. If not, the caller must continue, and may release the lock in between.
+    /// Whether all free frames were freed.
+    ///
+    /// If not, the caller must continue, and may release the lock in between.
     pub(crate) done: bool,
 }
 
-/// Takes a pageblock from its owner, if it has one, and frees its free frames to the zone.
+/// Takes a pageblock from its owner and frees its free frames to the zone.
+///
+/// The pageblock need not have an owner.
 ///
 /// It stops after `most` blocks, and those of one more word.
 pub(crate) fn release_owned<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, most: u32) -> ReleasedOwned {
@@ -54,7 +58,9 @@ pub(crate) fn release_owned<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, 
     ReleasedOwned { frames: frames.wrapping_add(last), done: true }
 }
 
-/// Frees a run of frames, by their indices; returns the number of blocks and of frames.
+/// Frees a run of frames; returns the number of blocks and of frames.
+///
+/// The run is given by the frames' indices.
 fn free_run<M: Machine>(buddy: &Buddy<'_, '_, M>, run: PfnRange) -> (u32, u64) {
     let mut blocks = 0_u32;
     for (start, order) in run.blocks(buddy.pageblock_order()) {

@@ -173,7 +173,9 @@ impl<M: Machine> Zone<M> {
         let _ = self.its_lock(shared).take(how, &shared.machine, shared.cpus, LockName::zone(self.idx));
     }
 
-    /// Releases the lock taken by [`Zone::hold`]; in a copy of the allocator, resets it for all waiters.
+    /// Releases the lock taken by [`Zone::hold`].
+    ///
+    /// In a copy of the allocator, it resets the lock: the waiters do not exist there.
     pub(crate) fn release_held(&self, shared: &Shared<'_, M>, copied: bool) {
         if copied {
             self.its_lock(shared).release_copied();
@@ -209,7 +211,9 @@ impl<M: Machine> Zone<M> {
         self.its_lock(shared).release((kind, mode), ticket, &shared.machine, shared.cpus, LockName::zone(self.idx));
     }
 
-    /// Adds up the changes of one CPU to the lists; the caller may be without a CPU.
+    /// Adds up the changes of one CPU to the lists.
+    ///
+    /// The caller may be without a CPU.
     ///
     /// Caller holds: the zone lock, in this mode.
     pub(crate) fn account(&self, (shared, cpu): (&Shared<'_, M>, CpuId), tally: &Tally, mode: LockMode) {
@@ -240,7 +244,7 @@ impl<M: Machine> Zone<M> {
         may_take(self.stat.memory_racy(&shared.stats, self.idx)) || exact().is_some_and(may_take)
     }
 
-    /// Returns whether the marks would let a request take from this zone with `more` free frames.
+    /// Returns whether the marks would allow a request with `more` free frames.
     ///
     /// Those frames are assumed to be in blocks as large as the request wants.
     pub(crate) fn could_take_racy(
@@ -273,7 +277,7 @@ impl<M: Machine> Zone<M> {
         (mark, reserve)
     }
 
-    /// Returns whether the zone stays above a mark after it gives `frames` frames to a request.
+    /// Returns whether the zone stays above a mark after it gives `frames` frames.
     pub(crate) fn has_room(&self, shared: &Shared<'_, M>, frames: u64, highest: ZoneKind, rights: Rights) -> bool {
         let memory = self.stat.memory_exact(&shared.stats, self.idx);
         let left = FreeMemory { free: memory.free.saturating_sub(frames.saturating_sub(1)), ..memory };

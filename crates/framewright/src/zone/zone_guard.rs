@@ -81,7 +81,9 @@ impl<M: Machine> Zone<M> {
         taken_back
     }
 
-    /// Takes the zone lock in shared mode; a lock that cannot be shared is taken exclusively.
+    /// Takes the zone lock in shared mode.
+    ///
+    /// A lock of a kind that cannot be shared is taken exclusively.
     pub(crate) fn read<'g, 'a>(&'g self, cx: CallCx<'g, 'a, M>) -> ZoneReader<'g, 'a, M> {
         let (ticket, irq) = self.take_lock(cx, LockMode::Shared);
         ZoneReader { ticket, _irq: irq, cx, zone: self }
@@ -95,7 +97,9 @@ pub(crate) struct ZoneGuard<'g, 'a, M: Machine> {
     _irq: M::Irq<'g>,
     pub(crate) shared: &'g Shared<'a, M>,
     cpu: CpuId,
-    /// The CPU's record. `None` for a guard taken by `try_lock`, which may be nested inside any other call on this CPU.
+    /// The CPU's record; `None` for a guard taken by `try_lock`.
+    ///
+    /// Such a guard may be nested inside any other call on this CPU.
     own: Option<&'g Cpu<M>>,
     pub(crate) zone: &'g Zone<M>,
     tally: Tally,
@@ -140,7 +144,9 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         self.zone.account((self.shared, self.cpu), &self.tally, LockMode::Alone);
     }
 
-    /// Frees the deferred blocks, a batch at most, and counts them as freed; returns the number of frames.
+    /// Frees the deferred blocks, a batch at most; returns the number of frames.
+    ///
+    /// They are counted as freed.
     #[cold]
     pub(crate) fn free_deferred(&self) -> u64 {
         self.zone.clusters.settle();
@@ -243,7 +249,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         }
     }
 
-    /// Adds a CPU's deltas of free frames to the zone; returns the number of counters changed.
+    /// Adds a CPU's deltas of free frames; returns the number of counters changed.
     pub(crate) fn fold(&self, diffs: &ZoneDiffs<M>) -> u32 {
         self.zone.stat.fold(&self.shared.stats, diffs)
     }
@@ -253,7 +259,9 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         change(&self.zone.clusters);
     }
 
-    /// Runs an operation on the lists; after damage, repairs the lists and runs it once more.
+    /// Runs an operation on the lists; repairs them after damage.
+    ///
+    /// The operation is then run once more.
     pub(crate) fn attempt<T>(&self, mut operation: impl FnMut(&Buddy<'_, 'a, M>) -> Result<T, Corrupt>) -> Option<T> {
         let buddy = self.buddy();
         let first = operation(&buddy);
