@@ -142,7 +142,7 @@ fn alloc_own<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option
 
 /// Returns whether CMA memory is used before the request's own type.
 ///
-/// It is while it is more than half of the free memory.
+/// It is used first while it is more than half of the free memory.
 pub(crate) fn is_cma_first<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> bool {
     let now = |word: &M::U64, change: &Cell<u64>| word.load(Ordering::Relaxed).wrapping_add(change.get());
     want.cma && now(buddy.stat.cma(), &buddy.tally.cma) > now(buddy.stat.free(), &buddy.tally.free) / 2
@@ -215,7 +215,7 @@ fn steal_smallest<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<O
     Ok(None)
 }
 
-/// Takes only the block.
+/// Takes only the block found; its pageblock keeps its type.
 fn alloc_single<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) -> Result<Taken, Corrupt> {
     let rest = if is_loose(buddy) { want.migratetype } else { from.migratetype };
     buddy.remove(from.found, from.order, from.migratetype)?;
@@ -223,7 +223,7 @@ fn alloc_single<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Wan
     Ok(Taken { frame: from.found, fallback: Some(from) })
 }
 
-/// Claims the pageblock of the block found, if worth it, and takes a block from it.
+/// Claims the pageblock of the block found, if worth it, and takes a block there.
 ///
 /// A block may cover several pageblocks; all of them are claimed.
 fn try_claim<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) -> Result<Option<Frame>, Corrupt> {
@@ -259,9 +259,9 @@ fn first_fallback<M: Machine>(buddy: &Buddy<'_, '_, M>, order: Order, want: Migr
 }
 
 impl PageblockUsage {
-    /// Returns whether half of a pageblock's memory is free or of the new kind.
+    /// Returns whether at least half of a pageblock is free or of the new kind.
     ///
-    /// It is enough if exactly half of it is.
+    /// Only its memory counts, not its holes.
     ///
     /// This half rule decides whether the pageblock changes its type.
     fn worth_claiming(self, want: MigrateType, from: MigrateType) -> bool {

@@ -2,9 +2,8 @@
 //!
 //! Under the zone lock a refill spends its time on the descriptors of the pages that it takes. Each descriptor must
 //! arrive from another CPU's cache before the next page's number is known. A *cluster* is a run of neighbours on a list
-//! of order 0, of at most a batch, that records its last page and its length. A refill that finds one at the head of
-//! its list unlinks the run there. Its work under the lock is then done: it examines the pages after the lock is
-//! released.
+//! of order 0, of at most a batch. It records its last page and its length. A refill that finds one at the front of its
+//! list unlinks the run there. Its work under the lock is then done: it examines the pages after the lock is released.
 //!
 //! A page inserted at the front joins the cluster of the next page if that has room; otherwise it begins a cluster of
 //! its own. A page inserted at the back does likewise with the previous page. Any page may leave. If no unused cluster
@@ -139,8 +138,8 @@ impl<M: Machine> Heap<M> {
     /// Caller holds: the zone lock.
     pub(crate) fn settle(&self) {
         if self.exists() {
-            // ORDER: the wait acquires the states of what was cut; partner: the Release in `end_cut`. Model:
-            // cluster_cut.
+            // ORDER: the wait acquires the states of what was cut; partner: the Release in `end_cut`.
+            // Model: cluster_cut.
             let _ = self.cutting.wait_while(Patience::Turn, |cuts| cuts != 0);
         }
     }

@@ -5,7 +5,7 @@
 pub struct PcpSize {
     /// Frames that one refill or drain moves.
     pub batch: u32,
-    /// Number of frames on a CPU's lists at which it frees a batch to the zone.
+    /// Number of frames on a CPU's lists at which it frees a batch.
     pub high: u32,
 }
 

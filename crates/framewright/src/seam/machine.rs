@@ -202,7 +202,9 @@ pub trait Machine {
         self.light_fence();
     }
 
-    /// Executes the expensive half; on return, every other CPU has passed a full fence.
+    /// Executes the expensive half of an asymmetric fence.
+    ///
+    /// On return, every other CPU has passed a full fence.
     ///
     /// Context: no lock held. Drains and requests that may wait call it with interrupts on. Other callers keep the
     /// interrupt state of the allocator's caller, and call it only if [`Machine::may_fence`].
@@ -280,9 +282,9 @@ pub trait Machine {
 
     /// Returns whether all memory is zero when the allocator is set up.
     ///
-    /// Asked once, at boot, where the mechanism `hardened` is on. If it is not (the default: firmware or an earlier
-    /// owner left data there), every block is filled before it is first free. That writes to all memory. Memory that is
-    /// brought online later is filled in any case.
+    /// Asked once, at boot, where the mechanism `hardened` is on. If memory is not zero, every block is filled before
+    /// it is first free. That writes to all memory. The default is false: firmware or an earlier owner left data there.
+    /// Memory that is brought online later is filled in any case.
     fn starts_zeroed(&self) -> bool {
         false
     }

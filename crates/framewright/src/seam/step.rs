@@ -8,8 +8,8 @@
 //!
 //! Callgrind counted x86-64 code by rustc 1.95 in the workspace's release profile. The machine had the words of
 //! `framewright-rt`; its pin, fences and interrupt guards did nothing. 170 workloads ran on it, of order 0 to 10, in
-//! batches of 1 to 16,384, with a depot and without. They were in bulk, by place, draining, and with lists of other
-//! types in either policy. They ran once more on a machine that counts accesses and steps.
+//! batches of 1 to 16,384, with a depot and without. Among them were bulk requests, requests by place, drains, and
+//! lists of other types in either policy. They ran once more on a machine that counts accesses and steps.
 //!
 //! | steps | source of the number |
 //! |---|---|
@@ -22,9 +22,9 @@
 //! The fit minimises the sum of squares of the relative error, with one instruction for each access. Of two steps that
 //! always come together only the sum is meaningful.
 //!
-//! Of the 170 sums, 154 lie within 10 percent of the counts that they were fitted to. The worst differs by 30: a large
-//! block cut out of lists of another type is freed, and a pageblock's type changes. No workload was held back to test
-//! the numbers on.
+//! Of the 170 sums, 154 lie within 10 percent of the counts that they were fitted to. The worst differs by 30 percent:
+//! a large block cut out of lists of another type is freed, and a pageblock's type changes. No workload was held back
+//! to test the numbers on.
 
 /// Defines the type and its tables from one list.
 macro_rules! steps {

@@ -71,9 +71,9 @@ impl<M: Machine, const N: usize> CounterDeltas<M, N> {
 
     /// Like [`Self::change`], without a lock.
     ///
-    /// Other code may change or fold the delta at that moment.
+    /// Other code, on this CPU or on another, may change or fold the delta at that moment.
     ///
-    /// The other code may run on this CPU or on another. Returns the amount to add to the shared words now.
+    /// Returns the amount to add to the shared words now.
     pub(crate) fn change_shared(&self, item: usize, change: i64) -> i64 {
         let Some(word) = self.items.get(item) else { return change };
         for _ in 0..TRIES {
@@ -108,7 +108,7 @@ impl<M: Machine, const N: usize> CounterDeltas<M, N> {
     }
 }
 
-/// Returns the new delta of a counter, and the amount to add to the shared words.
+/// Returns a counter's new delta, and the amount to add to the shared words.
 ///
 /// The counter may grow or shrink.
 fn delta(kept: i64, change: i64, threshold: u8) -> (i64, i64) {

@@ -156,7 +156,7 @@ pub(crate) enum GlobalEvent {
     /// Requests that ran compaction themselves (`compact_stall`).
     ///
     /// [`Self::CompactFail`] counts those that gained nothing from it (`compact_fail`), [`Self::CompactSuccess`] those
-    /// that gained a block (`compact_success`).
+    /// that gained something (`compact_success`).
     CompactStall,
     CompactFail,
     CompactSuccess,

@@ -152,8 +152,8 @@ impl<M: Machine> QueuedLock<M> {
 
     /// Takes the lock in shared mode, waiting for writers.
     pub fn take_shared<P: WaitSlots<M> + ?Sized>(&self, places: &P) {
-        // ORDER: Acquire. Sees what writers did; partner: the Release in `QueuedLock::pass_on`. Model:
-        // lock_shared_both.
+        // ORDER: Acquire. Sees what writers did; partner: the Release in `QueuedLock::pass_on`.
+        // Model: lock_shared_both.
         let turns = Turns(self.turns.add(READER, Ordering::Acquire));
         if turns.drawn() != turns.served() {
             self.wait_shared(places);

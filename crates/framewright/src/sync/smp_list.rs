@@ -119,8 +119,8 @@ pub fn del<M: Machine, L: Links<M> + ?Sized>(machine: &M, links: &L, node: Node)
     let taken = lock_before(machine, links, (node, link), prev)
         .and_then(|(prev, before)| leave(machine, links, node, (prev, before), next));
     if taken.is_err() {
-        // ORDER: Release, as in `settle`: from here on no word of the previous node is touched. Model:
-        // smp_list_patience.
+        // ORDER: Release, as in `settle`: from here on no word of the previous node is touched.
+        // Model: smp_list_patience.
         link.next.store(next.0, Ordering::Release);
         return taken;
     }

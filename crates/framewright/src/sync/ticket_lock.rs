@@ -51,8 +51,8 @@ impl<M: Machine> TicketLock<M> {
     ///
     /// The call may have interrupted code that is reporting an event of another lock.
     pub(crate) fn try_take(&self) -> Option<Ticket> {
-        // ORDER: Acquire. Sees what was done under the lock; partner: the Release in `TicketLock::give_up`. Model:
-        // nolock_ticket.
+        // ORDER: Acquire. Sees what was done under the lock; partner: the Release in `TicketLock::give_up`.
+        // Model: nolock_ticket.
         let ticket = self.serving.load(Ordering::Acquire);
         // The lock is free as long as no thread has drawn the number that is served.
         self.next.cas(ticket, ticket.wrapping_add(1), Ordering::Relaxed).ok().map(Ticket)

@@ -195,7 +195,7 @@ pub enum BootError {
     BadGeometry,
     /// The map has no usable memory.
     NoMemory,
-    /// There is no CPU, or more than 65,535; or the machine runs on another one.
+    /// The number of CPUs is 0 or above 65,535, or the machine runs on another one.
     BadCpus,
     /// The region with this position is invalid.
     ///

@@ -3,7 +3,7 @@
 //! Bytes, frames, blocks and zones therefore cannot be mixed up. A *frame* is one page of physical memory; its size is
 //! `1 << page_shift` bytes, set at boot. A *block* is `1 << order` frames, aligned to its own size.
 //!
-//! Two numberings of frames exist; `frame.rs` translates between them.
+//! Two numberings of frames exist; `map.rs` translates between them.
 //!
 //! | type | used by | range | holes |
 //! |---|---|---|---|
@@ -24,12 +24,16 @@ impl Pfn {
         Pfn(self.0.saturating_add(frames))
     }
 
-    /// Returns the last frame, at or below this one, where a block of `order` may start.
+    /// Returns the last frame at or below this one where a block may start.
+    ///
+    /// `order` is the order of that block.
     pub const fn align_down(self, order: Order) -> Pfn {
         Pfn(self.0 & !order.mask())
     }
 
-    /// Returns the first frame, at or above this one, where a block of `order` may start.
+    /// Returns the first frame at or above this one where a block may start.
+    ///
+    /// `order` is the order of that block.
     ///
     /// Saturates.
     pub const fn align_up(self, order: Order) -> Pfn {
