@@ -33,7 +33,7 @@ pub struct Cpu<M: Machine> {
     pub(crate) node: NodeId,
     /// Zone that serves a request without further checks, by highest kind.
     ///
-    /// The zone's per-CPU lists serve every request that may use kinds up to that one.
+    /// The index is the highest kind that the request may use. The per-CPU lists of that zone serve the request.
     ///
     /// [`ZoneIdx::NONE`] where the mechanisms check every request.
     pub(crate) fast_zones: [ZoneIdx; ZoneKind::COUNT],

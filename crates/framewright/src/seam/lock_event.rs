@@ -35,7 +35,7 @@ pub enum LockKind {
     FreeList,
     /// A node's lists of pages in use, which belong to the allocator's callers.
     ///
-    /// The callers report its events, for this report.
+    /// The callers report its events, so that this lock is measured like the others.
     Lru,
 }
 

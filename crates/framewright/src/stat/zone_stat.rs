@@ -7,7 +7,7 @@
 //!
 //! Where the mechanisms say so, a CPU keeps its counts ([`ZoneDiffs`]) until they exceed a threshold. It then adds them
 //! to the zone, and to the sums over all zones ([`Stats`]), by an atomic addition each. Only the CPU itself, and a CPU
-//! that folds its counts, write the deltas. Each holds a lock that excludes the other:
+//! that folds its counts, write the deltas. Each holds a lock that excludes the other, or exchanges the word:
 //!
 //! | counter | the owner CPU holds | the folding CPU holds |
 //! |---|---|---|

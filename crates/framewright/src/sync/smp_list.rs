@@ -1,9 +1,9 @@
 //! Lists that many CPUs change at once: remove a node anywhere, insert nodes at the front.
 //!
 //! A list is circular and doubly linked, by number. A [`Node`] is a number of the caller's choice, and [`Links`]
-//! locates its two words; 0 means no node. The head is a node with two restrictions: it is never removed, and it is the
-//! only place where nodes are inserted. The words of a removed node are both 0; from then on it belongs to the thread
-//! that removed it.
+//! locates its two words; 0 means no node. The head is a node with two restrictions: it is never removed, and nodes are
+//! inserted only directly after it. The words of a removed node are both 0; from then on it belongs to the thread that
+//! removed it.
 //!
 //! There are two modes. While only [`add`], [`splice`] and [`del`] run, any number of CPUs may run them. A caller that
 //! excludes all of them (the other side of a reader/writer lock) finds an ordinary list. It may walk it, cut it or
