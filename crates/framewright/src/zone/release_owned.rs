@@ -115,7 +115,8 @@ pub(crate) fn is_completed_by<M: Machine>(shared: &Shared<'_, M>, start: Frame, 
     }
     if owned.unit() < owned.pageblock_order {
         // ORDER: fence. The word is published before the others are read: of two CPUs that fill the last two words, at
-        // least one sees both. Model: owned_words.
+        // least one sees both.
+        // Model: owned_words.
         machine.fence();
     }
     owned.is_whole(start)
