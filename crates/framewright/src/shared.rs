@@ -1,4 +1,6 @@
-//! What all layers stand on: the machine, the chosen mechanisms, the descriptors, and one record per CPU.
+//! Shared record: the machine, the chosen mechanisms, the descriptors, and one record per CPU.
+//!
+//! Every layer above uses it. [`CallCx`] adds the CPU on which one call runs.
 
 use crate::frame::cluster::Clusters;
 use crate::frame::frame::Frames;
@@ -12,27 +14,32 @@ use crate::sync::queued_lock::WaitSlots;
 use crate::sync::rank::Held;
 use crate::types::units::{CpuId, NodeId, ZoneIdx, ZoneKind};
 
-/// A word where some CPU waits for a lock, not necessarily the one in whose record it lies.
-// Aligned so that it shares no pair of cache lines with words that have nothing to do with it.
+/// Wait slot: a word where some CPU waits for a lock.
+///
+/// That CPU need not be the CPU in whose record the slot lies.
+// Aligned so that it shares no pair of cache lines with unrelated words.
 #[repr(align(128))]
 struct WaitSlot<M: Machine>(M::U32);
 
-/// One CPU's own words, and a place to wait.
-// Aligned so that no two CPUs write to the same pair of cache lines.
+/// Words of one CPU, and a wait slot.
+// Aligned so that no two CPUs write to one pair of cache lines.
 #[repr(align(128))]
 pub struct Cpu<M: Machine> {
     pub(crate) held: Held<M>,
-    /// Whose turn it is in interleaved requests of this CPU.
+    /// Count of this CPU's interleaved requests; it selects the node of the next one.
     pub(crate) turn: M::U32,
     place: WaitSlot<M>,
     // Fixed at boot.
     pub(crate) node: NodeId,
-    /// By the highest kind that a request may use: the zone whose per-CPU lists serve it without a further question. None
-    /// where the mechanisms ask something of every request.
+    /// Zone that serves a request without further checks, by highest kind.
+    ///
+    /// The index is the highest kind that the request may use. The per-CPU lists of that zone serve the request.
+    ///
+    /// [`ZoneIdx::NONE`] where the mechanisms check every request.
     pub(crate) fast_zones: [ZoneIdx; ZoneKind::COUNT],
-    /// A free of this CPU's asks no more than whether the block is allocated.
+    /// Whether a free on this CPU checks only that the block is allocated.
     pub(crate) plain: bool,
-    /// Whether it stopped running for good, as far as anybody said so.
+    /// Whether the CPU was reported to have stopped for good.
     pub(crate) offline: M::U32,
 }
 
@@ -51,7 +58,7 @@ impl<M: Machine> Default for Cpu<M> {
 }
 
 impl<M: Machine> Cpu<M> {
-    /// Names its words.
+    /// Reports its words by name.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         tell(visit, format_args!("held"), self.held.word());
         tell(visit, format_args!("turn"), &self.turn);
@@ -67,7 +74,7 @@ impl<M: Machine> WaitSlots<M> for [Cpu<M>] {
     }
 }
 
-/// See the module's description.
+/// Data that all layers share; the description of this module explains it.
 pub(crate) struct Shared<'a, M: Machine> {
     pub(crate) machine: M,
     pub(crate) mechanisms: Mechanisms,
@@ -76,21 +83,21 @@ pub(crate) struct Shared<'a, M: Machine> {
     pub(crate) events: GlobalEvents<M>,
     pub(crate) stats: Stats<'a, M>,
     pub(crate) node_stats: NodeStats<'a, M>,
-    /// One of each largest block, where the free path takes them.
+    /// One lock for each largest block, where the free path takes them.
     pub(crate) range_locks: &'a [M::U32],
     pub(crate) clusters: Clusters<'a, M>,
 }
 
-/// One call's context: where it runs, pinned.
+/// Context of one call: the CPU that it is pinned to.
 pub(crate) struct CallCx<'g, 'a, M: Machine> {
     pub(crate) shared: &'g Shared<'a, M>,
     pub(crate) cpu: CpuId,
-    /// The node of that CPU.
+    /// Node of that CPU.
     pub(crate) node: NodeId,
     pub(crate) own: &'g Cpu<M>,
 }
 
-// Not derived: that would ask for `M: Copy`.
+// Not derived: a derived impl would require `M: Copy`.
 impl<M: Machine> Clone for CallCx<'_, '_, M> {
     fn clone(&self) -> Self {
         *self

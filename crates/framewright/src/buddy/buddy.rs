@@ -1,18 +1,21 @@
-//! The buddy algorithm.
+//! Buddy algorithm: splits free blocks for requests and merges them when they are freed.
 //!
-//! Free memory is kept as blocks of `1 << order` frames, each aligned to its size. A block's *buddy* is the neighbour that
-//! makes a block of the next order with it: its number differs in bit `order` alone. Taking a block splits a larger one
-//! in halves until it fits, upper halves going back; freeing one merges it with its buddy while that is free too.
+//! Free memory is kept as blocks of `1 << order` frames, each aligned to its size. A block's *buddy* is the neighbour
+//! with which it forms a block of the next order: their numbers differ only in bit `order`. An allocation splits a
+//! larger block in halves until it fits, and puts the upper halves on their lists. A free merges the block with its
+//! buddy while that is free too.
+//!
 //! Both cost at most `max_order` steps, each of one or two cache lines.
 //!
-//! Blocks are kept apart by the migratetype of their pageblock (but see `fallback.rs` for `hygiene=loose`). Below the pageblock
-//! order buddies share a pageblock, so merging never mixes types. Above, two types merge only if both are ones that requests ask
-//! for; the buddy's pageblocks then take the type of the block being freed, so that later halves land on the right lists.
+//! Blocks are kept apart by the migratetype of their pageblock (`fallback.rs` has the exception for `hygiene=loose`).
+//! Below the pageblock order buddies share a pageblock, so merging never mixes types. Above it, two types merge only if
+//! requests ask for both. The buddy's pageblocks then take the type of the block being freed, so that later halves are
+//! put on the right lists.
 //!
-//! A merged block goes to the front of its list, to be reused while warm, unless the block that it would merge with next
-//! is partly free already: then it goes to the back, to give the rest the time to come back.
+//! A merged block is put at the front of its list, to be reused while it is in the cache. It is put at the back if the
+//! block that it would merge with next is partly free already. The rest of that block then has time to become free.
 //!
-//! [`Buddy`] exists only while the zone's lock is held: `crate::zone::zone::ZoneGuard` makes it.
+//! [`Buddy`] exists only while the zone's lock is held: `crate::zone::zone_guard::ZoneGuard` creates it.
 
 use crate::buddy::free_list::{End, FreeLists};
 use crate::frame::cluster::{CutRun, Heap};
@@ -26,17 +29,19 @@ use crate::stat::zone_stat::ZoneCounters;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{CpuId, Frame, Order};
 
-/// Where a freed block goes on its list.
+/// Position of a freed block on its list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Place {
-    /// By the rule at the head of this file.
+    /// Front or back, by the rule in the description of this module.
     Warm,
-    /// To the back: memory that nobody has used yet.
+    /// Back: memory that was not used yet.
     Last,
 }
 
-/// What is left of a block of order `order` at `head` when the block `keep` inside of it is cut out: the half without it, then
-/// the half of the other half, and so on.
+/// Iterator over the rest of a block that is cut around a smaller one.
+///
+/// The block of order `order` at `head` contains the block `keep`. The iterator yields the half without `keep`, then
+/// that half of the other half, and so on.
 #[derive(Clone, Copy)]
 struct Halves {
     head: Frame,
@@ -60,17 +65,17 @@ impl Iterator for Halves {
     }
 }
 
-/// A zone's free lists while its lock is held.
+/// Free lists of a zone while its lock is held.
 #[derive(Clone, Copy)]
 pub(crate) struct Buddy<'g, 'a, M: Machine> {
     pub(crate) shared: &'g Shared<'a, M>,
     pub(crate) lists: &'g FreeLists<M>,
     pub(crate) count: &'g ListCount<M>,
     pub(crate) stat: &'g ZoneCounters<M>,
-    /// What was changed since the lock was taken.
+    /// Changes since the lock was taken.
     pub(crate) tally: &'g Tally,
     pub(crate) clusters: &'g Heap<M>,
-    /// Who holds the lock; noted in what it takes.
+    /// CPU that holds the lock; recorded in the blocks that it takes.
     pub(crate) cpu: CpuId,
 }
 
@@ -91,7 +96,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         self.frames().geometry.pageblock_order
     }
 
-    /// Whether the list has a block.
+    /// Returns whether the list has a block.
     pub(crate) fn has(&self, order: Order, migratetype: MigrateType) -> bool {
         self.lists.len_racy(order, migratetype) != 0
     }
@@ -101,7 +106,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         self.alloc_smallest_of(order, self.max_order(), migratetype)
     }
 
-    /// The same from blocks up to the order `most`.
+    /// Like [`Self::alloc_smallest`], from blocks up to order `most`.
     pub(crate) fn alloc_smallest_of(
         &self,
         order: Order,
@@ -127,25 +132,25 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         Ok(frame)
     }
 
-    /// Takes a free block off its list; nothing starts at its head any more.
+    /// Removes a free block from its list; no block starts at its head afterwards.
     pub(crate) fn remove(&self, frame: Frame, order: Order, migratetype: MigrateType) -> Result<(), Corrupt> {
         self.unlink(frame, order, migratetype)?;
         self.tally.count(migratetype, order.frames().wrapping_neg());
         Ok(())
     }
 
-    /// Puts a block that starts nothing on a list.
+    /// Inserts a block into a list. No other block may start at its head.
     pub(crate) fn insert(&self, frame: Frame, order: Order, migratetype: MigrateType, end: End) -> Result<(), Corrupt> {
         self.link(frame, order, migratetype, end)?;
         self.tally.count(migratetype, order.frames());
         Ok(())
     }
 
-    /// Takes a free block off its list. Its frames still count as free.
+    /// Removes a free block from its list. Its frames still count as free.
     fn unlink(&self, frame: Frame, order: Order, migratetype: MigrateType) -> Result<(), Corrupt> {
         self.step(Step::ListDel);
         let word = self.frames().states.get(frame.index()).ok_or(Corrupt(frame))?;
-        // Looked at first and written then, its line would come twice.
+        // A read followed by a write would fetch the line twice.
         self.shared.machine.prefetch(word);
         let state = State(word.load(Ordering::Relaxed));
         if !state.is_free_of(order, migratetype) {
@@ -156,17 +161,17 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         if state.is_skipped() {
             self.tally.count_skipped(1_u64.wrapping_neg());
         }
-        // No exchange: states are changed by the holder of the lock alone, or by those who share it.
+        // A plain store: states are changed by the exclusive holder of the lock, or by CPUs that share it.
         word.store(taken.0, Ordering::Relaxed);
         Ok(())
     }
 
-    /// Puts a block that starts nothing on a list. Its frames do not count as free yet.
+    /// Inserts a block into a list. Its frames do not count as free yet.
     fn link(&self, frame: Frame, order: Order, migratetype: MigrateType, end: End) -> Result<(), Corrupt> {
         self.link_as(frame, (order, migratetype), end, |state| state)
     }
 
-    /// The same, with a mark in its state.
+    /// Like [`Self::link`], and applies `mark` to the state.
     fn link_as(
         &self,
         frame: Frame,
@@ -185,7 +190,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         Ok(())
     }
 
-    /// Takes a block off its list, and a page out of its cluster.
+    /// Removes a block from its list, and a page from its cluster.
     fn remove_at(&self, frame: Frame, list: (Order, MigrateType), skipped: bool) -> Result<(), Corrupt> {
         let before = if self.has_clusters(list.0) { self.lists.prev(self.frames(), frame) } else { None };
         self.lists.remove(self.frames(), frame, list, |frame| self.frames().ask_for(&self.shared.machine, frame))?;
@@ -195,7 +200,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         Ok(())
     }
 
-    /// Puts a block on a list, and a page in a cluster.
+    /// Inserts a block into a list, and a page into a cluster.
     fn put_on(&self, frame: Frame, list: (Order, MigrateType), end: End, skipped: bool) -> Result<(), Corrupt> {
         self.lists.insert(self.frames(), frame, list, end)?;
         if self.has_clusters(list.0) {
@@ -211,8 +216,12 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         order.0 == 0 && self.clusters.exists()
     }
 
-    /// Cuts the cluster at the front of a list of pages off, if that has one of at most `most` pages. What it was is free no more,
-    /// but its states say so still: [`Heap::end_cut`] is due when they were changed.
+    /// Cuts off the cluster at the front of a list of pages; returns its run.
+    ///
+    /// `None` if it has more than `most` pages.
+    ///
+    /// Its pages no longer count as free, but their states still say so. The caller must call [`Heap::end_cut`] after
+    /// it has changed the states.
     pub(crate) fn cut(&self, migratetype: MigrateType, most: u32) -> Result<Option<CutRun>, Corrupt> {
         let first = self.lists.first(Order(0), migratetype).filter(|_| self.clusters.exists());
         let run = first.and_then(|first| self.clusters.dissolve(&self.shared.clusters, first, most));
@@ -226,12 +235,14 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         Ok(run)
     }
 
-    /// Frees a block: merges it with its buddies and puts the result on the list of its pageblock's type.
+    /// Frees a block: merges it with its buddies and puts the result on a list.
     ///
-    /// On damage met half-way nothing is lost: what was merged so far goes back, or into quarantine.
+    /// The list is that of its pageblock's type.
+    ///
+    /// If damage is found on the way, no block is lost: the block merged so far is put on a list, or quarantined.
     pub(crate) fn free(&self, frame: Frame, order: Order, place: Place) {
         if order > self.pageblock_order() && !self.frames().is_of_one_type(frame, order) {
-            // Its pageblocks were given types of their own while it was in use.
+            // Its pageblocks were given different types while it was in use.
             let half = order.down();
             self.free(frame, half, place);
             return self.free(frame.add(half.frames()), half, place);
@@ -243,12 +254,14 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         if self.put(merged, merged_order, migratetype, if last { End::Back } else { End::Front }) {
             self.tally.count(migratetype, order.frames());
         } else {
-            // What it merged with is lost with it.
+            // The free buddies that it merged with are lost with it.
             self.tally.count(migratetype, order.frames().wrapping_sub(merged_order.frames()));
         }
     }
 
-    /// Frees a block without a look at its buddy, and marks it: [`Buddy::merge_skipped`] does what was left out.
+    /// Frees a block without checking its buddy, and marks it.
+    ///
+    /// [`Buddy::merge_skipped`] merges it later.
     pub(crate) fn free_unmerged(&self, frame: Frame, order: Order) {
         self.step(Step::GiveUnmerged);
         let migratetype = self.frames().pageblock(frame).migratetype();
@@ -260,7 +273,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         }
     }
 
-    /// Merges the block at `frame` with its buddies, if it is free and marked as never looked at.
+    /// Merges a free block with its buddies, if it is marked as unmerged.
     pub(crate) fn merge_skipped(&self, frame: Frame) -> Result<(), Corrupt> {
         let state = self.frames().state(frame);
         let Some((order, migratetype)) = state.as_free().filter(|_| state.is_skipped()) else { return Ok(()) };
@@ -272,7 +285,9 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         Ok(())
     }
 
-    /// Takes the buddies of a block that is on no list off theirs, as far as they are free: the block that makes.
+    /// Removes the free buddies of a block from their lists; returns the merged block.
+    ///
+    /// The block itself is on no list.
     fn merge(&self, mut frame: Frame, mut order: Order, migratetype: MigrateType) -> (Frame, Order) {
         while order < self.max_order() {
             self.step(Step::Merge);
@@ -290,7 +305,9 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         (frame, order)
     }
 
-    /// Puts a block that starts nothing on a list; into quarantine if that is not possible: then false.
+    /// Inserts a block into a list; if that fails, quarantines it and returns false.
+    ///
+    /// No other block may start at its head.
     fn put(&self, frame: Frame, order: Order, migratetype: MigrateType, end: End) -> bool {
         let done = self.link(frame, order, migratetype, end).is_ok();
         if !done {
@@ -299,14 +316,18 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         done
     }
 
-    /// Puts a block aside for good: it is on no list, and nothing is said of it but that.
+    /// Quarantines a block for good.
+    ///
+    /// It is on no list, and no other state describes its frames.
     pub(crate) fn quarantine(&self, frame: Frame, order: Order) {
         if self.frames().change(frame, |state| Some(state.quarantine(order))).is_ok() {
             self.tally.count_quarantined(order.frames());
         }
     }
 
-    /// Whether a state that says so can be true: the block is aligned, and nothing else starts in it. Looks at every frame.
+    /// Returns whether a free block of this order can start here.
+    ///
+    /// It must be aligned, and no other block may start inside. Reads every frame.
     pub(crate) fn could_be_free(&self, frame: Frame, order: Order) -> bool {
         order <= self.max_order()
             && frame.align_down(order) == frame
@@ -314,7 +335,9 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
             && (1..order.frames()).all(|offset| self.frames().block_at(frame.add(offset)).is_none())
     }
 
-    /// Whether the block that this one waits to merge with is all that is missing for the order after next.
+    /// Returns whether the buddy of the next larger block is free.
+    ///
+    /// If so, this block merges twice once its own buddy is free.
     fn will_merge_soon(&self, frame: Frame, order: Order) -> bool {
         if order.up() >= self.max_order() {
             return false;
@@ -323,8 +346,11 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         self.frames().state(uncle).is_free_as_large(order.up())
     }
 
-    /// Sets the type of the pageblock around `frame` and moves its free blocks to the lists of that type. A free block
-    /// larger than the pageblock is split around it first. Returns the number of frames moved.
+    /// Sets the type of a pageblock and moves its free blocks to its lists.
+    ///
+    /// The pageblock is that of `frame`.
+    ///
+    /// A free block larger than the pageblock is split first. Returns the number of frames moved.
     pub(crate) fn retype_pageblock(&self, frame: Frame, migratetype: MigrateType) -> Result<u64, Corrupt> {
         let order = self.pageblock_order();
         let start = frame.align_down(order);
@@ -337,7 +363,9 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         Ok(moved)
     }
 
-    /// Moves the free blocks of the pageblock that begins at `start` to the lists of a type. Returns the number of frames moved.
+    /// Moves the free blocks of a pageblock to a type's lists; returns the frames moved.
+    ///
+    /// `start` is the first frame of the pageblock.
     pub(crate) fn relist(&self, start: Frame, migratetype: MigrateType) -> Result<u64, Corrupt> {
         let end = start.add(self.pageblock_order().frames());
         let mut moved = 0_u64;
@@ -356,8 +384,9 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         Ok(moved)
     }
 
-    /// Merges a free block with its buddies as long as they have the same type. Those of another keep it: unlike a block
-    /// that is being freed, this one has no better claim to them.
+    /// Merges a free block with its buddies as long as they have its type.
+    ///
+    /// Buddies of another type keep it. Unlike a block that is being freed, this block has no better claim to them.
     fn join_alike(&self, frame: Frame, order: Order, migratetype: MigrateType) -> Result<(), Corrupt> {
         let alike = |frame: Frame, order: Order| {
             self.step(Step::Merge);
@@ -380,7 +409,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         Ok(())
     }
 
-    /// The next frame at which something may start, behind the block at `at`.
+    /// Returns the first frame after the block at `at`.
     pub(crate) fn after(&self, at: Frame) -> Frame {
         self.frames().block_at(at).map_or(at.add(1), |part| part.end(at))
     }
@@ -397,7 +426,9 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         Ok(())
     }
 
-    /// If the block of `order` at `start` is part of a larger free block, splits that one until it is not.
+    /// Splits a free block that is larger than the block at `start` and contains it.
+    ///
+    /// Afterwards the block of `order` at `start` is free by itself. Does nothing if there is no such block.
     pub(crate) fn isolate_from_larger(&self, start: Frame, order: Order) -> Result<(), Corrupt> {
         let Some((head, larger, migratetype)) = self.free_around(start).filter(|&(_, larger, _)| larger > order) else {
             return Ok(());
@@ -410,7 +441,9 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         Ok(())
     }
 
-    /// Gives back all of the block of order `from` at `head` (taken off the lists) but the block `keep` inside of it, to the lists of a type.
+    /// Puts all of a block except its inner block `keep` on a type's lists.
+    ///
+    /// The block of order `from` at `head` is already off its list.
     pub(crate) fn carve(&self, head: Frame, from: Order, keep: (Frame, Order), migratetype: MigrateType) {
         let halves = Halves { head, order: from, keep };
         if self.shared.mechanisms.prefetch == Prefetch::Halves {
@@ -428,7 +461,7 @@ impl<'g, 'a, M: Machine> Buddy<'g, 'a, M> {
         }
     }
 
-    /// The free block that `frame` is part of.
+    /// Returns the free block that contains `frame`.
     pub(crate) fn free_around(&self, frame: Frame) -> Option<(Frame, Order, MigrateType)> {
         Order(0).up_to(self.max_order()).find_map(|order| {
             self.step(Step::Around);

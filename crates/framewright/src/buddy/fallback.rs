@@ -1,28 +1,35 @@
-//! Which list a block comes from.
+//! Fallback: the choice of the list that serves a request.
 //!
-//! A request is served from the lists of its own type while they last. When they are empty, something of another type
-//! must be used, and every choice mixes mobilities a little: an unmovable page inside a movable pageblock keeps that
+//! A request is served from the lists of its own type while they last. When they are empty, a block of another type
+//! must be used. Every such choice mixes mobilities a little: an unmovable page inside a movable pageblock keeps that
 //! pageblock from ever being free as a whole. The ladder, in order of increasing harm, is [`Mode`]:
 //!
-//! 1. *normal*: the smallest sufficient block of the own type;
-//! 2. *CMA* (part of *normal* in the code): for movable requests, the memory lent by contiguous reserves (first of all
-//!    while it is more than half of what is free);
-//! 3. *claim*: take over a whole pageblock of another type, if at least half of it is free or compatible;
-//! 4. *steal*: take one block and leave its pageblock's type alone.
+//! | rung | block used |
+//! |---|---|
+//! | 1 *normal* | the smallest sufficient block of the own type |
+//! | 2 *CMA* (part of *normal* in the code) | for movable requests: memory lent by contiguous reserves |
+//! | 3 *claim* | a whole pageblock of another type, if at least half of it is free or compatible |
+//! | 4 *steal* | one block of another type; its pageblock keeps that type |
 //!
-//! Two policies walk it. [`FallbackPolicy::Classic`] looks for the largest block of any fallback type and then decides
-//! between 3 and 4 on the spot; a movable request that may not claim takes the smallest block instead. This is
-//! Linux's policy of 2017 to early 2025.
-//! [`FallbackPolicy::ClaimSteal`] exhausts 3 over all orders before it thinks of 4, and remembers the rung over a
-//! refill. A request may ask for blocks of another type that are not small ([`Want::least`]): with `nofragment` of a pageblock at least.
+//! CMA memory is used first while it is more than half of the free memory.
 //!
-//! What lies free beside what was taken stays on the list of its pageblock's type ([`Hygiene::Strict`]). In Linux up to 6.9 it went to
-//! the requester's list and only the type stayed ([`Hygiene::Loose`]): all of the pageblock where a claim turned out not to be worth it,
-//! else the rest of the block. Later requests then meet it there and count no fallback, so that a refill of 63 pages counts one and not 63.
-//! Below the pageblock order a free block's list may then be of another type that requests ask for than its pageblock; what is freed, and what
-//! it merges with, goes back to the pageblock's.
+//! Two policies use the ladder:
 //!
-//! The decisions are pure functions of numbers at the foot of the file; what they decide is carried out by `buddy.rs`.
+//! - [`FallbackPolicy::Classic`] finds the largest block of any fallback type, and then decides between 3 and 4. A
+//!   movable request that may not claim takes the smallest block instead. This is Linux's policy of 2017 to early 2025.
+//! - [`FallbackPolicy::ClaimSteal`] tries 3 at all orders before 4, and remembers the rung during a refill.
+//!
+//! A request may refuse small blocks of another type ([`Want::least`]): with `nofragment` it takes at least a
+//! pageblock.
+//!
+//! The free remainder of a stolen block stays on the list of its pageblock's type ([`Hygiene::Strict`]). In Linux up to
+//! 6.9 it was moved to the requester's list, and only the type stayed ([`Hygiene::Loose`]). Where a claim was not worth
+//! it, that was the whole pageblock; otherwise it was the rest of the block. Later requests then find these blocks on
+//! their own list and count no fallback. A refill of 63 pages counts one fallback instead of 63. Below the pageblock
+//! order, a free block's list may then differ from its pageblock's type; both are types that requests ask for. A block
+//! that is freed, with all that it merges with, is put on the list of its pageblock's type.
+//!
+//! The decisions are pure functions of numbers at the end of the file; `buddy.rs` executes them.
 
 use core::cell::Cell;
 
@@ -34,21 +41,21 @@ use crate::seam::machine::{Machine, Ordering, Step, Word};
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{Frame, Order};
 
-/// What a request wants of a zone's lists.
+/// Requirements of a request on a zone's lists.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Want {
     pub(crate) order: Order,
     pub(crate) migratetype: MigrateType,
-    /// Movable requests may use CMA's memory.
+    /// Whether CMA memory may be used; movable requests may.
     pub(crate) cma: bool,
     /// Smallest order of a block that may be taken from another type.
     pub(crate) least: Order,
-    /// Background reclaim may be woken for it.
+    /// Whether background reclaim may be woken for the request.
     pub(crate) wakes: bool,
 }
 
 impl Want {
-    /// Whether a block on the list of this type may serve the request at all.
+    /// Returns whether the request may use a block on the list of this type.
     pub(crate) fn may_use(&self, migratetype: MigrateType) -> bool {
         match migratetype {
             MigrateType::Cma => self.cma,
@@ -57,14 +64,14 @@ impl Want {
         }
     }
 
-    /// Order of the smallest block of another type that the request may use.
+    /// Returns the order of the smallest block of another type that the request may use.
     #[inline]
     fn lowest(&self) -> Order {
         self.order.max(self.least)
     }
 }
 
-/// Rung of the ladder that served last; see the module's description.
+/// Rung of the ladder that served last; the description of this module explains them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Mode {
     Normal,
@@ -72,7 +79,7 @@ pub(crate) enum Mode {
     Steal,
 }
 
-/// A block taken from the lists of another type.
+/// Block taken from the lists of another type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fallback {
     /// The block found, before it was split.
@@ -81,14 +88,16 @@ pub(crate) struct Fallback {
     pub(crate) migratetype: MigrateType,
 }
 
-/// A block for a request, and where it came from if not from its own lists.
+/// Block for a request, with its origin if it is a fallback.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
     pub(crate) frame: Frame,
     pub(crate) fallback: Option<Fallback>,
 }
 
-/// Takes one block. `mode` is where to begin and becomes the rung that served; start with [`Mode::Normal`] under each lock.
+/// Takes one block for a request, if there is one.
+///
+/// `mode` is the rung to begin with, and becomes the rung that served. Each lock section starts with [`Mode::Normal`].
 pub(crate) fn alloc<M: Machine>(
     buddy: &Buddy<'_, '_, M>,
     want: &Want,
@@ -102,7 +111,7 @@ pub(crate) fn alloc<M: Machine>(
             return Ok(Some(own(frame)));
         }
     }
-    // From here on states of any blocks are looked at.
+    // From here on, states of arbitrary blocks are read.
     buddy.clusters.settle();
     match policy {
         FallbackPolicy::Classic => classic(buddy, want),
@@ -119,7 +128,7 @@ pub(crate) fn alloc<M: Machine>(
     }
 }
 
-/// Normal and CMA rungs.
+/// Rungs *normal* and *CMA*: takes a block of the own type, or of CMA memory.
 fn alloc_own<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option<Frame>, Corrupt> {
     let cma_first = is_cma_first(buddy, want);
     if cma_first && let Some(frame) = buddy.alloc_smallest(want.order, MigrateType::Cma)? {
@@ -131,13 +140,17 @@ fn alloc_own<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<Option
     if want.cma && !cma_first { buddy.alloc_smallest(want.order, MigrateType::Cma) } else { Ok(None) }
 }
 
-/// Whether CMA's memory is used before the request's own: while it is more than half of what is free.
+/// Returns whether CMA memory is used before the request's own type.
+///
+/// It is used first while it is more than half of the free memory.
 pub(crate) fn is_cma_first<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> bool {
     let now = |word: &M::U64, change: &Cell<u64>| word.load(Ordering::Relaxed).wrapping_add(change.get());
     want.cma && now(buddy.stat.cma(), &buddy.tally.cma) > now(buddy.stat.free(), &buddy.tally.free) / 2
 }
 
-/// Takes the smallest block of the own type of at least the request's order; whole, unless it is of more than `most` frames.
+/// Takes the smallest block of the own type that has at least the request's order.
+///
+/// The block is taken whole, unless it has more than `most` frames.
 pub(crate) fn alloc_part<M: Machine>(
     buddy: &Buddy<'_, '_, M>,
     want: &Want,
@@ -202,7 +215,7 @@ fn steal_smallest<M: Machine>(buddy: &Buddy<'_, '_, M>, want: &Want) -> Result<O
     Ok(None)
 }
 
-/// Takes the block alone.
+/// Takes only the block found; its pageblock keeps its type.
 fn alloc_single<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) -> Result<Taken, Corrupt> {
     let rest = if is_loose(buddy) { want.migratetype } else { from.migratetype };
     buddy.remove(from.found, from.order, from.migratetype)?;
@@ -210,7 +223,9 @@ fn alloc_single<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Wan
     Ok(Taken { frame: from.found, fallback: Some(from) })
 }
 
-/// Takes over the pageblock (or pageblocks) of the block found and serves the request from it, if worth it.
+/// Claims the pageblock of the block found, if worth it, and takes a block there.
+///
+/// A block may cover several pageblocks; all of them are claimed.
 fn try_claim<M: Machine>(buddy: &Buddy<'_, '_, M>, from: Fallback, want: &Want) -> Result<Option<Frame>, Corrupt> {
     if from.order >= buddy.pageblock_order() {
         buddy.remove(from.found, from.order, from.migratetype)?;
@@ -235,7 +250,7 @@ fn is_loose<M: Machine>(buddy: &Buddy<'_, '_, M>) -> bool {
     buddy.shared.mechanisms.hygiene == Hygiene::Loose
 }
 
-/// The first type in the request's fallback order that has a block of `order`.
+/// Returns the first type in the request's fallback order that has a block of `order`.
 fn first_fallback<M: Machine>(buddy: &Buddy<'_, '_, M>, order: Order, want: MigrateType) -> Option<MigrateType> {
     fallback_order(want).iter().copied().find(|&migratetype| {
         buddy.step(Step::Fallback);
@@ -244,11 +259,15 @@ fn first_fallback<M: Machine>(buddy: &Buddy<'_, '_, M>, order: Order, want: Migr
 }
 
 impl PageblockUsage {
-    /// The half rule: a pageblock changes its type when at least half of its memory is free or of the new kind anyway.
+    /// Returns whether at least half of a pageblock is free or of the new kind.
+    ///
+    /// Only its memory counts, not its holes.
+    ///
+    /// This half rule decides whether the pageblock changes its type.
     fn worth_claiming(self, want: MigrateType, from: MigrateType) -> bool {
         let alike = match (want, from) {
             (MigrateType::Movable, _) => self.movable,
-            // In a movable pageblock, what is not movable is one of the requester's kind, or nearly.
+            // In a movable pageblock, every block that is not movable is of the requester's kind, or nearly.
             (_, MigrateType::Movable) => self.cached.saturating_add(self.other),
             _ => 0,
         };
@@ -256,7 +275,7 @@ impl PageblockUsage {
     }
 }
 
-/// Types whose lists may serve a request, the least harmful first.
+/// Returns the types whose lists may serve a request, the least harmful first.
 const fn fallback_order(want: MigrateType) -> &'static [MigrateType] {
     match want {
         MigrateType::Unmovable => &[MigrateType::Reclaimable, MigrateType::Movable],
@@ -266,9 +285,10 @@ const fn fallback_order(want: MigrateType) -> &'static [MigrateType] {
     }
 }
 
-/// Whether taking over the pageblock of a free block of `order` is worth a look. A movable request takes over only
-/// for a large gain: a movable page in an unmovable pageblock can be moved away later. An unmovable or
-/// reclaimable one always tries, because what it leaves in a movable pageblock stays.
+/// Returns whether claiming the pageblock of a free block of `order` is worth a check.
+///
+/// A movable request claims only for a large gain: a movable page in an unmovable pageblock can be moved away later. An
+/// unmovable or reclaimable request always tries, because its page would stay in a movable pageblock.
 fn may_claim(order: Order, want: MigrateType, pageblock_order: Order) -> bool {
     order >= pageblock_order
         || order.0 >= pageblock_order.0 / 2
@@ -303,7 +323,7 @@ mod tests {
             (census(100, 156, 256), MigrateType::Movable, MigrateType::Unmovable, true),
             (census(100, 155, 257), MigrateType::Movable, MigrateType::Unmovable, false),
             (census(200, 0, 312), MigrateType::Unmovable, MigrateType::Reclaimable, false),
-            // Half a hole: what counts is the memory.
+            // Half of the pageblock is a hole: only the memory counts.
             (census(128, 128, 0), MigrateType::Unmovable, MigrateType::Movable, true),
         ] {
             assert_eq!(census.worth_claiming(want, from), expected, "{census:?} {want} from {from}");

@@ -1,14 +1,20 @@
-//! Free lists: circular, doubly linked, by index.
+//! Free lists of a zone: circular, doubly linked by index.
 //!
-//! A link word names a neighbour as a [`Node`]: 0 is nobody (zeroed memory is linked to nothing), `frame + 1` a block, and
-//! the numbers from `Frame::LIMIT + 1` up the heads of the zone's lists. The head is a node of its ring like any other, so no
-//! operation has a special case for the ends. A node off its list holds 0, which names nobody, so that a stale neighbour
-//! is recognised: every operation first checks that the neighbours agree (two loads, in release builds too) and
-//! changes nothing if they don't.
+//! A link word names a neighbour as a [`Node`]:
 //!
-//! Two views of the same words. Who holds the zone lock alone changes them plainly, relaxed; the lock orders them
-//! ([`FreeLists`]). Those who hold it together with others change them by the protocol of `smp_list.rs`, and lengths atomically
-//! (`Together`). At rest nobody can tell which view was used.
+//! | value | neighbour |
+//! |---|---|
+//! | 0 | none: zeroed memory is linked to nothing |
+//! | `frame + 1` | a block |
+//! | `Frame::LIMIT + 1` and above | the heads of the zone's lists |
+//!
+//! The head is a node of its ring like any other, so no operation has a special case for the ends. A node that is on no
+//! list holds 0, so that a stale neighbour is detected. Every operation first checks that the neighbours agree (two
+//! loads, in release builds too), and changes nothing if they disagree.
+//!
+//! The words have two views. The exclusive holder of the zone lock changes them by plain relaxed stores; the lock
+//! orders them ([`FreeLists`]). CPUs that share the lock change them by the protocol of `smp_list.rs`, and lengths
+//! atomically ([`ConcurrentLists`]). At rest both views leave the lists in one form.
 
 use crate::frame::frame::{Corrupt, Frames};
 use crate::seam::field::{Words, tell};
@@ -32,26 +38,30 @@ fn block_of(node: Node) -> Option<Frame> {
     (node.0 != 0 && node.0 < FIRST_HEAD).then(|| Frame(node.0.wrapping_sub(1)))
 }
 
-/// Which end of a list. Blocks are taken from the front, so the back is for those that shall stay longest.
+/// End of a list.
+///
+/// Blocks are taken from the front, so blocks that should stay longest are at the back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
     Front,
     Back,
 }
 
-/// One list: its head and length.
+/// One free list: its head and length.
 struct List<M: Machine> {
     head: Link<M>,
     len: M::U32,
 }
 
-/// The free lists of one zone, by order and migratetype. Reached through `crate::zone::zone::ZoneGuard`, which holds the lock.
+/// Free lists of one zone, by order and migratetype.
+///
+/// `crate::zone::zone_guard::ZoneGuard`, which holds the lock, gives access to them.
 ///
 /// Invariants, with the lock free:
 /// - B1 a block is on list (o, t) ⇔ its state is free with order o and type t
 /// - B2 `len` is the number of blocks on the list
 /// - B3 `next` and `prev` of neighbours name each other
-// Nothing but the array, whose elements lie one behind the other: see `FreeLists::span`.
+// The array and nothing else: its elements are contiguous, which `FreeLists::span` relies on.
 #[repr(transparent)]
 pub(crate) struct FreeLists<M: Machine> {
     lists: [[List<M>; MigrateType::COUNT]; Order::COUNT],
@@ -73,7 +83,7 @@ impl<M: Machine> Default for FreeLists<M> {
 }
 
 impl<M: Machine> FreeLists<M> {
-    /// Names its words.
+    /// Reports its words by name.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         for (order, lists) in self.lists.iter().enumerate() {
             for (migratetype, list) in MigrateType::ALL.into_iter().zip(lists) {
@@ -84,7 +94,9 @@ impl<M: Machine> FreeLists<M> {
         }
     }
 
-    /// Bytes of the lists of an order, of its first so many types, in the record that begins with them at `offset`.
+    /// Returns the span of the lists of an order, of its first `types` types.
+    ///
+    /// `offset` is the position of the lists in their record.
     pub(crate) const fn span(offset: usize, order: usize, types: usize) -> Span {
         let start = offset + order * MigrateType::COUNT * size_of::<List<M>>();
         Span { start, end: start + types * size_of::<List<M>>() }
@@ -94,32 +106,34 @@ impl<M: Machine> FreeLists<M> {
         self.lists.get(order.index())?.get(migratetype.index())
     }
 
-    /// Number of blocks on a list. True for the holder of the lock, otherwise a moment's view.
+    /// Returns the number of blocks on a list.
+    ///
+    /// Exact for the holder of the lock; otherwise a momentary view.
     pub(crate) fn len_racy(&self, order: Order, migratetype: MigrateType) -> u32 {
         self.list(order, migratetype).map_or(0, |list| list.len.load(Ordering::Relaxed))
     }
 
-    /// The block at the front of a list.
+    /// Returns the block at the front of a list.
     pub(crate) fn first(&self, order: Order, migratetype: MigrateType) -> Option<Frame> {
         block_of(Node(self.list(order, migratetype)?.head.next.load(Ordering::Relaxed)))
     }
 
-    /// The block at the back of a list.
+    /// Returns the block at the back of a list.
     pub(crate) fn last(&self, order: Order, migratetype: MigrateType) -> Option<Frame> {
         block_of(Node(self.list(order, migratetype)?.head.prev.load(Ordering::Relaxed)))
     }
 
-    /// The block behind `frame` on its list.
+    /// Returns the block after `frame` on its list.
     pub(crate) fn next(&self, frames: &Frames<'_, M>, frame: Frame) -> Option<Frame> {
         block_of(Node(frames.links.get(frame.index())?.next.load(Ordering::Relaxed)))
     }
 
-    /// The block before `frame` on its list.
+    /// Returns the block before `frame` on its list.
     pub(crate) fn prev(&self, frames: &Frames<'_, M>, frame: Frame) -> Option<Frame> {
         block_of(Node(frames.links.get(frame.index())?.prev.load(Ordering::Relaxed)))
     }
 
-    /// Empties every list without looking at the blocks on them.
+    /// Empties every list without reading the blocks on them.
     pub(crate) fn reset(&self) {
         for order in Order(0).up_to(Order::LIMIT) {
             for migratetype in MigrateType::ALL {
@@ -133,7 +147,7 @@ impl<M: Machine> FreeLists<M> {
         }
     }
 
-    /// Puts a block on a list.
+    /// Inserts a block into a list, at this end.
     pub(crate) fn insert(
         &self,
         frames: &Frames<'_, M>,
@@ -162,7 +176,9 @@ impl<M: Machine> FreeLists<M> {
         Ok(())
     }
 
-    /// Takes the first `count` blocks off a list, of which `last` is the last. Their links stay what they were.
+    /// Removes the first `count` blocks of a list, up to `last`.
+    ///
+    /// Their links keep their values.
     pub(crate) fn cut(
         &self,
         frames: &Frames<'_, M>,
@@ -182,7 +198,9 @@ impl<M: Machine> FreeLists<M> {
         Ok(())
     }
 
-    /// Takes a block off the list it is on. `ask` is told which blocks will be written to, before any is looked at.
+    /// Removes a block from its list.
+    ///
+    /// `ask` receives the blocks that will be written to, before any of them is read.
     pub(crate) fn remove(
         &self,
         frames: &Frames<'_, M>,
@@ -211,7 +229,7 @@ impl<M: Machine> FreeLists<M> {
 }
 
 impl<M: Machine> List<M> {
-    /// The link words of a node of this list, whose head is `head`.
+    /// Returns the link words of a node of this list, whose head is `head`.
     fn link<'l>(&'l self, frames: &'l Frames<'_, M>, head: Node, node: Node) -> Option<&'l Link<M>> {
         if node == head {
             return Some(&self.head);
@@ -220,7 +238,7 @@ impl<M: Machine> List<M> {
     }
 }
 
-/// The free lists for those who hold the zone lock together with others.
+/// Free lists for CPUs that share the zone lock.
 pub(crate) struct ConcurrentLists<'l, 'a, M: Machine> {
     pub(crate) lists: &'l FreeLists<M>,
     pub(crate) frames: &'l Frames<'a, M>,
@@ -242,26 +260,28 @@ impl<M: Machine> Links<M> for ConcurrentLists<'_, '_, M> {
 }
 
 impl<M: Machine> ConcurrentLists<'_, '_, M> {
-    /// Takes a block off its list. The caller owns it: nobody else takes it off.
+    /// Removes a block from its list.
+    ///
+    /// Caller holds: the block; no other CPU removes it.
     pub(crate) fn del(&self, frame: Frame, list: (Order, MigrateType)) -> Result<(), Broken> {
         smp_list::del(self.machine, self, node_of(frame))?;
         self.count(list, 1_u32.wrapping_neg());
         Ok(())
     }
 
-    /// Links two blocks of the caller's own to each other.
+    /// Links two blocks that belong to the caller.
     pub(crate) fn chain(&self, before: Frame, after: Frame) {
         smp_list::chain(self, node_of(before), node_of(after));
     }
 
-    /// Puts a chain of `count` blocks on the front of a list.
+    /// Inserts a chain of `count` blocks at the front of a list.
     pub(crate) fn splice(
         &self,
         list: (Order, MigrateType),
         (first, last): (Frame, Frame),
         count: u32,
     ) -> Result<(), Broken> {
-        // First, so that the line with both is fetched once.
+        // Counted first, so that the line with both words is fetched once.
         self.count(list, count);
         smp_list::splice(self.machine, self, head_of(list), node_of(first), node_of(last))
             .inspect_err(|_| self.count(list, count.wrapping_neg()))

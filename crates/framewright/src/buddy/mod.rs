@@ -1,4 +1,4 @@
-//! The buddy system of one zone: free lists, split and merge, and which list a request falls back to.
+//! Buddy system of one zone: free lists, split and merge, and the choice of list for a request.
 //!
 //! Mechanism and policy without locks: the caller holds the zone lock.
 

@@ -1,24 +1,26 @@
-//! What the frames of a stretch of memory are used for: whether a pageblock is worth claiming, or worth emptying.
+//! Pageblock usage: frames of a stretch of memory by use, to decide whether it is worth claiming or emptying.
 
 use crate::frame::frame::Part;
 use crate::seam::machine::{Machine, Step};
 use crate::shared::Shared;
 use crate::types::units::Frame;
 
-/// Frames by use.
+/// Number of frames by use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct PageblockUsage {
     pub(crate) free: u64,
-    /// Allocated, and their owner can move them.
+    /// Allocated frames that their owner can move.
     pub(crate) movable: u64,
-    /// On per-CPU lists, in depots, or on the way from one place to another.
+    /// Frames on per-CPU lists, in depots, or moving between two places.
     pub(crate) cached: u64,
-    /// Everything else that is memory.
+    /// All other frames with memory.
     pub(crate) other: u64,
 }
 
 impl PageblockUsage {
-    /// Counts the frames from `start` to `end`, block by block. Exact if the zone lock is held and nobody frees without it.
+    /// Counts the frames from `start` to `end`, block by block.
+    ///
+    /// Exact if the zone lock is held and no CPU frees without it.
     pub(crate) fn of<M: Machine>(shared: &Shared<'_, M>, (start, end): (Frame, Frame)) -> PageblockUsage {
         let frames = &shared.frames;
         let mut census = PageblockUsage::default();
@@ -42,12 +44,12 @@ impl PageblockUsage {
         census
     }
 
-    /// Frames that are in the way of whoever wants all of them, and may go.
+    /// Returns the frames that are in use and can be moved or drained.
     pub(crate) fn used(self) -> u64 {
         self.movable.saturating_add(self.cached)
     }
 
-    /// Frames that are memory.
+    /// Returns the frames with memory.
     pub(crate) fn memory(self) -> u64 {
         self.free.saturating_add(self.movable).saturating_add(self.cached).saturating_add(self.other)
     }

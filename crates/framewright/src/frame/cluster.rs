@@ -1,32 +1,35 @@
-//! Clusters: runs of single free pages that leave their list in one cut.
+//! Clusters: runs of single free pages that are removed from their list in one cut.
 //!
-//! Under the zone lock a refill spends its time on the descriptors of the pages it takes: each must come from another CPU's cache
-//! before the next one's number is known. A *cluster* is a run of neighbours on a list of order 0, of at most a batch, that
-//! knows its last page and its length. A refill that finds one at the front of its list takes the list apart there, and is
-//! done under the lock: whatever the pages are is looked at when the lock is free again.
+//! Under the zone lock a refill spends its time on the descriptors of the pages that it takes. Each descriptor must
+//! arrive from another CPU's cache before the next page's number is known. A *cluster* is a run of neighbours on a list
+//! of order 0, of at most a batch. It records its last page and its length. A refill that finds one at the front of its
+//! list unlinks the run there. Its work under the lock is then done: it examines the pages after the lock is released.
 //!
-//! A page that is put at the front joins the cluster of the page behind it while that has room, else it begins one of its own;
-//! likewise at the back. Any page may leave. When there is no cluster left to begin, a page has none, and is taken
-//! one by one.
+//! A page inserted at the front joins the cluster of the next page if that has room; otherwise it begins a cluster of
+//! its own. A page inserted at the back does likewise with the previous page. Any page may leave. If no unused cluster
+//! is left, the page has none, and is taken one by one.
 //!
 //! # The window
 //!
-//! Between the cut and the moment when the pages' states are changed, a page is on no list, and yet its state says that it is
-//! free. Nobody who holds the zone lock may look at states then, but for those at the ends of lists: [`Heap::settle`] waits until
-//! no cut is in progress. A cut needs no lock to end, and none begins while the lock is held. Who looks at many
-//! states for long (a range that is being emptied) also keeps clusters from forming meanwhile, and pages from being put
-//! back unmerged ([`Heap::disable`]).
+//! Between the cut and the change of the pages' states, a page is on no list, although its state says that it is free.
+//! During that time a holder of the zone lock must not read states, except those at the ends of lists: [`Heap::settle`]
+//! waits until no cut is in progress. A cut needs no lock to end, and none begins while the lock is held.
+//!
+//! Some callers read many states for long (a range that is being emptied). They also keep clusters from forming in the
+//! meantime, and pages from being freed unmerged ([`Heap::disable`]).
 
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{Machine, Ordering, Patience, Word};
 use crate::sync::smp_list::Link;
 use crate::types::units::Frame;
 
-/// A run of pages on a list.
+/// Run of pages on a list.
 pub struct Cluster<M: Machine> {
     /// The last page of the run, + 1.
     tail: M::U32,
-    /// Pages, and those of them that are marked as not looked at for merging. Of an unused one: the next unused one, + 1.
+    /// Number of pages, and of those that were not checked for merging.
+    ///
+    /// In an unused cluster, `count` is the next unused one, + 1.
     count: M::U32,
     skipped: M::U32,
 }
@@ -37,14 +40,14 @@ impl<M: Machine> Default for Cluster<M> {
     }
 }
 
-/// The clusters of all zones, and each frame's.
+/// Clusters of all zones, and the cluster of each frame.
 pub(crate) struct Clusters<'a, M: Machine> {
-    /// Number of the cluster, + 1; 0 for none.
+    /// Number of the frame's cluster, + 1; 0 for none.
     pub(crate) of: &'a [M::U32],
     pub(crate) all: &'a [Cluster<M>],
 }
 
-/// What was cut off a list.
+/// Run that was cut off a list.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CutRun {
     pub(crate) first: Frame,
@@ -53,16 +56,16 @@ pub(crate) struct CutRun {
     pub(crate) skipped: u32,
 }
 
-/// One zone's clusters. Words are written under the zone lock, but for `cutting`.
+/// Clusters of one zone. All words except `cutting` are written under the zone lock.
 pub(crate) struct Heap<M: Machine> {
-    /// An unused cluster, + 1; and how many were ever used.
+    /// An unused cluster, + 1; and the number of clusters that were ever used.
     free: M::U32,
     fresh: M::U32,
-    /// Cuts in progress: see the module's description.
+    /// Number of cuts in progress; the description of this module explains them.
     cutting: M::U32,
-    /// How many want no new clusters, and no page put back unmerged.
+    /// Number of callers that need no new clusters, and no page freed unmerged.
     disabled: M::U32,
-    // Fixed at boot: the clusters that are its own, and how many pages one may have.
+    // Fixed at boot: the zone's own clusters, and the largest number of pages in one.
     first: u32,
     count: u32,
     room: u32,
@@ -84,12 +87,12 @@ fn store<W: Word<u32>>(word: &W, value: u32) {
 }
 
 impl<M: Machine> Heap<M> {
-    /// Gives the zone its clusters; before the first use.
+    /// Assigns the zone its clusters; before the first use.
     pub(crate) fn place(&mut self, (first, count): (u32, u32), room: u32) {
         (self.first, self.count, self.room) = (first, count, room);
     }
 
-    /// Names its words.
+    /// Reports its words by name.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         tell(visit, format_args!("clusters.free"), &self.free);
         tell(visit, format_args!("clusters.fresh"), &self.fresh);
@@ -97,57 +100,74 @@ impl<M: Machine> Heap<M> {
         tell(visit, format_args!("clusters.disabled"), &self.disabled);
     }
 
-    /// Whether the zone has clusters at all.
+    /// Returns whether the zone has clusters at all.
     pub(crate) fn exists(&self) -> bool {
         self.count != 0
     }
 
-    /// Whether clusters may form and pages stay unmerged.
+    /// Returns whether clusters may not form, and no page may stay unmerged.
     pub(crate) fn is_disabled(&self) -> bool {
         load(&self.disabled) != 0
     }
 
-    /// Until as many calls of [`Heap::enable`], no page joins a cluster, and all merge. The zone lock is held.
+    /// Stops pages from joining clusters, and makes all pages merge.
+    ///
+    /// It lasts until as many calls of [`Heap::enable`].
+    ///
+    /// Caller holds: the zone lock.
     pub(crate) fn disable(&self) {
         store(&self.disabled, load(&self.disabled).saturating_add(1));
     }
 
-    /// Takes one [`Heap::disable`] back. The zone lock is held.
+    /// Undoes one [`Heap::disable`].
+    ///
+    /// Caller holds: the zone lock.
     pub(crate) fn enable(&self) {
         store(&self.disabled, load(&self.disabled).saturating_sub(1));
     }
 
-    /// Takes all of them back: in a copy of the allocator nobody is there who would. The zone lock is held.
+    /// Undoes every [`Heap::disable`]: in a copy of the allocator its callers do not exist.
+    ///
+    /// Caller holds: the zone lock.
     pub(crate) fn enable_for_all(&self) {
         store(&self.disabled, 0);
     }
 
-    /// Waits until the states of all pages are what their lists say. The zone lock is held.
+    /// Waits until the states of all pages agree with their lists.
+    ///
+    /// Caller holds: the zone lock.
     pub(crate) fn settle(&self) {
         if self.exists() {
-            // ORDER: the wait acquires the states of what was cut; partner: the Release in `end_cut`. Model: cluster_cut.
+            // ORDER: the wait acquires the states of what was cut; partner: the Release in `end_cut`.
+            // Model: cluster_cut.
             let _ = self.cutting.wait_while(Patience::Turn, |cuts| cuts != 0);
         }
     }
 
-    /// Whether the states of some pages are not yet what their lists say. The zone lock is held, so no cut begins meanwhile.
+    /// Returns whether the states of some pages do not agree with their lists yet.
+    ///
+    /// Caller holds: the zone lock, so no cut begins in the meantime.
     pub(crate) fn is_cutting(&self) -> bool {
         // ORDER: Acquire, as in `settle`. Model: nolock_cut.
         self.exists() && self.cutting.load(Ordering::Acquire) != 0
     }
 
-    /// A cut begins. The zone lock is held.
+    /// Begins a cut.
+    ///
+    /// Caller holds: the zone lock.
     pub(crate) fn begin_cut(&self) {
         self.cutting.add(1, Ordering::Relaxed);
     }
 
-    /// The states of what was cut are changed.
+    /// Ends a cut, after the states of its pages were changed.
     pub(crate) fn end_cut(&self) {
         // ORDER: Release. Publishes them; partner: the wait in `settle`. Model: cluster_cut.
         self.cutting.add(1_u32.wrapping_neg(), Ordering::Release);
     }
 
-    /// A page was put on its list next to `neighbour`, at the back or the front of it. `skipped`: it bears that mark.
+    /// Adds a page to a cluster after it was inserted next to `neighbour`.
+    ///
+    /// `back`: it was inserted at the back instead of the front. `skipped`: it was not checked for merging.
     pub(crate) fn join(
         &self,
         clusters: &Clusters<'_, M>,
@@ -177,7 +197,9 @@ impl<M: Machine> Heap<M> {
         }
     }
 
-    /// A page is about to leave its list, on which `before` is the page in front of it.
+    /// Removes a page from its cluster before it leaves its list.
+    ///
+    /// `before` is the previous page on that list.
     pub(crate) fn leave(&self, clusters: &Clusters<'_, M>, frame: Frame, before: Option<Frame>, skipped: bool) {
         let Some(of) = clusters.of.get(frame.index()) else { return };
         let number = load(of);
@@ -193,8 +215,11 @@ impl<M: Machine> Heap<M> {
         }
     }
 
-    /// Dissolves the cluster that begins with `first`, which is at the front of its list, if it has at most `most` pages: what it
-    /// was.
+    /// Dissolves the cluster that begins with `first` and returns its run.
+    ///
+    /// `None` if it has more than `most` pages.
+    ///
+    /// `first` is at the front of its list.
     pub(crate) fn dissolve(&self, clusters: &Clusters<'_, M>, first: Frame, most: u32) -> Option<CutRun> {
         let number = load(clusters.of.get(first.index())?);
         let cluster = clusters.get(number)?;
@@ -207,13 +232,13 @@ impl<M: Machine> Heap<M> {
         Some(CutRun { first, last, count, skipped })
     }
 
-    /// Forgets all clusters.
+    /// Resets all clusters to unused.
     pub(crate) fn reset(&self) {
         store(&self.free, 0);
         store(&self.fresh, 0);
     }
 
-    /// A cluster without pages, and its number.
+    /// Returns a cluster without pages, and its number.
     fn begin<'a>(&self, clusters: &Clusters<'a, M>) -> Option<(u32, &'a Cluster<M>)> {
         let free = load(&self.free);
         let number = if let Some(cluster) = clusters.get(free) {
@@ -244,7 +269,9 @@ impl<'a, M: Machine> Clusters<'a, M> {
         self.all.get(number.checked_sub(1)? as usize)
     }
 
-    /// A page that was cut off belongs to no cluster any more; the one behind it, as its link says.
+    /// Clears the cluster and link of a cut-off page; returns the next page.
+    ///
+    /// The link named that page.
     pub(crate) fn pass(&self, frame: Frame, link: &Link<M>) -> Option<Frame> {
         if let Some(of) = self.of.get(frame.index()) {
             store(of, 0);

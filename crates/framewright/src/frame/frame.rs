@@ -1,24 +1,28 @@
-//! What is known of each frame.
+//! Frame descriptors: the state of each frame, in three dense arrays.
 //!
-//! Three dense arrays, indexed by [`Frame`], 17 bytes in all, apart so that each path touches only what it needs:
+//! The arrays are indexed by [`Frame`] and need 17 bytes in all. They are apart so that each path touches only the
+//! array that it needs:
 //!
-//! | array | bytes | says | written by |
+//! | array | bytes | content | written by |
 //! |---|---|---|---|
-//! | head | 1 | whether an allocated or per-CPU block starts here, and its order | whoever owns the block, plainly; under the zone lock who frees a part of it |
-//! | state | 8 | whether a *free* block starts here (order, list), or the block is offline or in quarantine | under the zone lock; by a CAS where it is shared |
-//! | link | 8 | neighbours on a free list | under the zone lock |
+//! | head | 1 | order of the allocated or per-CPU block that starts here | its owner; partial frees |
+//! | state | 8 | kind, order and list of the *free* block that starts here | holders of the zone lock |
+//! | link | 8 | neighbours on a free list | holders of the zone lock |
 //!
-//! **A memory of zeros is a hole**: no head, no state, no link. The arrays need no initialisation, and booting touches only
-//! descriptors of block heads.
+//! The owner of a block writes its head by plain stores. A partial free writes heads under the zone lock. A state also
+//! marks offline and quarantined blocks. It is written by a CAS where the zone lock is shared.
 //!
-//! At any quiescent moment each frame that is memory lies in exactly one block, and the block's *first* frame says all about
-//! it; the others (tails) are zero in `head` and `Out` in `state`. So a block is split or merged without visiting
-//! its tails, and a frame's block is found by looking at the at most 19 frames where it could start.
+//! **A memory of zeros is a hole**: no head, no state, no link. The arrays need no initialisation, and booting touches
+//! only descriptors of block heads.
 //!
-//! The fast path reads and writes the head byte alone. That is not atomic against a second CPU that frees the same
-//! block in the same instant: the one wrong free that is not caught (a swap there would double the path's cost).
+//! At any quiescent moment each frame with memory lies in exactly one block. The block's *first* frame describes it;
+//! the others (tails) are zero in `head` and `Out` in `state`. A block is therefore split or merged without visiting
+//! its tails. The block of a frame is found by looking at the at most 19 frames where it could start.
 //!
-//! Frames are numbered by *sections* of the largest block's size, of which those without memory have no descriptors: `map.rs`
+//! The fast path reads and writes only the head byte. This is not atomic against a second CPU that frees the block at
+//! the same instant. It is the one wrong free that is not caught (a swap there would double the path's cost).
+//!
+//! Frames are numbered by *sections* of the largest block's size. Sections without memory have no descriptors; `map.rs`
 //! translates.
 
 use crate::frame::head::Head;
@@ -42,11 +46,11 @@ pub struct Geometry {
     pub pageblock_order: Order,
 }
 
-/// A descriptor holds what it cannot hold. Names the frame.
+/// Error: a descriptor holds an impossible value; names the frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Corrupt(pub(crate) Frame);
 
-/// What a frame is part of.
+/// The block or hole that contains a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     /// No memory.
@@ -57,14 +61,14 @@ pub(crate) enum Part {
     Pcp(Frame, Order),
     /// An allocated block.
     Allocated(Frame, Order),
-    /// A block that is withheld.
+    /// A withheld block.
     Offline(Frame, Order),
-    /// A block that was put aside.
+    /// A quarantined block.
     Quarantined(Frame, Order),
 }
 
 impl Part {
-    /// First frame behind the part, seen from `frame`.
+    /// Returns the first frame after the part, seen from `frame`.
     pub(crate) fn end(self, frame: Frame) -> Frame {
         match self {
             Part::Hole => frame.add(1),
@@ -89,13 +93,13 @@ pub(crate) struct Frames<'a, M: Machine> {
 }
 
 impl<M: Machine> Frames<'_, M> {
-    /// The descriptor index of a frame number; none outside of every section.
+    /// Returns the descriptor index of a frame number; `None` outside every section.
     #[inline]
     pub(crate) fn frame(&self, pfn: Pfn) -> Option<Frame> {
         self.map.frame(pfn)
     }
 
-    /// The frame number of a descriptor index; `u64::MAX` for an index that no descriptor has.
+    /// Returns the frame number of a descriptor index; `u64::MAX` if no descriptor has it.
     #[inline(always)]
     pub(crate) fn pfn(&self, frame: Frame) -> Pfn {
         self.map.pfn(frame)
@@ -105,19 +109,21 @@ impl<M: Machine> Frames<'_, M> {
         self.states.get(frame.index()).map_or(State(0), |word| State(word.load(Ordering::Relaxed)))
     }
 
-    /// The frame's descriptor will be written to.
+    /// Prefetches the descriptor of a frame for writing.
     pub(crate) fn ask_for(&self, machine: &M, frame: Frame) {
         if let Some(word) = self.states.get(frame.index()) {
             machine.prefetch(word);
         }
     }
 
-    /// Changes a state word by a transition that must apply to what it holds.
+    /// Changes a state word by a transition.
+    ///
+    /// Fails if the transition does not apply to its value.
     pub(crate) fn change(&self, frame: Frame, transition: impl Fn(State) -> Option<State>) -> Result<(), Corrupt> {
         let word = self.states.get(frame.index()).ok_or(Corrupt(frame))?;
         let now = State(word.load(Ordering::Relaxed));
         let next = transition(now).ok_or(Corrupt(frame))?;
-        // Relaxed: the zone lock orders list changes; the CAS is there to catch who changes it without.
+        // Relaxed: the zone lock orders changes of lists. The CAS catches changes by code that does not hold the lock.
         word.cas(now.0, next.0, Ordering::Relaxed).map(drop).map_err(|_| Corrupt(frame))
     }
 
@@ -133,12 +139,14 @@ impl<M: Machine> Frames<'_, M> {
         }
     }
 
-    /// Takes [`Frames::claim_head`] back.
+    /// Undoes [`Frames::claim_head`].
     pub(crate) fn unclaim_head(&self, frame: Frame) {
         self.set_head(frame, Head(self.head(frame).0 & !Head::PCP));
     }
 
-    /// Marks an allocated block as being freed, atomically: of two who try at the same instant, one succeeds.
+    /// Marks an allocated block as being freed; returns whether this call did it.
+    ///
+    /// The exchange is atomic: of two frees at the same instant, one succeeds.
     pub(crate) fn claim_head(&self, frame: Frame, order: Order) -> bool {
         let Some(word) = self.heads.get(frame.index()) else { return false };
         let head = Head(word.load(Ordering::Relaxed));
@@ -151,7 +159,9 @@ impl<M: Machine> Frames<'_, M> {
         self.pageblocks.get(index).map_or(Pageblock::HOLE, |word| Pageblock(word.load(Ordering::Relaxed)))
     }
 
-    /// Rewrites the word of the pageblock around `frame`; the zone lock is held.
+    /// Writes the word of the pageblock that contains `frame`.
+    ///
+    /// Caller holds: the zone lock.
     pub(crate) fn set_pageblock(&self, frame: Frame, pageblock: Pageblock) {
         let index = frame.index() >> self.geometry.pageblock_order.0;
         if let Some(word) = self.pageblocks.get(index) {
@@ -159,14 +169,16 @@ impl<M: Machine> Frames<'_, M> {
         }
     }
 
-    /// Whether all pageblocks of a block have the same type.
+    /// Returns whether all pageblocks of a block have one type.
     pub(crate) fn is_of_one_type(&self, frame: Frame, order: Order) -> bool {
         let migratetype = self.pageblock(frame).migratetype();
         let mut rest = PfnRange::new(0, order.frames()).blocks(self.geometry.pageblock_order);
         rest.all(|(offset, _)| self.pageblock(frame.add(offset.0)).migratetype() == migratetype)
     }
 
-    /// Sets the type of every pageblock that a block covers or lies in; it is the caller's own, or the pageblock has the type.
+    /// Sets the type of every pageblock that a block covers or lies in.
+    ///
+    /// Caller holds: the block, unless the pageblock already has the type.
     pub(crate) fn retag(&self, frame: Frame, order: Order, migratetype: MigrateType) {
         for (offset, _) in PfnRange::new(0, order.frames()).blocks(self.geometry.pageblock_order) {
             let at = frame.add(offset.0);
@@ -174,7 +186,9 @@ impl<M: Machine> Frames<'_, M> {
         }
     }
 
-    /// The type of the free block `buddy`, if the block of `order` at `frame`, of `migratetype`, may merge with it.
+    /// Returns the type of the free block `buddy`, if the two may merge.
+    ///
+    /// The block at `frame` has this `order` and `migratetype`.
     pub(crate) fn mergeable(
         &self,
         frame: Frame,
@@ -188,7 +202,7 @@ impl<M: Machine> Frames<'_, M> {
         }
         let (_, found) = state.as_free()?;
         if order < self.geometry.pageblock_order {
-            // Of the same pageblock, whatever list it is on.
+            // Both lie in one pageblock, so the list does not matter.
             return Some(found);
         }
         let same_zone = self.pageblock(frame).same_zone(self.pageblock(buddy));
@@ -196,21 +210,23 @@ impl<M: Machine> Frames<'_, M> {
         (same_zone && same_kind).then_some(found)
     }
 
-    /// What `frame` is part of. Racy unless the zone lock is held: a block may be split or merged meanwhile.
+    /// Returns the block or hole that contains `frame`.
+    ///
+    /// The result is racy unless the zone lock is held: a block may be split or merged in the meantime.
     pub(crate) fn part_of(&self, frame: Frame) -> Part {
         Order(0)
             .up_to(self.geometry.max_order)
             .map(|order| frame.align_down(order))
             .find_map(|start| self.block_at(start).filter(|part| frame < part.end(start)))
-            // An owned pageblock is all memory: what is in no block of it is on its way from one per-CPU place to another.
+            // An owned pageblock is all memory: a frame in no block of it is moving between two per-CPU places.
             .unwrap_or(if self.owned.owner(frame).is_some() { Part::Pcp(frame, Order(0)) } else { Part::Hole })
     }
 
-    /// The block that starts at `frame`.
+    /// Returns the block that starts at `frame`.
     pub(crate) fn block_at(&self, frame: Frame) -> Option<Part> {
         let head = self.head(frame);
         if head.is_going() {
-            // Its last owner has given it up: it is on its way to some list.
+            // Its owner has freed it: it is moving to some list.
             return Some(Part::Pcp(frame, head.order()));
         }
         if head.is_allocated() {

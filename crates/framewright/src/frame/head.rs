@@ -1,12 +1,12 @@
-//! The head byte of a block that is allocated or on a per-CPU list.
+//! Head byte of a block that is allocated or on a per-CPU list.
 
 use crate::types::units::Order;
 
-/// A block that is allocated or on a per-CPU list: `frame.rs` says where it lies.
+/// Head byte of an allocated or per-CPU block; `frame.rs` documents its array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Head(pub(crate) u8);
 
-// Bits: 0-4 order, 5 allocated, 6 movable, 7 on a per-CPU list; 5 and 7: allocated, and somebody is freeing it.
+// Bits: 0-4 order, 5 allocated, 6 movable, 7 on a per-CPU list; 5 and 7: allocated, and being freed.
 impl Head {
     pub(crate) const NONE: Head = Head(0);
     const ORDER: u8 = 0x1f;
@@ -34,7 +34,9 @@ impl Head {
         self.0 & Head::ALLOCATED != 0
     }
 
-    /// Whether it says that an allocated block of exactly this order starts here; never for an order that no head can have.
+    /// Returns whether an allocated block of exactly this order starts here.
+    ///
+    /// False for an order that no head can have.
     pub(crate) const fn is_allocated_of(self, order: Order) -> bool {
         order.0 <= Head::ORDER && self.0 & !Head::MOVABLE == Head::allocated(order, false).0
     }
@@ -43,7 +45,7 @@ impl Head {
         self.0 & !Head::ORDER == Head::ALLOCATED | Head::MOVABLE
     }
 
-    /// Whether the block is being freed, and nobody else can.
+    /// Returns whether the block is being freed, so that no other free can succeed.
     pub(crate) const fn is_going(self) -> bool {
         self.0 & (Head::PCP | Head::ALLOCATED) == Head::PCP | Head::ALLOCATED
     }

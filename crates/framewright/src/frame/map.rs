@@ -1,51 +1,59 @@
-//! The memory map: from page frame numbers to descriptors, and back.
+//! Memory map: translation of page frame numbers to descriptors, and back.
 //!
-//! Descriptors are numbered densely, in *sections* of the largest block's size (`frame.rs`). A *run* is a stretch of consecutive
-//! sections with memory; most machines have one to four. In a run a frame's number and its descriptor's differ by the run's *offset*.
-//! Offsets never fall from one run to the next. Three tables hold them:
+//! Descriptors are numbered densely, in *sections* of the largest block's size (`frame.rs`). A *run* is a stretch of
+//! consecutive sections with memory; most machines have one to four. Within a run, the numbers of a frame and of its
+//! descriptor differ by the run's *offset*. Offsets never fall from one run to the next. Three tables hold them:
 //!
-//! | table | found by | answers | bytes |
+//! | table | found by | value | bytes |
 //! |---|---|---|---|
-//! | `sections` | frame number `>> grain`, from the first section on | the offset of the run that covers the whole entry, or [`NOWHERE`] | 8 for each entry of the span |
+//! | `sections` | frame number `>> grain` | the offset of the run, or [`NOWHERE`] | 8 for each entry |
 //! | `bases` | descriptor `>> max_order` | the offset of its run | 8 for each section with memory |
-//! | `runs` | binary search | where a run begins and ends | 16 for each run |
+//! | `runs` | binary search | the start and end of a run | 16 for each run |
 //!
-//! A translation is one load from a table and one addition, wherever the memory lies. [`NOWHERE`] needs no branch of its own: less that
-//! offset, any frame number is above all descriptors, and whoever reads a descriptor checks that anyway.
+//! The table `sections` spans all sections, from the first one with memory on. Its entry holds an offset if one run
+//! covers the whole entry. A translation is one load from a table and one addition, wherever the memory lies.
+//! [`NOWHERE`] needs no branch of its own: a frame number minus that offset is above all descriptors. Every reader of a
+//! descriptor checks the bound anyway.
 //!
-//! An entry of `sections` covers one section, unless memory is so sparse that the table would take more than a byte for each
-//! frame: then it covers several (`grain`). Where a run begins or ends inside such an entry, its frames are found by binary search.
+//! An entry of `sections` covers one section, unless memory is very sparse. Where the table would take more than a byte
+//! for each frame, an entry covers several sections (`grain`). Where a run begins or ends inside such an entry, its
+//! frames are found by binary search.
 //!
-//! Rejected: a subtraction for the first run and the tables for all others, which made memory above the first hole slower; the run used
-//! last, remembered for each CPU, which costs more than the table where it is right; the offset of each zone, for zones have holes.
+//! Rejected:
+//! - A subtraction for the first run and the tables for all others: it made memory above the first hole slower.
+//! - The last run used, remembered for each CPU: it costs more than the table even where it is right.
+//! - The offset of each zone: zones have holes.
+//!
 //! `docs/decisions/0022-one-table-for-every-map.md` has the numbers.
 
 use crate::types::units::{Frame, Order, Pfn, PfnRange};
 
-/// The offset of what no run covers. Less this, every frame number of an entry is above 2⁶².
+/// Offset of an entry that no run covers.
+///
+/// Every frame number of an entry, minus this, is above 2⁶².
 pub(crate) const NOWHERE: u64 = 1 << 63;
 
-/// A stretch of consecutive sections with memory.
+/// Stretch of consecutive sections with memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Run {
-    /// Number of its first frame, and that frame's descriptor.
+    /// Number of the first frame, and its descriptor.
     pub(crate) pfn: Pfn,
     pub(crate) first: u32,
-    /// Frames; [`Frame::LIMIT`] at most.
+    /// Number of frames; at most [`Frame::LIMIT`].
     pub(crate) frames: u32,
 }
 
 impl Run {
-    /// What a frame's number and its descriptor's differ by.
+    /// Returns the difference between a frame's number and its descriptor.
     pub(crate) const fn offset(self) -> u64 {
         self.pfn.0.wrapping_sub(self.first as u64)
     }
 }
 
-/// See the module's description.
+/// Map of memory; the description of this module explains it.
 #[derive(Clone, Copy)]
 pub(crate) struct Map<'a> {
-    /// The first frame of the first section.
+    /// First frame of the first section.
     base: u64,
     /// Binary logarithm of the frames that an entry of `sections` covers.
     grain: u8,
@@ -56,7 +64,7 @@ pub(crate) struct Map<'a> {
 }
 
 impl<'a> Map<'a> {
-    /// Fills the tables from the runs, which are in their order.
+    /// Fills the tables from the runs, which are in ascending order.
     pub(crate) fn new(
         (grain, max_order): (u8, Order),
         sections: &'a mut [u64],
@@ -78,14 +86,16 @@ impl<'a> Map<'a> {
         Map { base, grain, max_order, sections, bases, runs }
     }
 
-    /// A frame's descriptor, or a number that no descriptor has: of no memory, or of what it takes a search to find.
+    /// Returns a frame's descriptor, or a number that no descriptor has.
+    ///
+    /// The latter means: no memory, or a frame that only [`Map::run_of`] finds.
     #[inline(always)]
     pub(crate) fn index(&self, pfn: Pfn) -> Option<u64> {
         let entry = usize::try_from(pfn.0.wrapping_sub(self.base) >> self.grain).ok()?;
         self.sections.get(entry).map(|offset| pfn.0.wrapping_sub(*offset))
     }
 
-    /// A frame's descriptor; none outside of every section with memory.
+    /// Returns a frame's descriptor; `None` outside every section with memory.
     #[inline]
     pub(crate) fn frame(&self, pfn: Pfn) -> Option<Frame> {
         match self.index(pfn)? {
@@ -95,7 +105,7 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// The frame of a descriptor; `u64::MAX` for one that there is not.
+    /// Returns the frame of a descriptor; `u64::MAX` for a descriptor that does not exist.
     #[inline(always)]
     pub(crate) fn pfn(&self, frame: Frame) -> Pfn {
         match self.bases.get((frame.0 >> self.max_order.0) as usize) {
@@ -104,34 +114,34 @@ impl<'a> Map<'a> {
         }
     }
 
-    /// Out of line, so that nothing is prepared for it.
+    /// Out of line, so that the caller prepares no registers for it.
     #[cold]
     #[inline(never)]
     fn nowhere() -> Pfn {
         Pfn(u64::MAX)
     }
 
-    /// The run that a frame lies in.
+    /// Returns the run that contains a frame.
     pub(crate) fn run_of(&self, pfn: Pfn) -> Option<Run> {
         let after = self.runs.partition_point(|run| run.pfn <= pfn);
         let run = *self.runs.get(after.checked_sub(1)?)?;
         (pfn.0.wrapping_sub(run.pfn.0) < run.frames.into()).then_some(run)
     }
 
-    /// The run that a descriptor is of.
+    /// Returns the run that contains a descriptor.
     pub(crate) fn run_at(&self, frame: Frame) -> Option<Run> {
         let after = self.runs.partition_point(|run| run.first <= frame.0);
         let run = *self.runs.get(after.checked_sub(1)?)?;
         (frame.0.wrapping_sub(run.first) < run.frames).then_some(run)
     }
 
-    /// The first frame from this one on that lies in a section with memory.
+    /// Returns the first frame, at or after `pfn`, in a section with memory.
     pub(crate) fn next(&self, pfn: Pfn) -> Option<Pfn> {
         let next = self.runs.partition_point(|run| run.pfn.add(run.frames.into()) <= pfn);
         self.runs.get(next).map(|run| run.pfn.max(pfn))
     }
 
-    /// All frame numbers from the first section with memory to the last.
+    /// Returns all frame numbers from the first section with memory to the last.
     pub(crate) fn span(&self) -> PfnRange {
         let end = self.runs.last().map_or(Pfn(0), |run| run.pfn.add(run.frames.into()));
         PfnRange { start: Pfn(self.base), end }

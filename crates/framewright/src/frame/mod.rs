@@ -1,4 +1,4 @@
-//! What is known of a frame, a pageblock and a section: the descriptor arrays and the map of memory.
+//! Descriptors of frames, pageblocks and sections, and the map of memory.
 
 pub(crate) mod frame;
 pub(crate) mod state;

@@ -1,66 +1,71 @@
-//! Estates: the pageblocks that CPUs own, and what is free in them.
+//! Owned pageblocks: pageblocks whose free frames belong to one CPU.
 //!
-//! A CPU that claims a pageblock takes all of it out of its zone and becomes its *owner*. From then on the pageblock has a bit for
-//! each of its frames: set, the frame is free, and for its owner to take. So splitting the pageblock is to clear bits, giving a
-//! block back is to set them, whichever CPU does it, and merging is nothing at all: a run of bits is a block, a pageblock whose bits
-//! are all set is whole. None of that takes a lock. (What Weiner's RFC of 2026 does with lists under the lock of the owner's
-//! per-CPU lists.)
+//! A CPU that claims a pageblock removes all of it from its zone and becomes its *owner*. From then on a bitmap has a
+//! bit for each frame of the pageblock: a set bit means that the frame is free, and that its owner may take it. To
+//! split the pageblock is to clear bits. To free a block is to set them, on any CPU. Merging needs no work: a run of
+//! bits is a block, and a pageblock whose bits are all set is whole. None of this takes a lock. Weiner's RFC of 2026
+//! does it with lists, under the lock of the owner's per-CPU lists.
 //!
-//! Whoever changes a bit from set to clear has the frame; there is no other rule, and none is needed between those who take.
-//! What has to be settled is who looks after a bit that is set:
+//! The CPU that changes a bit from set to clear has the frame. There is no other rule, and CPUs that take frames need
+//! none. The protocol decides which CPU handles a set bit:
 //!
-//! | who | does |
+//! | CPU | action |
 //! |---|---|
-//! | its owner | takes bits while the word says so; sees to nothing else |
-//! | who gives a block back | sets bits if there is an owner, then looks again; if there is none any more, does the next row's work |
-//! | who disowns, under the zone lock | takes the owner's name away, then takes all bits, and gives what they say to the zone |
+//! | the owner | takes bits while the word has some; checks nothing else |
+//! | a CPU that frees a block | sets bits if there is an owner, then checks again; owner gone: acts as releaser |
+//! | the releaser (zone lock) | clears the owner's name, then takes all bits, and frees those frames to the zone |
 //!
-//! Giver and disowner change the same word, so one of them comes first there. If it is the giver, the other meets his bit; if it is
-//! the disowner, the giver has read what that wrote, and sees the name gone. Nobody needs a fence.
+//! The freeing CPU and the releaser change the same word, so one of them is first. If the freeing CPU is first, the
+//! releaser finds its bit. If the releaser is first, the freeing CPU has read the releaser's write, and sees that the
+//! name is gone. No fence is needed.
 //!
-//! That a pageblock has *no* owner is certain for whoever has a block of it: only a whole one is claimed. So nothing of an owned
-//! pageblock is ever on a list of its zone.
+//! That a pageblock has *no* owner is certain for a CPU that holds a block of it: only a whole pageblock is claimed. No
+//! block of an owned pageblock is therefore ever on a list of its zone.
 //!
-//! Its owner finds a pageblock again by its *doors*, a few places for numbers of pageblocks, where whoever gives something back
-//! leaves a card. There are fewer doors than pageblocks: a card may cover another. What is not found so is found by whoever
-//! drains, who looks at every pageblock; and a pageblock that becomes whole goes back to its zone by the hand of whoever gave the
-//! last block, unless that is an owner who has no other whole one.
+//! The owner finds such a pageblock again through *hints*: a small table of pageblock numbers, written by CPUs that
+//! free a block. There are fewer entries than pageblocks, so a hint may overwrite another. A drain looks at every
+//! pageblock, and so finds those without a hint. A pageblock that becomes whole is freed to its zone by the CPU that
+//! freed its last block. The exception is the owner itself, if it has no other whole pageblock: it keeps this one.
 //!
-//! A frame whose bit is set says nothing else: no head, no state. It counts as a per-CPU page.
+//! A frame whose bit is set has no other descriptor: no head, no state. It counts as a per-CPU page.
 
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{CpuId, Frame, Order, ZoneIdx};
 
-/// Frames that one word tells of: the block of this order.
+/// Order of the block whose frames one word of the bitmap covers.
 const WORD: Order = Order(6);
-/// Places for cards that a CPU has for each zone and type of lists: a cache line of them.
+/// Number of a CPU's hints for each zone and type: one cache line.
 const HINTS: usize = 16;
 
-/// Words that tell of the frames of one pageblock.
+/// Returns the number of words in one pageblock's bitmap.
 pub(crate) const fn words_of(pageblock_order: Order) -> usize {
     1 << pageblock_order.0.saturating_sub(WORD.0)
 }
 
-/// Doors of all CPUs.
+/// Returns the number of hints of all CPUs.
 pub(crate) const fn hints_of(cpus: usize, zones: usize) -> usize {
     cpus.saturating_mul(zones).saturating_mul(MigrateType::PCP_COUNT * HINTS)
 }
 
-/// See the module's description. Without the mechanism all arrays are empty, and nothing is owned.
+/// Owners, bitmaps and hints of all pageblocks; the description of this module explains them.
+///
+/// Without the mechanism all arrays are empty, and no pageblock is owned.
 pub(crate) struct OwnedPageblocks<'a, M: Machine> {
-    /// For each pageblock its owner: number of the CPU + 1.
+    /// For each pageblock its owner: the number of the CPU + 1; 0 for none.
     pub(crate) owners: &'a [M::U32],
-    /// For each pageblock the words with its frames' bits.
+    /// For each pageblock the words of its bitmap.
     pub(crate) free: &'a [M::U64],
-    /// For each CPU, zone and type of lists the numbers of pageblocks + 1 that may have something.
+    /// For each CPU, zone and type: numbers + 1 of pageblocks with free frames.
+    ///
+    /// It is a hint: such a pageblock may have no free frames.
     hints: &'a [M::U32],
     zones: usize,
     pub(crate) pageblock_order: Order,
 }
 
 impl<'a, M: Machine> OwnedPageblocks<'a, M> {
-    /// Owners and words of all pageblocks; doors in so many zones.
+    /// Creates the table from owners and bitmaps of all pageblocks, and hints for `zones` zones.
     pub(crate) const fn new(
         (owners, free): (&'a [M::U32], &'a [M::U64]),
         (doors, zones): (&'a [M::U32], usize),
@@ -69,17 +74,17 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
         OwnedPageblocks { owners, free, hints: doors, zones, pageblock_order }
     }
 
-    /// Largest block that lies in one word.
+    /// Returns the order of the largest block that lies in one word.
     pub(crate) fn unit(&self) -> Order {
         WORD.min(self.pageblock_order)
     }
 
-    /// All bits of a word that are used.
+    /// Returns all used bits of a word.
     fn full(&self) -> u64 {
         bits_of(self.unit())
     }
 
-    /// The first frame of every pageblock that a CPU could own.
+    /// Returns the first frame of every pageblock that a CPU could own.
     pub(crate) fn starts(&self) -> impl Iterator<Item = Frame> + use<'a, M> {
         let order = self.pageblock_order;
         (0..self.owners.len()).map(move |number| Frame((number as u32) << order.0))
@@ -89,15 +94,17 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
         frame.index() >> self.pageblock_order.0
     }
 
-    /// The owner of the pageblock around `frame`. That there is none is certain for whoever has a block of it; who the owner is,
-    /// for nobody.
+    /// Returns the owner of the pageblock that contains `frame`.
+    ///
+    /// `None` is certain for a caller that has a block of the pageblock. The name of an owner is never certain.
     pub(crate) fn owner(&self, frame: Frame) -> Option<CpuId> {
-        // Relaxed: who came by a block has seen its pageblock claimed, and who set a bit what happened to the word before.
+        // Relaxed: a CPU that has a block of the pageblock has seen its claim. A CPU that set a bit has seen the
+        // earlier changes of that word.
         let owner = self.owners.get(self.number(frame))?.load(Ordering::Relaxed);
         owner.checked_sub(1).map(|cpu| CpuId(cpu as u16))
     }
 
-    /// The words of the pageblock around `frame`, and the first frame that each tells of.
+    /// Returns the words of the pageblock that contains `frame`, each with its first frame.
     pub(crate) fn words(&self, frame: Frame) -> impl Iterator<Item = (Frame, &'a M::U64)> + use<'a, M> {
         let each = words_of(self.pageblock_order);
         let first = self.number(frame).wrapping_mul(each);
@@ -106,7 +113,9 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
         words.iter().zip(0_u64..).map(move |(word, index)| (start.add(index << unit.0), word))
     }
 
-    /// The bits of a block that lies in one word, or of as much of a larger one.
+    /// Returns the bits of a block in its word.
+    ///
+    /// For a block larger than a word, it returns all bits of the word.
     pub(crate) fn bits(&self, frame: Frame, order: Order) -> u64 {
         bits_of(order.min(self.unit())) << (frame.0 & self.unit().mask() as u32)
     }
@@ -116,24 +125,26 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
         self.free.get(self.number(frame).wrapping_mul(words_of(self.pageblock_order)).wrapping_add(inner))
     }
 
-    /// Whether a frame is free in an owned pageblock.
+    /// Returns whether a frame is free in an owned pageblock.
     pub(crate) fn has(&self, frame: Frame) -> bool {
         let bit = frame.0 & self.unit().mask() as u32;
         self.word(frame).is_some_and(|word| word.load(Ordering::Relaxed) >> bit & 1 != 0)
     }
 
-    /// Whether all of the pageblock around `frame` is free in its owner's hands, at this moment.
+    /// Returns whether the whole pageblock that contains `frame` is free and owned, at this moment.
     pub(crate) fn is_whole(&self, frame: Frame) -> bool {
         let full = self.full();
         self.words(frame).all(|(_, word)| word.load(Ordering::Relaxed) == full)
     }
 
-    /// Whether nothing of it is, at this moment.
+    /// Returns whether no frame of the owned pageblock is free, at this moment.
     pub(crate) fn is_used_up(&self, frame: Frame) -> bool {
         self.words(frame).all(|(_, word)| word.load(Ordering::Relaxed) == 0)
     }
 
-    /// Makes a CPU the owner of the pageblock at `start`, which is the caller's own, all of it. The zone lock is held.
+    /// Makes a CPU the owner of the pageblock at `start`.
+    ///
+    /// Caller holds: the zone lock, and all frames of the pageblock.
     pub(crate) fn claim(&self, start: Frame, cpu: CpuId) {
         let full = self.full();
         self.words(start).for_each(|(_, word)| word.store(full, Ordering::Relaxed));
@@ -142,7 +153,11 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
         }
     }
 
-    /// Takes the name of the owner away; says whether there was one. The zone lock is held. To be followed by a take of all bits.
+    /// Clears the owner's name; returns whether there was one.
+    ///
+    /// The caller must take all bits afterwards.
+    ///
+    /// Caller holds: the zone lock.
     pub(crate) fn release(&self, frame: Frame) -> bool {
         let Some(owner) = self.owners.get(self.number(frame)) else { return false };
         let was_owned = owner.load(Ordering::Relaxed) != 0;
@@ -150,29 +165,33 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
         was_owned
     }
 
-    /// Takes all that a word says is free.
+    /// Takes all set bits of a word and returns them.
     pub(crate) fn take(&self, word: &M::U64) -> u64 {
-        // ORDER: AcqRel. Acquires what the frames' last owners did with them; partner: `put`. Publishes that the name is gone, if
-        // this is who took it away; partner: `put`. An exchange even where the word was empty: who comes later must read it.
-        // Model: owned_disown, owned_refill.
+        // ORDER: AcqRel. Acquires what the frames' last owners did with them; partner: `put`. Publishes that the name
+        // is gone, if this caller cleared it; partner: `put`. An exchange even where the word was empty: a later `put`
+        // must read it. Model: owned_disown, owned_refill.
         word.swap(0, Ordering::AcqRel)
     }
 
-    /// Says of frames of the caller's that they are free: the bits of `mask`, in the word that tells of the frames from `start`
-    /// on. Returns whether the word is full then. The caller must look at [`OwnedPageblocks::owner`] afterwards.
+    /// Sets the bits of freed frames; returns whether the word is full then.
     ///
-    /// Bits that are set already are no business of the caller's: somebody freed the same block in the same instant, or the word is
-    /// damaged. Then nothing is changed, not even for a moment, in which others would take what a carry of an addition says.
+    /// The frames belong to the caller until then.
+    ///
+    /// `mask` applies to the word whose first frame is `start`. The caller must check [`OwnedPageblocks::owner`]
+    /// afterwards.
+    ///
+    /// If a bit is set already, another CPU freed the block at the same instant, or the word is damaged. Then nothing
+    /// is changed, not even for a moment. An addition would let other CPUs take the frames of its carry.
     pub(crate) fn put(&self, start: Frame, mask: u64) -> bool {
         let Some(word) = self.word(start) else { return false };
-        // A guess instead of a look: where it is wrong, the line has come to be written to all the same.
+        // A guess instead of a load: even where it is wrong, the line has been fetched for writing.
         let mut before = 0;
         while before & mask == 0 {
-            // ORDER: AcqRel. Publishes what the frames' last owner did; partner: `take`. Acquires that the name is gone, if a
-            // disowner took the bits before; partner: `take`. Model: owned_disown.
+            // ORDER: AcqRel. Publishes what the frames' last owner did; partner: `take`. Acquires that the name is
+            // gone, if a releaser took the bits before; partner: `take`. Model: owned_disown.
             match word.cas(before, before | mask, Ordering::AcqRel) {
                 Ok(_) => return before | mask == self.full(),
-                // Every turn more is another CPU's success.
+                // Each further iteration means that another CPU succeeded.
                 Err(now) => before = now,
             }
         }
@@ -185,7 +204,9 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
         self.hints.get(first..first.wrapping_add(HINTS)).unwrap_or(&[])
     }
 
-    /// Leaves a card at an owner's door: the pageblock around `frame`, with blocks for these lists, has something.
+    /// Hints to an owner that the pageblock of `frame` has free frames.
+    ///
+    /// Its blocks are for these lists.
     pub(crate) fn hint(&self, owner: CpuId, zone: ZoneIdx, lists: usize, frame: Frame) {
         let number = self.number(frame) as u32;
         let door = self.hints(owner, zone, lists).get(number as usize % HINTS);
@@ -194,7 +215,7 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
         }
     }
 
-    /// The doors of a CPU at which there is a card, and the pageblocks' first frames.
+    /// Returns a CPU's hints that are set, with the first frames of their pageblocks.
     pub(crate) fn hinted(
         &self,
         cpu: CpuId,
@@ -210,19 +231,21 @@ impl<'a, M: Machine> OwnedPageblocks<'a, M> {
     }
 }
 
-/// The bits of a block of at most [`WORD`] that starts at bit 0.
+/// Returns the bits of a block of at most [`WORD`] that starts at bit 0.
 const fn bits_of(order: Order) -> u64 {
     if order.0 >= WORD.0 { u64::MAX } else { (1 << (1_u64 << order.0)) - 1 }
 }
 
-/// Of the bits of free frames, some blocks: returns the bits at which they start, and what is left without them.
+/// Chooses blocks among the bits of free frames.
+///
+/// Returns the bits at which the blocks start, and the remaining bits.
 pub(crate) fn choose(bits: u64, order: Order, most: u32) -> (u64, u64) {
     let block = bits_of(order);
     let mut starts = bits;
     for half in 0..order.0.min(WORD.0) {
         starts &= starts >> (1_u32 << half);
     }
-    // Aligned: every so many bits one.
+    // Aligned: one bit in every 2^`order`.
     starts &= u64::MAX.checked_div(block).unwrap_or(0);
     let (mut chosen, mut rest) = (0_u64, bits);
     for start in bits_in(starts).take(most as usize) {
@@ -232,7 +255,7 @@ pub(crate) fn choose(bits: u64, order: Order, most: u32) -> (u64, u64) {
     (chosen, rest)
 }
 
-/// The numbers of the bits that are set, ascending.
+/// Returns the numbers of the set bits, ascending.
 pub(crate) fn bits_in(mut bits: u64) -> impl Iterator<Item = u32> {
     core::iter::from_fn(move || {
         let lowest = bits.trailing_zeros();

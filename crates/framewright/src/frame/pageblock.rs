@@ -1,29 +1,43 @@
 //! Pageblocks: the unit in which mobilities are kept apart.
 //!
-//! A pageblock is `1 << pageblock_order` frames (2 MiB on x86-64). Its word says which zone it belongs to and which
-//! type its free blocks are grouped under. **Every free block is on the list of its pageblock's type**; a free block of
-//! several pageblocks has one type, and so have they. The zone is fixed at boot: where a node begins inside of a
-//! pageblock, the pageblock belongs to the node that has it first, and the other's frames in it are as good as a hole. An
-//! isolated pageblock remembers what it was, and how many ranges keep it isolated: two callers may take disjoint ranges in one pageblock
-//! (`contig_range.rs`), and the type comes back when the last of them is done.
+//! A pageblock is `1 << pageblock_order` frames (2 MiB on x86-64). Its word holds its zone, and the type under which
+//! its free blocks are grouped.
+//!
+//! **Every free block is on the list of its pageblock's type.** A free block that covers several pageblocks has one
+//! type, and so have they.
+//!
+//! The zone is fixed at boot. Where a node begins inside a pageblock, the pageblock belongs to the first node; the
+//! other node's frames in it are treated as a hole.
+//!
+//! An isolated pageblock remembers its former type, and the number of ranges that keep it isolated. Two callers may
+//! take disjoint ranges in one pageblock (`contig_range.rs`). The type is restored when the last of them is done.
 
 use crate::types::migratetype::MigrateType;
 use crate::types::units::ZoneIdx;
 
-/// Word of one pageblock. Bits: 0-3 type, 4-7 type before isolation, 8-15 zone, 16 has memory, 20-21 which per-CPU lists its
-/// blocks go to: the type's number + 1, or 0 for none; 22-31 how many ranges keep it isolated. Which lists follows from the type,
-/// and is there so that a free need not work it out.
+/// Word of one pageblock.
+///
+/// | bits | content |
+/// |---|---|
+/// | 0-3 | type |
+/// | 4-7 | type before isolation |
+/// | 8-15 | zone |
+/// | 16 | has memory |
+/// | 20-21 | per-CPU lists that its blocks are freed to: the type's number + 1, or 0 for none |
+/// | 22-31 | number of ranges that keep it isolated |
+///
+/// Bits 20-21 follow from the type. They are stored so that a free need not compute them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pageblock(pub(crate) u32);
 
 impl Pageblock {
-    /// A pageblock without memory, as zeroed descriptors have it.
+    /// A pageblock without memory; zeroed descriptors have this value.
     pub(crate) const HOLE: Pageblock = Pageblock(0);
     const PRESENT: u32 = 1 << 16;
 
     const LISTS: u32 = 20;
     const HOLDER: u32 = 1 << 22;
-    /// What a change of type changes.
+    /// Bits that a change of type writes.
     const BY_TYPE: u32 = 3 << Pageblock::LISTS | 0xff;
 
     #[inline]
@@ -31,17 +45,19 @@ impl Pageblock {
         Pageblock(Pageblock::PRESENT | (zone.0 as u32) << 8).with(migratetype)
     }
 
-    /// Which per-CPU lists blocks go to when they are freed: those of the type; none of an isolated pageblock or a hole.
+    /// Returns the per-CPU lists that blocks are freed to: those of the type.
+    ///
+    /// `None` for an isolated pageblock or a hole.
     pub(crate) const fn lists(self) -> Option<usize> {
         ((self.0 >> Pageblock::LISTS & 3) as usize).checked_sub(1)
     }
 
-    /// Index of the zone; any if there is none.
+    /// Returns the index of the zone; arbitrary for a hole.
     pub(crate) const fn zone_index(self) -> usize {
         (self.0 >> 8) as usize & 0xff
     }
 
-    /// The zone; none for a hole.
+    /// Returns the zone; `None` for a hole.
     pub(crate) const fn zone(self) -> Option<ZoneIdx> {
         if self.0 & Pageblock::PRESENT != 0 { Some(ZoneIdx((self.0 >> 8) as u16 & 0xff)) } else { None }
     }
@@ -53,7 +69,7 @@ impl Pageblock {
         }
     }
 
-    /// The type that an isolated pageblock goes back to; its type otherwise.
+    /// Returns the type that an isolated pageblock is restored to; otherwise its type.
     pub(crate) const fn restored(self) -> MigrateType {
         match MigrateType::from_index((self.0 >> 4) as usize & 0xf) {
             Some(migratetype) => migratetype,
@@ -61,7 +77,7 @@ impl Pageblock {
         }
     }
 
-    /// The same pageblock with another type; isolation keeps the old one in mind.
+    /// Returns the pageblock with another type; isolation saves the old type.
     pub(crate) const fn with(self, migratetype: MigrateType) -> Pageblock {
         let saved = match migratetype {
             MigrateType::Isolate => self.restored(),
@@ -74,32 +90,34 @@ impl Pageblock {
         Pageblock(self.0 & !Pageblock::BY_TYPE | lists << Pageblock::LISTS | (saved as u32) << 4 | migratetype as u32)
     }
 
-    /// How many ranges keep it isolated.
+    /// Returns the number of ranges that keep it isolated.
     pub(crate) const fn holders(self) -> u32 {
         self.0 / Pageblock::HOLDER
     }
 
-    /// The same pageblock, kept isolated by one range more; none if as many do as can be counted.
+    /// Returns the pageblock, kept isolated by one more range.
+    ///
+    /// `None` if the count is at its maximum.
     pub(crate) fn held(self) -> Option<Pageblock> {
         self.0.checked_add(Pageblock::HOLDER).map(Pageblock)
     }
 
-    /// The same pageblock, kept isolated by one range less.
+    /// Returns the pageblock, kept isolated by one range fewer.
     pub(crate) const fn released(self) -> Pageblock {
         if self.holders() == 0 { self } else { Pageblock(self.0.wrapping_sub(Pageblock::HOLDER)) }
     }
 
-    /// The same pageblock, kept isolated by nobody.
+    /// Returns the pageblock, kept isolated by no range.
     pub(crate) const fn abandoned(self) -> Pageblock {
         Pageblock(self.0 & Pageblock::HOLDER.wrapping_sub(1))
     }
 
-    /// The same isolated pageblock, with another type to go back to.
+    /// Returns the isolated pageblock with another type to restore.
     pub(crate) const fn restoring(self, migratetype: MigrateType) -> Pageblock {
         Pageblock(self.0 & !0xf0 | (migratetype as u32) << 4)
     }
 
-    /// Whether both belong to the same zone.
+    /// Returns whether both belong to one zone.
     pub(crate) const fn same_zone(self, other: Pageblock) -> bool {
         (self.0 ^ other.0) >> 8 & 0x1ff == 0
     }

@@ -1,29 +1,30 @@
-//! The state word of a block that is neither allocated nor on a per-CPU list, as pure transitions.
+//! State word of a block that is neither allocated nor on a per-CPU list, as pure transitions.
 
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{CpuId, Order};
 
-/// A block that is neither allocated nor on a per-CPU list: `frame.rs` says where it lies.
+/// State word of a block that is free, offline or quarantined; `frame.rs` documents its array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct State(pub(crate) u64);
 
-/// What a [`State`] says.
+/// Kinds of a [`State`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// No free block starts here.
     Out,
-    /// A free block starts here, and it is on its list.
+    /// A free block starts here; it is on its list.
     Free,
-    /// A block that is withheld: reserved at boot, or taken offline.
+    /// A withheld block starts here: it was reserved at boot, or taken offline.
     Offline,
-    /// A block that was put aside because its descriptors were damaged.
+    /// A block starts here that was quarantined because its descriptors were damaged.
     Quarantined,
 }
 
 // Bits: 0-1 kind, 2-6 order, 7-9 migratetype, 10-14 check, 15 merge skipped, 16-31 owner, 32-63 generation.
 //
-// Each bit of kind, order and type is in exactly one bit of the check, so that any single flipped bit of these shows. A word
-// that does not check says "quarantined": nobody takes it for a free block. A flipped bit 15 costs a look or a merge.
+// Each bit of kind, order and type is in exactly one bit of the check, so that any single flipped bit of these is
+// detected. A word with a wrong check counts as quarantined: no code takes it for a free block. A flipped bit 15 costs
+// one check or one merge.
 impl State {
     const ORDER: u32 = 2;
     const TYPE: u32 = 7;
@@ -52,7 +53,7 @@ impl State {
         }
     }
 
-    /// The block's order; 0 where the word does not check.
+    /// Returns the block's order; 0 if the check is wrong.
     pub(crate) const fn order(self) -> Order {
         if self.is_sound() { Order((self.0 >> State::ORDER) as u8 & 0x1f) } else { Order(0) }
     }
@@ -64,17 +65,19 @@ impl State {
         }
     }
 
-    /// Whether a free block of just this order and type starts here.
+    /// Returns whether a free block of exactly this order and type starts here.
     pub(crate) const fn is_free_of(self, order: Order, migratetype: MigrateType) -> bool {
         self.0 & State::LOW & !State::SKIPPED == State(0).with(1, order, migratetype).0
     }
 
-    /// Whether a free block of just this order starts here, of whatever type. Only asked for a hint: the check is not looked at.
+    /// Returns whether a free block of exactly this order starts here, of any type.
+    ///
+    /// Only used as a hint: it ignores the check bits.
     pub(crate) const fn is_free_as_large(self, order: Order) -> bool {
         self.0 & 0x7f == 1 | (order.0 as u64) << State::ORDER
     }
 
-    /// The order and type, if a free block starts here.
+    /// Returns the order and type, if a free block starts here.
     #[inline]
     pub(crate) fn as_free(self) -> Option<(Order, MigrateType)> {
         (self.kind() == Kind::Free).then(|| (self.order(), self.migratetype()))
@@ -104,7 +107,7 @@ impl State {
         (actual == order).then_some(self.taken(cpu))
     }
 
-    /// The same of a block that is known to be free.
+    /// Like [`State::take`], for a block that is known to be free.
     pub(crate) const fn taken(self, cpu: CpuId) -> State {
         let generation = (self.generation().wrapping_add(1) as u64) << State::GENERATION;
         State(generation | (cpu.0 as u64) << State::OWNER)
@@ -116,12 +119,12 @@ impl State {
         Some(State(self.with(1, order, migratetype).0 | self.0 & State::SKIPPED))
     }
 
-    /// The same free block, marked: nobody looked whether it could merge with its buddy.
+    /// Returns the state with the mark that the block was not checked for merging.
     pub(crate) const fn skipped(self) -> State {
         State(self.0 | State::SKIPPED)
     }
 
-    /// Whether it is so marked.
+    /// Returns whether the block has that mark.
     pub(crate) const fn is_skipped(self) -> bool {
         self.0 & State::SKIPPED != 0
     }
@@ -131,7 +134,7 @@ impl State {
         (self.kind() == Kind::Out).then(|| self.with(2, order, MigrateType::Unmovable))
     }
 
-    /// Anything → quarantined: what it said before is not believed.
+    /// Any → quarantined: the previous value is not trusted.
     pub(crate) const fn quarantine(self, order: Order) -> State {
         self.with(3, order, MigrateType::Unmovable)
     }

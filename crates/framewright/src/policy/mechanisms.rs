@@ -1,7 +1,10 @@
-//! Which published mechanism is at work, chosen at boot.
+//! Switches: the published mechanism that is at work in each part of the allocator, chosen at boot.
 //!
-//! Each switch is independent, so that any ablation is a configuration and never a branch of the code base. A switch
-//! names only choices that exist; the first is the baseline that everything else is compared with.
+//! The switches are independent, so that any ablation is a configuration and never a branch of the code base. Each
+//! choice of a switch exists in the code. The first choice is the baseline for every comparison.
+//!
+//! [`Mechanisms::conflict`] returns the reason if two choices exclude each other. The texts of the `switches!` rows are
+//! printed by `framewright mechanisms`.
 
 use core::fmt;
 
@@ -30,14 +33,14 @@ macro_rules! switches {
                 /// Every choice, the baseline first.
                 pub const ALL: &[$Type] = &[$Type::$Baseline, $($Type::$Variant),*];
 
-                /// Name of the choice in configuration files and on the command line.
+                /// Returns the name of the choice in configuration files and on the command line.
                 pub const fn name(self) -> &'static str {
                     match self { $Type::$Baseline => $bname, $($Type::$Variant => $name),* }
                 }
             }
         )+
 
-        /// The choice of each switch.
+        /// Chosen mechanism of each switch.
         #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
         pub struct Mechanisms {
             $( $(#[doc = $doc])+ pub $field: $Type, )+
@@ -45,8 +48,9 @@ macro_rules! switches {
         }
 
         impl Mechanisms {
-            /// What each switch and each of its choices does, in Markdown. A number has no choices; what it may be,
-            /// [`Mechanisms::choices`] says.
+            /// Description of each switch and of each of its choices, in Markdown.
+            ///
+            /// A number has no choices; [`Mechanisms::choices`] returns its range.
             pub const ABOUT: &[About] = &[
                 $( About {
                     switch: $key,
@@ -75,7 +79,9 @@ macro_rules! switches {
                 Ok(())
             }
 
-            /// Names of the choices that a switch has, or what a number may be; empty for an unknown switch.
+            /// Returns the names of a switch's choices, or a number's range.
+            ///
+            /// The result is empty for an unknown switch.
             pub fn choices(switch: &str) -> &'static [&'static str] {
                 match switch {
                     $( $key => &[$bname, $($name),*], )+
@@ -304,12 +310,12 @@ switches! {
 }
 
 impl NumaStat {
-    /// Whether CPUs keep what they count and tell the zone now and then.
+    /// Returns whether CPUs keep counts of their own, and add them at a threshold.
     pub(crate) const fn has_differentials(self) -> bool {
         matches!(self, NumaStat::S8 | NumaStat::S16 | NumaStat::U16)
     }
 
-    /// The largest threshold.
+    /// Returns the largest threshold.
     pub(crate) const fn most(self) -> u16 {
         match self {
             NumaStat::S8 => MOST_S8,
@@ -319,30 +325,30 @@ impl NumaStat {
     }
 }
 
-/// What a switch does.
+/// Description of one switch.
 #[derive(Clone, Copy, Debug)]
 pub struct About {
-    /// Its name.
+    /// Name of the switch.
     pub switch: &'static str,
-    /// What it is.
+    /// Purpose of the switch.
     pub text: &'static str,
-    /// Its choices by name, and what each does; the baseline first.
+    /// Choices by name, with the effect of each; the baseline first.
     pub choices: &'static [(&'static str, &'static str)],
 }
 
-/// A name that no switch or choice has.
+/// Reason for which a list of switches could not be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UnknownSwitch {
-    /// There is no such switch; [`Mechanisms::SWITCHES`] has the names.
+    /// No switch has this name; [`Mechanisms::SWITCHES`] has the names.
     Switch,
-    /// The switch has only these choices.
+    /// The switch has no such choice; it has these.
     Choice(&'static [&'static str]),
-    /// A part is not of the form `switch=choice` and no preset's name.
+    /// A part is neither of the form `switch=choice` nor the name of a preset.
     Form,
 }
 
 impl Mechanisms {
-    /// Why the choices do not go together, if they do not.
+    /// Returns the reason for which the choices conflict; `None` if they do not.
     pub const fn conflict(&self) -> Option<&'static str> {
         let is_together = matches!(self.free_path, FreePath::RangeLocks | FreePath::Splice);
         if is_together && !matches!(self.zone_lock, ZoneLock::Rw) {
@@ -384,7 +390,7 @@ impl Mechanisms {
         self.conflict_of_statistics()
     }
 
-    /// Whether CPUs keep some of what they count.
+    /// Returns whether CPUs keep some of their counts to themselves.
     pub(crate) const fn keeps_counts(&self) -> bool {
         matches!(self.zone_stat, ZoneStat::Differentials) || self.numa_stat.has_differentials()
     }

@@ -1,15 +1,17 @@
-//! Switches that are numbers.
+//! Switches that are numbers: each type holds one number within its range.
 
 use core::fmt;
 use core::num::NonZeroU16;
 
 use crate::types::units::Order;
 
-/// Largest threshold of counters of 8 bits: one more, and half a threshold below 0, have to fit in as well.
+/// Largest threshold of 8-bit counters.
+///
+/// The range must also hold one more, and half a threshold below 0.
 pub(crate) const MOST_S8: u16 = 125;
-/// The same of 16 bits with a sign.
+/// Largest threshold of signed 16-bit counters.
 pub(crate) const MOST_S16: u16 = 32_765;
-/// The same of 16 bits without one.
+/// Largest threshold of unsigned 16-bit counters.
 pub(crate) const MOST_U16: u16 = u16::MAX - 2;
 
 /// A number of events: 1 to 65,533.
@@ -17,11 +19,13 @@ pub(crate) const MOST_U16: u16 = u16::MAX - 2;
 pub struct Threshold(Option<NonZeroU16>);
 
 impl Threshold {
-    /// As the kind of counters has it: of 8 bits the threshold of the zone's other counters, of 16 bits the most that fits.
+    /// Threshold that the kind of counters implies.
+    ///
+    /// For 8 bits it is the threshold of the zone's other counters; for 16 bits it is the largest that fits.
     pub const COMPUTED: Threshold = Threshold(None);
     pub(crate) const CHOICES: &[&str] = &["computed", "a number from 1 to 65533"];
 
-    /// A threshold of so many; none if there can be none.
+    /// Returns a threshold of `events`; `None` if it is out of range.
     pub const fn new(events: u16) -> Option<Threshold> {
         match NonZeroU16::new(events) {
             Some(events) if events.get() <= MOST_U16 => Some(Threshold(Some(events))),
@@ -33,7 +37,7 @@ impl Threshold {
         if text == "computed" { Some(Threshold::COMPUTED) } else { Threshold::new(text.parse().ok()?) }
     }
 
-    /// The number, if it was given.
+    /// Returns the number, or `None` if it is computed.
     pub const fn get(self) -> Option<u16> {
         match self.0 {
             Some(events) => Some(events.get()),
@@ -59,7 +63,7 @@ impl BoostFactor {
     const MOST: u32 = 1_000_000;
     pub(crate) const CHOICES: &[&str] = &["0", "15000", "a number up to 1000000"];
 
-    /// So many; none if that is too much.
+    /// Returns this factor; `None` if it is too large.
     pub const fn new(factor: u32) -> Option<BoostFactor> {
         if factor <= BoostFactor::MOST { Some(BoostFactor(factor)) } else { None }
     }
@@ -68,7 +72,7 @@ impl BoostFactor {
         BoostFactor::new(text.parse().ok()?)
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> u32 {
         self.0
     }
@@ -80,14 +84,14 @@ impl fmt::Display for BoostFactor {
     }
 }
 
-/// 0 to 100.
+/// Proactiveness of background compaction: 0 to 100.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Proactiveness(pub(crate) u8);
 
 impl Proactiveness {
     pub(crate) const CHOICES: &[&str] = &["0", "20", "a number up to 100"];
 
-    /// So much; none if that is too much.
+    /// Returns this proactiveness; `None` if it is too large.
     pub const fn new(proactiveness: u8) -> Option<Proactiveness> {
         if proactiveness <= 100 { Some(Proactiveness(proactiveness)) } else { None }
     }
@@ -96,7 +100,7 @@ impl Proactiveness {
         Proactiveness::new(text.parse().ok()?)
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> u8 {
         self.0
     }
@@ -108,14 +112,16 @@ impl fmt::Display for Proactiveness {
     }
 }
 
-/// An order of blocks, or none, written 0.
+/// Order of blocks, or none, which is written 0.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct StallOrder(pub(crate) u8);
 
 impl StallOrder {
     pub(crate) const CHOICES: &[&str] = &["0", "4", "an order up to 18"];
 
-    /// An order from 1 on; none if no block can be so large. 0 is no order.
+    /// Returns this order; `None` if no block can be so large.
+    ///
+    /// 0 means no order.
     pub const fn new(order: u8) -> Option<StallOrder> {
         if order <= Order::LIMIT.0 { Some(StallOrder(order)) } else { None }
     }
@@ -124,7 +130,7 @@ impl StallOrder {
         StallOrder::new(text.parse().ok()?)
     }
 
-    /// The order, if there is one.
+    /// Returns the order, or `None` for 0.
     pub const fn get(self) -> Option<Order> {
         if self.0 == 0 { None } else { Some(Order(self.0)) }
     }

@@ -1,24 +1,29 @@
-//! The fixed size of per-CPU lists: `batch` and `high`, computed at boot.
+//! Fixed size of per-CPU lists: `batch` and `high`, computed at boot.
 
 /// Sizes of a zone's per-CPU lists, in frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PcpSize {
-    /// Moved to or from the zone at a time.
+    /// Frames that one refill or drain moves.
     pub batch: u32,
-    /// When a list's CPU has so many, some go back.
+    /// Number of frames on a CPU's lists at which it frees a batch.
     pub high: u32,
 }
 
 impl PcpSize {
-    /// The same sizes within what lists can have: a batch of 1 to 4,096 frames, a high of 1 to 2^24.
+    /// Returns the sizes clamped to valid ones.
+    ///
+    /// A batch has 1 to 4,096 frames, a high has 1 to 2^24.
     #[inline]
     pub fn clamped(self) -> PcpSize {
         PcpSize { batch: self.batch.clamp(1, 1 << 12), high: self.high.clamp(1, 1 << 24) }
     }
 
-    /// Linux's formula (6.1). `batch`: a thousandth of the zone, at most 1 MiB, a quarter of that, and then the number below a
-    /// power of two, which keeps batches of different CPUs from walking through the cache in step. `high`: what lies
-    /// below the low mark, shared by the CPUs of the node; at least four batches.
+    /// Returns the sizes by Linux's formula (6.1).
+    ///
+    /// `batch` is a thousandth of the zone, at most 1 MiB, and of that a quarter. It is then rounded to the number
+    /// below a power of two. Batches of different CPUs therefore do not walk through the cache in step.
+    ///
+    /// `high` is the low mark divided by the CPUs of the node, and at least four batches.
     pub fn compute(managed: u64, low: u64, cpus: u64, page_shift: u8) -> PcpSize {
         let mebibyte = 1_u64 << 20_u32.saturating_sub(u32::from(page_shift));
         let quarter = ((managed >> 10).min(mebibyte) / 4).max(1);

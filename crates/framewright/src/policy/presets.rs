@@ -1,4 +1,5 @@
-//! Sets of choices that have a name: kernels that tables were published of, what they were compared with, and our own.
+//! Presets: named sets of choices. Some are kernels with published tables, some the kernels they were compared with,
+//! and one is our default.
 
 use crate::policy::mechanisms::{
     BoostFactor, Compaction, Depot, FallbackPolicy, FreePath, Hardened, Hygiene, LockPlace, Mechanisms, Nofragment,
@@ -7,7 +8,7 @@ use crate::policy::mechanisms::{
 };
 use crate::policy::numbers::{MOST_S8, MOST_S16};
 
-/// Sets of choices that have a name.
+/// Named sets of choices.
 pub const PRESETS: &[(&str, Mechanisms)] = &[
     ("default", Mechanisms::DEFAULT),
     ("baseline", Mechanisms::BASELINE),
@@ -40,7 +41,7 @@ pub const PRESETS: &[(&str, Mechanisms)] = &[
 ];
 
 impl Mechanisms {
-    /// Linux's choices before the published mechanisms; nearest to 6.1, but for `hygiene`.
+    /// Linux's choices before the published mechanisms; nearest to 6.1, except for `hygiene`.
     pub const BASELINE: Mechanisms = Mechanisms {
         zone_lock: ZoneLock::Ticket,
         lock_place: LockPlace::BesideLists,
@@ -68,7 +69,7 @@ impl Mechanisms {
         stall_order: StallOrder(0),
     };
 
-    /// Linux 6.1, with what works in the background there.
+    /// Linux 6.1, with its background work.
     const LINUX_6_1: Mechanisms = Mechanisms {
         zone_lock: ZoneLock::Queued,
         lock_place: LockPlace::BehindLists,
@@ -79,7 +80,7 @@ impl Mechanisms {
         ..Mechanisms::BASELINE
     };
 
-    /// What the fragmentation avoidance series of 2018 was measured against: Linux 4.20.
+    /// Baseline of the fragmentation avoidance series of 2018: Linux 4.20.
     const VANILLA: Mechanisms = Mechanisms {
         hygiene: Hygiene::Loose,
         nofragment: Nofragment::Off,
@@ -87,20 +88,27 @@ impl Mechanisms {
         ..Mechanisms::PATCH1
     };
 
-    /// Its first patch; its first four, with the factor that it proposed; all five add its order of 4. As they were mailed, the third lost the
-    /// flag of the first (`-as-mailed`): the numbers that were published with the patches are probably of that.
+    /// First patch of that series.
+    ///
+    /// [`Self::BOOST`] has its first four patches, with the factor that the series proposed.
+    ///
+    /// The preset `stall` has all five patches, which adds the series' order of 4. As mailed, the third patch lost the
+    /// flag of the first (`-as-mailed`). The numbers published with the patches probably come from that version.
     const LOWZONE: Mechanisms = Mechanisms { nofragment: Nofragment::FirstPass, ..Mechanisms::VANILLA };
     const BOOST: Mechanisms = Mechanisms { watermark_boost: BoostFactor(15_000), ..Mechanisms::LOWZONE };
 
-    /// What the zone lock series was measured against: Linux 4.19, whose spin locks are queued. (Its patch 1 keeps pages off
-    /// the LRU lists, which are not the allocator's.)
+    /// Baseline of the zone lock series: Linux 4.19, whose spin locks are queued.
+    ///
+    /// Patch 1 of the series keeps pages off the LRU lists, which are not part of the allocator.
     const PATCH1: Mechanisms =
         Mechanisms { zone_lock: ZoneLock::Queued, lock_place: LockPlace::BehindLists, ..Mechanisms::BASELINE };
 
-    /// The same with a lock that can be shared, as from patch 4 of the series on.
+    /// Like [`Self::PATCH1`], with a shareable lock, as from patch 4 of the series on.
     const PATCH4: Mechanisms = Mechanisms { zone_lock: ZoneLock::Rw, ..Mechanisms::PATCH1 };
 
-    /// CPUs own pageblocks. Compared with patch 9, which merges a batch before the lock is taken as well.
+    /// CPUs own pageblocks.
+    ///
+    /// Compared with patch 9, which also merges a batch before it takes the lock.
     const OWNED_PAGEBLOCKS: Mechanisms = Mechanisms {
         pre_merge: PreMerge::Batch,
         refill: Refill::Pageblocks,
@@ -108,7 +116,9 @@ impl Mechanisms {
         ..Mechanisms::PATCH1
     };
 
-    /// What the NUMA statistics series of 2017 was measured against: NUMA counters among the zone's, with their threshold.
+    /// Baseline of the NUMA statistics series of 2017.
+    ///
+    /// The NUMA counters lie among the zone's counters and share their threshold.
     const NUMA_BASE: Mechanisms = Mechanisms {
         zone_stat: ZoneStat::Differentials,
         numa_stat: NumaStat::S8,
@@ -117,11 +127,12 @@ impl Mechanisms {
         ..Mechanisms::PATCH1
     };
 
-    /// Its first patch: they come behind the zone's counters.
+    /// First patch of that series: the NUMA counters follow the zone's counters.
     const NUMA_PATCH1: Mechanisms = Mechanisms { numa_place: NumaPlace::BehindZone, ..Mechanisms::NUMA_BASE };
 
-    /// The kernel that the series was measured with at this threshold: with the smallest counters that have it, read as the kernel
-    /// before the third patch did.
+    /// Returns the kernel with which the series was measured at this threshold.
+    ///
+    /// It has the smallest counters that hold the threshold, and is read as the kernel before the third patch was.
     pub const fn numa_threshold(threshold: Threshold) -> Mechanisms {
         let numa_stat = match threshold.get() {
             Some(..=MOST_S8) => NumaStat::S8,
@@ -131,13 +142,15 @@ impl Mechanisms {
         Mechanisms { numa_stat, numa_threshold: threshold, ..Mechanisms::NUMA_PATCH1 }
     }
 
-    /// The preset of a name: one of [`PRESETS`], or `numa-threshold-N` ([`Mechanisms::numa_threshold`]).
+    /// Returns the preset of this name: one of [`PRESETS`], or `numa-threshold-N`.
+    ///
+    /// See [`Mechanisms::numa_threshold`].
     pub fn preset(name: &str) -> Option<Mechanisms> {
         let listed = PRESETS.iter().find(|(preset, _)| *preset == name).map(|(_, mechanisms)| *mechanisms);
         listed.or_else(|| Some(Mechanisms::numa_threshold(Threshold::of(name.strip_prefix("numa-threshold-")?)?)))
     }
 
-    /// What we believe best.
+    /// Choices that we believe are the best.
     pub const DEFAULT: Mechanisms = Mechanisms {
         zone_lock: ZoneLock::Queued,
         lock_place: LockPlace::OwnLine,
@@ -152,13 +165,15 @@ impl Mechanisms {
         ..Mechanisms::BASELINE
     };
 
-    /// Reads a list such as `baseline,fallback=claim-steal`: presets and switches, later ones winning.
+    /// Parses a list such as `baseline,fallback=claim-steal`.
+    ///
+    /// The parts are presets and switches; a later part overrides earlier parts.
     ///
     /// # Errors
-    /// The part that is wrong, and how.
+    /// The part that is wrong, and the reason.
     pub fn parse(text: &str) -> Result<Mechanisms, (&str, UnknownSwitch)> {
         let mut mechanisms = Mechanisms::BASELINE;
-        // Patterns of several chars: the search for a single one links a panic.
+        // The pattern is a slice of chars: the search for a single char links a panic.
         for part in text.split([',']).map(str::trim).filter(|part| !part.is_empty()) {
             if let Some(preset) = Mechanisms::preset(part) {
                 mechanisms = preset;

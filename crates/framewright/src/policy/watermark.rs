@@ -1,56 +1,64 @@
-//! How much must stay free.
+//! Watermarks: the free memory that a zone must keep.
 //!
-//! A zone keeps three marks, in frames of free memory: above *high* all is well, below *low* background reclaim runs,
-//! and below *min* only requests with a claim to reserves are served. On top of the mark a zone keeps a
-//! *lowmem reserve* from requests that could have used a higher zone, and sums that a request cannot use (isolated,
-//! CMA, the high-atomic reserve) are not counted as free for it.
+//! A zone has three marks, in frames of free memory:
 //!
-//! All of it is arithmetic on numbers handed in; nothing here reads a shared word.
+//! | free memory | consequence |
+//! |---|---|
+//! | above *high* | background reclaim stops |
+//! | below *low* | background reclaim runs |
+//! | below *min* | only requests with a right to reserves are served |
+//!
+//! In addition to the mark, a zone keeps a *lowmem reserve* from requests that could have used a higher zone. Frames
+//! that a request cannot use (isolated, CMA, the high-atomic reserve) do not count as free for it.
+//!
+//! All of this is arithmetic on arguments; nothing here reads a shared word.
 
 use crate::policy::pcp_size::PcpSize;
 use crate::types::migratetype::MigrateType;
 use crate::types::units::{Order, ZoneIdx, ZoneKind};
 
-/// Which mark a request must leave untouched.
+/// Mark that a request must not go below.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Mark {
     /// For requests that have waited or may not wait.
     Min,
-    /// For the first try.
+    /// For the first attempt.
     Low,
-    /// Where background reclaim stops.
+    /// Level at which background reclaim stops.
     High,
 }
 
 impl Mark {
-    /// As an index into a table by mark.
+    /// Returns the index into a table by mark.
     pub const fn index(self) -> usize {
         self as usize
     }
 }
 
-/// What a request may do beyond the ordinary (`ALLOC_*`).
+/// Rights of a request beyond the ordinary (`ALLOC_*`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Rights {
-    /// The mark to respect; none at all with `no_watermarks`.
+    /// The mark to keep; ignored with `no_watermarks`.
     pub(crate) mark: Mark,
     pub(crate) no_watermarks: bool,
-    /// `__GFP_HIGH`: down to half of the mark.
+    /// `__GFP_HIGH`: may go down to half of the mark.
     pub(crate) high: bool,
-    /// Cannot sleep: down to three quarters.
+    /// The caller cannot sleep: it may go down to three quarters of the mark.
     pub(crate) harder: bool,
-    /// May use the high-atomic reserve: above order 0 before anything else, at order 0 when all else is used up.
+    /// May use the high-atomic reserve.
+    ///
+    /// Above order 0 the reserve is used first; at order 0 only after all other memory is used up.
     pub(crate) highatomic: bool,
     pub(crate) cma: bool,
-    /// Nothing smaller than a pageblock from another type, where the mechanisms say so.
+    /// Takes no block smaller than a pageblock from another type, where the mechanisms say so.
     pub(crate) nofragment: bool,
-    /// Nothing smaller than `stall-order` from another type.
+    /// Takes no block smaller than `stall-order` from another type.
     pub(crate) stall: bool,
-    /// The mark as it was set, without a boost.
+    /// Uses the mark without the boost.
     pub(crate) unboosted: bool,
 }
 
-/// A zone's free memory at one moment.
+/// Free memory of a zone at one moment, in frames.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FreeMemory {
     pub(crate) free: u64,
@@ -58,8 +66,10 @@ pub(crate) struct FreeMemory {
     pub(crate) highatomic: u64,
 }
 
-/// Whether a zone with `memory` may serve a request of `order` when it must keep `mark` and, against this request's highest
-/// zone, `reserve` frames. `has` tells whether a list has a block; it is asked only for orders above 0.
+/// Returns whether a zone with `memory` may serve a request of `order`.
+///
+/// The zone must keep `mark` and, against this request's highest zone, `reserve` frames. `has` returns whether a list
+/// has a block; it is called only for orders above 0.
 pub(crate) fn may_take(
     order: Order,
     max_order: Order,
@@ -72,7 +82,9 @@ pub(crate) fn may_take(
         && (order.0 == 0 || order.up_to(max_order).any(|larger| has_usable(larger, rights, &has)))
 }
 
-/// Whether a zone with `memory` stays above what a request of `order` must keep. See [`may_take`].
+/// Returns whether a zone with `memory` stays above its mark after a request of `order`.
+///
+/// The arguments are those of [`may_take`].
 pub(crate) fn is_above(order: Order, memory: FreeMemory, (mark, reserve): (u64, u64), rights: Rights) -> bool {
     if rights.no_watermarks {
         return true;
@@ -106,7 +118,7 @@ fn has_usable(order: Order, rights: Rights, has: &impl Fn(Order, MigrateType) ->
     })
 }
 
-/// The three marks of a zone, in frames.
+/// Three marks of a zone, in frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Marks {
     /// See [`Mark::Min`].
@@ -118,7 +130,7 @@ pub struct Marks {
 }
 
 impl Marks {
-    /// Mark by kind.
+    /// Returns the mark of this kind.
     pub const fn get(&self, mark: Mark) -> u64 {
         match mark {
             Mark::Min => self.min,
@@ -127,9 +139,11 @@ impl Marks {
         }
     }
 
-    /// Linux's formula: `min` is the zone's share of `min_free_frames`, by managed frames; the gap between the marks is a quarter
-    /// of `min` or `scale` ten-thousandths of the zone, whichever is more. The formula is made for whole machines; of a small
-    /// zone no more than an eighth is kept.
+    /// Returns the marks by Linux's formula.
+    ///
+    /// `min` is the zone's share of `min_free_frames`, by managed frames. The gap between the marks is a quarter of
+    /// `min` or `scale` ten-thousandths of the zone, whichever is more. The formula is made for whole machines; a small
+    /// zone keeps no more than an eighth.
     pub fn compute(min_free_frames: u64, managed: u64, total_managed: u64, scale: u64) -> Marks {
         let share = u128::from(min_free_frames).wrapping_mul(u128::from(managed));
         let min = share.checked_div(u128::from(total_managed)).unwrap_or(0) as u64;
@@ -143,13 +157,17 @@ impl Marks {
     }
 }
 
-/// Default of `min_free_kbytes`: four times the square root of memory in KiB, from 128 to 262,144.
+/// Returns the default of `min_free_kbytes`, in KiB.
+///
+/// It is four times the square root of memory in KiB, from 128 to 262,144.
 pub fn min_free_kbytes(managed_kib: u64) -> u64 {
     managed_kib.saturating_mul(16).isqrt().clamp(128, 262_144)
 }
 
-/// Frames that a zone of kind `below` keeps from requests that could use `above`: the memory in the zones between,
-/// divided by the zone's ratio (256 for DMA and DMA32, 32 for Normal; Linux's defaults).
+/// Returns the frames that a zone of kind `below` keeps from requests for higher zones.
+///
+/// It is the memory in the zones between, divided by the zone's ratio: 256 for DMA and DMA32, 32 for Normal. These are
+/// Linux's defaults.
 pub fn lowmem_reserve(below: ZoneKind, managed_between: u64) -> u64 {
     match below {
         ZoneKind::Dma | ZoneKind::Dma32 => managed_between / 256,
@@ -161,8 +179,10 @@ pub fn lowmem_reserve(below: ZoneKind, managed_between: u64) -> u64 {
 /// Largest threshold of a zone's or node's counters.
 pub const MOST_THRESHOLD: u8 = 125;
 
-/// How much of a counter a CPU may keep before it tells the zone: more, the more CPUs there are to disturb, and the less an error
-/// matters because the zone is large. Linux's formula: twice the bits of the number of CPUs, times one more than the bits of
+/// Returns the count that a CPU may keep before it adds it to the zone.
+///
+/// It grows with the number of CPUs, because each update disturbs them. It grows with the zone, because an error
+/// matters less in a large zone. Linux's formula: twice the bits of the number of CPUs, times one more than the bits of
 /// the zone's size in units of 128 MiB; at most 125.
 pub fn stat_threshold(cpus: u64, managed: u64, page_shift: u8) -> u8 {
     let bits = |number: u64| u64::from(64_u32.saturating_sub(number.leading_zeros()));
@@ -171,27 +191,35 @@ pub fn stat_threshold(cpus: u64, managed: u64, page_shift: u8) -> u8 {
     threshold.clamp(1, u64::from(MOST_THRESHOLD)) as u8
 }
 
-/// The same while memory is short: as much as makes no difference between the min and the low mark when all CPUs keep it.
+/// Returns the threshold while memory is short.
+///
+/// All CPUs together may then keep no more than the difference between the min and the low mark.
 pub fn pressure_threshold(cpus: u64, marks: Marks) -> u8 {
     let share = marks.low.saturating_sub(marks.min).checked_div(cpus).unwrap_or(0);
     share.clamp(1, u64::from(MOST_THRESHOLD)) as u8
 }
 
-/// Threshold of a node's counters, by those of its zones with memory: the largest, as in Linux. It stays while memory is
-/// short, because no watermark asks for them. On a node without memory a CPU keeps at most 1.
+/// Returns the threshold of a node's counters: the largest of its zones with memory.
+///
+/// That is Linux's rule. It stays while memory is short, because no watermark reads these counters. On a node without
+/// memory a CPU keeps at most 1.
 pub(crate) fn node_threshold(zones: impl Iterator<Item = u8>) -> u8 {
     zones.max().unwrap_or(1)
 }
 
-/// Below so many free frames the number that a zone was told may be wrong enough to matter: then what CPUs keep has to be added. 0 where
-/// all of them together cannot keep more than lies between the min and the low mark.
+/// Returns the level below which a zone's free count is too inexact for watermarks.
+///
+/// Below it, the counts that CPUs keep must be added. The result is 0 if all CPUs together cannot keep more than the
+/// difference between the min and the low mark.
 pub fn drift_mark(cpus: u64, threshold: u8, marks: Marks) -> u64 {
     let drift = cpus.saturating_mul(u64::from(threshold));
     if drift > marks.low.saturating_sub(marks.min) { marks.high.saturating_add(drift) } else { 0 }
 }
 
-/// Most frames that a zone's reserve for high-order requests that may not wait can have: a hundredth of the zone, rounded up to whole
-/// pageblocks; nothing where a hundredth is less than a pageblock. Linux's rule from 6.12 on.
+/// Returns the limit of a zone's reserve for high-order requests that may not wait.
+///
+/// It is a hundredth of the zone, in frames, rounded up to whole pageblocks. It is 0 where a hundredth is less than a
+/// pageblock. Linux's rule from 6.12 on.
 pub const fn highatomic_limit(managed: u64, pageblock_order: Order) -> u64 {
     let share = managed / 100;
     if share < pageblock_order.frames() {
@@ -200,11 +228,15 @@ pub const fn highatomic_limit(managed: u64, pageblock_order: Order) -> u64 {
     share.saturating_add(pageblock_order.mask()) & !pageblock_order.mask()
 }
 
-/// Zones of fewer pageblocks are never boosted: they would be above their marks no more.
+/// Smallest number of pageblocks of a zone that can be boosted.
+///
+/// A smaller zone could never get above its marks again.
 const BOOSTED_PAGEBLOCKS: u64 = 4;
 
-/// How far a zone's marks rise on top of `boost` when mobilities were mixed: by `by` frames, up to `factor` ten-thousandths of the high mark or
-/// a pageblock, whichever is more. None if they do not: the zone is too small, or has no marks yet. All in frames. Linux's rule.
+/// Returns the boost of a zone's marks after mobilities were mixed, in frames.
+///
+/// `boost` rises by `by` frames, up to `factor` ten-thousandths of the high mark or a pageblock, whichever is more.
+/// `None` if the marks do not rise: the zone is too small, or has no marks yet. Linux's rule.
 pub(crate) fn raised_boost(
     boost: u64,
     by: u64,
@@ -216,22 +248,22 @@ pub(crate) fn raised_boost(
     is_large.then(|| boost.saturating_add(by).min(most))
 }
 
-/// The most that a boost can be; none where there is none.
+/// Returns the largest boost; `None` if boosts are off or the zone has no marks.
 pub(crate) fn boost_cap(factor: u32, high: u64, pageblock: u64) -> Option<u64> {
     let share = high.saturating_mul(u64::from(factor)) / 10_000;
     (share != 0).then(|| share.max(pageblock))
 }
 
-/// Sizes of one zone that replace the computed ones.
+/// Sizes of one zone that replace the computed sizes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tuning {
-    /// The zone.
+    /// The zone to change.
     pub zone: ZoneIdx,
-    /// Its watermarks, in frames.
+    /// Watermarks of the zone, in frames.
     pub marks: Option<Marks>,
-    /// Frames kept from requests by their highest zone (`protection` in zoneinfo).
+    /// Frames kept from requests, by their highest zone (`protection` in zoneinfo).
     pub reserve: Option<[u64; ZoneKind::COUNT]>,
-    /// Its per-CPU lists.
+    /// Sizes of its per-CPU lists.
     pub pcp: Option<PcpSize>,
 }
 
@@ -239,7 +271,9 @@ pub struct Tuning {
 mod tests {
     use super::*;
 
-    /// Zones of the recorded Linux 6.1 (1 GiB, 4 CPUs): managed, min, low, high, batch, pcp high.
+    /// Zones of the recorded Linux 6.1 (1 GiB, 4 CPUs).
+    ///
+    /// The fields are: managed, min, low, high, batch, pcp high.
     const RECORDED: [(u64, [u64; 3], [u32; 2]); 3] = [
         (3_840, [186, 232, 278], [1, 58]),
         (36_915, [1_789, 2_236, 2_683], [7, 559]),
@@ -262,8 +296,8 @@ mod tests {
 
     #[test]
     fn thresholds_grow_with_cpus_and_memory() {
-        // Recorded Linux 6.1, 4 CPUs: "vm stats threshold" of its three zones. DMA32 printed 6, as it was computed before the last of
-        // its memory was handed over.
+        // "vm stats threshold" of the three zones of the recorded Linux 6.1, 4 CPUs. DMA32 printed 6, because its
+        // threshold was computed before the last of its memory was handed over.
         let recorded = RECORDED.map(|(managed, ..)| stat_threshold(4, managed, 12));
         assert_eq!(recorded, [6, 12, 24]);
         // 88 CPUs and 63 GiB a node: the 125 of the table numa-stats.
@@ -278,8 +312,9 @@ mod tests {
         assert_eq!((drift_mark(88, 125, marks), drift_mark(2, 125, marks)), (12_500, 0));
     }
 
-    /// The formula as the documents put it, by whole numbers of pageblocks: none below a hundred pageblocks, then one for each hundred that
-    /// the zone has begun.
+    /// The documents' formula, in whole pageblocks.
+    ///
+    /// None below a hundred pageblocks; then one for each hundred that the zone has begun.
     #[test]
     fn highatomic_reserve_is_a_hundredth_of_the_zone() {
         for order in [Order(0), Order(1), Order(4), Order(9), Order(14), Order(18)] {
@@ -352,7 +387,7 @@ mod tests {
         for (boost, by, factor, zone, expected) in [
             (0, 512, 15_000, (200_000, 10_000, 512), Some(512)),
             (14_900, 512, 15_000, (200_000, 10_000, 512), Some(15_000)),
-            // One pageblock in any case.
+            // At least one pageblock.
             (0, 512, 15_000, (200_000, 100, 512), Some(512)),
             (512, 512, 15_000, (200_000, 100, 512), Some(512)),
             // Switched off; without marks, as early at boot; zones of three pageblocks and of four.

@@ -1,8 +1,8 @@
 //! Tracepoints, in ftrace's text form.
 //!
-//! Each [`Event`] prints as the kernel's tracepoint of the same name prints its fields, so that scripts which read
-//! a kernel's trace read ours. `page=` is the address that the descriptor would have in a kernel whose page table starts at
-//! `0xffffea0000000000` with 64 bytes a descriptor: a failed request has `page=0000000000000000 pfn=0x0`.
+//! Scripts that read a kernel's trace also read ours: each [`Event`] prints its fields as the kernel's tracepoint of
+//! this name does. `page=` is the address of the descriptor in a kernel whose page table starts at
+//! `0xffffea0000000000`, with 64 bytes a descriptor. A failed request has `page=0000000000000000 pfn=0x0`.
 
 use core::fmt;
 
@@ -10,69 +10,69 @@ use crate::types::migratetype::MigrateType;
 use crate::types::request::Gfp;
 use crate::types::units::{CpuId, Order, Pfn};
 
-/// Something that happened to a block.
+/// Tracepoint event: a change to one block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// A request was served, or failed when `pfn` is none.
+    /// A request was served; it failed if `pfn` is `None`.
     PageAlloc {
-        /// The block.
+        /// The allocated block.
         pfn: Option<Pfn>,
-        /// Its order.
+        /// Order of the request.
         order: Order,
-        /// Mobility asked for.
+        /// Mobility that the request asked for.
         migratetype: MigrateType,
         /// Flags of the request.
         gfp: Gfp,
     },
     /// A block was freed.
     PageFree {
-        /// The block.
+        /// The freed block.
         pfn: Pfn,
-        /// Its order.
+        /// Order of the block.
         order: Order,
     },
     /// A request was served from the free lists of another type.
     ExtFrag {
         /// The block that was found.
         pfn: Pfn,
-        /// Order asked for.
+        /// Order that the request asked for.
         alloc_order: Order,
         /// Order of the block that was found.
         fallback_order: Order,
         /// Order of a pageblock.
         pageblock_order: Order,
-        /// Mobility asked for.
+        /// Mobility that the request asked for.
         alloc_migratetype: MigrateType,
         /// Mobility of the list that the block was on.
         fallback_migratetype: MigrateType,
-        /// Whether the pageblock now has the mobility asked for.
+        /// Whether the pageblock now has the requested mobility.
         change_ownership: bool,
     },
-    /// A block went from a per-CPU list back to the buddy lists.
+    /// A block was freed from a per-CPU list to the buddy lists.
     PcpuDrain {
-        /// The block.
+        /// The freed block.
         pfn: Pfn,
-        /// Its order.
+        /// Order of the block.
         order: Order,
         /// Mobility of its pageblock.
         migratetype: MigrateType,
     },
-    /// A block was taken off the buddy lists under the zone lock.
+    /// A block was removed from the buddy lists under the zone lock.
     AllocZoneLocked {
-        /// The block.
+        /// The removed block.
         pfn: Pfn,
-        /// Its order.
+        /// Order of the block.
         order: Order,
-        /// Mobility asked for.
+        /// Mobility that the request asked for.
         migratetype: MigrateType,
-        /// Whether it goes to a per-CPU list.
+        /// Whether the block goes to a per-CPU list.
         percpu_refill: bool,
     },
 }
 
 impl Event {
-    /// The tracepoint's name.
+    /// Returns the tracepoint's name.
     pub const fn name(&self) -> &'static str {
         match self {
             Event::PageAlloc { .. } => "mm_page_alloc",
@@ -84,21 +84,22 @@ impl Event {
     }
 }
 
-/// An event as a whole line of ftrace's text: who, where, when, and what.
+/// An event as a whole line of ftrace's text: task, CPU, time and event.
 ///
-/// `            fio-214     [002] .....    13.457127: mm_page_alloc: …`. The flags of interrupts and preemption, which only
-/// a kernel has, are dots. To print an event alone, as scripts expect it behind the line's head, use its own `Display`.
+/// Example: `            fio-214     [002] .....    13.457127: mm_page_alloc: …`. Only a kernel has flags of interrupts
+/// and preemption; here they are dots. The `Display` of [`Event`] prints the event without the head of the line, in the
+/// form that scripts expect after it.
 #[derive(Clone, Copy, Debug)]
 pub struct TraceLine<'e> {
     /// Name of the task.
     pub task: &'e str,
-    /// Its number.
+    /// Number of the task.
     pub pid: u32,
-    /// The CPU that it ran on.
+    /// CPU that the task ran on.
     pub cpu: CpuId,
-    /// When, in nanoseconds; printed in seconds to the microsecond.
+    /// Time in nanoseconds; printed in seconds to the microsecond.
     pub now: u64,
-    /// What happened.
+    /// The event.
     pub event: &'e Event,
 }
 
@@ -110,7 +111,7 @@ impl fmt::Display for TraceLine<'_> {
     }
 }
 
-/// A block as `page=` and `pfn=` show it.
+/// A block in the form of `page=` and `pfn=`.
 struct Page(Option<Pfn>);
 
 impl fmt::Display for Page {

@@ -1,4 +1,4 @@
-//! Words with names: what an address of the allocator's own data is.
+//! Names of the allocator's words: for an address of its data, the record and word that lie there.
 
 use core::fmt;
 
@@ -9,26 +9,30 @@ use crate::types::units::NodeId;
 pub struct Field<'n> {
     /// Kind of record or array.
     pub part: &'static str,
-    /// Number of the record among those of its kind; of an array, of the stretch.
+    /// Number of the record among those of its kind, or number of the stretch.
     pub index: usize,
-    /// What the record or stretch is for, such as `zone Normal of node 0`.
+    /// Use of the record or stretch, for example `zone Normal of node 0`.
     pub record: fmt::Arguments<'n>,
-    /// Name of the word in its record, such as `lock.next`; of an array, what an element is.
+    /// Name of the word in its record, for example `lock.next`.
+    ///
+    /// For an array, the meaning of an element.
     pub name: fmt::Arguments<'n>,
     /// Address of the word, or of the first element.
     pub address: usize,
     /// Bytes of the word, or of an element.
     pub size: usize,
-    /// Elements; 1 for a word.
+    /// Number of elements; 1 for a word.
     pub count: usize,
-    /// The node that uses it most: of a CPU's data the CPU's, of a frame's the frame's. None where that is no single one.
+    /// Node that uses the word most; `None` where no single node does.
+    ///
+    /// For a CPU's data it is the CPU's node, for a frame's data the frame's node.
     pub node: Option<NodeId>,
 }
 
-/// Who is told of each word of a record: its name, its address and its size.
+/// Visitor of a record's words; receives the name, address and size of each.
 pub(crate) type Words<'v> = dyn FnMut(fmt::Arguments<'_>, usize, usize) + 'v;
 
-/// Tells of one word.
+/// Reports one word to the visitor.
 pub(crate) fn tell<T>(visit: &mut Words<'_>, name: fmt::Arguments<'_>, word: &T) {
     visit(name, core::ptr::from_ref(word).addr(), size_of::<T>());
 }

@@ -1,17 +1,19 @@
-//! The locks of an allocator by name, and what happens to them: what the machine is told to measure waiting and holding.
+//! Names of the allocator's locks, and the events from which a machine measures waiting and holding.
 
 use core::fmt;
 
 use crate::types::units::{CpuId, ZoneIdx};
 
-/// What happened to a lock. Between `Wanted` and `Taken` a CPU waits, between `Taken` and `Released` it holds the lock.
+/// Event of a lock.
+///
+/// A CPU waits from `Wanted` to `Taken`, and holds the lock from `Taken` to `Released`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LockEvent {
-    /// A CPU is about to ask for it.
+    /// A CPU is about to ask for the lock.
     Wanted,
-    /// It has it.
+    /// The CPU holds the lock.
     Taken,
-    /// It gave it up, a moment ago. Without `Taken` before, it gave up waiting.
+    /// The CPU released the lock a moment ago. Without `Taken` before, it stopped waiting.
     Released,
 }
 
@@ -23,42 +25,50 @@ pub enum LockKind {
     Zone,
     /// A shard of a zone's depot.
     Depot,
-    /// A CPU's lists of a zone, taken by somebody else than that CPU.
+    /// A CPU's lists of a zone, claimed by another CPU.
     Pcp,
-    /// A zone's locks of ranges of frames; one name for all of them.
+    /// A zone's locks of ranges of frames; all share one name.
     Range,
-    /// The front of a zone's free lists, where blocks are put by several CPUs at once; one name for all of them.
+    /// The fronts of a zone's free lists, where several CPUs insert blocks at once.
+    ///
+    /// All of them share one name.
     FreeList,
-    /// A node's lists of pages in use, which belong to the allocator's callers: told by them, for the same report.
+    /// A node's lists of pages in use, which belong to the allocator's callers.
+    ///
+    /// The callers report its events, so that this lock is measured like the others.
     Lru,
 }
 
 /// One of an allocator's locks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LockName {
-    /// What it guards.
+    /// Kind of data that the lock guards.
     pub kind: LockKind,
-    /// Of what: the zone's number in the upper half, the shard's or CPU's in the lower; of [`LockKind::Lru`] the node.
+    /// Number of the lock among those of its kind.
+    ///
+    /// The zone's number is in the upper half, the shard's or CPU's number in the lower half.
+    ///
+    /// For [`LockKind::Lru`] it is the node.
     pub index: u32,
 }
 
 impl LockName {
-    /// The lock of a zone.
+    /// Returns the name of a zone's lock.
     pub const fn zone(zone: ZoneIdx) -> LockName {
         LockName { kind: LockKind::Zone, index: (zone.0 as u32) << 16 }
     }
 
-    /// The range locks of a zone, and the fronts of its lists.
+    /// Returns the name of a zone's range locks, or of the heads of its lists.
     pub(crate) const fn of_zone(kind: LockKind, zone: ZoneIdx) -> LockName {
         LockName { kind, index: (zone.0 as u32) << 16 }
     }
 
-    /// The lock of a shard of a zone's depot.
+    /// Returns the name of the lock of a shard of a zone's depot.
     pub const fn depot(zone: ZoneIdx, shard: u16) -> LockName {
         LockName { kind: LockKind::Depot, index: (zone.0 as u32) << 16 | shard as u32 }
     }
 
-    /// The claim of a CPU's lists of a zone.
+    /// Returns the name of the claim on a CPU's lists of a zone.
     pub const fn pcp(zone: ZoneIdx, cpu: CpuId) -> LockName {
         LockName { kind: LockKind::Pcp, index: (zone.0 as u32) << 16 | cpu.0 as u32 }
     }
@@ -67,7 +77,7 @@ impl LockName {
 impl fmt::Display for LockName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (zone, part) = (ZoneIdx((self.index >> 16) as u16), self.index as u16);
-        // What tells locks of a kind apart comes first: tables cut names off at the end.
+        // The distinguishing part of a name comes first: tables cut names off at the end.
         match self.kind {
             LockKind::Zone => f.write_str("zone lock")?,
             LockKind::Depot => write!(f, "depot shard {part}")?,

@@ -1,18 +1,18 @@
-//! The one way in and out of the core.
+//! Machine: the only interface between the core and its surroundings.
 //!
-//! The core names no atomic, no thread, no clock and no pointer to managed memory. What it shares is a [`Word`] of a
-//! generic [`Machine`]; what it needs of its surroundings is a method of [`Machine`]. The same core therefore runs
+//! The core names no atomic, no thread, no clock and no pointer to managed memory. Its shared data are [`Word`]s of a
+//! generic [`Machine`]. Every service of the surroundings is a method of [`Machine`]. The same core therefore runs
 //! natively, under a model checker, on a simulated machine that charges every access, and inside a kernel.
 //!
-//! Most methods have a default that does nothing and vanishes when compiled: a small kernel implements the five word
-//! types, [`Machine::pin`], the interrupt guard and [`Machine::fence`], and is done.
+//! Most methods have a default that does nothing and is removed by the compiler. A small kernel implements only the
+//! five word types, [`Machine::pin`], the interrupt guard and [`Machine::fence`].
 //!
 //! # Orderings
 //!
-//! A word's operation takes the core's own [`Ordering`]. There is no sequentially consistent access on purpose: model
-//! checkers treat it as acquire-release. Where a store must be ordered before a later load, the code says so with
-//! [`Machine::fence`], or with the pair [`Machine::light_fence`] / [`Machine::heavy_fence`], in which the side that
-//! runs rarely pays for both.
+//! A word's operation takes the core's own [`Ordering`]. Sequentially consistent accesses are left out on purpose:
+//! model checkers treat them as acquire-release. A store that must be ordered before a later load is followed by
+//! [`Machine::fence`]. Alternatively, the pair [`Machine::light_fence`] / [`Machine::heavy_fence`] orders them; there
+//! the side that runs rarely pays for both.
 
 use crate::seam::event::Event;
 pub use crate::seam::lock_event::{LockEvent, LockKind, LockName};
@@ -20,12 +20,14 @@ pub use crate::seam::step::Step;
 use crate::types::request::Gfp;
 use crate::types::units::{CpuId, NodeId, Order, Pfn};
 
-/// What an access to a word orders. A load ignores `Release`, a store ignores `Acquire`; neither is an error.
+/// Ordering of an access to a word.
+///
+/// A load ignores `Release`, a store ignores `Acquire`; neither is an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ordering {
     /// Atomic, nothing more.
     Relaxed,
-    /// Later accesses stay behind this load.
+    /// Later accesses stay after this load.
     Acquire,
     /// Earlier accesses stay before this store.
     Release,
@@ -33,54 +35,63 @@ pub enum Ordering {
     AcqRel,
 }
 
-/// A wait gave up; nothing was changed.
+/// Error of a wait that was given up; nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Busy;
 
-/// How long a wait may last.
+/// Limit of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Patience {
-    /// The turn is certain to come: a fair queue whose holders run bounded sections and call nobody.
+    /// Without limit: the turn is certain to come.
+    ///
+    /// The queue is fair, and its holders run bounded sections and call no code outside the core.
     Turn,
-    /// Look so many times, then give up with [`Busy`].
+    /// Check the word this number of times, then give up with [`Busy`].
     Tries(u32),
 }
 
 /// A shared integer of type `T`, with its size and alignment.
 pub trait Word<T: Copy>: Sized {
-    /// A word that holds `value`.
+    /// Creates a word that holds `value`.
     fn new(value: T) -> Self;
-    /// Reads the word.
+    /// Returns the value of the word.
     fn load(&self, order: Ordering) -> T;
     /// Writes the word.
     fn store(&self, value: T, order: Ordering);
-    /// Writes the word and returns what it held.
+    /// Writes the word and returns its previous value.
     fn swap(&self, value: T, order: Ordering) -> T;
-    /// Writes `new` if the word holds `current`; otherwise changes nothing and returns what it holds.
+    /// Writes `new` if the word holds `current`; otherwise changes nothing and returns its value.
     fn cas(&self, current: T, new: T, order: Ordering) -> Result<T, T>;
-    /// Adds with wrap-around and returns what the word held before. Subtract by adding the negated value.
+    /// Adds with wrap-around and returns the previous value. Subtract by adding the negated value.
     fn add(&self, value: T, order: Ordering) -> T;
-    /// Waits until `waiting` no longer holds of the word and returns the value that ended the wait, read with
-    /// acquire ordering. Every wait of the core comes through here.
+    /// Waits until `waiting` no longer holds; returns the value that ended the wait.
+    ///
+    /// Every wait of the core uses this method.
     ///
     /// # Errors
     /// [`Busy`] when `patience` ran out; never with [`Patience::Turn`].
+    ///
+    /// Orders: the returned value is read with Acquire.
     fn wait_while(&self, patience: Patience, waiting: impl FnMut(T) -> bool) -> Result<T, Busy>;
 }
 
-/// Preemption is off: the thread stays on this CPU until the guard is dropped.
+/// Guard of a pin: the thread stays on this CPU until the drop.
+///
+/// Preemption is off.
 pub trait Pinned {
-    /// The CPU the guard pins to.
+    /// Returns the CPU that the guard pins to.
     fn cpu(&self) -> CpuId;
-    /// The memory node nearest to that CPU.
+    /// Returns the memory node nearest to that CPU.
     fn node(&self) -> NodeId;
-    /// Whether no CPU was to be had without waiting for its holder ([`Machine::pin_now`]). It then names [`CpuId::NONE`].
+    /// Returns whether every CPU was held by another holder ([`Machine::pin_now`]).
+    ///
+    /// [`Pinned::cpu`] then returns [`CpuId::NONE`].
     fn is_busy(&self) -> bool {
         false
     }
 }
 
-/// What the core runs on. See the module's description.
+/// Machine that the core runs on; the description of this module explains it.
 pub trait Machine {
     /// 8-bit word.
     type U8: Word<u8>;
@@ -92,125 +103,169 @@ pub trait Machine {
     type U64: Word<u64>;
     /// Word as wide as an address.
     type Usize: Word<usize>;
-    /// Guard: preemption is off while it lives.
+    /// Guard: preemption is off while the guard lives.
     type Pin<'a>: Pinned
     where
         Self: 'a;
-    /// Guard: interrupts of this CPU are held off while it lives; dropping it restores what was before.
+    /// Guard: interrupts of this CPU are off while the guard lives.
+    ///
+    /// The drop restores the previous state.
     type Irq<'a>
     where
         Self: 'a;
 
-    /// Whether a pinned caller may sleep: a pin is a lease of the CPU's records, not preemption turned off.
+    /// Whether a pinned caller may sleep.
+    ///
+    /// If so, a pin is a lease of the CPU's records instead of preemption turned off.
     const SLEEPS_PINNED: bool = false;
 
-    /// Turns preemption off. Nests.
+    /// Turns preemption off and returns the guard. Nests.
     ///
-    /// Where interrupts are kept apart ([`Machine::keeps_interrupts_apart`]), one is a CPU of its own: in an interrupt this names another CPU than
-    /// outside, of the same node (as its number, and the number of CPUs added; the configuration then has twice as many). In an interrupt
-    /// of an interrupt, or of whoever holds interrupts off, there is no other CPU left: then it names [`CpuId::NONE`] without waiting for
-    /// anybody, and all calls are refused that need one.
+    /// Where interrupts are kept apart ([`Machine::keeps_interrupts_apart`]), an interrupt counts as a CPU of its own.
+    /// In an interrupt, `pin` returns a second CPU of the same node. Its number is the interrupted CPU's number plus
+    /// the number of CPUs; the configuration then has twice as many CPUs.
+    ///
+    /// An interrupt that hits another interrupt, or code that holds interrupts off, has no further CPU. `pin` then
+    /// returns [`CpuId::NONE`] without any wait, and every call that needs a CPU is refused.
     fn pin(&self) -> Self::Pin<'_>;
 
-    /// Like [`Machine::pin`], but never waits for another holder of a CPU: for frees, and for requests that must not wait.
+    /// Like [`Machine::pin`], but never waits for another holder of a CPU.
     ///
-    /// Only a machine whose pins may be held for long ([`Machine::SLEEPS_PINNED`]) has anybody to wait for. If it gives up, the
-    /// guard says so ([`Pinned::is_busy`]), and the caller goes to the zones without a CPU.
+    /// Used by frees, and by requests that may not wait. Only a machine whose pins may be held for long
+    /// ([`Machine::SLEEPS_PINNED`]) has a holder to wait for. If it gives up, the guard says so ([`Pinned::is_busy`]),
+    /// and the caller uses the zones without a CPU.
     fn pin_now(&self) -> Self::Pin<'_> {
         self.pin()
     }
 
-    /// The node nearest to the caller, who is not pinned and may be anywhere ([`crate::Allocator::alloc_nolock`]): a hint. Must neither
-    /// wait nor rely on what the caller may have interrupted.
+    /// Returns the node nearest to the caller: a hint.
+    ///
+    /// Context: any; the caller is not pinned ([`crate::Allocator::alloc_nolock`]). Must neither wait nor rely on code
+    /// that the caller may have interrupted.
     fn near(&self) -> NodeId {
         NodeId(0)
     }
 
-    /// Holds interrupts of this CPU off. Nests. Where nothing can interrupt (a plain thread), does nothing. May be called at any moment,
-    /// in the middle of itself too ([`crate::Allocator::alloc_nolock`]).
+    /// Holds interrupts of this CPU off and returns the guard. Nests.
+    ///
+    /// Does nothing where nothing can interrupt (a plain thread).
+    ///
+    /// Context: any, including nested inside `irq_save` itself ([`crate::Allocator::alloc_nolock`]).
     fn irq_save(&self) -> Self::Irq<'_>;
 
-    /// Whether the caller holds interrupts off by a guard of [`Machine::irq_save`]: the core does so in its sections under a lock, and
-    /// calls nobody from there. A call that comes then would wait for its own CPU, so whatever needs a CPU is refused. For
-    /// machines that cannot keep such calls away, as a process cannot with its signal handlers.
+    /// Returns whether the caller holds interrupts off by a guard of [`Machine::irq_save`].
+    ///
+    /// The core does so in its locked sections, and calls no code outside the core from there. A call that interrupts
+    /// such a section would wait for its own CPU, so every call that needs a CPU is refused. This is for machines that
+    /// cannot hold such calls off: a process, for example, cannot hold off its signal handlers.
     fn is_in_section(&self) -> bool {
         false
     }
 
-    /// Whether what an interrupt does to the allocator it does on a CPU of its own, or no interrupt ever calls it. Asked once, at boot:
-    /// `pcp-protection=own-lists`, our default, relies on it. A machine that says so and does otherwise hands frames out twice.
+    /// Returns whether interrupts use a CPU of their own, or never call the allocator.
+    ///
+    /// Asked once, at boot: `pcp-protection=own-lists`, our default, relies on it. A machine that returns true and does
+    /// otherwise makes the allocator hand frames out twice.
     fn keeps_interrupts_apart(&self) -> bool {
         false
     }
 
-    /// Whether the caller runs in an interrupt (or a signal handler). Such a caller's requests never reclaim.
+    /// Returns whether the caller runs in an interrupt or a signal handler.
+    ///
+    /// Requests of such a caller never reclaim.
     fn in_interrupt(&self) -> bool {
         false
     }
 
-    /// Sequentially consistent fence.
+    /// Executes a sequentially consistent fence.
     fn fence(&self);
 
-    /// The cheap half of an asymmetric fence: orders the compiler, and the processor only as far as the other side's
-    /// [`Machine::heavy_fence`] makes it. Any machine may use a full fence for both.
+    /// Executes the cheap half of an asymmetric fence.
+    ///
+    /// It orders the compiler. It orders the processor only as far as the other side's [`Machine::heavy_fence`] does.
+    /// Any machine may use a full fence for both.
     fn light_fence(&self) {
         self.fence();
     }
 
-    /// Whether [`Machine::front_fence`] is as good as the light fence. Asked once, at boot; if not, no operation uses it.
+    /// Returns whether [`Machine::front_fence`] is as good as the light fence.
+    ///
+    /// Asked once, at boot; if not, no operation uses it.
     fn is_asymmetric(&self) -> bool {
         true
     }
 
-    /// The light fence of a machine that finds out at run time whether it has one, without asking again.
+    /// Executes the light fence of the fast path.
+    ///
+    /// For a machine that finds out at run time whether it has a light fence: this method does not check again.
     fn front_fence(&self) {
         self.light_fence();
     }
 
-    /// The dear half: when it returns, every other CPU has passed a full fence. Called with no lock held and interrupts as the caller of the
-    /// allocator has them: by drains and by requests that may wait, with interrupts on; by others only if [`Machine::may_fence`].
+    /// Executes the expensive half of an asymmetric fence.
+    ///
+    /// On return, every other CPU has passed a full fence.
+    ///
+    /// Context: no lock held. Drains and requests that may wait call it with interrupts on. Other callers keep the
+    /// interrupt state of the allocator's caller, and call it only if [`Machine::may_fence`].
     fn heavy_fence(&self) {
         self.fence();
     }
 
-    /// Whether [`Machine::heavy_fence`] may be called here and now, by a request that may not wait or in an interrupt. If not, such a request
-    /// gets nothing of what other CPUs have cached. True where the fence is one of the processor's or a system call. A machine whose fence is an
-    /// interrupt to every other CPU says whether this CPU has interrupts on: with interrupts off, two such fences would wait for each other.
+    /// Returns whether a request that may not wait, or an interrupt, may call [`Machine::heavy_fence`] now.
+    ///
+    /// If not, such a request gets no block that other CPUs have cached. The result is true where the fence is a
+    /// processor instruction or a system call. On some machines the fence is an interrupt to every other CPU. Such a
+    /// machine returns whether this CPU has interrupts on: with interrupts off, two such fences would wait for each
+    /// other.
     fn may_fence(&self) -> bool {
         false
     }
 
-    /// One turn of a waiting loop.
+    /// Marks one iteration of a waiting loop.
     fn relax(&self) {}
 
-    /// Time in nanoseconds from any start. May stand still; a step back is tolerated.
+    /// Returns the time in nanoseconds from any start.
+    ///
+    /// The clock may stand still; a step back is tolerated.
     fn now(&self) -> u64 {
         0
     }
 
-    /// Sleeps until `deadline` (on the clock of [`Machine::now`]) or until [`Machine::wake`] for the same waiter. Called
-    /// with no lock held, not pinned. May return early, or at once where nothing can sleep.
+    /// Sleeps until `deadline` or until [`Machine::wake`] for this waiter.
+    ///
+    /// `deadline` is on the clock of [`Machine::now`]. Spurious wake-ups are allowed; returns at once where nothing can
+    /// sleep.
+    ///
+    /// Context: no lock held, not pinned.
     fn sleep_until(&self, waiter: Waiter, deadline: u64) {
         let _ = (waiter, deadline);
     }
 
-    /// Wakes whoever sleeps as `waiter`. Called with no lock held.
+    /// Wakes the threads that sleep as `waiter`.
+    ///
+    /// Context: no lock held.
     fn wake(&self, waiter: Waiter) {
         let _ = waiter;
     }
 
-    /// The code reached a point with a named instruction cost; only a simulator cares.
+    /// Reports that the code reached a point with a named instruction cost.
+    ///
+    /// Only a simulator uses it.
     fn step(&self, step: Step) {
         let _ = step;
     }
 
-    /// Something happened to a lock, on the running CPU; only who measures waiting and holding cares. May be called with the
-    /// lock held: must not call the allocator.
+    /// Reports an event of a lock on the running CPU.
+    ///
+    /// Only a lock profiler uses it.
+    ///
+    /// Context: the lock may be held, so the callee must not call the allocator.
     fn lock(&self, lock: LockName, event: LockEvent) {
         let _ = (lock, event);
     }
 
-    /// The core will soon write the descriptor behind `word`.
+    /// Announces that the core will soon write the descriptor at `word`.
     fn prefetch(&self, word: &Self::U64) {
         let _ = word;
     }
@@ -220,105 +275,127 @@ pub trait Machine {
         let _ = (pfn, order);
     }
 
-    /// Fills the memory of a freed block with a pattern, where the mechanisms say `hardened`.
+    /// Fills the memory of a freed block with a pattern, if `hardened` is on.
     fn poison(&self, pfn: Pfn, order: Order) {
         let _ = (pfn, order);
     }
 
-    /// Whether all memory is zero when the allocator is set up.
+    /// Returns whether all memory is zero when the allocator is set up.
     ///
-    /// Asked once, at boot, where the mechanisms say `hardened`. If it is not (the default: firmware, or an earlier owner, left
-    /// something there), every block is filled before it is first free, which writes to all memory. Memory that is brought
-    /// online later is filled in any case.
+    /// Asked once, at boot, where the mechanism `hardened` is on. If memory is not zero, every block is filled before
+    /// it is first free. That writes to all memory. The default is false: firmware or an earlier owner left data there.
+    /// Memory that is brought online later is filled in any case.
     fn starts_zeroed(&self) -> bool {
         false
     }
 
-    /// Whether nobody wrote to the memory of a block since it was freed, or ever: each of its frames holds that pattern
-    /// throughout, or zeros.
+    /// Returns whether each frame of a block holds only the pattern, or only zeros.
+    ///
+    /// If so, no code wrote to it since it was freed, or ever.
     fn is_poisoned(&self, pfn: Pfn, order: Order) -> bool {
         let _ = (pfn, order);
         true
     }
 
-    /// Whether [`Machine::event`] listens; asked before an event is put together.
+    /// Returns whether [`Machine::event`] listens; asked before an event is built.
     fn traces(&self) -> bool {
         false
     }
 
-    /// Something worth a tracepoint happened. May be called under a lock: must not call the allocator.
+    /// Reports an event that has a tracepoint.
+    ///
+    /// Context: a lock may be held, so the callee must not call the allocator.
     fn event(&self, event: &Event) {
         let _ = event;
     }
 
-    /// Memory is short: free something through the allocator's own calls and say how much. Called with no lock held; may
-    /// fail, sleep or call the allocator again. What it allocates itself must carry `__GFP_MEMALLOC` (as a task that
-    /// frees memory does in Linux) or ask for no reclaim, or it would be called from inside of itself.
+    /// Frees memory through the allocator's own calls; returns the number of frames.
+    ///
+    /// Called when memory is short. It may fail, sleep or call the allocator. Its own requests must carry
+    /// `__GFP_MEMALLOC` (as those of a task that frees memory do in Linux) or ask for no reclaim. Otherwise it would be
+    /// called recursively.
+    ///
+    /// Context: no lock held.
     fn reclaim(&self, need: &Need) -> Reclaimed {
         let _ = need;
         Reclaimed { frames: 0 }
     }
 
-    /// Whether [`Machine::migrate`] moves anything. If not, nobody looks for what to move.
+    /// Returns whether [`Machine::migrate`] moves anything. If not, no call searches for blocks to move.
     fn migrates(&self) -> bool {
         false
     }
 
-    /// Moves the contents of the allocated, movable block at `from` to the block of the same order at `to`, which is the callee's
-    /// from now on, and frees `from`. Called with no lock held; may sleep or call the allocator again, under the rules of [`Machine::reclaim`].
+    /// Moves an allocated, movable block from `from` to `to` and frees `from`.
+    ///
+    /// The block at `to` has the same order, and belongs to the callee from now on. The callee may sleep or call the
+    /// allocator, under the rules of [`Machine::reclaim`].
+    ///
+    /// Context: no lock held.
     ///
     /// # Errors
-    /// [`Busy`] when the block cannot move now; it then stays as it was, or was freed by its owner. `to` is the allocator's again.
+    /// [`Busy`] when the block cannot move now. It then stays as it was, or was freed by its owner. `to` belongs to the
+    /// allocator again.
     fn migrate(&self, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
         let _ = (from, to, order);
         Err(Busy)
     }
 
-    /// Whether the named point shall fail this time; for tests, constant `false` elsewhere.
+    /// Returns whether the named point must fail this time; for tests, constant `false` elsewhere.
     fn fault(&self, point: Fault) -> bool {
         let _ = point;
         false
     }
 }
 
-/// Who may sleep or be woken.
+/// Name under which threads sleep and are woken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waiter {
-    /// The node's background reclaim.
+    /// Background reclaim of the node.
     Kswapd(NodeId),
-    /// The node's background compaction.
+    /// Background compaction of the node.
     Kcompactd(NodeId),
     /// Requests that wait for free memory on the node.
     Allocation(NodeId),
 }
 
-/// What a failing request is short of; the argument of [`Machine::reclaim`].
+/// Shortage of a failing request; the argument of [`Machine::reclaim`].
 #[derive(Clone, Copy, Debug)]
 pub struct Need {
     /// Node that the request prefers.
     pub node: NodeId,
-    /// Order of the request; 0 if frames anywhere do, since compaction makes a block of them.
+    /// Order of the request; 0 if frames anywhere suffice.
+    ///
+    /// They suffice if compaction makes a block of them.
     pub order: Order,
     /// Flags of the request.
     pub gfp: Gfp,
-    /// Rounds that this request, or this run of background reclaim, has made before. A request looks harder and harder in each round.
+    /// Rounds already made by this request, or by this run of background reclaim.
+    ///
+    /// A request searches harder in each round.
     pub attempt: u32,
-    /// How many frames are wanted. More is welcome as long as it comes with them, less is progress.
+    /// Number of frames wanted.
+    ///
+    /// More is welcome if it needs no extra work; less counts as progress.
     pub frames: u64,
-    /// How hard to look: at one in two to this power of what could be freed, at least at as much as is wanted. It begins at
-    /// [`Need::LIGHTEST`] and falls as rounds bring too little.
+    /// Exponent of the search: reclaim looks at 1 / 2^`priority` of the freeable frames.
+    ///
+    /// It looks at no fewer than are wanted. The value begins at [`Need::LIGHTEST`] and falls as rounds free too
+    /// little.
     pub priority: u32,
-    /// Only what costs nothing but its absence: nothing is to be written out for it. So it is while background reclaim works off a boost.
+    /// Whether to free only memory that need not be written out.
+    ///
+    /// Set while background reclaim works off a boost.
     pub gentle: bool,
 }
 
 impl Need {
     /// The first priority (`DEF_PRIORITY`).
     pub const LIGHTEST: u32 = 12;
-    /// What a request wants freed at a time, in frames (`SWAP_CLUSTER_MAX`).
+    /// Frames that a request wants freed at a time (`SWAP_CLUSTER_MAX`).
     const CLUSTER: u64 = 32;
 
-    /// What a request is short of, which frees memory itself.
+    /// Returns the shortage of a request that frees memory itself.
     #[inline]
     pub(crate) fn of_request(node: NodeId, (order, frames): (Order, u64), gfp: Gfp, attempt: u32) -> Need {
         let frames = frames.max(Need::CLUSTER);
@@ -326,7 +403,7 @@ impl Need {
     }
 }
 
-/// What reclaim achieved.
+/// Result of reclaim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reclaimed {
     /// Frames freed.
@@ -337,15 +414,15 @@ pub struct Reclaimed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum Fault {
-    /// A whole request: no zone has anything.
+    /// A whole request fails: no zone has memory.
     Alloc,
-    /// A refill of a per-CPU list brings nothing.
+    /// A refill of a per-CPU list returns nothing.
     Refill,
     /// Entering a per-CPU list is refused, as if another CPU were draining it.
     PcpBusy,
     /// A block of a contiguous range cannot be isolated.
     Isolate,
-    /// A request that found nothing drains nothing of what is cached.
+    /// A request that found nothing drains none of the cached blocks.
     Drain,
 }
 

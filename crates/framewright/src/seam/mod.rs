@@ -1,5 +1,4 @@
-//! The world outside: the machine that the core runs on, the points at which it is told what the core does, and the names of
-//! its words.
+//! Seam between the core and its surroundings: the machine below it, the events it reports, and the names of its words.
 
 pub(crate) mod field;
 pub mod machine;

@@ -1,26 +1,35 @@
-//! Steps: the points of the code that a simulator charges instructions for.
+//! Steps: the points of the code for which a simulator charges instructions.
 //!
-//! Natively nothing is done at a step. On a simulated machine the time of a path is the sum of what its accesses to words cost, of
-//! its fences, pins and interrupt guards, and of the instructions between them: those are what a step stands for.
+//! Natively a step does nothing. On a simulated machine the time of a path is a sum. It adds the costs of accesses to
+//! words, of fences, pins and interrupt guards, and of the instructions between them. A step stands for those
+//! instructions.
 //!
 //! # How the instructions were counted
 //!
-//! By callgrind, of x86-64 code by rustc 1.95 as the workspace's release profile makes it, on a machine with the words of
-//! `framewright-rt` whose pin, fences and interrupt guards are nothing. 170 workloads ran on it, of order 0 to 10, in
-//! batches of 1 to 16,384, with a depot and without, in bulk, by place, draining, and with lists of other types in either policy;
-//! and once more on a machine that counts accesses and steps. `alloc` and `free` were then read from the code. `list-add`,
-//! `list-del`, `give`, `merge`, `split`, `take-smallest` and `refill-block` are what the profile has for these functions
-//! alone; `route`, `lookup`, `watermark-list`, `take-list`, `give-unmerged`, `pre-merge` and `unfold` were set by hand. For the others were
-//! taken the numbers that come nearest to all workloads at once (least squares of the relative error, each access one
-//! instruction), so that of two steps that always come together only the sum means something.
+//! Callgrind counted x86-64 code by rustc 1.95 in the workspace's release profile. The machine had the words of
+//! `framewright-rt`; its pin, fences and interrupt guards did nothing. 170 workloads ran on it, of order 0 to 10, in
+//! batches of 1 to 16,384, with a depot and without. Among them were bulk requests, requests by place, drains, and
+//! lists of other types in either policy. They ran once more on a machine that counts accesses and steps.
 //!
-//! Of the 170 sums 154 lie within 10 percent of the counts that they were fitted to, the farthest at 30 (a large block that was cut
-//! out of lists of another type is freed, a pageblock's type changes). No workload was held back to test them on.
+//! | steps | source of the number |
+//! |---|---|
+//! | `alloc`, `free` | read from the code |
+//! | `list-add`, `list-del`, `give`, `merge`, `split` | the profile of these functions alone |
+//! | `take-smallest`, `refill-block` | the profile of these functions alone |
+//! | `route`, `lookup`, `watermark-list`, `take-list`, `give-unmerged`, `pre-merge`, `unfold` | set by hand |
+//! | all others | fitted to all workloads at once |
+//!
+//! The fit minimises the sum of squares of the relative error, with one instruction for each access. Of two steps that
+//! always come together only the sum is meaningful.
+//!
+//! Of the 170 sums, 154 lie within 10 percent of the counts that they were fitted to. The worst differs by 30 percent:
+//! a large block cut out of lists of another type is freed, and a pageblock's type changes. No workload was held back
+//! to test the numbers on.
 
-/// Makes the type and its tables from one list.
+/// Defines the type and its tables from one list.
 macro_rules! steps {
     ($( $(#[doc = $doc:literal])+ $step:ident $name:literal $instructions:literal; )*) => {
-        /// A point with a named instruction cost. The number of one is its position in [`Step::ALL`].
+        /// A point with a named instruction cost; its number is its position in [`Step::ALL`].
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[non_exhaustive]
         pub enum Step {
@@ -31,15 +40,17 @@ macro_rules! steps {
             /// Every step.
             pub const ALL: [Step; [$( $instructions ),*].len()] = [$( Step::$step ),*];
 
-            /// Name in tables of costs.
+            /// Returns the step's name in tables of costs.
             pub const fn name(self) -> &'static str {
                 match self {
                     $( Step::$step => $name, )*
                 }
             }
 
-            /// Instructions that the step stands for, besides its accesses to words, fences, pins and interrupt guards, of which
-            /// each counts as one more; see the module's description.
+            /// Returns the instructions that the step stands for.
+            ///
+            /// Accesses to words, fences, pins and interrupt guards are not included; each of them counts as one more.
+            /// The description of this module says how the numbers were found.
             pub const fn instructions(self) -> u32 {
                 match self {
                     $( Step::$step => $instructions, )*

@@ -1,4 +1,4 @@
-//! Counters: exact, per CPU with thresholds, and tallies that are added up under a lock.
+//! Counters: exact ones, per-CPU ones with thresholds, and tallies that are added up under a lock.
 
 pub(crate) mod zone_stat;
 pub(crate) mod node_stat;

@@ -1,9 +1,12 @@
-//! Counters that an embedder keeps in each node, as Linux keeps `nr_dirty`: of what belongs to a node's memory, whichever zone it is in.
+//! Node counters: counters of the embedder for the memory of each node, whatever its zone; Linux's `nr_dirty` is one.
 //!
-//! They are kept as an embedder's counters of zones are (`zone_stat.rs`): a CPU keeps what it counts until that is more than a
-//! threshold, where the mechanisms say `zone-stat=differentials`, and then tells the node and the sum over all nodes, or else it tells the node each time.
-//! The threshold is the largest of the node's zones ([`crate::policy::watermark::node_threshold`]). Nobody holds anything:
-//! the CPU exchanges the word of what it keeps, and so does who folds it. Without such counters there is no memory for them.
+//! They work like an embedder's counters of zones (`zone_stat.rs`). Where the mechanisms say `zone-stat=differentials`,
+//! a CPU keeps its counts until they exceed a threshold. It then adds them to the node and to the sum over all nodes.
+//! Otherwise the CPU adds each count to the node at once. The threshold is the largest of the node's zones
+//! ([`crate::policy::watermark::node_threshold`]).
+//!
+//! No lock is needed: a CPU exchanges the word of its counts, and so does a CPU that folds them. Without such counters
+//! there is no memory for them.
 
 use core::array;
 
@@ -12,10 +15,12 @@ use crate::seam::machine::{Machine, Ordering, Word};
 use crate::stat::per_cpu_counter::{CounterDeltas, PerCpu, Told};
 use crate::types::units::{CpuId, NodeId};
 
-/// Counters that an embedder may keep in each node. What a CPU keeps of so many lies on one cache line; Linux 6.1 has about 45.
+/// Number of counters that an embedder may keep in each node.
+///
+/// A CPU's deltas of these counters lie on one cache line; Linux 6.1 has about 45.
 pub(crate) const OWN: usize = 48;
 
-/// What CPUs told of a node's counters, or of all nodes' together.
+/// Counts that CPUs have added to a node's counters, or to all nodes' sums.
 #[repr(align(128))]
 pub struct NodeStat<M: Machine>([M::U64; OWN]);
 
@@ -26,7 +31,7 @@ impl<M: Machine> Default for NodeStat<M> {
 }
 
 impl<M: Machine> NodeStat<M> {
-    /// Names its words.
+    /// Reports its words by name.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         for (index, word) in self.0.iter().enumerate() {
             tell(visit, format_args!("told[{index}]"), word);
@@ -34,7 +39,7 @@ impl<M: Machine> NodeStat<M> {
     }
 }
 
-/// What one CPU has counted in a node and not told it.
+/// Deltas of one CPU for one node: counts not yet added to the node.
 // Aligned so that no two CPUs write to the same pair of cache lines.
 #[repr(align(128))]
 pub struct NodeDiffs<M: Machine>(CounterDeltas<M, OWN>);
@@ -46,7 +51,7 @@ impl<M: Machine> Default for NodeDiffs<M> {
 }
 
 impl<M: Machine> NodeDiffs<M> {
-    /// Names its words.
+    /// Reports its words by name.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         let (items, threshold) = self.0.words();
         for (index, word) in items.iter().enumerate() {
@@ -56,9 +61,9 @@ impl<M: Machine> NodeDiffs<M> {
     }
 }
 
-/// The counters of all nodes; see the module's description.
+/// Counters of all nodes; the description of this module explains them.
 pub(crate) struct NodeStats<'a, M: Machine> {
-    /// What was told of all nodes together, and behind it of each node.
+    /// The sums over all nodes, followed by each node's counts.
     told: &'a [NodeStat<M>],
     diffs: PerCpu<'a, NodeDiffs<M>>,
 }
@@ -68,42 +73,44 @@ impl<'a, M: Machine> NodeStats<'a, M> {
         NodeStats { told, diffs: PerCpu { records: diffs, places: told.len().saturating_sub(1) } }
     }
 
-    /// The records of what was told, with the node, or none for all nodes.
+    /// Returns the shared records, each with its node; `None` stands for all nodes.
     pub(crate) fn every_told(&self) -> impl Iterator<Item = (Option<NodeId>, &'a NodeStat<M>)> + use<'a, M> {
         self.told.iter().zip(0..).map(|(told, index): (_, u8)| (index.checked_sub(1).map(NodeId), told))
     }
 
-    /// The records of what CPUs keep, with CPU and node.
+    /// Returns the per-CPU records, each with its CPU and node.
     pub(crate) fn every_kept(&self) -> impl Iterator<Item = (CpuId, NodeId, &'a NodeDiffs<M>)> + use<'a, M> {
         self.diffs.every().map(|(cpu, node, diffs)| (cpu, NodeId(node as u8), diffs))
     }
 
-    /// What was told of a counter.
+    /// Returns the shared words of a counter.
     fn told(&self, node: NodeId, index: usize) -> Option<Told<'a, M>> {
         let [all, nodes @ ..] = self.told else { return None };
         let here = nodes.get(node.index())?.0.get(index)?;
         Some(Told { here, everywhere: all.0.get(index).filter(|_| !self.diffs.records.is_empty()) })
     }
 
-    /// Counts on a CPU. False if there is no such counter.
+    /// Counts on a CPU; returns false if there is no such counter.
     pub(crate) fn count(&self, node: NodeId, cpu: CpuId, index: usize, change: i64) -> bool {
         let kept = self.diffs.get(cpu, node.index()).map(|diffs| &diffs.0);
         self.told(node, index).map(|told| told.count(kept, index, change)).is_some()
     }
 
-    /// A counter with what CPUs keep of it, as readers get it; none if there is no such counter.
+    /// Returns a counter with the CPUs' deltas, as readers see it.
+    ///
+    /// `None` if there is no such counter.
     pub(crate) fn get(&self, node: NodeId, index: usize) -> Option<u64> {
         let kept = self.diffs.of(node.index()).map(|diffs| diffs.0.kept(index));
         self.told(node, index).map(|told| told.exact(kept))
     }
 
-    /// What a CPU keeps, by node.
+    /// Returns a CPU's deltas, by node.
     fn of_cpu(&self, cpu: CpuId) -> impl Iterator<Item = (NodeId, &'a CounterDeltas<M, OWN>)> {
         let nodes = (0..self.diffs.places).map(|node| NodeId(node as u8));
         nodes.filter_map(move |node| Some((node, &self.diffs.get(cpu, node.index())?.0)))
     }
 
-    /// Tells the nodes what a CPU keeps. Returns how many counters that were.
+    /// Adds a CPU's deltas to the nodes; returns the number of counters changed.
     pub(crate) fn fold(&self, cpu: CpuId) -> u32 {
         self.of_cpu(cpu).fold(0, |changes: u32, (node, drifts)| {
             let fold = || drifts.fold(|index, kept| self.told(node, index).iter().for_each(|told| told.tell(kept)));
@@ -111,22 +118,24 @@ impl<'a, M: Machine> NodeStats<'a, M> {
         })
     }
 
-    /// Whether a CPU keeps anything.
+    /// Returns whether a CPU has deltas.
     pub(crate) fn is_kept(&self, cpu: CpuId) -> bool {
         self.of_cpu(cpu).any(|(_, drifts)| drifts.is_kept())
     }
 
-    /// Sets how much CPUs may keep of a node's counters.
+    /// Sets the threshold of CPUs for a node's counters.
     pub(crate) fn set_threshold(&self, node: NodeId, threshold: u8) {
         self.diffs.of(node.index()).for_each(|diffs| diffs.0.set_threshold(threshold));
     }
 
-    /// S3.
+    /// Checks invariant S3.
     pub(crate) fn is_within(&self) -> bool {
         self.diffs.records.iter().all(|diffs| diffs.0.is_within())
     }
 
-    /// S4: of each counter, what all nodes were told together, and the sum of what each was.
+    /// Returns the two sides of invariant S4 for each counter.
+    ///
+    /// They are the sum over all nodes, and the nodes' counts added up.
     pub(crate) fn sums(&self) -> impl Iterator<Item = (u64, u64)> {
         let sums = self.told.split_first().filter(|_| !self.diffs.records.is_empty());
         sums.into_iter().flat_map(|(all, nodes)| {

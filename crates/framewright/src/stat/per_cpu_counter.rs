@@ -1,13 +1,13 @@
-//! Counters of which each CPU keeps a part: of zones (`zone_stat.rs`) and of nodes (`node_stat.rs`).
+//! Per-CPU counters: counters of zones (`zone_stat.rs`) and nodes (`node_stat.rs`) with a part on each CPU.
 //!
-//! | words of a counter | who writes there |
+//! | words of a counter | written by |
 //! |---|---|
-//! | what a CPU keeps, a signed byte for each CPU and zone or node (`Drifts`) | the CPU, and whoever folds its counts |
-//! | what the zone or node was told, 64 bits ([`Told::here`]) | every CPU that has counted more than a threshold |
-//! | the sum over all zones or nodes of that ([`Told::everywhere`]) | the same |
+//! | a CPU's delta: a signed byte for each CPU and zone or node ([`CounterDeltas`]) | the CPU, and CPUs that fold it |
+//! | the count of the zone or node, 64 bits ([`Told::here`]) | each CPU whose delta exceeds a threshold |
+//! | the sum of those over all zones or nodes ([`Told::everywhere`]) | each CPU whose delta exceeds a threshold |
 //!
-//! The second and what all CPUs keep of it together are the count. Which of two writers at a time loses nothing, because both hold something or
-//! because they exchange the word, is a matter of the counter.
+//! The exact count is the second word plus the deltas of all CPUs. Two writers of a delta must not lose a count. Each
+//! counter decides how: both writers hold a lock, or both exchange the word.
 
 use core::array;
 
@@ -15,12 +15,14 @@ use crate::policy::watermark::MOST_THRESHOLD;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::types::units::CpuId;
 
-/// How often a counter is changed anew that somebody else changed meanwhile, before the change is told right away.
+/// Number of attempts to change a delta that other writers change.
+///
+/// After them, the change is added to the zone or node.
 const TRIES: u32 = 16;
 
-/// What one CPU keeps of `N` counters, and how much of each it may keep.
+/// Deltas of one CPU for `N` counters, and their threshold.
 ///
-/// Invariant S3: at most the threshold, up or down.
+/// Invariant S3: a delta is at most the threshold, up or down.
 pub(crate) struct CounterDeltas<M: Machine, const N: usize> {
     items: [M::U8; N],
     threshold: M::U8,
@@ -33,7 +35,7 @@ impl<M: Machine, const N: usize> Default for CounterDeltas<M, N> {
 }
 
 impl<M: Machine, const N: usize> CounterDeltas<M, N> {
-    /// Its words, for who names them: the counters', and the threshold.
+    /// Returns its words for naming: the counters' words, and the threshold.
     pub(crate) fn words(&self) -> (&[M::U8; N], &M::U8) {
         (&self.items, &self.threshold)
     }
@@ -46,7 +48,7 @@ impl<M: Machine, const N: usize> CounterDeltas<M, N> {
         self.threshold.store(threshold.clamp(1, MOST_THRESHOLD), Ordering::Relaxed);
     }
 
-    /// What is kept of a counter.
+    /// Returns the delta of a counter.
     pub(crate) fn kept(&self, item: usize) -> i64 {
         self.items.get(item).map_or(0, |word| i64::from(word.load(Ordering::Relaxed) as i8))
     }
@@ -57,7 +59,9 @@ impl<M: Machine, const N: usize> CounterDeltas<M, N> {
         }
     }
 
-    /// Changes a counter; returns what is to be told now.
+    /// Changes a counter; returns the amount to add to the shared words now.
+    ///
+    /// Caller holds: the lock that excludes other writers of the delta.
     pub(crate) fn change(&self, item: usize, change: i64) -> i64 {
         let Some(word) = self.items.get(item) else { return change };
         let (keep, told) = delta(i64::from(word.load(Ordering::Relaxed) as i8), change, self.threshold());
@@ -65,7 +69,11 @@ impl<M: Machine, const N: usize> CounterDeltas<M, N> {
         told
     }
 
-    /// Changes a counter that anybody on the CPU may change, and another CPU fold, at the same time; returns what is to be told now.
+    /// Like [`Self::change`], without a lock.
+    ///
+    /// Other code, on this CPU or on another, may change or fold the delta at that moment.
+    ///
+    /// Returns the amount to add to the shared words now.
     pub(crate) fn change_shared(&self, item: usize, change: i64) -> i64 {
         let Some(word) = self.items.get(item) else { return change };
         for _ in 0..TRIES {
@@ -78,7 +86,7 @@ impl<M: Machine, const N: usize> CounterDeltas<M, N> {
         change
     }
 
-    /// Takes what is kept and has it told, counter by counter. Returns how many that were.
+    /// Passes each delta to `tell` and resets it; returns the number of counters changed.
     pub(crate) fn fold(&self, tell: impl Fn(usize, i64)) -> u32 {
         let take = |word: &M::U8| i64::from(word.swap(0, Ordering::Relaxed) as i8);
         let changed = self.items.iter().map(take).enumerate().filter(|(_, kept)| *kept != 0);
@@ -88,33 +96,37 @@ impl<M: Machine, const N: usize> CounterDeltas<M, N> {
         })
     }
 
-    /// S3.
+    /// Checks invariant S3.
     pub(crate) fn is_within(&self) -> bool {
-        // A threshold that fell takes effect with the next change.
+        // A lowered threshold takes effect with the next change.
         (0..N).all(|item| self.kept(item).abs() <= i64::from(MOST_THRESHOLD))
     }
 
-    /// Whether something is kept that others do not see.
+    /// Returns whether any delta is not 0.
     pub(crate) fn is_kept(&self) -> bool {
         (0..N).any(|item| self.kept(item) != 0)
     }
 }
 
-/// A counter that may go either way: what is kept of it and what is told.
+/// Returns a counter's new delta, and the amount to add to the shared words.
+///
+/// The counter may grow or shrink.
 fn delta(kept: i64, change: i64, threshold: u8) -> (i64, i64) {
     let Some(now) = kept.checked_add(change) else { return (kept, change) };
     if now.unsigned_abs() > u64::from(threshold) { (0, now) } else { (now, 0) }
 }
 
-/// The words of a counter that all CPUs share.
+/// Words of a counter that all CPUs share.
 pub(crate) struct Told<'t, M: Machine> {
     pub(crate) here: &'t M::U64,
-    /// None where CPUs keep nothing: the sum is for who reads no more than what was told.
+    /// Word of the sum; `None` where CPUs keep no deltas.
+    ///
+    /// Readers of the sum want no more than the shared counts.
     pub(crate) everywhere: Option<&'t M::U64>,
 }
 
 impl<M: Machine> Told<'_, M> {
-    /// Adds what a CPU counted.
+    /// Adds a CPU's count to the shared words.
     pub(crate) fn tell(&self, change: i64) {
         if change != 0 {
             self.here.add(change as u64, Ordering::Relaxed);
@@ -124,42 +136,46 @@ impl<M: Machine> Told<'_, M> {
         }
     }
 
-    /// Counts from any context, with what the CPU keeps, if it keeps something.
+    /// Counts from any context; uses the CPU's delta if there is one.
     pub(crate) fn count<const N: usize>(&self, kept: Option<&CounterDeltas<M, N>>, item: usize, change: i64) {
         self.tell(kept.map_or(change, |drifts| drifts.change_shared(item, change)));
     }
 
-    /// The count, with what CPUs keep of it.
+    /// Returns the count with the CPUs' deltas.
     pub(crate) fn exact(&self, kept: impl Iterator<Item = i64>) -> u64 {
         let told = self.here.load(Ordering::Relaxed);
         not_negative(kept.fold(told, |sum, kept| sum.wrapping_add(kept as u64)))
     }
 }
 
-/// A sum of which others have told a part that would make it negative.
+/// Returns `sum`, or 0 if it is negative.
+///
+/// It can be negative because some CPUs have added only a part of it.
 pub(crate) fn not_negative(sum: u64) -> u64 {
     if (sum as i64) < 0 { 0 } else { sum }
 }
 
-/// A record for each CPU and place, which is a zone or a node: CPU by CPU.
+/// Records by CPU and place, ordered by CPU.
+///
+/// A place is a zone or a node.
 pub(crate) struct PerCpu<'a, T> {
     pub(crate) records: &'a [T],
     pub(crate) places: usize,
 }
 
 impl<'a, T> PerCpu<'a, T> {
-    /// The record of a CPU and place; none where CPUs keep nothing.
+    /// Returns the record of a CPU and place; `None` where CPUs keep no deltas.
     pub(crate) fn get(&self, cpu: CpuId, place: usize) -> Option<&'a T> {
         let index = cpu.index().wrapping_mul(self.places).wrapping_add(place);
         if place < self.places { self.records.get(index) } else { None }
     }
 
-    /// The records of all CPUs.
+    /// Returns the records of all CPUs for a place.
     pub(crate) fn of(&self, place: usize) -> impl Iterator<Item = &'a T> + use<'a, T> {
         self.records.iter().skip(place).step_by(self.places.max(1))
     }
 
-    /// All of them, with CPU and place.
+    /// Returns all records, each with its CPU and place.
     pub(crate) fn every(&self) -> impl Iterator<Item = (CpuId, usize, &'a T)> + use<'a, T> {
         let places = self.places;
         self.records.iter().enumerate().map(move |(index, record)| {

@@ -1,8 +1,8 @@
-//! What is on a zone's lists, in numbers.
+//! Tally: counts of a zone's lists that the lock holder collects and adds up once.
 //!
-//! Numbers of free frames are read by every request that asks for a watermark, on any CPU, so writing them takes their line from all of
-//! these (`zone_stat.rs`). Who changes the lists keeps account for himself ([`Tally`]) and adds up once, right before he gives the
-//! zone lock up.
+//! Every request that checks a watermark reads the numbers of free frames, on any CPU. Each write to them takes their
+//! line from all of these readers (`zone_stat.rs`). A CPU that changes the lists therefore counts in a [`Tally`] of its
+//! own. It adds the tally up once, right before it releases the zone lock.
 
 use core::cell::Cell;
 
@@ -11,16 +11,20 @@ use crate::seam::machine::{Machine, Ordering, Word};
 use crate::sync::zone_lock::LockMode;
 use crate::types::migratetype::MigrateType;
 
-/// Counts of a zone's lists that no watermark asks for.
+/// Counts of a zone's lists that no watermark reads.
 ///
-/// Invariant B4, with the lock free: `isolated` is the sum of the blocks on the isolated lists, in frames; `quarantined` is the frames
-/// put aside. `skipped` is the number of free blocks whose state says so. `owned` is the number of pageblocks that CPUs own.
+/// Invariant B4, with the lock free:
+///
+/// - `isolated` is the sum of the blocks on the isolated lists, in frames.
+/// - `quarantined` is the number of quarantined frames.
+/// - `skipped` is the number of free blocks whose state has the mark.
+/// - `owned` is the number of pageblocks that CPUs own.
 pub(crate) struct ListCount<M: Machine> {
     pub(crate) isolated: M::U64,
     pub(crate) quarantined: M::U64,
-    /// Free *blocks* marked as not looked at for merging.
+    /// Free *blocks* that were not checked for merging.
     pub(crate) skipped: M::U64,
-    /// Pageblocks that CPUs own; changed by who holds the zone lock alone.
+    /// Pageblocks that CPUs own; changed under the zone lock, held exclusively.
     pub(crate) owned: M::U64,
 }
 
@@ -32,7 +36,7 @@ impl<M: Machine> Default for ListCount<M> {
 }
 
 impl<M: Machine> ListCount<M> {
-    /// Names its words.
+    /// Reports its words by name.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         tell(visit, format_args!("count.isolated"), &self.isolated);
         tell(visit, format_args!("count.quarantined"), &self.quarantined);
@@ -40,7 +44,7 @@ impl<M: Machine> ListCount<M> {
         tell(visit, format_args!("count.owned"), &self.owned);
     }
 
-    /// Forgets what is on the lists.
+    /// Resets the counts of blocks on the lists to 0.
     #[inline]
     pub(crate) fn reset(&self) {
         for word in [&self.isolated, &self.skipped] {
@@ -48,7 +52,9 @@ impl<M: Machine> ListCount<M> {
         }
     }
 
-    /// Adds what one CPU changed, who holds the zone lock in this mode.
+    /// Adds the changes of one CPU.
+    ///
+    /// Caller holds: the zone lock, in this mode.
     pub(crate) fn add(&self, tally: &Tally, mode: LockMode) {
         add(&self.isolated, tally.isolated.take(), mode);
         add(&self.quarantined, tally.quarantined.take(), mode);
@@ -57,7 +63,9 @@ impl<M: Machine> ListCount<M> {
     }
 }
 
-/// Adds to a word that is changed under the zone lock, held in this mode; nothing if there is nothing to add.
+/// Adds to a word that changes under the zone lock; does nothing for 0.
+///
+/// Caller holds: the zone lock, in this mode.
 pub(crate) fn add(word: &impl Word<u64>, change: u64, mode: LockMode) {
     match mode {
         _ if change == 0 => {}
@@ -68,7 +76,9 @@ pub(crate) fn add(word: &impl Word<u64>, change: u64, mode: LockMode) {
     }
 }
 
-/// What one CPU has changed and not added up yet. Negative numbers in two's complement.
+/// Changes by one CPU that are not added up yet.
+///
+/// Negative numbers are in two's complement.
 #[derive(Default)]
 pub(crate) struct Tally {
     pub(crate) free: Cell<u64>,
@@ -85,13 +95,13 @@ fn bump(cell: &Cell<u64>, change: u64) {
 }
 
 impl Tally {
-    /// What was changed of the numbers of free frames, CMA's and the high-atomic reserve's; they are 0 afterwards.
+    /// Takes the changes of free frames, CMA frames and high-atomic frames; resets them to 0.
     #[inline]
     pub(crate) fn free_change(&self) -> [u64; 3] {
         [&self.free, &self.cma, &self.highatomic].map(Cell::take)
     }
 
-    /// So many frames more are free, on lists of this type.
+    /// Counts `frames` more free frames on lists of this type.
     pub(crate) fn count(&self, migratetype: MigrateType, frames: u64) {
         match migratetype {
             MigrateType::Isolate => return bump(&self.isolated, frames),
@@ -102,22 +112,22 @@ impl Tally {
         bump(&self.free, frames);
     }
 
-    /// So many blocks more are marked as not looked at for merging.
+    /// Counts `blocks` more blocks that were not checked for merging.
     pub(crate) fn count_skipped(&self, blocks: u64) {
         bump(&self.skipped, blocks);
     }
 
-    /// So many pageblocks more are owned by CPUs.
+    /// Counts `pageblocks` more pageblocks owned by CPUs.
     pub(crate) fn count_owned(&self, pageblocks: u64) {
         bump(&self.owned, pageblocks);
     }
 
-    /// So many frames more are put aside.
+    /// Counts `frames` more quarantined frames.
     pub(crate) fn count_quarantined(&self, frames: u64) {
         bump(&self.quarantined, frames);
     }
 
-    /// Forgets what was changed on the lists.
+    /// Resets the changes of blocks on the lists to 0.
     #[inline]
     pub(crate) fn reset(&self) {
         for cell in [&self.free, &self.cma, &self.highatomic, &self.isolated, &self.skipped] {

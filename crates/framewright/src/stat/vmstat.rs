@@ -1,9 +1,10 @@
-//! Counters.
+//! Event counters: events per CPU and zone, and events of the slow paths.
 //!
-//! What every allocation counts is counted per CPU and zone by plain additions, and added up when somebody reads:
-//! [`ZoneEvents`]. A reader sees each CPU's counters at a slightly different moment; at a quiescent point the sums are
-//! exact. A CPU that goes offline leaves its counts to the zone. What only slow paths count is one shared word each:
-//! [`GlobalEvents`].
+//! [`ZoneEvents`] counts the events of every allocation per CPU and zone, by plain additions; a reader adds them up. A
+//! reader sees each CPU's counters at a slightly different moment. At a quiescent point the sums are exact. A CPU that
+//! goes offline leaves its counts to the zone.
+//!
+//! [`GlobalEvents`] counts the events of slow paths, with one shared word for each.
 
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
@@ -18,7 +19,7 @@ pub(crate) enum ZoneEvent {
     FreeFrames,
     /// Blocks allocated by requests.
     Allocs,
-    // Which of the following are counted here, and which elsewhere or not at all, is said in `numa_stat.rs`.
+    // `numa_stat.rs` documents which of the following are counted here, and which elsewhere or not at all.
     /// Blocks served for a request that preferred this node (`numa_hit`).
     NumaHit,
     /// Blocks served for a request that preferred another node (`numa_miss`).
@@ -47,7 +48,7 @@ impl ZoneEvent {
         ZoneEvent::NumaOther,
     ];
 
-    /// The event that is a NUMA counter.
+    /// Returns the event of a NUMA counter.
     pub(crate) const fn of(item: NumaItem) -> ZoneEvent {
         match item {
             NumaItem::Hit => ZoneEvent::NumaHit,
@@ -77,7 +78,7 @@ impl NumaItem {
         [NumaItem::Hit, NumaItem::Miss, NumaItem::Foreign, NumaItem::Interleave, NumaItem::Local, NumaItem::Other];
 }
 
-/// One CPU's counters of one zone, or a zone's counters of CPUs that are gone.
+/// Counters of one CPU for one zone, or a zone's counters of offline CPUs.
 pub(crate) struct ZoneEvents<M: Machine>([M::U64; ZoneEvent::ALL.len()]);
 
 impl<M: Machine> Default for ZoneEvents<M> {
@@ -87,21 +88,25 @@ impl<M: Machine> Default for ZoneEvents<M> {
 }
 
 impl<M: Machine> ZoneEvents<M> {
-    /// Names its words.
+    /// Reports its words by name.
     pub(crate) fn words(&self, prefix: &str, visit: &mut Words<'_>) {
         for (event, word) in ZoneEvent::ALL.iter().zip(&self.0) {
             tell(visit, format_args!("{prefix}.{event:?}"), word);
         }
     }
 
-    /// Adds to a counter. Only who holds what the counters belong to may call this.
+    /// Adds `n` to a counter.
+    ///
+    /// Caller holds: the record that the counters belong to.
     pub(crate) fn count(&self, event: ZoneEvent, n: u64) {
         if let Some(word) = self.0.get(event as usize) {
             word.store(word.load(Ordering::Relaxed).wrapping_add(n), Ordering::Relaxed);
         }
     }
 
-    /// Counts a block served by no ring, which would have counted it.
+    /// Counts a block that was not served by a ring.
+    ///
+    /// A ring counts its own blocks.
     pub(crate) fn count_alloc(&self, order: Order) {
         self.count(ZoneEvent::Allocs, 1);
         self.count(ZoneEvent::AllocFrames, order.frames());
@@ -111,7 +116,7 @@ impl<M: Machine> ZoneEvents<M> {
         self.0.get(event as usize).map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
-    /// Adds to a counter that CPUs share.
+    /// Adds `n` to a counter that CPUs share.
     pub(crate) fn add(&self, event: ZoneEvent, n: u64) {
         if let Some(word) = self.0.get(event as usize) {
             word.add(n, Ordering::Relaxed);
@@ -126,41 +131,43 @@ pub(crate) enum GlobalEvent {
     AllocFail,
     /// Frees that were refused.
     BadFree,
-    /// Times background reclaim was woken (`pageoutrun` counts its runs).
+    /// Wake-ups of background reclaim (`pageoutrun` counts its runs).
     KswapdWake,
     /// Blocks served from another type's lists by less than a pageblock (fragmenting).
     ExtFragFragmenting,
     /// Blocks served from another type's lists by whole pageblocks.
     ExtFragWhole,
-    /// Free lists rebuilt after a damaged descriptor was met.
+    /// Rebuilds of free lists after a damaged descriptor was found.
     Repairs,
-    /// Blocks put aside because somebody wrote to them after they were freed.
+    /// Blocks quarantined because they were written to after they were freed.
     WrittenAfterFree,
-    /// Requests that waited rather than mix mobilities.
+    /// Requests that waited to avoid mixing mobilities.
     FragmentStall,
-    /// How long they waited, in nanoseconds.
+    /// Time that those requests waited, in nanoseconds.
     FragmentStallTime,
     /// Frames whose contents were moved elsewhere (`pgmigrate_success`).
     MigrateSuccess,
     /// Frames whose contents could not be moved (`pgmigrate_fail`).
     MigrateFail,
-    /// Frames that compaction looked at for something to move (`compact_migrate_scanned`).
+    /// Frames that compaction scanned for contents to move (`compact_migrate_scanned`).
     CompactMigrateScanned,
-    /// Frames that compaction looked at for a place to move it to (`compact_free_scanned`).
+    /// Frames that compaction scanned for a free place (`compact_free_scanned`).
     CompactFreeScanned,
-    /// Requests that compacted themselves (`compact_stall`), those that got nothing from it (`compact_fail`) and something
-    /// (`compact_success`).
+    /// Requests that ran compaction themselves (`compact_stall`).
+    ///
+    /// [`Self::CompactFail`] counts those that gained nothing from it (`compact_fail`), [`Self::CompactSuccess`] those
+    /// that gained something (`compact_success`).
     CompactStall,
     CompactFail,
     CompactSuccess,
-    /// Runs of background compaction (`compact_daemon_wake`), and its part of the frames looked at.
+    /// Runs of background compaction (`compact_daemon_wake`), and its share of the scanned frames.
     CompactDaemonWake,
     CompactDaemonMigrateScanned,
     CompactDaemonFreeScanned,
 }
 
-/// The allocator's shared counters.
-// Aligned so that they share no line with what every call reads of the allocator.
+/// Shared counters of the allocator.
+// Aligned so that they share no line with words of the allocator that every call reads.
 #[repr(align(128))]
 pub(crate) struct GlobalEvents<M: Machine> {
     words: [M::U64; GlobalEvent::COUNT],
@@ -200,7 +207,7 @@ impl<M: Machine> Default for GlobalEvents<M> {
 }
 
 impl<M: Machine> GlobalEvents<M> {
-    /// Names its words.
+    /// Reports its words by name.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         for (event, word) in GlobalEvent::ALL.iter().zip(&self.words) {
             tell(visit, format_args!("{event:?}"), word);

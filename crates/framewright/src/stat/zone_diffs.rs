@@ -1,6 +1,6 @@
-//! What one CPU has counted in a zone and not told it yet: differentials, as Linux calls them.
+//! Zone deltas: one CPU's counts for a zone that are not yet added to it; Linux calls them differentials.
 //!
-//! Who may write here, and when the zone is told, is said in `zone_stat.rs`.
+//! `zone_stat.rs` defines the writers of these words, and the moment when they are added to the zone.
 
 use core::array;
 
@@ -11,21 +11,25 @@ use crate::seam::machine::{Machine, Ordering, Word};
 use crate::stat::per_cpu_counter::CounterDeltas;
 use crate::stat::vmstat::NumaItem;
 
-/// Counters that an embedder may keep in each zone.
+/// Number of counters that an embedder may keep in each zone.
 pub(crate) const OWN: usize = 14;
-/// Kinds of counters of a zone besides the NUMA counters: free frames, the embedder's, and CMA's free frames.
+/// Number of a zone's counters besides the NUMA counters.
+///
+/// They are the free frames, the embedder's counters, and CMA's free frames.
 pub(crate) const ITEMS: usize = OWN + 2;
 pub(crate) const FREE: usize = 0;
 pub(crate) const CMA: usize = OWN + 1;
 
-/// What one CPU has counted in a zone and not told it.
+/// Deltas of one CPU for one zone: counts not yet added to the zone.
 ///
-/// Invariant S3: of a NUMA counter at most its own threshold is kept, and down to half of it; of all others at most the threshold, up or
-/// down (`per_cpu_counter.rs`).
+/// Invariant S3 (`per_cpu_counter.rs`):
+///
+/// - A NUMA counter's delta is at most its own threshold, and at least minus half of it.
+/// - Any other delta is at most the threshold, up or down.
 // Aligned so that no two CPUs write to the same pair of cache lines.
 #[repr(align(128))]
 pub struct ZoneDiffs<M: Machine> {
-    /// Numbers of free frames, and the embedder's counters.
+    /// Deltas of the numbers of free frames, and of the embedder's counters.
     pub(crate) deltas: CounterDeltas<M, ITEMS>,
     numa8: [M::U8; NumaItem::COUNT],
     numa16: [M::U16; NumaItem::COUNT],
@@ -51,7 +55,7 @@ impl<M: Machine> ZoneDiffs<M> {
         (self.kind, self.numa_threshold) = (mechanisms.numa_stat, mechanisms.numa_threshold);
     }
 
-    /// Names its words.
+    /// Reports its words by name.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         let (items, threshold) = self.deltas.words();
         for (index, word) in items.iter().enumerate() {
@@ -68,7 +72,7 @@ impl<M: Machine> ZoneDiffs<M> {
         tell(visit, format_args!("diffs.threshold"), threshold);
     }
 
-    /// What is kept of a NUMA counter.
+    /// Returns the delta of a NUMA counter.
     pub(crate) fn numa_kept(&self, item: NumaItem) -> i64 {
         let (byte, word) = (self.numa8.get(item as usize), self.numa16.get(item as usize));
         match self.kind {
@@ -86,7 +90,7 @@ impl<M: Machine> ZoneDiffs<M> {
         }
     }
 
-    /// What a NUMA counter may be before the zone is told.
+    /// Returns the largest delta that a NUMA counter may keep.
     pub(crate) fn numa_threshold(&self) -> i64 {
         match (self.numa_threshold.get(), self.kind) {
             (Some(threshold), _) => i64::from(threshold),
@@ -95,29 +99,33 @@ impl<M: Machine> ZoneDiffs<M> {
         }
     }
 
-    /// Counts one more; returns what is to be told now. The lists of its CPU are held.
+    /// Counts one event; returns the amount to add to the shared words now.
+    ///
+    /// Caller holds: the CPU's lists of this zone.
     pub(crate) fn count_numa(&self, item: NumaItem) -> i64 {
         let (keep, told) = tick(self.kind, self.numa_kept(item), self.numa_threshold());
         self.keep_numa(item, keep);
         told
     }
 
-    /// S3.
+    /// Checks invariant S3.
     pub(crate) fn is_within(&self) -> bool {
         let most = i64::from(MOST_THRESHOLD);
-        // A threshold that fell takes effect with the next change.
+        // A lowered threshold takes effect with the next change.
         let numa = if self.kind == NumaStat::S8 { most } else { self.numa_threshold() };
         self.deltas.is_within()
             && NumaItem::ALL.into_iter().all(|item| (-(numa / 2)..=numa).contains(&self.numa_kept(item)))
     }
 
-    /// Whether something is kept that others do not see.
+    /// Returns whether any delta is not 0.
     pub(crate) fn is_kept(&self) -> bool {
         self.deltas.is_kept() || NumaItem::ALL.into_iter().any(|item| self.numa_kept(item) != 0)
     }
 }
 
-/// A counter that only grows, by one more. With a sign, half a threshold is told in advance, as Linux does.
+/// Returns a growing counter's new delta, and the amount to add to the shared words.
+///
+/// The counter grows by one. A signed counter adds half a threshold in advance, as Linux does.
 fn tick(kind: NumaStat, kept: i64, threshold: i64) -> (i64, i64) {
     let now = kept.saturating_add(1);
     let over = if kind == NumaStat::U16 { 0 } else { threshold / 2 };
@@ -132,7 +140,7 @@ mod tests {
 
     #[test]
     fn a_growing_counter_is_told_every_one_and_a_half_thresholds() {
-        // Of 8 bits: nothing is ever kept that does not fit.
+        // 8-bit counters: every delta fits.
         let mut kept = 0;
         let mut times = std::vec::Vec::new();
         for event in 1..=1_000_i64 {

@@ -1,21 +1,22 @@
-//! What a zone's free lists and allocations are counted in: words that all CPUs share, and what each CPU has not told yet.
+//! Zone counters: counts of a zone's free lists and allocations, in shared words and per-CPU deltas.
 //!
-//! A watermark reads the numbers of free frames at every request, on any CPU; everything else is read when somebody looks. Whoever
-//! writes to a line takes it from all who read it, so what matters of a counter is not who reads it but which words lie beside
-//! it. Therefore the statistics have a record of their own, apart from the lock and the lists, and where in it a word lies is a matter
-//! of `Places`.
+//! Every request, on any CPU, reads the numbers of free frames to check a watermark. All other counters are read only
+//! by reports. A write takes the line from all CPUs that read it. The cost of a counter therefore depends on the words
+//! on its line, more than on its own readers. So the statistics have a record of their own, apart from the lock and the
+//! lists. [`CounterPlaces`] decides the position of each word in it.
 //!
-//! Where the mechanisms say so, a CPU keeps what it counts (`Diffs`) until that is more than a threshold. Then it tells the zone, and the
-//! sums over all zones ([`Stats`]), by an atomic addition each. Nobody but the CPU itself and whoever folds its counts writes there,
-//! and both hold something that excludes the other:
+//! Where the mechanisms say so, a CPU keeps its counts ([`ZoneDiffs`]) until they exceed a threshold. It then adds them
+//! to the zone, and to the sums over all zones ([`Stats`]), by an atomic addition each. Only the CPU itself, and a CPU
+//! that folds its counts, write the deltas. Each holds a lock that excludes the other, or exchanges the word:
 //!
-//! | counter | the CPU holds | who folds it holds |
+//! | counter | the owner CPU holds | the folding CPU holds |
 //! |---|---|---|
-//! | free frames, CMA's | the zone lock, alone or together with others | the zone lock, alone |
-//! | NUMA counters | its per-CPU lists of the zone, as owner | the same, as claimer |
-//! | an embedder's | nothing: exchanges of the word | nothing |
+//! | free frames, CMA's | the zone lock, exclusive or shared | the zone lock, exclusive |
+//! | NUMA counters | its per-CPU lists of the zone, as owner | those lists, as claimer |
+//! | an embedder's | nothing: it exchanges the word | nothing: it exchanges the word |
 //!
-//! A CPU that allocates without its lists, because they are claimed or the request goes to the zone, tells the zone at once.
+//! A CPU that allocates without its lists adds to the zone at once. Its lists may be claimed, or the request may go to
+//! the zone.
 
 use core::array;
 
@@ -34,7 +35,7 @@ use crate::types::units::{CpuId, Order, ZoneIdx};
 const WORDS: usize = 32;
 /// Words in a pair of cache lines.
 const PAIR: usize = 16;
-/// Where words lie that have a choice, counted in words from the start.
+/// Positions of the words that depend on a choice, in words from the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct CounterPlaces {
     cma: u8,
@@ -42,7 +43,7 @@ struct CounterPlaces {
 }
 
 impl CounterPlaces {
-    /// With so many counters of the embedder, which follow the free frames.
+    /// Returns the positions with `own` counters of the embedder, which follow the free frames.
     #[inline]
     fn of(own: usize, place: NumaPlace) -> CounterPlaces {
         let next = own.min(OWN).saturating_add(1);
@@ -55,31 +56,35 @@ impl CounterPlaces {
     }
 }
 
-/// What works for a node in the background.
+/// Background work of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Background {
     Reclaim,
     Compaction,
 }
 
-/// The shared words of a zone's statistics.
+/// Shared words of a zone's statistics.
 ///
-/// Invariant B4: with the zone lock free, `free` and what CPUs keep of it is the sum of the blocks on all lists but those of isolated
-/// ones, `cma` and `highatomic` the parts of it on the lists of these types.
+/// Invariant B4, with the zone lock free: `free` plus the CPUs' deltas is the sum of the blocks on all lists except the
+/// isolated ones. `cma` and `highatomic` are its parts on the lists of these types.
 #[repr(C, align(128))]
 pub(crate) struct ZoneCounters<M: Machine> {
     words: [M::U64; WORDS],
-    /// Free frames on lists of type HighAtomic, and the marks: written rarely, read with the free frames.
+    /// Free frames on lists of type HighAtomic, and the marks.
+    ///
+    /// They are written rarely, and read together with the free frames.
     highatomic: M::U64,
     marks: [M::U64; 3],
-    /// See [`crate::policy::watermark::drift_mark`].
+    /// Level below which deltas must be added; [`crate::policy::watermark::drift_mark`] computes it.
     drift_mark: M::U64,
-    /// Frames on top of each mark for a while (`watermark_boost.rs`), and whether background reclaim is still to be woken because of them.
+    /// Frames temporarily added to each mark (`watermark_boost.rs`).
+    ///
+    /// `boost_is_new` is 1 while background reclaim has yet to be woken for them.
     boost: M::U64,
     boost_is_new: M::U32,
-    /// The largest orders that background reclaim, and background compaction, were asked for and have not looked at.
+    /// Largest orders asked of background reclaim and of background compaction, and not handled yet.
     asked: [M::U32; 2],
-    /// The NUMA counters when they were last switched on: that is what they count from.
+    /// Values of the NUMA counters when counting was last switched on: the reports subtract them.
     numa_since: [M::U64; NumaItem::COUNT],
     // Fixed at boot.
     places: CounterPlaces,
@@ -106,14 +111,14 @@ impl<M: Machine> Default for ZoneCounters<M> {
 }
 
 impl<M: Machine> ZoneCounters<M> {
-    /// Lays the words out, with so many of the embedder.
+    /// Lays the words out, with `own` counters of the embedder.
     pub(crate) fn place(&mut self, own: usize, mechanisms: &Mechanisms) {
         self.places = CounterPlaces::of(own, mechanisms.numa_place);
         self.deltas = mechanisms.zone_stat == ZoneStat::Differentials;
         self.boosts = mechanisms.watermark_boost.get() != 0;
     }
 
-    /// Names its words.
+    /// Reports its words by name.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         let numa = usize::from(self.places.numa);
         for (index, word) in self.words.iter().enumerate() {
@@ -141,73 +146,85 @@ impl<M: Machine> ZoneCounters<M> {
         }
     }
 
-    /// The word of a kind of counter.
+    /// Returns the word of a kind of counter.
     fn word(&self, item: usize) -> &M::U64 {
         let [first, ..] = &self.words;
         let index = if item == CMA { usize::from(self.places.cma) } else { item };
         self.words.get(index).unwrap_or(first)
     }
 
-    /// Free frames, as the zone was told.
+    /// Returns the word of free frames, without the CPUs' deltas.
     pub(crate) fn free(&self) -> &M::U64 {
         self.word(FREE)
     }
 
-    /// Of those, the ones on lists of type CMA.
+    /// Returns the word of free frames on lists of type CMA.
     pub(crate) fn cma(&self) -> &M::U64 {
         self.word(CMA)
     }
 
-    /// A NUMA counter, as the zone was told.
+    /// Returns the word of a NUMA counter, without the CPUs' deltas.
     pub(crate) fn numa(&self, item: NumaItem) -> &M::U64 {
         self.words.get(usize::from(self.places.numa).wrapping_add(item as usize)).unwrap_or(self.free())
     }
 
-    /// What it counts from.
+    /// Returns the value that a NUMA counter had when counting was last switched on.
     pub(crate) fn numa_since(&self, item: NumaItem) -> &M::U64 {
         self.numa_since.get(item as usize).unwrap_or(self.free())
     }
 
-    /// A mark as it is in force: with the boost.
+    /// Returns a mark as it is in force, including the boost.
     pub(crate) fn mark(&self, mark: Mark) -> u64 {
         let stored = self.mark_unboosted(mark);
         if self.boosts { stored.saturating_add(self.boost()) } else { stored }
     }
 
-    /// A mark as it was set. For reserves that a boost must not take away, and for compaction, which is what a boost is for.
+    /// Returns a mark as it was set, without the boost.
+    ///
+    /// It is for reserves that a boost must not take away. It is also for compaction, which is the purpose of a boost.
     pub(crate) fn mark_unboosted(&self, mark: Mark) -> u64 {
         self.marks.get(mark.index()).map_or(0, |word| word.load(Ordering::Relaxed))
     }
 
-    /// The marks as they were set.
+    /// Returns the marks as they were set.
     pub(crate) fn marks(&self) -> Marks {
         let [min, low, high] = [Mark::Min, Mark::Low, Mark::High].map(|mark| self.mark_unboosted(mark));
         Marks { min, low, high }
     }
 
-    /// Frames that the marks are higher by.
+    /// Returns the boost: the frames added to the marks.
     pub(crate) fn boost(&self) -> u64 {
         self.boost.load(Ordering::Relaxed)
     }
 
-    /// Raises the marks by so many frames, as far as they may rise. False if they may not. The zone lock is held alone.
+    /// Raises the boost by `by` frames; returns false if the marks may not rise.
+    ///
+    /// The boost rises no further than its limit.
+    ///
+    /// Caller holds: the zone lock, exclusively.
     pub(crate) fn raise_boost(&self, by: u64, factor: u32, (managed, pageblock): (u64, u64)) -> bool {
         let zone = (managed, self.mark_unboosted(Mark::High), pageblock);
         let raised = raised_boost(self.boost(), by, factor, zone);
         raised.inspect(|&frames| self.boost.store(frames, Ordering::Relaxed)).is_some()
     }
 
-    /// Takes back what background reclaim has made good; others may have raised the marks in between. The zone lock is held alone.
+    /// Lowers the boost by the frames that background reclaim has freed.
+    ///
+    /// Other CPUs may have raised the marks in between.
+    ///
+    /// Caller holds: the zone lock, exclusively.
     pub(crate) fn lower_boost(&self, by: u64) {
         self.boost.store(self.boost().saturating_sub(by), Ordering::Relaxed);
     }
 
-    /// Notes that background reclaim is to be woken, by who comes next without the lock.
+    /// Notes that the next CPU without the lock must wake background reclaim.
     pub(crate) fn note_boost(&self) {
         self.boost_is_new.store(1, Ordering::Relaxed);
     }
 
-    /// Tells background work of what order a request was that failed. Of several at once the larger one may be lost; it asks again.
+    /// Passes the order of a failed request to background work.
+    ///
+    /// Of several requests at once, the larger order may be lost; that request asks again.
     pub(crate) fn ask(&self, who: Background, order: Order) {
         let word = self.asked(who);
         if word.load(Ordering::Relaxed) < u32::from(order.0) {
@@ -215,7 +232,7 @@ impl<M: Machine> ZoneCounters<M> {
         }
     }
 
-    /// What was asked for since the last time.
+    /// Takes the largest order asked for since the last call.
     pub(crate) fn take_asked(&self, who: Background) -> Order {
         Order(self.asked(who).swap(0, Ordering::Relaxed) as u8)
     }
@@ -225,7 +242,7 @@ impl<M: Machine> ZoneCounters<M> {
         if who == Background::Reclaim { reclaim } else { compaction }
     }
 
-    /// Whether the caller is to wake it: one of those who ask.
+    /// Returns true to one of the callers if background reclaim must be woken.
     pub(crate) fn take_note(&self) -> bool {
         self.boosts
             && self.boost_is_new.load(Ordering::Relaxed) != 0
@@ -238,7 +255,7 @@ impl<M: Machine> ZoneCounters<M> {
         }
     }
 
-    /// Whether CPUs keep something of the numbers of free frames.
+    /// Returns whether CPUs keep deltas of the numbers of free frames.
     pub(crate) fn has_deltas(&self) -> bool {
         self.deltas
     }
@@ -247,8 +264,9 @@ impl<M: Machine> ZoneCounters<M> {
         self.drift_mark.store(frames, Ordering::Relaxed);
     }
 
-    /// Free memory as a watermark sees it: as the zone was told, and to the frame where it matters. A moment's view unless the zone lock
-    /// is held.
+    /// Returns free memory as a watermark sees it: exact only where the error would matter.
+    ///
+    /// It is a momentary view unless the zone lock is held.
     pub(crate) fn memory_racy(&self, stats: &Stats<'_, M>, zone: ZoneIdx) -> FreeMemory {
         let told = FreeMemory {
             free: not_negative(self.free().load(Ordering::Relaxed)),
@@ -261,18 +279,20 @@ impl<M: Machine> ZoneCounters<M> {
         told
     }
 
-    /// Free memory with what CPUs keep of it.
+    /// Returns free memory with the CPUs' deltas.
     pub(crate) fn memory_exact(&self, stats: &Stats<'_, M>, zone: ZoneIdx) -> FreeMemory {
         let exact = |item| self.exact(item, stats, zone);
         FreeMemory { free: exact(FREE), cma: exact(CMA), highatomic: self.highatomic.load(Ordering::Relaxed) }
     }
 
-    /// A counter with what CPUs keep of it.
+    /// Returns a counter with the CPUs' deltas.
     fn exact(&self, item: usize, stats: &Stats<'_, M>, zone: ZoneIdx) -> u64 {
         self.told(item, stats).exact(stats.of_zone(zone).map(|diffs| diffs.deltas.kept(item)))
     }
 
-    /// Forgets what is on the lists. The zone lock is held alone.
+    /// Resets the counts of blocks on the lists to 0.
+    ///
+    /// Caller holds: the zone lock, exclusively.
     pub(crate) fn reset(&self, stats: &Stats<'_, M>, zone: ZoneIdx) {
         for item in [FREE, CMA] {
             let told = self.told(item, stats);
@@ -285,7 +305,11 @@ impl<M: Machine> ZoneCounters<M> {
         self.highatomic.store(0, Ordering::Relaxed);
     }
 
-    /// Adds what one CPU changed, which holds the zone lock in this mode. Who is on none in particular tells the zone at once.
+    /// Adds the changes of one CPU.
+    ///
+    /// A caller without a CPU adds them to the shared words at once.
+    ///
+    /// Caller holds: the zone lock, in this mode.
     pub(crate) fn account(&self, tally: &Tally, (stats, zone): (&Stats<'_, M>, ZoneIdx), cpu: CpuId, mode: LockMode) {
         let [free, cma, highatomic] = tally.free_change();
         for (item, change) in [(FREE, free), (CMA, cma)] {
@@ -298,31 +322,34 @@ impl<M: Machine> ZoneCounters<M> {
         add(&self.highatomic, highatomic, mode);
     }
 
-    /// What the zone and the sum of all zones were told of a counter.
+    /// Returns the shared words of a counter: the zone's, and the sum over all zones.
     fn told<'t>(&'t self, item: usize, stats: &'t Stats<'_, M>) -> Told<'t, M> {
         Told { here: self.word(item), everywhere: stats.sum(item) }
     }
 
-    /// Adds what a CPU keeps of the numbers of free frames and of the embedder's counters; the zone lock is held alone. Returns how many
-    /// numbers that were.
+    /// Adds a CPU's deltas to the zone; returns the number of counters changed.
+    ///
+    /// They are the deltas of free frames and of the embedder's counters.
+    ///
+    /// Caller holds: the zone lock, exclusively.
     pub(crate) fn fold(&self, stats: &Stats<'_, M>, diffs: &ZoneDiffs<M>) -> u32 {
         diffs.deltas.fold(|item, kept| self.told(item, stats).tell(kept))
     }
 
-    /// Changes a counter of the embedder's, on this CPU.
+    /// Changes a counter of the embedder on this CPU.
     pub(crate) fn count_own(&self, (stats, zone): (&Stats<'_, M>, ZoneIdx), cpu: CpuId, index: usize, change: i64) {
         let item = index.saturating_add(1);
         let kept = stats.diffs(cpu, zone).filter(|_| self.deltas).map(|diffs| &diffs.deltas);
         self.told(item, stats).count(kept, item, change);
     }
 
-    /// A counter of the embedder's, with what CPUs keep of it.
+    /// Returns a counter of the embedder with the CPUs' deltas.
     pub(crate) fn own(&self, (stats, zone): (&Stats<'_, M>, ZoneIdx), index: usize) -> u64 {
         self.exact(index.saturating_add(1), stats, zone)
     }
 }
 
-/// What was told of all zones. Nobody reads it but who looks.
+/// Sums over all zones; only reports read them.
 #[repr(C, align(128))]
 struct Sums<M: Machine> {
     items: [M::U64; ITEMS],
@@ -330,16 +357,16 @@ struct Sums<M: Machine> {
     numa_since: [M::U64; NumaItem::COUNT],
 }
 
-/// Whether NUMA counters count: not, since boot, or since they were switched on again.
+/// States of NUMA counting: off, on since boot, or switched on again.
 const OFF: u32 = 0;
 const ALWAYS: u32 = 1;
 const AGAIN: u32 = 2;
 
-/// That, on a line that nobody writes to.
+/// The state of NUMA counting, on a line without frequent writers.
 #[repr(align(128))]
 struct Counting<M: Machine>(M::U32);
 
-/// The statistics of all zones: what CPUs keep, and the sums of what they told.
+/// Statistics of all zones: the CPUs' deltas, and the sums of the shared counts.
 pub(crate) struct Stats<'a, M: Machine> {
     pub(crate) diffs: PerCpu<'a, ZoneDiffs<M>>,
     sums: Sums<M>,
@@ -356,7 +383,7 @@ impl<'a, M: Machine> Stats<'a, M> {
         Stats { diffs: PerCpu { records: diffs, places: zones }, sums, counting: Counting(Word::new(ALWAYS)) }
     }
 
-    /// Names the words that are not of one CPU.
+    /// Reports the words that belong to no single CPU.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         for (index, word) in self.sums.items.iter().enumerate() {
             tell(visit, format_args!("sums.items[{index}]"), word);
@@ -368,43 +395,43 @@ impl<'a, M: Machine> Stats<'a, M> {
         tell(visit, format_args!("counting"), &self.counting.0);
     }
 
-    /// What a CPU keeps of a zone's counters; none where CPUs keep nothing.
+    /// Returns a CPU's deltas of a zone; `None` where CPUs keep no deltas.
     pub(crate) fn diffs(&self, cpu: CpuId, zone: ZoneIdx) -> Option<&'a ZoneDiffs<M>> {
         self.diffs.get(cpu, zone.index())
     }
 
-    /// What all CPUs keep of a zone's counters.
+    /// Returns all CPUs' deltas of a zone.
     pub(crate) fn of_zone(&self, zone: ZoneIdx) -> impl Iterator<Item = &'a ZoneDiffs<M>> + use<'a, M> {
         self.diffs.of(zone.index())
     }
 
-    /// What was told of a counter of all zones together; none where CPUs keep nothing.
+    /// Returns the sum of a counter over all zones; `None` where CPUs keep no deltas.
     fn sum(&self, item: usize) -> Option<&M::U64> {
         self.sums.items.get(item).filter(|_| !self.diffs.records.is_empty())
     }
 
-    /// Free frames of all zones, as was told.
+    /// Returns the free frames of all zones, without the CPUs' deltas.
     pub(crate) fn free_told(&self) -> u64 {
         let [free, ..] = &self.sums.items;
         free.load(Ordering::Relaxed)
     }
 
-    /// The sum of a NUMA counter over all zones, as was told.
+    /// Returns the sum of a NUMA counter over all zones, without the CPUs' deltas.
     pub(crate) fn numa(&self, item: NumaItem) -> Option<&M::U64> {
         self.sums.numa.get(item as usize)
     }
 
-    /// What that counts from.
+    /// Returns the value of that sum when counting was last switched on.
     pub(crate) fn numa_since(&self, item: NumaItem) -> Option<&M::U64> {
         self.sums.numa_since.get(item as usize)
     }
 
-    /// Whether NUMA counters count.
+    /// Returns whether NUMA counters count.
     pub(crate) fn is_counting(&self) -> bool {
         self.counting.0.load(Ordering::Relaxed) != OFF
     }
 
-    /// Whether they have counted since boot.
+    /// Returns whether NUMA counters have counted since boot.
     pub(crate) fn has_always_counted(&self) -> bool {
         self.counting.0.load(Ordering::Relaxed) == ALWAYS
     }
@@ -415,7 +442,10 @@ impl<'a, M: Machine> Stats<'a, M> {
         }
     }
 
-    /// Counts in a NUMA counter of a zone: with what the CPU keeps, if it holds its lists of that zone, or else right there.
+    /// Counts one event in a NUMA counter of a zone.
+    ///
+    /// `kept` is the CPU's deltas if it holds its lists of that zone. Otherwise the event is added to the shared words
+    /// at once.
     pub(crate) fn count_numa(&self, stat: &ZoneCounters<M>, item: NumaItem, kept: Option<&ZoneDiffs<M>>) {
         let told = kept.map_or(1, |diffs| diffs.count_numa(item));
         self.tell_numa(stat, item, told);
@@ -430,7 +460,9 @@ impl<'a, M: Machine> Stats<'a, M> {
         }
     }
 
-    /// Tells the zone what a CPU keeps of its NUMA counters, whose lists of that zone are held. Returns how many there were.
+    /// Adds a CPU's NUMA deltas to the zone; returns the number of counters changed.
+    ///
+    /// Caller holds: that CPU's lists of the zone.
     pub(crate) fn fold_numa(&self, stat: &ZoneCounters<M>, diffs: &ZoneDiffs<M>) -> u32 {
         let kept = NumaItem::ALL.map(|item| (item, diffs.numa_kept(item)));
         kept.into_iter().filter(|(_, kept)| *kept != 0).fold(0, |changes: u32, (item, kept)| {
@@ -447,7 +479,7 @@ mod tests {
 
     #[test]
     fn words_lie_where_linux_had_them() {
-        // Eleven counters of others: zoneinfo of 2017, in bytes.
+        // Eleven counters of the embedder: zoneinfo of 2017, in bytes.
         let bytes = |place| {
             let CounterPlaces { cma, numa } = CounterPlaces::of(11, place);
             (usize::from(numa) * 8, (usize::from(numa) + NumaItem::Local as usize) * 8, usize::from(cma) * 8)

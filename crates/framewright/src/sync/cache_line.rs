@@ -1,16 +1,19 @@
-//! Cache lines, as far as records are laid out by them.
+//! Cache lines: compile-time proofs of which words share a line.
 //!
-//! A line travels between CPUs as a whole, and many machines fetch its neighbour with it. So words that one CPU needs together
-//! lie on one line, and words that different CPUs write lie on different pairs. A record that promises such a thing proves it where
-//! it is compiled, from the offsets of its fields ([`Span`]): a promise that does not hold for some machine's words is an error of
-//! that build.
+//! A line travels between CPUs as a whole, and many machines fetch its neighbour with it. Words that one CPU needs
+//! together therefore lie on one line. Words that different CPUs write lie on different pairs of lines.
+//!
+//! A record with such a layout proves it at compile time, from the offsets of its fields ([`Span`]). If the layout does
+//! not hold for some machine's words, that build fails.
 
 /// Bytes of a line.
 pub(crate) const LINE: usize = 64;
 /// Bytes that a spatial prefetcher fetches together.
 pub(crate) const PAIR: usize = 2 * LINE;
 
-/// A part of a record that begins on a pair of lines: its first byte, and the one behind its last.
+/// Part of a record that begins on a pair of lines.
+///
+/// `start` is its first byte, `end` the byte after its last.
 #[derive(Clone, Copy)]
 pub(crate) struct Span {
     pub(crate) start: usize,
@@ -18,28 +21,30 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// Of a field that is a `T`.
+    /// Returns the span of a field of type `T` at `offset`.
     pub(crate) const fn of<T>(offset: usize) -> Self {
         Self { start: offset, end: offset + size_of::<T>() }
     }
 
-    /// Both, and what lies between.
+    /// Returns the span from the start of `self` to the end of `other`.
     pub(crate) const fn to(self, other: Self) -> Self {
         Self { start: self.start, end: other.end }
     }
 
-    /// Whether all of it lies on one line.
+    /// Returns whether the span lies on one line.
     pub(crate) const fn is_on_one_line(self) -> bool {
         self.start / LINE == (self.end - 1) / LINE
     }
 
-    /// Whether no pair of lines holds bytes of both.
+    /// Returns whether no pair of lines holds bytes of both spans.
     pub(crate) const fn is_apart_from(self, other: Self) -> bool {
         (self.end - 1) / PAIR < other.start / PAIR || (other.end - 1) / PAIR < self.start / PAIR
     }
 }
 
-/// Something that has its pairs of lines to itself, in a record that is aligned likewise.
+/// A value that has its pairs of lines to itself.
+///
+/// The record that contains it is aligned to pairs as well.
 #[repr(C, align(128))]
 #[derive(Default)]
 pub(crate) struct Alone<T>(pub(crate) T);

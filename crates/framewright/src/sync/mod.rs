@@ -1,4 +1,4 @@
-//! Locks, the list that several CPUs change at once, and proofs of what shares a cache line.
+//! Synchronisation: locks, the list that several CPUs change at once, and proofs of what shares a cache line.
 
 pub(crate) mod zone_lock;
 pub mod queued_lock;

@@ -1,42 +1,56 @@
-//! A fair lock whose waiters wait apart, and that those who do not disturb each other may share.
+//! Queued lock: a fair lock, shared or exclusive, whose waiters wait at separate words.
 //!
-//! Who waits for a ticket lock (`ticket_lock.rs::TicketLock`) looks at the word that the holder will write. When that is written,
-//! every waiter fetches the line anew, one after the other, although only one of them may go on: the more wait, the longer a
-//! hand-over takes, and all the while the line is not with the holder. Here only the *next* in line looks at the lock. All others
-//! look at a *place*, one of as many words as there are CPUs, each on lines of its own; whoever gives the lock up first lets
-//! the next one in and then, when nobody waits for that any more, tells the one behind to come forward (Dice and Kogan,
-//! Euro-Par 2019). So a hand-over costs the two transfers of a line that it must, however many wait.
+//! A waiter for a ticket lock (`ticket_lock.rs::TicketLock`) polls the word that the holder will write. Each release
+//! makes every waiter fetch that line again, one after the other, although only one of them may proceed. More waiters
+//! make each hand-over slower, and meanwhile the holder does not have the line.
 //!
-//! Numbers are drawn as in the ticket lock, so the order is that of asking, and nobody has to be somebody to wait: a CPU may hold
-//! any number of such locks, and a copy of one has no queue to mend. All locks share the places: a number leads to one of
-//! them. Two waiters that have the same look, after being told, which of them was meant.
+//! Here only the *next* waiter polls the lock. Every other waiter polls a *wait slot*. There are as many wait slots as
+//! CPUs, each on lines of its own. A release takes two steps (Dice and Kogan, Euro-Par 2019):
+//!
+//! 1. Pass the turn to the next waiter.
+//! 2. Then, when no waiter depends on it any more, notify the second waiter, which moves up to poll the lock.
+//!
+//! A hand-over therefore costs two transfers of a line, which is the minimum, for any number of waiters.
+//!
+//! Numbers are drawn as in the ticket lock, so the order is that of the requests. A waiter needs no identity: a CPU may
+//! hold any number of such locks, and a copy of a lock has no queue to repair. All locks share the wait slots: a number
+//! selects one of them. Wake-ups may therefore be spurious; a waiter re-checks the lock after each.
 //!
 //! # Sharing
 //!
-//! A *reader* shares the lock with other readers, a *writer* has it alone. (What readers may change at the same time is for those
-//! to say who take it so: it is a lock against writers.) A reader counts itself and looks then: if no number is
-//! out, no writer has the lock or waits for it, and it is in. Otherwise it takes itself off the count and draws a number. When its
-//! turn comes, it counts itself and passes the turn on at once, so that readers in line go in together. A writer whose turn has
-//! come waits for all readers to go, and has the turn until it gives the lock up. So neither sort starves: nobody gets in
-//! before who drew an earlier number.
+//! A *reader* shares the lock with other readers; a *writer* holds it alone. The lock orders readers only against
+//! writers. The readers themselves decide which data they may change at the same time.
 //!
-//! That is what guards lists that many CPUs change at once (`smp_list.rs`) against whoever does more to them. The core's zones have
-//! it for that, and it is open to all who have such lists of their own.
+//! | | reader | writer |
+//! |---|---|---|
+//! | arrives | counts itself | draws a number |
+//! | enters at once | if every drawn number is served | if, in addition, no reader is counted |
+//! | otherwise | takes itself off the count and draws a number | waits for its turn |
+//! | at its turn | counts itself and passes the turn on at once | waits until all readers have left |
+//!
+//! Readers in line therefore enter together. A writer keeps the turn until its release.
+//! Neither kind starves: no thread enters before a thread that drew an earlier number.
+//!
+//! This protects lists that many CPUs change at once (`smp_list.rs`) from every other kind of change to them. The
+//! core's zones use it for that. It is public for embedders that have such lists of their own.
 //!
 //! # One word
 //!
-//! Both numbers and the count lie in one word, so that all changes see each other in one order: who gives up learns whether
-//! somebody waits who must be told, and who draws a number how far off it is. In words of their own that would need a fence.
+//! Both numbers and the count lie in one word, so that all changes see each other in one order. A release learns from
+//! it whether a waiter must be notified. A thread that draws a number learns how far it is from its turn. Rejected:
+//! separate words, because they would need a fence.
 
 use crate::seam::machine::{Machine, Ordering, Patience, Word};
 pub use crate::sync::ticket_lock::Ticket;
 
-/// The lowest half of the word counts readers. Above are the number that is served and the next to be drawn, a quarter each.
+/// Addend of one reader: the lowest half of the word counts readers.
+///
+/// Above are the number that is served and the next to be drawn, a quarter each.
 const READER: u64 = 1;
 const SERVED: u64 = 1 << 32;
 const DRAWN: u64 = 1 << 48;
 
-/// The word's parts.
+/// The word, split into its parts.
 #[derive(Clone, Copy)]
 struct Turns(u64);
 
@@ -54,22 +68,28 @@ impl Turns {
     }
 }
 
-/// What passes the turn on from `number`: the number served runs over without a carry.
+/// Returns the addend that passes the turn on from `number`.
+///
+/// The served number wraps without a carry.
 const fn passing(number: u16) -> u64 {
     if number == u16::MAX { SERVED.wrapping_sub(DRAWN) } else { SERVED }
 }
 
-/// Where waiters wait.
+/// Source of the wait slots.
 pub trait WaitSlots<M: Machine> {
-    /// One of the places, for a waiter with that number. None if there are none: all wait at the lock.
+    /// Returns the wait slot for a waiter with that number.
+    ///
+    /// `None` if there are no slots: then all waiters poll the lock.
     fn place(&self, number: u16) -> Option<&M::U32>;
 }
 
-/// See the module's description.
+/// Fair lock with shared and exclusive mode; the description of this module explains it.
 ///
 /// Invariants:
-/// - L2 drawn - served is the number of writers that hold the lock, and of all who wait in line. They are fewer than 65,536.
-/// - L3 the count of readers is those that hold the lock, and who has yet to see that it may not.
+/// - L2 drawn - served is the number of writers that hold the lock, plus all threads that wait in line. They are fewer
+///   than 65,536.
+/// - L3 the count of readers is the readers that hold the lock, plus those that have yet to see that they may not
+///   enter.
 pub struct QueuedLock<M: Machine> {
     turns: M::U64,
 }
@@ -81,13 +101,14 @@ impl<M: Machine> Default for QueuedLock<M> {
 }
 
 impl<M: Machine> QueuedLock<M> {
-    /// Its one word.
+    /// Returns the lock's only word.
     pub(crate) fn word(&self) -> &M::U64 {
         &self.turns
     }
 
-    /// Takes the lock alone, waiting for the turn. Whoever gets the ticket has to give it to [`QueuedLock::release`], or
-    /// else the lock stays held.
+    /// Takes the lock exclusively, waiting for the turn; returns the ticket.
+    ///
+    /// The caller must pass the ticket to [`QueuedLock::release`]; otherwise the lock stays held.
     pub fn take<P: WaitSlots<M> + ?Sized>(&self, places: &P) -> Ticket {
         // ORDER: Acquire. Sees what was done under the lock; partners: the Releases in `QueuedLock::pass_on` and
         // `QueuedLock::release_shared`. Model: lock_queued, lock_shared_both.
@@ -98,7 +119,9 @@ impl<M: Machine> QueuedLock<M> {
         Ticket(u32::from(turns.drawn()))
     }
 
-    /// Takes the lock alone if it is free and nobody waits for it. What is returned is a ticket as of [`QueuedLock::take`].
+    /// Takes the lock exclusively if it is free and no thread waits for it.
+    ///
+    /// Returns a ticket like that of [`QueuedLock::take`].
     pub fn try_take(&self) -> Option<Ticket> {
         let turns = Turns(self.turns.load(Ordering::Relaxed));
         if turns.drawn() != turns.served() || turns.has_readers() {
@@ -110,50 +133,56 @@ impl<M: Machine> QueuedLock<M> {
         taken.is_ok().then(|| Ticket(u32::from(turns.drawn())))
     }
 
-    /// Gives up what [`QueuedLock::take`] took.
+    /// Releases a lock that [`QueuedLock::take`] took.
     pub fn release<P: WaitSlots<M> + ?Sized>(&self, ticket: &Ticket, places: &P) {
         self.pass_on(ticket.0 as u16, 0, places);
     }
 
-    /// Gives up what a ticket that is lost was for.
+    /// Releases an exclusively held lock whose ticket is lost.
     pub(crate) fn release_held<P: WaitSlots<M> + ?Sized>(&self, places: &P) {
         self.pass_on(Turns(self.turns.load(Ordering::Relaxed)).served(), 0, places);
     }
 
-    /// The same in a copy of the lock that nobody waits for: who did is not there.
+    /// Releases a copy of the lock, for example after a fork.
+    ///
+    /// The waiters of the original do not exist in the copy.
     pub(crate) fn release_copied(&self) {
         self.turns.store(0, Ordering::Release);
     }
 
-    /// Takes the lock together with others who take it so.
+    /// Takes the lock in shared mode, waiting for writers.
     pub fn take_shared<P: WaitSlots<M> + ?Sized>(&self, places: &P) {
-        // ORDER: Acquire. Sees what writers did; partner: the Release in `QueuedLock::pass_on`. Model: lock_shared_both.
+        // ORDER: Acquire. Sees what writers did; partner: the Release in `QueuedLock::pass_on`.
+        // Model: lock_shared_both.
         let turns = Turns(self.turns.add(READER, Ordering::Acquire));
         if turns.drawn() != turns.served() {
             self.wait_shared(places);
         }
     }
 
-    /// Gives up what [`QueuedLock::take_shared`] took.
+    /// Releases a lock that [`QueuedLock::take_shared`] took.
     pub fn release_shared(&self) {
         // ORDER: Release. Publishes what the reader did; partners: a writer's addition in `QueuedLock::take`
         // and its wait. Model: lock_shared_both.
         self.turns.add(READER.wrapping_neg(), Ordering::Release);
     }
 
-    /// Waits in line, with the number that was drawn when the word was `turns`, until that is served; who wants to be
-    /// `alone`, until all readers have gone as well. With its turn come, nobody else gets in.
+    /// Waits in line until the drawn number is served.
+    ///
+    /// With `alone`, it also waits until all readers have left.
+    ///
+    /// `turns` is the word at the moment when the number was drawn. From the turn on, no other thread enters.
     #[cold]
     fn wait<P: WaitSlots<M> + ?Sized>(&self, turns: Turns, alone: bool, places: &P) {
         let (number, mut served) = (turns.drawn(), turns.served());
         let is_far = |served: u16| number.wrapping_sub(served) > 1;
         while let Some(place) = places.place(number).filter(|_| is_far(served)) {
-            // ORDER: Acquire. If it was told already, the look at the lock shows why; partner: the Release in
-            // `QueuedLock::pass_on`. Model: lock_queued_3.
+            // ORDER: Acquire. If the slot was notified already, the following load of the lock shows why; partner: the
+            // Release in `QueuedLock::pass_on`. Model: lock_queued_3.
             let told = place.load(Ordering::Acquire);
             served = Turns(self.turns.load(Ordering::Relaxed)).served();
             if is_far(served) {
-                // ORDER: the wait acquires that it is next; partner: as above. Model: lock_queued_3.
+                // ORDER: the wait acquires that this thread is next; partner: as above. Model: lock_queued_3.
                 let _ = place.wait_while(Patience::Turn, |now| now == told);
                 served = Turns(self.turns.load(Ordering::Relaxed)).served();
             }
@@ -168,8 +197,8 @@ impl<M: Machine> QueuedLock<M> {
 
     #[cold]
     fn wait_shared<P: WaitSlots<M> + ?Sized>(&self, places: &P) {
-        // ORDER: AcqRel. Sees what writers did, if the turn has come by now; and a writer that waits for readers to go sees
-        // nothing older when this one was the last to be counted. Model: lock_shared_both.
+        // ORDER: AcqRel. Sees what writers did, if the turn has come by now. A writer that waits for readers to leave
+        // sees nothing older when this reader was the last one counted. Model: lock_shared_both.
         let turns = Turns(self.turns.add(DRAWN.wrapping_sub(READER), Ordering::AcqRel));
         let number = turns.drawn();
         if number != turns.served() {
@@ -178,15 +207,17 @@ impl<M: Machine> QueuedLock<M> {
         self.pass_on(number, READER, places);
     }
 
-    /// Lets the next one have the turn, then has the one behind come forward. The count of readers grows by `readers`.
+    /// Passes the turn to the next waiter, then notifies the second one to move up.
+    ///
+    /// The count of readers grows by `readers`.
     fn pass_on<P: WaitSlots<M> + ?Sized>(&self, number: u16, readers: u64, places: &P) {
-        // ORDER: Release. Publishes everything written under the lock; partners: the additions in `QueuedLock::take` and
-        // `QueuedLock::take_shared`, and the wait in `QueuedLock::wait`. Model: lock_queued, lock_shared_both.
+        // ORDER: Release. Publishes everything written under the lock; partners: the additions in `QueuedLock::take`
+        // and `QueuedLock::take_shared`, and the wait in `QueuedLock::wait`. Model: lock_queued, lock_shared_both.
         let turns = Turns(self.turns.add(passing(number).wrapping_add(readers), Ordering::Release));
         if turns.drawn().wrapping_sub(number) > 2
             && let Some(place) = places.place(number.wrapping_add(2))
         {
-            // ORDER: Release. Whoever is told sees that the turn was passed on; partner: the load and the wait in
+            // ORDER: Release. A notified waiter sees that the turn was passed on; partner: the load and the wait in
             // `QueuedLock::wait`. Model: lock_queued_3.
             place.add(1, Ordering::Release);
         }

@@ -1,22 +1,24 @@
-//! The order in which locks are taken, checked in debug builds.
+//! Ranks of locks: the order in which locks are taken, checked in debug builds.
 //!
-//! Lock order is data: [`Rank`]. While a lock of some rank is held, only higher ranks may be taken. Debug builds keep a mask of
-//! held ranks per CPU and stop at the first violation; release builds keep nothing.
+//! The lock order is data: [`Rank`]. A CPU that holds a lock of some rank may take only locks of higher ranks. Debug
+//! builds keep a mask of held ranks per CPU and stop at the first violation. Release builds keep nothing.
 
 use crate::seam::machine::{Machine, Ordering, Word};
 
-/// Order in which locks are taken, lowest first.
+/// Rank of a lock; lower ranks are taken first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Rank {
-    /// One side of a per-CPU list: its owner, or who drains it.
+    /// One side of a per-CPU list: the owner's, or the draining CPU's.
     Pcp,
-    /// A shard of a zone's depot.
+    /// Shard of a zone's depot.
     Depot,
-    /// A zone's free lists.
+    /// Free lists of a zone.
     Zone,
 }
 
-/// Ranks that one CPU holds, a bit each: in the lower half outside of interrupts, in the upper half in one.
+/// Ranks that one CPU holds, a bit each.
+///
+/// The lower half is for code outside interrupts, the upper half for code inside.
 pub(crate) struct Held<M: Machine>(M::U32);
 
 /// Bits of half a word.
@@ -29,13 +31,15 @@ impl<M: Machine> Default for Held<M> {
 }
 
 impl<M: Machine> Held<M> {
-    /// Its word.
+    /// Returns its word.
     pub(crate) fn word(&self) -> &M::U32 {
         &self.0
     }
 
-    /// Notes that `rank` is about to be taken. What an interrupt came in between does not matter: it cannot have been a lock that
-    /// others wait for, as these are held with interrupts off.
+    /// Records that `rank` is about to be taken.
+    ///
+    /// An interrupt between the load and the store does no harm: it cannot have hit a section of a lock for which
+    /// others wait, because those locks are held with interrupts off.
     pub(crate) fn enter(&self, machine: &M, rank: Rank) {
         if cfg!(debug_assertions) {
             let (held, bit) = (self.0.load(Ordering::Relaxed), bit(machine, rank));
@@ -45,12 +49,12 @@ impl<M: Machine> Held<M> {
         }
     }
 
-    /// Notes that the CPU holds nothing.
+    /// Records that the CPU holds no lock.
     pub(crate) fn clear(&self) {
         self.0.store(0, Ordering::Relaxed);
     }
 
-    /// Notes that `rank` was released.
+    /// Records that `rank` was released.
     pub(crate) fn leave(&self, machine: &M, rank: Rank) {
         if cfg!(debug_assertions) {
             let held = self.0.load(Ordering::Relaxed);

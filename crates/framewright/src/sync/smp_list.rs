@@ -1,58 +1,65 @@
-//! Lists that many CPUs change at once: take a node off anywhere, put nodes on at the front.
+//! Lists that many CPUs change at once: remove a node anywhere, insert nodes at the front.
 //!
-//! Circular and doubly linked, by number. A [`Node`] is a number of the caller's choice, and [`Links`] says where its two words
-//! are; 0 is nobody. The head is a node like any other, but for two things: it is never taken off, and nodes are put on
-//! behind it alone. A node off its list holds 0 twice and belongs to whoever took it off, at once.
+//! A list is circular and doubly linked, by number. A [`Node`] is a number of the caller's choice, and [`Links`]
+//! locates its two words; 0 means no node. The head is a node with two restrictions: it is never removed, and nodes are
+//! inserted only directly after it. The words of a removed node are both 0; from then on it belongs to the thread that
+//! removed it.
 //!
-//! There are two modes. While only [`add`], [`splice`] and [`del`] run, any number of CPUs may run them. Whoever keeps all
-//! of them out (the other side of a reader/writer lock) finds an ordinary list, and may walk it, cut it or put nodes at its
-//! end with plain loads and stores. No two may take the same node off: who owns a node is for the caller to know.
+//! There are two modes. While only [`add`], [`splice`] and [`del`] run, any number of CPUs may run them. A caller that
+//! excludes all of them (the other side of a reader/writer lock) finds an ordinary list. It may walk it, cut it or
+//! append nodes with plain loads and stores. No two threads may remove the same node: the caller knows the owner of
+//! each node.
 //!
 //! # The protocol
 //!
-//! It is Lev's, Jordan's and Dice's of 2018, with one step mended (`docs/decisions/0009-one-look-too-few.md`). The word
-//! `next` of a node is its lock as well:
+//! It is Lev's, Jordan's and Dice's of 2018, with one step corrected (`docs/decisions/0009-one-look-too-few.md`). The
+//! word `next` of a node is its lock as well:
 //!
-//! | `next` of a node | says |
+//! | `next` of a node | meaning |
 //! |---|---|
-//! | the node behind it | it is free |
-//! | the node before it | it is being taken off, by somebody who believes that this is the node before it |
-//! | 0 | the node behind it is being taken off, or (in a head) nodes are being put on |
+//! | the next node | unlocked |
+//! | the previous node | being removed, by a thread that believes that this is the previous node |
+//! | 0 | the next node is being removed, or (in a head) nodes are being inserted |
 //!
-//! Taking off E, between P and S:
+//! Removal of E, between P and S:
 //!
-//! 1. Claim: E.next from S to P. From here on nobody can take off S, or lock E.
-//! 2. Settle: fence, then read E.prev again. Until both agree, E.next is changed to what E.prev says. Once they agree, P
-//!    cannot leave: its own taker has to see that E.next names it.
-//! 3. Lock: P.next from E to 0. If it is 0, somebody has locked P: wait until P is free. If it is another node, either P is
-//!    being taken off: wait until E.prev changes. Or P is the head and others came in between: E.prev has changed, perhaps
-//!    twice, so that it names the head again, and nobody may wait for that. In each case settle *again*, and try again.
-//! 4. Leave: S.prev from E to P, fence, and wait until S.next does not name E: S may be in its own step 2 or 3.
-//!    Storing S in P.next takes E off and frees P.
+//! 1. Claim: E.next from S to P. From now on no thread can remove S, or lock E.
+//! 2. Settle: fence, then read E.prev again. Until both agree, E.next is changed to the value of E.prev. Once they
+//!    agree, P cannot leave: a thread that removes P must see that E.next names P.
+//! 3. Lock: P.next from E to 0. If P.next is 0, another thread has locked P: wait until P is unlocked. If it is another
+//!    node and P is not a head, P is being removed: wait until E.prev changes. If P is the head, other nodes were
+//!    inserted in between. E.prev has then changed, perhaps twice, so that it names the head again; no thread may wait
+//!    for that change. In each case settle *again*, and retry.
+//! 4. Leave: S.prev from E to P, fence, and wait until S.next does not name E: S may be in its own step 2 or 3. Storing
+//!    S in P.next removes E and unlocks P.
 //!
-//! Steps 2 and 4 are each a store, a fence and a load of what the other stored, so one of two neighbours always sees the other.
-//! Waits run towards the head, which never waits, so they end.
+//! Steps 2 and 4 are each a store, a fence and a load of the word that the other step stored. One of two neighbours
+//! therefore always sees the other. Waits run towards the head, which never waits, so they end.
 //!
-//! Who puts nodes on locks the head in the same way: head.next from the first node to 0.
+//! A thread that inserts nodes locks the head likewise: head.next from the first node to 0.
 //!
 //! # Damage
 //!
-//! Every node is looked up before its words are touched. Both neighbours are asked whether they agree, by the very
-//! operations that change them, so that a line that another CPU has is fetched once, for writing. A wait that damage could make
-//! endless ends after `PATIENCE`. Each failure is [`Broken`], and puts back what was changed.
+//! Every node is looked up before its words are touched. The operations that change the two neighbours also check that
+//! they agree. A line that another CPU holds is therefore fetched once, for writing. A wait that damage could make
+//! endless ends after `PATIENCE`. Each failure is [`Broken`], and restores the words that were changed.
 //!
 //! # What it costs
 //!
-//! Taking off: three read-modify-writes, two fences, and the lines of three nodes. Putting on: two read-modify-writes, both
-//! under the head's lock; the line of the first node is fetched before it is taken.
+//! Removal: three read-modify-writes, two fences, and the lines of three nodes. Insertion: two read-modify-writes, both
+//! under the head's lock; the line of the first node is fetched before the lock is taken.
 
 use crate::seam::machine::{Busy, Machine, Ordering, Patience, Word};
 
-/// Looks after which a wait is taken for damage. Nobody holds a node for longer than a few misses take; but a thread that
-/// does may be preempted, and looks of a native machine are about 20 ns apart.
+/// Number of polls after which a wait counts as damage.
+///
+/// No thread holds a node for longer than a few cache misses take. A thread that holds one may be preempted, however,
+/// and polls of a native machine are about 20 ns apart.
 const PATIENCE: Patience = Patience::Tries(1 << 24);
 
-/// The same for tries of which each fails because somebody else has succeeded.
+/// Number of attempts after which an operation counts as damage.
+///
+/// Each attempt fails because another thread succeeded.
 const ROUNDS: u32 = 1 << 20;
 
 /// Neighbours of a node on its list.
@@ -68,7 +75,7 @@ impl<M: Machine> Default for Link<M> {
 }
 
 impl<M: Machine> Link<M> {
-    /// Its words by name.
+    /// Returns its words with their names.
     pub fn words(&self) -> [(&'static str, &M::U32); 2] {
         [("next", &self.next), ("prev", &self.prev)]
     }
@@ -83,23 +90,26 @@ impl Node {
     pub const NOBODY: Node = Node(0);
 }
 
-/// Where the words of nodes are.
+/// Locations of the words of nodes.
 pub trait Links<M: Machine> {
-    /// The words of a node; none for a number that no node has, such as 0.
+    /// Returns the words of a node; `None` if no node has this number.
+    ///
+    /// 0 is such a number.
     fn link(&self, node: Node) -> Option<&Link<M>>;
 
-    /// Whether a node is a list's head.
+    /// Returns whether a node is a list's head.
     fn is_head(&self, node: Node) -> bool;
 }
 
-/// Neighbours disagree, a word names nobody, or a wait has lasted too long; names the node where that showed.
+/// Damage: neighbours disagree, a word names no node, or a wait lasted too long.
 ///
-/// The list is as it was before. That a wait took too long is a suspicion: the other side may have been stopped in
-/// the middle. Who keeps all others out knows.
+/// It names the node where the damage was found. The list is as it was before. A wait that lasted too long is only a
+/// suspicion: the other thread may have been stopped inside its operation. A caller that excludes all others can decide
+/// that.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Broken(pub Node);
 
-/// Takes a node off the list it is on. Its words are 0 then.
+/// Removes a node from its list; its words are 0 afterwards.
 ///
 /// # Errors
 /// [`Broken`]; also if the node is on no list.
@@ -109,7 +119,8 @@ pub fn del<M: Machine, L: Links<M> + ?Sized>(machine: &M, links: &L, node: Node)
     let taken = lock_before(machine, links, (node, link), prev)
         .and_then(|(prev, before)| leave(machine, links, node, (prev, before), next));
     if taken.is_err() {
-        // ORDER: Release, as in `settle`: from here on no word of the node before is touched. Model: smp_list_patience.
+        // ORDER: Release, as in `settle`: from here on no word of the previous node is touched.
+        // Model: smp_list_patience.
         link.next.store(next.0, Ordering::Release);
         return taken;
     }
@@ -118,44 +129,48 @@ pub fn del<M: Machine, L: Links<M> + ?Sized>(machine: &M, links: &L, node: Node)
     Ok(())
 }
 
-/// Step 1. Returns the node behind, which stays where it is from now on, and one that was before it.
+/// Step 1: claims a node; returns its next node and a previous one.
+///
+/// The next node stays in place from now on. The previous node may have changed since.
 fn claim<M: Machine>(link: &Link<M>, node: Node) -> Result<(Node, Node), Broken> {
     loop {
-        // Old news do no harm: step 2 looks again, behind a fence.
+        // A stale value does no harm: step 2 reads the word again, after a fence.
         let prev = link.prev.load(Ordering::Relaxed);
         if prev == Node::NOBODY.0 || prev == node.0 {
             return Err(Broken(node));
         }
-        // ORDER: the wait acquires what made the node behind this one's neighbour; partner: the Release in `leave`.
+        // ORDER: the wait acquires what made the next node this one's neighbour; partner: the Release in `leave`.
         let next = link.next.wait_while(PATIENCE, |next| next == Node::NOBODY.0).map_err(|Busy| Broken(node))?;
-        // ORDER: Acquire, for the same, should the word have been another in between. Model: smp_list_neighbours.
+        // ORDER: Acquire, for the same reason, if the word was different in between. Model: smp_list_neighbours.
         if link.next.cas(next, prev, Ordering::Acquire).is_ok() {
             return Ok((Node(next), Node(prev)));
         }
-        // Whoever takes off the node behind has locked this one.
+        // A thread that removes the next node has locked this one.
     }
 }
 
-/// Step 2: makes `next` of a claimed node name the node before it, and returns that. It cannot leave until `next` names another.
+/// Step 2: makes `next` of a claimed node name its previous node; returns that node.
+///
+/// The previous node cannot leave until `next` names another.
 fn settle<M: Machine>(machine: &M, link: &Link<M>, mut prev: Node) -> Node {
     loop {
-        // ORDER: the store of `next` (above or below, or the CAS in `claim`) before the load of `prev`; partner: the fence
-        // in `leave`. Model: smp_list_neighbours, smp_list_reuse.
+        // ORDER: the store of `next` (above or below, or the CAS in `claim`) before the load of `prev`; partner: the
+        // fence in `leave`. Model: smp_list_neighbours, smp_list_reuse.
         machine.fence();
-        // ORDER: Acquire. Sees `next` of the node before as it was made; partner: the Release of `prev` in `leave` and
-        // `splice`. Model: smp_list_del_add.
+        // ORDER: Acquire. Sees `next` of the previous node as it was made; partner: the Release of `prev` in `leave`
+        // and `splice`. Model: smp_list_del_add.
         let now = Node(link.prev.load(Ordering::Acquire));
         if now == prev {
             return now;
         }
         prev = now;
-        // ORDER: Release. No look at the node that was before comes later; partner: the wait in `let_go`.
+        // ORDER: Release. No load of the former previous node's words comes later; partner: the wait in `let_go`.
         // Model: smp_list_reuse.
         link.next.store(prev.0, Ordering::Release);
     }
 }
 
-/// Steps 2 and 3: locks the node before a claimed one, and returns it.
+/// Steps 2 and 3: locks the node before a claimed one; returns it.
 fn lock_before<'l, M: Machine, L: Links<M> + ?Sized>(
     machine: &M,
     links: &'l L,
@@ -165,15 +180,15 @@ fn lock_before<'l, M: Machine, L: Links<M> + ?Sized>(
     for _ in 0..ROUNDS {
         prev = settle(machine, link, prev);
         let before = links.link(prev).filter(|_| prev != node).ok_or(Broken(node))?;
-        // ORDER: Acquire. A CPU that finds other nodes put on in between finds `prev` changed too; partner: the Release
-        // of `next` in `splice`. Model: smp_list_del_add.
+        // ORDER: Acquire. A CPU that finds other nodes inserted in between finds `prev` changed too; partner: the
+        // Release of `next` in `splice`. Model: smp_list_del_add.
         match before.next.cas(node.0, Node::NOBODY.0, Ordering::Acquire) {
             Ok(_) => return Ok((prev, before)),
-            // Locked: a node in between is leaving, or (in a head) nodes are being put on.
+            // Locked: a node in between is being removed, or (in a head) nodes are being inserted.
             Err(0) => before.next.wait_while(PATIENCE, |next| next == Node::NOBODY.0),
-            // Others have come in between. Their stores of `prev` are seen behind this.
+            // Others were inserted in between. The store of `prev` that belongs to them is visible from here on.
             Err(other) if links.is_head(prev) => Ok(other),
-            // The node before is being taken off.
+            // The previous node is being removed.
             Err(_) => link.prev.wait_while(PATIENCE, |now| now == prev.0),
         }
         .map_err(|Busy| Broken(node))?;
@@ -181,7 +196,7 @@ fn lock_before<'l, M: Machine, L: Links<M> + ?Sized>(
     Err(Broken(node))
 }
 
-/// Step 4, with the node before locked.
+/// Step 4: removes a node whose previous node is locked, and unlocks that.
 fn leave<M: Machine, L: Links<M> + ?Sized>(
     machine: &M,
     links: &L,
@@ -190,40 +205,42 @@ fn leave<M: Machine, L: Links<M> + ?Sized>(
     next: Node,
 ) -> Result<(), Broken> {
     let left = links.link(next).ok_or(Broken(node)).and_then(|after| {
-        // ORDER: Release. Who reads this finds `next` of the node before locked, or later; partner: the Acquire in `settle`.
-        // Model: smp_list_neighbours.
+        // ORDER: Release. A thread that reads this finds `next` of the previous node locked, or later; partner: the
+        // Acquire in `settle`. Model: smp_list_neighbours.
         after.prev.cas(node.0, prev.0, Ordering::Release).map_err(|_| Broken(next))?;
         let_go(machine, after, node, prev).map_err(|Busy| Broken(next))
     });
     let new = if left.is_ok() { next } else { node };
-    // ORDER: Release. Commits. Who takes it from here finds `prev` of the node behind; partner: `claim`, `lock_head`.
+    // ORDER: Release. Commits. A later CAS of this word finds `prev` of the next node; partner: `claim`, `lock_head`.
     before.next.store(new.0, Ordering::Release);
     left
 }
 
-/// Waits until the node behind does not name `node` as the one before it. If that lasts too long, makes it do so again.
+/// Waits until `next` of the next node does not name `node`.
+///
+/// If that lasts too long, `prev` of the next node names `node` again.
 fn let_go<M: Machine>(machine: &M, after: &Link<M>, node: Node, prev: Node) -> Result<(), Busy> {
     loop {
         // ORDER: the store of `prev` (below, or the CAS in `leave`) before the load of `next`; partner: the fence in
         // `settle`. Model: smp_list_reuse.
         machine.fence();
-        // ORDER: the wait acquires that all looks at this node's words are over; partner: the Release in `settle`.
+        // ORDER: the wait acquires that all loads of this node's words are over; partner: the Release in `settle`.
         // Model: smp_list_reuse.
         if after.next.wait_while(PATIENCE, |next| next == node.0).is_ok() {
             return Ok(());
         }
-        // ORDER: Release, and the fence behind it: as above, the other way round. Model: smp_list_patience.
+        // ORDER: Release, and the fence after it: as above, in the other direction. Model: smp_list_patience.
         after.prev.store(node.0, Ordering::Release);
         machine.fence();
         if after.next.load(Ordering::Relaxed) == node.0 {
             return Err(Busy);
         }
-        // It has gone on at the last moment.
+        // The next node proceeded at the last moment.
         after.prev.store(prev.0, Ordering::Release);
     }
 }
 
-/// Puts a node at the front of a list.
+/// Inserts a node at the front of a list.
 ///
 /// # Errors
 /// [`Broken`]
@@ -231,7 +248,9 @@ pub fn add<M: Machine, L: Links<M> + ?Sized>(machine: &M, links: &L, head: Node,
     splice(machine, links, head, node, node)
 }
 
-/// Puts a chain of nodes, which [`chain`] has linked, at the front of a list. The caller's own until then.
+/// Inserts a chain of nodes, linked by [`chain`], at the front of a list.
+///
+/// Until then the chain belongs to the caller.
 ///
 /// # Errors
 /// [`Broken`]
@@ -245,13 +264,13 @@ pub fn splice<M: Machine, L: Links<M> + ?Sized>(
     let top = links.link(head).ok_or(Broken(head))?;
     let front = links.link(first).filter(|_| first != head).ok_or(Broken(first))?;
     let back = links.link(last).filter(|_| last != head).ok_or(Broken(last))?;
-    // Both lines are there before the head is locked.
+    // Both lines are in the cache before the head is locked.
     front.prev.store(head.0, Ordering::Relaxed);
     back.next.store(Node::NOBODY.0, Ordering::Relaxed);
     let put = lock_head(top).map_err(|Busy| Broken(head)).and_then(|next| {
         back.next.store(next.0, Ordering::Relaxed);
         let after = links.link(next).ok_or(Broken(head));
-        // ORDER: Release. Who reads this finds `next` of the last node; partner: the Acquire in `settle`.
+        // ORDER: Release. A thread that reads this finds `next` of the last node; partner: the Acquire in `settle`.
         // Model: smp_list_del_add.
         let put = after.and_then(|after| after.prev.cas(head.0, last.0, Ordering::Release).map_err(|_| Broken(next)));
         let new = if put.is_ok() { first } else { next };
@@ -267,19 +286,21 @@ pub fn splice<M: Machine, L: Links<M> + ?Sized>(
     put
 }
 
-/// Locks a head, and returns the node that is first.
+/// Locks a head; returns its first node.
 fn lock_head<M: Machine>(top: &Link<M>) -> Result<Node, Busy> {
     loop {
         let first = top.next.wait_while(PATIENCE, |next| next == Node::NOBODY.0)?;
-        // ORDER: Acquire. `prev` of the first node is that of who put it there; partner: the Release of `next` in `splice`
-        // and `leave`. Model: smp_list_adds.
+        // ORDER: Acquire. `prev` of the first node is the value of the thread that inserted it; partner: the Release of
+        // `next` in `splice` and `leave`. Model: smp_list_adds.
         if top.next.cas(first, Node::NOBODY.0, Ordering::Acquire).is_ok() {
             return Ok(Node(first));
         }
     }
 }
 
-/// Links two nodes of the caller's own to each other. Does nothing for a number that no node has.
+/// Links two nodes that belong to the caller.
+///
+/// Does nothing for a number that no node has.
 pub fn chain<M: Machine, L: Links<M> + ?Sized>(links: &L, before: Node, after: Node) {
     if let (Some(front), Some(back)) = (links.link(before), links.link(after)) {
         front.next.store(after.0, Ordering::Relaxed);
@@ -287,22 +308,30 @@ pub fn chain<M: Machine, L: Links<M> + ?Sized>(links: &L, before: Node, after: N
     }
 }
 
-/// Makes a list empty, without a look at what was on it. For who keeps all others out.
+/// Empties a list, without looking at its nodes.
+///
+/// Context: the caller excludes all others.
 pub fn make_empty<M: Machine, L: Links<M> + ?Sized>(links: &L, head: Node) {
     chain(links, head, head);
 }
 
-/// Whether a node is on a list. Its owner knows, or who keeps all others out.
+/// Returns whether a node is on a list.
+///
+/// Context: the caller owns the node, or excludes all others.
 pub fn is_linked<M: Machine, L: Links<M> + ?Sized>(links: &L, node: Node) -> bool {
     next(links, node) != Node::NOBODY
 }
 
-/// The node behind another one; of a head, the first. For who keeps all others out.
+/// Returns the next node; for a head, the first node.
+///
+/// Context: the caller excludes all others.
 pub fn next<M: Machine, L: Links<M> + ?Sized>(links: &L, node: Node) -> Node {
     links.link(node).map_or(Node::NOBODY, |link| Node(link.next.load(Ordering::Relaxed)))
 }
 
-/// The node before another one; of a head, the last. For who keeps all others out.
+/// Returns the previous node; for a head, the last node.
+///
+/// Context: the caller excludes all others.
 pub fn prev<M: Machine, L: Links<M> + ?Sized>(links: &L, node: Node) -> Node {
     links.link(node).map_or(Node::NOBODY, |link| Node(link.prev.load(Ordering::Relaxed)))
 }

@@ -1,8 +1,8 @@
-//! The lock of a zone, of the kind that was chosen at boot.
+//! Zone spin lock: the lock of a zone, of the kind chosen at boot.
 //!
-//! The kinds lie side by side, so that the choice is a branch, always taken the same way, and nothing else. With the
-//! ticket lock, which is the baseline, only its own two words are ever touched; the two others are one lock, which is
-//! shared or not.
+//! All kinds lie in one record, so the choice costs one branch that always goes the same way. With the ticket lock,
+//! which is the baseline, only its own two words are ever touched. The two other kinds are one lock, which is shared or
+//! not.
 
 use crate::policy::mechanisms::ZoneLock;
 use crate::seam::field::{Words, tell};
@@ -10,16 +10,16 @@ use crate::seam::machine::{LockEvent, LockName, Machine};
 use crate::sync::queued_lock::{QueuedLock, WaitSlots};
 use crate::sync::ticket_lock::{Ticket, TicketLock};
 
-/// Whether others may have the lock at the same time.
+/// Mode in which a zone lock is held.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LockMode {
-    /// Nobody else.
+    /// The holder is alone.
     Alone,
-    /// Those who take it in the same mode; nobody else, if the lock is of a kind that cannot tell.
+    /// Holders in this mode share the lock, if its kind can be shared.
     Shared,
 }
 
-/// See the module's description.
+/// Lock of a zone, of the kind chosen at boot.
 pub(crate) struct ZoneSpinLock<M: Machine> {
     ticket: TicketLock<M>,
     queued: QueuedLock<M>,
@@ -32,7 +32,7 @@ impl<M: Machine> Default for ZoneSpinLock<M> {
 }
 
 impl<M: Machine> ZoneSpinLock<M> {
-    /// Names its words.
+    /// Reports its words by name.
     pub(crate) fn words(&self, lock: &str, visit: &mut Words<'_>) {
         for (name, word) in self.ticket.words() {
             tell(visit, format_args!("{lock}.{name}"), word);
@@ -40,8 +40,9 @@ impl<M: Machine> ZoneSpinLock<M> {
         tell(visit, format_args!("{lock}.turns"), self.queued.word());
     }
 
-    /// Takes the lock, waiting for the turn. What is returned has to be given to [`ZoneSpinLock::release`] with the same
-    /// kind and mode.
+    /// Takes the lock, waiting for the turn; returns the ticket.
+    ///
+    /// The caller must pass the ticket to [`ZoneSpinLock::release`] with this kind and mode.
     pub(crate) fn take<P: WaitSlots<M> + ?Sized>(
         &self,
         (kind, mode): (ZoneLock, LockMode),
@@ -64,17 +65,19 @@ impl<M: Machine> ZoneSpinLock<M> {
         ticket
     }
 
-    /// Takes the lock alone if it is free; tells nobody. What is returned has to be given to [`ZoneSpinLock::give_up`].
+    /// Takes the lock exclusively if it is free; reports no event to the machine.
+    ///
+    /// The caller must pass the ticket to [`ZoneSpinLock::give_up`].
     pub(crate) fn try_take(&self, kind: ZoneLock) -> Option<Ticket> {
         if kind == ZoneLock::Ticket { self.ticket.try_take() } else { self.queued.try_take() }
     }
 
-    /// Gives up what [`ZoneSpinLock::try_take`] took.
+    /// Releases a lock that [`ZoneSpinLock::try_take`] took.
     pub(crate) fn give_up<P: WaitSlots<M> + ?Sized>(&self, kind: ZoneLock, ticket: &Ticket, places: &P) {
         if kind == ZoneLock::Ticket { self.ticket.give_up(ticket) } else { self.queued.release(ticket, places) }
     }
 
-    /// Gives the lock up.
+    /// Releases the lock.
     pub(crate) fn release<P: WaitSlots<M> + ?Sized>(
         &self,
         (kind, mode): (ZoneLock, LockMode),
@@ -93,7 +96,7 @@ impl<M: Machine> ZoneSpinLock<M> {
         machine.lock(name, LockEvent::Released);
     }
 
-    /// Gives the lock up that somebody took alone whose ticket is lost.
+    /// Releases an exclusively held lock whose ticket is lost.
     pub(crate) fn release_held<P: WaitSlots<M> + ?Sized>(
         &self,
         kind: ZoneLock,
@@ -108,7 +111,9 @@ impl<M: Machine> ZoneSpinLock<M> {
         machine.lock(name, LockEvent::Released);
     }
 
-    /// The same in a copy of the lock that nobody waits for: who did is not there.
+    /// Releases a copy of the lock, for example after a fork.
+    ///
+    /// The waiters of the original do not exist in the copy.
     pub(crate) fn release_copied(&self) {
         self.ticket.release_copied();
         self.queued.release_copied();

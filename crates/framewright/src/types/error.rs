@@ -1,4 +1,4 @@
-//! What can go wrong, as values.
+//! Errors as values: for each refused call its reason, in the caller's terms.
 //!
 //! A refused call changes nothing but a counter. No call of the core panics.
 
@@ -19,62 +19,70 @@ pub enum Why {
     NoZone,
     /// The request must not wait, and what it may use is exhausted.
     WouldWait,
-    /// A test made it fail.
+    /// A test injected the failure.
     Fault,
-    /// The machine says that the caller runs on a CPU that the allocator was not set up with.
+    /// The machine reports a CPU that the allocator was not set up with.
     NoCpu,
 }
 
-/// A request was not served.
+/// Reason for which a request was not served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum AllocError {
     /// The order is above the largest one set at boot.
     BadOrder {
-        /// What was asked for.
+        /// The order asked for.
         order: Order,
-        /// The largest possible.
+        /// The largest possible order.
         max: Order,
     },
     /// The node does not exist.
     BadNode(NodeId),
     /// The flags contradict each other: `__GFP_MOVABLE` with `__GFP_RECLAIMABLE`, or several zones.
     BadFlags,
-    /// A range has no frames, or ends before it begins.
+    /// The range has no frames, or ends before it begins.
     BadRange(PfnRange),
     /// No block of this order can start at this frame.
     Misaligned(Pfn, Order),
-    /// The frame is not memory of this allocator: outside of it, or in a hole.
+    /// The frame is not memory of this allocator: it lies outside, or in a hole.
     Foreign(Pfn),
-    /// The frame is memory of another zone than the first one of the range: a zone ends there.
+    /// The frame belongs to another zone than the first frame of the range.
+    ///
+    /// A zone ends there.
     OtherZone(Pfn),
-    /// The frame is taken offline or reserved since boot.
+    /// The frame was taken offline, or is reserved since boot.
     Offline(Pfn),
-    /// The frame was put aside because its metadata was found damaged.
+    /// The frame was quarantined because its metadata was found damaged.
     Quarantined(Pfn),
-    /// A pageblock is not set to this type by hand.
+    /// No caller can set a pageblock to this type.
     BadType(MigrateType),
-    /// There is no memory for it.
+    /// No memory is free for the request.
     NoMemory {
         /// The reason.
         why: Why,
     },
     /// A frame of the range is in use and cannot be moved away.
     Busy {
-        /// The first frame in the way; one of the range.
+        /// The first such frame; it lies inside the range.
         pfn: Pfn,
     },
-    /// The pageblock of a frame of the range cannot be isolated now: compaction empties it, or too many calls take ranges in it.
+    /// The pageblock of a frame of the range cannot be isolated now.
+    ///
+    /// Compaction empties that pageblock, or too many calls take ranges inside it.
     Contended {
         /// The first frame of the range in that pageblock.
         pfn: Pfn,
     },
-    /// From any context: a zone that might have served it was locked. Whether there is memory is not known.
+    /// From any context: a zone that might have served the request was locked.
+    ///
+    /// Whether that zone has memory is not known.
     Locked,
-    /// From any context: no per-CPU list keeps blocks of this order.
+    /// From any context: no per-CPU list holds blocks of this order.
     NotKept(Order),
-    /// In an interrupt: this call may wait for other CPUs, reclaim or move memory. Or it came in the middle of a section under a lock of
-    /// its own thread ([`crate::Machine::is_in_section`]), as from a signal handler, and would wait for itself.
+    /// In an interrupt: this call may wait for other CPUs, reclaim or move memory.
+    ///
+    /// Also returned to a call that interrupted a locked section of its own thread, for example from a signal handler
+    /// ([`crate::Machine::is_in_section`]). Such a call would wait for itself.
     InInterrupt,
 }
 
@@ -112,46 +120,46 @@ impl fmt::Display for AllocError {
 
 impl core::error::Error for AllocError {}
 
-/// A free was refused; nothing changed.
+/// Reason for which a free was refused; nothing changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum FreeError {
-    /// The frame is not memory of this allocator: outside of it, or in a hole.
+    /// The frame is not memory of this allocator: it lies outside, or in a hole.
     Foreign(Pfn),
     /// A block of this order cannot start at this frame.
     Misaligned(Pfn, Order),
     /// The order is above the largest one set at boot.
     BadOrder {
-        /// What was given.
+        /// The order given.
         order: Order,
-        /// The largest possible.
+        /// The largest possible order.
         max: Order,
     },
-    /// The block was allocated with another order.
+    /// The block was allocated with a different order.
     WrongOrder {
         /// The block.
         pfn: Pfn,
-        /// The order it was allocated with.
+        /// The order with which the block was allocated.
         actual: Order,
     },
     /// The frame is part of an allocated block that starts elsewhere.
     NotHead {
         /// The frame given.
         pfn: Pfn,
-        /// Where its block starts.
+        /// First frame of the block that contains it.
         head: Pfn,
     },
-    /// The frame is free already, on a free list or a per-CPU list.
+    /// The frame is already free, on a free list or a per-CPU list.
     AlreadyFree(Pfn),
-    /// The frame is taken offline or reserved since boot.
+    /// The frame was taken offline, or is reserved since boot.
     Offline(Pfn),
-    /// The frame was put aside because its metadata was found damaged.
+    /// The frame was quarantined because its metadata was found damaged.
     Quarantined(Pfn),
-    /// A range is empty or overflows.
+    /// The range is empty or overflows.
     BadRange(PfnRange),
-    /// The machine says that the caller runs on a CPU that the allocator was not set up with.
+    /// The machine reports a CPU that the allocator was not set up with.
     NoCpu,
-    /// From any context: too many CPUs freed blocks of its zone in the same instant.
+    /// From any context: too many CPUs freed blocks of this frame's zone at once.
     Busy(Pfn),
 }
 
@@ -175,25 +183,31 @@ impl fmt::Display for FreeError {
 
 impl core::error::Error for FreeError {}
 
-/// The allocator could not be set up; nothing was changed but the memory handed in.
+/// Reason for which the allocator could not be set up.
+///
+/// Nothing was changed but the memory handed in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum BootError {
-    /// `max_order` is above [`Order::LIMIT`], or `pageblock_order` above `max_order`, or the page size out of range.
+    /// The page size is out of range, or the orders do not fit.
+    ///
+    /// `max_order` is above [`Order::LIMIT`], or `pageblock_order` is above `max_order`.
     BadGeometry,
-    /// There is no usable memory in the map.
+    /// The map has no usable memory.
     NoMemory,
-    /// There is no CPU, or more than 65,535, or the machine runs on one that is not among them.
+    /// The number of CPUs is 0 or above 65,535, or the machine runs on another one.
     BadCpus,
-    /// The region with this position is empty, out of order, overlaps its predecessor or ends above 2^52 frames.
+    /// The region with this position is invalid.
+    ///
+    /// It is empty, out of order, overlaps its predecessor, or ends above 2^52 frames.
     BadRegion(usize),
     /// A region or CPU names a node of 64 or above.
     BadNode(NodeId),
-    /// The distance table has not `nodes * nodes` entries.
+    /// The distance table does not have `nodes * nodes` entries.
     BadDistances,
     /// The map has more frames than 32-bit links can name.
     TooManyFrames {
-        /// Frames in the map, holes inside of largest blocks included.
+        /// Frames in the map, including holes inside largest blocks.
         frames: u64,
     },
     /// The per-CPU lists and depots have more entries than 32 bits can number.
@@ -201,21 +215,22 @@ pub enum BootError {
         /// Entries that the configuration asks for.
         slots: u64,
     },
-    /// The embedder's counters are more than a zone or node has room for.
+    /// The embedder passes more counters than a zone or node has room for.
     TooManyCounters {
-        /// Which of the two.
+        /// `zone` or `node`.
         of: &'static str,
         /// Counters given.
         given: usize,
         /// Counters that there is room for.
         most: usize,
     },
-    /// The mechanisms do not go together, for this reason.
+    /// The mechanisms conflict, for this reason.
     Mechanisms(&'static str),
-    /// `pcp-protection=own-lists` on a machine that does not keep interrupts apart
-    /// ([`crate::seam::machine::Machine::keeps_interrupts_apart`]).
+    /// `pcp-protection=own-lists` was chosen on a machine that does not keep interrupts apart.
+    ///
+    /// See [`crate::seam::machine::Machine::keeps_interrupts_apart`].
     Interrupts,
-    /// A slice of [`crate::boot::boot::Parts`] is shorter than [`crate::Layout`] says.
+    /// A slice of [`crate::boot::boot::Parts`] is shorter than [`crate::Layout`] requires.
     TooShort {
         /// The slice.
         part: &'static str,
@@ -255,7 +270,9 @@ impl fmt::Display for BootError {
 
 impl core::error::Error for BootError {}
 
-/// What each error says; a new one does not compile before it has a row.
+/// Tests the text of each error.
+///
+/// A new error does not compile before it has a row.
 #[cfg(test)]
 mod tests {
     extern crate std;

@@ -1,27 +1,30 @@
-//! The mobility of memory: what free lists and pageblocks are grouped by.
+//! Mobility of memory: the key by which free lists and pageblocks are grouped.
+//!
+//! Blocks that can move are kept apart from blocks that cannot. One unmovable page then does not spoil a whole
+//! pageblock.
 
 use core::fmt;
 
-/// Mobility of a block, the key that free lists and pageblocks are grouped by; numbered as Linux ≥ 4.4 numbers it.
+/// Mobility of a block; numbered as Linux ≥ 4.4 numbers it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum MigrateType {
-    /// Stays where it is until freed.
+    /// Stays in place until freed.
     #[default]
     Unmovable,
     /// Its contents can be moved elsewhere.
     Movable,
     /// Cannot move, but can be reclaimed.
     Reclaimable,
-    /// Reserve for high-order requests that must not wait.
+    /// Reserve for high-order requests that may not wait.
     HighAtomic,
-    /// Kept for large contiguous requests; lent to movable ones.
+    /// Kept for large contiguous requests; lent to movable requests.
     Cma,
-    /// Free memory that nobody may allocate.
+    /// Free memory that no request may allocate.
     Isolate,
 }
 
 impl MigrateType {
-    /// All types by number.
+    /// All types, in the order of their numbers.
     pub const ALL: [MigrateType; 6] = [
         MigrateType::Unmovable,
         MigrateType::Movable,
@@ -32,10 +35,12 @@ impl MigrateType {
     ];
     /// Number of types.
     pub const COUNT: usize = 6;
-    /// The first so many types are those that requests ask for and per-CPU lists hold.
+    /// Number of types that requests ask for and per-CPU lists hold.
+    ///
+    /// They are the first ones of [`Self::ALL`].
     pub const PCP_COUNT: usize = 3;
 
-    /// The type with this number, in the numbering of Linux ≥ 4.4 with CMA.
+    /// Returns the type with this number, in the numbering of Linux ≥ 4.4 with CMA.
     pub const fn from_index(index: usize) -> Option<MigrateType> {
         match index {
             0 => Some(MigrateType::Unmovable),
@@ -48,13 +53,14 @@ impl MigrateType {
         }
     }
 
-    /// The type's number.
+    /// Returns the type's number.
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// Which of the types of per-CPU lists a free block of this type belongs to; none if it goes to no such list. What lies
-    /// in a reserve serves movable requests while it is cached.
+    /// Returns the type under which per-CPU lists hold a free block of this type.
+    ///
+    /// `None` if no such list may hold it. A block of a reserve serves movable requests while it is cached.
     pub(crate) const fn pcp_index(self) -> Option<usize> {
         match self {
             MigrateType::Isolate => None,
@@ -63,12 +69,12 @@ impl MigrateType {
         }
     }
 
-    /// Whether free blocks above the pageblock order may merge across this type.
+    /// Returns whether free blocks above the pageblock order may merge across this type.
     pub const fn is_mergeable(self) -> bool {
         self.index() < MigrateType::PCP_COUNT
     }
 
-    /// Name as `/proc/pagetypeinfo` prints it.
+    /// Returns the name that `/proc/pagetypeinfo` prints.
     pub const fn name(self) -> &'static str {
         match self {
             MigrateType::Unmovable => "Unmovable",

@@ -1,4 +1,4 @@
-//! The vocabulary: units, requests and errors. Every folder may use these.
+//! Vocabulary of the core: units, requests and errors. Every folder may use these.
 
 pub mod request;
 pub mod error;

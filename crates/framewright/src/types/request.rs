@@ -1,7 +1,7 @@
 //! What a caller may ask for, in Linux's words.
 //!
-//! [`Gfp`] carries the flags with the bit numbers of Linux 6.1, so that a raw `gfp_flags=0x140cca` of a trace and the
-//! symbolic form read alike; [`Request`] adds the order, the node policy and an address limit.
+//! [`Gfp`] holds the flags, with the bit numbers of Linux 6.1. A raw `gfp_flags=0x140cca` of a trace and the symbolic
+//! form therefore read alike. [`Request`] adds the order, the node policy and an address limit.
 
 use core::fmt;
 use core::ops::{BitAnd, BitOr, BitOrAssign, Not};
@@ -17,7 +17,7 @@ macro_rules! gfp {
     ($( $(#[$doc:meta])* $name:ident = $bits:expr; )*) => {
         $( $(#[$doc])* pub const $name: Gfp = Gfp($bits); )*
 
-        /// Every name, composites of most bits first, so that printing names as few as possible.
+        /// Every name, composites of most bits first, so that printing uses the fewest names.
         const NAMES: &[(&str, Gfp)] = &[$( (stringify!($name), $name) ),*];
     };
 }
@@ -25,63 +25,63 @@ macro_rules! gfp {
 gfp! {
     /// A huge page fault that may reclaim and compact.
     GFP_TRANSHUGE = GFP_TRANSHUGE_LIGHT.0 | __GFP_DIRECT_RECLAIM.0;
-    /// A huge page fault that must not wait.
+    /// A huge page fault that may not wait.
     GFP_TRANSHUGE_LIGHT = GFP_HIGHUSER_MOVABLE.0 & !__GFP_RECLAIM.0 | __GFP_COMP.0 | __GFP_NOMEMALLOC.0 | __GFP_NOWARN.0;
-    /// Memory of a process that can move.
+    /// Movable memory of a process.
     GFP_HIGHUSER_MOVABLE = GFP_HIGHUSER.0 | __GFP_MOVABLE.0;
     /// Memory of a process, from any zone.
     GFP_HIGHUSER = GFP_USER.0 | __GFP_HIGHMEM.0;
-    /// Memory of a process that the kernel also addresses.
+    /// Memory of a process that the kernel addresses too.
     GFP_USER = GFP_KERNEL.0 | __GFP_HARDWALL.0;
-    /// Kernel memory charged to a group.
+    /// Kernel memory charged to a control group.
     GFP_KERNEL_ACCOUNT = GFP_KERNEL.0 | __GFP_ACCOUNT.0;
     /// Ordinary kernel memory; may reclaim and sleep.
     GFP_KERNEL = __GFP_RECLAIM.0 | __GFP_IO.0 | __GFP_FS.0;
-    /// May reclaim, but not call a file system.
+    /// May reclaim, but may not call a file system.
     GFP_NOFS = __GFP_RECLAIM.0 | __GFP_IO.0;
-    /// Cannot wait; may use reserves.
+    /// May not wait; may use reserves.
     GFP_ATOMIC = __GFP_HIGH.0 | __GFP_ATOMIC.0 | __GFP_KSWAPD_RECLAIM.0;
-    /// May reclaim, but start no input or output.
+    /// May reclaim, but may not start input or output.
     GFP_NOIO = __GFP_RECLAIM.0;
-    /// Cannot wait; no reserves.
+    /// May not wait; uses no reserves.
     GFP_NOWAIT = __GFP_KSWAPD_RECLAIM.0;
-    /// From `ZoneKind::Dma`.
+    /// Memory of `ZoneKind::Dma`.
     GFP_DMA = __GFP_DMA.0;
-    /// From `ZoneKind::Dma32` or below.
+    /// Memory of `ZoneKind::Dma32` or below.
     GFP_DMA32 = __GFP_DMA32.0;
     /// Both kinds of reclaim.
     __GFP_RECLAIM = __GFP_DIRECT_RECLAIM.0 | __GFP_KSWAPD_RECLAIM.0;
-    /// From high memory. Together with `__GFP_MOVABLE` this allows zone Movable; alone it changes nothing on 64-bit machines.
+    /// High memory. With `__GFP_MOVABLE` it allows zone Movable; alone it changes nothing on 64-bit machines.
     __GFP_HIGHMEM = 0x02;
-    /// From `ZoneKind::Dma`.
+    /// Memory of `ZoneKind::Dma`.
     __GFP_DMA = 0x01;
-    /// From `ZoneKind::Dma32`.
+    /// Memory of `ZoneKind::Dma32`.
     __GFP_DMA32 = 0x04;
-    /// Contents can move.
+    /// The contents can move.
     __GFP_MOVABLE = 0x08;
-    /// Contents can be reclaimed by a shrinker.
+    /// A shrinker can reclaim the contents.
     __GFP_RECLAIMABLE = 0x10;
-    /// High priority: may dip below the min watermark.
+    /// High priority: may go below the min watermark.
     __GFP_HIGH = 0x20;
     /// May start physical input and output.
     __GFP_IO = 0x40;
     /// May call into file systems.
     __GFP_FS = 0x80;
-    /// The block's memory shall be zeroed.
+    /// The block's memory must be zeroed.
     __GFP_ZERO = 0x100;
-    /// Cannot sleep and is of high priority.
+    /// The caller cannot sleep and has high priority.
     __GFP_ATOMIC = 0x200;
     /// The caller may reclaim.
     __GFP_DIRECT_RECLAIM = 0x400;
-    /// Background reclaim may be woken.
+    /// Background reclaim may be woken up.
     __GFP_KSWAPD_RECLAIM = 0x800;
     /// The caller will dirty the page.
     __GFP_WRITE = 0x1000;
-    /// Failing is not worth a message.
+    /// A failure needs no message.
     __GFP_NOWARN = 0x2000;
     /// Try hard, but fail in the end.
     __GFP_RETRY_MAYFAIL = 0x4000;
-    /// The caller cannot deal with failure.
+    /// The caller cannot handle a failure.
     __GFP_NOFAIL = 0x8000;
     /// Give up early.
     __GFP_NORETRY = 0x1_0000;
@@ -89,15 +89,15 @@ gfp! {
     __GFP_MEMALLOC = 0x2_0000;
     /// The block is one compound page.
     __GFP_COMP = 0x4_0000;
-    /// No reserves, whatever else says so.
+    /// Uses no reserves, whatever the other flags say.
     __GFP_NOMEMALLOC = 0x8_0000;
-    /// Within the caller's memory policy only.
+    /// Only memory that the caller's memory policy allows.
     __GFP_HARDWALL = 0x10_0000;
-    /// From the preferred node or not at all.
+    /// Only memory of the preferred node.
     __GFP_THISNODE = 0x20_0000;
-    /// Charged to the caller's group.
+    /// Charged to the caller's control group.
     __GFP_ACCOUNT = 0x40_0000;
-    /// Tags are zeroed too.
+    /// Memory tags are zeroed too.
     __GFP_ZEROTAGS = 0x80_0000;
 }
 
@@ -105,18 +105,20 @@ impl Gfp {
     /// No flag.
     pub const NONE: Gfp = Gfp(0);
 
-    /// Whether every flag of `flags` is set.
+    /// Returns whether every flag of `flags` is set.
     pub const fn contains(self, flags: Gfp) -> bool {
         self.0 & flags.0 == flags.0
     }
 
-    /// Whether any flag of `flags` is set.
+    /// Returns whether any flag of `flags` is set.
     pub const fn intersects(self, flags: Gfp) -> bool {
         self.0 & flags.0 != 0
     }
 
-    /// The mobility that the flags ask for. Movable and reclaimable together is a mistake that Linux resolves to a
-    /// type that requests cannot have; here it is unmovable.
+    /// Returns the mobility that the flags ask for.
+    ///
+    /// Movable and reclaimable together are an error. Linux resolves it to a type that requests cannot have; here the
+    /// result is unmovable.
     pub const fn migratetype(self) -> MigrateType {
         match (self.intersects(__GFP_MOVABLE), self.intersects(__GFP_RECLAIMABLE)) {
             (true, false) => MigrateType::Movable,
@@ -125,7 +127,7 @@ impl Gfp {
         }
     }
 
-    /// The highest zone that the flags allow.
+    /// Returns the highest zone that the flags allow.
     pub const fn highest_zone(self) -> ZoneKind {
         if self.intersects(__GFP_DMA) {
             ZoneKind::Dma
@@ -138,16 +140,18 @@ impl Gfp {
         }
     }
 
-    /// Whether the caller may wait and reclaim.
+    /// Returns whether the caller may wait and reclaim.
     pub const fn may_reclaim(self) -> bool {
         self.intersects(__GFP_DIRECT_RECLAIM)
     }
 
-    /// Reads flags as a trace prints them: `GFP_KERNEL|__GFP_ZERO`, `0x140cca`, `none`, or a mix such as
-    /// `GFP_NOFS|0x800000`. Names of other kernels that this one has folded into others are understood.
+    /// Parses flags as a trace prints them.
+    ///
+    /// Examples: `GFP_KERNEL|__GFP_ZERO`, `0x140cca`, `none`, or a mix such as `GFP_NOFS|0x800000`. Names of other
+    /// kernel versions are understood; a name without a counterpart in Linux 6.1 counts as no flag.
     ///
     /// # Errors
-    /// The part that is no flag.
+    /// The first part that is not a flag.
     pub fn parse(text: &str) -> Result<Gfp, &str> {
         let mut gfp = Gfp::NONE;
         for part in text.split('|') {
@@ -237,42 +241,42 @@ impl NodeSet {
     /// Every node.
     pub const ALL: NodeSet = NodeSet(u64::MAX);
 
-    /// The set with `node` alone; empty if there can be no such node.
+    /// Returns the set of `node` alone; empty if the number is above the largest node.
     pub const fn only(node: NodeId) -> NodeSet {
         NodeSet(if node.0 < 64 { 1 << node.0 } else { 0 })
     }
 
-    /// Whether `node` is in the set.
+    /// Returns whether `node` is in the set.
     pub const fn contains(self, node: NodeId) -> bool {
         self.0 & NodeSet::only(node).0 != 0
     }
 
-    /// Number of nodes in the set.
+    /// Returns the number of nodes in the set.
     pub const fn len(self) -> u32 {
         self.0.count_ones()
     }
 
-    /// Whether the set has no node.
+    /// Returns whether the set has no node.
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The first `count` nodes.
+    /// Returns the set of the first `count` nodes.
     pub const fn first(count: usize) -> NodeSet {
         NodeSet(if count < 64 { (1 << count) - 1 } else { u64::MAX })
     }
 
-    /// The nodes that both sets have.
+    /// Returns the nodes that are in both sets.
     pub const fn only_with(self, other: NodeSet) -> NodeSet {
         NodeSet(self.0 & other.0)
     }
 
-    /// The nodes of either set.
+    /// Returns the nodes that are in either set.
     pub const fn with(self, other: NodeSet) -> NodeSet {
         NodeSet(self.0 | other.0)
     }
 
-    /// The `n`-th node of the set, counted round and round; none if the set is empty.
+    /// Returns the `n`-th node of the set, counted cyclically; `None` if the set is empty.
     pub fn nth_cyclic(self, n: u32) -> Option<NodeId> {
         let skip = n.checked_rem(self.len())?;
         let mut rest = self.0;
@@ -283,7 +287,7 @@ impl NodeSet {
     }
 }
 
-/// Where memory shall come from.
+/// Nodes that may serve a request, and their order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Policy {
     /// The node of the running CPU first, then the others by distance.
@@ -293,45 +297,47 @@ pub enum Policy {
     Prefer(NodeId),
     /// Only these nodes, the nearest to the running CPU first.
     Bind(NodeSet),
-    /// These nodes in turn, for an even spread; another if the turn's node has nothing.
+    /// These nodes in turn, for an even spread.
+    ///
+    /// If the node that is next has no memory, another node of the set serves the request.
     Interleave(NodeSet),
 }
 
 /// One request for memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Request {
-    /// Flags.
+    /// Flags of the request.
     pub gfp: Gfp,
     /// Binary logarithm of the number of frames.
     pub order: Order,
-    /// Node policy.
+    /// Node policy of the request.
     pub policy: Policy,
     /// All frames of the block must lie below this one.
     pub below: Option<Pfn>,
 }
 
 impl Request {
-    /// `1 << order` frames with `gfp`.
+    /// Returns a request for `1 << order` frames with `gfp`.
     pub const fn new(gfp: Gfp, order: u8) -> Request {
         Request { gfp, order: Order(order), policy: Policy::Local, below: None }
     }
 
-    /// One frame with `gfp`.
+    /// Returns a request for one frame with `gfp`.
     pub const fn page(gfp: Gfp) -> Request {
         Request::new(gfp, 0)
     }
 
-    /// The same request, `node` first (and no other with `__GFP_THISNODE`).
+    /// Returns a copy that asks `node` first; with `__GFP_THISNODE`, only `node`.
     pub const fn on(self, node: NodeId) -> Request {
         Request { policy: Policy::Prefer(node), ..self }
     }
 
-    /// The same request with a node policy.
+    /// Returns a copy with this node policy.
     pub const fn with(self, policy: Policy) -> Request {
         Request { policy, ..self }
     }
 
-    /// The same request, of frames below `limit` only.
+    /// Returns a copy that accepts only frames below `limit`.
     pub const fn below(self, limit: Pfn) -> Request {
         Request { below: Some(limit), ..self }
     }

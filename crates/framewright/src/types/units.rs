@@ -1,12 +1,16 @@
-//! Units.
+//! Units: a type of its own for each quantity that the allocator counts.
 //!
-//! Everything the allocator counts in has a type of its own here, so that bytes, frames, blocks and zones cannot be
-//! mixed up. A *frame* is one page of physical memory (its size is `1 << page_shift` bytes, set at boot); a *block* is
-//! `1 << order` frames, aligned to its own size.
+//! Bytes, frames, blocks and zones therefore cannot be mixed up. A *frame* is one page of physical memory; its size is
+//! `1 << page_shift` bytes, set at boot. A *block* is `1 << order` frames, aligned to its own size.
 //!
-//! Two numberings of frames exist. [`Pfn`] is the caller's: an address divided by the page size, up to 52 bits, with
-//! holes. `Frame` is the core's: a dense 32-bit index into the descriptor arrays that skips whole holes but keeps
-//! every block of the largest order aligned, so that buddy arithmetic works on it unchanged. `frame.rs` translates.
+//! Two numberings of frames exist; `map.rs` translates between them.
+//!
+//! | type | used by | range | holes |
+//! |---|---|---|---|
+//! | [`Pfn`] | the caller | address divided by the page size, up to 52 bits | included |
+//! | `Frame` | the core | 32-bit index into the descriptor arrays | whole holes are skipped |
+//!
+//! Every block of the largest order stays aligned as a `Frame`, so buddy arithmetic works on it unchanged.
 
 use core::fmt;
 
@@ -15,22 +19,28 @@ use core::fmt;
 pub struct Pfn(pub u64);
 
 impl Pfn {
-    /// The frame `frames` further up; saturates.
+    /// Returns the frame number `frames` higher; saturates.
     pub const fn add(self, frames: u64) -> Pfn {
         Pfn(self.0.saturating_add(frames))
     }
 
-    /// The last frame at or below this one at which a block of `order` may start.
+    /// Returns the last frame at or below this one where a block may start.
+    ///
+    /// `order` is the order of that block.
     pub const fn align_down(self, order: Order) -> Pfn {
         Pfn(self.0 & !order.mask())
     }
 
-    /// The first frame at or above this one at which a block of `order` may start; saturates.
+    /// Returns the first frame at or above this one where a block may start.
+    ///
+    /// `order` is the order of that block.
+    ///
+    /// Saturates.
     pub const fn align_up(self, order: Order) -> Pfn {
         self.add(order.mask()).align_down(order)
     }
 
-    /// Whether a block of `order` may start here.
+    /// Returns whether a block of `order` may start here.
     pub const fn is_aligned(self, order: Order) -> bool {
         self.0 & order.mask() == 0
     }
@@ -53,44 +63,46 @@ impl fmt::Display for Pfn {
 pub struct PfnRange {
     /// First frame of the range.
     pub start: Pfn,
-    /// First frame behind the range.
+    /// First frame after the range.
     pub end: Pfn,
 }
 
 impl PfnRange {
-    /// The frames from `start` up to, not including, `end`.
+    /// Returns the range from `start` up to, not including, `end`.
     pub const fn new(start: u64, end: u64) -> PfnRange {
         PfnRange { start: Pfn(start), end: Pfn(end) }
     }
 
-    /// The frames of the block of `order` at `pfn`.
+    /// Returns the range of the block of `order` at `pfn`.
     pub const fn block(pfn: Pfn, order: Order) -> PfnRange {
         PfnRange { start: pfn, end: pfn.add(order.frames()) }
     }
 
-    /// Number of frames.
+    /// Returns the number of frames.
     pub const fn frames(self) -> u64 {
         self.end.0.saturating_sub(self.start.0)
     }
 
-    /// Whether the range has no frame.
+    /// Returns whether the range has no frame.
     pub const fn is_empty(self) -> bool {
         self.end.0 <= self.start.0
     }
 
-    /// Whether `pfn` lies in the range.
+    /// Returns whether `pfn` lies in the range.
     pub const fn contains(self, pfn: Pfn) -> bool {
         self.start.0 <= pfn.0 && pfn.0 < self.end.0
     }
 
-    /// The part that both ranges share, possibly empty.
+    /// Returns the part that both ranges share; it may be empty.
     #[inline]
     pub fn intersect(self, other: PfnRange) -> PfnRange {
         let start = self.start.max(other.start);
         PfnRange { start, end: self.end.min(other.end).max(start) }
     }
 
-    /// The largest naturally aligned blocks of at most `max_order` that tile the range, in ascending order.
+    /// Returns the largest naturally aligned blocks that tile the range, in ascending order.
+    ///
+    /// No block is larger than `max_order`.
     pub fn blocks(self, max_order: Order) -> Blocks {
         Blocks { rest: self, max_order }
     }
@@ -133,7 +145,7 @@ impl Iterator for Blocks {
     }
 }
 
-// From either end the blocks are the same: those that lie in the range and in no larger one that does.
+// Both ends yield the same blocks: each block that lies in the range, and in no larger block inside the range.
 impl DoubleEndedIterator for Blocks {
     fn next_back(&mut self) -> Option<(Pfn, Order)> {
         let frames = self.rest.frames();
@@ -150,43 +162,43 @@ impl DoubleEndedIterator for Blocks {
 
 /// Binary logarithm of a block's size in frames.
 ///
-/// Any number is accepted; the calls of the allocator check it against the largest order set at boot and answer
-/// `BadOrder` rather than shift too far.
+/// Any number is accepted. The calls of the allocator check it against the largest order set at boot. They return
+/// `BadOrder` instead of shifting too far.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Order(pub u8);
 
 impl Order {
     /// The largest order that any configuration can have: 1 GiB blocks of 4 KiB pages.
     pub const LIMIT: Order = Order(18);
-    /// How many orders the tables have room for.
+    /// Number of orders that the tables have room for.
     pub const COUNT: usize = Order::LIMIT.0 as usize + 1;
 
-    /// Frames in a block of this order; 0 when the shift would overflow.
+    /// Returns the frames in a block of this order; 0 if the shift would overflow.
     pub const fn frames(self) -> u64 {
         if self.0 < 64 { 1 << self.0 } else { 0 }
     }
 
-    /// The bits of a frame number below the alignment of this order.
+    /// Returns the bits of a frame number below the alignment of this order.
     pub const fn mask(self) -> u64 {
         self.frames().wrapping_sub(1)
     }
 
-    /// One order up.
+    /// Returns the next larger order.
     pub const fn up(self) -> Order {
         Order(self.0.saturating_add(1))
     }
 
-    /// One order down; 0 stays 0.
+    /// Returns the next smaller order; 0 stays 0.
     pub const fn down(self) -> Order {
         Order(self.0.saturating_sub(1))
     }
 
-    /// Every order from `self` to `last`, ascending.
+    /// Returns every order from `self` to `last`, ascending.
     pub fn up_to(self, last: Order) -> impl DoubleEndedIterator<Item = Order> {
         (self.0..=last.0).map(Order)
     }
 
-    /// As an index into a table by order.
+    /// Returns the index into a table by order.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -203,10 +215,10 @@ impl fmt::Display for Order {
 pub struct NodeId(pub u8);
 
 impl NodeId {
-    /// How many nodes one allocator can have.
+    /// Largest number of nodes in one allocator.
     pub const LIMIT: usize = 64;
 
-    /// As an index into a table by node.
+    /// Returns the index into a table by node.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -220,13 +232,15 @@ impl CpuId {
     /// No CPU.
     pub const NONE: CpuId = CpuId(u16::MAX);
 
-    /// As an index into a table by CPU.
+    /// Returns the index into a table by CPU.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// Kind of a zone, in the order of rising addresses; a request may use its own kind and those below.
+/// Kind of a zone, in the order of rising addresses.
+///
+/// A request may use its own kind and the kinds below.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum ZoneKind {
     /// Memory that the most limited devices reach (16 MiB on x86).
@@ -236,22 +250,22 @@ pub enum ZoneKind {
     /// All other memory.
     #[default]
     Normal,
-    /// Memory kept free of everything that cannot move.
+    /// Memory that holds nothing that cannot move.
     Movable,
 }
 
 impl ZoneKind {
     /// All kinds, lowest first.
     pub const ALL: [ZoneKind; 4] = [ZoneKind::Dma, ZoneKind::Dma32, ZoneKind::Normal, ZoneKind::Movable];
-    /// Number of kinds, and so of zones in a node.
+    /// Number of kinds, and thus of zones in a node.
     pub const COUNT: usize = 4;
 
-    /// Position in [`ZoneKind::ALL`].
+    /// Returns the position in [`ZoneKind::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// Name as `/proc` prints it.
+    /// Returns the name that `/proc` prints.
     pub const fn name(self) -> &'static str {
         match self {
             ZoneKind::Dma => "DMA",
@@ -273,20 +287,20 @@ impl fmt::Display for ZoneKind {
 pub struct ZoneIdx(pub u16);
 
 impl ZoneIdx {
-    /// No zone: fills the end of lists.
+    /// No zone: fills the unused end of a list.
     pub const NONE: ZoneIdx = ZoneIdx(u16::MAX);
 
-    /// The zone of `kind` on `node`.
+    /// Returns the zone of `kind` on `node`.
     pub const fn of(node: NodeId, kind: ZoneKind) -> ZoneIdx {
         ZoneIdx((node.0 as u16) << 2 | kind as u16)
     }
 
-    /// The node that the zone belongs to.
+    /// Returns the node that the zone belongs to.
     pub const fn node(self) -> NodeId {
         NodeId((self.0 >> 2) as u8)
     }
 
-    /// The zone's kind.
+    /// Returns the zone's kind.
     pub const fn kind(self) -> ZoneKind {
         match self.0 & 3 {
             0 => ZoneKind::Dma,
@@ -296,7 +310,7 @@ impl ZoneIdx {
         }
     }
 
-    /// As an index into a table by zone.
+    /// Returns the index into a table by zone.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
@@ -304,25 +318,27 @@ impl ZoneIdx {
 
 const _: () = assert!(NodeId::LIMIT * ZoneKind::COUNT <= 256);
 
-/// A frame's place in the descriptor arrays.
+/// Position of a frame in the descriptor arrays.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Frame(pub(crate) u32);
 
 impl Frame {
-    /// How many frames one allocator can describe. Link words need the numbers above for list heads.
+    /// Largest number of frames that one allocator can describe.
+    ///
+    /// Link words use the numbers above it for list heads.
     pub(crate) const LIMIT: u64 = 0xff00_0000;
 
-    /// The block that merges with the one of `order` at this frame.
+    /// Returns the block that merges with the block of `order` at this frame.
     pub(crate) const fn buddy(self, order: Order) -> Frame {
         Frame(self.0 ^ order.frames() as u32)
     }
 
-    /// The frame at which a block of `order` around this one starts.
+    /// Returns the first frame of the block of `order` that contains this frame.
     pub(crate) const fn align_down(self, order: Order) -> Frame {
         Frame(self.0 & !(order.mask() as u32))
     }
 
-    /// The frame `frames` further up.
+    /// Returns the frame number `frames` higher.
     pub(crate) const fn add(self, frames: u64) -> Frame {
         Frame(self.0.wrapping_add(frames as u32))
     }
@@ -365,7 +381,7 @@ mod tests {
         assert_eq!(next, range.end);
         for (start, end) in (0..40).flat_map(|start| (start..40).map(move |end| (start, end))) {
             let blocks = PfnRange::new(start, end).blocks(Order(3));
-            // Each from the front is the one that is as far from the back.
+            // Each block counted from the start is the block with the matching position counted from the end.
             let count = blocks.clone().count();
             let from_back = |index: usize| blocks.clone().rev().nth(count - 1 - index);
             assert!(blocks.clone().enumerate().all(|(index, block)| from_back(index) == Some(block)), "{start}..{end}");

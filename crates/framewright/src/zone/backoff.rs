@@ -1,34 +1,38 @@
-//! Who searches a zone for what a request lacks, and how often: one at a time, and ever more rarely while nothing is found.
+//! Back-off: limits searches of a zone to one at a time, and makes them rarer while they find nothing.
 //!
-//! A search through a whole zone takes as long as the zone is large, and finds for the second CPU nothing that it does not find for the
-//! first. So whoever comes while somebody searches goes on without. And a search in vain is likely to be in vain again: the
-//! next requests of that order, or of larger ones, are deferred: one, then three, up to 63 of them in a row. (The rule is that
-//! of Linux's compaction: a count of requests, a shift of at most 6, and the smallest order that failed.) A search that
-//! serves what the others failed at ends that.
+//! A search through a whole zone takes time in proportion to the zone. A second CPU would find nothing that the first
+//! does not find. A request that arrives during a search therefore continues without one.
 //!
-//! All of it is a matter of time spent, not of what is right: no word here publishes anything, and a look at one that is stale costs a
-//! search too many or too few.
+//! A search after a failed one is likely to fail too. After each failure, the next requests of that order or of larger
+//! ones are deferred: one, then three, up to 63 of them in a row. The rule is that of Linux's compaction: a count of
+//! requests, a shift of at most 6, and the smallest order that failed. A successful search for that order or a larger
+//! one resets it.
+//!
+//! These words affect only time, never correctness. No word here publishes data, and a stale value costs one search too
+//! many or too few.
 
 use crate::seam::field::{Words, tell};
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::types::units::Order;
 
-/// Binary logarithm of the most requests of which one searches.
+/// Binary logarithm of the largest number of requests of which one searches.
 const MOST: u8 = 6;
 
-/// The searches of one kind in one zone. See the module's description.
+/// Searches of one kind in one zone; the description of this module explains them.
 pub(crate) struct Backoff<M: Machine> {
-    /// The pageblock that the next search begins with.
+    /// Pageblock at which the next search begins.
     pub(crate) cursor: M::U32,
-    /// The same of a second one that comes from the other end, where there is one.
+    /// Pageblock at which a second scanner begins, from the other end, where there is one.
     pub(crate) far: M::U32,
-    /// 1 while somebody searches.
+    /// 1 while a search runs.
     searching: M::U8,
     /// Requests since the last search. Where it wraps around, some more are deferred.
     deferred: M::U8,
-    /// Binary logarithm of the requests of which one searches.
+    /// Binary logarithm of the number of requests of which one searches.
     shift: M::U8,
-    /// The smallest order that was searched for in vain since one was found that is as large. Means nothing while the shift is 0.
+    /// Smallest order that failed since an order at least as large was found.
+    ///
+    /// Meaningless while the shift is 0.
     order: M::U8,
 }
 
@@ -40,7 +44,7 @@ impl<M: Machine> Default for Backoff<M> {
 }
 
 impl<M: Machine> Backoff<M> {
-    /// Names its words.
+    /// Reports its words by name.
     pub(crate) fn words(&self, prefix: &str, visit: &mut Words<'_>) {
         tell(visit, format_args!("{prefix}.cursor"), &self.cursor);
         tell(visit, format_args!("{prefix}.far"), &self.far);
@@ -50,7 +54,9 @@ impl<M: Machine> Backoff<M> {
         tell(visit, format_args!("{prefix}.order"), &self.order);
     }
 
-    /// A request of this order would search: says whether it is to, and then must [`Backoff::end`] it.
+    /// Returns whether a request of this order must search now.
+    ///
+    /// If so, the caller must call [`Backoff::end`].
     pub(crate) fn begin(&self, order: Order) -> bool {
         let shift = self.shift.load(Ordering::Relaxed).min(MOST);
         if shift != 0 && order.0 >= self.order.load(Ordering::Relaxed) {
@@ -62,17 +68,17 @@ impl<M: Machine> Backoff<M> {
         self.searching.load(Ordering::Relaxed) == 0 && self.searching.cas(0, 1, Ordering::Relaxed).is_ok()
     }
 
-    /// The search is over, and there is or is not a block for the request.
+    /// Ends a search; `found`: there is a block for the request.
     pub(crate) fn end(&self, order: Order, found: bool) {
         self.note(order, found);
         self.abandon();
     }
 
-    /// The same of a search that did not ask.
+    /// Records the result of a search that did not call [`Backoff::begin`].
     pub(crate) fn note(&self, order: Order, found: bool) {
         let (shift, least) = (self.shift.load(Ordering::Relaxed), self.order.load(Ordering::Relaxed));
         let next = if found { 0 } else { shift.wrapping_add(1).min(MOST) };
-        // What serves a smaller order says nothing of larger ones.
+        // A success at a smaller order proves nothing about larger ones.
         if !found || order.0 >= least {
             self.order.store(if shift == 0 { order.0 } else { least.min(order.0) }, Ordering::Relaxed);
             self.shift.store(next, Ordering::Relaxed);
@@ -80,7 +86,9 @@ impl<M: Machine> Backoff<M> {
         }
     }
 
-    /// Nobody searches: in a copy of the allocator nobody is there who did.
+    /// Marks that no search runs.
+    ///
+    /// In a copy of the allocator, the searching thread does not exist.
     pub(crate) fn abandon(&self) {
         self.searching.store(0, Ordering::Relaxed);
     }

@@ -1,23 +1,28 @@
-//! Blocks that came back while nobody could take them: a list for each zone.
+//! Deferred frees: for each zone, a list of blocks that were freed while the zone lock was taken.
 //!
-//! Who frees from any context (`nolock.rs`) must not wait for the zone lock. If that is taken, the block stays as it is, its head saying
-//! "being freed", and goes on this list; whoever holds the lock next gives it back (`zone_guard.rs::ZoneGuard::free_deferred`). So to everybody else
-//! a block here is still its last owner's, but for one thing: nobody can free it again.
+//! A free from any context (`nolock.rs`) must not wait for the zone lock. If the lock is taken, the block stays as it
+//! is, with the head state "being freed", and is pushed on this list. The next holder of the lock frees it
+//! (`zone_guard.rs::ZoneGuard::free_deferred`). Until then all other code treats the block as allocated by its last
+//! owner, except that it cannot be freed again.
 //!
-//! The list is a stack, linked by the words that link free blocks, which a block that is allocated has no other use for. Anybody may
-//! push, at any moment, in the middle of another push or of a pop on the same CPU. Only the holder of the zone lock pops, one block at a
-//! time. So the block that he is looking at cannot leave the stack and come back under his hands, which is what makes a stack of many
-//! poppers wrong, and he takes as many as a section under the lock may last and leaves the others. (Taking all in one exchange would need
-//! a second list for those.)
+//! The list is a stack, linked by the words that link free blocks; an allocated block does not use them. Any code may
+//! push, at any moment, even inside another push or a pop on this CPU. Only the holder of the zone lock pops, one block
+//! at a time. The block that it reads can therefore not leave the stack and return during the pop. With several poppers
+//! a stack would fail in this way. The holder pops as many blocks as a section under the lock may last, and leaves the
+//! others.
+//!
+//! Rejected: taking all blocks in one exchange, because the ones that are left would need a second list.
 
 use crate::frame::frame::Frames;
 use crate::seam::machine::{Machine, Ordering, Word};
 use crate::types::units::Frame;
 
-/// How often a push or a pop is tried anew that another came before. Each of these is another CPU's success.
+/// Number of attempts of a push or a pop.
+///
+/// Each failure means that another CPU succeeded.
 const TRIES: u32 = 1 << 10;
 
-/// One zone's list: its first block, + 1; 0 if there is none.
+/// Deferred list of one zone: its first block, + 1; 0 if it is empty.
 ///
 /// Invariant N1: each block on the list is of the zone, and its head says that it is being freed.
 pub(crate) struct Deferred<M: Machine>(M::U32);
@@ -29,25 +34,27 @@ impl<M: Machine> Default for Deferred<M> {
 }
 
 impl<M: Machine> Deferred<M> {
-    /// Its word.
+    /// Returns its word.
     pub(crate) fn word(&self) -> &M::U32 {
         &self.0
     }
 
-    /// Whether there is none, at this moment.
+    /// Returns whether the list is empty, at this moment.
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.0.load(Ordering::Relaxed) == 0
     }
 
-    /// Puts a block on the list that nobody else can free. False if others were at it each time: then it is not there.
+    /// Pushes a block that no other call can free; returns false if every attempt failed.
+    ///
+    /// The block is then not on the list.
     pub(crate) fn push(&self, frames: &Frames<'_, M>, frame: Frame) -> bool {
         let Some(link) = frames.links.get(frame.index()) else { return false };
         let mut first = self.0.load(Ordering::Relaxed);
         for _ in 0..TRIES {
             link.next.store(first, Ordering::Relaxed);
-            // ORDER: Release. Publishes the link, the head and what the last owner did with the block; partner: the Acquire in
-            // `pop`. Model: nolock_push_pop.
+            // ORDER: Release. Publishes the link, the head and the last owner's writes to the block; partner: the
+            // Acquire in `pop`. Model: nolock_push_pop.
             match self.0.cas(first, frame.0.wrapping_add(1), Ordering::Release) {
                 Ok(_) => return true,
                 Err(now) => first = now,
@@ -56,7 +63,11 @@ impl<M: Machine> Deferred<M> {
         false
     }
 
-    /// Takes the block off that came last. The zone lock is held alone. A damaged list is dropped: `validate` tells of what was on it.
+    /// Pops the block that was pushed last.
+    ///
+    /// A damaged list is dropped; `validate` reports the blocks that were on it.
+    ///
+    /// Caller holds: the zone lock, exclusively.
     pub(crate) fn pop(&self, frames: &Frames<'_, M>) -> Option<Frame> {
         for _ in 0..TRIES {
             // ORDER: Acquire. Sees what `push` published; partner: the Release there. Model: nolock_push_pop.
@@ -75,7 +86,9 @@ impl<M: Machine> Deferred<M> {
         None
     }
 
-    /// Every block on the list, at a quiescent point; no more than there can be, should the links be damaged.
+    /// Returns every block on the list, at a quiescent point.
+    ///
+    /// If the links are damaged, it returns no more blocks than can exist.
     pub(crate) fn each<'f>(&self, frames: &'f Frames<'_, M>) -> impl Iterator<Item = Frame> + use<'f, '_, M> {
         let named = |word: u32| word.checked_sub(1).map(Frame);
         let next = move |frame: &Frame| named(frames.links.get(frame.index())?.next.load(Ordering::Relaxed));

@@ -1,20 +1,23 @@
-//! The high-atomic reserve: pageblocks kept for high-order requests that may not wait.
+//! High-atomic reserve: pageblocks kept for high-order requests that may not wait.
 //!
-//! A high-order request that may not wait and finds memory short leaves its pageblock in reserve for the next such request, by a
-//! type of its own. The rules are those of Linux from 6.12 on:
+//! A high-order request that may not wait, and finds memory short, leaves its pageblock in reserve for the next such
+//! request. The pageblock gets a type of its own. The rules are those of Linux from 6.12 on, with two exceptions:
 //!
-//! | | |
-//! |---|---|
-//! | size | at most a hundredth of the zone, rounded up to whole pageblocks; none where a hundredth is less than a pageblock ([`highatomic_limit`]) |
-//! | taken from | before anything else by requests above order 0 with `GFP_ATOMIC`; by order 0 that may not wait, when all else is used up |
-//! | begins | with the first such request, whatever served it |
-//! | grows | when neither the reserve nor a per-CPU list, refilled if need be, could serve such a request; Linux lets it grow by those too |
-//! | goes back | to a request that may wait and reclaimed in vain (`slowpath.rs`); when the zone shrinks below what the reserve may have (`contig_range.rs`); and when it is idle |
+//! - **Size**: at most a hundredth of the zone, rounded up to whole pageblocks; none where a hundredth is less than a
+//!   pageblock ([`highatomic_limit`]).
+//! - **Use**: requests above order 0 with `GFP_ATOMIC` take from it first. Requests of order 0 that may not wait take
+//!   from it after all other memory is used up.
+//! - **Begin**: with the first such request, whatever list served it.
+//! - **Growth**: when neither the reserve nor a per-CPU list, refilled if need be, could serve such a request. Linux
+//!   also lets it grow by requests that those serve.
+//! - **Release**: for a request that may wait and reclaimed in vain (`slowpath.rs`); when the zone shrinks so that the
+//!   reserve exceeds its limit (`contig_range.rs`); and when the reserve is idle.
 //!
-//! Idle: background reclaim ends with the node above its high marks (`kswapd.rs`), and either had nothing to do, or no request used the
-//! reserve since the run before. Linux keeps a reserve until a request fails for it.
+//! The reserve is idle if background reclaim ends with the node above its high marks (`kswapd.rs`) and one of two
+//! holds. Background reclaim had nothing to do, or no request used the reserve since the run before. Linux keeps a
+//! reserve until a request fails for it.
 //!
-//! Blocks of several pageblocks are not kept: one request could take all that the reserve may have.
+//! Rejected: keeping blocks of several pageblocks, because one request could take the whole limit.
 
 use crate::buddy::pageblock_usage::PageblockUsage;
 use crate::policy::watermark::highatomic_limit;
@@ -25,27 +28,30 @@ use crate::zone::zone::Zone;
 use crate::zone::zone_guard::ZoneGuard;
 
 impl<M: Machine> Zone<M> {
-    /// Most frames that the high-atomic reserve can have now.
+    /// Returns the largest number of frames that the reserve can have now.
     fn highatomic_limit(&self, pageblock_order: Order) -> u64 {
         highatomic_limit(self.managed.load(Ordering::Relaxed), pageblock_order)
     }
 
-    /// Whether a request used the high-atomic reserve since this was last asked.
+    /// Returns whether a request used the reserve since the last call.
     pub(crate) fn was_highatomic_used(&self) -> bool {
         self.highatomic_used.swap(0, Ordering::Relaxed) != 0
     }
 }
 
 impl<M: Machine> ZoneGuard<'_, '_, M> {
-    /// Takes a block from the reserve for high-order requests that must not wait.
+    /// Takes a block from the reserve, for a high-order request that may not wait.
     pub(crate) fn alloc_highatomic(&self, order: Order) -> Option<Frame> {
         let frame = self.attempt(|buddy| buddy.alloc_smallest(order, MigrateType::HighAtomic)).flatten()?;
         self.zone.highatomic_used.store(1, Ordering::Relaxed);
         Some(frame)
     }
 
-    /// Keeps the pageblock of a high-order request that may not wait for the next such request, within the limit. Blocks of several
-    /// pageblocks are not kept.
+    /// Adds the pageblock of a request to the reserve, within the limit.
+    ///
+    /// The request is of high order and may not wait.
+    ///
+    /// Blocks of several pageblocks are not added.
     pub(crate) fn reserve_highatomic(&self, frame: Frame, order: Order) {
         let pageblock_order = self.buddy().pageblock_order();
         let limit = self.zone.highatomic_limit(pageblock_order);
@@ -57,20 +63,23 @@ impl<M: Machine> ZoneGuard<'_, '_, M> {
         }
     }
 
-    /// Begins the reserve with the pageblock of a request that a per-CPU list served. Does nothing if there is a reserve.
+    /// Begins the reserve with the pageblock of a request that a per-CPU list served.
+    ///
+    /// Does nothing if there is a reserve.
     pub(crate) fn begin_highatomic(&self, frame: Frame, order: Order) {
         if self.reserved() == 0 {
             self.reserve_highatomic(frame, order);
         }
     }
 
-    /// Frames in pageblocks of the reserve, free or not.
+    /// Returns the frames in pageblocks of the reserve, free or not.
     fn reserved(&self) -> u64 {
         self.zone.highatomic_reserved.load(Ordering::Relaxed)
     }
 
-    /// Gives one pageblock of the high-atomic reserve that has free memory to requests of `migratetype`: one with a free block of
-    /// `order` if there is any. Returns whether there was one.
+    /// Releases one pageblock of the reserve to requests of `migratetype`; returns whether there was one.
+    ///
+    /// The pageblock has free memory; one with a free block of `order` is preferred.
     pub(crate) fn unreserve_highatomic(&self, migratetype: MigrateType, order: Order) -> bool {
         let first = |order| self.zone.lists.first(order, MigrateType::HighAtomic);
         let max_order = self.buddy().max_order();
@@ -81,7 +90,9 @@ impl<M: Machine> ZoneGuard<'_, '_, M> {
         }
     }
 
-    /// Gives an idle pageblock of the reserve to the mobility that most of what is in use there has. Returns whether there was one.
+    /// Releases an idle pageblock of the reserve; returns whether there was one.
+    ///
+    /// It gets the mobility of most of its frames in use.
     pub(crate) fn unreserve_idle(&self) -> bool {
         let max_order = self.buddy().max_order();
         let first = |order| self.zone.lists.first(order, MigrateType::HighAtomic);
@@ -92,7 +103,7 @@ impl<M: Machine> ZoneGuard<'_, '_, M> {
         self.set_type(frame, if is_movable { MigrateType::Movable } else { MigrateType::Unmovable })
     }
 
-    /// Gives a pageblock of the reserve back if it has more than it may. Returns whether it did.
+    /// Releases a pageblock of the reserve if it exceeds its limit; returns whether it did.
     pub(crate) fn trim_highatomic(&self) -> bool {
         self.reserved() > self.zone.highatomic_limit(self.buddy().pageblock_order()) && self.unreserve_idle()
     }

@@ -1,4 +1,4 @@
-//! Isolation: the free blocks of a pageblock are kept from all requests while a range is taken there.
+//! Isolation: keeps the free blocks of a pageblock from all requests while a range in it is taken.
 
 use crate::seam::machine::Machine;
 use crate::types::migratetype::MigrateType;
@@ -6,7 +6,9 @@ use crate::types::units::Frame;
 use crate::zone::zone_guard::ZoneGuard;
 
 impl<M: Machine> ZoneGuard<'_, '_, M> {
-    /// Keeps a pageblock isolated for one range more. `alone`: only if no other does. Returns whether it is.
+    /// Isolates a pageblock for one more range; returns whether it is isolated.
+    ///
+    /// With `alone`, fails if another range keeps it isolated.
     pub(crate) fn isolate(&self, frame: Frame, alone: bool) -> bool {
         let frames = &self.shared.frames;
         let is_isolated = frames.pageblock(frame).migratetype() == MigrateType::Isolate;
@@ -20,7 +22,9 @@ impl<M: Machine> ZoneGuard<'_, '_, M> {
         done
     }
 
-    /// Keeps a pageblock isolated for one range less; after the last it gets its type back.
+    /// Ends the isolation of a pageblock for one range.
+    ///
+    /// After the last range its type is restored.
     pub(crate) fn unisolate(&self, frame: Frame) {
         let frames = &self.shared.frames;
         frames.set_pageblock(frame, frames.pageblock(frame).released());
@@ -30,7 +34,9 @@ impl<M: Machine> ZoneGuard<'_, '_, M> {
         }
     }
 
-    /// Gives a pageblock that ranges kept isolated its type back, though nobody will say that they are done.
+    /// Ends the isolation of a pageblock for all ranges.
+    ///
+    /// Their callers will not do so themselves.
     pub(crate) fn abandon(&self, frame: Frame) {
         let frames = &self.shared.frames;
         frames.set_pageblock(frame, frames.pageblock(frame).abandoned());

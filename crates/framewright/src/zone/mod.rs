@@ -1,6 +1,7 @@
-//! One zone and all that needs its lock.
+//! One zone, and all work that needs its lock.
 //!
-//! `zone.rs` has the record of a zone and the guard that proves the lock; each other file is one thing that is done under it.
+//! `zone.rs` has the record of a zone, and `zone_guard.rs` the guard that proves the lock. Each other file is one kind
+//! of work.
 
 pub(crate) mod highatomic;
 pub(crate) mod isolation;

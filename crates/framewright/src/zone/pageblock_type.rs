@@ -1,4 +1,4 @@
-//! The type of a pageblock (Linux: `set_pageblock_migratetype`), and the count of the frames in reserve, which follows it.
+//! Type of a pageblock (Linux: `set_pageblock_migratetype`), and the count of reserved frames, which depends on it.
 
 use crate::frame::pageblock::Pageblock;
 use crate::seam::machine::{Machine, Ordering, Word};
@@ -8,7 +8,9 @@ use crate::zone::release_owned::release_owned;
 use crate::zone::zone_guard::ZoneGuard;
 
 impl<M: Machine> ZoneGuard<'_, '_, M> {
-    /// Sets a pageblock's type; its free blocks follow. Returns false if descriptors were damaged beyond repair.
+    /// Sets a pageblock's type and moves its free blocks to that type's lists.
+    ///
+    /// Returns false if descriptors were damaged beyond repair.
     pub(crate) fn set_type(&self, frame: Frame, migratetype: MigrateType) -> bool {
         let old = self.shared.frames.pageblock(frame);
         release_owned(&self.buddy(), frame, u32::MAX);
@@ -17,8 +19,10 @@ impl<M: Machine> ZoneGuard<'_, '_, M> {
         done
     }
 
-    /// Counts the frames of the high-atomic reserve after a pageblock's word changed. What is isolated and goes back there stays counted, so
-    /// that no other pageblock takes its place.
+    /// Updates the count of frames in the high-atomic reserve after a pageblock's word changed.
+    ///
+    /// An isolated pageblock that will be restored to the reserve stays counted, so that no other pageblock takes its
+    /// place.
     fn count_reserve(&self, old: Pageblock, new: Pageblock) {
         let is_reserved = |pageblock: Pageblock| pageblock.restored() == MigrateType::HighAtomic;
         let frames = self.buddy().pageblock_order().frames();
@@ -30,7 +34,7 @@ impl<M: Machine> ZoneGuard<'_, '_, M> {
         self.zone.highatomic_reserved.add(change, Ordering::Relaxed);
     }
 
-    /// Sets a pageblock's type, as [`ZoneGuard::set_type`]; of an isolated one, the type that it will go back to.
+    /// Sets a pageblock's type, as [`ZoneGuard::set_type`]; for an isolated one, the type to restore.
     pub(crate) fn set_type_or_restored(&self, frame: Frame, migratetype: MigrateType) -> bool {
         let frames = &self.shared.frames;
         let old = frames.pageblock(frame);

@@ -1,25 +1,30 @@
-//! A pageblock that a CPU owned goes back to its zone.
+//! Release of an owned pageblock: its free frames are returned to the zone.
 //!
-//! It goes as what is free of it: in the largest aligned blocks that there are, so that a whole one goes as one block. What is in
-//! use comes back on its own, like anything else without an owner. Who may do this at any time, and why nothing is lost, is said
-//! in `owned_pageblock.rs`; here it is done.
+//! They are freed in the largest aligned blocks that there are, so that a whole pageblock is freed as one block. Frames
+//! in use are freed later, like those of any pageblock without an owner. `owned_pageblock.rs` explains why any CPU may
+//! do this at any time, and why no frame is lost.
 
 use crate::buddy::buddy::{Buddy, Place};
 use crate::seam::machine::{Machine, Step};
 use crate::shared::Shared;
 use crate::types::units::{Frame, Order, PfnRange};
 
-/// What became of a pageblock.
+/// Result of a release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ReleasedOwned {
-    /// Frames that went to the zone.
+    /// Number of frames freed to the zone.
     pub(crate) frames: u64,
-    /// All that was free went; else the caller has to go on, and may give up the lock in between.
+    /// Whether all free frames were freed.
+    ///
+    /// If not, the caller must continue, and may release the lock in between.
     pub(crate) done: bool,
 }
 
-/// Takes a pageblock from its owner, if it has one, and puts what is free in it on the zone's lists: `most` blocks, and a word's
-/// more.
+/// Takes a pageblock from its owner and frees its free frames to the zone.
+///
+/// The pageblock need not have an owner.
+///
+/// It stops after `most` blocks, and those of one more word.
 pub(crate) fn release_owned<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, most: u32) -> ReleasedOwned {
     let owned = &buddy.frames().owned;
     if owned.release(frame) {
@@ -53,7 +58,9 @@ pub(crate) fn release_owned<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, 
     ReleasedOwned { frames: frames.wrapping_add(last), done: true }
 }
 
-/// Gives a run of frames, by their indices. Returns the number of blocks, and of frames.
+/// Frees a run of frames; returns the number of blocks and of frames.
+///
+/// The run is given by the frames' indices.
 fn free_run<M: Machine>(buddy: &Buddy<'_, '_, M>, run: PfnRange) -> (u32, u64) {
     let mut blocks = 0_u32;
     for (start, order) in run.blocks(buddy.pageblock_order()) {
@@ -63,13 +70,17 @@ fn free_run<M: Machine>(buddy: &Buddy<'_, '_, M>, run: PfnRange) -> (u32, u64) {
     (blocks, run.frames())
 }
 
-/// Whether a block is of one pageblock, which has an owner.
+/// Returns whether a block lies in one pageblock, and that pageblock has an owner.
 pub(crate) fn has_owner<M: Machine>(shared: &Shared<'_, M>, frame: Frame, order: Order) -> bool {
     let owned = &shared.frames.owned;
     owned.owner(frame).is_some() && order <= owned.pageblock_order
 }
 
-/// Gives a block whose head says nothing any more to the owner of its pageblock, with the zone lock held. False if it has none.
+/// Frees a block to the owner of its pageblock; returns false if there is none.
+///
+/// The block's head is cleared.
+///
+/// Caller holds: the zone lock.
 pub(crate) fn free_to_owner<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, order: Order) -> bool {
     let is_owned = has_owner(buddy.shared, frame, order);
     if is_owned {
@@ -82,7 +93,9 @@ pub(crate) fn free_to_owner<M: Machine>(buddy: &Buddy<'_, '_, M>, frame: Frame, 
     is_owned
 }
 
-/// Calls `visit` with each word's part of a block: the first frame that the word tells of, and the block's bits in it.
+/// Calls `visit` for each bitmap word that a block covers.
+///
+/// The arguments are the word's first frame and the block's bits in the word.
 pub(crate) fn each_word<M: Machine>(shared: &Shared<'_, M>, frame: Frame, order: Order, visit: impl Fn(Frame, u64)) {
     let owned = &shared.frames.owned;
     let unit = owned.unit();
@@ -93,7 +106,7 @@ pub(crate) fn each_word<M: Machine>(shared: &Shared<'_, M>, frame: Frame, order:
     }
 }
 
-/// Sets bits; returns whether the pageblock is whole by that.
+/// Sets bits; returns whether the pageblock is whole as a result.
 pub(crate) fn is_completed_by<M: Machine>(shared: &Shared<'_, M>, start: Frame, mask: u64) -> bool {
     let (machine, owned) = (&shared.machine, &shared.frames.owned);
     machine.step(Step::GiveUnmerged);
@@ -101,7 +114,8 @@ pub(crate) fn is_completed_by<M: Machine>(shared: &Shared<'_, M>, start: Frame, 
         return false;
     }
     if owned.unit() < owned.pageblock_order {
-        // ORDER: fence. The word is out before the others are looked at: of two who fill the last two words, one at least sees both.
+        // ORDER: fence. The word is published before the others are read: of two CPUs that fill the last two words, at
+        // least one sees both.
         // Model: owned_words.
         machine.fence();
     }

@@ -1,7 +1,7 @@
-//! Damaged lists are rebuilt.
+//! Repair: rebuilds damaged lists of a zone.
 //!
-//! State words are the truth: lists are rebuilt from them, and what could not be filed is put into quarantine rather than handed out. It
-//! reads the whole zone under its lock, and should never happen.
+//! State words are the truth: the lists are rebuilt from them. A block that cannot be put on a list is quarantined
+//! instead of allocated. Repair reads the whole zone under its lock, and should never happen.
 
 use crate::buddy::buddy::Buddy;
 use crate::buddy::free_list::End;
@@ -10,9 +10,11 @@ use crate::stat::vmstat::GlobalEvent;
 use crate::types::units::{Frame, Order};
 use crate::zone::zone::Zone;
 
-/// Rebuilds the lists from the state words. Blocks whose links alone were damaged lose nothing. A state that cannot be
-/// true is put into quarantine. What a damaged state made smaller is in no block any more: it is never handed
-/// out, and `validate` tells how much is missing.
+/// Rebuilds the lists from the state words.
+///
+/// If only links were damaged, no block is lost. A block whose state cannot be true is quarantined. Frames that a
+/// damaged state cut off its block are in no block any more. They are never allocated, and `validate` reports how many
+/// are missing.
 #[cold]
 pub(crate) fn repair<M: Machine>(zone: &Zone<M>, buddy: &Buddy<'_, '_, M>) {
     buddy.shared.events.count(GlobalEvent::Repairs);
@@ -38,7 +40,7 @@ pub(crate) fn repair<M: Machine>(zone: &Zone<M>, buddy: &Buddy<'_, '_, M>) {
                 continue;
             };
             let possible = buddy.could_be_free(at, order);
-            // Every free block starts over; what cannot be one counts as a single frame.
+            // Every free block is inserted again; an impossible one counts as a single frame.
             let _ = frames.change(at, |state| state.take(order, buddy.cpu));
             let order = if possible { order } else { Order(0) };
             let migratetype = frames.pageblock(at).migratetype();

@@ -1,11 +1,13 @@
-//! Watermark boost: memory is freed ahead of the next request that would mix mobilities.
+//! Watermark boost: frees memory ahead of the next request that would mix mobilities.
 //!
-//! A request that takes less than a pageblock from the lists of another type leaves a pageblock with pages of both. It did so because its own
-//! lists were empty, and the next request will find them so, too. So the zone's marks rise at that moment, by a pageblock each time,
-//! and background reclaim is woken to free as much (`kswapd.rs`). Then the marks come down again, and background compaction is woken: what was
-//! freed is scattered. Linux has this since 5.0; the rules are in `watermark.rs`.
+//! A request that takes less than a pageblock from the lists of another type leaves a pageblock with pages of both. It
+//! did so because its own lists were empty, and the next request will find them empty too. The zone's marks therefore
+//! rise at that moment, by a pageblock each time. Background reclaim is woken to free as much (`kswapd.rs`). The marks
+//! then fall again, and background compaction is woken, because the freed memory is scattered. Linux has this since
+//! 5.0; the rules are in `watermark.rs`.
 //!
-//! The marks change under the zone lock. Nobody is woken under it: whoever was served notes that, and wakes when the lock is free.
+//! The marks change under the zone lock, but no thread is woken under it. The request that was served records the
+//! wake-up, and performs it after the lock is released.
 
 use crate::policy::watermark::{Mark, boost_cap};
 use crate::seam::machine::{Machine, Ordering, Word};
@@ -13,13 +15,15 @@ use crate::shared::Shared;
 use crate::zone::zone::Zone;
 
 impl<M: Machine> Zone<M> {
-    /// The highest boost that its marks allow, in frames.
+    /// Returns the highest boost that the zone's marks allow, in frames.
     pub(crate) fn most_boost(&self, shared: &Shared<'_, M>) -> u64 {
         let (factor, high) = (shared.mechanisms.watermark_boost.get(), self.stat.mark_unboosted(Mark::High));
         boost_cap(factor, high, shared.frames.geometry.pageblock_order.frames()).unwrap_or(0)
     }
 
-    /// Raises the zone's marks by so many pageblocks, as far as they may rise. False if they may not, or the mechanisms say no.
+    /// Raises the zone's marks by `pageblocks` pageblocks, up to their limit.
+    ///
+    /// Returns false if they may not rise, or the mechanism is off.
     pub(crate) fn boost(&self, shared: &Shared<'_, M>, pageblocks: u64) -> bool {
         let factor = shared.mechanisms.watermark_boost.get();
         if factor == 0 {

@@ -1,10 +1,11 @@
-//! A zone: free memory of one kind on one node, behind one lock.
+//! Zone: free memory of one kind on one node, protected by one lock.
 //!
-//! All that needs the lock goes through `ZoneGuard`: taking blocks, giving them back, and changing a pageblock's
-//! type. The guard holds this CPU's interrupts off as well, because an interrupt that allocated would wait for its own CPU for ever.
+//! All work that needs the lock uses `ZoneGuard`: it takes blocks, frees them, and changes a pageblock's type. The
+//! guard also holds this CPU's interrupts off. An interrupt that allocated would otherwise wait forever for its own
+//! CPU.
 //!
-//! Sections under the lock are short: a batch of blocks, or the free blocks of one pageblock. The exception is the repair
-//! of damaged lists (`repair.rs`), which reads the whole zone and should never happen.
+//! Sections under the lock are short: a batch of blocks, or the free blocks of one pageblock. The exception is the
+//! repair of damaged lists (`repair.rs`). It reads the whole zone and should never happen.
 
 use core::mem::offset_of;
 
@@ -28,34 +29,36 @@ use crate::types::units::{CpuId, NodeId, Order, PfnRange, ZoneIdx, ZoneKind};
 use crate::zone::backoff::Backoff;
 use crate::zone::deferred_free::Deferred;
 
-/// One zone.
+/// Record of one zone.
 ///
 /// Invariants, with the lock free: B1-B4 of the lists, and
 /// - Z1 `present = free + isolated + pcp + allocated + offline + quarantined`, each counted in frames
-/// - Z2 `highatomic_reserved` is the number of frames in pageblocks of that type, those included that are isolated and go back to it
-/// - Z3 the boost is at most what `watermark::boost_cap` says
-// Aligned so that no two zones share a pair of cache lines. What lies where, and why: decision 0013; proof: `Zone::PLACES`.
+/// - Z2 `highatomic_reserved` is the number of frames in pageblocks of that type, including isolated ones that will be
+///   restored to it
+/// - Z3 the boost is at most `watermark::boost_cap`
+// Aligned so that no two zones share a pair of cache lines. Decision 0013 explains the layout; `Zone::PLACES` proves
+// it.
 #[repr(C, align(128))]
 pub struct Zone<M: Machine> {
     lock: ZoneSpinLock<M>,
     pub(crate) lists: FreeLists<M>,
-    /// The lock, where the mechanisms put it behind the lists.
+    /// The lock, where the mechanisms place it after the lists.
     lock_behind: ZoneSpinLock<M>,
-    /// The lock, where it has its lines to itself.
+    /// The lock, where the mechanisms place it on lines of its own.
     lock_alone: Alone<ZoneSpinLock<M>>,
     pub(crate) count: ListCount<M>,
     pub(crate) clusters: Heap<M>,
-    /// What was freed while the lock was taken.
+    /// Blocks that were freed while the lock was taken.
     pub(crate) deferred: Deferred<M>,
     pub(crate) stat: ZoneCounters<M>,
     pub(crate) highatomic_reserved: M::U64,
     pub(crate) offline: M::U64,
-    /// Frames that are memory, and those of them ever handed to the allocator.
+    /// Frames with memory, and those of them ever handed to the allocator.
     pub(crate) present: M::U64,
     pub(crate) managed: M::U64,
     /// Counts of CPUs that went offline.
     pub(crate) events: ZoneEvents<M>,
-    /// The searches for what was not merged, and for what could be moved.
+    /// Back-off of searches for unmerged blocks, and for blocks to move.
     pub(crate) merging: Backoff<M>,
     pub(crate) compaction: Backoff<M>,
     // Fixed at boot.
@@ -64,15 +67,17 @@ pub struct Zone<M: Machine> {
     /// Frames kept from requests whose highest zone is of this kind.
     pub(crate) reserve: [u64; ZoneKind::COUNT],
     pub(crate) pcp: PcpSize,
-    /// The marks were given, and do not follow the zone's size.
+    /// Whether the marks were given, and do not follow the zone's size.
     pub(crate) fixed_marks: bool,
-    /// Not 0 once a request used the high-atomic reserve; see [`Zone::was_highatomic_used`]. Here because there is room for a byte.
+    /// Not 0 once a request used the high-atomic reserve; see [`Zone::was_highatomic_used`].
+    ///
+    /// It lies here because there is room for a byte.
     pub(crate) highatomic_used: M::U8,
 }
 
 impl<M: Machine> Default for Zone<M> {
     fn default() -> Self {
-        // No zone is made whose layout is not proven.
+        // A zone can only be created if its layout is proven.
         let () = Self::PLACES;
         Zone {
             lock: ZoneSpinLock::default(),
@@ -101,10 +106,14 @@ impl<M: Machine> Default for Zone<M> {
 }
 
 impl<M: Machine> Zone<M> {
-    /// Proof, for this machine's words, that each place of the lock is what `LockPlace` says: on the line of the order-0 lists that
-    /// requests ask for; on no pair of lines with a list of an order that Linux has, 0 to 10; and on one with nobody else. And that who
-    /// asks whether the zone has clusters, as every holder of the lock does, has the deferred list on the same line.
-    /// Words that are larger than their integers, as a model checker's are, have no lines to speak of.
+    /// Proves, for this machine's words, that each place of the lock is as `LockPlace` says.
+    ///
+    /// - Beside the lists: on the line of the order-0 lists that requests ask for.
+    /// - Behind the lists: on no pair of lines with a list of an order that Linux has, 0 to 10.
+    /// - On its own line: on a pair of lines without other words.
+    ///
+    /// It also proves that `clusters` and `deferred` share a line, because every holder of the lock reads both. Words
+    /// that are larger than their integers, as a model checker's are, have no meaningful lines.
     const PLACES: () = if size_of::<M::U32>() == size_of::<u32>() && size_of::<M::U64>() == size_of::<u64>() {
         let lists = offset_of!(Self, lists);
         let beside = Span::of::<ZoneSpinLock<M>>(offset_of!(Self, lock));
@@ -125,7 +134,7 @@ impl<M: Machine> Zone<M> {
         self.idx.node()
     }
 
-    /// Names its words.
+    /// Reports its words by name.
     pub(crate) fn words(&self, visit: &mut Words<'_>) {
         self.lock.words("lock", visit);
         self.lists.words(visit);
@@ -149,18 +158,24 @@ impl<M: Machine> Zone<M> {
         self.present.load(Ordering::Relaxed) != 0
     }
 
-    /// Whether some of its memory is the allocator's: neither reserved since boot nor taken offline.
+    /// Returns whether the allocator has some of its memory.
+    ///
+    /// That is memory neither reserved since boot nor taken offline.
     pub(crate) fn has_memory(&self) -> bool {
         self.managed.load(Ordering::Relaxed) != 0
     }
 
-    /// Takes the zone lock without a guard, until [`Zone::release_held`]. Whoever does need not be on a CPU.
+    /// Takes the zone lock without a guard, until [`Zone::release_held`].
+    ///
+    /// Context: the caller need not be on a CPU.
     pub(crate) fn hold(&self, shared: &Shared<'_, M>) {
         let how = (shared.mechanisms.zone_lock, LockMode::Alone);
         let _ = self.its_lock(shared).take(how, &shared.machine, shared.cpus, LockName::zone(self.idx));
     }
 
-    /// Gives up what [`Zone::hold`] took; in a copy, for all who wait.
+    /// Releases the lock taken by [`Zone::hold`].
+    ///
+    /// In a copy of the allocator, it resets the lock: the waiters do not exist there.
     pub(crate) fn release_held(&self, shared: &Shared<'_, M>, copied: bool) {
         if copied {
             self.its_lock(shared).release_copied();
@@ -172,7 +187,7 @@ impl<M: Machine> Zone<M> {
         }
     }
 
-    /// The one of its locks that is used.
+    /// Returns the lock that is in use, of its three places.
     pub(crate) fn its_lock(&self, shared: &Shared<'_, M>) -> &ZoneSpinLock<M> {
         match shared.mechanisms.lock_place {
             LockPlace::BesideLists => &self.lock,
@@ -196,13 +211,19 @@ impl<M: Machine> Zone<M> {
         self.its_lock(shared).release((kind, mode), ticket, &shared.machine, shared.cpus, LockName::zone(self.idx));
     }
 
-    /// Adds up what one CPU changed on the lists, or somebody on none in particular, who holds the lock in this mode.
+    /// Adds up the changes of one CPU to the lists.
+    ///
+    /// The caller may be without a CPU.
+    ///
+    /// Caller holds: the zone lock, in this mode.
     pub(crate) fn account(&self, (shared, cpu): (&Shared<'_, M>, CpuId), tally: &Tally, mode: LockMode) {
         self.stat.account(tally, (&shared.stats, self.idx), cpu, mode);
         self.count.add(tally, mode);
     }
 
-    /// Whether the marks let a request of `order` whose highest zone is `highest` take from here, at this moment.
+    /// Returns whether the marks let a request take from this zone, at this moment.
+    ///
+    /// The request has this `order`; `highest` is its highest zone.
     pub(crate) fn may_take_racy(
         &self,
         shared: &Shared<'_, M>,
@@ -218,12 +239,14 @@ impl<M: Machine> Zone<M> {
                 self.lists.len_racy(order, migratetype) != 0
             })
         };
-        // Nobody is turned away because of what CPUs keep.
+        // A request is never refused because of the CPUs' deltas.
         let exact = || self.stat.has_deltas().then(|| self.stat.memory_exact(&shared.stats, self.idx));
         may_take(self.stat.memory_racy(&shared.stats, self.idx)) || exact().is_some_and(may_take)
     }
 
-    /// Whether the marks would let a request take from here if `more` frames were free, and these in blocks as large as it wants.
+    /// Returns whether the marks would allow a request with `more` free frames.
+    ///
+    /// Those frames are assumed to be in blocks as large as the request wants.
     pub(crate) fn could_take_racy(
         &self,
         shared: &Shared<'_, M>,
@@ -241,10 +264,10 @@ impl<M: Machine> Zone<M> {
         is_above(order, memory, self.kept_from(order, highest, rights), rights)
     }
 
-    /// The mark and the lowmem reserve that bind a request.
+    /// Returns the mark and the lowmem reserve that apply to a request.
     fn kept_from(&self, order: Order, highest: ZoneKind, rights: Rights) -> (u64, u64) {
         let reserve = self.reserve.get(highest.index()).copied().unwrap_or(0);
-        // What may use the last of a zone is not kept from it by a boost.
+        // A boost does not bind a request that may use the last memory of a zone.
         let is_urgent = order.0 == 0 && rights.high && rights.mark == Mark::Min;
         let mark = if is_urgent || rights.unboosted {
             self.stat.mark_unboosted(rights.mark)
@@ -254,7 +277,7 @@ impl<M: Machine> Zone<M> {
         (mark, reserve)
     }
 
-    /// Whether the zone keeps a mark when it gives so many frames to a request.
+    /// Returns whether the zone stays above a mark after it gives `frames` frames.
     pub(crate) fn has_room(&self, shared: &Shared<'_, M>, frames: u64, highest: ZoneKind, rights: Rights) -> bool {
         let memory = self.stat.memory_exact(&shared.stats, self.idx);
         let left = FreeMemory { free: memory.free.saturating_sub(frames.saturating_sub(1)), ..memory };

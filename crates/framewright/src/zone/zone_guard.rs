@@ -1,8 +1,8 @@
-//! The zone lock, held: [`ZoneGuard`] proves it, and all that changes a zone's lists goes through it.
+//! Zone guard: proof that the zone lock is held; every change of a zone's lists uses it.
 //!
-//! The guard holds this CPU's interrupts off as well, because an interrupt that allocated would wait for its own CPU for ever.
-//! Sections under the lock are short: a batch of blocks, or the free blocks of one pageblock. The exception is the repair of
-//! damaged lists (`repair.rs`), which reads the whole zone and should never happen.
+//! [`ZoneGuard`] also holds this CPU's interrupts off. An interrupt that allocated would otherwise wait forever for its
+//! own CPU. Sections under the lock are short: a batch of blocks, or the free blocks of one pageblock. The exception is
+//! the repair of damaged lists (`repair.rs`). It reads the whole zone and should never happen.
 
 use crate::buddy::buddy::{Buddy, Place};
 use crate::buddy::fallback::{self, Mode, Taken, Want};
@@ -22,18 +22,20 @@ use crate::zone::release_owned::free_to_owner;
 use crate::zone::repair::repair;
 use crate::zone::zone::Zone;
 
-/// Blocks given back under one lock of those that were freed while it was taken.
+/// Largest number of deferred blocks that are freed in one lock section.
 const TAKEN_BACK: u32 = 64;
 
 impl<M: Machine> Zone<M> {
-    /// Takes the zone lock.
+    /// Takes the zone lock; returns the guard.
     pub(crate) fn lock<'g, 'a>(&'g self, cx: CallCx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
         let guard = self.lock_ends(cx);
         self.clusters.settle();
         guard
     }
 
-    /// Takes the zone lock to look at the ends of lists, and at the states of nothing but what lies there (`cluster.rs`).
+    /// Takes the zone lock for work on the ends of lists only; returns the guard.
+    ///
+    /// The caller may read only the states of blocks at those ends (`cluster.rs`).
     pub(crate) fn lock_ends<'g, 'a>(&'g self, cx: CallCx<'g, 'a, M>) -> ZoneGuard<'g, 'a, M> {
         let guard = self.guard(cx);
         if !self.deferred.is_empty() {
@@ -48,13 +50,15 @@ impl<M: Machine> Zone<M> {
         ZoneGuard { ticket, _irq, shared, cpu, own: Some(own), zone: self, tally: Tally::default() }
     }
 
-    /// Takes the zone lock if it is free, from any context: on no CPU in particular, and waiting for nobody.
+    /// Takes the zone lock if it is free; never waits.
+    ///
+    /// Context: any; the guard belongs to no CPU.
     pub(crate) fn try_lock<'g, 'a>(&'g self, shared: &'g Shared<'a, M>) -> Option<ZoneGuard<'g, 'a, M>> {
         let _irq = shared.machine.irq_save();
         let ticket = self.its_lock(shared).try_take(shared.mechanisms.zone_lock)?;
         let cpu = CpuId::NONE;
         let guard = ZoneGuard { ticket, _irq, shared, cpu, own: None, zone: self, tally: Tally::default() };
-        // A cut in progress may be one that the caller interrupted, which would wait for ever for its end.
+        // The caller may have interrupted the cut that is in progress; waiting for its end would then never finish.
         if self.clusters.is_cutting() {
             return None;
         }
@@ -64,10 +68,10 @@ impl<M: Machine> Zone<M> {
         Some(guard)
     }
 
-    /// Gives back what was freed while the lock was taken, a batch under it at a time. Returns the number of frames.
+    /// Frees the deferred blocks, a batch per lock section; returns the number of frames.
     pub(crate) fn free_deferred(&self, cx: CallCx<'_, '_, M>) -> u64 {
         let mut taken_back = 0_u64;
-        // Others may go on freeing: as much as there can be, no more.
+        // Other CPUs may keep freeing: the loop is bounded by the number of blocks that can exist.
         for _ in 0..=cx.shared.frames.heads.len() as u32 / TAKEN_BACK {
             if self.deferred.is_empty() {
                 break;
@@ -77,22 +81,25 @@ impl<M: Machine> Zone<M> {
         taken_back
     }
 
-    /// Takes the zone lock together with others who take it so. If it is of a kind that cannot be shared, it is
-    /// simply taken.
+    /// Takes the zone lock in shared mode.
+    ///
+    /// A lock of a kind that cannot be shared is taken exclusively.
     pub(crate) fn read<'g, 'a>(&'g self, cx: CallCx<'g, 'a, M>) -> ZoneReader<'g, 'a, M> {
         let (ticket, irq) = self.take_lock(cx, LockMode::Shared);
         ZoneReader { ticket, _irq: irq, cx, zone: self }
     }
 }
 
-/// Proof that a zone's lock is held.
+/// Proof that a zone's lock is held exclusively.
 pub(crate) struct ZoneGuard<'g, 'a, M: Machine> {
     ticket: Ticket,
     // Dropped after `ZoneGuard::drop` has released the lock.
     _irq: M::Irq<'g>,
     pub(crate) shared: &'g Shared<'a, M>,
     cpu: CpuId,
-    /// The CPU's record. None who came without waiting: in the middle of whose calls, nobody knows.
+    /// The CPU's record; `None` for a guard taken by `try_lock`.
+    ///
+    /// Such a guard may be nested inside any other call on this CPU.
     own: Option<&'g Cpu<M>>,
     pub(crate) zone: &'g Zone<M>,
     tally: Tally,
@@ -109,7 +116,7 @@ impl<M: Machine> Drop for ZoneGuard<'_, '_, M> {
     }
 }
 
-/// Proof that a zone's lock is held, possibly by others in the same way.
+/// Proof that a zone's lock is held, possibly shared with others.
 pub(crate) struct ZoneReader<'g, 'a, M: Machine> {
     ticket: Ticket,
     // Dropped after `ZoneReader::drop` has released the lock.
@@ -126,18 +133,20 @@ impl<M: Machine> Drop for ZoneReader<'_, '_, M> {
 }
 
 impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
-    /// The free lists.
+    /// Returns the free lists.
     pub(crate) fn buddy(&self) -> Buddy<'_, 'a, M> {
         let (shared, zone, tally, cpu) = (self.shared, self.zone, &self.tally, self.cpu);
         Buddy { shared, lists: &zone.lists, count: &zone.count, stat: &zone.stat, tally, clusters: &zone.clusters, cpu }
     }
 
-    /// Tells the zone what changed on its lists so far.
+    /// Adds the changes so far to the zone.
     pub(crate) fn account(&self) {
         self.zone.account((self.shared, self.cpu), &self.tally, LockMode::Alone);
     }
 
-    /// Gives back what was freed while the lock was taken, a batch at most, and counts it as freed. Returns the number of frames.
+    /// Frees the deferred blocks, a batch at most; returns the number of frames.
+    ///
+    /// They are counted as freed.
     #[cold]
     pub(crate) fn free_deferred(&self) -> u64 {
         self.zone.clusters.settle();
@@ -154,7 +163,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         freed
     }
 
-    /// Puts an allocated block back that nobody else can free.
+    /// Frees an allocated block that no other call can free.
     pub(crate) fn free_claimed(&self, frame: Frame, order: Order) {
         self.shared.frames.set_head(frame, Head::NONE);
         if !free_to_owner(&self.buddy(), frame, order) {
@@ -162,7 +171,9 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         }
     }
 
-    /// Takes one block for a request; its head says nothing yet. Damaged lists are repaired and tried once more.
+    /// Takes one block for a request, without setting its head.
+    ///
+    /// If the lists are damaged, repairs them and tries once more.
     pub(crate) fn alloc(&self, want: &Want, mode: &mut Mode, refill: bool) -> Option<Frame> {
         self.shared.machine.step(Step::Take);
         let policy = self.shared.mechanisms.fallback;
@@ -171,7 +182,9 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         Some(taken.frame)
     }
 
-    /// Takes blocks of the request's own type while there are any, `most` at most, and calls `each` with them. Returns how many.
+    /// Takes up to `most` blocks of the request's own type and passes each to `each`.
+    ///
+    /// Returns the number of blocks.
     pub(crate) fn alloc_own(&self, want: &Want, most: u32, mut each: impl FnMut(Frame)) -> u32 {
         let shared = self.shared;
         if shared.machine.traces() || (want.cma && self.zone.stat.cma().load(Ordering::Relaxed) != 0) {
@@ -188,7 +201,9 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         taken
     }
 
-    /// Cuts a run of at most `most` pages of the request's own type off the lists, if one begins at the front of its own.
+    /// Cuts a run of at most `most` pages off the list of the request's type.
+    ///
+    /// `None` if no run begins at the front of that list.
     pub(crate) fn cut(&self, want: &Want, most: u32) -> Option<CutRun> {
         self.attempt(|buddy| match fallback::is_cma_first(buddy, want) {
             true => Ok(None),
@@ -197,8 +212,9 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         .flatten()
     }
 
-    /// Takes the smallest free block that serves the request; all of it, unless it is of more than `most` frames. Returns its
-    /// order.
+    /// Takes the smallest free block that serves the request; returns it with its order.
+    ///
+    /// The block is taken whole, unless it has more than `most` frames.
     pub(crate) fn alloc_part(&self, want: &Want, most: u64, mode: &mut Mode) -> Option<(Frame, Order)> {
         self.shared.machine.step(Step::Take);
         if *mode == Mode::Normal
@@ -214,17 +230,17 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         self.attempt(take).flatten()
     }
 
-    /// Puts a block back whose head says nothing any more, merging it.
+    /// Frees a block whose head is cleared, and merges it.
     pub(crate) fn free(&self, frame: Frame, order: Order, place: Place) {
         self.buddy().free(frame, order, place);
     }
 
-    /// Puts a block back whose head says nothing any more, as it is.
+    /// Frees a block whose head is cleared, without merging it.
     pub(crate) fn free_unmerged(&self, frame: Frame, order: Order) {
         self.buddy().free_unmerged(frame, order);
     }
 
-    /// Merges the blocks between `start` and `end` that were given back unmerged.
+    /// Merges the blocks between `start` and `end` that were freed unmerged.
     pub(crate) fn merge_skipped(&self, start: Frame, end: Frame) {
         let mut at = start;
         while at < end {
@@ -233,7 +249,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         }
     }
 
-    /// Tells the zone what a CPU keeps of its numbers of free frames. Returns how many there were.
+    /// Adds a CPU's deltas of free frames; returns the number of counters changed.
     pub(crate) fn fold(&self, diffs: &ZoneDiffs<M>) -> u32 {
         self.zone.stat.fold(&self.shared.stats, diffs)
     }
@@ -243,7 +259,9 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
         change(&self.zone.clusters);
     }
 
-    /// Runs an operation on the lists; if it meets a damaged descriptor, repairs the lists and runs it once more.
+    /// Runs an operation on the lists; repairs them after damage.
+    ///
+    /// The operation is then run once more.
     pub(crate) fn attempt<T>(&self, mut operation: impl FnMut(&Buddy<'_, 'a, M>) -> Result<T, Corrupt>) -> Option<T> {
         let buddy = self.buddy();
         let first = operation(&buddy);
@@ -255,7 +273,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
             .ok()
     }
 
-    /// Tells the tracepoints.
+    /// Reports a taken block to the tracepoints, and counts a fallback.
     fn note(&self, want: &Want, taken: &Taken, refill: bool) {
         let machine = &self.shared.machine;
         let frames = &self.shared.frames;
@@ -264,7 +282,7 @@ impl<'g, 'a, M: Machine> ZoneGuard<'g, 'a, M> {
             let fragmenting = from.order < pageblock_order;
             let event = if fragmenting { GlobalEvent::ExtFragFragmenting } else { GlobalEvent::ExtFragWhole };
             self.shared.events.count(event);
-            // Not woken here: that would be under the lock.
+            // The wake-up happens later: here the lock is held.
             if fragmenting && self.zone.boost(self.shared, 1) && want.wakes {
                 self.zone.stat.note_boost();
             }
