@@ -82,7 +82,7 @@ fn every_planted_bug_is_found() {
         // An interrupt comes to lists in use: nobody says so, as where a lock that is tried always succeeds; or to a zone whose lock the
         // CPU holds that it met.
         ("device_trylock", skip("self.busy.cas(0, 1, Ordering::Relaxed)")),
-        ("device_zone", skip("let irq = ground.machine.irq_save();")),
+        ("device_zone", skip("let irq = shared.machine.irq_save();")),
         // Two who cut a block meet: one does not wait for the other. Two who free the same part both come through.
         ("range_parts", skip("self.serving.wait_while")),
         ("range_twice", skip("head.is_allocated_of(order) && word.cas(head.0, head.0 | Head::PCP, Ordering::Relaxed)")),

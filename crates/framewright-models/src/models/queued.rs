@@ -9,7 +9,7 @@ use crate::explore::Model;
 use crate::interrupt::Fences;
 use crate::loom_machine::LoomMachine;
 use crate::stage::{self, EVERY, Sizes, Stage};
-use crate::sync::queued_lock::Places;
+use crate::sync::queued_lock::WaitSlots;
 
 const PLAIN: Model = Model {
     name: "",
@@ -72,7 +72,7 @@ pub const MODELS: &[Model] = &[
 
 type Place = <LoomMachine as Machine>::U32;
 
-impl Places<LoomMachine> for [Place] {
+impl WaitSlots<LoomMachine> for [Place] {
     fn place(&self, number: u16) -> Option<&Place> {
         self.get(usize::from(number) % self.len())
     }
