@@ -33,7 +33,7 @@ impl std::fmt::Debug for ArenaState {
     }
 }
 
-/// Every method is passed on, so that none answers by its default; `tests/safe_views.rs` compares all files.
+/// Every method is passed on, so that none answers by its default; `tests/arena/safe_views.rs` compares all files.
 impl Source for ArenaState {
     fn max_order(&self) -> Order {
         Source::max_order(&self.0)

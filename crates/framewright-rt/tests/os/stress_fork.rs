@@ -1,14 +1,12 @@
 //! What stress found: copies of an allocator that are not what it was.
 
-mod forked;
-
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use framewright::request::GFP_KERNEL;
 use framewright::{Allocator, Config, Layout, Mechanisms, NodeId, Order, Region, Request};
 use framewright_rt::{Arena, Solo, Storage};
 
-use forked::in_child;
+use crate::forked::in_child;
 
 const NODES: [NodeId; 2] = [NodeId(0); 2];
 

@@ -1,7 +1,5 @@
 //! What the core tells its machine besides accesses: locks and steps.
 
-mod threads;
-
 use std::collections::BTreeMap;
 use std::sync::Mutex;
 
@@ -12,7 +10,8 @@ use framewright::{
     Allocator, BootError, Config, CpuId, Layout, Mechanisms, NodeId, Order, Pfn, Region, Request, ZoneIdx, ZoneKind,
 };
 use framewright_rt::{Native, Storage};
-use threads::runs_on_threads;
+
+use crate::threads::runs_on_threads;
 
 const CPUS: [NodeId; 2] = [NodeId(0); 2];
 

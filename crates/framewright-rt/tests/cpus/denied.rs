@@ -9,6 +9,8 @@ use framewright::request::GFP_KERNEL;
 use framewright::{Allocator, Config, Layout, Region, Request};
 use framewright_rt::{CpuMode, Native, RseqUnavailable, Storage};
 
+use crate::alone;
+
 const NODES: [NodeId; 3] = [NodeId(0); 3];
 /// Tells the second process what to do.
 const DENY: &str = "FRAMEWRIGHT_TEST_DENY";
@@ -16,9 +18,10 @@ const DENY: &str = "FRAMEWRIGHT_TEST_DENY";
 /// Runs one test of this file again where `denied` is set, and without the C library's registration of sequences.
 fn again(test: &str, denied: &str) {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args([test, "--exact", "--nocapture", "--test-threads=1"]);
+    command.args([&alone::name(module_path!(), test), "--exact", "--nocapture", "--test-threads=1"]);
     let output = command.env(DENY, denied).env("GLIBC_TUNABLES", "glibc.pthread.rseq=0").output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}");
 }
 
 /// Denies this process some system calls from now on. False if that is denied as well.

@@ -1,6 +1,6 @@
 //! The examples run, and print what they should.
 
-#[path = "../examples/buffer_pool.rs"]
+#[path = "../../examples/buffer_pool.rs"]
 #[expect(dead_code, reason = "an example's main is not called here")]
 mod buffer_pool;
 

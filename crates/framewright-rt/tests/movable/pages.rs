@@ -1,7 +1,5 @@
 //! Movable pages of an arena: they stay while somebody looks, leave in order of use, and may be dropped in the middle of that.
 
-mod forked;
-
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
@@ -10,7 +8,7 @@ use framewright::request::{GFP_KERNEL, GFP_NOWAIT, GFP_USER};
 use framewright::{Mechanisms, NodeId, Request};
 use framewright_rt::{Arena, ArenaBuilder, Leaving, MovablePage, Scan, Shrink};
 
-use forked::in_child;
+use crate::forked::in_child;
 
 const PAGE: Request = Request::page(GFP_USER);
 const NODE: NodeId = NodeId(0);

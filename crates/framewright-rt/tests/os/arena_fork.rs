@@ -1,7 +1,5 @@
 //! Arenas in a fork's child: a private one goes on with its own copy, a shared one is the parent's.
 
-mod forked;
-
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
@@ -10,7 +8,7 @@ use framewright::request::GFP_USER;
 use framewright::{AllocError, Order, Request, Why};
 use framewright_rt::{Arena, Backing, CpuMode, Pages};
 
-use forked::in_child;
+use crate::forked::in_child;
 
 const MIB: u64 = 1 << 20;
 const PAGE: Request = Request::page(GFP_USER);

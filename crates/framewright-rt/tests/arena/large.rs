@@ -1,10 +1,12 @@
 //! An arena of 1 TiB: its address space and its descriptors are there, and take memory only where they are touched.
 //!
-//! Alone in its file, so that nothing else is in the process while its memory is counted.
+//! Its memory is counted in a process of its own.
 
 use framewright::request::GFP_USER;
 use framewright::{Order, Request};
 use framewright_rt::{Arena, ArenaError, Backing};
+
+use crate::alone::is_alone;
 
 const TIB: u64 = 1 << 40;
 const MIB: u64 = 1 << 20;
@@ -22,6 +24,9 @@ fn taken() -> u64 {
 
 #[test]
 fn a_tebibyte_takes_memory_where_it_is_touched() {
+    if !is_alone(module_path!(), "a_tebibyte_takes_memory_where_it_is_touched") {
+        return;
+    }
     for backing in [Backing::Private, Backing::Memfd] {
         match Arena::builder().without_background().size(TIB).backing(backing).build() {
             Ok(arena) => drop(arena),

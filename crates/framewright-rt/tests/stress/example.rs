@@ -1,25 +1,5 @@
 //! A short run of the example `stress`, in each configuration: a few seconds each, bounded by operations.
 
-// Its modules say `crate::stage` and the like, so they are this crate's here.
-#[path = "../examples/stress/children.rs"]
-mod children;
-#[path = "../examples/stress/disturb.rs"]
-mod disturb;
-#[path = "../examples/stress/gate.rs"]
-mod gate;
-#[path = "../examples/stress/rest.rs"]
-mod rest;
-#[path = "../examples/stress/run.rs"]
-mod run;
-#[path = "../examples/stress/shadow.rs"]
-mod shadow;
-#[path = "../examples/stress/stage.rs"]
-mod stage;
-#[path = "../examples/stress/turns.rs"]
-mod turns;
-#[path = "../examples/stress/worker.rs"]
-mod worker;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +7,9 @@ use framewright::mechanisms::PRESETS;
 use framewright::request::GFP_KERNEL;
 use framewright::{Mechanisms, Order, Pfn, PfnRange, Request};
 use framewright_rt::{Backing, CpuMode};
-use stage::{Block, Did, Plan, Stage, lock};
+
+use crate::stage::{Block, Did, Plan, Stage, lock};
+use crate::{children, rest, run};
 
 /// Operations of each run.
 const OPERATIONS: u64 = 18_000;

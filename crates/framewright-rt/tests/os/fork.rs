@@ -1,8 +1,6 @@
 //! Forks, with other threads in the midst of it: the parent goes on, the child has a working allocator or a clear
 //! refusal.
 
-mod forked;
-
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Barrier, RwLock};
@@ -14,7 +12,7 @@ use framewright::request::GFP_KERNEL;
 use framewright::{AllocError, Allocator, Config, FreeError, Layout, Region, Request, Why};
 use framewright_rt::{Background, Native, Rest, Storage};
 
-use forked::in_child;
+use crate::forked::in_child;
 
 const MAP: [Region; 1] = [Region::usable(0x100000, 0x110000, 0)];
 const NODES: [NodeId; 4] = [NodeId(0); 4];

@@ -1,7 +1,7 @@
 //! Bugs that a review proved, each by a test that failed then: what one call may do to memory and to its neighbours.
 //!
-//! The others: `regressions_lists.rs` (sizes and geometries), `regressions_callbacks.rs` (reclaim, migration, zeroing),
-//! `regressions_damage.rs` (flipped bits, racing frees), `regressions_threads.rs` (everything at once).
+//! The others: `lists.rs` (sizes and geometries), `callbacks.rs` (reclaim, migration, zeroing),
+//! `damage.rs` (flipped bits, racing frees), `threads.rs` (everything at once).
 
 use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::report::Source;

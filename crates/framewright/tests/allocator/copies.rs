@@ -5,14 +5,12 @@
 //! and after each of its stores another one freezes, copies and settles. If freezing would wait there, that is well; if not, the
 //! copy must be an allocator in which every invariant holds and nothing is missing, whatever is asked of it.
 
-mod copied;
-
 use std::cell::RefCell;
 use std::fmt::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use copied::{Copied, Waits, copy, put_back, run_on, running_cpu, unwatch, watch};
+use crate::copied::{Copied, Waits, copy, put_back, run_on, running_cpu, unwatch, watch};
 use framewright::mechanisms::PRESETS;
 use framewright::report::Source;
 use framewright::request::{__GFP_MOVABLE, GFP_ATOMIC, GFP_KERNEL, GFP_NOWAIT, Gfp};

@@ -1,7 +1,5 @@
 //! What was left unmerged: who looks for it, how often, and that nothing is missed.
 
-mod threads;
-
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -16,7 +14,8 @@ use framewright::{
 };
 use framewright_rt::{Native, Storage};
 use proptest::prelude::*;
-use threads::runs_on_threads;
+
+use crate::threads::runs_on_threads;
 
 const CPUS: [NodeId; 2] = [NodeId(0); 2];
 const GEOMETRY: Geometry = Geometry { page_shift: 12, max_order: Order(6), pageblock_order: Order(5) };

@@ -3,14 +3,18 @@
 //! A limit holds for a whole process, so each case runs this test program again, under a shell's `ulimit`.
 
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use framewright::request::GFP_USER;
 use framewright::{Order, Request};
 use framewright_rt::os::Call;
 use framewright_rt::{Arena, ArenaBuilder, ArenaError, Backing, HugePage};
 
+use crate::alone;
+
 /// Runs one test of this file, which is ignored otherwise, under a limit.
 fn under(limit: &str, test: &str) {
+    let test = alone::name(module_path!(), test);
     let script = format!("ulimit {limit} && exec \"$0\" --exact {test} --ignored --nocapture --test-threads 1");
     let output = Command::new("sh").arg("-c").arg(script).arg(std::env::current_exe().unwrap()).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
@@ -124,6 +128,12 @@ fn number_of_mappings() {
     }
 }
 
+/// Keeps other tests from the kernel's pool of huge pages while the guard lives.
+pub(crate) fn huge_page_pool() -> MutexGuard<'static, ()> {
+    static POOL: Mutex<()> = Mutex::new(());
+    POOL.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// A number that the kernel keeps about huge pages of a size; none if the machine has no such size.
 fn pool(page: HugePage, name: &str) -> Option<u64> {
     let kib = page.bytes() >> 10;
@@ -138,6 +148,7 @@ fn free_huge_pages(page: HugePage) -> Option<u64> {
 
 #[test]
 fn a_pool_without_enough_huge_pages_is_named() {
+    let _pool = huge_page_pool();
     for page in [HugePage::Size2MiB, HugePage::Size1GiB] {
         let free = free_huge_pages(page);
         if pool(page, "nr_overcommit_hugepages").is_some_and(|more| more != 0) {
@@ -162,6 +173,7 @@ fn a_pool_without_enough_huge_pages_is_named() {
 
 #[test]
 fn huge_pages_of_the_pool_serve_small_blocks_too() {
+    let _pool = huge_page_pool();
     let page = HugePage::Size2MiB;
     if free_huge_pages(page).unwrap_or(0) < 4 {
         println!("SKIPPED: fewer than 4 huge pages of {page} are free (/proc/sys/vm/nr_hugepages)");

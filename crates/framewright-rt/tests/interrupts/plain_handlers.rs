@@ -1,8 +1,6 @@
 //! Signal handlers that nobody told the allocator of: where one meets a section under a lock, it does not wait for its own thread, and
 //! what it frees is not lost.
 
-mod threads;
-
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::SeqCst};
 
 use framewright::machine::{LockEvent, LockKind, LockName, Machine};
@@ -11,7 +9,8 @@ use framewright::{
     AllocError, Allocator, Config, FreeError, Layout, Mechanisms, NodeId, Order, Pfn, PfnRange, Region, Request,
 };
 use framewright_rt::{Arena, Native, Pages, Storage, interrupts};
-use threads::runs_on_threads;
+
+use crate::threads::runs_on_threads;
 
 const NODES: [NodeId; 2] = [NodeId(0); 2];
 const FRAMES: u64 = 4096;
@@ -39,7 +38,7 @@ impl Machine for Interrupted {
         // Claims of lists are no sections: whoever waits for one gives up.
         if name.kind == LockKind::Zone && event == self.on && self.armed.swap(false, SeqCst) {
             // SAFETY: the signal's handler is `handler`.
-            unsafe { libc::raise(libc::SIGUSR2) };
+            unsafe { libc::raise(libc::SIGVTALRM) };
         }
     }
 }
@@ -79,7 +78,7 @@ fn with_handler(test: impl FnOnce()) {
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as extern "C" fn(i32) as usize;
-        assert_eq!(libc::sigaction(libc::SIGUSR2, &raw const action, std::ptr::null_mut()), 0);
+        assert_eq!(libc::sigaction(libc::SIGVTALRM, &raw const action, std::ptr::null_mut()), 0);
     }
     test();
 }

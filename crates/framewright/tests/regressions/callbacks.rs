@@ -1,7 +1,5 @@
 //! Bugs that a review proved, each by a test that failed then: what happens around the machine's callbacks.
 
-mod threads;
-
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
@@ -17,7 +15,8 @@ use framewright::request::{
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{AllocError, Allocator, Config, Layout, Region, Request, Tuning, Why};
 use framewright_rt::{Native, Solo, Storage};
-use threads::runs_on_threads;
+
+use crate::machine::runs_on_threads;
 
 type Pages = Allocator<'static, Solo<'static>>;
 

@@ -1,7 +1,5 @@
 //! An arena's files over its socket: what they say, who may be at the other end, and what is left in the file system.
 
-mod forked;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -15,7 +13,7 @@ use framewright::{NodeId, Request};
 use framewright_rt::export::{ExportReason, FetchReason, fetch, fetch_nodes};
 use framewright_rt::{Arena, Export, Placement, ReportFile};
 
-use forked::in_child;
+use crate::forked::in_child;
 use rustix::fs::{FlockOperation, flock};
 
 const MIB: u64 = 1 << 20;

@@ -12,7 +12,6 @@
 //!
 //! After each run everything is freed, and the whole allocator validated. A mark for each frame finds one that is handed out twice.
 //! The control lets the interrupt come to the lists of the CPU that it met, and must be found out.
-#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 use std::arch::asm;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed};

@@ -2,18 +2,18 @@
 //!
 //! The same for longer: `examples/moves.rs`.
 
-#[path = "../examples/moves.rs"]
+#[path = "../../examples/moves.rs"]
 #[expect(dead_code, reason = "an example's main is not called here")]
-mod moves;
+mod example;
 
-use moves::Options;
+use example::Options;
 
 /// Until so many pages were moved, some refused and some gone; or until threads rested fifty times, and then there was at least one of each.
 fn run(mechanisms: &str, moves: u64) {
     let mechanisms = mechanisms.into();
     let options = Options { moves, mechanisms, threads: 4, mib: 32, rests: 50, turns: 2_000 };
     let mut out = Vec::new();
-    let outcome = moves::run(&options, &mut out).unwrap_or_else(|error| panic!("{options:?}: {error}"));
+    let outcome = example::run(&options, &mut out).unwrap_or_else(|error| panic!("{options:?}: {error}"));
     let text = String::from_utf8(out).unwrap();
     assert!(outcome.pages.moved != 0 && outcome.pages.stayed != 0 && outcome.pages.left != 0, "{text}");
     assert!(outcome.did.huge != 0 && outcome.did.intact != 0, "{text}");

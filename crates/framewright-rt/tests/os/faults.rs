@@ -7,6 +7,9 @@ use framewright::{NodeId, NodeSet, Order, Request};
 use framewright_rt::os::{Call, Faults};
 use framewright_rt::{Arena, ArenaBuilder, ArenaError, Backing, HugePage, Outcome, Placement, Transparent};
 
+use crate::alone::is_alone;
+use crate::limits;
+
 /// What is mapped in the process, neighbours put together, but for the C library's heap: growing, it changes access only.
 fn map() -> Vec<(usize, usize)> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -61,6 +64,11 @@ fn attempt(backing: Backing, strict: bool, k: u64, errno: i32) -> (Result<String
 
 #[test]
 fn nothing_is_left_behind() {
+    // Mappings are counted, and huge pages come from a pool.
+    let _pool = limits::huge_page_pool();
+    if !is_alone(module_path!(), "nothing_is_left_behind") {
+        return;
+    }
     if let Err(error) = build(Backing::Private, true) {
         println!("SKIPPED: this system refuses something without our help: {error}");
         return;

@@ -54,7 +54,7 @@ fn signals_wait_for_the_end_of_a_section_in_their_order() {
         assert!(interrupts::is_in() && is_blocked(libc::SIGUSR1));
         CAME[COUNT.fetch_add(1, SeqCst)].store(signal.value() + 1000 * signal.number() as usize, SeqCst);
     }
-    let real_time = libc::SIGRTMIN() + 3;
+    let real_time = libc::SIGRTMIN() + 6;
     let _handling = [handle(libc::SIGURG, note).unwrap(), handle(real_time, note).unwrap()];
     queue(real_time, 1);
     assert_eq!(COUNT.load(SeqCst), 1);
