@@ -26,32 +26,17 @@
 //! in the child. Ways around `fork` of the C library (`clone` by system call, `vfork`) run no handlers: their children
 //! must not allocate.
 
-use std::any::Any;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Once};
 
 use crate::callbacks::Panics;
-use crate::cpus::{Cpus, lease, rseq};
+use crate::cpus::registry::{self, Freeze, Registered, Rest};
+use crate::cpus::{Cpus, exit, rseq};
+use crate::current;
 use crate::fences;
 use crate::interrupts::{self, Held};
-
-/// Brings an allocator to rest before a fork: no operation is under way and none begins, until what it returns is
-/// dropped, which happens in the parent and in the child. None if it could not; then the child refuses. Called on the
-/// forking thread; must not make machines. It should refer weakly to what owns the allocator, as it stays registered.
-pub type Freeze = Box<dyn Fn() -> Option<Rest> + Send + Sync>;
-
-/// Keeps an allocator at rest until it is dropped.
-pub type Rest = Box<dyn Any>;
-
-struct Entry {
-    cpus: Weak<Cpus>,
-    freeze: Option<Freeze>,
-}
-
-/// Machines of this process. Locked while it forks.
-static MACHINES: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 
 /// How many forks lie between this process and the one that began.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
@@ -59,17 +44,13 @@ static GENERATION: AtomicU64 = AtomicU64::new(0);
 /// From a fork's beginning to its end. The fields are dropped in this order.
 struct Fork {
     machines: Vec<(Option<Rest>, Arc<Cpus>)>,
-    _registry: MutexGuard<'static, Vec<Entry>>,
+    _registry: MutexGuard<'static, Vec<Registered>>,
     _held: Held,
 }
 
 thread_local! {
     // No destructor: a thread may fork while it exits.
     static UNDER_WAY: Cell<ManuallyDrop<Option<Fork>>> = const { Cell::new(ManuallyDrop::new(None)) };
-}
-
-fn lock() -> MutexGuard<'static, Vec<Entry>> {
-    MACHINES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Tells processes apart that have forked from one another.
@@ -90,36 +71,21 @@ pub(crate) fn watch() {
 /// Has a machine looked after at forks. What `make` initialises is not found half done in a child.
 pub(crate) fn register<W, E>(make: impl FnOnce() -> Result<(W, Cpus), E>) -> Result<(W, Arc<Cpus>), E> {
     watch();
-    let mut machines = lock();
-    lease::key();
+    let mut machines = registry::lock();
+    exit::watch_threads();
     let (way, cpus) = make()?;
     let cpus = Arc::new(cpus);
-    machines.retain(|entry| entry.cpus.strong_count() != 0);
-    machines.push(Entry { cpus: Arc::downgrade(&cpus), freeze: None });
+    registry::add(&mut machines, &cpus);
     Ok((way, cpus))
-}
-
-/// Has the machine's child processes use it, if `freeze` can bring the allocator to rest; none: they refuse.
-pub(crate) fn set_hook(cpus: &Cpus, freeze: Option<Freeze>) {
-    let mut machines = lock();
-    let entry = machines.iter_mut().find(|entry| entry.cpus.upgrade().is_some_and(|known| known.id == cpus.id));
-    let replaced = entry.map(|entry| std::mem::replace(&mut entry.freeze, freeze));
-    drop(machines);
-    drop(replaced);
-}
-
-/// Frees what a thread that exits still has of any machine's slots.
-pub(crate) fn release_all(mark: usize) {
-    lock().iter().filter_map(|entry| entry.cpus.upgrade()).for_each(|cpus| cpus.release(mark));
 }
 
 extern "C" fn prepare() {
     // A handler would wait for what this thread holds.
     let held = interrupts::hold();
-    let registry = lock();
+    let registry = registry::lock();
     // In an interrupt: what it met may be in the middle of a call.
     let may_rest = !interrupts::is_in();
-    let alive = |entry: &Entry| {
+    let alive = |entry: &Registered| {
         let cpus = entry.cpus.upgrade()?;
         // A hook that panics could not bring the allocator to rest; a panic here would end the process.
         let freeze = |freeze: &Freeze| Panics::default().catch(freeze).flatten();
@@ -142,8 +108,8 @@ extern "C" fn child() {
     GENERATION.fetch_add(1, Relaxed);
     interrupts::forget();
     fences::register();
-    lease::forget_current();
-    let mine = [Some(lease::mark()), rseq::mark()];
+    current::forget();
+    let mine = [Some(current::mark()), rseq::mark()];
     for (frozen, cpus) in &fork.machines {
         cpus.enter_child(|owner| mine.contains(&Some(owner)), frozen.is_none());
     }

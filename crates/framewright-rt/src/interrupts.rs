@@ -49,7 +49,7 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, compiler_fence};
 
-use crate::cpus::lease;
+use crate::current;
 
 /// Signals by number: 1 to 64, as far as Linux has them.
 const SIGNALS: c_int = 64;
@@ -349,7 +349,7 @@ impl Here {
 /// Runs what waits, on the interrupt's CPU. By the C calling convention: a panic ends here, and the process.
 extern "C" fn run(here: &Here) {
     let _errno = Errno(errno());
-    let outside = lease::begin_interrupt();
+    let outside = current::begin_interrupt();
     while here.waiting() != 0 {
         let entry = here.begun.load(Relaxed);
         let due = here.queue.get(entry as usize % QUEUE).map(Cell::get);
@@ -359,7 +359,7 @@ extern "C" fn run(here: &Here) {
             RAN.fetch_add(1, Relaxed);
         }
     }
-    lease::end_interrupt(outside);
+    current::end_interrupt(outside);
 }
 
 /// What the kernel calls.

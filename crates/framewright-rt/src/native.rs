@@ -17,9 +17,11 @@ use framewright::pfn::{CpuId, NodeId, Order, Pfn};
 
 use crate::callbacks::{Callbacks, Called, Panics};
 use crate::contents::Memory;
-use crate::cpus::rseq::{self, Rseq, RseqUnavailable};
-use crate::cpus::{CpuMode, Cpus, Place, Side, Slot, Wait, lease};
-use crate::fork::{self, Freeze};
+use crate::cpus::registry::{self, Freeze};
+use crate::cpus::rseq::{self, Rseq};
+use crate::cpus::{CpuMode, Cpus, RseqUnavailable, Side, Slot, Wait, lease};
+use crate::current::{self, Place};
+use crate::fork;
 use crate::interrupts::{self, Section};
 use crate::waiters::Waiters;
 use crate::words::NativeWord;
@@ -157,7 +159,7 @@ impl Native {
     /// What becomes of the allocator in a fork's child: `freeze` brings it to rest before the fork, and both processes
     /// go on with their copies. Without, and at first, the child refuses ([`crate::Freeze`] says more).
     pub fn set_fork_hook(&self, freeze: Option<Freeze>) {
-        fork::set_hook(&self.cpus, freeze);
+        registry::set_hook(&self.cpus, freeze);
     }
 
     /// Whether this process is a fork's child that must not use the allocator.
@@ -210,14 +212,14 @@ impl Native {
         };
         match leased {
             Some(place) => Ok(NativePin::leased(place)),
-            None => self.cpus.share(lease::mark(), side, wait).map(NativePin::of),
+            None => self.cpus.share(current::mark(), side, wait).map(NativePin::of),
         }
     }
 
     #[inline(always)]
     fn pin_at_once(&self) -> Option<NativePin<'_>> {
         match &self.rseq {
-            None => lease::current(self.id).map(NativePin::leased),
+            None => current::of(self.id).map(NativePin::leased),
             Some(rseq) => rseq.enter(&self.cpus).map(|entered| NativePin::of(Some(entered))),
         }
     }
@@ -315,7 +317,7 @@ impl Machine for Native {
 
     /// That of the thread's lease, or else, by a system call, of the processor.
     fn near(&self) -> NodeId {
-        let leased = if self.rseq.is_none() { lease::current(self.id) } else { None };
+        let leased = if self.rseq.is_none() { current::of(self.id) } else { None };
         let node = leased.map_or_else(lease::node_here, |place| place.node);
         if self.nodes().contains(&node) { node } else { NodeId(0) }
     }

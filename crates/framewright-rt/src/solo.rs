@@ -76,7 +76,7 @@ macro_rules! solo_words {
 solo_words!(u8, u16, u32, u64, usize);
 
 type Sink<'h> = Box<dyn FnMut(&Event) + 'h>;
-type Faults<'h> = Box<dyn FnMut(Fault) -> bool + 'h>;
+type FaultHandler<'h> = Box<dyn FnMut(Fault) -> bool + 'h>;
 type Reclaim<'h> = Box<dyn FnMut(&Need) -> u64 + 'h>;
 type Migrate<'h> = Box<dyn FnMut(Pfn, Pfn, Order) -> Result<(), Busy> + 'h>;
 
@@ -90,7 +90,7 @@ pub struct Solo<'h> {
     sink: RefCell<Option<Sink<'h>>>,
     reclaim: RefCell<Option<Reclaim<'h>>>,
     migrate: RefCell<Option<Migrate<'h>>>,
-    faults: RefCell<Option<Faults<'h>>>,
+    faults: RefCell<Option<FaultHandler<'h>>>,
     woken: Cell<u64>,
 }
 

@@ -7,7 +7,7 @@ use std::io;
 use std::mem::ManuallyDrop;
 use std::thread::{self, JoinHandle};
 
-use crate::cpus::lease;
+use crate::cpus;
 use crate::fork;
 
 /// A running thread. Dropping it stops and awaits it.
@@ -27,7 +27,7 @@ impl Thread {
         fork::watch();
         let run = move || {
             block_signals();
-            lease::never();
+            cpus::never();
             body();
         };
         let handle = thread::Builder::new().name("framewright".into()).spawn(run)?;

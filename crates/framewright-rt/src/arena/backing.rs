@@ -2,43 +2,11 @@
 
 use std::fmt;
 
-use framewright::{NodeId, NodeSet, Order, PfnRange};
+use framewright::{NodeId, Order, PfnRange};
 
-use crate::error::Bytes;
-use crate::os::OsError;
-use crate::{CpuMode, RseqUnavailable};
-
-/// Size of the pages in a pool of huge pages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum HugePage {
-    /// 2 MiB.
-    Size2MiB,
-    /// 1 GiB.
-    Size1GiB,
-}
-
-impl HugePage {
-    /// In bytes.
-    pub const fn bytes(self) -> u64 {
-        1 << self.shift()
-    }
-
-    pub(crate) const fn shift(self) -> u8 {
-        match self {
-            HugePage::Size2MiB => 21,
-            HugePage::Size1GiB => 30,
-        }
-    }
-}
-
-impl fmt::Display for HugePage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            HugePage::Size2MiB => "2 MiB",
-            HugePage::Size1GiB => "1 GiB",
-        })
-    }
-}
+use crate::bytes::Bytes;
+use crate::cpus::{CpuMode, RseqUnavailable};
+use crate::os::{HugePage, OsError, Placement};
 
 /// What stands behind an arena's addresses.
 ///
@@ -82,36 +50,6 @@ pub enum Transparent {
     Always,
     /// Nowhere.
     Never,
-}
-
-/// Where a node's memory lies. Nodes are numbered as the operating system numbers them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Placement {
-    /// Anywhere: the arena's node is a label, as for a layout that is only simulated.
-    #[default]
-    Anywhere,
-    /// On these nodes only.
-    Bind(NodeSet),
-    /// On this node as long as it has memory.
-    Prefer(NodeId),
-    /// Page by page on these nodes in turn.
-    Interleave(NodeSet),
-}
-
-impl fmt::Display for Placement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nodes = |f: &mut fmt::Formatter<'_>, name, nodes: NodeSet| {
-            f.write_str(name)?;
-            let all = (0..NodeId::LIMIT as u8).map(NodeId).filter(|&node| nodes.contains(node));
-            all.enumerate().try_for_each(|(i, node)| write!(f, "{}{}", if i == 0 { " " } else { "," }, node.0))
-        };
-        match *self {
-            Placement::Anywhere => f.write_str("anywhere"),
-            Placement::Bind(set) => nodes(f, "bind", set),
-            Placement::Prefer(node) => nodes(f, "prefer", NodeSet::only(node)),
-            Placement::Interleave(set) => nodes(f, "interleave", set),
-        }
-    }
 }
 
 /// What became of something that may be refused.

@@ -11,10 +11,10 @@ use std::fmt;
 
 use framewright::{AllocError, Local, Request};
 
-use super::Arena;
-use crate::Native;
-use crate::cpus::lease;
-use crate::pages::Pages;
+use super::arena::Arena;
+use super::pages::Pages;
+use crate::cpus;
+use crate::native::Native;
 
 /// An arena as seen from one of its CPUs; see the module's description.
 ///
@@ -41,7 +41,7 @@ pub struct LocalArena<'a> {
 impl Arena {
     /// The arena for many calls of this thread in a row; none in a fork's child that must not use it.
     pub fn local(&self) -> Option<LocalArena<'_>> {
-        lease::release_at_exit();
+        cpus::release_at_exit();
         let local = self.inner.allocator().local()?;
         Some(LocalArena { arena: self, local })
     }

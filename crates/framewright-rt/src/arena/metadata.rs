@@ -11,8 +11,9 @@ use std::ptr::NonNull;
 
 use framewright::{Layout, Link, Machine, Magazine, Parts};
 
+use crate::native::Native;
 use crate::os::{Advice, Backed, Mapping, OsError};
-use crate::{Native, Storage};
+use crate::storage::Storage;
 
 /// Types of which a memory of zeros is a valid value.
 ///
@@ -46,22 +47,22 @@ unsafe impl Sync for Metadata {}
 
 /// Where a part begins in the mapping, in bytes, and how many entries it has.
 #[derive(Clone, Copy)]
-struct Place {
+struct Span {
     at: usize,
     count: usize,
 }
 
 /// The parts that grow with frames.
 struct Plan {
-    states: Place,
-    links: Place,
-    heads: Place,
-    pageblocks: Place,
-    slots: Place,
-    magazines: Place,
-    cluster_of: Place,
-    owners: Place,
-    owned: Place,
+    states: Span,
+    links: Span,
+    heads: Span,
+    pageblocks: Span,
+    slots: Span,
+    magazines: Span,
+    cluster_of: Span,
+    owners: Span,
+    owned: Span,
     bytes: usize,
 }
 
@@ -73,7 +74,7 @@ impl Plan {
             let at = bytes;
             // Parts begin on pages of their own: `align` of none is larger.
             bytes = count.checked_mul(size)?.checked_next_multiple_of(4096)?.checked_add(bytes)?;
-            Some(Place { at, count })
+            Some(Span { at, count })
         };
         Some(Plan {
             states: place(layout.frames, size_of::<<Native as Machine>::U64>())?,
@@ -137,7 +138,7 @@ impl Metadata {
 
     /// # Safety
     /// No two slices may share bytes, and none may be used after this value is dropped.
-    unsafe fn slice<T: Zeroed>(&self, place: Place) -> &'static mut [T] {
+    unsafe fn slice<T: Zeroed>(&self, place: Span) -> &'static mut [T] {
         assert!(place.at + place.count * size_of::<T>() <= self.frames.len() && align_of::<T>() <= 4096);
         // SAFETY: within the mapping, aligned to pages, and zeroed memory is a valid `T`; the caller does the rest.
         unsafe { std::slice::from_raw_parts_mut(self.frames.start().add(place.at).cast().as_ptr(), place.count) }

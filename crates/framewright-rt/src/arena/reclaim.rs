@@ -12,17 +12,15 @@ use std::fmt;
 use std::io;
 use std::mem::replace;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use framewright::machine::{Busy, Need, Waiter};
 use framewright::{NodeId, Order, Pfn};
 
-use super::{Arena, Inner};
+use super::inner::Inner;
 use crate::callbacks::Callbacks;
-use crate::error::ArenaError;
-use crate::movable::shrink::{self, Shrink};
-use crate::movable::{PageOwner, Pool};
+use crate::movable::{self, PageOwner, Pool, Shrink};
 use crate::thread::Thread;
 use crate::waiters::Waiters;
 
@@ -32,9 +30,6 @@ const LOOK: Duration = Duration::from_millis(500);
 const IN_VAIN: u32 = 64;
 /// How long a thread sleeps that is only to be woken. Any time would do.
 const LONG: Duration = Duration::from_secs(3_600);
-/// How long who must find nothing changing waits between looks.
-const NAP: Duration = Duration::from_micros(100);
-
 /// Who is asked for memory.
 #[derive(Clone, Default)]
 pub(super) struct Asked {
@@ -69,7 +64,7 @@ struct Calls {
 impl Callbacks for Calls {
     fn reclaim(&self, need: &Need) -> u64 {
         let panics = self.pool.panics();
-        let freed = shrink::reclaim(&self.shrinkers, need, panics);
+        let freed = movable::reclaim(&self.shrinkers, need, panics);
         match &self.own {
             Some(own) if freed < need.frames => {
                 let rest = Need { frames: need.frames - freed, ..*need };
@@ -102,7 +97,7 @@ pub struct BackgroundReclaim {
 }
 
 impl BackgroundReclaim {
-    fn start(job: Job) -> io::Result<BackgroundReclaim> {
+    pub(super) fn start(job: Job) -> io::Result<BackgroundReclaim> {
         Ok(BackgroundReclaim { threads: job.start()?, job })
     }
 
@@ -131,11 +126,11 @@ impl fmt::Debug for BackgroundReclaim {
 
 /// What the threads of all nodes need.
 #[derive(Clone)]
-struct Job {
-    inner: Weak<Inner>,
+pub(super) struct Job {
+    pub(super) inner: Weak<Inner>,
     /// For who sleeps while the arena may go.
-    waiters: Arc<Waiters>,
-    nodes: usize,
+    pub(super) waiters: Arc<Waiters>,
+    pub(super) nodes: usize,
 }
 
 impl Job {
@@ -161,78 +156,29 @@ impl Job {
             let now = self.waiters.wait(own, seen, limit);
             let Some(inner) = self.inner.upgrade().filter(|_| !over.load(SeqCst)) else { return };
             let was_woken = replace(&mut seen, now) != now;
-            limit = inner.at_work().turn(own, was_woken);
+            let at_work = inner.at_work();
+            limit = turn(at_work.inner(), own, was_woken);
         }
     }
 }
 
-/// Somebody who is not in the way of [`Inner::rest`] while nothing is to be done.
-struct AtWork<'a>(&'a Inner);
-
-impl AtWork<'_> {
-    /// Does what a thread does when it wakes up. Says how long it may sleep.
-    fn turn(&self, own: Waiter, was_woken: bool) -> Duration {
-        let allocator = self.0.allocator();
-        match own {
-            Waiter::Kcompactd(node) if was_woken => {
-                allocator.compact(node);
-                LOOK
-            }
-            Waiter::Kcompactd(_) if allocator.mechanisms().proactiveness.get() == 0 => LONG,
-            Waiter::Kcompactd(node) => {
-                let run = allocator.compact_proactively(node);
-                if run.is_enough || run.ranges != 0 { LOOK } else { LOOK * IN_VAIN }
-            }
-            Waiter::Kswapd(node) if was_woken => {
-                allocator.balance(node);
-                LONG
-            }
-            Waiter::Kswapd(_) | Waiter::Allocation(_) => LONG,
+/// Does what a thread does when it wakes up. Says how long it may sleep.
+fn turn(inner: &Inner, own: Waiter, was_woken: bool) -> Duration {
+    let allocator = inner.allocator();
+    match own {
+        Waiter::Kcompactd(node) if was_woken => {
+            allocator.compact(node);
+            LOOK
         }
-    }
-}
-
-impl Drop for AtWork<'_> {
-    fn drop(&mut self) {
-        // In a child that was forked from here, nobody is at work.
-        let _ = self.0.at_work.fetch_update(SeqCst, SeqCst, |threads| threads.checked_sub(1));
-    }
-}
-
-impl Inner {
-    fn quiet(&self) -> MutexGuard<'_, ()> {
-        self.quiet.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn at_work(&self) -> AtWork<'_> {
-        let _quiet = self.quiet();
-        self.at_work.fetch_add(1, SeqCst);
-        AtWork(self)
-    }
-
-    /// Awaits that no background work is under way; none begins as long as the guard lives.
-    pub(super) fn rest(&self) -> MutexGuard<'_, ()> {
-        let quiet = self.quiet();
-        while self.at_work.load(SeqCst) != 0 {
-            std::thread::sleep(NAP);
+        Waiter::Kcompactd(_) if allocator.mechanisms().proactiveness.get() == 0 => LONG,
+        Waiter::Kcompactd(node) => {
+            let run = allocator.compact_proactively(node);
+            if run.is_enough || run.ranges != 0 { LOOK } else { LOOK * IN_VAIN }
         }
-        quiet
-    }
-}
-
-impl Arena {
-    pub(super) fn with_reclaim(mut self, wanted: bool) -> Result<Arena, ArenaError> {
-        if wanted {
-            let waiters = Arc::clone(self.inner.allocator().machine().waiters());
-            let job = Job { inner: Arc::downgrade(&self.inner), waiters, nodes: self.report.nodes.len() };
-            let started = BackgroundReclaim::start(job);
-            self.reclaim = Some(started.map_err(|error| ArenaError::NoThread(error.raw_os_error().unwrap_or(0)))?);
+        Waiter::Kswapd(node) if was_woken => {
+            allocator.balance(node);
+            LONG
         }
-        Ok(self)
-    }
-
-    /// The threads of background reclaim, if the builder was asked for them.
-    pub fn background_reclaim(&mut self) -> Option<&mut BackgroundReclaim> {
-        self.reclaim.as_mut()
+        Waiter::Kswapd(_) | Waiter::Allocation(_) => LONG,
     }
 }

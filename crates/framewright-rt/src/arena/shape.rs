@@ -12,11 +12,12 @@
 use framewright::watermark::PcpSize;
 use framewright::{Config, Geometry, NodeId, Order, Pfn, PfnRange, Region, Tuning, ZoneIdx, ZoneKind};
 
-use super::backing::{Backing, Placement};
+use super::backing::Backing;
 use super::builder::{ArenaBuilder, Part};
+use crate::cpus::{CpuMode, RseqUnavailable};
 use crate::error::ArenaError;
-use crate::os::{distances, page_size};
-use crate::{CpuMode, Native, RseqUnavailable};
+use crate::native::Native;
+use crate::os::{Placement, distances, page_size};
 
 /// Blocks are at most this large, in bytes: 1 GiB.
 const LARGEST_BLOCK_SHIFT: u8 = 30;

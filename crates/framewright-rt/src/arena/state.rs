@@ -10,7 +10,7 @@
 use framewright::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
 use framewright::{Allocator, CpuId, NodeId, Order, ZoneIdx};
 
-use crate::Native;
+use crate::native::Native;
 
 /// An arena's allocator, to be read only: the source of its reports ([`crate::Arena::source`]).
 pub struct ArenaState(Allocator<'static, Native>);

@@ -10,7 +10,7 @@
 
 use framewright::{FrameState, Order, Pfn, PfnRange, request::GFP_NOWAIT};
 
-use super::Arena;
+use super::arena::Arena;
 use crate::error::ArenaError;
 
 /// What [`Arena::trim`] gave back.

@@ -8,7 +8,7 @@
 //!
 //! Only threads on that processor store a mark, and two of them cannot be in the sequence at once, so a plain store
 //! does. The thread may be stopped or moved right after; it has the slot all the same, and whoever runs there next
-//! finds it taken. That thread does not wait: it takes one of the *spares* (see [`super::Cpus::share`]), and waits only
+//! finds it taken. That thread does not wait: it takes one of the *spares* (see [`Cpus::share`]), and waits only
 //! when those are taken too. Leaving is one release store of 0, from whatever processor the thread is on by then:
 //! nobody else writes a word that is not 0. Who reads that 0 and stores its own mark has acquired what the last owner
 //! did (`mov` on x86-64, `ldar` on aarch64), and coherence keeps the mark behind the 0.
@@ -37,7 +37,6 @@
 //! than many have.
 
 use std::fmt;
-use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -45,8 +44,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use framewright::machine::Busy;
 use framewright::pfn::NodeId;
 
-use super::sequence::{self, SIGNATURE};
-use super::{Cpus, Place, Side, Slot, Wait, lease, topology};
+use super::sequence::{self, AREA_BYTES, Area, SIGNATURE};
+use super::slots::{Cpus, MOST_SLOTS, Side, Slot, Wait};
+use super::{topology, watch};
+use crate::current::Place;
 
 /// Why CPUs cannot follow the processors here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,23 +72,10 @@ impl fmt::Display for RseqUnavailable {
 
 impl std::error::Error for RseqUnavailable {}
 
-/// What a thread shares with the kernel: the first 32 bytes of its `struct rseq`.
-#[repr(C, align(32))]
-pub(super) struct Area {
-    cpu_id_start: AtomicU32,
-    /// The processor that the thread runs on, or one of the numbers below.
-    cpu_id: AtomicU32,
-    /// The descriptor of the sequence that the thread is in.
-    rseq_cs: AtomicU64,
-    flags: AtomicU32,
-    padding: [AtomicU32; 3],
-}
-
 /// Numbers that no processor has.
 const UNREGISTERED: u32 = u32::MAX;
 const REFUSED: u32 = u32::MAX - 1;
 
-const AREA_BYTES: u32 = 32;
 const FLAG_UNREGISTER: i32 = 1;
 /// How often a thread tries again after the kernel interfered, before it takes a spare.
 const TRIES: u32 = 4;
@@ -108,11 +96,6 @@ thread_local! {
         }
     };
 }
-
-// What `sequence` takes for granted.
-const _: () = assert!(offset_of!(Area, cpu_id) == 4 && offset_of!(Area, rseq_cs) == 8);
-const _: () = assert!(size_of::<Area>() == AREA_BYTES as usize);
-const _: () = assert!(size_of::<Slot>() == 128 && offset_of!(Slot, owner) == 0);
 
 /// What this process can use, once that was asked.
 static FOUND: OnceLock<Result<Rseq, RseqUnavailable>> = OnceLock::new();
@@ -233,7 +216,7 @@ pub(crate) fn mark() -> Option<usize> {
 /// node 0.
 pub(crate) fn cpus(nodes: usize) -> Cpus {
     let mut processors = topology::processors();
-    processors.truncate(super::MOST_SLOTS - SPARES.1);
+    processors.truncate(MOST_SLOTS - SPARES.1);
     for node in processors.iter_mut().filter(|node| node.index() >= nodes) {
         *node = NodeId(0);
     }
@@ -258,7 +241,7 @@ fn symbol(name: &std::ffi::CStr) -> Option<NonNull<libc::c_void>> {
 
 /// Registers the thread's own area, until it exits.
 fn join() -> Result<(), RseqUnavailable> {
-    if lease::shares() || !lease::watch_exit() {
+    if watch::shares() || !watch::watch_exit() {
         return Err(RseqUnavailable::Refused(libc::EAGAIN));
     }
     register(0).inspect_err(|_| OWN.with(|own| own.cpu_id.store(REFUSED, Relaxed)))

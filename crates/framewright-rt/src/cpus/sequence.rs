@@ -9,8 +9,30 @@
 //!
 //! The sequence for aarch64 is assembled but was not run by its authors.
 
-use super::Slot;
-use super::rseq::Area;
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use super::slots::Slot;
+
+/// What a thread shares with the kernel: the first 32 bytes of its `struct rseq`.
+#[repr(C, align(32))]
+pub(super) struct Area {
+    pub(super) cpu_id_start: AtomicU32,
+    /// The processor that the thread runs on, or a number that no processor has.
+    pub(super) cpu_id: AtomicU32,
+    /// The descriptor of the sequence that the thread is in.
+    pub(super) rseq_cs: AtomicU64,
+    pub(super) flags: AtomicU32,
+    pub(super) padding: [AtomicU32; 3],
+}
+
+/// Its size.
+pub(super) const AREA_BYTES: u32 = 32;
+
+// What the sequence takes for granted.
+const _: () = assert!(offset_of!(Area, cpu_id) == 4 && offset_of!(Area, rseq_cs) == 8);
+const _: () = assert!(size_of::<Area>() == AREA_BYTES as usize);
+const _: () = assert!(size_of::<Slot>() == 128 && offset_of!(Slot, owner) == 0);
 
 /// Whether there is a sequence for this architecture.
 pub(super) const SUPPORTED: bool =

@@ -17,8 +17,8 @@
 //! the process is gone; `framewright proc tree` writes one for readers that want files); HTTP (a port that others may
 //! reach, and a parser for what they send); shared memory (any error of a reader's would be ours to survive).
 
-mod file;
 mod talk;
+mod file;
 
 use std::fmt;
 use std::fs;

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{self, MapFlags, MprotectFlags, ProtFlags};
 
-use super::{Call, OsError, attempt};
+use super::call::{Call, OsError, attempt};
 
 /// Unit of mappings, their protection and advice about them, in bytes: what this kernel was built with.
 pub(crate) fn page_size() -> usize {

@@ -8,7 +8,7 @@ use std::os::fd::OwnedFd;
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 
-use super::{Call, OsError, attempt};
+use super::call::{Call, OsError, attempt};
 
 /// A sealed file of `len` zeroed bytes, which take memory when touched.
 pub(crate) fn sealed_memfd(name: &str, len: usize) -> Result<OwnedFd, OsError> {

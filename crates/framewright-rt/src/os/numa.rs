@@ -6,8 +6,9 @@
 use framewright::{NodeId, NodeSet};
 use rustix::io::Errno;
 
-use super::{Call, Mapping, OsError, attempt};
-use crate::arena::Placement;
+use super::call::{Call, OsError, attempt};
+use super::mapping::Mapping;
+use super::placement::Placement;
 
 /// Where the kernel tells of the machine's nodes.
 const SYSFS: &str = "/sys/devices/system/node";

@@ -11,9 +11,10 @@ use std::time::Duration;
 
 use framewright::Frozen;
 
-use super::Inner;
-use crate::Native;
-use crate::fork::{self, Rest};
+use super::inner::Inner;
+use crate::cpus::registry::Rest;
+use crate::fork;
+use crate::native::Native;
 
 /// How often an allocator is tried to be frozen, and how long threads that are at work in it may run meanwhile. On a crowded machine,
 /// with ten threads for each processor, one try in some thousands fails.

@@ -13,10 +13,13 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use framewright::{FreeError, Order, Pfn, PfnRange};
+use framewright::{AllocError, FreeError, Order, Pfn, PfnRange, Request, Why};
 
-use crate::arena::Arena;
+use super::arena::Arena;
 use crate::error::ArenaError;
+
+/// Blocks of a bulk request that are asked for at a time.
+const BULK: usize = 256;
 
 /// How a [`Block`] holds its arena.
 ///
@@ -28,9 +31,10 @@ impl Handle for Arc<Arena> {}
 
 mod sealed {
     pub trait Sealed {}
-    impl Sealed for &super::Arena {}
-    impl Sealed for std::sync::Arc<super::Arena> {}
 }
+
+impl sealed::Sealed for &Arena {}
+impl sealed::Sealed for Arc<Arena> {}
 
 /// An allocated block that borrows its arena.
 pub type Pages<'a> = Block<&'a Arena>;
@@ -46,6 +50,66 @@ pub struct Block<H: Handle> {
     arena: H,
     pfn: Pfn,
     order: Order,
+}
+
+impl Arena {
+    /// Allocates a block; it is freed when dropped.
+    ///
+    /// Its contents are those of its last use: only memory that was never used, or was given back by [`Arena::trim`], is
+    /// zero. `__GFP_ZERO` in the request makes it so.
+    ///
+    /// # Errors
+    /// As [`framewright::Allocator::alloc`].
+    #[inline]
+    pub fn alloc(&self, request: &Request) -> Result<Pages<'_>, AllocError> {
+        let pfn = self.inner.allocator().alloc(request)?;
+        // SAFETY: just allocated with this order.
+        Ok(unsafe { Pages::new(self, pfn, request.order) })
+    }
+
+    /// Allocates a block that keeps the arena alive.
+    ///
+    /// # Errors
+    /// As [`framewright::Allocator::alloc`].
+    pub fn alloc_owned(self: &Arc<Self>, request: &Request) -> Result<OwnedPages, AllocError> {
+        let pfn = self.inner.allocator().alloc(request)?;
+        // SAFETY: just allocated with this order.
+        Ok(unsafe { OwnedPages::new(Arc::clone(self), pfn, request.order) })
+    }
+
+    /// Allocates up to `count` blocks and puts them at the end of `out`; returns how many there were. Cheaper than one by one.
+    ///
+    /// # Errors
+    /// As [`framewright::Allocator::alloc`], if not even one block was allocated.
+    pub fn alloc_bulk<'a>(
+        &'a self,
+        request: &Request,
+        count: usize,
+        out: &mut Vec<Pages<'a>>,
+    ) -> Result<usize, AllocError> {
+        let mut chunk = [Pfn(0); BULK];
+        let mut done = 0;
+        while done < count {
+            let wanted = BULK.min(count - done);
+            // For these, and not for all that are asked for: the caller's number may be larger than memory. Without room nothing is
+            // taken, since the blocks that it would be for could not be kept.
+            if out.try_reserve(wanted).is_err() {
+                return if done == 0 { Err(AllocError::NoMemory { why: Why::Watermark }) } else { Ok(done) };
+            }
+            let served = match self.inner.allocator().alloc_bulk(request, &mut chunk[..wanted]) {
+                Ok(served) => served,
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            };
+            // SAFETY: just allocated with this order.
+            out.extend(chunk[..served].iter().map(|&pfn| unsafe { Pages::new(self, pfn, request.order) }));
+            done += served;
+            if served < wanted {
+                break;
+            }
+        }
+        Ok(done)
+    }
 }
 
 impl<H: Handle> Block<H> {
