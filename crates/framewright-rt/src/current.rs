@@ -1,7 +1,8 @@
 //! The CPU that the running thread leases, in an interrupt and out of one.
 //!
-//! A pin reads it at each call, so it is a constant-initialised thread-local without destructor ([`crate::cpus::lease`]). An interrupt of
-//! the thread has another CPU, for which it is exchanged while the interrupt lasts ([`crate::interrupts`]).
+//! A pin reads it at each call, so it is a constant-initialised thread-local without destructor
+//! ([`crate::cpus::lease`]). An interrupt of the thread has another CPU: the value is exchanged for that one while the
+//! interrupt lasts ([`crate::interrupts`]).
 
 use std::cell::Cell;
 
@@ -17,14 +18,16 @@ pub(crate) struct Place {
 impl Place {
     /// No CPU: the allocator refuses to work here.
     pub(crate) const NOWHERE: Place = Place { cpu: CpuId(u16::MAX), node: NodeId(0) };
-    /// No CPU without waiting for another's holder. No slot is called so: numbers of nodes are below 64.
+    /// No CPU without waiting for another's holder.
+    ///
+    /// No slot is called so: numbers of nodes are below 64.
     pub(crate) const BUSY: Place = Place { cpu: CpuId(u16::MAX), node: NodeId(u8::MAX) };
 }
 
 thread_local! {
     /// The machine that the thread used last, and its CPU there.
     static CURRENT: Cell<(u64, Place)> = const { Cell::new((0, Place::NOWHERE)) };
-    /// What `CURRENT` is in an interrupt of the thread, at first.
+    /// Value of `CURRENT` at the beginning of an interrupt of the thread.
     static APART: Cell<(u64, Place)> = const { Cell::new((0, Place::NOWHERE)) };
 }
 
@@ -66,7 +69,7 @@ pub(crate) fn begin_interrupt() -> (u64, Place) {
     CURRENT.replace(APART.get())
 }
 
-/// The thread goes on with what was interrupted.
+/// Restores the CPU of the code that was interrupted.
 pub(crate) fn end_interrupt(outside: (u64, Place)) {
     CURRENT.set(outside);
 }

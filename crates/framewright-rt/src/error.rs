@@ -1,4 +1,4 @@
-//! What can go wrong when an arena is built, as values that say what would help.
+//! Errors of building an arena, as values that name the remedy.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::bytes::Bytes;
 use crate::cpus::RseqUnavailable;
 use crate::os::{HugePage, OsError};
 
-/// An arena could not be built or trimmed. Nothing is left behind of one that could not be built.
+/// An arena could not be built or trimmed. A failed build leaves nothing mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ArenaError {
@@ -16,28 +16,30 @@ pub enum ArenaError {
     Os(OsError),
     /// The memory has no bytes, or no size was given.
     Empty,
-    /// A size is no multiple of what it must be a multiple of.
+    /// A size is no multiple of its unit.
     BadSize {
-        /// What was given, in bytes.
+        /// The given size in bytes.
         bytes: u64,
-        /// What it must be a multiple of: the page; the huge page; with several nodes, the pageblock.
+        /// Its unit in bytes: the page; the huge page; with several nodes, the pageblock.
         multiple: u64,
     },
     /// All nodes together are larger than addresses or frame numbers can tell apart.
     TooLarge {
-        /// What was asked for, in bytes.
+        /// The requested size in bytes.
         bytes: u64,
         /// The most there can be, in bytes.
         max: u64,
     },
-    /// The page size is no power of two from the kernel's page to 1 GiB, or larger than the huge page that backs it.
+    /// The page size is no power of two in range, or exceeds the huge page.
+    ///
+    /// It must be from the kernel's page to 1 GiB.
     BadPage {
-        /// What was given, in bytes.
+        /// The given page size in bytes.
         bytes: u64,
     },
     /// The first frame number is no multiple of the largest block.
     BadFirstFrame {
-        /// What was given.
+        /// The given frame number.
         pfn: u64,
         /// Frames in the largest block.
         multiple: u64,
@@ -84,9 +86,9 @@ pub enum ArenaError {
     PerCpu(RseqUnavailable),
     /// There is no thread for background work; the error number.
     NoThread(i32),
-    /// What memory of this kind cannot do.
+    /// Memory of this kind does not support the call.
     Unsupported {
-        /// What was asked for.
+        /// The call.
         what: &'static str,
         /// The kind of memory.
         memory: &'static str,

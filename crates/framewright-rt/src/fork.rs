@@ -1,30 +1,31 @@
 //! Forks of the process.
 //!
-//! `fork` copies the memory as it is at that moment, and of the threads only the one that calls it. An allocator whose
-//! lists another thread is just changing would be copied broken, with locks that nobody will open. So before a fork
-//! each machine's allocator is brought to rest, and afterwards, in parent and child, let go again:
+//! `fork` copies the memory as it is at that moment, and of the threads only the caller. Lists that another thread is
+//! changing would be copied broken, with locks that no thread will release. So each machine's allocator is brought to
+//! rest before a fork, and released afterwards in parent and child:
 //!
 //! | | |
 //! |---|---|
 //! | before | no machine is made or dropped from the registry; each machine's [`Freeze`] runs |
-//! | parent | what the hooks returned is dropped |
-//! | child | slots of threads that are not there are free, with their cached pages; what the hooks returned is dropped |
+//! | parent | the hooks' guards are dropped |
+//! | child | slots of threads that do not exist here are free, with their cached pages; the hooks' guards are dropped |
 //!
-//! From the first to the last of these the thread's interrupts wait ([`crate::interrupts`]); those that came are the parent's.
+//! The thread's interrupts wait from the first to the last of these ([`crate::interrupts`]); pending ones are the
+//! parent's.
 //!
-//! A machine without a hook, or whose hook could not bring the allocator to rest, *refuses* in the child: it names a
-//! CPU that does not exist, and the allocator answers "no CPU" to whatever needs one. That is the default, and the
-//! right thing for memory that parent and child share (`MAP_SHARED`): two copies of the descriptors must not hand out
-//! the same pages. Children that only execute another program never notice.
+//! A machine *refuses* in the child if it has no hook, or if its hook could not bring the allocator to rest. It names a
+//! CPU that does not exist, and the allocator answers "no CPU" to any call that needs one. That is the default. It is
+//! right for memory that parent and child share (`MAP_SHARED`): two copies of the descriptors must not hand out one
+//! page twice. Children that only execute another program never notice.
 //!
-//! A thread that forks while it is pinned (in a callback of the allocator, say) gets a child that refuses, because its
-//! own operation keeps the allocator from coming to rest; it must not use what it pinned in the child.
+//! A thread that forks while it is pinned (in a callback of the allocator, for example) gets a child that refuses: its
+//! own operation keeps the allocator from coming to rest. The child must not use that pin.
 //!
-//! Handlers of other code for forks must not call an allocator: it may be at rest when they run.
+//! Fork handlers of other code must not call an allocator: it may be at rest when they run.
 //!
-//! The registration for restartable sequences is the kernel's and inherited. Threads of [`crate::Background`] are not
-//! in the child. Ways around `fork` of the C library (`clone` by system call, `vfork`) run no handlers: their children
-//! must not allocate.
+//! The registration for restartable sequences is the kernel's and is inherited. Threads of [`crate::Background`] do not
+//! exist in the child. Other ways to fork (`clone` by system call, `vfork`) run no handlers: their children must not
+//! allocate.
 
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
@@ -58,7 +59,7 @@ pub(crate) fn generation() -> u64 {
     GENERATION.load(Relaxed)
 }
 
-/// Has forks noticed from now on.
+/// Installs the fork handlers, at the first call.
 pub(crate) fn watch() {
     static HANDLERS: Once = Once::new();
     HANDLERS.call_once(|| {
@@ -68,7 +69,9 @@ pub(crate) fn watch() {
     });
 }
 
-/// Has a machine looked after at forks. What `make` initialises is not found half done in a child.
+/// Registers a machine, so that forks take care of it.
+///
+/// A child never finds half of what `make` initialises: no fork runs meanwhile.
 pub(crate) fn register<W, E>(make: impl FnOnce() -> Result<(W, Cpus), E>) -> Result<(W, Arc<Cpus>), E> {
     watch();
     let mut machines = registry::lock();
@@ -80,10 +83,10 @@ pub(crate) fn register<W, E>(make: impl FnOnce() -> Result<(W, Cpus), E>) -> Res
 }
 
 extern "C" fn prepare() {
-    // A handler would wait for what this thread holds.
+    // A handler would wait for this thread's locks.
     let held = interrupts::hold();
     let registry = registry::lock();
-    // In an interrupt: what it met may be in the middle of a call.
+    // The code that an interrupt hit may be inside a call of the allocator.
     let may_rest = !interrupts::is_in();
     let alive = |entry: &Registered| {
         let cpus = entry.cpus.upgrade()?;

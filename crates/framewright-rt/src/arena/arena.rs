@@ -42,7 +42,7 @@ use crate::native::Native;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Arena {
-    /// Dropped first, so that it ends before what it works on.
+    /// Dropped first, so that it ends before the allocator goes.
     background: Option<Background>,
     reclaim: Option<BackgroundReclaim>,
     pub(super) inner: Arc<Inner>,
@@ -88,8 +88,9 @@ impl Arena {
         Ok(self)
     }
 
-    /// The thread for background work, if the builder was asked for one: to see whether it runs, and to start it again in a
-    /// fork's child.
+    /// The thread for background work, if the builder was asked for one.
+    ///
+    /// The handle tells whether it runs, and starts it again in a fork's child.
     pub fn background(&mut self) -> Option<&mut Background> {
         self.background.as_mut()
     }
@@ -97,13 +98,15 @@ impl Arena {
     /// The allocator, with its interface of frame numbers.
     ///
     /// # Safety
-    /// Whoever frees, splits, moves or withholds a frame through it owns that frame: by having allocated it there, or by
-    /// [`crate::Pages::into_raw`]. What others hold as [`crate::Pages`] must stay theirs.
+    /// A caller that frees, splits, moves or withholds a frame through it owns that frame: it allocated it there, or
+    /// has it by [`crate::Pages::into_raw`]. Blocks that others hold as [`crate::Pages`] must stay theirs.
     pub unsafe fn allocator(&self) -> &Allocator<'_, Native> {
         self.inner.allocator()
     }
 
-    /// The allocator's state, for the formats of [`framewright::report`]. It can be looked at and nothing else.
+    /// The allocator's state, for the formats of [`framewright::report`].
+    ///
+    /// It can be looked at and nothing else.
     pub fn source(&self) -> &ArenaState {
         &self.inner.state
     }
@@ -113,11 +116,13 @@ impl Arena {
         BuddyInfo(&self.inner.state)
     }
 
-    /// Shows the allocator's state to other processes, through a socket at `path`, until the [`Export`] is dropped. It keeps the
-    /// arena not alive: once that is gone, askers are told so.
+    /// Exports the allocator's state to other processes, through a socket at `path`.
+    ///
+    /// It ends when the [`Export`] is dropped. The export does not keep the arena alive: once that is gone, askers are
+    /// told so.
     ///
     /// # Errors
-    /// There can be no socket at the path, or no thread.
+    /// No socket can be made at the path, or no thread can be started.
     pub fn export(&self, path: impl AsRef<Path>) -> Result<Export, ExportError> {
         let inner = Arc::downgrade(&self.inner);
         Export::start(path, move |look| {
@@ -127,7 +132,7 @@ impl Arena {
         })
     }
 
-    /// What the arena was built as, and what was refused.
+    /// How the arena was built, and which wishes were refused.
     pub const fn report(&self) -> &ArenaReport {
         &self.report
     }
@@ -158,7 +163,7 @@ impl Arena {
         ((offset as u64) < self.report.bytes).then(|| self.first.add((offset >> self.page_shift) as u64))
     }
 
-    /// The node of the machine that a frame's memory lies on; none if it has none yet, because nothing has touched it.
+    /// Finds the machine's node that a frame's memory lies on; none before its first touch.
     ///
     /// # Errors
     /// The kernel does not tell.
@@ -169,40 +174,44 @@ impl Arena {
         }
     }
 
-    /// The file behind a memfd arena, for another process to map; none for other memory. It is sealed against changes of its
-    /// size. Its offsets are those from the first frame's address.
+    /// The file of a memfd arena, for another process to map; none for other memory.
+    ///
+    /// It is sealed against changes of its size. Its offsets count from the first frame's address.
     ///
     /// # Safety
-    /// Through this file the arena's memory can be written behind the back of [`crate::Pages`]. Whoever does so, here or in another
-    /// process, writes only to blocks that nobody reads or writes as slices at that time.
+    /// Through this file the arena's memory can be written without the knowledge of [`crate::Pages`]. A writer, here or
+    /// in another process, writes only to blocks that no thread reads or writes as slices at that time.
     pub unsafe fn memfd(&self) -> Option<BorrowedFd<'_>> {
         self.inner.memory.file()
     }
 
-    /// What became of the movable pages ([`Arena::alloc_movable`]) so far.
+    /// Counts of the movable pages ([`Arena::alloc_movable`]) so far.
     pub fn movable_pages(&self) -> MovableReport {
         self.inner.pool.report()
     }
 
-    /// How often code of the embedder's that the allocator called panicked: page owners, shrinkers and callbacks. Each counts as a
-    /// refusal ([`crate::Callbacks`]).
+    /// Counts panics of page owners, shrinkers and callbacks that the allocator called.
+    ///
+    /// Each counts as a refusal ([`crate::Callbacks`]).
     pub fn callback_panics(&self) -> u64 {
         self.inner.pool.panics().count().saturating_add(self.inner.allocator().machine().callback_panics())
     }
 
-    /// Moves movable pages of a node together, as its background thread does when it is woken ([`Allocator::compact`]), where the mechanisms say
-    /// how (`compaction`).
+    /// Compacts a node by moving movable pages, as its background thread does ([`Allocator::compact`]).
+    ///
+    /// The mechanisms decide how (`compaction`).
     pub fn compact(&self, node: NodeId) -> Compacted {
         self.inner.allocator().compact(node)
     }
 
-    /// Gives what CPUs keep on their lists back to the free lists. Returns the number of frames.
+    /// Drains the lists of all CPUs to the free lists. Returns the number of frames.
     pub fn drain(&self) -> u64 {
         self.inner.allocator().drain_all()
     }
 
-    /// Checks every invariant of the allocator. To be called while no other call is in progress, so not from a callback; background
-    /// work waits.
+    /// Checks every invariant of the allocator.
+    ///
+    /// Context: no other call is in progress, so not from a callback. Background work waits.
     ///
     /// # Errors
     /// The first invariant found violated.
@@ -216,7 +225,7 @@ impl Arena {
         self.inner.refused.load(Ordering::Relaxed)
     }
 
-    /// Frees a block whose owner is gone.
+    /// Frees a block that has no owner any more.
     #[inline]
     pub(crate) fn free(&self, pfn: Pfn, order: Order) {
         self.inner.free(pfn, order);
@@ -237,7 +246,10 @@ impl Arena {
         self.inner.allocator().split(pfn, from, to)
     }
 
-    /// Whether a block of this order is allocated here; if not, what there is.
+    /// Checks that a block of this order is allocated here.
+    ///
+    /// # Errors
+    /// The actual state of the frame.
     pub(crate) fn find(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         match self.inner.allocator().state_of(pfn) {
             FrameState::Allocated(head, actual) if head == pfn && actual == order => Ok(()),
@@ -265,7 +277,7 @@ impl Arena {
     /// Forgets the contents of an allocated block.
     ///
     /// # Safety
-    /// Nobody holds a reference to them.
+    /// There is no reference to them.
     pub(crate) unsafe fn discard(&self, pfn: Pfn, order: Order) -> Result<(), ArenaError> {
         let at = (pfn.0.wrapping_sub(self.first.0) as usize) << self.page_shift;
         // SAFETY: the caller's promise.

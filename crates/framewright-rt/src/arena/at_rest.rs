@@ -1,9 +1,9 @@
 //! An arena at rest while its process forks.
 //!
-//! Private memory is copied by a fork, descriptors and all, so that parent and child each have an arena of their own
-//! afterwards; what blocks hold is the child's copy. For that the allocator must be copied while nothing is under way: it
-//! is frozen from before the fork until after it, in both processes. The child, which has none of the other threads,
-//! first finishes what they had begun. Shared and huge memory is not copied, and has no hook here: the child refuses.
+//! A fork copies private memory, descriptors included, so parent and child each have an arena of their own afterwards;
+//! the child's blocks are its own copies. For that the allocator must be copied while no operation is under way. It is
+//! frozen from before the fork until after it, in both processes. The child, which has none of the other threads, first
+//! finishes their operations. Shared and huge memory is not copied, and has no hook here: the child refuses.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -16,12 +16,13 @@ use crate::cpus::registry::Rest;
 use crate::fork;
 use crate::native::Native;
 
-/// How often an allocator is tried to be frozen, and how long threads that are at work in it may run meanwhile. On a crowded machine,
-/// with ten threads for each processor, one try in some thousands fails.
+/// Number of tries to freeze an allocator, and the time that its threads run between two.
+///
+/// On a crowded machine, with ten threads for each processor, one try in some thousands fails.
 const TRIES: u32 = 16;
 const NAP: Duration = Duration::from_millis(20);
 
-/// A frozen allocator, and what keeps it where it is.
+/// A frozen allocator, and the share in the arena that keeps it in place.
 struct AtRest {
     // In this order: thawed before the arena may go.
     frozen: Frozen<'static, 'static, Native>,
@@ -40,14 +41,13 @@ impl Drop for AtRest {
     }
 }
 
-/// Has the arena frozen at forks from now on.
+/// Registers the arena to be frozen at forks.
 pub(super) fn follow(inner: &Arc<Inner>) {
     // Weakly: the hook stays registered when the arena is gone.
     let arena = Arc::downgrade(inner);
     let freeze = move || {
         let inner = arena.upgrade()?;
-        // SAFETY: the value stays where it is as long as `AtRest` has its share, and that is dropped after what borrows
-        // from it.
+        // SAFETY: the value stays in place while `AtRest` has its share, and that is dropped after the borrower.
         let lasting: &'static Inner = unsafe { &*Arc::as_ptr(&inner) };
         let quiet = lasting.quiet.lock().unwrap_or_else(PoisonError::into_inner);
         let again = || {

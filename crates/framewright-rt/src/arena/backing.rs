@@ -1,4 +1,4 @@
-//! What an arena's memory is made of, and what became of it.
+//! The kinds of memory of an arena, and the report of how it was built.
 
 use std::fmt;
 
@@ -8,12 +8,12 @@ use crate::bytes::Bytes;
 use crate::cpus::{CpuMode, RseqUnavailable};
 use crate::os::{HugePage, OsError, Placement};
 
-/// What stands behind an arena's addresses.
+/// The kind of memory at an arena's addresses.
 ///
 /// | | after a fork | lack of memory shows | gives free memory back |
 /// |---|---|---|---|
 /// | [`Backing::Private`] | each process has its own | at the first touch, by the kernel's out-of-memory rules | yes |
-/// | [`Backing::Memfd`] | both see the same; only the parent allocates | as above | yes, in all processes |
+/// | [`Backing::Memfd`] | both see the same; only the parent allocates | as for private memory | yes, in all processes |
 /// | [`Backing::Hugetlb`] | the child has none of it | when the arena is built | no |
 ///
 /// With [`crate::ArenaBuilder::populate`] a lack of memory shows when the arena is built, whatever the backing.
@@ -25,8 +25,10 @@ pub enum Backing {
     Private,
     /// A sealed memfd, mapped shared, which other processes can map as well: see [`crate::Arena::memfd`].
     Memfd,
-    /// Huge pages out of the kernel's pool, set aside when the arena is built. The allocator's page stays what it is:
-    /// frames of 4 KiB by default, cut out of huge pages, so that small blocks enjoy the huge pages' translation too.
+    /// Huge pages out of the kernel's pool, set aside when the arena is built.
+    ///
+    /// The allocator's page stays the same: frames of 4 KiB by default, cut out of huge pages. So small blocks profit
+    /// from the huge pages' translation too.
     Hugetlb(HugePage),
 }
 
@@ -52,7 +54,7 @@ pub enum Transparent {
     Never,
 }
 
-/// What became of something that may be refused.
+/// Outcome of a wish that may be refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Outcome {
     /// It was not asked for.
@@ -87,14 +89,14 @@ pub struct NodeReport {
     pub placed: Outcome,
 }
 
-/// What an arena was built as. `Display` prints it in a few lines.
+/// How an arena was built. `Display` prints it in a few lines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArenaReport {
-    /// What the memory is; none if it was handed in.
+    /// Kind of memory; none if it was handed in.
     pub backing: Option<Backing>,
     /// Managed memory in bytes.
     pub bytes: u64,
-    /// Address space of the frame descriptors in bytes; what is touched of it takes memory.
+    /// Address space of the frame descriptors in bytes; only touched parts take memory.
     pub descriptors: u64,
     /// Size of a page in bytes.
     pub page: u64,

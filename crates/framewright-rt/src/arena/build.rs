@@ -1,8 +1,8 @@
-//! How an arena is described and built.
+//! Builds an arena from its description.
 //!
-//! Everything is checked before the first system call. Then, in this order: the memory is mapped, each node's part is placed,
-//! transparent huge pages are switched on or off, pages are made if they shall be, the descriptors' memory is
-//! mapped, and the allocator is booted over both. Whatever fails, the owners of what exists so far give it back.
+//! Everything is checked before the first system call. Then the memory is mapped and each node's part is placed.
+//! Transparent huge pages are switched on or off, and pages are made if asked for. Then the descriptors' memory is
+//! mapped, and the allocator is booted over both. If any step fails, the owners of all earlier parts give them back.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -28,10 +28,10 @@ impl Arena {
 }
 
 impl ArenaBuilder {
-    /// Maps the memory and sets the allocator up.
+    /// Maps the memory and boots the allocator.
     ///
     /// # Errors
-    /// What is wrong with the description, or which system call failed. Nothing is left mapped then.
+    /// A fault of the description, or the system call that failed. Nothing is left mapped then.
     pub fn build(self) -> Result<Arena, ArenaError> {
         let (shape, runner) = self.shape()?;
         let layout = Layout::of(&self.config(&shape))?;
@@ -41,16 +41,16 @@ impl ArenaBuilder {
         self.boot(&shape, runner, &layout, memory)
     }
 
-    /// Sets the allocator up over memory that exists. Without nodes it is all one node.
+    /// Boots the allocator over memory that exists. Without nodes it is all one node.
     ///
-    /// With the mechanism `hardened` all of it is written to: what lies in it is not what freed memory holds.
+    /// With the mechanism `hardened` all of it is written to, because it does not hold the pattern of freed memory.
     ///
     /// # Safety
-    /// The memory is initialized, readable and writable as long as the arena lives, from any thread, and nobody else
+    /// The memory is initialized, and is readable and writable from any thread while the arena lives. No other code
     /// reads or writes it.
     ///
     /// # Errors
-    /// What is wrong with the description or the memory, or which system call failed.
+    /// A fault of the description or the memory, or the system call that failed.
     pub unsafe fn build_in(self, memory: NonNull<[u8]>) -> Result<Arena, ArenaError> {
         let given = memory.len() as u64;
         let builder = if self.parts.is_empty() { self.size(given) } else { self };
@@ -99,13 +99,13 @@ impl ArenaBuilder {
             populated,
             nodes,
         };
-        // SAFETY: once, with the layout that it was made for. The allocator is dropped before its descriptors: by this
-        // function if it fails, and by the arena, in whose declaration it stands first.
+        // SAFETY: called once, with the layout that the descriptors were made for. The allocator is dropped before its
+        // descriptors: by this function if it fails, and by the arena, which declares it first.
         let parts = unsafe { metadata.parts(layout) }.ok_or_else(|| too_large(shape.bytes))?;
         let frames = shape.bytes >> shape.geometry.page_shift;
-        // SAFETY: the memory is dropped after the allocator, and nobody but owners of allocated blocks uses it.
+        // SAFETY: the memory is dropped after the allocator, and only owners of allocated blocks use it.
         let contents = unsafe { Memory::new(memory.start(), Pfn(self.first_pfn), frames, shape.geometry.page_shift) };
-        // What the kernel maps is zero; who hands memory in may have written to it.
+        // Memory that the kernel maps is zero. Memory that was handed in may have been written to.
         let contents = if memory.backing().is_some() { contents.zeroed() } else { contents };
         let pool = Arc::new(Pool::new(self.asked.owner.clone()));
         let machine = runner.machine.with_memory(contents).with_callbacks(self.asked.callbacks(&pool));
@@ -133,8 +133,9 @@ impl ArenaBuilder {
         self.parts.iter().zip(&shape.regions).map(place).collect()
     }
 
-    /// Makes all pages, if asked to; and huge pages on given nodes anyway: the pool promised their number, not their
-    /// place, and one that is missing would be a signal at the first touch.
+    /// Makes all pages, if asked to; huge pages on given nodes in any case.
+    ///
+    /// The pool promised their number, not their place, and a missing one would raise a signal at the first touch.
     fn make_pages(&self, memory: &ArenaMemory) -> Result<Outcome, ArenaError> {
         let placed = self.parts.iter().any(|part| part.placement != Placement::Anywhere);
         let must = placed && matches!(self.backing, Backing::Hugetlb(_));

@@ -1,4 +1,4 @@
-//! An arena's allocator with all that it needs to live, and who works in it unasked.
+//! An arena's allocator with its memory, and the background work inside it.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,23 +12,25 @@ use super::state::ArenaState;
 use crate::movable::{FreesBlocks, Pool};
 use crate::native::Native;
 
-/// How often a free is tried that meets others on its zone's list of deferred frees.
+/// Tries of a free that finds its zone's list of deferred frees busy.
 const FREE_TRIES: u32 = 1_000;
-/// How long who must find nothing changing waits between looks.
+/// Time between looks of a caller that waits for background work to end.
 const NAP: Duration = Duration::from_micros(100);
 
-/// What outlives the arena for as long as a fork or background work is busy with it.
+/// The part that outlives the arena while a fork or background work uses it.
 pub(crate) struct Inner {
     // In this order: the allocator uses the descriptors until it is dropped.
     pub(super) state: ArenaState,
     pub(super) _metadata: Metadata,
     pub(super) memory: ArenaMemory,
     pub(super) pool: Arc<Pool>,
-    /// Blocks whose free was refused.
+    /// Number of blocks that could not be freed.
     pub(super) refused: AtomicU64,
-    /// Held by background work while it changes anything, and by who must find nothing changing.
+    /// Held by background work while it changes anything, and by a caller that needs it to rest.
     pub(super) quiet: Mutex<()>,
-    /// Threads of background reclaim that are at work: they begin with `quiet` held, but do not hold it while they call others.
+    /// Threads of background reclaim that are at work.
+    ///
+    /// They begin with `quiet` held, but do not hold it while they call other code.
     pub(super) at_work: AtomicUsize,
 }
 
@@ -38,14 +40,16 @@ impl Inner {
         self.state.allocator()
     }
 
-    /// Frees a block whose owner is gone.
+    /// Frees a block that has no owner any more.
     #[inline]
     pub(crate) fn free(&self, pfn: Pfn, order: Order) {
         self.settle_free(self.allocator().free(pfn, order), pfn, order);
     }
 
-    /// Nobody is there any more to be told that a free was refused; it is counted. One that found no CPU, in a signal handler
-    /// for instance, needs none: what is refused then is not the block's fault, and it must not be lost.
+    /// Counts a free that was refused, because its caller is gone.
+    ///
+    /// A free that found no CPU, as in a signal handler, is done without one: the block is not at fault, and must not
+    /// be lost.
     #[inline]
     pub(super) fn settle_free(&self, freed: Result<(), FreeError>, pfn: Pfn, order: Order) {
         if let Err(error) = freed {
@@ -97,7 +101,7 @@ impl Inner {
     }
 }
 
-/// Somebody who is not in the way of [`Inner::rest`] while nothing is to be done.
+/// A thread at work, which [`Inner::rest`] waits for.
 pub(super) struct AtWork<'a>(&'a Inner);
 
 impl AtWork<'_> {
@@ -108,7 +112,7 @@ impl AtWork<'_> {
 
 impl Drop for AtWork<'_> {
     fn drop(&mut self) {
-        // In a child that was forked from here, nobody is at work.
+        // In a child that was forked meanwhile, no thread is at work.
         let _ = self.0.at_work.fetch_update(SeqCst, SeqCst, |threads| threads.checked_sub(1));
     }
 }

@@ -17,7 +17,7 @@ pub(super) enum ArenaMemory {
     Foreign { start: NonNull<u8> },
 }
 
-// SAFETY: who hands memory in promises that any thread may use it; the rest is `Send` by itself.
+// SAFETY: the caller that hands memory in promises that any thread may use it; the rest is `Send` by itself.
 unsafe impl Send for ArenaMemory {}
 // SAFETY: as above.
 unsafe impl Sync for ArenaMemory {}
@@ -122,7 +122,7 @@ impl ArenaMemory {
     /// Gives the contents of `len` bytes from `at` on back: they read as zero afterwards.
     ///
     /// # Safety
-    /// Nobody holds a reference to them.
+    /// There is no reference to them.
     pub(super) unsafe fn discard(&self, at: usize, len: usize) -> Result<(), ArenaError> {
         self.how_to_discard()?;
         if let ArenaMemory::Mapped { mapping, file, .. } = self {
@@ -134,7 +134,7 @@ impl ArenaMemory {
     }
 }
 
-/// What a failure to map huge pages means.
+/// Finds the meaning of a failure to map huge pages.
 fn from_pool(error: OsError, page: HugePage, len: usize) -> ArenaError {
     let needed = len as u64 / page.bytes();
     // Too little address space is the same error: only then are small pages refused as well.

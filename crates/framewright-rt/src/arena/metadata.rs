@@ -1,10 +1,10 @@
 //! The memory of an arena's descriptors.
 //!
-//! What grows with the number of frames (17 bytes for each, and room for per-CPU lists) lies in a mapping of its own
-//! between guard pages, far from the memory that it describes: who overruns a buffer does not meet it. The kernel makes
-//! its pages when they are touched, and the core begins with zeroed descriptors and touches only those of block heads,
-//! so that an arena of 1 TiB costs a few MiB at first. Transparent huge pages are off there, or each touch would make
-//! 2 MiB resident. What does not grow with frames (zones, CPUs) lies on the heap in a [`Storage`].
+//! Descriptors that grow with the number of frames (17 bytes for each, and room for per-CPU lists) lie in a mapping of
+//! their own between guard pages. That is far from the memory that they describe, so a buffer overrun does not reach
+//! them. The kernel makes the pages when they are touched. The core begins with zeroed descriptors and touches only
+//! those of block heads, so an arena of 1 TiB costs a few MiB at first. Transparent huge pages are off there; otherwise
+//! each touch would make 2 MiB resident. Descriptors of zones and CPUs lie on the heap in a [`Storage`].
 
 use std::mem::{align_of, size_of};
 use std::ptr::NonNull;
@@ -32,15 +32,17 @@ unsafe impl Zeroed for Link<Native> {}
 // SAFETY: as above; a magazine of zeros was never used.
 unsafe impl Zeroed for Magazine<Native> {}
 
-/// Owns what an arena's allocator borrows. It must outlive the allocator.
+/// Owns the memory that an arena's allocator borrows. It must outlive the allocator.
 pub(super) struct Metadata {
     frames: Mapping,
-    /// On the heap, from a box; behind a pointer, because the allocator refers into it while this value is moved.
+    /// On the heap, from a box.
+    ///
+    /// A pointer, because the allocator refers into it while this value is moved.
     rest: NonNull<Storage<Native>>,
 }
 
-// SAFETY: the storage is owned like a box, and nothing is done with it but dropping; its contents are words that threads may
-// share and plain data.
+// SAFETY: the storage is owned like a box, and only dropped here. Its contents are words that threads may share, and
+// plain data.
 unsafe impl Send for Metadata {}
 // SAFETY: as above.
 unsafe impl Sync for Metadata {}
@@ -105,7 +107,7 @@ impl Metadata {
         Ok(Metadata { frames, rest })
     }
 
-    /// Address space of what grows with frames, in bytes.
+    /// Address space of the descriptors that grow with frames, in bytes.
     pub(super) const fn len(&self) -> usize {
         self.frames.len()
     }
@@ -113,8 +115,7 @@ impl Metadata {
     /// The parts to boot with.
     ///
     /// # Safety
-    /// To be called once, with the layout that the memory was made for, and nothing of the result may be used after this
-    /// value is dropped.
+    /// Called once, with the layout that the memory was made for. The result is not used after this value is dropped.
     pub(super) unsafe fn parts(&mut self, layout: &Layout) -> Option<Parts<'static, Native>> {
         let plan = Plan::of(layout)?;
         // SAFETY: from a leaked box, so valid and alone; the caller takes care of the lifetime.

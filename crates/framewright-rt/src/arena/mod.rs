@@ -1,24 +1,26 @@
 //! Memory of the process with an allocator over it.
 //!
-//! An [`Arena`] owns three things: memory, as pages from the kernel or handed in; descriptors, in memory of their own; and an
-//! [`framewright::Allocator`] over both. It is described by an [`ArenaBuilder`], and is `Send + Sync`: threads share it by reference
-//! (`std::thread::scope`) or as an `Arc<Arena>`. Many arenas may exist; they know nothing of each other.
+//! An [`Arena`] owns three things: memory, as pages from the kernel or handed in; descriptors, in memory of their own;
+//! and a [`framewright::Allocator`] over both. An [`ArenaBuilder`] describes it. It is `Send + Sync`: threads share it
+//! by reference (`std::thread::scope`) or as an `Arc<Arena>`. Many arenas may exist, independent of each other.
 //!
-//! Blocks come as [`pages::Pages`], which know their address, read as a slice and free themselves. Frames are numbered from
-//! [`Arena::frames`]' start on, and lie side by side at [`Arena::address`]: frame `n` is `n` pages above frame 0.
+//! Blocks come as [`pages::Pages`], which know their address, read as a slice and free themselves. Frames are numbered
+//! from the start of [`Arena::frames`], and lie side by side at [`Arena::address`]: frame `n` is `n` pages above frame
+//! 0.
 //!
-//! # Whose memory a slice is
+//! # Soundness of slices
 //!
-//! `&mut [u8]` of a block is sound because the allocator hands each frame out once. Frame numbers can be freed by anybody
-//! who knows them, so the allocator behind an arena, with its interface of numbers, is reached by an `unsafe` call:
-//! [`Arena::allocator`]. What only looks, or cannot take a block away from its owner, is safe.
+//! `&mut [u8]` of a block is sound because the allocator hands each frame out once. Any code that knows a frame number
+//! could free it, so the arena's allocator, with its interface of numbers, is reached by an `unsafe` call:
+//! [`Arena::allocator`]. Calls that only read, or cannot take a block from its owner, are safe.
 //!
-//! # What differs from a kernel
+//! # Differences from a kernel
 //!
 //! One zone for each node, no watermarks, and blocks of up to 1 GiB, whose addresses are multiples of their size:
-//! [`ArenaBuilder`] has an option for each. A 1 TiB arena is ready in 15 ms and takes some 20 MiB, of which 9 are page tables.
+//! [`ArenaBuilder`] has an option for each. A 1 TiB arena is ready in 15 ms and takes some 20 MiB, of which 9 are page
+//! tables.
 //!
-//! Rejected: an arena that is a handle by itself (`Arc` inside): a reference is enough for most programs, and costs no
+//! Rejected: an arena that is a handle by itself (`Arc` inside). A reference is enough for most programs, and costs no
 //! counter that all threads share.
 
 mod build;

@@ -34,8 +34,10 @@ pub struct MovablePage {
 }
 
 impl Arena {
-    /// Allocates a block that may move, and leave if [`crate::ArenaBuilder::movable_pages`] says whose it is. `key` tells its owner which it is; `fill`
-    /// writes to it before anybody else knows it, and finds what [`Arena::alloc`] would.
+    /// Allocates a block that may move, and be evicted if [`crate::ArenaBuilder::movable_pages`] set an owner.
+    ///
+    /// `key` identifies it to the owner. `fill` writes to it before any other code can use it, and finds the contents
+    /// that [`Arena::alloc`] would return.
     ///
     /// # Errors
     /// As [`framewright::Allocator::alloc`]. The request is for movable memory, whatever its flags say.
@@ -54,13 +56,14 @@ impl Arena {
 }
 
 impl MovablePage {
-    /// What it was allocated with.
+    /// The key that it was allocated with.
     pub fn key(&self) -> u64 {
         self.entry.key
     }
 
-    /// Its contents, to be read. It stays where it is as long as that lives. None if it has left. Waits for who writes it, moves it or
-    /// decides about it.
+    /// Locks its contents for reading; none if it was evicted.
+    ///
+    /// It stays in place while the guard lives. Waits for a thread that writes or moves it, or asks its owner about it.
     pub fn read(&self) -> Option<Contents<'_>> {
         let pin = self.entry.read();
         let block = self.arena.block(pin.as_ref().copied()?, self.entry.order)?;
@@ -96,7 +99,9 @@ pub struct Contents<'a> {
     _pin: RwLockReadGuard<'a, Option<Pfn>>,
 }
 
-/// A movable page's bytes, to be written. The page stays where it is as long as this lives.
+/// A movable page's bytes, to be written.
+///
+/// The page stays where it is as long as this lives.
 #[derive(Debug)]
 pub struct ContentsMut<'a> {
     block: NonNull<[u8]>,
@@ -107,7 +112,7 @@ impl Deref for Contents<'_> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the block is the page's, to which nobody writes as long as it is locked for reading.
+        // SAFETY: the block is the page's, which is locked for reading, so no code writes to it.
         unsafe { self.block.as_ref() }
     }
 }

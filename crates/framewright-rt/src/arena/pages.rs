@@ -1,11 +1,12 @@
-//! Blocks that know where they are and free themselves.
+//! Blocks that know their address and free themselves.
 //!
-//! A [`Block`] is an allocated block of an arena, owned by whoever holds the value: a slice of its bytes, sent between
-//! threads, freed when dropped. It holds the arena by a handle: [`Pages`] by reference, [`OwnedPages`] by `Arc`, for
-//! blocks that live longer than any scope.
+//! A [`Block`] is an allocated block of an arena, owned by the value: a slice of its bytes, sent between threads, freed
+//! when dropped. It holds the arena by a handle: [`Pages`] by reference, [`OwnedPages`] by `Arc`, for blocks that live
+//! longer than any scope.
 //!
-//! A drop cannot report an error and must not panic. A free that is refused (somebody freed the block by its number, or its
-//! descriptor was damaged) is counted in [`Arena::refused_frees`], and what the number names stays as it is.
+//! A drop cannot report an error and must not panic. A free may be refused, because other code freed the block by its
+//! number, or its descriptor was damaged. It is then counted in [`Arena::refused_frees`], and the frames stay as they
+//! are.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -44,8 +45,8 @@ pub type OwnedPages = Block<Arc<Arena>>;
 
 /// An allocated block of an arena; see the module's description. It dereferences to its bytes.
 ///
-/// The bytes of a block that was never used before are zero; otherwise they are what its last user left, unless the
-/// request said `__GFP_ZERO`.
+/// The bytes of a block that was never used before are zero. Otherwise they are the last user's, unless the request
+/// said `__GFP_ZERO`.
 pub struct Block<H: Handle> {
     arena: H,
     pfn: Pfn,
@@ -55,8 +56,8 @@ pub struct Block<H: Handle> {
 impl Arena {
     /// Allocates a block; it is freed when dropped.
     ///
-    /// Its contents are those of its last use: only memory that was never used, or was given back by [`Arena::trim`], is
-    /// zero. `__GFP_ZERO` in the request makes it so.
+    /// Its contents are those of its last use. Only memory that was never used, or was given back by [`Arena::trim`],
+    /// is zero. `__GFP_ZERO` in the request makes it so.
     ///
     /// # Errors
     /// As [`framewright::Allocator::alloc`].
@@ -77,7 +78,9 @@ impl Arena {
         Ok(unsafe { OwnedPages::new(Arc::clone(self), pfn, request.order) })
     }
 
-    /// Allocates up to `count` blocks and puts them at the end of `out`; returns how many there were. Cheaper than one by one.
+    /// Allocates up to `count` blocks and appends them to `out`; returns their number.
+    ///
+    /// Cheaper than one by one.
     ///
     /// # Errors
     /// As [`framewright::Allocator::alloc`], if not even one block was allocated.
@@ -91,8 +94,8 @@ impl Arena {
         let mut done = 0;
         while done < count {
             let wanted = BULK.min(count - done);
-            // For these, and not for all that are asked for: the caller's number may be larger than memory. Without room nothing is
-            // taken, since the blocks that it would be for could not be kept.
+            // Room for this chunk, not for all of `count`: the caller's number may be larger than memory. Without room
+            // no block is taken, because it could not be kept.
             if out.try_reserve(wanted).is_err() {
                 return if done == 0 { Err(AllocError::NoMemory { why: Why::Watermark }) } else { Ok(done) };
             }
@@ -114,26 +117,26 @@ impl Arena {
 
 impl<H: Handle> Block<H> {
     /// # Safety
-    /// The block is allocated from this arena with this order, and nobody else owns it.
+    /// The block is allocated from this arena with this order, and has no other owner.
     #[inline]
     pub(crate) unsafe fn new(arena: H, pfn: Pfn, order: Order) -> Self {
         Block { arena, pfn, order }
     }
 
-    /// Takes a block over that was let go by [`Block::into_raw`], or allocated through [`Arena::allocator`].
+    /// Takes over a block from [`Block::into_raw`], or from [`Arena::allocator`].
     ///
     /// # Safety
-    /// The caller owns the block, and nobody makes another owner of it.
+    /// The caller owns the block, and makes no other owner of it.
     ///
     /// # Errors
-    /// No block of this order is allocated there; the error says what there is.
+    /// No block of this order is allocated there; the error has the actual state.
     pub unsafe fn from_raw(arena: H, pfn: Pfn, order: Order) -> Result<Self, FreeError> {
         arena.find(pfn, order)?;
         // SAFETY: the block is allocated, and its owner is the caller, by the caller's promise.
         Ok(unsafe { Block::new(arena, pfn, order) })
     }
 
-    /// Lets the block go without freeing it: whoever has its number and order owns it now.
+    /// Releases the block without freeing it: the caller owns its number and order now.
     pub fn into_raw(self) -> (Pfn, Order) {
         let mut block = ManuallyDrop::new(self);
         // SAFETY: the handle is dropped once, here: the block's own drop does not run.
@@ -174,7 +177,9 @@ impl<H: Handle> Block<H> {
         &self.arena
     }
 
-    /// Gives its contents back to the operating system: it reads as zero afterwards, and takes no memory until it is written.
+    /// Gives its contents back to the operating system.
+    ///
+    /// It reads as zero afterwards, and takes no memory until it is written.
     ///
     /// # Errors
     /// The memory is huge pages or was handed in, or the kernel refused. The contents are as before, or zero.

@@ -1,12 +1,14 @@
-//! Background reclaim and compaction of an arena, and who is asked for memory.
+//! Background reclaim and compaction of an arena, and the order in which memory is asked for.
 //!
-//! Each node has two threads, as in Linux. One (*kswapd*) is woken by a request that finds memory below a mark, and has memory freed until it
-//! is above another ([`framewright::Allocator::balance`]). The other (*kcompactd*) is woken by the first, or by who needs large blocks, and moves
-//! what is in use together ([`framewright::Allocator::compact`]); where the mechanisms say so (`proactiveness`) it also looks twice a second
-//! whether too much of what is free is scattered. Otherwise both sleep, and hold nothing: the arena is theirs only while they work.
+//! Each node has two threads, as in Linux. A request that finds memory below a mark wakes *kswapd*, which reclaims
+//! until memory is above another mark ([`framewright::Allocator::balance`]). Kswapd, or a request for a large block,
+//! wakes *kcompactd*, which moves used memory together ([`framewright::Allocator::compact`]). Where the mechanisms say
+//! so (`proactiveness`) kcompactd also checks twice a second whether free memory is too scattered. Otherwise both
+//! sleep, and hold nothing: they own the arena only while they work.
 //!
-//! A fork's child has neither until [`BackgroundReclaim::restart`]. If one was at work just then, the child's copy of the arena stays
-//! mapped when it drops it: it cannot let go of what a thread holds that is not there.
+//! A fork's child has neither until [`BackgroundReclaim::restart`]. If one was at work during the fork, the child's
+//! copy of the arena stays mapped when it is dropped, because it cannot release the share of a thread that does not
+//! exist there.
 
 use std::fmt;
 use std::io;
@@ -30,7 +32,7 @@ const LOOK: Duration = Duration::from_millis(500);
 const IN_VAIN: u32 = 64;
 /// How long a thread sleeps that is only to be woken. Any time would do.
 const LONG: Duration = Duration::from_secs(3_600);
-/// Who is asked for memory.
+/// The parties that are asked for memory.
 #[derive(Clone, Default)]
 pub(super) struct Asked {
     pub(super) owner: Option<Arc<dyn PageOwner>>,
@@ -39,7 +41,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// What the arena's machine calls.
+    /// The callbacks for the arena's machine.
     pub(super) fn callbacks(&self, pool: &Arc<Pool>) -> Arc<dyn Callbacks> {
         let first: [Arc<dyn Shrink>; 1] = [pool.clone()];
         let shrinkers = first.into_iter().chain(self.shrinkers.iter().cloned()).collect();
@@ -54,7 +56,9 @@ impl fmt::Debug for Asked {
     }
 }
 
-/// The callbacks of an arena. Nobody but its machine has them, which names what the allocator found and what it just allocated.
+/// The callbacks of an arena.
+///
+/// Only its machine calls them, with frames that the allocator found and a block that it just allocated.
 struct Calls {
     pool: Arc<Pool>,
     shrinkers: Vec<Arc<dyn Shrink>>,
@@ -89,8 +93,9 @@ impl Callbacks for Calls {
     }
 }
 
-/// The threads of an arena's background reclaim, if the builder was asked for them: to see whether they run, and to start them again in
-/// a fork's child. Dropped with the arena.
+/// The threads of an arena's background reclaim, if the builder was asked for them.
+///
+/// The handle tells whether they run, and starts them again in a fork's child. Dropped with the arena.
 pub struct BackgroundReclaim {
     job: Job,
     threads: Vec<Thread>,
@@ -124,11 +129,11 @@ impl fmt::Debug for BackgroundReclaim {
     }
 }
 
-/// What the threads of all nodes need.
+/// The input of the threads of all nodes.
 #[derive(Clone)]
 pub(super) struct Job {
     pub(super) inner: Weak<Inner>,
-    /// For who sleeps while the arena may go.
+    /// For threads that sleep while the arena may be dropped.
     pub(super) waiters: Arc<Waiters>,
     pub(super) nodes: usize,
 }
@@ -162,7 +167,7 @@ impl Job {
     }
 }
 
-/// Does what a thread does when it wakes up. Says how long it may sleep.
+/// Does one turn of a thread that wakes up. Returns how long it may sleep.
 fn turn(inner: &Inner, own: Waiter, was_woken: bool) -> Duration {
     let allocator = inner.allocator();
     match own {

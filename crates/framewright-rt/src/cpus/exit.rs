@@ -1,16 +1,18 @@
-//! What an exiting thread had of any machine is given back.
+//! Ends the leases and registrations of a thread that exits.
 
 use std::ffi::c_void;
 
 use super::{lease, registry, rseq, watch};
 use crate::{current, interrupts};
 
-/// Has threads watched from now on that have something to give back.
+/// Makes the key that lets threads be watched until they exit.
 pub(crate) fn watch_threads() {
     watch::make_key(exit);
 }
 
-/// Ends all leases of the thread, and its registration with the kernel. From here on it shares.
+/// Ends all leases of the thread, and its registration with the kernel.
+///
+/// From here on it shares.
 extern "C" fn exit(_: *mut c_void) {
     // Destructors of keys are called in rounds. Others may pin in the first, and where Rust's thread-locals hang on a
     // key themselves, theirs are among them.

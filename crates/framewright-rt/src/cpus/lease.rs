@@ -1,36 +1,37 @@
 //! A slot for each thread, from its first pin until it exits.
 //!
-//! What a pin reads is [`crate::current`]: the machine that the thread used last, and its CPU there. It is a
-//! constant-initialised thread-local without destructor, so reading it is a load at a fixed distance from the thread
-//! pointer, and it can be read at any time in a thread's life. Everything else happens once per thread and machine:
+//! A pin reads [`crate::current`]: the machine that the thread used last, and its CPU there. That is a
+//! constant-initialised thread-local without destructor, so a read is a load at a fixed distance from the thread
+//! pointer. It can be read at any time in a thread's life. Everything else happens once per thread and machine:
 //! [`enter`] looks into the thread's small table of leases, or leases a slot and remembers it there.
 //!
 //! # When a lease ends
 //!
-//! A thread's leases end when it exits, through a POSIX key: keys' destructors run after those of Rust's thread-locals
-//! (ours in the second round, as some C libraries have the latter hang on a key too). So pins that such destructors
-//! take, or that a thread-local kept, are over by then. What pins even later shares. A slot keeps its cached pages when
-//! its lease ends; the next thread that asks gets slot and pages. A thread that had to share asks again at each pin,
-//! and gets a lease as soon as there is one.
+//! A thread's leases end when it exits, through a POSIX key. Destructors of keys run after those of Rust's
+//! thread-locals. (Ours acts in the second round, because some C libraries run the latter by a key too.) So pins that
+//! such destructors take, or that a thread-local kept, are over by then. Later pins share. A slot keeps its cached
+//! pages when its lease ends, and the next thread that asks gets slot and pages. A thread that had to share asks again
+//! at each pin, and gets a lease as soon as there is one.
 //!
-//! A pin that was forgotten is dropped by nobody. What the thread had of shared slots, and had pinned of others, is free as well
-//! when it exits: pins cannot leave their thread, so none is used any more. A thread is watched for that from when it first has a
-//! shared slot, or makes an [`crate::Arena::local`].
+//! A forgotten pin is never dropped. The thread's shared slots, and its pins of others, are free as well when it exits:
+//! pins cannot leave their thread, so none is used any more. A thread is watched for that once it has had a shared
+//! slot, or has made an [`crate::Arena::local`].
 //!
-//! The table refers to machines weakly and their numbers are never used again, so a machine may be dropped before the
-//! threads that used it; what they remember of it goes when they next lease something.
+//! The table holds machines weakly, and their numbers are never used again. So a machine may be dropped before the
+//! threads that used it. A thread removes its entry when it next leases a slot.
 //!
 //! # Interrupts
 //!
-//! In an interrupt of a thread with a lease ([`crate::interrupts`]) [`crate::current`] names another CPU of the machine, which
-//! comes with the lease: it is exchanged when the interrupt begins and when it ends, so that a pin costs the same in there
-//! and nothing outside. Whatever changes the table or [`crate::current`] holds interrupts off meanwhile; an interrupt only looks.
+//! In an interrupt of a thread with a lease ([`crate::interrupts`]) [`crate::current`] names another CPU of the
+//! machine, which comes with the lease. It is exchanged when the interrupt begins and when it ends. So a pin costs as
+//! much inside as outside, and the outside pays nothing. Code that changes the table or [`crate::current`] holds
+//! interrupts off; an interrupt only reads the table.
 //!
 //! # Limits
 //!
-//! A pin of a leased slot counts nothing, so nobody can tell whether one is alive: giving a lease up early is therefore
-//! `unsafe`. A thread that alternates between machines looks its table up on each change. Where POSIX keys have run
-//! out, threads share.
+//! A pin of a leased slot counts nothing, so no code can tell whether one is alive: giving a lease up early is
+//! therefore `unsafe`. A thread that alternates between machines looks its table up on each change. Where POSIX keys
+//! have run out, threads share.
 //!
 //! Rejected: a thread-local with a destructor (its access asks each time whether it is still alive, and it dies too
 //! early); a count of pins (a dependent load and store each way, 1.4 ns a pin instead of 0.3).
@@ -58,7 +59,9 @@ thread_local! {
     static LEASES: RefCell<ManuallyDrop<Vec<Lease>>> = const { RefCell::new(ManuallyDrop::new(Vec::new())) };
 }
 
-/// The thread's leased CPU, leasing one if it has none. None: there is none to be had now, or the thread exits.
+/// Returns the thread's leased CPU, leasing one if it has none.
+///
+/// None if no lease is free, or the thread exits.
 #[cold]
 pub(crate) fn enter(cpus: &Arc<Cpus>) -> Option<Place> {
     if watch::shares() {
@@ -82,7 +85,9 @@ pub(crate) fn enter(cpus: &Arc<Cpus>) -> Option<Place> {
     })
 }
 
-/// In an interrupt: the one's CPU that belongs to the thread's lease; none if it has no lease, or the machine no interrupts.
+/// In an interrupt: takes the CPU of the thread's interrupts, which comes with its lease.
+///
+/// None if it has no lease, or the machine has no interrupts.
 #[cold]
 pub(crate) fn enter_apart(cpus: &Cpus) -> Option<Place> {
     LEASES.with(|leases| {
@@ -100,7 +105,9 @@ fn lease(cpus: &Cpus) -> Option<Place> {
     cpus.lease(current::mark(), node_here())
 }
 
-/// The node that the thread runs on just now, as the kernel numbers them. From any context.
+/// The node that the thread runs on just now, as the kernel numbers them.
+///
+/// From any context.
 pub(crate) fn node_here() -> NodeId {
     let (mut cpu, mut node) = (0_u32, 0_u32);
     // SAFETY: the call writes two numbers to where it is told to, and there are two.

@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::slots::Cpus;
 
-/// Brings an allocator to rest before a fork: no operation is under way and none begins, until what it returns is
-/// dropped, which happens in the parent and in the child. None if it could not; then the child refuses. Called on the
-/// forking thread; must not make machines. It should refer weakly to what owns the allocator, as it stays registered.
+/// Brings an allocator to rest before a fork; none if it could not, and then the child refuses.
+///
+/// No operation is under way and none begins, until the returned guard is dropped, in the parent and in the child.
+/// Called on the forking thread; must not make machines. It should hold the allocator's owner weakly, because it stays
+/// registered.
 pub type Freeze = Box<dyn Fn() -> Option<Rest> + Send + Sync>;
 
 /// Keeps an allocator at rest until it is dropped.
@@ -32,7 +34,7 @@ pub(crate) fn add(machines: &mut Vec<Registered>, cpus: &Arc<Cpus>) {
     machines.push(Registered { cpus: Arc::downgrade(cpus), freeze: None });
 }
 
-/// Has the machine's child processes use it, if `freeze` can bring the allocator to rest; none: they refuse.
+/// Sets the way to bring a machine to rest before a fork; without one, its children refuse.
 pub(crate) fn set_hook(cpus: &Cpus, freeze: Option<Freeze>) {
     let mut machines = lock();
     let entry = machines.iter_mut().find(|entry| entry.cpus.upgrade().is_some_and(|known| known.id == cpus.id));
@@ -41,7 +43,7 @@ pub(crate) fn set_hook(cpus: &Cpus, freeze: Option<Freeze>) {
     drop(replaced);
 }
 
-/// Frees what a thread that exits still has of any machine's slots.
+/// Frees the slots of any machine that an exiting thread still has.
 pub(crate) fn release_all(mark: usize) {
     lock().iter().filter_map(|entry| entry.cpus.upgrade()).for_each(|cpus| cpus.release(mark));
 }

@@ -1,4 +1,4 @@
-//! The slots of a machine: who has each, and how one is taken, shared and given back.
+//! The slots of a machine: the owner of each, and how one is taken, shared and given back.
 
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU32, AtomicU64, AtomicUsize};
@@ -19,14 +19,14 @@ const SPINS: u32 = 64;
 const YIELDS: u32 = 4096;
 const NAP: Duration = Duration::from_micros(100);
 
-/// Who has a CPU of the allocator.
+/// The owner of a CPU of the allocator.
 // Two lines, as the processor fetches them in pairs. `owner` comes first: restartable sequences address it.
 #[repr(C, align(128))]
 #[derive(Debug, Default)]
 pub(crate) struct Slot {
     /// The mark of the thread that has the slot; 0 for none.
     pub(super) owner: AtomicUsize,
-    /// How often that thread has it beyond the first time. Only the owner looks at it or writes it.
+    /// Number of times that the owner has it, beyond the first. Only the owner uses it.
     depth: AtomicU32,
     /// Fixed, and here because the line is at hand.
     pub(super) node: NodeId,
@@ -38,7 +38,7 @@ impl Slot {
         Slot { node, ..Slot::default() }
     }
 
-    /// What the slot is called as the CPU number `cpu`.
+    /// Returns the slot's place, as the CPU number `cpu`.
     #[inline]
     pub(super) fn place(&self, cpu: u32) -> Place {
         Place { cpu: CpuId(cpu as u16), node: self.node }
@@ -71,7 +71,7 @@ impl Slot {
     }
 }
 
-/// Whether a caller waits for the holder of a slot, who may sleep, or may have forgotten that it has one.
+/// Whether a caller waits for the holder of a slot, which may sleep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
     /// As long as it takes.
@@ -96,24 +96,28 @@ impl Side {
     }
 }
 
-/// The slots of a machine. Threads that have a lease know it weakly, so it may go at any time.
+/// The slots of a machine.
+///
+/// Threads that have a lease know it weakly, so it may go at any time.
 #[derive(Debug)]
 pub(crate) struct Cpus {
-    /// Tells machines apart in what a thread remembers: never 0, never used again.
+    /// Tells machines apart in a thread's memory of them: never 0, never used again.
     pub(crate) id: u64,
     pub(super) slots: Box<[Slot]>,
     nodes: Box<[NodeId]>,
-    /// So many slots are those of threads; then come those of their interrupts, as many or none.
+    /// Number of slots for threads. Those of interrupts follow, as many or none.
     pub(super) threads: usize,
-    /// So many of either come first that are leased, or those of processors. The others are shared.
+    /// Number of slots on either side that are leased, or belong to processors.
+    ///
+    /// They come first; the others are shared.
     own: usize,
-    /// As many, or 0 when the machine refuses: then the numbers of processors are all too high.
+    /// Equals `own`, or is 0 when the machine refuses, so that no processor has a slot.
     pub(super) limit: AtomicU32,
     /// How many slots may be leased, about: a hint that saves the search.
     free: AtomicIsize,
     /// The slot that was given up last: it has warm pages.
     warm: AtomicUsize,
-    /// This process must not use the allocator: it is a fork's child without a copy of the memory.
+    /// This process must not use the allocator: a fork's child without a copy.
     refuses: AtomicBool,
 }
 
@@ -125,7 +129,7 @@ impl Cpus {
         Cpus::with(nodes, threads, own)
     }
 
-    /// The same slots, and those of their interrupts.
+    /// Makes slots for threads as here, and as many for their interrupts.
     pub(crate) fn with_interrupts(&self) -> Cpus {
         let threads = self.threads.min(MOST_SLOTS / 2);
         let own = self.own.min(threads.saturating_sub(self.threads - self.own));
@@ -170,7 +174,7 @@ impl Cpus {
         self.slots.iter().enumerate().skip(first).take(self.threads)
     }
 
-    /// The place of the interrupts of one who has this one; none if the machine has no interrupts.
+    /// Returns the place of the interrupts that belongs to this place; none without interrupts.
     pub(super) fn apart(&self, place: Place) -> Option<Place> {
         let number = place.cpu.index() + self.threads;
         Some(self.slots.get(number)?.place(number as u32))
@@ -181,8 +185,9 @@ impl Cpus {
         self.free.load(Relaxed) > 0
     }
 
-    /// The process is a fork's child, with one thread: slots whose owner `stays` does not know are free. If `refuse`,
-    /// the machine does not work here.
+    /// Enters a fork's child, which has one thread: frees all slots but those whose owner `stays`.
+    ///
+    /// If `refuse`, the machine does not work here.
     pub(crate) fn enter_child(&self, stays: impl Fn(usize) -> bool, refuse: bool) {
         for slot in self.slots.iter().filter(|slot| !stays(slot.owner.load(Relaxed))) {
             slot.depth.store(0, Relaxed);
@@ -196,7 +201,9 @@ impl Cpus {
         }
     }
 
-    /// Leases a free slot to the thread `me`: on the node `near` if possible, and then the one that was given up last.
+    /// Leases a free slot to the thread `me`.
+    ///
+    /// Prefers the node `near`, and then the slot that was given up last.
     pub(super) fn lease(&self, me: usize, near: NodeId) -> Option<Place> {
         if !self.may_lease() {
             return None;
@@ -225,10 +232,12 @@ impl Cpus {
         }
     }
 
-    /// A shared slot of a side for the thread `me`, which leaves it later. None if the machine has no CPUs on that side.
+    /// Takes a shared slot of a side for the thread `me`, which leaves it later.
+    ///
+    /// None if the machine has no CPUs on that side.
     ///
     /// # Errors
-    /// [`Busy`] if others have all of them, and still had after a few looks of a caller that does not wait.
+    /// [`Busy`] if other threads have all of them, and a caller that does not wait has looked a few times.
     #[cold]
     pub(crate) fn share(&self, me: usize, side: Side, wait: Wait) -> Result<Option<(Place, &Slot)>, Busy> {
         let all = self.side(side);
@@ -242,7 +251,7 @@ impl Cpus {
                 watch::release_at_exit();
                 return Ok(Some((taken.place(slot as u32), taken)));
             }
-            // Who has a slot must not wait for another: those who have the others may wait for this one.
+            // A thread that has a slot must not wait for another: the holders of those may wait for this one.
             if looks == 0
                 && let Some(mine) = all.clone().find(|(_, slot)| slot.is_of(me))
             {
@@ -259,8 +268,9 @@ impl Cpus {
         }
     }
 
-    /// The thread `me` is gone: what it had is free, however often it had it, with the pages cached there. It may have forgotten
-    /// a pin that nobody can drop any more.
+    /// Frees all slots of the thread `me`, which exits, with the pages cached there.
+    ///
+    /// It may have forgotten a pin, which no code can drop any more.
     pub(crate) fn release(&self, me: usize) {
         for slot in self.slots.iter().filter(|slot| slot.is_of(me)) {
             slot.depth.store(0, Relaxed);

@@ -1,7 +1,7 @@
 //! Threads that are watched until they exit.
 //!
-//! A POSIX key's destructor, [`super::exit`], ends what an exiting thread has. Here is the key, which a thread sets that has something to
-//! end, and what the thread knows of itself for that.
+//! A POSIX key's destructor ([`super::exit`]) ends the leases and registrations of an exiting thread. This file has the
+//! key, which a thread sets once it has something to end, and the thread's flags for that moment.
 
 use std::cell::Cell;
 use std::ffi::c_void;
@@ -28,25 +28,30 @@ pub(super) fn shares() -> bool {
     SHARES.get()
 }
 
-/// Makes the key whose destructor is `exit`, at the first call. Without it, where there are too many keys, no thread is watched.
+/// Makes the key whose destructor is `exit`, at the first call.
+///
+/// Where too many keys exist there is none, and no thread is watched.
 pub(super) fn make_key(exit: extern "C" fn(*mut c_void)) {
     KEY.get_or_init(|| {
         let mut key: libc::pthread_key_t = 0;
-        // SAFETY: the call writes a key to where it is told to. `exit` is this crate's and stays loaded as long as this code does.
+        // SAFETY: the call writes a key through a pointer to a local. `exit` is this crate's and stays loaded as long
+        // as this code does.
         (unsafe { libc::pthread_key_create(&raw mut key, Some(exit)) } == 0).then_some(key)
     });
 }
 
-/// Has the key's destructor called when the thread exits. False if that cannot be.
+/// Lets the key's destructor be called when the thread exits. False if that cannot be.
 pub(super) fn watch_exit() -> bool {
     let key = KEY.get().copied().flatten();
     // Any value but null has the destructor called.
     let value = std::ptr::without_provenance(1);
-    // SAFETY: the key was created above and is never deleted; nobody follows the value.
+    // SAFETY: the key was created by `make_key` and is never deleted; no code follows the value.
     key.is_some_and(|key| unsafe { libc::pthread_setspecific(key, value) } == 0)
 }
 
-/// Has what the thread then still has of any machine's slots given back when it exits, but for its leases, which are in any case.
+/// Lets the thread's shared slots be freed when it exits, also those of forgotten pins.
+///
+/// Leases end in any case.
 #[cold]
 pub(crate) fn release_at_exit() {
     if !SHARED.get() && !EXITING.get() && watch_exit() {

@@ -36,7 +36,7 @@ impl Page {
         self.abandoned.store(true, Relaxed);
     }
 
-    /// Locks it, if nobody looks and nobody else is at it.
+    /// Locks it alone, unless another thread has it locked.
     pub(super) fn try_lock(&self) -> Option<RwLockWriteGuard<'_, Option<Pfn>>> {
         match self.place.try_write() {
             Ok(place) => Some(place),

@@ -1,4 +1,4 @@
-//! An arena's movable pages: the index by frame, what moves them and what evicts them.
+//! An arena's movable pages: their index by frame, their moves and their eviction.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst, fence};
@@ -19,13 +19,13 @@ const PARTS: usize = 64;
 /// Spreads frames over them: 2^64 by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What the pool frees blocks through.
+/// Frees the pool's blocks.
 pub(crate) trait FreesBlocks: Send + Sync {
-    /// Frees a block whose page is gone.
+    /// Frees the block of a page that is gone.
     fn free_block(&self, pfn: Pfn, order: Order);
 }
 
-/// What pages lie in.
+/// The memory that pages lie in, and its allocator.
 struct Home {
     /// Weakly: it owns the pool.
     owner: Weak<dyn FreesBlocks>,
@@ -66,7 +66,9 @@ impl Pool {
         Pool { owner, home: OnceLock::new(), index, frames, moved, stayed, left, panics: Panics::default() }
     }
 
-    /// Tells it where its pages lie: once, before there are any. The memory is that of the allocator through which `owner` frees.
+    /// Tells the pool where its pages lie: once, before there are any.
+    ///
+    /// `owner` frees blocks of the allocator over `memory`.
     pub(crate) fn settle_in(
         &self,
         owner: Weak<dyn FreesBlocks>,
@@ -87,7 +89,7 @@ impl Pool {
         &self.panics
     }
 
-    /// What the owner says about a page: no, if it panics.
+    /// Asks the owner about a page. A panic means no.
     fn owner_says(&self, owner: &Arc<dyn PageOwner>, question: impl FnOnce(&dyn PageOwner) -> bool) -> bool {
         self.panics.catch(|| question(&**owner)).unwrap_or(false)
     }
@@ -137,9 +139,11 @@ impl Pool {
         entry.frames()
     }
 
-    /// Frees a page whose handle is gone, if nobody is at it; whoever is calls this afterwards. Returns its frames.
+    /// Frees a page whose handle is gone, unless it is locked. Returns its frames.
+    ///
+    /// The holder of the lock calls this afterwards.
     pub(crate) fn settle(&self, entry: &Page) -> u64 {
-        // Who leaves the note then fails to lock, or who unlocks then sees the note.
+        // Either the handle that leaves the note fails to lock, or the unlocking thread sees the note.
         fence(SeqCst);
         if !entry.abandoned.load(Relaxed) {
             return 0;
@@ -190,7 +194,9 @@ impl Pool {
         Ok(())
     }
 
-    /// Has a page leave, if nobody looks and its owner lets it. Returns the frames that came free.
+    /// Evicts a page, if it is not in use and its owner allows.
+    ///
+    /// Returns the freed frames.
     fn evict(&self, entry: &Page, gentle: bool) -> u64 {
         let Some((home, place)) = self.home.get().zip(entry.try_lock()) else { return 0 };
         let block = place.and_then(|pfn| home.memory.block(pfn, entry.order));

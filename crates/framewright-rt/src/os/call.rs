@@ -61,7 +61,7 @@ pub struct OsError {
 }
 
 impl OsError {
-    /// What would help, where that can be said.
+    /// A remedy, where one is known.
     pub fn hint(&self) -> Option<&'static str> {
         let errno = Errno::from_raw_os_error(self.errno);
         match (self.call, errno) {
@@ -97,7 +97,7 @@ impl fmt::Display for OsError {
 
 impl std::error::Error for OsError {}
 
-/// What a thread's calls meet.
+/// The faults of a thread's calls.
 #[derive(Clone, Copy)]
 struct FaultPlan {
     /// Only calls of this kind are counted.
@@ -113,9 +113,9 @@ thread_local! {
     static PLAN: Cell<Option<FaultPlan>> = const { Cell::new(None) };
 }
 
-/// Makes system calls of this thread fail while it lives: for tests of what a program does then.
+/// Makes system calls of this thread fail while it lives, to test how a program reacts.
 ///
-/// A call that is made to fail is not made at all. There is one plan for each thread; a new one replaces it.
+/// A call that is to fail is not made at all. There is one plan for each thread; a new one replaces it.
 ///
 /// ```
 /// use framewright_rt::os::{Call, Faults};
@@ -138,7 +138,9 @@ impl Faults {
         Faults { _here: PhantomData }
     }
 
-    /// The `k`-th call from now, counted from 1, fails with `errno`; with `k = 0` none does, and calls are only counted.
+    /// Makes the `k`-th call from now, counted from 1, fail with `errno`.
+    ///
+    /// With `k = 0` no call fails, and calls are only counted.
     pub fn nth(k: u64, errno: i32) -> Faults {
         Faults::plan(None, (k, k), errno)
     }

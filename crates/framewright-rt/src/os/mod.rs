@@ -1,19 +1,19 @@
-//! The system calls that arenas are made of, behind one seam.
+//! The system calls of arenas, in one place.
 //!
-//! Every call here goes through one function, which names it in errors and lets a test make it fail: a [`Faults`] guard says
-//! which call of the current thread shall fail and with what error number. It is always compiled in, since each of
-//! these calls costs a trip into the kernel anyway; a program that embeds arenas can test its own handling with it.
+//! Every call here goes through one function, which names it in errors and can let it fail. A [`Faults`] guard says
+//! which call of the current thread fails, and with what error number. It is always compiled in, because each of these
+//! calls costs a trip into the kernel anyway. A program that embeds arenas can test its own error handling with it.
 //!
 //! | file | calls |
 //! |---|---|
 //! | `mapping.rs` | `mmap`, `munmap`, `mprotect`, `madvise`: address ranges that are owned, one owner each |
 //! | `memfd.rs` | `memfd_create`, `ftruncate`, `fcntl(F_ADD_SEALS)`: memory that other processes can map |
-//! | `call.rs` | none: their names, their errors, their faults |
 //! | `numa.rs` | `mbind`, `move_pages`: which node of the machine memory lies on |
+//! | `call.rs` | none: their names, their errors, their faults |
 //!
 //! Rejected: a trait object of the calls with a failing implementation. Every mapping would carry it to the end of its
-//! life, for the sake of tests alone; and faults injected from outside (strace, seccomp) need privileges that a
-//! test run may not have.
+//! life, for the sake of tests alone. Faults injected from outside (strace, seccomp) need privileges that a test run
+//! may not have.
 
 mod numa;
 mod mapping;
