@@ -115,7 +115,7 @@ fn nodes_are_labels_on_a_machine_with_one() {
         let blocks: Vec<_> = std::iter::from_fn(|| arena.alloc(&strict).ok()).collect();
         assert_eq!(blocks.len() as u64, range.frames() >> 9);
         assert!(blocks.iter().all(|block| range.contains(block.pfn())));
-        // The other node serves who may go there.
+        // The other node serves a request that may go there.
         let other = arena.alloc(&Request::new(GFP_USER, 9).on(node)).unwrap();
         assert!(!range.contains(other.pfn()));
     }
@@ -163,7 +163,7 @@ fn a_memfd_is_seen_by_other_processes_and_keeps_its_size() {
     let arena = builder().size(4 * MIB).backing(Backing::Memfd).build().unwrap();
     let mut page = arena.alloc(&Request::page(GFP_USER)).unwrap();
     page[..5].copy_from_slice(b"hello");
-    // SAFETY: only read through, while nobody writes.
+    // SAFETY: only read through, while no code writes.
     let fd = unsafe { arena.memfd() }.unwrap();
     let file = File::from(fd.try_clone_to_owned().unwrap());
     let mut text = [0; 5];
@@ -172,15 +172,15 @@ fn a_memfd_is_seen_by_other_processes_and_keeps_its_size() {
     for len in [0, 4096, 8 * MIB] {
         assert_eq!(file.set_len(len).unwrap_err().raw_os_error(), Some(libc::EPERM));
     }
-    // Nobody can take the seals off again, nor can the last byte raise a signal.
+    // The seals cannot be removed, and no resize can make the last byte raise a signal.
     let seals = rustix::fs::fcntl_get_seals(&file).unwrap();
     let all = rustix::fs::SealFlags::SHRINK | rustix::fs::SealFlags::GROW | rustix::fs::SealFlags::SEAL;
     assert!(seals.contains(all), "{seals:?}");
     assert!(rustix::fs::fcntl_add_seals(&file, rustix::fs::SealFlags::WRITE).is_err());
     let last = arena.frames().end.0 - 1;
-    // SAFETY: the frame is memory of the arena; nobody else uses it.
+    // SAFETY: the frame is memory of the arena, and no other code uses it.
     unsafe { arena.address(Pfn(last)).unwrap().add(4095).write_volatile(1) };
-    // Another process reads what this one wrote.
+    // Another process reads the bytes that this one wrote.
     let path = format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd());
     let output = std::process::Command::new("head").arg("-c5").arg(&path).output().unwrap();
     let mut first = [0; 5];

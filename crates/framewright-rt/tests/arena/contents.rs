@@ -1,4 +1,4 @@
-//! What the machine does to memory behind the frames.
+//! The machine's changes to the memory of its frames: zeros and poison.
 
 use std::ptr::NonNull;
 
@@ -25,7 +25,7 @@ fn zeroed_requests_get_zeros_and_others_what_was_there() {
     let pages = Allocator::boot(machine, &config, storage.parts()).unwrap();
     let block = |pfn: Pfn, order: Order| {
         let start = (pfn.0 - FIRST.0) as usize * PAGE;
-        // SAFETY: allocated by this test, and nobody else knows it.
+        // SAFETY: allocated by this test, and no other code knows it.
         unsafe { std::slice::from_raw_parts(bytes.as_ptr().add(start), PAGE << order.0) }
     };
     for order in [Order(0), Order(3)] {

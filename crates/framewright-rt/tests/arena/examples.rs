@@ -1,10 +1,10 @@
-//! The examples run, and print what they should.
+//! The examples run, and print the expected lines.
 
 #[path = "../../examples/buffer_pool.rs"]
 #[expect(dead_code, reason = "an example's main is not called here")]
 mod buffer_pool;
 
-/// The lines behind a title, up to an empty one.
+/// The lines below a title, up to an empty one.
 fn section<'t>(text: &'t str, title: &str) -> Vec<&'t str> {
     text.lines().skip_while(|line| *line != title).skip(1).take_while(|line| !line.is_empty()).collect()
 }
@@ -25,7 +25,7 @@ fn the_buffer_pool_is_as_before_when_it_is_drained() {
     assert_eq!(before, after, "{text}");
     for (before, peak) in before.iter().zip(&peak) {
         assert_eq!(free(before), 16_384);
-        // 24 extents and 3,000 pages, and what CPUs keep.
+        // 24 extents and 3,000 pages, and the CPUs' lists.
         assert!(free(peak) <= 16_384 - 24 * 512 - 3_000, "{text}");
     }
 

@@ -1,4 +1,4 @@
-//! An arena's files over its socket: what they say, who may be at the other end, and what is left in the file system.
+//! An arena's files over its socket: their contents, the askers, and the files left in the file system.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -18,7 +18,7 @@ use rustix::fs::{FlockOperation, flock};
 
 const MIB: u64 = 1 << 20;
 
-/// Two nodes, and nobody who changes anything unasked.
+/// Two nodes, and no background thread.
 fn arena() -> Arena {
     let builder = Arena::builder().node(16 * MIB, Placement::Anywhere).node(16 * MIB, Placement::Anywhere);
     builder.without_background().build().unwrap()
@@ -36,7 +36,7 @@ fn place() -> (tempfile::TempDir, PathBuf) {
     (folder, path)
 }
 
-/// What is answered to these bytes.
+/// Returns the answer to these bytes.
 fn raw(path: &Path, question: &[u8]) -> String {
     let mut stream = UnixStream::connect(path).unwrap();
     stream.write_all(question).unwrap();
@@ -88,7 +88,7 @@ fn rude_askers_hold_nobody_up_for_long() {
         let _ = stream.write_all(question);
         stream
     };
-    // Who hangs up before, in or behind the question; who says too much; who never reads; who says nothing at all.
+    // Askers that hang up before, inside or after the question; that say too much; that never read; that say nothing.
     drop(ask(b""));
     drop(ask(b"zone"));
     drop(ask(b"zoneinfo\n"));
@@ -126,7 +126,7 @@ fn readers_and_threads_that_allocate_do_not_meet() {
     assert!(arena.validate().unwrap().is_conserved());
 }
 
-/// Every file is there, and what it says can be: no more is free than there is.
+/// Reads every file, and checks that no more is free than exists.
 fn read_all(path: &Path) {
     for file in files() {
         let text = fetch(path, file).unwrap();
@@ -149,14 +149,14 @@ fn a_socket_is_there_as_long_as_its_export() {
     assert!(!path.exists());
     assert!(matches!(fetch(&path, ReportFile::VmStat).unwrap_err().reason, FetchReason::Failed(_)));
 
-    // A process that was killed leaves its socket behind.
+    // A process that was killed leaves its socket.
     drop(UnixListener::bind(&path).unwrap());
     let stale = fetch(&path, ReportFile::VmStat).unwrap_err();
     assert!(matches!(stale.reason, FetchReason::Stale), "{stale}");
     let export = arena.export(&path).unwrap();
     assert!(fetch(&path, ReportFile::VmStat).is_ok());
 
-    // Somebody else's file in its place stays.
+    // Another program's file in its place stays.
     fs::remove_file(&path).unwrap();
     fs::write(&path, "mine").unwrap();
     drop(export);
@@ -225,7 +225,7 @@ fn strange_answers_are_told_apart() {
     }
 }
 
-/// Whoever has an allocator without an arena exports it too.
+/// An allocator without an arena can be exported too.
 #[test]
 fn any_source_can_be_exported() {
     let (arena, (_folder, path)) = (std::sync::Arc::new(arena()), place());
@@ -236,7 +236,7 @@ fn any_source_can_be_exported() {
     assert_eq!(std::sync::Arc::strong_count(&arena), 1, "the thread has ended");
 }
 
-/// Whoever finds that nobody listens at a socket puts its own there only if nobody else can do so in between.
+/// An exporter replaces a socket without a listener only while no other exporter can.
 #[test]
 fn exporters_of_one_path_take_turns() {
     let (arena, (folder, path)) = (arena(), place());

@@ -1,4 +1,4 @@
-//! Memory that was written to after it was freed is not handed out again, and what was in freed memory is gone.
+//! Memory that was written to after its free is not handed out again, and contents of freed memory are gone.
 
 use std::ptr::NonNull;
 
@@ -34,7 +34,7 @@ fn who_writes_after_a_free_loses_the_block_to_quarantine() {
     for hardened in [Hardened::Poison, Hardened::Zero] {
         let arena = arena(hardened);
         let (pfn, address) = freed(&arena);
-        // SAFETY: the page is mapped as long as the arena, and nobody has it: that somebody writes to it all the same is the test.
+        // SAFETY: the page is mapped as long as the arena, and has no owner. A write to it all the same is the test.
         unsafe { address.add(1000).write_volatile(1) };
         let pages = all(&arena);
         assert_eq!(pages.len() as u64, FRAMES - 1);
@@ -60,7 +60,7 @@ fn nothing_is_left_of_what_was_freed() {
 fn freed_pages_wait_before_they_are_used_again() {
     let mechanisms = Mechanisms { hardened: Hardened::Poison, ..Mechanisms::DEFAULT };
     let builder = Arena::builder().without_background().size(FRAMES * 4096).mechanisms(mechanisms);
-    // What waits counts against `high`.
+    // Waiting blocks count against `high`.
     let arena = builder.pcp(PcpSize { batch: 8, high: 64 }).build().unwrap();
     let (pfn, _) = freed(&arena);
     for _ in 0..32 {
@@ -84,7 +84,7 @@ fn memory_handed_in_with_contents_is_served_and_checked() {
         let memory = NonNull::slice_from_raw_parts(NonNull::new(start).unwrap(), FRAMES as usize * PAGE);
         let mechanisms = Mechanisms { hardened, ..Mechanisms::DEFAULT };
         let builder = Arena::builder().without_background().mechanisms(mechanisms);
-        // SAFETY: the bytes outlive the arena, and nobody else uses them.
+        // SAFETY: the bytes outlive the arena, and no other code uses them.
         let arena = unsafe { builder.build_in(memory) }.unwrap();
         let pages = all(&arena);
         assert_eq!(pages.len() as u64, FRAMES, "{hardened:?}");
@@ -95,7 +95,7 @@ fn memory_handed_in_with_contents_is_served_and_checked() {
     }
 }
 
-/// Whatever was written to memory that was withheld, by whoever had it meanwhile, is no write after a free.
+/// Writes to withheld memory, by its owner meanwhile, are no writes after a free.
 #[test]
 fn memory_brought_online_with_contents_is_served_and_checked() {
     for hardened in KINDS {
@@ -119,15 +119,16 @@ fn memory_brought_online_with_contents_is_served_and_checked() {
     }
 }
 
-/// A kernel's memory: nothing of it is zero, some of it is reserved until later, some of it is CMA's, and a zone ends in the middle of
-/// a pageblock.
+/// A kernel's memory map, of which no byte is zero.
+///
+/// Some of it is reserved until later, some is CMA's, and a zone ends inside a pageblock.
 #[test]
 fn a_map_with_contents_is_served_to_the_last_frame() {
     const FIRST: u64 = 0x100000;
     for hardened in KINDS {
         let mut bytes = used_memory(FRAMES as usize);
         let base = NonNull::new(bytes.as_mut_ptr().cast()).unwrap();
-        // SAFETY: the bytes outlive the machine, and nobody else uses them.
+        // SAFETY: the bytes outlive the machine, and no other code uses them.
         let memory = unsafe { Memory::new(base, Pfn(FIRST), FRAMES, 12) };
         let map = [
             Region::usable(FIRST, FIRST + 512, 0),

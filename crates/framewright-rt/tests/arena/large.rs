@@ -50,7 +50,7 @@ fn is_lazy(backing: Backing) {
     assert_eq!(arena.frames().frames(), TIB >> 12);
     assert!(arena.buddyinfo().to_string().ends_with(" 1024 \n"), "{}", arena.buddyinfo());
 
-    // Blocks of every order at both ends, and what they hold.
+    // Blocks of every order at both ends, and their contents.
     let mut held = Vec::new();
     for order in [18, 9, 3, 0] {
         let mut block = arena.alloc(&Request::new(GFP_USER, order)).unwrap();

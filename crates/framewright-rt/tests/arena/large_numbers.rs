@@ -1,5 +1,5 @@
-//! Numbers of the caller's that are larger than any machine: an error says so, or as much is done as there is. Nothing is reserved by
-//! them first.
+//! Numbers of the caller's that are larger than any machine. An error says so, or the call does as much as there is.
+//! Nothing is reserved by such a number first.
 
 use framewright::request::GFP_USER;
 use framewright::watermark::PcpSize;
@@ -40,7 +40,7 @@ fn as_many_cpus_as_can_be_numbered_and_no_more() {
     let _: Result<_, _> = build(builder().cpus(usize::MAX).cpu_mode(CpuMode::PerCpu));
 }
 
-/// Each option by itself; what is built works, and what is not is refused.
+/// Tries each option by itself: an arena that is built works, and the others are refused.
 #[test]
 fn no_option_of_an_arena_panics() {
     let most = u64::MAX;

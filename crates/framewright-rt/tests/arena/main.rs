@@ -1,4 +1,4 @@
-//! Arenas as a program uses them: what they are built of, what they hand out, and what they tell of themselves.
+//! Arenas as a program uses them: how they are built, the blocks they hand out, and their reports.
 
 #[path = "../alone/mod.rs"]
 mod alone;

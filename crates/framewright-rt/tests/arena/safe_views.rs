@@ -1,4 +1,4 @@
-//! What safe code gets of an arena shows the allocator and does not lead to it.
+//! Safe code's views of an arena show the allocator and do not lead to it.
 
 use std::any::Any;
 
@@ -11,7 +11,9 @@ fn arena() -> &'static Arena {
     Box::leak(Box::new(Arena::builder().size(16 << 20).without_background().build().unwrap()))
 }
 
-/// Whether a value leads to an allocator, whose frees are unsafe to reach: by itself, by reference or below a format.
+/// Whether a value leads to an allocator, by itself, by reference or below a format.
+///
+/// The allocator's frees are unsafe to reach.
 fn leads_to_an_allocator(value: &dyn Any) -> bool {
     value.is::<Allocator<'static, Native>>()
         || value.is::<&'static Allocator<'static, Native>>()
@@ -34,7 +36,7 @@ fn no_view_of_an_arena_is_downcast_to_its_allocator() {
     assert!(leaks.into_iter().all(leads_to_an_allocator), "what the test looks for is found where it is");
 }
 
-/// What is passed on is all: no method of a source answers by its default.
+/// All methods of a source are passed on: none answers by its default.
 #[test]
 fn a_view_says_what_the_allocator_says() {
     let arena = arena();

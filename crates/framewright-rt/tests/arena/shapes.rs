@@ -39,7 +39,7 @@ prop_compose! {
             builder = builder.cpus(cpus);
         }
         match pcp {
-            // Lists of millions of entries cost what they cost.
+            // Smaller than that, because lists of millions of entries take long.
             Some((batch, high)) => builder.pcp(PcpSize { batch: batch >> 12, high: high >> 16 }),
             None => builder,
         }
@@ -79,7 +79,7 @@ proptest! {
                 prop_assert_eq!(arena.address(Pfn(u64::MAX)), None);
                 prop_assert!(arena.machine_node_of(arena.frames().start).unwrap_or_default() <= Some(NodeId(63)));
                 let min_free = !format!("{builder:?}").contains("min_free: 0,");
-                // What takes more than the machine has is not touched.
+                // An arena larger than the machine's memory is not touched.
                 if arena.report().bytes <= 64 << 20 {
                     use_up(&arena, min_free);
                 }

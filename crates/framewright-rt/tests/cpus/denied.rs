@@ -1,4 +1,5 @@
-//! What a sandbox denies: restartable sequences and the memory barrier. Slower ways are taken, or the refusal is told.
+//! Denials of a sandbox: restartable sequences and the memory barrier. Slower ways are taken, or the refusal is
+//! reported.
 //!
 //! The test runs itself again as a process of its own, which denies itself the system calls.
 
@@ -12,7 +13,7 @@ use framewright_rt::{CpuMode, Native, RseqUnavailable, Storage};
 use crate::alone;
 
 const NODES: [NodeId; 3] = [NodeId(0); 3];
-/// Tells the second process what to do.
+/// Names the second process' denials.
 const DENY: &str = "FRAMEWRIGHT_TEST_DENY";
 
 /// Runs one test of this file again where `denied` is set, and without the C library's registration of sequences.

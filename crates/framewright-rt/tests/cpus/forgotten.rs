@@ -1,4 +1,5 @@
-//! A CPU that its holder keeps for long, or has forgotten: who must not wait does not, and nothing is out of use for good.
+//! A CPU that its holder keeps for long, or has forgotten. A caller that must not wait does not, and no CPU is lost for
+//! good.
 
 use std::mem::forget;
 use std::sync::Arc;
@@ -43,8 +44,9 @@ impl Holder {
     }
 }
 
-/// What `work` returns on another thread, which is started before any of them holds anything: one that is started after a holder's end may
-/// get its mark.
+/// The result of `work` on another thread, which is started before any holder.
+///
+/// A thread that is started after a holder's end may get its mark.
 fn later<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> (Sender<()>, Receiver<T>) {
     let ((go, gone), (tell, told)) = (channel::<()>(), channel());
     std::thread::spawn(move || {
@@ -122,7 +124,9 @@ fn without_a_cpu_all_memory_can_be_had_and_freed() {
     assert_eq!(arena.validate().unwrap().allocated, 0);
 }
 
-/// All that is free is single pages in movable pageblocks: of another mobility, and too little for whoever keeps them apart.
+/// All free memory is single pages in movable pageblocks.
+///
+/// They are of another mobility, and too little for mechanisms that keep mobilities apart.
 #[test]
 fn without_a_cpu_mobilities_are_mixed_before_a_request_fails() {
     for gfp in [GFP_NOWAIT, GFP_ATOMIC] {

@@ -1,4 +1,4 @@
-//! Threads and the CPUs they lease: who gets which, when a lease ends, and what happens when there are too few.
+//! Threads and the CPUs they lease: the choice of a CPU, the end of a lease, and too few CPUs.
 
 use std::cell::RefCell;
 use std::sync::Barrier;
@@ -16,7 +16,7 @@ fn cpu(machine: &Native) -> u16 {
     machine.pin().cpu().0
 }
 
-/// What `work` returns on a thread of its own.
+/// The result of `work` on a thread of its own.
 fn elsewhere<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| scope.spawn(work).join().unwrap())
 }
@@ -64,7 +64,7 @@ fn who_finds_no_lease_shares_until_there_is_one() {
     });
 }
 
-/// Every pin has its CPU to itself: each thread counts what the others must not touch.
+/// Every pin has its CPU to itself: each thread counts in a word that no other may touch.
 #[test]
 fn no_two_threads_are_on_one_cpu() {
     for cpus in 1..=3 {
@@ -81,7 +81,7 @@ fn no_two_threads_are_on_one_cpu() {
                         if turn % 7 == thread {
                             std::thread::yield_now();
                         }
-                        // The same CPU, or one leased just now.
+                        // The thread's CPU again, or one leased just now.
                         drop(machine.pin());
                         here.fetch_sub(1, SeqCst);
                     }

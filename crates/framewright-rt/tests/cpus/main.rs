@@ -1,4 +1,4 @@
-//! Threads on CPUs: leases, CPUs that follow the processors, and CPUs that somebody keeps or the system denies.
+//! Threads on CPUs: leases, CPUs that follow the processors, and CPUs that a holder keeps or the system denies.
 
 #[path = "../alone/mod.rs"]
 #[expect(dead_code, reason = "these tests start their own processes")]

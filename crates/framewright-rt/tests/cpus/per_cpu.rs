@@ -16,10 +16,10 @@ fn machine() -> Option<Native> {
     Native::per_cpu(1).inspect_err(|error| eprintln!("not tested: {error}")).ok()
 }
 
-/// A counter for each CPU, written without any synchronisation by whoever is pinned there.
+/// A counter for each CPU, which the pinned thread writes without synchronisation.
 struct Cells(Vec<UnsafeCell<u64>>);
 
-// SAFETY: each cell is used only by the thread that is pinned to its CPU; that this suffices is what is tested.
+// SAFETY: only the thread that is pinned to a CPU uses its cell. The test is that this suffices.
 unsafe impl Sync for Cells {}
 
 impl Cells {
@@ -31,7 +31,7 @@ impl Cells {
         let cell = &self.0[cpu.index()];
         // SAFETY: see above.
         let count = unsafe { cell.get().read_volatile() };
-        // Long enough that many are stopped here: what another thread adds in between would be lost.
+        // Long enough that many are stopped here: additions of another thread in between would be lost.
         (0..10).for_each(|_| std::hint::spin_loop());
         // SAFETY: see above.
         unsafe { cell.get().write_volatile(count + 1) };

@@ -1,4 +1,4 @@
-//! Interrupts: when handlers run, on which CPU, and what may not be done with them.
+//! Interrupts: when handlers run, on which CPU, and which calls they may not make.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -19,7 +19,7 @@ fn kill(signal: i32) {
     assert_eq!(unsafe { libc::pthread_kill(libc::pthread_self(), signal) }, 0);
 }
 
-/// The same with a value.
+/// Like [`kill`], with a value.
 fn queue(signal: i32, value: usize) {
     let value = libc::sigval { sival_ptr: std::ptr::without_provenance_mut(value) };
     // SAFETY: as above.
@@ -68,7 +68,7 @@ fn signals_wait_for_the_end_of_a_section_in_their_order() {
     drop(outer);
     assert_eq!(COUNT.load(SeqCst), 1);
     drop(inner);
-    // What was noted; then what was pending, the standard signal once, as the kernel orders them.
+    // First the noted ones; then the pending ones, the standard signal once, as the kernel orders them.
     let came: Vec<usize> = CAME.iter().map(|value| value.load(SeqCst)).take(COUNT.load(SeqCst)).collect();
     let number = 1000 * real_time as usize;
     let mut expected = vec![number + 1, number + 2, 1000 * libc::SIGURG as usize, number + 3];
@@ -287,7 +287,7 @@ fn a_handler_uses_an_arena() {
     assert_eq!((arena.validate().unwrap().allocated, arena.refused_frees()), (0, 0));
 }
 
-/// What came to the parent while it forked is the parent's alone, and the child has interrupts of its own.
+/// Signals of the parent while it forks are the parent's alone, and the child has its own interrupts.
 #[test]
 fn a_forks_child_starts_with_nothing_noted() {
     static RAN: AtomicI32 = AtomicI32::new(0);

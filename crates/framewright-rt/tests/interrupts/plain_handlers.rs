@@ -1,5 +1,5 @@
-//! Signal handlers that nobody told the allocator of: where one meets a section under a lock, it does not wait for its own thread, and
-//! what it frees is not lost.
+//! Signal handlers that the allocator does not know. One that meets a section under a lock does not wait for its own
+//! thread, and the blocks that it frees are not lost.
 
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::SeqCst};
 
@@ -35,7 +35,7 @@ impl Machine for Interrupted {
     }
 
     fn lock(&self, name: LockName, event: LockEvent) {
-        // Claims of lists are no sections: whoever waits for one gives up.
+        // Claims of lists are no sections: a waiter for one gives up.
         if name.kind == LockKind::Zone && event == self.on && self.armed.swap(false, SeqCst) {
             // SAFETY: the signal's handler is `handler`.
             unsafe { libc::raise(libc::SIGVTALRM) };
@@ -53,7 +53,7 @@ extern "C" fn handler(_: i32) {
     let (pages, own) = unsafe { (&*PAGES.load(SeqCst), *OWN.load(SeqCst)) };
     let range = PfnRange::new(FIRST + 1024, FIRST + 1536);
     let refused = [
-        // No per-CPU list has so large ones, nor Unmovable ones that nobody asked for.
+        // No per-CPU list has blocks of this order, nor Unmovable ones, for which no request was made.
         pages.alloc(&Request::new(GFP_ATOMIC, 10)).map(drop),
         pages.alloc(&Request::new(GFP_KERNEL, 10)).map(drop),
         pages.alloc_at(range.start, Order(9), GFP_ATOMIC).map(drop),
@@ -149,7 +149,7 @@ fn a_block_dropped_where_no_cpu_is_had_is_freed() {
     }
 }
 
-/// Who holds interrupts off himself may call, as in a kernel.
+/// A thread that holds interrupts off itself may call, as in a kernel.
 #[test]
 fn holding_interrupts_off_is_no_section() {
     let arena = Arena::builder().size(16 << 20).without_background().build().unwrap();

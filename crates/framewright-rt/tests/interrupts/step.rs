@@ -1,17 +1,20 @@
 //! An interrupt at every instruction of the allocator's calls.
 //!
-//! The processor stops behind each instruction while a flag of its is set (`TF`), and the kernel makes a `SIGTRAP` of that. So an
-//! operation is counted first, instruction by instruction; then it is repeated, and at instruction k another call is made as
-//! an interrupt of the thread ([`interrupts::raise`]): at once, or at the end of the section in which k lies. A short operation meets
-//! one interrupt in each run: every instruction of the path that it goes undisturbed is met. In a long one, whose instructions would be
-//! stepped through as often as there are of them, each run has interrupts at k, k + s, k + 2s and so on, and there are s runs. An
-//! interrupt may change the path behind it (a list that it emptied), so there the instructions met are those of the disturbed paths, and
-//! a few of the undisturbed one may be missed. Behind one that has to wait for
-//! the end of its section the next comes later, so that the section ends at all. Where seven wait already, further ones are
-//! refused. Printed are the points of each kind.
+//! The processor stops after each instruction while its trap flag (`TF`) is set, and the kernel makes a `SIGTRAP` of
+//! that. So an operation is counted first, instruction by instruction. Then it is repeated, and at instruction k
+//! another call is made as an interrupt of the thread ([`interrupts::raise`]). The interrupt runs at once, or at the
+//! end of the section in which k lies.
 //!
-//! After each run everything is freed, and the whole allocator validated. A mark for each frame finds one that is handed out twice.
-//! The control lets the interrupt come to the lists of the CPU that it met, and must be found out.
+//! A short operation meets one interrupt in each run, so every instruction of its undisturbed path is met. A long one
+//! would take as many steps as the square of its instructions. So each of its runs has interrupts at k, k + s, k + 2s
+//! and so on, and there are s runs. An interrupt may change the path after it (a list that it emptied). So the
+//! instructions met are those of the disturbed paths, and a few of the undisturbed one may be missed.
+//!
+//! After an interrupt that has to wait for the end of its section, the next comes later, so that the section ends at
+//! all. Where seven wait already, further ones are refused. The test prints the points of each kind.
+//!
+//! After each run everything is freed, and the whole allocator validated. A mark for each frame finds one that is
+//! handed out twice. The control lets the interrupt use the lists of the CPU that it met, and must fail.
 
 use std::arch::asm;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -39,7 +42,7 @@ const KEPT: usize = 32;
 /// The processor's flag.
 const TRAP: i64 = 0x100;
 
-/// The allocator in use; what interrupts do; whether they come as such, or are the control.
+/// The allocator in use; the interrupts' call; whether they come as such, or are the control.
 static PAGES: AtomicPtr<Pages> = AtomicPtr::new(std::ptr::null_mut());
 static NESTED: AtomicUsize = AtomicUsize::new(0);
 static APART: AtomicBool = AtomicBool::new(true);
@@ -51,9 +54,9 @@ static STRIDE: AtomicU64 = AtomicU64::new(0);
 static CAME: [AtomicU64; 3] = [const { AtomicU64::new(0) }; 3];
 /// Something that must not be: a block handed out twice, a call that failed.
 static WRONG: AtomicU64 = AtomicU64::new(0);
-/// Whether a frame begins a block that somebody has.
+/// Whether a frame begins a block that has an owner.
 static OWNED: [AtomicBool; FRAMES] = [const { AtomicBool::new(false) }; FRAMES];
-/// What interrupts keep, in turn: a frame, or 0.
+/// Blocks that interrupts keep, in turn: a frame, or 0.
 static KEEP: [AtomicU64; KEPT] = [const { AtomicU64::new(0) }; KEPT];
 static TURN: AtomicUsize = AtomicUsize::new(0);
 
@@ -62,7 +65,7 @@ fn expect(is_so: bool) {
 }
 
 fn pages() -> &'static Pages {
-    // SAFETY: set before any call of this, to what is never freed.
+    // SAFETY: set before any call of this, to an allocator that is never freed.
     unsafe { &*PAGES.load(Relaxed) }
 }
 
@@ -81,7 +84,7 @@ fn give(pfn: Pfn, order: Order) {
     expect(pages().free(pfn, order).is_ok());
 }
 
-/// What an interrupt does: its name, and the call.
+/// The calls of interrupts: name and function.
 const INTERRUPTS: [(&str, fn()); 6] = [
     ("alloc", keep_one),
     ("free", free_one),
@@ -156,7 +159,7 @@ fn pair(order: Order) {
 }
 
 fn interrupt(_: &Signal) {
-    // What waited for the end of a section runs in the thread, and need not be stepped through.
+    // An interrupt that waited for the end of a section runs in the thread, and need not be stepped through.
     let stepped = is_stepped();
     if stepped {
         set_stepped(false);
@@ -174,11 +177,12 @@ fn is_stepped() -> bool {
     flags & TRAP != 0
 }
 
-/// Has the processor stop behind each instruction, or not.
+/// Switches the stop after each instruction on or off.
 #[inline(always)]
 fn set_stepped(stepped: bool) {
     if stepped {
-        // SAFETY: sets one flag of the processor, which has `trap` called behind each instruction. The stack is as before.
+        // SAFETY: sets one flag of the processor, so that `trap` is called after each instruction. The stack is as
+        // before.
         unsafe { asm!("pushfq", "or qword ptr [rsp], {trap}", "popfq", trap = const TRAP) };
     } else {
         // SAFETY: takes the flag away again.
@@ -186,7 +190,7 @@ fn set_stepped(stepped: bool) {
     }
 }
 
-/// Behind each instruction of an operation.
+/// Called after each instruction of an operation.
 extern "C" fn trap(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
     // One that waited for the end of a section is none of the operation's.
     if interrupts::is_in() {
@@ -198,7 +202,7 @@ extern "C" fn trap(_: libc::c_int, _: *mut libc::siginfo_t, context: *mut libc::
     }
     match STRIDE.load(Relaxed) {
         0 => {
-            // SAFETY: the kernel's, to be changed by whom it calls.
+            // SAFETY: the context is the kernel's, and a handler may change it.
             unsafe { (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs[libc::REG_EFL as usize] &= !TRAP };
         }
         stride => NEXT.store(step + stride, Relaxed),
@@ -237,7 +241,7 @@ fn stepped(next: u64, stride: u64, operation: impl FnOnce()) -> u64 {
     STEP.load(Relaxed)
 }
 
-/// What the interrupted thread has.
+/// The blocks of the interrupted thread.
 struct Scene {
     held: [Pfn; 64],
     count: usize,
@@ -268,7 +272,7 @@ impl Scene {
     }
 }
 
-/// An operation: its name, what comes before it, the call, and the order of what it leaves.
+/// An operation: its name, its preparation, the call, and the order of the blocks it leaves.
 struct Operation {
     name: &'static str,
     prepare: fn(&mut Scene),
@@ -347,12 +351,13 @@ fn before_overflow(scene: &mut Scene) {
     (0..scene.overflow).for_each(|_| scene.give_last(Order(0)));
 }
 
-/// One test at a time: what counts and what is interrupted is one of a kind.
+/// Runs one test at a time, because the statics of this file exist once.
 fn alone() -> MutexGuard<'static, ()> {
     static ONE: Mutex<()> = Mutex::new(());
     let one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let function: extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void) = trap;
-    // SAFETY: an action of zeros is valid, and the handler may be called behind any instruction of this file's operations.
+    // SAFETY: an action of zeros is valid, and the handler may be called after any instruction of this file's
+    // operations.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = function as usize;
@@ -385,7 +390,7 @@ fn boot() -> Scene {
     Scene { held: [Pfn(0); 64], count: 0, overflow: 0 }
 }
 
-/// One run: what comes before, the operation with its interrupts, and everything freed. Returns the operation's instructions.
+/// Runs an operation with its preparation and interrupts, and frees everything. Returns its instructions.
 fn run(scene: &mut Scene, operation: &Operation, (next, stride): (u64, u64)) -> u64 {
     for kept in &KEEP[..KEPT / 2] {
         if let Some(pfn) = take(&Request::page(GFP_KERNEL)) {
@@ -409,12 +414,12 @@ fn run(scene: &mut Scene, operation: &Operation, (next, stride): (u64, u64)) -> 
 
 /// Whether nothing is wrong and nothing is lost.
 fn is_sound() -> bool {
-    // Who holds the zone lock takes back what was freed while it was held.
+    // The next holder of the zone lock takes back the blocks that were freed while it was held.
     pair(Order(6));
     WRONG.load(Relaxed) == 0 && pages().validate().is_ok_and(|census| census.allocated == 0 && census.in_flight == 0)
 }
 
-/// The free whose instructions are the most, of those from a full ring to an empty one.
+/// Finds the free with the most instructions, of those from a full ring to an empty one.
 fn find_overflow(scene: &mut Scene) {
     let Some(operation) = OPERATIONS.iter().find(|operation| operation.name == "free, over high") else { return };
     let mut longest = (0, 0);
@@ -429,7 +434,7 @@ fn came() -> [u64; 3] {
     CAME.each_ref().map(|count| count.load(Relaxed))
 }
 
-/// Has a call come at every instruction of an operation; says how often it came, as text.
+/// Makes a call at every instruction of an operation; returns the counts as text.
 fn sweep(scene: &mut Scene, operation: &Operation, steps: u64, (nested, name): (usize, &str)) -> String {
     let stride = if steps * steps / 2 <= STEPS_OF_PAIR { 0 } else { (STEPS_OF_PAIR / steps).max(NEAREST) };
     let runs = if stride == 0 { steps } else { stride };
@@ -449,7 +454,7 @@ fn every_instruction_of_every_operation() {
     let _one = alone();
     APART.store(true, Relaxed);
     let mut scene = boot();
-    // Twice: what a thread does first, it does once.
+    // Twice: some work of a thread is done the first time only.
     (0..2).for_each(|_| find_overflow(&mut scene));
     let names = INTERRUPTS.map(|(name, _)| name);
     println!("{:<20} {:>12}  interrupts at once, late and refused, by {names:?}", "", "instructions");
@@ -479,11 +484,11 @@ fn calls_of_any_context_at_every_instruction() {
     }
 }
 
-/// The control: what interrupts free at the front of the CPU that they met is overwritten by it, and this is found.
+/// The control: frees of interrupts on the CPU that they met are overwritten, and this is found.
 #[test]
 fn interrupts_on_the_cpu_that_they_met_are_found_out() {
     let _one = alone();
-    // One that only takes pages is not found out: the head of the page that it took says so, and the page is not taken twice.
+    // An interrupt that only takes pages is not found: the head of its page tells, and the page is not taken twice.
     for (operation, nested) in [(0, 1), (7, 1)] {
         let operation = &OPERATIONS[operation];
         NESTED.store(nested, Relaxed);

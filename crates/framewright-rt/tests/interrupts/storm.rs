@@ -1,8 +1,8 @@
-//! Storms of signals whose handlers allocate and free, against threads that do the same, threads that come and go, and drains.
+//! Storms of signals whose handlers allocate and free, against busy threads, threads that come and go, and drains.
 //!
-//! Pages change hands through an exchange: whoever has one puts it there and frees what lay there. So pages that handlers allocated
-//! are freed by threads, and the reverse. A mark for each frame says whether somebody has it, and finds one that is
-//! handed out twice. Runs are bounded by signals, never by time.
+//! Pages change hands through an exchange: a thread or handler puts its page there and frees the one that lay there. So
+//! threads free pages of handlers, and the reverse. A mark for each frame tells whether it has an owner, and finds a
+//! frame that is handed out twice. Runs are bounded by signals, never by time.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
@@ -19,18 +19,18 @@ const SIGNALS: u64 = 2_000;
 const WORKERS: usize = 4;
 /// Calls after which a worker's thread ends and another one takes its place.
 const LIFE: u64 = 3_000;
-/// Blocks that wait to be freed by somebody else.
+/// Blocks that wait to be freed by another thread or handler.
 const EXCHANGE: usize = 32;
 /// Of these, for large ones.
 const LARGE: usize = 2;
 const BYTES: u64 = 32 << 20;
 
-/// What one storm is about. There is one of each kind in this process: signals do not say which they are of.
+/// The state of one storm. Each storm has its own, because a signal does not say which it belongs to.
 struct Stage {
     arena: Arena,
     /// The frame, its order and 1; or 0.
     exchange: [AtomicU64; EXCHANGE],
-    /// For each frame, whether it begins a block that somebody has.
+    /// For each frame, whether it begins a block that has an owner.
     owned: Vec<AtomicBool>,
     /// Threads of the workers; 0 for one that is not there.
     threads: [AtomicI32; WORKERS],
@@ -73,7 +73,7 @@ impl Stage {
         let in_handler = interrupts::is_in();
         self.arrived.fetch_add(u64::from(in_handler), SeqCst);
         let gfp = if in_handler { GFP_ATOMIC } else { GFP_KERNEL };
-        // SAFETY: blocks are freed here alone, by who took them from the exchange.
+        // SAFETY: blocks are freed here alone, by the thread or handler that took them from the exchange.
         let pages = unsafe { self.arena.allocator() };
         let Ok(pfn) = pages.alloc(&Request::new(gfp, order)) else { return };
         self.expect(!self.owned[pfn.0 as usize].swap(true, SeqCst));
@@ -101,7 +101,7 @@ impl Stage {
         self.expect(freed.is_ok());
     }
 
-    /// Counts what must not be; a handler cannot panic.
+    /// Counts a violation; a handler cannot panic.
     fn expect(&self, is_so: bool) {
         self.wrong.fetch_add(u64::from(!is_so), SeqCst);
     }

@@ -1,4 +1,4 @@
-//! Background reclaim on threads: woken by who finds memory short, it frees what others cached.
+//! Background reclaim on threads: a request that finds memory short wakes it, and it frees cached pages.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -41,7 +41,9 @@ impl Callbacks for Cache {
     }
 }
 
-/// Fills a cache several times the memory from all workers, every tenth page one that stays for a while and cannot move.
+/// Fills a cache several times the memory from all workers.
+///
+/// Every tenth page stays for a while and cannot move.
 fn fill(mechanisms: &str) -> (Arc<Cache>, u64) {
     let cache = Arc::new(Cache::default());
     let callbacks: Arc<dyn Callbacks> = cache.clone();

@@ -1,4 +1,4 @@
-//! Pages that move and leave, and what the allocator asks of its embedder: reclaim, migration, and callbacks that panic.
+//! Pages that move and are evicted, and the allocator's callbacks: reclaim, migration, and those that panic.
 
 mod background_reclaim;
 #[path = "../forked/mod.rs"]

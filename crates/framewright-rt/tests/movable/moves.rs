@@ -1,6 +1,7 @@
-//! Pages are moved, and leave, under pressure on all CPUs, with an owner who refuses, sleeps and calls the allocator; nothing in them changes.
+//! Pages are moved and evicted under pressure on all CPUs, and their contents never change. Their owner refuses, sleeps
+//! and calls the allocator.
 //!
-//! The same for longer: `examples/moves.rs`.
+//! `examples/moves.rs` runs longer.
 
 #[path = "../../examples/moves.rs"]
 #[expect(dead_code, reason = "an example's main is not called here")]
@@ -8,7 +9,9 @@ mod example;
 
 use example::Options;
 
-/// Until so many pages were moved, some refused and some gone; or until threads rested fifty times, and then there was at least one of each.
+/// Runs until `moves` pages were moved, some refused and some evicted.
+///
+/// Otherwise until threads rested fifty times; then there was at least one of each.
 fn run(mechanisms: &str, moves: u64) {
     let mechanisms = mechanisms.into();
     let options = Options { moves, mechanisms, threads: 4, mib: 32, rests: 50, turns: 2_000 };

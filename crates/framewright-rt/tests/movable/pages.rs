@@ -1,4 +1,4 @@
-//! Movable pages of an arena: they stay while somebody looks, leave in order of use, and may be dropped in the middle of that.
+//! Movable pages of an arena: they stay while in use, are evicted in order of use, and may be dropped during that.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -97,7 +97,7 @@ fn a_handle_may_be_dropped_while_its_page_leaves() {
     assert_eq!((arena.validate().unwrap().allocated, arena.refused_frees()), (0, 0));
 }
 
-/// Frees nothing, and counts what it was asked for.
+/// Frees nothing, and counts the requests.
 #[derive(Default)]
 struct Asked(AtomicU64);
 
@@ -122,7 +122,7 @@ fn background_reclaim_works_ahead() {
     assert!(built.background_reclaim().unwrap().is_running());
     let arena = Arc::new(built);
     let mut pages = Vec::new();
-    // A request that does not reclaim: somebody else must.
+    // A request that does not reclaim: a background thread must.
     let request = Request::page(GFP_NOWAIT);
     while arena.movable_pages().left == 0 {
         match arena.alloc_movable(&request, pages.len() as u64, |_| ()) {

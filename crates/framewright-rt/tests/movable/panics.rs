@@ -119,7 +119,7 @@ fn callbacks_that_panic_move_and_free_nothing() {
     assert_nothing_is_lost(&arena, "callbacks");
 }
 
-/// A page whose handle goes in the middle of the question is freed though the answer is a panic.
+/// A page whose handle is dropped during the owner's answer is freed, though the answer is a panic.
 #[test]
 fn a_handle_dropped_by_a_callback_that_panics_frees_its_page() {
     let handles: Arc<Mutex<Vec<MovablePage>>> = Arc::default();
@@ -153,7 +153,7 @@ fn background_threads_survive_what_they_call() {
     assert_eq!(arena.validate().unwrap().allocated, 0);
 }
 
-/// Who fills a new page is its caller, and gets his own panic.
+/// The caller fills a new page itself, and gets its own panic.
 #[test]
 fn a_page_whose_first_contents_panic_is_freed() {
     let arena = Arc::new(builder().build().unwrap());
@@ -187,7 +187,7 @@ fn a_machine_takes_a_panic_for_a_refusal() {
     assert_eq!(pages.validate().unwrap().free, FRAMES);
 }
 
-/// Where a panic does unwind through the core, `validate` says what is left isolated.
+/// Where a panic unwinds through the core, `validate` reports isolated pageblocks.
 #[test]
 fn what_is_left_isolated_is_found_at_rest() {
     let (nodes, asked) = ([NodeId(0)], AtomicBool::new(false));

@@ -30,7 +30,7 @@ fn come_and_go(arena: &Arena, turns: usize) {
     }
 }
 
-/// Ends what others do when it is dropped, after a failure too.
+/// Ends the other threads when it is dropped, after a failure too.
 struct Ends<'a>(&'a AtomicBool);
 
 impl Drop for Ends<'_> {
@@ -82,7 +82,7 @@ fn a_private_arena_goes_on_in_both() {
     }
 }
 
-/// What holds in the child of an arena that is the parent's.
+/// Checks an arena that is the parent's, in the child.
 fn is_the_parents(arena: &Arena, held: Vec<Pages<'_>>) {
     assert_eq!(arena.alloc(&PAGE).unwrap_err(), AllocError::NoMemory { why: Why::NoCpu });
     assert!(arena.alloc_bulk(&PAGE, 3, &mut Vec::new()).is_err());

@@ -10,7 +10,9 @@ use framewright_rt::{Arena, ArenaBuilder, ArenaError, Backing, HugePage, Outcome
 use crate::alone::is_alone;
 use crate::limits;
 
-/// What is mapped in the process, neighbours put together, but for the C library's heap: growing, it changes access only.
+/// The mappings of the process, neighbours joined.
+///
+/// Without the C library's heap, which changes only its protection when it grows.
 fn map() -> Vec<(usize, usize)> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
     let mut spans: Vec<(usize, usize)> = Vec::new();
@@ -47,7 +49,7 @@ fn call_of(error: &ArenaError) -> Option<Call> {
     }
 }
 
-/// Fails the `k`-th call; what came of it.
+/// Fails the `k`-th call; returns the result.
 fn attempt(backing: Backing, strict: bool, k: u64, errno: i32) -> (Result<String, ArenaError>, bool) {
     let faults = Faults::nth(k, errno);
     let result = build(backing, strict).map(|arena| {
@@ -79,7 +81,7 @@ fn nothing_is_left_behind() {
         {
             let mut failed = Vec::new();
             for k in 1.. {
-                // Once for what the libraries set up at first use.
+                // Once for allocations of the libraries at first use.
                 let _ = attempt(backing, strict, k, errno);
                 let before = map();
                 let (result, over) = attempt(backing, strict, k, errno);
@@ -115,7 +117,7 @@ fn nothing_is_left_behind() {
     drops();
 }
 
-/// What is denied for good is an error or a note, as the builder says.
+/// A permanent denial is an error or a note, as the builder says.
 fn refusals() {
     for errno in [libc::EPERM, libc::ENOSYS] {
         let faults = Faults::always(Call::Mbind, errno);

@@ -123,7 +123,7 @@ fn without_a_hook_children_refuse() {
             let refused = pages.alloc(&Request::page(GFP_KERNEL));
             assert_eq!(refused, Err(AllocError::NoMemory { why: Why::NoCpu }));
             assert_eq!(pages.free(page, Order(0)), Err(FreeError::NoCpu));
-            // What is new here is whole.
+            // A new machine works here.
             assert_ne!(Native::new(&NODES).pin().cpu(), CpuId(u16::MAX));
             // Its own children do not forget.
             assert!(in_child(|| assert!(pages.machine().refuses())));

@@ -46,7 +46,7 @@ fn address_space() {
         assert_eq!(os_error(builder().size(2 << 30)), (Call::Mmap, libc::ENOMEM));
         let error = builder().size(2 << 30).build().unwrap_err();
         assert!(error.to_string().contains("ulimit -v"), "{error}");
-        // What fits still works, and can be built again and again: nothing is left of what failed.
+        // An arena that fits still works, and can be built again and again: failures leave nothing mapped.
         for _ in 0..20 {
             assert!(builder().size(4 << 30).build().is_err());
             let arena = builder().size(256 << 20).build().unwrap();
@@ -77,7 +77,8 @@ fn open_files() {
 #[test]
 #[ignore = "run by `limits_are_errors` under a limit"]
 fn file_size() {
-    // The kernel also sends a signal, whose default action would end the process. As any program with such a limit must, ignore it.
+    // The kernel also sends a signal, whose default action would end the process. As any program with such a limit
+    // must, ignore it.
     // SAFETY: sets the action of a signal that no other code here handles.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     let error = Arena::builder().without_background().size(64 << 20).backing(Backing::Memfd).build().unwrap_err();
@@ -141,7 +142,7 @@ fn pool(page: HugePage, name: &str) -> Option<u64> {
     text.ok().map(|text| text.trim().parse().unwrap())
 }
 
-/// Huge pages of a size in the pool that nobody uses or has set aside.
+/// Huge pages of a size in the pool that are neither used nor set aside.
 fn free_huge_pages(page: HugePage) -> Option<u64> {
     Some(pool(page, "free_hugepages")?.saturating_sub(pool(page, "resv_hugepages")?))
 }

@@ -1,4 +1,4 @@
-//! What the operating system does to a process with allocators: it forks, refuses calls and sets limits.
+//! The operating system's effects on a process with allocators: forks, refused calls and limits.
 
 #[path = "../alone/mod.rs"]
 mod alone;

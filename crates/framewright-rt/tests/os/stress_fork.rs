@@ -1,4 +1,4 @@
-//! What stress found: copies of an allocator that are not what it was.
+//! Bugs that stress found: copies of an allocator that differ from the original.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
@@ -10,7 +10,7 @@ use crate::forked::in_child;
 
 const NODES: [NodeId; 2] = [NodeId(0); 2];
 
-/// A freed block that waits to be used again is on no ring, and none of who was moving a block when the copy was made.
+/// A freed block in the delay before reuse is on no ring, and no thread was moving it.
 #[test]
 fn blocks_that_wait_are_not_settled() {
     let map = [Region::usable(0x100000, 0x104000, 0)];
@@ -27,7 +27,7 @@ fn blocks_that_wait_are_not_settled() {
     assert_eq!(pages.validate(), Ok(before));
 }
 
-/// A block whose memory is being filled when the process forks is somewhere in the child.
+/// A block whose memory is being filled during the fork is not lost in the child.
 #[test]
 fn blocks_being_poisoned_are_not_lost_in_a_child() {
     let mechanisms = Mechanisms::parse("default,hardened=poison").unwrap();

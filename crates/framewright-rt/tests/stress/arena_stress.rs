@@ -1,5 +1,5 @@
 //! Everything at once on real memory: threads that come and go, blocks that change hands, drains, trims and changes of
-//! affinity underneath. Each frame has a shadow owner, and each block says at both ends of every page whose it is.
+//! affinity. Each frame has a shadow owner, and each block carries its mark at both ends of every page.
 //!
 //! Runs for two seconds; `FRAMEWRIGHT_STRESS_SECONDS=60` makes it longer.
 
@@ -31,7 +31,7 @@ struct Held<'a> {
 
 struct Stage {
     arena: Arena,
-    /// Who has each frame: a mark's low half, or 0.
+    /// Owner of each frame: a mark's low half, or 0.
     owners: Vec<AtomicU32>,
     /// Marks given out.
     marks: AtomicU64,

@@ -58,7 +58,7 @@ fn leases_without_a_depot() {
     stress(Plan { mechanisms: mechanisms("baseline"), ..PLAN });
 }
 
-/// Without a depot the zone's lock is what all threads meet at.
+/// Without a depot all threads meet at the zone's lock.
 #[test]
 fn leases_with_a_queued_zone_lock() {
     stress(Plan { mechanisms: mechanisms("baseline,zone-lock=queued"), ..PLAN });
@@ -69,8 +69,9 @@ fn leases_with_a_zone_lock_for_readers_and_writers() {
     stress(Plan { mechanisms: mechanisms("baseline,zone-lock=rw"), ..PLAN });
 }
 
-/// Two threads with each named set of mechanisms; without children, which other tests have. `FRAMEWRIGHT_STRESS_SECONDS=60` shares
-/// a minute out among them instead.
+/// Two threads with each named set of mechanisms.
+///
+/// `FRAMEWRIGHT_STRESS_SECONDS=60` divides a minute among them instead.
 #[test]
 fn presets() {
     let seconds = std::env::var("FRAMEWRIGHT_STRESS_SECONDS").ok();
@@ -110,7 +111,7 @@ fn hardened_processors() {
     stress(Plan { cpus: CpuMode::PerCpu, mechanisms, ..PLAN });
 }
 
-/// A stage without threads, and a block that somebody holds.
+/// A stage without threads, and a block that has an owner.
 fn stage() -> (Arc<Stage>, Block) {
     let stage = Arc::new(Stage::new(PLAN).unwrap());
     let order = Order(3);
