@@ -68,7 +68,7 @@ fn fill(bytes: &mut [u8], key: u64, version: u64) {
     }
 }
 
-/// The version that a page has; none if it is not what was written.
+/// The version of a page; none if its contents are wrong.
 fn version(bytes: &[u8], key: u64) -> Option<u64> {
     let mut words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
     let version = words.next()?;
@@ -155,14 +155,14 @@ struct Worker {
     did: Did,
 }
 
-/// What was done.
+/// Counts of the threads' work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Did {
     /// Huge blocks that were had.
     pub(crate) huge: u64,
     /// Those that there were none of.
     pub(crate) no_huge: u64,
-    /// Pages that were looked at and were what they should.
+    /// Pages that were checked and were right.
     pub(crate) intact: u64,
     /// Pages that had left.
     pub(crate) gone: u64,
@@ -170,12 +170,12 @@ pub(crate) struct Did {
     pub(crate) refused: u64,
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Outcome {
-    /// What the arena says of its movable pages.
+    /// The arena's report of its movable pages.
     pub(crate) pages: MovableReport,
-    /// What the threads did.
+    /// The threads' counts.
     pub(crate) did: Did,
 }
 
@@ -270,7 +270,7 @@ impl Worker {
     }
 }
 
-/// All threads rest: each page is what it should be, and every frame is somewhere.
+/// Checks each page and accounts for every frame, while all threads rest.
 fn check(arena: &Arena, workers: &mut [Worker], owner: &Difficult) -> Result<(), Box<dyn Error>> {
     for worker in workers.iter_mut() {
         for index in (0..worker.pages.len()).rev() {
@@ -279,7 +279,7 @@ fn check(arena: &Arena, workers: &mut [Worker], owner: &Difficult) -> Result<(),
             }
         }
     }
-    // Background reclaim goes on before and behind the look.
+    // Background reclaim goes on before and after the look.
     let (census, pages) = loop {
         let (before, census) = (arena.movable_pages(), arena.validate()?);
         if arena.movable_pages() == before {
@@ -296,12 +296,14 @@ fn check(arena: &Arena, workers: &mut [Worker], owner: &Difficult) -> Result<(),
     Ok(())
 }
 
-/// Whether there were so many moves, and the owner was of either mind: that it refuses comes in fits, which the moves may fall between.
+/// Whether there were enough moves, and the owner both allowed and refused.
+///
+/// Its refusals come in fits, and all moves may fall between two.
 fn is_enough(pages: &MovableReport, moves: u64) -> bool {
     pages.moved >= moves && pages.stayed != 0 && pages.left != 0
 }
 
-/// Moves pages until there were enough moves, and says what happened.
+/// Moves pages until there were enough moves, and reports the result.
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<Outcome, Box<dyn Error>> {
     let mechanisms = Mechanisms::parse(&options.mechanisms).map_err(|(part, error)| format!("{part}: {error:?}"))?;
     let owner = Arc::new(Difficult::default());

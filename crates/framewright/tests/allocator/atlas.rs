@@ -7,7 +7,7 @@ use framewright::{
 };
 use framewright_rt::{Native, Storage};
 
-/// What a field says, kept.
+/// A field's description, kept.
 #[derive(Debug)]
 struct Kept {
     part: &'static str,
@@ -102,7 +102,7 @@ fn zone_words() -> Vec<Kept> {
     fields_of("baseline").into_iter().filter(|field| field.record == "zone Normal of node 1").collect()
 }
 
-/// Which stretches of so many bytes the words lie in whose names begin so.
+/// The stretches of `bytes` bytes that hold words whose names begin with one of `starts`.
 fn stretches(words: &[Kept], bytes: usize, starts: &[&str], end: &str) -> Vec<usize> {
     let is_one = |word: &&Kept| starts.iter().any(|start| word.name.starts_with(start)) && word.name.ends_with(end);
     let mut all: Vec<usize> = words.iter().filter(is_one).map(|word| word.address / bytes).collect();

@@ -68,7 +68,7 @@ fn lists_of_anything_come_back_whole() {
         let blocks = mixed(pages);
         let frames: u64 = blocks.iter().map(|(_, order)| order.frames()).sum();
         assert_eq!(before - free_frames(pages), frames, "{name}");
-        // The others keep some of what they counted in differentials, or count nothing.
+        // The other mechanisms keep some counts in differentials, or count nothing.
         if matches!(pages.mechanisms().numa_stat, NumaStat::Events | NumaStat::Derived) {
             assert_eq!(hits(pages), blocks.len() as u64, "{name}");
         }
@@ -82,7 +82,7 @@ fn lists_of_anything_come_back_whole() {
 fn each_wrong_free_of_a_list_is_refused_alone() {
     with_each(|pages, name| {
         let blocks = mixed(pages);
-        // Every third is followed by one that is wrong: freed already, of another order, nobody's.
+        // A wrong one follows every third: freed already, of another order, foreign.
         let (mut list, mut wrong) = (Vec::new(), 0);
         for (i, &(pfn, order)) in blocks.iter().enumerate() {
             if i % 3 == 1 {
@@ -150,7 +150,7 @@ fn short_memory_fills_what_it_can() {
     });
 }
 
-/// Who is handed blocks, or asked for them, may call the allocator.
+/// A closure that gets blocks, or provides them, may call the allocator.
 #[test]
 fn lists_may_be_kept_in_the_allocators_own_pages() {
     with_each(|pages, name| {

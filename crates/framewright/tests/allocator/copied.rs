@@ -1,7 +1,7 @@
-//! A machine whose memory can be copied: its words are numbers of places in one array.
+//! A machine whose memory can be copied: its words are indices into one array.
 //!
-//! After each store of a CPU somebody may be called who copies the array, makes the calls of another CPU, and puts the array back.
-//! The CPU that stored goes on and knows nothing of it.
+//! After each store of a CPU a watcher may be called. It copies the array, makes the calls of another CPU, and puts the
+//! array back. The CPU that stored goes on and does not notice.
 
 use std::cell::{Cell, RefCell};
 use std::marker::PhantomData;
@@ -18,7 +18,7 @@ thread_local! {
     static CPU: Cell<CpuId> = const { Cell::new(CpuId(0)) };
 }
 
-/// What a wait for a turn unwinds with: nobody else runs who could end it.
+/// The payload with which a wait for a turn unwinds: no other thread runs that could end it.
 pub(crate) struct Waits;
 
 /// The values of all words.
@@ -41,12 +41,12 @@ pub(crate) fn running_cpu() -> CpuId {
     CPU.get()
 }
 
-/// Has somebody called after each store from now on, but for his own.
+/// Sets a watcher, which is called after each store from now on but its own.
 pub(crate) fn watch(watcher: impl FnMut() + 'static) {
     WATCHER.set(Some(Box::new(watcher)));
 }
 
-/// Nobody is called any more.
+/// Removes the watcher.
 pub(crate) fn unwatch() {
     WATCHER.set(None);
 }

@@ -1,9 +1,9 @@
 //! Copies of an allocator, made at every point where a CPU has just written a word.
 //!
-//! A process that forks copies an allocator that other CPUs are at work in. [`Allocator::freeze`] waits for most of them, and in
-//! the copy [`framewright::Frozen::settle`] finishes what the others did. Here a CPU makes one call after the other,
-//! and after each of its stores another one freezes, copies and settles. If freezing would wait there, that is well; if not, the
-//! copy must be an allocator in which every invariant holds and nothing is missing, whatever is asked of it.
+//! A process that forks copies an allocator while other CPUs work in it. [`Allocator::freeze`] waits for most of them,
+//! and in the copy [`framewright::Frozen::settle`] finishes the work of the others. Here a CPU makes one call after the
+//! other, and after each of its stores another one freezes, copies and settles. If freezing would wait there, that is
+//! right. If not, every invariant must hold in the copy, and nothing may be missing after any call.
 
 use std::cell::RefCell;
 use std::fmt::Write;
@@ -42,9 +42,9 @@ fn boot(mechanisms: Mechanisms) -> Pages {
     Box::leak(Box::new(Allocator::boot(Copied, &config, storage.parts()).unwrap()))
 }
 
-/// What a copy was found to be.
+/// The state of a copy.
 enum Found {
-    /// There would be none: who freezes waits.
+    /// There would be none: the freezing CPU waits.
     Waits,
     Whole,
     Wrong(String),
@@ -61,7 +61,7 @@ fn use_lists(pages: Pages) {
     }
 }
 
-/// What a copy of the allocator at this moment is.
+/// Checks a copy of the allocator at this moment.
 fn look(pages: Pages) -> Result<(), String> {
     let validate = |when: &str| pages.validate().map_err(|violation| format!("{when}: {violation}"));
     let first = validate("at first")?;
@@ -99,10 +99,10 @@ fn look_at_copy(pages: Pages) -> Found {
     })
 }
 
-/// What is not looked at: calls that were made before.
+/// The name of calls at which no copy is made.
 const FILLING: &str = "filling lists";
 
-/// What was found, by what the CPU at work was doing.
+/// The findings, by the call of the CPU at work.
 #[derive(Default)]
 struct Findings {
     doing: &'static str,
@@ -218,7 +218,7 @@ impl Work {
     }
 }
 
-/// Has a CPU make all kinds of calls, and looks at a copy after each store.
+/// Makes all kinds of calls as one CPU, and checks a copy after each store.
 fn copy_all_along(mechanisms: Mechanisms) -> Findings {
     let pages = boot(mechanisms);
     let findings = Rc::new(RefCell::new(Findings::default()));

@@ -52,7 +52,7 @@ fn what_lies_above_a_hole_is_served_as_what_lies_below() {
     }
 }
 
-/// What a CPU's lists hold of several stretches of memory comes and goes in any order.
+/// A CPU's lists hold blocks of several stretches, which come and go in any order.
 #[test]
 fn lists_of_several_stretches_are_mixed() {
     let map: [Region; 8] = std::array::from_fn(|n| Region::usable(n as u64 * 0x3000, n as u64 * 0x3000 + 0x400, 0));
@@ -73,7 +73,9 @@ fn lists_of_several_stretches_are_mixed() {
     });
 }
 
-/// Once refused, for their table of sections would have taken gigabytes; and loops over a zone's span would have run for years.
+/// Once refused, because the table of sections would have taken gigabytes.
+///
+/// Loops over a zone's span would have run for years.
 #[test]
 fn stretches_may_lie_anywhere() {
     const END: u64 = 1 << 52;
@@ -123,7 +125,7 @@ fn stretches_may_lie_anywhere() {
     }
 }
 
-/// Threads that stay on CPUs for a while, and free what others allocated on either side of a hole.
+/// Threads that stay on CPUs for a while, and free blocks of others on either side of a hole.
 #[test]
 fn threads_share_memory_on_both_sides() {
     const THREADS: usize = 4;

@@ -1,4 +1,4 @@
-//! What the descriptors cost, and what a map may look like.
+//! The size of the descriptors, and the maps that are accepted.
 
 use framewright::pfn::{NodeId, Order, Pfn};
 use framewright::request::GFP_KERNEL;

@@ -15,7 +15,7 @@ const PRESETS: [&str; 6] =
     ["baseline", "default", "linux-6.1", "patch8", "baseline,zone-lock=queued", "default,numa-stat=s8"];
 const THREADS: u64 = 3;
 const TRIES: u64 = 600;
-/// Each thread's frames lie in slots of so many, in turn: 8 slots in a pageblock.
+/// Frames of a slot. Slots belong to the threads in turn: 8 slots in a pageblock.
 const SLOT: u64 = 64;
 
 /// Numbers that look random.
@@ -132,7 +132,7 @@ fn a_range_meets_another_on_its_cpu() {
     assert_eq!(taken, Ok(()));
 }
 
-/// Of threads that want the same frames one at least is served, and none keeps what another has.
+/// Of threads that want the same frames at least one is served, and no frame has two owners.
 #[test]
 fn overlapping_ranges_go_to_one() {
     let regions = [Region::usable(BASE, BASE + FRAMES, 0)];

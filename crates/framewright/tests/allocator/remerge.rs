@@ -1,4 +1,4 @@
-//! What was left unmerged: who looks for it, how often, and that nothing is missed.
+//! Blocks left unmerged: the request that looks for them, how often it looks, and that nothing is missed.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,7 +20,7 @@ use crate::threads::runs_on_threads;
 const CPUS: [NodeId; 2] = [NodeId(0); 2];
 const GEOMETRY: Geometry = Geometry { page_shift: 12, max_order: Order(6), pageblock_order: Order(5) };
 const FRAMES: u64 = 0x200;
-/// The largest block, for somebody who must not wait.
+/// The largest block, for a caller that must not wait.
 const LARGEST: Request = Request::new(NOWAIT, 6);
 const NOWAIT: Gfp = __GFP_MOVABLE;
 /// Failures after which a request looks at the zone again at the latest, whatever was found before.
@@ -163,19 +163,19 @@ fn one_looks_and_others_wait_for_nobody() {
         *machine.gate.lock().unwrap() = Some((arrived, goes_on));
         machine.waits.store(true, Ordering::Relaxed);
         std::thread::scope(|scope| {
-            // Gone if something here fails, so that nobody waits for it.
+            // Dropped if an assertion here fails, so that no thread waits for it.
             let go_on = go_on;
             let looking = scope.spawn(|| looks_in_vain(pages, &LARGEST));
             arrival.recv().unwrap();
             for order in 1..=6 {
                 leave_one_unmerged(pages);
-                // Of pages that nobody merged yet.
+                // Made of pages that are unmerged so far.
                 let request = Request::new(NOWAIT, order);
                 if let Ok(pfn) = pages.alloc(&request) {
                     pages.free(pfn, request.order).unwrap();
                 }
             }
-            // Who drains waits for nobody, and does it all himself.
+            // A drain does not wait, and does all the work itself.
             free(pages, kept[0]);
             pages.drain_all();
             assert_eq!(pages.alloc(&LARGEST), Ok(Pfn(0)));
@@ -191,7 +191,7 @@ fn one_looks_and_others_wait_for_nobody() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
-    /// Whatever happened before: of what stays free all that can merge is found by so many requests, and by one drain.
+    /// Any history: a bounded number of requests finds all free blocks that can merge, and so does one drain.
     #[test]
     fn nothing_stays_unmerged(
         order in Just((0..FRAMES as usize).collect::<Vec<_>>()).prop_shuffle(),

@@ -1,4 +1,4 @@
-//! What the core tells its machine besides accesses: locks and steps.
+//! The core's calls of its machine besides accesses: locks and steps.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -15,7 +15,7 @@ use crate::threads::runs_on_threads;
 
 const CPUS: [NodeId; 2] = [NodeId(0); 2];
 
-/// Threads, with somebody who listens.
+/// Threads, with a record of the machine's calls.
 struct Listening {
     threads: Native,
     keeps_interrupts_apart: bool,

@@ -8,7 +8,7 @@ use framewright_rt::Solo;
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
 
-/// Words of nodes; those at 0 are nobody's.
+/// Words of nodes; those at 0 belong to no list.
 struct Words(Vec<Link<Solo<'static>>>);
 
 impl Links<Solo<'static>> for Words {
@@ -35,7 +35,7 @@ fn node(number: u32) -> Node {
     Node(HEADS.len() as u32 + 1 + number % NODES)
 }
 
-/// What all words hold.
+/// The values of all words.
 fn values(words: &Words) -> Vec<u32> {
     let value = |word: &<Solo<'static> as framewright::Machine>::U32| word.load(Ordering::Relaxed);
     words.0.iter().flat_map(|link| link.words().map(|(_, word)| value(word))).collect()
@@ -113,7 +113,7 @@ proptest! {
         }
     }
 
-    /// One word holds something else: what touches it fails and changes nothing, or does not care and is right.
+    /// One word is damaged: a call that meets it fails and changes nothing, or is right without it.
     #[test]
     fn damage_changes_nothing(
         at in 0..2 * (HEADS.len() + 4),

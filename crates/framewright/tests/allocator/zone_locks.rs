@@ -5,7 +5,7 @@ use framewright::request::GFP_KERNEL;
 use framewright::{Allocator, Config, Layout, Mechanisms, NodeId, Region, Request};
 use framewright_rt::{Native, Storage};
 
-/// Blocks of so many frames are kept in no list of a CPU: each call takes the lock.
+/// Order of blocks that no list of a CPU keeps: each call takes the lock.
 const ORDER: u8 = 4;
 /// Calls of both threads together are more than the 65,536 numbers that waiters of a queued lock draw.
 const ROUNDS: u32 = 20_000;

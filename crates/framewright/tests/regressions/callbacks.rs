@@ -1,4 +1,4 @@
-//! Bugs that a review proved, each by a test that failed then: what happens around the machine's callbacks.
+//! Bugs that a review proved, each by a test that failed then: calls of and around the machine's callbacks.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,7 +30,7 @@ const fn tuned(min: u64, low: u64) -> [Tuning; 1] {
     [Tuning { zone, marks: Some(Marks { min, low, high: low }), reserve: None, pcp }]
 }
 
-/// Boots what lives as long as the process, so that callbacks may call it.
+/// Boots an allocator that lives as long as the process, so that callbacks may call it.
 fn boot<M: Machine + 'static>(machine: M, regions: &[Region], tuning: &[Tuning]) -> &'static Allocator<'static, M> {
     let config = Config { tuning, ..Config::new(regions, &CPU) };
     let storage = Box::leak(Box::new(Storage::new(&Layout::of(&config).unwrap())));
@@ -41,7 +41,7 @@ fn boot_solo(frames: u64, tuning: &[Tuning]) -> &'static Pages {
     boot(Solo::new(&CPU), &[Region::usable(BASE, BASE + frames, 0)], tuning)
 }
 
-/// How often a request asks in one round, if that never frees what is wanted: once at each priority.
+/// Number of times that a request reclaims in vain in one round: once at each priority.
 const PRIORITIES: u32 = 13;
 
 /// Once, only the first blocks of a contiguous run were traced and zeroed.
@@ -228,7 +228,7 @@ fn migrate_by(pages: &'static Pages) -> impl FnMut(Pfn, Pfn, Order) -> Result<()
     }
 }
 
-/// Once, either half of a block of two pageblocks could not be emptied: what came free went to the wrong list.
+/// Once, neither half of a block of two pageblocks could be emptied: freed frames went to the wrong list.
 #[test]
 fn half_of_a_large_block_can_be_taken() {
     for half in [0, 512] {

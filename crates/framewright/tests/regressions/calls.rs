@@ -1,7 +1,7 @@
-//! Bugs that a review proved, each by a test that failed then: what one call may do to memory and to its neighbours.
+//! Bugs that a review proved, each by a test that failed then: a call's effects on memory and on its neighbours.
 //!
-//! The others: `lists.rs` (sizes and geometries), `callbacks.rs` (reclaim, migration, zeroing),
-//! `damage.rs` (flipped bits, racing frees), `threads.rs` (everything at once).
+//! The others: `lists.rs` (sizes and geometries), `callbacks.rs` (reclaim, migration, zeroing), `damage.rs` (flipped
+//! bits, racing frees), `threads.rs` (everything at once).
 
 use framewright::pfn::{CpuId, MigrateType, NodeId, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use framewright::report::Source;
@@ -90,7 +90,7 @@ fn atomic_requests_of_every_order_set_up_the_reserve() {
     }
 }
 
-/// Once, a block whose second pageblock had got a type of its own was freed to the list of the first.
+/// Once, a block whose second pageblock had another type was freed to the first one's list.
 #[test]
 fn block_of_two_types_is_freed_to_both() {
     for (at, migratetype) in [(0, MigrateType::Cma), (512, MigrateType::Cma), (512, MigrateType::HighAtomic)] {
@@ -104,7 +104,7 @@ fn block_of_two_types_is_freed_to_both() {
     }
 }
 
-/// Once, what a CPU beyond the list freed was gone, and a boot there managed nothing and said it was well.
+/// Once, frees of a CPU beyond the list were lost, and a boot there managed nothing and succeeded.
 #[test]
 fn cpu_that_was_not_set_up_is_refused() {
     let pages = boot_plain(4096);
@@ -172,7 +172,7 @@ fn pageblock_that_two_nodes_share_stays_with_the_first() {
     assert_eq!(pages.free(stray.start, Order(0)), Err(FreeError::Foreign(stray.start)));
 }
 
-/// Once, a zone limit inside of a pageblock left the frames behind it out of the allocator; now it is rounded down.
+/// Once, a zone limit inside of a pageblock lost the frames above it; now it is rounded down.
 #[test]
 fn zone_limit_inside_of_a_pageblock_loses_no_frame() {
     let regions = [Region::usable(BASE, 0x4000, 0)];
@@ -248,7 +248,7 @@ fn pageblock_keeps_its_type_when_its_neighbour_gets_one() {
     assert_all_back(pages);
 }
 
-/// The same where blocks are larger: 512 free pageblocks once took the name of one.
+/// With larger blocks: 512 free pageblocks once took the type of one.
 #[test]
 fn pageblock_is_renamed_alone_in_a_huge_free_block() {
     let regions = [Region::usable(0, 1 << 18, 0)];

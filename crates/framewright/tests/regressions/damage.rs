@@ -70,7 +70,7 @@ macro_rules! lab_words {
 
 lab_words!(u8, u16, u32, u64, usize);
 
-/// One thread whose words a test can damage and that can be interrupted once, where it is pinned.
+/// One thread whose words a test can damage, and that can be interrupted once while it is pinned.
 struct Lab {
     states: Vec<Rc<Cell<u64>>>,
     links: Vec<Rc<Cell<u32>>>,
@@ -144,11 +144,11 @@ enum Target {
 enum First {
     /// Requests.
     Take,
-    /// Frees of everything that is allocated, which merge with what is damaged.
+    /// Frees of all allocated blocks, which merge with the damaged ones.
     Free,
-    /// Requests for given frames, which split what is damaged.
+    /// Requests for given frames, which split damaged blocks.
     Cut,
-    /// New types for pageblocks, which move what is damaged from list to list.
+    /// New types for pageblocks, which move damaged blocks from list to list.
     Retype,
 }
 
@@ -201,8 +201,10 @@ fn take_any(pages: &Pages, orders: [u8; 2], turn: u64) -> Option<(Pfn, Order)> {
     tries.into_iter().find_map(|request| pages.alloc(&request).ok().map(|pfn| (pfn, request.order)))
 }
 
-/// Takes all there is, single frames and blocks of `order` by turns, and gives it back, three times: damage shows when its
-/// place is reached, and repair when it is used. Returns how many frames the last turn had; fails if any had two owners.
+/// Takes all memory, single frames and blocks of `order` by turns, and frees it, three times.
+///
+/// Damage shows when its place is reached, and repair when it is used. Returns the number of frames of the last turn;
+/// fails if any had two owners.
 fn take_all_and_return(pages: &Pages, order: u8, held: &HashSet<u64>, case: &str) -> u64 {
     let mut served = 0;
     for _ in 0..3 {
@@ -244,7 +246,9 @@ fn meet(pages: &Pages, first: First, held: &mut Blocks, free: &Blocks) {
     pages.drain_all();
 }
 
-/// Damages one bit and uses all memory; nobody may be handed what somebody has. Returns the frames that are in no block.
+/// Damages one bit and uses all memory; no frame may get a second owner.
+///
+/// Returns the number of frames that are in no block.
 fn survive(pfn: Pfn, (target, bit): (Target, u32), first: First, order: u8) -> u64 {
     let case = format!("{pfn}, {target:?} bit {bit}, {first:?} first, order {order}");
     let (pages, free, mut held) = boot_fragmented();
@@ -319,7 +323,9 @@ fn damaged_order_loses_no_frame() {
     }
 }
 
-/// Two CPUs that free one block at once: the zone's lock decides. Once, the second freed it again, or what it had merged into.
+/// Two CPUs free one block at once, and the zone's lock decides.
+///
+/// Once, the second freed it again, or the block that it had merged into.
 #[test]
 fn racing_free_is_refused_under_the_lock() {
     for before in [&[2, 3][..], &[0], &[0, 2, 3], &[]] {

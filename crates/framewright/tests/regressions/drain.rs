@@ -1,4 +1,4 @@
-//! What stress found: drains that leave something.
+//! Bugs that stress found: drains that leave blocks.
 
 use framewright::request::GFP_KERNEL;
 use framewright::{Allocator, Config, CpuId, Layout, NodeId, Order, Region, Request};

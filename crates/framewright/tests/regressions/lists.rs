@@ -28,8 +28,9 @@ const fn lists(batch: u32, high: u32) -> Tuning {
     Tuning { zone, marks: Some(marks), reserve: None, pcp: Some(PcpSize { batch, high }) }
 }
 
-/// Stocks the rings of all orders but the last, then frees many blocks of the last: they alone push the sum over the limit,
-/// while drains go round by ring. Nothing may be lost on the way.
+/// Stocks the rings of all orders but the last, then frees many blocks of the last.
+///
+/// They alone push the sum over the limit, while drains go round by ring. No block may be lost.
 fn fill_and_return(pages: &Pages, zone: Gfp, orders: &[u8], last: Request, case: &str) {
     let mut held = Vec::new();
     for (&order, mobility) in orders.iter().flat_map(|order| MOBILITIES.map(|mobility| (order, mobility))) {
@@ -65,7 +66,7 @@ fn full_ring_makes_room() {
     }
 }
 
-/// The same with the computed sizes of a small zone.
+/// Like `full_ring_makes_room`, with the computed sizes of a small zone.
 #[test]
 fn full_ring_of_computed_size_makes_room() {
     let regions = [Region::usable(0x1, 0x1000, 0), Region::usable(0x10_0000, 0x14_0000, 0)];
@@ -172,8 +173,9 @@ fn shuffle(pages: &Pages, geometry: Geometry, seed: u64) {
     assert_eq!(after, before, "{geometry:?}");
 }
 
-/// Once, a refill that brought nothing left the ring's window where the ring had been before, and the next request took an
-/// entry that was none.
+/// Once, a refill without a block left the ring's window at its old place.
+///
+/// The next request took an entry that was none.
 #[test]
 fn refill_without_a_block_leaves_an_empty_list() {
     let regions = [Region::usable(0, 1, 0)];

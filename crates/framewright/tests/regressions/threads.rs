@@ -1,8 +1,8 @@
-//! Everything at once: threads that do what they like to one small allocator, beside a map of who owns each frame.
+//! Everything at once: threads make random calls to one small allocator, beside a map of each frame's owner.
 //!
-//! What an owner has nobody else may be given; at the end of each round all of it comes back, every invariant holds, no free
-//! was refused and no list had to be repaired. The lists are tiny, so that refills, drains and claims meet all the time. Pages in
-//! the *pool* belong to nobody: the migration callback moves them, the reclaim callback frees them.
+//! No frame gets a second owner. At the end of each round all frames come back, every invariant holds, no free was
+//! refused and no list had to be repaired. The lists are tiny, so that refills, drains and claims meet all the time.
+//! Pages in the *pool* have no owner: the migration callback moves them, the reclaim callback frees them.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ const GEOMETRIES: [(u8, u8); 8] = [(10, 9), (10, 3), (6, 4), (5, 0), (4, 2), (3,
 /// Batch and high of the per-CPU lists.
 const LISTS: [(u32, u32); 5] = [(7, 60), (1, 4), (2, 9), (3, 17), (5, 30)];
 
-/// What threads and callbacks share.
+/// The state that threads and callbacks share.
 struct Shared {
     pages: OnceLock<Pages>,
     owners: Vec<AtomicU8>,
@@ -83,7 +83,9 @@ impl Shared {
     }
 }
 
-/// A word at which other threads get their turn now and then: a thread of its own accord is seldom interrupted just there.
+/// A word at which other threads get their turn now and then.
+///
+/// Without it a thread is seldom interrupted there.
 struct Slow<W>(W);
 
 fn stumble() {
@@ -198,7 +200,7 @@ fn boot(max: u8, pageblock: u8, pcp: PcpSize) -> &'static Shared {
     shared
 }
 
-/// What a thread holds.
+/// A thread's block.
 #[derive(Clone, Copy)]
 enum Holding {
     Block(Pfn, Order),
@@ -283,7 +285,7 @@ impl Player {
                 out.iter().take(served).for_each(|&pfn| self.keep(Holding::Block(pfn, order)));
             }
             1 => {
-                // A little beyond the largest block: what is longer is searched for.
+                // A little beyond the largest block: longer ranges are searched for.
                 let Geometry { max_order, pageblock_order, .. } = pages.geometry();
                 let longest = max_order.frames() + 4 * pageblock_order.frames();
                 let (frames, align) = (1 + self.below(longest), self.order());
@@ -382,7 +384,7 @@ impl Player {
         }
     }
 
-    /// Frees what must not be freed so.
+    /// Makes a free that must be refused.
     fn wrong_free(&mut self) {
         let pages = self.shared.pages();
         assert_eq!(pages.free(Pfn(0xff8), Order(0)), Err(FreeError::Foreign(Pfn(0xff8))));
@@ -402,7 +404,7 @@ impl Player {
             0 => drop(pages.drain_all()),
             1 => drop(pages.drain_cpu(CpuId(self.below(4) as u16))),
             2 => {
-                // Nobody else runs on a CPU that is pinned, so this is a CPU that stops.
+                // No other thread runs on a CPU that is pinned, so this is a CPU that stops.
                 let pin = pages.machine().pin();
                 pages.offline_cpu(pin.cpu());
             }
@@ -413,7 +415,7 @@ impl Player {
     }
 }
 
-/// One round: every thread plays, then gives back what it has.
+/// One round: every thread plays, then frees its blocks.
 fn play(shared: &'static Shared, seed: u64) {
     let pages = shared.pages();
     let before = pages.validate().unwrap();

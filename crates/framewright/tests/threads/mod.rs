@@ -1,6 +1,6 @@
-//! Machines of tests that are [`framewright_rt::Native`] but for what the test listens to or answers itself.
+//! Machines of tests that pass on to [`framewright_rt::Native`] all but the calls that the test observes.
 
-/// What such a machine takes from its field of that type: words, pins, and what holds off interrupts and orders accesses.
+/// The items that such a machine takes from its field of that type: words, pins, interrupt guards and fences.
 macro_rules! runs_on_threads {
     ($field:ident) => {
         type U8 = <Native as Machine>::U8;
