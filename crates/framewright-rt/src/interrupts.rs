@@ -6,10 +6,11 @@
 //!
 //! | | how it is kept from happening |
 //! |---|---|
-//! | locks | a flag of the thread, up while it holds one ([`framewright::Machine::irq_save`]): a signal that comes then is noted, and its handler runs when the flag goes down |
-//! | lists | a handler has another CPU of the allocator than the thread ([`crate::Native::with_interrupts`]); no flag, no check |
+//! | locks | a flag of the thread, up while it holds one ([`framewright::Machine::irq_save`]): handlers wait |
+//! | lists | a handler has another CPU than the thread ([`crate::Native::with_interrupts`]): no flag, no check |
 //!
-//! The flag costs a load and two stores. Masking signals for the section instead is two system calls, 251 ns.
+//! A signal that comes while the flag is up is noted, and its handler runs when the flag goes down. The flag costs a
+//! load and two stores. Masking signals for the section instead is two system calls, 251 ns.
 //!
 //! # The rules
 //!

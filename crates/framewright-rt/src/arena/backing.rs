@@ -13,7 +13,7 @@ use crate::os::{HugePage, OsError, Placement};
 /// | | after a fork | lack of memory shows | gives free memory back |
 /// |---|---|---|---|
 /// | [`Backing::Private`] | each process has its own | at the first touch, by the kernel's out-of-memory rules | yes |
-/// | [`Backing::Memfd`] | both see the same; only the parent allocates | as for private memory | yes, in all processes |
+/// | [`Backing::Memfd`] | shared; only the parent allocates | as for private memory | yes, in all processes |
 /// | [`Backing::Hugetlb`] | the child has none of it | when the arena is built | no |
 ///
 /// With [`crate::ArenaBuilder::populate`] a lack of memory shows when the arena is built, whatever the backing.

@@ -7,7 +7,7 @@
 //! | way | a thread's slot | pinning costs | slots |
 //! |---|---|---|---|
 //! | [`lease`] | its own, until it exits | a look at a thread-local | as one says; best one more than threads |
-//! | [`rseq`] | that of the processor it runs on | a restartable sequence and a store | possible processors, some spares |
+//! | [`rseq`] | that of its processor | a restartable sequence and a store | possible processors, some spares |
 //!
 //! Neither needs an atomic read-modify-write, which costs more than the rest of an allocation. Both fall back to
 //! *shared* slots when the thread's own cannot be had: no lease is free, or a thread that was stopped inside an
