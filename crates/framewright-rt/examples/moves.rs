@@ -1,14 +1,15 @@
-//! Pages that keep what is in them, however often they are moved.
+//! Pages that keep their contents, however often they are moved.
 //!
 //! ```sh
 //! cargo run --release -p framewright-rt --example moves -- --moves 1000000 --mechanisms default,compaction=scanners
 //! ```
 //!
-//! Threads fill an arena with movable pages of several orders, write into each whose it is and a check that follows from that and
-//! the last writing, and look at them again and again. Between them lie blocks that cannot move; and all want huge blocks, for
-//! which memory must be moved together or had back. Background reclaim and compaction run. The pages' owner refuses one in eight of what
-//! it is asked (every second one, in fits), sleeps now and then, and calls the allocator from inside. Now and then all threads rest: then every frame is accounted for,
-//! and each page must be what its holder wrote. Ends with status 1 if anything is wrong.
+//! Threads fill an arena with movable pages of several orders. They write into each its key, a version, and a check
+//! that follows from both, and read them again and again. Between the pages lie blocks that cannot move. All threads
+//! want huge blocks, for which memory must be compacted or reclaimed. Background reclaim and compaction run. The pages'
+//! owner refuses one request in eight (in fits, every second one), sleeps now and then, and calls the allocator from
+//! inside. Now and then all threads rest. Then every frame is accounted for, and each page must hold what was written
+//! last. Ends with status 1 if anything is wrong.
 
 use std::collections::VecDeque;
 use std::error::Error;

@@ -10,8 +10,8 @@
 //! closure breaks or the `Background` is dropped. A drop does not wait for the interval to end. A fork's child does not
 //! have the thread, and gets it back only by [`Background::restart`].
 //!
-//! Rejected: a count of operations per list (a store on each, for a second's precision); a timer signal (must not
-//! allocate); draining by the owner at its next operation (an idle owner has none).
+//! Rejected: a count of operations per list (a store on each, for a second's precision). A timer signal must not
+//! allocate. Draining by the owner at its next operation fails, because an idle owner has none.
 
 use std::io;
 use std::iter::zip;

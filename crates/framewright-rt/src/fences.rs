@@ -9,7 +9,7 @@
 //! switched out before. This takes milliseconds, and only such a process pays for it. If that is denied as well, the
 //! process ends: going on would give one page to two owners.
 //!
-//! Rejected for that case: `mprotect`, whose interrupt to every processor newer ones do without.
+//! Rejected for that case: `mprotect`. It interrupts every processor, but newer processors do without that.
 
 use rustix::thread::{CpuSet, MembarrierCommand, membarrier, sched_getaffinity, sched_setaffinity};
 

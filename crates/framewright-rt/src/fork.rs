@@ -18,7 +18,7 @@
 //! right for memory that parent and child share (`MAP_SHARED`): two copies of the descriptors must not hand out one
 //! page twice. Children that only execute another program never notice.
 //!
-//! A thread that forks while it is pinned (in a callback of the allocator, for example) gets a child that refuses: its
+//! A thread that forks while it is pinned (in a callback of the allocator, for example) gets a child that refuses. Its
 //! own operation keeps the allocator from coming to rest. The child must not use that pin.
 //!
 //! Fork handlers of other code must not call an allocator: it may be at rest when they run.
@@ -71,7 +71,7 @@ pub(crate) fn watch() {
 
 /// Registers a machine, so that forks take care of it.
 ///
-/// A child never finds half of what `make` initialises: no fork runs meanwhile.
+/// A child never finds a half-done `make`: no fork runs meanwhile.
 pub(crate) fn register<W, E>(make: impl FnOnce() -> Result<(W, Cpus), E>) -> Result<(W, Arc<Cpus>), E> {
     watch();
     let mut machines = registry::lock();

@@ -16,15 +16,15 @@
 //!
 //! - A handler is set by [`handle`], or is called by [`raise`]. Only there may it call an allocator, and only one whose
 //!   machine was made with interrupts; others answer "no CPU".
-//! - **A handler that was set by other means must not call an allocator**, as it must not call `malloc`: neither is
+//! - **A handler that was set by other means must not call an allocator**, as it must not call `malloc`. Neither is
 //!   safe in a signal handler, and setting one is `unsafe`. No call can tell that it is in one, so this is not checked.
 //!   One case is caught: a call inside a section under a lock of its own thread does not wait, because it would wait
 //!   for itself. A request is refused ([`framewright::AllocError::InInterrupt`]); a free is left to the next holder of
 //!   the zone's lock.
 //! - A handler runs at once, or at the end of the section in which the signal came; in its own thread in either case.
 //! - **Handlers do not nest.** While one runs, or waits to run, the kernel holds back all further signals of the
-//!   thread, by the rules of POSIX for blocked signals. One of each standard number is kept; real-time signals queue up
-//!   with their values, up to the kernel's limit. A handler that is raised meanwhile waits too.
+//!   thread. POSIX has rules for blocked signals: one of each standard number is kept; real-time signals queue up with
+//!   their values, up to the kernel's limit. A handler that is raised meanwhile waits too.
 //! - Signals by which the processor reports a fault (`SIGSEGV` and its like) cannot wait, so they have no handler here.
 //! - A handler allocates only from such an allocator. It takes no lock that others hold while they are interrupted, and
 //!   does not fork, panic or jump. `errno` is kept for it.
@@ -41,8 +41,8 @@
 //! that reason alone. Thread-locals are constant-initialised and have no destructors, so a handler can use them at any
 //! time.
 //!
-//! Rejected: noting any number of signals, which would need a bound and a rule for losses beyond it; handlers that
-//! nest, each of which would need a CPU of its own.
+//! Rejected: noting any number of signals, which would need a bound and a rule for losses beyond it. Handlers that nest
+//! would each need a CPU of their own.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};

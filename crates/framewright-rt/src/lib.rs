@@ -1,6 +1,6 @@
 //! Framewright in a user-space process.
 //!
-//! An [`Arena`] is what a program wants. It maps memory (private, shared or of huge pages, on chosen nodes of the
+//! An [`Arena`] serves most programs. It maps memory (private, shared or of huge pages, on chosen nodes of the
 //! machine). It hands that memory out as [`Pages`], which read as slices and free themselves. `examples/buffer_pool.rs`
 //! shows one in use. Its [`MovablePage`]s may move while they are in use, and may be evicted. The parts below serve
 //! other uses, and memory that is not the process' own:

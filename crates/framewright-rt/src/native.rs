@@ -45,7 +45,7 @@ use crate::{fences, prefetch};
 /// [`Native::with_interrupts`], and only as [`crate::interrupts`] says. Forks: [`Native::set_fork_hook`].
 #[derive(Debug)]
 pub struct Native {
-    /// That of `cpus`, without a pointer to follow.
+    /// The id of `cpus`, without a pointer to follow.
     id: u64,
     /// The kernel can make every thread pass a fence, so the other side needs none.
     asymmetric: bool,
@@ -200,8 +200,8 @@ impl Native {
     /// Another thread may then lease the CPU, with its cached pages. The thread's next pin leases again.
     ///
     /// # Safety
-    /// The thread has no pin of this machine. It is not inside a call of the allocator (as in a callback, or in a
-    /// signal handler that interrupted a call), and holds nothing that keeps it on a CPU.
+    /// The thread has no pin of this machine. It is not inside a call of the allocator, as in a callback, or in a
+    /// signal handler that interrupted a call. It holds nothing that keeps it on a CPU.
     pub unsafe fn give_up_lease(&self) -> bool {
         lease::give_up(&self.cpus)
     }

@@ -1,9 +1,9 @@
 //! Children, forked while all threads run or while all threads rest.
 //!
-//! A child has copies from the moment of the fork. If the arena's memory was copied too, and its allocator brought to
-//! rest, the child goes on with it, as if all other threads had died. It allocates and frees, and gets only blocks that
-//! had no owner. A child of threads at rest knows all blocks with an owner, and frees them. Otherwise the child is
-//! *refused*: every call says so, and changes nothing.
+//! A child has copies from the moment of the fork. If the arena's memory was copied too, and its allocator was at rest,
+//! the child goes on as if all other threads had died. It allocates and frees, and gets only blocks that had no owner.
+//! A child of threads at rest knows all blocks with an owner, and frees them. Otherwise the child is *refused*: every
+//! call says so, and changes nothing.
 //!
 //! A child has one thread, and some locks may be locked for ever. So it touches no lock of the stage, prints by system
 //! call alone, and ends without running any code of its parent's.

@@ -1,9 +1,9 @@
 //! An arena at rest while its process forks.
 //!
-//! A fork copies private memory, descriptors included, so parent and child each have an arena of their own afterwards;
-//! the child's blocks are its own copies. For that the allocator must be copied while no operation is under way. It is
-//! frozen from before the fork until after it, in both processes. The child, which has none of the other threads, first
-//! finishes their operations. Shared and huge memory is not copied, and has no hook here: the child refuses.
+//! A fork copies private memory, descriptors included, so parent and child each have an arena of their own afterwards.
+//! For that the allocator must be copied while no operation is under way. It is frozen from before the fork until after
+//! it, in both processes. The child, which has none of the other threads, first finishes their operations. Shared and
+//! huge memory is not copied, and has no hook here: the child refuses.
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, MutexGuard, PoisonError};

@@ -1,10 +1,10 @@
 //! The memory of an arena's descriptors.
 //!
-//! Descriptors that grow with the number of frames (17 bytes for each, and room for per-CPU lists) lie in a mapping of
-//! their own between guard pages. That is far from the memory that they describe, so a buffer overrun does not reach
-//! them. The kernel makes the pages when they are touched. The core begins with zeroed descriptors and touches only
-//! those of block heads, so an arena of 1 TiB costs a few MiB at first. Transparent huge pages are off there; otherwise
-//! each touch would make 2 MiB resident. Descriptors of zones and CPUs lie on the heap in a [`Storage`].
+//! Descriptors that grow with the number of frames lie in a mapping of their own between guard pages: 17 bytes for each
+//! frame, and room for per-CPU lists. That is far from the memory that they describe, so a buffer overrun does not
+//! reach them. The kernel makes the pages when they are touched. The core begins with zeroed descriptors and touches
+//! only those of block heads, so an arena of 1 TiB costs a few MiB at first. Transparent huge pages are off there;
+//! otherwise each touch would make 2 MiB resident. Descriptors of zones and CPUs lie on the heap in a [`Storage`].
 
 use std::mem::{align_of, size_of};
 use std::ptr::NonNull;

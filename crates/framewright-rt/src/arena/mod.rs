@@ -11,14 +11,13 @@
 //! # Soundness of slices
 //!
 //! `&mut [u8]` of a block is sound because the allocator hands each frame out once. Any code that knows a frame number
-//! could free it, so the arena's allocator, with its interface of numbers, is reached by an `unsafe` call:
+//! could free it. So the arena's allocator, with its interface of numbers, is reached by an `unsafe` call:
 //! [`Arena::allocator`]. Calls that only read, or cannot take a block from its owner, are safe.
 //!
 //! # Differences from a kernel
 //!
-//! One zone for each node, no watermarks, and blocks of up to 1 GiB, whose addresses are multiples of their size:
-//! [`ArenaBuilder`] has an option for each. A 1 TiB arena is ready in 15 ms and takes some 20 MiB, of which 9 are page
-//! tables.
+//! One zone for each node, no watermarks, and blocks of up to 1 GiB at multiples of their size: [`ArenaBuilder`] has an
+//! option for each. A 1 TiB arena is ready in 15 ms and takes some 20 MiB, of which 9 are page tables.
 //!
 //! Rejected: an arena that is a handle by itself (`Arc` inside). A reference is enough for most programs, and costs no
 //! counter that all threads share.

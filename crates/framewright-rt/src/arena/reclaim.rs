@@ -7,8 +7,8 @@
 //! sleep, and hold nothing: they own the arena only while they work.
 //!
 //! A fork's child has neither until [`BackgroundReclaim::restart`]. If one was at work during the fork, the child's
-//! copy of the arena stays mapped when it is dropped, because it cannot release the share of a thread that does not
-//! exist there.
+//! copy of the arena stays mapped when it is dropped. It cannot release the share of a thread that does not exist
+//! there.
 
 use std::fmt;
 use std::io;

@@ -2,7 +2,7 @@
 //!
 //! A free block is first allocated, so that no other code can be using it when its contents go. Then the kernel forgets
 //! the contents, and the block is freed again. Used memory is not touched. Blocks that other threads take or free
-//! meanwhile are skipped or included as they are found. Blocks below the given order are left alone: each piece costs a
+//! meanwhile are skipped or included as they are found. Blocks below the given order are left alone. Each piece costs a
 //! system call, and a huge page that is given back in part is lost as a huge page.
 //!
 //! Pages given back read as zero when they are used again, as new ones do. A block allocated later may include older
@@ -26,8 +26,8 @@ impl Arena {
     /// Gives the memory of all free blocks of at least `order` back to the operating system.
     ///
     /// Drains the CPUs' lists first. An order below the pageblock's means the pageblock's (2 MiB). Takes time in
-    /// proportion to the arena's size: about a look at a descriptor for every 2 MiB, and a system call for each free
-    /// block.
+    /// proportion to the arena's size. That is about a look at a descriptor for every 2 MiB, and a system call for each
+    /// free block.
     ///
     /// # Errors
     /// The memory is huge pages or was handed in. Or the kernel refused, perhaps after some blocks had been given back.

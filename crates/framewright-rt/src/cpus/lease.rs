@@ -13,8 +13,8 @@
 //! pages when its lease ends, and the next thread that asks gets slot and pages. A thread that had to share asks again
 //! at each pin, and gets a lease as soon as there is one.
 //!
-//! A forgotten pin is never dropped. The thread's shared slots, and its pins of others, are free as well when it exits:
-//! pins cannot leave their thread, so none is used any more. A thread is watched for that once it has had a shared
+//! A forgotten pin is never dropped. The thread's shared slots, and its pins of others, are free as well when it exits.
+//! Pins cannot leave their thread, so none is used any more. A thread is watched for that once it has had a shared
 //! slot, or has made an [`crate::Arena::local`].
 //!
 //! The table holds machines weakly, and their numbers are never used again. So a machine may be dropped before the
@@ -34,7 +34,7 @@
 //! have run out, threads share.
 //!
 //! Rejected: a thread-local with a destructor (its access asks each time whether it is still alive, and it dies too
-//! early); a count of pins (a dependent load and store each way, 1.4 ns a pin instead of 0.3).
+//! early). Also rejected: a count of pins (a dependent load and store each way, 1.4 ns a pin instead of 0.3).
 
 use std::cell::RefCell;
 use std::mem::ManuallyDrop;

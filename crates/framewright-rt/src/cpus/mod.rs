@@ -10,9 +10,9 @@
 //! | [`rseq`] | that of its processor | a restartable sequence and a store | possible processors, some spares |
 //!
 //! Neither needs an atomic read-modify-write, which costs more than the rest of an allocation. Both fall back to
-//! *shared* slots when the thread's own cannot be had: no lease is free, or a thread that was stopped inside an
+//! *shared* slots when the thread's own cannot be had. Then no lease is free, or a thread that was stopped inside an
 //! operation has the CPU's slot. A shared slot is taken by compare-and-swap and given back at once, so it is slower. A
-//! thread that finds all of them taken waits: it spins first, then yields, then sleeps, because the holder may be a
+//! thread that finds all of them taken waits. It spins first, then yields, then sleeps, because the holder may be a
 //! thread that does not run.
 //!
 //! A free, and a request that must not wait (`GFP_NOWAIT`, `GFP_ATOMIC`), gives up after the spins ([`Wait::Never`])
@@ -26,9 +26,9 @@
 //! *interrupts*. A thread's interrupt uses the slot that belongs to the thread's lease, or to the processor it runs on,
 //! or else a shared one. It may wait for a shared one: the holder is an interrupt of another thread.
 //!
-//! Rejected: a lock per slot that is taken on every pin (an uncontended one costs 16 ns a pair); hashing threads to
-//! slots (two busy threads meet for ever, while slots lie idle); an own slot for each thread without limit (the
-//! descriptors of a CPU's lists are laid out at boot).
+//! Rejected: a lock per slot that is taken on every pin (an uncontended one costs 16 ns a pair). Hashing threads to
+//! slots: two busy threads meet for ever, while slots lie idle. An own slot for each thread without limit: the
+//! descriptors of a CPU's lists are laid out at boot.
 
 pub(crate) mod exit;
 pub(crate) mod lease;

@@ -25,16 +25,16 @@
 //!
 //! # The kernel's side
 //!
-//! Each thread registers 32 bytes with the kernel, once. glibc does so since 2.35 and publishes their place
-//! (`__rseq_offset` from the thread pointer), which is looked up at run time so that older libraries link. Otherwise
-//! the thread registers its own at its first pin and takes them back when it exits. Where that is denied this way is
-//! unavailable: [`RseqUnavailable`]. Reasons are seccomp, an old kernel, or a libc that registers without publishing. A
-//! fork's child inherits the registration. The last sequence's address stays in those bytes until the kernel next
-//! looks, so code that pins must not be unloaded.
+//! Each thread registers 32 bytes with the kernel, once. The C library glibc does so since 2.35 and publishes their
+//! place (`__rseq_offset` from the thread pointer). It is looked up at run time, so that older libraries link.
+//! Otherwise the thread registers its own at its first pin and takes them back when it exits. Where that is denied this
+//! way is unavailable: [`RseqUnavailable`]. Reasons are seccomp, an old kernel, or a libc that registers without
+//! publishing. A fork's child inherits the registration. The last sequence's address stays in those bytes until the
+//! kernel next looks, so code that pins must not be unloaded.
 //!
-//! Rejected: `sched_getcpu` and a lock (10 + 16 ns a pair, here 2); a sequence around each whole operation, which would
-//! have to be written in assembly; the compact concurrency number (`mm_cid`), which needs newer kernels and libraries
-//! than many have.
+//! Rejected: `sched_getcpu` and a lock (10 + 16 ns a pair, here 2). A sequence around each whole operation would have
+//! to be written in assembly. The compact concurrency number (`mm_cid`) needs newer kernels and libraries than many
+//! have.
 
 use std::fmt;
 use std::ptr::NonNull;

@@ -16,9 +16,9 @@
 //! may export elsewhere.
 //!
 //! Rejected: a file that is rewritten at intervals. It costs time without readers, is old for a reader, and stays when
-//! the process is gone; `framewright proc tree` writes one for readers that want files. Also rejected: HTTP (a port
-//! that others may reach, and a parser for their requests); shared memory (the exporter would have to survive any error
-//! of a reader).
+//! the process is gone. The command `framewright proc tree` writes one for readers that want files. Also rejected: HTTP
+//! (a port that others may reach, and a parser for their requests). With shared memory the exporter would have to
+//! survive any error of a reader.
 
 mod talk;
 mod file;

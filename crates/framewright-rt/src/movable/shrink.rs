@@ -1,8 +1,8 @@
 //! Holders of memory that can be given back, and how hard each is asked.
 //!
 //! A [`Shrink`] keeps memory that it could give back. Reclaim asks one after the other. Each is to look at a part of
-//! its memory, one in two to the power of [`Need::priority`], so that a large one gives more than a small one. It looks
-//! at least at as much as is still wanted.
+//! its memory, one in two to the power of [`Need::priority`]. So a large one gives more than a small one. It looks at
+//! least at as much as is still wanted.
 
 use std::sync::Arc;
 

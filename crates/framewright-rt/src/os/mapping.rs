@@ -10,8 +10,8 @@
 //! of the room.
 //!
 //! Shared and huge memory needs a mapping of its own, for which the room's middle is unmapped first. Mapping over the
-//! room (`MAP_FIXED`) is unsafe: after a failure the room is unmapped or not, depending on the kernel's version, and
-//! its last owner could unmap another thread's newer mapping. `MAP_FIXED_NOREPLACE` (Linux 4.17) fails if another
+//! room (`MAP_FIXED`) is unsafe. After a failure the room is unmapped or not, depending on the kernel's version. Its
+//! last owner could then unmap another thread's newer mapping. `MAP_FIXED_NOREPLACE` (Linux 4.17) fails if another
 //! thread was faster; then new room is reserved.
 
 use std::os::fd::BorrowedFd;

@@ -74,7 +74,7 @@ impl Callbacks for Angry {
     }
 }
 
-/// Has a payload that panics when it is dropped.
+/// A payload that panics when it is dropped.
 struct Payload;
 
 impl Drop for Payload {

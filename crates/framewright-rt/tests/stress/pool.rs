@@ -1,8 +1,8 @@
 //! A pool that threads keep full and evict from: no request fails there while a frame is free, on any list.
 //!
 //! A thread takes a permit before it asks for a page. The permit returns when the page is free again, freed by any
-//! thread. There are as many permits as frames that requests may use. So the holder of a permit can count on a frame:
-//! one is free during the call, on the zone's lists, in a depot or on some CPU's list. Any failure breaks the promise.
+//! thread. There are as many permits as frames that requests may use. So the holder of a permit can count on a frame.
+//! One is free during the call, on the zone's lists, in a depot or on some CPU's list. Any failure breaks the promise.
 //!
 //! Runs for half a second each; `FRAMEWRIGHT_STRESS_SECONDS=60` makes it longer.
 
