@@ -1,6 +1,6 @@
 //! A short run of the example `stress`, in each configuration: a few seconds each, bounded by operations.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use framewright::mechanisms::PRESETS;
@@ -28,7 +28,17 @@ const PLAN: Plan = Plan {
     patience: None,
 };
 
+/// Keeps other runs that fork away while the guard lives.
+///
+/// A fork brings all arenas of the process to rest. It waits for the background thread of each, which may wait for
+/// the CPU of a thread that is pinned there. If that thread forks as well, it waits for the first fork.
+fn alone() -> MutexGuard<'static, ()> {
+    static ONE: Mutex<()> = Mutex::new(());
+    ONE.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 fn stress(plan: Plan) {
+    let _alone = alone();
     let mut told = Vec::new();
     let total = run::run(plan, &mut told).unwrap_or_else(|wrong| {
         panic!("{plan:?}: {wrong}\n{}", String::from_utf8_lossy(&told));
@@ -155,6 +165,7 @@ fn a_lost_block_is_found_at_rest() {
 
 #[test]
 fn what_a_child_finds_is_told() {
+    let _alone = alone();
     let (stage, block) = stage();
     let child = children::while_others_run(&stage, 0, Some(&block), false);
     assert_eq!(child, Ok(Did::Children));
