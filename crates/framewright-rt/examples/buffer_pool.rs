@@ -4,7 +4,7 @@
 //! cargo run --release -p framewright-rt --example buffer_pool
 //! ```
 //!
-//! With a path, it waits while its pool is full, and shows it at a socket there to whoever looks:
+//! With a path, it waits while its pool is full, and exports it at a socket there:
 //!
 //! ```sh
 //! cargo run --release -p framewright-rt --example buffer_pool pool.sock
@@ -47,14 +47,14 @@ fn fill(arena: &Arena, node: NodeId) -> Result<Vec<Buffer<'_>>, AllocError> {
     extents.chain(pages).collect()
 }
 
-/// Drops buffers that still hold what was loaded into them.
+/// Drops buffers, after checking their contents.
 fn drain(buffers: Vec<Buffer<'_>>) {
     for Buffer { id, memory } in buffers {
         assert_eq!(memory[..8], id.to_le_bytes());
     }
 }
 
-/// Shows the pool at a socket, until somebody presses Enter.
+/// Exports the pool at a socket, until Enter is pressed.
 fn show(arena: &Arena, socket: &Path, out: &mut dyn Write) -> Result<(), Box<dyn Error>> {
     let export = arena.export(socket)?;
     writeln!(out, "to be seen at {}, until you press Enter\n", export.path().display())?;

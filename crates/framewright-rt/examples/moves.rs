@@ -1,14 +1,15 @@
-//! Pages that keep what is in them, however often they are moved.
+//! Pages that keep their contents, however often they are moved.
 //!
 //! ```sh
 //! cargo run --release -p framewright-rt --example moves -- --moves 1000000 --mechanisms default,compaction=scanners
 //! ```
 //!
-//! Threads fill an arena with movable pages of several orders, write into each whose it is and a check that follows from that and
-//! the last writing, and look at them again and again. Between them lie blocks that cannot move; and all want huge blocks, for
-//! which memory must be moved together or had back. Background reclaim and compaction run. The pages' owner refuses one in eight of what
-//! it is asked (every second one, in fits), sleeps now and then, and calls the allocator from inside. Now and then all threads rest: then every frame is accounted for,
-//! and each page must be what its holder wrote. Ends with status 1 if anything is wrong.
+//! Threads fill an arena with movable pages of several orders. They write into each its key, a version, and a check
+//! that follows from both, and read them again and again. Between the pages lie blocks that cannot move. All threads
+//! want huge blocks, for which memory must be compacted or reclaimed. Background reclaim and compaction run. The pages'
+//! owner refuses one request in eight (in fits, every second one), sleeps now and then, and calls the allocator from
+//! inside. Now and then all threads rest. Then every frame is accounted for, and each page must hold what was written
+//! last. Ends with status 1 if anything is wrong.
 
 use std::collections::VecDeque;
 use std::error::Error;
@@ -68,7 +69,7 @@ fn fill(bytes: &mut [u8], key: u64, version: u64) {
     }
 }
 
-/// The version that a page has; none if it is not what was written.
+/// The version of a page; none if its contents are wrong.
 fn version(bytes: &[u8], key: u64) -> Option<u64> {
     let mut words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()));
     let version = words.next()?;
@@ -155,14 +156,14 @@ struct Worker {
     did: Did,
 }
 
-/// What was done.
+/// Counts of the threads' work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Did {
     /// Huge blocks that were had.
     pub(crate) huge: u64,
     /// Those that there were none of.
     pub(crate) no_huge: u64,
-    /// Pages that were looked at and were what they should.
+    /// Pages that were checked and were right.
     pub(crate) intact: u64,
     /// Pages that had left.
     pub(crate) gone: u64,
@@ -170,12 +171,12 @@ pub(crate) struct Did {
     pub(crate) refused: u64,
 }
 
-/// What came of it.
+/// Result of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Outcome {
-    /// What the arena says of its movable pages.
+    /// The arena's report of its movable pages.
     pub(crate) pages: MovableReport,
-    /// What the threads did.
+    /// The threads' counts.
     pub(crate) did: Did,
 }
 
@@ -270,7 +271,7 @@ impl Worker {
     }
 }
 
-/// All threads rest: each page is what it should be, and every frame is somewhere.
+/// Checks each page and accounts for every frame, while all threads rest.
 fn check(arena: &Arena, workers: &mut [Worker], owner: &Difficult) -> Result<(), Box<dyn Error>> {
     for worker in workers.iter_mut() {
         for index in (0..worker.pages.len()).rev() {
@@ -279,7 +280,7 @@ fn check(arena: &Arena, workers: &mut [Worker], owner: &Difficult) -> Result<(),
             }
         }
     }
-    // Background reclaim goes on before and behind the look.
+    // Background reclaim goes on before and after the look.
     let (census, pages) = loop {
         let (before, census) = (arena.movable_pages(), arena.validate()?);
         if arena.movable_pages() == before {
@@ -296,12 +297,14 @@ fn check(arena: &Arena, workers: &mut [Worker], owner: &Difficult) -> Result<(),
     Ok(())
 }
 
-/// Whether there were so many moves, and the owner was of either mind: that it refuses comes in fits, which the moves may fall between.
+/// Whether there were enough moves, and the owner both allowed and refused.
+///
+/// Its refusals come in fits, and all moves may fall between two.
 fn is_enough(pages: &MovableReport, moves: u64) -> bool {
     pages.moved >= moves && pages.stayed != 0 && pages.left != 0
 }
 
-/// Moves pages until there were enough moves, and says what happened.
+/// Moves pages until there were enough moves, and reports the result.
 pub(crate) fn run(options: &Options, out: &mut dyn Write) -> Result<Outcome, Box<dyn Error>> {
     let mechanisms = Mechanisms::parse(&options.mechanisms).map_err(|(part, error)| format!("{part}: {error:?}"))?;
     let owner = Arc::new(Difficult::default());

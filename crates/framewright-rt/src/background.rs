@@ -1,16 +1,17 @@
-//! Work that nobody waits for, on a thread that one may do without.
+//! Idle work on a background thread, which a program may do without.
 //!
-//! A CPU's lists keep pages that no other CPU can have. While somebody works there that is their purpose; when nobody
-//! does it is a loss, so [`DrainIdle`] gives them back, and what lies unmerged in the depot of a zone as well. A list is idle when it held as many pages at the last look as
-//! it does now. That is sometimes said of a busy one, in which pages come and go evenly; then it costs one refill a
-//! second, and nothing is wrong. The counters of CPUs need no such care: whoever reads one adds them up.
+//! A CPU's lists keep pages that no other CPU can have. While threads work on that CPU, this is their purpose. On an
+//! idle CPU the pages are lost to others, so [`DrainIdle`] frees them, and the unmerged pages in a zone's depot as
+//! well. A list counts as idle when it holds as many pages as at the last look. A busy list can look idle, if pages
+//! come and go evenly. It then pays one refill a second, and nothing else happens. The counters of CPUs need no such
+//! care: a reader adds them up.
 //!
-//! [`Background`] is the thread, and knows nothing of allocators: it calls what it is given at each interval until that
-//! says enough, or until it is dropped, and then does not sleep out. A fork's child does not have it, and gets it back only
-//! by [`Background::restart`].
+//! [`Background`] is the thread, and knows nothing of allocators. It calls a closure at each interval, until the
+//! closure breaks or the `Background` is dropped. A drop does not wait for the interval to end. A fork's child does not
+//! have the thread, and gets it back only by [`Background::restart`].
 //!
-//! Rejected: a count of operations per list (a store on each, for a second's precision); a timer signal (must not
-//! allocate); draining by the owner at its next operation (an idle owner has none).
+//! Rejected: a count of operations per list (a store on each, for a second's precision). A timer signal must not
+//! allocate. Draining by the owner at its next operation fails, because an idle owner has none.
 
 use std::io;
 use std::iter::zip;
@@ -34,8 +35,9 @@ pub struct DrainIdle {
 }
 
 impl DrainIdle {
-    /// Looks at all CPUs and zones, and gives back what is kept where nothing happened since the last look. Returns the
-    /// number of frames.
+    /// Drains the lists and depots that did nothing since the last look.
+    ///
+    /// Returns the number of frames.
     pub fn look<M: Machine>(&mut self, allocator: &Allocator<'_, M>) -> u64 {
         let cpus = 0..u16::try_from(allocator.cpus()).unwrap_or(u16::MAX);
         let mut now: Vec<u64> = cpus.map(|cpu| cached(allocator, CpuId(cpu))).collect();
@@ -57,7 +59,7 @@ impl DrainIdle {
     }
 }
 
-/// Those that keep pages, and kept as many at the last look; none that were not looked at then.
+/// Lists that keep as many pages as at the last look, if there was one.
 fn idle(before: &[u64], now: &[u64]) -> Vec<usize> {
     let is_idle = |(_, (before, now)): &(usize, (&u64, &u64))| **now != 0 && before == now;
     zip(0.., zip(before, now)).filter(is_idle).map(|(index, _)| index).collect()
@@ -83,14 +85,16 @@ pub struct Background {
 }
 
 impl Background {
-    /// How often work is done if nobody says otherwise.
+    /// Interval of background work by default.
     pub const INTERVAL: Duration = Duration::from_secs(1);
 
-    /// Calls `work` after each `interval`, on a thread of its own, until it breaks. It should refer weakly to what it
-    /// works on; if it was the last to hold what owns the `Background`, that may be dropped in there.
+    /// Calls `work` after each `interval`, on a thread of its own, until it breaks.
+    ///
+    /// `work` should hold the allocator's owner weakly. If it held the last reference, the `Background` may be dropped
+    /// on that thread.
     ///
     /// # Errors
-    /// The operating system's, if it has no thread to give.
+    /// The operating system's, if no thread can be started.
     pub fn start<W>(interval: Duration, work: W) -> io::Result<Background>
     where
         W: FnMut() -> ControlFlow<()> + Clone + Send + Sync + 'static,
@@ -105,7 +109,7 @@ impl Background {
         self.thread.is_running()
     }
 
-    /// Starts the thread again, with the work as it was given, if it does not run: in a fork's child.
+    /// Starts the thread again if it does not run, as in a fork's child.
     ///
     /// # Errors
     /// As [`Background::start`].
@@ -221,7 +225,7 @@ mod tests {
         }
         assert!(background.is_running());
         drop(background);
-        // Nobody is left to send.
+        // Ends when all senders are gone.
         while told.recv().is_ok() {}
     }
 

@@ -1,14 +1,14 @@
-//! What the embedder does when memory is short, or in the way.
+//! The embedder's code that the allocator calls when memory is short or must move.
 //!
 //! # Panics
 //!
-//! The core calls back in the middle of its work: pageblocks are isolated, and a place is taken that nobody else knows of. It does not
-//! expect to be unwound, so no panic gets there. Each call of the embedder's code is caught here ([`Panics`]), counted, and taken for a
-//! refusal: nothing freed, nothing moved, the page stays.
+//! The core calls back while its own work is unfinished: pageblocks are isolated, and a target block is taken that only
+//! the core knows. The core does not expect to be unwound, so no panic reaches it. Each call of the embedder's code is
+//! caught here ([`Panics`]) and counted. A panic means refusal: nothing freed, nothing moved, the page stays.
 //!
-//! It is not raised again when the core is done. The thread that happened to be short of memory is seldom the one with the
-//! bug; a background thread has no caller at all; and a request that fails would leave its block to nobody. The panic hook has
-//! told of it by then. [`crate::Arena::callback_panics`] says how often it happened.
+//! The panic is not raised again when the core is done. The thread that ran short of memory is seldom the one with the
+//! bug. A background thread has no caller at all. And a request that unwound would leak its block. The panic hook has
+//! reported it by then. [`crate::Arena::callback_panics`] returns the number of panics.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,31 +20,35 @@ use framewright::{Order, Pfn};
 
 /// Callbacks of an allocator on a [`crate::Native`] machine ([`crate::Native::with_callbacks`]).
 ///
-/// They run on the thread whose request is short of memory, on one that calls [`framewright::Allocator::balance`], or on one that wants
-/// a range of frames or moves memory together: with nothing of the allocator held, never in an interrupt, and on several threads at once. They may sleep,
-/// fail, and call the allocator. What they allocate themselves must carry `__GFP_MEMALLOC` or ask for no reclaim.
+/// They run on the thread whose request is short of memory, or that calls [`framewright::Allocator::balance`], takes a
+/// range of frames or compacts. Such a thread holds nothing of the allocator and is not in an interrupt; several
+/// threads may call at once. Callbacks may sleep, fail, and call the allocator. Their own requests must carry
+/// `__GFP_MEMALLOC` or ask for no reclaim.
 ///
-/// One that panics has refused: it freed nothing, does not migrate, or found the block busy. The panic ends there and is counted
-/// ([`crate::Native::callback_panics`], [`crate::Arena::callback_panics`]).
+/// A callback that panics has refused: it freed nothing, does not migrate, or found the block busy. The panic ends
+/// there and is counted ([`crate::Native::callback_panics`], [`crate::Arena::callback_panics`]).
 pub trait Callbacks: Send + Sync {
-    /// Frees memory through the allocator's own calls, and says how many frames. `need` says of how much, how hard to look, and
-    /// whether to be gentle.
+    /// Frees memory through the allocator's own calls, and returns the number of frames.
+    ///
+    /// `need` tells how many are needed, how hard to look, and whether to be gentle.
     fn reclaim(&self, need: &Need) -> u64 {
         let _ = need;
         0
     }
 
-    /// Whether [`Callbacks::migrate`] moves anything. If not, nobody looks for what to move.
+    /// Returns whether [`Callbacks::migrate`] moves anything. If not, the allocator looks for no block to move.
     fn migrates(&self) -> bool {
         false
     }
 
-    /// Moves the contents of the allocated, movable block at `from` to the block of the same order at `to`, which is its own from now on,
-    /// and frees `from`. It must know `from` as its own, under a lock of its own: the owner may have freed it since.
+    /// Moves the contents of the movable block at `from` to the block at `to`, and frees `from`.
+    ///
+    /// Both have this order. `to` belongs to the callback from now on. The callback must find `from` among its own
+    /// blocks, under a lock of its own: the owner may have freed it since.
     ///
     /// # Errors
-    /// [`Busy`] when the block cannot move now; it then stays as it was, or was freed by its owner. `to` is the allocator's again. So
-    /// it is after a panic: a callback must not panic once it has made `to` its own.
+    /// [`Busy`] if the block cannot move now: it stays, or its owner has freed it. `to` is the allocator's again. A
+    /// panic has that effect too, so a callback must not panic once it uses `to`.
     fn migrate(&self, from: Pfn, to: Pfn, order: Order) -> Result<(), Busy> {
         let _ = (from, to, order);
         Err(Busy)
@@ -62,7 +66,7 @@ impl Panics {
 
     /// Calls the embedder's code. None if it panicked.
     pub(crate) fn catch<T>(&self, call: impl FnOnce() -> T) -> Option<T> {
-        // What it left half done is the embedder's, who has locks that say so.
+        // Unfinished work is the embedder's, whose locks are poisoned.
         let payload = match catch_unwind(AssertUnwindSafe(call)) {
             Ok(value) => return Some(value),
             Err(payload) => payload,

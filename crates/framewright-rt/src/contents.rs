@@ -1,14 +1,14 @@
-//! What is in the frames: zeros for who asks for them, a pattern in what is free.
+//! The contents of frames: zeros on request, a pattern in free memory.
 //!
-//! The allocator thinks in frame numbers; [`Memory`] says where the frames are. It serves the core's requests to clear
-//! a block that is about to be handed out, to fill a block with the *poison* pattern when it was freed, and to look
-//! whether somebody wrote to it meanwhile; and it copies blocks that move. A machine without memory does nothing, and finds everything in order.
+//! The allocator thinks in frame numbers; [`Memory`] knows the addresses of the frames. It clears a block before it is
+//! handed out, and fills a freed block with the *poison* pattern. It checks that no code wrote to the block meanwhile,
+//! and copies blocks that move. A machine without memory does nothing, and finds everything in order.
 
 use std::ptr::NonNull;
 
 use framewright::units::{Order, Pfn};
 
-/// What freed memory is filled with. No valid pointer on 64-bit machines, and odd as a length.
+/// Pattern of freed memory: no valid pointer on 64-bit machines, and odd as a length.
 const POISON: u8 = 0xaa;
 
 /// Where the frames of an allocator are.
@@ -22,25 +22,25 @@ pub struct Memory {
     starts_zeroed: bool,
 }
 
-// SAFETY: it is the address of memory, of which each block is accessed only by who owns the block: `Memory::new`.
+// SAFETY: an address of memory, of which only the owner of a block accesses that block: `Memory::new`.
 unsafe impl Send for Memory {}
 // SAFETY: as above.
 unsafe impl Sync for Memory {}
 
 impl Memory {
-    /// `frames` frames of `1 << page_shift` bytes each, one after the other from `base` on, of which the first is
-    /// `first`.
+    /// Describes `frames` frames of `1 << page_shift` bytes each, side by side from `base` on; the first is `first`.
     ///
     /// # Safety
-    /// The memory stays readable and writable as long as a machine has it, but for blocks that the allocator never
-    /// handed out or had back; and a block is the allocator's, for the machine to read and write, until it is allocated
-    /// and from when it was freed.
+    /// The memory stays readable and writable while a machine has it, except for blocks that the allocator never handed
+    /// out or got back. The machine may read and write a block until it is allocated, and again after it was freed.
     pub const unsafe fn new(base: NonNull<u8>, first: Pfn, frames: u64, page_shift: u8) -> Memory {
         Memory { base, first, frames, page_shift, starts_zeroed: false }
     }
 
-    /// The same memory, all zero at first, as a fresh mapping is: a hardened allocator does not write to all of it when it is set
-    /// up. Of memory that is something else, each frame goes to quarantine at its first use.
+    /// Declares that all of the memory is zero now, as a fresh mapping is.
+    ///
+    /// A hardened allocator then does not fill all of it at boot. Where the declaration is false, each frame goes to
+    /// quarantine at its first use.
     #[must_use]
     pub const fn zeroed(self) -> Memory {
         Memory { starts_zeroed: true, ..self }
@@ -65,12 +65,14 @@ impl Memory {
 
     fn fill(&self, pfn: Pfn, order: Order, byte: u8) {
         if let Some(block) = self.block(pfn, order) {
-            // SAFETY: the memory is there and the block the allocator's, by what the constructor was promised.
+            // SAFETY: the memory exists and the block is the allocator's, as the caller of the constructor promised.
             unsafe { block.cast::<u8>().write_bytes(byte, block.len()) };
         }
     }
 
-    /// Copies a block's contents to another of the same order. Nothing happens unless both lie here.
+    /// Copies a block's contents to another of the same order.
+    ///
+    /// Nothing happens unless both lie here.
     ///
     /// # Safety
     /// Both are the caller's, and do not overlap.
@@ -91,11 +93,13 @@ impl Memory {
         self.fill(pfn, order, POISON);
     }
 
-    /// Whether nobody wrote to a block since it was filled, or ever: each of its frames has the pattern throughout, or is all
-    /// zeros. The block is about to be handed out, so it may be read.
+    /// Returns whether no code wrote to a block since it was filled, or ever.
+    ///
+    /// That is so if each of its frames has the pattern throughout, or is all zeros. The block is about to be handed
+    /// out, so it may be read.
     pub fn is_poisoned(&self, pfn: Pfn, order: Order) -> bool {
         let Some(block) = self.block(pfn, order) else { return true };
-        // SAFETY: as in `fill`; nobody writes while the slice lives.
+        // SAFETY: as in `fill`; no code writes while the slice lives.
         let block = unsafe { block.as_ref() };
         block.chunks(1 << self.page_shift).all(|frame| is_all(frame, POISON) || is_all(frame, 0))
     }

@@ -1,28 +1,14 @@
-//! What can go wrong when an arena is built, as values that say what would help.
+//! Errors of building an arena, as values that name the remedy.
 
 use std::fmt;
 
 use framewright::{BootError, NodeId};
 
-use crate::RseqUnavailable;
-use crate::arena::HugePage;
-use crate::os::OsError;
+use crate::bytes::Bytes;
+use crate::cpus::RseqUnavailable;
+use crate::os::{HugePage, OsError};
 
-/// A size, printed in the largest binary unit that it is a whole number of.
-pub(crate) struct Bytes(pub(crate) u64);
-
-impl fmt::Display for Bytes {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [(40, "TiB"), (30, "GiB"), (20, "MiB"), (10, "KiB")];
-        match units.iter().find(|(shift, _)| self.0 != 0 && self.0.trailing_zeros() >= *shift) {
-            Some((shift, unit)) => write!(f, "{} {unit}", self.0 >> shift),
-            None if self.0 == 1 => f.write_str("1 byte"),
-            None => write!(f, "{} bytes", self.0),
-        }
-    }
-}
-
-/// An arena could not be built or trimmed. Nothing is left behind of one that could not be built.
+/// An arena could not be built or trimmed. A failed build leaves nothing mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum ArenaError {
@@ -30,28 +16,30 @@ pub enum ArenaError {
     Os(OsError),
     /// The memory has no bytes, or no size was given.
     Empty,
-    /// A size is no multiple of what it must be a multiple of.
+    /// A size is no multiple of its unit.
     BadSize {
-        /// What was given, in bytes.
+        /// The given size in bytes.
         bytes: u64,
-        /// What it must be a multiple of: the page; the huge page; with several nodes, the pageblock.
+        /// Its unit in bytes: the page; the huge page; with several nodes, the pageblock.
         multiple: u64,
     },
     /// All nodes together are larger than addresses or frame numbers can tell apart.
     TooLarge {
-        /// What was asked for, in bytes.
+        /// The requested size in bytes.
         bytes: u64,
         /// The most there can be, in bytes.
         max: u64,
     },
-    /// The page size is no power of two from the kernel's page to 1 GiB, or larger than the huge page that backs it.
+    /// The page size is no power of two in range, or exceeds the huge page.
+    ///
+    /// It must be from the kernel's page to 1 GiB.
     BadPage {
-        /// What was given, in bytes.
+        /// The given page size in bytes.
         bytes: u64,
     },
     /// The first frame number is no multiple of the largest block.
     BadFirstFrame {
-        /// What was given.
+        /// The given frame number.
         pfn: u64,
         /// Frames in the largest block.
         multiple: u64,
@@ -98,9 +86,9 @@ pub enum ArenaError {
     PerCpu(RseqUnavailable),
     /// There is no thread for background work; the error number.
     NoThread(i32),
-    /// What memory of this kind cannot do.
+    /// Memory of this kind does not support the call.
     Unsupported {
-        /// What was asked for.
+        /// The call.
         what: &'static str,
         /// The kind of memory.
         memory: &'static str,

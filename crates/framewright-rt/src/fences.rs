@@ -1,14 +1,15 @@
-//! The dear side of the asymmetric fence: every thread of the process passes a full fence, so that the other side need
-//! not.
+//! The expensive side of the asymmetric fence: every thread of the process passes a full fence, so that the other side
+//! need not.
 //!
-//! Linux's `membarrier` does it in some 160 ns by interrupting the processors on which the process runs. A sandbox may
-//! deny it, which is found out when a machine is made; then both sides fence ([`crate::Native::has_light_fence`]). If
-//! it is denied *later*, the light sides are out there already, so the fence is made in another way: the calling
-//! thread goes to each processor in turn. Whoever ran there was switched out, and a switch is a full fence; who was
-//! not running was switched out before. This takes milliseconds, and only a process that shut its own door pays for
-//! it. If even that is denied, the process ends: going on would hand one page to two owners.
+//! Linux's `membarrier` does this in about 160 ns, by interrupting the processors that run the process. A sandbox may
+//! deny the call, which is found when a machine is made. Then both sides fence ([`crate::Native::has_light_fence`]).
 //!
-//! Rejected for that case: `mprotect`, whose interrupt to every processor newer ones do without.
+//! A sandbox may also deny it *later*, when light sides rely on it. Then the calling thread moves to each processor in
+//! turn. A thread that ran there is switched out, and a switch is a full fence. A thread that was not running had been
+//! switched out before. This takes milliseconds, and only such a process pays for it. If that is denied as well, the
+//! process ends: going on would give one page to two owners.
+//!
+//! Rejected for that case: `mprotect`. It interrupts every processor, but newer processors do without that.
 
 use rustix::thread::{CpuSet, MembarrierCommand, membarrier, sched_getaffinity, sched_setaffinity};
 

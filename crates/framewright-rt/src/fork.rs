@@ -1,57 +1,43 @@
 //! Forks of the process.
 //!
-//! `fork` copies the memory as it is at that moment, and of the threads only the one that calls it. An allocator whose
-//! lists another thread is just changing would be copied broken, with locks that nobody will open. So before a fork
-//! each machine's allocator is brought to rest, and afterwards, in parent and child, let go again:
+//! `fork` copies the memory as it is at that moment, and of the threads only the caller. Lists that another thread is
+//! changing would be copied broken, with locks that no thread will release. So each machine's allocator is brought to
+//! rest before a fork, and released afterwards in parent and child:
 //!
 //! | | |
 //! |---|---|
 //! | before | no machine is made or dropped from the registry; each machine's [`Freeze`] runs |
-//! | parent | what the hooks returned is dropped |
-//! | child | slots of threads that are not there are free, with their cached pages; what the hooks returned is dropped |
+//! | parent | the hooks' guards are dropped |
+//! | child | slots of threads that do not exist here are free, with their cached pages; the hooks' guards are dropped |
 //!
-//! From the first to the last of these the thread's interrupts wait ([`crate::interrupts`]); those that came are the parent's.
+//! The thread's interrupts wait from the first to the last of these ([`crate::interrupts`]); pending ones are the
+//! parent's.
 //!
-//! A machine without a hook, or whose hook could not bring the allocator to rest, *refuses* in the child: it names a
-//! CPU that does not exist, and the allocator answers "no CPU" to whatever needs one. That is the default, and the
-//! right thing for memory that parent and child share (`MAP_SHARED`): two copies of the descriptors must not hand out
-//! the same pages. Children that only execute another program never notice.
+//! A machine *refuses* in the child if it has no hook, or if its hook could not bring the allocator to rest. It names a
+//! CPU that does not exist, and the allocator answers "no CPU" to any call that needs one. That is the default. It is
+//! right for memory that parent and child share (`MAP_SHARED`): two copies of the descriptors must not hand out one
+//! page twice. Children that only execute another program never notice.
 //!
-//! A thread that forks while it is pinned (in a callback of the allocator, say) gets a child that refuses, because its
-//! own operation keeps the allocator from coming to rest; it must not use what it pinned in the child.
+//! A thread that forks while it is pinned (in a callback of the allocator, for example) gets a child that refuses. Its
+//! own operation keeps the allocator from coming to rest. The child must not use that pin.
 //!
-//! Handlers of other code for forks must not call an allocator: it may be at rest when they run.
+//! Fork handlers of other code must not call an allocator: it may be at rest when they run.
 //!
-//! The registration for restartable sequences is the kernel's and inherited. Threads of [`crate::Background`] are not
-//! in the child. Ways around `fork` of the C library (`clone` by system call, `vfork`) run no handlers: their children
-//! must not allocate.
+//! The registration for restartable sequences is the kernel's and is inherited. Threads of [`crate::Background`] do not
+//! exist in the child. Other ways to fork (`clone` by system call, `vfork`) run no handlers: their children must not
+//! allocate.
 
-use std::any::Any;
 use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError, Weak};
+use std::sync::{Arc, MutexGuard, Once};
 
 use crate::callbacks::Panics;
-use crate::cpus::{Cpus, lease, rseq};
+use crate::cpus::registry::{self, Freeze, Registered, Rest};
+use crate::cpus::{Cpus, exit, rseq};
+use crate::current;
 use crate::fences;
 use crate::interrupts::{self, Held};
-
-/// Brings an allocator to rest before a fork: no operation is under way and none begins, until what it returns is
-/// dropped, which happens in the parent and in the child. None if it could not; then the child refuses. Called on the
-/// forking thread; must not make machines. It should refer weakly to what owns the allocator, as it stays registered.
-pub type Freeze = Box<dyn Fn() -> Option<Rest> + Send + Sync>;
-
-/// Keeps an allocator at rest until it is dropped.
-pub type Rest = Box<dyn Any>;
-
-struct Entry {
-    cpus: Weak<Cpus>,
-    freeze: Option<Freeze>,
-}
-
-/// Machines of this process. Locked while it forks.
-static MACHINES: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
 
 /// How many forks lie between this process and the one that began.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
@@ -59,7 +45,7 @@ static GENERATION: AtomicU64 = AtomicU64::new(0);
 /// From a fork's beginning to its end. The fields are dropped in this order.
 struct Fork {
     machines: Vec<(Option<Rest>, Arc<Cpus>)>,
-    _registry: MutexGuard<'static, Vec<Entry>>,
+    _registry: MutexGuard<'static, Vec<Registered>>,
     _held: Held,
 }
 
@@ -68,16 +54,12 @@ thread_local! {
     static UNDER_WAY: Cell<ManuallyDrop<Option<Fork>>> = const { Cell::new(ManuallyDrop::new(None)) };
 }
 
-fn lock() -> MutexGuard<'static, Vec<Entry>> {
-    MACHINES.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 /// Tells processes apart that have forked from one another.
 pub(crate) fn generation() -> u64 {
     GENERATION.load(Relaxed)
 }
 
-/// Has forks noticed from now on.
+/// Installs the fork handlers, at the first call.
 pub(crate) fn watch() {
     static HANDLERS: Once = Once::new();
     HANDLERS.call_once(|| {
@@ -87,39 +69,26 @@ pub(crate) fn watch() {
     });
 }
 
-/// Has a machine looked after at forks. What `make` initialises is not found half done in a child.
+/// Registers a machine, so that forks take care of it.
+///
+/// A child never finds a half-done `make`: no fork runs meanwhile.
 pub(crate) fn register<W, E>(make: impl FnOnce() -> Result<(W, Cpus), E>) -> Result<(W, Arc<Cpus>), E> {
     watch();
-    let mut machines = lock();
-    lease::key();
+    let mut machines = registry::lock();
+    exit::watch_threads();
     let (way, cpus) = make()?;
     let cpus = Arc::new(cpus);
-    machines.retain(|entry| entry.cpus.strong_count() != 0);
-    machines.push(Entry { cpus: Arc::downgrade(&cpus), freeze: None });
+    registry::add(&mut machines, &cpus);
     Ok((way, cpus))
 }
 
-/// Has the machine's child processes use it, if `freeze` can bring the allocator to rest; none: they refuse.
-pub(crate) fn set_hook(cpus: &Cpus, freeze: Option<Freeze>) {
-    let mut machines = lock();
-    let entry = machines.iter_mut().find(|entry| entry.cpus.upgrade().is_some_and(|known| known.id == cpus.id));
-    let replaced = entry.map(|entry| std::mem::replace(&mut entry.freeze, freeze));
-    drop(machines);
-    drop(replaced);
-}
-
-/// Frees what a thread that exits still has of any machine's slots.
-pub(crate) fn release_all(mark: usize) {
-    lock().iter().filter_map(|entry| entry.cpus.upgrade()).for_each(|cpus| cpus.release(mark));
-}
-
 extern "C" fn prepare() {
-    // A handler would wait for what this thread holds.
+    // A handler would wait for this thread's locks.
     let held = interrupts::hold();
-    let registry = lock();
-    // In an interrupt: what it met may be in the middle of a call.
+    let registry = registry::lock();
+    // The code that an interrupt hit may be inside a call of the allocator.
     let may_rest = !interrupts::is_in();
-    let alive = |entry: &Entry| {
+    let alive = |entry: &Registered| {
         let cpus = entry.cpus.upgrade()?;
         // A hook that panics could not bring the allocator to rest; a panic here would end the process.
         let freeze = |freeze: &Freeze| Panics::default().catch(freeze).flatten();
@@ -142,8 +111,8 @@ extern "C" fn child() {
     GENERATION.fetch_add(1, Relaxed);
     interrupts::forget();
     fences::register();
-    lease::forget_current();
-    let mine = [Some(lease::mark()), rseq::mark()];
+    current::forget();
+    let mine = [Some(current::mark()), rseq::mark()];
     for (frozen, cpus) in &fork.machines {
         cpus.enter_child(|owner| mine.contains(&Some(owner)), frozen.is_none());
     }

@@ -1,45 +1,48 @@
 //! Signal handlers that allocate and free.
 //!
-//! A signal is to a thread what an interrupt is to a CPU: its handler runs between any two instructions, and what it
-//! interrupted goes on only when it has ended. So two things must not happen: a handler that waits for a lock which its own
-//! thread holds, and a handler that changes lists which its own thread is just changing.
+//! A signal is to a thread what an interrupt is to a CPU. Its handler runs between any two instructions, and the
+//! interrupted code goes on only when the handler has ended. So two things must not happen. A handler must not wait for
+//! a lock that its own thread holds, and must not change lists that its own thread is changing.
 //!
 //! | | how it is kept from happening |
 //! |---|---|
-//! | locks | a flag of the thread, up while it holds one ([`framewright::Machine::irq_save`]): a signal that comes then is noted, and its handler runs when the flag goes down |
-//! | lists | a handler has another CPU of the allocator than the thread ([`crate::Native::with_interrupts`]); no flag, no check |
+//! | locks | a flag of the thread, up while it holds one ([`framewright::Machine::irq_save`]): handlers wait |
+//! | lists | a handler has another CPU than the thread ([`crate::Native::with_interrupts`]): no flag, no check |
 //!
-//! The flag costs a load and two stores. Masking signals for the section instead is two system calls, 251 ns.
+//! A signal that comes while the flag is up is noted, and its handler runs when the flag goes down. The flag costs a
+//! load and two stores. Masking signals for the section instead is two system calls, 251 ns.
 //!
 //! # The rules
 //!
 //! - A handler is set by [`handle`], or is called by [`raise`]. Only there may it call an allocator, and only one whose
 //!   machine was made with interrupts; others answer "no CPU".
-//! - **A handler that was set by other means must not call an allocator**, as it must not call `malloc`: none of them is safe in a
-//!   signal handler, and setting one is `unsafe`. No call can tell that it is in one, so this is not checked. What is: a call that
-//!   comes in the middle of a section under a lock of its own thread waits for nobody, which would be itself. A request
-//!   is refused ([`framewright::AllocError::InInterrupt`]), a free is left to the next holder of the zone's lock.
-//! - It runs at once, or at the end of the section in which the signal came; then in its thread all the same.
-//! - **Handlers do not nest.** While one runs, or waits to run, the kernel holds all further signals of the thread back, as
-//!   POSIX has it for a signal that is blocked: one of each standard number is kept, real-time signals queue up with their
-//!   values, and the kernel's limit is the only one. A handler that is raised meanwhile waits too.
-//! - What the processor itself reports (`SIGSEGV` and its like) cannot wait, so it has no handler here.
-//! - A handler has a short section of its own: no allocation but from such an allocator, no lock that others hold while they
-//!   are interrupted, no fork, no panic, no jump. `errno` is kept for it.
+//! - **A handler that was set by other means must not call an allocator**, as it must not call `malloc`. Neither is
+//!   safe in a signal handler, and setting one is `unsafe`. No call can tell that it is in one, so this is not checked.
+//!   One case is caught: a call inside a section under a lock of its own thread does not wait, because it would wait
+//!   for itself. A request is refused ([`framewright::AllocError::InInterrupt`]); a free is left to the next holder of
+//!   the zone's lock.
+//! - A handler runs at once, or at the end of the section in which the signal came; in its own thread in either case.
+//! - **Handlers do not nest.** While one runs, or waits to run, the kernel holds back all further signals of the
+//!   thread. POSIX has rules for blocked signals: one of each standard number is kept; real-time signals queue up with
+//!   their values, up to the kernel's limit. A handler that is raised meanwhile waits too.
+//! - Signals by which the processor reports a fault (`SIGSEGV` and its like) cannot wait, so they have no handler here.
+//! - A handler allocates only from such an allocator. It takes no lock that others hold while they are interrupted, and
+//!   does not fork, panic or jump. `errno` is kept for it.
 //!
 //! # How
 //!
-//! What the kernel calls is `arrive`. It notes the signal in the thread's queue, and runs the queue unless the flag is up
-//! or a handler runs already. If so, it adds all other signals to the mask that the interrupted code will return with, so that
-//! no second one comes: the queue needs one entry for signals, and nothing is lost. Who takes the flag down looks
-//! whether something was noted, runs it, and lifts the mask, by the one system call of all this; it is
-//! paid for each signal that met a section.
+//! The kernel calls `arrive`. It notes the signal in the thread's queue, and runs the queue unless the flag is up or a
+//! handler runs already. Otherwise it adds all other signals to the mask that the interrupted code returns with, so
+//! that no second one comes. So the queue needs one entry for signals, and nothing is lost. The code that takes the
+//! flag down checks whether a signal was noted, runs it, and lifts the mask. That is the only system call of all this,
+//! one for each signal that met a section.
 //!
-//! Everything here is of one thread and its own handlers, so a compiler fence orders it. The words are atomics for that reason
-//! alone. Thread-locals are constant-initialised and have no destructors: a handler finds them at any time.
+//! All of this belongs to one thread and its own handlers, so a compiler fence orders it. The words are atomics for
+//! that reason alone. Thread-locals are constant-initialised and have no destructors, so a handler can use them at any
+//! time.
 //!
-//! Rejected: noting any number of signals, which would need a bound and a rule for what is lost beyond it; handlers that
-//! nest, each of which would need a CPU of its own.
+//! Rejected: noting any number of signals, which would need a bound and a rule for losses beyond it. Handlers that nest
+//! would each need a CPU of their own.
 
 use std::cell::Cell;
 use std::ffi::{c_int, c_void};
@@ -49,14 +52,14 @@ use std::mem::MaybeUninit;
 use std::sync::atomic::Ordering::{Relaxed, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, compiler_fence};
 
-use crate::cpus::lease;
+use crate::current;
 
 /// Signals by number: 1 to 64, as far as Linux has them.
 const SIGNALS: c_int = 64;
 /// Signals that the processor causes, or that must not wait for another reason.
 const SYNCHRONOUS: [c_int; 7] =
     [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP, libc::SIGSYS, libc::SIGABRT];
-/// What can wait in a thread: one signal, and so many handlers raised less one.
+/// Entries that can wait in a thread: one signal, and one less raised handlers than this.
 const QUEUE: usize = 8;
 
 /// Why a handler runs. The default is that of a handler raised with 0.
@@ -80,16 +83,16 @@ impl Signal {
         self.code
     }
 
-    /// What was sent with it, by `sigqueue`, a timer or [`raise`]; otherwise 0.
+    /// Value sent with it, by `sigqueue`, a timer or [`raise`]; otherwise 0.
     pub const fn value(&self) -> usize {
         self.value
     }
 }
 
-/// What runs in an interrupt.
+/// Code that runs in an interrupt.
 pub type Handler = fn(&Signal);
 
-/// What became of a handler that was raised.
+/// Outcome of raising a handler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Raised {
     /// It ran, and has ended.
@@ -104,7 +107,7 @@ pub enum Raised {
 pub enum InterruptError {
     /// The signal cannot wait, for the processor reports something with it: its number.
     Synchronous(i32),
-    /// The kernel lets nobody handle the signal.
+    /// The kernel allows no handler for the signal.
     Refused {
         /// The signal's number.
         signal: i32,
@@ -136,9 +139,11 @@ impl std::error::Error for InterruptError {}
 pub struct Counts {
     /// Handlers ran.
     pub ran: u64,
-    /// Of these, so many had to wait for the end of a section or of another handler.
+    /// Handlers among these that had to wait for the end of a section or of another handler.
     pub deferred: u64,
-    /// Signals were lost because something else than this code let them through while one waited. Stays 0.
+    /// Signals were lost because something else than this code let them through while one waited.
+    ///
+    /// Stays 0.
     pub lost: u64,
 }
 
@@ -146,7 +151,7 @@ static RAN: AtomicU64 = AtomicU64::new(0);
 static DEFERRED: AtomicU64 = AtomicU64::new(0);
 static LOST: AtomicU64 = AtomicU64::new(0);
 
-/// What happened so far.
+/// Returns the counts of this process so far.
 pub fn counts() -> Counts {
     Counts { ran: RAN.load(Relaxed), deferred: DEFERRED.load(Relaxed), lost: LOST.load(Relaxed) }
 }
@@ -155,7 +160,9 @@ pub fn counts() -> Counts {
 static HANDLERS: [AtomicPtr<()>; SIGNALS as usize + 1] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; SIGNALS as usize + 1];
 
-/// A signal has a handler. Dropping it restores what the signal did before; a handler that runs or waits then still runs.
+/// A signal's handler. Dropping it restores the signal's earlier action.
+///
+/// A handler that runs or waits at that moment still runs.
 #[derive(Debug)]
 #[must_use = "the handler goes when this is dropped"]
 pub struct Handling {
@@ -163,14 +170,14 @@ pub struct Handling {
     before: libc::sigaction,
 }
 
-/// Has `handler` run in an interrupt of whichever thread gets `signal`.
+/// Lets `handler` run in an interrupt of any thread that gets `signal`.
 ///
 /// # Errors
 /// The signal is one that cannot wait, or the kernel refuses.
 ///
 /// # Safety
-/// The handler does nothing that POSIX does not allow in a signal handler, but for what allocators of machines with
-/// interrupts do. It does not unwind.
+/// The handler does only what POSIX allows in a signal handler, and calls allocators of machines with interrupts. It
+/// does not unwind.
 pub unsafe fn handle(signal: i32, handler: Handler) -> Result<Handling, InterruptError> {
     if SYNCHRONOUS.contains(&signal) {
         return Err(InterruptError::Synchronous(signal));
@@ -180,8 +187,8 @@ pub unsafe fn handle(signal: i32, handler: Handler) -> Result<Handling, Interrup
     let replaced = entry.swap(handler as *mut (), SeqCst);
     let (mut action, mut before) = (MaybeUninit::<libc::sigaction>::zeroed(), MaybeUninit::<libc::sigaction>::zeroed());
     let function: extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) = arrive;
-    // SAFETY: an action of zeros is one without flags, and all that the kernel reads is set. `arrive` stays loaded as long as
-    // this code, and the caller promises that the handler may run at any time.
+    // SAFETY: an action of zeros is one without flags, and all fields that the kernel reads are set. `arrive` stays
+    // loaded as long as this code, and the caller promises that the handler may run at any time.
     let status = unsafe {
         let action = &mut *action.as_mut_ptr();
         action.sa_sigaction = function as usize;
@@ -202,13 +209,15 @@ pub unsafe fn handle(signal: i32, handler: Handler) -> Result<Handling, Interrup
 impl Drop for Handling {
     fn drop(&mut self) {
         // The entry stays: a signal may be on its way.
-        // SAFETY: what was valid for this signal before.
+        // SAFETY: this action was valid for the signal before.
         let _ = unsafe { libc::sigaction(self.signal, &raw const self.before, std::ptr::null_mut()) };
     }
 }
 
-/// Runs `handler` as an interrupt of the calling thread, with `value`: now, or when the section in which the thread is has
-/// ended. From anywhere, also from a signal handler of somebody else's.
+/// Runs `handler` as an interrupt of the calling thread, with `value`.
+///
+/// It runs now, or when the thread's section has ended. From any context, also from a signal handler that this code did
+/// not set.
 ///
 /// # Errors
 /// [`InterruptError::Full`]: nothing happened.
@@ -252,13 +261,13 @@ struct Due {
     signal: Signal,
 }
 
-/// What a thread has in mind about its interrupts.
+/// A thread's state of its interrupts.
 struct Here {
     /// How many guards hold them off: sections of an allocator's ([`Section`]), and others.
     held: AtomicU32,
     /// How many of these are others ([`Held`]), under which the thread may call an allocator.
     apart: AtomicU32,
-    /// Something was noted: who lets the last guard go has to do something.
+    /// An entry was noted: the code that drops the last guard must act.
     noted: AtomicBool,
     /// A handler runs.
     inside: AtomicBool,
@@ -292,9 +301,11 @@ impl Here {
         self.came.load(Relaxed).wrapping_sub(self.begun.load(Relaxed))
     }
 
-    /// Puts a handler into the queue. May be interrupted anywhere by the same: the entry is had first, and filled after.
+    /// Puts a handler into the queue.
+    ///
+    /// Another call may interrupt this one anywhere: the entry is reserved first, and filled then.
     fn note(&self, due: Due) {
-        // Nobody runs the queue before it is filled.
+        // The queue is not run before it is filled.
         self.held.fetch_add(1, Relaxed);
         compiler_fence(SeqCst);
         let entry = self.came.fetch_add(1, Relaxed);
@@ -307,7 +318,9 @@ impl Here {
         compiler_fence(SeqCst);
     }
 
-    /// Runs the queue, unless a guard or a handler is in the way. Says whether there was neither.
+    /// Runs the queue, unless a guard or a handler is in the way.
+    ///
+    /// Says whether there was neither.
     fn run_now(&self) -> bool {
         if self.held.load(Relaxed) != 0 || self.inside.load(Relaxed) {
             return false;
@@ -321,7 +334,7 @@ impl Here {
             self.inside.store(false, Relaxed);
             compiler_fence(SeqCst);
         }
-        // Whoever has signals blocked is still to be told to unblock them.
+        // A caller with blocked signals still has to unblock them.
         self.noted.store(self.blocked.load(Relaxed) != 0, Relaxed);
         true
     }
@@ -335,7 +348,7 @@ impl Here {
         }
     }
 
-    /// Lets the signals come that were blocked in what runs now.
+    /// Unblocks the signals that were blocked in the running code.
     fn lift(&self) {
         let blocked = self.blocked.swap(0, Relaxed);
         self.noted.store(false, Relaxed);
@@ -346,10 +359,12 @@ impl Here {
     }
 }
 
-/// Runs what waits, on the interrupt's CPU. By the C calling convention: a panic ends here, and the process.
+/// Runs the queue, on the interrupt's CPU.
+///
+/// By the C calling convention, so a panic ends the process here.
 extern "C" fn run(here: &Here) {
     let _errno = Errno(errno());
-    let outside = lease::begin_interrupt();
+    let outside = current::begin_interrupt();
     while here.waiting() != 0 {
         let entry = here.begun.load(Relaxed);
         let due = here.queue.get(entry as usize % QUEUE).map(Cell::get);
@@ -359,14 +374,14 @@ extern "C" fn run(here: &Here) {
             RAN.fetch_add(1, Relaxed);
         }
     }
-    lease::end_interrupt(outside);
+    current::end_interrupt(outside);
 }
 
-/// What the kernel calls.
+/// The handler that the kernel calls.
 extern "C" fn arrive(number: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let entry = usize::try_from(number).ok().and_then(|number| HANDLERS.get(number));
     let Some(handler) = entry.map(|entry| entry.load(SeqCst)).filter(|handler| !handler.is_null()) else { return };
-    // SAFETY: not null, so it is what `handle` has put there.
+    // SAFETY: not null, so `handle` has put it there.
     let handler = unsafe { std::mem::transmute::<*mut (), Handler>(handler) };
     // SAFETY: the kernel's own.
     let signal = unsafe { signal(number, &*info) };
@@ -380,11 +395,11 @@ extern "C" fn arrive(number: c_int, info: *mut libc::siginfo_t, context: *mut c_
         if !here.run_now() {
             let _errno = Errno(errno());
             DEFERRED.fetch_add(1, Relaxed);
-            // SAFETY: the kernel's, to be changed by whom it calls.
+            // SAFETY: the context is the kernel's, and a handler may change it.
             let added = unsafe { block(context.cast()) };
             here.blocked.fetch_or(added, Relaxed);
         } else if is_first {
-            // What a handler let through has blocked others here, until the return.
+            // Signals that a handler let through have blocked others here, until the return.
             here.blocked.store(0, Relaxed);
             here.noted.store(false, Relaxed);
         }
@@ -392,7 +407,7 @@ extern "C" fn arrive(number: c_int, info: *mut libc::siginfo_t, context: *mut c_
 }
 
 /// # Safety
-/// `info` is what the kernel told about a signal.
+/// `info` is the kernel's information about a signal.
 unsafe fn signal(number: c_int, info: &libc::siginfo_t) -> Signal {
     let has_value = [libc::SI_QUEUE, libc::SI_TIMER, libc::SI_MESGQ, libc::SI_ASYNCIO].contains(&info.si_code);
     // SAFETY: signals of these codes carry a value.
@@ -400,10 +415,12 @@ unsafe fn signal(number: c_int, info: &libc::siginfo_t) -> Signal {
     Signal { number, code: info.si_code, value }
 }
 
-/// Has the interrupted code go on with all signals blocked that can be; returns those that were not, a bit each.
+/// Blocks all signals that can be blocked in the interrupted code.
+///
+/// Returns those that were not blocked before, a bit each.
 ///
 /// # Safety
-/// `context` is what the kernel gave a handler that has not returned yet.
+/// `context` is the kernel's, of a handler that has not returned yet.
 unsafe fn block(context: *mut libc::ucontext_t) -> u64 {
     // SAFETY: the kernel's mask has 64 bits, of which these functions touch the one they are asked about.
     unsafe {
@@ -449,25 +466,33 @@ pub(crate) fn forget() {
     });
 }
 
-/// Whether the calling thread is in a section of an allocator's under a lock. No allocator calls anybody from there, so a call that
-/// comes then is a signal handler's that was not set by [`handle`], or a hook's that must not call.
+/// Returns whether the calling thread is in an allocator's section under a lock.
+///
+/// No allocator calls other code from there. So a caller that finds it so is a signal handler that [`handle`] did not
+/// set, or a hook that must not call.
 pub(crate) fn is_in_section() -> bool {
     HERE.with(|here| here.held.load(Relaxed) > here.apart.load(Relaxed))
 }
 
-/// The thread's interrupts wait while it lives: it is in a section of an allocator's. Must stay in its thread.
+/// The thread's interrupts wait while it lives: it is in a section of an allocator's.
+///
+/// Must stay in its thread.
 pub struct Section {
-    /// Something was noted before, and waits for whoever this one interrupted: he is just looking.
+    /// An entry was noted before: the code that this guard interrupted will find it.
     is_late: bool,
     thread: PhantomData<*const ()>,
 }
 
-/// The thread's interrupts wait while it lives, and it may call allocators meanwhile. Must stay in its thread.
+/// The thread's interrupts wait while it lives, and it may call allocators meanwhile.
+///
+/// Must stay in its thread.
 pub struct Held {
     _section: Section,
 }
 
-/// Holds the calling thread's interrupts off. In any context: what comes in between leaves the thread's flag as it was.
+/// Holds off the calling thread's interrupts.
+///
+/// In any context: an interruption leaves the thread's flag as it was.
 pub fn hold() -> Held {
     let section = section();
     HERE.with(|here| here.apart.store(here.apart.load(Relaxed).wrapping_add(1), Relaxed));
@@ -486,7 +511,7 @@ impl Drop for Held {
 #[inline]
 pub(crate) fn section() -> Section {
     HERE.with(|here| {
-        // Before the flag is up: what is noted from then on is for this one to see to.
+        // Read before the flag is up: entries noted from then on are this guard's to run.
         let noted = here.noted.load(Relaxed);
         compiler_fence(SeqCst);
         let held = here.held.load(Relaxed);

@@ -1,8 +1,9 @@
 //! Framewright in a user-space process.
 //!
-//! An [`Arena`] is what a program wants: memory that it maps itself (private, shared or of huge pages, on the nodes of
-//! the machine), handed out as [`Pages`] that read as slices and free themselves. `examples/buffer_pool.rs` shows one
-//! in use; its [`MovablePage`]s may move while they are, and leave. Below it, and for other memory than a process' own, are the parts:
+//! An [`Arena`] serves most programs. It maps memory (private, shared or of huge pages, on chosen nodes of the
+//! machine). It hands that memory out as [`Pages`], which read as slices and free themselves. `examples/buffer_pool.rs`
+//! shows one in use. Its [`MovablePage`]s may move while they are in use, and may be evicted. The parts below serve
+//! other uses, and memory that is not the process' own:
 //!
 //! | machine | words | for |
 //! |---|---|---|
@@ -13,41 +14,40 @@
 
 pub mod arena;
 mod background;
+pub mod export;
+mod movable;
+mod thread;
+mod native;
+mod fork;
+mod error;
+mod cpus;
+pub mod interrupts;
+mod current;
+pub mod os;
+mod bytes;
+mod fences;
 mod callbacks;
 mod contents;
-mod cpus;
-mod error;
-pub mod export;
-mod fences;
-mod fork;
-pub mod interrupts;
-mod movable;
-mod native;
-pub mod os;
-pub mod pages;
-mod prefetch;
-mod solo;
-mod storage;
-mod thread;
 mod waiters;
+mod solo;
+mod prefetch;
+mod storage;
 mod words;
 
+pub use arena::pages::{Block, Handle, OwnedPages, Pages, Split};
 pub use arena::{
-    Arena, ArenaBuilder, ArenaReport, ArenaState, BackgroundReclaim, Backing, HugePage, LocalArena, NodeReport,
-    Outcome, Placement, Transparent, Trimmed,
+    Arena, ArenaBuilder, ArenaReport, ArenaState, BackgroundReclaim, Backing, Contents, ContentsMut, HugePage,
+    LocalArena, MovablePage, NodeReport, Outcome, Placement, Transparent, Trimmed, pages,
 };
 pub use background::{Background, DrainIdle};
 pub use callbacks::Callbacks;
 pub use contents::Memory;
-pub use cpus::CpuMode;
-pub use cpus::rseq::RseqUnavailable;
+pub use cpus::registry::{Freeze, Rest};
+pub use cpus::{CpuMode, RseqUnavailable};
 pub use error::ArenaError;
 pub use export::{Export, ReportFile};
-pub use fork::{Freeze, Rest};
-pub use movable::shrink::{Scan, Shrink};
-pub use movable::{Contents, ContentsMut, Leaving, MovablePage, MovableReport, Moving, PageOwner};
+pub use movable::{Leaving, MovableReport, Moving, PageOwner, Scan, Shrink};
 pub use native::{Native, NativePin};
-pub use pages::{Block, Handle, OwnedPages, Pages, Split};
 pub use solo::{Solo, SoloIrq, SoloPin, SoloWord};
 pub use storage::Storage;
 pub use words::NativeWord;

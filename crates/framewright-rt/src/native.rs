@@ -1,9 +1,9 @@
 //! Threads of a process as the allocator's CPUs.
 //!
-//! Words are the standard library's atomics. How a thread comes to a CPU is the matter of [`crate::cpus`]; which way is
-//! taken is decided when a machine is made ([`Native::new`], [`Native::per_cpu`]) and costs a predicted branch.
+//! Words are the standard library's atomics. [`crate::cpus`] describes the two ways from a thread to a CPU. The way is
+//! chosen when a machine is made ([`Native::new`], [`Native::per_cpu`]) and costs a predicted branch.
 //!
-//! The asymmetric fence is Linux's `membarrier`, where it is allowed ([`crate::fences`]); otherwise both sides pass a
+//! The asymmetric fence is Linux's `membarrier`, where it is allowed ([`crate::fences`]). Otherwise both sides pass a
 //! full fence.
 
 use std::convert::Infallible;
@@ -17,9 +17,11 @@ use framewright::units::{CpuId, NodeId, Order, Pfn};
 
 use crate::callbacks::{Callbacks, Called, Panics};
 use crate::contents::Memory;
-use crate::cpus::rseq::{self, Rseq, RseqUnavailable};
-use crate::cpus::{CpuMode, Cpus, Place, Side, Slot, Wait, lease};
-use crate::fork::{self, Freeze};
+use crate::cpus::registry::{self, Freeze};
+use crate::cpus::rseq::{self, Rseq};
+use crate::cpus::{CpuMode, Cpus, RseqUnavailable, Side, Slot, Wait, lease};
+use crate::current::{self, Place};
+use crate::fork;
 use crate::interrupts::{self, Section};
 use crate::waiters::Waiters;
 use crate::words::NativeWord;
@@ -27,25 +29,25 @@ use crate::{fences, prefetch};
 
 /// The threads of this process as CPUs of one allocator.
 ///
-/// Any number of threads may allocate. Which CPU a thread is on is decided in one of two ways:
+/// Any number of threads may allocate. There are two ways from a thread to its CPU:
 ///
 /// | | [`Native::new`] | [`Native::per_cpu`] |
 /// |---|---|---|
 /// | a thread's CPU | its own, from its first call until it exits | that of the processor it runs on |
-/// | CPUs | as many as one says; the last is shared by those who find no other | possible processors, some spares |
+/// | CPUs | as many as one says; threads that find no other share the last | possible processors, some spares |
 /// | cost of a call's pin | 0.3 ns | 1.5 ns, on the same processor |
 /// | good for | a known number of busy threads | many threads, or threads that come and go |
 /// | needs | nothing | Linux's restartable sequences |
 ///
-/// A pin ([`Machine::pin`]) belongs to its thread and nests. It may be held for long (a thread may sleep meanwhile),
-/// but a thread that is not on a CPU of its own, by lease, keeps others waiting. A thread that exits leaves its CPU,
+/// A pin ([`Machine::pin`]) belongs to its thread and nests. It may be held for long (a thread may sleep meanwhile).
+/// But a thread that has no CPU of its own, by lease, then keeps others waiting. A thread that exits leaves its CPU,
 /// with the pages cached there, to the next. Signal handlers may call the allocator if its machine was made
 /// [`Native::with_interrupts`], and only as [`crate::interrupts`] says. Forks: [`Native::set_fork_hook`].
 #[derive(Debug)]
 pub struct Native {
-    /// The same as that of `cpus`, within reach.
+    /// The id of `cpus`, without a pointer to follow.
     id: u64,
-    /// The kernel can make every thread of the process pass a fence, so that the other side of it costs nothing.
+    /// The kernel can make every thread pass a fence, so the other side needs none.
     asymmetric: bool,
     /// CPUs follow the processors; otherwise they are leased.
     rseq: Option<Rseq>,
@@ -57,17 +59,20 @@ pub struct Native {
 }
 
 impl Native {
-    /// One CPU for each entry of `cpus`, on that node: the same list that the configuration has. A thread leases one at
-    /// its first pin and keeps it until it exits. The last CPU is leased to nobody: it is shared by the threads that
-    /// find no other, and they wait for each other there. So there should be one CPU more than busy threads.
+    /// Makes one CPU for each entry of `cpus`, on that node, as in the configuration.
+    ///
+    /// A thread leases a CPU at its first pin and keeps it until it exits. The last CPU is never leased. It is shared
+    /// by the threads that find no other, and they wait for each other there. So there should be one CPU more than busy
+    /// threads.
     pub fn new(cpus: &[NodeId]) -> Native {
         let Ok(made) = fork::register(|| Ok::<_, Infallible>((None, Cpus::new(cpus, 1))));
         Native::with(made)
     }
 
-    /// One CPU for each processor that the machine can have, and some spares; a thread uses that of the processor it
-    /// runs on. The configuration's CPUs must be [`Native::nodes`], with processors of node `nodes` and above taken to
-    /// be on node 0.
+    /// Makes one CPU for each processor that the machine can have, and some spares.
+    ///
+    /// A thread uses the CPU of the processor it runs on. The configuration's CPUs must be [`Native::nodes`], with
+    /// processors of node `nodes` and above taken to be on node 0.
     ///
     /// # Errors
     /// [`RseqUnavailable`] where the architecture, the kernel or a sandbox does not let it.
@@ -75,8 +80,9 @@ impl Native {
         fork::register(|| Ok((Some(Rseq::find()?), rseq::cpus(nodes)))).map(Native::with)
     }
 
-    /// [`Native::per_cpu`] where that is to be had, otherwise [`Native::new`] with the CPUs `leased`. [`Native::mode`]
-    /// says which it is, and [`Native::nodes`] what the configuration must have.
+    /// Makes CPUs as [`Native::per_cpu`] does, or else as [`Native::new`] does of `leased`.
+    ///
+    /// [`Native::mode`] tells which, and [`Native::nodes`] the CPUs that the configuration must have.
     pub fn auto(nodes: usize, leased: &[NodeId]) -> Native {
         Native::per_cpu(nodes).unwrap_or_else(|_| Native::new(leased))
     }
@@ -94,9 +100,10 @@ impl Native {
         }
     }
 
-    /// The same with interrupts, in which signal handlers may call the allocator ([`crate::interrupts`]). It has twice as many
-    /// CPUs: [`Native::nodes`] says so, and the configuration must have them all. Only for a machine that nobody uses yet,
-    /// and before it gets a fork hook.
+    /// Adds interrupts, in which signal handlers may call the allocator ([`crate::interrupts`]).
+    ///
+    /// The machine has twice as many CPUs then: [`Native::nodes`] tells, and the configuration must have them all. Only
+    /// for a machine that is not in use yet, and before it gets a fork hook.
     #[must_use]
     pub fn with_interrupts(self) -> Native {
         let Ok(((), cpus)) = fork::register(|| Ok::<_, Infallible>(((), self.cpus.with_interrupts())));
@@ -108,20 +115,21 @@ impl Native {
         self.cpus.has_interrupts()
     }
 
-    /// The same with full fences on both sides, as where `membarrier` is denied: slower, and on every operation. Only
-    /// for a machine that nobody uses yet.
+    /// Uses full fences on both sides, as where `membarrier` is denied.
+    ///
+    /// That is slower, on every operation. Only for a machine that is not in use yet.
     #[must_use]
     pub fn with_full_fences(self) -> Native {
         Native { asymmetric: false, ..self }
     }
 
-    /// The same with memory behind its frames: to clear and to poison.
+    /// Adds the memory of its frames: to clear and to poison.
     #[must_use]
     pub fn with_memory(self, memory: Memory) -> Native {
         Native { memory: Some(memory), ..self }
     }
 
-    /// The same with somebody to ask for memory.
+    /// Adds callbacks, which are asked for memory.
     #[must_use]
     pub fn with_callbacks(self, callbacks: Arc<dyn Callbacks>) -> Native {
         Native { called: Called(Some(callbacks)), ..self }
@@ -132,13 +140,13 @@ impl Native {
         self.panics.count()
     }
 
-    /// What a callback says; none if there are no callbacks, or this one panicked.
+    /// Calls a callback; none if there are no callbacks, or this one panicked.
     fn call<T>(&self, call: impl FnOnce(&dyn Callbacks) -> T) -> Option<T> {
         let callbacks = self.called.0.as_deref()?;
         self.panics.catch(|| call(callbacks))
     }
 
-    /// Where those sleep who wait for memory, or until it is missed.
+    /// Where threads sleep until memory comes, or until it is short.
     pub(crate) fn waiters(&self) -> &Arc<Waiters> {
         &self.waiters
     }
@@ -148,16 +156,21 @@ impl Native {
         self.waiters.wakes(waiter)
     }
 
-    /// Sleeps until a waiter was woken more often than `seen`, but no longer than `limit`. Returns how often it was now. For a node's
-    /// background threads, which take what this returned for `seen` the next time and so miss nothing.
+    /// Sleeps until a waiter was woken more than `seen` times, at most for `limit`.
+    ///
+    /// Returns that count.
+    ///
+    /// For a node's background threads. They pass the returned count as `seen` the next time, and so miss nothing.
     pub fn wait(&self, waiter: Waiter, seen: u32, limit: Duration) -> u32 {
         self.waiters.wait(waiter, seen, limit)
     }
 
-    /// What becomes of the allocator in a fork's child: `freeze` brings it to rest before the fork, and both processes
-    /// go on with their copies. Without, and at first, the child refuses ([`crate::Freeze`] says more).
+    /// Sets how forks treat the allocator: `freeze` brings it to rest before the fork.
+    ///
+    /// Both processes then go on with their copies. Without a hook, as at first, the child refuses ([`crate::Freeze`]
+    /// has the details).
     pub fn set_fork_hook(&self, freeze: Option<Freeze>) {
-        fork::set_hook(&self.cpus, freeze);
+        registry::set_hook(&self.cpus, freeze);
     }
 
     /// Whether this process is a fork's child that must not use the allocator.
@@ -175,17 +188,20 @@ impl Native {
         if self.rseq.is_some() { CpuMode::PerCpu } else { CpuMode::Lease }
     }
 
-    /// The node of each CPU: what the allocator's configuration must say too.
+    /// The node of each CPU, as the allocator's configuration must have them too.
     pub fn nodes(&self) -> &[NodeId] {
         self.cpus.nodes()
     }
 
-    /// Ends the calling thread's lease now instead of at its exit, and lets another thread have the CPU with what is
-    /// cached there. Says whether it had one. The thread's next pin leases again.
+    /// Ends the calling thread's lease now instead of at its exit.
+    ///
+    /// Returns whether it had one.
+    ///
+    /// Another thread may then lease the CPU, with its cached pages. The thread's next pin leases again.
     ///
     /// # Safety
-    /// The thread has no pin of this machine: it is not in a call of the allocator (in one of its callbacks, say, or in a signal
-    /// handler that came in between), and has nothing that keeps it on a CPU.
+    /// The thread has no pin of this machine. It is not inside a call of the allocator, as in a callback, or in a
+    /// signal handler that interrupted a call. It holds nothing that keeps it on a CPU.
     pub unsafe fn give_up_lease(&self) -> bool {
         lease::give_up(&self.cpus)
     }
@@ -210,14 +226,14 @@ impl Native {
         };
         match leased {
             Some(place) => Ok(NativePin::leased(place)),
-            None => self.cpus.share(lease::mark(), side, wait).map(NativePin::of),
+            None => self.cpus.share(current::mark(), side, wait).map(NativePin::of),
         }
     }
 
     #[inline(always)]
     fn pin_at_once(&self) -> Option<NativePin<'_>> {
         match &self.rseq {
-            None => lease::current(self.id).map(NativePin::leased),
+            None => current::of(self.id).map(NativePin::leased),
             Some(rseq) => rseq.enter(&self.cpus).map(|entered| NativePin::of(Some(entered))),
         }
     }
@@ -308,14 +324,14 @@ impl Machine for Native {
         interrupts::is_in_section()
     }
 
-    /// An interrupt has a CPU that nobody else has, or is refused.
+    /// An interrupt has a CPU of its own, or is refused.
     fn keeps_interrupts_apart(&self) -> bool {
         true
     }
 
-    /// That of the thread's lease, or else, by a system call, of the processor.
+    /// The node of the thread's lease, or else, by a system call, of the processor.
     fn near(&self) -> NodeId {
-        let leased = if self.rseq.is_none() { lease::current(self.id) } else { None };
+        let leased = if self.rseq.is_none() { current::of(self.id) } else { None };
         let node = leased.map_or_else(lease::node_here, |place| place.node);
         if self.nodes().contains(&node) { node } else { NodeId(0) }
     }
@@ -386,7 +402,7 @@ impl Machine for Native {
 
     #[inline]
     fn relax(&self) {
-        // Whom the caller waits for may need its processor.
+        // The thread that the caller waits for may need this processor.
         std::thread::yield_now();
     }
 

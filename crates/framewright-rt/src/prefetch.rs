@@ -1,10 +1,13 @@
-//! Fetching a line that will be written soon, while other work is done.
+//! Fetches a line that will be written soon, while other work is done.
 //!
-//! By instruction, because the standard library has no such hint for lines to be *written*: its intrinsic becomes a prefetch for
-//! reading unless the program is compiled for a processor that is known to have the other. x86-64 processors without `prefetchw`
-//! execute it as nothing (Intel's before Broadwell; Intel SDM, volume 2, "PREFETCHW").
+//! This is an instruction, because the standard library has no such hint for lines to be *written*. Its intrinsic
+//! becomes a prefetch for reading, unless the program is compiled for a processor that is known to have the other.
+//! x86-64 processors without `prefetchw` execute it as nothing (Intel's before Broadwell; Intel SDM, volume 2,
+//! "PREFETCHW").
 
-/// Asks for the line of `word`, which will be written. Nothing changes but when it arrives.
+/// Asks for the line of `word`, which will be written.
+///
+/// Nothing changes but when it arrives.
 #[inline(always)]
 pub(crate) fn for_writing<T>(word: &T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]

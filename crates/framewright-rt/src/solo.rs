@@ -1,11 +1,11 @@
 //! One thread that plays every CPU.
 //!
-//! Words are plain cells, so that nothing is paid for atomicity; the caller says which CPU it is ([`Solo::run_on`]). Time
-//! stands still unless it is set. What happens is handed to the hooks: events to a sink, reclaim and migration to
-//! callbacks, and faults to a plan. Runs are deterministic.
+//! Words are plain cells, so that nothing is paid for atomicity. The caller sets the CPU it plays ([`Solo::run_on`]).
+//! Time stands still unless it is set. Hooks handle the rest: a sink takes events, callbacks reclaim and migrate, and a
+//! plan injects faults. Runs are deterministic.
 //!
-//! A hook that panics unwinds through the core, to whoever made the call: a test's assertion is not to be taken for a refusal, as
-//! [`crate::Native`] does. What the call was in the middle of stays so, and `validate` says that pageblocks are isolated.
+//! A hook that panics unwinds through the core to the caller. A test's assertion must not count as a refusal, unlike in
+//! [`crate::Native`]. The interrupted call stays unfinished, and `validate` reports isolated pageblocks.
 
 use std::cell::{Cell, RefCell};
 
@@ -57,7 +57,7 @@ macro_rules! solo_words {
                 self.0.replace(self.0.get().wrapping_add(value))
             }
 
-            /// Nobody else can end the wait: looks once.
+            /// Looks once: no other thread can end the wait.
             ///
             /// # Panics
             /// On a wait for a turn that cannot come, a deadlock of this one thread.
@@ -76,7 +76,7 @@ macro_rules! solo_words {
 solo_words!(u8, u16, u32, u64, usize);
 
 type Sink<'h> = Box<dyn FnMut(&Event) + 'h>;
-type Faults<'h> = Box<dyn FnMut(Fault) -> bool + 'h>;
+type FaultHandler<'h> = Box<dyn FnMut(Fault) -> bool + 'h>;
 type Reclaim<'h> = Box<dyn FnMut(&Need) -> u64 + 'h>;
 type Migrate<'h> = Box<dyn FnMut(Pfn, Pfn, Order) -> Result<(), Busy> + 'h>;
 
@@ -90,12 +90,12 @@ pub struct Solo<'h> {
     sink: RefCell<Option<Sink<'h>>>,
     reclaim: RefCell<Option<Reclaim<'h>>>,
     migrate: RefCell<Option<Migrate<'h>>>,
-    faults: RefCell<Option<Faults<'h>>>,
+    faults: RefCell<Option<FaultHandler<'h>>>,
     woken: Cell<u64>,
 }
 
 impl<'h> Solo<'h> {
-    /// One CPU for each entry of `cpus`, on that node: the same list that the configuration has.
+    /// Makes one CPU for each entry of `cpus`, on that node, as in the configuration.
     pub fn new(cpus: &[NodeId]) -> Solo<'h> {
         Solo { nodes: cpus.to_vec(), ..Solo::default() }
     }

@@ -6,7 +6,7 @@ use framewright::machine::{Machine, Word};
 use framewright::units::ZoneIdx;
 use framewright::{Cluster, Cpu, Layout, Link, Magazine, NodeDiffs, NodeStat, Parts, Pcp, Run, Shard, Zone, ZoneDiffs};
 
-/// Owns what [`Parts`] borrows: zeroed words and default records, as many as a [`Layout`] says.
+/// Owns the memory that [`Parts`] borrows: zeroed words and default records, as a [`Layout`] counts them.
 pub struct Storage<M: Machine> {
     sections: Vec<u64>,
     bases: Vec<u64>,
@@ -52,10 +52,10 @@ impl<M: Machine> Storage<M> {
         }
     }
 
-    /// The same, if there is that much.
+    /// Like [`Storage::new`], but reports a lack of memory.
     ///
     /// # Errors
-    /// There is not.
+    /// There is too little memory.
     pub fn try_new(layout: &Layout) -> Result<Self, TryReserveError> {
         Ok(Storage {
             sections: fill(layout.sections, || 0)?,

@@ -1,13 +1,13 @@
-//! A thread of our own in somebody else's process.
+//! A background thread of this crate in the embedder's process.
 //!
-//! It takes no signals, leases no CPU, and ends when its handle is dropped. A fork's child does not have it; there the
-//! handle says so, and dropping it touches nothing of what the thread may have been busy with.
+//! It takes no signals, leases no CPU, and ends when its handle is dropped. A fork's child does not have the thread.
+//! The handle knows that, and dropping it there touches nothing that the thread may have been using.
 
 use std::io;
 use std::mem::ManuallyDrop;
 use std::thread::{self, JoinHandle};
 
-use crate::cpus::lease;
+use crate::cpus;
 use crate::fork;
 
 /// A running thread. Dropping it stops and awaits it.
@@ -27,7 +27,7 @@ impl Thread {
         fork::watch();
         let run = move || {
             block_signals();
-            lease::never();
+            cpus::never();
             body();
         };
         let handle = thread::Builder::new().name("framewright".into()).spawn(run)?;
@@ -48,13 +48,14 @@ impl Thread {
 impl Drop for Thread {
     fn drop(&mut self) {
         if !self.is_here() {
-            // Nobody is there to be stopped, what `stop` locks may have been copied locked, and the handle names nothing.
+            // There is no thread to stop. The locks of `stop` may have been copied locked, and the handle is invalid
+            // here.
             return;
         }
         (self.stop)();
         // SAFETY: taken once, here.
         let handle = unsafe { ManuallyDrop::take(&mut self.handle) };
-        // What it works with may own us; a thread cannot await itself, but it will stop.
+        // The body may own this handle. A thread cannot await itself, but it will stop.
         if handle.thread().id() != thread::current().id() {
             // A panic of the body was reported when it happened.
             let _ = handle.join();

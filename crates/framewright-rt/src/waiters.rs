@@ -1,8 +1,8 @@
-//! Who sleeps until memory comes, or until it is missed.
+//! Threads that sleep until memory comes, or until it is short.
 //!
-//! A word for each waiter counts how often it was woken. Who sleeps does so as long as its word says what it said before, so a wake
-//! that comes between the look and the sleep is not lost; waking is an addition and a system call, and may be done in a signal
-//! handler. On Linux the sleep is a futex; elsewhere it is naps of a millisecond.
+//! A word for each waiter counts its wake-ups. A thread sleeps as long as the word has the value that it read before.
+//! So a wake-up between the read and the sleep is not lost. Waking is an addition and a system call, and a signal
+//! handler may do it. On Linux the sleep is a futex; elsewhere it is naps of a millisecond.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::SeqCst};
@@ -45,7 +45,9 @@ impl Waiters {
         self.word(waiter).load(SeqCst)
     }
 
-    /// Sleeps until a waiter was woken more often than `seen`, but no longer than `limit`. Returns how often it was now.
+    /// Sleeps until a waiter was woken more than `seen` times, at most for `limit`.
+    ///
+    /// Returns that count.
     pub(crate) fn wait(&self, waiter: Waiter, seen: u32, limit: Duration) -> u32 {
         let (word, start) = (self.word(waiter), Instant::now());
         loop {

@@ -32,7 +32,7 @@ const fn rmw_order(order: Ordering) -> atomic::Ordering {
     }
 }
 
-/// How often a waiter looks before it lets other threads run: the holder may have been preempted.
+/// Looks of a waiter before it yields, because the holder may have been preempted.
 const SPINS: u32 = 64;
 
 macro_rules! native_words {

@@ -1,12 +1,12 @@
-//! Children, forked while everything is under way or while all threads are at rest.
+//! Children, forked while all threads run or while all threads rest.
 //!
-//! What a child finds was copied at the fork. If the arena's memory was copied too, and the allocator brought to rest for
-//! it, the child goes on with it, as if all other threads had died: it allocates, frees, and whatever it is handed
-//! was nobody's. A child of threads at rest knows what everybody held, and frees it all. Otherwise the child is *refused*:
-//! every call says so, and changes nothing.
+//! A child has copies from the moment of the fork. If the arena's memory was copied too, and its allocator was at rest,
+//! the child goes on as if all other threads had died. It allocates and frees, and gets only blocks that had no owner.
+//! A child of threads at rest knows all blocks with an owner, and frees them. Otherwise the child is *refused*: every
+//! call says so, and changes nothing.
 //!
-//! A child has one thread and locks that may be locked for ever, so it touches none of the stage's, prints by system
-//! call alone, and ends without running anything of its parent's.
+//! A child has one thread, and some locks may be locked for ever. So it touches no lock of the stage, prints by system
+//! call alone, and ends without running any code of its parent's.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -77,8 +77,9 @@ fn await_child(child: i32) -> Checked<Did> {
     }
 }
 
-/// Forks while other threads are at it. The caller may be pinned; then the child may be refused. `own` is a block of the
-/// caller's, if it has one.
+/// Forks while other threads run.
+///
+/// The caller may be pinned; then the child may be refused. `own` is a block of the caller's, if it has one.
 pub(crate) fn while_others_run(stage: &Arc<Stage>, seed: u64, own: Option<&Block>, pinned: bool) -> Checked<Did> {
     let ended = fork(|| {
         if stage.pages().machine().refuses() {
@@ -86,7 +87,7 @@ pub(crate) fn while_others_run(stage: &Arc<Stage>, seed: u64, own: Option<&Block
         }
         let before = stage.pages().validate().map_err(|violation| format!("at first: {violation}"))?;
         let (owned, withheld) = stage.shadow.count();
-        // What is on its way to or from its owner is marked as nobody's.
+        // A block on its way to or from its owner is marked as without owner.
         if owned > before.allocated || withheld > before.offline {
             return Err(format!("{owned} frames are owned and {withheld} withheld, of {before:?}"));
         }
@@ -141,7 +142,7 @@ fn as_promised(stage: &Stage, ended: Did, pinned: bool) -> Checked<Did> {
     }
 }
 
-/// What holds in a child that is refused.
+/// Checks a child that is refused.
 fn is_refused(stage: &Stage, own: Option<&Block>) -> Checked<Did> {
     let pages = stage.pages();
     let no_cpu = AllocError::NoMemory { why: Why::NoCpu };
@@ -164,7 +165,7 @@ fn is_refused(stage: &Stage, own: Option<&Block>) -> Checked<Did> {
     }
 }
 
-/// What a worker does that needs no other, and everything freed at the end.
+/// Does a worker's turns that need no other worker, and frees everything at the end.
 fn work_alone(worker: &mut Worker) -> Checked {
     for _ in 0..TURNS {
         match worker.rng.below(16) {

@@ -1,4 +1,4 @@
-//! A thread that does what administrators do, and what nobody should.
+//! A thread that makes an administrator's calls, and wrong ones.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -57,7 +57,7 @@ fn turn(stage: &Stage, rng: &mut Rng, tally: &mut Tally) -> Checked {
         12 => {
             let types = [MigrateType::Movable, MigrateType::Unmovable, MigrateType::Reclaimable];
             let pfn = stage.arena.frames().start.add(rng.below(stage.arena.frames().frames() as usize) as u64);
-            // Refused while the pageblock is isolated for somebody's range.
+            // Refused while the pageblock is isolated for another thread's range.
             let retyped = pages.set_pageblock_type(pfn, rng.of(&types)).is_ok();
             tally.add(Did::Retyped, retyped.into());
         }
@@ -72,7 +72,7 @@ fn turn(stage: &Stage, rng: &mut Rng, tally: &mut Tally) -> Checked {
     Ok(())
 }
 
-/// Has a worker run on one processor, or on all.
+/// Lets a worker run on one processor, or on all.
 fn move_somebody(stage: &Stage, rng: &mut Rng) -> bool {
     let thread = stage.thread_ids[rng.below(stage.thread_ids.len())].load(SeqCst);
     let allowed: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| stage.processors.is_set(cpu)).collect();
@@ -121,7 +121,7 @@ fn is_about(range: PfnRange, error: AllocError) -> bool {
     }
 }
 
-/// Frees and takes what is offline, which is refused.
+/// Frees and takes offline frames, which is refused.
 fn free_withheld(stage: &Stage, rng: &mut Rng, tally: &mut Tally) -> Checked {
     let Some(range) = lock(&stage.withheld).first().copied() else { return Ok(()) };
     let pfn = range.start.add(rng.below(range.frames() as usize) as u64);

@@ -1,8 +1,8 @@
 //! Brings all threads to rest between two of their operations.
 //!
 //! A thread that may call the allocator *is in* from before it starts until after the last destructor of its
-//! thread-locals. While the gate is closed each of them waits in front of it; nobody comes in meanwhile, since only
-//! those who are in start others.
+//! thread-locals. While the gate is closed each of them waits in front of it. No thread enters meanwhile, because only
+//! threads that are in start others.
 
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,6 @@
-//! Everything at once, for as long as you like: threads that come and go, blocks that change hands, children, drains,
-//! memory taken offline and changes of affinity underneath. Each frame has a shadow owner, and each block is stamped with
-//! whose it is; now and then all threads rest, and nothing may be lost. Ends with status 1 if anything is wrong.
+//! Everything at once, for a given time: threads that come and go, blocks that change hands, children, drains, memory
+//! taken offline and changes of affinity. Each frame has a shadow owner, and each block is stamped with its mark. Now
+//! and then all threads rest, and no frame may be lost. Ends with status 1 if anything is wrong.
 //!
 //! `cargo run --release -p framewright-rt --example stress -- --cpus rseq --seconds 60`
 

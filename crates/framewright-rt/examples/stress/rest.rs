@@ -1,4 +1,4 @@
-//! What holds while all threads are at rest: every frame is where the shadow says, and `validate` is clean.
+//! Checks while all threads rest: every frame is where the shadow says, and `validate` is clean.
 
 use std::sync::{Arc, Barrier};
 
@@ -13,7 +13,7 @@ use crate::stage::{Block, Checked, Did, Rng, Stage, Tally, lock};
 /// Blocks freed by two threads at once in each rest.
 const RACES: usize = 40;
 
-/// Checks what everybody holds, and that nothing else is allocated.
+/// Checks all blocks with an owner, and that nothing else is allocated.
 pub(crate) fn look(stage: &Stage) -> Checked<FrameCounts> {
     let census = stage.pages().validate().map_err(|violation| violation.to_string())?;
     let mut held = 0;
@@ -82,8 +82,8 @@ pub(crate) fn look_empty(stage: &Stage) -> Checked<Vec<Vec<u64>>> {
     if census.free != stage.arena.frames().frames() {
         return Err(format!("all is freed and drained, but {census:?}"));
     }
-    // Pageblocks of several types, as of the reserve for urgent requests, stay apart; and free buddies of two types wait to be
-    // merged until one of them is freed.
+    // Pageblocks of several types stay apart, as those of the reserve for urgent requests. Free buddies of two types
+    // are merged when one of them is next freed.
     let pageblock = stage.pages().geometry().pageblock_order;
     for (_, range) in zones(stage) {
         for (pfn, _) in range.blocks(pageblock) {
@@ -99,7 +99,7 @@ pub(crate) fn look_empty(stage: &Stage) -> Checked<Vec<Vec<u64>>> {
     Ok(free_blocks(stage))
 }
 
-/// What can be done only while nobody else calls: second frees, and CPUs that do not run.
+/// Makes calls that need all other threads at rest: second frees, and CPUs that do not run.
 pub(crate) fn disturb(stage: &Arc<Stage>, rng: &mut Rng) -> Checked {
     let mut tally = Tally::default();
     for order in [0, 1, 3, 9] {
@@ -126,7 +126,7 @@ pub(crate) fn disturb(stage: &Arc<Stage>, rng: &mut Rng) -> Checked {
     unsafe { stage.pages().machine().give_up_lease() };
     let (counted, total) = (stage.pages().counters().bad_frees, stage.total());
     let refused = total.get(Did::WrongFrees);
-    // Which of two frees at once comes too late may be found out after the checks whose refusals are counted.
+    // The later of two frees at once may be found out after the checks whose refusals are counted.
     match (refused..=refused + total.get(Did::Races)).contains(&counted) {
         true => Ok(()),
         false => Err(format!("{counted} frees were counted as refused, and {refused} were")),

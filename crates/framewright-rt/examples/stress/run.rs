@@ -11,10 +11,10 @@ use crate::{children, disturb, rest, worker};
 /// How long the driver sleeps between looks.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// Stresses an arena, and tells on `out` how it goes.
+/// Stresses an arena, and reports on `out`.
 ///
 /// # Errors
-/// What was found wrong.
+/// The first fault that was found.
 pub(crate) fn run(plan: Plan, out: &mut dyn Write) -> Checked<Tally> {
     let stage = Arc::new(Stage::new(plan).map_err(|error| error.to_string())?);
     if let Some(why) = stage.arena.report().per_cpu_refused {
@@ -46,7 +46,7 @@ pub(crate) fn run(plan: Plan, out: &mut dyn Write) -> Checked<Tally> {
 }
 
 fn tell(out: &mut dyn Write, line: std::fmt::Arguments<'_>) {
-    // Nobody to tell is no reason to stop.
+    // A failure to report is no reason to stop.
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
@@ -91,7 +91,7 @@ fn rest_a_while(stage: &Arc<Stage>, rng: &mut Rng) -> Checked {
     let closed = stage.gate.close(stage.plan.patience);
     closed.map_err(|stuck| format!("{stuck} threads do not come to rest"))?;
     if stage.is_over() {
-        // Something was found wrong; what there is to be seen comes from that.
+        // A fault was found before, and may be the cause of all that is seen now.
         return Ok(());
     }
     let mut tally = Tally::default();

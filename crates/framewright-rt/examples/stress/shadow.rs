@@ -1,12 +1,12 @@
-//! Who owns each frame, and what its owner wrote there.
+//! The owner of each frame, and the stamps that it wrote there.
 //!
-//! The table has a word for each frame: the mark of the block that it is part of, or 0. Whoever is handed a block
-//! exchanges each word from 0 to its own mark, and back before it lets the block go. An exchange that finds anything
-//! else is a frame with two owners, or one that was handed out while somebody else had it.
+//! The table has a word for each frame: the mark of the block that it is part of, or 0. A thread that gets a block
+//! exchanges each word from 0 to its own mark, and back before it gives the block away. If an exchange finds any other
+//! value, the frame has two owners, or was handed out while it had one.
 //!
-//! The contents say the same once more: *stamps*, derived from mark and frame, in the first and the last word of a
-//! frame and at one place in between. Of large blocks some frames are stamped: the ends, and some in between. Stamps are
-//! checked before a block changes hands or shape, and whenever all threads are at rest.
+//! The contents repeat this by *stamps*, derived from mark and frame, in the first and the last word of a frame and at
+//! one place in between. Of large blocks some frames are stamped: the ends, and some in between. Stamps are checked
+//! before a block changes hands or shape, and whenever all threads rest.
 
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -19,7 +19,7 @@ use crate::stage::Checked;
 pub(crate) const WITHHELD: u64 = u64::MAX;
 /// Words of a page.
 const WORDS: u64 = 512;
-/// Blocks up to so many frames are stamped in all of them.
+/// Frames of the largest block that is stamped in all of them.
 const SMALL: u64 = 16;
 /// Frames stamped of a larger one, its ends included.
 const SAMPLES: u64 = 8;
@@ -66,7 +66,7 @@ impl Shadow {
     }
 }
 
-/// The words of a page that are stamped, and with what.
+/// The stamped words of a page, with their values.
 fn stamps(pfn: u64, mark: u64) -> [(u64, u64); 3] {
     let value = mix(mark ^ pfn.rotate_left(40));
     let spot = 1 + value % (WORDS - 2);
@@ -90,7 +90,7 @@ fn word(arena: &Arena, pfn: u64, word: u64) -> Option<*mut u64> {
 }
 
 fn read(arena: &Arena, pfn: u64, at: u64) -> Option<u64> {
-    // SAFETY: a word of a page of the arena, aligned, whose owner is the caller.
+    // SAFETY: an aligned word of a page of the arena, which the caller owns.
     word(arena, pfn, at).map(|word| unsafe { word.read_volatile() })
 }
 
@@ -99,7 +99,7 @@ pub(crate) fn stamp(arena: &Arena, range: PfnRange, mark: u64) {
     for pfn in sampled(range, mark) {
         for (at, value) in stamps(pfn, mark) {
             if let Some(word) = word(arena, pfn, at) {
-                // SAFETY: a word of a page of the arena, aligned, whose owner is the caller.
+                // SAFETY: an aligned word of a page of the arena, which the caller owns.
                 unsafe { word.write_volatile(value) };
             }
         }
@@ -121,7 +121,7 @@ pub(crate) fn check(arena: &Arena, range: PfnRange, mark: u64) -> Checked {
     Ok(())
 }
 
-/// Whether what would be stamped is zero.
+/// Whether the words of the stamps are zero.
 pub(crate) fn check_zero(arena: &Arena, range: PfnRange, mark: u64) -> Checked {
     for pfn in sampled(range, mark) {
         for (at, _) in stamps(pfn, mark) {

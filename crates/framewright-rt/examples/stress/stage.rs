@@ -1,4 +1,4 @@
-//! What all threads share.
+//! The state that all threads share.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering::SeqCst};
@@ -12,10 +12,10 @@ use rustix::thread::{CpuSet, sched_getaffinity};
 use crate::gate::Gate;
 use crate::shadow::{self, Shadow};
 
-/// What was found wrong, if anything.
+/// A fault that was found, if any.
 pub(crate) type Checked<T = ()> = Result<T, String>;
 
-/// What is stressed, and how.
+/// The configuration of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Plan {
     /// How long, and how many operations of all threads: whichever is over first.
@@ -62,12 +62,12 @@ impl Rng {
 
 macro_rules! tallies {
     ($($(#[$doc:meta])* $Name:ident = $text:literal,)+) => {
-        /// What is counted.
+        /// The things that are counted.
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub(crate) enum Did { $($(#[$doc])* $Name),+ }
 
         impl Did {
-            /// What each is called, in their order.
+            /// The name of each, in their order.
             pub(crate) const NAMES: &[&str] = &[$($text),+];
         }
     };
@@ -136,7 +136,7 @@ pub(crate) struct Block {
     pub(crate) mark: u64,
 }
 
-/// What all threads share.
+/// The state that all threads share.
 pub(crate) struct Stage {
     pub(crate) plan: Plan,
     pub(crate) arena: std::sync::Arc<Arena>,
@@ -144,7 +144,7 @@ pub(crate) struct Stage {
     pub(crate) gate: Gate,
     /// Blocks on their way from one thread to another.
     pub(crate) exchange: Mutex<Vec<Block>>,
-    /// What each worker holds, while it is at rest or between two threads.
+    /// Each worker's blocks, while it is at rest or between two threads.
     pub(crate) shelves: Vec<Mutex<Vec<Block>>>,
     /// Ranges that are offline.
     pub(crate) withheld: Mutex<Vec<PfnRange>>,
@@ -152,7 +152,7 @@ pub(crate) struct Stage {
     pub(crate) thread_ids: Vec<AtomicI32>,
     /// Frames in use, about.
     pub(crate) in_use: AtomicU64,
-    /// Threads made: what marks begin with.
+    /// Threads made so far. A mark begins with that number.
     pub(crate) lives: AtomicU64,
     /// Whether children are to work; not known before the first.
     pub(crate) children_work: AtomicBool,
@@ -203,7 +203,7 @@ impl Stage {
 
     /// The allocator.
     pub(crate) fn pages(&self) -> &Allocator<'_, Native> {
-        // SAFETY: blocks are freed by who holds their `Block`; wrong frees are of what is refused.
+        // SAFETY: the holder of a `Block` frees it; wrong frees are of frames that are refused.
         unsafe { self.arena.allocator() }
     }
 
@@ -212,7 +212,7 @@ impl Stage {
         self.lives.fetch_add(1, SeqCst)
     }
 
-    /// Adds what a thread counted, and begins anew.
+    /// Adds a thread's counts, and sets them to 0.
     pub(crate) fn add(&self, tally: &mut Tally) {
         for (total, count) in self.tallies.iter().zip(std::mem::take(tally).0) {
             total.fetch_add(count, SeqCst);
@@ -223,7 +223,7 @@ impl Stage {
         Tally(std::array::from_fn(|index| self.tallies[index].load(SeqCst)))
     }
 
-    /// Notes what was found wrong, if it is the first, and ends it all.
+    /// Notes a fault, if it is the first, and ends the run.
     pub(crate) fn note(&self, checked: Checked) {
         if let Err(wrong) = checked {
             lock(&self.wrong).get_or_insert(wrong);
@@ -239,7 +239,7 @@ impl Stage {
         self.over.load(SeqCst)
     }
 
-    /// Marks a block that was just allocated as somebody's.
+    /// Marks a block that was just allocated as owned.
     pub(crate) fn take(&self, block: &Block, is_zero: bool) -> Checked {
         self.shadow.pass(block.range, 0, block.mark)?;
         self.in_use.fetch_add(block.range.frames(), SeqCst);
@@ -250,7 +250,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Checks a block that is about to be freed, and marks it as nobody's.
+    /// Checks a block that is about to be freed, and marks it as without owner.
     pub(crate) fn leave(&self, block: &Block) -> Checked {
         self.check(block)?;
         self.in_use.fetch_sub(block.range.frames(), SeqCst);
@@ -272,7 +272,7 @@ impl Stage {
     }
 }
 
-/// What is wrong when a block's owner cannot free it.
+/// Describes the fault that a block's owner cannot free it.
 pub(crate) fn refused(block: &Block, error: FreeError) -> String {
     format!("{block:x?} is not freed for its owner: {error}")
 }

@@ -12,12 +12,12 @@ use crate::shadow;
 use crate::stage::{Block, Checked, Did, refused};
 use crate::worker::Worker;
 
-/// The order that nobody has.
+/// An order of which no block exists.
 pub(crate) const NOBODYS: Order = Order(11);
 /// A pageblock's.
 const HUGE: Order = Order(9);
 const ORDERS: [u8; 24] = [0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 5, 6, 7, 9, 9];
-/// All mobilities, those who may wait and those who must not.
+/// All mobilities, requests that may wait and others that must not.
 const FLAGS: [Gfp; 9] = [
     GFP_KERNEL,
     GFP_HIGHUSER_MOVABLE,
@@ -53,7 +53,7 @@ impl Worker {
         Pfn(self.rng.below(self.stage.arena.frames().frames() as usize) as u64)
     }
 
-    /// Takes what a request brought as its own. Says whether that was a block.
+    /// Takes a request's block as its own. Returns whether there was one.
     pub(crate) fn took(&mut self, request: &Request, result: Result<Pfn, AllocError>) -> Checked<bool> {
         let pfn = match result {
             Ok(pfn) => pfn,
@@ -310,7 +310,7 @@ impl Worker {
         }
     }
 
-    /// Frees what must be refused, whatever others do meanwhile.
+    /// Makes frees that must be refused, whatever other threads do meanwhile.
     pub(crate) fn free_wrongly(&mut self) -> Checked {
         let frames = self.stage.arena.frames().frames();
         let nobodys = self.frame_at_random().align_down(NOBODYS);

@@ -1,11 +1,11 @@
-//! What a thread does in its life.
+//! A worker thread's life.
 //!
-//! A life is some thousand turns, each an operation drawn at random. At its end the thread starts its successor, which takes
-//! over what it holds; goes on for a few turns beside it, so that there are more threads for a while; and lets its
-//! last blocks be freed by the destructor of a thread-local, when it has hardly anything left.
+//! A life is some thousand turns, each an operation drawn at random. At its end the thread starts its successor, which
+//! takes over its blocks. It goes on for a few turns beside the successor, so that there are more threads for a while.
+//! The destructor of a thread-local frees its last blocks, when little of the thread is left.
 //!
-//! Requests are of orders 0 to 7 and 9; ranges are of at most 128 frames or of whole pageblocks. So nobody ever owns a
-//! block of order 8, and freeing one is wrong wherever it is.
+//! Requests are of orders 0 to 7 and 9; ranges are of at most 128 frames or of whole pageblocks. So no thread ever owns
+//! a block of order 8, and freeing one is wrong wherever it is.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,7 +39,7 @@ pub(crate) struct Worker {
     pub(crate) tally: Tally,
     life: u64,
     marks: u64,
-    /// Whose shelf is its; none while its successor is at work.
+    /// Number of its shelf; none while its successor is at work.
     index: Option<usize>,
     /// Frames held, and at which number they become fewer again.
     pub(crate) frames: u64,
@@ -47,7 +47,7 @@ pub(crate) struct Worker {
     pub(crate) growing: bool,
 }
 
-/// What is left of a thread when its thread-locals are destroyed.
+/// The rest of a thread while its thread-locals are destroyed.
 struct LastWill {
     stage: Arc<Stage>,
     blocks: Vec<Block>,
@@ -242,7 +242,7 @@ impl Worker {
         }
     }
 
-    /// Passes a block to whoever wants it.
+    /// Passes a block to any thread.
     fn give(&mut self) -> Checked {
         let Some(block) = self.pick() else { return Ok(()) };
         let mut exchange = lock(&self.stage.exchange);
@@ -271,7 +271,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Takes what was got under another mark, or cut, as its own.
+    /// Takes frames that have another mark, or were cut, as its own.
     pub(crate) fn renew(&mut self, range: PfnRange, order: Option<Order>, from: u64) -> Checked {
         let mark = self.mark();
         self.stage.shadow.pass(range, from, mark)?;
@@ -280,7 +280,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Has a child prove itself, with or without this thread being pinned.
+    /// Lets a child prove itself, with or without this thread being pinned.
     pub(crate) fn fork(&mut self, pinned: bool) -> Checked {
         let seed = self.rng.below(1 << 30) as u64;
         let child = children::while_others_run(&self.stage, seed, self.held.last(), pinned)?;
@@ -288,7 +288,7 @@ impl Worker {
         Ok(())
     }
 
-    /// What is no call of the allocator, and matters to it.
+    /// Changes the thread's affinity, which is no call of the allocator but affects it.
     fn move_about(&mut self) {
         match self.rng.below(64) {
             0..=3 => {

@@ -1,51 +1,19 @@
-//! What an arena's memory is made of, and what became of it.
+//! The kinds of memory of an arena, and the report of how it was built.
 
 use std::fmt;
 
-use framewright::{NodeId, NodeSet, Order, PfnRange};
+use framewright::{NodeId, Order, PfnRange};
 
-use crate::error::Bytes;
-use crate::os::OsError;
-use crate::{CpuMode, RseqUnavailable};
+use crate::bytes::Bytes;
+use crate::cpus::{CpuMode, RseqUnavailable};
+use crate::os::{HugePage, OsError, Placement};
 
-/// Size of the pages in a pool of huge pages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum HugePage {
-    /// 2 MiB.
-    Size2MiB,
-    /// 1 GiB.
-    Size1GiB,
-}
-
-impl HugePage {
-    /// In bytes.
-    pub const fn bytes(self) -> u64 {
-        1 << self.shift()
-    }
-
-    pub(crate) const fn shift(self) -> u8 {
-        match self {
-            HugePage::Size2MiB => 21,
-            HugePage::Size1GiB => 30,
-        }
-    }
-}
-
-impl fmt::Display for HugePage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            HugePage::Size2MiB => "2 MiB",
-            HugePage::Size1GiB => "1 GiB",
-        })
-    }
-}
-
-/// What stands behind an arena's addresses.
+/// The kind of memory at an arena's addresses.
 ///
 /// | | after a fork | lack of memory shows | gives free memory back |
 /// |---|---|---|---|
 /// | [`Backing::Private`] | each process has its own | at the first touch, by the kernel's out-of-memory rules | yes |
-/// | [`Backing::Memfd`] | both see the same; only the parent allocates | as above | yes, in all processes |
+/// | [`Backing::Memfd`] | shared; only the parent allocates | as for private memory | yes, in all processes |
 /// | [`Backing::Hugetlb`] | the child has none of it | when the arena is built | no |
 ///
 /// With [`crate::ArenaBuilder::populate`] a lack of memory shows when the arena is built, whatever the backing.
@@ -57,8 +25,10 @@ pub enum Backing {
     Private,
     /// A sealed memfd, mapped shared, which other processes can map as well: see [`crate::Arena::memfd`].
     Memfd,
-    /// Huge pages out of the kernel's pool, set aside when the arena is built. The allocator's page stays what it is:
-    /// frames of 4 KiB by default, cut out of huge pages, so that small blocks enjoy the huge pages' translation too.
+    /// Huge pages out of the kernel's pool, set aside when the arena is built.
+    ///
+    /// The allocator's page stays the same: frames of 4 KiB by default, cut out of huge pages. So small blocks profit
+    /// from the huge pages' translation too.
     Hugetlb(HugePage),
 }
 
@@ -84,37 +54,7 @@ pub enum Transparent {
     Never,
 }
 
-/// Where a node's memory lies. Nodes are numbered as the operating system numbers them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Placement {
-    /// Anywhere: the arena's node is a label, as for a layout that is only simulated.
-    #[default]
-    Anywhere,
-    /// On these nodes only.
-    Bind(NodeSet),
-    /// On this node as long as it has memory.
-    Prefer(NodeId),
-    /// Page by page on these nodes in turn.
-    Interleave(NodeSet),
-}
-
-impl fmt::Display for Placement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nodes = |f: &mut fmt::Formatter<'_>, name, nodes: NodeSet| {
-            f.write_str(name)?;
-            let all = (0..NodeId::LIMIT as u8).map(NodeId).filter(|&node| nodes.contains(node));
-            all.enumerate().try_for_each(|(i, node)| write!(f, "{}{}", if i == 0 { " " } else { "," }, node.0))
-        };
-        match *self {
-            Placement::Anywhere => f.write_str("anywhere"),
-            Placement::Bind(set) => nodes(f, "bind", set),
-            Placement::Prefer(node) => nodes(f, "prefer", NodeSet::only(node)),
-            Placement::Interleave(set) => nodes(f, "interleave", set),
-        }
-    }
-}
-
-/// What became of something that may be refused.
+/// Outcome of a wish that may be refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Outcome {
     /// It was not asked for.
@@ -149,14 +89,14 @@ pub struct NodeReport {
     pub placed: Outcome,
 }
 
-/// What an arena was built as. `Display` prints it in a few lines.
+/// How an arena was built. `Display` prints it in a few lines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ArenaReport {
-    /// What the memory is; none if it was handed in.
+    /// Kind of memory; none if it was handed in.
     pub backing: Option<Backing>,
     /// Managed memory in bytes.
     pub bytes: u64,
-    /// Address space of the frame descriptors in bytes; what is touched of it takes memory.
+    /// Address space of the frame descriptors in bytes; only touched parts take memory.
     pub descriptors: u64,
     /// Size of a page in bytes.
     pub page: u64,

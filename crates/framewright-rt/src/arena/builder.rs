@@ -1,30 +1,18 @@
-//! How an arena is described and built.
-//!
-//! Everything is checked before the first system call. Then, in this order: the memory is mapped, each node's part is placed,
-//! transparent huge pages are switched on or off, pages are made if they shall be, the descriptors' memory is
-//! mapped, and the allocator is booted over both. Whatever fails, the owners of what exists so far give it back.
+//! The description of an arena, option by option.
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 
 use framewright::watermark::PcpSize;
-use framewright::{Allocator, Layout, Mechanisms, Order, Pfn, Region};
+use framewright::{Mechanisms, Order};
 
-use super::Arena;
-use super::backing::{ArenaReport, Backing, NodeReport, Outcome, Placement, Transparent};
-use super::memory::Memory;
-use super::metadata::Metadata;
+use super::backing::{Backing, Transparent};
 use super::reclaim::Asked;
-use super::shape::{Runner, Shape, too_large};
-use crate::CpuMode;
 use crate::background::Background;
 use crate::callbacks::Callbacks;
-use crate::contents::Memory as Contents;
-use crate::error::ArenaError;
-use crate::movable::shrink::Shrink;
-use crate::movable::{PageOwner, Pool};
-use crate::os::page_size;
+use crate::cpus::CpuMode;
+use crate::movable::{PageOwner, Shrink};
+use crate::os::{Placement, page_size};
 
 /// One node's memory.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +21,7 @@ pub(super) struct Part {
     pub(super) placement: Placement,
 }
 
-/// What an [`Arena`] shall be. Begin with [`Arena::builder`].
+/// The description of an [`crate::Arena`]. Begin with [`crate::Arena::builder`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing is built until `build` is called"]
 pub struct ArenaBuilder {
@@ -88,14 +76,16 @@ impl ArenaBuilder {
         ArenaBuilder { parts: Vec::new(), ..self }.node(bytes, Placement::Anywhere)
     }
 
-    /// One more node, of `bytes` bytes; the first is node 0. With several nodes each is a multiple of the pageblock (2 MiB).
-    /// Where the machine has fewer nodes, or for a try on a laptop, nodes placed [`Placement::Anywhere`] are labels only.
+    /// Adds a node of `bytes` bytes; the first is node 0.
+    ///
+    /// With several nodes each size is a multiple of the pageblock (2 MiB). Nodes placed [`Placement::Anywhere`] are
+    /// labels only: for a machine with fewer nodes, or for a try on a laptop.
     pub fn node(mut self, bytes: u64, placement: Placement) -> Self {
         self.parts.push(Part { bytes, placement });
         self
     }
 
-    /// What stands behind the addresses; private memory by default.
+    /// Sets the kind of memory; private by default.
     pub fn backing(self, backing: Backing) -> Self {
         ArenaBuilder { backing, ..self }
     }
@@ -105,19 +95,23 @@ impl ArenaBuilder {
         ArenaBuilder { transparent, ..self }
     }
 
-    /// Makes every page when the arena is built (Linux 5.14), so that memory that there is not is an error then, and neither
-    /// a signal nor a killed process later.
+    /// Makes every page when the arena is built (Linux 5.14).
+    ///
+    /// A lack of memory is then an error, and neither a signal nor a killed process later.
     pub fn populate(self, populate: bool) -> Self {
         ArenaBuilder { populate, ..self }
     }
 
-    /// Whether a placement or advice that the system refuses is an error. By default it is not: [`Arena::report`] says
-    /// what was refused.
+    /// Whether a placement or advice that the system refuses is an error.
+    ///
+    /// By default it is not, and [`crate::Arena::report`] lists the refusals.
     pub fn strict(self, strict: bool) -> Self {
         ArenaBuilder { strict, ..self }
     }
 
-    /// Size of a page in bytes: what order 0 is. By default that of the kernel, which is also the least: 4 KiB on x86-64.
+    /// Size of a page in bytes, which is a block of order 0.
+    ///
+    /// By default the kernel's page, which is also the least: 4 KiB on x86-64.
     pub fn page(self, bytes: u64) -> Self {
         ArenaBuilder { page: bytes, ..self }
     }
@@ -127,28 +121,37 @@ impl ArenaBuilder {
         ArenaBuilder { first_pfn: pfn, ..self }
     }
 
-    /// Order of the largest block; by default the largest up to 1 GiB that fits into the largest node.
+    /// Order of the largest block.
+    ///
+    /// By default the largest up to 1 GiB that fits into the largest node.
     pub fn max_order(self, order: u8) -> Self {
         ArenaBuilder { max_order: Some(Order(order)), ..self }
     }
 
-    /// How threads come to the allocator's CPUs: by lease unless told otherwise. Where [`CpuMode::PerCpu`] is not to be had, the
-    /// arena leases, and [`Arena::report`] says so; unless the builder is strict.
+    /// Sets how threads come to the allocator's CPUs; by lease unless told otherwise.
+    ///
+    /// Where [`CpuMode::PerCpu`] is not available, the arena leases and [`crate::Arena::report`] tells, unless the
+    /// builder is strict.
     pub fn cpu_mode(self, mode: CpuMode) -> Self {
         ArenaBuilder { cpu_mode: mode, ..self }
     }
 
-    /// CPU slots to lease, one more than threads that shall not wait for each other; by default twice as many as the
-    /// process may use, and one. They are dealt out to the nodes in turn.
+    /// Number of CPU slots to lease, dealt out to the nodes in turn.
+    ///
+    /// One more than the threads that must not wait for each other. By default one more than twice the processors that
+    /// the process may use.
     pub fn cpus(self, slots: usize) -> Self {
         ArenaBuilder { cpus: Some(slots), ..self }
     }
 
-    /// Whether signal handlers that [`crate::interrupts::handle`] has set may allocate and free here; by default their requests
-    /// are refused. The arena then has twice as many CPUs, and what they keep.
+    /// Whether signal handlers set by [`crate::interrupts::handle`] may allocate and free here.
     ///
-    /// A handler that was set by other means must not call the arena, whatever is said here: no call can tell that it comes from one.
-    /// If one calls all the same, while its thread holds a lock, it is refused and does not wait for itself ([`crate::interrupts`]).
+    /// By default their requests are refused. With interrupts the arena has twice as many CPUs, and as many more cached
+    /// pages.
+    ///
+    /// A handler that was set by other means must not call the arena in either case: no call can tell that it comes
+    /// from one. If one calls nevertheless, while its thread holds a lock, the call is refused and does not wait for
+    /// itself ([`crate::interrupts`]).
     pub fn interrupts(self, interrupts: bool) -> Self {
         ArenaBuilder { interrupts, ..self }
     }
@@ -158,16 +161,18 @@ impl ArenaBuilder {
         ArenaBuilder { movable: bytes, ..self }
     }
 
-    /// Keeps `bytes` bytes from ordinary requests (`min_free_kbytes`), shared out among the nodes, and reserves as Linux does; none by default.
+    /// Keeps `bytes` bytes from ordinary requests (`min_free_kbytes`); none by default.
+    ///
+    /// They are shared out among the nodes. Reserves are then those of Linux.
     pub fn min_free(self, bytes: u64) -> Self {
         ArenaBuilder { min_free: bytes, ..self }
     }
 
-    /// Sizes of the per-CPU lists, in frames; by default a sixteenth of each node shared among the CPU slots, at most
-    /// 4,096 frames for each.
+    /// Sizes of the per-CPU lists, in frames.
     ///
-    /// A CPU's lists of a node never hold more than `high` frames, blocks of all orders counted. What they hold is within reach of every
-    /// request: none fails while it is free.
+    /// By default a sixteenth of each node shared among the CPU slots, at most 4,096 frames for each. A CPU's lists of
+    /// a node never hold more than `high` frames, blocks of all orders counted. Every request can get them: none fails
+    /// while they are free.
     pub fn pcp(self, size: PcpSize) -> Self {
         ArenaBuilder { pcp: Some(size), ..self }
     }
@@ -177,161 +182,47 @@ impl ArenaBuilder {
         ArenaBuilder { mechanisms, ..self }
     }
 
-    /// How often a thread looks which CPUs and depots nobody used since, and gives back what they keep: each second, if nobody
-    /// says otherwise.
+    /// Interval at which a thread drains unused CPUs and depots; a second by default.
     pub fn background(self, interval: Duration) -> Self {
         ArenaBuilder { background: Some(interval), ..self }
     }
 
-    /// Starts no thread. What CPUs keep stays with them then until somebody drains: [`Arena::drain`](super::Arena::drain), or
-    /// a request that finds no memory elsewhere.
+    /// Starts no thread.
+    ///
+    /// Pages on the lists of CPUs then stay there until a call of [`crate::Arena::drain`], or a request that finds no
+    /// memory elsewhere.
     pub fn without_background(self) -> Self {
         ArenaBuilder { background: None, ..self }
     }
 
-    /// Whose the movable pages are ([`Arena::alloc_movable`]): they leave if it lets them when memory is short. A closure that says whether is enough.
+    /// Sets the owner of the movable pages ([`crate::Arena::alloc_movable`]).
+    ///
+    /// When memory is short, the pages that it allows are evicted. A closure that decides is enough.
     pub fn movable_pages(mut self, owner: impl PageOwner + 'static) -> Self {
         self.asked.owner = Some(Arc::new(owner));
         self
     }
 
-    /// Somebody else who can do without memory; asked behind the movable pages and those named before.
+    /// Adds a holder of memory that can be given back; asked after movable pages and earlier shrinkers.
     pub fn shrinker(mut self, shrinker: Arc<dyn Shrink>) -> Self {
         self.asked.shrinkers.push(shrinker);
         self
     }
 
-    /// Callbacks of the program's own: asked for memory if movable pages and shrinkers gave too little, and to move blocks that are no
-    /// movable pages.
+    /// Sets the program's own callbacks.
+    ///
+    /// They are asked for memory if movable pages and shrinkers gave too little, and to move blocks that are no movable
+    /// pages.
     pub fn callbacks(mut self, callbacks: Arc<dyn Callbacks>) -> Self {
         self.asked.callbacks = Some(callbacks);
         self
     }
 
-    /// Starts two threads for each node that free memory and move it together when it becomes short ([`super::BackgroundReclaim`]). When that
-    /// is say the marks, which are 0 unless [`ArenaBuilder::min_free`] says otherwise: then only when there is none.
+    /// Starts two threads for each node that reclaim and compact when memory is short ([`crate::BackgroundReclaim`]).
+    ///
+    /// The marks define when it is. They are 0 unless [`ArenaBuilder::min_free`] sets them: then only when there is no
+    /// memory.
     pub fn background_reclaim(self) -> Self {
         ArenaBuilder { background_reclaim: true, ..self }
-    }
-
-    /// Maps the memory and sets the allocator up.
-    ///
-    /// # Errors
-    /// What is wrong with the description, or which system call failed. Nothing is left mapped then.
-    pub fn build(self) -> Result<Arena, ArenaError> {
-        let (shape, runner) = self.shape()?;
-        let layout = Layout::of(&self.config(&shape))?;
-        let len = usize::try_from(shape.bytes).map_err(|_| too_large(shape.bytes))?;
-        let block = 1_usize << (shape.geometry.max_order.0 + shape.geometry.page_shift);
-        let memory = Memory::map(self.backing, len, block)?;
-        self.boot(&shape, runner, &layout, memory)
-    }
-
-    /// Sets the allocator up over memory that exists. Without nodes it is all one node.
-    ///
-    /// With the mechanism `hardened` all of it is written to: what lies in it is not what freed memory holds.
-    ///
-    /// # Safety
-    /// The memory is initialized, readable and writable as long as the arena lives, from any thread, and nobody else
-    /// reads or writes it.
-    ///
-    /// # Errors
-    /// What is wrong with the description or the memory, or which system call failed.
-    pub unsafe fn build_in(self, memory: NonNull<[u8]>) -> Result<Arena, ArenaError> {
-        let given = memory.len() as u64;
-        let builder = if self.parts.is_empty() { self.size(given) } else { self };
-        let not_ours = [
-            (builder.backing != Backing::Private, "the backing"),
-            (builder.transparent != Transparent::System, "advice about huge pages"),
-            (builder.populate, "populating"),
-            (builder.parts.iter().any(|part| part.placement != Placement::Anywhere), "the placement on nodes"),
-        ];
-        if let Some(&(_, option)) = not_ours.iter().find(|(set, _)| *set) {
-            return Err(ArenaError::NotOurs { option });
-        }
-        let (shape, runner) = builder.shape()?;
-        if shape.bytes != given {
-            return Err(ArenaError::WrongLength { bytes: given, nodes: shape.bytes });
-        }
-        let address = memory.cast::<u8>().as_ptr().addr();
-        if !(address as u64).is_multiple_of(builder.page) {
-            return Err(ArenaError::Misaligned { address, multiple: builder.page });
-        }
-        let layout = Layout::of(&builder.config(&shape))?;
-        // SAFETY: the caller's promise.
-        let memory = unsafe { Memory::foreign(memory) };
-        builder.boot(&shape, runner, &layout, memory)
-    }
-
-    /// Prepares the memory and boots an allocator over it.
-    fn boot(self, shape: &Shape, runner: Runner, layout: &Layout, memory: Memory) -> Result<Arena, ArenaError> {
-        let nodes = self.place(shape, &memory)?;
-        let transparent = memory.advise_transparent(self.transparent);
-        if let (Outcome::Refused(error), true) = (transparent, self.strict) {
-            return Err(ArenaError::Os(error));
-        }
-        let populated = self.make_pages(&memory)?;
-        let mut metadata = Metadata::new(layout)?;
-        let report = ArenaReport {
-            backing: memory.backing(),
-            bytes: shape.bytes,
-            descriptors: metadata.len() as u64,
-            page: self.page,
-            max_order: shape.geometry.max_order,
-            cpus: shape.cpus.len(),
-            cpu_mode: runner.machine.mode(),
-            per_cpu_refused: runner.refused,
-            transparent,
-            populated,
-            nodes,
-        };
-        // SAFETY: once, with the layout that it was made for. The allocator is dropped before its descriptors: by this
-        // function if it fails, and by the arena, in whose declaration it stands first.
-        let parts = unsafe { metadata.parts(layout) }.ok_or_else(|| too_large(shape.bytes))?;
-        let frames = shape.bytes >> shape.geometry.page_shift;
-        // SAFETY: the memory is dropped after the allocator, and nobody but owners of allocated blocks uses it.
-        let contents = unsafe { Contents::new(memory.start(), Pfn(self.first_pfn), frames, shape.geometry.page_shift) };
-        // What the kernel maps is zero; who hands memory in may have written to it.
-        let contents = if memory.backing().is_some() { contents.zeroed() } else { contents };
-        let pool = Arc::new(Pool::new(self.asked.owner.clone()));
-        let machine = runner.machine.with_memory(contents).with_callbacks(self.asked.callbacks(&pool));
-        let allocator = Allocator::boot(machine, &self.config(shape), parts)?;
-        let memory = (memory, contents);
-        Arena::new(allocator, metadata, memory, pool, Pfn(self.first_pfn), report)
-            .with_background(self.background)?
-            .with_reclaim(self.background_reclaim)
-    }
-
-    /// Places each node's memory, before anything touches it.
-    fn place(&self, shape: &Shape, memory: &Memory) -> Result<Vec<NodeReport>, ArenaError> {
-        let mut at = 0_usize;
-        let place = |(part, region): (&Part, &Region)| {
-            let (node, placement, len) = (region.node, part.placement, part.bytes as usize);
-            let placed = match memory.place(at, len, placement) {
-                Ok(()) if placement == Placement::Anywhere => Outcome::NotAsked,
-                Ok(()) => Outcome::Done,
-                Err(error) if self.strict => return Err(ArenaError::Placement { node, error }),
-                Err(error) => Outcome::Refused(error),
-            };
-            at += len;
-            Ok(NodeReport { node, range: region.range, placement, placed })
-        };
-        self.parts.iter().zip(&shape.regions).map(place).collect()
-    }
-
-    /// Makes all pages, if asked to; and huge pages on given nodes anyway: the pool promised their number, not their
-    /// place, and one that is missing would be a signal at the first touch.
-    fn make_pages(&self, memory: &Memory) -> Result<Outcome, ArenaError> {
-        let placed = self.parts.iter().any(|part| part.placement != Placement::Anywhere);
-        let must = placed && matches!(self.backing, Backing::Hugetlb(_));
-        if !self.populate && !must {
-            return Ok(Outcome::NotAsked);
-        }
-        match memory.populate() {
-            Ok(()) => Ok(Outcome::Done),
-            // This kernel cannot do it for us. Of memory that it can, none is missing but for an error.
-            Err(error) if error.errno == libc::EINVAL && !self.strict => Ok(Outcome::Refused(error)),
-            Err(error) => Err(ArenaError::Os(error)),
-        }
     }
 }

@@ -1,20 +1,21 @@
 //! A thread that makes many calls in a row.
 //!
-//! Each call of an [`Arena`] finds out which of the allocator's CPUs the thread is on. A [`LocalArena`] has found it once
-//! and stays there, so that its calls cost a fraction; they mean the same. It belongs to its thread and should not be
-//! held while waiting: with [`crate::CpuMode::PerCpu`] other threads of the processor make do with spare CPUs meanwhile,
-//! and a fork by this thread has a child that cannot use the arena. On a CPU that threads share, the others wait for it, for as long
-//! as it takes; but not their frees, nor requests that must not wait (`GFP_NOWAIT`, `GFP_ATOMIC`), which go to the zones
-//! without a CPU. One that is forgotten (`std::mem::forget`) keeps its CPU until its thread exits.
+//! Each call of an [`Arena`] finds the allocator's CPU of its thread. A [`LocalArena`] has found it once and stays
+//! there, so that its calls cost a fraction; their meaning is the same. It belongs to its thread.
+//!
+//! It should not be held while waiting. With [`crate::CpuMode::PerCpu`] other threads of the processor use spare CPUs
+//! meanwhile, and a fork by this thread has a child that cannot use the arena. On a CPU that threads share, the others
+//! wait for it as long as it takes. Frees do not wait, nor do requests that must not (`GFP_NOWAIT`, `GFP_ATOMIC`): they
+//! go to the zones without a CPU. A forgotten one (`std::mem::forget`) keeps its CPU until its thread exits.
 
 use std::fmt;
 
 use framewright::{AllocError, Local, Request};
 
-use super::Arena;
-use crate::Native;
-use crate::cpus::lease;
-use crate::pages::Pages;
+use super::arena::Arena;
+use super::pages::Pages;
+use crate::cpus;
+use crate::native::Native;
 
 /// An arena as seen from one of its CPUs; see the module's description.
 ///
@@ -39,9 +40,9 @@ pub struct LocalArena<'a> {
 }
 
 impl Arena {
-    /// The arena for many calls of this thread in a row; none in a fork's child that must not use it.
+    /// Keeps a CPU for many calls of this thread; none in a child that refuses.
     pub fn local(&self) -> Option<LocalArena<'_>> {
-        lease::release_at_exit();
+        cpus::release_at_exit();
         let local = self.inner.allocator().local()?;
         Some(LocalArena { arena: self, local })
     }
@@ -59,7 +60,9 @@ impl<'a> LocalArena<'a> {
         Ok(unsafe { Pages::new(self.arena, pfn, request.order) })
     }
 
-    /// Frees a block, as dropping it would, but from here. That of another arena is dropped.
+    /// Frees a block, as dropping it would, but from this CPU.
+    ///
+    /// A block of another arena is dropped.
     #[inline]
     pub fn free(&self, pages: Pages<'_>) {
         if !std::ptr::eq(pages.arena(), self.arena) {

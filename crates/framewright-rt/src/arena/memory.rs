@@ -3,27 +3,28 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
 
-use super::backing::{Backing, HugePage, Outcome, Placement, Transparent};
-use crate::error::ArenaError;
-use crate::os::{Advice, Backed, Call, Mapping, OsError, node_of, place, sealed_memfd};
 use framewright::NodeId;
 
-/// Memory of one kind, mapped until it is dropped; or the caller's.
-pub(super) enum Memory {
+use super::backing::{Backing, Outcome, Transparent};
+use crate::error::ArenaError;
+use crate::os::{Advice, Backed, Call, HugePage, Mapping, OsError, Placement, node_of, place, sealed_memfd};
+
+/// ArenaMemory of one kind, mapped until it is dropped; or the caller's.
+pub(super) enum ArenaMemory {
     /// Mapped here. The file is that of shared memory.
     Mapped { mapping: Mapping, backing: Backing, file: Option<OwnedFd> },
     /// Handed in.
     Foreign { start: NonNull<u8> },
 }
 
-// SAFETY: who hands memory in promises that any thread may use it; the rest is `Send` by itself.
-unsafe impl Send for Memory {}
+// SAFETY: the caller that hands memory in promises that any thread may use it; the rest is `Send` by itself.
+unsafe impl Send for ArenaMemory {}
 // SAFETY: as above.
-unsafe impl Sync for Memory {}
+unsafe impl Sync for ArenaMemory {}
 
-impl Memory {
+impl ArenaMemory {
     /// `len` bytes at a multiple of `align`; with huge pages both are multiples of one.
-    pub(super) fn map(backing: Backing, len: usize, align: usize) -> Result<Memory, ArenaError> {
+    pub(super) fn map(backing: Backing, len: usize, align: usize) -> Result<ArenaMemory, ArenaError> {
         let (mapping, file) = match backing {
             Backing::Private => (Mapping::new(Backed::Anonymous, len, align)?, None),
             Backing::Memfd => {
@@ -39,41 +40,41 @@ impl Memory {
                 (mapping, None)
             }
         };
-        Ok(Memory::Mapped { mapping, backing, file })
+        Ok(ArenaMemory::Mapped { mapping, backing, file })
     }
 
     /// # Safety
     /// As [`super::ArenaBuilder::build_in`].
-    pub(super) unsafe fn foreign(memory: NonNull<[u8]>) -> Memory {
-        Memory::Foreign { start: memory.cast() }
+    pub(super) unsafe fn foreign(memory: NonNull<[u8]>) -> ArenaMemory {
+        ArenaMemory::Foreign { start: memory.cast() }
     }
 
     pub(super) const fn start(&self) -> NonNull<u8> {
         match self {
-            Memory::Mapped { mapping, .. } => mapping.start(),
-            Memory::Foreign { start, .. } => *start,
+            ArenaMemory::Mapped { mapping, .. } => mapping.start(),
+            ArenaMemory::Foreign { start, .. } => *start,
         }
     }
 
     pub(super) const fn backing(&self) -> Option<Backing> {
         match self {
-            Memory::Mapped { backing, .. } => Some(*backing),
-            Memory::Foreign { .. } => None,
+            ArenaMemory::Mapped { backing, .. } => Some(*backing),
+            ArenaMemory::Foreign { .. } => None,
         }
     }
 
     pub(super) fn file(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Memory::Mapped { file, .. } => file.as_ref().map(AsFd::as_fd),
-            Memory::Foreign { .. } => None,
+            ArenaMemory::Mapped { file, .. } => file.as_ref().map(AsFd::as_fd),
+            ArenaMemory::Foreign { .. } => None,
         }
     }
 
     /// Says where `len` bytes from `at` on shall lie. Nothing has touched them yet.
     pub(super) fn place(&self, at: usize, len: usize, placement: Placement) -> Result<(), OsError> {
         match self {
-            Memory::Mapped { mapping, .. } => place(mapping, at, len, placement),
-            Memory::Foreign { .. } => Ok(()),
+            ArenaMemory::Mapped { mapping, .. } => place(mapping, at, len, placement),
+            ArenaMemory::Foreign { .. } => Ok(()),
         }
     }
 
@@ -91,11 +92,11 @@ impl Memory {
         };
         match self {
             // SAFETY: this advice changes no contents.
-            Memory::Mapped { mapping, .. } => match unsafe { mapping.advise(0, mapping.len(), advice) } {
+            ArenaMemory::Mapped { mapping, .. } => match unsafe { mapping.advise(0, mapping.len(), advice) } {
                 Ok(()) => Outcome::Done,
                 Err(error) => Outcome::Refused(error),
             },
-            Memory::Foreign { .. } => Outcome::NotAsked,
+            ArenaMemory::Foreign { .. } => Outcome::NotAsked,
         }
     }
 
@@ -103,17 +104,17 @@ impl Memory {
     pub(super) fn populate(&self) -> Result<(), OsError> {
         match self {
             // SAFETY: this advice changes no contents.
-            Memory::Mapped { mapping, .. } => unsafe { mapping.advise(0, mapping.len(), Advice::Populate) },
-            Memory::Foreign { .. } => Ok(()),
+            ArenaMemory::Mapped { mapping, .. } => unsafe { mapping.advise(0, mapping.len(), Advice::Populate) },
+            ArenaMemory::Foreign { .. } => Ok(()),
         }
     }
 
     /// How contents are given back, or why they are not.
     pub(super) fn how_to_discard(&self) -> Result<(), ArenaError> {
         let memory = match self {
-            Memory::Mapped { backing: Backing::Hugetlb(_), .. } => "hugetlb",
-            Memory::Mapped { .. } => return Ok(()),
-            Memory::Foreign { .. } => "handed-in",
+            ArenaMemory::Mapped { backing: Backing::Hugetlb(_), .. } => "hugetlb",
+            ArenaMemory::Mapped { .. } => return Ok(()),
+            ArenaMemory::Foreign { .. } => "handed-in",
         };
         Err(ArenaError::Unsupported { what: "giving memory back", memory })
     }
@@ -121,10 +122,10 @@ impl Memory {
     /// Gives the contents of `len` bytes from `at` on back: they read as zero afterwards.
     ///
     /// # Safety
-    /// Nobody holds a reference to them.
+    /// There is no reference to them.
     pub(super) unsafe fn discard(&self, at: usize, len: usize) -> Result<(), ArenaError> {
         self.how_to_discard()?;
-        if let Memory::Mapped { mapping, file, .. } = self {
+        if let ArenaMemory::Mapped { mapping, file, .. } = self {
             let advice = if file.is_some() { Advice::Punch } else { Advice::Forget };
             // SAFETY: the caller's promise.
             unsafe { mapping.advise(at, len, advice)? };
@@ -133,7 +134,7 @@ impl Memory {
     }
 }
 
-/// What a failure to map huge pages means.
+/// Finds the meaning of a failure to map huge pages.
 fn from_pool(error: OsError, page: HugePage, len: usize) -> ArenaError {
     let needed = len as u64 / page.bytes();
     // Too little address space is the same error: only then are small pages refused as well.

@@ -1,18 +1,19 @@
 //! The memory of an arena's descriptors.
 //!
-//! What grows with the number of frames (17 bytes for each, and room for per-CPU lists) lies in a mapping of its own
-//! between guard pages, far from the memory that it describes: who overruns a buffer does not meet it. The kernel makes
-//! its pages when they are touched, and the core begins with zeroed descriptors and touches only those of block heads,
-//! so that an arena of 1 TiB costs a few MiB at first. Transparent huge pages are off there, or each touch would make
-//! 2 MiB resident. What does not grow with frames (zones, CPUs) lies on the heap in a [`Storage`].
+//! Descriptors that grow with the number of frames lie in a mapping of their own between guard pages: 17 bytes for each
+//! frame, and room for per-CPU lists. That is far from the memory that they describe, so a buffer overrun does not
+//! reach them. The kernel makes the pages when they are touched. The core begins with zeroed descriptors and touches
+//! only those of block heads, so an arena of 1 TiB costs a few MiB at first. Transparent huge pages are off there;
+//! otherwise each touch would make 2 MiB resident. Descriptors of zones and CPUs lie on the heap in a [`Storage`].
 
 use std::mem::{align_of, size_of};
 use std::ptr::NonNull;
 
 use framewright::{Layout, Link, Machine, Magazine, Parts};
 
+use crate::native::Native;
 use crate::os::{Advice, Backed, Mapping, OsError};
-use crate::{Native, Storage};
+use crate::storage::Storage;
 
 /// Types of which a memory of zeros is a valid value.
 ///
@@ -31,37 +32,39 @@ unsafe impl Zeroed for Link<Native> {}
 // SAFETY: as above; a magazine of zeros was never used.
 unsafe impl Zeroed for Magazine<Native> {}
 
-/// Owns what an arena's allocator borrows. It must outlive the allocator.
+/// Owns the memory that an arena's allocator borrows. It must outlive the allocator.
 pub(super) struct Metadata {
     frames: Mapping,
-    /// On the heap, from a box; behind a pointer, because the allocator refers into it while this value is moved.
+    /// On the heap, from a box.
+    ///
+    /// A pointer, because the allocator refers into it while this value is moved.
     rest: NonNull<Storage<Native>>,
 }
 
-// SAFETY: the storage is owned like a box, and nothing is done with it but dropping; its contents are words that threads may
-// share and plain data.
+// SAFETY: the storage is owned like a box, and only dropped here. Its contents are words that threads may share, and
+// plain data.
 unsafe impl Send for Metadata {}
 // SAFETY: as above.
 unsafe impl Sync for Metadata {}
 
 /// Where a part begins in the mapping, in bytes, and how many entries it has.
 #[derive(Clone, Copy)]
-struct Place {
+struct Span {
     at: usize,
     count: usize,
 }
 
 /// The parts that grow with frames.
 struct Plan {
-    states: Place,
-    links: Place,
-    heads: Place,
-    pageblocks: Place,
-    slots: Place,
-    magazines: Place,
-    cluster_of: Place,
-    owners: Place,
-    owned: Place,
+    states: Span,
+    links: Span,
+    heads: Span,
+    pageblocks: Span,
+    slots: Span,
+    magazines: Span,
+    cluster_of: Span,
+    owners: Span,
+    owned: Span,
     bytes: usize,
 }
 
@@ -73,7 +76,7 @@ impl Plan {
             let at = bytes;
             // Parts begin on pages of their own: `align` of none is larger.
             bytes = count.checked_mul(size)?.checked_next_multiple_of(4096)?.checked_add(bytes)?;
-            Some(Place { at, count })
+            Some(Span { at, count })
         };
         Some(Plan {
             states: place(layout.frames, size_of::<<Native as Machine>::U64>())?,
@@ -104,7 +107,7 @@ impl Metadata {
         Ok(Metadata { frames, rest })
     }
 
-    /// Address space of what grows with frames, in bytes.
+    /// Address space of the descriptors that grow with frames, in bytes.
     pub(super) const fn len(&self) -> usize {
         self.frames.len()
     }
@@ -112,8 +115,7 @@ impl Metadata {
     /// The parts to boot with.
     ///
     /// # Safety
-    /// To be called once, with the layout that the memory was made for, and nothing of the result may be used after this
-    /// value is dropped.
+    /// Called once, with the layout that the memory was made for. The result is not used after this value is dropped.
     pub(super) unsafe fn parts(&mut self, layout: &Layout) -> Option<Parts<'static, Native>> {
         let plan = Plan::of(layout)?;
         // SAFETY: from a leaked box, so valid and alone; the caller takes care of the lifetime.
@@ -137,7 +139,7 @@ impl Metadata {
 
     /// # Safety
     /// No two slices may share bytes, and none may be used after this value is dropped.
-    unsafe fn slice<T: Zeroed>(&self, place: Place) -> &'static mut [T] {
+    unsafe fn slice<T: Zeroed>(&self, place: Span) -> &'static mut [T] {
         assert!(place.at + place.count * size_of::<T>() <= self.frames.len() && align_of::<T>() <= 4096);
         // SAFETY: within the mapping, aligned to pages, and zeroed memory is a valid `T`; the caller does the rest.
         unsafe { std::slice::from_raw_parts_mut(self.frames.start().add(place.at).cast().as_ptr(), place.count) }

@@ -1,28 +1,28 @@
-//! Background reclaim and compaction of an arena, and who is asked for memory.
+//! Background reclaim and compaction of an arena, and the order in which memory is asked for.
 //!
-//! Each node has two threads, as in Linux. One (*kswapd*) is woken by a request that finds memory below a mark, and has memory freed until it
-//! is above another ([`framewright::Allocator::balance`]). The other (*kcompactd*) is woken by the first, or by who needs large blocks, and moves
-//! what is in use together ([`framewright::Allocator::compact`]); where the mechanisms say so (`proactiveness`) it also looks twice a second
-//! whether too much of what is free is scattered. Otherwise both sleep, and hold nothing: the arena is theirs only while they work.
+//! Each node has two threads, as in Linux. A request that finds memory below a mark wakes *kswapd*, which reclaims
+//! until memory is above another mark ([`framewright::Allocator::balance`]). Kswapd, or a request for a large block,
+//! wakes *kcompactd*, which moves used memory together ([`framewright::Allocator::compact`]). Where the mechanisms say
+//! so (`proactiveness`) kcompactd also checks twice a second whether free memory is too scattered. Otherwise both
+//! sleep, and hold nothing: they own the arena only while they work.
 //!
-//! A fork's child has neither until [`BackgroundReclaim::restart`]. If one was at work just then, the child's copy of the arena stays
-//! mapped when it drops it: it cannot let go of what a thread holds that is not there.
+//! A fork's child has neither until [`BackgroundReclaim::restart`]. If one was at work during the fork, the child's
+//! copy of the arena stays mapped when it is dropped. It cannot release the share of a thread that does not exist
+//! there.
 
 use std::fmt;
 use std::io;
 use std::mem::replace;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use framewright::machine::{Busy, Need, Waiter};
 use framewright::{NodeId, Order, Pfn};
 
-use super::{Arena, Inner};
+use super::inner::Inner;
 use crate::callbacks::Callbacks;
-use crate::error::ArenaError;
-use crate::movable::shrink::{self, Shrink};
-use crate::movable::{PageOwner, Pool};
+use crate::movable::{self, PageOwner, Pool, Shrink};
 use crate::thread::Thread;
 use crate::waiters::Waiters;
 
@@ -32,10 +32,7 @@ const LOOK: Duration = Duration::from_millis(500);
 const IN_VAIN: u32 = 64;
 /// How long a thread sleeps that is only to be woken. Any time would do.
 const LONG: Duration = Duration::from_secs(3_600);
-/// How long who must find nothing changing waits between looks.
-const NAP: Duration = Duration::from_micros(100);
-
-/// Who is asked for memory.
+/// The parties that are asked for memory.
 #[derive(Clone, Default)]
 pub(super) struct Asked {
     pub(super) owner: Option<Arc<dyn PageOwner>>,
@@ -44,7 +41,7 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// What the arena's machine calls.
+    /// The callbacks for the arena's machine.
     pub(super) fn callbacks(&self, pool: &Arc<Pool>) -> Arc<dyn Callbacks> {
         let first: [Arc<dyn Shrink>; 1] = [pool.clone()];
         let shrinkers = first.into_iter().chain(self.shrinkers.iter().cloned()).collect();
@@ -59,7 +56,9 @@ impl fmt::Debug for Asked {
     }
 }
 
-/// The callbacks of an arena. Nobody but its machine has them, which names what the allocator found and what it just allocated.
+/// The callbacks of an arena.
+///
+/// Only its machine calls them, with frames that the allocator found and a block that it just allocated.
 struct Calls {
     pool: Arc<Pool>,
     shrinkers: Vec<Arc<dyn Shrink>>,
@@ -69,7 +68,7 @@ struct Calls {
 impl Callbacks for Calls {
     fn reclaim(&self, need: &Need) -> u64 {
         let panics = self.pool.panics();
-        let freed = shrink::reclaim(&self.shrinkers, need, panics);
+        let freed = movable::reclaim(&self.shrinkers, need, panics);
         match &self.own {
             Some(own) if freed < need.frames => {
                 let rest = Need { frames: need.frames - freed, ..*need };
@@ -94,15 +93,16 @@ impl Callbacks for Calls {
     }
 }
 
-/// The threads of an arena's background reclaim, if the builder was asked for them: to see whether they run, and to start them again in
-/// a fork's child. Dropped with the arena.
+/// The threads of an arena's background reclaim, if the builder was asked for them.
+///
+/// The handle tells whether they run, and starts them again in a fork's child. Dropped with the arena.
 pub struct BackgroundReclaim {
     job: Job,
     threads: Vec<Thread>,
 }
 
 impl BackgroundReclaim {
-    fn start(job: Job) -> io::Result<BackgroundReclaim> {
+    pub(super) fn start(job: Job) -> io::Result<BackgroundReclaim> {
         Ok(BackgroundReclaim { threads: job.start()?, job })
     }
 
@@ -129,13 +129,13 @@ impl fmt::Debug for BackgroundReclaim {
     }
 }
 
-/// What the threads of all nodes need.
+/// The input of the threads of all nodes.
 #[derive(Clone)]
-struct Job {
-    inner: Weak<Inner>,
-    /// For who sleeps while the arena may go.
-    waiters: Arc<Waiters>,
-    nodes: usize,
+pub(super) struct Job {
+    pub(super) inner: Weak<Inner>,
+    /// For threads that sleep while the arena may be dropped.
+    pub(super) waiters: Arc<Waiters>,
+    pub(super) nodes: usize,
 }
 
 impl Job {
@@ -161,78 +161,29 @@ impl Job {
             let now = self.waiters.wait(own, seen, limit);
             let Some(inner) = self.inner.upgrade().filter(|_| !over.load(SeqCst)) else { return };
             let was_woken = replace(&mut seen, now) != now;
-            limit = inner.at_work().turn(own, was_woken);
+            let at_work = inner.at_work();
+            limit = turn(at_work.inner(), own, was_woken);
         }
     }
 }
 
-/// Somebody who is not in the way of [`Inner::rest`] while nothing is to be done.
-struct AtWork<'a>(&'a Inner);
-
-impl AtWork<'_> {
-    /// Does what a thread does when it wakes up. Says how long it may sleep.
-    fn turn(&self, own: Waiter, was_woken: bool) -> Duration {
-        let allocator = self.0.allocator();
-        match own {
-            Waiter::Kcompactd(node) if was_woken => {
-                allocator.compact(node);
-                LOOK
-            }
-            Waiter::Kcompactd(_) if allocator.mechanisms().proactiveness.get() == 0 => LONG,
-            Waiter::Kcompactd(node) => {
-                let run = allocator.compact_proactively(node);
-                if run.is_enough || run.ranges != 0 { LOOK } else { LOOK * IN_VAIN }
-            }
-            Waiter::Kswapd(node) if was_woken => {
-                allocator.balance(node);
-                LONG
-            }
-            Waiter::Kswapd(_) | Waiter::Allocation(_) => LONG,
+/// Does one turn of a thread that wakes up. Returns how long it may sleep.
+fn turn(inner: &Inner, own: Waiter, was_woken: bool) -> Duration {
+    let allocator = inner.allocator();
+    match own {
+        Waiter::Kcompactd(node) if was_woken => {
+            allocator.compact(node);
+            LOOK
         }
-    }
-}
-
-impl Drop for AtWork<'_> {
-    fn drop(&mut self) {
-        // In a child that was forked from here, nobody is at work.
-        let _ = self.0.at_work.fetch_update(SeqCst, SeqCst, |threads| threads.checked_sub(1));
-    }
-}
-
-impl Inner {
-    fn quiet(&self) -> MutexGuard<'_, ()> {
-        self.quiet.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn at_work(&self) -> AtWork<'_> {
-        let _quiet = self.quiet();
-        self.at_work.fetch_add(1, SeqCst);
-        AtWork(self)
-    }
-
-    /// Awaits that no background work is under way; none begins as long as the guard lives.
-    pub(super) fn rest(&self) -> MutexGuard<'_, ()> {
-        let quiet = self.quiet();
-        while self.at_work.load(SeqCst) != 0 {
-            std::thread::sleep(NAP);
+        Waiter::Kcompactd(_) if allocator.mechanisms().proactiveness.get() == 0 => LONG,
+        Waiter::Kcompactd(node) => {
+            let run = allocator.compact_proactively(node);
+            if run.is_enough || run.ranges != 0 { LOOK } else { LOOK * IN_VAIN }
         }
-        quiet
-    }
-}
-
-impl Arena {
-    pub(super) fn with_reclaim(mut self, wanted: bool) -> Result<Arena, ArenaError> {
-        if wanted {
-            let waiters = Arc::clone(self.inner.allocator().machine().waiters());
-            let job = Job { inner: Arc::downgrade(&self.inner), waiters, nodes: self.report.nodes.len() };
-            let started = BackgroundReclaim::start(job);
-            self.reclaim = Some(started.map_err(|error| ArenaError::NoThread(error.raw_os_error().unwrap_or(0)))?);
+        Waiter::Kswapd(node) if was_woken => {
+            allocator.balance(node);
+            LONG
         }
-        Ok(self)
-    }
-
-    /// The threads of background reclaim, if the builder was asked for them.
-    pub fn background_reclaim(&mut self) -> Option<&mut BackgroundReclaim> {
-        self.reclaim.as_mut()
+        Waiter::Kswapd(_) | Waiter::Allocation(_) => LONG,
     }
 }

@@ -1,22 +1,24 @@
-//! What follows from an arena's description: geometry, memory map, CPUs and sizes for the core.
+//! Derives geometry, memory map, CPUs and sizes for the core from an arena's description.
 //!
-//! # What differs from a kernel
+//! # Differences from a kernel
 //!
 //! - **One zone, Normal, for each node**, and Movable where asked for: no memory is out of any device's reach here.
-//! - **All marks and reserves are 0.** A kernel keeps them for who frees memory; here nobody needs any, and all memory can be
-//!   had. [`ArenaBuilder::min_free`] sets the memory aside that `__GFP_HIGH` and `__GFP_MEMALLOC` requests may use.
-//! - **The largest block is 1 GiB**, or the largest that fits into the largest node. Fewer, larger blocks are also why 1 TiB
-//!   takes little to boot: descriptors are touched where blocks begin.
+//! - **All marks and reserves are 0.** A kernel keeps them for code that frees memory. Here no code needs any, and all
+//!   memory can be allocated. [`ArenaBuilder::min_free`] sets the memory aside that `__GFP_HIGH` and `__GFP_MEMALLOC`
+//!   requests may use.
+//! - **The largest block is 1 GiB**, or the largest that fits into the largest node. Fewer, larger blocks are also the
+//!   reason that 1 TiB takes little to boot: descriptors are touched where blocks begin.
 //! - **A block's address is a multiple of its size**, for memory mapped here.
 
 use framewright::watermark::PcpSize;
 use framewright::{Config, Geometry, NodeId, Order, Pfn, PfnRange, Region, Tuning, ZoneIdx, ZoneKind};
 
-use super::backing::{Backing, Placement};
+use super::backing::Backing;
 use super::builder::{ArenaBuilder, Part};
+use crate::cpus::{CpuMode, RseqUnavailable};
 use crate::error::ArenaError;
-use crate::os::{distances, page_size};
-use crate::{CpuMode, Native, RseqUnavailable};
+use crate::native::Native;
+use crate::os::{Placement, distances, page_size};
 
 /// Blocks are at most this large, in bytes: 1 GiB.
 const LARGEST_BLOCK_SHIFT: u8 = 30;
@@ -27,7 +29,7 @@ const PAGEBLOCK_SHIFT: u8 = 21;
 /// Frames that a CPU keeps at most, unless the arena is small: eight pageblocks of 4 KiB pages.
 const PCP_HIGH: u64 = 4096;
 
-/// What follows from a builder, checked.
+/// The checked consequences of a builder.
 pub(super) struct Shape {
     pub(super) bytes: u64,
     pub(super) geometry: Geometry,
@@ -38,7 +40,7 @@ pub(super) struct Shape {
     pub(super) tuning: Vec<Tuning>,
 }
 
-/// What the arena runs on, and why it is not what was asked for.
+/// The arena's machine, and why it is not the one that was asked for.
 pub(super) struct Runner {
     pub(super) machine: Native,
     pub(super) refused: Option<RseqUnavailable>,
@@ -96,7 +98,7 @@ impl ArenaBuilder {
         Ok((shape, runner))
     }
 
-    /// What the arena of so many nodes runs on.
+    /// Makes the machine of an arena of `nodes` nodes.
     fn runner(&self, nodes: usize) -> Result<Runner, ArenaError> {
         let parallel = || std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let slots = self.cpus.unwrap_or_else(|| (2 * parallel() + 1).min(MOST_CPUS));
@@ -119,7 +121,9 @@ impl ArenaBuilder {
         }
     }
 
-    /// The distances of the machine's nodes, if each of the arena's is placed on one; empty: all are equally far.
+    /// The distances of the machine's nodes; empty if all are equally far.
+    ///
+    /// Known if each of the arena's nodes is placed on one of the machine's.
     fn distances(&self) -> Vec<u8> {
         let on_one = |part: &Part| match part.placement {
             Placement::Prefer(node) => Some(node),
@@ -150,7 +154,9 @@ impl ArenaBuilder {
         Ok(Geometry { page_shift, max_order, pageblock_order: Order(pageblock).min(max_order) })
     }
 
-    /// Sizes of the per-CPU lists: with marks of 0 Linux's formula, which shares out what lies below the low mark, gives none.
+    /// Sizes of the per-CPU lists.
+    ///
+    /// Linux's formula shares out the memory below the low mark, so with marks of 0 it gives none.
     fn tuning(&self, shape: &Shape) -> Vec<Tuning> {
         let cpus = shape.cpus.len().max(1) as u64;
         let kinds = [ZoneKind::Normal, ZoneKind::Movable];
@@ -167,7 +173,7 @@ impl ArenaBuilder {
         sized.collect()
     }
 
-    /// What the core is told.
+    /// The core's configuration.
     pub(super) fn config<'c>(&self, shape: &'c Shape) -> Config<'c> {
         Config {
             geometry: shape.geometry,
@@ -184,7 +190,7 @@ impl ArenaBuilder {
     }
 }
 
-/// Sizes beyond what pointers can tell apart.
+/// The error for a size beyond the address space.
 pub(super) fn too_large(bytes: u64) -> ArenaError {
     ArenaError::TooLarge { bytes, max: isize::MAX as u64 }
 }

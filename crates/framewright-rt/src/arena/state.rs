@@ -1,16 +1,16 @@
-//! What safe code may see of an arena's allocator.
+//! The view of an arena's allocator for safe code.
 //!
-//! [`ArenaState`] is the allocator in a private field, and implements [`Source`] and nothing else. That is what makes the
-//! reports safe to hand out: a type that is opaque (`impl Source`) is not private. It is `'static`, so that `Any` names
-//! it again, and what is behind it would be the allocator itself, whose frees are `unsafe` to reach
+//! [`ArenaState`] is the allocator in a private field. It implements [`Source`] and nothing else, which makes the
+//! reports safe to hand out. An opaque type (`impl Source`) is not private: it is `'static`, so `Any` names it again.
+//! The type that it hides would be the allocator itself, whose frees are `unsafe` to reach
 //! ([`crate::Arena::allocator`]). A downcast of this one finds a value with nothing to call.
 //!
-//! Rejected: a type that borrows the allocator. It is not `'static`, until somebody leaks an arena.
+//! Rejected: a type that borrows the allocator. It is not `'static`, until some code leaks an arena.
 
 use framewright::report::{NumaCounters, PcpSnapshot, Source, VmEvents, ZoneSnapshot};
 use framewright::{Allocator, CpuId, NodeId, Order, ZoneIdx};
 
-use crate::Native;
+use crate::native::Native;
 
 /// An arena's allocator, to be read only: the source of its reports ([`crate::Arena::source`]).
 pub struct ArenaState(Allocator<'static, Native>);
@@ -20,7 +20,7 @@ impl ArenaState {
         ArenaState(allocator)
     }
 
-    /// Caller: code of this crate that keeps what [`crate::Arena::allocator`] asks for.
+    /// Caller: code of this crate that keeps the promises of [`crate::Arena::allocator`].
     #[inline(always)]
     pub(super) const fn allocator(&self) -> &Allocator<'static, Native> {
         &self.0
@@ -33,7 +33,7 @@ impl std::fmt::Debug for ArenaState {
     }
 }
 
-/// Every method is passed on, so that none answers by its default; `tests/safe_views.rs` compares all files.
+/// Every method is passed on, so that none answers by its default; `tests/arena/safe_views.rs` compares all files.
 impl Source for ArenaState {
     fn max_order(&self) -> Order {
         Source::max_order(&self.0)

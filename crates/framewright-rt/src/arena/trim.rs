@@ -1,19 +1,19 @@
-//! Free memory given back to the operating system.
+//! Gives free memory back to the operating system.
 //!
-//! A free block is first taken out of the free lists, as an allocation of exactly that block, so that nobody can be using it
-//! when its contents go; then the kernel forgets them; then it is freed again. What is in use is not touched, and what other
-//! threads take or free meanwhile is met as it is. Blocks below the order asked for are left alone: each piece costs a system
-//! call, and a huge page that is given back in part is lost as a huge page.
+//! A free block is first allocated, so that no other code can be using it when its contents go. Then the kernel forgets
+//! the contents, and the block is freed again. Used memory is not touched. Blocks that other threads take or free
+//! meanwhile are skipped or included as they are found. Blocks below the given order are left alone. Each piece costs a
+//! system call, and a huge page that is given back in part is lost as a huge page.
 //!
-//! Pages given back read as zero when they are used again, as new ones do. That says nothing of a block allocated
-//! later: part of it may be older. Who needs zeros asks for them with `__GFP_ZERO`.
+//! Pages given back read as zero when they are used again, as new ones do. A block allocated later may include older
+//! pages, so it need not be zero. A caller that needs zeros asks for them with `__GFP_ZERO`.
 
 use framewright::{FrameState, Order, Pfn, PfnRange, request::GFP_NOWAIT};
 
-use super::Arena;
+use super::arena::Arena;
 use crate::error::ArenaError;
 
-/// What [`Arena::trim`] gave back.
+/// The memory that [`Arena::trim`] gave back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Trimmed {
     /// Free blocks.
@@ -23,12 +23,14 @@ pub struct Trimmed {
 }
 
 impl Arena {
-    /// Gives the memory of all free blocks of at least `order` back to the operating system, what CPUs keep on their lists
-    /// included. An order below the pageblock's means the pageblock's (2 MiB). Takes time in proportion to the arena's
-    /// size: about a look at a descriptor for every 2 MiB, and a system call for each free block.
+    /// Gives the memory of all free blocks of at least `order` back to the operating system.
+    ///
+    /// Drains the CPUs' lists first. An order below the pageblock's means the pageblock's (2 MiB). Takes time in
+    /// proportion to the arena's size. That is about a look at a descriptor for every 2 MiB, and a system call for each
+    /// free block.
     ///
     /// # Errors
-    /// The memory is huge pages or was handed in; or the kernel refused, after some blocks had been given back perhaps.
+    /// The memory is huge pages or was handed in. Or the kernel refused, perhaps after some blocks had been given back.
     pub fn trim(&self, order: Order) -> Result<Trimmed, ArenaError> {
         self.inner.memory.how_to_discard()?;
         let geometry = self.inner.allocator().geometry();
@@ -67,7 +69,7 @@ impl Arena {
         let geometry = self.inner.allocator().geometry();
         let at = (pfn.0 - self.first.0) << geometry.page_shift;
         let len = order.frames() << geometry.page_shift;
-        // SAFETY: the block was free and is allocated by this function now: nobody refers to its contents.
+        // SAFETY: the block was free and is allocated by this function now: no code refers to its contents.
         let result = unsafe { self.inner.memory.discard(at as usize, len as usize) };
         self.free(pfn, order);
         result.map(|()| true)

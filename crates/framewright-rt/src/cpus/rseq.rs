@@ -1,43 +1,42 @@
 //! The slot of the processor that a thread runs on, for any number of threads.
 //!
-//! Linux's *restartable sequences* let a thread do a few instructions on the processor's own data as if it could not be
-//! stopped: if it is stopped, moved or signalled before the last of them (the *commit*, one store), the kernel sends it
-//! to an abort address instead. Here the sequence is a lock without an atomic instruction:
+//! With Linux's *restartable sequences* a thread executes a few instructions on the processor's own data as if it could
+//! not be stopped. If it is stopped, moved or signalled before the last of them (the *commit*, one store), the kernel
+//! sends it to an abort address instead. Here the sequence is a lock without an atomic instruction:
 //!
 //! > read the number of this processor; if that processor's `owner` word is 0, store one's own mark there.
 //!
 //! Only threads on that processor store a mark, and two of them cannot be in the sequence at once, so a plain store
-//! does. The thread may be stopped or moved right after; it has the slot all the same, and whoever runs there next
-//! finds it taken. That thread does not wait: it takes one of the *spares* (see [`super::Cpus::share`]), and waits only
-//! when those are taken too. Leaving is one release store of 0, from whatever processor the thread is on by then:
-//! nobody else writes a word that is not 0. Who reads that 0 and stores its own mark has acquired what the last owner
-//! did (`mov` on x86-64, `ldar` on aarch64), and coherence keeps the mark behind the 0.
+//! does. The thread may be stopped or moved right after. It keeps the slot, and the next thread on that processor finds
+//! it taken. That thread does not wait: it takes one of the *spares* (see [`Cpus::share`]), and waits only when those
+//! are taken too. Leaving is one release store of 0, from any processor: no other thread writes a word that is not 0. A
+//! thread that reads that 0 and stores its own mark has acquired the last owner's writes (`mov` on x86-64, `ldar` on
+//! aarch64). Coherence orders the mark after the 0.
 //!
-//! Nothing else needs care. A thread whose affinity or cpuset changes is moved, which the sequence notices; a processor
-//! that goes offline leaves a slot that nobody enters until it returns, and its pages are to be had by a drain; one
-//! that comes was possible from the start; one with a number beyond the slots is served by the spares.
+//! Nothing else needs care. A thread whose affinity or cpuset changes is moved, which the sequence notices. A processor
+//! that goes offline leaves a slot that no thread enters until it returns; a drain gets its pages. A processor that
+//! comes online was possible from the start. One with a number beyond the slots is served by the spares.
 //!
 //! # Interrupts
 //!
-//! In an interrupt of a thread ([`crate::interrupts`]) all this is as it is for another thread on the processor: the kernel sends
-//! the thread out of a sequence before it calls a handler, and if what was interrupted has the processor's slot, the
-//! handler finds it taken. It then takes the slot of this processor's interrupts by the same sequence.
+//! An interrupt of a thread ([`crate::interrupts`]) is like another thread on the processor. The kernel sends the
+//! thread out of a sequence before it calls a handler. If the interrupted code has the processor's slot, the handler
+//! finds it taken. It then takes the slot of this processor's interrupts by a sequence of its own.
 //!
 //! # The kernel's side
 //!
-//! Each thread registers 32 bytes with the kernel, once. glibc does so since 2.35 and says where they are
-//! (`__rseq_offset` from the thread pointer), looked up at run time so that older libraries link; else the thread
-//! registers its own at its first pin and takes them back when it exits. Where that is denied (seccomp, an old kernel,
-//! a libc that has them but does not tell) this way is unavailable: [`RseqUnavailable`]. A fork's child inherits the
-//! registration. The last sequence's address stays in those bytes until the kernel next looks, so code that pins must
-//! not be unloaded.
+//! Each thread registers 32 bytes with the kernel, once. The C library glibc does so since 2.35 and publishes their
+//! place (`__rseq_offset` from the thread pointer). It is looked up at run time, so that older libraries link.
+//! Otherwise the thread registers its own at its first pin and takes them back when it exits. Where that is denied this
+//! way is unavailable: [`RseqUnavailable`]. Reasons are seccomp, an old kernel, or a libc that registers without
+//! publishing. A fork's child inherits the registration. The last sequence's address stays in those bytes until the
+//! kernel next looks, so code that pins must not be unloaded.
 //!
-//! Rejected: `sched_getcpu` and a lock (10 + 16 ns a pair, here 2); a sequence around each whole operation, which would
-//! have to be written in assembly; the compact concurrency number (`mm_cid`), which needs newer kernels and libraries
-//! than many have.
+//! Rejected: `sched_getcpu` and a lock (10 + 16 ns a pair, here 2). A sequence around each whole operation would have
+//! to be written in assembly. The compact concurrency number (`mm_cid`) needs newer kernels and libraries than many
+//! have.
 
 use std::fmt;
-use std::mem::offset_of;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -45,8 +44,10 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use framewright::machine::Busy;
 use framewright::units::NodeId;
 
-use super::sequence::{self, SIGNATURE};
-use super::{Cpus, Place, Side, Slot, Wait, lease, topology};
+use super::sequence::{self, AREA_BYTES, Area, SIGNATURE};
+use super::slots::{Cpus, MOST_SLOTS, Side, Slot, Wait};
+use super::{topology, watch};
+use crate::current::Place;
 
 /// Why CPUs cannot follow the processors here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,28 +72,16 @@ impl fmt::Display for RseqUnavailable {
 
 impl std::error::Error for RseqUnavailable {}
 
-/// What a thread shares with the kernel: the first 32 bytes of its `struct rseq`.
-#[repr(C, align(32))]
-pub(super) struct Area {
-    cpu_id_start: AtomicU32,
-    /// The processor that the thread runs on, or one of the numbers below.
-    cpu_id: AtomicU32,
-    /// The descriptor of the sequence that the thread is in.
-    rseq_cs: AtomicU64,
-    flags: AtomicU32,
-    padding: [AtomicU32; 3],
-}
-
 /// Numbers that no processor has.
 const UNREGISTERED: u32 = u32::MAX;
 const REFUSED: u32 = u32::MAX - 1;
 
-const AREA_BYTES: u32 = 32;
 const FLAG_UNREGISTER: i32 = 1;
 /// How often a thread tries again after the kernel interfered, before it takes a spare.
 const TRIES: u32 = 4;
-/// Processors for one spare, and the fewest and most spares: one is in use while a thread is stopped in an operation,
-/// or holds two CPUs at once.
+/// Processors for one spare; the fewest and most spares.
+///
+/// A spare is in use while a thread is stopped in an operation, or holds two CPUs at once.
 const CPUS_PER_SPARE: usize = 8;
 const SPARES: (usize, usize) = (2, 8);
 
@@ -109,12 +98,7 @@ thread_local! {
     };
 }
 
-// What `sequence` takes for granted.
-const _: () = assert!(offset_of!(Area, cpu_id) == 4 && offset_of!(Area, rseq_cs) == 8);
-const _: () = assert!(size_of::<Area>() == AREA_BYTES as usize);
-const _: () = assert!(size_of::<Slot>() == 128 && offset_of!(Slot, owner) == 0);
-
-/// What this process can use, once that was asked.
+/// The way that this process can use, once that was found out.
 static FOUND: OnceLock<Result<Rseq, RseqUnavailable>> = OnceLock::new();
 
 /// Where a thread's area is.
@@ -127,10 +111,12 @@ pub(crate) enum Rseq {
 }
 
 impl Rseq {
-    /// Finds out what this process can use. Registers the calling thread if the C library did not.
+    /// Finds out which way this process can use.
+    ///
+    /// Registers the calling thread if the C library did not.
     ///
     /// # Errors
-    /// [`RseqUnavailable`] if nothing.
+    /// [`RseqUnavailable`] if there is none.
     pub(crate) fn find() -> Result<Rseq, RseqUnavailable> {
         *FOUND.get_or_init(|| {
             if !sequence::SUPPORTED {
@@ -161,19 +147,22 @@ impl Rseq {
         std::ptr::from_ref(self.area()).addr()
     }
 
-    /// Takes the slot of this processor, if nobody has it. None as well if the kernel interfered, or on a processor
-    /// without slot.
+    /// Takes the slot of this processor.
+    ///
+    /// None if another thread has it, if the kernel interfered, or on a processor without slot.
     #[inline]
     pub(crate) fn enter(self, cpus: &Cpus) -> Option<(Place, &Slot)> {
-        // SAFETY: the area is this thread's, the sequence looks at a slot only if its number is below `limit`, so many
-        // there are, and their layout is asserted above.
+        // SAFETY: the area is this thread's. The sequence looks at a slot only if its number is below `limit`, and
+        // there are at least that many. Their layout is asserted in `sequence.rs`.
         let cpu = unsafe { sequence::take(self.area(), cpus.slots.as_ptr(), cpus.limit.load(Relaxed)) };
         let slot = cpus.slots.get(cpu as usize)?;
         Some((slot.place(cpu), slot))
     }
 
-    /// In an interrupt that meets this processor's slot taken, perhaps by what it interrupted: takes that of the processor's
-    /// interrupts, or else a shared one. None if the machine has no interrupts.
+    /// In an interrupt: takes the slot of this processor's interrupts, or else a shared one.
+    ///
+    /// For an interrupt that finds the processor's slot taken, perhaps by the code that it interrupted. None if the
+    /// machine has no interrupts.
     #[cold]
     fn enter_apart(self, cpus: &Cpus, wait: Wait) -> Result<Option<(Place, &Slot)>, Busy> {
         let slots = cpus.slots.get(cpus.threads..).filter(|slots| slots.len() == cpus.threads);
@@ -186,7 +175,9 @@ impl Rseq {
         }
     }
 
-    /// Takes a slot by all means. None if the machine refuses to work in this process, or has no interrupts and this is one.
+    /// Takes a slot, shared ones included.
+    ///
+    /// None if the machine refuses to work in this process, or if this is an interrupt and the machine has none.
     ///
     /// # Errors
     /// As [`Cpus::share`].
@@ -229,11 +220,12 @@ pub(crate) fn mark() -> Option<usize> {
     FOUND.get()?.ok().map(Rseq::mark)
 }
 
-/// The slots of a machine whose CPUs follow the processors: theirs, then spares. Nodes from `nodes` on are taken for
-/// node 0.
+/// Makes the slots of a machine whose CPUs follow the processors: theirs, then spares.
+///
+/// Nodes from `nodes` on are taken for node 0.
 pub(crate) fn cpus(nodes: usize) -> Cpus {
     let mut processors = topology::processors();
-    processors.truncate(super::MOST_SLOTS - SPARES.1);
+    processors.truncate(MOST_SLOTS - SPARES.1);
     for node in processors.iter_mut().filter(|node| node.index() >= nodes) {
         *node = NodeId(0);
     }
@@ -258,13 +250,13 @@ fn symbol(name: &std::ffi::CStr) -> Option<NonNull<libc::c_void>> {
 
 /// Registers the thread's own area, until it exits.
 fn join() -> Result<(), RseqUnavailable> {
-    if lease::shares() || !lease::watch_exit() {
+    if watch::shares() || !watch::watch_exit() {
         return Err(RseqUnavailable::Refused(libc::EAGAIN));
     }
     register(0).inspect_err(|_| OWN.with(|own| own.cpu_id.store(REFUSED, Relaxed)))
 }
 
-/// Takes the thread's own area back from the kernel, if it has it: the memory will soon be something else.
+/// Takes the thread's own area back from the kernel, before its memory is reused.
 pub(super) fn part() {
     if OWN.with(|own| own.cpu_id.load(Relaxed)) < REFUSED {
         let _ = register(FLAG_UNREGISTER);
@@ -274,8 +266,8 @@ pub(super) fn part() {
 
 fn register(flags: i32) -> Result<(), RseqUnavailable> {
     let area = OWN.with(std::ptr::from_ref);
-    // SAFETY: the kernel writes to the area as long as it is registered, which ends before the thread-local does
-    // (`part`), and whoever else reads or writes it does so atomically.
+    // SAFETY: the kernel writes to the area while it is registered, which ends before the thread-local does (`part`).
+    // All other readers and writers use atomics.
     let status = unsafe { libc::syscall(libc::SYS_rseq, area, AREA_BYTES, flags, SIGNATURE) };
     if status == 0 {
         return Ok(());

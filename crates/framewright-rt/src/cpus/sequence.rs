@@ -1,30 +1,52 @@
-//! The restartable sequence itself, for each architecture it is written for. What it does and why is in
-//! [`super::rseq`].
+//! The restartable sequence itself, for each architecture it is written for. [`super::rseq`] explains its purpose.
 //!
-//! A sequence is described to the kernel by 32 bytes: a version and flags (0), its first address, its length, and where
-//! to go if it is interrupted, which must follow a *signature*. The descriptor's addresses are relocated, so it lies
-//! where the loader may write once. The kernel learns of it by the store to `rseq_cs`, and forgets it when it stops the
-//! thread anywhere else: so the sequence begins with the very instruction behind that store. Leaving it by a jump is
-//! leaving it.
+//! A sequence is described to the kernel by 32 bytes: a version and flags (0), its first address, its length, and its
+//! abort address. A *signature* must stand before the abort address. The descriptor's addresses are relocated, so it
+//! lies where the loader may write once. The kernel learns of it by the store to `rseq_cs`, and forgets it when it
+//! stops the thread anywhere else. So the sequence begins with the instruction after that store. Leaving it by a jump
+//! ends it.
 //!
 //! The sequence for aarch64 is assembled but was not run by its authors.
 
-use super::Slot;
-use super::rseq::Area;
+use std::mem::offset_of;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+use super::slots::Slot;
+
+/// The first 32 bytes of a thread's `struct rseq`, which it shares with the kernel.
+#[repr(C, align(32))]
+pub(super) struct Area {
+    pub(super) cpu_id_start: AtomicU32,
+    /// The processor that the thread runs on, or a number that no processor has.
+    pub(super) cpu_id: AtomicU32,
+    /// The descriptor of the sequence that the thread is in.
+    pub(super) rseq_cs: AtomicU64,
+    pub(super) flags: AtomicU32,
+    pub(super) padding: [AtomicU32; 3],
+}
+
+/// Its size.
+pub(super) const AREA_BYTES: u32 = 32;
+
+// The sequence relies on this layout.
+const _: () = assert!(offset_of!(Area, cpu_id) == 4 && offset_of!(Area, rseq_cs) == 8);
+const _: () = assert!(size_of::<Area>() == AREA_BYTES as usize);
+const _: () = assert!(size_of::<Slot>() == 128 && offset_of!(Slot, owner) == 0);
 
 /// Whether there is a sequence for this architecture.
 pub(super) const SUPPORTED: bool =
     cfg!(all(target_os = "linux", target_pointer_width = "64", any(target_arch = "x86_64", target_arch = "aarch64")));
 
-/// Stands before each abort address, so that no other can be made one: the number that glibc registers too. Part of an
-/// instruction that traps.
+/// The number that stands before each abort address, as glibc registers it too.
+///
+/// So no other address can be made an abort address. Part of an instruction that traps.
 #[cfg(target_arch = "aarch64")]
 pub(super) const SIGNATURE: u32 = 0xd428_bc00;
-/// As above.
+/// The signature of x86-64, by which glibc registers as well.
 #[cfg(not(target_arch = "aarch64"))]
 pub(super) const SIGNATURE: u32 = 0x5305_3053;
 
-/// What thread-local offsets count from.
+/// Returns the address that offsets of thread-locals count from.
 #[cfg(target_arch = "x86_64")]
 #[inline]
 pub(super) fn thread_pointer() -> *const u8 {
@@ -34,8 +56,10 @@ pub(super) fn thread_pointer() -> *const u8 {
     pointer
 }
 
+/// Takes the slot of this processor by a restartable sequence, with acquire ordering.
+///
 /// If this processor's number is below `limit` and its slot's owner is 0: stores the area's address there and returns
-/// the number, with acquire ordering. Otherwise changes nothing and returns a number that no processor has.
+/// the number. Otherwise changes nothing and returns a number that no processor has.
 ///
 /// # Safety
 /// `area` is registered for the calling thread, or its processor number is above every limit; `limit` slots start at
@@ -44,9 +68,9 @@ pub(super) fn thread_pointer() -> *const u8 {
 #[inline]
 pub(super) unsafe fn take(area: &Area, slots: *const Slot, limit: u32) -> u32 {
     let cpu: u32;
-    // SAFETY: within the slots by the comparison with `limit`; the words are atomics and one aligned `mov` reads or
-    // writes each. Whether interrupted or not it goes on behind the last instruction, with nothing changed but what it
-    // says.
+    // SAFETY: the access is within the slots by the comparison with `limit`. The words are atomics, and one aligned
+    // `mov` reads or writes each. Interrupted or not, execution goes on after the last instruction, and only the named
+    // registers and the owner have changed.
     unsafe {
         std::arch::asm!(
             ".pushsection .data.rel.ro.framewright_rseq, \"aw\", @progbits",

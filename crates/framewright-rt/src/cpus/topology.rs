@@ -41,7 +41,9 @@ fn configured() -> usize {
     usize::try_from(count).unwrap_or(1).max(1)
 }
 
-/// Reads a list of the kernel's: numbers and ranges, ascending (`0-3,8,10-11`). None if it is not one.
+/// Reads a list of the kernel's: numbers and ranges, ascending (`0-3,8,10-11`).
+///
+/// None if it is not one.
 fn parse(list: &str) -> Option<Vec<usize>> {
     let mut numbers = Vec::new();
     for part in list.trim().split(',').filter(|part| !part.is_empty()) {

@@ -1,7 +1,7 @@
-//! The files that a process can show of an allocator, and their names.
+//! The files that a process can export of an allocator, and their names.
 //!
-//! A name is what an asker writes: `zoneinfo`, or `node0/numastat`. A path is where Linux has the file, below the folder
-//! that stands for the root: `proc/zoneinfo`, `sys/devices/system/node/node0/numastat`.
+//! An asker writes a name: `zoneinfo`, or `node0/numastat`. A path is the file's place on Linux, below the folder that
+//! stands for the root: `proc/zoneinfo`, `sys/devices/system/node/node0/numastat`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,9 @@ use framewright::report::{
 };
 use framewright::units::{NodeId, ZoneIdx, ZoneKind};
 
-/// Bytes of the longest name, with room to be told what is wrong with a longer one.
+/// Length limit of a name in bytes.
+///
+/// An error message can still quote a name that is too long.
 pub(super) const NAME_LIMIT: usize = 64;
 
 /// A file about an allocator, as Linux has it.
@@ -68,7 +70,9 @@ impl ReportFile {
         }
     }
 
-    /// What it says of an allocator, byte for byte as Linux lays it out; none if it is a file of a node that is not there.
+    /// Prints the file for an allocator, byte for byte as Linux lays it out.
+    ///
+    /// None for a file of a node that does not exist.
     pub fn text<S: Source + ?Sized>(&self, source: &S) -> Option<String> {
         match *self {
             ReportFile::BuddyInfo => Some(BuddyInfo(source).to_string()),
@@ -173,7 +177,7 @@ impl fmt::Display for Nodes {
 }
 
 impl Nodes {
-    /// Reads what Linux or [`ReportFile::Online`] says; none if it is no set of node numbers.
+    /// Reads a set of nodes as Linux or [`ReportFile::Online`] prints it; none if it is none.
     pub(super) fn parse(text: &str) -> Option<Nodes> {
         let mut nodes = Vec::new();
         for run in text.trim_end().split(',').filter(|run| !run.is_empty()) {

@@ -1,24 +1,27 @@
-//! An allocator's files, for other processes: a socket that answers with `zoneinfo` who asks for it.
+//! Exports an allocator's files to other processes, through a socket that answers requests such as `zoneinfo`.
 //!
-//! A process has no `/proc` of its own. An [`Export`] is a socket in the file system and a thread that listens there; [`fetch`]
-//! is the other end, and `framewright proc` is that as a command. Each connection is one question, by a file's name, and one
-//! answer, the file (`talk.rs` has the bytes). Files are those of Linux and its debugfs ([`ReportFile`]).
+//! A process has no `/proc` of its own. An [`Export`] is a socket in the file system and a thread that listens there.
+//! [`fetch`] is the other end, and the command `framewright proc` calls it. Each connection is one question, by a
+//! file's name, and one answer, the file (`talk.rs` has the bytes). Files are those of Linux and its debugfs
+//! ([`ReportFile`]).
 //!
-//! The thread reads the allocator as any other caller does, without a lock, into a text; what it writes to an asker is that
-//! text. So an asker who asks or reads slowly, or not at all, holds up nobody but other askers, and those for a second each
-//! time: then it is hung up on. A question has at most 64 bytes.
+//! The thread reads the allocator as any other caller does, without a lock, into a text, and then writes that text to
+//! the asker. So an asker that asks or reads slowly, or not at all, delays other askers only. After a second the thread
+//! closes such a connection. A question has at most 64 bytes.
 //!
-//! Who may connect is what the file's permissions say, as the process' umask makes them: usually its own user alone. The
-//! socket's file goes when the `Export` is dropped. A process that is killed leaves it behind; nobody answers there any
-//! more, and the next `Export` takes its place. Exporters that come at once take turns, by a lock of the folder, which they must
-//! be able to read: exactly one of them has the path. A fork's child has neither thread nor socket; it may export elsewhere.
+//! The permissions of the socket's file decide which users may connect. They follow from the process' umask: usually
+//! its own user alone may. The file goes when the `Export` is dropped. A killed process leaves the file; no process
+//! answers there any more, and the next `Export` replaces it. Concurrent exporters take turns by a lock of the folder,
+//! which they must be able to read: exactly one of them gets the path. A fork's child has neither thread nor socket; it
+//! may export elsewhere.
 //!
-//! Rejected: a file that is rewritten at intervals (costs when nobody looks, is old when somebody does, and stays when
-//! the process is gone; `framewright proc tree` writes one for readers that want files); HTTP (a port that others may
-//! reach, and a parser for what they send); shared memory (any error of a reader's would be ours to survive).
+//! Rejected: a file that is rewritten at intervals. It costs time without readers, is old for a reader, and stays when
+//! the process is gone. The command `framewright proc tree` writes one for readers that want files. Also rejected: HTTP
+//! (a port that others may reach, and a parser for their requests). With shared memory the exporter would have to
+//! survive any error of a reader.
 
-mod file;
 mod talk;
+mod file;
 
 use std::fmt;
 use std::fs;
@@ -42,11 +45,12 @@ use talk::{ANSWER_PATIENCE, Answer, Ended, PATIENCE, Peer, wait};
 
 pub use file::{ReportFile, UnknownFile, online};
 
-/// Bytes of the longest path that a socket can have: one less than the system's field for it.
+/// Bytes of the longest path of a socket: one less than the system's field.
 const PATH_LIMIT: usize = 107;
 
-/// How often, and how far apart, is looked whether the folder of a socket is still locked: 5 s in all, and an exporter has it for
-/// milliseconds.
+/// Number of looks at a locked folder, and the time between two.
+///
+/// That is 5 s in all; an exporter holds the lock for milliseconds.
 const LOCK_LOOKS: u32 = 5_000;
 const LOCK_PAUSE: Duration = Duration::from_millis(1);
 
@@ -69,16 +73,18 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// ```
 pub struct Export {
     path: PathBuf,
-    /// Device and number of the socket's file, which tell it from one that somebody else has put there.
+    /// Device and number of the socket's file, which tell it from another process' socket at that path.
     file: (u64, u64),
     thread: Thread,
 }
 
 impl Export {
-    /// Answers at `path` from now on. `with_source` calls what it is given with the allocator, or doesn't if that is gone.
+    /// Answers at `path` from now on.
+    ///
+    /// `with_source` gets a closure, which it calls with the allocator, or does not call if the allocator is gone.
     ///
     /// # Errors
-    /// There can be no socket at the path, or no thread.
+    /// No socket can be made at the path, or no thread can be started.
     pub fn start<W>(path: impl AsRef<Path>, with_source: W) -> Result<Export, ExportError>
     where
         W: Fn(&mut dyn FnMut(&dyn Source)) + Send + 'static,
@@ -91,7 +97,7 @@ impl Export {
         }
         let locked = FolderLock::take(given).map_err(fails)?;
         let listener = listen(given).map_err(fails)?;
-        // Whoever is in another folder when the file is to be removed means this one; a socket's own path may have to be short.
+        // The working directory may change before the file is removed. A socket's own path may have to be short.
         let path = std::path::absolute(given).unwrap_or_else(|_| given.to_owned());
         let failed = |error| {
             let _ = fs::remove_file(&path);
@@ -116,7 +122,7 @@ impl Export {
         &self.path
     }
 
-    /// Whether somebody answers there. Not in a fork's child.
+    /// Returns whether the thread answers. Not in a fork's child.
     pub fn is_running(&self) -> bool {
         self.thread.is_running()
     }
@@ -124,8 +130,8 @@ impl Export {
 
 impl Drop for Export {
     fn drop(&mut self) {
-        // In a fork's child it is the parent's. No other may take the socket's place between the look and the removal; without the lock
-        // there is still nobody who takes that of a socket at which somebody listens.
+        // In a fork's child the socket is the parent's. The lock keeps others from replacing the socket between the
+        // look and the removal. Without the lock, still no exporter replaces a socket that has a listener.
         let _locked = if self.thread.is_here() { FolderLock::take(&self.path).ok() } else { None };
         if self.thread.is_here()
             && fs::symlink_metadata(&self.path).is_ok_and(|now| (now.dev(), now.ino()) == self.file)
@@ -141,16 +147,17 @@ impl fmt::Debug for Export {
     }
 }
 
-/// Keeps other exporters from its folder until it is dropped: no two look for whether a socket is in use, and put theirs there.
+/// Keeps other exporters from the folder until it is dropped.
 ///
-/// The folder itself is locked (`flock`), so that no file of a lock's own is left. It is for the system call or two of [`listen`].
+/// So no two exporters check at once whether a socket is in use and then replace it. The folder itself is locked
+/// (`flock`), so that no lock file is left. The lock is held for the one or two system calls of [`listen`].
 struct FolderLock(fs::File);
 
 impl FolderLock {
     fn take(path: &Path) -> Result<FolderLock, ExportReason> {
         let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
         let folder = fs::File::open(folder).map_err(ExportReason::Failed)?;
-        // Somebody else may lock folders for longer, for purposes of its own.
+        // Other programs may lock folders for longer, for purposes of their own.
         for _ in 0..LOCK_LOOKS {
             match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => return Ok(FolderLock(folder)),
@@ -169,10 +176,11 @@ impl Drop for FolderLock {
     }
 }
 
-/// A socket at `path`, in the place of one at which nobody listens. The folder is locked.
+/// Makes a socket at `path`, in the place of one that has no listener.
 ///
-/// Between the bind and the listen of another exporter its socket looks like one at which nobody listens, and between the
-/// look and the removal here it may have become another's. So exactly one does this at a time.
+/// Caller holds: the folder's lock. Between another exporter's bind and listen, its socket looks like one without a
+/// listener. Between the look and the removal here, the path may have become another exporter's. So exactly one
+/// exporter does this at a time.
 fn listen(path: &Path) -> Result<UnixListener, ExportReason> {
     let in_use = match UnixListener::bind(path) {
         Err(error) if error.kind() == ErrorKind::AddrInUse => error,
@@ -196,7 +204,7 @@ fn listen(path: &Path) -> Result<UnixListener, ExportReason> {
     }
 }
 
-/// Calls what it is given with the allocator, if there is still one.
+/// Calls its argument with the allocator, if that still exists.
 type WithSource<'a> = dyn Fn(&mut dyn FnMut(&dyn Source)) + 'a;
 
 /// Answers until told to stop.
@@ -205,7 +213,7 @@ fn serve(listener: &UnixListener, stop: &UnixStream, with_source: &WithSource<'_
     while wait(listener.as_fd(), PollFlags::IN, Some(stop), None).is_ok() {
         match listener.accept() {
             Ok((asker, _)) => {
-                // Who hangs up, says nothing or reads nothing gets nothing.
+                // An asker that hangs up, or neither writes nor reads, gets nothing.
                 let _ = converse(&asker, stop, with_source);
             }
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
@@ -219,7 +227,9 @@ fn serve(listener: &UnixListener, stop: &UnixStream, with_source: &WithSource<'_
     }
 }
 
-/// One question and its answer. What we take to read the allocator is not the asker's time.
+/// Reads one question and answers it.
+///
+/// The time to read the allocator does not count against the asker.
 fn converse(asker: &UnixStream, stop: BorrowedFd<'_>, with_source: &WithSource<'_>) -> Result<(), Ended> {
     let answer = match Peer::new(asker, Some(stop), PATIENCE)?.question()? {
         Err(unknown) => Err(unknown.to_string()),
@@ -240,10 +250,10 @@ fn converse(asker: &UnixStream, stop: BorrowedFd<'_>, with_source: &WithSource<'
     Peer::new(asker, Some(stop), PATIENCE)?.answer(&answer)
 }
 
-/// Reads a file of the allocator behind the socket at `path`.
+/// Reads a file of the allocator that is exported at `path`.
 ///
 /// # Errors
-/// Nobody answers there, or not with this file.
+/// No process answers there, or it refuses this file.
 pub fn fetch(path: impl AsRef<Path>, file: ReportFile) -> Result<String, FetchError> {
     let path = path.as_ref();
     let failed = |reason| FetchError { path: path.to_owned(), file, reason };
@@ -253,7 +263,7 @@ pub fn fetch(path: impl AsRef<Path>, file: ReportFile) -> Result<String, FetchEr
         Ended::Failed(error) => failed(FetchReason::Failed(error)),
     };
     let server = Peer::new(&stream, None, ANSWER_PATIENCE).map_err(ended)?;
-    // Whoever hangs up on a question may have left an answer before.
+    // A server that hangs up on a question may have left an answer before.
     let asked = server.ask(file);
     match server.hear().map_err(ended)? {
         Answer::File(text) => Ok(text),
@@ -263,7 +273,7 @@ pub fn fetch(path: impl AsRef<Path>, file: ReportFile) -> Result<String, FetchEr
     }
 }
 
-/// Reads which nodes the allocator behind the socket at `path` has.
+/// Reads the node numbers of the allocator that is exported at `path`.
 ///
 /// # Errors
 /// As [`fetch`].
@@ -299,13 +309,13 @@ pub struct ExportError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ExportReason {
-    /// The path has so many bytes, and sockets have shorter ones.
+    /// The path has this many bytes, more than a socket's may have.
     PathTooLong(usize),
-    /// There is a socket already, and somebody listens at it.
+    /// A socket exists at the path, and a process listens there.
     Live,
     /// There is a file that is no socket.
     NotASocket,
-    /// Somebody else keeps the folder locked.
+    /// Another process keeps the folder locked.
     Locked,
     /// The system's reason.
     Failed(io::Error),
@@ -341,9 +351,9 @@ pub struct FetchError {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum FetchReason {
-    /// The path has so many bytes, and sockets have shorter ones.
+    /// The path has this many bytes, more than a socket's may have.
     PathTooLong(usize),
-    /// Nobody listens at the socket: its process is gone.
+    /// No process listens at the socket: its own is gone.
     Stale,
     /// The file is no socket.
     NotASocket,

@@ -5,8 +5,8 @@
 //! answer    ok 4711\n  and 4711 bytes        or        error: there is no file 'zone'; there are ...\n
 //! ```
 //!
-//! The length comes first so that a process that dies in the middle doesn't leave half a file that reads like a whole one.
-//! Each side gives the other a fixed time, whatever it is spent on, and reads no more than a fixed number of bytes.
+//! The length comes first, so that half a file of a process that dies does not read like a whole one. Each side gives
+//! the other a fixed time, and reads no more than a fixed number of bytes.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -18,7 +18,9 @@ use rustix::io::Errno;
 
 use super::file::{NAME_LIMIT, ReportFile, UnknownFile, parse};
 
-/// How long an asker may take for its question, and then to read the answer. There is one thread for all of them.
+/// Time limit of an asker for its question, and again for reading the answer.
+///
+/// One thread serves all askers.
 pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long to wait for an answer.
@@ -27,7 +29,9 @@ pub(super) const ANSWER_PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of an answer's first line.
 const HEAD_LIMIT: usize = 1024;
 
-/// Bytes of the largest file that is taken. The zoneinfo of 64 nodes of four zones and 1,024 CPUs has some 30 MB.
+/// Bytes of the largest file that is taken.
+///
+/// The zoneinfo of 64 nodes of four zones and 1,024 CPUs has some 30 MB.
 const FILE_LIMIT: usize = 1 << 26;
 
 /// Why nothing more is to be had from the other side.
@@ -41,7 +45,7 @@ pub(super) enum Ended {
     Failed(io::Error),
 }
 
-/// Waits until `stream` can be read or written, but not longer than until the deadline, or until `stop` says something.
+/// Waits until `stream` can be read or written, until the deadline, or until `stop`.
 pub(super) fn wait(
     stream: BorrowedFd<'_>,
     flags: PollFlags,
@@ -107,8 +111,9 @@ impl<'a> Peer<'a> {
         Ok(have)
     }
 
-    /// Reads a line of at most `limit` bytes, or what stands before the end; without the line's end. Byte by byte, for what follows is
-    /// not ours.
+    /// Reads a line of at most `limit` bytes, or up to the stream's end; without the newline.
+    ///
+    /// Reads byte by byte, because the bytes after the line are for another reader.
     fn read_line(&self, limit: usize) -> Result<Vec<u8>, Ended> {
         let mut line = Vec::new();
         let mut byte = [0];
@@ -153,7 +158,7 @@ impl<'a> Peer<'a> {
         let head = self.read_line(HEAD_LIMIT)?;
         let head = str::from_utf8(&head).unwrap_or_default();
         if let Some(reason) = head.strip_prefix("error: ") {
-            // In its words, but for what a terminal would obey.
+            // In its own words, without control characters, which a terminal would obey.
             let plain = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
             return Ok(Answer::Refused(reason.chars().map(plain).collect()));
         }
@@ -170,7 +175,7 @@ impl<'a> Peer<'a> {
     }
 }
 
-/// What came of a question.
+/// Outcome of a question.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) enum Answer {
     /// The file.

@@ -1,24 +1,26 @@
-//! Which page has not been used for longest, roughly.
+//! The pages that were not used for longest, roughly.
 //!
-//! Two lists, each in order of arrival: *inactive* pages, of which the oldest is the next to go, and *active* ones, which were used while they
-//! waited there. A use sets a bit and moves nothing ([`Standing::touch`]). When a page's turn comes and the bit is set, it is cleared
-//! and the page becomes active: its second chance. The oldest active page becomes inactive as long as there are more active
-//! ones, whatever its bit says: else a page used once would stay.
+//! There are two lists, each in order of arrival. The oldest *inactive* page is the next to be evicted. *Active* pages
+//! were used while they waited there. A use sets a bit and moves nothing ([`Standing::touch`]). When a page's turn
+//! comes and the bit is set, the bit is cleared and the page becomes active: its second chance. The oldest active page
+//! becomes inactive while there are more active ones, whatever its bit says. Otherwise a page used once would stay.
 //!
-//! A list is a tree by numbers that only rise, one for each arrival: a page knows its number, so that it can be taken out of the middle, and
-//! nothing is linked.
+//! A list is a tree by numbers that only rise, one for each arrival. A page knows its number, so it can be removed from
+//! any position, and nothing is linked.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-/// Where a page stands. Changed under the lock of its lists only, but for the bit.
+/// Where a page stands.
+///
+/// Changed under the lock of its lists only, but for the bit.
 #[derive(Debug, Default)]
 pub(super) struct Standing {
     /// Number of its last arrival; 0 if it is on no list.
     arrival: AtomicU64,
     is_active: AtomicBool,
-    /// It was used since somebody looked.
+    /// It was used since the last look.
     used: AtomicBool,
 }
 
@@ -33,7 +35,7 @@ impl Standing {
     }
 }
 
-/// What stands on lists.
+/// An entry of the lists.
 pub(super) trait Stands {
     /// Where it stands.
     fn standing(&self) -> &Standing;
@@ -41,11 +43,13 @@ pub(super) trait Stands {
     fn frames(&self) -> u64;
 }
 
-/// Whose turn it was.
+/// The page that a turn came to.
 pub(super) enum Turn<P> {
-    /// A page that was not used: it may go. Until it does it is the last of the active ones.
+    /// A page that was not used: it may go.
+    ///
+    /// Until it does it is the last of the active ones.
     Oldest(Arc<P>),
-    /// One of so many frames that was, and has a second chance.
+    /// A page of this many frames that was used, and has a second chance.
     Used(u64),
 }
 
@@ -84,7 +88,9 @@ impl<P: Stands> Lru<P> {
         }
     }
 
-    /// Says whose turn it is, and ends it: that page is the last of the active ones afterwards. None if there is no page.
+    /// Takes the next page's turn, and makes it the last of the active ones.
+    ///
+    /// None if there is no page.
     pub(super) fn turn(&mut self) -> Option<Turn<P>> {
         if self.inactive.len() < self.active.len()
             && let Some((_, page)) = self.active.pop_first()

@@ -1,7 +1,8 @@
-//! Who can do without memory, and how many of it are asked how hard.
+//! Holders of memory that can be given back, and how hard each is asked.
 //!
-//! A [`Shrink`] keeps memory that it could give back. Whoever is short asks one after the other: each is to look at a part of what it has, one
-//! in two to the power of [`Need::priority`], so that a large one gives more than a small one; but at least at as much as is still wanted.
+//! A [`Shrink`] keeps memory that it could give back. Reclaim asks one after the other. Each is to look at a part of
+//! its memory, one in two to the power of [`Need::priority`]. So a large one gives more than a small one. It looks at
+//! least at as much as is still wanted.
 
 use std::sync::Arc;
 
@@ -10,31 +11,33 @@ use framewright::machine::Need;
 
 use crate::callbacks::Panics;
 
-/// What a [`Shrink`] is asked for.
+/// A request to a [`Shrink`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scan {
-    /// Node whose memory is short.
+    /// The node that is short of memory.
     pub node: NodeId,
     /// Frames that are wanted. More is welcome as long as it comes with them.
     pub wanted: u64,
     /// Frames to look at, at most: those that were used since, or are, stay.
     pub look: u64,
-    /// Only what costs nothing but its absence.
+    /// Free only what need not be written out first.
     pub gentle: bool,
 }
 
-/// Keeps memory that it could give back. Called on any thread, on several at once, in the middle of an allocation, under the rules of
-/// [`crate::Callbacks`].
+/// Keeps memory that it could give back.
+///
+/// Context: any thread, several at once, inside an allocation; by the rules of [`crate::Callbacks`].
 pub trait Shrink: Send + Sync {
     /// Frames of a node that could be freed, roughly.
     fn count(&self, node: NodeId) -> u64;
 
-    /// Looks at some of them, frees what it can, and says how many frames.
+    /// Looks at some frames, frees those that it can, and returns their number.
     fn scan(&self, scan: &Scan) -> u64;
 }
 
-/// Asks one after the other until there is enough. Returns how many frames came free.
-/// One that panics freed nothing.
+/// Asks one after the other until there is enough.
+///
+/// Returns how many frames came free. One that panics freed nothing.
 pub(crate) fn reclaim(shrinkers: &[Arc<dyn Shrink>], need: &Need, panics: &Panics) -> u64 {
     let mut freed = 0;
     for shrinker in shrinkers {
@@ -60,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    /// Gives all that is wanted as long as it has some, and notes what it was asked for.
+    /// Gives all that is wanted while it has some, and notes the requests.
     struct Has(u64, Mutex<Vec<Scan>>);
 
     impl Shrink for Has {

@@ -1,16 +1,18 @@
 //! Address ranges of the process, each with one owner.
 //!
-//! A [`Range`] is address space that belongs to whoever holds the value, and is given back when it is dropped. Every step of
-//! setting a mapping up takes ranges apart or puts them together, so that at any failure what is held is exactly what
-//! exists, and nothing half-mapped is left behind.
+//! A [`Range`] is address space that belongs to the value, and is given back when that is dropped. Every step of making
+//! a mapping takes ranges apart or joins them. So at any failure the values held are exactly the mappings that exist,
+//! and nothing half-mapped is left.
 //!
-//! A [`Mapping`] is memory between two guards: first the room is reserved without access, larger than needed; what lies before
-//! the aligned start and behind the end is given back; then the middle becomes memory. An inaccessible page stays on both
-//! sides, so that who runs out of the memory's ends is stopped there. Anonymous memory is made by changing the protection of
-//! the room. Shared and huge memory needs a mapping of its own, for which the room's middle is opened: mapped over the room
-//! (`MAP_FIXED`), a failure would leave it open or not according to the kernel's version, and the last owner could then
-//! unmap what another thread has mapped there since. `MAP_FIXED_NOREPLACE` (Linux 4.17) fails instead where somebody was
-//! faster, and the room is looked for anew.
+//! A [`Mapping`] is memory between two guards. First room is reserved without access, larger than needed. The parts
+//! before the aligned start and after the end are given back; then the middle becomes memory. An inaccessible page
+//! stays on both sides, so that an access beyond the ends faults. Anonymous memory is made by changing the protection
+//! of the room.
+//!
+//! Shared and huge memory needs a mapping of its own, for which the room's middle is unmapped first. Mapping over the
+//! room (`MAP_FIXED`) is unsafe. After a failure the room is unmapped or not, depending on the kernel's version. Its
+//! last owner could then unmap another thread's newer mapping. `MAP_FIXED_NOREPLACE` (Linux 4.17) fails if another
+//! thread was faster; then new room is reserved.
 
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
@@ -18,9 +20,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::mm::{self, MapFlags, MprotectFlags, ProtFlags};
 
-use super::{Call, OsError, attempt};
+use super::call::{Call, OsError, attempt};
 
-/// Unit of mappings, their protection and advice about them, in bytes: what this kernel was built with.
+/// Unit of mappings, protection and advice in bytes, as this kernel was built.
 pub(crate) fn page_size() -> usize {
     rustix::param::page_size()
 }
@@ -31,7 +33,7 @@ const ROOMS: u32 = 16;
 /// Bytes that could not be unmapped because the kernel refused twice.
 static LEAKED: AtomicU64 = AtomicU64::new(0);
 
-/// What stands behind memory.
+/// The kind of memory of a mapping.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Backed<'f> {
     /// Private zeroed pages, made at the first touch.
@@ -42,12 +44,12 @@ pub(crate) enum Backed<'f> {
     Huge(u8),
 }
 
-/// What the kernel is told of a range.
+/// Advice to the kernel about a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Advice {
     /// Use huge pages where they fit.
     HugePages,
-    /// Use no huge pages: what is touched sparsely shall not become resident in between.
+    /// Use no huge pages: memory that is touched sparsely must not become resident in between.
     NoHugePages,
     /// Leave the range out of a fork's child.
     NotInChildren,
@@ -88,7 +90,7 @@ impl Range {
             Backed::File(file) => unsafe {
                 mm::mmap(address, len, prot, fixed | MapFlags::SHARED | MapFlags::NORESERVE, file, 0)
             },
-            // SAFETY: the flag makes the call fail rather than replace what others have mapped.
+            // SAFETY: the flag makes the call fail rather than replace mappings of others.
             Backed::Huge(shift) => unsafe {
                 let size = MapFlags::from_bits_retain(u32::from(shift) << libc::MAP_HUGE_SHIFT);
                 mm::mmap_anonymous(address, len, prot, fixed | MapFlags::PRIVATE | MapFlags::HUGETLB | size)
@@ -120,7 +122,7 @@ impl Range {
         Ok(())
     }
 
-    /// Gives `len` bytes from `at` on back and keeps what lies on both sides.
+    /// Gives `len` bytes from `at` on back, and keeps the parts on both sides.
     fn open(mut self, at: usize, len: usize) -> Result<(Range, Range), OsError> {
         unmap(self.start + at, len)?;
         let behind = Range { start: self.start + at + len, len: self.len - at - len };
@@ -141,7 +143,7 @@ fn unmap(start: usize, len: usize) -> Result<(), OsError> {
     if len == 0 {
         return Ok(());
     }
-    // SAFETY: the caller owns these addresses and forgets them; nobody holds a pointer into them.
+    // SAFETY: the caller owns these addresses and forgets them; no pointer into them is used any more.
     attempt(Call::Munmap, len, || unsafe { mm::munmap(std::ptr::without_provenance_mut(start), len) })
 }
 
@@ -209,10 +211,10 @@ impl Mapping {
         self.len
     }
 
-    /// Tells the kernel about `len` bytes from `at` on.
+    /// Advises the kernel about `len` bytes from `at` on.
     ///
     /// # Safety
-    /// With [`Advice::Forget`] and [`Advice::Punch`] the contents change: nobody may hold a reference to them.
+    /// With [`Advice::Forget`] and [`Advice::Punch`] the contents change: there must be no reference to them.
     pub(crate) unsafe fn advise(&self, at: usize, len: usize, advice: Advice) -> Result<(), OsError> {
         assert!(at.checked_add(len).is_some_and(|end| end <= self.len), "advice about memory outside of the mapping");
         let advice = match advice {
@@ -233,7 +235,7 @@ impl Mapping {
 fn allow(start: usize, len: usize) -> Result<(), OsError> {
     let address = std::ptr::without_provenance_mut(start);
     let access = MprotectFlags::READ | MprotectFlags::WRITE;
-    // SAFETY: the caller owns the range, and nobody uses it yet.
+    // SAFETY: the caller owns the range, and no code uses it yet.
     attempt(Call::Mprotect, len, || unsafe { mm::mprotect(address, len, access) })
 }
 

@@ -1,18 +1,22 @@
 //! Which nodes of the machine memory lies on.
 //!
-//! Policies are set by address range (`mbind`), before the range is touched; pages that exist already stay. A set of nodes is
-//! given as the operating system numbers them, up to 64. The library for these calls (libnuma) is C; the calls are made directly.
+//! Policies are set by address range (`mbind`), before the range is touched; pages that exist already stay. A set of
+//! nodes uses the operating system's numbers, up to 64. The library for these calls (libnuma) is C; the calls are made
+//! directly.
 
 use framewright::{NodeId, NodeSet};
 use rustix::io::Errno;
 
-use super::{Call, Mapping, OsError, attempt};
-use crate::arena::Placement;
+use super::call::{Call, OsError, attempt};
+use super::mapping::Mapping;
+use super::placement::Placement;
 
 /// Where the kernel tells of the machine's nodes.
 const SYSFS: &str = "/sys/devices/system/node";
 
-/// Distances between some of the machine's nodes, row by row; none if the kernel does not tell of one of them.
+/// Distances between some of the machine's nodes, row by row.
+///
+/// None if the kernel does not tell those of one node.
 pub(crate) fn distances(nodes: &[NodeId]) -> Option<Vec<u8>> {
     let online = parse_list(&std::fs::read_to_string(format!("{SYSFS}/online")).ok()?)?;
     let mut table = Vec::new();
@@ -52,7 +56,7 @@ pub(crate) fn place(mapping: &Mapping, at: usize, len: usize, placement: Placeme
     attempt(Call::Mbind, len, || {
         // The kernel reads one bit less than it is told.
         let bits = NodeId::LIMIT + 1;
-        // SAFETY: a policy changes where pages come from, not what they hold; the mask outlives the call.
+        // SAFETY: a policy changes the source of pages, not their contents; the mask outlives the call.
         let result = unsafe { libc::syscall(libc::SYS_mbind, start, len, mode, &raw const nodes.0, bits, 0_u32) };
         errno_of(result)
     })

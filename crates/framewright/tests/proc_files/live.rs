@@ -1,12 +1,12 @@
 //! The files of the kernel that runs the tests, byte for byte.
 //!
-//! Each file is read, taken apart by the strict readers into a state, and printed again from it; what differs is our layout.
-//! A file by itself needs no machine that stands still. Sums across two files do: they are compared if one file reads the
-//! same before and after the other, in a bounded number of tries.
+//! The strict readers take each file apart into a state, which is then printed again; a difference is a fault of our
+//! layout. One file by itself can be compared on a running machine. Sums across two files need a machine that stands
+//! still. They are compared if one file reads equally before and after the other, in a bounded number of tries.
 //!
-//! Our layout is that of Linux 6.1. What later kernels changed stands in [`LATER`], and whose the other lines of vmstat are
-//! in [`OTHERS`]; whatever is in neither fails, for then somebody has to look. A file that cannot be read here is not
-//! compared, and the test says so past the harness, which would swallow it.
+//! Our layout is that of Linux 6.1. Changes of later kernels are in [`LATER`], and the owners of vmstat's other lines
+//! in [`OTHERS`]. A line in neither fails, because a person has to look at it. A file that cannot be read here is not
+//! compared, and the test prints that past the harness, which would swallow it.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -19,8 +19,9 @@ use framewright::units::{NodeId, ZoneIdx, ZoneKind};
 use crate::recorded::{Counters, Recorded, events, index_of, zones};
 use crate::{is_ours, strict};
 
-/// Lines of zoneinfo and vmstat that are younger than Linux 6.1: how they begin, and how that line began in 6.1, if it had
-/// it. Not among them are counters that stand where ours of others do.
+/// Lines of zoneinfo and vmstat that are younger than Linux 6.1: their beginnings, now and in 6.1.
+///
+/// The second is absent if 6.1 had no such line. Counters at the place of our counters of others are not listed.
 const LATER: [(&str, Option<&str>); 8] = [
     ("      nr_unaccepted ", None),
     ("nr_unaccepted ", None),
@@ -69,7 +70,7 @@ const OTHERS: &[&str] = &[
     "numa_hint_",
     "numa_pages_",
     "numa_task_",
-    // Huge pages, contiguous ranges, and what virtual machines lend.
+    // Huge pages, contiguous ranges, and memory lent to virtual machines.
     "thp_",
     "htlb_",
     "cma_",
@@ -111,8 +112,9 @@ fn read(path: &str) -> Option<String> {
     }
 }
 
-/// A file with counters of zones, as Linux 6.1 would have printed it. None, and said so, if the kernel was built for other
-/// kinds of zones than ours, or without the NUMA counters.
+/// A file with counters of zones, as Linux 6.1 would have printed it.
+///
+/// None, with a note, if the kernel has other kinds of zones than ours, or lacks the NUMA counters.
 fn read_counters(path: &str) -> Option<String> {
     let zoneinfo = read("/proc/zoneinfo")?;
     let kinds = ZoneKind::ALL.map(ZoneKind::name).into_iter().chain(["Device"]);
@@ -156,8 +158,10 @@ fn as_in_6_1(text: &str) -> String {
     text.lines().map(line).collect()
 }
 
-/// A state of one zone that has the counters of a vmstat: `nr_free_pages` first, the NUMA counters behind the zone's
-/// others, then those of the node until an event, or the end.
+/// A state of one zone that has the counters of a vmstat.
+///
+/// `nr_free_pages` comes first and the NUMA counters after the zone's others. Then come those of the node until an
+/// event, or the end.
 fn of_vmstat(node: NodeId, lines: &[(String, u64)], is_event: impl Fn(&str) -> bool) -> Recorded {
     let value = |name: &str| lines.iter().find(|(have, _)| have == name).map_or(0, |&(_, value)| value);
     let numa = |name: &str| value(&format!("numa_{name}"));
@@ -197,7 +201,9 @@ fn value_is_there(lines: &[(String, u64)], name: &str) -> bool {
     lines.iter().any(|(have, _)| have == name)
 }
 
-/// Whether vmstat's events begin with this line: those of writeback, whose numbers no node has.
+/// Whether vmstat's events begin with this line.
+///
+/// The first are those of writeback, whose numbers no node has.
 fn is_first_event(name: &str) -> bool {
     name == "nr_dirty_threshold" || name.starts_with("nr_memmap_") || name == "pgpgin"
 }
@@ -220,7 +226,7 @@ fn own_lines(vmstat: &str) -> String {
     text
 }
 
-/// What a node's numastat says, as a state.
+/// A node's numastat as a state.
 fn of_numastat(node: NodeId, numastat: &str) -> Recorded {
     let lines = strict::vmstat(numastat).expect("numastat");
     let value = |name: &str| lines.iter().find(|(have, _)| have == name).expect(name).1;
@@ -235,7 +241,7 @@ fn of_numastat(node: NodeId, numastat: &str) -> Recorded {
     Recorded { zones: vec![ZoneSnapshot { node, present: 1, numa, ..ZoneSnapshot::default() }], ..Recorded::default() }
 }
 
-/// What buddyinfo says, as a state in which all blocks are of one mobility.
+/// Buddyinfo as a state in which all blocks are of one mobility.
 fn of_buddyinfo(buddyinfo: &str) -> Recorded {
     let rows = strict::buddyinfo(buddyinfo).expect("buddyinfo");
     let mut state = Recorded { max_order: rows[0].max_order(), ..Recorded::default() };
@@ -249,7 +255,7 @@ fn of_buddyinfo(buddyinfo: &str) -> Recorded {
     state
 }
 
-/// What pagetypeinfo says, as a state.
+/// Pagetypeinfo as a state.
 fn of_pagetypeinfo(pagetypeinfo: &str) -> Recorded {
     let mut state = Recorded::default();
     for node in strict::pagetypeinfo(pagetypeinfo).expect("pagetypeinfo") {
@@ -311,11 +317,11 @@ fn files_of_this_machines_nodes() {
     }
 }
 
-/// Compares what two files say, `of_both` of their texts: what we print, and what Linux did. Nothing may have changed
-/// between them, so the second is read between two equal readings of the first.
+/// Compares two files, `of_both` of their texts: our output, and Linux's.
 ///
-/// Even then Linux may be halfway through handing a CPU's share of a counter on, so one agreement decides, and it takes
-/// several disagreements to fail. If there is neither, the machine didn't stand still, and that is said.
+/// Nothing may have changed between them, so the second is read between two equal readings of the first. Even then
+/// Linux may be adding a CPU's share of a counter. So one agreement decides, and it takes several disagreements to
+/// fail. If there is neither, the machine did not stand still, and the test prints that.
 #[track_caller]
 fn compare_sums(first: &str, second: &str, of_both: impl Fn(&str, &str) -> [String; 2]) {
     let Some(mut before) = read_counters(first) else { return };

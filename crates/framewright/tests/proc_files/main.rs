@@ -1,5 +1,6 @@
-//! The `/proc` files, compared with those of a recorded kernel (Linux 6.1, 4 CPUs, one node of 1 GiB) and of the one that
-//! runs the tests, and read back by strict readers.
+//! The `/proc` files, compared with those of a recorded kernel and of the one that runs the tests.
+//!
+//! The recorded one is Linux 6.1 with 4 CPUs and one node of 1 GiB. Strict readers read the files back.
 
 mod live;
 mod numa_split;
@@ -139,8 +140,9 @@ fn scores_of_the_recorded_zones() {
     );
 }
 
-/// A machine with a node of two zones, an offline node, a node without memory, and a node with one zone; one CPU of three is
-/// offline.
+/// A machine with four nodes and three CPUs, one of them offline.
+///
+/// One node has two zones, one is offline, one has no memory, and one has one zone.
 fn four_nodes() -> Recorded {
     let mut state = Recorded {
         max_order: Order(13),

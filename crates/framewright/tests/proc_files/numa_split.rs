@@ -1,6 +1,6 @@
 //! The order of a zone's counters before and after the NUMA counters were taken out of the zone's others.
 //!
-//! That change moved six lines behind `nr_free_cma`, and nothing else that a reader of zoneinfo could see. The
+//! That change moved six lines below `nr_free_cma`, and nothing else that a reader of zoneinfo could see. The
 //! comparison that went with it shows one zone, of 3976 free frames, in both orders; both are printed here.
 
 use framewright::report::{NodeVmStat, PcpSnapshot, VmStat, ZoneInfo, ZoneSnapshot};

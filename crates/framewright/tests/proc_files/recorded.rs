@@ -83,7 +83,7 @@ impl Source for Recorded {
     }
 }
 
-/// What pagetypeinfo, zoneinfo and vmstat of a kernel say.
+/// Pagetypeinfo, zoneinfo and vmstat of a kernel as a state.
 pub(crate) fn recorded(pagetypeinfo: &str, zoneinfo: &str, vmstat: &str) -> Result<Recorded, String> {
     let mut recorded = zones(zoneinfo)?;
     recorded.add_page_types(pagetypeinfo)?;
@@ -91,7 +91,7 @@ pub(crate) fn recorded(pagetypeinfo: &str, zoneinfo: &str, vmstat: &str) -> Resu
     Ok(recorded)
 }
 
-/// What zoneinfo says: all but the free lists and the events.
+/// Zoneinfo as a state: all but the free lists and the events.
 pub(crate) fn zones(zoneinfo: &str) -> Result<Recorded, String> {
     let mut recorded = Recorded::default();
     for zone in strict::zoneinfo(zoneinfo)? {
@@ -111,7 +111,7 @@ pub(crate) fn zones(zoneinfo: &str) -> Result<Recorded, String> {
 }
 
 impl Recorded {
-    /// Adds what pagetypeinfo says to the zones.
+    /// Adds the free lists of pagetypeinfo to the zones.
     pub(crate) fn add_page_types(&mut self, pagetypeinfo: &str) -> Result<(), String> {
         let nodes = strict::pagetypeinfo(pagetypeinfo)?;
         let first = nodes.first().ok_or("no node")?;

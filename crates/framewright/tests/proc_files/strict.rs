@@ -1,8 +1,9 @@
 //! Readers of the files, as strict as the strictest in the field.
 //!
-//! For buddyinfo and zoneinfo these are the rules of Prometheus' procfs: fields split on blanks, the node and the zone found
-//! by position or by the pattern `N, zone NAME`, the same number of columns in every line, a new zone at `\nNode`,
-//! the protection split at ", " between parentheses. Everything that those readers would skip in silence is an error here.
+//! For buddyinfo and zoneinfo these are the rules of Prometheus' procfs. Fields are split on blanks. The node and the
+//! zone are found by position or by the pattern `N, zone NAME`. Every line has the same number of columns, a new zone
+//! begins at `\nNode`, and the protection is split at ", " between parentheses. A line that those readers would skip in
+//! silence is an error here.
 
 use framewright::units::Order;
 
@@ -53,7 +54,7 @@ impl Zone {
         self.values.iter().find(|(have, _)| have == name).map_or(0, |&(_, value)| value)
     }
 
-    /// The counters of others: the lines between what is free and what is free of CMA.
+    /// The counters of others: the lines between the free frames and those of CMA.
     pub(crate) fn counters_of_others(&self) -> Vec<(String, u64)> {
         let after = self.values.iter().skip_while(|(name, _)| name != "nr_free_pages").skip(1);
         after.take_while(|(name, _)| name != "nr_free_cma" && name != "numa_hit").cloned().collect()
@@ -174,7 +175,7 @@ fn zone(block: &str) -> Result<Zone, String> {
             ["vm", "stats", "threshold:", value] => pageset(&mut zone, 4, value)?,
             [name, value] => {
                 let pair = (name.trim_end_matches(':').to_string(), number(value)?);
-                // What stands before the zone's first own line belongs to the node.
+                // A line before the zone's own first line belongs to the node.
                 let counters = zone.node_counters.as_mut().filter(|_| zone.values.is_empty());
                 counters.unwrap_or(&mut zone.values).push(pair);
             }

@@ -1,0 +1,152 @@
+//! Builds an arena from its description.
+//!
+//! Everything is checked before the first system call. Then the memory is mapped and each node's part is placed.
+//! Transparent huge pages are switched on or off, and pages are made if asked for. Then the descriptors' memory is
+//! mapped, and the allocator is booted over both. If any step fails, the owners of all earlier parts give them back.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use framewright::{Allocator, Layout, Pfn, Region};
+
+use super::arena::Arena;
+use super::backing::{ArenaReport, Backing, NodeReport, Outcome, Transparent};
+use super::builder::{ArenaBuilder, Part};
+use super::memory::ArenaMemory;
+use super::metadata::Metadata;
+use super::shape::{Runner, Shape, too_large};
+use crate::contents::Memory;
+use crate::error::ArenaError;
+use crate::movable::Pool;
+use crate::os::Placement;
+
+impl Arena {
+    /// Describes an arena.
+    pub fn builder() -> ArenaBuilder {
+        ArenaBuilder::default()
+    }
+}
+
+impl ArenaBuilder {
+    /// Maps the memory and boots the allocator.
+    ///
+    /// # Errors
+    /// A fault of the description, or the system call that failed. Nothing is left mapped then.
+    pub fn build(self) -> Result<Arena, ArenaError> {
+        let (shape, runner) = self.shape()?;
+        let layout = Layout::of(&self.config(&shape))?;
+        let len = usize::try_from(shape.bytes).map_err(|_| too_large(shape.bytes))?;
+        let block = 1_usize << (shape.geometry.max_order.0 + shape.geometry.page_shift);
+        let memory = ArenaMemory::map(self.backing, len, block)?;
+        self.boot(&shape, runner, &layout, memory)
+    }
+
+    /// Boots the allocator over memory that exists. Without nodes it is all one node.
+    ///
+    /// With the mechanism `hardened` all of it is written to, because it does not hold the pattern of freed memory.
+    ///
+    /// # Safety
+    /// The memory is initialized, and is readable and writable from any thread while the arena lives. No other code
+    /// reads or writes it.
+    ///
+    /// # Errors
+    /// A fault of the description or the memory, or the system call that failed.
+    pub unsafe fn build_in(self, memory: NonNull<[u8]>) -> Result<Arena, ArenaError> {
+        let given = memory.len() as u64;
+        let builder = if self.parts.is_empty() { self.size(given) } else { self };
+        let not_ours = [
+            (builder.backing != Backing::Private, "the backing"),
+            (builder.transparent != Transparent::System, "advice about huge pages"),
+            (builder.populate, "populating"),
+            (builder.parts.iter().any(|part| part.placement != Placement::Anywhere), "the placement on nodes"),
+        ];
+        if let Some(&(_, option)) = not_ours.iter().find(|(set, _)| *set) {
+            return Err(ArenaError::NotOurs { option });
+        }
+        let (shape, runner) = builder.shape()?;
+        if shape.bytes != given {
+            return Err(ArenaError::WrongLength { bytes: given, nodes: shape.bytes });
+        }
+        let address = memory.cast::<u8>().as_ptr().addr();
+        if !(address as u64).is_multiple_of(builder.page) {
+            return Err(ArenaError::Misaligned { address, multiple: builder.page });
+        }
+        let layout = Layout::of(&builder.config(&shape))?;
+        // SAFETY: the caller's promise.
+        let memory = unsafe { ArenaMemory::foreign(memory) };
+        builder.boot(&shape, runner, &layout, memory)
+    }
+
+    /// Prepares the memory and boots an allocator over it.
+    fn boot(self, shape: &Shape, runner: Runner, layout: &Layout, memory: ArenaMemory) -> Result<Arena, ArenaError> {
+        let nodes = self.place(shape, &memory)?;
+        let transparent = memory.advise_transparent(self.transparent);
+        if let (Outcome::Refused(error), true) = (transparent, self.strict) {
+            return Err(ArenaError::Os(error));
+        }
+        let populated = self.make_pages(&memory)?;
+        let mut metadata = Metadata::new(layout)?;
+        let report = ArenaReport {
+            backing: memory.backing(),
+            bytes: shape.bytes,
+            descriptors: metadata.len() as u64,
+            page: self.page,
+            max_order: shape.geometry.max_order,
+            cpus: shape.cpus.len(),
+            cpu_mode: runner.machine.mode(),
+            per_cpu_refused: runner.refused,
+            transparent,
+            populated,
+            nodes,
+        };
+        // SAFETY: called once, with the layout that the descriptors were made for. The allocator is dropped before its
+        // descriptors: by this function if it fails, and by the arena, which declares it first.
+        let parts = unsafe { metadata.parts(layout) }.ok_or_else(|| too_large(shape.bytes))?;
+        let frames = shape.bytes >> shape.geometry.page_shift;
+        // SAFETY: the memory is dropped after the allocator, and only owners of allocated blocks use it.
+        let contents = unsafe { Memory::new(memory.start(), Pfn(self.first_pfn), frames, shape.geometry.page_shift) };
+        // Memory that the kernel maps is zero. Memory that was handed in may have been written to.
+        let contents = if memory.backing().is_some() { contents.zeroed() } else { contents };
+        let pool = Arc::new(Pool::new(self.asked.owner.clone()));
+        let machine = runner.machine.with_memory(contents).with_callbacks(self.asked.callbacks(&pool));
+        let allocator = Allocator::boot(machine, &self.config(shape), parts)?;
+        let memory = (memory, contents);
+        Arena::new(allocator, metadata, memory, pool, Pfn(self.first_pfn), report)
+            .with_background(self.background)?
+            .with_reclaim(self.background_reclaim)
+    }
+
+    /// Places each node's memory, before anything touches it.
+    fn place(&self, shape: &Shape, memory: &ArenaMemory) -> Result<Vec<NodeReport>, ArenaError> {
+        let mut at = 0_usize;
+        let place = |(part, region): (&Part, &Region)| {
+            let (node, placement, len) = (region.node, part.placement, part.bytes as usize);
+            let placed = match memory.place(at, len, placement) {
+                Ok(()) if placement == Placement::Anywhere => Outcome::NotAsked,
+                Ok(()) => Outcome::Done,
+                Err(error) if self.strict => return Err(ArenaError::Placement { node, error }),
+                Err(error) => Outcome::Refused(error),
+            };
+            at += len;
+            Ok(NodeReport { node, range: region.range, placement, placed })
+        };
+        self.parts.iter().zip(&shape.regions).map(place).collect()
+    }
+
+    /// Makes all pages, if asked to; huge pages on given nodes in any case.
+    ///
+    /// The pool promised their number, not their place, and a missing one would raise a signal at the first touch.
+    fn make_pages(&self, memory: &ArenaMemory) -> Result<Outcome, ArenaError> {
+        let placed = self.parts.iter().any(|part| part.placement != Placement::Anywhere);
+        let must = placed && matches!(self.backing, Backing::Hugetlb(_));
+        if !self.populate && !must {
+            return Ok(Outcome::NotAsked);
+        }
+        match memory.populate() {
+            Ok(()) => Ok(Outcome::Done),
+            // This kernel cannot do it for us. Of memory that it can, none is missing but for an error.
+            Err(error) if error.errno == libc::EINVAL && !self.strict => Ok(Outcome::Refused(error)),
+            Err(error) => Err(ArenaError::Os(error)),
+        }
+    }
+}

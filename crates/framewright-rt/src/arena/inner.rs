@@ -1,0 +1,118 @@
+//! An arena's allocator with its memory, and the background work inside it.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use framewright::{Allocator, FreeError, Order, Pfn};
+
+use super::memory::ArenaMemory;
+use super::metadata::Metadata;
+use super::state::ArenaState;
+use crate::movable::{FreesBlocks, Pool};
+use crate::native::Native;
+
+/// Tries of a free that finds its zone's list of deferred frees busy.
+const FREE_TRIES: u32 = 1_000;
+/// Time between looks of a caller that waits for background work to end.
+const NAP: Duration = Duration::from_micros(100);
+
+/// The part that outlives the arena while a fork or background work uses it.
+pub(crate) struct Inner {
+    // In this order: the allocator uses the descriptors until it is dropped.
+    pub(super) state: ArenaState,
+    pub(super) _metadata: Metadata,
+    pub(super) memory: ArenaMemory,
+    pub(super) pool: Arc<Pool>,
+    /// Number of blocks that could not be freed.
+    pub(super) refused: AtomicU64,
+    /// Held by background work while it changes anything, and by a caller that needs it to rest.
+    pub(super) quiet: Mutex<()>,
+    /// Threads of background reclaim that are at work.
+    ///
+    /// They begin with `quiet` held, but do not hold it while they call other code.
+    pub(super) at_work: AtomicUsize,
+}
+
+impl Inner {
+    #[inline(always)]
+    pub(crate) const fn allocator(&self) -> &Allocator<'static, Native> {
+        self.state.allocator()
+    }
+
+    /// Frees a block that has no owner any more.
+    #[inline]
+    pub(crate) fn free(&self, pfn: Pfn, order: Order) {
+        self.settle_free(self.allocator().free(pfn, order), pfn, order);
+    }
+
+    /// Counts a free that was refused, because its caller is gone.
+    ///
+    /// A free that found no CPU, as in a signal handler, is done without one: the block is not at fault, and must not
+    /// be lost.
+    #[inline]
+    pub(super) fn settle_free(&self, freed: Result<(), FreeError>, pfn: Pfn, order: Order) {
+        if let Err(error) = freed {
+            self.free_without_cpu(error, pfn, order);
+        }
+    }
+
+    #[cold]
+    fn free_without_cpu(&self, mut error: FreeError, pfn: Pfn, order: Order) {
+        let mut tries = 0;
+        // In a fork's child that must not use the arena the block is the parent's.
+        let may_retry =
+            |error| matches!(error, FreeError::NoCpu | FreeError::Busy(_)) && !self.allocator().machine().refuses();
+        while tries < FREE_TRIES && may_retry(error) {
+            match self.allocator().free_nolock(pfn, order) {
+                Ok(()) => return,
+                Err(again) => error = again,
+            }
+            tries += 1;
+        }
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl FreesBlocks for Inner {
+    fn free_block(&self, pfn: Pfn, order: Order) {
+        self.free(pfn, order);
+    }
+}
+
+impl Inner {
+    pub(super) fn quiet(&self) -> MutexGuard<'_, ()> {
+        self.quiet.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn at_work(&self) -> AtWork<'_> {
+        let _quiet = self.quiet();
+        self.at_work.fetch_add(1, SeqCst);
+        AtWork(self)
+    }
+
+    /// Awaits that no background work is under way; none begins as long as the guard lives.
+    pub(super) fn rest(&self) -> MutexGuard<'_, ()> {
+        let quiet = self.quiet();
+        while self.at_work.load(SeqCst) != 0 {
+            std::thread::sleep(NAP);
+        }
+        quiet
+    }
+}
+
+/// A thread at work, which [`Inner::rest`] waits for.
+pub(super) struct AtWork<'a>(&'a Inner);
+
+impl AtWork<'_> {
+    pub(super) fn inner(&self) -> &Inner {
+        self.0
+    }
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        // In a child that was forked meanwhile, no thread is at work.
+        let _ = self.0.at_work.fetch_update(SeqCst, SeqCst, |threads| threads.checked_sub(1));
+    }
+}

@@ -1,0 +1,16 @@
+//! Arenas as a program uses them: how they are built, the blocks they hand out, and their reports.
+
+#[path = "../alone/mod.rs"]
+mod alone;
+mod building;
+mod contents;
+mod examples;
+mod export;
+#[path = "../forked/mod.rs"]
+mod forked;
+mod hardened;
+mod large;
+mod large_numbers;
+mod pages;
+mod safe_views;
+mod shapes;

@@ -1,0 +1,100 @@
+//! The size of the descriptors, and the maps that are accepted.
+
+use framewright::request::GFP_KERNEL;
+use framewright::units::{NodeId, Order, Pfn};
+use framewright::{Allocator, BootError, Config, Layout, Mechanisms, Region, Request};
+use framewright_rt::{Native, Solo, Storage};
+
+/// Bytes that depend on the number of frames alone: everything but zones, CPUs and their lists.
+fn bytes_of_frames(layout: &Layout) -> u64 {
+    let only_frames = Layout { zones: 0, zonelists: 0, cpus: 0, pcps: 0, slots: 0, ..*layout };
+    only_frames.bytes::<Native>() as u64
+}
+
+/// With everything: the lists of one CPU, and a depot that can hold all frames.
+#[test]
+fn a_frame_costs_at_most_25_bytes_with_the_depot() {
+    const FRAMES: u64 = 1 << 18;
+    for (mechanisms, most) in [(Mechanisms::BASELINE, 20), (Mechanisms::DEFAULT, 25)] {
+        let regions = [Region::usable(0x10_0000, 0x10_0000 + FRAMES, 0)];
+        let layout = Layout::of(&Config { mechanisms, ..Config::new(&regions, &[NodeId(0)]) }).unwrap();
+        let bytes = layout.bytes::<Native>() as u64;
+        println!("{mechanisms}: {:.2} bytes a frame", bytes as f64 / FRAMES as f64);
+        assert!(bytes <= most * FRAMES, "{bytes} bytes for {FRAMES} frames");
+    }
+}
+
+#[test]
+fn a_frame_costs_at_most_20_bytes() {
+    const GIB: u64 = 1 << 18;
+    let holes = [Region::usable(1, 0x9f, 0), Region::usable(0x100, GIB / 4, 0), Region::usable(4 * GIB, 5 * GIB, 0)];
+    let far = [Region::usable(0x80000, 3 * GIB, 0), Region::usable(1 << 28, (1 << 28) + 64 * GIB, 1)];
+    let tib = [Region::usable(0, 1024 * GIB, 0)];
+    for regions in [&holes[..], &far, &tib] {
+        let frames: u64 = regions.iter().map(|region| region.range.frames()).sum();
+        let layout = Layout::of(&Config::new(regions, &[NodeId(0)])).unwrap();
+        let bytes = bytes_of_frames(&layout);
+        assert!(bytes <= 20 * frames, "{} bytes a frame", bytes as f64 / frames as f64);
+    }
+}
+
+#[test]
+fn maps_that_cannot_be_are_refused() {
+    let cpus = [NodeId(0)];
+    let layout = |regions: &[Region]| Layout::of(&Config::new(regions, &cpus)).map(|_| ());
+    assert_eq!(layout(&[]), Err(BootError::NoMemory));
+    assert_eq!(layout(&[Region::reserved(0, 4096, 0)]), Err(BootError::NoMemory));
+    assert_eq!(layout(&[Region::usable(5, 5, 0)]), Err(BootError::BadRegion(0)));
+    assert_eq!(layout(&[Region::usable(0, 10, 0), Region::usable(9, 20, 0)]), Err(BootError::BadRegion(1)));
+    assert_eq!(layout(&[Region::usable(0, 1 << 53, 0)]), Err(BootError::BadRegion(0)));
+    assert_eq!(layout(&[Region::usable(0, 10, 64)]), Err(BootError::BadNode(NodeId(64))));
+    let enormous = layout(&[Region::usable(0, 1 << 52, 0)]);
+    assert_eq!(enormous, Err(BootError::TooManyFrames { frames: 1 << 52 }));
+    let regions = [Region::usable(0, 4096, 0)];
+    assert_eq!(Layout::of(&Config::new(&regions, &[])).map(|_| ()), Err(BootError::BadCpus));
+    let mut config = Config::new(&regions, &cpus);
+    config.distances = &[10, 20];
+    assert_eq!(Layout::of(&config).map(|_| ()), Err(BootError::BadDistances));
+    config.distances = &[];
+    for (max, pageblock, shift) in [(19, 9, 12), (10, 11, 12), (10, 9, 5), (10, 9, 31)] {
+        config.geometry.max_order = Order(max);
+        config.geometry.pageblock_order = Order(pageblock);
+        config.geometry.page_shift = shift;
+        assert_eq!(Layout::of(&config).map(|_| ()), Err(BootError::BadGeometry), "{max} {pageblock} {shift}");
+    }
+}
+
+#[test]
+fn short_parts_are_named() {
+    let cpus = [NodeId(0)];
+    let regions = [Region::usable(0, 4096, 0)];
+    let config = Config::new(&regions, &cpus);
+    let layout = Layout::of(&config).unwrap();
+    let mut storage = Storage::new(&Layout { pcps: layout.pcps - 1, ..layout });
+    let error = Allocator::boot(Solo::new(&cpus), &config, storage.parts()).map(|_| ()).unwrap_err();
+    assert_eq!(error, BootError::TooShort { part: "pcps", needed: layout.pcps, given: layout.pcps - 1 });
+    assert_eq!(error.to_string(), "the memory for pcps has room for 3 entries, 4 are needed");
+}
+
+#[test]
+fn any_geometry_boots() {
+    let cpus = [NodeId(0)];
+    let regions = [Region::usable(3, 70_001, 0)];
+    for (max, pageblock, shift) in
+        [(0, 0, 12), (1, 0, 12), (3, 3, 14), (10, 4, 6), (11, 9, 16), (18, 18, 12), (13, 13, 30)]
+    {
+        let mut config = Config::new(&regions, &cpus);
+        config.geometry.max_order = Order(max);
+        config.geometry.pageblock_order = Order(pageblock);
+        config.geometry.page_shift = shift;
+        let mut storage = Storage::new(&Layout::of(&config).unwrap());
+        let pages = Allocator::boot(Solo::new(&cpus), &config, storage.parts()).unwrap();
+        let all = pages.validate().unwrap().free;
+        let blocks: Vec<Pfn> = std::iter::from_fn(|| pages.alloc(&Request::page(GFP_KERNEL)).ok()).collect();
+        assert!(blocks.len() > 50_000, "{max} {pageblock} {shift}: {} of {all}", blocks.len());
+        pages.validate().unwrap();
+        assert_eq!(pages.free_bulk(&blocks, Order(0)).freed, blocks.len());
+        pages.drain_all();
+        assert_eq!(pages.validate().unwrap().free, all, "{max} {pageblock} {shift}");
+    }
+}

@@ -1,0 +1,16 @@
+//! The allocator as its embedder calls it, on threads and on one thread that plays all CPUs.
+
+mod atlas;
+mod bulk;
+mod copied;
+mod copies;
+mod embed;
+mod holes;
+mod layout;
+mod range_threads;
+mod remerge;
+mod seam;
+mod smp_list;
+#[path = "../threads/mod.rs"]
+mod threads;
+mod zone_locks;
