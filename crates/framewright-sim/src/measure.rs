@@ -1,18 +1,13 @@
 //! From what was counted to a report.
 
-use std::collections::BTreeMap;
-
 use framewright::machine::{LockKind, LockName};
 
-use crate::counters::{Count, PLACES, Place};
-use crate::cpu::{Cpu, Mark, Spent, Times};
-use crate::locks::LockStats;
+use crate::engine::cpu::{Cpu, Mark, Spent, Times};
+use crate::engine::locks::LockStats;
+use crate::engine::run::Simulation;
+use crate::memory::counters::{Count, PLACES, Place};
 use crate::model::Ps;
 use crate::report::{CpuReport, FieldReport, Figure, LineReport, LockReport, LockSpan, Report, SCHEMA, Traffic};
-use crate::run::Simulation;
-
-/// Bytes of a counted place.
-const PLACE: usize = 4;
 
 /// What a report says of a run that the machine does not know.
 #[derive(Clone, Debug, Default)]
@@ -25,29 +20,6 @@ pub struct About {
     pub unit: String,
     /// Figures of the workload's own.
     pub figures: Vec<Figure>,
-}
-
-/// Names of the words in regions with fields.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
-    /// By the offset in the arena at which they begin: bytes, what it is a part of, and name.
-    fields: BTreeMap<usize, (usize, String, String)>,
-}
-
-impl Names {
-    pub(crate) fn add(&mut self, offset: usize, bytes: usize, (part, field): (String, String)) {
-        self.fields.insert(offset, (bytes, part, field));
-    }
-
-    /// What lies in the four bytes at an offset: what it is a part of, and the names of its fields.
-    fn of(&self, offset: usize) -> Option<(&str, String)> {
-        let before = self.fields.range(..=offset).next_back().filter(|(at, (bytes, ..))| *at + bytes > offset);
-        let inside = self.fields.range(offset + 1..offset + PLACE);
-        let found: Vec<_> = before.into_iter().chain(inside).map(|(_, (_, part, field))| (part, field)).collect();
-        let (part, _) = found.first()?;
-        let names: Vec<&str> = found.iter().map(|(_, field)| field.as_str()).collect();
-        Some((part, names.join(", ")))
-    }
 }
 
 /// A kind of lock as data: the words of the core's name for it, in small letters.

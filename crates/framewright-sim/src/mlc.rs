@@ -28,11 +28,12 @@ use std::fmt;
 use framewright::machine::{Ordering, Word};
 use serde::Serialize;
 
-use crate::arena::{Arena, Packing};
+use crate::engine::here;
+use crate::engine::run::{Deadlock, Options, Schedule, SetupError, Simulation};
+use crate::engine::words::SimWord;
 use crate::machine::{Parameter, Spec, Unit};
+use crate::memory::arena::{Arena, Packing};
 use crate::model::{Model, Ps};
-use crate::run::{Deadlock, Options, Schedule, SetupError, Simulation, here};
-use crate::words::SimWord;
 
 /// Lines of a chase that does not depend on how much caches keep.
 const SOME: usize = 256;

@@ -16,11 +16,11 @@ use framewright::machine::{Ordering, Patience, Word};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-use crate::arena::{Arena, Packing};
+use crate::engine::run::{Options, Schedule, SetupError, Simulation};
+use crate::engine::words::SimWord;
 use crate::machine::{self, MachineError};
+use crate::memory::arena::{Arena, Packing};
 use crate::model::Model;
-use crate::run::{Options, Schedule, SetupError, Simulation};
-use crate::words::SimWord;
 
 /// Version of the JSON.
 pub const SCHEMA: &str = "framewright-sim-speed/1";

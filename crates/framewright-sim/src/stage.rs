@@ -8,8 +8,8 @@ use framewright::{
     Pcp, Run, Shard, Zone,
 };
 
-use crate::arena::{Arena, Packing};
-use crate::sim::Sim;
+use crate::engine::sim::Sim;
+use crate::memory::arena::{Arena, Packing};
 
 /// How large a frame's descriptor is on the simulated machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -26,7 +26,7 @@ const ARRAY: (bool, Packing) = (false, Packing::Natural);
 
 /// Nodes of the CPUs that an allocator is booted with for a machine with these: of each CPU a second time, for its interrupts, where
 /// there are any and the mechanisms give them lists of their own. Then the machine has to know
-/// ([`crate::run::Simulation::keep_interrupts_apart`]).
+/// ([`crate::engine::run::Simulation::keep_interrupts_apart`]).
 pub(crate) fn contexts(cpus: &[NodeId], mechanisms: &Mechanisms, interrupts: bool) -> (Vec<NodeId>, bool) {
     let apart = interrupts && mechanisms.pcp_protection == PcpProtection::OwnLists;
     (cpus.repeat(if apart { 2 } else { 1 }), apart)

@@ -31,10 +31,10 @@ pub use case::{Case, CaseError, Conditions, Segment};
 pub use player::Counts;
 pub use wrong::{Kind, Wrong};
 
-use crate::arena::Arena;
-use crate::chance::Plant;
+use crate::engine::plant::Plant;
+use crate::engine::run::{Options, Schedule, SetupError, Simulation};
+use crate::memory::arena::Arena;
 use crate::model::Ps;
-use crate::run::{Options, Schedule, SetupError, Simulation};
 use crate::stage::{Descriptors, arena_for, boot, contexts};
 use player::Player;
 
@@ -252,7 +252,10 @@ fn simulation<'a>(case: &Case, arena: &'a Arena) -> Result<Simulation<'a>, Setup
 }
 
 /// Addresses of the words that the planted bug is in.
-fn planted_words(case: &Case, pages: &framewright::Allocator<'_, crate::Sim>) -> Result<Vec<usize>, StressError> {
+fn planted_words(
+    case: &Case,
+    pages: &framewright::Allocator<'_, crate::engine::sim::Sim>,
+) -> Result<Vec<usize>, StressError> {
     let mut words = Vec::new();
     let Some(name) = case.conditions.plant.as_ref().and_then(Plant::field) else { return Ok(words) };
     pages.fields(&mut |field| {

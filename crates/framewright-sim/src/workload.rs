@@ -32,7 +32,7 @@ use framewright::request::GFP_ATOMIC;
 use framewright::{Order, Pfn, Request};
 use framewright_ops::rng::Rng;
 
-use crate::arena::Arena;
+use crate::memory::arena::Arena;
 use crate::model::{Model, Ps};
 use crate::report::{Figure, Report};
 use crate::stage::Descriptors;

@@ -5,10 +5,11 @@ use std::cell::Cell;
 use framewright::machine::{Machine, Word};
 
 use super::{A_LINE_EACH, Link, MANY, MlcError, RELAXED, options, place_cycle};
-use crate::arena::Arena;
+use crate::engine::here;
+use crate::engine::run::Simulation;
+use crate::engine::sim::Sim;
+use crate::memory::arena::Arena;
 use crate::model::{Model, Ps};
-use crate::run::{Simulation, here};
-use crate::sim::Sim;
 
 /// Time until a controller knows its load, and the time that is measured after it.
 const WARM_UP: Ps = 30_000_000;

@@ -27,7 +27,7 @@ use std::str::FromStr;
 use framewright::CpuId;
 use framewright_ops::{Op, Scenario, Shape};
 
-use crate::chance::Plant;
+use crate::engine::plant::Plant;
 use crate::machine::{self, MOST_CPUS};
 use crate::model::{Model, Ps};
 

@@ -14,7 +14,7 @@ use framewright_ops::Handle;
 
 use super::player::Player;
 use super::wrong::{Kind, Wrong};
-use crate::run::here;
+use crate::engine::here;
 
 /// Blocks that the interrupts of a CPU keep.
 const MOST_KEPT: usize = 6;

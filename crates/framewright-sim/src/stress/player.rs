@@ -10,9 +10,9 @@ use framewright_ops::{Handle, Op, Place, Shape};
 use super::pool::Pool;
 use super::shadow::{Blocks, Shadow};
 use super::wrong::{Kind, Wrong};
-use crate::chance::publish;
-use crate::run::here;
-use crate::sim::Sim;
+use crate::engine::here;
+use crate::engine::sim::Sim;
+use crate::engine::store_buffer::publish;
 
 /// One CPU as the operations of its list see it; where it stays on its CPU, its `Local`.
 type Seat<'p> = Option<Local<'p, 'p, Sim>>;

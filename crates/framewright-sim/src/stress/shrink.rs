@@ -10,7 +10,7 @@ use framewright_ops::Op;
 use super::case::{Case, Conditions, Segment};
 use super::wrong::Kind;
 use super::{Failure, Stopped, StressError, play};
-use crate::chance::Plant;
+use crate::engine::plant::Plant;
 
 /// What an attempt costs besides its operations, in operations: a machine is booted.
 const BOOT: u64 = 2_000;

@@ -19,8 +19,8 @@ use super::files::PAGES;
 use super::kernel::{Kernel, Memory};
 use super::lists::{ACTIVE, DIRTY, RECLAIM, WRITEBACK};
 use super::slab::{Kind, Object};
+use crate::engine::here;
 use crate::model::Ps;
-use crate::run::here;
 
 /// Pages that are written in one go: 1 MiB.
 const BATCH: u64 = 256;

@@ -20,9 +20,9 @@ use super::load::Load;
 use super::outcome::Tally;
 use super::reclaim::Shrinkers;
 use super::slab::{Caches, Kind, Object};
+use crate::engine::here;
+use crate::engine::sim::Sim;
 use crate::model::{Model, Ps};
-use crate::run::here;
-use crate::sim::Sim;
 
 /// Pages of a file's cache: from any zone, and movable; the file system must not be called for them.
 pub(super) const GFP_CACHE: Gfp = Gfp(GFP_HIGHUSER_MOVABLE.0 & !__GFP_FS.0);

@@ -15,8 +15,8 @@ use super::costs::{CALL, COPY, MS};
 use super::files::PAGES;
 use super::kernel::Kernel;
 use super::roles::{JOBS, Stage, share};
+use crate::engine::here;
 use crate::model::Ps;
-use crate::run::here;
 use crate::workload::settings::Choice;
 
 /// See the module's description.

@@ -61,11 +61,12 @@ use framewright::request::{__GFP_RECLAIMABLE, GFP_KERNEL};
 use framewright::watermark::{PcpSize, Tuning};
 use framewright::{AllocError, Allocator, BootError, Mechanisms, Pfn, Region, Request, Violation};
 
-use crate::arena::Arena;
+use crate::engine::here;
+use crate::engine::run::{Deadlock, Options, Schedule, SetupError, Simulation};
+use crate::engine::sim::Sim;
 use crate::measure::About;
+use crate::memory::arena::Arena;
 use crate::model::{Model, Ps};
-use crate::run::{Deadlock, Options, Schedule, SetupError, Simulation, here};
-use crate::sim::Sim;
 use crate::stage::{Descriptors, arena_for, boot, contexts};
 use crate::workload::SpecError;
 use crate::workload::settings::{Choice, Value, read_all, settings};

@@ -22,8 +22,8 @@ use super::files::PAGES;
 use super::kernel::Kernel;
 use super::roles::{JOBS, Stage};
 use super::slab::{Kind, Object};
+use crate::engine::here;
 use crate::model::Ps;
-use crate::run::here;
 
 /// How long the number of clients takes to rise and fall, and how many there are at most: one for each so many frames. Assumed.
 const TIDE: Ps = S / 2;

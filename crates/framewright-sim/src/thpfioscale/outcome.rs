@@ -8,9 +8,9 @@ use serde::Serialize;
 use super::costs::MS;
 use super::kernel::Kernel;
 use super::lists::Use;
+use crate::engine::here;
 use crate::model::Ps;
 use crate::report::LockReport;
-use crate::run::here;
 
 /// Orders that a block of a free list can have.
 const ORDERS: usize = 11;
@@ -221,7 +221,7 @@ impl Kernel<'_> {
 
     /// Free frames of the machine. Nobody is charged for looking.
     pub(super) fn free_frames(&self) -> u64 {
-        crate::world::between_steps(|| self.zones().map(|zone| self.pages.free_frames(zone)).sum())
+        crate::engine::world::between_steps(|| self.zones().map(|zone| self.pages.free_frames(zone)).sum())
     }
 
     /// Notes how the machine is, now and then.

@@ -23,8 +23,8 @@ use super::files::PAGES;
 use super::kernel::{Kernel, Memory};
 use super::lists::{DIRTY, LOCKED, RECLAIM, REFERENCED, Use, WRITEBACK};
 use super::slab::Object;
-use crate::host::Host;
-use crate::run::here;
+use crate::engine::here;
+use crate::engine::host::Host;
 
 /// Pages that are looked at in one go (`SWAP_CLUSTER_MAX`).
 const CLUSTER: u64 = 32;

@@ -23,9 +23,9 @@ use super::files::PAGES;
 use super::kernel::Kernel;
 use super::lists::Use;
 use super::{Config, Thpfioscale};
+use crate::engine::here;
+use crate::engine::sim::Sim;
 use crate::model::{Model, Ps};
-use crate::run::here;
-use crate::sim::Sim;
 
 /// fio's processes.
 pub(super) const JOBS: usize = 4;

@@ -9,7 +9,7 @@ use super::files::PAGES;
 use super::kernel::GFP_CACHE;
 use super::lists::{LOCKED, WRITEBACK};
 use super::*;
-use crate::host::Host;
+use crate::engine::host::Host;
 
 /// Runs `body` on the first CPU of a small machine with two files: one whose pages are clean, and one whose pages are to be written. Both were closed.
 fn with_files(shrinkers: Shrinkers, body: impl Fn(&Kernel<'_>)) {

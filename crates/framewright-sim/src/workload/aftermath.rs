@@ -10,7 +10,7 @@ use framewright::report::Source;
 use framewright::{Allocator, FrameState, Region};
 use serde::Serialize;
 
-use crate::sim::Sim;
+use crate::engine::sim::Sim;
 
 /// See the module's description.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]

@@ -20,8 +20,8 @@ use super::gate::Stopwatch;
 use super::page_fault::MILLISECOND;
 use super::settings::settings;
 use super::{Ground, Kind, Length, Needs, Play};
+use crate::engine::here;
 use crate::report::{Figure, Report};
-use crate::run::here;
 
 /// Pages that are freed in one go, as in Linux (`SWAP_CLUSTER_MAX`).
 const BATCH: usize = 32;

@@ -10,7 +10,7 @@ use framewright::{Order, Pfn, Request};
 use super::floor::{Floor, Trouble};
 use super::settings::settings;
 use super::{Ground, Kind, Length, Needs, Play};
-use crate::run::here;
+use crate::engine::here;
 
 /// Pages that the heap shrinks by in a turn.
 const PAGES: usize = 16;

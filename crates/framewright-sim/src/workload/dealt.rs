@@ -14,9 +14,9 @@ use super::gate::{Barrier, Stopwatch};
 use super::job::FIRST;
 use super::settings::settings;
 use super::{Ground, Kind, Length, Needs, Play};
-use crate::arena::Packing;
+use crate::engine::words::SimWord;
+use crate::memory::arena::Packing;
 use crate::report::{Figure, Report};
-use crate::words::SimWord;
 
 settings! {
     /// Options of `rand`.

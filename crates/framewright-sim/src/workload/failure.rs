@@ -2,7 +2,7 @@
 
 use framewright::{AllocError, BootError, FreeError, Pfn, Request, Violation};
 
-use crate::run::{Deadlock, SetupError};
+use crate::engine::run::{Deadlock, SetupError};
 use crate::workload::floor::Trouble;
 
 /// A run that did not come to a good end.

@@ -7,10 +7,10 @@ use framewright::report::Source;
 use framewright::{AllocError, Allocator, FreeError, Order, Pfn, Request};
 
 use super::watch::{self, Watch};
+use crate::engine::here;
+use crate::engine::sim::Sim;
+use crate::engine::world::between_steps;
 use crate::model::{Model, Ps};
-use crate::run::here;
-use crate::sim::Sim;
-use crate::world::between_steps;
 
 /// How far a run is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,11 +5,11 @@ use std::cell::Cell;
 use framewright::machine::{Ordering, Patience, Word};
 
 use super::floor::Floor;
-use crate::arena::{Arena, Packing};
+use crate::engine::here;
+use crate::engine::words::SimWord;
+use crate::memory::arena::{Arena, Packing};
 use crate::model::Ps;
 use crate::report::Figure;
-use crate::run::here;
-use crate::words::SimWord;
 
 /// A place where all CPUs meet: one word counts who has come, another how often all had.
 pub(crate) struct Barrier<'a> {

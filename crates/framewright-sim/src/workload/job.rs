@@ -20,11 +20,11 @@ use super::failure::{Cause, Failure};
 use super::floor::{End, Eyes, Floor, Progress};
 use super::watch::Watch;
 use super::{Aftermath, Ground, Length, Needs, Play, Workload};
+use crate::engine::run::{Options, Schedule, SetupError, Simulation};
+use crate::engine::sim::Sim;
 use crate::measure::About;
 use crate::model::{Model, Ps};
 use crate::report::{Figure, LockSpan, Report};
-use crate::run::{Options, Schedule, SetupError, Simulation};
-use crate::sim::Sim;
 use crate::stage::{Descriptors, arena_for, boot, contexts};
 
 /// First frame of the machine: 4 GiB, from where on memory is zone Normal.
@@ -293,7 +293,7 @@ fn simulate(
     simulation: &mut Simulation<'_>,
     floor: &Floor<'_>,
     play: &dyn Play,
-) -> Result<(), crate::run::Deadlock> {
+) -> Result<(), crate::engine::run::Deadlock> {
     let body = |cpu| {
         if let Err(trouble) = play.play(floor, cpu) {
             floor.note(trouble);

@@ -48,12 +48,12 @@ use super::Ground;
 use super::floor::Floor;
 use super::page_fault::BATCH;
 use super::settings::Choice;
-use crate::arena::Packing;
-use crate::run::here;
-use crate::running::prefetch;
-use crate::sim::Sim;
+use crate::engine::here;
+use crate::engine::running::prefetch;
+use crate::engine::sim::Sim;
+use crate::engine::words::SimWord;
+use crate::memory::arena::Packing;
 use crate::stage::Descriptors;
-use crate::words::SimWord;
 
 /// Pages that are put on a list in one go, as in Linux (`PAGEVEC_SIZE`).
 pub(crate) const PAGEVEC: usize = 15;

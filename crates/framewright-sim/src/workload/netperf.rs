@@ -15,8 +15,8 @@ use super::floor::{Floor, Trouble};
 use super::page_fault::MILLISECOND;
 use super::settings::settings;
 use super::{Ground, Kind, Length, Needs, Play};
+use crate::engine::here;
 use crate::model::Ps;
-use crate::run::here;
 
 /// Mean time between two interrupts of a CPU: a card's moderation lets some pages fill.
 const EVERY: Ps = 20_000_000;

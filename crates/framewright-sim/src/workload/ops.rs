@@ -25,9 +25,9 @@ use super::floor::{Floor, Trouble};
 use super::gate::Barrier;
 use super::settings::SpecError;
 use super::{Ground, Length, Needs, Play};
-use crate::arena::Packing;
+use crate::engine::words::SimWord;
+use crate::memory::arena::Packing;
 use crate::report::{Figure, Report};
-use crate::words::SimWord;
 
 /// Bytes that a file has at most.
 const LONGEST: u64 = 16 << 20;

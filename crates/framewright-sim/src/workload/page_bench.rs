@@ -19,8 +19,8 @@ use super::floor::{Floor, Trouble};
 use super::gate::Stopwatch;
 use super::settings::settings;
 use super::{Ground, Kind, Length, Needs, Play};
+use crate::engine::here;
 use crate::report::{Figure, Report};
-use crate::run::here;
 
 /// What the modules ask for.
 pub(crate) fn atomic(order: u32) -> Request {

@@ -31,9 +31,9 @@ use super::floor::{Floor, Trouble};
 use super::lru::{GATHER, Lru, LruLists, PAGEVEC};
 use super::settings::settings;
 use super::{Ground, Kind, Length, Needs, Play};
+use crate::engine::sim::Sim;
 use crate::model::Ps;
 use crate::report::{Figure, Report};
-use crate::sim::Sim;
 
 /// Pages that unmapping frees in one go, as in Linux (`SWAP_CLUSTER_MAX`).
 pub(super) const BATCH: usize = 32;

@@ -42,9 +42,9 @@ use super::gate::Stopwatch;
 use super::page_fault::{BATCH, GIVEN, MILLISECOND, places, settle};
 use super::settings::settings;
 use super::{Ground, Kind, Length, Needs, Play};
+use crate::engine::here;
+use crate::engine::sim::Sim;
 use crate::report::{CpuReport, Figure, Report};
-use crate::run::here;
-use crate::sim::Sim;
 
 /// A huge page: 2 MiB, as large as a pageblock.
 const HUGE: Order = Order(9);

@@ -16,9 +16,9 @@ use super::job::FIRST;
 use super::page_bench::atomic;
 use super::settings::settings;
 use super::{Ground, Kind, Length, Needs, Play};
-use crate::arena::Packing;
+use crate::engine::words::SimWord;
+use crate::memory::arena::Packing;
 use crate::model::Topology;
-use crate::words::SimWord;
 
 /// No page; and no page any more.
 const EMPTY: u32 = 0;

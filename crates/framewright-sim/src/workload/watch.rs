@@ -6,9 +6,9 @@
 
 use framewright::{Allocator, Counters};
 
+use crate::engine::sim::Sim;
+use crate::engine::world::{between_steps, with};
 use crate::model::Ps;
-use crate::sim::Sim;
-use crate::world::{between_steps, with};
 
 /// What is seen.
 pub struct Moment<'m> {
@@ -41,7 +41,7 @@ pub type Watch<'w> = dyn FnMut(&Moment<'_>) -> Option<Ps> + 'w;
 /// The running CPU has come so far; what `watch` wants.
 pub(super) fn look(watch: &mut Watch<'_>, pages: &Allocator<'_, Sim>, clock: Ps) -> Option<Ps> {
     let locks = with(|world| {
-        let count = |(name, stats): (&framewright::machine::LockName, &crate::locks::LockStats)| LockCount {
+        let count = |(name, stats): (&framewright::machine::LockName, &crate::engine::locks::LockStats)| LockCount {
             name: name.to_string(),
             taken: stats.taken(),
             contended: stats.contended,

@@ -3,8 +3,8 @@
 //! In a region with fields, each line has counters for every four bytes of it, made when it is first fought for. A long array
 //! has one set of counters for all of it.
 
-use crate::arena::Region;
-use crate::directory::{Access, Line, Served, Source};
+use crate::memory::arena::Region;
+use crate::memory::directory::{Access, Line, Served, Source};
 use crate::model::Ps;
 
 /// Places of a line.

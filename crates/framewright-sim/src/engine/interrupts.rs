@@ -11,58 +11,15 @@
 //! *Rejected*: a depth that interrupts count up and down. What an NMI holds off and lets go again would then be the interrupts of
 //! whom it met, and one that is pending would come in the middle of the NMI. A context of its own for each says it without a rule.
 
-use crate::cpu::{Guards, Spent};
+use crate::engine::context::{Context, Level};
+use crate::engine::cpu::Spent;
+use crate::engine::world::{World, with};
 use crate::model::Ps;
-use crate::world::{World, with};
-
-/// What a CPU is in the middle of.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub(crate) enum Level {
-    #[default]
-    Task,
-    /// An interrupt of a task that does not hold interrupts off.
-    Interrupt,
-    /// What nothing holds off: an interrupt of a task, of an interrupt, or of another of its kind.
-    Nmi,
-}
-
-/// What belongs to a task or an interrupt while it runs. One that comes in between has its own and leaves this as it is: what it
-/// holds off and lets go again are not the interrupts of whom it met.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Context {
-    pub(crate) level: Level,
-    pub(crate) guards: Guards,
-    /// Guards that hold interrupts off.
-    pub(crate) irq_off: u32,
-}
 
 /// NMIs that are under way on a CPU at most: one that meets one that met one. Each is met by one other at most.
 const MOST_NMIS: u32 = 3;
 
-/// Interrupts of one kind, which arrive at any step.
-pub(crate) struct Interrupts {
-    pub(crate) handler: *const dyn Fn(usize),
-    /// Mean time between two on each CPU.
-    pub(crate) every: Ps,
-}
-
 impl World {
-    /// What is due at the running CPU, if anything.
-    pub(crate) fn arrives(&self) -> Option<Level> {
-        let clock = self.now.clock;
-        if clock >= self.cpus[usize::from(self.now.cpu)].next_nmi {
-            return Some(Level::Nmi);
-        }
-        (clock >= self.next_interrupt()).then_some(Level::Interrupt)
-    }
-
-    /// When the next interrupt comes to the running CPU; never while it is held off.
-    pub(crate) fn next_interrupt(&self) -> Ps {
-        let cpu = &self.cpus[usize::from(self.now.cpu)];
-        let may = cpu.context.irq_off == 0 && cpu.context.level == Level::Task;
-        if may { cpu.next_interrupt } else { Ps::MAX }
-    }
-
     /// Draws when the next one of a kind comes to the running CPU. From the end of one to the next: however long they take, the CPU
     /// gets on.
     pub(crate) fn expect(&mut self, level: Level) {

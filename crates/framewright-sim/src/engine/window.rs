@@ -1,8 +1,8 @@
 //! The part of a run that is measured: between two times, by each CPU's own clock.
 
-use crate::cpu::Mark;
+use crate::engine::cpu::Mark;
+use crate::engine::world::World;
 use crate::model::Ps;
-use crate::world::World;
 
 impl World {
     /// The running CPU has completed so many operations.

@@ -12,7 +12,7 @@
 //! socket) had fetched until then; it is still there if fewer have come since than the cache keeps. Whether a copy that an
 //! earlier reader got was pushed out by others is not known: it counts as present until somebody takes the line for himself.
 
-use crate::memory::Controllers;
+use crate::memory::controllers::Controllers;
 use crate::model::{Model, Ps};
 
 /// No core, no CPU.

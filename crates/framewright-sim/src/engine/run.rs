@@ -21,17 +21,20 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, CoroutineResult};
 use thiserror::Error;
 
-use crate::arena::{Arena, Named, Region, chunk_of};
-use crate::counters::Counters;
-use crate::cpu::{Cpu, State};
-use crate::directory::Directory;
-use crate::host::Host;
-use crate::interrupts::Interrupts;
-use crate::measure::Names;
+use crate::engine::chances::Chances;
+use crate::engine::context::Interrupts;
+use crate::engine::cpu::{Cpu, State};
+pub use crate::engine::here;
+use crate::engine::host::Host;
+use crate::engine::plant::Plant;
+use crate::engine::queue::{MAX_CPUS, Queue};
+use crate::engine::running::await_turn;
+use crate::engine::world::{Entered, World, with};
+use crate::memory::arena::{Arena, Named, Region, chunk_of};
+use crate::memory::counters::Counters;
+use crate::memory::directory::Directory;
+use crate::memory::names::Names;
 use crate::model::{Model, Ps};
-use crate::queue::{MAX_CPUS, Queue};
-use crate::running::await_turn;
-use crate::world::{Entered, World, with};
 
 /// Bytes of a CPU's stack, of which only those that are used exist.
 const STACK: usize = 256 << 10;
@@ -205,6 +208,13 @@ impl<'a> Simulation<'a> {
         self.world.apart = if apart { self.world.cpus.len() } else { 0 };
     }
 
+    /// Takes chances from now on, for a random schedule: keeps stores back (`delays`), and does wrong. `words` are the addresses of
+    /// the words that have the name in `plant`.
+    pub fn take_chances(&mut self, delays: bool, plant: Option<Plant>, words: Vec<usize>) {
+        let cpus = self.world.cpus.len();
+        self.world.chances = Some(Box::new(Chances::new(cpus, delays, plant, words)));
+    }
+
     /// Every CPU runs `body` with its number.
     ///
     /// # Errors
@@ -335,7 +345,10 @@ fn task<'b>(stack: DefaultStack, number: usize, body: &'b (impl Fn(usize) + 'b))
             with(|world| world.cpu().yielder = yielder);
             body(number);
             await_turn(true);
-            with(World::finish);
+            with(|world| {
+                world.settle();
+                world.suspend(State::Done, None);
+            });
         })
     }
 }
@@ -358,91 +371,4 @@ fn homes(regions: &[Region], named: &[Named], pairs: bool, lines: usize, first: 
         homes[first(region) + begin..=first(region) + end].fill(home);
     }
     homes
-}
-
-/// What the running CPU may ask and tell.
-pub mod here {
-    use crate::cpu::Spent;
-    use crate::model::Ps;
-    use crate::running;
-    use crate::world::with;
-
-    /// Its number; 0 while no CPU runs.
-    pub fn cpu() -> usize {
-        with(|world| world.cpu_number()).unwrap_or(0)
-    }
-
-    /// Its clock.
-    pub fn clock() -> Ps {
-        running::clock()
-    }
-
-    /// Whether the measured window is not over yet for it.
-    pub fn goes_on() -> bool {
-        with(|world| world.goes_on()).unwrap_or(false)
-    }
-
-    /// It has completed so many operations.
-    pub fn done(operations: u64) {
-        with(|world| world.done(operations));
-    }
-
-    /// The window begins now, if it has not.
-    pub fn begin_window() {
-        with(|world| world.set_window(|(begin, end), now| (begin.min(now), end)));
-    }
-
-    /// The window ends now, if it has not.
-    pub fn end_window() {
-        with(|world| world.set_window(|(begin, end), now| (begin, end.min(now))));
-    }
-
-    /// It works for a while on what is its own.
-    pub fn work(time: Ps) {
-        with(|world| world.instructions(time));
-    }
-
-    /// It does nothing for a while.
-    pub fn idle(time: Ps) {
-        with(|world| world.spend(Spent::Asleep, time));
-    }
-
-    /// It sleeps until this time.
-    pub fn sleep_until(time: Ps) {
-        running::sleep(None, time);
-    }
-
-    /// Waits until no other CPU is behind it: what all CPUs know without sharing memory, they know at the right time.
-    pub fn turn() {
-        running::await_turn(true);
-    }
-
-    /// It halts until its next interrupt has come, or for a while if none will.
-    pub fn halt(time: Ps) {
-        with(|world| {
-            let (next, now) = (world.cpu().next_interrupt, world.now.clock);
-            world.spend(Spent::Asleep, if next == Ps::MAX { time } else { next.saturating_sub(now) });
-        });
-        running::await_turn(true);
-    }
-
-    /// Fills pages of a node with zeros: so many lines.
-    pub fn zero(node: usize, lines: u64) {
-        running::zero_lines(node, lines);
-    }
-
-    /// Lines that are its own come into its caches: they push others out.
-    pub fn touch_private(lines: u32) {
-        with(|world| world.fill_private(lines));
-    }
-
-    /// A random number, from the seed of the run.
-    pub fn random() -> u64 {
-        with(|world| world.queue.random()).unwrap_or(0)
-    }
-
-    /// A random number from 0 to `limit`, not included; 0 if there is none.
-    pub fn below(limit: u32) -> u32 {
-        (random() % u64::from(limit.max(1))) as u32
-    }
 }

@@ -5,11 +5,10 @@ use std::ptr;
 use corosensei::Yielder;
 use framewright::machine::Waiter;
 
-use crate::directory::NONE;
-use crate::interrupts::Context;
-use crate::locks::Taking;
+use crate::engine::context::Context;
+use crate::engine::locks::Taking;
+use crate::memory::directory::{Fills, NONE};
 use crate::model::Ps;
-use crate::world::Now;
 
 /// What a CPU is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,33 +106,25 @@ impl Stores {
     }
 }
 
-/// Pins of what runs on a CPU: of the task, or of an interrupt.
-///
-/// A kernel that holds interrupts off has no need to turn preemption off besides. The core always pins first, as it does not know yet
-/// whether it will come to that. So the first guard that holds interrupts off under a pin is charged the rest of its price: both
-/// together cost what such a kernel pays.
+/// The running CPU, as far as every access needs it.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Guards {
-    pins: u32,
-    /// The pin's price is part of what was paid for holding interrupts off.
-    is_part: bool,
+pub(crate) struct Now {
+    pub(crate) clock: Ps,
+    /// Up to when it may go on without a look at anybody else.
+    pub(super) limit: Ps,
+    /// Accesses so far.
+    pub(crate) accesses: u64,
+    /// Stores so far, and up to how many it may make without a look at those that are under way.
+    pub(super) stores: u64,
+    pub(super) enough: u64,
+    pub(crate) fills: Fills,
+    pub(crate) core: u16,
+    pub(crate) cpu: u16,
 }
 
-impl Guards {
-    pub(crate) fn pin(&mut self) {
-        self.pins += 1;
-    }
-
-    pub(crate) fn unpin(&mut self) {
-        self.pins = self.pins.saturating_sub(1);
-        self.is_part &= self.pins != 0;
-    }
-
-    /// Whether interrupts are held off for the first time under a pin.
-    pub(crate) fn stands_for_a_pin(&mut self) -> bool {
-        let first = self.pins != 0 && !self.is_part;
-        self.is_part |= first;
-        first
+impl Now {
+    pub(crate) fn of(cpu: u16, core: u16) -> Now {
+        Now { cpu, core, enough: u64::MAX, ..Now::default() }
     }
 }
 

@@ -4,13 +4,14 @@ use framewright::event::Event;
 use framewright::machine::{Busy, LockEvent, LockName, Machine, Need, Pinned, Reclaimed, Step, Waiter};
 use framewright::pfn::{CpuId, NodeId, Order, Pfn};
 
-use crate::chance::Plant;
-use crate::cpu::Spent;
-use crate::host::ask;
-use crate::interrupts::{self, Level};
-use crate::running;
-use crate::words::SimWord;
-use crate::world::with;
+use crate::engine::context::Level;
+use crate::engine::cpu::Spent;
+use crate::engine::host::Host;
+use crate::engine::interrupts;
+use crate::engine::plant::Plant;
+use crate::engine::running;
+use crate::engine::words::SimWord;
+use crate::engine::world::with;
 
 /// Frames of this many bytes are zeroed line by line: 4 KiB pages.
 const LINES_OF_FRAME: u64 = 64;
@@ -189,4 +190,11 @@ impl Machine for Sim {
     fn poison(&self, pfn: Pfn, order: Order) {
         running::zero(pfn, LINES_OF_FRAME << order.0.min(31));
     }
+}
+
+/// Asks the host of the run; nothing if there is none.
+fn ask<T>(what: impl FnOnce(&dyn Host) -> T) -> Option<T> {
+    let host = with(|world| world.host).flatten()?;
+    // SAFETY: whoever set the host outlives all CPUs' coroutines, and the world forgets it behind them.
+    Some(what(unsafe { &*host }))
 }

@@ -7,13 +7,14 @@ use corosensei::Yielder;
 use framewright::machine::{LockEvent, LockName, Waiter};
 use framewright::pfn::Pfn;
 
-use crate::chance::Way;
-use crate::cpu::{Cpu, State};
-use crate::directory::{Access, Source};
-use crate::interrupts::interrupt;
-use crate::locks::Locks;
+use crate::engine::chances::Way;
+use crate::engine::cpu::{Cpu, State};
+use crate::engine::interrupts::interrupt;
+use crate::engine::locks::Locks;
+use crate::engine::schedule::Turn;
+use crate::engine::world::{World, with};
+use crate::memory::directory::{Access, Source};
 use crate::model::Ps;
-use crate::world::{Turn, World, with};
 
 /// The running CPU touches a word; which way, if it takes chances.
 #[inline(always)]

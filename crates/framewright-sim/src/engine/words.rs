@@ -8,10 +8,10 @@ use std::ptr::from_ref;
 
 use framewright::machine::{Busy, Ordering, Patience, Word};
 
-use crate::chance::{Target, Way};
-use crate::directory::Access;
-use crate::running::{self, park, touch};
-use crate::world::with;
+use crate::engine::chances::{Target, Way};
+use crate::engine::running::{self, park, touch};
+use crate::engine::world::with;
+use crate::memory::directory::Access;
 
 /// A word that several CPUs may use.
 #[repr(transparent)]

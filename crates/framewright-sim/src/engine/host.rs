@@ -1,14 +1,12 @@
 //! What the allocator asks of whoever it is embedded in, during a run.
 //!
-//! On a simulated machine that is a workload's own object, registered for one run ([`crate::run::Simulation::run_hosted`]). It is called on the CPU
+//! On a simulated machine that is a workload's own object, registered for one run ([`crate::engine::run::Simulation::run_hosted`]). It is called on the CPU
 //! that the allocator runs on, on that CPU's stack; it may call the allocator, sleep, and let time go by (`here`). What it
 //! keeps of its own is nobody's shared memory: it costs what it says it costs.
 
 use framewright::event::Event;
 use framewright::machine::{Busy, Need};
 use framewright::pfn::{Order, Pfn};
-
-use crate::world::with;
 
 /// See the module's description. Each method is that of [`framewright::Machine`] with the same name; by default there is nothing to be had.
 pub trait Host {
@@ -41,11 +39,4 @@ pub trait Host {
     fn event(&self, event: &Event) {
         let _ = event;
     }
-}
-
-/// Asks the host of the run; nothing if there is none.
-pub(crate) fn ask<T>(what: impl FnOnce(&dyn Host) -> T) -> Option<T> {
-    let host = with(|world| world.host).flatten()?;
-    // SAFETY: whoever set the host outlives all CPUs' coroutines, and the world forgets it behind them.
-    Some(what(unsafe { &*host }))
 }
