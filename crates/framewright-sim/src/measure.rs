@@ -2,12 +2,12 @@
 
 use framewright::machine::{LockKind, LockName};
 
-use crate::engine::cpu::{Cpu, Mark, Spent, Times};
+use crate::engine::cpu::{Cpu, Mark, Spent};
 use crate::engine::locks::LockStats;
 use crate::engine::run::Simulation;
 use crate::memory::counters::{Count, PLACES, Place};
 use crate::model::Ps;
-use crate::report::{CpuReport, FieldReport, Figure, LineReport, LockReport, LockSpan, Report, SCHEMA, Traffic};
+use crate::report::{CpuReport, FieldReport, Figure, LineReport, LockReport, LockSpan, Report, SCHEMA, Times, Traffic};
 
 /// What a report says of a run that the machine does not know.
 #[derive(Clone, Debug, Default)]
@@ -180,9 +180,9 @@ fn span(cpu: &Cpu) -> Mark {
 
 fn cpu_report(number: usize, cpu: &Cpu) -> CpuReport {
     let span = span(cpu);
-    let times: &Times = &span.times;
+    let times = &span.times;
     let of = |what| ns(times.get(what));
-    let time = crate::report::Times {
+    let time = Times {
         instructions: of(Spent::Instructions),
         hits: ns(span.clock.saturating_sub(times.sum())),
         near: of(Spent::Near),

@@ -37,9 +37,9 @@ pub(crate) enum Spent {
 
 /// Time by what it was spent for.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Times([Ps; Spent::Interrupts as usize + 1]);
+pub(crate) struct TimeSpent([Ps; Spent::Interrupts as usize + 1]);
 
-impl Times {
+impl TimeSpent {
     pub(crate) fn add(&mut self, what: Spent, time: Ps) {
         self.0[what as usize] += time;
     }
@@ -52,8 +52,8 @@ impl Times {
         self.0.iter().sum()
     }
 
-    pub(crate) fn since(&self, before: &Times) -> Times {
-        Times(std::array::from_fn(|i| self.0[i] - before.0[i]))
+    pub(crate) fn since(&self, before: &TimeSpent) -> TimeSpent {
+        TimeSpent(std::array::from_fn(|i| self.0[i] - before.0[i]))
     }
 }
 
@@ -62,7 +62,7 @@ pub(crate) const MOST_STORES: usize = 64;
 
 /// Stores that are not visible yet. They become visible in the order in which they were made.
 #[derive(Clone, Debug)]
-pub(crate) struct Stores {
+pub(crate) struct StoreBuffer {
     /// Of those that missed: when it becomes visible, and how many stores of any kind had been made before it.
     under_way: [(Ps, u64); MOST_STORES],
     first: usize,
@@ -70,7 +70,7 @@ pub(crate) struct Stores {
     last: Ps,
 }
 
-impl Stores {
+impl StoreBuffer {
     /// When the last store becomes visible.
     pub(crate) fn last(&self) -> Ps {
         self.last
@@ -132,7 +132,7 @@ impl Now {
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Mark {
     pub(crate) clock: Ps,
-    pub(crate) times: Times,
+    pub(crate) times: TimeSpent,
     pub(crate) accesses: u64,
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct Cpu {
     pub(crate) state: State,
     /// Its coroutine's way back to the host.
     pub(crate) yielder: *const Yielder<(), ()>,
-    pub(crate) stores: Stores,
+    pub(crate) stores: StoreBuffer,
     /// Time that others have cost it, to be paid at its next turn.
     pub(crate) debt: Ps,
     /// Line that it spins on, and the next CPU that does.
@@ -158,7 +158,7 @@ pub(crate) struct Cpu {
     /// When the next comes, if it is not held off.
     pub(crate) next_interrupt: Ps,
     pub(crate) next_nmi: Ps,
-    pub(crate) times: Times,
+    pub(crate) times: TimeSpent,
     /// Operations that ended in the window.
     pub(crate) operations: u64,
     /// The window's beginning and end, once the clock has passed them.
@@ -178,7 +178,7 @@ impl Cpu {
             node,
             state: State::Done,
             yielder: ptr::null(),
-            stores: Stores { under_way: [(0, 0); MOST_STORES], first: 0, count: 0, last: 0 },
+            stores: StoreBuffer { under_way: [(0, 0); MOST_STORES], first: 0, count: 0, last: 0 },
             debt: 0,
             parked_at: 0,
             next_parked: NONE,
@@ -188,7 +188,7 @@ impl Cpu {
             nmis: 0,
             next_interrupt: Ps::MAX,
             next_nmi: Ps::MAX,
-            times: Times::default(),
+            times: TimeSpent::default(),
             operations: 0,
             marks: [None; 2],
             next_mark: 0,

@@ -4,7 +4,7 @@ use framewright::machine::Step;
 
 use super::origin::Unit;
 use super::schema::STEP_COSTS;
-use super::{Parameter, Spec};
+use super::spec::{Parameter, Spec};
 use crate::model::{Capacity, Costs, Latencies, Memory, Model, Occupancy, Ps, Stores, Topology};
 
 impl Spec {

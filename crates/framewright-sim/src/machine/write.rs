@@ -3,9 +3,9 @@
 use std::fmt;
 
 use super::origin::{Basis, Unit};
-use super::{Parameter, Spec};
+use super::spec::{Parameter, Spec};
 
-/// The text of a machine's file: [`super::parse`] makes the machine of it again.
+/// The text of a machine's file: [`crate::machine::parse`] makes the machine of it again.
 pub struct Written<'s>(pub &'s Spec);
 
 impl fmt::Display for Written<'_> {

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use framewright::machine::{Machine, Word};
 
-use super::{A_LINE_EACH, Link, MANY, MlcError, RELAXED, options, place_cycle};
+use super::lines::{A_LINE_EACH, Link, MANY, MlcError, RELAXED, options, place_cycle};
 use crate::engine::here;
 use crate::engine::run::Simulation;
 use crate::engine::sim::Sim;
