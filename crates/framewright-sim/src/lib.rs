@@ -5,6 +5,7 @@ pub mod thpfioscale;
 pub mod workload;
 pub mod mlc;
 pub mod speed;
+mod settings;
 pub mod stage;
 pub mod measure;
 mod engine;

@@ -6,7 +6,7 @@ use crate::engine::cpu::{Cpu, Mark, Spent};
 use crate::engine::locks::LockStats;
 use crate::engine::run::Simulation;
 use crate::memory::counters::{Count, PLACES, Place};
-use crate::model::Ps;
+use crate::model::{Ps, ns};
 use crate::report::{CpuReport, FieldReport, Figure, LineReport, LockReport, LockSpan, Report, SCHEMA, Times, Traffic};
 
 /// What a report says of a run that the machine does not know.
@@ -30,10 +30,6 @@ fn kind(kind: LockKind) -> String {
         text.push(letter.to_ascii_lowercase());
         text
     })
-}
-
-fn ns(ps: Ps) -> f64 {
-    ps as f64 / 1000.0
 }
 
 impl Simulation<'_> {

@@ -8,6 +8,20 @@ use framewright::machine::Step;
 /// Picoseconds.
 pub type Ps = u64;
 
+/// A nanosecond.
+pub(crate) const NS: Ps = 1_000;
+/// A microsecond.
+pub(crate) const US: Ps = 1_000_000;
+/// A millisecond.
+pub(crate) const MS: Ps = 1_000_000_000;
+/// A second.
+pub(crate) const S: Ps = 1_000_000_000_000;
+
+/// A time in nanoseconds.
+pub(crate) fn ns(time: Ps) -> f64 {
+    time as f64 / 1000.0
+}
+
 /// Everything that a run needs to know of a machine.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Model {

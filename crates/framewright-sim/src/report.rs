@@ -66,6 +66,13 @@ pub struct Figure {
     pub unit: String,
 }
 
+impl Figure {
+    /// A figure of a workload's own.
+    pub(crate) fn new(name: &str, value: f64, unit: &str) -> Figure {
+        Figure { name: name.to_owned(), value, unit: unit.to_owned() }
+    }
+}
+
 /// How long something took, over many times.
 #[derive(Clone, Copy, PartialEq, Serialize, Debug, Default)]
 pub struct Distribution {

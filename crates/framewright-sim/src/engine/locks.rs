@@ -9,7 +9,7 @@ use std::fmt;
 use framewright::machine::LockName;
 use hdrhistogram::Histogram;
 
-use crate::model::Ps;
+use crate::model::{Ps, ns};
 use crate::report::{Distribution, LockSpan};
 
 /// Most spans that are kept for a trace.
@@ -68,10 +68,6 @@ impl LockStats {
 /// The histogram grows as it must.
 fn note(histogram: &mut Histogram<u64>, ps: Ps) {
     histogram.record(ps).expect("a histogram that grows takes every number");
-}
-
-fn ns(ps: u64) -> f64 {
-    ps as f64 / 1000.0
 }
 
 fn distribution(histogram: &Histogram<u64>, total: Ps) -> Distribution {

@@ -29,10 +29,8 @@ use framewright_ops::{Op, Scenario, Shape};
 
 use crate::engine::plant::Plant;
 use crate::machine::{self, MOST_CPUS};
-use crate::model::{Model, Ps};
+use crate::model::{Model, NS, Ps};
 
-/// Picoseconds of a nanosecond.
-const NS: Ps = 1000;
 /// How far interrupts may be apart, in nanoseconds: nearer ones would leave no time for anything else.
 const INTERRUPTS: std::ops::RangeInclusive<u64> = 20_000..=1_000_000_000_000;
 /// The same of NMIs. They wait for nobody, so they always leave time.

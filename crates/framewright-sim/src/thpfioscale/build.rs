@@ -12,11 +12,10 @@
 use framewright::{Order, Pfn};
 use framewright_ops::rng::Rng;
 
-use super::costs::US;
 use super::kernel::Kernel;
 use super::roles::{HUGE, JOBS, Stage};
 use crate::engine::here;
-use crate::model::Ps;
+use crate::model::{Ps, US};
 
 /// Pages of a compiler at most, and at least half of that: 40 MiB; on a small machine, this part of memory. Assumed.
 const COMPILER: u64 = 10_000;

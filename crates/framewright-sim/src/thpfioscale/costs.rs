@@ -4,16 +4,7 @@
 //! right when the published tables were known (`docs/fragmentation.md`). Fragmentation depends on the order in which things happen more than on how long
 //! they take; latencies depend on these.
 
-use crate::model::Ps;
-
-/// A nanosecond.
-pub(super) const NS: Ps = 1_000;
-/// A microsecond.
-pub(super) const US: Ps = 1_000_000;
-/// A millisecond.
-pub(super) const MS: Ps = 1_000_000_000;
-/// A second.
-pub(super) const S: Ps = 1_000_000_000_000;
+use crate::model::{NS, Ps, S, US};
 
 /// To copy a page of 4 KiB. Assumed: 10 GB/s, as one core writes (`data/machines/skylake-desktop.toml`).
 pub(super) const COPY: Ps = 400 * NS;

@@ -14,13 +14,13 @@ use framewright::request::{__GFP_COMP, __GFP_NOMEMALLOC, __GFP_NORETRY, __GFP_NO
 use framewright::{Order, Pfn, Request};
 
 use super::chain::NIL;
-use super::costs::{MS, S, SUBMIT, to_write};
+use super::costs::{SUBMIT, to_write};
 use super::files::PAGES;
 use super::kernel::{Kernel, Memory};
 use super::lists::{ACTIVE, DIRTY, RECLAIM, WRITEBACK};
 use super::slab::{Kind, Object};
 use crate::engine::here;
-use crate::model::Ps;
+use crate::model::{MS, Ps, S};
 
 /// Pages that are written in one go: 1 MiB.
 const BATCH: u64 = 256;

@@ -13,7 +13,7 @@ use framewright::{AllocError, Allocator, Order, Pfn, Request};
 
 use super::buffers::{self, Buffer, Buffers};
 use super::chain::NIL;
-use super::costs::{CREATE, LOG, MS, OBJECT, OPEN, to_read};
+use super::costs::{CREATE, LOG, OBJECT, OPEN, to_read};
 use super::files::Files;
 use super::lists::{ACTIVE, DIRTY, LOCKED, Lists, REFERENCED, Use};
 use super::load::Load;
@@ -22,7 +22,7 @@ use super::reclaim::Shrinkers;
 use super::slab::{Caches, Kind, Object};
 use crate::engine::here;
 use crate::engine::sim::Sim;
-use crate::model::{Model, Ps};
+use crate::model::{MS, Model, Ps};
 
 /// Pages of a file's cache: from any zone, and movable; the file system must not be called for them.
 pub(super) const GFP_CACHE: Gfp = Gfp(GFP_HIGHUSER_MOVABLE.0 & !__GFP_FS.0);

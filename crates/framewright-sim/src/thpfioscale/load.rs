@@ -11,13 +11,13 @@
 
 use framewright_ops::rng::Rng;
 
-use super::costs::{CALL, COPY, MS};
+use super::costs::{CALL, COPY};
 use super::files::PAGES;
 use super::kernel::Kernel;
 use super::roles::{JOBS, Stage, share};
 use crate::engine::here;
-use crate::model::Ps;
-use crate::workload::settings::Choice;
+use crate::model::{MS, Ps};
+use crate::settings::Choice;
 
 /// See the module's description.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -66,13 +66,12 @@ use crate::engine::run::{Deadlock, Options, Schedule, SetupError, Simulation};
 use crate::engine::sim::Sim;
 use crate::measure::About;
 use crate::memory::arena::Arena;
-use crate::model::{Model, Ps};
+use crate::model::{Model, Ps, S};
+use crate::settings::SpecError;
+use crate::settings::{Choice, Value, read_all, settings};
 use crate::stage::{Descriptors, arena_for, boot, contexts};
-use crate::workload::SpecError;
-use crate::workload::settings::{Choice, Value, read_all, settings};
 
 use buffers::Buffers;
-use costs::S;
 use disk::Flusher;
 use files::Files;
 use kernel::{Kernel, Memory};

@@ -17,13 +17,12 @@ use framewright::request::{
 use framewright::{Order, Pfn, Request};
 use framewright_ops::rng::Rng;
 
-use super::costs::{MS, S};
 use super::files::PAGES;
 use super::kernel::Kernel;
 use super::roles::{JOBS, Stage};
 use super::slab::{Kind, Object};
 use crate::engine::here;
-use crate::model::Ps;
+use crate::model::{MS, Ps, S};
 
 /// How long the number of clients takes to rise and fall, and how many there are at most: one for each so many frames. Assumed.
 const TIDE: Ps = S / 2;

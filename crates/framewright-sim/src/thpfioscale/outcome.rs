@@ -5,11 +5,10 @@ use framewright::report::{Source, VmEvents};
 use framewright::{Counters, FrameState, MigrateType, Pfn, Region};
 use serde::Serialize;
 
-use super::costs::MS;
 use super::kernel::Kernel;
 use super::lists::Use;
 use crate::engine::here;
-use crate::model::Ps;
+use crate::model::{MS, Ps};
 use crate::report::LockReport;
 
 /// Orders that a block of a free list can have.

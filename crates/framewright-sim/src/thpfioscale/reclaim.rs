@@ -18,13 +18,14 @@ use framewright::{Order, Pfn};
 
 use super::buffers;
 use super::chain::NIL;
-use super::costs::{COPY, DROP, MOVE, MS, SCAN, SHRINK};
+use super::costs::{COPY, DROP, MOVE, SCAN, SHRINK};
 use super::files::PAGES;
 use super::kernel::{Kernel, Memory};
 use super::lists::{DIRTY, LOCKED, RECLAIM, REFERENCED, Use, WRITEBACK};
 use super::slab::Object;
 use crate::engine::here;
 use crate::engine::host::Host;
+use crate::model::MS;
 
 /// Pages that are looked at in one go (`SWAP_CLUSTER_MAX`).
 const CLUSTER: u64 = 32;

@@ -15,16 +15,13 @@ use framewright::pfn::NodeId;
 use framewright::request::GFP_HIGHUSER_MOVABLE;
 use framewright::{Order, Pfn, Request};
 
-use super::floor::{Floor, Trouble};
+use super::floor::{BATCH, Floor, Trouble};
 use super::gate::Stopwatch;
-use super::page_fault::MILLISECOND;
-use super::settings::settings;
-use super::{Ground, Kind, Length, Needs, Play};
+use super::play::{Ground, Length, Needs, Play, WorkloadKind};
 use crate::engine::here;
+use crate::model::MS;
 use crate::report::{Figure, Report};
-
-/// Pages that are freed in one go, as in Linux (`SWAP_CLUSTER_MAX`).
-const BATCH: usize = 32;
+use crate::settings::settings;
 
 settings! {
     /// Options of `aim7`.
@@ -37,7 +34,7 @@ settings! {
     }
 }
 
-impl Kind for Aim7 {
+impl WorkloadKind for Aim7 {
     const NAME: &'static str = "aim7";
     const SUMMARY: &'static str =
         "processes that allocate in bursts, compute in between, and free all when they end (aim7's fork and exit)";
@@ -47,7 +44,7 @@ impl Kind for Aim7 {
         // Of the process that runs, and of one on its way to another CPU.
         let frames = 4 * u64::from(self.pages);
         // Lives differ, so there are to be many.
-        let length = Length::Time { warm_up: 10 * MILLISECOND, window: 20 * MILLISECOND, pass: 1 };
+        let length = Length::Time { warm_up: 10 * MS, window: 20 * MS, pass: 1 };
         Needs { frames, bytes: (0, 0), length }
     }
 

@@ -8,9 +8,9 @@ use framewright::request::{__GFP_ZERO, GFP_HIGHUSER_MOVABLE};
 use framewright::{Order, Pfn, Request};
 
 use super::floor::{Floor, Trouble};
-use super::settings::settings;
-use super::{Ground, Kind, Length, Needs, Play};
+use super::play::{Ground, Length, Needs, Play, WorkloadKind};
 use crate::engine::here;
+use crate::settings::settings;
 
 /// Pages that the heap shrinks by in a turn.
 const PAGES: usize = 16;
@@ -24,7 +24,7 @@ settings! {
     }
 }
 
-impl Kind for Aim9 {
+impl WorkloadKind for Aim9 {
     const NAME: &'static str = "aim9";
     const SUMMARY: &'static str =
         "each CPU's heap shrinks by 16 pages and grows again, page by page (aim9's page_test and brk_test)";

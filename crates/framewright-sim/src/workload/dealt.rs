@@ -11,12 +11,12 @@ use framewright_ops::rng::Rng;
 
 use super::floor::{Floor, Trouble};
 use super::gate::{Barrier, Stopwatch};
-use super::job::FIRST;
-use super::settings::settings;
-use super::{Ground, Kind, Length, Needs, Play};
+use super::map::FIRST;
+use super::play::{Ground, Length, Needs, Play, WorkloadKind};
 use crate::engine::words::SimWord;
 use crate::memory::arena::Packing;
 use crate::report::{Figure, Report};
+use crate::settings::settings;
 
 settings! {
     /// Options of `rand`.
@@ -33,7 +33,7 @@ settings! {
     }
 }
 
-impl Kind for Rand {
+impl WorkloadKind for Rand {
     const NAME: &'static str = "rand";
     const SUMMARY: &'static str =
         "CPUs allocate, shuffle all pages among them, and free what they are dealt (as LLFree's rand)";
@@ -56,7 +56,7 @@ impl Kind for Rand {
     }
 }
 
-impl Kind for ParallelFree {
+impl WorkloadKind for ParallelFree {
     const NAME: &'static str = "parallel-free";
     const SUMMARY: &'static str = "CPUs allocate, wait for each other, and free at the same time";
     const UNIT: &'static str = "page";

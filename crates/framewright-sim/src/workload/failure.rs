@@ -2,8 +2,8 @@
 
 use framewright::{AllocError, BootError, FreeError, Pfn, Request, Violation};
 
+use super::floor::Trouble;
 use crate::engine::run::{Deadlock, SetupError};
-use crate::workload::floor::Trouble;
 
 /// A run that did not come to a good end.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]

@@ -12,6 +12,9 @@ use crate::engine::sim::Sim;
 use crate::engine::world::between_steps;
 use crate::model::{Model, Ps};
 
+/// Pages that a process frees in one go, as in Linux (`SWAP_CLUSTER_MAX`).
+pub(super) const BATCH: usize = 32;
+
 /// How far a run is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {

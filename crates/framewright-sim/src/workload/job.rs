@@ -16,19 +16,19 @@ use framewright_ops::Shape;
 use framewright_ops::rng::Rng;
 use serde::Serialize;
 
+use super::aftermath::Aftermath;
+use super::catalog::Workload;
 use super::failure::{Cause, Failure};
 use super::floor::{End, Eyes, Floor, Progress};
+use super::map::{FIRST, MemoryMap};
+use super::play::{Ground, Length, Needs, Play};
 use super::watch::Watch;
-use super::{Aftermath, Ground, Length, Needs, Play, Workload};
 use crate::engine::run::{Options, Schedule, SetupError, Simulation};
 use crate::engine::sim::Sim;
 use crate::measure::About;
 use crate::model::{Model, Ps};
 use crate::report::{Figure, LockSpan, Report};
 use crate::stage::{Descriptors, arena_for, boot, contexts};
-
-/// First frame of the machine: 4 GiB, from where on memory is zone Normal.
-pub(crate) const FIRST: u64 = 0x10_0000;
 /// Frames of the largest block: nodes begin and end with whole ones.
 const BLOCK: u64 = 1 << 10;
 /// Frames that a node has at least: 64 MiB.
@@ -163,49 +163,35 @@ pub struct Outcome {
     pub aftermath: Option<Aftermath>,
 }
 
-/// The memory and CPUs that an allocator is set up over.
-pub(crate) struct Map {
-    pub(crate) shape: Shape,
-    /// Frames of each node, where they have equally many.
-    pub(crate) each: Option<u64>,
+/// What the workload's list describes, or as much memory on each node as its CPUs need.
+fn memory_map(job: &Job, model: &Model, needs: &Needs) -> MemoryMap {
+    let topology = model.topology;
+    let cpus: Vec<NodeId> = (0..job.cpus).map(|cpu| NodeId(topology.socket_of(cpu) as u8)).collect();
+    if let Workload::Ops(ops) = &job.workload {
+        let shape = Shape { cpus, mechanisms: job.mechanisms, ..ops.shape().clone() };
+        return MemoryMap { shape, each: None };
+    }
+    let most = (0..topology.sockets).map(|node| cpus.iter().filter(|cpu| cpu.index() == usize::from(node)).count());
+    // All nodes alike, so that a figure can say how much.
+    let most = most.max().unwrap_or(0) as u64;
+    let frames = job.memory.unwrap_or(LEAST + most * (needs.frames * 5 / 4 + 4 * BLOCK));
+    let frames = frames.max(1).next_multiple_of(BLOCK);
+    let region = |node| Region::usable(FIRST + node * frames, FIRST + (node + 1) * frames, node as u8);
+    let nodes = 0..u64::from(topology.sockets);
+    let regions: Vec<Region> = nodes.clone().map(region).collect();
+    let mut shape = Shape { mechanisms: job.mechanisms, ..Shape::new(&regions, &cpus) };
+    for node in nodes {
+        let zone = ZoneIdx::of(NodeId(node as u8), ZoneKind::Normal);
+        job.lists.iter().for_each(|&lists| shape.tuning_mut(zone).pcp = Some(lists));
+    }
+    MemoryMap { shape, each: Some(frames) }
 }
 
-impl Map {
-    /// What the workload's list describes, or as much memory on each node as its CPUs need.
-    fn of(job: &Job, model: &Model, needs: &Needs) -> Map {
-        let topology = model.topology;
-        let cpus: Vec<NodeId> = (0..job.cpus).map(|cpu| NodeId(topology.socket_of(cpu) as u8)).collect();
-        if let Workload::Ops(ops) = &job.workload {
-            let shape = Shape { cpus, mechanisms: job.mechanisms, ..ops.shape().clone() };
-            return Map { shape, each: None };
-        }
-        let most = (0..topology.sockets).map(|node| cpus.iter().filter(|cpu| cpu.index() == usize::from(node)).count());
-        // All nodes alike, so that a figure can say how much.
-        let most = most.max().unwrap_or(0) as u64;
-        let frames = job.memory.unwrap_or(LEAST + most * (needs.frames * 5 / 4 + 4 * BLOCK));
-        let frames = frames.max(1).next_multiple_of(BLOCK);
-        let region = |node| Region::usable(FIRST + node * frames, FIRST + (node + 1) * frames, node as u8);
-        let nodes = 0..u64::from(topology.sockets);
-        let regions: Vec<Region> = nodes.clone().map(region).collect();
-        let mut shape = Shape { mechanisms: job.mechanisms, ..Shape::new(&regions, &cpus) };
-        for node in nodes {
-            let zone = ZoneIdx::of(NodeId(node as u8), ZoneKind::Normal);
-            job.lists.iter().for_each(|&lists| shape.tuning_mut(zone).pcp = Some(lists));
-        }
-        Map { shape, each: Some(frames) }
-    }
-
-    /// Frames of all nodes.
-    pub(crate) fn frames(&self) -> u64 {
-        self.shape.frames()
-    }
-
-    /// Bytes of the workload's own.
-    fn bytes(&self, needs: &Needs) -> usize {
-        let (bytes, each) = needs.bytes;
-        // Some regions, each of which takes a little more than its bytes.
-        bytes + each * self.frames() as usize + (1 << 20)
-    }
+/// Bytes of the workload's own.
+fn bytes(map: &MemoryMap, needs: &Needs) -> usize {
+    let (bytes, each) = needs.bytes;
+    // Some regions, each of which takes a little more than its bytes.
+    bytes + each * map.frames() as usize + (1 << 20)
 }
 
 /// Runs a job on a machine. `progress` is told now and then how far it is.
@@ -245,10 +231,10 @@ fn run_seen(model: &Model, job: &Job, eyes: Eyes<'_>) -> Result<Outcome, Failure
         return Err(job.failed(SetupError::Cpus { asked: job.cpus, has, machine: model.name.clone() }));
     }
     let needs = job.workload.needs(job.cpus);
-    let map = Map::of(job, model, &needs);
+    let map = memory_map(job, model, &needs);
     let (contexts, apart) = contexts(&map.shape.cpus, &job.mechanisms, job.interrupts.is_some());
     let config = Config { zone_counters: ZONE_COUNTERS, cpus: &contexts, ..map.shape.config() };
-    let arena = arena_for(&config, map.bytes(&needs)).map_err(|error| job.failed(Cause::Boot(error)))?;
+    let arena = arena_for(&config, bytes(&map, &needs)).map_err(|error| job.failed(Cause::Boot(error)))?;
     let pages = boot(&arena, &config, job.descriptors).map_err(|error| job.failed(Cause::Boot(error)))?;
     let Job { cpus, seed, descriptors, .. } = *job;
     let ground = Ground { arena: &arena, model, map: &map, cpus, seed, descriptors };

@@ -12,11 +12,10 @@ use framewright::request::GFP_ATOMIC;
 use framewright::{Order, Pfn, Request};
 
 use super::floor::{Floor, Trouble};
-use super::page_fault::MILLISECOND;
-use super::settings::settings;
-use super::{Ground, Kind, Length, Needs, Play};
+use super::play::{Ground, Length, Needs, Play, WorkloadKind};
 use crate::engine::here;
-use crate::model::Ps;
+use crate::model::{MS, Ps};
+use crate::settings::settings;
 
 /// Mean time between two interrupts of a CPU: a card's moderation lets some pages fill.
 const EVERY: Ps = 20_000_000;
@@ -37,7 +36,7 @@ settings! {
     }
 }
 
-impl Kind for Netperf {
+impl WorkloadKind for Netperf {
     const NAME: &'static str = "netperf";
     const SUMMARY: &'static str =
         "each CPU receives packets: interrupts allocate their pages, the task frees them (netperf's TCP_STREAM)";
@@ -45,7 +44,7 @@ impl Kind for Netperf {
     const INTERRUPTS: Option<Ps> = Some(EVERY);
 
     fn needs(&self, _: usize) -> Needs {
-        let length = Length::Time { warm_up: 2 * MILLISECOND, window: 4 * MILLISECOND, pass: u64::from(self.window) };
+        let length = Length::Time { warm_up: 2 * MS, window: 4 * MS, pass: u64::from(self.window) };
         Needs { frames: u64::from(self.ring + self.window), bytes: (0, 0), length }
     }
 

@@ -23,11 +23,11 @@ use framewright_ops::{Handle, Op, ParseError, Scenario, Shape};
 
 use super::floor::{Floor, Trouble};
 use super::gate::Barrier;
-use super::settings::SpecError;
-use super::{Ground, Length, Needs, Play};
+use super::play::{Ground, Length, Needs, Play};
 use crate::engine::words::SimWord;
 use crate::memory::arena::Packing;
 use crate::report::{Figure, Report};
+use crate::settings::SpecError;
 
 /// Bytes that a file has at most.
 const LONGEST: u64 = 16 << 20;
@@ -37,12 +37,12 @@ const LONGEST: u64 = 16 << 20;
 pub struct Ops {
     path: String,
     scenario: Arc<Scenario>,
-    list: Arc<List>,
+    list: Arc<OpList>,
 }
 
 /// What CPUs do with a list.
 #[derive(PartialEq, Debug)]
-struct List {
+struct OpList {
     acts: Vec<Step>,
     /// Handles, by their numbers in the list.
     handles: usize,
@@ -110,7 +110,7 @@ impl Ops {
     /// It has operations that are not played here, or none.
     pub fn new(name: &str, scenario: Scenario) -> Result<Ops, SpecError> {
         let wrong = |reason: String| SpecError::Ops { path: name.to_owned(), reason };
-        let list = List::of(&scenario).map_err(wrong)?;
+        let list = OpList::of(&scenario).map_err(wrong)?;
         Ok(Ops { path: name.to_owned(), scenario: Arc::new(scenario), list: Arc::new(list) })
     }
 
@@ -155,8 +155,8 @@ impl Ops {
     }
 }
 
-impl List {
-    fn of(scenario: &Scenario) -> Result<List, String> {
+impl OpList {
+    fn of(scenario: &Scenario) -> Result<OpList, String> {
         let mut slots: BTreeMap<Handle, usize> = BTreeMap::new();
         let mut acts = Vec::new();
         let (mut cpu, mut cpus, mut is_divided) = (CpuId(0), 1, false);
@@ -164,18 +164,18 @@ impl List {
             let next = slots.len();
             let mut slot = |handle| *slots.entry(handle).or_insert(next);
             match act(&step.op, &mut slot) {
-                Played::Acts(act) => {
+                Fate::Acts(act) => {
                     if let Act::DrainCpu(CpuId(named)) = act {
                         cpus = cpus.max(usize::from(named) + 1);
                     }
                     acts.push(Step { cpu, act });
                 }
-                Played::RunsOn(on) => {
+                Fate::RunsOn(on) => {
                     (cpu, is_divided) = (on, true);
                     cpus = cpus.max(on.index() + 1);
                 }
-                Played::Nothing => {}
-                Played::Refused => {
+                Fate::Nothing => {}
+                Fate::Refused => {
                     let op = &step.op;
                     return Err(format!("operation {number}, `{op}`, cannot be played on the simulated machine"));
                 }
@@ -184,12 +184,12 @@ impl List {
         if acts.is_empty() {
             return Err("there is no operation to play".to_owned());
         }
-        Ok(List { acts, handles: slots.len(), is_divided, cpus })
+        Ok(OpList { acts, handles: slots.len(), is_divided, cpus })
     }
 }
 
 /// What becomes of an operation.
-enum Played {
+enum Fate {
     Acts(Act),
     RunsOn(CpuId),
     Nothing,
@@ -197,17 +197,17 @@ enum Played {
 }
 
 /// What is played, and what is not.
-fn act(op: &Op, slot: &mut dyn FnMut(Handle) -> usize) -> Played {
-    Played::Acts(match *op {
+fn act(op: &Op, slot: &mut dyn FnMut(Handle) -> usize) -> Fate {
+    Fate::Acts(match *op {
         Op::Alloc { name, order, terms } => Act::Alloc { slot: slot(name), request: terms.request(order) },
         Op::Bulk { name, count, order, terms } => Act::Bulk { slot: slot(name), count, request: terms.request(order) },
         Op::Free(handle) => Act::Free(slot(handle)),
         Op::Split { handle, to } => Act::Split { slot: slot(handle), to },
         Op::DrainAll => Act::DrainAll,
         Op::DrainCpu(cpu) => Act::DrainCpu(cpu),
-        Op::RunOn(cpu) => return Played::RunsOn(cpu),
-        Op::Validate | Op::Assert(_) | Op::Local(_) | Op::Trace(_) => return Played::Nothing,
-        _ => return Played::Refused,
+        Op::RunOn(cpu) => return Fate::RunsOn(cpu),
+        Op::Validate | Op::Assert(_) | Op::Local(_) | Op::Trace(_) => return Fate::Nothing,
+        _ => return Fate::Refused,
     })
 }
 
@@ -218,12 +218,12 @@ struct Flag {
 }
 
 /// The blocks that a handle holds.
-type Blocks = Vec<(Pfn, Order)>;
+type SlotBlocks = Vec<(Pfn, Order)>;
 
 struct Players<'a> {
-    list: Arc<List>,
+    list: Arc<OpList>,
     /// By CPU (or once, if the list is divided), and by handle.
-    held: Vec<RefCell<Vec<Blocks>>>,
+    held: Vec<RefCell<Vec<SlotBlocks>>>,
     flags: &'a [Flag],
     frames: usize,
     barrier: Barrier<'a>,
@@ -266,7 +266,7 @@ impl Players<'_> {
         !self.list.is_divided || step.cpu.index() == cpu
     }
 
-    fn slots(&self, cpu: usize) -> &RefCell<Vec<Blocks>> {
+    fn slots(&self, cpu: usize) -> &RefCell<Vec<SlotBlocks>> {
         &self.held[if self.list.is_divided { 0 } else { cpu }]
     }
 
@@ -325,7 +325,7 @@ impl Players<'_> {
     fn split(&self, floor: &Floor<'_>, cpu: usize, slot: usize, to: Order) -> Result<(), Trouble> {
         // Nobody else finds them meanwhile.
         let blocks = std::mem::take(&mut self.slots(cpu).borrow_mut()[slot]);
-        let mut parts = Blocks::new();
+        let mut parts = SlotBlocks::new();
         for (pfn, order) in blocks {
             if order <= to {
                 parts.push((pfn, order));

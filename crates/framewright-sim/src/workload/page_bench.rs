@@ -17,10 +17,10 @@ use framewright::{Gfp, Pfn, Request};
 
 use super::floor::{Floor, Trouble};
 use super::gate::Stopwatch;
-use super::settings::settings;
-use super::{Ground, Kind, Length, Needs, Play};
+use super::play::{Ground, Length, Needs, Play, WorkloadKind};
 use crate::engine::here;
 use crate::report::{Figure, Report};
+use crate::settings::settings;
 
 /// What the modules ask for.
 pub(crate) fn atomic(order: u32) -> Request {
@@ -121,7 +121,7 @@ macro_rules! loops {
             }
         }
 
-        impl Kind for $Kind {
+        impl WorkloadKind for $Kind {
             const NAME: &'static str = $name;
             const SUMMARY: &'static str = $summary;
             const UNIT: &'static str = "allocation and free";

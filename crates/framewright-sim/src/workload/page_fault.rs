@@ -27,20 +27,16 @@ use framewright::request::GFP_HIGHUSER_MOVABLE;
 use framewright::{Order, Pfn, Request};
 use framewright_ops::rng::Rng;
 
-use super::floor::{Floor, Trouble};
+use super::floor::{BATCH, Floor, Trouble};
 use super::lru::{GATHER, Lru, LruLists, PAGEVEC};
-use super::settings::settings;
-use super::{Ground, Kind, Length, Needs, Play};
+use super::play::{Ground, Length, Needs, Play, WorkloadKind};
 use crate::engine::sim::Sim;
-use crate::model::Ps;
+use crate::model::MS;
 use crate::report::{Figure, Report};
+use crate::settings::settings;
 
-/// Pages that unmapping frees in one go, as in Linux (`SWAP_CLUSTER_MAX`).
-pub(super) const BATCH: usize = 32;
 /// Pages that processes were given, and gave back, in turn before the run begins: a batch of the published tables' kernel.
 pub(super) const GIVEN: usize = 63;
-/// A millisecond.
-pub(super) const MILLISECOND: Ps = 1_000_000_000;
 
 settings! {
     /// Options of `page-fault1`.
@@ -54,7 +50,7 @@ settings! {
     }
 }
 
-impl Kind for PageFault1 {
+impl WorkloadKind for PageFault1 {
     const NAME: &'static str = "page-fault1";
     const SUMMARY: &'static str =
         "processes that fault in anonymous memory page by page and unmap it (will-it-scale page_fault1)";
@@ -62,9 +58,9 @@ impl Kind for PageFault1 {
 
     fn needs(&self, cpus: usize) -> Needs {
         // The fewer CPUs there are to average over, the more rounds.
-        let window = if cpus < 16 { 160 * MILLISECOND } else { 60 * MILLISECOND };
+        let window = if cpus < 16 { 160 * MS } else { 60 * MS };
         let bytes = (0, if self.lru == LruLists::Off { 0 } else { Lru::FRAME_BYTES });
-        let length = Length::Time { warm_up: 40 * MILLISECOND, window, pass: u64::from(self.pages) };
+        let length = Length::Time { warm_up: 40 * MS, window, pass: u64::from(self.pages) };
         Needs { frames: u64::from(self.pages), bytes, length }
     }
 

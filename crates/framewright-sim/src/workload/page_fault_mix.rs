@@ -37,14 +37,15 @@ use framewright::request::{__GFP_NORETRY, __GFP_THISNODE, GFP_HIGHUSER_MOVABLE, 
 use framewright::{AllocError, Order, Pfn, Request};
 use framewright_ops::rng::Rng;
 
-use super::floor::{Floor, Trouble};
+use super::floor::{BATCH, Floor, Trouble};
 use super::gate::Stopwatch;
-use super::page_fault::{BATCH, GIVEN, MILLISECOND, places, settle};
-use super::settings::settings;
-use super::{Ground, Kind, Length, Needs, Play};
+use super::page_fault::{GIVEN, places, settle};
+use super::play::{Ground, Length, Needs, Play, WorkloadKind};
 use crate::engine::here;
 use crate::engine::sim::Sim;
+use crate::model::MS;
 use crate::report::{CpuReport, Figure, Report};
+use crate::settings::settings;
 
 /// A huge page: 2 MiB, as large as a pageblock.
 const HUGE: Order = Order(9);
@@ -78,21 +79,21 @@ impl PageFaultMix {
     }
 }
 
-impl Kind for PageFaultMix {
+impl WorkloadKind for PageFaultMix {
     const NAME: &'static str = "page-fault-mix";
     const SUMMARY: &'static str =
         "page-fault1 with small pages on even CPUs, with huge pages on odd ones, in fragmented memory";
     const UNIT: &'static str = "page";
 
     fn needs(&self, cpus: usize) -> Needs {
-        let window = if cpus < 16 { 160 * MILLISECOND } else { 60 * MILLISECOND };
-        let length = Length::Time { warm_up: 40 * MILLISECOND, window, pass: u64::from(self.pages) };
+        let window = if cpus < 16 { 160 * MS } else { 60 * MS };
+        let length = Length::Time { warm_up: 40 * MS, window, pass: u64::from(self.pages) };
         let frames = u64::from(self.pages) * u64::from(self.free.max(100)) / 100;
         Needs { frames, bytes: (0, 0), length }
     }
 
     fn set_up<'a>(&self, _: &Ground<'a>) -> Result<Box<dyn Play + 'a>, String> {
-        Ok(Box::new(Mix { settings: *self, begin: RefCell::default(), counts: Counts::default() }))
+        Ok(Box::new(Mix { settings: *self, begin: RefCell::default(), counts: FaultCounts::default() }))
     }
 }
 
@@ -100,12 +101,12 @@ struct Mix {
     settings: PageFaultMix,
     /// What each process has when time begins, and whether it is unmapping.
     begin: RefCell<Vec<(Process, bool)>>,
-    counts: Counts,
+    counts: FaultCounts,
 }
 
 /// What is counted in the window.
 #[derive(Default)]
-struct Counts {
+struct FaultCounts {
     huge: Cell<u64>,
     fallbacks: Cell<u64>,
     cut_short: Cell<u64>,
@@ -180,7 +181,7 @@ impl Play for Mix {
             let cpus = report.per_cpu.iter().filter(move |cpu: &&CpuReport| PageFaultMix::is_huge(cpu.cpu) == is_huge);
             cpus.map(|cpu| cpu.operations as f64).sum::<f64>() / seconds
         };
-        let Counts { huge, fallbacks, cut_short, attempts } = &self.counts;
+        let FaultCounts { huge, fallbacks, cut_short, attempts } = &self.counts;
         let tried = huge.get() + fallbacks.get();
         let mut figures = vec![
             Figure::new(PageFaultMix::SMALL, of(false), "/s"),

@@ -12,13 +12,13 @@ use framewright::request::GFP_HIGHUSER_MOVABLE;
 use framewright::{Pfn, Request};
 
 use super::floor::{Floor, Trouble};
-use super::job::FIRST;
+use super::map::FIRST;
 use super::page_bench::atomic;
-use super::settings::settings;
-use super::{Ground, Kind, Length, Needs, Play};
+use super::play::{Ground, Length, Needs, Play, WorkloadKind};
 use crate::engine::words::SimWord;
 use crate::memory::arena::Packing;
 use crate::model::Topology;
+use crate::settings::settings;
 
 /// No page; and no page any more.
 const EMPTY: u32 = 0;
@@ -41,7 +41,7 @@ settings! {
     }
 }
 
-impl Kind for PageBench05 {
+impl WorkloadKind for PageBench05 {
     const NAME: &'static str = "page-bench05";
     const SUMMARY: &'static str =
         "even CPUs allocate, odd ones free what comes through a ring (page_bench05_cross_cpu)";
@@ -56,7 +56,7 @@ impl Kind for PageBench05 {
     }
 }
 
-impl Kind for ProducerConsumer {
+impl WorkloadKind for ProducerConsumer {
     const NAME: &'static str = "producer-consumer";
     const SUMMARY: &'static str = "one CPU of each pair allocates pages, the other frees what comes through a ring";
     const UNIT: &'static str = "page";

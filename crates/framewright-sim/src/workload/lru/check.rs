@@ -4,7 +4,7 @@ use framewright::Pfn;
 use framewright::machine::{Ordering, Word};
 use framewright::smp_list::{self, Node};
 
-use super::{Counts, IN_USE, Line, Lru, ON_LIST, Page};
+use super::lists::{CpuCounts, IN_USE, Lru, LruPage, ON_LIST, Padded};
 
 impl Lru<'_> {
     /// Whether lists have exactly these pages, each once, and all that is counted is so. What is wrong, if not.
@@ -25,7 +25,7 @@ impl Lru<'_> {
         if let Some(free) = found.iter().find(|pfn| wanted.binary_search(pfn).is_err()) {
             return Err(format!("{free} is on a list and not in use"));
         }
-        let words = |page: &Page| (page.flags.load(Ordering::Relaxed), page.references.load(Ordering::Relaxed));
+        let words = |page: &LruPage| (page.flags.load(Ordering::Relaxed), page.references.load(Ordering::Relaxed));
         let wrong = wanted.into_iter().find(|&pfn| words(self.page(pfn)) != (ON_LIST, IN_USE));
         wrong.map_or(Ok(()), |pfn| Err(format!("{pfn} has the flags and references {:?}", words(self.page(pfn)))))
     }
@@ -50,7 +50,7 @@ impl Lru<'_> {
         }
         let nodes = self.lists.len();
         let counted = [0, 1].map(|which| {
-            let own = self.counts.iter().skip(node).step_by(nodes).map(|Line(Counts(own))| &own[which]);
+            let own = self.counts.iter().skip(node).step_by(nodes).map(|Padded(CpuCounts(own))| &own[which]);
             let words = own.chain([&self.totals[node][which].0]);
             words.fold(0, |sum, word| word.load(Ordering::Relaxed).wrapping_add(sum))
         });
@@ -69,18 +69,18 @@ mod tests {
     use framewright::pfn::NodeId;
     use framewright_ops::Shape;
 
-    use super::super::{LruLists, increase};
+    use super::super::lists::{LruLists, increase};
     use super::*;
     use crate::machine;
     use crate::stage::{Descriptors, arena_for, boot};
-    use crate::workload::Ground;
     use crate::workload::floor::{End, Eyes, Floor};
-    use crate::workload::job::Map;
+    use crate::workload::map::MemoryMap;
+    use crate::workload::play::Ground;
 
     /// Two nodes of a hundred frames each.
     fn with_lists(how: LruLists, test: impl FnOnce(&Lru<'_>, &Floor<'_>)) {
         let regions = [Region::usable(1000, 1100, 0), Region::usable(1100, 1200, 1)];
-        let map = Map { shape: Shape::new(&regions, &[NodeId(0), NodeId(1)]), each: None };
+        let map = MemoryMap { shape: Shape::new(&regions, &[NodeId(0), NodeId(1)]), each: None };
         let model = machine::named("skylake-2x28").unwrap().model();
         let config = map.shape.config();
         let arena = arena_for(&config, 1 << 20).unwrap();

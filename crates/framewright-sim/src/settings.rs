@@ -132,7 +132,7 @@ pub(crate) struct Setting {
 }
 
 /// All options of a workload.
-pub(crate) trait Settings: Default {
+pub(crate) trait Configurable: Default {
     /// Sets one. What it can be, if it cannot be that; nothing if there is no such option.
     fn set(&mut self, key: &str, value: &str) -> Option<Result<(), (&'static str, String)>>;
     /// Each, in the order in which they are described.
@@ -152,9 +152,9 @@ macro_rules! settings {
             }
         }
 
-        impl $crate::workload::settings::Settings for $Name {
+        impl $crate::settings::Configurable for $Name {
             fn set(&mut self, key: &str, value: &str) -> Option<Result<(), (&'static str, String)>> {
-                use $crate::workload::settings::Value;
+                use $crate::settings::Value;
                 match key {
                     $( stringify!($key) => {
                         let wrong = || (stringify!($key), <$Kind as Value>::form(&$range));
@@ -164,8 +164,8 @@ macro_rules! settings {
                 }
             }
 
-            fn each(&self) -> Vec<$crate::workload::settings::Setting> {
-                use $crate::workload::settings::{Setting, Value};
+            fn each(&self) -> Vec<$crate::settings::Setting> {
+                use $crate::settings::{Setting, Value};
                 vec![ $( Setting {
                     key: stringify!($key),
                     value: Value::show(self.$key),
@@ -179,7 +179,7 @@ macro_rules! settings {
 pub(crate) use settings;
 
 /// Sets options from a list such as `pages=4096,zero=off`.
-pub(crate) fn read_all<S: Settings>(workload: &'static str, text: &str) -> Result<S, SpecError> {
+pub(crate) fn read_all<S: Configurable>(workload: &'static str, text: &str) -> Result<S, SpecError> {
     let mut settings = S::default();
     let mut seen: Vec<&str> = Vec::new();
     for part in text.split(',') {

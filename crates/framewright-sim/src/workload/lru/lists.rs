@@ -1,59 +1,19 @@
-//! The lists of pages in use, and their lock: what a page fault takes besides the allocator's.
-//!
-//! Each node has a list of its pages. A process gathers the pages that it faults in, [`PAGEVEC`] at a time, and puts them on the
-//! list in one go; when it unmaps, they come off the list, up to [`BATCH`] in one go. The lists are the core's own
-//! ([`smp_list`]), of which they are the second user, and so is the lock ([`QueuedLock`]).
-//!
-//! - [`LruLists::Lock`]: as in Linux, lists are changed page by page by who has the node's lock alone.
-//! - [`LruLists::Smp`]: by many CPUs at once, who share the lock against others (here there are none: nobody reclaims). A batch is put
-//!   on by one splice, and each page comes off by itself.
-//!
-//! # What is touched
-//!
-//! The lines of Linux 4.18, with memory cgroups compiled in and all processes in one, as distributions have it:
-//!
-//! | line | touched |
-//! |---|---|
-//! | descriptor of the page (links, flags, references) | see below |
-//! | the node's lock | by all; alone on its line |
-//! | head of the list | by who adds |
-//! | statistics of reclaim: pages added, and added as active | by who adds |
-//! | size of the list | by all |
-//! | what a CPU has counted, by node and by zone | by all; told when it is more than [`THRESHOLD`] |
-//! | totals of the node, the zone, all nodes, all zones | by who tells: four atomics, under the lock |
-//!
-//! A batch has a reference to each of its pages until it is on the list, taken and given up outside of the lock. Under it, adding sets a flag of the
-//! page (an atomic, then a full barrier); removing gives up the last reference (an atomic) and clears the flag.
-//!
-//! In `smp` mode there is an atomic for each batch where in `lock` mode there is an addition for each page: the size, the statistics.
-//!
-//! The head's, the statistics' and the size's lines are written one after the other, but none of them is an address for another, and all
-//! three fit into what a core looks ahead. So a core asks for them at once: here, it asks for each before it uses the first.
-//!
-//! Pages are looked at (for a place in swap) before they come off, [`GATHER`] at a time, so that their own lines have come by the time that
-//! the lock is held. Lines that are fetched under it are those of pages before and behind a batch, which others put on.
-//!
-//! # Assumed
-//!
-//! What is executed for a page under the lock, besides atomics: [`ADD`] and [`REMOVE`]. They count what is done, not what was measured.
-
-mod check;
+//! The lists themselves: what CPUs do to them, word by word.
 
 use framewright::machine::{LockEvent, LockKind, LockName, Machine, Ordering, Word};
 use framewright::queued::{Places, QueuedLock};
 use framewright::smp_list::{self, Links, Node};
 use framewright::{Link, Pfn, Region};
 
-use super::Ground;
-use super::floor::Floor;
-use super::page_fault::BATCH;
-use super::settings::Choice;
 use crate::engine::here;
 use crate::engine::running::prefetch;
 use crate::engine::sim::Sim;
 use crate::engine::words::SimWord;
 use crate::memory::arena::Packing;
+use crate::settings::Choice;
 use crate::stage::Descriptors;
+use crate::workload::floor::{BATCH, Floor};
+use crate::workload::play::Ground;
 
 /// Pages that are put on a list in one go, as in Linux (`PAGEVEC_SIZE`).
 pub(crate) const PAGEVEC: usize = 15;
@@ -68,8 +28,8 @@ const ADD: u32 = 39;
 /// The same to take it off: some 170, of which a third keeps counts, and a quarter asks what kind of page it is.
 const REMOVE: u32 = 43;
 /// The flag of pages on a list, and the references that a page in use has.
-const ON_LIST: u32 = 1;
-const IN_USE: u32 = 1;
+pub(super) const ON_LIST: u32 = 1;
+pub(super) const IN_USE: u32 = 1;
 
 /// How the lists of pages in use are changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,50 +49,50 @@ impl Choice for LruLists {
 
 /// Something on a line of its own.
 #[repr(C, align(64))]
-struct Line<T>(T);
+pub(super) struct Padded<T>(pub(super) T);
 
 /// What is said of a page besides the allocator's words.
 #[repr(C)]
-struct Page {
-    link: Link<Sim>,
-    flags: SimWord<u32>,
-    references: SimWord<u32>,
+pub(super) struct LruPage {
+    pub(super) link: Link<Sim>,
+    pub(super) flags: SimWord<u32>,
+    pub(super) references: SimWord<u32>,
 }
 
 /// One node's list.
 #[repr(C, align(128))]
-struct List {
-    lock: Line<QueuedLock<Sim>>,
-    head: Line<Link<Sim>>,
+pub(super) struct LruList {
+    lock: Padded<QueuedLock<Sim>>,
+    head: Padded<Link<Sim>>,
     /// Pages put on, and put on as active.
-    recent: Line<[SimWord<u64>; 2]>,
-    size: Line<SimWord<u64>>,
+    recent: Padded<[SimWord<u64>; 2]>,
+    pub(super) size: Padded<SimWord<u64>>,
 }
 
-/// A number of pages on lists as [`Counts`] has it: of the node, and of the zone.
-type Totals = [Line<SimWord<u64>>; 2];
+/// A number of pages on lists as [`CpuCounts`] has it: of the node, and of the zone.
+pub(super) type Totals = [Padded<SimWord<u64>>; 2];
 
 /// What a CPU has not told the totals of a node. Less than nothing if the highest bit is set.
-struct Counts([SimWord<u64>; 2]);
+pub(super) struct CpuCounts(pub(super) [SimWord<u64>; 2]);
 
-impl Places<Sim> for [Line<SimWord<u32>>] {
+impl Places<Sim> for [Padded<SimWord<u32>>] {
     fn place(&self, number: u16) -> Option<&SimWord<u32>> {
-        self.get(usize::from(number) % self.len()).map(|Line(word)| word)
+        self.get(usize::from(number) % self.len()).map(|Padded(word)| word)
     }
 }
 
 /// See the module's description.
 pub(crate) struct Lru<'a> {
     how: LruLists,
-    regions: Vec<Region>,
-    lists: &'a [List],
-    pages: &'a [Page],
+    pub(super) regions: Vec<Region>,
+    pub(super) lists: &'a [LruList],
+    pub(super) pages: &'a [LruPage],
     /// Of each CPU, for each node.
-    counts: &'a [Line<Counts>],
+    pub(super) counts: &'a [Padded<CpuCounts>],
     /// Of each node, and of all.
-    totals: &'a [Totals],
+    pub(super) totals: &'a [Totals],
     /// Where CPUs wait for locks.
-    places: &'a [Line<SimWord<u32>>],
+    places: &'a [Padded<SimWord<u32>>],
 }
 
 impl Links<Sim> for Lru<'_> {
@@ -154,13 +114,13 @@ fn number() -> SimWord<u64> {
 }
 
 /// Adds to a word that nobody else changes meanwhile.
-fn increase(word: &SimWord<u64>, by: i64) {
+pub(super) fn increase(word: &SimWord<u64>, by: i64) {
     word.store(word.load(Ordering::Relaxed).wrapping_add_signed(by), Ordering::Relaxed);
 }
 
 impl<'a> Lru<'a> {
     /// Bytes of a frame's words.
-    pub(crate) const FRAME_BYTES: usize = size_of::<Page>();
+    pub(crate) const FRAME_BYTES: usize = size_of::<LruPage>();
 
     /// Empty lists; none if there are to be none.
     pub(crate) fn new(ground: &Ground<'a>, how: LruLists) -> Option<Lru<'a>> {
@@ -169,44 +129,44 @@ impl<'a> Lru<'a> {
         }
         let (arena, map, cpus) = (ground.arena, ground.map, ground.cpus);
         let packing = match (ground.descriptors, arena.number_of("frame states")) {
-            (Descriptors::Line, Some(states)) => Packing::Over(states, size_of::<Page>() as u32),
+            (Descriptors::Line, Some(states)) => Packing::Over(states, size_of::<LruPage>() as u32),
             _ => Packing::Natural,
         };
         let regions = map.shape.regions.clone();
         let (nodes, frames) = (regions.len(), regions.iter().map(|region| region.range.frames() as usize).sum());
         let own = (true, Packing::Natural);
-        let lists: &[List] = arena.place("LRU list", own, nodes, |_| List {
-            lock: Line(QueuedLock::default()),
-            head: Line(Link::default()),
-            recent: Line([number(), number()]),
-            size: Line(number()),
+        let lists: &[LruList] = arena.place("LRU list", own, nodes, |_| LruList {
+            lock: Padded(QueuedLock::default()),
+            head: Padded(Link::default()),
+            recent: Padded([number(), number()]),
+            size: Padded(number()),
         });
-        let page = |_| Page { link: Link::default(), flags: Word::new(0), references: Word::new(0) };
-        let pages: &[Page] = arena.place("LRU pages", (false, packing), frames, page);
+        let page = |_| LruPage { link: Link::default(), flags: Word::new(0), references: Word::new(0) };
+        let pages: &[LruPage] = arena.place("LRU pages", (false, packing), frames, page);
         let each = regions[0].range.frames() as usize;
         arena.set_homes("LRU pages", |frame| frame / each);
-        let counts = |_| Line(Counts([number(), number()]));
-        let counts: &[Line<Counts>] = arena.place("LRU counts", own, cpus * nodes, counts);
+        let counts = |_| Padded(CpuCounts([number(), number()]));
+        let counts: &[Padded<CpuCounts>] = arena.place("LRU counts", own, cpus * nodes, counts);
         arena.set_homes("LRU counts", |count| ground.model.topology.socket_of(count / nodes));
-        let totals: &[Totals] = arena.place("LRU totals", own, nodes + 1, |_| [Line(number()), Line(number())]);
+        let totals: &[Totals] = arena.place("LRU totals", own, nodes + 1, |_| [Padded(number()), Padded(number())]);
         arena.set_homes("LRU totals", |node| node % nodes);
-        let places: &[Line<SimWord<u32>>] = arena.place("LRU waiting", own, cpus, |_| Line(Word::new(0)));
+        let places: &[Padded<SimWord<u32>>] = arena.place("LRU waiting", own, cpus, |_| Padded(Word::new(0)));
         let lru = Lru { how, regions, lists, pages, counts, totals, places };
         (1..=nodes as u32).for_each(|head| smp_list::make_empty(&lru, Node(head)));
         lists.iter().enumerate().for_each(|(node, list)| list.name(ground, node));
         Some(lru)
     }
 
-    fn page(&self, pfn: Pfn) -> &Page {
+    pub(super) fn page(&self, pfn: Pfn) -> &LruPage {
         &self.pages[(pfn.0 - self.regions[0].range.start.0) as usize]
     }
 
-    fn node_of(&self, pfn: Pfn) -> Node {
+    pub(super) fn node_of(&self, pfn: Pfn) -> Node {
         let first = 1 + self.lists.len() as u64;
         Node((first + pfn.0 - self.regions[0].range.start.0) as u32)
     }
 
-    fn home(&self, pfn: Pfn) -> usize {
+    pub(super) fn home(&self, pfn: Pfn) -> usize {
         self.regions.partition_point(|region| region.range.end <= pfn)
     }
 
@@ -309,9 +269,9 @@ impl<'a> Lru<'a> {
 
     /// The running CPU has put so many pages on a node's list, or taken them off. It alone has its counts.
     fn count(&self, node: usize, pages: i64) {
-        let Line(Counts(own)) = &self.counts[here::cpu() * self.lists.len() + node];
+        let Padded(CpuCounts(own)) = &self.counts[here::cpu() * self.lists.len() + node];
         let all = &self.totals[self.lists.len()];
-        for ((own, Line(total)), Line(all)) in own.iter().zip(&self.totals[node]).zip(all) {
+        for ((own, Padded(total)), Padded(all)) in own.iter().zip(&self.totals[node]).zip(all) {
             let now = own.load(Ordering::Relaxed).wrapping_add_signed(pages);
             let is_much = (now as i64).abs() > THRESHOLD;
             if is_much {
@@ -342,7 +302,7 @@ impl<'a> Lru<'a> {
     }
 }
 
-impl List {
+impl LruList {
     /// What a core has under way at the same time.
     fn ask_for(&self) {
         prefetch(&self.recent.0);

@@ -1,0 +1,45 @@
+//! What CPUs of the simulated machine do with the allocator.
+//!
+//! A [`Workload`] is written `name:option=value,…` and prints as it parses; a [`Job`] is one run of it, from the
+//! memory map to the checks at the end, and [`run()`] gives its [`Report`].
+//!
+//! Every CPU does its part of the workload over and over. The run is measured in a window (`run.rs`), before which
+//! lists and caches come into their steady state; behind it CPUs go on until the last of them has left it, so that
+//! none is measured while others rest; then each frees what it holds. All that is random comes from the run's seed.
+
+mod job;
+mod catalog;
+mod aim7;
+mod aim9;
+mod dealt;
+mod netperf;
+mod ops;
+mod page_fault_mix;
+mod page_fault;
+mod pipe;
+mod page_bench;
+mod lru;
+mod play;
+mod gate;
+mod failure;
+mod floor;
+pub mod watch;
+mod map;
+pub mod aftermath;
+
+pub use crate::settings::SpecError;
+pub use aftermath::Aftermath;
+pub use aim7::Aim7;
+pub use aim9::Aim9;
+pub use catalog::Workload;
+pub use dealt::{ParallelFree, Rand};
+pub use failure::{Cause, Failure};
+pub use floor::Progress;
+pub use job::{Job, LARGE_MACHINE, Outcome, Passes, run, run_and_look, run_watched};
+pub use lru::LruLists;
+pub use netperf::Netperf;
+pub use ops::Ops;
+pub use page_bench::{Bulk, PageAlloc, PageBench01, PageBench02, PageBench03, PageBench04, Repeat};
+pub use page_fault::PageFault1;
+pub use page_fault_mix::PageFaultMix;
+pub use pipe::{PageBench05, ProducerConsumer};
