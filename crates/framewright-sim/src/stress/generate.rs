@@ -17,9 +17,9 @@ use framewright_ops::machines::open_hole;
 use framewright_ops::rng::Rng;
 use framewright_ops::{Handle, Op, Place, Shape, Terms};
 
-use super::Settings;
 use super::case::{Case, Conditions, Segment, model};
 use super::pool;
+use super::settings::Settings;
 
 /// Kinds of operations.
 #[derive(Clone, Copy)]

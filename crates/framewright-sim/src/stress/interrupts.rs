@@ -9,7 +9,7 @@
 //! Nothing here is borrowed across a call of the allocator, in which the next NMI may come.
 
 use framewright::request::{__GFP_MOVABLE, __GFP_RECLAIMABLE, GFP_ATOMIC, GFP_NOWAIT};
-use framewright::{AllocError, FreeError, Order, Pfn, PfnRange, Request};
+use framewright::{AllocError, Order, Pfn, Request};
 use framewright_ops::Handle;
 
 use super::player::Player;
@@ -86,27 +86,6 @@ impl Player<'_> {
             }
             Err(_) => Ok(()),
         }
-    }
-
-    /// Frees a block whose owner has given it up, from any context.
-    pub(super) fn free_nolock(&self, cpu: usize, (pfn, order): (Pfn, Order)) -> Result<(), Wrong> {
-        self.shadow.borrow_mut().release(PfnRange::block(pfn, order));
-        match self.pages.free_nolock(pfn, order) {
-            Ok(()) => Ok(()),
-            // Nothing has changed.
-            Err(FreeError::Busy(_)) => self.stash(cpu, (pfn, order)),
-            Err(error) => Err(Wrong::free(format!("a right free was refused: {error}"))),
-        }
-    }
-
-    /// Notes that a CPU's interrupts have a block, which nobody else frees.
-    fn stash(&self, cpu: usize, block: (Pfn, Order)) -> Result<(), Wrong> {
-        let owner = Handle(u32::MAX - cpu as u32);
-        let mut shadow = self.shadow.borrow_mut();
-        shadow.hold(cpu, owner, block)?;
-        let (_, blocks) = shadow.take(owner).unwrap_or_default();
-        self.stashes[cpu].borrow_mut().extend(blocks);
-        Ok(())
     }
 
     /// Frees what some handle has, on whatever CPU that was allocated.

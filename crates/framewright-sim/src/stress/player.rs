@@ -338,6 +338,27 @@ impl<'p> Player<'p> {
         }
     }
 
+    /// Frees a block whose owner has given it up, from any context.
+    pub(super) fn free_nolock(&self, cpu: usize, (pfn, order): (Pfn, Order)) -> Result<(), Wrong> {
+        self.shadow.borrow_mut().release(PfnRange::block(pfn, order));
+        match self.pages.free_nolock(pfn, order) {
+            Ok(()) => Ok(()),
+            // Nothing has changed.
+            Err(FreeError::Busy(_)) => self.stash(cpu, (pfn, order)),
+            Err(error) => Err(Wrong::free(format!("a right free was refused: {error}"))),
+        }
+    }
+
+    /// Notes that a CPU's interrupts have a block, which nobody else frees.
+    pub(super) fn stash(&self, cpu: usize, block: (Pfn, Order)) -> Result<(), Wrong> {
+        let owner = Handle(u32::MAX - cpu as u32);
+        let mut shadow = self.shadow.borrow_mut();
+        shadow.hold(cpu, owner, block)?;
+        let (_, blocks) = shadow.take(owner).unwrap_or_default();
+        self.stashes[cpu].borrow_mut().extend(blocks);
+        Ok(())
+    }
+
     fn free_part(&self, cpu: usize, handle: Handle, skip: u64, frames: u64) -> Result<bool, Wrong> {
         let Some(blocks) = self.take(cpu, handle) else { return Ok(false) };
         let first = PfnRange::block(blocks[0].0, blocks[0].1);

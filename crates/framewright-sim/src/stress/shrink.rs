@@ -8,8 +8,9 @@
 use framewright_ops::Op;
 
 use super::case::{Case, Conditions, Segment};
+use super::failure::{StressError, StressFailure};
+use super::play::{Stopped, play};
 use super::wrong::Kind;
-use super::{Failure, Stopped, StressError, play};
 use crate::engine::plant::Plant;
 
 /// What an attempt costs besides its operations, in operations: a machine is booted.
@@ -18,7 +19,7 @@ const BOOT: u64 = 2_000;
 const SEEDS: u64 = 8;
 
 /// An operation and where it stands.
-type Place = (usize, usize, Op);
+type OpPlace = (usize, usize, Op);
 
 struct Shrinker<P> {
     best: Case,
@@ -28,7 +29,11 @@ struct Shrinker<P> {
     progress: P,
 }
 
-pub(crate) fn shrink(failure: &Failure, effort: u64, progress: impl FnMut(usize)) -> Result<Failure, StressError> {
+/// Makes a failing case small, by attempts of about so many operations in all. `progress` is told how many are left in the case.
+///
+/// # Errors
+/// As [`crate::stress::replay`], but for what the failure is about.
+pub fn shrink(failure: &StressFailure, effort: u64, progress: impl FnMut(usize)) -> Result<StressFailure, StressError> {
     let stopped = Stopped { wrong: failure.wrong.clone(), rests: failure.rests };
     let (best, kind) = (failure.case.clone(), failure.wrong.kind);
     let mut shrinker = Shrinker { best, stopped, kind, left: effort, progress };
@@ -38,7 +43,7 @@ pub(crate) fn shrink(failure: &Failure, effort: u64, progress: impl FnMut(usize)
     shrinker.drop_operations()?;
     shrinker.simplify()?;
     let Shrinker { best, stopped: Stopped { wrong, rests }, .. } = shrinker;
-    Ok(Failure { wrong, rests, case: best, settings: failure.settings.clone() })
+    Ok(StressFailure { wrong, rests, case: best, settings: failure.settings.clone() })
 }
 
 impl<P: FnMut(usize)> Shrinker<P> {
@@ -144,13 +149,13 @@ impl<P: FnMut(usize)> Shrinker<P> {
     }
 }
 
-fn places(case: &Case) -> Vec<Place> {
+fn places(case: &Case) -> Vec<OpPlace> {
     let lists = case.segments.iter().enumerate();
     let by_cpu = lists.flat_map(|(segment, lists)| lists.iter().enumerate().map(move |(cpu, ops)| (segment, cpu, ops)));
     by_cpu.flat_map(|(segment, cpu, ops)| ops.iter().map(move |op| (segment, cpu, op.clone()))).collect()
 }
 
-fn with_places(case: &Case, places: Vec<Place>) -> Case {
+fn with_places(case: &Case, places: Vec<OpPlace>) -> Case {
     let cpus = case.shape.cpus.len();
     let mut segments: Vec<Segment> = vec![vec![Vec::new(); cpus]; case.segments.len()];
     for (segment, cpu, op) in places {
