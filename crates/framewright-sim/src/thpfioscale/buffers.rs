@@ -91,14 +91,15 @@ impl Buffers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::thpfioscale::slab::{Caches, Kind, Slabs};
+    use crate::thpfioscale::options::Slabs;
+    use crate::thpfioscale::slab::{Caches, ObjectKind};
 
     #[test]
     fn a_buffer_goes_when_it_was_met_twice_since_it_was_used() {
         let mut caches = Caches::new(Slabs::Single, 1, 1);
-        caches.grow(Kind::Buffer, (0, 0), (8, 0));
+        caches.grow(ObjectKind::Buffer, (0, 0), (8, 0));
         let mut buffer =
-            |first| ([0_u64, 1, 2, 3].map(|page| Pfn(first + page)), caches.take(Kind::Buffer, (0, 0)).unwrap());
+            |first| ([0_u64, 1, 2, 3].map(|page| Pfn(first + page)), caches.take(ObjectKind::Buffer, (0, 0)).unwrap());
         let mut buffers = Buffers::new(65);
         assert_eq!(["a", "b", "c"].map(|_| buffers.shrink()), [None; 3]);
         assert_eq!([0, 31, 32, 64].map(Buffers::of), [0, 0, 1, 2]);

@@ -16,9 +16,9 @@ use framewright::{Order, Pfn, Request};
 use super::chain::NIL;
 use super::costs::{SUBMIT, to_write};
 use super::files::PAGES;
-use super::kernel::{Kernel, Memory};
+use super::kernel::{Kernel, KernelMemory};
 use super::lists::{ACTIVE, DIRTY, RECLAIM, WRITEBACK};
-use super::slab::{Kind, Object};
+use super::slab::{Object, ObjectKind};
 use crate::engine::here;
 use crate::model::{MS, Ps, S};
 
@@ -50,7 +50,7 @@ pub(super) struct Flusher {
     processes: RefCell<VecDeque<Vec<(Pfn, Order)>>>,
 }
 
-impl Memory {
+impl KernelMemory {
     /// Pages of which some may be dirty: those that are free, and those of files.
     pub(super) fn dirtyable(&self, free: u64) -> u64 {
         free + self.lists.listed()
@@ -137,10 +137,10 @@ impl Kernel<'_> {
     fn write_some(&self, flusher: &Flusher) -> Option<()> {
         let (mut all, mut pages) = (Vec::new(), 0);
         while pages < BATCH {
-            let Some((file, frames)) = self.with(Memory::next_to_write) else { break };
+            let Some((file, frames)) = self.with(KernelMemory::next_to_write) else { break };
             here::work(SUBMIT);
             pages += frames.len() as u64;
-            let request = self.object(Kind::Bio)?;
+            let request = self.object(ObjectKind::Bio)?;
             self.log(file)?;
             all.push(Writing { file, frames, request });
         }

@@ -16,10 +16,9 @@ use super::chain::NIL;
 use super::costs::{CREATE, LOG, OBJECT, OPEN, to_read};
 use super::files::Files;
 use super::lists::{ACTIVE, DIRTY, LOCKED, Lists, REFERENCED, Use};
-use super::load::Load;
+use super::options::{Load, Shrinkers};
 use super::outcome::Tally;
-use super::reclaim::Shrinkers;
-use super::slab::{Caches, Kind, Object};
+use super::slab::{Caches, Object, ObjectKind};
 use crate::engine::here;
 use crate::engine::sim::Sim;
 use crate::model::{MS, Model, Ps};
@@ -35,7 +34,7 @@ const GATHER: usize = 506;
 const PROCESS_TABLES: usize = 20;
 
 /// What is known of frames, files and objects.
-pub(super) struct Memory {
+pub(super) struct KernelMemory {
     pub(super) lists: Lists,
     pub(super) files: Files,
     pub(super) caches: Caches,
@@ -54,7 +53,7 @@ pub(super) struct Memory {
 pub(super) struct Kernel<'a> {
     pub(super) pages: &'a Allocator<'a, Sim>,
     pub(super) model: &'a Model,
-    pub(super) memory: RefCell<Memory>,
+    pub(super) memory: RefCell<KernelMemory>,
     /// CPUs of background threads, which reclaim their own node only.
     pub(super) background: Vec<usize>,
     /// Frames of the machine, and of the one whose proportions it has.
@@ -67,7 +66,7 @@ pub(super) struct Kernel<'a> {
     pub(super) trouble: Cell<Option<(AllocError, Request)>>,
 }
 
-impl Memory {
+impl KernelMemory {
     /// A page of a file was read. It may have moved meanwhile, but not gone.
     fn read(&mut self, file: u32, index: usize) {
         let frame = self.files.file(file).pages[index];
@@ -85,7 +84,7 @@ impl Memory {
 
 impl Kernel<'_> {
     /// Looks at the memory, or changes it; nobody else runs meanwhile.
-    pub(super) fn with<T>(&self, change: impl FnOnce(&mut Memory) -> T) -> T {
+    pub(super) fn with<T>(&self, change: impl FnOnce(&mut KernelMemory) -> T) -> T {
         change(&mut self.memory.borrow_mut())
     }
 
@@ -124,7 +123,7 @@ impl Kernel<'_> {
     }
 
     /// An object of a kind; none if the run is to end.
-    pub(super) fn object(&self, kind: Kind) -> Option<Object> {
+    pub(super) fn object(&self, kind: ObjectKind) -> Option<Object> {
         let cpu = here::cpu();
         let place = (cpu, self.model.topology.socket_of(cpu));
         here::work(OBJECT);
@@ -153,6 +152,14 @@ impl Kernel<'_> {
         }
     }
 
+    pub(super) fn files(&self) -> usize {
+        self.with(|memory| memory.files.all.len())
+    }
+
+    pub(super) fn done(&self) {
+        self.with(|memory| memory.tally.pages += 1);
+    }
+
     /// Opens a file, which is created if there is none.
     pub(super) fn open(&self, file: u32, creates: bool) -> Option<()> {
         here::work(if creates { CREATE } else { OPEN });
@@ -160,16 +167,20 @@ impl Kernel<'_> {
             let of = memory.files.file(file);
             (of.name.is_some(), of.inode.is_some())
         });
-        let name = if has_name { None } else { Some(self.object(Kind::Dentry)?) };
+        let name = if has_name { None } else { Some(self.object(ObjectKind::Dentry)?) };
         let inode = if has_inode {
             None
         } else {
             if !self.cluster(file)? && !creates {
                 here::sleep_until(here::clock() + to_read(buffers::PAGES as u64));
             }
-            Some([self.object(Kind::Inode)?, self.object(Kind::LogItem)?, self.object(Kind::Extents)?])
+            Some([
+                self.object(ObjectKind::Inode)?,
+                self.object(ObjectKind::LogItem)?,
+                self.object(ObjectKind::Extents)?,
+            ])
         };
-        let open = self.object(Kind::Open)?;
+        let open = self.object(ObjectKind::Open)?;
         self.with(|memory| {
             let of = memory.files.file(file);
             of.name = name.or(of.name);
@@ -197,7 +208,7 @@ impl Kernel<'_> {
     pub(super) fn log(&self, file: u32) -> Option<()> {
         here::work(LOG);
         let has_copy = self.with(|memory| memory.files.file(file).copy.is_some());
-        let copy = if has_copy { None } else { Some(self.object(Kind::Copy)?) };
+        let copy = if has_copy { None } else { Some(self.object(ObjectKind::Copy)?) };
         let spare = self.with(|memory| {
             let of = memory.files.file(file);
             let spare = if of.copy.is_some() { copy } else { std::mem::replace(&mut of.copy, copy).and(None) };
@@ -227,7 +238,7 @@ impl Kernel<'_> {
         if self.with(|memory| memory.buffers.touch(cluster)) {
             return Some(true);
         }
-        let object = self.object(Kind::Buffer)?;
+        let object = self.object(ObjectKind::Buffer)?;
         let mut pages = [Pfn(0); buffers::PAGES];
         for page in &mut pages {
             *page = self.must_alloc(&Request::page(Gfp(GFP_KERNEL.0 & !__GFP_FS.0)))?;
@@ -254,7 +265,7 @@ impl Kernel<'_> {
             let of = memory.files.file(file);
             of.node.is_none() && (of.cached > 0 || index > 0)
         });
-        let node = if needs_node { Some(self.object(Kind::Node)?) } else { None };
+        let node = if needs_node { Some(self.object(ObjectKind::Node)?) } else { None };
         Some(self.with(|memory| {
             let frame = memory.lists.frame(pfn.0);
             let active: u64 = memory.lists.sizes(memory.lists.node(frame))[1];
@@ -282,7 +293,7 @@ impl Kernel<'_> {
 
     /// Reads pages of a file from the disk, which were put into its cache.
     pub(super) fn fetch(&self, file: u32, indices: &[usize]) -> Option<()> {
-        let request = self.object(Kind::Bio)?;
+        let request = self.object(ObjectKind::Bio)?;
         here::sleep_until(here::clock() + to_read(indices.len() as u64));
         self.give(request);
         self.with(|memory| indices.iter().for_each(|&index| memory.read(file, index)));
@@ -298,6 +309,13 @@ impl Kernel<'_> {
             memory.lists.set_use(frame, Use::Anon { slot });
             slot
         }))
+    }
+
+    pub(super) fn free_pages(&self, pages: &[Pfn]) {
+        if !pages.is_empty() {
+            let freed = self.pages.free_bulk(pages, Order(0));
+            assert!(freed.first.is_none(), "pages of the cache cannot be freed: {:?}", freed.first);
+        }
     }
 
     /// Frees base pages of a process that ends.

@@ -19,8 +19,8 @@ use framewright_ops::rng::Rng;
 
 use super::files::PAGES;
 use super::kernel::Kernel;
-use super::roles::{JOBS, Stage};
-use super::slab::{Kind, Object};
+use super::slab::{Object, ObjectKind};
+use super::stage::{JOBS, Stage};
 use crate::engine::here;
 use crate::model::{MS, Ps, S};
 
@@ -70,7 +70,7 @@ impl Kernel<'_> {
     fn come_and_go(&self, clients: &mut Vec<Object>, wanted: usize, rng: &mut Rng) -> Option<()> {
         for _ in 0..COMERS {
             if clients.len() < wanted {
-                clients.push(self.object(Kind::Socket)?);
+                clients.push(self.object(ObjectKind::Socket)?);
             } else if !clients.is_empty() {
                 let client = clients.swap_remove(rng.below(clients.len() as u64) as usize);
                 self.give(client);
@@ -82,7 +82,7 @@ impl Kernel<'_> {
     /// Takes a request and sends a file.
     fn answer(&self, job: usize, rng: &mut Rng) -> Option<Sent> {
         let packet = self.pages.alloc(&Request::page(GFP_ATOMIC)).ok();
-        let heads = [self.object(Kind::Head)?, self.object(Kind::Head)?];
+        let heads = [self.object(ObjectKind::Head)?, self.object(ObjectKind::Head)?];
         // The first ones most, and each CPU has its own.
         let files = self.files() as u64 / JOBS as u64;
         let most = rng.below(files) + 1;

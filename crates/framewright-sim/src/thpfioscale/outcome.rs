@@ -1,20 +1,15 @@
 //! What a run shows.
 
-use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
-use framewright::report::{Source, VmEvents};
-use framewright::{Counters, FrameState, MigrateType, Pfn, Region};
+use framewright::Counters;
+use framewright::report::VmEvents;
 use serde::Serialize;
 
-use super::kernel::Kernel;
-use super::lists::Use;
-use crate::engine::here;
-use crate::model::{MS, Ps};
 use crate::report::LockReport;
 
 /// Orders that a block of a free list can have.
 const ORDERS: usize = 11;
 /// Order of a pageblock: what falls back to less mixes mobilities.
-const PAGEBLOCK: usize = 9;
+pub(super) const PAGEBLOCK: usize = 9;
 /// Mobilities that requests ask for: unmovable, movable, reclaimable.
 const TYPES: usize = 3;
 
@@ -33,6 +28,19 @@ impl Events {
     /// Those that mix mobilities, by what was asked for.
     pub fn fragmenting(&self) -> [u64; TYPES] {
         self.by_order.map(|orders| orders[..PAGEBLOCK].iter().sum())
+    }
+
+    /// Those that came after `before`.
+    pub(super) fn since(&self, before: &Events) -> Events {
+        let mut events = *self;
+        for (now, before) in events.by_order.iter_mut().flatten().zip(before.by_order.iter().flatten()) {
+            *now -= before;
+        }
+        for (now, before) in events.from.iter_mut().flatten().zip(before.from.iter().flatten()) {
+            *now -= before;
+        }
+        events.claimed -= before.claimed;
+        events
     }
 
     /// Those that mix mobilities.
@@ -76,7 +84,7 @@ pub struct Sample {
 /// A pageblock.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Debug)]
 pub struct Block {
-    /// Its type, by number ([`MigrateType::index`]).
+    /// Its type, by number ([`framewright::MigrateType::index`]).
     pub migratetype: u8,
     /// Frames that are free, on per-CPU lists too.
     pub free: u16,
@@ -130,7 +138,7 @@ impl Faults {
 
 /// See the module's description.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Outcome {
+pub struct FioOutcome {
     /// Writing, reading with faults, and what follows, of each round.
     pub phases: Vec<Phase>,
     /// Of all rounds.
@@ -191,129 +199,10 @@ impl Tally {
     }
 
     /// Those since `before`.
-    fn faults(&self, before: &Tally) -> Faults {
+    pub(super) fn faults(&self, before: &Tally) -> Faults {
         let since = |now: (u64, u64), before: (u64, u64)| (now.0 - before.0, now.1 - before.1);
         let [huge, base] = [since(self.huge, before.huge), since(self.base, before.base)];
         let mean = |(count, time): (u64, u64)| time as f64 / 1e6 / count.max(1) as f64;
         Faults { huge: huge.0, base: base.0, huge_us: mean(huge), base_us: mean(base) }
-    }
-}
-
-/// What happened between two moments.
-fn since(now: &Events, before: &Events) -> Events {
-    let mut events = *now;
-    for (now, before) in events.by_order.iter_mut().flatten().zip(before.by_order.iter().flatten()) {
-        *now -= before;
-    }
-    for (now, before) in events.from.iter_mut().flatten().zip(before.from.iter().flatten()) {
-        *now -= before;
-    }
-    events.claimed -= before.claimed;
-    events
-}
-
-impl Kernel<'_> {
-    /// Zones with memory.
-    fn zones(&self) -> impl Iterator<Item = ZoneIdx> + '_ {
-        (0..self.pages.nodes()).flat_map(|node| ZoneKind::ALL.map(|kind| ZoneIdx::of(NodeId(node as u8), kind)))
-    }
-
-    /// Free frames of the machine. Nobody is charged for looking.
-    pub(super) fn free_frames(&self) -> u64 {
-        crate::engine::world::between_steps(|| self.zones().map(|zone| self.pages.free_frames(zone)).sum())
-    }
-
-    /// Notes how the machine is, now and then.
-    pub(super) fn sample(&self, ticks: u64) {
-        let often = self.with(|memory| 1 + memory.tally.samples.len() as u64 / 100);
-        if ticks.is_multiple_of(often) {
-            self.note(here::clock());
-        }
-    }
-
-    /// Notes how the machine is now.
-    fn note(&self, now: Ps) {
-        let free = self.free_frames();
-        self.with(|memory| {
-            let sizes = (0..self.pages.nodes()).map(|node| memory.lists.sizes(node));
-            let [inactive, active] = sizes.fold([0, 0], |all, one| [all[0] + one[0], all[1] + one[1]]);
-            let sample = Sample {
-                ms: now / MS,
-                events: memory.tally.events.total(),
-                free,
-                dirty: memory.dirty + memory.writeback,
-                inactive,
-                active,
-                unmovable_slab: memory.caches.frames[0],
-                reclaimable_slab: memory.caches.frames[1],
-            };
-            memory.tally.samples.push(sample);
-        });
-    }
-
-    /// What happened in a phase that just ended, now: no CPU runs.
-    pub(super) fn phase(
-        &self,
-        name: &'static str,
-        (now, seconds): (Ps, f64),
-        before: &Tally,
-        regions: &[Region],
-    ) -> Phase {
-        self.note(now);
-        let blocks = self.blocks(regions);
-        self.with(|memory| Phase {
-            name,
-            seconds,
-            pages: memory.tally.pages - before.pages,
-            events: since(&memory.tally.events, &before.events),
-            faults: memory.tally.faults(before),
-            blocks,
-            objects: memory.caches.objects.to_vec(),
-            slab: memory.caches.frames,
-        })
-    }
-
-    /// All pageblocks.
-    fn blocks(&self, regions: &[Region]) -> Vec<Block> {
-        let starts =
-            regions.iter().flat_map(|region| (region.range.start.0..region.range.end.0).step_by(1 << PAGEBLOCK));
-        let of = |start: u64| {
-            let migratetype = self.pages.pageblock_type(Pfn(start)).unwrap_or(MigrateType::Isolate);
-            let mut block = Block { migratetype: migratetype.index() as u8, ..Block::default() };
-            for pfn in start..start + (1 << PAGEBLOCK) {
-                match self.pages.state_of(Pfn(pfn)) {
-                    FrameState::Free(..) | FrameState::Pcp(..) => block.free += 1,
-                    FrameState::Allocated(head, _) if self.can_move(head) => block.movable += 1,
-                    _ => block.fixed += 1,
-                }
-            }
-            block
-        };
-        starts.map(of).collect()
-    }
-
-    fn can_move(&self, head: Pfn) -> bool {
-        self.with(|memory| memory.lists.page(memory.lists.frame(head.0)).used != Use::Other)
-    }
-
-    /// Everything, when all is over.
-    pub(super) fn outcome(&self, phases: Vec<Phase>, locks: Vec<LockReport>, work: (u64, u64)) -> Outcome {
-        let moves = self.pages.events();
-        self.with(|memory| Outcome {
-            phases,
-            faults: memory.tally.faults(&Tally::default()),
-            events: memory.tally.events,
-            samples: std::mem::take(&mut memory.tally.samples),
-            kswapd: memory.tally.kswapd,
-            direct: memory.tally.direct,
-            shrunk: memory.tally.shrunk,
-            refaults: memory.files.refaults,
-            retries: memory.tally.retries,
-            counters: self.pages.counters(),
-            moves,
-            locks,
-            accesses: work.0,
-            switches: work.1,
-        })
     }
 }

@@ -20,8 +20,9 @@ use super::buffers;
 use super::chain::NIL;
 use super::costs::{COPY, DROP, MOVE, SCAN, SHRINK};
 use super::files::PAGES;
-use super::kernel::{Kernel, Memory};
+use super::kernel::{Kernel, KernelMemory};
 use super::lists::{DIRTY, LOCKED, RECLAIM, REFERENCED, Use, WRITEBACK};
+use super::options::Shrinkers;
 use super::slab::Object;
 use crate::engine::here;
 use crate::engine::host::Host;
@@ -38,16 +39,6 @@ const PER_SHARE: u64 = 2;
 const BUFFERS: u64 = 128;
 /// How long who found nothing but pages being written waits for them.
 const WAIT: u64 = MS;
-
-/// How hard shrinkers are pressed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shrinkers {
-    /// At least one batch of each cache's objects each time, and inodes with more than one page in memory are let be: Linux 4.19-rc5 to 5.0-rc6, and
-    /// 4.20-rc3 to 5.0-rc6 (commits 172b06c32b94 and a76cf1a474d7, both reverted).
-    Batch,
-    /// As large a part of the objects as of the pages, twice over: Linux before and after.
-    Share,
-}
 
 impl Host for Kernel<'_> {
     fn reclaim(&self, need: &Need) -> u64 {
@@ -100,7 +91,7 @@ impl Host for Kernel<'_> {
     }
 }
 
-impl Memory {
+impl KernelMemory {
     /// The contents of a frame are in another one from now on.
     fn move_page(&mut self, from: u64, to: u64) -> Result<(), Busy> {
         let (from, to) = (self.lists.frame(from), self.lists.frame(to));
@@ -204,13 +195,6 @@ impl Kernel<'_> {
         freed
     }
 
-    pub(super) fn free_pages(&self, pages: &[Pfn]) {
-        if !pages.is_empty() {
-            let freed = self.pages.free_bulk(pages, Order(0));
-            assert!(freed.first.is_none(), "pages of the cache cannot be freed: {:?}", freed.first);
-        }
-    }
-
     /// Asks the shrinkers for their share. Frames that came free with objects.
     fn shrink_slab(&self, priority: u32, may_call_fs: bool) -> u64 {
         let before = self.frames_of_objects();
@@ -218,7 +202,7 @@ impl Kernel<'_> {
         here::work(SHRINK * (files + nodes + buffers));
         (0..files).for_each(|_| self.shrink_file());
         for _ in 0..nodes {
-            let node = self.with(Memory::next_shadow_node);
+            let node = self.with(KernelMemory::next_shadow_node);
             node.into_iter().for_each(|object| self.give(object));
         }
         for _ in 0..buffers {
@@ -288,7 +272,7 @@ impl Kernel<'_> {
     }
 }
 
-impl Memory {
+impl KernelMemory {
     /// What is to be freed of a file that is forgotten.
     fn forget_file(&mut self, file: u32) -> (Vec<Pfn>, Vec<Object>) {
         let frames: [u32; PAGES] = self.files.file(file).pages;

@@ -9,10 +9,11 @@
 use framewright::request::{__GFP_RECLAIMABLE, GFP_KERNEL, Gfp};
 
 use super::chain::{Chain, Linked, Links, NIL};
+use super::options::Slabs;
 
 /// Kinds of objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum ObjectKind {
     /// A file's inode (`xfs_inode`).
     Inode,
     /// Its name (`dentry`).
@@ -57,15 +58,6 @@ const SIZES: [(u16, u8, bool); KINDS] = [
 
 /// Empty slabs that a cache keeps (`MIN_PARTIAL`).
 const KEPT: u64 = 5;
-
-/// How slabs get their pages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Slabs {
-    /// Several at a time, or one if several are not to be had.
-    Slub,
-    /// One at a time.
-    Single,
-}
 
 /// An object: its slab, and its place there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -112,7 +104,7 @@ pub(super) struct Caches {
     pub(super) objects: [u64; KINDS],
 }
 
-impl Kind {
+impl ObjectKind {
     pub(super) fn gfp(self) -> Gfp {
         if SIZES[self as usize].2 { GFP_KERNEL | __GFP_RECLAIMABLE } else { GFP_KERNEL }
     }
@@ -134,12 +126,12 @@ impl Caches {
     }
 
     /// The order of the kind's slabs, if they can be had.
-    pub(super) fn order(&self, kind: Kind) -> u8 {
+    pub(super) fn order(&self, kind: ObjectKind) -> u8 {
         if self.how == Slabs::Slub { SIZES[kind as usize].1 } else { 0 }
     }
 
     /// Takes an object, if there is one without new memory.
-    pub(super) fn take(&mut self, kind: Kind, (cpu, node): (usize, usize)) -> Option<Object> {
+    pub(super) fn take(&mut self, kind: ObjectKind, (cpu, node): (usize, usize)) -> Option<Object> {
         let place = kind as usize * self.cpus + cpu;
         let mut current = self.current[place];
         if current == NIL || self.is_full(current) {
@@ -161,7 +153,7 @@ impl Caches {
     }
 
     /// A new slab, which the CPU takes objects from.
-    pub(super) fn grow(&mut self, kind: Kind, (cpu, node): (usize, usize), (pfn, order): (u64, u8)) {
+    pub(super) fn grow(&mut self, kind: ObjectKind, (cpu, node): (usize, usize), (pfn, order): (u64, u8)) {
         let (each, _, reclaimable) = SIZES[kind as usize];
         let objects = (each << order).min(64);
         self.frames[usize::from(reclaimable)] += 1 << order;
@@ -266,9 +258,9 @@ mod tests {
         let mut caches = Caches::new(Slabs::Slub, 1, 1);
         let mut taken = Vec::new();
         for slab in 0..20_u64 {
-            assert_eq!(caches.take(Kind::Inode, (0, 0)), None);
-            caches.grow(Kind::Inode, (0, 0), (slab * 4, 2));
-            taken.extend(std::iter::from_fn(|| caches.take(Kind::Inode, (0, 0))));
+            assert_eq!(caches.take(ObjectKind::Inode, (0, 0)), None);
+            caches.grow(ObjectKind::Inode, (0, 0), (slab * 4, 2));
+            taken.extend(std::iter::from_fn(|| caches.take(ObjectKind::Inode, (0, 0))));
         }
         assert_eq!((taken.len(), caches.frames), (320, [0, 80]));
         // One object of each slab is kept: nothing comes free.

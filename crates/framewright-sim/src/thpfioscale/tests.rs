@@ -3,19 +3,26 @@
 use framewright::error::Why;
 use framewright::machine::{Busy, Need};
 use framewright::request::{GFP_KERNEL, GFP_NOFS};
-use framewright::{Order, Request};
+use framewright::{AllocError, Mechanisms, NodeId, Order, Pfn, Request};
 
 use super::files::PAGES;
 use super::kernel::GFP_CACHE;
+use super::kernel::Kernel;
 use super::lists::{LOCKED, WRITEBACK};
-use super::*;
+use super::map::{FIRST, FioMap};
+use super::options::{Shrinkers, Thpfioscale};
+use super::roles::Cast;
+use super::run::kernel;
 use crate::engine::host::Host;
+use crate::engine::run::{Options, Schedule, Simulation};
+use crate::model::Ps;
+use crate::stage::{Descriptors, arena_for, boot};
 
 /// Runs `body` on the first CPU of a small machine with two files: one whose pages are clean, and one whose pages are to be written. Both were closed.
 fn with_files(shrinkers: Shrinkers, body: impl Fn(&Kernel<'_>)) {
     let model = crate::machine::named("skylake-desktop").unwrap().model();
     let options = Thpfioscale { mib: 64, shrinkers, ..Thpfioscale::default() };
-    let (cast, map) = (Cast::of(&model).unwrap(), Map::of(&model, &options));
+    let (cast, map) = (Cast::of(&model).unwrap(), FioMap::of(&model, &options));
     let nodes = vec![NodeId(0); model.topology.cpus()];
     let config = map.config(&nodes, Mechanisms::preset("boost").unwrap());
     let arena = arena_for(&config, 1 << 20).unwrap();
@@ -146,7 +153,7 @@ fn place_and_free(kernel: &Kernel<'_>) -> Pfn {
 fn zones_and_marks_are_those_of_a_node_of_64_gib_unless_said() {
     let model = crate::machine::named("skylake-desktop").unwrap().model();
     let of = |text: &str| {
-        let map = Map::of(&model, &text.parse().unwrap());
+        let map = FioMap::of(&model, &text.parse().unwrap());
         [map.dma_end - FIRST, map.dma32_end - FIRST, map.min_free_kbytes]
     };
     assert_eq!(of("mib=1024"), [512, 12 << 10, of("mib=16384")[2] / 16]);
