@@ -16,7 +16,7 @@
 //! Besides, a file holds what a latency checker printed on such a machine (`[mlc]`). Those rows are no parameters: they
 //! are what a simulated latency checker has to print in turn.
 
-mod catalog;
+mod lookup;
 mod read;
 mod write;
 mod convert;
@@ -27,8 +27,8 @@ mod schema;
 mod origin;
 
 pub use built_in::{MOST_CPUS, names};
-pub use catalog::{load, named, parse};
 pub use error::MachineError;
+pub use lookup::{load, named, parse};
 pub use origin::{Basis, Unit};
 pub use spec::{Parameter, Spec};
 pub use write::Written;

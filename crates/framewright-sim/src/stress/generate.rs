@@ -19,7 +19,7 @@ use framewright_ops::{Handle, Op, Place, Shape, Terms};
 
 use super::case::{Case, Conditions, Segment, model};
 use super::pool;
-use super::settings::Settings;
+use super::stress_settings::Settings;
 
 /// Kinds of operations.
 #[derive(Clone, Copy)]

@@ -13,24 +13,24 @@
 //! An episode is a function of its seed, and the first episode of a run is that of the run's seed. What the n-th found wrong is
 //! therefore found again by a run of one episode with that seed; the failure says so in a command.
 
-mod run;
+mod episodes;
 mod shrink;
-mod play;
-mod interrupts;
+mod play_case;
+mod irq_calls;
 mod player;
 mod generate;
 mod pool;
 mod shadow;
-mod failure;
-mod settings;
+mod stress_failure;
+mod stress_settings;
 mod case;
 mod wrong;
 mod quiet;
 
 pub use case::{Case, CaseError, Conditions, Segment};
-pub use failure::{StressError, StressFailure as Failure};
+pub use episodes::{Summary, replay, run};
 pub use player::Counts;
-pub use run::{Summary, replay, run};
-pub use settings::Settings;
 pub use shrink::shrink;
+pub use stress_failure::{StressError, StressFailure as Failure};
+pub use stress_settings::Settings;
 pub use wrong::{Kind, Wrong};

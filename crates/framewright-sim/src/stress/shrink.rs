@@ -8,8 +8,8 @@
 use framewright_ops::Op;
 
 use super::case::{Case, Conditions, Segment};
-use super::failure::{StressError, StressFailure};
-use super::play::{Stopped, play};
+use super::play_case::{Stopped, play};
+use super::stress_failure::{StressError, StressFailure};
 use super::wrong::Kind;
 use crate::engine::plant::Plant;
 

@@ -13,7 +13,7 @@ use framewright::{Order, Pfn};
 use framewright_ops::rng::Rng;
 
 use super::kernel::Kernel;
-use super::stage::{HUGE, JOBS, Stage};
+use super::phase_state::{HUGE, JOBS, Stage};
 use crate::engine::here;
 use crate::model::{Ps, US};
 

@@ -7,7 +7,7 @@ use framewright_ops::rng::Rng;
 use super::costs::{CALL, COPY};
 use super::files::PAGES;
 use super::kernel::Kernel;
-use super::stage::{JOBS, Stage, share};
+use super::phase_state::{JOBS, Stage, share};
 use crate::engine::here;
 
 /// Pages that a writer writes between two looks at what is dirty (`ratelimit_pages`).

@@ -13,7 +13,7 @@ use framewright_ops::rng::Rng;
 
 use super::kernel::Kernel;
 use super::options::Load;
-use super::stage::{Stage, share};
+use super::phase_state::{Stage, share};
 use crate::engine::here;
 
 impl Kernel<'_> {

@@ -36,14 +36,14 @@
 //! khugepaged; swap; memory groups; batches of pages on their way to the LRU lists; readahead (fio tells the kernel that it reads at random); the time that
 //! the log takes on the disk; files that are open only while they are used.
 
-mod run;
+mod phases;
 mod roles;
 mod load;
 mod fio;
 mod build;
 mod network;
 mod whole_files;
-mod stage;
+mod phase_state;
 mod disk;
 mod reclaim;
 mod observe;
@@ -53,15 +53,15 @@ mod buffers;
 mod slab;
 mod lists;
 mod chain;
-mod map;
+mod machine_memory;
 pub mod outcome;
-mod failure;
+mod fio_failure;
 mod options;
 mod costs;
 #[cfg(test)]
 mod tests;
 
-pub use failure::FioFailure as Failure;
+pub use fio_failure::FioFailure as Failure;
 pub use options::{Config, Load, Marks, Shrinkers, Slabs, Thpfioscale};
 pub use outcome::FioOutcome as Outcome;
-pub use run::run;
+pub use phases::run;

@@ -19,8 +19,8 @@ use framewright_ops::rng::Rng;
 
 use super::files::PAGES;
 use super::kernel::Kernel;
+use super::phase_state::{JOBS, Stage};
 use super::slab::{Object, ObjectKind};
-use super::stage::{JOBS, Stage};
 use crate::engine::here;
 use crate::model::{MS, Ps, S};
 

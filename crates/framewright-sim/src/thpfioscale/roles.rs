@@ -18,7 +18,7 @@ use super::disk::Flusher;
 use super::kernel::Kernel;
 use super::lists::Use;
 use super::options::Thpfioscale;
-use super::stage::{HUGE, JOBS, Stage, share};
+use super::phase_state::{HUGE, JOBS, Stage, share};
 use crate::engine::here;
 use crate::engine::sim::Sim;
 use crate::model::{Model, Ps};

@@ -4,7 +4,7 @@ use super::costs::{CALL, COPY};
 use super::files::PAGES;
 use super::kernel::Kernel;
 use super::options::Load;
-use super::stage::JOBS;
+use super::phase_state::JOBS;
 use crate::engine::here;
 use crate::model::{MS, Ps};
 

@@ -11,7 +11,7 @@ use framewright_ops::rng::Rng;
 
 use super::floor::{Floor, Trouble};
 use super::gate::{Barrier, Stopwatch};
-use super::map::FIRST;
+use super::memory_map::FIRST;
 use super::play::{Ground, Length, Needs, Play, WorkloadKind};
 use crate::engine::words::SimWord;
 use crate::memory::arena::Packing;

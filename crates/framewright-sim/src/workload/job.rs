@@ -20,7 +20,7 @@ use super::aftermath::Aftermath;
 use super::catalog::Workload;
 use super::failure::{Cause, Failure};
 use super::floor::{End, Eyes, Floor, Progress};
-use super::map::{FIRST, MemoryMap};
+use super::memory_map::{FIRST, MemoryMap};
 use super::play::{Ground, Length, Needs, Play};
 use super::watch::Watch;
 use crate::engine::run::{Options, Schedule, SetupError, Simulation};

@@ -24,7 +24,7 @@ mod gate;
 mod failure;
 mod floor;
 pub mod watch;
-mod map;
+mod memory_map;
 pub mod aftermath;
 
 pub use crate::settings::SpecError;

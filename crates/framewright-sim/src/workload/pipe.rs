@@ -12,7 +12,7 @@ use framewright::request::GFP_HIGHUSER_MOVABLE;
 use framewright::{Pfn, Request};
 
 use super::floor::{Floor, Trouble};
-use super::map::FIRST;
+use super::memory_map::FIRST;
 use super::page_bench::atomic;
 use super::play::{Ground, Length, Needs, Play, WorkloadKind};
 use crate::engine::words::SimWord;

@@ -5,7 +5,7 @@ use framewright::{Order, Pfn, Request};
 use framewright_ops::rng::Rng;
 
 use super::floor::{Floor, Trouble};
-use super::map::MemoryMap;
+use super::memory_map::MemoryMap;
 use crate::memory::arena::Arena;
 use crate::model::{Model, Ps};
 use crate::report::{Figure, Report};

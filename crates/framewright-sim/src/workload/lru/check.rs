@@ -4,7 +4,7 @@ use framewright::Pfn;
 use framewright::machine::{Ordering, Word};
 use framewright::smp_list::{self, Node};
 
-use super::lists::{CpuCounts, IN_USE, Lru, LruPage, ON_LIST, Padded};
+use super::lru_lists::{CpuCounts, IN_USE, Lru, LruPage, ON_LIST, Padded};
 
 impl Lru<'_> {
     /// Whether lists have exactly these pages, each once, and all that is counted is so. What is wrong, if not.
@@ -69,12 +69,12 @@ mod tests {
     use framewright::pfn::NodeId;
     use framewright_ops::Shape;
 
-    use super::super::lists::{LruLists, increase};
+    use super::super::lru_lists::{LruLists, increase};
     use super::*;
     use crate::machine;
     use crate::stage::{Descriptors, arena_for, boot};
     use crate::workload::floor::{End, Eyes, Floor};
-    use crate::workload::map::MemoryMap;
+    use crate::workload::memory_map::MemoryMap;
     use crate::workload::play::Ground;
 
     /// Two nodes of a hundred frames each.

@@ -38,7 +38,7 @@
 //! What is executed for a page under the lock, besides atomics: [`ADD`] and [`REMOVE`]. They count what is done, not what was measured.
 
 mod check;
-mod lists;
+mod lru_lists;
 
-pub use lists::LruLists;
-pub(crate) use lists::{GATHER, Lru, PAGEVEC};
+pub use lru_lists::LruLists;
+pub(crate) use lru_lists::{GATHER, Lru, PAGEVEC};

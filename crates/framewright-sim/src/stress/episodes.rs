@@ -1,11 +1,11 @@
 //! Runs a stress test: episode by episode, until all are done or one finds something wrong.
 
 use super::case::Case;
-use super::failure::{StressError, StressFailure};
 use super::generate;
-use super::play::{Played, Stopped, play};
+use super::play_case::{Played, Stopped, play};
 use super::player::Counts;
-use super::settings::Settings;
+use super::stress_failure::{StressError, StressFailure};
+use super::stress_settings::Settings;
 
 /// Points of rest in an episode.
 const RESTS: u64 = 4;

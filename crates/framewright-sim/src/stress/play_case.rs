@@ -3,9 +3,9 @@
 use framewright::{Allocator, BootError, Config};
 
 use super::case::{self, Case};
-use super::failure::StressError;
 use super::player::{Counts, Player};
 use super::quiet;
+use super::stress_failure::StressError;
 use super::wrong::{Kind, Wrong};
 use crate::engine::plant::Plant;
 use crate::engine::run::{Options, Schedule, SetupError, Simulation};

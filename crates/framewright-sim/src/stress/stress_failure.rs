@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::case::{Case, Conditions};
-use super::settings::Settings;
+use super::stress_settings::Settings;
 use super::wrong::Wrong;
 use crate::engine::run::SetupError;
 
