@@ -11,11 +11,11 @@ use std::thread;
 
 use framewright::AllocError;
 
+use crate::generate::variety::is_preset;
 use crate::generate::{self, Limits};
-use crate::outcome::Outcome;
+use crate::language::outcome::Outcome;
+use crate::language::scenario::Scenario;
 use crate::run::{Checks, Failure, Report, run_with};
-use crate::scenario::Scenario;
-use crate::variety::is_preset;
 
 /// Which scenarios, and how they are checked.
 #[derive(Clone, Debug)]
@@ -135,7 +135,7 @@ pub struct Found {
 struct Shared<'p> {
     plan: &'p Plan,
     more: &'p (dyn Fn(u64) -> bool + Sync),
-    judge: Judge<'p>,
+    runner: Runner<'p>,
     next: AtomicU64,
     /// Number of the lowest scenario that failed.
     lowest: AtomicU64,
@@ -152,13 +152,13 @@ pub fn fuzz(plan: &Plan, more: &(dyn Fn(u64) -> bool + Sync)) -> Result<Tally, B
 }
 
 /// What runs a scenario.
-type Judge<'p> = &'p (dyn Fn(&Scenario, Checks) -> Result<Report, Failure> + Sync);
+type Runner<'p> = &'p (dyn Fn(&Scenario, Checks) -> Result<Report, Failure> + Sync);
 
-fn fuzz_by(plan: &Plan, more: &(dyn Fn(u64) -> bool + Sync), judge: Judge<'_>) -> Result<Tally, Box<Found>> {
+fn fuzz_by(plan: &Plan, more: &(dyn Fn(u64) -> bool + Sync), runner: Runner<'_>) -> Result<Tally, Box<Found>> {
     let shared = Shared {
         plan,
         more,
-        judge,
+        runner,
         next: AtomicU64::new(0),
         lowest: AtomicU64::new(u64::MAX),
         operations: AtomicU64::new(0),
@@ -189,7 +189,7 @@ impl Shared<'_> {
             }
             let seed = self.plan.seed.wrapping_add(number);
             let scenario = generate::scenario_within(seed, &self.plan.limits);
-            match (self.judge)(&scenario, checks) {
+            match (self.runner)(&scenario, checks) {
                 Ok(report) => tally.count(&scenario, &report),
                 Err(failure) => self.note(number, Found { seed, scenario: scenario.clone(), failure }),
             }

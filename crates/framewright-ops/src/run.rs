@@ -12,9 +12,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use framewright::Census;
 
-use crate::op::Op;
-use crate::outcome::{Outcome, Wrong};
-use crate::scenario::{Scenario, Step};
+use crate::language::op::Op;
+use crate::language::outcome::{Outcome, Wrong};
+use crate::language::scenario::{Scenario, Step};
 use crate::session::{Encounters, Session, with_session};
 
 /// How a run checks.

@@ -12,12 +12,12 @@ use framewright::watermark::highatomic_limit;
 use framewright::{Allocator, Census, CpuId, FrameState, Layout, MigrateType, Pfn};
 use framewright_rt::{Solo, Storage};
 
-use crate::op::Op;
+use crate::language::op::Op;
+use crate::language::outcome::{Outcome, Wrong};
+use crate::language::row::{Row, zones};
+use crate::language::shape::Shape;
 use crate::oracle::Oracle;
-use crate::outcome::{Outcome, Wrong};
-use crate::player::Player;
-use crate::row::{Row, zones};
-use crate::shape::Shape;
+use crate::play::player::Player;
 
 /// A machine under way.
 pub struct Session<'h> {

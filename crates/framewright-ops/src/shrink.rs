@@ -8,9 +8,9 @@
 use framewright::request::GFP_KERNEL;
 use framewright::{Gfp, Mechanisms, Order, PfnRange, Policy, Region};
 
-use crate::op::{Op, Terms};
-use crate::scenario::Scenario;
-use crate::shape::Shape;
+use crate::language::op::{Op, Terms};
+use crate::language::scenario::Scenario;
+use crate::language::shape::Shape;
 
 /// What is tried next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

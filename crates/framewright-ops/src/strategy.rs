@@ -6,7 +6,7 @@ use proptest::strategy::{NewTree, Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
 use crate::generate;
-use crate::scenario::Scenario;
+use crate::language::scenario::Scenario;
 use crate::shrink::Shrinker;
 
 /// Every scenario of [`generate::scenario`].

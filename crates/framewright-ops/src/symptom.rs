@@ -8,8 +8,8 @@
 
 use framewright::Mechanisms;
 
+use crate::language::scenario::Scenario;
 use crate::run::{Checks, Failure, Kind, run_with};
-use crate::scenario::Scenario;
 use crate::shrink::Shrinker;
 
 /// By what a failure is known.

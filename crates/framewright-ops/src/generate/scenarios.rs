@@ -14,13 +14,13 @@ use framewright::request::{
 };
 use framewright::{CpuId, Gfp, MigrateType, NodeId, NodeSet, Order, Pfn, PfnRange, Policy, ZoneIdx, ZoneKind};
 
-use crate::counters::Counter;
-use crate::machines;
-use crate::op::{Handle, OnMigrate, OnReclaim, Op, Place, Terms};
+use crate::generate::machines;
+use crate::generate::variety;
+use crate::language::counter::Counter;
+use crate::language::op::{Handle, OnMigrate, OnReclaim, Op, Place, Terms};
+use crate::language::scenario::Scenario;
+use crate::language::shape::Shape;
 use crate::rng::Rng;
-use crate::scenario::Scenario;
-use crate::shape::Shape;
-use crate::variety;
 
 /// How often each kind of operation is drawn, relative to the others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -33,8 +33,8 @@ use std::fmt;
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{Config, Geometry, Mechanisms, NodeId, Pfn, PfnRange, Region, Tuning, ZoneIdx};
 
-use crate::counters::{OF_NODES, OF_ZONES};
-use crate::words::{Reason, Words};
+use crate::language::counter::{OF_NODES, OF_ZONES};
+use crate::language::words::{Reason, Words};
 
 /// What an allocator is set up over.
 #[derive(Clone, PartialEq, Eq, Debug)]

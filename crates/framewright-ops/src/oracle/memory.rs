@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use framewright::{Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 
-use crate::op::Handle;
-use crate::shape::Shape;
+use crate::language::op::Handle;
+use crate::language::shape::Shape;
 
 /// What a frame is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,8 +8,8 @@ use std::ops::RangeInclusive;
 use framewright::mechanisms::PRESETS;
 use framewright::{Mechanisms, NodeId};
 
+use crate::language::shape::Shape;
 use crate::rng::Rng;
-use crate::shape::Shape;
 
 /// CPUs that generated machines have.
 pub const CPUS: RangeInclusive<u16> = 1..=64;

@@ -1,40 +1,12 @@
-//! An embedder's counters of zones and of nodes, and what they must read.
+//! Counts in an embedder's counters, and compares what they read with what was counted.
 
-use std::collections::BTreeMap;
-use std::fmt;
-
+use framewright::NodeId;
 use framewright::report::Source;
-use framewright::{NodeId, ZoneIdx};
 
-use crate::outcome::{Outcome, Wrong};
-use crate::player::Player;
-use crate::row::zones;
-
-/// Names of counters of zones, of which a machine has the first few.
-pub(crate) const OF_ZONES: &[&str] = &["nr_staged", "nr_shared", "nr_pinned", "nr_dirty"];
-/// The same of nodes.
-pub(crate) const OF_NODES: &[&str] = &["nr_mapped", "nr_queued", "nr_cached", "nr_locked"];
-
-/// One of the embedder's counters: where it is, and its number there.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Counter {
-    /// Of a zone.
-    Zone(ZoneIdx, usize),
-    /// Of a node.
-    Node(NodeId, usize),
-}
-
-impl fmt::Display for Counter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Counter::Zone(zone, index) => write!(f, "zone {} {} {index}", zone.node().0, zone.kind()),
-            Counter::Node(node, index) => write!(f, "node {} {index}", node.0),
-        }
-    }
-}
-
-/// What was counted, counter by counter.
-pub(crate) type Counted = BTreeMap<Counter, i64>;
+use crate::language::counter::{Counter, OF_NODES, OF_ZONES};
+use crate::language::outcome::{Outcome, Wrong};
+use crate::language::row::zones;
+use crate::play::player::Player;
 
 impl Player<'_> {
     /// Counts, where there is such a counter.

@@ -19,10 +19,10 @@ use std::str::FromStr;
 use framewright::report::Source;
 use framewright::{Allocator, Census, CpuId, Machine, MigrateType, ZoneIdx};
 
-use crate::expected::Relation;
-use crate::outcome::Wrong;
-use crate::row::zones;
-use crate::words::{Reason, Words, number};
+use crate::language::expected::Relation;
+use crate::language::outcome::Wrong;
+use crate::language::row::zones;
+use crate::language::words::{Reason, Words, number};
 
 /// What begins the line.
 pub(crate) const SIGN: &str = "#!";

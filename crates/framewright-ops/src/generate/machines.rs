@@ -6,10 +6,10 @@
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{NodeId, Order, Pfn, PfnRange, Region, ZoneIdx, ZoneKind};
 
+use crate::generate::variety;
+use crate::language::scenario::Scenario;
+use crate::language::shape::Shape;
 use crate::rng::Rng;
-use crate::scenario::Scenario;
-use crate::shape::Shape;
-use crate::variety;
 
 /// Machines that are worth a name, as a scenario writes them.
 const NAMED: &[(&str, &str)] = &[

@@ -1,24 +1,15 @@
-//! The player's second half: what goes back, and what is neither given nor taken.
+//! Frees and splits: by handle, and raw ones that may be wrong.
 //!
 //! Frees by handle must succeed. Raw frees are predicted: the oracle names the error, or says that the free is right after
 //! all (the place may have been given out again), and then it is one.
 
-use framewright::report::Source;
-use framewright::{AllocError, CpuId, FreeError, MigrateType, Order, Pfn, PfnRange};
+use framewright::{FreeError, Order, Pfn, PfnRange};
 
-use crate::judge::{RangeVerdict, range_verdict};
-use crate::op::{Handle, Place};
-use crate::outcome::{Outcome, Wrong};
-use crate::player::Player;
-use crate::row::zones;
+use crate::language::op::Handle;
+use crate::language::outcome::{Outcome, Wrong};
+use crate::play::player::Player;
 
 impl Player<'_> {
-    /// Carries an operation out at a place, if the place means something.
-    pub(crate) fn at(&self, place: Place, call: impl FnOnce(Pfn) -> Result<Outcome, Wrong>) -> Result<Outcome, Wrong> {
-        let pfn = self.oracle.borrow().resolve(place);
-        pfn.map_or(Ok(Outcome::Skipped), call)
-    }
-
     pub(crate) fn free(&self, handle: Handle) -> Result<Outcome, Wrong> {
         let blocks = self.oracle.borrow().blocks(handle);
         let Some(&(first, order)) = blocks.first() else { return Ok(Outcome::Skipped) };
@@ -132,76 +123,6 @@ impl Player<'_> {
             }
             Err(error) if expected.contains(&error) => Ok(Outcome::Refused(error)),
             result => Err(format!("answered {result:?}, should be {}", one_of(&expected))),
-        }
-    }
-
-    /// Notes a refused free, which must be counted.
-    fn refused(&self, error: FreeError) -> Result<Outcome, Wrong> {
-        self.refused.set(self.refused.get() + 1);
-        Ok(Outcome::Refused(error))
-    }
-
-    /// Checks that the lists of one CPU, or of all, are empty after a drain.
-    pub(crate) fn drained(&self, cpu: Option<CpuId>, frames: u64) -> Result<Outcome, Wrong> {
-        let cpus: Vec<CpuId> = match cpu {
-            Some(cpu) => vec![cpu],
-            None => (0..self.pages.cpus()).map(|cpu| CpuId(cpu as u16)).collect(),
-        };
-        for zone in zones(self.pages.nodes()) {
-            let left = cpus.iter().filter_map(|&cpu| self.pages.pcp(zone, cpu)).find(|pcp| pcp.count != 0);
-            if let Some(left) = left {
-                return Err(format!("after a drain CPU {} still has {} frames", left.cpu.0, left.count));
-            }
-        }
-        Ok(Outcome::Frames(frames))
-    }
-
-    pub(crate) fn take_offline(&self, range: PfnRange) -> Result<Outcome, Wrong> {
-        let (fired, asked) = (self.fired(), self.hooks.borrow().migrations);
-        let verdict = range_verdict(self.oracle.borrow().memory(), range, true);
-        let result = self.pages.take_offline(range);
-        let disturbed = self.disturbed_since(fired);
-        let wrong = if let RangeVerdict::Bad(error) = verdict { Some(error) } else { None };
-        if wrong.is_some() || result.is_err() {
-            let moved = self.hooks.borrow().migrations != asked;
-            return self.not_taken(range, result, (verdict, wrong), (disturbed, moved));
-        }
-        self.oracle.borrow_mut().withhold(range)?;
-        self.offline.borrow_mut().push(range);
-        Ok(Outcome::Done)
-    }
-
-    pub(crate) fn bring_online(&self, range: PfnRange) -> Result<Outcome, Wrong> {
-        let frames = self.pages.bring_online(range);
-        let expected = self.oracle.borrow_mut().restore(range);
-        if frames == expected {
-            Ok(Outcome::Frames(frames))
-        } else {
-            Err(format!("{frames} frames came online, should be {expected}"))
-        }
-    }
-
-    pub(crate) fn set_type(&self, pfn: Pfn, migratetype: MigrateType) -> Result<Outcome, Wrong> {
-        let (known, around) = {
-            let oracle = self.oracle.borrow();
-            let memory = oracle.memory();
-            (memory.known(pfn).is_some(), memory.frames_in(memory.pageblock(pfn)).next().is_some())
-        };
-        self.reserved.set(self.reserved.get() || migratetype == MigrateType::HighAtomic);
-        match self.pages.set_pageblock_type(pfn, migratetype) {
-            Ok(()) if around && migratetype != MigrateType::Isolate => {
-                self.oracle.borrow_mut().retyped(pfn);
-                match self.pages.pageblock_type(pfn) {
-                    Some(found) if found == migratetype => Ok(Outcome::Done),
-                    found => Err(format!("the pageblock's type is {found:?} now")),
-                }
-            }
-            // A hole inside of a pageblock may be taken for the pageblock or for no memory.
-            Err(error @ AllocError::BadType(MigrateType::Isolate)) if migratetype == MigrateType::Isolate => {
-                Ok(Outcome::NotServed(error))
-            }
-            Err(error @ AllocError::Foreign(at)) if at == pfn && !known => Ok(Outcome::NotServed(error)),
-            result => Err(format!("answered {result:?}")),
         }
     }
 }

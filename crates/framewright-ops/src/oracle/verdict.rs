@@ -8,91 +8,17 @@
 use framewright::machine::Machine;
 use framewright::mechanisms::Nofragment;
 use framewright::report::{Source, ZoneSnapshot};
-use framewright::request::{
-    __GFP_ATOMIC, __GFP_DMA, __GFP_DMA32, __GFP_MOVABLE, __GFP_NOMEMALLOC, __GFP_RECLAIMABLE, __GFP_THISNODE,
-};
 use framewright::{
-    AllocError, Allocator, FrameState, Gfp, MigrateType, NodeId, NodeSet, Order, Pfn, PfnRange, Policy, Request, Why,
-    ZoneIdx,
+    AllocError, FrameState, MigrateType, NodeId, NodeSet, Order, Pfn, PfnRange, Policy, Request, Why, ZoneIdx,
 };
 
-use crate::memory::{Memory, Use};
-use crate::outcome::Wrong;
-use crate::reach::Call;
-use crate::row::zones;
-
-/// A request, judged on one machine.
-#[derive(Clone, Copy)]
-pub(crate) struct Judge<'j, 'a, M: Machine> {
-    pub(crate) pages: &'j Allocator<'a, M>,
-    pub(crate) memory: &'j Memory,
-    pub(crate) request: Request,
-    /// The node of the CPU that asked.
-    pub(crate) here: NodeId,
-    /// Distances between nodes, row by row.
-    pub(crate) distances: &'j [u8],
-    /// Which turn of this CPU's interleaved requests it was; none if that is not known.
-    pub(crate) turn: Option<u32>,
-    /// Whether something was made to fail on the way: then any honest failure is right.
-    pub(crate) disturbed: bool,
-}
+use crate::language::outcome::Wrong;
+use crate::language::row::zones;
+use crate::oracle::ranges::free_range;
+use crate::oracle::reach::Call;
+use crate::oracle::rights::Judge;
 
 impl<M: Machine> Judge<'_, '_, M> {
-    /// The error that a request gets because it makes no sense.
-    pub(crate) fn refusal(&self) -> Option<AllocError> {
-        let Request { gfp, order, policy, .. } = self.request;
-        let max = self.memory.max_order();
-        if order > max {
-            return Some(AllocError::BadOrder { order, max });
-        }
-        if contradict(gfp) {
-            return Some(AllocError::BadFlags);
-        }
-        match policy {
-            Policy::Prefer(node) if node.index() >= self.pages.nodes() => Some(AllocError::BadNode(node)),
-            _ => None,
-        }
-    }
-
-    /// The nodes that a block may come from, and those of which none may have been passed over.
-    pub(crate) fn nodes(&self) -> (NodeSet, NodeSet) {
-        let only_here = self.request.gfp.contains(__GFP_THISNODE);
-        let both = |nodes| (nodes, nodes);
-        match self.request.policy {
-            Policy::Local if only_here => both(NodeSet::only(self.here)),
-            Policy::Prefer(node) if only_here => both(NodeSet::only(node)),
-            // Of several that could serve it *this* node is the nearest, which is the allocator's to know.
-            Policy::Bind(nodes) if only_here => match self.usable(nodes) {
-                usable if usable.len() > 1 => (usable, NodeSet(0)),
-                usable => both(usable),
-            },
-            Policy::Bind(nodes) => both(nodes),
-            Policy::Interleave(nodes) if only_here => match self.whose_turn(nodes) {
-                Some(node) => both(NodeSet::only(node)),
-                None => (self.usable(nodes).with(NodeSet::only(self.here)), NodeSet(0)),
-            },
-            Policy::Local | Policy::Prefer(_) | Policy::Interleave(_) => both(NodeSet::ALL),
-        }
-    }
-
-    /// Those of some nodes that have memory, not withheld, in a zone that the request may use.
-    pub(crate) fn usable(&self, nodes: NodeSet) -> NodeSet {
-        let highest = self.request.gfp.highest_zone();
-        let begins_below = |zone: &ZoneIdx, limit| self.memory.zones().get(zone).is_some_and(|&first| first < limit);
-        let frames = self.memory.all().filter(|(_, known)| {
-            let reaches = self.request.below.is_none_or(|limit| begins_below(&known.zone, limit));
-            !matches!(known.used, Use::Withheld { .. }) && known.zone.kind() <= highest && reaches
-        });
-        let with_memory = frames.fold(NodeSet(0), |all, (_, known)| all.with(NodeSet::only(known.zone.node())));
-        with_memory.only_with(nodes)
-    }
-
-    /// The node whose turn it is: of those that count, round and round; where none does, the caller's. None if the turn is not known.
-    pub(crate) fn whose_turn(&self, nodes: NodeSet) -> Option<NodeId> {
-        let usable = self.usable(nodes);
-        if usable.is_empty() { Some(self.here) } else { usable.nth_cyclic(self.turn?) }
-    }
-
     /// Checks where a block or range lies that a request was given.
     pub(crate) fn placed(&self, range: PfnRange) -> Result<(), Wrong> {
         let Some(zone) = self.memory.zone_of(range) else {
@@ -182,13 +108,6 @@ impl<M: Machine> Judge<'_, '_, M> {
         let free: u64 = counted.map(|(order, mt)| zone.nr_free[order.index()][mt.index()] << order.0).sum();
         let keep = zone.low.saturating_add(zone.protection[self.request.gfp.highest_zone().index()]);
         free.saturating_sub(frames - 1) > keep
-    }
-
-    /// Whether the request may use the reserve for high orders, at order 0 when all else is used up.
-    pub(crate) fn uses_highatomic(&self) -> bool {
-        let Request { gfp, order, .. } = self.request;
-        let is_urgent = if order.0 == 0 { !gfp.may_reclaim() } else { gfp.contains(__GFP_ATOMIC) };
-        is_urgent && !gfp.contains(__GFP_NOMEMALLOC)
     }
 
     /// A zone that the request may use on nodes that `counts` says yes of, and that has room.
@@ -290,82 +209,4 @@ impl<M: Machine> Judge<'_, '_, M> {
             known.zone == zone && usable && pfn.is_aligned(order) && pfn.add(order.frames()) <= limit && free(pfn)
         })
     }
-}
-
-/// Whether flags contradict each other.
-pub(crate) fn contradict(gfp: Gfp) -> bool {
-    gfp.contains(__GFP_MOVABLE | __GFP_RECLAIMABLE) || gfp.contains(__GFP_DMA | __GFP_DMA32)
-}
-
-/// What must answer an allocation of exactly these frames.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum RangeVerdict {
-    /// It makes no sense, for this reason.
-    Bad(AllocError),
-    /// All is free.
-    Serve,
-    /// Something movable is in the way, and may be moved.
-    Move,
-    /// Something stays.
-    Busy,
-}
-
-/// Judges a range by what is in it.
-pub(crate) fn range_verdict(memory: &Memory, range: PfnRange, may_move: bool) -> RangeVerdict {
-    if let Some(error) = range_refusal(memory, range) {
-        return RangeVerdict::Bad(error);
-    }
-    let mut verdict = RangeVerdict::Serve;
-    for (_, known) in memory.frames_in(range) {
-        verdict = match known.used {
-            Use::Free | Use::Withheld { .. } => verdict,
-            Use::Held { movable: true, .. } if may_move && verdict != RangeVerdict::Busy => RangeVerdict::Move,
-            Use::Held { .. } => RangeVerdict::Busy,
-        };
-    }
-    verdict
-}
-
-/// Why no range can have these frames: the first of them that is no memory, withheld, or of another zone than the range's first.
-fn range_refusal(memory: &Memory, range: PfnRange) -> Option<AllocError> {
-    if range.is_empty() {
-        return Some(AllocError::BadRange(range));
-    }
-    let zone = memory.known(range.start).map(|known| known.zone);
-    (range.start.0..range.end.0).map(Pfn).find_map(|pfn| match memory.known(pfn) {
-        None => Some(AllocError::Foreign(pfn)),
-        Some(known) if Some(known.zone) != zone => Some(AllocError::OtherZone(pfn)),
-        Some(known) if matches!(known.used, Use::Withheld { .. }) => Some(AllocError::Offline(pfn)),
-        Some(_) => None,
-    })
-}
-
-/// A range of free frames that a contiguous request of so many could have had: aligned, in an allowed zone, each frame one that counts.
-pub(crate) fn free_range<M: Machine>(
-    judge: &Judge<'_, '_, M>,
-    frames: u64,
-    align: Order,
-    counts: impl Fn(ZoneIdx, Pfn) -> bool,
-) -> Option<PfnRange> {
-    let (_, must) = judge.nodes();
-    let highest = judge.request.gfp.highest_zone();
-    let below = judge.request.below.unwrap_or(Pfn(u64::MAX));
-    // The free frames of one zone that end with the frame at hand.
-    let mut run: Option<(ZoneIdx, PfnRange)> = None;
-    judge.memory.all().find_map(|(pfn, known)| {
-        let zone = known.zone;
-        let usable = zone.kind() <= highest && must.contains(zone.node()) && pfn < below && counts(zone, pfn);
-        if known.used != Use::Free || !usable {
-            run = None;
-            return None;
-        }
-        let start = match run {
-            Some((before, run)) if before == zone && run.end == pfn => run.start,
-            _ => pfn,
-        };
-        let free = PfnRange { start, end: pfn.add(1) };
-        run = Some((zone, free));
-        let first = free.start.align_up(align);
-        (first.add(frames) <= free.end).then(|| PfnRange { start: first, end: first.add(frames) })
-    })
 }

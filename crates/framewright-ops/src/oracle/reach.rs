@@ -7,14 +7,13 @@
 //! From the allocator come the marks as it reports them and the type of each pageblock.
 
 use framewright::machine::Machine;
-use framewright::mechanisms::Nofragment;
 use framewright::report::{Source, ZoneSnapshot};
-use framewright::request::{__GFP_ATOMIC, __GFP_HIGH, __GFP_MEMALLOC, __GFP_NOFAIL, __GFP_NOMEMALLOC, __GFP_NORETRY};
+use framewright::request::{__GFP_ATOMIC, __GFP_HIGH, __GFP_MEMALLOC, __GFP_NOMEMALLOC};
 use framewright::{Gfp, MigrateType, Order, Pfn, PfnRange, ZoneIdx};
 
-use crate::judge::Judge;
-use crate::memory::Use;
-use crate::row::zones;
+use crate::language::row::zones;
+use crate::oracle::memory::Use;
+use crate::oracle::rights::Judge;
 
 /// How a request asks: it decides which watermark binds it in the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,13 +89,6 @@ impl<M: Machine> Judge<'_, '_, M> {
             known.is_some_and(|known| known.zone == idx && known.used == Use::Free)
                 && self.pages.pageblock_type(pfn) == migratetype
         })
-    }
-
-    /// Whether the request takes nothing smaller than a pageblock from another mobility, whatever comes: it has another way.
-    pub(crate) fn keeps_apart(&self) -> bool {
-        let gfp = self.request.gfp;
-        let is_optional = self.request.order.0 != 0 && gfp.contains(__GFP_NORETRY) && !gfp.contains(__GFP_NOFAIL);
-        is_optional && self.pages.mechanisms().nofragment == Nofragment::Enforced
     }
 }
 

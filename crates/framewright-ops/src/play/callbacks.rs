@@ -5,17 +5,49 @@
 //! that called them.
 
 use framewright::machine::{Busy, Need};
-use framewright::report::Source;
 use framewright::request::{__GFP_MEMALLOC, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
-use framewright::{NodeId, Order, Pfn, PfnRange, Request};
+use framewright::{Event, Order, Pfn, PfnRange, Request};
 
-use crate::op::{Handle, OnMigrate, OnReclaim, Op, Terms};
-use crate::outcome::{Outcome, Wrong};
-use crate::player::Player;
-use crate::row::zones;
+use crate::language::op::{Handle, OnMigrate, OnReclaim, Op, Terms};
+use crate::language::outcome::Wrong;
+use crate::play::player::Player;
 
 /// Names that callbacks use for what they allocate and free at once.
 const TRANSIENT: [Handle; 3] = [Handle(u32::MAX), Handle(u32::MAX - 1), Handle(u32::MAX - 2)];
+
+impl<'h> Player<'h> {
+    /// Becomes the machine's callbacks.
+    pub(crate) fn hook(&'h self) {
+        let machine = self.pages.machine();
+        machine.on_fault(|point| self.faults.borrow_mut().reach(point));
+        machine.on_reclaim(|need| self.reclaim(need));
+        machine.on_migrate(|from, to, order| self.migrate((from, to), order));
+        machine.on_event(|event| {
+            let change = match event {
+                Event::PageAlloc { pfn: Some(_), order, .. } => order.frames(),
+                Event::PageFree { order, .. } => order.frames().wrapping_neg(),
+                _ => 0,
+            };
+            self.traced.set(self.traced.get().map(|traced| traced.wrapping_add(change)));
+        });
+    }
+
+    /// Forgets the callbacks, so that nothing refers to the player any more, and all that it has on the heap: the player is
+    /// not dropped.
+    pub(crate) fn unhook(&self) {
+        self.seat.take();
+        let machine = self.pages.machine();
+        machine.on_fault(|_| false);
+        machine.on_reclaim(|_| 0);
+        machine.on_migrate(|_, _, _| Err(Busy));
+        machine.on_event(|_| {});
+        self.oracle.take();
+        self.faults.take();
+        self.hooks.take();
+        self.counted.take();
+        self.offline.take();
+    }
+}
 
 impl Player<'_> {
     /// Frees memory, or does not; returns how many frames it says it freed.
@@ -36,19 +68,6 @@ impl Player<'_> {
             }
         };
         self.noted(freed).unwrap_or(0)
-    }
-
-    /// A node's background reclaim runs. Whatever the callback does, it ends, and takes back as much of the boost as there was: all of it,
-    /// unless the callback mixes mobilities in turn.
-    pub(crate) fn balanced(&self, node: NodeId) -> Result<Outcome, Wrong> {
-        let there = zones(self.pages.nodes()).filter(|zone| zone.node() == node);
-        let boost = || -> u64 { there.clone().filter_map(|zone| self.pages.zone(zone)).map(|zone| zone.boost).sum() };
-        let (before, is_nested) = (boost(), self.hooks.borrow().on_reclaim == OnReclaim::Nest);
-        let run = self.pages.balance(node);
-        if run.boost != before || (boost() != 0 && !is_nested) {
-            return Err(format!("{run:?}, with a boost of {before} before and {} afterwards", boost()));
-        }
-        Ok(Outcome::Done)
     }
 
     /// Keeps what is wrong for the operation that is under way.
@@ -75,13 +94,6 @@ impl Player<'_> {
         }
         self.perform_nested(&[Op::Free(TRANSIENT[0]), Op::Free(TRANSIENT[1])])?;
         self.free_oldest()
-    }
-
-    /// A node's background compaction runs, on demand and of its own accord.
-    pub(crate) fn compacted(&self, node: NodeId) -> Result<Outcome, Wrong> {
-        self.pages.compact(node);
-        self.pages.compact_proactively(node);
-        Ok(Outcome::Done)
     }
 
     /// Moves a block to a place, or does not.

@@ -12,8 +12,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::outcome::Outcome;
-use crate::words::{Reason, number};
+use crate::language::outcome::Outcome;
+use crate::language::words::{Reason, number};
 
 /// How a number compares with the one that is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

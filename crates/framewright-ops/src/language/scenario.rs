@@ -21,11 +21,11 @@ use std::str::FromStr;
 
 use framewright::NodeId;
 
-use crate::assertion;
-use crate::expected::Expected;
-use crate::op::{Handle, Op};
-use crate::shape::Shape;
-use crate::words::Reason;
+use crate::language::assertion;
+use crate::language::expected::Expected;
+use crate::language::op::{Handle, Op};
+use crate::language::shape::Shape;
+use crate::language::words::Reason;
 
 /// An operation, and what must come of it if that matters.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -5,11 +5,11 @@ use std::str::FromStr;
 use framewright::machine::Fault;
 use framewright::{Policy, ZoneIdx};
 
-use crate::assertion;
-use crate::counters::Counter;
-use crate::op::{Handle, OnMigrate, OnReclaim, Op, Place, Terms};
-use crate::row::{COLUMNS, Row, trim};
-use crate::words::{Reason, Words, number};
+use crate::language::assertion;
+use crate::language::counter::Counter;
+use crate::language::op::{Handle, OnMigrate, OnReclaim, Op, Place, Terms};
+use crate::language::row::{COLUMNS, Row, trim};
+use crate::language::words::{Reason, Words, number};
 
 impl FromStr for Op {
     type Err = Reason;

@@ -13,10 +13,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use framewright::machine::Machine;
 use framewright::{Allocator, Census, FrameState, FreeError, Order, Pfn, PfnRange};
 
-use crate::memory::{Memory, Use};
-use crate::op::{Handle, Place};
-use crate::outcome::Wrong;
-use crate::shape::Shape;
+use crate::language::op::{Handle, Place};
+use crate::language::outcome::Wrong;
+use crate::language::shape::Shape;
+use crate::oracle::memory::{Memory, Use};
 
 /// What a handle stands for.
 #[derive(Clone, Debug, Default)]

@@ -36,9 +36,9 @@ use std::fmt;
 use framewright::machine::Fault;
 use framewright::{CpuId, Gfp, MigrateType, NodeId, NodeSet, Order, Pfn, PfnRange, Policy, Request};
 
-use crate::assertion::Assertion;
-use crate::counters::Counter;
-use crate::row::Row;
+use crate::language::assertion::Assertion;
+use crate::language::counter::Counter;
+use crate::language::row::Row;
 
 /// Name of what an operation got.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
