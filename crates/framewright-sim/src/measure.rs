@@ -1,4 +1,4 @@
-//! From what was counted to a report.
+//! Puts a report together from what was counted.
 
 use framewright::machine::{LockKind, LockName};
 
@@ -9,7 +9,7 @@ use crate::memory::counters::{Count, PLACES, Place};
 use crate::model::{Ps, ns};
 use crate::report::{CpuReport, FieldReport, Figure, LineReport, LockReport, LockSpan, Report, SCHEMA, Times, Traffic};
 
-/// What a report says of a run that the machine does not know.
+/// The parts of a report that the machine does not know.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// Workload.
@@ -22,7 +22,7 @@ pub struct About {
     pub figures: Vec<Figure>,
 }
 
-/// A kind of lock as data: the words of the core's name for it, in small letters.
+/// Returns a kind of lock as text: the core's name for it in lower case, with hyphens.
 fn kind(kind: LockKind) -> String {
     let name = format!("{kind:?}");
     name.char_indices().fold(String::new(), |mut text, (at, letter)| {
@@ -33,13 +33,13 @@ fn kind(kind: LockKind) -> String {
 }
 
 impl Simulation<'_> {
-    /// Gives the word at this address a name: what it is a part of, and its own.
+    /// Names the word at this address: the record that it is part of, and its own name.
     pub fn name_field(&mut self, address: usize, bytes: usize, part: &str, field: &str) {
         let offset = address.wrapping_sub(self.world.base);
         self.names.add(offset, bytes, (part.to_owned(), field.to_owned()));
     }
 
-    /// What the runs so far have shown.
+    /// Returns what the runs so far have shown.
     pub fn report(&self, about: &About) -> Report {
         let per_cpu: Vec<CpuReport> =
             (0..).zip(&self.world.cpus).map(|(number, cpu)| cpu_report(number, cpu)).collect();
@@ -69,13 +69,13 @@ impl Simulation<'_> {
         }
     }
 
-    /// Length of the window, or of what there was of it.
+    /// Returns the length of the window, up to now if it is not over.
     fn window(&self) -> Ps {
         let (begin, end) = self.world.window;
         end.min(self.clock()).saturating_sub(begin)
     }
 
-    /// Takings of locks one by one, if they were kept.
+    /// Returns each acquisition of a lock, if they were kept.
     pub fn lock_spans(&self) -> &[LockSpan] {
         self.world.locks.spans.as_deref().unwrap_or_default()
     }
@@ -162,7 +162,7 @@ fn plus(a: Traffic, b: Traffic) -> Traffic {
     }
 }
 
-/// What a CPU did in its window: up to now if that is not over.
+/// Returns what a CPU did in its window, up to now if it is not over.
 fn span(cpu: &Cpu) -> Mark {
     let begin = cpu.marks[0].unwrap_or_default();
     let last = Mark { clock: cpu.now.clock, times: cpu.times, accesses: cpu.now.accesses };

@@ -1,14 +1,21 @@
 //! What an access to a shared word costs the running CPU, and what it does to other CPUs.
 //!
-//! Three looks at a line, each dearer than the one before: a line that the core touched last and may use as it is, a copy that other cores
-//! read too, and a request that the directory serves in the CPU's turn. Stores wait in the CPU's store buffer until they are visible.
+//! An access takes the first of three paths that fits, and each costs the host more than the one before:
+//!
+//! 1. the core touched the line last, still has it and may use it as it is ([`World::touch_held`]);
+//! 2. the core has a copy that other cores read too ([`World::touch_shared`]);
+//! 3. the directory serves a request, in the CPU's turn ([`World::serve`]).
+//!
+//! Stores wait in the CPU's store buffer until they are visible.
 
 use crate::engine::cpu::Spent;
 use crate::engine::world::World;
 use crate::memory::directory::{Access, NONE, Served, Source};
 
 impl World {
-    /// The quick look: the core touched the line last, still has it, and may use it so.
+    /// Charges an access to a line that the core touched last and may use as it is.
+    ///
+    /// Returns false, and charges nothing, if the line is not so.
     #[inline(always)]
     pub(crate) fn touch_held(&mut self, line: usize, access: Access) -> bool {
         let now = &mut self.now;
@@ -29,8 +36,9 @@ impl World {
         may
     }
 
-    /// The second look: a copy that others read too. Who touched the line last stays as it is, or readers would take turns
-    /// at that.
+    /// Charges a load from a copy that other cores read too; returns false if there is none.
+    ///
+    /// The line keeps its last toucher: readers would otherwise replace each other at every load.
     pub(crate) fn touch_shared(&mut self, line: usize) -> bool {
         let now = &mut self.now;
         let may = now.clock <= now.limit && self.directory.reads_along(line, now.core);
@@ -41,7 +49,7 @@ impl World {
         may
     }
 
-    /// Serves an access that the quick look did not, at the CPU's turn.
+    /// Serves an access through the directory, in the CPU's turn.
     pub(crate) fn serve(&mut self, (line, region): (usize, u16), address: usize, access: Access) {
         self.now.accesses += 1;
         match access {
@@ -74,7 +82,7 @@ impl World {
                 self.now.enough = stores.enough_for(self.buffer);
                 let last = stores.last();
                 if access == Access::Release && last > visible {
-                    // What was written before is visible first: others get the line then.
+                    // Earlier stores become visible first; other CPUs get the line after them.
                     visible = last;
                     let state = &mut self.directory.lines[line];
                     state.busy = state.busy.max(last);
@@ -86,7 +94,7 @@ impl World {
         }
     }
 
-    /// The CPU waits until it is served.
+    /// Advances the running CPU to the end of its request.
     fn wait_for(&mut self, served: &Served) {
         let queued = served.start - self.now.clock;
         let moving = served.done - served.start;
@@ -101,7 +109,7 @@ impl World {
         }
     }
 
-    /// Waits until there is room for one more store.
+    /// Lets the running CPU wait for room for one more store.
     fn make_room(&mut self) {
         let (clock, stores) = (self.now.clock, self.now.stores);
         let room = (self.model.stores.in_flight, self.buffer);
@@ -109,20 +117,20 @@ impl World {
         self.spend(Spent::Stores, waited);
     }
 
-    /// Waits until all stores are visible.
+    /// Lets the running CPU wait until all its stores are visible.
     pub(crate) fn drain(&mut self) {
         let waited = self.cpu().stores.last().saturating_sub(self.now.clock);
         self.spend(Spent::Stores, waited);
     }
 
-    /// The running CPU writes zeros to so many lines of a node, which push others out of its caches.
+    /// Charges the running CPU for zeroing lines of a node, which push others out of its caches.
     pub(crate) fn zero_lines(&mut self, node: usize, lines: u64) {
         let done = self.memory.zero(node, self.now.clock, lines);
         self.spend(Spent::Zeroing, done - self.now.clock);
         self.fill_private(lines as u32);
     }
 
-    /// So many lines that nobody else touches come into the running CPU's caches.
+    /// Brings `lines` private lines into the running CPU's caches.
     pub(crate) fn fill_private(&mut self, lines: u32) {
         self.directory.fill(self.now.core, lines);
         self.now.fills = self.directory.fills(self.now.core);

@@ -8,15 +8,15 @@ use std::collections::VecDeque;
 use crate::engine::plant::Plant;
 use crate::memory::directory::Access;
 
-/// Stores that a CPU keeps back at most; processors of the last ten years have room for 42 to 112.
+/// Most stores that a CPU delays; processors of the last ten years have room for 42 to 112.
 pub(super) const MOST_KEPT: usize = 48;
 
-/// How an access is to be done.
+/// How an access is done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
     /// On the word itself.
     Plain,
-    /// By the CPU's own stores that are not out yet.
+    /// Through the CPU's own delayed stores.
     Buffer,
     /// Not at all.
     Lost,
@@ -26,7 +26,7 @@ pub(crate) enum Way {
     Blind,
 }
 
-/// A store that is not out yet.
+/// A delayed store: its CPU alone sees it.
 #[derive(Clone, Copy)]
 pub(super) struct Kept {
     pub(super) word: Target,
@@ -34,7 +34,7 @@ pub(super) struct Kept {
     pub(super) value: u64,
 }
 
-/// A word of a simulated machine, of any size.
+/// A word of a simulated machine, of any width.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Target {
     U8(*const Cell<u8>),
@@ -71,25 +71,25 @@ impl Target {
     }
 }
 
-/// The chances of a world.
+/// Delayed stores and a planted bug of one machine.
 pub(crate) struct Chances {
-    /// Each CPU's stores that are not out yet; none if stores are never kept back.
+    /// Each CPU's delayed stores; none if stores are never delayed.
     pub(super) kept: Option<Vec<VecDeque<Kept>>>,
     pub(super) plant: Option<Plant>,
-    /// Words that the planted bug concerns, ascending, and how often it was met.
+    /// Addresses of the words that the planted bug is in, ascending, and how often it was met.
     words: Vec<usize>,
     met: u64,
 }
 
 impl Chances {
-    /// Chances for so many CPUs. `words` are the addresses of the words that have the name in `plant`.
+    /// Records for `cpus` CPUs; `words` are the addresses of the words named in `plant`.
     pub(super) fn new(cpus: usize, delays: bool, plant: Option<Plant>, mut words: Vec<usize>) -> Chances {
         words.sort_unstable();
         let kept = delays.then(|| vec![VecDeque::with_capacity(MOST_KEPT); cpus]);
         Chances { kept, plant, words, met: 0 }
     }
 
-    /// What the planted bug makes of an access.
+    /// Returns how the planted bug changes an access.
     pub(super) fn spoil(&mut self, address: usize, access: Access) -> Way {
         let (nth, spoilt) = match (&self.plant, access) {
             (Some(Plant::LostStore(_, nth)), Access::Store | Access::Release) => (*nth, Way::Lost),

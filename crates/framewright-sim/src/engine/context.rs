@@ -1,37 +1,39 @@
-//! What a CPU is in the middle of: a task, an interrupt or an NMI, and what that holds off.
+//! The context that a CPU runs in: a task, an interrupt or an NMI, with its own pins and interrupt state.
 
 use crate::model::Ps;
 
-/// What a CPU is in the middle of.
+/// The kind of context.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) enum Level {
     #[default]
     Task,
     /// An interrupt of a task that does not hold interrupts off.
     Interrupt,
-    /// What nothing holds off: an interrupt of a task, of an interrupt, or of another of its kind.
+    /// An NMI, which nothing holds off; it may hit a task, an interrupt or another NMI.
     Nmi,
 }
 
-/// What belongs to a task or an interrupt while it runs. One that comes in between has its own and leaves this as it is: what it
-/// holds off and lets go again are not the interrupts of whom it met.
+/// State of a task, an interrupt or an NMI while it runs.
+///
+/// An interrupt or NMI has a context of its own. What it holds off and lets go is its own, not that of the context that
+/// it hit.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Context {
     pub(crate) level: Level,
     pub(crate) guards: Guards,
-    /// Guards that hold interrupts off.
+    /// Number of guards that hold interrupts off.
     pub(crate) irq_off: u32,
 }
 
-/// Pins of what runs on a CPU: of the task, or of an interrupt.
+/// Pins of one context.
 ///
-/// A kernel that holds interrupts off has no need to turn preemption off besides. The core always pins first, as it does not know yet
-/// whether it will come to that. So the first guard that holds interrupts off under a pin is charged the rest of its price: both
-/// together cost what such a kernel pays.
+/// A kernel that holds interrupts off does not turn preemption off as well. The core always pins first, because it does
+/// not know yet whether it will hold interrupts off. So the first guard that holds interrupts off under a pin is
+/// charged only the rest of its price. Both together cost what such a kernel pays.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Guards {
     pins: u32,
-    /// The pin's price is part of what was paid for holding interrupts off.
+    /// The pin's price is part of the price of holding interrupts off.
     is_part: bool,
 }
 
@@ -45,7 +47,7 @@ impl Guards {
         self.is_part &= self.pins != 0;
     }
 
-    /// Whether interrupts are held off for the first time under a pin.
+    /// Returns whether this is the first time under a pin that interrupts are held off.
     pub(crate) fn stands_for_a_pin(&mut self) -> bool {
         let first = self.pins != 0 && !self.is_part;
         self.is_part |= first;

@@ -20,7 +20,7 @@ pub(crate) enum State {
     Done,
 }
 
-/// What a CPU's time was spent for. What is left over were hits in its own caches.
+/// What a CPU's time was spent on; the rest of its time was hits in its own caches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Spent {
     Instructions,
@@ -35,7 +35,7 @@ pub(crate) enum Spent {
     Interrupts,
 }
 
-/// Time by what it was spent for.
+/// Time by what it was spent on.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct TimeSpent([Ps; Spent::Interrupts as usize + 1]);
 
@@ -76,8 +76,10 @@ impl StoreBuffer {
         self.last
     }
 
-    /// Returns how long the CPU, which has `made` so many stores, waits before the next: until fewer than `most` are
-    /// under way, and the first of these is one of the last `buffer` stores.
+    /// Returns how long the CPU waits before it makes its next store.
+    ///
+    /// It waits until fewer than `most` stores are under way and the first of them is one of the last `buffer` stores.
+    /// `made` stores have been made so far.
     pub(crate) fn make_room(&mut self, now: Ps, made: u64, (most, buffer): (u8, u64)) -> Ps {
         let mut until = now;
         while self.count != 0 {
@@ -93,12 +95,14 @@ impl StoreBuffer {
         until - now
     }
 
-    /// How many stores the CPU may have made before it has to look again whether there is room.
+    /// Returns how many stores the CPU may have made before it must check again for room.
     pub(crate) fn enough_for(&self, buffer: u64) -> u64 {
         if self.count == 0 { u64::MAX } else { self.under_way[self.first].1.saturating_add(buffer) }
     }
 
-    /// Makes a store, for which there is room, that takes until `done` by itself; `made` were made before it.
+    /// Makes a store that is done at `done`; `made` stores were made before it.
+    ///
+    /// There must be room.
     pub(crate) fn post(&mut self, done: Ps, made: u64) {
         self.last = self.last.max(done);
         self.under_way[(self.first + self.count) % MOST_STORES] = (self.last, made);
@@ -110,11 +114,11 @@ impl StoreBuffer {
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Now {
     pub(crate) clock: Ps,
-    /// Up to when it may go on without a look at anybody else.
+    /// Time up to which it may go on without looking at other CPUs.
     pub(super) limit: Ps,
     /// Accesses so far.
     pub(crate) accesses: u64,
-    /// Stores so far, and up to how many it may make without a look at those that are under way.
+    /// Stores so far, and the number that it may reach without checking those under way.
     pub(super) stores: u64,
     pub(super) enough: u64,
     pub(crate) fills: Fills,
@@ -128,7 +132,7 @@ impl Now {
     }
 }
 
-/// How far a CPU was at some time.
+/// How far a CPU was at some moment.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Mark {
     pub(crate) clock: Ps,
@@ -141,21 +145,21 @@ pub(crate) struct Cpu {
     pub(crate) now: Now,
     pub(crate) node: u16,
     pub(crate) state: State,
-    /// Its coroutine's way back to the host.
+    /// The coroutine's way back to the host loop.
     pub(crate) yielder: *const Yielder<(), ()>,
     pub(crate) stores: StoreBuffer,
-    /// Time that others have cost it, to be paid at its next turn.
+    /// Time that other CPUs have cost it; it is charged at its next turn.
     pub(crate) debt: Ps,
-    /// Line that it spins on, and the next CPU that does.
+    /// Line that the CPU spins on, and the next CPU that spins on it.
     pub(crate) parked_at: usize,
     pub(crate) next_parked: u16,
-    /// Its waiting has an end, for which it is queued.
+    /// The CPU waits with a deadline, which is queued.
     pub(crate) is_timed: bool,
     pub(crate) waiter: Option<Waiter>,
     pub(crate) context: Context,
     /// NMIs that have begun and not ended.
     pub(crate) nmis: u32,
-    /// When the next comes, if it is not held off.
+    /// Times of the next interrupt and the next NMI.
     pub(crate) next_interrupt: Ps,
     pub(crate) next_nmi: Ps,
     pub(crate) times: TimeSpent,
@@ -163,11 +167,11 @@ pub(crate) struct Cpu {
     pub(crate) operations: u64,
     /// The window's beginning and end, once the clock has passed them.
     pub(crate) marks: [Option<Mark>; 2],
-    /// When the next of the two is.
+    /// The next bound of the window that the CPU has not passed.
     pub(crate) next_mark: Ps,
     /// Locks that it waits for or holds.
     pub(crate) taking: Vec<Taking>,
-    /// It had to spin since it wanted the last lock.
+    /// The CPU had to spin since it wanted the last lock.
     pub(crate) spun: bool,
 }
 

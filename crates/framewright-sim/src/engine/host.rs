@@ -1,22 +1,26 @@
-//! What the allocator asks of whoever it is embedded in, during a run.
+//! What the allocator asks of its embedder during a run.
 //!
-//! On a simulated machine that is a workload's own object, registered for one run ([`crate::engine::run::Simulation::run_hosted`]). It is called on the CPU
-//! that the allocator runs on, on that CPU's stack; it may call the allocator, sleep, and let time go by (`here`). What it
-//! keeps of its own is nobody's shared memory: it costs what it says it costs.
+//! On a simulated machine the embedder is a workload's own object, registered for one run
+//! ([`crate::engine::run::Simulation::run_hosted`]). It is called on the CPU that runs the allocator, on that CPU's
+//! stack. It may call the allocator, sleep, and let time go by (`here`). Its own data is not shared memory: it costs
+//! only the time that the embedder charges.
 
 use framewright::event::Event;
 use framewright::machine::{Busy, Need};
 use framewright::pfn::{Order, Pfn};
 
-/// See the module's description. Each method is that of [`framewright::Machine`] with the same name; by default there is nothing to be had.
+/// The embedder of the allocator.
+///
+/// Each method has its counterpart of that name in [`framewright::Machine`]. By default nothing is reclaimed, moved or
+/// traced.
 pub trait Host {
-    /// Frees memory; how many frames.
+    /// Frees memory; returns the number of frames.
     fn reclaim(&self, need: &Need) -> u64 {
         let _ = need;
         0
     }
 
-    /// Whether anything can be moved.
+    /// Returns whether blocks can be moved.
     fn migrates(&self) -> bool {
         false
     }
@@ -30,12 +34,14 @@ pub trait Host {
         Err(Busy)
     }
 
-    /// Whether it wants to know what happens.
+    /// Returns whether the embedder wants events.
     fn traces(&self) -> bool {
         false
     }
 
-    /// Something happened. A lock may be held: must not call the allocator, nor let time go by.
+    /// Hears of an event.
+    ///
+    /// Context: a lock may be held, so it must not call the allocator and must not let time go by.
     fn event(&self, event: &Event) {
         let _ = event;
     }

@@ -1,27 +1,30 @@
-//! Interrupts, and NMIs: when they come to a CPU, what they meet, and what is left as it was.
+//! Interrupts and NMIs: when they come to a CPU, and which context they run in.
 //!
-//! | what | comes | meets |
+//! | kind | comes | hits |
 //! |---|---|---|
-//! | an interrupt | at its time, or when whoever held it off lets go | a task that does not hold interrupts off; it also ends a wait |
-//! | an NMI | at its time, before the access or the turn that is next | anybody: whoever holds interrupts off, an interrupt, an NMI |
+//! | interrupt | at its time, or when interrupts are let on again | a task with interrupts on; it also ends a wait |
+//! | NMI | at its time, before the next access or turn | any context: a task, an interrupt, an NMI |
 //!
-//! Times are drawn from the seed, from the end of one to the next, in picoseconds of the CPU's clock. Each runs its handler on the stack
-//! of whom it met, as it would in a kernel. In an NMI the CPU has no number (`sim.rs`), so the allocator takes it for what it is.
+//! Times are drawn from the seed, from the end of one to the next, in picoseconds of the CPU's clock. A handler runs on
+//! the stack of the context that it hit, as in a kernel. In an NMI the CPU has no number (`sim.rs`), which tells the
+//! allocator that it is one.
 //!
-//! *Rejected*: a depth that interrupts count up and down. What an NMI holds off and lets go again would then be the interrupts of
-//! whom it met, and one that is pending would come in the middle of the NMI. A context of its own for each says it without a rule.
+//! *Rejected*: a depth that interrupts count up and down. An NMI that holds interrupts off and lets them on again would
+//! do so for the context that it hit, and a pending interrupt would run inside the NMI. A context for each makes that
+//! impossible.
 
 use crate::engine::context::{Context, Level};
 use crate::engine::cpu::Spent;
 use crate::engine::world::{World, with};
 use crate::model::Ps;
 
-/// NMIs that are under way on a CPU at most: one that meets one that met one. Each is met by one other at most.
+/// Most NMIs under way on one CPU: each is hit by at most one other.
 const MOST_NMIS: u32 = 3;
 
 impl World {
-    /// Draws when the next one of a kind comes to the running CPU. From the end of one to the next: however long they take, the CPU
-    /// gets on.
+    /// Draws when the next interrupt or NMI comes to the running CPU.
+    ///
+    /// The time counts from the end of the last one, so the CPU makes progress however long handlers take.
     pub(crate) fn expect(&mut self, level: Level) {
         let source = if level == Level::Nmi { &self.nmis } else { &self.interrupts };
         let every = source.as_ref().map_or(Ps::MAX, |irq| irq.every);
@@ -35,7 +38,9 @@ impl World {
     }
 }
 
-/// An interrupt that is under way, and what it met. It ends when this is dropped, so if its handler panics, too.
+/// An interrupt or NMI under way, and the context that it hit.
+///
+/// It ends when this is dropped, also if its handler panics.
 struct Interrupted {
     level: Level,
     met: Context,
@@ -48,7 +53,7 @@ impl Drop for Interrupted {
             cpu.context = self.met;
             cpu.nmis -= u32::from(self.level == Level::Nmi);
             world.expect(self.level);
-            // One that was met by another is met by no more: it ends, however close they come.
+            // An NMI that was hit by another is hit by no more, so it ends however close they come.
             let cpu = world.cpu();
             if cpu.nmis != 0 {
                 cpu.next_nmi = Ps::MAX;
@@ -58,7 +63,7 @@ impl Drop for Interrupted {
     }
 }
 
-/// An interrupt, or an NMI, arrives at the running CPU.
+/// Runs the handler of an interrupt or NMI on the running CPU.
 #[cold]
 pub(crate) fn interrupt(level: Level) {
     let begun = with(|world| {
@@ -75,12 +80,15 @@ pub(crate) fn interrupt(level: Level) {
     });
     let Some((_ended, handler)) = begun else { return };
     if let Some((handler, cpu)) = handler {
-        // SAFETY: whoever set the handler outlives all CPUs' coroutines, and the world forgets it behind them.
+        // SAFETY: the caller that set the handler outlives all CPUs' coroutines, and the world forgets the handler
+        // after them.
         unsafe { (*handler)(cpu) };
     }
 }
 
-/// Interrupts are held off, or on again: then what has arrived meanwhile comes.
+/// Holds interrupts off, or lets them on again.
+///
+/// An interrupt that has arrived meanwhile then comes.
 pub(crate) fn hold_interrupts(held: bool) {
     let due = with(|world| {
         let clock = world.now.clock;

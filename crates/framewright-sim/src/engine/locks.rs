@@ -1,7 +1,7 @@
-//! Who waited for which lock, and who held it for how long.
+//! How long CPUs waited for each lock, and how long they held it.
 //!
-//! Locks are the core's own code; it says when a lock is wanted, taken and released, and the time in between is read off the CPU's
-//! clock. A wait inside of another lock's wait is part of that one and is not counted again.
+//! Locks are the core's own code. The core says when a lock is wanted, taken and released; the times are read off the
+//! CPU's clock. A wait inside another lock's wait belongs to the outer wait and is not counted again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,7 +21,7 @@ pub(crate) struct Taking {
     lock: LockName,
     wanted: Ps,
     taken: Option<Ps>,
-    /// It was wanted while another was waited for.
+    /// The CPU wanted it while it waited for another lock.
     is_nested: bool,
 }
 
@@ -34,7 +34,7 @@ impl fmt::Display for Taking {
 /// What is known of one lock.
 pub(crate) struct LockStats {
     pub(crate) contended: u64,
-    /// Waits of those who found it taken.
+    /// Time that was waited where the lock was found taken.
     pub(crate) contended_wait: Ps,
     waiting: Histogram<u64>,
     holding: Histogram<u64>,
@@ -65,7 +65,7 @@ impl LockStats {
     }
 }
 
-/// The histogram grows as it must.
+/// Adds a time to a histogram, which grows as it must.
 fn note(histogram: &mut Histogram<u64>, ps: Ps) {
     histogram.record(ps).expect("a histogram that grows takes every number");
 }
@@ -89,18 +89,18 @@ fn distribution(histogram: &Histogram<u64>, total: Ps) -> Distribution {
 #[derive(Default)]
 pub(crate) struct Locks {
     pub(crate) stats: BTreeMap<LockName, LockStats>,
-    /// Kept where a trace is wanted.
+    /// Each span, if a trace is wanted.
     pub(crate) spans: Option<Vec<LockSpan>>,
 }
 
 impl Locks {
-    /// A CPU begins to wait.
+    /// Notes that a CPU wants a lock.
     pub(crate) fn wanted(taking: &mut Vec<Taking>, lock: LockName, now: Ps) {
         let is_nested = taking.iter().any(|taking| taking.taken.is_none());
         taking.push(Taking { lock, wanted: now, taken: None, is_nested });
     }
 
-    /// A CPU has the lock; `spun` if it had to wait for somebody.
+    /// Notes that a CPU has the lock; `spun` if it had to wait.
     pub(crate) fn taken(&mut self, taking: &mut [Taking], lock: LockName, spun: bool, now: Ps, counts: bool) {
         let Some(this) = taking.iter_mut().rev().find(|taking| taking.lock == lock && taking.taken.is_none()) else {
             return;
@@ -119,7 +119,7 @@ impl Locks {
         }
     }
 
-    /// A CPU has given the lock up, or given up waiting for it.
+    /// Notes that a CPU released the lock, or gave up waiting for it.
     pub(crate) fn released(
         &mut self,
         taking: &mut Vec<Taking>,

@@ -1,14 +1,15 @@
 //! The engine: virtual CPUs, the order in which they run, and what they may do to each other.
 //!
-//! Here lives what makes one run of one machine. What memory costs is in `memory`, what a run found is put together in `measure.rs`,
-//! and nothing here knows a workload.
+//! This folder makes one run of one machine. What memory costs belongs into `memory`, the report of a run into
+//! `measure.rs`; nothing here may know a workload.
 //!
 //! | file | what for |
 //! |---|---|
 //! | `run.rs` | a machine with its CPUs, and the loop that runs them |
 //! | `here.rs`, `sim.rs`, `words.rs` | what code on a CPU sees: its clock, the allocator's `Machine`, shared words |
 //! | `running.rs`, `interrupts.rs` | what the running CPU does, waits for, and is interrupted by |
-//! | `store_buffer.rs`, `access.rs`, `schedule.rs`, `window.rs` | the rules: delayed stores, costs, turns, what is measured |
+//! | `store_buffer.rs`, `access.rs` | the rules of an access: delayed stores, costs |
+//! | `schedule.rs`, `window.rs` | whose turn it is, and what is measured |
 //! | `world.rs` and below | the state that they work on |
 
 pub mod run;

@@ -1,36 +1,42 @@
 //! Bugs that the simulated machine can be told to have.
 //!
-//! A checker is worth what it finds, so it must be tried. A [`Plant`] makes the simulated machine, not the allocator, do one thing
-//! wrong. Each plant amounts to a mistake in the allocator: a lost store, a read-modify-write torn into a load and a store, a
-//! compare-and-swap that writes without comparing, an asymmetric fence whose heavy half does nothing, or an NMI that is given a CPU.
+//! A checker that has never found anything proves nothing, so it is tried on planted bugs. A [`Plant`] makes the
+//! simulated machine, not the allocator, do one thing wrong. Each amounts to a mistake in the allocator:
+//!
+//! - a store that is lost;
+//! - a read-modify-write torn into a load and a store;
+//! - a compare-and-swap that writes without comparing;
+//! - an asymmetric fence whose heavy half does nothing;
+//! - interrupts that use the lists of the CPU that they hit;
+//! - an NMI that is given a CPU.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A mistake that the machine makes, as `lost-store:lock.serving:1000`, `torn-rmw:lock.next:1`, `blind-cas:lock.next:1` or
-/// `no-heavy-fence`.
+/// A mistake that the machine makes, as `lost-store:lock.serving:1000`, `torn-rmw:lock.next:1`, `blind-cas:lock.next:1`
+/// or `no-heavy-fence`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Plant {
-    /// Of all stores to words of this name, the one with this number (from 1) is lost.
+    /// Loses the store with this number (from 1) among all stores to words of this name.
     LostStore(String, u64),
-    /// From the one with this number on, read-modify-writes of words of this name are a load and then a store.
+    /// Tears read-modify-writes of words of this name into a load and a store, from this number on.
     TornRmw(String, u64),
-    /// From the one with this number on, read-modify-writes of words of this name do not compare: a compare-and-swap always succeeds.
+    /// Lets each compare-and-swap of words of this name succeed, from this number on.
     BlindCas(String, u64),
-    /// The dear half of asymmetric fences is nothing.
+    /// The heavy half of asymmetric fences does nothing.
     NoHeavyFence,
-    /// Interrupts come to the lists of the CPU that they met, whatever the mechanisms say.
+    /// Interrupts use the lists of the CPU that they hit, against the mechanisms.
     SharedInterrupts,
-    /// An NMI has a CPU, the one that it met, and makes the calls that an interrupt makes.
+    /// An NMI has the CPU that it hit, and makes the calls of an interrupt.
     WaitingNmi,
 }
 
-/// What a plant may be called.
+/// The forms of a plant's text.
 const FORMS: &str =
     "lost-store:FIELD:N, torn-rmw:FIELD:N, blind-cas:FIELD:N, no-heavy-fence, shared-interrupts or waiting-nmi";
 
 impl Plant {
-    /// Name of the words that it concerns.
+    /// Returns the name of the words that the bug is in.
     pub fn field(&self) -> Option<&str> {
         match self {
             Plant::LostStore(field, _) | Plant::TornRmw(field, _) | Plant::BlindCas(field, _) => Some(field),
@@ -38,7 +44,7 @@ impl Plant {
         }
     }
 
-    /// The number of the access from which on things go wrong, if it is about accesses.
+    /// Returns the number of the first access that goes wrong, if the bug is in accesses.
     pub(crate) fn nth(&mut self) -> Option<&mut u64> {
         match self {
             Plant::LostStore(_, nth) | Plant::TornRmw(_, nth) | Plant::BlindCas(_, nth) => Some(nth),

@@ -1,4 +1,4 @@
-//! Who goes next: the CPU with the least clock, or one drawn by lot.
+//! Which CPU runs next: the one with the least clock, or one drawn by lot.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,11 +12,11 @@ pub(crate) const MAX_CPUS: usize = 1 << 10;
 
 /// CPUs that may go on now or at some time.
 pub(crate) struct Queue {
-    /// By time: ready CPUs, and those whose waiting has an end.
+    /// By time: ready CPUs, and waiting CPUs that have a deadline.
     heap: BinaryHeap<Reverse<u64>>,
     /// By lot: ready CPUs; the heap has the others.
     lot: Option<Lot>,
-    /// CPU that was chosen already, and from when on it may run.
+    /// The CPU that is already chosen, and the time from which it may run.
     next: Option<(Ps, u16)>,
     state: u64,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Queue {
 /// The random schedule.
 struct Lot {
     ready: Vec<(Ps, u16)>,
-    /// One in so many accesses lets another CPU go on, on average.
+    /// Mean number of accesses between two switches.
     switch_in: u64,
     /// Accesses until the next does.
     left: u64,
@@ -39,7 +39,7 @@ fn parts(Reverse(entry): Reverse<u64>) -> (Ps, u16) {
 }
 
 impl Queue {
-    /// By time, or by lot with one switch in so many accesses.
+    /// Makes a queue by time, or by lot with one switch in `switch_in` accesses.
     pub(crate) fn new(seed: u64, switch_in: Option<u64>) -> Queue {
         let lot = switch_in.map(|switch_in| Lot { ready: Vec::new(), switch_in: switch_in.max(1), left: 1 });
         Queue { heap: BinaryHeap::new(), lot, next: None, state: seed }
@@ -53,7 +53,7 @@ impl Queue {
         mixed ^ (mixed >> 31)
     }
 
-    /// Up to when the running CPU needs not look at the others.
+    /// Returns the time up to which the running CPU need not look at the others.
     #[inline]
     pub(crate) fn horizon(&self, slack: Ps) -> Ps {
         if self.lot.is_some() {
@@ -62,7 +62,9 @@ impl Queue {
         self.heap.peek().map_or(Ps::MAX, |&top| parts(top).0 + slack)
     }
 
-    /// Whether another CPU is to go on before the running one, whose clock may be `slack` ahead.
+    /// Returns whether another CPU must run before the running one.
+    ///
+    /// The running CPU's clock may be `slack` ahead.
     pub(crate) fn must_wait(&mut self, clock: Ps, cpu: u16, slack: Ps) -> bool {
         if self.goes_on_by_lot() {
             return false;
@@ -70,7 +72,7 @@ impl Queue {
         let dice = if self.lot.is_some() { self.random() } else { 0 };
         match &mut self.lot {
             Some(lot) => {
-                // Mostly short turns, and now and then a long one; their mean is as it was asked for.
+                // Most turns are short and one in eight is long; their mean is `switch_in`.
                 let most = lot.switch_in * if dice & 7 == 0 { 9 } else { 1 };
                 lot.left = 1 + (dice >> 3) % most;
                 !lot.ready.is_empty()
@@ -79,7 +81,7 @@ impl Queue {
         }
     }
 
-    /// Whether the running CPU's turn by lot goes on for another access.
+    /// Returns whether the running CPU's turn by lot has another access left.
     #[inline]
     pub(crate) fn goes_on_by_lot(&mut self) -> bool {
         match &mut self.lot {
@@ -91,7 +93,7 @@ impl Queue {
         }
     }
 
-    /// A CPU may go on from `at`.
+    /// Queues a CPU that may run from `at`.
     pub(crate) fn push_ready(&mut self, at: Ps, cpu: u16) {
         match &mut self.lot {
             Some(lot) => lot.ready.push((at, cpu)),
@@ -99,17 +101,17 @@ impl Queue {
         }
     }
 
-    /// A CPU's waiting ends at `at`, if nothing ends it before.
+    /// Queues the deadline of a waiting CPU.
     pub(crate) fn push_timed(&mut self, at: Ps, cpu: u16) {
         self.heap.push(entry(at, cpu));
     }
 
-    /// A CPU's waiting has ended otherwise.
+    /// Removes the deadline of a CPU that something else woke.
     pub(crate) fn remove(&mut self, cpu: u16) {
         self.heap.retain(|&entry| parts(entry).1 != cpu);
     }
 
-    /// The running CPU, at `clock`, lets the next one go first.
+    /// Lets the next CPU run before the running one, whose clock is `clock`.
     pub(crate) fn swap(&mut self, clock: Ps, cpu: u16) {
         if self.lot.is_some() {
             let number = self.random();
@@ -122,7 +124,7 @@ impl Queue {
         }
     }
 
-    /// The next CPU, and from when on it may run.
+    /// Takes the next CPU, and the time from which it may run.
     pub(crate) fn pop(&mut self) -> Option<(Ps, u16)> {
         if let Some(next) = self.next.take() {
             return Some(next);

@@ -9,9 +9,9 @@
 //!
 //! # Windows
 //!
-//! A run is measured between two times. An operation counts if it ends in between ([`here::done`]), and so does a taking of a
-//! lock and a transfer of a line; what began before and what ends behind make up for each other. All CPUs go on until each has
-//! left the window ([`here::goes_on`]), so that none is measured while others have stopped already.
+//! A run is measured between two times. An operation counts if it ends between them ([`here::done`]); so does an
+//! acquisition of a lock and a transfer of a line. What began before the window makes up for what ends after it. All
+//! CPUs go on until each has left the window ([`here::goes_on`]), so that none is measured while others have stopped.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -36,15 +36,15 @@ use crate::memory::directory::Directory;
 use crate::memory::names::Names;
 use crate::model::{Model, Ps};
 
-/// Bytes of a CPU's stack, of which only those that are used exist.
+/// Bytes of a CPU's stack; the host backs only the pages that are used.
 const STACK: usize = 256 << 10;
 
 /// How the next CPU is chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Schedule {
-    /// The one with the least clock.
+    /// By time: the CPU with the least clock.
     Time,
-    /// By lot, with one switch in so many accesses: costs mean nothing then.
+    /// By lot, with one switch in this many accesses; costs mean nothing then.
     Random(u64),
 }
 
@@ -57,11 +57,11 @@ impl fmt::Display for Schedule {
     }
 }
 
-/// Of how many accesses one is followed by a switch, unless said otherwise.
+/// Accesses between two switches of a random schedule, unless the text says otherwise.
 const SWITCH_IN: u64 = 16;
 
 impl Schedule {
-    /// As it is read again: `time`, or `random:` and the number of accesses.
+    /// Returns the text that parses back: `time`, or `random:` and the number of accesses.
     pub fn spelled(&self) -> String {
         match self {
             Schedule::Time => "time".to_owned(),
@@ -76,7 +76,7 @@ pub enum ScheduleError {
     /// Its name is unknown.
     #[error("there are time, random and random:N")]
     Name,
-    /// What stands behind `random:` is no number of at least 1.
+    /// The text after `random:` is no number of at least 1.
     #[error("{0:?} is no number of accesses, as in random:100")]
     Accesses(String),
 }
@@ -97,10 +97,10 @@ impl FromStr for Schedule {
     }
 }
 
-/// What a run is.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// CPUs that take part: the first so many of the machine.
+    /// Number of CPUs that take part: the machine's first ones.
     pub cpus: usize,
     /// Seed of all that is random.
     pub seed: u64,
@@ -110,11 +110,11 @@ pub struct Options {
     pub warm_up: Ps,
     /// Length of the window.
     pub window: Ps,
-    /// Whether takings of locks are kept one by one.
+    /// Whether each acquisition of a lock is kept.
     pub trace: bool,
 }
 
-/// The machine cannot be had.
+/// The machine cannot be set up.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SetupError {
     /// Too many CPUs, or none.
@@ -132,17 +132,17 @@ pub enum SetupError {
     Stack(usize),
 }
 
-/// All CPUs that are left wait for each other.
+/// All CPUs that are not done wait for each other.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("CPUs wait for what nobody will do: {}", .0.join("; "))]
 pub struct Deadlock(pub Vec<String>);
 
-/// Interrupts of one kind: the mean time between two on a CPU, and what each does, given the CPU's number.
+/// Interrupts of one kind: the mean time between two on a CPU, and their handler, which gets the CPU's number.
 pub type Arrivals<'h> = (Ps, &'h dyn Fn(usize));
 
 type Task = Coroutine<(), (), (), DefaultStack>;
 
-/// See the module's description.
+/// A simulated machine with an allocator's memory, ready to run.
 pub struct Simulation<'a> {
     pub(crate) world: Box<World>,
     pub(crate) regions: Vec<Region>,
@@ -153,7 +153,9 @@ pub struct Simulation<'a> {
 }
 
 impl<'a> Simulation<'a> {
-    /// A machine whose shared memory is `arena`. Regions that are placed later do not belong to it.
+    /// Makes a machine whose shared memory is `arena`.
+    ///
+    /// Regions that are placed later do not belong to it.
     ///
     /// # Errors
     /// The machine has fewer CPUs, or there is no memory for their stacks.
@@ -192,42 +194,49 @@ impl<'a> Simulation<'a> {
         Ok(Simulation { world: Box::new(world), regions, options: *options, names, stacks, _arena: PhantomData })
     }
 
-    /// Tells which node frames belong to: for runs of frames in ascending order, the frame behind each and its node.
+    /// Says which node frames belong to.
+    ///
+    /// `nodes` has, for runs of frames in ascending order, the first frame after the run and the run's node.
     pub fn set_frames(&mut self, nodes: Vec<(u64, u16)>) {
         self.world.nodes = nodes;
     }
 
-    /// Virtual time of the CPU that is farthest, in picoseconds.
+    /// Returns the virtual time of the CPU that is farthest, in picoseconds.
     pub fn clock(&self) -> Ps {
         self.world.cpus.iter().map(|cpu| cpu.now.clock).max().unwrap_or(0)
     }
 
-    /// From now on, if asked for, an interrupt pins to a CPU of its own: the number of the one that it came to, and the number of all CPUs added. The
-    /// allocator is to have them ([`crate::stage::contexts`]).
+    /// Gives interrupts CPU numbers of their own from now on, if `apart`.
+    ///
+    /// An interrupt's number is that of the CPU that it hit, plus the number of all CPUs. The allocator must have been
+    /// booted with them ([`crate::stage::contexts`]).
     pub(crate) fn keep_interrupts_apart(&mut self, apart: bool) {
         self.world.apart = if apart { self.world.cpus.len() } else { 0 };
     }
 
-    /// Takes chances from now on, for a random schedule: keeps stores back (`delays`), and does wrong. `words` are the addresses of
-    /// the words that have the name in `plant`.
+    /// Delays stores (`delays`) and shows a planted bug from now on.
+    ///
+    /// Only for a random schedule. `words` are the addresses of the words that have the name in `plant`.
     pub fn take_chances(&mut self, delays: bool, plant: Option<Plant>, words: Vec<usize>) {
         let cpus = self.world.cpus.len();
         self.world.chances = Some(Box::new(Chances::new(cpus, delays, plant, words)));
     }
 
-    /// Every CPU runs `body` with its number.
+    /// Runs `body` on every CPU, with the CPU's number.
     ///
     /// # Errors
-    /// All that have not ended wait for each other. The machine is of no more use then.
+    /// All CPUs that have not ended wait for each other. The machine must not be used again.
     ///
     /// # Panics
-    /// With whatever `body` panics with; and if a machine runs already on this thread.
+    /// If `body` panics, with its payload; and if a machine already runs on this thread.
     pub fn run(&mut self, body: impl Fn(usize)) -> Result<(), Deadlock> {
         self.run_met(body, None, None)
     }
 
-    /// The same with interrupts: `handler` runs on each CPU at random times, `every` so often on average, wherever it has not held
-    /// them off.
+    /// Like [`Simulation::run`], with interrupts.
+    ///
+    /// `handler` runs on each CPU at random times, `every` apart on average, wherever the CPU does not hold interrupts
+    /// off.
     ///
     /// # Errors
     /// As [`Simulation::run`].
@@ -243,8 +252,10 @@ impl<'a> Simulation<'a> {
         self.run_met(body, Some((every, &handler)), None)
     }
 
-    /// The same with interrupts and NMIs. An NMI comes at any step: while interrupts are held off, in an interrupt, in an NMI. There
-    /// the CPU has no number ([`framewright::Machine::pin`]), and no interrupt comes.
+    /// Like [`Simulation::run`], with interrupts and NMIs.
+    ///
+    /// An NMI comes at any step: while interrupts are held off, in an interrupt, in an NMI. In an NMI the CPU has no
+    /// number ([`framewright::Machine::pin`]), and no interrupt comes.
     ///
     /// # Errors
     /// As [`Simulation::run`].
@@ -260,8 +271,9 @@ impl<'a> Simulation<'a> {
         self.run_all(body, (interrupts, nmis), None)
     }
 
-    /// The same as [`Simulation::run`], and what the allocator asks of its surroundings goes to `host`. That a background thread was woken
-    /// in vain is forgotten when the run begins.
+    /// Like [`Simulation::run`], with a host that answers the allocator.
+    ///
+    /// Noted wake-ups of background threads are forgotten when the run begins.
     ///
     /// # Errors
     /// As [`Simulation::run`].
@@ -286,8 +298,8 @@ impl<'a> Simulation<'a> {
             (cpu.next_interrupt, cpu.next_nmi) = (first(&interrupts), first(&nmis));
         }
         let noted = |(every, handler): Arrivals<'_>| {
-            // SAFETY: only the lifetime changes. The world forgets the handler when `turns` returns or unwinds (`Entered`), so
-            // nobody calls it behind its life.
+            // SAFETY: only the lifetime changes. The world forgets the handler when `turns` returns or unwinds
+            // (`Entered`), so it is not called after its lifetime.
             let handler: &'static dyn Fn(usize) = unsafe { std::mem::transmute(handler) };
             Interrupts { handler, every }
         };
@@ -306,11 +318,11 @@ impl<'a> Simulation<'a> {
         self.turns(&mut tasks)
     }
 
-    /// Lets CPUs run until all are done.
+    /// Runs CPUs until all are done.
     fn turns(&mut self, tasks: &mut [Option<Task>]) -> Result<(), Deadlock> {
         let world: *mut World = &raw mut *self.world;
-        // SAFETY: the world lives as long as `self`, which is longer than the guard. Until that is dropped, the world is used
-        // here by the raw pointer alone, and never while a CPU runs.
+        // SAFETY: the world lives as long as `self`, which is longer than the guard. Until that is dropped, the world
+        // is used here by the raw pointer alone, and never while a CPU runs.
         let entered = unsafe { Entered::new(world) };
         // SAFETY: as above; the reference ends before a CPU runs.
         while let Some(number) = unsafe { (*world).next() } {
@@ -337,7 +349,7 @@ impl<'a> Simulation<'a> {
     }
 }
 
-/// The coroutine that is a CPU for one run.
+/// Makes the coroutine that is one CPU for one run.
 fn task<'b>(stack: DefaultStack, number: usize, body: &'b (impl Fn(usize) + 'b)) -> Task {
     // SAFETY: the coroutine borrows `body`; `run_met` drops it before it returns or unwinds.
     unsafe {
@@ -353,7 +365,9 @@ fn task<'b>(stack: DefaultStack, number: usize, body: &'b (impl Fn(usize) + 'b))
     }
 }
 
-/// Home of each line: that of the words in it that have one of their own, or else the region's.
+/// Returns the home of each line.
+///
+/// It is the home of the named words in it, if they have one of their own, or else the region's.
 fn homes(regions: &[Region], named: &[Named], pairs: bool, lines: usize, first: impl Fn(&Region) -> usize) -> Vec<u16> {
     let mut homes = vec![0; lines];
     for region in regions {

@@ -1,7 +1,7 @@
-//! What the running CPU does to others, and what it waits for.
+//! What the running CPU does to other CPUs, and what it waits for.
 //!
-//! Each of these begins with the CPU's turn where others can tell the difference (`world.rs`). None keeps hold of the world while
-//! another CPU runs.
+//! Each function first waits for the CPU's turn, where others can tell the difference (`schedule.rs`). None keeps a
+//! reference to the world while another CPU runs.
 
 use corosensei::Yielder;
 use framewright::machine::{LockEvent, LockName, Waiter};
@@ -16,7 +16,7 @@ use crate::engine::world::{World, with};
 use crate::memory::directory::{Access, Source};
 use crate::model::Ps;
 
-/// The running CPU touches a word; which way, if it takes chances.
+/// Charges an access to the running CPU; returns how it is to be done.
 #[inline(always)]
 pub(crate) fn touch(address: usize, access: Access) -> Way {
     let line = with(|world| {
@@ -49,8 +49,9 @@ fn touch_slowly(line: (usize, u16), address: usize, access: Access) -> Way {
     way.unwrap_or(Way::Plain)
 }
 
-/// Waits until no other CPU is behind the running one (`exact`), or none further than the slack. Interrupts that are due
-/// come first.
+/// Waits until no other CPU has a smaller clock than the running one.
+///
+/// Without `exact`, a difference of up to the slack is allowed. Interrupts that are due come first.
 pub(crate) fn await_turn(exact: bool) {
     loop {
         match with(|world| world.turn(exact)) {
@@ -58,7 +59,7 @@ pub(crate) fn await_turn(exact: bool) {
             Some(Turn::Interrupt(level)) => interrupt(level),
             Some(Turn::Switch) => {
                 switch();
-                // It was chosen just now: nobody is behind it.
+                // It was chosen just now, so no other CPU has a smaller clock.
                 if with(|world| world.arrives()).flatten().is_none() {
                     return;
                 }
@@ -67,20 +68,21 @@ pub(crate) fn await_turn(exact: bool) {
     }
 }
 
-/// Gives the host back to the loop that runs CPUs; returns when this CPU runs again.
+/// Returns to the loop that runs CPUs, and continues when this CPU runs again.
 fn switch() {
     let Some(yielder) = with(|world| world.cpu().yielder) else { return };
-    // SAFETY: the pointer was noted by this CPU's coroutine when it began (`run.rs`), and its target lives on this coroutine's own stack
-    // until that ends.
+    // SAFETY: the pointer was noted by this CPU's coroutine when it began (`run.rs`), and its target lives on this
+    // coroutine's own stack until that ends.
     let yielder: &Yielder<(), ()> = unsafe { &*yielder };
     yielder.suspend(());
 }
 
-/// The running CPU, which has just read the word at `address`, spins until the line is written to, or for `patience`. False when its
-/// patience is over.
+/// Lets the running CPU spin until the line at `address` is written, or for `patience`.
 ///
-/// An interrupt ends the spinning, and so may help whoever waits. An NMI comes before the CPU looks again and ends nothing: CPUs that
-/// wait for each other would go on for ever, and be found by nobody.
+/// The CPU has just read the word there. Returns false when its patience is over.
+///
+/// An interrupt ends the spinning, because its handler may do what the CPU waits for. An NMI does not end it. If it
+/// did, CPUs that wait for each other would spin for ever and no deadlock would be found.
 pub(crate) fn park(address: usize, patience: Option<Ps>) -> bool {
     let began = with(|world| {
         world.settle();
@@ -102,8 +104,9 @@ pub(crate) fn park(address: usize, patience: Option<Ps>) -> bool {
     with(|world| deadline.is_none_or(|deadline| world.now.clock < deadline)) == Some(true)
 }
 
-/// The running CPU sleeps until `deadline`, or until it is woken: as `waiter`, if it is one. A background thread that was woken since it last
-/// slept does not sleep now.
+/// Lets the running CPU sleep until `deadline`, or until it is woken as `waiter`.
+///
+/// A background thread that was woken since it last slept does not sleep now.
 pub(crate) fn sleep(waiter: Option<Waiter>, deadline: Ps) {
     await_turn(true);
     let sleeps = with(|world| {
@@ -124,8 +127,10 @@ pub(crate) fn sleep(waiter: Option<Waiter>, deadline: Ps) {
     }
 }
 
-/// Wakes whoever sleeps as `waiter`. That a background thread, which has work to find, was woken while it did not sleep is noted; who waits for
-/// memory looks for it before it sleeps.
+/// Wakes every CPU that sleeps as `waiter`.
+///
+/// A wake-up of a background thread that is awake is noted, because that thread has work to find. Other waiters look
+/// for memory before they sleep, so their wake-ups need no note.
 pub(crate) fn wake(waiter: Waiter) {
     await_turn(true);
     with(|world| {
@@ -138,7 +143,7 @@ pub(crate) fn wake(waiter: Waiter) {
 }
 
 impl World {
-    /// Wakes CPUs that sleep. False if there were none.
+    /// Wakes the sleeping CPUs that `which` selects; returns false if there were none.
     fn rouse(&mut self, which: impl Fn(&Cpu) -> bool) -> bool {
         let at = self.now.clock + self.model.costs.wake;
         let sleepers = |cpu: &Cpu| cpu.state == State::Asleep && which(cpu);
@@ -149,17 +154,17 @@ impl World {
     }
 }
 
-/// The running CPU's clock; 0 while none runs.
+/// Returns the running CPU's clock; 0 while none runs.
 pub(crate) fn clock() -> Ps {
     with(|world| world.now.clock).unwrap_or(0)
 }
 
-/// How long so many looks at a word take.
+/// Returns how long `tries` looks at a word take.
 pub(crate) fn pauses(tries: u32) -> Ps {
     with(|world| Ps::from(tries).saturating_mul(world.model.costs.pause.max(1))).unwrap_or(0)
 }
 
-/// Something happened to a lock.
+/// Records that the running CPU wanted, took or released a lock.
 pub(crate) fn lock(lock: LockName, event: LockEvent) {
     with(|world| {
         let (clock, counts) = (world.now.clock, world.counts());
@@ -178,7 +183,7 @@ pub(crate) fn lock(lock: LockName, event: LockEvent) {
     });
 }
 
-/// The running CPU will soon write the word's line.
+/// Fetches the word's line for a write that the running CPU will soon make.
 pub(crate) fn prefetch<T>(word: &T) {
     let address = std::ptr::from_ref(word).addr();
     await_turn(true);
@@ -194,7 +199,7 @@ pub(crate) fn prefetch<T>(word: &T) {
     });
 }
 
-/// The running CPU writes zeros to the memory of a block.
+/// Charges the running CPU for zeroing the memory of a block.
 pub(crate) fn zero(pfn: Pfn, lines: u64) {
     let node = with(|world| {
         let at = world.nodes.partition_point(|&(end, _)| end <= pfn.0);
@@ -205,7 +210,7 @@ pub(crate) fn zero(pfn: Pfn, lines: u64) {
     }
 }
 
-/// The running CPU writes zeros to so many lines of a node.
+/// Charges the running CPU for zeroing `lines` lines of a node.
 pub(crate) fn zero_lines(node: usize, lines: u64) {
     await_turn(true);
     with(|world| world.zero_lines(node, lines));

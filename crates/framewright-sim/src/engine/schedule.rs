@@ -1,7 +1,8 @@
-//! Whose turn it is.
+//! Which CPU runs, and for how long.
 //!
-//! The CPU with the least clock goes on; under a random schedule the dice say which. A CPU that touches only what it holds may run ahead
-//! of the others by the model's `slack`.
+//! The CPU with the least clock runs next; under a random schedule one is drawn by lot. A CPU that touches only lines
+//! that it holds may run ahead of the others by the model's `slack`. A CPU that needs a line from elsewhere waits until
+//! no other has a smaller clock. So requests for a line are served in the order of their times.
 
 use crate::engine::context::Level;
 use crate::engine::cpu::{Now, Spent, State};
@@ -9,7 +10,7 @@ use crate::engine::world::World;
 use crate::memory::directory::NONE;
 use crate::model::Ps;
 
-/// What a CPU has to do before it goes on.
+/// What a CPU must do before it goes on.
 pub(crate) enum Turn {
     Go,
     Switch,
@@ -17,7 +18,9 @@ pub(crate) enum Turn {
 }
 
 impl World {
-    /// Whether the running CPU may go on, and if not, why. It is queued again then.
+    /// Returns whether the running CPU may go on, or what comes first.
+    ///
+    /// A CPU that must let another go first is queued again.
     pub(crate) fn turn(&mut self, exact: bool) -> Turn {
         if let Some(level) = self.arrives() {
             return Turn::Interrupt(level);
@@ -35,7 +38,7 @@ impl World {
         Turn::Go
     }
 
-    /// What is due at the running CPU, if anything.
+    /// Returns the interrupt or NMI that is due at the running CPU, if any.
     pub(crate) fn arrives(&self) -> Option<Level> {
         let clock = self.now.clock;
         if clock >= self.cpus[usize::from(self.now.cpu)].next_nmi {
@@ -44,7 +47,9 @@ impl World {
         (clock >= self.next_interrupt()).then_some(Level::Interrupt)
     }
 
-    /// When the next interrupt comes to the running CPU; never while it is held off.
+    /// Returns when the next interrupt comes to the running CPU.
+    ///
+    /// It is never while interrupts are held off.
     pub(crate) fn next_interrupt(&self) -> Ps {
         let cpu = &self.cpus[usize::from(self.now.cpu)];
         let may = cpu.context.irq_off == 0 && cpu.context.level == Level::Task;
@@ -56,7 +61,7 @@ impl World {
         self.now.limit = self.queue.horizon(self.model.slack).min(self.next_interrupt()).min(nmi);
     }
 
-    /// Wakes every CPU that spins on a line that was written.
+    /// Wakes every CPU that spins on a line, which was written at `at`.
     #[cold]
     pub(crate) fn unpark(&mut self, line: usize, at: Ps) {
         let mut next = std::mem::replace(&mut self.directory.lines[line].parked, NONE);
@@ -70,7 +75,7 @@ impl World {
         }
     }
 
-    /// A CPU that waits may go on, at `at` or later.
+    /// Makes a waiting CPU ready, at `at` or later.
     pub(crate) fn make_ready(&mut self, number: u16, at: Ps) {
         let cpu = &mut self.cpus[usize::from(number)];
         if cpu.is_timed {
@@ -86,7 +91,7 @@ impl World {
         self.set_limit();
     }
 
-    /// The running CPU waits, at most until `deadline`.
+    /// Suspends the running CPU, at most until `deadline`.
     pub(crate) fn suspend(&mut self, state: State, deadline: Option<Ps>) {
         let now = self.now;
         let cpu = self.cpu();
@@ -99,7 +104,7 @@ impl World {
         }
     }
 
-    /// Makes the next CPU the running one; none if all are done, or wait for each other.
+    /// Makes the next CPU the running one; returns `None` if all are done or wait for each other.
     pub(crate) fn next(&mut self) -> Option<u16> {
         let (at, number) = self.queue.pop()?;
         self.start(number, at);
@@ -131,7 +136,7 @@ impl World {
         self.set_limit();
     }
 
-    /// Takes a CPU out of those that spin on a line.
+    /// Removes a CPU from those that spin on a line.
     fn unlink(&mut self, line: usize, number: u16) {
         let after = self.cpus[usize::from(number)].next_parked;
         let mut at = self.directory.lines[line].parked;
@@ -149,7 +154,7 @@ impl World {
         }
     }
 
-    /// The CPU begins to take part in a run.
+    /// Makes a CPU ready at the beginning of a run.
     pub(crate) fn admit(&mut self, number: u16) {
         let cpu = &mut self.cpus[usize::from(number)];
         cpu.state = State::Ready;

@@ -1,4 +1,4 @@
-//! The machine that the allocator sees.
+//! The machine that the allocator sees: [`framewright::Machine`] on virtual CPUs.
 
 use framewright::event::Event;
 use framewright::machine::{Busy, LockEvent, LockName, Machine, Need, Pinned, Reclaimed, Step, Waiter};
@@ -13,14 +13,16 @@ use crate::engine::running;
 use crate::engine::words::SimWord;
 use crate::engine::world::with;
 
-/// Frames of this many bytes are zeroed line by line: 4 KiB pages.
+/// Lines of a frame: pages of 4 KiB.
 const LINES_OF_FRAME: u64 = 64;
 
-/// See the module's description. Outside of a run it is a machine of one CPU, on which everything is free.
+/// The simulated machine.
+///
+/// Outside of a run it is a machine of one CPU on which everything is free of charge.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Sim;
 
-/// A CPU stays what it is.
+/// The calling context stays on its CPU while this lives.
 pub struct SimPin {
     cpu: CpuId,
     node: NodeId,
@@ -42,7 +44,7 @@ impl Pinned for SimPin {
     }
 }
 
-/// Interrupts of the CPU are held off.
+/// Interrupts of the CPU are held off while this lives.
 pub struct SimIrq(());
 
 impl Drop for SimIrq {
@@ -182,7 +184,7 @@ impl Machine for Sim {
         ask(|host| host.migrate(from, to, order)).unwrap_or(Err(Busy))
     }
 
-    /// Machines are switched on for a run.
+    /// Each run begins with zeroed memory.
     fn starts_zeroed(&self) -> bool {
         true
     }
@@ -192,9 +194,9 @@ impl Machine for Sim {
     }
 }
 
-/// Asks the host of the run; nothing if there is none.
+/// Asks the host of the run; returns `None` if there is none.
 fn ask<T>(what: impl FnOnce(&dyn Host) -> T) -> Option<T> {
     let host = with(|world| world.host).flatten()?;
-    // SAFETY: whoever set the host outlives all CPUs' coroutines, and the world forgets it behind them.
+    // SAFETY: the caller that set the host outlives all CPUs' coroutines, and the world forgets the host after them.
     Some(what(unsafe { &*host }))
 }

@@ -1,30 +1,29 @@
-//! What a random schedule may do besides choosing who goes next: keep stores back, and do wrong on purpose.
+//! How accesses are done under a random schedule: with delayed stores, and with a planted bug.
 //!
-//! # Stores that are kept back
+//! # Delayed stores
 //!
-//! A simulated word is written at once, so every schedule shows what a sequentially consistent machine would. Real processors show
-//! more: each keeps its stores in a buffer for a while, where it alone sees them. With
-//! `delays`, CPUs here do the same, as x86-TSO has it (Sewell et al., CACM 53(7), 2010): stores leave a CPU's buffer in
-//! their order at random times, all of them before a read-modify-write or a fence of that CPU, and before it waits or
-//! ends. The dear half of an asymmetric fence empties the buffers of all CPUs; the cheap half does nothing. A fence that
-//! is missing shows then. What only weaker machines do (a store that overtakes a store) does not.
+//! A simulated word is written at once, so every schedule shows what a sequentially consistent machine would. Real
+//! processors show more: each keeps its stores in a buffer for a while, where it alone sees them. With `delays`, CPUs
+//! here follow x86-TSO (Sewell et al., CACM 53(7), 2010):
 //!
-//! # Planted bugs
+//! - Stores leave a CPU's buffer in their order, at random times.
+//! - All of them have left before a read-modify-write or a fence of that CPU, and before it waits or ends.
+//! - The heavy half of an asymmetric fence empties the buffers of all CPUs; the light half does nothing.
 //!
-//! A checker is worth what it finds, so it must be tried. A [`Plant`] makes the simulated machine, not the allocator, do
-//! one thing wrong that amounts to a mistake in the allocator: it loses a store, tears a read-modify-write into a load and a
-//! store, lets a compare-and-swap write without comparing, takes the dear fences for nothing, or names a CPU where there is none.
+//! A missing fence then shows. What only weaker machines do, a store that overtakes a store, does not.
 //!
-//! With chances a word is not looked up in the directory: by lot, time means nothing, and an access costs the same always.
+//! # Cost
+//!
+//! No word is looked up in the directory. By lot, time means nothing, and every access costs as much as any other.
 
 use crate::engine::chances::{Kept, MOST_KEPT, Target, Way};
 use crate::engine::plant::Plant;
 use crate::engine::world::{World, with};
 use crate::memory::directory::{Access, NONE};
-/// One in so many accesses lets the oldest store out.
+/// Accesses for each one that lets the oldest store out, on average.
 const OUT_IN: u64 = 8;
 
-/// A CPU's stores are all out: another knows of them.
+/// Makes all stores of a CPU visible: another CPU knows of them.
 pub(crate) fn publish(cpu: usize) {
     with(|world| {
         if world.chances.is_some() {
@@ -34,7 +33,7 @@ pub(crate) fn publish(cpu: usize) {
 }
 
 impl World {
-    /// The same as [`World::access_by_chance`], without a look at who is next, if the running CPU's turn goes on.
+    /// Like [`World::access_by_chance`], for a turn that goes on; `None` if it is over.
     #[inline]
     pub(crate) fn access_within_turn(&mut self, line: usize, address: usize, access: Access) -> Option<Way> {
         self.chances.as_ref()?;
@@ -43,7 +42,9 @@ impl World {
         if is_due || !self.queue.goes_on_by_lot() { None } else { Some(self.access_by_chance(line, address, access)) }
     }
 
-    /// The running CPU, whose turn it is, accesses a word: how. The caller does it before anybody else runs.
+    /// Returns how the running CPU is to access a word.
+    ///
+    /// It is the CPU's turn, and the caller does the access before another CPU runs.
     pub(crate) fn access_by_chance(&mut self, line: usize, address: usize, access: Access) -> Way {
         self.now.accesses += 1;
         self.now.clock += self.model.latency.l1.max(1);
@@ -63,7 +64,7 @@ impl World {
                     if !own.is_empty() {
                         self.perhaps_let_out(number);
                     }
-                    // What has just come out is in the word too.
+                    // A store that was let out just now is in the word too.
                     return if is_own { Way::Buffer } else { Way::Plain };
                 }
             }
@@ -85,13 +86,13 @@ impl World {
         }
     }
 
-    /// The value of the running CPU's newest store to a word that is not out yet.
+    /// Returns the value of the running CPU's newest delayed store to a word.
     pub(crate) fn newest_kept(&self, address: usize) -> Option<u64> {
         let kept = self.chances.as_ref()?.kept.as_ref()?.get(self.cpu_number())?;
         kept.iter().rev().find(|kept| kept.word.address() == address).map(|kept| kept.value)
     }
 
-    /// The running CPU keeps a store back.
+    /// Delays a store of the running CPU.
     pub(crate) fn keep_store(&mut self, word: Target, value: u64) {
         let number = self.cpu_number();
         let (line, _) = self.line_of(word.address());
@@ -103,13 +104,13 @@ impl World {
         self.perhaps_let_out(number);
     }
 
-    /// Lets the oldest stores of a CPU out, so many at most.
+    /// Makes the oldest stores of a CPU visible, at most `most`.
     fn let_stores_out(&mut self, number: usize, most: usize) {
         for _ in 0..most {
             let kept = self.chances.as_mut().and_then(|chances| chances.kept.as_mut());
             let Some(Kept { word, line, value }) = kept.and_then(|kept| kept[number].pop_front()) else { return };
-            // SAFETY: the word lies in the arena (`line_of` found it), which outlives the simulation; nothing in it is ever moved
-            // or dropped.
+            // SAFETY: the word lies in the arena (`line_of` found it), which outlives the simulation; nothing in it is
+            // ever moved or dropped.
             unsafe { word.set(value) };
             if self.directory.lines[line].parked != NONE {
                 self.unpark(line, self.now.clock);
@@ -117,19 +118,19 @@ impl World {
         }
     }
 
-    /// The running CPU's stores are all out before it goes on.
+    /// Makes all stores of the running CPU visible.
     pub(crate) fn settle(&mut self) {
         if self.chances.is_some() {
             self.let_stores_out(self.cpu_number(), usize::MAX);
         }
     }
 
-    /// Whether this is the mistake that the machine makes.
+    /// Returns whether this is the planted bug.
     pub(crate) fn is_planted(&self, plant: &Plant) -> bool {
         self.chances.as_ref().is_some_and(|chances| chances.plant.as_ref() == Some(plant))
     }
 
-    /// The dear half of an asymmetric fence.
+    /// Does the heavy half of an asymmetric fence.
     pub(crate) fn heavy_fence_by_chance(&mut self) {
         if self.chances.is_some() && !self.is_planted(&Plant::NoHeavyFence) {
             (0..self.cpus.len()).for_each(|number| self.let_stores_out(number, usize::MAX));

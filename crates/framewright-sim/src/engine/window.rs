@@ -1,37 +1,37 @@
-//! The part of a run that is measured: between two times, by each CPU's own clock.
+//! The measured part of a run: between two times, by each CPU's own clock.
 
 use crate::engine::cpu::Mark;
 use crate::engine::world::World;
 use crate::model::Ps;
 
 impl World {
-    /// The running CPU has completed so many operations.
+    /// Counts operations of the running CPU, if it is in the window.
     pub(crate) fn done(&mut self, operations: u64) {
         if self.counts() {
             self.cpu().operations += operations;
         }
     }
 
-    /// Whether the running CPU is in the window.
+    /// Returns whether the running CPU is in the window.
     #[inline]
     pub(crate) fn counts(&self) -> bool {
         (self.window.0..self.window.1).contains(&self.now.clock)
     }
 
-    /// Whether the window is not over yet for the running CPU.
+    /// Returns whether the window is not over yet for the running CPU.
     pub(crate) fn goes_on(&self) -> bool {
         self.now.clock < self.window.1
     }
 
-    /// Changes the window: what there was and the time now make the new one.
+    /// Makes a new window of the old one and the time now.
     pub(crate) fn set_window(&mut self, change: impl Fn((Ps, Ps), Ps) -> (Ps, Ps)) {
         let now = self.now.clock;
         self.window = change(self.window, now);
-        // Each CPU looks at its next turn whether it has passed a bound.
+        // At its next turn each CPU checks whether it has passed a bound.
         self.cpus.iter_mut().for_each(|cpu| cpu.next_mark = cpu.next_mark.min(now));
     }
 
-    /// Notes how far the running CPU was when it entered the window, and when it left.
+    /// Marks how far the running CPU was when it entered and when it left the window.
     pub(crate) fn pass(&mut self) {
         let (begin, end) = self.window;
         let clock = self.now.clock;

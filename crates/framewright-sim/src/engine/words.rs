@@ -1,7 +1,8 @@
 //! Words of the simulated machine.
 //!
-//! A word is a plain cell of one host thread. What an access costs, and who runs next, is decided before it happens
-//! (`running.rs`); then it happens at once, unless the schedule takes chances (`chance.rs`). Orderings say only when a store may be seen: a release waits for the stores before it.
+//! A word is a plain cell of one host thread. Before an access happens, `running.rs` decides what it costs and which
+//! CPU runs next. Then it happens at once, unless the schedule delays stores (`store_buffer.rs`). An ordering says only
+//! when a store may be seen: a release waits for the stores before it.
 
 use std::cell::Cell;
 use std::ptr::from_ref;
@@ -47,7 +48,7 @@ macro_rules! words {
                 }
             }
 
-            /// A read-modify-write in two steps, between which others may run.
+            /// A read-modify-write in two steps, between which other CPUs may run.
             #[cold]
             fn change_torn(&self, change: impl FnOnce($int) -> Option<$int>) -> $int {
                 let before = self.load(Ordering::Acquire);
@@ -57,7 +58,7 @@ macro_rules! words {
                 before
             }
 
-            /// A read-modify-write, done this way. Returns what the word held before.
+            /// Does a read-modify-write the given way; returns the old value.
             fn change(&self, way: Way, change: impl FnOnce($int) -> Option<$int>) -> $int {
                 if way == Way::Torn {
                     return self.change_torn(change);

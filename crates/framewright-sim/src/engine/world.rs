@@ -1,19 +1,17 @@
-//! Virtual CPUs, and whose turn it is.
+//! The state of one simulated machine, and how code finds it.
 //!
-//! Each CPU is a coroutine that runs real code on a clock of its own, in picoseconds. What it does between two accesses costs
-//! nothing until it says so ([`step`]); an access costs what the directory says. The CPU with the least clock goes on.
-//! A CPU that touches only what it holds may run ahead of the others by the model's `slack`; whoever needs a line from
-//! elsewhere waits until no other is behind, so that requests for a line come in the order of their times.
+//! Each CPU is a coroutine that runs real code on a clock of its own, in picoseconds. Code between two accesses costs
+//! nothing until it calls `step`. An access costs what the directory says.
 //!
 //! | state | ends by |
 //! |---|---|
 //! | ready | its turn: the least clock, or (random schedule) the dice |
 //! | parked: it spins on a word of a line that it has a copy of | a write to that line, an interrupt, the end of its patience |
-//! | asleep | [`wake`], or its deadline |
+//! | asleep | a wake-up, or its deadline |
 //! | done | the next run |
 //!
-//! The world of the running CPU is found through a variable of the thread; there is none while no CPU runs, and words are plain
-//! cells then: boot and checks cost nothing.
+//! A thread-local pointer leads to the world of the running CPU. While no CPU runs it is null and words are plain
+//! cells, so boot and checks cost nothing.
 
 use std::cell::Cell;
 use std::ptr::null_mut;
@@ -36,7 +34,7 @@ thread_local! {
     static WORLD: Cell<*mut World> = const { Cell::new(null_mut()) };
 }
 
-/// Everything of one machine. See the module's description.
+/// The whole state of one machine.
 pub(crate) struct World {
     pub(crate) now: Now,
     /// Address of the arena.
@@ -54,26 +52,26 @@ pub(crate) struct World {
     pub(super) busy_threads: Vec<u8>,
     pub(crate) counters: Counters,
     pub(crate) locks: Locks,
-    /// What the random schedule may do besides.
+    /// Delayed stores and a planted bug, under a random schedule.
     pub(crate) chances: Option<Box<Chances>>,
     pub(crate) model: Model,
     pub(crate) switches: u64,
     /// The measured window.
     pub(crate) window: (Ps, Ps),
-    /// What interrupts, and NMIs, do.
+    /// Handlers of interrupts and of NMIs, if they come.
     pub(crate) interrupts: Option<Interrupts>,
     pub(crate) nmis: Option<Interrupts>,
-    /// What the allocator is embedded in.
+    /// The embedder that answers the allocator during the run.
     pub(crate) host: Option<*const dyn Host>,
     /// Background threads that were woken while they were awake.
     pub(crate) woken: Vec<Waiter>,
-    /// What is added to a CPU's number in an interrupt.
+    /// Added to a CPU's number in an interrupt; 0 if interrupts share the CPU's lists.
     pub(crate) apart: usize,
     /// Node of each run of frames: up to which frame.
     pub(crate) nodes: Vec<(u64, u16)>,
 }
 
-/// Runs `f` on the world of the running CPU; nothing if there is none.
+/// Runs `f` on the world of the running CPU; returns `None` if no CPU runs.
 ///
 /// `f` must not come back here, and must not switch to another CPU.
 #[inline(always)]
@@ -83,14 +81,14 @@ pub(crate) fn with<T>(f: impl FnOnce(&mut World) -> T) -> Option<T> {
         return None;
     }
     // SAFETY: `enter` has put a pointer here that is valid while it is here, to a world that one thread alone uses. No
-    // other reference to it lives: the host loop holds none while a CPU runs, and no caller of this function comes back
-    // to it from inside of `f` or keeps anything of the world behind it (`f` cannot: the lifetime is its own).
+    // other reference to it lives. The host loop holds none while a CPU runs. No caller comes back to this function
+    // from inside of `f`, and `f` cannot keep anything of the world, because the lifetime is its own.
     Some(f(unsafe { &mut *world }))
 }
 
-/// Runs `f` between two steps of the machine, as if no CPU ran: words are plain cells for it, and nothing costs anything.
+/// Runs `f` as if no CPU ran: words are plain cells, and nothing costs time.
 ///
-/// `f` only looks; what it changed would be seen by no copy of a line.
+/// `f` must only read: no copy of a line would see a change.
 pub(crate) fn between_steps<T>(f: impl FnOnce() -> T) -> T {
     struct Back(*mut World);
     impl Drop for Back {
@@ -102,7 +100,9 @@ pub(crate) fn between_steps<T>(f: impl FnOnce() -> T) -> T {
     f()
 }
 
-/// Makes a world that of the thread until the guard is dropped; then it has no interrupts, no NMIs and no host any more.
+/// Makes a world the current thread's until the guard is dropped.
+///
+/// The world then loses its interrupts, its NMIs and its host.
 pub(crate) struct Entered(*mut World);
 
 impl Entered {
@@ -177,13 +177,15 @@ impl World {
         }
     }
 
-    /// The CPU's time goes by for a reason.
+    /// Advances the running CPU's clock, and books the time under `what`.
     pub(crate) fn spend(&mut self, what: Spent, time: Ps) {
         self.now.clock += time;
         self.cpu().times.add(what, time);
     }
 
-    /// Instructions; dearer while another thread of the core runs too.
+    /// Charges instructions to the running CPU.
+    ///
+    /// They cost more while another thread of the core runs.
     #[inline]
     pub(crate) fn instructions(&mut self, time: Ps) {
         let shared = self.busy_threads[usize::from(self.now.core)] > 1;

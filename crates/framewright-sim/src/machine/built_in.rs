@@ -1,6 +1,6 @@
-//! The machines that come with the program.
+//! The machines that are built in.
 
-/// CPUs that a machine may have.
+/// Most CPUs of a machine.
 pub const MOST_CPUS: usize = 1024;
 
 /// Machines that come with the program.
@@ -14,7 +14,7 @@ pub(super) const BUILT_IN: [(&str, &str); 7] = [
     (GENERIC, include_str!("../../../../data/machines/generic.toml")),
 ];
 
-/// The machine whose sockets, cores and threads its user gives.
+/// The machine whose sockets, cores and threads the user gives.
 pub(super) const GENERIC: &str = "generic";
 
 /// The machines that come with the program.

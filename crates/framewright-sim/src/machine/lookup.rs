@@ -8,14 +8,13 @@ use super::error::MachineError;
 use super::read;
 use super::spec::Spec;
 
-/// How large a machine's file may be, in bytes.
+/// Most bytes of a machine's file.
 const FILE_LIMIT: u64 = 1 << 18;
 
-/// A machine that comes with the program, `generic:SOCKETSxCORESxTHREADS`, or one from a user's file, which ends in
-/// `.toml`.
+/// Returns a machine by its name, `generic:SOCKETSxCORESxTHREADS`, or from a file that ends in `.toml`.
 ///
 /// # Errors
-/// There is none of that name, or its file cannot be read or is wrong.
+/// There is no machine of that name, or its file cannot be read or is wrong.
 pub fn load(name: &str) -> Result<Spec, MachineError> {
     if !name.ends_with(".toml") {
         return named(name);
@@ -30,10 +29,10 @@ pub fn load(name: &str) -> Result<Spec, MachineError> {
     parse(name, &text)
 }
 
-/// A machine that comes with the program, by its name, or `generic:SOCKETSxCORESxTHREADS`.
+/// Returns a built-in machine by its name, or `generic:SOCKETSxCORESxTHREADS`.
 ///
 /// # Errors
-/// There is none of that name.
+/// There is no machine of that name.
 pub fn named(name: &str) -> Result<Spec, MachineError> {
     let (base, shape) = match name.split_once(':') {
         Some((base, shape)) if base == GENERIC => (base, Some(parse_shape(name, shape)?)),
@@ -49,8 +48,9 @@ pub fn named(name: &str) -> Result<Spec, MachineError> {
     })
 }
 
-/// Reads a machine from the text of a file, which its errors call `file`. The machine is called like the file, without
-/// the folder and the ending.
+/// Reads a machine from a file's text.
+///
+/// Errors call the file `file`. The machine is named after it, without folder and ending.
 ///
 /// # Errors
 /// The first thing in the text that is wrong.

@@ -4,17 +4,17 @@
 //! unit by its key and its origin by one of three words:
 //!
 //! ```toml
-//! hit = { ns = 53.7, source = "FD.io CSIT, MLC" }            # somebody measured it, and it was read there
+//! hit = { ns = 53.7, source = "FD.io CSIT, MLC" }            # measured, and read there
 //! read = { ns = 8.5, fitted = "numa-stats/32" }              # chosen so that these rows of published tables come out
 //! pin = { cycles = 11, assumed = "as on a 4 GHz desktop" }   # neither, and why one may think so
 //! ```
 //!
-//! What is fitted to a row of a table cannot predict that row. Therefore the origin stays with the number: [`Spec`]
-//! keeps all of them by path, reports list them, and an analysis of sensitivity scales one at a time.
-//! [`Spec::model`] turns them into what the simulator computes with.
+//! A number that is fitted to a row of a table cannot predict that row. So the origin stays with the number: [`Spec`]
+//! keeps all of them by path, reports list them, and an analysis of sensitivity scales one at a time. [`Spec::model`]
+//! turns them into the simulator's own numbers.
 //!
-//! Besides, a file holds what a latency checker printed on such a machine (`[mlc]`). Those rows are no parameters: they
-//! are what a simulated latency checker has to print in turn.
+//! A file also holds the rows that a latency checker printed on such a machine (`[mlc]`). They are no parameters: a
+//! simulated latency checker must print them in turn.
 
 mod lookup;
 mod read;

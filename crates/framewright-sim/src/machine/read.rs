@@ -1,4 +1,4 @@
-//! Reads a machine's file, and says which key is wrong and why.
+//! Reads a machine's file; an error names the wrong key and the reason.
 
 use toml::{Table, Value};
 
@@ -44,7 +44,7 @@ fn read(name: &str, table: &Table) -> Result<Spec, BadEntry> {
     Ok(spec)
 }
 
-/// Fails with the first key that means nothing.
+/// Checks that every key has a meaning.
 fn known_keys(table: &Table, prefix: &str) -> Result<(), BadEntry> {
     for (key, value) in table {
         let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
@@ -64,7 +64,7 @@ fn known_keys(table: &Table, prefix: &str) -> Result<(), BadEntry> {
     Ok(())
 }
 
-/// The keys that a table may hold.
+/// Returns the keys that a table may hold.
 fn siblings(prefix: &str) -> Vec<&'static str> {
     let mut keys = if prefix.is_empty() { vec!["title"] } else { Vec::new() };
     for entry in ENTRIES.iter() {
@@ -88,7 +88,7 @@ fn find<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
     }
 }
 
-/// The numbers of an entry: one, or as many as a curve has points.
+/// Returns the numbers of an entry: one, or one for each point of a curve.
 fn numbers_of(entry: &Entry, value: &Value) -> Result<Vec<Parameter>, BadEntry> {
     let Some(over) = entry.over else {
         let path = entry.path.clone();
@@ -110,7 +110,7 @@ fn numbers_of(entry: &Entry, value: &Value) -> Result<Vec<Parameter>, BadEntry> 
     Ok(numbers)
 }
 
-/// Numbers of these kinds, each under the key of its unit, and their common basis.
+/// Reads numbers of these kinds, each under the key of its unit, and their common basis.
 fn measured<const N: usize>(value: &Value, kinds: [NumberKind; N]) -> Result<([(f64, Unit); N], Basis), String> {
     let table = value.as_table().ok_or("is no table of a number, under the key of its unit, and its origin")?;
     let mut numbers: [Option<(f64, Unit)>; N] = [None; N];
@@ -168,7 +168,7 @@ fn number(kind: NumberKind, unit: Unit, value: &Value) -> Result<f64, String> {
     Ok(number)
 }
 
-/// Fails if the numbers, each of which may be, do not make a machine together.
+/// Checks that the numbers, each valid by itself, make a machine together.
 fn is_machine(spec: &Spec, table: &Table) -> Result<(), BadEntry> {
     let count = |path: &str| spec.parameter(path).map_or(0.0, |parameter| parameter.value);
     let sockets = count("topology.sockets");
@@ -196,7 +196,7 @@ fn is_machine(spec: &Spec, table: &Table) -> Result<(), BadEntry> {
     ascends("capacity", "is smaller than", &levels.map(|(name, lines)| (name, lines.into())))
 }
 
-/// Fails with the first level that has less than the one before it.
+/// Checks that no level has less than the one before it.
 fn ascends(section: &str, is_less: &str, levels: &[(&str, u64)]) -> Result<(), BadEntry> {
     for pair in levels.windows(2) {
         if let [(nearer, near), (farther, far)] = pair

@@ -1,4 +1,4 @@
-//! Which numbers a machine's file holds, in which units, and how large they may be.
+//! The numbers of a machine's file, their units and their bounds.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use super::origin::Unit;
 pub(super) enum NumberKind {
     /// How long something takes.
     Time,
-    /// How much a cache keeps.
+    /// How much a cache holds.
     Size,
     /// How many sockets the machine has.
     Sockets,
@@ -74,15 +74,15 @@ impl NumberKind {
 /// Which machines give an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Need {
-    /// All.
+    /// All machines.
     Always,
-    /// All with several sockets, and no other.
+    /// All machines with several sockets, and no other.
     Sockets,
-    /// Those that say something else than follows from other numbers.
+    /// Machines that override what follows from other numbers.
     Chosen,
-    /// Those of which it was published.
+    /// Machines of which it was published.
     Published,
-    /// The same, with several sockets.
+    /// Machines with several sockets of which it was published.
     PublishedSockets,
 }
 
@@ -91,11 +91,11 @@ pub(super) enum Need {
 pub(super) struct Entry {
     /// Where it stands.
     pub(super) path: String,
-    /// What it is; of a curve, what its values are.
+    /// The kind of the number; of a curve, of its values.
     pub(super) kind: NumberKind,
-    /// Of a curve, what its values are given over.
+    /// Of a curve, the kind of its argument.
     pub(super) over: Option<NumberKind>,
-    /// Who gives it.
+    /// Which machines give it.
     pub(super) need: Need,
 }
 
@@ -105,7 +105,9 @@ pub(super) static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     sections.into_iter().flatten().map(|(path, kind, over, need)| Entry { path, kind, over, need }).collect()
 });
 
-/// The entry that a number of this path belongs to: a point of a curve has a path of its own, below that of the curve.
+/// Returns the entry of a number's path.
+///
+/// A point of a curve has a path of its own, below that of the curve.
 pub(super) fn entry(path: &str) -> Option<&'static Entry> {
     let is = |entry: &&Entry| match entry.over {
         None => entry.path == path,
@@ -114,13 +116,13 @@ pub(super) fn entry(path: &str) -> Option<&'static Entry> {
     ENTRIES.iter().find(is)
 }
 
-/// Where in a file the number of this path stands, counted in entries.
+/// Returns the place of a path in a file, counted in entries.
 pub(super) fn place(path: &str) -> Option<usize> {
     let entry = entry(path)?;
     ENTRIES.iter().position(|other| other.path == entry.path)
 }
 
-/// The place of a time that is part of the model.
+/// Returns the place of a time that is part of the model.
 pub(super) fn time(path: &str) -> Option<usize> {
     let is_time = entry(path).is_some_and(|entry| entry.kind == NumberKind::Time && entry.over.is_none());
     let is_published = path.strip_prefix(PUBLISHED).is_some_and(|rest| rest.starts_with('.'));
@@ -147,7 +149,7 @@ fn latencies(section: &str, need: Need, between_sockets: Need) -> Vec<EntryRow> 
     .concat()
 }
 
-/// What the machine is made of, and how fast its caches and memories are.
+/// Parts of the machine, and the speed of its caches and memories.
 fn machine() -> Vec<EntryRow> {
     use Need::Always;
     use NumberKind::{Clock, Cores, Depth, Entries, Factor, Share, Size, Sockets, Threads, Time, Together};

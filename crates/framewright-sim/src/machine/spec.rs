@@ -9,7 +9,7 @@ use super::schema;
 /// A number of a machine.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Parameter {
-    /// Where it stands, as `latency.far_hit`, or `memory.loaded.2` for the third point of a curve.
+    /// Its path, as `latency.far_hit`, or `memory.loaded.2` for the third point of a curve.
     pub path: String,
     /// Its value; of a point of a curve, the value there.
     pub value: f64,
@@ -22,7 +22,7 @@ pub struct Parameter {
 }
 
 impl Parameter {
-    /// Whether it can be a little larger or smaller. What the machine consists of cannot.
+    /// Returns whether the number can be scaled. Numbers of parts cannot.
     pub fn scales(&self) -> bool {
         schema::entry(&self.path).is_some_and(|entry| entry.kind.scales())
     }
@@ -40,23 +40,25 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// The numbers that make up the model, in the order of the file's sections.
+    /// Returns the numbers of the model, in the order of the file's sections.
     pub fn parameters(&self) -> impl Iterator<Item = &Parameter> {
         self.parameters.iter()
     }
 
-    /// What a latency checker printed on the machine: latencies by the names that they have in `latency`, points of the
-    /// curve of loaded latency, and the peak bandwidth of all nodes together.
+    /// Returns what a latency checker printed on the machine.
+    ///
+    /// That is latencies by their names in `latency`, points of the curve of loaded latency, and the peak bandwidth of
+    /// all nodes together.
     pub fn published(&self) -> impl Iterator<Item = &Parameter> {
         self.published.iter()
     }
 
-    /// The parameter of a path.
+    /// Returns the parameter of a path.
     pub fn parameter(&self, path: &str) -> Option<&Parameter> {
         self.parameters.iter().find(|parameter| parameter.path == path)
     }
 
-    /// The machine with one number multiplied by `factor`.
+    /// Returns the machine with one number multiplied by `factor`.
     ///
     /// # Errors
     /// There is no such number, or it is one that does not scale, or the factor is no positive number.
@@ -76,7 +78,7 @@ impl Spec {
         Ok(spec)
     }
 
-    /// The machine with one time replaced, or given where it has none and may have one.
+    /// Returns the machine with one time replaced or added.
     ///
     /// # Errors
     /// There is no such number, or it is no time, or the value is none.
@@ -99,8 +101,9 @@ impl Spec {
         Ok(spec)
     }
 
-    /// Gives the machine other numbers of sockets, of cores of a socket and of threads of a core. With one socket, numbers
-    /// between sockets mean nothing and are left out.
+    /// Sets the numbers of sockets, of cores of a socket and of threads of a core.
+    ///
+    /// With one socket, numbers between sockets mean nothing and are removed.
     pub(super) fn shaped(mut self, name: &str, shape: [u16; 3]) -> Spec {
         name.clone_into(&mut self.name);
         for (path, count) in ["topology.sockets", "topology.cores", "topology.threads"].into_iter().zip(shape) {

@@ -1,11 +1,11 @@
 //! The memory in which lines exist.
 //!
-//! Whatever CPUs of a simulated machine share lies in an [`Arena`], in named regions. A region is an array; its elements say
-//! which node their lines belong to. An access finds its line by where it lies in the arena, never by its address, so a run
-//! does not depend on where the host has put anything. An access outside of every region is a mistake and ends the run: nothing that
-//! is shared escapes the account.
+//! All memory that CPUs of a simulated machine share lies in an [`Arena`], in named regions. A region is an array; its
+//! elements say which node their lines belong to. An access finds its line by its offset in the arena, never by its
+//! address, so a run does not depend on where the host places memory. An access outside of every region is a mistake
+//! and ends the run, so no shared access escapes its charge.
 //!
-//! Each region begins on a chunk of its own of 64 KiB, so that one small table leads from an address to its line.
+//! Each region begins on a 64 KiB chunk of its own, so that one small table leads from an offset to its line.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::cell::{Cell, RefCell};
@@ -19,15 +19,17 @@ const CHUNK_SHIFT: u32 = 16;
 /// Bytes that belong to one region at least.
 const CHUNK: usize = 1 << CHUNK_SHIFT;
 
-/// How a region's bytes lie in the lines of the simulated machine.
+/// How a region's bytes map to lines of the simulated machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packing {
     /// As they are: 64 bytes are a line.
     Natural,
-    /// So many bytes (a power of two) are a line of their own: records that the machine to be simulated has larger.
+    /// Each group of this many bytes (a power of two) is a line: for records that are larger on the simulated machine.
     Spread(u32),
-    /// So many bytes are in the line that as many bytes of another region, named by its number, spread over a line, are in: words of one
-    /// record that lie in different arrays here.
+    /// Each group of this many bytes shares the line of the group at its index in another region.
+    ///
+    /// That region is named by its number and is spread ([`Packing::Spread`]). For one record's words that lie in
+    /// different arrays here.
     Over(usize, u32),
 }
 
@@ -42,11 +44,11 @@ pub struct Region {
     pub element: usize,
     /// Elements.
     pub count: usize,
-    /// Whether transfers are told apart by where in the region they were: for records with fields, not for long arrays.
+    /// Whether transfers are counted by their place in the region: for records with fields, not for long arrays.
     pub detailed: bool,
     /// How its bytes lie in lines.
     pub packing: Packing,
-    /// Home of runs of elements: up to which element, and the node; ascending.
+    /// Homes of runs of elements: the end of the run and its node, ascending.
     homes: Vec<(usize, u16)>,
 }
 
@@ -56,14 +58,14 @@ impl Region {
         self.element * self.count
     }
 
-    /// Node whose memory an offset of the region is.
+    /// Returns the node that an offset of the region belongs to.
     pub(crate) fn home(&self, offset: usize) -> u16 {
         let element = offset / self.element.max(1);
         let at = self.homes.partition_point(|&(end, _)| end <= element);
         self.homes.get(at).or(self.homes.last()).map_or(0, |&(_, node)| node)
     }
 
-    /// Bytes that are one line, as a power of two.
+    /// Returns the bytes of one line, as a power of two.
     pub(crate) fn line_shift(&self) -> u32 {
         match self.packing {
             Packing::Natural => LINE_SHIFT,
@@ -78,14 +80,14 @@ pub(crate) struct Named {
     /// Offset in the arena of the first.
     pub(crate) offset: usize,
     pub(crate) bytes: usize,
-    /// What they are a part of, and what they are.
+    /// The record that they are part of, and their own name.
     pub(crate) part: String,
     pub(crate) name: String,
-    /// Node whose memory they are, if that is not the region's.
+    /// Node that they belong to, if it is not the region's.
     pub(crate) home: Option<u16>,
 }
 
-/// Which lines a chunk of the arena is.
+/// The lines of one chunk of the arena.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chunk {
     /// Line of the chunk's first byte.
@@ -102,13 +104,13 @@ impl Chunk {
     pub(crate) const NONE: Chunk = Chunk { line: 0, shift: 0, is_used: false, region: 0 };
 }
 
-/// Chunk of an offset, and the offset in it.
+/// Returns the chunk of an offset, and the offset in it.
 #[inline(always)]
 pub(crate) fn chunk_of(offset: usize) -> (usize, usize) {
     (offset >> CHUNK_SHIFT, offset & (CHUNK - 1))
 }
 
-/// Memory of a simulated machine. See the module's description.
+/// The shared memory of a simulated machine.
 pub struct Arena {
     memory: NonNull<u8>,
     layout: Layout,
@@ -120,7 +122,7 @@ pub struct Arena {
 }
 
 impl Arena {
-    /// An arena of at most so many bytes. What is not used costs nothing.
+    /// Makes an arena of at most `bytes` bytes; unused ones cost nothing.
     pub fn new(bytes: usize) -> Arena {
         let size = bytes.max(1).next_multiple_of(CHUNK);
         let layout = Layout::from_size_align(size, CHUNK).expect("an arena is smaller than the address space");
@@ -137,15 +139,15 @@ impl Arena {
         }
     }
 
-    /// Bytes that an array of so many elements takes.
+    /// Returns the bytes that an array of `count` elements takes.
     pub fn bytes_of<T>(count: usize) -> usize {
         (size_of::<T>() * count).next_multiple_of(CHUNK).max(CHUNK)
     }
 
-    /// Makes a region: an array of `count` elements, all at home on node 0 until [`Arena::set_homes`].
+    /// Makes a region: an array of `count` elements, all on node 0 until [`Arena::set_homes`].
     ///
     /// # Panics
-    /// The arena is full, or an element needs to be dropped: nothing here ever is.
+    /// The arena is full. Elements must not need dropping, because nothing here is ever dropped.
     #[allow(clippy::mut_from_ref, reason = "each call returns memory that no other has")]
     pub fn place<T>(
         &self,
@@ -169,8 +171,9 @@ impl Arena {
             packing,
             homes: Vec::new(),
         });
-        // SAFETY: the bytes from `start` to `end` are part of the allocation, aligned to a chunk and so for `T`, and belong to
-        // nobody else: `used` has passed them. Each element is written before the slice is made, and lives as long as `self`.
+        // SAFETY: the bytes from `start` to `end` are part of the allocation, aligned to a chunk and so for `T`, and
+        // belong to no other region: `used` has passed them. Each element is written before the slice is made, and
+        // lives as long as `self`.
         unsafe {
             let first = self.memory.add(start).cast::<T>();
             for i in 0..count {
@@ -180,7 +183,7 @@ impl Arena {
         }
     }
 
-    /// Says which node's memory each element of a region is.
+    /// Sets the node of each element of a region.
     pub fn set_homes(&self, name: &str, home: impl Fn(usize) -> usize) {
         let mut regions = self.regions.borrow_mut();
         for region in regions.iter_mut().filter(|region| region.name == name) {
@@ -188,7 +191,9 @@ impl Arena {
         }
     }
 
-    /// Gives words a name: what they are a part of, and what they are; and a home, if that is not the region's.
+    /// Names words: the record that they are part of, and their own name.
+    ///
+    /// `home` is their node, if it is not the region's.
     pub fn name(&self, address: usize, bytes: usize, (part, name): (String, String), home: Option<usize>) {
         let offset = address.wrapping_sub(self.base());
         self.names.borrow_mut().push(Named { offset, bytes, part, name, home: home.map(|node| node as u16) });
@@ -198,22 +203,24 @@ impl Arena {
         self.names.borrow().clone()
     }
 
-    /// Number of the region with this name.
+    /// Returns the number of the region with this name.
     pub fn number_of(&self, name: &str) -> Option<usize> {
         self.regions.borrow().iter().position(|region| region.name == name)
     }
 
-    /// Address of the first byte.
+    /// Returns the address of the first byte.
     pub(crate) fn base(&self) -> usize {
         self.memory.addr().get()
     }
 
-    /// All regions, in the order of their addresses.
+    /// Returns all regions, in the order of their addresses.
     pub fn regions(&self) -> Vec<Region> {
         self.regions.borrow().clone()
     }
 
-    /// For each chunk the lines that it is, and how many lines there are; in pairs of lines if that is what moves.
+    /// Returns the lines of each chunk, and the number of lines.
+    ///
+    /// With `pairs`, two neighbouring lines count as one, because they move together.
     pub(crate) fn chunks(&self, pairs: bool) -> (Vec<Chunk>, usize) {
         let regions = self.regions.borrow();
         let mut chunks = vec![Chunk::NONE; self.used.get() >> CHUNK_SHIFT];
@@ -244,12 +251,12 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: allocated with this layout; whoever borrowed from it is gone.
+        // SAFETY: allocated with this layout; every borrow of it has ended.
         unsafe { dealloc(self.memory.as_ptr(), self.layout) };
     }
 }
 
-/// Runs of elements with the same home.
+/// Returns the runs of elements that have one home.
 fn homes_of(count: usize, home: impl Fn(usize) -> usize) -> Vec<(usize, u16)> {
     let mut homes: Vec<(usize, u16)> = Vec::new();
     for element in 0..count {

@@ -1,18 +1,18 @@
 //! Memory controllers: one for each node.
 //!
-//! A controller hands out a bounded number of lines a second. Pages that are filled with zeros queue at it; single lines
-//! are read in between, later the busier it is: by the curve of loaded latency that latency checkers print. How busy it is, is the
+//! A controller serves a bounded number of lines a second. Zeroed pages queue at it; single lines are read in between.
+//! A busier controller serves a line later, by the curve of loaded latency that latency checkers print. Its load is the
 //! share of the last microseconds that its work took.
 
 use crate::model::{Model, Ps};
 
-/// Time over which a controller's load is taken: this and as much before.
+/// A controller's load is taken over this time and as much before.
 const PERIOD: Ps = 10_000_000;
 
 /// One node's controller.
 #[derive(Clone, Copy, Default, Debug)]
 struct Controller {
-    /// When the pages that queue are done, and the lines.
+    /// Times at which the queued pages, and the lines, are done.
     pages: Ps,
     lines: Ps,
     /// Start of the current period, and the work in it and in the one before.
@@ -22,7 +22,7 @@ struct Controller {
 }
 
 impl Controller {
-    /// Notes work, and says how busy the controller is, in thousandths.
+    /// Notes work; returns the controller's load in thousandths.
     fn load(&mut self, now: Ps, work: Ps) -> u32 {
         if now >= self.period + PERIOD {
             let is_next = now < self.period + 2 * PERIOD;
@@ -30,7 +30,7 @@ impl Controller {
             (self.work, self.period) = (0, now - now % PERIOD);
         }
         self.work += work;
-        // The period before counts for as much as it still overlaps the last `PERIOD`.
+        // The previous period counts by the part that still overlaps the last `PERIOD`.
         let elapsed = now.saturating_sub(self.period).min(PERIOD);
         let recent = self.work + self.before / 1000 * ((PERIOD - elapsed) / (PERIOD / 1000));
         (recent / (PERIOD / 1000)).min(1000) as u32
@@ -58,7 +58,7 @@ impl Controllers {
         }
     }
 
-    /// Reads a line of a node: how long it takes if it takes `idle` at rest.
+    /// Reads a line of a node; returns how long it takes, with `idle` as its time at rest.
     pub(crate) fn read_line(&mut self, node: usize, now: Ps, idle: Ps) -> Ps {
         let controller = &mut self.nodes[node];
         let load = controller.load(now, self.read_line);
@@ -66,7 +66,7 @@ impl Controllers {
         (idle * Ps::from(stretch(&self.curve, load)) / 1000).max(controller.lines - now)
     }
 
-    /// Writes zeros to so many lines of a node: when it is done.
+    /// Zeroes `lines` lines of a node; returns when they are done.
     pub(crate) fn zero(&mut self, node: usize, now: Ps, lines: u64) -> Ps {
         let controller = &mut self.nodes[node];
         let work = lines * self.zero_line;
@@ -76,7 +76,7 @@ impl Controllers {
     }
 }
 
-/// The curve at a load, by straight lines between its points; both in thousandths.
+/// Returns the curve's value at a load, interpolated; both in thousandths.
 fn stretch(curve: &[(u32, u32)], load: u32) -> u32 {
     let after = curve.partition_point(|&(at, _)| at < load);
     match (after.checked_sub(1).and_then(|before| curve.get(before)), curve.get(after)) {

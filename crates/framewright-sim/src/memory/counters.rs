@@ -1,13 +1,13 @@
-//! Transfers of lines, counted by what was touched.
+//! Transfers of lines, counted by the word that was touched.
 //!
-//! In a region with fields, each line has counters for every four bytes of it, made when it is first fought for. A long array
-//! has one set of counters for all of it.
+//! In a region with fields, each line has counters for every four bytes, made at its first transfer. A long array has
+//! one set of counters in all.
 
 use crate::memory::arena::Region;
 use crate::memory::directory::{Access, Line, Served, Source};
 use crate::model::Ps;
 
-/// Places of a line.
+/// Counted places of a line.
 pub(crate) const PLACES: usize = 16;
 
 /// Transfers, and the time they took.
@@ -41,7 +41,7 @@ impl Count {
     }
 }
 
-/// Four bytes of a line, by the offset in the region of their first.
+/// Four bytes of a line; `offset` is that of the first in the region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) region: u16,
@@ -61,7 +61,9 @@ impl Counters {
         Counters { regions, lines: Vec::new() }
     }
 
-    /// Notes how a request for a line was served, which was made at `now` for the word at this offset of the arena.
+    /// Counts a request for a line.
+    ///
+    /// It was made at `now`, for the word at this offset of the arena.
     pub(crate) fn count(
         &mut self,
         line: &mut Line,
@@ -84,12 +86,12 @@ impl Counters {
         self.lines[line.counters as usize - 1][offset >> 2 & (PLACES - 1)].count.note(access, served, now);
     }
 
-    /// Lines of regions with fields.
+    /// Returns the counters of lines in regions with fields.
     pub(crate) fn lines(&self) -> &[[Place; PLACES]] {
         &self.lines
     }
 
-    /// Regions without, by their number.
+    /// Returns the counters of regions without fields, by their number.
     pub(crate) fn arrays(&self) -> impl Iterator<Item = (usize, &Count)> {
         self.regions.iter().enumerate().filter(|(_, (_, detailed, _))| !detailed).map(|(i, (_, _, count))| (i, count))
     }

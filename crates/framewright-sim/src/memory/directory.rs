@@ -1,16 +1,17 @@
-//! Who has which line, and what it takes to get it.
+//! Which core has which line, and what it takes to get one.
 //!
-//! The directory knows for each line which cores hold it, whether one of them has it to itself, and until when it is on its way. A
-//! request for a line is *served* at once if the core has it, and otherwise waits until the line is free, takes as long as the
-//! distance of the nearest copy says, and keeps the line busy meanwhile: for the whole of a transfer of ownership, and for a short time for
-//! each reader of a line that nobody changes. Requests for a line are therefore served one after the other, in the order
-//! of their times.
+//! For each line the directory knows which cores hold it, whether one of them owns it alone, and until when it is in
+//! transit. A request for a line that the core has is *served* at once. Any other request waits until the line is free
+//! and takes as long as the nearest copy is away. Meanwhile the line is busy: for the whole of a transfer of ownership,
+//! and for a short time for each reader of an unchanged line. So requests for a line are served one after the other, in
+//! the order of their times.
 //!
 //! # What caches keep
 //!
-//! There are no caches with sets and ways. A line remembers who touched it last and how many lines that core (and its
-//! socket) had fetched until then; it is still there if fewer have come since than the cache keeps. Whether a copy that an
-//! earlier reader got was pushed out by others is not known: it counts as present until somebody takes the line for himself.
+//! There are no caches with sets and ways. A line remembers which core touched it last and how many lines that core,
+//! and its socket, had fetched until then. The line is still cached if fewer have come since than the cache holds.
+//! Whether an earlier reader's copy was evicted is not known: it counts as present until a core takes ownership of the
+//! line.
 
 use crate::memory::controllers::Controllers;
 use crate::model::{Model, Ps};
@@ -21,9 +22,9 @@ pub(crate) const NONE: u16 = u16::MAX;
 /// One line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Line {
-    /// Until when it is on its way or serves somebody.
+    /// Time until which it is in transit or serves a request.
     pub(crate) busy: Ps,
-    /// First-level fills of the core that touched it last, at that time.
+    /// First-level fills of the core that touched it last, at that moment.
     pub(crate) l1_stamp: u32,
     l2_stamp: u32,
     /// Fills of that core's socket.
@@ -32,15 +33,15 @@ pub(crate) struct Line {
     pub(crate) counters: u32,
     /// Core that touched it last.
     pub(crate) last: u16,
-    /// Core that has it to itself.
+    /// Core that owns it alone.
     pub(crate) owner: u16,
     /// First CPU that spins on it.
     pub(crate) parked: u16,
     /// Node of its memory.
     home: u8,
-    /// Changed since it left memory.
+    /// Whether it was changed since it left memory.
     dirty: bool,
-    /// On its way to the core that touched it last, which asked for it ahead of time.
+    /// Whether it is in transit to the core that touched it last, which prefetched it.
     coming: bool,
 }
 
@@ -50,16 +51,16 @@ impl Line {
     }
 }
 
-/// What a CPU wants of a line.
+/// How a CPU accesses a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Access {
-    /// To read it.
+    /// A read.
     Load,
-    /// To write it, not waiting until it is there.
+    /// A write that does not wait until the line is there.
     Store,
-    /// The same; whatever was written before must be visible first.
+    /// A write that becomes visible only after all earlier writes.
     Release,
-    /// To read and write it as one.
+    /// An atomic read-modify-write.
     Rmw,
 }
 
@@ -87,23 +88,23 @@ pub(crate) enum Source {
 pub(crate) struct Served {
     /// Where the line was.
     pub(crate) source: Source,
-    /// When it was free for the request.
+    /// When the line was free for the request.
     pub(crate) start: Ps,
-    /// When it was there.
+    /// When the line arrived.
     pub(crate) done: Ps,
 }
 
-/// How many lines came into the caches of a core.
+/// Number of lines that came into the caches of a core.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Fills {
     pub(crate) l1: u32,
     pub(crate) l2: u32,
 }
 
-/// See the module's description.
+/// The state of every line.
 pub(crate) struct Directory {
     pub(crate) lines: Vec<Line>,
-    /// For each line a bit for each core that has a copy.
+    /// For each line, a bit for each core that has a copy.
     sharers: Vec<u64>,
     /// Words of `sharers` for each line.
     width: usize,
@@ -111,7 +112,8 @@ pub(crate) struct Directory {
     sockets: Vec<u8>,
     socket_fills: Vec<u32>,
     core_fills: Vec<Fills>,
-    /// The line that a thread of each core waited for last, and when it comes: until then the other thread waits for it as well.
+    /// For each core, the line that one of its threads waited for last, and when it arrives. The other thread waits for
+    /// it as well.
     arriving: Vec<(usize, Ps)>,
     latency: Distances,
     capacity: crate::model::Capacity,
@@ -120,7 +122,7 @@ pub(crate) struct Directory {
     beside: bool,
 }
 
-/// Latencies as they are charged.
+/// Latencies as charged.
 #[derive(Clone, Copy, Debug)]
 struct Distances {
     l1: Ps,
@@ -140,7 +142,7 @@ impl Distances {
         let l = &model.latency;
         let loaded = |ps: Ps| ps * Ps::from(model.memory.load_permille) / 1000;
         Distances {
-            // Not its latency: what waits for nothing else overlaps with it.
+            // Not the latency: work that does not depend on the load overlaps with it.
             l1: model.costs.hit,
             l2: l.l2,
             llc: loaded(l.llc),
@@ -156,7 +158,7 @@ impl Distances {
 }
 
 impl Directory {
-    /// A directory of so many lines, all of them in memory. `home` says of which node.
+    /// Makes a directory of `lines` lines, all in memory; `home` gives each one's node.
     pub(crate) fn new(model: &Model, lines: usize, home: impl Fn(usize) -> u16) -> Directory {
         let sockets = usize::from(model.topology.sockets);
         let cores = usize::from(model.topology.cores);
@@ -194,7 +196,7 @@ impl Directory {
         self.core_fills[usize::from(core)]
     }
 
-    /// Lines came into a core's caches that are in no region: pages that it wrote.
+    /// Counts lines of no region that came into a core's caches: pages that it wrote.
     pub(crate) fn fill(&mut self, core: u16, lines: u32) {
         let fills = &mut self.core_fills[usize::from(core)];
         fills.l1 = fills.l1.wrapping_add(lines);
@@ -224,7 +226,7 @@ impl Directory {
         }
     }
 
-    /// Whether a core other than `core` has a copy: on its socket, and elsewhere.
+    /// Returns whether another core has a copy: on `core`'s socket, and elsewhere.
     fn others(&self, line: usize, core: u16) -> (bool, bool) {
         let own = self.socket(core);
         let (mut near, mut far) = (false, false);
@@ -243,22 +245,22 @@ impl Directory {
         (near, far)
     }
 
-    /// Whether a core has a copy of a line that another was the last to touch.
+    /// Returns whether a core has a copy of a line that another touched last.
     pub(crate) fn reads_along(&self, line: usize, core: u16) -> bool {
         self.lines[line].last != core && self.shares(line, core) && !self.is_arriving(line, core)
     }
 
-    /// Whether a line may still be on its way to a core.
+    /// Returns whether a line may still be in transit to a core.
     pub(crate) fn is_arriving(&self, line: usize, core: u16) -> bool {
         self.arriving[usize::from(core)].0 == line
     }
 
-    /// Whether the last core to touch a line still has it in its second-level cache.
+    /// Returns whether the last core to touch a line still has it in its second-level cache.
     fn is_kept(&self, line: &Line) -> bool {
         line.last != NONE && self.core_fills[usize::from(line.last)].l2.wrapping_sub(line.l2_stamp) < self.capacity.l2
     }
 
-    /// Serves a request that the quick look at the line did not: `now` is when it is made.
+    /// Serves a request that is made at `now`.
     pub(crate) fn serve(
         &mut self,
         memory: &mut Controllers,
@@ -278,7 +280,7 @@ impl Directory {
         let is_alone = access.writes() || source == Source::Memory;
         let state = &mut self.lines[line];
         state.busy = start + held;
-        // Whoever had it to himself keeps a copy when another reads it.
+        // A core that owned the line keeps a copy when another core reads it.
         (state.owner, state.dirty) = (if is_alone { core } else { NONE }, access.writes());
         state.coming = false;
         if is_alone {
@@ -289,7 +291,7 @@ impl Directory {
             self.fill(core, 1);
         }
         if matches!(access, Access::Load | Access::Rmw) {
-            // What is stored may be read at once by the thread that did.
+            // The thread that stored a value may read it at once.
             self.arriving[usize::from(core)] = (line, done);
         }
         self.stamp(line, core);
@@ -299,7 +301,7 @@ impl Directory {
         Served { source, start, done }
     }
 
-    /// The other line of a pair comes along, unless some cache has it.
+    /// Brings the other line of a pair along, unless some cache has it.
     fn bring_beside(&mut self, memory: &mut Controllers, line: usize, core: u16, now: Ps) {
         let state = self.lines[line];
         if state.busy > now || state.parked != NONE || self.fetch_from(line, (core, Access::Load)).0 != Source::Memory {
@@ -315,27 +317,27 @@ impl Directory {
         self.is_coming(line);
     }
 
-    /// A line is on its way to the core that has it now, which waits for it when it uses it.
+    /// Marks a line as in transit to its core, which waits for it at its next use.
     fn is_coming(&mut self, line: usize) {
         let state = &mut self.lines[line];
         state.coming = true;
-        // No first-level hit: so the next use of the line comes by `hit`.
+        // It must not be a first-level hit, so that its next use goes through `hit`.
         state.l1_stamp = state.l1_stamp.wrapping_sub(self.capacity.l1);
     }
 
-    /// The core has what it needs.
+    /// Serves a request of a core that has the line as it needs it.
     fn hit(&mut self, line: usize, (core, access): (u16, Access), now: Ps) -> Served {
         let fills = self.fills(core);
         let state = &mut self.lines[line];
         let in_l1 = state.last != core || fills.l1.wrapping_sub(state.l1_stamp) < self.capacity.l1;
         state.dirty |= access.writes();
-        // A line that was asked for ahead of time may still be on its way.
+        // A prefetched line may still be in transit.
         let mut start = if state.coming { now.max(state.busy) } else { now };
         state.coming = false;
         let arriving = &mut self.arriving[usize::from(core)];
         if arriving.0 == line {
             start = start.max(arriving.1);
-            // Whoever asked for it has it now, and so has the other thread.
+            // The thread that asked for the line has it now, and so has the other thread.
             arriving.0 = usize::MAX;
         }
         let latency = if in_l1 { self.latency.l1 } else { self.latency.l2 };
@@ -346,10 +348,10 @@ impl Directory {
         Served { source: Source::Own, start, done: start + latency }
     }
 
-    /// The core will soon write the line: it is fetched now, and waited for when it is used.
+    /// Fetches a line that the core will soon write; the core waits when it uses it.
     pub(crate) fn prefetch(&mut self, memory: &mut Controllers, line: usize, core: u16, now: Ps) -> Served {
         if self.lines[line].coming && self.lines[line].owner == core {
-            // Asked for before, it comes no sooner.
+            // It was prefetched before and comes no sooner.
             return Served { source: Source::Own, start: now, done: now };
         }
         let served = self.serve(memory, line, (core, Access::Store), now);
@@ -359,7 +361,7 @@ impl Directory {
         served
     }
 
-    /// The core was the last to touch the line.
+    /// Notes that the core was the last to touch the line.
     fn stamp(&mut self, line: usize, core: u16) {
         let fills = self.fills(core);
         let socket = self.socket_fills[self.socket(core)];
@@ -367,8 +369,9 @@ impl Directory {
         (state.last, state.l1_stamp, state.l2_stamp, state.llc_stamp) = (core, fills.l1, fills.l2, socket);
     }
 
-    /// The core has a copy and wants the line to itself: how far the farthest other copy is, its latency, and for how long the
-    /// line is busy.
+    /// Returns what it takes to make a core with a copy the owner.
+    ///
+    /// That is the place of the farthest other copy, the latency, and how long the line is busy.
     fn upgrade(&self, line: usize, core: u16) -> (Source, Ps, Ps) {
         let (source, latency) = match self.others(line, core) {
             (_, true) => (Source::Far, self.latency.far_hit),
@@ -378,7 +381,7 @@ impl Directory {
         (source, latency, latency * self.own_permille / 1000)
     }
 
-    /// The line must come from elsewhere: from where, the latency, and for how long it is busy.
+    /// Returns from where a line comes, the latency, and how long it is busy.
     fn fetch(&self, memory: &mut Controllers, line: usize, (core, access): (u16, Access), now: Ps) -> (Source, Ps, Ps) {
         let (source, latency, held) = self.fetch_from(line, (core, access));
         if source != Source::Memory {
@@ -388,7 +391,7 @@ impl Directory {
         (source, latency, latency * self.own_permille / 1000)
     }
 
-    /// The same, of memory at rest.
+    /// Like [`Directory::fetch`], with memory at rest.
     fn fetch_from(&self, line: usize, (core, access): (u16, Access)) -> (Source, Ps, Ps) {
         let state = &self.lines[line];
         let l = &self.latency;

@@ -8,7 +8,7 @@ const PLACE: usize = 4;
 /// Names of the words in regions with fields.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    /// By the offset in the arena at which they begin: bytes, what it is a part of, and name.
+    /// By offset in the arena: bytes, the record that the word is part of, and its name.
     fields: BTreeMap<usize, (usize, String, String)>,
 }
 
@@ -17,7 +17,7 @@ impl Names {
         self.fields.insert(offset, (bytes, part, field));
     }
 
-    /// What lies in the four bytes at an offset: what it is a part of, and the names of its fields.
+    /// Returns the record at an offset, and the names of its fields in the four bytes there.
     pub(crate) fn of(&self, offset: usize) -> Option<(&str, String)> {
         let before = self.fields.range(..=offset).next_back().filter(|(at, (bytes, ..))| *at + bytes > offset);
         let inside = self.fields.range(offset + 1..offset + PLACE);

@@ -13,10 +13,10 @@ use crate::model::{Model, Ps};
 /// Lines of a chase that does not depend on how much caches keep.
 const SOME: usize = 256;
 
-/// Until the last store is visible and no line is on its way any more.
+/// Time after which the last store is visible and no line is in transit.
 const SETTLED: Ps = 10_000_000;
 
-/// What another CPU does with the lines before.
+/// What another CPU does with the lines before the chase.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Before {
     Read,
@@ -28,14 +28,14 @@ pub(super) struct Chase {
     lines: usize,
     /// Node of the lines.
     home: usize,
-    /// Whether it has been there before.
+    /// Whether the CPU has followed them before.
     again: bool,
-    /// Which other CPU has.
+    /// The other CPU that has touched them, and how.
     other: Option<(usize, Before)>,
 }
 
 impl Chase {
-    /// None if that many lines are too many.
+    /// Makes a chase through cached lines; `None` if they are too many.
     pub(super) fn again(lines: usize) -> Option<Chase> {
         (lines <= MANY).then(|| Chase { lines: lines.max(1), home: 0, again: true, other: None })
     }
@@ -48,7 +48,7 @@ impl Chase {
         Chase { lines: SOME, home, again: false, other: Some((cpu, before)) }
     }
 
-    /// Nanoseconds for a line.
+    /// Runs the chase; returns nanoseconds for a line.
     pub(super) fn run(&self, model: &Model) -> Result<f64, MlcError> {
         let arena = Arena::new(Arena::bytes_of::<Link>(self.lines));
         let links = place_cycle(&arena, self.lines);
@@ -80,7 +80,7 @@ impl Chase {
     }
 }
 
-/// Goes once through all lines.
+/// Follows the pointers once through all lines.
 fn follow(links: &[Link], lines: usize) {
     let mut at = 0;
     for _ in 0..lines {

@@ -7,24 +7,24 @@ use crate::engine::words::SimWord;
 use crate::memory::arena::{Arena, Packing};
 use crate::model::{Model, Ps};
 
-/// A line with the number of the next one in it, and a line that nobody uses.
+/// A line with the number of the next one in it, and an unused line.
 pub(super) type Link = [SimWord<u64>; 2];
 
-/// Each word of the arena is a line of its own.
+/// Each word of the region is a line of its own.
 pub(super) const A_LINE_EACH: (bool, Packing) = (false, Packing::Spread(8));
 
-/// Most lines of any program here: what is left out of a table is better than a host without memory.
+/// Most lines of any program here; a row that needs more is left out, to spare the host's memory.
 pub(super) const MANY: usize = 1 << 22;
 
 pub(super) const RELAXED: Ordering = Ordering::Relaxed;
 
-/// Lines of which each names the next, in a cycle through all of them.
+/// Places lines of which each names the next, in one cycle through all.
 pub(super) fn place_cycle(arena: &Arena, lines: usize) -> &[Link] {
     let stride = stride(lines);
     arena.place("lines", A_LINE_EACH, lines, |line| [Word::new(((line + stride) % lines) as u64), Word::new(0)])
 }
 
-/// A step that leads through so many lines, far from one to the next.
+/// Returns a step that visits all `lines` lines, each far from the one before.
 fn stride(lines: usize) -> usize {
     fn common_divisor(a: usize, b: usize) -> usize {
         if b == 0 { a } else { common_divisor(b, a % b) }
@@ -32,7 +32,7 @@ fn stride(lines: usize) -> usize {
     (lines * 5 / 8..).find(|step| common_divisor(*step, lines) == 1).unwrap_or(1)
 }
 
-/// All CPUs, whatever happens in the order of time, nothing random, no window.
+/// Returns the options of a run: all CPUs, in the order of time, no window.
 pub(super) fn options(model: &Model) -> Options {
     Options {
         cpus: model.topology.cpus(),
@@ -44,13 +44,13 @@ pub(super) fn options(model: &Model) -> Options {
     }
 }
 
-/// The checker did not come to its end.
+/// The checker did not finish.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MlcError {
-    /// The machine cannot be had.
+    /// The machine cannot be set up.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// It stood still.
+    /// The CPUs waited for each other.
     #[error(transparent)]
     Stuck(#[from] Deadlock),
 }

@@ -15,7 +15,7 @@ use crate::model::Model;
 pub struct Row {
     /// What it is.
     pub what: String,
-    /// Where the published number stands in the machine's file.
+    /// The path of the published number in the machine's file.
     pub path: String,
     /// What was published.
     pub published: f64,
@@ -23,7 +23,7 @@ pub struct Row {
     pub simulated: f64,
     /// Unit of both: nanoseconds, or 10^9 bytes a second.
     pub unit: Unit,
-    /// By how much more the simulated machine printed, in percent.
+    /// How much more the simulated machine printed, in percent.
     pub error_percent: f64,
 }
 
@@ -37,7 +37,7 @@ pub struct Table {
 }
 
 impl Table {
-    /// The largest error, in percent, whichever way.
+    /// Returns the largest error in either direction, in percent.
     pub fn worst(&self) -> f64 {
         self.rows.iter().map(|row| row.error_percent.abs()).fold(0.0, f64::max)
     }
@@ -58,17 +58,18 @@ impl fmt::Display for Table {
     }
 }
 
-/// Runs the checker on a machine, for every row that was published of it and that its shape allows. A cache too large
-/// to be filled in reasonable time has no row either.
+/// Runs the checker on a machine, for every published row that its shape allows.
+///
+/// A cache that is too large to fill in reasonable time has no row.
 ///
 /// # Errors
-/// The machine cannot be had. That CPUs wait for each other cannot be: they share nothing that they wait for.
+/// The machine cannot be set up. CPUs cannot deadlock, because they share nothing that they wait for.
 pub fn check(spec: &Spec) -> Result<Table, MlcError> {
     let mut model = spec.model();
     model.memory.load_permille = 1000;
     // The checker turns prefetchers off.
     model.memory.beside = false;
-    // A chase has nothing to do while it waits.
+    // A chase has no other work while it waits.
     model.costs.hit = model.latency.l1;
     let mut rows = Vec::new();
     let peak = spec.published().find(|row| row.unit == Unit::GbPerS).map(|row| row.value);
@@ -107,8 +108,9 @@ fn nanoseconds(model: &Model, parameter: &Parameter) -> f64 {
     }
 }
 
-/// Measures one latency at rest, in nanoseconds, by the name that it has in a machine's file, and says what it is;
-/// nothing if the machine has no such thing.
+/// Measures one latency at rest, by its name in a machine's file.
+///
+/// Returns what it is and its nanoseconds; `None` if the machine has no such latency.
 fn at_rest(model: &Model, name: &str) -> Result<Option<(&'static str, f64)>, MlcError> {
     let capacity = model.capacity;
     let [l1, l2, llc] = [capacity.l1, capacity.l2, capacity.llc].map(|lines| lines as usize);

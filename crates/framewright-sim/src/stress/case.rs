@@ -19,7 +19,8 @@
 //! validate                                 # until all rest, and everything is checked
 //! ```
 //!
-//! A CPU names what any other got: `free a0` on another CPU frees it if it is held at that moment, and else does nothing.
+//! A CPU names what any other got: `free a0` on another CPU frees it if it is held at that moment, and else does
+//! nothing.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,8 +1,8 @@
 //! Makes cases from a seed.
 //!
-//! What is likely changes from segment to segment, and the machine, the mechanisms and the schedule from case to case: a
-//! mixture of everything reaches no corner. Each segment has a level of memory use that it steers for, from nearly nothing
-//! to more than there is. A CPU frees what it allocated itself or what another did around the same time.
+//! What is likely changes from segment to segment, and the machine, the mechanisms and the schedule from case to case:
+//! a mixture of everything reaches no corner. Each segment has a level of memory use that it steers for, from nearly
+//! nothing to more than there is. A CPU frees what it allocated itself or what another did around the same time.
 
 use framewright::mechanisms::{Depot, Hardened, PRESETS};
 use framewright::request::{
@@ -106,8 +106,9 @@ fn forced(settings: &Settings) -> Option<u64> {
     settings.interrupts.filter(|wanted| *wanted).map(|_| 1_000_000_000)
 }
 
-/// How far NMIs are apart, in picoseconds. On many CPUs they are farther apart: a request that fails looks at the lists of each CPU, and each CPU
-/// makes such requests. By a generator of their own, so that each seed's lists are the same with and without.
+/// How far NMIs are apart, in picoseconds. On many CPUs they are farther apart: a request that fails looks at the lists
+/// of each CPU, and each CPU makes such requests. By a generator of their own, so that each seed's lists are the same
+/// with and without.
 fn nmis(settings: &Settings) -> Option<u64> {
     let mut rng = Rng::new(!settings.seed);
     let (comes, cpus) = (rng.one_in(3), settings.cpus as u64);
@@ -127,7 +128,8 @@ fn call_from_any_context(seed: u64, segments: &mut [Segment]) {
     }
 }
 
-/// CPUs make some of their calls through a `Local`: long stretches of some lists. By a generator of their own, as NMIs are.
+/// CPUs make some of their calls through a `Local`: long stretches of some lists. By a generator of their own, as NMIs
+/// are.
 fn stay_on_cpus(seed: u64, segments: &mut [Segment]) {
     let mut rng = Rng::new(seed ^ STAYS);
     for list in segments.iter_mut().flatten().filter(|list| !list.is_empty()) {
@@ -140,7 +142,8 @@ fn stay_on_cpus(seed: u64, segments: &mut [Segment]) {
     }
 }
 
-/// Opens holes of whole sections and of parts of them in half of all memory maps: anywhere, between zones and nodes too.
+/// Opens holes of whole sections and of parts of them in half of all memory maps: anywhere, between zones and nodes
+/// too.
 fn open_holes(seed: u64, shape: &mut Shape) {
     let mut rng = Rng::new(seed ^ HOLES);
     let section = shape.geometry.max_order.frames();

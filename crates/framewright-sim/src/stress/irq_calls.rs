@@ -1,10 +1,10 @@
 //! What interrupts and NMIs do in a stress test.
 //!
-//! An interrupt makes ordinary calls, as the mechanisms allow it: on lists of its own, or past those that it finds in use. An NMI comes at
-//! any access to a word: in the middle of the front, of a section under a lock, of an interrupt, of another NMI on its way through the
-//! same list. It makes the calls for any context, which must neither wait for whom it met nor disturb him. What is allocated here is
-//! kept by the CPU, in one stash: interrupts free by ordinary calls what NMIs got, and the other way round. NMIs free, too,
-//! what tasks allocated.
+//! An interrupt makes ordinary calls, as the mechanisms allow it: on lists of its own, or past those that it finds in
+//! use. An NMI comes at any access to a word: in the middle of the front, of a section under a lock, of an interrupt,
+//! of another NMI on its way through the same list. It makes the calls for any context, which must neither wait for
+//! whom it met nor disturb him. What is allocated here is kept by the CPU, in one stash: interrupts free by ordinary
+//! calls what NMIs got, and the other way round. NMIs free, too, what tasks allocated.
 //!
 //! Nothing here is borrowed across a call of the allocator, in which the next NMI may come.
 

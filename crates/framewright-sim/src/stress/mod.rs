@@ -10,8 +10,8 @@
 //!   └─ something is wrong: the case is made small                      shrink.rs
 //! ```
 //!
-//! An episode is a function of its seed, and the first episode of a run is that of the run's seed. What the n-th found wrong is
-//! therefore found again by a run of one episode with that seed; the failure says so in a command.
+//! An episode is a function of its seed, and the first episode of a run is that of the run's seed. What the n-th found
+//! wrong is therefore found again by a run of one episode with that seed; the failure says so in a command.
 
 mod episodes;
 mod shrink;

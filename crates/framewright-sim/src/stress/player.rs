@@ -281,7 +281,8 @@ impl<'p> Player<'p> {
         Ok(true)
     }
 
-    /// Takes what a handle has. If it comes from another CPU, that must have told this one somehow: its stores up to there are out.
+    /// Takes what a handle has. If it comes from another CPU, that must have told this one somehow: its stores up to
+    /// there are out.
     pub(super) fn take(&self, cpu: usize, handle: Handle) -> Option<Blocks> {
         let (from, blocks) = self.shadow.borrow_mut().take(handle)?;
         if from != cpu {
@@ -393,8 +394,8 @@ impl<'p> Player<'p> {
         wrong.map_or(Ok(true), Err)
     }
 
-    /// A free that must be refused: inside of a block that is held, by the wrong order, or of no memory. Others do not touch the
-    /// block meanwhile, so the answer is certain.
+    /// A free that must be refused: inside of a block that is held, by the wrong order, or of no memory. Others do not
+    /// touch the block meanwhile, so the answer is certain.
     fn free_wrongly(&self, (cpu, seat): (usize, &Seat<'p>), place: Place, order: Order) -> Result<bool, Wrong> {
         let (pfn, taken) = match place {
             Place::At(pfn) if self.shadow.borrow().is_memory(pfn) => return Ok(false),

@@ -1,10 +1,11 @@
 //! A pool that CPUs keep full, and whether a request may fail there.
 //!
-//! In a case of this kind all requests are for single pages and nothing else disturbs memory: CPUs allocate, free what they or others got, and
-//! drain. The promise is then checked for each request that fails: *no request fails while frames that it may use under its watermark lie
-//! free*. Others go on meanwhile, so what is free is a matter of moments. The table here counts what others may have had at the worst moment
-//! of the call: a frame counts as used from before the call that asks for it until after the call that frees it, in every zone as long as it
-//! is not known in which. If even so a zone had a frame above the request's mark all the time, the request must not fail.
+//! In a case of this kind all requests are for single pages and nothing else disturbs memory: CPUs allocate, free what
+//! they or others got, and drain. The promise is then checked for each request that fails: *no request fails while
+//! frames that it may use under its watermark lie free*. Others go on meanwhile, so what is free is a matter of
+//! moments. The table here counts what others may have had at the worst moment of the call: a frame counts as used from
+//! before the call that asks for it until after the call that frees it, in every zone as long as it is not known in
+//! which. If even so a zone had a frame above the request's mark all the time, the request must not fail.
 
 use framewright::machine::Machine;
 use framewright::report::Source;

@@ -1,8 +1,8 @@
 //! Who has which frame, kept apart from the allocator.
 //!
-//! The allocator's own records cannot show that they are wrong. This table is what the CPUs of a stress test believe: each
-//! frame has one owner, or none. A hand-out is noted when the call has returned and a free before the call, so that
-//! another CPU may get the frame at any time in between.
+//! The allocator's own records cannot show that they are wrong. This table is what the CPUs of a stress test believe:
+//! each frame has one owner, or none. A hand-out is noted when the call has returned and a free before the call, so
+//! that another CPU may get the frame at any time in between.
 
 use std::collections::BTreeMap;
 

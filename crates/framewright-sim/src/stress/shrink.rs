@@ -1,9 +1,10 @@
 //! Makes a failing case small.
 //!
 //! Delta debugging: the segments behind the failure go first, then whole CPUs, then operations in chunks that become
-//! smaller and smaller; at last interrupts, NMIs and delays, if the failure does without. (A planted bug first comes as early as it can.) A case counts as failing if it goes
-//! wrong in the same way. Fewer operations make another schedule, so each attempt is made under a few seeds. How much is
-//! tried is bounded by the operations that it takes, so that the result is the same everywhere.
+//! smaller and smaller; at last interrupts, NMIs and delays, if the failure does without. (A planted bug first comes as
+//! early as it can.) A case counts as failing if it goes wrong in the same way. Fewer operations make another schedule,
+//! so each attempt is made under a few seeds. How much is tried is bounded by the operations that it takes, so that the
+//! result is the same everywhere.
 
 use framewright_ops::Op;
 
@@ -29,7 +30,8 @@ struct Shrinker<P> {
     progress: P,
 }
 
-/// Makes a failing case small, by attempts of about so many operations in all. `progress` is told how many are left in the case.
+/// Makes a failing case small, by attempts of about so many operations in all. `progress` is told how many are left in
+/// the case.
 ///
 /// # Errors
 /// As [`crate::stress::replay`], but for what the failure is about.

@@ -1,9 +1,10 @@
 //! Metadata buffers: what XFS keeps in memory of its blocks on the disk.
 //!
-//! Inodes lie on the disk in clusters of 32 ([`CLUSTER`]: inodes of 512 bytes in clusters of 16 KiB, as `mkfs.xfs` makes them since 2015). A cluster is read
-//! when an inode of it is, and wanted again when one that has changed is written back, after the log. Its buffer is four single pages that cannot move,
-//! but which a shrinker frees: when it meets a buffer that was not used since it was met twice (`XFS_INO_REF`). So there are as many of them as
-//! page cache and shrinkers let be, up to a hundredth of memory here, and they come and go as long as files are written and read.
+//! Inodes lie on the disk in clusters of 32 ([`CLUSTER`]: inodes of 512 bytes in clusters of 16 KiB, as `mkfs.xfs`
+//! makes them since 2015). A cluster is read when an inode of it is, and wanted again when one that has changed is
+//! written back, after the log. Its buffer is four single pages that cannot move, but which a shrinker frees: when it
+//! meets a buffer that was not used since it was met twice (`XFS_INO_REF`). So there are as many of them as page cache
+//! and shrinkers let be, up to a hundredth of memory here, and they come and go as long as files are written and read.
 //!
 //! Left out: blocks of directories, of free space and of the log, which are far fewer.
 

@@ -1,11 +1,13 @@
 //! A source tree is compiled: the load `build`.
 //!
-//! Each of four CPUs takes a source at random, and again. A compiler reads it and two hundred headers, which are those of a sixteenth of the tree and some
-//! of them far more often than others; then its memory grows page by page, with a page table for every 2 MiB; then it writes what it made, in the place
-//! of what was there; then it ends, and all of its memory is free at once. Four processes are there meanwhile: `make`'s shell, the driver,
-//! the compiler and the assembler.
+//! Each of four CPUs takes a source at random, and again. A compiler reads it and two hundred headers, which are those
+//! of a sixteenth of the tree and some of them far more often than others; then its memory grows page by page, with a
+//! page table for every 2 MiB; then it writes what it made, in the place of what was there; then it ends, and all of
+//! its memory is free at once. Four processes are there meanwhile: `make`'s shell, the driver, the compiler and the
+//! assembler.
 //!
-//! So memory swings by as much as four compilers have, and almost all of it is movable; what is not, page tables and stacks, lives a fifth of a second.
+//! So memory swings by as much as four compilers have, and almost all of it is movable; what is not, page tables and
+//! stacks, lives a fifth of a second.
 //!
 //! Left out: linking, and a compiler's program, which all share.
 

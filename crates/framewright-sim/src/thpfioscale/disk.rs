@@ -1,11 +1,13 @@
 //! What is written, when, and who waits for it.
 //!
-//! One thread writes for all: from when a tenth of what could be dirty is, file by file in the order in which files were written to, what each has. For every file
-//! it makes a request to the disk and a transaction; when the disk is done it gives the requests back. Who writes pages waits as soon as three
-//! twentieths are dirty, as long as the disk takes for its share, and twice that above a fifth (Linux: `dirty_background_ratio` 10,
-//! `dirty_ratio` 20, and `balance_dirty_pages`, whose control loop this is not).
+//! One thread writes for all: from when a tenth of what could be dirty is, file by file in the order in which files
+//! were written to, what each has. For every file it makes a request to the disk and a transaction; when the disk is
+//! done it gives the requests back. Who writes pages waits as soon as three twentieths are dirty, as long as the disk
+//! takes for its share, and twice that above a fifth (Linux: `dirty_background_ratio` 10, `dirty_ratio` 20, and
+//! `balance_dirty_pages`, whose control loop this is not).
 //!
-//! The same thread stands for whatever else runs on a machine: packets from the network in atomic pages, and small processes that come and go.
+//! The same thread stands for whatever else runs on a machine: packets from the network in atomic pages, and small
+//! processes that come and go.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -24,10 +26,12 @@ use crate::model::{MS, Ps, S};
 
 /// Pages that are written in one go: 1 MiB.
 const BATCH: u64 = 256;
-/// How often the log is written at least (`xfs_log_worker`), or when it is full ([`super::Thpfioscale::log`]). Neither grows with memory.
+/// How often the log is written at least (`xfs_log_worker`), or when it is full ([`super::Thpfioscale::log`]). Neither
+/// grows with memory.
 const CHECKPOINT: Ps = 30 * S;
-/// How often something else happens on the machine. Assumed: 8,000 packets a second, of which one in eight has eight pages, and which wait for a
-/// millisecond; a hundred processes a second of 20 pages of page tables and a stack of four, which live for 50.
+/// How often something else happens on the machine. Assumed: 8,000 packets a second, of which one in eight has eight
+/// pages, and which wait for a millisecond; a hundred processes a second of 20 pages of page tables and a stack of
+/// four, which live for 50.
 const TICK: Ps = MS;
 const PACKETS: usize = 8;
 const PROCESS_EVERY: u64 = 10;
@@ -108,7 +112,8 @@ impl Kernel<'_> {
         }
     }
 
-    /// What the thread does until there is nothing more to do. `is_last` says when everything dirty is to be written, and then `ends`.
+    /// What the thread does until there is nothing more to do. `is_last` says when everything dirty is to be written,
+    /// and then `ends`.
     pub(super) fn flush(&self, flusher: &Flusher, is_last: &dyn Fn() -> bool, ends: &dyn Fn() -> bool) -> Option<()> {
         while self.is_well() {
             here::turn();

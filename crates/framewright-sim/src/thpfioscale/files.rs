@@ -7,8 +7,8 @@
 //! | copy for the log | with every transaction that finds none: when the file is created, each time it is written to or written back, and when it is read for the first time after that (`relatime`) | one with the file, one with the log's checkpoint |
 //! | open file | when it is opened | when it is closed |
 //!
-//! A page that reclaim takes leaves its *shadow*: when that was. If it is read again while fewer pages were taken than are active, it becomes
-//! active at once (Linux: `workingset.c`).
+//! A page that reclaim takes leaves its *shadow*: when that was. If it is read again while fewer pages were taken than
+//! are active, it becomes active at once (Linux: `workingset.c`).
 
 use std::collections::VecDeque;
 

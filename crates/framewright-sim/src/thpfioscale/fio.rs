@@ -23,7 +23,8 @@ impl Kernel<'_> {
                 if index == 0 {
                     self.open(file, true)?;
                 } else {
-                    // It changes the file's times (`xfs_vn_update_time`): all files take turns, so two writes of one are a tick apart at least.
+                    // It changes the file's times (`xfs_vn_update_time`): all files take turns, so two writes of one
+                    // are a tick apart at least.
                     self.log(file)?;
                 }
                 here::work(CALL + COPY);

@@ -1,7 +1,8 @@
 //! What of a kernel stands around the allocator: its memory model, and how parts of it get memory.
 //!
-//! All of it is data of the host: no virtual CPU is charged for looking at it, but for what `costs.rs` says. It is changed only between two points at which
-//! another CPU may run; nothing is borrowed across a call of the allocator, a sleep or a turn.
+//! All of it is data of the host: no virtual CPU is charged for looking at it, but for what `costs.rs` says. It is
+//! changed only between two points at which another CPU may run; nothing is borrowed across a call of the allocator, a
+//! sleep or a turn.
 
 use std::cell::{Cell, RefCell};
 
@@ -25,7 +26,8 @@ use crate::model::{MS, Model, Ps};
 
 /// Pages of a file's cache: from any zone, and movable; the file system must not be called for them.
 pub(super) const GFP_CACHE: Gfp = Gfp(GFP_HIGHUSER_MOVABLE.0 & !__GFP_FS.0);
-/// How long a request that failed waits for the next try, and how often it tries before the run is given up. Linux tries as long as anything moves.
+/// How long a request that failed waits for the next try, and how often it tries before the run is given up. Linux
+/// tries as long as anything moves.
 const PAUSE: Ps = 2 * MS;
 const TRIES: u32 = 2_000;
 /// Pages that are freed in one go when a process ends (`struct mmu_gather`).
@@ -204,7 +206,8 @@ impl Kernel<'_> {
         open.into_iter().for_each(|object| self.give(object));
     }
 
-    /// A transaction changes a file's inode: a copy of it goes into the log, unless one is there. Another is made ready before that is known.
+    /// A transaction changes a file's inode: a copy of it goes into the log, unless one is there. Another is made ready
+    /// before that is known.
     pub(super) fn log(&self, file: u32) -> Option<()> {
         here::work(LOG);
         let has_copy = self.with(|memory| memory.files.file(file).copy.is_some());

@@ -1,7 +1,8 @@
 //! Frames as the rest of a kernel knows them: what each is used for, and the LRU lists of the page cache.
 //!
-//! Linux's lists of file pages: a node has an inactive and an active one; pages come to the head of the first, are taken from its tail, and go
-//! to the second when they are used again. Anonymous memory is on none here: there is no swap.
+//! Linux's lists of file pages: a node has an inactive and an active one; pages come to the head of the first, are
+//! taken from its tail, and go to the second when they are used again. Anonymous memory is on none here: there is no
+//! swap.
 
 use super::chain::{Chain, Linked, Links, NIL};
 

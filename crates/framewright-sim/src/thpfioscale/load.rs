@@ -6,8 +6,8 @@
 //! | `build` | a source tree is unpacked, a fifth more than there is memory | it is compiled (`build.rs`) | a kernel build |
 //! | `network` | files are put there, half as much again as there is memory | clients that come and go are sent them (`network.rs`) | a file server |
 //!
-//! The first is a worst case on purpose: hardly anything is given back before the end. The others are what machines do: memory comes and goes with processes
-//! and with clients. Four CPUs do it, whatever it is.
+//! The first is a worst case on purpose: hardly anything is given back before the end. The others are what machines do:
+//! memory comes and goes with processes and with clients. Four CPUs do it, whatever it is.
 
 use framewright_ops::rng::Rng;
 

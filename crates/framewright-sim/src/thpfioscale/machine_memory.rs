@@ -80,8 +80,8 @@ impl FioMap {
     }
 }
 
-/// What khugepaged makes of `min_free_kbytes` on a machine of so many nodes and frames: two pageblocks of each zone, and one for each pair of mobilities;
-/// a twentieth of memory at most.
+/// What khugepaged makes of `min_free_kbytes` on a machine of so many nodes and frames: two pageblocks of each zone,
+/// and one for each pair of mobilities; a twentieth of memory at most.
 fn min_free_kbytes(nodes: u64, frames: u64) -> u64 {
     // DMA, DMA32 and Normal of the first node, Normal of others.
     4 * (PAGEBLOCK * (2 + nodes) * (2 + 3 * 3)).min(frames / 20)

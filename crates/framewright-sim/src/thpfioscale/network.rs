@@ -1,11 +1,13 @@
 //! Files are sent to clients that come and go: the load `network`.
 //!
-//! Four CPUs serve. A client's request is an atomic page and the head of a buffer; then a file is read, one of the first rather than one of the last, and copied into
-//! blocks of eight pages if there are such, as a kernel sends (`SKB_FRAG_PAGE_ORDER`), else into single pages. They are free when the client has said that it has
-//! them: most are near, a tenth is far away.
+//! Four CPUs serve. A client's request is an atomic page and the head of a buffer; then a file is read, one of the
+//! first rather than one of the last, and copied into blocks of eight pages if there are such, as a kernel sends
+//! (`SKB_FRAG_PAGE_ORDER`), else into single pages. They are free when the client has said that it has them: most are
+//! near, a tenth is far away.
 //!
-//! Clients stay connected, each with a socket. How many there are rises and falls, from a quarter to all and back, twice a second here, as it does over a day;
-//! it is chance whose socket goes. So memory that cannot move comes in tides, and what a tide leaves behind holds pageblocks.
+//! Clients stay connected, each with a socket. How many there are rises and falls, from a quarter to all and back,
+//! twice a second here, as it does over a day; it is chance whose socket goes. So memory that cannot move comes in
+//! tides, and what a tide leaves behind holds pageblocks.
 //!
 //! Left out: what clients send, besides requests; pages that are sent without being copied.
 
@@ -24,14 +26,16 @@ use super::slab::{Object, ObjectKind};
 use crate::engine::here;
 use crate::model::{MS, Ps, S};
 
-/// How long the number of clients takes to rise and fall, and how many there are at most: one for each so many frames. Assumed.
+/// How long the number of clients takes to rise and fall, and how many there are at most: one for each so many frames.
+/// Assumed.
 const TIDE: Ps = S / 2;
 const FRAMES: u64 = 16;
 /// Clients that come or go between two requests.
 const COMERS: usize = 4;
 /// Order of a block that is sent.
 const BLOCK: u8 = 3;
-/// How long a near client takes to say that it has something, and one that is far away; and every which one that is. Assumed.
+/// How long a near client takes to say that it has something, and one that is far away; and every which one that is.
+/// Assumed.
 const NEAR: Ps = MS;
 const FAR: Ps = 100 * MS;
 const FAR_ONE_IN: u64 = 10;

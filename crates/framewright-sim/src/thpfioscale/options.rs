@@ -52,8 +52,8 @@ impl Choice for Load {
 /// How hard shrinkers are pressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shrinkers {
-    /// At least one batch of each cache's objects each time, and inodes with more than one page in memory are let be: Linux 4.19-rc5 to 5.0-rc6, and
-    /// 4.20-rc3 to 5.0-rc6 (commits 172b06c32b94 and a76cf1a474d7, both reverted).
+    /// At least one batch of each cache's objects each time, and inodes with more than one page in memory are let be:
+    /// Linux 4.19-rc5 to 5.0-rc6, and 4.20-rc3 to 5.0-rc6 (commits 172b06c32b94 and a76cf1a474d7, both reverted).
     Batch,
     /// As large a part of the objects as of the pages, twice over: Linux before and after.
     Share,
@@ -76,8 +76,8 @@ impl Choice for Slabs {
     const NAMES: &'static [(&'static str, Slabs)] = &[("slub", Slabs::Slub), ("single", Slabs::Single)];
 }
 
-/// How large is what does not grow with memory: the memory that is to stay free, per-CPU lists, what the log holds, what the kernel has from the
-/// start.
+/// How large is what does not grow with memory: the memory that is to stay free, per-CPU lists, what the log holds,
+/// what the kernel has from the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Marks {
     /// The share of memory that it is on a node of 64 GiB; marks, of 16 GiB.

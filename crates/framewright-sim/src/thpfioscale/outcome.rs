@@ -109,8 +109,8 @@ pub struct Phase {
     pub faults: Faults,
     /// Pageblocks at its end, from the lowest.
     pub blocks: Vec<Block>,
-    /// Objects in use at its end, by kind: inodes, names, page nodes, log copies, log items, extents, open files, disk requests,
-    /// metadata buffers, sockets, heads of what is sent.
+    /// Objects in use at its end, by kind: inodes, names, page nodes, log copies, log items, extents, open files, disk
+    /// requests, metadata buffers, sockets, heads of what is sent.
     pub objects: Vec<u64>,
     /// Frames of slabs at its end that no shrinker frees, and that one does.
     pub slab: [u64; 2],

@@ -26,8 +26,8 @@ use crate::memory::arena::Arena;
 use crate::model::{Model, Ps, S};
 use crate::stage::{Descriptors, arena_for, boot, contexts};
 
-/// Frames that the kernel has from the start, unmovable and reclaimable, and as what part of memory at most: 10.8 MB and 13.5 MB of slabs were
-/// measured behind the boot of a machine of 1 GiB.
+/// Frames that the kernel has from the start, unmovable and reclaimable, and as what part of memory at most: 10.8 MB
+/// and 13.5 MB of slabs were measured behind the boot of a machine of 1 GiB.
 const BOOT: [u64; 2] = [2_700, 3_380];
 
 const BOOT_SHARE: u64 = 64;
@@ -118,7 +118,8 @@ impl Run<'_, '_> {
         self.kernel.trouble.get().map_or(Ok(()), |(error, request)| Err(FioFailure::Memory { request, error }))
     }
 
-    /// What the kernel has from the start: single pages of both kinds in turn, as slabs come to be while a machine boots.
+    /// What the kernel has from the start: single pages of both kinds in turn, as slabs come to be while a machine
+    /// boots.
     fn boot(&self, simulation: &mut Simulation<'_>) -> Result<Vec<Pfn>, FioFailure> {
         let own = RefCell::new(Vec::new());
         let [unmovable, reclaimable] =

@@ -1,15 +1,17 @@
 //! What frees memory when the allocator asks, and what moves it: `vmscan.c` in small.
 //!
-//! Of each node's inactive list one in two to the power of the priority is looked at, from the tail: what is clean is freed, what is to be written or
-//! being written goes to the active list and is freed when that is done; when the inactive list is short of the active one, as many pages go from that to
-//! it. Shrinkers are asked for twice the same share of their objects (`seeks` of 2), and scan them a thousand at a time. A gentle round
-//! asks no shrinker, and nothing is written for any; nor does a request from inside of the file system ask the file system's.
+//! Of each node's inactive list one in two to the power of the priority is looked at, from the tail: what is clean is
+//! freed, what is to be written or being written goes to the active list and is freed when that is done; when the
+//! inactive list is short of the active one, as many pages go from that to it. Shrinkers are asked for twice the same
+//! share of their objects (`seeks` of 2), and scan them a thousand at a time. A gentle round asks no shrinker, and
+//! nothing is written for any; nor does a request from inside of the file system ask the file system's.
 //!
 //! Shrinkers of Linux 4.20 scan a batch at least ([`Shrinkers`]).
 //!
-//! Background reclaim looks at its node. A request looks at all nodes, its own first, and at as many pages as it wants at least; where it wants a block that
-//! only compaction can make, that is twice the block, as compaction needs room (`should_continue_reclaim`, `compact_gap`), or as many as a first round
-//! looks at, which it does not break off (`shrink_node_memcg`). It is content when it has as many.
+//! Background reclaim looks at its node. A request looks at all nodes, its own first, and at as many pages as it wants
+//! at least; where it wants a block that only compaction can make, that is twice the block, as compaction needs room
+//! (`should_continue_reclaim`, `compact_gap`), or as many as a first round looks at, which it does not break off
+//! (`shrink_node_memcg`). It is content when it has as many.
 
 use framewright::event::Event;
 use framewright::machine::{Busy, Need};
@@ -32,7 +34,8 @@ use crate::model::MS;
 const CLUSTER: u64 = 32;
 /// The first round's priority (`DEF_PRIORITY`).
 const PRIORITY: u32 = 12;
-/// Objects that a file system's shrinker scans in one go (its `batch`), unless it has fewer; and what it is asked for for a share of pages.
+/// Objects that a file system's shrinker scans in one go (its `batch`), unless it has fewer; and what it is asked for
+/// for a share of pages.
 const BATCH: u64 = 1024;
 const PER_SHARE: u64 = 2;
 /// Buffers that theirs scans in one go, if there are so many (`SHRINK_BATCH`).
@@ -132,7 +135,8 @@ impl KernelMemory {
         count
     }
 
-    /// Looks at the next pages of a node's inactive list. Those that can be freed, how many were looked at, and how many are being written.
+    /// Looks at the next pages of a node's inactive list. Those that can be freed, how many were looked at, and how
+    /// many are being written.
     fn look(&mut self, node: usize, count: u64) -> (Vec<Pfn>, u64, u64) {
         let (mut freed, mut scanned, mut written) = (Vec::new(), 0, 0);
         while scanned < count {
@@ -153,8 +157,8 @@ impl KernelMemory {
 }
 
 impl Kernel<'_> {
-    /// Pages that a request reclaims for a block that only compaction can make. Blocks do not grow with memory: so this is as on the machine whose
-    /// proportions this one has.
+    /// Pages that a request reclaims for a block that only compaction can make. Blocks do not grow with memory: so this
+    /// is as on the machine whose proportions this one has.
     fn room(&self, node: usize, order: Order) -> u64 {
         if order.0 == 0 {
             return 0;

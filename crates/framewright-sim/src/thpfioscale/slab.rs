@@ -1,8 +1,9 @@
 //! Slabs: pages full of kernel objects of one kind, which come free only when all of their objects are.
 //!
-//! As SLUB does it: a CPU takes objects from a slab of its own; when that is full, from the first slab of its node that has some free; then it
-//! needs a new one. Sizes and orders are those of Linux 6.1 with SLUB, read off `/proc/slabinfo` while the same workload ran. Kernels of 2018
-//! often had SLAB, which takes single pages for objects of this size: [`Slabs::Single`].
+//! As SLUB does it: a CPU takes objects from a slab of its own; when that is full, from the first slab of its node that
+//! has some free; then it needs a new one. Sizes and orders are those of Linux 6.1 with SLUB, read off `/proc/slabinfo`
+//! while the same workload ran. Kernels of 2018 often had SLAB, which takes single pages for objects of this size:
+//! [`Slabs::Single`].
 //!
 //! Left out: lists of partial slabs of each CPU, and merging of caches with objects of the same size.
 
@@ -20,7 +21,8 @@ pub(super) enum ObjectKind {
     Dentry,
     /// What finds a file's pages, if it has more than one (`radix_tree_node`).
     Node,
-    /// An inode's copy for the log (`kmalloc-1k`): one is kept, one more exists from a transaction to the log's next checkpoint.
+    /// An inode's copy for the log (`kmalloc-1k`): one is kept, one more exists from a transaction to the log's next
+    /// checkpoint.
     Copy,
     /// What the log knows of an inode (`xfs_ili`).
     LogItem,

@@ -18,7 +18,8 @@ use crate::engine::run::{Options, Schedule, Simulation};
 use crate::model::Ps;
 use crate::stage::{Descriptors, arena_for, boot};
 
-/// Runs `body` on the first CPU of a small machine with two files: one whose pages are clean, and one whose pages are to be written. Both were closed.
+/// Runs `body` on the first CPU of a small machine with two files: one whose pages are clean, and one whose pages are
+/// to be written. Both were closed.
 fn with_files(shrinkers: Shrinkers, body: impl Fn(&Kernel<'_>)) {
     let model = crate::machine::named("skylake-desktop").unwrap().model();
     let options = Thpfioscale { mib: 64, shrinkers, ..Thpfioscale::default() };
@@ -123,7 +124,8 @@ fn a_batch_of_a_few_objects_is_all_of_them_and_their_share_is_none() {
         assert!(kernel.with(|memory| memory.files.all[0].inode.is_none()));
     });
     with_files(Shrinkers::Batch, |kernel| {
-        // Both files are in one buffer: it is passed over twice. The file with pages in memory is let be, however often it is met.
+        // Both files are in one buffer: it is passed over twice. The file with pages in memory is let be, however often
+        // it is met.
         for buffers in [1, 1, 0, 0] {
             kernel.reclaim(&Need { gfp: GFP_KERNEL, ..gentle });
             assert_eq!(kernel.with(|memory| memory.buffers.len()), buffers);

@@ -8,7 +8,8 @@ use super::phase_state::JOBS;
 use crate::engine::here;
 use crate::model::{MS, Ps};
 
-/// Pages of the files of a source tree, as often as each other. The mean is 15 KiB, as in the 62,000 files and 850 MB of Linux 4.20.
+/// Pages of the files of a source tree, as often as each other. The mean is 15 KiB, as in the 62,000 files and 850 MB
+/// of Linux 4.20.
 const SOURCES: [usize; 8] = [1, 1, 2, 2, 3, 4, 6, 11];
 
 /// Of five files of a tree that was built, the sources; the others are what is made of every third of them.
@@ -56,7 +57,8 @@ impl Kernel<'_> {
         Some(())
     }
 
-    /// Reads a file as a whole. What is not in memory comes from the disk in one go, and nobody else uses the file meanwhile.
+    /// Reads a file as a whole. What is not in memory comes from the disk in one go, and nobody else uses the file
+    /// meanwhile.
     pub(super) fn read_whole(&self, file: u32) -> Option<()> {
         while self.with(|memory| std::mem::replace(&mut memory.files.file(file).is_taken, true)) {
             // Who has it may have given up.

@@ -1,9 +1,9 @@
 //! What a workload leaves of memory when everything has been freed: free blocks by order, as in `/proc/buddyinfo`.
 //!
-//! It is looked at twice. First as the workload left it, which is what somebody reads off a machine that has just become
-//! idle: part of the memory lies in per-CPU lists and depots, block by block, and is not in `buddyinfo`. Then again
-//! after all of these were drained; from there on nothing merges by itself any more. Two free buddies that lie side by
-//! side then have lost their merge, for as long as nobody allocates and frees one of them.
+//! It is looked at twice. First as the workload left it, which is what somebody reads off a machine that has just
+//! become idle: part of the memory lies in per-CPU lists and depots, block by block, and is not in `buddyinfo`. Then
+//! again after all of these were drained; from there on nothing merges by itself any more. Two free buddies that lie
+//! side by side then have lost their merge, for as long as nobody allocates and frees one of them.
 
 use framewright::pfn::{CpuId, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
 use framewright::report::Source;

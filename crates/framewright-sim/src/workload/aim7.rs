@@ -1,12 +1,11 @@
 //! `aim7`: processes that live shortly, as in aim7's fork and exit loads.
 //!
-//! A CPU runs one process after the other. A process allocates pages in bursts, between which it computes, and when
-//! it ends all of them are freed at once. Sizes and pauses are random around their means. Which loads aim7 was run
-//! with for the published table (zone-layout) is not known; the model is what the simulation of that
-//! table needed: order-0 pages, batches from the zone, and memory that is of the CPU's node and stays with it, or is
-//! of any node ([`Aim7::elsewhere`]) and ends on any CPU ([`Aim7::moved`]), as where far more tasks than CPUs fork and a
-//! child goes to whichever CPU is idle. The defaults are assumed: 256 pages are the megabyte that aim7's load of
-//! pages allocates.
+//! A CPU runs one process after the other. A process allocates pages in bursts, between which it computes, and when it
+//! ends all of them are freed at once. Sizes and pauses are random around their means. Which loads aim7 was run with
+//! for the published table (zone-layout) is not known; the model is what the simulation of that table needed: order-0
+//! pages, batches from the zone, and memory that is of the CPU's node and stays with it, or is of any node
+//! ([`Aim7::elsewhere`]) and ends on any CPU ([`Aim7::moved`]), as where far more tasks than CPUs fork and a child goes
+//! to whichever CPU is idle. The defaults are assumed: 256 pages are the megabyte that aim7's load of pages allocates.
 
 use std::cell::RefCell;
 use std::mem;
@@ -76,7 +75,7 @@ impl Play for Lives {
             let pages = 1 + here::below(2 * pages - 1) as usize;
             while held.len() < pages {
                 let end = pages.min(held.len() + burst as usize);
-                let request = self.request(floor);
+                let request = self.page_request(floor);
                 self.alloc.time(floor, end - held.len(), || {
                     (held.len()..end).try_for_each(|_| floor.alloc(&request).map(|pfn| held.push(pfn)))
                 })?;
@@ -117,7 +116,7 @@ impl Lives {
         mem::replace(&mut on_the_way[drawn], held)
     }
 
-    fn request(&self, floor: &Floor<'_>) -> Request {
+    fn page_request(&self, floor: &Floor<'_>) -> Request {
         let request = Request::page(GFP_HIGHUSER_MOVABLE);
         if here::below(100) < self.settings.elsewhere {
             request.on(NodeId(here::below(u32::from(floor.model.topology.sockets)) as u8))

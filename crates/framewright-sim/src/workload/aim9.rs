@@ -1,8 +1,9 @@
 //! `aim9`: a process whose heap shrinks and grows again, as in aim9's page_test and brk_test.
 //!
-//! A turn gives 16 pages back with one call and takes them again with 16, one page each. page_test writes to each page that it gets,
-//! so that it is allocated and filled with zeros; brk_test does not, so that no page is allocated at all. Both count the 17 calls: reports of
-//! aim9 show 1,700 and 17,000 operations a loop. What a call and a fault take besides the allocator is an option.
+//! A turn gives 16 pages back with one call and takes them again with 16, one page each. page_test writes to each page
+//! that it gets, so that it is allocated and filled with zeros; brk_test does not, so that no page is allocated at all.
+//! Both count the 17 calls: reports of aim9 show 1,700 and 17,000 operations a loop. What a call and a fault take
+//! besides the allocator is an option.
 
 use framewright::request::{__GFP_ZERO, GFP_HIGHUSER_MOVABLE};
 use framewright::{Order, Pfn, Request};

@@ -157,8 +157,8 @@ impl<'a> Floor<'a> {
         self.rest.borrow_mut().extend(pages.iter().map(|&pfn| (pfn, Order(0))));
     }
 
-    /// Leaves blocks, to be freed `batch` at a time: to whoever comes behind the run if what follows is of no interest to it, or
-    /// else to the running CPU, while all others do the same.
+    /// Leaves blocks, to be freed `batch` at a time: to whoever comes behind the run if what follows is of no interest
+    /// to it, or else to the running CPU, while all others do the same.
     pub(crate) fn leave(&self, blocks: &[Pfn], order: Order, batch: usize) -> Result<(), Trouble> {
         if self.exits {
             return blocks.chunks(batch).try_for_each(|blocks| self.free_bulk(blocks, order));

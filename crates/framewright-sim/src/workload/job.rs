@@ -4,8 +4,8 @@
 //! the node of each CPU: runs on more CPUs have more memory, and lists are as full as they would be on a large
 //! machine. What is said of memory stands in the report's figures.
 //!
-//! When the last CPU has ended, everything was freed. The allocator is then checked, outside of virtual time; who wants to
-//! know what was left of memory finds it in [`Outcome::aftermath`].
+//! When the last CPU has ended, everything was freed. The allocator is then checked, outside of virtual time; who wants
+//! to know what was left of memory finds it in [`Outcome::aftermath`].
 
 use framewright::mechanisms::{Depot, PRESETS};
 use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
@@ -36,7 +36,8 @@ const LEAST: u64 = 1 << 14;
 /// Per-CPU lists of the machines that the published tables are from: a batch of 63 frames, and six of them.
 pub const LARGE_MACHINE: PcpSize = PcpSize { batch: 63, high: 6 * 63 };
 
-/// What the rest of a kernel counts in each zone, in the order of Linux 4.13: the allocator's own counters lie around it.
+/// What the rest of a kernel counts in each zone, in the order of Linux 4.13: the allocator's own counters lie around
+/// it.
 const ZONE_COUNTERS: &[&str] = &[
     "nr_zone_inactive_anon",
     "nr_zone_active_anon",
@@ -81,8 +82,8 @@ pub struct Job {
     pub descriptors: Descriptors,
     /// Whether takings of locks are kept one by one.
     pub trace: bool,
-    /// Mean time between two interrupts of a CPU, each of which does what the workload has for it: most allocate and free a page;
-    /// none for no interrupts.
+    /// Mean time between two interrupts of a CPU, each of which does what the workload has for it: most allocate and
+    /// free a page; none for no interrupts.
     pub interrupts: Option<Ps>,
 }
 
@@ -202,8 +203,8 @@ pub fn run(model: &Model, job: &Job, progress: &mut dyn FnMut(Progress)) -> Resu
     run_and_look(model, job, progress, &mut |_| {})
 }
 
-/// The same. `look` sees the allocator once, at the end of the window: at the moment at which the last CPU leaves it, while the
-/// others are in the middle of what they do. Looking takes no virtual time.
+/// The same. `look` sees the allocator once, at the end of the window: at the moment at which the last CPU leaves it,
+/// while the others are in the middle of what they do. Looking takes no virtual time.
 ///
 /// # Errors
 /// As [`run`].
@@ -216,8 +217,8 @@ pub fn run_and_look(
     run_seen(model, job, Eyes { progress, look, watch: None })
 }
 
-/// The same. `watch` sees the allocator over and over, from the beginning on (`watch.rs`); the run is the same as without it, but for
-/// its end if `watch` has seen enough.
+/// The same. `watch` sees the allocator over and over, from the beginning on (`watch.rs`); the run is the same as
+/// without it, but for its end if `watch` has seen enough.
 ///
 /// # Errors
 /// As [`run`].

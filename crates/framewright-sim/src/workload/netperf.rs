@@ -1,9 +1,10 @@
 //! `netperf`: a stream of packets on each CPU, as in netperf's TCP_STREAM.
 //!
-//! A network card fills the pages of a ring, the first first, and interrupts the CPU. The driver hands full pages on, as many as the
-//! stream's window lets the sender send, and allocates as many to refill the ring: in the interrupt. The task copies page after page to user
-//! space and frees it. A CPU that has none left halts until the next interrupt. So pages go all one way, from who must not be
-//! interrupted to who may be, and throughput is what a CPU has time for: no packet is lost, and no line is too slow.
+//! A network card fills the pages of a ring, the first first, and interrupts the CPU. The driver hands full pages on,
+//! as many as the stream's window lets the sender send, and allocates as many to refill the ring: in the interrupt. The
+//! task copies page after page to user space and frees it. A CPU that has none left halts until the next interrupt. So
+//! pages go all one way, from who must not be interrupted to who may be, and throughput is what a CPU has time for: no
+//! packet is lost, and no line is too slow.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -5,11 +5,11 @@
 //! handle waits until the CPU that is to make it has; all CPUs begin the next round together. What is still held at
 //! the end of a round is freed by who allocated it.
 //!
-//! The list's memory, zones and sizes are the machine's; its CPUs are the simulated machine's first ones and lie
-//! where that has them; the mechanisms are the run's. A request that is not served is counted and the round goes on.
-//! What a list states after `->` or `#!` is not looked at: other CPUs are at work too. `validate` is what follows every
-//! run anyway. `local` and `trace` change nothing: every call is a plain one, and there are no tracepoints. Operations that need an oracle
-//! or a machine that fails on purpose are refused; the table is [`act`].
+//! The list's memory, zones and sizes are the machine's; its CPUs are the simulated machine's first ones and lie where
+//! that has them; the mechanisms are the run's. A request that is not served is counted and the round goes on. What a
+//! list states after `->` or `#!` is not looked at: other CPUs are at work too. `validate` is what follows every run
+//! anyway. `local` and `trace` change nothing: every call is a plain one, and there are no tracepoints. Operations that
+//! need an oracle or a machine that fails on purpose are refused; the table is [`act`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

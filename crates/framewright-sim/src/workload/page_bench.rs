@@ -1,13 +1,14 @@
 //! `page-bench01` to `page-bench04`, `bulk` and `repeat`: a CPU allocates a number of blocks and frees them, by itself.
 //!
 //! `page-bench…` are loops of Jesper Dangaard Brouer's page_bench modules (prototype-kernel, `kernel/mm/bench`):
-//! nothing but requests that must not wait (`GFP_ATOMIC`) and frees. The modules run 01, 02 and 04 on one CPU:
-//! `--cpus 1` is that, and on more CPUs each does the same by itself. 03 is the loop of 01 on many CPUs that start
-//! together, as all CPUs of a run do, or within a while: counters of a machine that has run for long are not in step. What a whole
+//! nothing but requests that must not wait (`GFP_ATOMIC`) and frees. The modules run 01, 02 and 04 on one CPU: `--cpus
+//! 1` is that, and on more CPUs each does the same by itself. 03 is the loop of 01 on many CPUs that start together, as
+//! all CPUs of a run do, or within a while: counters of a machine that has run for long are not in step. What a whole
 //! kernel does besides may be added to it. For 05 see `pipe.rs`.
 //!
-//! `pagealloc` is the loop of mmtests' micro-benchmark of that name: a batch of pages is allocated, then freed in the same order, and
-//! the two halves are timed apart. Until it was removed in 2025 it went round once more than it said, which is left out here.
+//! `pagealloc` is the loop of mmtests' micro-benchmark of that name: a batch of pages is allocated, then freed in the
+//! same order, and the two halves are timed apart. Until it was removed in 2025 it went round once more than it said,
+//! which is left out here.
 //!
 //! `bulk` and `repeat` have their names from LLFree's benchmarks; they ask for what user space gets
 //! (`GFP_HIGHUSER_MOVABLE`).

@@ -5,11 +5,11 @@
 //! be in their steady state.
 //!
 //! When time begins, processes are at different places of their rounds already, with the pages that they would have
-//! there. Before, all of them once had all of their memory at the same time, since they are started together: this memory,
-//! twice what is used at any time, goes round ever after. (In the zone-lock tables, no_merge leaves just as many single
-//! pages.) When the run is over, what they hold is freed outside of it: filling and emptying all of them at once would be
-//! another workload. Only who wants to see what they leave of memory ([`super::Job::aftermath`]) has them exit as they
-//! would be made to, all at once.
+//! there. Before, all of them once had all of their memory at the same time, since they are started together: this
+//! memory, twice what is used at any time, goes round ever after. (In the zone-lock tables, no_merge leaves just as
+//! many single pages.) When the run is over, what they hold is freed outside of it: filling and emptying all of them at
+//! once would be another workload. Only who wants to see what they leave of memory ([`super::Job::aftermath`]) has them
+//! exit as they would be made to, all at once.
 //!
 //! # What a fault costs
 //!
@@ -35,7 +35,8 @@ use crate::model::MS;
 use crate::report::{Figure, Report};
 use crate::settings::settings;
 
-/// Pages that processes were given, and gave back, in turn before the run begins: a batch of the published tables' kernel.
+/// Pages that processes were given, and gave back, in turn before the run begins: a batch of the published tables'
+/// kernel.
 pub(super) const GIVEN: usize = 63;
 
 settings! {
@@ -152,8 +153,8 @@ impl Play for Processes<'_> {
     }
 }
 
-/// Empties per-CPU lists and depots: all that was done so far went through those of one CPU. What did not merge as it was freed is
-/// left as it is.
+/// Empties per-CPU lists and depots: all that was done so far went through those of one CPU. What did not merge as it
+/// was freed is left as it is.
 pub(super) fn settle(floor: &Floor<'_>) {
     (0..floor.cpus).for_each(|cpu| _ = floor.pages.drain_cpu(CpuId(cpu as u16)));
     for node in 0..floor.pages.nodes() {

@@ -1,31 +1,31 @@
 //! `page-fault-mix`: half of the processes fault in small pages, half huge ones, in memory that was fragmented before.
 //!
 //! Modelled on the run that the series of no_merge and cluster_alloc published in 2018: 56 tasks of will-it-scale's
-//! page_fault1 with 4 KiB pages beside 56 with transparent huge pages, "after deliberate fragmentation". What was done to
-//! memory is not said, nor how much of it was left, so both are assumed here. Processes are those of `page-fault1`; on
-//! every other CPU they fault in 2 MiB at a time.
+//! page_fault1 with 4 KiB pages beside 56 with transparent huge pages, "after deliberate fragmentation". What was done
+//! to memory is not said, nor how much of it was left, so both are assumed here. Processes are those of `page-fault1`;
+//! on every other CPU they fault in 2 MiB at a time.
 //!
 //! # What is counted
 //!
 //! The benchmark counts the pages of 4 KiB that it writes to, whatever lies behind them: a huge fault counts 512. The
-//! published scores can mean nothing else. Both parts together are 12.06 million a second for the first kernel, 0.3 % less than
-//! the fastest kernel faults in small pages, where memory bandwidth is the limit.
+//! published scores can mean nothing else. Both parts together are 12.06 million a second for the first kernel, 0.3 %
+//! less than the fastest kernel faults in small pages, where memory bandwidth is the limit.
 //!
 //! # Memory
 //!
-//! Each node is filled with small pages. Then as many are freed, in random order, as [`PageFaultMix::free`] says: [`HOLES`]
-//! percent of them are every other page of some pageblocks, which no merge ever makes large; the others are all pages of
-//! other pageblocks, each a huge page for a kernel that merges. What is not freed stays occupied until the run is
-//! over. With enough for what processes have on average and some more, a pageblock that small pages have been in is
-//! wanted as a huge page soon, and huge pages that were freed are broken up again.
+//! Each node is filled with small pages. Then as many are freed, in random order, as [`PageFaultMix::free`] says:
+//! [`HOLES`] percent of them are every other page of some pageblocks, which no merge ever makes large; the others are
+//! all pages of other pageblocks, each a huge page for a kernel that merges. What is not freed stays occupied until the
+//! run is over. With enough for what processes have on average and some more, a pageblock that small pages have been in
+//! is wanted as a huge page soon, and huge pages that were freed are broken up again.
 //!
 //! # A huge fault
 //!
-//! As in Linux 4.19 with `defrag=madvise`, and for memory about which nothing was advised: one attempt on the process's own node
-//! that may not wait (`GFP_TRANSHUGE_LIGHT`, `__GFP_THISNODE`). If it fails, the 512 pages are faulted in one by one, without
-//! another attempt. A huge page is zeroed page by page, as `clear_huge_page` does it: cores share the memory controller, and none
-//! waits for the 2 MiB of another. The fault itself takes as many cycles as a small one; the page table that Linux puts
-//! aside for it, and the writes to pages that lie in caches by then, cost nothing here.
+//! As in Linux 4.19 with `defrag=madvise`, and for memory about which nothing was advised: one attempt on the process's
+//! own node that may not wait (`GFP_TRANSHUGE_LIGHT`, `__GFP_THISNODE`). If it fails, the 512 pages are faulted in one
+//! by one, without another attempt. A huge page is zeroed page by page, as `clear_huge_page` does it: cores share the
+//! memory controller, and none waits for the 2 MiB of another. The fault itself takes as many cycles as a small one;
+//! the page table that Linux puts aside for it, and the writes to pages that lie in caches by then, cost nothing here.
 //!
 //! A process that gets no small page gives back what it has and begins again, where Linux would reclaim.
 
@@ -51,7 +51,8 @@ use crate::settings::settings;
 const HUGE: Order = Order(9);
 /// Percent of the free memory that are single pages between occupied ones.
 const HOLES: u64 = 20;
-/// How often in a row a process that has nothing asks for its first page: others may have all for a while, but not for ever.
+/// How often in a row a process that has nothing asks for its first page: others may have all for a while, but not for
+/// ever.
 const PATIENCE: u32 = 10_000;
 
 settings! {

@@ -92,7 +92,8 @@ pub(crate) trait Play {
         floor.pages.alloc(&Request::page(GFP_ATOMIC)).map_or(Ok(()), |pfn| floor.free(pfn, Order(0)))
     }
 
-    /// Whether what the workload itself keeps is as it should be when CPUs have left these pages behind. What is wrong, if not.
+    /// Whether what the workload itself keeps is as it should be when CPUs have left these pages behind. What is wrong,
+    /// if not.
     fn check(&self, left: &[Pfn]) -> Result<(), String> {
         let _ = left;
         Ok(())

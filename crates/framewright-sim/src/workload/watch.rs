@@ -1,8 +1,8 @@
 //! Looking at a run while it goes on.
 //!
-//! Who watches is called between two steps of the machine, when the first CPU has come as far as the time that was asked for and
-//! begins something new. Looking takes no virtual time and changes nothing, so a watched run is the same run. It says
-//! each time when to look again, or that it has seen enough; then the window ends.
+//! Who watches is called between two steps of the machine, when the first CPU has come as far as the time that was
+//! asked for and begins something new. Looking takes no virtual time and changes nothing, so a watched run is the same
+//! run. It says each time when to look again, or that it has seen enough; then the window ends.
 
 use framewright::{Allocator, Counters};
 

@@ -17,13 +17,15 @@ use crate::workload::play::Ground;
 
 /// Pages that are put on a list in one go, as in Linux (`PAGEVEC_SIZE`).
 pub(crate) const PAGEVEC: usize = 15;
-/// Pages that are unmapped before the first of them comes off its list: as many pointers as a page has room for beside the
-/// batch's own words (`MAX_GATHER_BATCH`).
+/// Pages that are unmapped before the first of them comes off its list: as many pointers as a page has room for beside
+/// the batch's own words (`MAX_GATHER_BATCH`).
 pub(crate) const GATHER: usize = 506;
-/// Pages that a CPU counts before it tells: the most that Linux allows, and what it computes for a node of 32 GiB and 112 CPUs.
+/// Pages that a CPU counts before it tells: the most that Linux allows, and what it computes for a node of 32 GiB and
+/// 112 CPUs.
 const THRESHOLD: i64 = 125;
-/// Cycles to put a page on, besides atomics and words of the table above: some 155 instructions, four a cycle. A third of them keeps the four
-/// counts, a sixth finds the list by node and cgroup, the rest asks whether the page may be evicted, and which list it belongs to.
+/// Cycles to put a page on, besides atomics and words of the table above: some 155 instructions, four a cycle. A third
+/// of them keeps the four counts, a sixth finds the list by node and cgroup, the rest asks whether the page may be
+/// evicted, and which list it belongs to.
 const ADD: u32 = 39;
 /// The same to take it off: some 170, of which a third keeps counts, and a quarter asks what kind of page it is.
 const REMOVE: u32 = 43;
