@@ -63,7 +63,7 @@ pub use generate::{machines, variety};
 pub use language::counter::Counter;
 pub use language::op::{Handle, OnMigrate, OnReclaim, Op, Place, Terms};
 pub use language::outcome::Outcome;
-pub use language::row::Row;
+pub use language::row::{Row, zones};
 pub use language::scenario::{ParseError, Scenario, Step};
 pub use language::shape::Shape;
 pub use language::{assertion, expected, op, row, scenario, shape};

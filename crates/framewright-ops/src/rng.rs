@@ -43,6 +43,13 @@ impl Rng {
         &choices[self.below(choices.len() as u64) as usize]
     }
 
+    /// Brings `all` into random order.
+    pub fn shuffle<T>(&mut self, all: &mut [T]) {
+        for last in (1..all.len()).rev() {
+            all.swap(last, self.below(last as u64 + 1) as usize);
+        }
+    }
+
     /// The position of one of `weights`, each as likely as it is heavy.
     pub fn weighted(&mut self, weights: &[u32]) -> usize {
         let total: u64 = weights.iter().map(|&weight| u64::from(weight)).sum();

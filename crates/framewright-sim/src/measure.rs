@@ -33,12 +33,6 @@ fn kind(kind: LockKind) -> String {
 }
 
 impl Simulation<'_> {
-    /// Names the word at this address: the record that it is part of, and its own name.
-    pub fn name_field(&mut self, address: usize, bytes: usize, part: &str, field: &str) {
-        let offset = address.wrapping_sub(self.world.base);
-        self.names.add(offset, bytes, (part.to_owned(), field.to_owned()));
-    }
-
     /// Returns what the runs so far have shown.
     pub fn report(&self, about: &About) -> Report {
         let per_cpu: Vec<CpuReport> =

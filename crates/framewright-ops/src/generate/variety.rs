@@ -41,6 +41,11 @@ pub(crate) fn mechanisms(rng: &mut Rng) -> Mechanisms {
         1..=3 => return rng.pick(PRESETS).1,
         _ => {}
     }
+    any_mechanisms(rng)
+}
+
+/// Any choice of each switch that goes together.
+pub fn any_mechanisms(rng: &mut Rng) -> Mechanisms {
     let mut mechanisms = Mechanisms::BASELINE;
     loop {
         for switch in Mechanisms::SWITCHES {

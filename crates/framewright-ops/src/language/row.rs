@@ -106,7 +106,7 @@ impl Row {
 }
 
 /// Every zone of so many nodes.
-pub(crate) fn zones(nodes: usize) -> impl Iterator<Item = ZoneIdx> + Clone {
+pub fn zones(nodes: usize) -> impl Iterator<Item = ZoneIdx> + Clone {
     (0..nodes).flat_map(|node| ZoneKind::ALL.into_iter().map(move |kind| ZoneIdx::of(NodeId(node as u8), kind)))
 }
 

@@ -10,7 +10,7 @@ use framewright::{Event, Order, Pfn, PfnRange, Request};
 
 use crate::language::op::{Handle, OnMigrate, OnReclaim, Op, Terms};
 use crate::language::outcome::Wrong;
-use crate::play::player::Player;
+use crate::play::player::{Player, granted};
 
 /// Names that callbacks use for what they allocate and free at once.
 const TRANSIENT: [Handle; 3] = [Handle(u32::MAX), Handle(u32::MAX - 1), Handle(u32::MAX - 2)];
@@ -127,7 +127,7 @@ impl Player<'_> {
 
     /// Frees a block that the oracle knows as free.
     fn give_back(&self, pfn: Pfn, order: Order) -> Result<(), Wrong> {
-        self.pages.free(pfn, order).map_err(|error| format!("a right free of {pfn} was refused: {error}"))
+        granted(self.pages.free(pfn, order), "free", pfn)
     }
 
     fn migrate_nested(&self, (from, to): (Pfn, Pfn), order: Order) -> Result<bool, Wrong> {

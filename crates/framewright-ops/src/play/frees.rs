@@ -7,15 +7,14 @@ use framewright::{FreeError, Order, Pfn, PfnRange};
 
 use crate::language::op::Handle;
 use crate::language::outcome::{Outcome, Wrong};
-use crate::play::player::Player;
+use crate::play::player::{Player, granted};
 
 impl Player<'_> {
     pub(crate) fn free(&self, handle: Handle) -> Result<Outcome, Wrong> {
         let blocks = self.oracle.borrow().blocks(handle);
         let Some(&(first, order)) = blocks.first() else { return Ok(Outcome::Skipped) };
         if blocks.len() == 1 {
-            let result = self.free_block(first, order);
-            result.map_err(|error| format!("a right free of {first} was refused: {error}"))?;
+            granted(self.free_block(first, order), "free", first)?;
         } else if blocks.iter().all(|block| block.1 == order) {
             let heads: Vec<Pfn> = blocks.iter().map(|block| block.0).collect();
             let result = self.pages.free_bulk(&heads, order);
@@ -34,8 +33,7 @@ impl Player<'_> {
     pub(crate) fn free_nolock(&self, handle: Handle) -> Result<Outcome, Wrong> {
         let blocks = self.oracle.borrow().blocks(handle);
         for &(pfn, order) in &blocks {
-            let result = self.pages.free_nolock(pfn, order);
-            result.map_err(|error| format!("a right free of {pfn} was refused: {error}"))?;
+            granted(self.pages.free_nolock(pfn, order), "free", pfn)?;
             self.oracle.borrow_mut().release(PfnRange::block(pfn, order))?;
             let expected = FreeError::AlreadyFree(pfn);
             match self.pages.free_nolock(pfn, order) {
@@ -54,8 +52,7 @@ impl Player<'_> {
             if run.is_empty() {
                 return Ok(Outcome::Frames(frames));
             }
-            let result = self.pages.free_range(run);
-            result.map_err(|error| format!("a right free of {run} was refused: {error}"))?;
+            granted(self.pages.free_range(run), "free", run)?;
             self.oracle.borrow_mut().release(run)?;
             frames += run.frames();
         }
@@ -68,8 +65,7 @@ impl Player<'_> {
         if run.is_empty() || part.is_empty() {
             return Ok(Outcome::Skipped);
         }
-        let result = self.pages.free_range(part);
-        result.map_err(|error| format!("a right free of {part} was refused: {error}"))?;
+        granted(self.pages.free_range(part), "free", part)?;
         self.oracle.borrow_mut().release(part)?;
         Ok(Outcome::Frames(part.frames()))
     }
@@ -78,8 +74,7 @@ impl Player<'_> {
         let blocks = self.oracle.borrow().blocks(handle);
         let larger: Vec<_> = blocks.into_iter().filter(|block| block.1 > to).collect();
         for &(pfn, order) in &larger {
-            let result = self.pages.split(pfn, order, to);
-            result.map_err(|error| format!("a right split of {pfn} was refused: {error}"))?;
+            granted(self.pages.split(pfn, order, to), "split", pfn)?;
             self.oracle.borrow_mut().split(pfn, to)?;
         }
         Ok(if larger.is_empty() { Outcome::Skipped } else { Outcome::Blocks(larger.len()) })

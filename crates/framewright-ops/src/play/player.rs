@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::rc::Rc;
 
 use framewright::machine::Fault;
@@ -276,4 +277,9 @@ impl<'h> Player<'h> {
         }
         frames
     }
+}
+
+/// Fails if a call that is right was refused; `what` and `place` say which call.
+pub(super) fn granted<T>(result: Result<T, FreeError>, what: &str, place: impl fmt::Display) -> Result<T, Wrong> {
+    result.map_err(|error| format!("a right {what} of {place} was refused: {error}"))
 }

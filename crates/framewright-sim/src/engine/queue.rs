@@ -3,6 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use framewright_ops::rng::Rng;
+
 use crate::model::Ps;
 
 /// Bits of an entry that are the CPU's number.
@@ -18,7 +20,7 @@ pub(crate) struct Queue {
     lot: Option<Lot>,
     /// The CPU that is already chosen, and the time from which it may run.
     next: Option<(Ps, u16)>,
-    state: u64,
+    rng: Rng,
 }
 
 /// The random schedule.
@@ -42,15 +44,12 @@ impl Queue {
     /// Makes a queue by time, or by lot with one switch in `switch_in` accesses.
     pub(crate) fn new(seed: u64, switch_in: Option<u64>) -> Queue {
         let lot = switch_in.map(|switch_in| Lot { ready: Vec::new(), switch_in: switch_in.max(1), left: 1 });
-        Queue { heap: BinaryHeap::new(), lot, next: None, state: seed }
+        Queue { heap: BinaryHeap::new(), lot, next: None, rng: Rng::new(seed) }
     }
 
-    /// A number from the seed (SplitMix64, by Steele, Lea and Flood, OOPSLA 2014).
+    /// Draws a number from the seed of the run.
     pub(crate) fn random(&mut self) -> u64 {
-        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.rng.draw()
     }
 
     /// Returns the time up to which the running CPU need not look at the others.

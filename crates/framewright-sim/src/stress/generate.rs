@@ -15,6 +15,7 @@ use framewright::{
 };
 use framewright_ops::machines::open_hole;
 use framewright_ops::rng::Rng;
+use framewright_ops::variety::any_mechanisms;
 use framewright_ops::{Handle, Op, Place, Shape, Terms};
 
 use super::case::{Case, Conditions, Segment, model};
@@ -167,16 +168,7 @@ fn mechanisms(rng: &mut Rng) -> Mechanisms {
         5 => zeroing,
         6 => eighth,
         7..=9 => rng.pick(PRESETS).1,
-        _ => loop {
-            let mut mixed = Mechanisms::BASELINE;
-            for switch in Mechanisms::SWITCHES {
-                // Names from the table itself are known.
-                let _ = mixed.set(switch, rng.pick::<&str>(Mechanisms::choices(switch)));
-            }
-            if mixed.conflict().is_none() {
-                break mixed;
-            }
-        },
+        _ => any_mechanisms(rng),
     }
 }
 

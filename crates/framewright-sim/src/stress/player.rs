@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use framewright::report::Source;
 use framewright::{AllocError, Allocator, CpuId, FreeError, Local, Order, Pfn, PfnRange, Request};
-use framewright_ops::{Handle, Op, Place, Shape};
+use framewright_ops::{Handle, Op, Place, Shape, zones};
 
 use super::pool::Pool;
 use super::shadow::{Blocks, Shadow};
@@ -514,12 +514,9 @@ impl<'p> Player<'p> {
 /// Free blocks by order, of all zones.
 fn free_blocks(pages: &Allocator<'_, Sim>) -> Vec<u64> {
     let mut sum = vec![0; Order::COUNT];
-    for node in 0..pages.nodes() {
-        for kind in framewright::ZoneKind::ALL {
-            let zone = framewright::ZoneIdx::of(framewright::NodeId(node as u8), kind);
-            let free = pages.zone(zone).map(|zone| zone.free_by_order()).unwrap_or_default();
-            sum.iter_mut().zip(free).for_each(|(sum, blocks)| *sum += blocks);
-        }
+    for zone in zones(pages.nodes()) {
+        let free = pages.zone(zone).map(|zone| zone.free_by_order()).unwrap_or_default();
+        sum.iter_mut().zip(free).for_each(|(sum, blocks)| *sum += blocks);
     }
     sum
 }

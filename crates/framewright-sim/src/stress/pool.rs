@@ -10,9 +10,9 @@
 use framewright::machine::Machine;
 use framewright::report::Source;
 use framewright::request::{GFP_ATOMIC, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
-use framewright::{Allocator, CpuId, NodeId, Order, Pfn, Request, ZoneIdx, ZoneKind};
+use framewright::{Allocator, CpuId, Order, Pfn, Request, ZoneIdx, ZoneKind};
 use framewright_ops::rng::Rng;
-use framewright_ops::{Handle, Op, Shape, Terms, lowest_mark};
+use framewright_ops::{Handle, Op, Shape, Terms, lowest_mark, zones};
 
 use super::case::Segment;
 use super::wrong::{Kind, Wrong};
@@ -41,8 +41,7 @@ pub(crate) struct Pool {
 impl Pool {
     /// Nothing is used. Zones without memory do not count.
     pub(crate) fn new<M: Machine>(pages: &Allocator<'_, M>, cpus: usize) -> Pool {
-        let all = (0..pages.nodes()).flat_map(|node| ZoneKind::ALL.map(|kind| ZoneIdx::of(NodeId(node as u8), kind)));
-        let zones = all.filter_map(|idx| {
+        let zones = zones(pages.nodes()).filter_map(|idx| {
             let zone = pages.zone(idx).filter(|zone| zone.managed != 0)?;
             let (start, end) = (zone.start_pfn, zone.start_pfn.add(zone.spanned));
             let (managed, min, protection) = (zone.managed, zone.min, zone.protection);

@@ -51,7 +51,7 @@ impl Kernel<'_> {
                 self.log(file)?;
             }
             let mut order: [usize; PAGES] = std::array::from_fn(|index| index);
-            (1..PAGES).rev().for_each(|at| order.swap(at, rng.below(at as u64 + 1) as usize));
+            rng.shuffle(&mut order);
             for index in order {
                 here::turn();
                 self.read_page(file, index)?;

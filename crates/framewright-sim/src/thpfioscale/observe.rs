@@ -1,8 +1,8 @@
 //! Looks at the machine for the record: no CPU is charged for it.
 
-use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
 use framewright::report::Source;
 use framewright::{FrameState, MigrateType, Pfn, Region};
+use framewright_ops::zones;
 
 use super::kernel::Kernel;
 use super::lists::Use;
@@ -13,14 +13,9 @@ use crate::model::{MS, Ps};
 use crate::report::LockReport;
 
 impl Kernel<'_> {
-    /// Zones with memory.
-    fn zones(&self) -> impl Iterator<Item = ZoneIdx> + '_ {
-        (0..self.pages.nodes()).flat_map(|node| ZoneKind::ALL.map(|kind| ZoneIdx::of(NodeId(node as u8), kind)))
-    }
-
     /// Free frames of the machine. Nobody is charged for looking.
     pub(super) fn free_frames(&self) -> u64 {
-        between_steps(|| self.zones().map(|zone| self.pages.free_frames(zone)).sum())
+        between_steps(|| zones(self.pages.nodes()).map(|zone| self.pages.free_frames(zone)).sum())
     }
 
     /// Notes how the machine is, now and then.

@@ -5,9 +5,10 @@
 //! again after all of these were drained; from there on nothing merges by itself any more. Two free buddies that lie
 //! side by side then have lost their merge, for as long as nobody allocates and frees one of them.
 
-use framewright::pfn::{CpuId, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
+use framewright::pfn::{CpuId, Order, Pfn, ZoneIdx};
 use framewright::report::Source;
 use framewright::{Allocator, FrameState, Region};
+use framewright_ops::zones;
 use serde::Serialize;
 
 use crate::engine::sim::Sim;
@@ -43,10 +44,6 @@ impl Aftermath {
     }
 }
 
-fn zones(pages: &Allocator<'_, Sim>) -> impl Iterator<Item = ZoneIdx> {
-    (0..pages.nodes()).flat_map(|node| ZoneKind::ALL.map(|kind| ZoneIdx::of(NodeId(node as u8), kind)))
-}
-
 fn free_blocks(pages: &Allocator<'_, Sim>) -> Vec<FreeBlocks> {
     let of = |zone: ZoneIdx| {
         let snapshot = pages.zone(zone).filter(framewright::report::ZoneSnapshot::is_populated)?;
@@ -59,7 +56,7 @@ fn free_blocks(pages: &Allocator<'_, Sim>) -> Vec<FreeBlocks> {
             cached: listed + pages.depot_frames(zone) + pages.owned_frames(zone),
         })
     };
-    zones(pages).filter_map(of).collect()
+    zones(pages.nodes()).filter_map(of).collect()
 }
 
 /// Counts free blocks whose buddy is a free block of the same order and mobility.

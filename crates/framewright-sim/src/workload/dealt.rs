@@ -75,11 +75,8 @@ impl WorkloadKind for ParallelFree {
 
 /// The numbers below `count` in random order.
 fn shuffled(count: usize, seed: u64) -> Vec<u32> {
-    let mut rng = Rng::new(seed);
     let mut order: Vec<u32> = (0..count as u32).collect();
-    for last in (1..count).rev() {
-        order.swap(last, rng.below(last as u64 + 1) as usize);
-    }
+    Rng::new(seed).shuffle(&mut order);
     order
 }
 

@@ -11,9 +11,9 @@ use framewright::mechanisms::{Depot, PRESETS};
 use framewright::pfn::{NodeId, ZoneIdx, ZoneKind};
 use framewright::report::Source;
 use framewright::watermark::PcpSize;
-use framewright::{Allocator, Census, Config, Counters, Mechanisms, Region};
-use framewright_ops::Shape;
+use framewright::{Census, Config, Counters, Mechanisms, Region};
 use framewright_ops::rng::Rng;
+use framewright_ops::{Shape, zones};
 use serde::Serialize;
 
 use super::aftermath::Aftermath;
@@ -24,7 +24,6 @@ use super::memory_map::{FIRST, MemoryMap};
 use super::play::{Ground, Length, Needs, Play};
 use super::watch::Watch;
 use crate::engine::run::{Options, Schedule, SetupError, Simulation};
-use crate::engine::sim::Sim;
 use crate::measure::About;
 use crate::model::{Model, Ps};
 use crate::report::{Figure, LockSpan, Report};
@@ -240,7 +239,7 @@ fn run_seen(model: &Model, job: &Job, eyes: Eyes<'_>) -> Result<Outcome, Failure
     let Job { cpus, seed, descriptors, .. } = *job;
     let ground = Ground { arena: &arena, model, map: &map, cpus, seed, descriptors };
     let play = job.workload.set_up(&ground).map_err(|reason| job.failed(Cause::Unfit(reason)))?;
-    let free: u64 = (0..pages.nodes()).map(|node| free_frames(pages, node)).sum();
+    let free: u64 = zones(pages.nodes()).map(|zone| pages.free_frames(zone)).sum();
     let mut simulation = Simulation::new(model, &arena, &job.options()).map_err(|error| job.failed(error))?;
     simulation.keep_interrupts_apart(apart);
     let regions = &map.shape.regions;
@@ -292,10 +291,6 @@ fn simulate(
             floor.note(trouble);
         }
     })
-}
-
-fn free_frames(pages: &Allocator<'_, Sim>, node: usize) -> u64 {
-    ZoneKind::ALL.into_iter().map(|kind| pages.free_frames(ZoneIdx::of(NodeId(node as u8), kind))).sum()
 }
 
 fn about(job: &Job) -> About {

@@ -22,10 +22,11 @@
 use std::cell::RefCell;
 
 use framewright::machine::Machine;
-use framewright::pfn::{CpuId, NodeId, ZoneIdx, ZoneKind};
+use framewright::pfn::CpuId;
 use framewright::request::GFP_HIGHUSER_MOVABLE;
 use framewright::{Order, Pfn, Request};
 use framewright_ops::rng::Rng;
+use framewright_ops::zones;
 
 use super::floor::{BATCH, Floor, Trouble};
 use super::lru::{GATHER, Lru, LruLists, PAGEVEC};
@@ -157,10 +158,7 @@ impl Play for Processes<'_> {
 /// was freed is left as it is.
 pub(super) fn settle(floor: &Floor<'_>) {
     (0..floor.cpus).for_each(|cpu| _ = floor.pages.drain_cpu(CpuId(cpu as u16)));
-    for node in 0..floor.pages.nodes() {
-        let zone = |kind| ZoneIdx::of(NodeId(node as u8), kind);
-        ZoneKind::ALL.into_iter().for_each(|kind| _ = floor.pages.drain_depot(zone(kind)));
-    }
+    zones(floor.pages.nodes()).for_each(|zone| _ = floor.pages.drain_depot(zone));
 }
 
 /// Gives processes pages in turn until each has as many as `aim` says.

@@ -204,7 +204,7 @@ fn fragment(floor: &Floor<'_>, node: NodeId, free: u64, rng: &mut Rng) -> Result
     let mut all: Vec<Pfn> = std::iter::from_fn(|| floor.pages.alloc(&request).ok()).collect();
     all.sort_unstable();
     let mut blocks: Vec<&[Pfn]> = all.chunk_by(|a, b| a.0 >> HUGE.0 == b.0 >> HUGE.0).collect();
-    shuffle(&mut blocks, rng);
+    rng.shuffle(&mut blocks);
     // Pageblocks of which a few pages could not be had come last.
     blocks.sort_by_key(|block| block.len() as u64 != HUGE.frames());
     let holes = free * HOLES / 100;
@@ -217,15 +217,9 @@ fn fragment(floor: &Floor<'_>, node: NodeId, free: u64, rng: &mut Rng) -> Result
         freed.append(&mut one);
         kept.append(&mut other);
     }
-    shuffle(&mut freed, rng);
+    rng.shuffle(&mut freed);
     floor.keep(&kept);
     freed.into_iter().try_for_each(|pfn| floor.free(pfn, Order(0)))
-}
-
-fn shuffle<T>(all: &mut [T], rng: &mut Rng) {
-    for last in (1..all.len()).rev() {
-        all.swap(last, rng.below(last as u64 + 1) as usize);
-    }
 }
 
 impl Process {
