@@ -1,6 +1,6 @@
 //! Options of workloads: `key=value`, each with a default, a range and a line of explanation.
 //!
-//! Numbers say in what they count; switches are `on` or `off`. What is wrong is said with what would be right.
+//! A number's explanation names its unit; switches are `on` or `off`. An error says what would be right.
 
 use std::ops::RangeInclusive;
 
@@ -12,7 +12,7 @@ pub enum SpecError {
     Name {
         /// What was asked for.
         name: String,
-        /// What there is.
+        /// The known names.
         names: Vec<&'static str>,
     },
     /// The workload has no such option.
@@ -20,7 +20,7 @@ pub enum SpecError {
     Key {
         /// The workload.
         workload: &'static str,
-        /// What was given.
+        /// The text that was given.
         key: String,
         /// What there is.
         keys: Vec<&'static str>,
@@ -52,7 +52,7 @@ pub enum SpecError {
         key: &'static str,
         /// What was given.
         value: String,
-        /// What it can be.
+        /// The allowed values.
         form: String,
     },
     /// A list of operations cannot be played.
@@ -60,7 +60,7 @@ pub enum SpecError {
     Ops {
         /// Its file.
         path: String,
-        /// Why not.
+        /// The reason.
         reason: String,
     },
 }
@@ -71,7 +71,7 @@ fn list(keys: &[&str]) -> String {
 
 /// A value that an option can have.
 pub(crate) trait Value: Copy + PartialEq {
-    /// What it can be, in words.
+    /// Returns the allowed values in words.
     fn form(range: &RangeInclusive<u32>) -> String;
     /// Reads one; none if it is wrong.
     fn read(text: &str, range: &RangeInclusive<u32>) -> Option<Self>;
@@ -123,7 +123,7 @@ impl Choice for bool {
     const NAMES: &'static [(&'static str, bool)] = &[("on", true), ("off", false)];
 }
 
-/// An option, for people.
+/// An option as it is shown to users.
 pub(crate) struct Setting {
     pub(crate) key: &'static str,
     pub(crate) value: String,
@@ -133,9 +133,9 @@ pub(crate) struct Setting {
 
 /// All options of a workload.
 pub(crate) trait Configurable: Default {
-    /// Sets one. What it can be, if it cannot be that; nothing if there is no such option.
+    /// Sets one option; returns the allowed values if the value is none, and `None` if the option is unknown.
     fn set(&mut self, key: &str, value: &str) -> Option<Result<(), (&'static str, String)>>;
-    /// Each, in the order in which they are described.
+    /// Returns each option, in the order of its description.
     fn each(&self) -> Vec<Setting>;
 }
 

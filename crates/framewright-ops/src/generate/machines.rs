@@ -1,7 +1,7 @@
-//! Machines to try: small ones, each with something odd, and random ones.
+//! Machines for tests: small ones, each with a special feature, and random ones.
 //!
-//! All are a few thousand frames at most, so that checking every frame after every operation stays cheap. Sizes of blocks
-//! and pageblocks shrink with them: what matters is how many blocks a pageblock has and how many pageblocks a zone.
+//! All have a few thousand frames at most, so that checking every frame after every operation stays cheap. Sizes of
+//! blocks and pageblocks shrink with them, because only their ratios matter.
 
 use framewright::watermark::{Marks, PcpSize};
 use framewright::{NodeId, Order, Pfn, PfnRange, Region, ZoneIdx, ZoneKind};
@@ -11,7 +11,7 @@ use crate::language::scenario::Scenario;
 use crate::language::shape::Shape;
 use crate::rng::Rng;
 
-/// Machines that are worth a name, as a scenario writes them.
+/// Machines with a name, as a scenario writes them.
 const NAMED: &[(&str, &str)] = &[
     ("plain", "memory 0x0..0x800 node 0\ncpus 0 0\ndma-end 0x0\ndma32-end 0x0\n"),
     (
@@ -125,13 +125,13 @@ const NAMED: &[(&str, &str)] = &[
     ),
 ];
 
-/// Every machine that has a name.
+/// Returns every machine with a name.
 pub fn named() -> impl Iterator<Item = (&'static str, Shape)> {
     // The texts are constants, and a test reads them all.
     NAMED.iter().filter_map(|(name, text)| Some((*name, text.parse::<Scenario>().ok()?.shape)))
 }
 
-/// A machine with a name, or a random one; either with a preset's or random mechanisms.
+/// Draws a machine with a name or a random one, with a preset's or random mechanisms.
 pub fn any(rng: &mut Rng) -> Shape {
     let named = NAMED.get(rng.below(2 * NAMED.len() as u64) as usize);
     let named = named.and_then(|(_, text)| text.parse::<Scenario>().ok()).map(|scenario| scenario.shape);
@@ -144,14 +144,14 @@ pub fn any(rng: &mut Rng) -> Shape {
     shape
 }
 
-/// A random machine.
+/// Draws a random machine.
 pub fn random(rng: &mut Rng) -> Shape {
     let nodes = *rng.pick(&[1_u8, 1, 2, 2, 4]);
     let mut shape = Shape::new(&[], &[]);
     (shape.geometry.max_order, shape.geometry.pageblock_order) = orders(rng);
     let mut at = rng.below(3) * rng.below(40);
     for node in 0..nodes {
-        // A node without memory, but never the last chance to have any.
+        // A node may have no memory, but the first always has some.
         if node != 0 && rng.one_in(6) {
             continue;
         }
@@ -183,7 +183,7 @@ pub fn random(rng: &mut Rng) -> Shape {
     shape
 }
 
-/// Orders of the largest block and of a pageblock: mostly of a size that suits the memory, now and then the extremes.
+/// Draws the orders of the largest block and of a pageblock, a few of them extreme.
 fn orders(rng: &mut Rng) -> (Order, Order) {
     if rng.one_in(40) {
         return *rng.pick(&[
@@ -200,7 +200,7 @@ fn orders(rng: &mut Rng) -> (Order, Order) {
     (Order(max as u8), Order(rng.between(1, max.min(9)) as u8))
 }
 
-/// Adds a node's memory from `at` on; returns where it ends.
+/// Adds a node's memory from `at` on; returns its end.
 fn regions(rng: &mut Rng, shape: &mut Shape, at: u64, node: u8) -> u64 {
     let mut at = at;
     for i in 0..rng.between(1, 3) {
@@ -220,13 +220,13 @@ fn regions(rng: &mut Rng, shape: &mut Shape, at: u64, node: u8) -> u64 {
     at
 }
 
-/// Opens up to three holes: of whole sections mostly, anywhere.
+/// Opens up to three holes, mostly of whole sections.
 fn holes(rng: &mut Rng, shape: &mut Shape) {
     let section = shape.geometry.max_order.frames();
     for _ in 0..rng.between(1, 3) {
         let region = rng.pick(&shape.regions).range;
         let at = region.start.0 + rng.below(2) * rng.below(region.frames());
-        // Where memory ends near the last frame that there can be, there is no room for a hole.
+        // Memory that ends near the last possible frame has no room for a hole.
         let frames = match rng.below(16) {
             0..=3 => rng.between(1, 2 * section),
             4 => section << rng.between(1, 30),
@@ -238,12 +238,12 @@ fn holes(rng: &mut Rng, shape: &mut Shape) {
         }
     }
     if rng.one_in(2) {
-        // Where a hole opened, zones may end.
+        // A zone may end at a hole.
         shape.dma32_end = shape.dma32_end.max(rng.pick(&shape.regions).range.start);
     }
 }
 
-/// Moves all memory from a frame on up by so many frames; borders of zones stay where they are.
+/// Moves all memory from a frame on up by `frames`; the borders of zones stay.
 pub fn open_hole(shape: &mut Shape, at: Pfn, frames: u64) {
     let mut regions = Vec::with_capacity(shape.regions.len() + 1);
     for region in &shape.regions {

@@ -1,4 +1,6 @@
-//! Scenarios and machines from a seed.
+//! Makes scenarios and machines from a seed.
+//!
+//! A seed gives the same scenario for ever. Nothing here runs one.
 
 mod scenarios;
 pub mod machines;

@@ -1,9 +1,9 @@
 //! Makes scenarios from a seed.
 //!
-//! Operations are drawn by weight, and the weights themselves are drawn for each scenario (*swarm testing*: a list of
-//! everything mixed evenly never gets far into any one corner; one that leaves most things out does). Operands are chosen
-//! so that they mean something: handles that were defined before and probably still hold something, addresses in memory, at
-//! the edges of pageblocks and regions, and now and then nonsense.
+//! Operations are drawn by weight, and the weights are drawn for each scenario. This is *swarm testing*: an even
+//! mixture never gets far into any corner, but a list that leaves most kinds out does. Operands are mostly meaningful:
+//! handles that were defined before and probably still hold a block, and addresses in memory or at the edges of
+//! pageblocks and regions. A few are nonsense.
 
 use std::ops::RangeInclusive;
 
@@ -50,7 +50,7 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// Everything, as a busy machine would have it.
+    /// All kinds, as on a busy machine.
     pub const MIXED: Weights = Weights {
         alloc: 30,
         bulk: 5,
@@ -90,10 +90,10 @@ impl Weights {
     pub const MISUSE: Weights =
         Weights { alloc: 15, free: 12, parts: 8, misuse: 50, ranges: 3, cpus: 4, ..Weights::NONE };
 
-    /// Wrong frees alone: of what a list made on the same machine with other weights holds.
+    /// Wrong frees alone, of handles of another list for this machine.
     pub const WRONG: Weights = Weights { misuse: 1, ..Weights::NONE };
 
-    /// Nothing, to start from.
+    /// No operation, as a base for others.
     pub const NONE: Weights = Weights {
         alloc: 0,
         bulk: 0,
@@ -108,7 +108,7 @@ impl Weights {
         hooks: 0,
     };
 
-    /// One of the sets above, with every weight up to doubled, or dropped.
+    /// Draws one of the sets above, and drops, keeps or doubles each weight.
     pub fn swarm(rng: &mut Rng) -> Weights {
         let base = *rng.pick(&[Self::MIXED, Self::MIXED, Self::FILL, Self::RANGES, Self::PER_CPU, Self::MISUSE]);
         let mut vary = |weight: u32| weight * rng.below(3) as u32;
@@ -133,12 +133,12 @@ impl Weights {
     }
 }
 
-/// What scenarios are like.
+/// Bounds of scenarios.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// CPUs of a machine.
     pub cpus: RangeInclusive<u16>,
-    /// Operations; none for 50 to 100.
+    /// Operations; `None` for 50 to 100.
     pub ops: Option<usize>,
 }
 
@@ -148,19 +148,19 @@ impl Default for Limits {
     }
 }
 
-/// The scenario that `seed` stands for: any machine, 50 to 100 operations.
+/// Returns the scenario of a seed: any machine, 50 to 100 operations.
 pub fn scenario(seed: u64) -> Scenario {
     scenario_within(seed, &Limits::default())
 }
 
-/// The scenario that `seed` stands for within `limits`.
+/// Returns the scenario of a seed within `limits`.
 pub fn scenario_within(seed: u64, limits: &Limits) -> Scenario {
     let mut rng = Rng::new(seed);
     let mut shape = machines::any(&mut rng);
     variety::set_cpus(&mut rng, &mut shape, &limits.cpus);
     let weights = Weights::swarm(&mut rng);
     let count = rng.between(50, 100) as usize;
-    // Without tracepoints frees are served at the front, which is where most end.
+    // Without tracepoints most frees take the fast path.
     let (quiet, stays) = (rng.one_in(2), rng.one_in(3));
     let mut scenario = ops_on(shape, rng, &weights, limits.ops.unwrap_or(count));
     let first = [(quiet, Op::Trace(false)), (stays, Op::Local(true))].into_iter().filter(|(wanted, _)| *wanted);
@@ -168,7 +168,7 @@ pub fn scenario_within(seed: u64, limits: &Limits) -> Scenario {
     scenario
 }
 
-/// So many operations on a machine.
+/// Returns a scenario of `count` operations on a machine.
 pub fn ops_on(shape: Shape, rng: Rng, weights: &Weights, count: usize) -> Scenario {
     let mut generator = Generator { rng, shape: &shape, held: Vec::new(), next: 1 };
     let ops: Vec<Op> = (0..count).map(|_| generator.op(weights)).collect();
@@ -212,7 +212,7 @@ impl Generator<'_> {
         name
     }
 
-    /// A handle that probably holds something, the newest more likely.
+    /// Draws a handle that probably holds a block, the newest most likely.
     fn handle(&mut self) -> Option<Handle> {
         let count = self.held.len() as u64;
         let back = self.rng.below(count).min(self.rng.below(count));
@@ -297,7 +297,7 @@ impl Generator<'_> {
         Op::Bulk { count, order, terms: self.terms(), name: self.name() }
     }
 
-    /// A frame: anywhere in memory, where a pageblock or a region begins or ends, or nowhere.
+    /// Draws a frame: in memory, at the edge of a pageblock or region, or outside.
     fn pfn(&mut self) -> Pfn {
         let region = self.rng.pick(&self.shape.regions).range;
         let inside = region.start.add(self.rng.below(region.frames()));
@@ -353,9 +353,9 @@ impl Generator<'_> {
         Op::FreePart { handle, skip, frames: self.rng.between(1, 20) }
     }
 
-    /// A place that a wrong free may name: held, freed long ago, or nobody's.
+    /// Draws the place of a wrong free: held, freed long ago, or never held.
     fn place(&mut self) -> Place {
-        // Without operations of its own the list names those of another.
+        // Without definitions of its own the list uses handles of another.
         let defined = if self.next == 1 { 40 } else { u64::from(self.next) - 1 };
         let handle = Handle(self.rng.between(1, defined) as u32);
         match self.rng.below(8) {
@@ -392,7 +392,7 @@ impl Generator<'_> {
         }
     }
 
-    /// Counts in a counter of the embedder's, seldom one that is not there: mostly by what a CPU keeps.
+    /// Draws a count in one of the embedder's counters, mostly small, seldom in one that does not exist.
     fn count(&mut self) -> Op {
         let node = NodeId(self.rng.below(self.shape.nodes() as u64) as u8);
         let counter = if self.rng.one_in(2) {

@@ -1,7 +1,7 @@
-//! What differs between generated machines beside their memory: how many CPUs there are, and which mechanisms are at work.
+//! The CPUs and the mechanisms of generated machines.
 //!
-//! Most faults show on few CPUs and cost least to find there, so small numbers are drawn most often. Half of all machines
-//! have the mechanisms of a preset: what people run. The others have any choice of each switch that goes together.
+//! Most bugs show on few CPUs and are cheapest to find there, so small numbers are drawn most often. Half of all
+//! machines have the mechanisms of a preset, as users do. The others have any valid choice of each switch.
 
 use std::ops::RangeInclusive;
 
@@ -14,10 +14,10 @@ use crate::rng::Rng;
 /// CPUs that generated machines have.
 pub const CPUS: RangeInclusive<u16> = 1..=64;
 
-/// Up to how many CPUs a machine has, each as likely as the others.
+/// Upper bounds for the number of CPUs, all equally likely.
 const MOST: [u16; 8] = [2, 4, 4, 4, 8, 16, 32, 64];
 
-/// Gives a machine as many CPUs as drawn from `range`, on nodes that it has.
+/// Draws a number of CPUs from `range`, on the machine's nodes.
 pub(crate) fn set_cpus(rng: &mut Rng, shape: &mut Shape, range: &RangeInclusive<u16>) {
     let (least, most) = (u64::from(*range.start()).max(1), u64::from(*range.end()));
     let up_to = *rng.pick(&MOST);
@@ -34,7 +34,7 @@ pub(crate) fn set_cpus(rng: &mut Rng, shape: &mut Shape, range: &RangeInclusive<
     }
 }
 
-/// A preset, or any choice of each switch.
+/// Draws a preset, or any choice of each switch.
 pub(crate) fn mechanisms(rng: &mut Rng) -> Mechanisms {
     match rng.below(8) {
         0 => return Mechanisms::DEFAULT,
@@ -44,7 +44,7 @@ pub(crate) fn mechanisms(rng: &mut Rng) -> Mechanisms {
     any_mechanisms(rng)
 }
 
-/// Any choice of each switch that goes together.
+/// Draws any valid choice of each switch.
 pub fn any_mechanisms(rng: &mut Rng) -> Mechanisms {
     let mut mechanisms = Mechanisms::BASELINE;
     loop {
@@ -59,7 +59,7 @@ pub fn any_mechanisms(rng: &mut Rng) -> Mechanisms {
     }
 }
 
-/// Whether these are a preset's.
+/// Returns whether these are a preset's.
 pub fn is_preset(mechanisms: &Mechanisms) -> bool {
     PRESETS.iter().any(|(_, preset)| preset == mechanisms)
 }

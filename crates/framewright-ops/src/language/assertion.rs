@@ -1,17 +1,21 @@
-//! A number of the allocator that a list states: a line that begins with `#!`.
+//! A number of the allocator that a list states, in a line that begins with `#!`.
 //!
-//! The line is checked where it stands. Programs that know nothing of it take it for a comment. The sign between what is
-//! read and the number is `<=`, `>=`, or `=`, which may be left out.
+//! The line is checked at its place in the list. For other programs it is a comment. The sign before the number is
+//! `<=`, `>=`, or `=`, which may be left out.
 //!
 //! | line | what is read |
 //! |---|---|
-//! | `#! hit 0 Normal 200` | a NUMA counter of a zone, as zoneinfo has it: `hit`, `miss`, `foreign`, `interleave`, `local` or `other` |
+//! | `#! hit 0 Normal 200` | a NUMA counter of a zone |
 //! | `#! free 0 Normal >= 512`, `#! free >= 512` | frames on the buddy lists of a zone, or of all |
-//! | `#! pcp 0 Normal 1 <= 64`, `#! pcp 0 Normal <= 64` | frames on one CPU's lists of a zone, or on every CPU's |
-//! | `#! highatomic <= 1`, `#! highatomic 0 Normal <= 1` | pageblocks of the high-atomic reserve: of all zones, or of one |
+//! | `#! pcp 0 Normal 1 <= 64`, `#! pcp 0 Normal <= 64` | frames on one CPU's lists of a zone, or on all |
+//! | `#! highatomic <= 1`, `#! highatomic 0 Normal <= 1` | pageblocks of the high-atomic reserve |
 //! | `#! pageblocks Movable 0 Normal >= 3` | pageblocks of a type: of all zones, or of one |
 //! | `#! vmstat pgfree >= 10` | an event counter of vmstat |
-//! | `#! cached 0` | a part of the census: `present`, `allocated`, `cached` (per-CPU lists and depots), `isolated`, `in-flight`, `quarantined` or `offline` |
+//! | `#! cached 0` | a part of the census |
+//!
+//! NUMA counters are `hit`, `miss`, `foreign`, `interleave`, `local` and `other`, as in zoneinfo. Parts of the census
+//! are `present`, `allocated`, `cached` (per-CPU lists and depots), `isolated`, `in-flight`, `quarantined` and
+//! `offline`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,7 +28,7 @@ use crate::language::outcome::Wrong;
 use crate::language::row::zones;
 use crate::language::words::{Reason, Words, number};
 
-/// What begins the line.
+/// The beginning of the line.
 pub(crate) const SIGN: &str = "#!";
 
 /// NUMA counters by the names that zoneinfo has after `numa_`, in its order.
@@ -84,7 +88,7 @@ pub enum Quantity {
     Census(usize),
 }
 
-/// See the module's description.
+/// A statement about a number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Assertion {
     /// What is read.
@@ -96,7 +100,7 @@ pub struct Assertion {
 }
 
 impl Assertion {
-    /// Whether what is read now compares with the value as stated: what was read.
+    /// Reads the number now; returns it, and whether the statement holds.
     ///
     /// # Errors
     /// There is no such zone, CPU or counter, or the census finds an invariant violated.
@@ -107,7 +111,7 @@ impl Assertion {
 }
 
 impl Quantity {
-    /// One of each kind: for tests, and for what is said of a word that is none.
+    /// Returns the name of each kind, for tests and for errors.
     pub fn kinds() -> impl Iterator<Item = &'static str> {
         let census = CENSUS.iter().map(|(name, _)| *name);
         NUMA.into_iter().chain(["free", "pcp", "highatomic", "pageblocks", "vmstat"]).chain(census)
@@ -177,7 +181,7 @@ impl fmt::Display for Quantity {
 impl FromStr for Assertion {
     type Err = Reason;
 
-    /// Reads what stands after `#!`.
+    /// Reads the text after `#!`.
     fn from_str(text: &str) -> Result<Assertion, Reason> {
         let text = text.trim();
         let sign = Relation::SIGNS.iter().find_map(|(sign, relation)| Some((*relation, text.split_once(sign)?)));

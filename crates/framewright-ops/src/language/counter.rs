@@ -7,7 +7,7 @@ use framewright::{NodeId, ZoneIdx};
 /// Names of counters of zones, of which a machine has the first few.
 pub(crate) const OF_ZONES: &[&str] = &["nr_staged", "nr_shared", "nr_pinned", "nr_dirty"];
 
-/// The same of nodes.
+/// Names of counters of nodes, of which a machine has the first few.
 pub(crate) const OF_NODES: &[&str] = &["nr_mapped", "nr_queued", "nr_cached", "nr_locked"];
 
 /// One of the embedder's counters: where it is, and its number there.

@@ -1,13 +1,14 @@
-//! What a list says must come of a step, after ` -> `.
+//! The outcome that a list expects of a step, after ` -> `.
 //!
 //! | text | what fits |
 //! |---|---|
 //! | `served` | any success |
 //! | `failed` | a request that was not served, a free or a split that was refused |
-//! | `12`, `>=12`, `<=12` | so many blocks of `alloc` or `bulk`, so many frames of a range, a drain or a free; 0 for a request that was not served |
+//! | `12`, `>=12`, `<=12` | a number of blocks or frames |
 //! | `ok`, `skipped`, `0x40`, `12 blocks`, ... | the outcome that prints as this text |
 //!
-//! `served TEXT` and `failed: TEXT` mean `TEXT`, so that what the command prints can be pasted into a list.
+//! Numbers count blocks of `alloc` or `bulk`, and frames of a range, a drain or a free; a request that was not served
+//! has 0. `served TEXT` and `failed: TEXT` mean `TEXT`, so that the command's output can be pasted into a list.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +16,7 @@ use std::str::FromStr;
 use crate::language::outcome::Outcome;
 use crate::language::words::{Reason, number};
 
-/// How a number compares with the one that is wanted.
+/// How a number compares with the wanted one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Relation {
     /// It is that number.
@@ -32,7 +33,7 @@ impl Relation {
     pub(crate) const SIGNS: [(&str, Relation); 3] =
         [("<=", Relation::AtMost), (">=", Relation::AtLeast), ("=", Relation::Equal)];
 
-    /// Whether `found` compares so with `wanted`.
+    /// Returns whether `found` compares with `wanted` in this way.
     pub fn holds(self, found: u64, wanted: u64) -> bool {
         match self {
             Relation::Equal => found == wanted,
@@ -53,21 +54,21 @@ impl fmt::Display for Relation {
     }
 }
 
-/// See the module's description.
+/// An expected outcome.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Expected {
     /// Any success.
     Served,
     /// Any failure.
     Failed,
-    /// So many blocks or frames.
+    /// A number of blocks or frames.
     Count(Relation, u64),
     /// The outcome that prints as this text.
     Text(String),
 }
 
 impl Expected {
-    /// Whether `outcome` is what is expected.
+    /// Returns whether `outcome` is what is expected.
     pub fn fits(&self, outcome: &Outcome) -> bool {
         match self {
             Expected::Served => outcome.is_served(),
@@ -114,7 +115,7 @@ impl FromStr for Expected {
         {
             return Ok(Expected::Count(Relation::Equal, wanted));
         }
-        // Of one word are only these; anything else is a slip that nothing would ever fit.
+        // Only these outcomes are one word; any other word is a mistake that no outcome would ever match.
         let is_known = text.contains(char::is_whitespace) || matches!(text, "ok" | "skipped") || text.starts_with("0x");
         if is_known { Ok(Expected::Text(text.to_owned())) } else { Err(format!("`{text}` is no outcome")) }
     }

@@ -1,6 +1,13 @@
 //! The language: a machine and operations on it, as data and as text.
 //!
-//! Nothing here runs an operation. What reads an allocator's state is here, because a list may state it.
+//! This folder runs no operation. It does read an allocator's state, because a list may state what is read.
+//!
+//! | file | what for |
+//! |---|---|
+//! | `scenario.rs`, `shape.rs` | a whole case, and its machine |
+//! | `op.rs`, `parse.rs` | one operation: print, parse |
+//! | `assertion.rs`, `expected.rs`, `row.rs` | what a list may state |
+//! | `counter.rs`, `outcome.rs`, `words.rs` | counters, outcomes, and a line as words |
 
 pub mod scenario;
 pub mod shape;

@@ -1,9 +1,10 @@
 //! One operation on an allocator, and its line of text.
 //!
-//! An [`Op`] names what earlier operations got by a [`Handle`] (`a3`), never by an address that only one run would give. A
-//! list of operations therefore keeps its meaning when lines are removed: what names a handle that is not held does
-//! nothing. Addresses appear where they are the point: contiguous ranges, memory hotplug, and frees that are wrong on purpose
-//! (`raw-free`), for which a [`Place`] is an address or lies so many frames behind the first frame of a handle, held or not.
+//! An [`Op`] names the blocks of earlier operations by a [`Handle`] (`a3`), never by an address of one run. So a list
+//! of operations keeps its meaning when lines are removed: an operation on a handle that is not held does nothing.
+//! Addresses appear where they matter: contiguous ranges, memory hotplug, and frees that are wrong on purpose
+//! (`raw-free`). The [`Place`] of such a free is an address, or an offset from the first frame of a handle, held or
+//! not.
 //!
 //! | line | calls |
 //! |---|---|
@@ -16,17 +17,20 @@
 //! | `free a2` | `free` of one block, `free_bulk` of several alike, else `free_range` |
 //! | `free-part a4 3 10` | `free_range` of 10 frames, 3 frames into the handle |
 //! | `split a1 order 0` | `split` of each larger block |
-//! | `raw-free a1+1 order 0`, `raw-free-range 0x10 4`, `raw-split a1 order 3 to 1` | `free`, `free_range`, `split`, right or wrong |
-//! | `drain all`, `drain cpu 1`, `offline-cpu 1`, `online-cpu 1`, `run-on 1` | per-CPU lists, and which CPU calls |
-//! | `local on`, `local off` | `local`: while it is held, `alloc`, `raw-free` and a `free` of one block go through it; `run-on` ends it |
-//! | `trace off`, `trace on` | whether the machine wants events: while it does, frees are never served at the front |
+//! | `raw-free a1+1 order 0`, `raw-free-range 0x10 4` | `free`, `free_range`, right or wrong |
+//! | `raw-split a1 order 3 to 1` | `split`, right or wrong |
+//! | `drain all`, `drain cpu 1`, `offline-cpu 1`, `online-cpu 1` | per-CPU lists |
+//! | `run-on 1` | which CPU calls |
+//! | `local on`, `local off` | `local`: `alloc` and frees of one block use it until `run-on` |
+//! | `trace off`, `trace on` | whether the machine wants events: if so, frees never take the fast path |
 //! | `refresh 1`, `numa-stat off`, `numa-stat on` | `refresh_statistics`, `set_numa_stat` |
 //! | `count zone 0 Normal 3 by -5`, `count node 1 3 by 5` | `count_in_zone`, `count_in_node` |
 //! | `take-offline 0x400..0x600`, `bring-online 0x400..0x600` | memory hotplug |
 //! | `type 0x400 Reclaimable` | `set_pageblock_type` |
-//! | `fault Refill 3` | the third time from now on that this point is reached it fails |
+//! | `fault Refill 3` | this point fails the third time that it is reached from now on |
 //! | `on-reclaim free 2`, `on-migrate move` | what the machine's callbacks do from now on |
-//! | `expect Node 0, zone Normal, type Movable 0 0 1`, `validate` | checks |
+//! | `expect Node 0, zone Normal, type Movable 0 0 1` | a check of a list |
+//! | `validate` | a check of all invariants |
 //! | `#! highatomic <= 1` | a check of a number (`assertion.rs`) |
 //!
 //! Printing and parsing are inverse to each other: `parse(print(op)) == op`. The parser is in `parse.rs`.
@@ -40,7 +44,7 @@ use crate::language::assertion::Assertion;
 use crate::language::counter::Counter;
 use crate::language::row::Row;
 
-/// Name of what an operation got.
+/// Name of the blocks that an operation got.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Handle(pub u32);
 
@@ -50,12 +54,12 @@ impl fmt::Display for Handle {
     }
 }
 
-/// Where a raw operation goes.
+/// The place of a raw operation.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Place {
     /// This frame.
     At(Pfn),
-    /// So many frames behind the first frame that the handle got, whether or not it is still held.
+    /// This many frames after the first frame that the handle got, whether or not it is still held.
     In(Handle, u64),
 }
 
@@ -69,7 +73,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A request but for its order.
+/// A request without its order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Terms {
     /// Flags.
@@ -81,12 +85,12 @@ pub struct Terms {
 }
 
 impl Terms {
-    /// Flags alone.
+    /// Makes terms of flags alone.
     pub const fn new(gfp: Gfp) -> Terms {
         Terms { gfp, policy: Policy::Local, below: None }
     }
 
-    /// The request of `order` on these terms.
+    /// Returns the request of `order` on these terms.
     pub const fn request(self, order: Order) -> Request {
         Request { gfp: self.gfp, order, policy: self.policy, below: self.below }
     }
@@ -131,16 +135,16 @@ impl fmt::Display for Terms {
 /// What the reclaim callback does.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OnReclaim {
-    /// Frees nothing and says so.
+    /// Frees nothing and reports that.
     #[default]
     Fail,
-    /// Frees nothing and says it did.
+    /// Frees nothing and reports success.
     Lie,
-    /// Frees so many blocks, the oldest first.
+    /// Frees this many blocks, the oldest first.
     Free(u32),
-    /// Allocates a block like the one that is short and another for who frees memory, frees both, then the oldest block.
+    /// Allocates a block as the request does and one of the reserve, frees both, then frees the oldest block.
     Nest,
-    /// Drains every CPU's lists and says that freed something.
+    /// Drains every CPU's lists and reports success.
     Drain,
 }
 
@@ -150,19 +154,19 @@ pub enum OnMigrate {
     /// Refuses.
     #[default]
     Fail,
-    /// Leaves the block where it is, gives the place back and says it moved.
+    /// Leaves the block where it is, frees the place and reports success.
     Lie,
-    /// Makes the place its own and frees the block.
+    /// Moves the block to the place and frees the old block.
     Move,
-    /// Frees the block, of which its owner has no use any more, and refuses.
+    /// Frees the block, which its owner no longer needs, and refuses.
     Free,
-    /// Frees the block and the place, and says it moved.
+    /// Frees the block and the place, and reports success.
     Abandon,
     /// Allocates and frees a range, a block and a bulk, then moves.
     Nest,
 }
 
-/// One operation; see the module's description.
+/// One operation.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs, reason = "the fields are the operands of the table above")]
 pub enum Op {
@@ -180,9 +184,9 @@ pub enum Op {
     AllocContig { name: Handle, frames: u64, align: Order, terms: Terms },
     /// Frees all that a handle holds.
     Free(Handle),
-    /// Frees it as from any context.
+    /// Frees all that a handle holds, as from any context.
     FreeNolock(Handle),
-    /// Frees some of the frames that a handle holds: counted from its lowest, as far as they are contiguous.
+    /// Frees some frames of a handle, counted from its lowest, as far as they are contiguous.
     FreePart { handle: Handle, skip: u64, frames: u64 },
     /// Splits the blocks that a handle holds.
     Split { handle: Handle, to: Order },
@@ -196,21 +200,21 @@ pub enum Op {
     DrainAll,
     /// Drains one CPU's lists.
     DrainCpu(CpuId),
-    /// A CPU stops.
+    /// A CPU goes offline.
     OfflineCpu(CpuId),
-    /// It runs again.
+    /// A CPU comes online again.
     OnlineCpu(CpuId),
-    /// A CPU tells what it has counted.
+    /// A CPU adds its counts to the totals.
     Refresh(CpuId),
     /// A node's background reclaim runs once.
     Balance(NodeId),
     /// A node's background compaction runs once.
     Compact(NodeId),
-    /// Counts in a counter of the embedder's.
+    /// Counts in one of the embedder's counters.
     Count { counter: Counter, change: i64 },
     /// Switches the NUMA counters.
     NumaStat(bool),
-    /// Calls come from another CPU from now on.
+    /// Makes calls from another CPU from now on.
     RunOn(CpuId),
     /// Holds a `Local` of the calling CPU from now on, or drops it.
     Local(bool),
@@ -222,13 +226,13 @@ pub enum Op {
     BringOnline(PfnRange),
     /// Sets the type of the pageblock around a frame.
     SetType { pfn: Pfn, migratetype: MigrateType },
-    /// Makes a point fail, the `hit`-th time from now on that it is reached.
+    /// Makes a point fail when it is reached the `hit`-th time from now on.
     Fault { point: Fault, hit: u64 },
     /// Sets the reclaim callback.
     OnReclaim(OnReclaim),
     /// Sets the migrate callback.
     OnMigrate(OnMigrate),
-    /// Checks what a list holds.
+    /// Checks a row of free lists.
     Expect(Row),
     /// Checks a number.
     Assert(Assertion),
@@ -237,7 +241,7 @@ pub enum Op {
 }
 
 impl Op {
-    /// The handle that the operation gives a meaning to.
+    /// Returns the handle that the operation defines.
     pub fn defines(&self) -> Option<Handle> {
         match *self {
             Op::Alloc { name, .. }
@@ -250,7 +254,7 @@ impl Op {
         }
     }
 
-    /// The handle that the operation refers to.
+    /// Returns the handle that the operation refers to.
     pub fn refers_to(&self) -> Option<Handle> {
         match *self {
             Op::Free(handle) | Op::FreeNolock(handle) | Op::FreePart { handle, .. } | Op::Split { handle, .. } => {

@@ -1,23 +1,25 @@
-//! What came of an operation, in words.
+//! The outcome of an operation.
 
 use std::fmt;
 
 use framewright::{AllocError, FreeError, Pfn, PfnRange};
 
-/// What came of an operation. Its text is what a scenario may expect behind ` -> `.
+/// The outcome of an operation.
+///
+/// Its text is what a scenario may expect after ` -> `.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Nothing was done: the handle that the operation names is not held, or already is.
+    /// Nothing was done: the operation's handle is not held, or is already held.
     Skipped,
     /// Done.
     Done,
     /// A block was allocated.
     Block(Pfn),
-    /// So many blocks were allocated or freed.
+    /// Number of blocks that were allocated or freed.
     Blocks(usize),
     /// A range was allocated.
     Range(PfnRange),
-    /// So many frames were drained, freed or brought online.
+    /// Number of frames that were drained, freed or brought online.
     Frames(u64),
     /// A request was not served.
     NotServed(AllocError),
@@ -26,17 +28,19 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// Whether the operation did what it is for.
+    /// Returns whether the operation succeeded.
     pub fn is_served(&self) -> bool {
         !matches!(self, Outcome::Skipped) && !self.is_failed()
     }
 
-    /// Whether the request was not served, or the free or split refused.
+    /// Returns whether the request was not served, or the free or split refused.
     pub fn is_failed(&self) -> bool {
         matches!(self, Outcome::NotServed(_) | Outcome::Refused(_))
     }
 
-    /// Blocks that were allocated or freed, or frames of a range, of a drain or brought online; none where nothing is counted.
+    /// Returns the number of blocks or frames; `None` where nothing is counted.
+    ///
+    /// Blocks are those allocated or freed; frames are those of a range, of a drain or brought online.
     pub fn count(&self) -> Option<u64> {
         match *self {
             Outcome::Block(_) => Some(1),
@@ -64,5 +68,5 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What the allocator did against what the oracle says it must, in words.
+/// A wrong answer of the allocator, in words.
 pub(crate) type Wrong = String;

@@ -82,7 +82,7 @@ fn op(words: &mut Words<'_>) -> Result<Op, Reason> {
     })
 }
 
-/// An operation behind `aN =`.
+/// Reads an operation after `aN =`.
 fn defining(name: Handle, words: &mut Words<'_>) -> Result<Op, Reason> {
     Ok(match words.word("an operation that allocates")? {
         "alloc" => {
@@ -131,7 +131,7 @@ fn raw_split(words: &mut Words<'_>) -> Result<Op, Reason> {
     Ok(Op::RawSplit { place, from, to: words.order()? })
 }
 
-/// `a12`, and nothing but digits behind the `a`.
+/// Reads a handle: an `a` and nothing but digits after it.
 fn handle(word: &str) -> Option<Handle> {
     let digits = word.strip_prefix('a')?;
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok().map(Handle)).flatten()

@@ -1,8 +1,8 @@
-//! What lies on free lists, a row at a time.
+//! The contents of free lists, a row at a time.
 //!
-//! A row has the form of a line of `/proc/pagetypeinfo`: free blocks of one zone and type, a column for each order from 0 on.
-//! Columns left out at the end are 0, so that one may write what matters. A second form gives the frames on one
-//! CPU's lists of a zone, as zoneinfo does, a third the type of a pageblock, a fourth the frames that a zone's marks are raised by.
+//! A row has the form of a line of `/proc/pagetypeinfo`: free blocks of one zone and type, a column for each order from
+//! 0 on. Columns left out at the end are 0. A second form gives the frames on one CPU's lists of a zone, as in
+//! zoneinfo. A third gives the type of a pageblock, and a fourth the frames that a zone's marks are raised by.
 //!
 //! ```text
 //! Node 0, zone Normal, type Movable 0 1 0 2
@@ -54,7 +54,7 @@ pub enum Row {
 }
 
 impl Row {
-    /// The same row as it is in `pages`; none if there is no such zone or pageblock.
+    /// Returns the row as it is in `pages`; `None` if there is no such zone or pageblock.
     pub fn observe<M: Machine>(&self, pages: &Allocator<'_, M>) -> Option<Row> {
         match *self {
             Row::Free { zone, migratetype, .. } => Row::free(pages, zone, migratetype),
@@ -77,7 +77,7 @@ impl Row {
         Some(Row::Free { zone, migratetype, blocks })
     }
 
-    /// Every row of free blocks, per-CPU frames and boosts that is not all zeros, by zone.
+    /// Returns every row of free blocks, per-CPU frames and boosts that is not all zeros, by zone.
     pub fn all<M: Machine>(pages: &Allocator<'_, M>) -> Vec<Row> {
         let mut rows = Vec::new();
         for zone in zones(pages.nodes()) {
@@ -94,7 +94,7 @@ impl Row {
         rows
     }
 
-    /// Whether the row says that there is nothing.
+    /// Returns whether the row is all zeros.
     pub fn is_zero(&self) -> bool {
         match self {
             Row::Free { blocks, .. } => blocks.is_empty(),
@@ -105,7 +105,7 @@ impl Row {
     }
 }
 
-/// Every zone of so many nodes.
+/// Returns every zone of `nodes` nodes, whether or not it has memory.
 pub fn zones(nodes: usize) -> impl Iterator<Item = ZoneIdx> + Clone {
     (0..nodes).flat_map(|node| ZoneKind::ALL.into_iter().map(move |kind| ZoneIdx::of(NodeId(node as u8), kind)))
 }
@@ -117,7 +117,7 @@ pub(crate) fn trim(blocks: &mut Vec<u64>) {
     }
 }
 
-/// Largest number of columns that a row may have.
+/// Most columns of a row.
 pub(crate) const COLUMNS: usize = Order::COUNT;
 
 impl fmt::Display for Row {

@@ -1,8 +1,9 @@
-//! A whole test case: a machine and what happens on it.
+//! A whole test case: a machine and operations on it.
 //!
-//! The text form (extension `.ops`) is the machine's lines (`shape.rs`), then a line for each operation (`op.rs`). After
-//! ` -> ` a line may say what must come of the operation (`expected.rs`). `#` begins a comment, but a line that begins with
-//! `#!` states a number (`assertion.rs`); a first line that begins with `#!/` is the operating system's. Empty lines mean nothing.
+//! The text form (extension `.ops`) has the machine's lines (`shape.rs`), then a line for each operation (`op.rs`).
+//! After ` -> ` a line may state the outcome (`expected.rs`). `#` begins a comment. A line that begins with `#!` states
+//! a number (`assertion.rs`), but a first line that begins with `#!/` is the operating system's. Empty lines mean
+//! nothing.
 //!
 //! ```text
 //! max-order 4
@@ -27,12 +28,12 @@ use crate::language::op::{Handle, Op};
 use crate::language::shape::Shape;
 use crate::language::words::Reason;
 
-/// An operation, and what must come of it if that matters.
+/// An operation, and its expected outcome, if any.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
     /// The operation.
     pub op: Op,
-    /// What must come of it.
+    /// Its expected outcome.
     pub expected: Option<Expected>,
 }
 
@@ -57,12 +58,12 @@ impl fmt::Display for Step {
 pub struct Scenario {
     /// The machine.
     pub shape: Shape,
-    /// What happens on it.
+    /// Its operations.
     pub steps: Vec<Step>,
 }
 
 impl Scenario {
-    /// Operations on a machine, of which nothing in particular is expected.
+    /// Makes a scenario without expected outcomes.
     pub fn new(shape: Shape, ops: impl IntoIterator<Item = Op>) -> Scenario {
         Scenario { shape, steps: ops.into_iter().map(Step::from).collect() }
     }

@@ -1,7 +1,7 @@
 //! The machine of a scenario: memory map, CPUs and sizes.
 //!
-//! A [`Shape`] owns what the core's `Config` borrows, and prints as the head of a scenario, a line for each fact. What
-//! has x86's default is left out.
+//! A [`Shape`] owns what the core's `Config` borrows. It prints as the head of a scenario, a line for each fact. Facts
+//! with x86's default are left out.
 //!
 //! ```text
 //! max-order 6
@@ -25,8 +25,9 @@
 //! mechanisms fallback=claim-steal
 //! ```
 //!
-//! `marks` are min, low and high, `reserve` the frames kept from requests by their highest zone, `pcp` batch and high, all in
-//! frames; `zone-counters` and `node-counters` are how many counters the embedder keeps in each; `mechanisms` names the switches that differ from the baseline.
+//! All sizes are in frames. `marks` are min, low and high, `reserve` the frames kept from requests by their highest
+//! zone, `pcp` batch and high. `zone-counters` and `node-counters` are the numbers of the embedder's counters in each.
+//! `mechanisms` names the switches that differ from the baseline.
 
 use std::fmt;
 
@@ -36,7 +37,7 @@ use framewright::{Config, Geometry, Mechanisms, NodeId, Pfn, PfnRange, Region, T
 use crate::language::counter::{OF_NODES, OF_ZONES};
 use crate::language::words::{Reason, Words};
 
-/// What an allocator is set up over.
+/// The machine that an allocator is set up on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shape {
     /// Page size and largest orders.
@@ -45,17 +46,17 @@ pub struct Shape {
     pub regions: Vec<Region>,
     /// The node of each CPU.
     pub cpus: Vec<NodeId>,
-    /// Distances between nodes, row by row; empty: all alike.
+    /// Distances between nodes, row by row; empty if all are equal.
     pub distances: Vec<u8>,
-    /// First frame behind zone DMA.
+    /// First frame after zone DMA.
     pub dma_end: Pfn,
-    /// First frame behind zone DMA32.
+    /// First frame after zone DMA32.
     pub dma32_end: Pfn,
     /// Zone Movable.
     pub movable: Vec<PfnRange>,
     /// Pageblocks of type CMA.
     pub cma: Vec<PfnRange>,
-    /// `min_free_kbytes`; none for Linux's formula.
+    /// `min_free_kbytes`; `None` for Linux's formula.
     pub min_free_kbytes: Option<u64>,
     /// Gap between watermarks in ten-thousandths of the zone.
     pub watermark_scale_factor: u64,
@@ -70,7 +71,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// A machine over `regions` with `cpus`, and x86's sizes.
+    /// Makes a machine of `regions` and `cpus`, with x86's sizes.
     pub fn new(regions: &[Region], cpus: &[NodeId]) -> Shape {
         let config = Config::new(regions, cpus);
         Shape {
@@ -91,7 +92,7 @@ impl Shape {
         }
     }
 
-    /// As the core wants it.
+    /// Returns the core's configuration.
     pub fn config(&self) -> Config<'_> {
         Config {
             distances: &self.distances,
@@ -110,18 +111,18 @@ impl Shape {
         }
     }
 
-    /// Number of nodes: one more than the highest named.
+    /// Returns the number of nodes: one more than the highest named.
     pub fn nodes(&self) -> usize {
         let nodes = self.regions.iter().map(|region| region.node).chain(self.cpus.iter().copied());
         nodes.map(|node| node.index() + 1).max().unwrap_or(0)
     }
 
-    /// Frames of the memory map.
+    /// Returns the frames of the memory map.
     pub fn frames(&self) -> u64 {
         self.regions.iter().map(|region| region.range.frames()).fold(0, u64::saturating_add)
     }
 
-    /// The entry for a zone's own sizes, made if need be.
+    /// Returns the entry for a zone's own sizes; makes it if there is none.
     pub fn tuning_mut(&mut self, zone: ZoneIdx) -> &mut Tuning {
         let found = self.tuning.iter().position(|tuning| tuning.zone == zone);
         let at = found.unwrap_or_else(|| {
@@ -131,7 +132,7 @@ impl Shape {
         &mut self.tuning[at]
     }
 
-    /// Reads one line of a machine's description into the shape. False if the line is none.
+    /// Reads one line of a machine's description; returns false if the line is none.
     pub(crate) fn read(&mut self, line: &str) -> Result<bool, Reason> {
         let mut words = Words::new(line);
         match words.word("a line")? {

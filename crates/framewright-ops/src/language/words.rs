@@ -1,14 +1,14 @@
 //! A line as words.
 //!
-//! What `parse.rs` and `shape.rs` read lines with: words apart by blanks, each read as what the grammar wants next, with an
-//! error that says what was wanted and what was there.
+//! `parse.rs` and `shape.rs` read lines with it. Words are separated by blanks. Each is read as what the grammar wants
+//! next; an error says what was wanted and what was found.
 
 use framewright::{CpuId, Gfp, MigrateType, NodeId, NodeSet, Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 
 /// Why a line is wrong, without its number.
 pub(crate) type Reason = String;
 
-/// The words of a line that were not read yet.
+/// The words of a line that are not read yet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Words<'t> {
     rest: &'t str,
@@ -19,19 +19,19 @@ impl<'t> Words<'t> {
         Words { rest: line.trim() }
     }
 
-    /// The next word, not read yet.
+    /// Returns the next word without reading it.
     pub(crate) fn peek(&self) -> Option<&'t str> {
         self.rest.split_whitespace().next()
     }
 
-    /// Reads a word; `wanted` says which for the error.
+    /// Reads a word; `wanted` describes it for the error.
     pub(crate) fn word(&mut self, wanted: &str) -> Result<&'t str, Reason> {
         let word = self.peek().ok_or_else(|| format!("the line ends where {wanted} should be"))?;
         self.rest = self.rest[word.len()..].trim_start();
         Ok(word)
     }
 
-    /// Reads this very word if it comes next.
+    /// Reads this word if it comes next; returns whether it does.
     pub(crate) fn takes(&mut self, word: &str) -> bool {
         let comes = self.peek() == Some(word);
         if comes {
@@ -40,7 +40,7 @@ impl<'t> Words<'t> {
         comes
     }
 
-    /// Reads this very word.
+    /// Reads exactly this word.
     pub(crate) fn keyword(&mut self, keyword: &str) -> Result<(), Reason> {
         let word = self.word(&format!("`{keyword}`"))?;
         if word == keyword { Ok(()) } else { Err(format!("`{word}` where `{keyword}` should be")) }
@@ -51,7 +51,7 @@ impl<'t> Words<'t> {
         if self.rest.is_empty() { Ok(()) } else { Err(format!("`{}` is too much", self.rest)) }
     }
 
-    /// All that is left.
+    /// Returns all that is left.
     pub(crate) fn rest(self) -> &'t str {
         self.rest
     }
@@ -153,7 +153,7 @@ impl<'t> Words<'t> {
     }
 }
 
-/// A number, decimal or hexadecimal with `0x`.
+/// Reads a number, decimal or hexadecimal with `0x`.
 pub(crate) fn number<T: TryFrom<u64>>(word: &str) -> Option<T> {
     let value = match word.strip_prefix("0x") {
         Some(digits) if !digits.starts_with('+') => u64::from_str_radix(digits, 16).ok(),

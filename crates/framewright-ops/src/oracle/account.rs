@@ -1,9 +1,8 @@
-//! The oracle: what an allocator may and must answer.
+//! The oracle's account: the blocks of each handle, and the right answers to frees.
 //!
-//! It knows of each frame who holds it, and of each handle which blocks are its own; from that alone it judges every
-//! answer. It does not predict *which* block a request gets, only that the one it got was free, lies where the
-//! request wants it, and is nobody else's; frees it predicts exactly, the error of a wrong one included. What must be served
-//! and what may fail is judged in `judge.rs`.
+//! It knows the owner of each frame and the blocks of each handle, and judges every answer from that alone. It does not
+//! predict *which* block a request gets, only that the block was free and has no other owner. It predicts frees
+//! exactly, including the error of a wrong one. `verdict.rs` judges where a block may lie, and which requests may fail.
 //!
 //! Kept by the oracle, compared with the allocator's census after every operation: frames held = allocated, frames
 //! withheld = offline, all others = free + on per-CPU lists.
@@ -18,7 +17,7 @@ use crate::language::outcome::Wrong;
 use crate::language::shape::Shape;
 use crate::oracle::memory::{Memory, Use};
 
-/// What a handle stands for.
+/// The blocks of a handle.
 #[derive(Clone, Debug, Default)]
 struct Holding {
     /// First frame that it got.
@@ -27,7 +26,7 @@ struct Holding {
     heads: BTreeSet<Pfn>,
 }
 
-/// See the module's description.
+/// The owners of all frames.
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
     memory: Memory,
@@ -37,36 +36,36 @@ pub struct Oracle {
 }
 
 impl Oracle {
-    /// What is known of a machine after boot.
+    /// Makes the account of a machine after boot.
     pub fn new(shape: &Shape) -> Oracle {
         let memory = Memory::new(shape);
         let withheld = memory.all().filter(|(_, known)| matches!(known.used, Use::Withheld { .. })).count() as u64;
         Oracle { memory, handles: BTreeMap::new(), held: 0, withheld }
     }
 
-    /// The record of frames.
+    /// Returns the record of frames.
     pub fn memory(&self) -> &Memory {
         &self.memory
     }
 
-    /// Whether a handle holds anything.
+    /// Returns whether a handle holds any block.
     pub fn is_held(&self, handle: Handle) -> bool {
         self.handles.get(&handle).is_some_and(|holding| !holding.heads.is_empty())
     }
 
-    /// Every handle that holds something.
+    /// Returns every handle that holds a block.
     pub fn held(&self) -> Vec<Handle> {
         let held = self.handles.iter().filter(|(_, holding)| !holding.heads.is_empty());
         held.map(|(handle, _)| *handle).collect()
     }
 
-    /// The blocks that a handle holds, ascending.
+    /// Returns the blocks of a handle, ascending.
     pub fn blocks(&self, handle: Handle) -> Vec<(Pfn, Order)> {
         let heads = self.handles.get(&handle).into_iter().flat_map(|holding| holding.heads.iter().copied());
         heads.filter_map(|head| Some((head, self.block_at(head)?.1))).collect()
     }
 
-    /// The lowest contiguous frames that a handle holds.
+    /// Returns the lowest contiguous frames of a handle.
     pub fn lowest_run(&self, handle: Handle) -> PfnRange {
         let mut run: Option<PfnRange> = None;
         for (pfn, order) in self.blocks(handle) {
@@ -80,7 +79,7 @@ impl Oracle {
         run.unwrap_or_default()
     }
 
-    /// The held block that a frame is part of.
+    /// Returns the held block that a frame is part of.
     pub fn block_at(&self, pfn: Pfn) -> Option<(Pfn, Order, bool, Handle)> {
         match self.memory.known(pfn)?.used {
             Use::Held { head, order, movable, owner } => Some((head, order, movable, owner)),
@@ -88,7 +87,7 @@ impl Oracle {
         }
     }
 
-    /// The frame that a place means; none if the handle never got anything.
+    /// Returns the frame of a place; `None` if the handle never got a block.
     pub fn resolve(&self, place: Place) -> Option<Pfn> {
         match place {
             Place::At(pfn) => Some(pfn),
@@ -129,7 +128,9 @@ impl Oracle {
         range.blocks(self.memory.max_order()).try_for_each(|block| self.hold(owner, block, movable))
     }
 
-    /// Notes that the frames of a range are free. What is left of blocks is held in the largest aligned blocks.
+    /// Notes that the frames of a range are free.
+    ///
+    /// The rest of their blocks is held in the largest aligned blocks.
     ///
     /// # Errors
     /// A frame of the range is not held.
@@ -157,7 +158,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// Notes that a held block now is several of order `to`.
+    /// Notes that a held block is now several of order `to`.
     ///
     /// # Errors
     /// There is no such block.
@@ -202,7 +203,7 @@ impl Oracle {
         Ok(())
     }
 
-    /// Notes that the withheld blocks that lie wholly in a range are free. Returns the number of frames.
+    /// Notes that the withheld blocks inside a range are free; returns their frames.
     pub fn restore(&mut self, range: PfnRange) -> u64 {
         let withheld = self.memory.frames_in(range).filter_map(|(pfn, known)| match known.used {
             Use::Withheld { head, order } if head == pfn => Some(PfnRange::block(head, order)),
@@ -215,13 +216,14 @@ impl Oracle {
         frames
     }
 
-    /// Notes that a pageblock got another type by hand.
+    /// Notes that a pageblock was given another type.
     pub fn retyped(&mut self, pfn: Pfn) {
         self.memory.retyped(pfn);
     }
 
-    /// The errors of which one must answer a free of `order` at `pfn`; none if the free is right. Where the frame is no
-    /// memory at all, an order that is wrong anyway may be named instead.
+    /// Returns the errors of which one must answer a free of `order` at `pfn`.
+    ///
+    /// There are none if the free is right. Where the frame is no memory, the error may name a wrong order instead.
     pub fn refusals(&self, pfn: Pfn, order: Order) -> Vec<FreeError> {
         let max = self.memory.max_order();
         let mut shape = Vec::new();
@@ -244,7 +246,7 @@ impl Oracle {
         shape
     }
 
-    /// The error that must answer a free of a range; none if all of it is held.
+    /// Returns the error that must answer a free of a range; `None` if all of it is held.
     pub fn range_refusal(&self, range: PfnRange) -> Option<FreeError> {
         if range.is_empty() {
             return Some(FreeError::BadRange(range));
@@ -261,17 +263,17 @@ impl Oracle {
         None
     }
 
-    /// Frames that are held.
+    /// Returns the held frames.
     pub fn held_frames(&self) -> u64 {
         self.held
     }
 
-    /// Frames that are neither held nor withheld.
+    /// Returns the frames that are neither held nor withheld.
     pub fn free_frames(&self) -> u64 {
         self.memory.present() - self.held - self.withheld
     }
 
-    /// Compares the conservation equation's parts.
+    /// Compares the census with this account.
     ///
     /// # Errors
     /// A part differs.
@@ -293,7 +295,7 @@ impl Oracle {
         }
     }
 
-    /// Compares what is known of every frame.
+    /// Compares the record of every frame with the allocator's state.
     ///
     /// # Errors
     /// A frame is not what it should be.

@@ -1,10 +1,11 @@
 //! The oracle's memory: a record for each frame.
 //!
-//! As naive as can be: what a frame is used for stands in a table by frame, and so does the zone that it belongs to. No
-//! list, no buddy, no bit of the core's descriptors. From the core comes only what is a rule rather than a method: that a
-//! pageblock belongs to the node of its first memory (what other nodes have in it is as good as a hole), that zone limits
-//! are rounded down to pageblocks, and that memory that is withheld is withheld in the largest aligned blocks that
-//! tile it.
+//! It is naive on purpose: a table has each frame's use and zone, without lists, buddies or the core's descriptors.
+//! Only rules are shared with the core, no methods:
+//!
+//! - a pageblock belongs to the node of its first memory, and other nodes' memory in it is like a hole;
+//! - zone limits are rounded down to pageblocks;
+//! - withheld memory is withheld in the largest aligned blocks that tile it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,7 @@ use framewright::{Order, Pfn, PfnRange, ZoneIdx, ZoneKind};
 use crate::language::op::Handle;
 use crate::language::shape::Shape;
 
-/// What a frame is used for.
+/// The use of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Use {
     /// Free, on whatever list.
@@ -26,7 +27,7 @@ pub enum Use {
         order: Order,
         /// Whether its contents can move.
         movable: bool,
-        /// Who holds it.
+        /// Its owner.
         owner: Handle,
     },
     /// Part of a block that is withheld.
@@ -38,18 +39,18 @@ pub enum Use {
     },
 }
 
-/// What is known of a frame that is memory.
+/// The record of a frame that is memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Known {
     /// The zone of its pageblock.
     pub zone: ZoneIdx,
-    /// What it is used for.
+    /// Its use.
     pub used: Use,
-    /// Whether its pageblock is of type CMA since boot and was never given another.
+    /// Whether its pageblock has been of type CMA since boot.
     pub cma: bool,
 }
 
-/// A stretch of memory and the place of its first frame in the table.
+/// A range of memory and the index of its first frame in the table.
 #[derive(Clone, Copy, Debug)]
 struct Span {
     range: PfnRange,
@@ -120,7 +121,7 @@ impl Memory {
         }
     }
 
-    /// The frames of the pageblock around `pfn`.
+    /// Returns the pageblock around `pfn`.
     pub fn pageblock(&self, pfn: Pfn) -> PfnRange {
         PfnRange::block(Pfn(pfn.0 & !self.pageblock_order.mask()), self.pageblock_order)
     }
@@ -131,7 +132,7 @@ impl Memory {
         span.range.contains(pfn).then(|| span.first + (pfn.0 - span.range.start.0) as usize)
     }
 
-    /// What is known of a frame; none if it is no memory.
+    /// Returns the record of a frame; `None` if it is no memory.
     pub fn known(&self, pfn: Pfn) -> Option<&Known> {
         self.frames.get(self.index(pfn)?)
     }
@@ -141,7 +142,7 @@ impl Memory {
         self.frames.get_mut(index)
     }
 
-    /// Sets what the memory in `range` is used for.
+    /// Sets the use of the memory in `range`.
     pub fn set(&mut self, range: PfnRange, used: Use) {
         for pfn in range.start.0..range.end.0 {
             if let Some(known) = self.known_mut(Pfn(pfn)) {
@@ -150,7 +151,7 @@ impl Memory {
         }
     }
 
-    /// The pageblock around `pfn` got a type by hand: it is no longer known to be CMA.
+    /// Notes that the pageblock around `pfn` was given a type, so it may no longer be CMA.
     pub fn retyped(&mut self, pfn: Pfn) {
         let block = self.pageblock(pfn);
         for pfn in block.start.0..block.end.0 {
@@ -160,7 +161,9 @@ impl Memory {
         }
     }
 
-    /// The zone of all frames of a range; none if it is empty, or some frame is no memory or of another zone.
+    /// Returns the zone of all frames of a range.
+    ///
+    /// `None` if it is empty, or some frame is no memory or of another zone.
     pub fn zone_of(&self, range: PfnRange) -> Option<ZoneIdx> {
         let zone = self.known(range.start)?.zone;
         if range.is_empty() || range.frames() > self.frames.len() as u64 {
@@ -171,13 +174,13 @@ impl Memory {
         all.then_some(zone)
     }
 
-    /// The first frame of a range that is not free; `None` if all are memory and free.
+    /// Returns the first frame of a range that is not free; `None` if all are free memory.
     pub fn first_used(&self, range: PfnRange) -> Option<(Pfn, Option<Use>)> {
         let used = |pfn| (pfn, self.known(pfn).map(|known| known.used));
         (range.start.0..range.end.0).map(Pfn).map(used).find(|(_, used)| *used != Some(Use::Free))
     }
 
-    /// The memory in `range`, frame by frame.
+    /// Returns the memory in `range`, frame by frame.
     pub fn frames_in(&self, range: PfnRange) -> impl Iterator<Item = (Pfn, &Known)> {
         self.spans.iter().flat_map(move |span| {
             let part = span.range.intersect(range);
@@ -188,33 +191,35 @@ impl Memory {
         })
     }
 
-    /// All memory, frame by frame.
+    /// Returns all memory, frame by frame.
     pub fn all(&self) -> impl Iterator<Item = (Pfn, &Known)> {
         self.frames_in(PfnRange::new(0, u64::MAX))
     }
 
-    /// Number of frames that are memory.
+    /// Returns the number of frames that are memory.
     pub fn present(&self) -> u64 {
         self.frames.len() as u64
     }
 
-    /// The largest order of a block.
+    /// Returns the largest order of a block.
     pub fn max_order(&self) -> Order {
         self.max_order
     }
 
-    /// The order of a pageblock.
+    /// Returns the order of a pageblock.
     pub fn pageblock_order(&self) -> Order {
         self.pageblock_order
     }
 
-    /// Zones, and the first frame of each by address and node, which may lie in another zone's pageblock.
+    /// Returns the zones, and the first frame of each by address and node.
+    ///
+    /// That frame may lie in another zone's pageblock.
     pub fn zones(&self) -> &BTreeMap<ZoneIdx, Pfn> {
         &self.begins
     }
 }
 
-/// Where a pageblock begins.
+/// Returns the first frame of a pageblock.
 fn whole(shape: &Shape, pfn: Pfn) -> Pfn {
     Pfn(pfn.0 & !shape.geometry.pageblock_order.mask())
 }
@@ -229,7 +234,9 @@ fn kind_at(shape: &Shape, pfn: Pfn) -> ZoneKind {
     }
 }
 
-/// The memory map cut wherever a zone may begin: range, whether usable, zone by address.
+/// Returns the memory map, cut wherever a zone may begin.
+///
+/// Each piece has its range, whether it is usable, and its zone by address.
 fn pieces(shape: &Shape) -> Vec<(PfnRange, bool, ZoneIdx)> {
     let movable = shape.movable.iter().flat_map(|range| [range.start, range.end]);
     let cuts = movable.chain([shape.dma_end, shape.dma32_end]).map(|cut| whole(shape, cut));

@@ -1,6 +1,7 @@
 //! The oracle: what an allocator may and must answer.
 //!
-//! It knows who holds each frame and nothing of lists and buddies. It does not predict which block a request gets; it judges the answer.
+//! It knows the owner of each frame, and nothing of lists and buddies. It does not predict which block a request gets;
+//! it judges the answer. Nothing here calls the allocator to change it.
 //!
 //! | file | judges |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! What must answer an allocation of exactly these frames, and which free range a request could have had.
+//! The right answer to a request for exact frames, and free ranges that a request could have had.
 
 use framewright::machine::Machine;
 use framewright::{AllocError, Order, Pfn, PfnRange, ZoneIdx};
@@ -6,16 +6,16 @@ use framewright::{AllocError, Order, Pfn, PfnRange, ZoneIdx};
 use crate::oracle::memory::{Memory, Use};
 use crate::oracle::rights::Judge;
 
-/// What must answer an allocation of exactly these frames.
+/// The right answer to a request for exact frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RangeVerdict {
-    /// It makes no sense, for this reason.
+    /// The request is invalid, for this reason.
     Bad(AllocError),
     /// All is free.
     Serve,
-    /// Something movable is in the way, and may be moved.
+    /// A movable block is in the way, and may be moved.
     Move,
-    /// Something stays.
+    /// A block is in the way and stays.
     Busy,
 }
 
@@ -35,7 +35,9 @@ pub(crate) fn range_verdict(memory: &Memory, range: PfnRange, may_move: bool) ->
     verdict
 }
 
-/// Why no range can have these frames: the first of them that is no memory, withheld, or of another zone than the range's first.
+/// Returns why no range can have these frames.
+///
+/// That is the first frame that is no memory, is withheld, or is of another zone than the first.
 fn range_refusal(memory: &Memory, range: PfnRange) -> Option<AllocError> {
     if range.is_empty() {
         return Some(AllocError::BadRange(range));
@@ -49,7 +51,9 @@ fn range_refusal(memory: &Memory, range: PfnRange) -> Option<AllocError> {
     })
 }
 
-/// A range of free frames that a contiguous request of so many could have had: aligned, in an allowed zone, each frame one that counts.
+/// Returns a free range that a contiguous request of `frames` frames could have had.
+///
+/// The range is aligned and in an allowed zone, and `counts` selects each frame.
 pub(crate) fn free_range<M: Machine>(
     judge: &Judge<'_, '_, M>,
     frames: u64,
@@ -59,7 +63,7 @@ pub(crate) fn free_range<M: Machine>(
     let (_, must) = judge.nodes();
     let highest = judge.request.gfp.highest_zone();
     let below = judge.request.below.unwrap_or(Pfn(u64::MAX));
-    // The free frames of one zone that end with the frame at hand.
+    // The run of free frames of one zone that ends with this frame.
     let mut run: Option<(ZoneIdx, PfnRange)> = None;
     judge.memory.all().find_map(|(pfn, known)| {
         let zone = known.zone;

@@ -1,10 +1,11 @@
-//! Whether a request could be served if nothing lay apart.
+//! Whether a request could be served if all caches were empty and all free memory merged.
 //!
-//! The promise: no request fails while frames that it may use under its watermark lie free, wherever they are cached. The oracle knows of
-//! each frame whether anybody holds it, and nothing of lists. So it asks what a zone would look like if every cache was empty and all that
-//! can merge had merged: how many frames are free, and whether an aligned block of the request's order is.
+//! The promise: no request fails while frames that it may use under its watermark lie free, wherever they are cached.
+//! The oracle knows whether each frame is held, and nothing of lists. So it imagines a zone with every cache empty and
+//! all free memory merged. It asks how many frames are free there, and whether an aligned block of the request's order
+//! is.
 //!
-//! From the allocator come the marks as it reports them and the type of each pageblock.
+//! The allocator's reports give the marks and the type of each pageblock.
 
 use framewright::machine::Machine;
 use framewright::report::{Source, ZoneSnapshot};
@@ -15,7 +16,7 @@ use crate::language::row::zones;
 use crate::oracle::memory::Use;
 use crate::oracle::rights::Judge;
 
-/// How a request asks: it decides which watermark binds it in the end.
+/// The kind of call, which decides the lowest watermark of the request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Call {
     /// `alloc` and `alloc_bulk`: the whole ladder.
@@ -25,7 +26,7 @@ pub(crate) enum Call {
 }
 
 impl<M: Machine> Judge<'_, '_, M> {
-    /// A zone that the request may use and that could serve it, with all caches empty and all merged.
+    /// Returns a zone that could serve the request, with all caches empty and all memory merged.
     pub(crate) fn within_reach(&self, call: Call) -> Option<ZoneIdx> {
         let (_, must) = self.nodes();
         let highest = self.request.gfp.highest_zone();
@@ -52,14 +53,14 @@ impl<M: Machine> Judge<'_, '_, M> {
         marked && self.has_room_for_block(idx, span)
     }
 
-    /// Free frames of a zone that are this request's to take.
+    /// Returns the free frames of a zone that the request may take.
     fn open_frames(&self, idx: ZoneIdx, span: PfnRange) -> impl Iterator<Item = Pfn> {
         let frames = self.memory.frames_in(span);
         let free = frames.filter(move |(_, known)| known.zone == idx && known.used == Use::Free);
         free.map(|(pfn, _)| pfn).filter(|pfn| self.is_open(*pfn))
     }
 
-    /// Whether free frames of the pageblock around `pfn` are this request's to take.
+    /// Returns whether the request may take free frames of the pageblock around `pfn`.
     fn is_open(&self, pfn: Pfn) -> bool {
         match self.pages.pageblock_type(pfn) {
             Some(MigrateType::Cma) => self.request.gfp.migratetype() == MigrateType::Movable,
@@ -69,13 +70,13 @@ impl<M: Machine> Judge<'_, '_, M> {
         }
     }
 
-    /// Whether some aligned block of the zone is free throughout, of pageblocks of one type.
+    /// Returns whether the zone has a free aligned block, of pageblocks of one type.
     fn has_room_for_block(&self, idx: ZoneIdx, span: PfnRange) -> bool {
         let limit = self.request.below.unwrap_or(Pfn(u64::MAX));
         let pageblock_order = self.memory.pageblock_order();
         let own = self.request.gfp.migratetype();
         self.open_frames(idx, span).any(|start| {
-            // Of another mobility it may be that only whole pageblocks are taken.
+            // Of another mobility, a request may be limited to whole pageblocks.
             let is_kept = self.keeps_apart() && self.pages.pageblock_type(start) != Some(own);
             let order = if is_kept { self.request.order.max(pageblock_order) } else { self.request.order };
             start.is_aligned(order) && start.add(order.frames()) <= limit && self.is_free_block(idx, start, order)
@@ -92,17 +93,21 @@ impl<M: Machine> Judge<'_, '_, M> {
     }
 }
 
-/// Frames that must stay free in a zone with this `min` for a request with these flags that has tried everything else.
+/// Returns the frames that must stay free for a request that has tried everything else.
+///
+/// `min` is the zone's min mark.
 pub fn lowest_mark(min: u64, gfp: Gfp) -> u64 {
     if ignores_marks(gfp, Call::Ordinary) { 0 } else { mark(min, gfp, Call::Ordinary) }
 }
 
-/// Whether a request may go below every mark (`ALLOC_NO_WATERMARKS`).
+/// Returns whether a request may go below every mark (`ALLOC_NO_WATERMARKS`).
 fn ignores_marks(gfp: Gfp, call: Call) -> bool {
     call == Call::Ordinary && gfp.contains(__GFP_MEMALLOC) && !gfp.contains(__GFP_NOMEMALLOC)
 }
 
-/// What must stay free for a request that has tried everything else: the min mark, less what its flags give (`ALLOC_HIGH`, `ALLOC_HARDER`).
+/// Returns the lowest mark of a request that has tried everything else.
+///
+/// It is the min mark, less what the flags give (`ALLOC_HIGH`, `ALLOC_HARDER`).
 fn mark(min: u64, gfp: Gfp, call: Call) -> u64 {
     if call == Call::Nolock {
         return min;

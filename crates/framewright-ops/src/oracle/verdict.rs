@@ -1,9 +1,14 @@
-//! What a request may get, and when it may fail.
+//! The block that a request may get, and when it may fail.
 //!
-//! The rules that a served request must meet, whichever block it got: the zone is one that its flags allow, the node one that
-//! policy and `__GFP_THISNODE` allow, every frame lies below the address limit, and a request that cannot move has no part
-//! of CMA. And the rules for one that was not served: errors about the request itself are predicted exactly, "no zone"
-//! must be true, and otherwise no zone may be left that could serve it, wherever its free memory lies (`reach.rs`).
+//! Rules for the block of a served request:
+//!
+//! - its zone is one that the flags allow;
+//! - its node is one that the policy and `__GFP_THISNODE` allow;
+//! - every frame lies below the address limit;
+//! - it is no part of CMA, if the request cannot move.
+//!
+//! Rules for a request that failed: errors about the request itself are predicted exactly, and "no zone" must be true.
+//! Otherwise no zone may be left that could serve it, wherever its free memory lies (`reach.rs`).
 
 use framewright::machine::Machine;
 use framewright::mechanisms::Nofragment;
@@ -19,7 +24,7 @@ use crate::oracle::reach::Call;
 use crate::oracle::rights::Judge;
 
 impl<M: Machine> Judge<'_, '_, M> {
-    /// Checks where a block or range lies that a request was given.
+    /// Checks the place of a block or range that a request got.
     pub(crate) fn placed(&self, range: PfnRange) -> Result<(), Wrong> {
         let Some(zone) = self.memory.zone_of(range) else {
             return Err(format!("not memory of one zone: {range}"));
@@ -46,7 +51,7 @@ impl<M: Machine> Judge<'_, '_, M> {
         }
     }
 
-    /// Checks the error of a request that makes sense.
+    /// Checks the error of a valid request.
     pub(crate) fn failed(&self, error: AllocError, (faulted, call): (bool, Call)) -> Result<(), Wrong> {
         let AllocError::NoMemory { why } = error else {
             return Err(format!("the request makes sense, but was answered: {error}"));
@@ -65,7 +70,7 @@ impl<M: Machine> Judge<'_, '_, M> {
                 below && nodes.contains(zone.node()) && zone.kind() <= highest && counts(zone)
             })
         };
-        // A zone of which other zones' pageblocks have all may be taken for one or not.
+        // A zone whose memory all lies in other zones' pageblocks may exist or not.
         let exists = |zone| self.pages.zone(zone).is_some_and(|zone| zone.is_populated());
         if why == Why::NoZone && allowed(must, &exists) {
             return Err("answered that no zone satisfies the request, but one does".into());
@@ -81,7 +86,7 @@ impl<M: Machine> Judge<'_, '_, M> {
         }
     }
 
-    /// Checks that a contiguous request was not answered "fragmented" though a zone had a range for it, and enough besides.
+    /// Checks an answer "fragmented": no zone may have had a range, and enough free frames besides.
     pub(crate) fn scattered(&self, error: AllocError, frames: u64, align: Order) -> Result<(), Wrong> {
         let is_fragmented = matches!(error, AllocError::NoMemory { why: Why::Fragmented });
         if !is_fragmented || self.disturbed || self.pages.mechanisms().nofragment == Nofragment::Enforced {
@@ -98,7 +103,7 @@ impl<M: Machine> Judge<'_, '_, M> {
         }
     }
 
-    /// Whether a zone has so many free frames above its low mark.
+    /// Returns whether a zone has `frames` free frames above its low mark.
     fn has_frames(&self, zone: ZoneIdx, frames: u64) -> bool {
         let Some(zone) = self.pages.zone(zone) else { return false };
         let movable = self.request.gfp.migratetype() == MigrateType::Movable;
@@ -110,7 +115,7 @@ impl<M: Machine> Judge<'_, '_, M> {
         free.saturating_sub(frames - 1) > keep
     }
 
-    /// A zone that the request may use on nodes that `counts` says yes of, and that has room.
+    /// Returns a usable zone that has room, on a node that `counts` selects.
     fn could_serve_on(
         &self,
         counts: impl Fn(NodeId) -> bool,
@@ -124,20 +129,22 @@ impl<M: Machine> Judge<'_, '_, M> {
         })
     }
 
-    /// Checks that no node nearer than the one that served the request could have: when the last try was made it had no
-    /// more room than now. Within a node a lower zone may be right, to avoid mixing.
+    /// Checks that no nearer node could have served the request.
+    ///
+    /// When the last try was made, it had no more room than now. Within a node a lower zone may be right, to avoid
+    /// mixing.
     pub(crate) fn nearest(&self, range: PfnRange) -> Result<(), Wrong> {
         let Some(served) = self.memory.zone_of(range).map(ZoneIdx::node) else { return Ok(()) };
         if self.request.below.is_some() || self.pages.mechanisms().nofragment == Nofragment::Enforced {
-            // Zones that the limit runs through come last, wherever they are. Where mobilities are kept apart by force, so do nodes on
-            // which they would be mixed.
+            // Zones that the limit runs through come last, wherever they are. With enforced nofragment, so do nodes on
+            // which mobilities would be mixed.
             return Ok(());
         }
         let start = match self.request.policy {
             Policy::Local => self.here,
             Policy::Prefer(node) => node,
             Policy::Bind(nodes) if nodes.contains(self.here) && self.has_memory(self.here) => self.here,
-            // From the nearest node of the set on, distances count from there.
+            // Distances count from the nearest node of the set.
             Policy::Bind(_) => return Ok(()),
             Policy::Interleave(nodes) => match self.whose_turn(nodes) {
                 Some(node) => node,
@@ -164,7 +171,9 @@ impl<M: Machine> Judge<'_, '_, M> {
         self.memory.zones().keys().any(|zone| zone.node() == node)
     }
 
-    /// Whether a zone has a block and, with `more` on top, free memory above its low mark. `reserve`: that for high orders counts.
+    /// Returns whether a zone has a block, and free memory above its low mark plus `more`.
+    ///
+    /// With `reserve`, the reserve for high orders counts.
     fn has_room(&self, zone: &ZoneSnapshot, more: u64, reserve: bool) -> bool {
         let Request { gfp, order, below, .. } = self.request;
         if below.is_some() && self.keeps_apart() {
@@ -194,7 +203,7 @@ impl<M: Machine> Judge<'_, '_, M> {
 }
 
 impl<M: Machine> Judge<'_, '_, M> {
-    /// Whether a zone has a free block for the request that ends below a limit, on a list that it may use.
+    /// Returns whether a zone has a usable free block that ends below a limit.
     fn has_block(&self, zone: ZoneIdx, span: PfnRange, limit: Pfn) -> bool {
         let Request { gfp, order, .. } = self.request;
         let below = span.intersect(PfnRange { end: limit, ..span });

@@ -1,8 +1,8 @@
 //! The machine's callbacks, as a scenario chooses them.
 //!
-//! They run in the middle of an operation, with no lock of the allocator held, and may call it again. What they get and
-//! give back goes through the oracle like everything else; what they find wrong is kept and reported with the operation
-//! that called them.
+//! They run inside an operation, with no lock of the allocator held, and may call it again. What they allocate and free
+//! goes through the oracle like everything else. A wrong answer is kept and reported with the operation that called
+//! them.
 
 use framewright::machine::{Busy, Need};
 use framewright::request::{__GFP_MEMALLOC, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
@@ -12,11 +12,11 @@ use crate::language::op::{Handle, OnMigrate, OnReclaim, Op, Terms};
 use crate::language::outcome::Wrong;
 use crate::play::player::{Player, granted};
 
-/// Names that callbacks use for what they allocate and free at once.
+/// Handles of what callbacks allocate and free at once.
 const TRANSIENT: [Handle; 3] = [Handle(u32::MAX), Handle(u32::MAX - 1), Handle(u32::MAX - 2)];
 
 impl<'h> Player<'h> {
-    /// Becomes the machine's callbacks.
+    /// Installs the machine's callbacks.
     pub(crate) fn hook(&'h self) {
         let machine = self.pages.machine();
         machine.on_fault(|point| self.faults.borrow_mut().reach(point));
@@ -32,8 +32,9 @@ impl<'h> Player<'h> {
         });
     }
 
-    /// Forgets the callbacks, so that nothing refers to the player any more, and all that it has on the heap: the player is
-    /// not dropped.
+    /// Removes the callbacks, and drops all that the player has on the heap.
+    ///
+    /// The player itself is never dropped.
     pub(crate) fn unhook(&self) {
         self.seat.take();
         let machine = self.pages.machine();
@@ -50,7 +51,7 @@ impl<'h> Player<'h> {
 }
 
 impl Player<'_> {
-    /// Frees memory, or does not; returns how many frames it says it freed.
+    /// Answers a reclaim; returns the frames that it reports as freed.
     pub(crate) fn reclaim(&self, need: &Need) -> u64 {
         let what = {
             let mut hooks = self.hooks.borrow_mut();
@@ -70,12 +71,12 @@ impl Player<'_> {
         self.noted(freed).unwrap_or(0)
     }
 
-    /// Keeps what is wrong for the operation that is under way.
+    /// Keeps a wrong answer for the operation under way.
     fn noted<T>(&self, result: Result<T, Wrong>) -> Option<T> {
         result.map_err(|wrong| self.hooks.borrow_mut().wrong.get_or_insert(wrong).len()).ok()
     }
 
-    /// Frees one block of the oldest handle. Returns its frames.
+    /// Frees one block of the oldest handle; returns its frames.
     fn free_oldest(&self) -> Result<u64, Wrong> {
         let oldest = {
             let oracle = self.oracle.borrow();
@@ -96,7 +97,7 @@ impl Player<'_> {
         self.free_oldest()
     }
 
-    /// Moves a block to a place, or does not.
+    /// Answers a request to move a block.
     pub(crate) fn migrate(&self, (from, to): (Pfn, Pfn), order: Order) -> Result<(), Busy> {
         let what = {
             let mut hooks = self.hooks.borrow_mut();
@@ -105,7 +106,7 @@ impl Player<'_> {
         };
         let block = self.oracle.borrow().block_at(from);
         let moved = match what {
-            // Of an operation that is under way, which has not handed it out.
+            // It belongs to an operation under way that has not returned it.
             _ if block.is_none() => Ok(false),
             _ if !matches!(block, Some((head, held, true, _)) if (head, held) == (from, order)) => {
                 Err(format!("asked to move {from} of order {order}, which is no movable block: {block:?}"))
@@ -125,7 +126,7 @@ impl Player<'_> {
         self.give_back(from, order).map(|()| true)
     }
 
-    /// Frees a block that the oracle knows as free.
+    /// Frees a block that the oracle already has as free.
     fn give_back(&self, pfn: Pfn, order: Order) -> Result<(), Wrong> {
         granted(self.pages.free(pfn, order), "free", pfn)
     }
@@ -136,7 +137,8 @@ impl Player<'_> {
         self.perform_nested(&[
             Op::Alloc { name: one, order: Order(0), terms: Terms::new(GFP_KERNEL) },
             Op::Bulk { name: two, count: 3, order: Order(1), terms: Terms::new(GFP_HIGHUSER_MOVABLE) },
-            // The pageblock is being emptied by the call that asked for help. This may succeed: then that call finds the frame in use.
+            // The call that asked for the move is emptying this pageblock. If this succeeds, that call finds the frame
+            // in use.
             Op::AllocRange {
                 name: three,
                 range: PfnRange { end: pageblock.start.add(1), ..pageblock },
@@ -147,13 +149,13 @@ impl Player<'_> {
             Op::Free(two),
             Op::Free(three),
         ])?;
-        // What was done on the way may have freed the block.
+        // The operations above may have freed the block.
         let block = self.oracle.borrow().block_at(from);
         let is_there = matches!(block, Some((head, held, ..)) if (head, held) == (from, order));
         if is_there { self.move_to(from, to, order) } else { Ok(false) }
     }
 
-    /// Carries out operations in the middle of another.
+    /// Carries out operations inside another.
     fn perform_nested(&self, ops: &[Op]) -> Result<(), Wrong> {
         self.depth.set(self.depth.get() + 1);
         let mut wrong = None;

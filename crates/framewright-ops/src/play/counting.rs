@@ -9,7 +9,7 @@ use crate::language::row::zones;
 use crate::play::player::Player;
 
 impl Player<'_> {
-    /// Counts, where there is such a counter.
+    /// Counts in a counter, if it exists.
     pub(crate) fn count(&self, counter: Counter, change: i64) -> Result<Outcome, Wrong> {
         let (exists, counted) = match counter {
             Counter::Zone(zone, index) => {
@@ -33,7 +33,7 @@ impl Player<'_> {
         Ok(Outcome::Done)
     }
 
-    /// Compares what every counter reads with what was counted. What is negative reads as 0.
+    /// Compares every counter with what was counted. A negative sum reads as 0.
     pub(crate) fn compare_counters(&self) -> Result<(), Wrong> {
         let counted = self.counted.borrow();
         let compare = |counter, name: Option<&&str>, read: Option<(&str, u64)>| {

@@ -26,7 +26,9 @@ impl Player<'_> {
         Ok(Outcome::Frames(frames))
     }
 
-    /// A CPU tells what it counted and afterwards keeps nothing; it may give back what it has of other nodes' zones, and nothing else.
+    /// Refreshes a CPU's statistics, after which the CPU must keep no counts.
+    ///
+    /// It may free what it has of other nodes' zones, and nothing else.
     pub(crate) fn refreshed(&self, cpu: CpuId) -> Result<Outcome, Wrong> {
         let (needed, held) = (self.pages.needs_refresh(cpu), self.cached(cpu));
         let did = self.pages.refresh_statistics(cpu);
@@ -38,7 +40,7 @@ impl Player<'_> {
         Ok(Outcome::Done)
     }
 
-    /// Switched on again, they count from 0.
+    /// Switches the NUMA counters. Switched on again, they count from 0.
     pub(super) fn switch_numa_stat(&self, on: bool) {
         if self.pages.set_numa_stat(on) && self.counting.replace(on) != on {
             self.local.set(0);
@@ -47,7 +49,7 @@ impl Player<'_> {
         }
     }
 
-    /// Holds a [`Local`] from now on, or none. What was held before is dropped.
+    /// Holds a `Local` from now on, or none; drops the one held before.
     pub(super) fn stay(&self, on: bool) -> Result<Outcome, Wrong> {
         self.seat.take();
         if on {
@@ -57,15 +59,17 @@ impl Player<'_> {
         Ok(Outcome::Done)
     }
 
-    /// Switched on again, tracepoints count from what is held.
+    /// Switches the tracepoints. Switched on again, they count from the held frames.
     pub(super) fn trace(&self, on: bool) {
         self.pages.machine().set_traces(on);
         let held = self.oracle.borrow().held_frames();
         self.traced.set(if on { Some(self.traced.get().unwrap_or(held)) } else { None });
     }
 
-    /// A node's background reclaim runs. Whatever the callback does, it ends, and takes back as much of the boost as there was: all of it,
-    /// unless the callback mixes mobilities in turn.
+    /// Runs a node's background reclaim.
+    ///
+    /// It must end whatever the callback does, and take back the whole boost. A callback that mixes mobilities may
+    /// raise the boost again.
     pub(crate) fn balanced(&self, node: NodeId) -> Result<Outcome, Wrong> {
         let there = zones(self.pages.nodes()).filter(|zone| zone.node() == node);
         let boost = || -> u64 { there.clone().filter_map(|zone| self.pages.zone(zone)).map(|zone| zone.boost).sum() };
@@ -77,7 +81,7 @@ impl Player<'_> {
         Ok(Outcome::Done)
     }
 
-    /// A node's background compaction runs, on demand and of its own accord.
+    /// Runs a node's background compaction, on demand and proactively.
     pub(crate) fn compacted(&self, node: NodeId) -> Result<Outcome, Wrong> {
         self.pages.compact(node);
         self.pages.compact_proactively(node);

@@ -1,7 +1,7 @@
 //! Frees and splits: by handle, and raw ones that may be wrong.
 //!
-//! Frees by handle must succeed. Raw frees are predicted: the oracle names the error, or says that the free is right after
-//! all (the place may have been given out again), and then it is one.
+//! Frees by handle must succeed. For raw frees the oracle predicts the error. A raw free may also be right, because the
+//! place may have been allocated again.
 
 use framewright::{FreeError, Order, Pfn, PfnRange};
 
@@ -44,7 +44,7 @@ impl Player<'_> {
         Ok(if blocks.is_empty() { Outcome::Skipped } else { Outcome::Blocks(blocks.len()) })
     }
 
-    /// Frees blocks of several orders by the ranges that they make up.
+    /// Frees blocks of several orders by the ranges that they form.
     fn free_runs(&self, handle: Handle) -> Result<Outcome, Wrong> {
         let mut frames = 0;
         loop {
@@ -105,7 +105,7 @@ impl Player<'_> {
         }
     }
 
-    /// A refused split is no refused free: it is not counted.
+    /// Splits a block that may not be one. The allocator does not count a refused split.
     pub(crate) fn raw_split(&self, pfn: Pfn, from: Order, to: Order) -> Result<Outcome, Wrong> {
         let mut expected = self.oracle.borrow().refusals(pfn, from);
         if expected.is_empty() && to > from {
@@ -122,7 +122,7 @@ impl Player<'_> {
     }
 }
 
-/// The errors of which one is right, in words.
+/// Returns the errors of which one is right, in words.
 fn one_of(errors: &[FreeError]) -> String {
     match errors {
         [] => "done".into(),

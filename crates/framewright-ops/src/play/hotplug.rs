@@ -1,4 +1,4 @@
-//! Memory that is taken offline and brought back, and pageblocks that get another type.
+//! Takes memory offline, brings it back, and changes the type of pageblocks.
 
 use framewright::{AllocError, MigrateType, Pfn, PfnRange};
 
@@ -47,7 +47,7 @@ impl Player<'_> {
                     found => Err(format!("the pageblock's type is {found:?} now")),
                 }
             }
-            // A hole inside of a pageblock may be taken for the pageblock or for no memory.
+            // A hole inside a pageblock may count as the pageblock or as no memory.
             Err(error @ AllocError::BadType(MigrateType::Isolate)) if migratetype == MigrateType::Isolate => {
                 Ok(Outcome::NotServed(error))
             }

@@ -1,11 +1,12 @@
 //! Plays operations on an allocator and judges each answer.
 //!
-//! Here lives what stands between a scenario and a machine. What is right is the oracle's to say; what an operation is, the language's.
+//! This folder carries operations out. Which answer is right belongs into `oracle/`, what an operation is into
+//! `language/`.
 //!
 //! | file | plays |
 //! |---|---|
 //! | `callbacks.rs` | the machine's callbacks, which may play operations in turn |
-//! | `perform.rs` | an operation: which of the methods below |
+//! | `perform.rs` | an operation, by one of the methods below |
 //! | `requests.rs`, `range_requests.rs`, `frees.rs` | requests, requests by place, frees |
 //! | `hotplug.rs`, `cpus.rs`, `counting.rs` | memory hotplug, CPUs and nodes, counters |
 //! | `player.rs` | the state that all of them share |

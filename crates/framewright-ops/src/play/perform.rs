@@ -1,4 +1,4 @@
-//! Carries out one operation: which method each has.
+//! Carries out one operation, by the method for its kind.
 
 use framewright::AllocError;
 
@@ -51,7 +51,7 @@ impl Player<'_> {
         }
     }
 
-    /// Operations that concern no block.
+    /// Carries out an operation that concerns no block.
     fn control(&self, op: &Op) -> Result<Outcome, Wrong> {
         match *op {
             Op::DrainAll => return self.drained(None, self.pages.drain_all()),

@@ -1,8 +1,8 @@
-//! Plays operations on an allocator and judges each answer.
+//! The player's state, and what all operations need of it.
 //!
-//! The player stands between a scenario and a [`Solo`] machine: it carries operations out, tells the oracle what came of them,
-//! and is the machine's callbacks and faults as well. Callbacks run in the middle of an operation and may call the
-//! allocator themselves, so the player's state is never borrowed across a call of it.
+//! The player carries operations out on a [`Solo`] machine, tells the oracle their outcomes, and also answers the
+//! machine's callbacks and fault points. Callbacks run inside an operation and may call the allocator themselves. So
+//! the player's state is never borrowed across a call of the allocator.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,21 +25,21 @@ use crate::language::shape::Shape;
 use crate::oracle::Oracle;
 use crate::oracle::rights::Judge;
 
-/// What was made to fail, and what was reached.
+/// Fault points: which are to fail, and how often each was reached.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Faults {
-    /// Points still to fail, and how often they will be reached until then.
+    /// Points still to fail, and the hits that are left until then.
     pub(super) armed: Vec<(Fault, u64)>,
     /// How often each point of `Fault::ALL` was reached.
     pub(crate) hits: [u64; Fault::ALL.len()],
     /// How often each failed.
     pub(crate) fired: [u64; Fault::ALL.len()],
-    /// Which of the times that [`Fault::Alloc`] was reached it failed, counted from 1.
+    /// The hits of [`Fault::Alloc`] that failed, counted from 1.
     failed: BTreeSet<u64>,
 }
 
 impl Faults {
-    /// The point is reached: whether it fails.
+    /// Notes that a point is reached; returns whether it fails.
     pub(super) fn reach(&mut self, point: Fault) -> bool {
         let index = Fault::ALL.iter().position(|&known| known == point).unwrap_or(0);
         self.hits[index] += 1;
@@ -60,21 +60,21 @@ impl Faults {
     }
 }
 
-/// What the callbacks do and did.
+/// What the callbacks are to do, and what they did.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hooks {
     pub(crate) on_reclaim: OnReclaim,
     pub(crate) on_migrate: OnMigrate,
     pub(crate) reclaims: u64,
     pub(crate) migrations: u64,
-    /// The first thing that a callback found wrong.
+    /// The first wrong answer that a callback got.
     pub(crate) wrong: Option<Wrong>,
 }
 
 /// The answer to a request that was made to fail.
 pub(super) const FAULT: Result<Pfn, AllocError> = Err(AllocError::NoMemory { why: Why::Fault });
 
-/// See the module's description.
+/// The state of one run.
 pub(crate) struct Player<'h> {
     pub(crate) pages: &'h Allocator<'h, Solo<'h>>,
     pub(crate) oracle: RefCell<Oracle>,
@@ -83,27 +83,27 @@ pub(crate) struct Player<'h> {
     pub(super) cpus: &'h [NodeId],
     pub(super) distances: &'h [u8],
     pub(super) cpu: Cell<CpuId>,
-    /// For each CPU how many interleaved requests took a turn; none once that is not known.
+    /// For each CPU, the interleaved requests that took a turn; `None` once that is not known.
     pub(super) turns: RefCell<Vec<Option<u32>>>,
-    /// What calls go through while the caller stays on its CPU.
+    /// The `Local` that calls use while the caller stays on its CPU.
     pub(super) seat: RefCell<Option<Rc<Local<'h, 'h, Solo<'h>>>>>,
-    /// How many callbacks are under way.
+    /// Number of callbacks under way.
     pub(crate) depth: Cell<u32>,
     /// Frees that were refused so far.
     pub(crate) refused: Cell<u64>,
-    /// Requests served by the caller's node, and by others.
+    /// Requests served by the caller's node, and by other nodes.
     pub(crate) local: Cell<u64>,
     pub(crate) other: Cell<u64>,
-    /// Interleaved requests served by the node whose turn it was; none once a turn was not known.
+    /// Interleaved requests served by the node whose turn it was; `None` once a turn was not known.
     pub(crate) interleaved: Cell<Option<u64>>,
     /// Whether the NUMA counters are switched on.
     pub(super) counting: Cell<bool>,
-    /// Frames allocated less frames freed, by the tracepoints; none while these are switched off.
+    /// Frames allocated less frames freed, by the tracepoints; `None` while they are switched off.
     pub(crate) traced: Cell<Option<u64>>,
-    /// How many counters the embedder has of each zone and of each node, and what was counted in them.
+    /// Numbers of the embedder's counters of each zone and of each node, and what was counted in them.
     pub(crate) counters: (usize, usize),
     pub(crate) counted: RefCell<BTreeMap<Counter, i64>>,
-    /// Whether a pageblock was given to the reserve for high orders by hand: then that may be of any size.
+    /// Whether an operation gave a pageblock to the reserve for high orders, which may then be of any size.
     pub(crate) reserved: Cell<bool>,
     /// Ranges taken offline.
     pub(crate) offline: RefCell<Vec<PfnRange>>,
@@ -135,11 +135,13 @@ impl<'h> Player<'h> {
         }
     }
 
-    /// Allocates a block through the [`Local`] that is held, if one is. Returns the request that this amounts to as well.
+    /// Allocates a block, through the held [`Local`] if there is one.
+    ///
+    /// Also returns the request that this amounts to.
     pub(super) fn alloc_block(&self, request: Request) -> (Request, Result<Pfn, AllocError>) {
         let local = self.seat.borrow().clone();
         match local {
-            // It stays on its CPU, so it does not wait for memory.
+            // A `Local` stays on its CPU, so it does not wait for memory.
             Some(local) => {
                 let result = local.alloc(&request);
                 (Request { gfp: request.gfp & !__GFP_DIRECT_RECLAIM, ..request }, result)
@@ -148,29 +150,30 @@ impl<'h> Player<'h> {
         }
     }
 
-    /// Frees a block through the [`Local`] that is held, if one is.
+    /// Frees a block, through the held [`Local`] if there is one.
     pub(crate) fn free_block(&self, pfn: Pfn, order: Order) -> Result<(), FreeError> {
         let local = self.seat.borrow().clone();
         local.map_or_else(|| self.pages.free(pfn, order), |local| local.free(pfn, order))
     }
 
-    /// How many faults fired so far.
+    /// Returns the number of faults that fired so far.
     pub(crate) fn fired(&self) -> u64 {
         self.faults.borrow().fired.iter().sum()
     }
 
-    /// Whether the allocator may have been kept from an answer that it owes: a fault fired, or others are at work around
-    /// this operation.
+    /// Returns whether the allocator may have been kept from the answer that it owes.
+    ///
+    /// That is so if a fault fired, or if this operation runs inside another.
     pub(crate) fn disturbed_since(&self, fired: u64) -> bool {
         self.fired() != fired || self.depth.get() != 0
     }
 
-    /// How often requests were begun so far.
+    /// Returns the number of requests that were begun so far.
     pub(super) fn begun(&self) -> u64 {
         self.faults.borrow().hits[0]
     }
 
-    /// Whether the request that was begun next after so many was made to fail.
+    /// Returns whether the next request after `begun` requests was made to fail.
     pub(super) fn failed_after(&self, begun: u64) -> bool {
         self.faults.borrow().failed.contains(&(begun + 1))
     }
@@ -179,7 +182,9 @@ impl<'h> Player<'h> {
         self.cpus.get(self.cpu.get().index()).copied().unwrap_or_default()
     }
 
-    /// Lets `check` judge a request; the oracle is borrowed meanwhile. The turn is the one that comes next.
+    /// Lets `check` judge a request, with the turn that comes next.
+    ///
+    /// The oracle is borrowed meanwhile.
     pub(super) fn judge<T>(
         &self,
         request: Request,
@@ -201,12 +206,12 @@ impl<'h> Player<'h> {
         check(&Judge { pages, memory, request, here: self.here(), distances, turn, disturbed })
     }
 
-    /// Which turn the next interleaved request of this CPU has; none if that is not known.
+    /// Returns the turn of this CPU's next interleaved request; `None` if that is not known.
     pub(super) fn turn(&self) -> Option<u32> {
         self.turns.borrow().get(self.cpu.get().index()).copied().flatten()
     }
 
-    /// Notes that requests were made on this CPU; `None` is for a number that nobody knows.
+    /// Notes that requests were made on this CPU; `None` for an unknown number.
     pub(super) fn take_turns(&self, request: Request, requests: Option<u32>) {
         if let Policy::Interleave(_) = request.policy
             && let Some(turn) = self.turns.borrow_mut().get_mut(self.cpu.get().index())
@@ -225,7 +230,7 @@ impl<'h> Player<'h> {
         counter.set(counter.get() + 1);
     }
 
-    /// Notes a block that a request was given in its turn.
+    /// Notes and judges a block that a request got in its turn.
     pub(super) fn given(
         &self,
         name: Handle,
@@ -245,7 +250,7 @@ impl<'h> Player<'h> {
         })
     }
 
-    /// Counts an interleaved request that was served by the node whose turn it was.
+    /// Counts an interleaved request, if the node whose turn it was served it.
     pub(super) fn count_turn(&self, judge: &Judge<'_, '_, Solo<'_>>, pfn: Pfn) {
         if let Policy::Interleave(nodes) = judge.request.policy
             && self.counting.get()
@@ -257,19 +262,19 @@ impl<'h> Player<'h> {
         }
     }
 
-    /// Carries an operation out at a place, if the place means something.
+    /// Makes a call at a place, if the place has a frame.
     pub(crate) fn at(&self, place: Place, call: impl FnOnce(Pfn) -> Result<Outcome, Wrong>) -> Result<Outcome, Wrong> {
         let pfn = self.oracle.borrow().resolve(place);
         pfn.map_or(Ok(Outcome::Skipped), call)
     }
 
-    /// Notes a refused free, which must be counted.
+    /// Notes a refused free, which the allocator must count.
     pub(super) fn refused(&self, error: FreeError) -> Result<Outcome, Wrong> {
         self.refused.set(self.refused.get() + 1);
         Ok(Outcome::Refused(error))
     }
 
-    /// Frames on a CPU's lists: of zones of its own node, and of others.
+    /// Returns the frames on a CPU's lists: of its own node's zones, and of others.
     pub(crate) fn cached(&self, cpu: CpuId) -> [u64; 2] {
         let mut frames = [0; 2];
         for pcp in zones(self.pages.nodes()).filter_map(|zone| Some((zone.node(), self.pages.pcp(zone, cpu)?))) {

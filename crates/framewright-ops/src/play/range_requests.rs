@@ -25,7 +25,7 @@ impl<'h> Player<'h> {
         })
     }
 
-    /// Takes exactly the frames of a range for a handle. `wrong` is the error that the request's form deserves.
+    /// Allocates exactly the frames of a range; `wrong` is the error of an invalid request.
     pub(super) fn take(
         &self,
         name: Handle,
@@ -46,13 +46,13 @@ impl<'h> Player<'h> {
             let moved = self.hooks.borrow().migrations != asked;
             return self.not_taken(range, result, (verdict, wrong), (disturbed, moved));
         }
-        // Whatever was in the way must be gone by now, or this says so.
+        // What was in the way must be gone by now, or this fails.
         let movable = gfp.migratetype() == MigrateType::Movable;
         self.oracle.borrow_mut().hold_range(name, range, movable)?;
         Ok(Outcome::Done)
     }
 
-    /// Judges why a range was not taken.
+    /// Judges why a range was not allocated.
     pub(crate) fn not_taken(
         &self,
         range: PfnRange,
@@ -89,11 +89,11 @@ impl<'h> Player<'h> {
         let (fired, begun, asked) = (self.fired(), self.begun(), self.hooks.borrow().migrations);
         let turn = self.turn();
         let result = self.pages.alloc_contig(frames, align, &terms.request(Order(0)));
-        // What an owner gave up when asked to move it may make a range free that was passed already.
+        // An owner that frees a block instead of moving it may free a range that was already passed.
         let disturbed = self.disturbed_since(fired) || self.hooks.borrow().migrations != asked;
         let geometry = self.pages.geometry();
         let order = Order(frames.saturating_sub(1).checked_ilog2().map_or(0, |log| log as u8 + 1)).max(align);
-        // Up to the largest order it is an ordinary request whose tail is given back.
+        // Up to the largest order it is an ordinary request whose tail is freed.
         let small = order <= geometry.max_order;
         let request = terms.request(if small { order } else { Order(0) });
         let refusal = if frames == 0 {

@@ -36,7 +36,10 @@ impl Player<'_> {
         }
     }
 
-    /// Nobody holds a lock here, so it must not say that one is taken. Zones that an address limit runs through it leaves out.
+    /// Allocates a block as from any context.
+    ///
+    /// No lock is held here, so the answer must not be that one is. Zones that an address limit runs through are left
+    /// out.
     pub(super) fn alloc_nolock(&self, name: Handle, request: Request) -> Result<Outcome, Wrong> {
         if self.oracle.borrow().is_held(name) {
             return Ok(Outcome::Skipped);
@@ -55,7 +58,7 @@ impl Player<'_> {
             }
             (Err(error), None) => {
                 let faulted = self.failed_after(begun);
-                // No reserve is for a request from any context.
+                // A request from any context may use no reserve.
                 let judged = Request { gfp: request.gfp | __GFP_NOMEMALLOC, ..request };
                 self.judge_turn(judged, Some(0), disturbed, |judge| judge.failed(error, (faulted, Call::Nolock)))?;
                 Ok(Outcome::NotServed(error))
@@ -80,7 +83,8 @@ impl Player<'_> {
         {
             return Err(format!("answered {result:?} and wrote {blocks:?}"));
         }
-        // What was drained or merged for one block is room that nobody had for the others, and a zone is chosen for several at once.
+        // Draining or merging for one block makes room that the others did not have, and a zone is chosen for several
+        // at once.
         let is_alone = count == 1;
         let turn = self.turn();
         let turn_of = |index: usize| turn.map(|turn| turn.wrapping_add(index as u32));
@@ -88,7 +92,7 @@ impl Player<'_> {
         given.try_for_each(|(index, &pfn)| self.given(name, pfn, (request, turn_of(index)), disturbed || !is_alone))?;
         if refusal.is_none() {
             let is_short = served < count as usize;
-            // The request that ended it took a turn, unless it was made to fail.
+            // The request that ended the bulk took a turn, unless it was made to fail.
             let is_known = !is_short || self.fired() == fired;
             self.take_turns(request, is_known.then_some(served as u32 + u32::from(is_short)));
         }
@@ -106,7 +110,7 @@ impl Player<'_> {
                 }
             }
             (Err(error), Some(refusal)) if error == refusal => Ok(Outcome::NotServed(error)),
-            // The point is reached twice: once for all that the per-CPU list may serve, once for the first block.
+            // The point is reached twice: once for what the per-CPU list may serve, once for the first block.
             (Err(AllocError::NoMemory { why: Why::Fault }), None) if self.fired() != fired => {
                 Ok(Outcome::NotServed(AllocError::NoMemory { why: Why::Fault }))
             }

@@ -6,7 +6,7 @@
 //! | state | ends by |
 //! |---|---|
 //! | ready | its turn: the least clock, or (random schedule) the dice |
-//! | parked: it spins on a word of a line that it has a copy of | a write to that line, an interrupt, the end of its patience |
+//! | parked: it spins on a word that its core has a copy of | a write to that line, an interrupt, its deadline |
 //! | asleep | a wake-up, or its deadline |
 //! | done | the next run |
 //!

@@ -1,4 +1,4 @@
-//! Runs a stress test: episode by episode, until all are done or one finds something wrong.
+//! Runs a stress test episode by episode, until all are done or one fails.
 
 use super::case::Case;
 use super::generate;
@@ -10,25 +10,25 @@ use super::stress_settings::Settings;
 /// Points of rest in an episode.
 const RESTS: u64 = 4;
 
-/// What a stress test did that found nothing wrong.
+/// What a stress test did that found no failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
     /// Fresh machines.
     pub episodes: u64,
-    /// Times that everything was checked while all rested.
+    /// Times that everything was checked while all CPUs rested.
     pub quiescent: u64,
     /// Accesses to shared words.
     pub accesses: u64,
-    /// Times that another CPU went on.
+    /// Switches between CPUs.
     pub switches: u64,
-    /// What happened.
+    /// Counts of what happened.
     pub counts: Counts,
 }
 
-/// Runs a stress test. Tells `progress` how many operations are behind it.
+/// Runs a stress test; `progress` hears how many operations are done.
 ///
 /// # Errors
-/// Something is wrong, or the settings are.
+/// The allocator did something wrong, or the settings are wrong.
 pub fn run(settings: &Settings, mut progress: impl FnMut(u64)) -> Result<Summary, StressError> {
     let (rests, episodes) = (settings.quiescent.max(1), settings.quiescent.max(1).div_ceil(RESTS));
     let share = |episode: u64, all: u64| all / episodes + u64::from(episode < all % episodes);
@@ -60,7 +60,7 @@ pub fn run(settings: &Settings, mut progress: impl FnMut(u64)) -> Result<Summary
 /// Runs a case.
 ///
 /// # Errors
-/// Something is wrong with the allocator, or with the case.
+/// The allocator did something wrong, or the case is wrong.
 pub fn replay(case: &Case) -> Result<Summary, StressError> {
     match play(case)? {
         Ok(Played { counts, accesses, switches }) => {

@@ -1,12 +1,13 @@
-//! What interrupts and NMIs do in a stress test.
+//! The calls of interrupts and NMIs in a stress test.
 //!
-//! An interrupt makes ordinary calls, as the mechanisms allow it: on lists of its own, or past those that it finds in
-//! use. An NMI comes at any access to a word: in the middle of the front, of a section under a lock, of an interrupt,
-//! of another NMI on its way through the same list. It makes the calls for any context, which must neither wait for
-//! whom it met nor disturb him. What is allocated here is kept by the CPU, in one stash: interrupts free by ordinary
-//! calls what NMIs got, and the other way round. NMIs free, too, what tasks allocated.
+//! An interrupt makes ordinary calls, as the mechanisms allow: on lists of its own, or past lists that are in use. An
+//! NMI comes at any access to a word: inside the fast path, a lock section, an interrupt, or another NMI that works on
+//! the same list. It makes the calls for any context, which must neither wait for the interrupted code nor disturb it.
 //!
-//! Nothing here is borrowed across a call of the allocator, in which the next NMI may come.
+//! Each CPU keeps what its interrupts and NMIs allocate in one stash. Interrupts free by ordinary calls what NMIs got,
+//! and the other way round. NMIs also free what tasks allocated.
+//!
+//! Nothing is borrowed across a call of the allocator, because the next NMI may come in it.
 
 use framewright::request::{__GFP_MOVABLE, __GFP_RECLAIMABLE, GFP_ATOMIC, GFP_NOWAIT};
 use framewright::{AllocError, Order, Pfn, Request};
@@ -16,13 +17,13 @@ use super::player::Player;
 use super::wrong::{Kind, Wrong};
 use crate::engine::here;
 
-/// Blocks that the interrupts of a CPU keep.
+/// Most blocks in a CPU's stash.
 const MOST_KEPT: usize = 6;
 
 impl Player<'_> {
-    /// An interrupt arrives at a CPU: it allocates a small block, or frees one.
+    /// Handles an interrupt: allocates a small block, or frees one.
     pub(crate) fn interrupt(&self, cpu: usize) {
-        // Behind a CPU's last operation others may take it for offline; and a panic is to end things, not to begin any.
+        // After a CPU's last operation others may take it offline; and a panic must end things, not begin any.
         if self.resting[cpu].get() || self.is_wrong() || std::thread::panicking() {
             return;
         }
@@ -31,7 +32,7 @@ impl Player<'_> {
         self.note("an interrupt", cpu, result);
     }
 
-    /// An NMI arrives at a CPU.
+    /// Handles an NMI.
     pub(crate) fn nmi(&self, cpu: usize) {
         if self.resting[cpu].get() || self.is_wrong() || std::thread::panicking() {
             return;
@@ -88,19 +89,19 @@ impl Player<'_> {
         }
     }
 
-    /// Frees what some handle has, on whatever CPU that was allocated.
+    /// Frees the blocks of some handle, which any CPU may have allocated.
     fn free_anybodys(&self, cpu: usize, number: u32) -> Result<(), Wrong> {
         let Some((_, blocks)) = self.anybodys(cpu, number) else { return Ok(()) };
         blocks.into_iter().try_for_each(|block| self.free_nolock(cpu, block))
     }
 
-    /// Takes what some handle has.
+    /// Takes the blocks of some handle.
     fn anybodys(&self, cpu: usize, number: u32) -> Option<(Handle, Vec<(Pfn, Order)>)> {
         let handle = self.shadow.borrow().any_from(number >> 16)?;
         Some((handle, self.take(cpu, handle)?))
     }
 
-    /// Calls that need a CPU, and wrong frees: each must be refused, and none may wait.
+    /// Makes a call that needs a CPU, or a wrong free: it must be refused, without waiting.
     fn refuse_in_nmi(&self, cpu: usize, number: u32) -> Result<(), Wrong> {
         let Some((handle, blocks)) = self.anybodys(cpu, number) else { return Ok(()) };
         let (pfn, order) = blocks[0];

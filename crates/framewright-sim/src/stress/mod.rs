@@ -1,4 +1,4 @@
-//! The allocator under a random scheduler: many CPUs do everything at once, and everything is checked.
+//! The allocator under a random schedule: many CPUs make every kind of call, and everything is checked.
 //!
 //! ```text
 //! run(settings)
@@ -10,8 +10,11 @@
 //!   └─ something is wrong: the case is made small                      shrink.rs
 //! ```
 //!
-//! An episode is a function of its seed, and the first episode of a run is that of the run's seed. What the n-th found
-//! wrong is therefore found again by a run of one episode with that seed; the failure says so in a command.
+//! An episode is a function of its seed, and the first episode of a run has the run's seed. So a run of one episode
+//! with the seed of the n-th finds its failure again; the failure says so in a command.
+//!
+//! This folder holds cases, the players that run them, and what is checked. Calls of one thread with an oracle belong
+//! into `framewright-ops`.
 
 mod episodes;
 mod shrink;

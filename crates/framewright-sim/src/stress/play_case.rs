@@ -1,4 +1,4 @@
-//! Plays a case from its boot to the end.
+//! Plays a case from boot to the end.
 
 use framewright::{Allocator, BootError, Config};
 
@@ -14,7 +14,7 @@ use crate::memory::arena::Arena;
 use crate::model::Ps;
 use crate::stage::{Descriptors, arena_for, boot, contexts};
 
-/// What a case did, all in order.
+/// What a case without a failure did.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Played {
     pub(super) counts: Counts,
@@ -22,7 +22,7 @@ pub(crate) struct Played {
     pub(super) switches: u64,
 }
 
-/// Where a case went wrong.
+/// The failure of a case, and the points of rest passed before.
 pub(crate) struct Stopped {
     pub(crate) wrong: Wrong,
     pub(crate) rests: usize,
@@ -60,7 +60,7 @@ fn simulation<'a>(case: &Case, arena: &'a Arena) -> Result<Simulation<'a>, Setup
     Simulation::new(&case::model(cpus), arena, &options)
 }
 
-/// Addresses of the words that the planted bug is in.
+/// Returns the addresses of the words that the planted bug is in.
 fn planted_words(case: &Case, pages: &Allocator<'_, Sim>) -> Result<Vec<usize>, StressError> {
     let mut words = Vec::new();
     let Some(name) = case.conditions.plant.as_ref().and_then(Plant::field) else { return Ok(words) };
@@ -84,7 +84,7 @@ fn play_segments(case: &Case, player: &Player<'_>, simulation: &mut Simulation<'
         let (interrupt, nmi) = (|cpu| player.interrupt(cpu), |cpu| player.nmi(cpu));
         let interrupts = case.conditions.interrupts.map(|every| (every, &interrupt as _));
         let outcome = simulation.run_met(body, interrupts, case.conditions.nmis.map(|every| (every, &nmi as _)));
-        // Whoever was stopped by what another found may leave a lock behind: the first finding is the one that counts.
+        // A CPU that stopped because another found something may hold a lock. So the first finding counts.
         player.verdict().map_err(stopped)?;
         outcome.map_err(|error| stopped(Wrong { kind: Kind::Deadlock, text: error.to_string() }))?;
         quiet::catch(|| player.check())

@@ -1,10 +1,16 @@
 //! Makes a failing case small.
 //!
-//! Delta debugging: the segments behind the failure go first, then whole CPUs, then operations in chunks that become
-//! smaller and smaller; at last interrupts, NMIs and delays, if the failure does without. (A planted bug first comes as
-//! early as it can.) A case counts as failing if it goes wrong in the same way. Fewer operations make another schedule,
-//! so each attempt is made under a few seeds. How much is tried is bounded by the operations that it takes, so that the
-//! result is the same everywhere.
+//! Delta debugging, in this order:
+//!
+//! 1. drop the segments after the failure, then those before it;
+//! 2. let a planted bug show as early as it can;
+//! 3. drop whole CPUs;
+//! 4. drop operations, in chunks that become smaller;
+//! 5. drop interrupts, NMIs and delayed stores, if the failure shows without them.
+//!
+//! An attempt counts if it fails with the same kind of finding. Fewer operations make another schedule, so each attempt
+//! is made under a few seeds. The effort is bounded by operations, not by time, so that the result is the same on every
+//! host.
 
 use framewright_ops::Op;
 
@@ -14,12 +20,12 @@ use super::stress_failure::{StressError, StressFailure};
 use super::wrong::Kind;
 use crate::engine::plant::Plant;
 
-/// What an attempt costs besides its operations, in operations: a machine is booted.
+/// Cost of an attempt besides its operations, in operations: a machine is booted.
 const BOOT: u64 = 2_000;
-/// Seeds that an attempt is made under, if the case is small.
+/// Seeds of an attempt, if the case is small.
 const SEEDS: u64 = 8;
 
-/// An operation and where it stands.
+/// An operation, and its segment and CPU.
 type OpPlace = (usize, usize, Op);
 
 struct Shrinker<P> {
@@ -30,11 +36,12 @@ struct Shrinker<P> {
     progress: P,
 }
 
-/// Makes a failing case small, by attempts of about so many operations in all. `progress` is told how many are left in
-/// the case.
+/// Makes a failing case small, by attempts of about `effort` operations in all.
+///
+/// `progress` hears how many operations the case still has.
 ///
 /// # Errors
-/// As [`crate::stress::replay`], but for what the failure is about.
+/// As [`crate::stress::replay`], but for the failure itself.
 pub fn shrink(failure: &StressFailure, effort: u64, progress: impl FnMut(usize)) -> Result<StressFailure, StressError> {
     let stopped = Stopped { wrong: failure.wrong.clone(), rests: failure.rests };
     let (best, kind) = (failure.case.clone(), failure.wrong.kind);
@@ -49,7 +56,7 @@ pub fn shrink(failure: &StressFailure, effort: u64, progress: impl FnMut(usize))
 }
 
 impl<P: FnMut(usize)> Shrinker<P> {
-    /// Keeps a case if it fails in the same way.
+    /// Keeps a case if it fails with the same kind of finding.
     fn try_case(&mut self, mut case: Case) -> Result<bool, StressError> {
         let cost = case.operations() as u64 + BOOT;
         let seed = case.conditions.seed;
@@ -70,7 +77,7 @@ impl<P: FnMut(usize)> Shrinker<P> {
         Ok(false)
     }
 
-    /// Leaves out what comes behind the failure, and, from the front, what comes before.
+    /// Drops the segments after the failure, then those before it, from the front.
     fn cut_segments(&mut self) -> Result<(), StressError> {
         self.best.segments.truncate(self.stopped.rests + 1);
         let mut at = 0;
@@ -82,7 +89,7 @@ impl<P: FnMut(usize)> Shrinker<P> {
         Ok(())
     }
 
-    /// Lets a planted bug show as early as it can.
+    /// Makes the planted bug show as early as it can.
     fn hasten_plant(&mut self) -> Result<(), StressError> {
         let nth = |case: &mut Case| case.conditions.plant.as_mut().and_then(Plant::nth).copied();
         while let Some(now) = nth(&mut self.best) {
@@ -127,7 +134,7 @@ impl<P: FnMut(usize)> Shrinker<P> {
                 let case = with_places(&self.best, places);
                 at += if self.try_case(case)? { 0 } else { chunk };
             }
-            // Once more with single operations as long as that helps.
+            // Single operations are tried again as long as that helps.
             let helped = self.best.operations() < before;
             chunk = if chunk == 1 && helped { 1 } else { chunk / 2 };
             if self.left <= BOOT {

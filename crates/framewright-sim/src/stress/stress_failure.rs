@@ -10,30 +10,30 @@ use crate::engine::run::SetupError;
 /// Why a stress test ended early.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum StressError {
-    /// Something is wrong.
+    /// The allocator did something wrong.
     #[error(transparent)]
     Failed(Box<StressFailure>),
-    /// There is no such machine.
+    /// The machine cannot be set up.
     #[error(transparent)]
     Setup(#[from] SetupError),
     /// The case describes no machine that an allocator boots on.
     #[error("the allocator cannot be set up: {0}")]
     Boot(String),
-    /// The planted bug is in words that there are none of.
+    /// The allocator has no words of the planted bug's name.
     #[error("no word of the allocator is called {0:?}; framewright sim has their names in its report")]
     NoField(String),
 }
 
-/// Something is wrong, in a case.
+/// A failure and the case that shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StressFailure {
-    /// What.
+    /// What is wrong.
     pub wrong: Wrong,
-    /// Points of rest passed before.
+    /// Points of rest that were passed before.
     pub rests: usize,
     /// The case.
     pub case: Case,
-    /// Settings of a run that begins with the case; none if it came from a file.
+    /// Settings of a run that begins with the case; `None` if it came from a file.
     pub settings: Option<Settings>,
 }
 

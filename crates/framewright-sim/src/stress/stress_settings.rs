@@ -1,10 +1,10 @@
-//! What a stress test is.
+//! The settings of a stress test.
 
 use framewright::Mechanisms;
 
 use crate::engine::plant::Plant;
 
-/// What a stress test is.
+/// The settings of a stress test.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
     /// CPUs.
@@ -13,19 +13,19 @@ pub struct Settings {
     pub seed: u64,
     /// Operations of all CPUs in all episodes.
     pub operations: u64,
-    /// Points at which all rest and everything is checked.
+    /// Points at which all CPUs rest and everything is checked.
     pub quiescent: u64,
-    /// Mechanisms; by the seed if none.
+    /// Mechanisms; drawn from the seed if `None`.
     pub mechanisms: Option<Mechanisms>,
-    /// Whether interrupts allocate and free; by the seed if none.
+    /// Whether interrupts allocate and free; drawn from the seed if `None`.
     pub interrupts: Option<bool>,
-    /// Whether NMIs do, by the calls for any context; by the seed if none.
+    /// Whether NMIs make the calls for any context; drawn from the seed if `None`.
     pub nmis: Option<bool>,
-    /// Whether stores are kept back; by the seed if none.
+    /// Whether stores are delayed; drawn from the seed if `None`.
     pub delays: Option<bool>,
-    /// Whether memory is a pool that CPUs keep full, in which no request may fail while a frame is free.
+    /// Whether memory is a pool that CPUs keep full: no request may fail while a frame is free.
     pub pool: bool,
-    /// A bug of the machine.
+    /// A planted bug of the machine.
     pub plant: Option<Plant>,
 }
 

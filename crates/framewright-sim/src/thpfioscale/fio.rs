@@ -1,6 +1,6 @@
-//! What fio does: it writes files page by page, all of them in turn, and then reads them at random.
+//! The load of fio: files are written page by page, all of them in turn, and then read at random.
 //!
-//! fio gives each page of a file once before it gives one again (its random map), so that 16 reads are a whole file.
+//! fio reads each page of a file once before it reads one again (its random map), so 16 reads are a whole file.
 
 use framewright_ops::rng::Rng;
 
@@ -10,7 +10,7 @@ use super::kernel::Kernel;
 use super::phase_state::{JOBS, Stage, share};
 use crate::engine::here;
 
-/// Pages that a writer writes between two looks at what is dirty (`ratelimit_pages`).
+/// Pages that a writer writes between two checks of the dirty limit (`ratelimit_pages`).
 const RATE: u64 = 32;
 
 impl Kernel<'_> {
@@ -23,8 +23,8 @@ impl Kernel<'_> {
                 if index == 0 {
                     self.open(file, true)?;
                 } else {
-                    // It changes the file's times (`xfs_vn_update_time`): all files take turns, so two writes of one
-                    // are a tick apart at least.
+                    // A write changes the file's times (`xfs_vn_update_time`): files take turns, so two writes of one
+                    // are a tick or more apart.
                     self.log(file)?;
                 }
                 here::work(CALL + COPY);

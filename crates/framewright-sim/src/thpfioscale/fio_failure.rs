@@ -1,15 +1,16 @@
-//! Why a run came to nothing.
+//! Why a run failed.
 
 use framewright::{AllocError, BootError, Request, Violation};
 
 use crate::engine::run::{Deadlock, SetupError};
 
-/// Why a run came to nothing.
+/// Why a run failed.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum FioFailure {
     /// Fewer CPUs than roles.
     #[error(
-        "{machine} has {cpus} CPUs: too few for four readers, one that wants huge pages and the kernel's threads of each node"
+        "{machine} has {cpus} CPUs: too few for four readers, one that wants huge pages and the kernel's threads of \
+            each node"
     )]
     Cpus {
         /// The machine.
@@ -20,18 +21,18 @@ pub enum FioFailure {
     /// The configuration is wrong.
     #[error("the allocator cannot be set up: {0}")]
     Boot(BootError),
-    /// The machine cannot be had.
+    /// The machine cannot be set up.
     #[error(transparent)]
     Setup(#[from] SetupError),
-    /// All CPUs wait.
+    /// All CPUs wait for each other.
     #[error(transparent)]
     Deadlock(#[from] Deadlock),
-    /// A request failed over and over.
+    /// A request failed again and again.
     #[error("no memory for {request:?}: {error}")]
     Memory {
-        /// Which.
+        /// The request.
         request: Request,
-        /// Why.
+        /// The allocator's answer.
         error: AllocError,
     },
     /// The allocator's words contradict each other.

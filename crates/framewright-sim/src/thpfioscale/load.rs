@@ -1,13 +1,13 @@
 //! What the machine does besides, while a process wants huge pages.
 //!
-//! | load | first | then, until no huge page is wanted any more | as |
+//! | load | first | then, until the end of the phase | as |
 //! |---|---|---|---|
-//! | `files` | half as much again as there is memory is written, all files at once | the same files are read at random (`roles.rs`) | fio in thpfioscale |
-//! | `build` | a source tree is unpacked, a fifth more than there is memory | it is compiled (`build.rs`) | a kernel build |
-//! | `network` | files are put there, half as much again as there is memory | clients that come and go are sent them (`network.rs`) | a file server |
+//! | `files` | files of 1.5 times memory are written, all at once | they are read at random (`fio.rs`) | thpfioscale |
+//! | `build` | a source tree of 1.2 times memory is unpacked | it is compiled (`build.rs`) | a kernel build |
+//! | `network` | files of 1.5 times memory are written | they are sent to clients (`network.rs`) | a file server |
 //!
-//! The first is a worst case on purpose: hardly anything is given back before the end. The others are what machines do:
-//! memory comes and goes with processes and with clients. Four CPUs do it, whatever it is.
+//! The first is a worst case on purpose: hardly any memory is freed before the end. In the others memory comes and goes
+//! with processes and clients, as on real machines. Four CPUs carry the load.
 
 use framewright_ops::rng::Rng;
 
@@ -17,7 +17,7 @@ use super::phase_state::{Stage, share};
 use crate::engine::here;
 
 impl Kernel<'_> {
-    /// Brings the files there: what a CPU does first. None if the run is to end, here and below.
+    /// Writes the files at the beginning; returns `None` if the run is to end, as all functions below do.
     pub(super) fn fill(&self, job: usize) -> Option<()> {
         let sources = match self.load {
             Load::Files => return self.write(job),
@@ -30,7 +30,7 @@ impl Kernel<'_> {
         })
     }
 
-    /// Does what there is to be done until it is to end.
+    /// Carries the load until the end of the phase.
     pub(super) fn carry_on(&self, job: usize, stage: &Stage, rng: Rng) -> Option<()> {
         match self.load {
             Load::Files => self.read(job, stage, rng),

@@ -19,7 +19,7 @@ const PAGEBLOCK: u64 = 512;
 /// Frames of zone DMA: 16 MiB.
 const DMA: u64 = 16 << 8;
 
-/// Frames of a node whose proportions others have, 64 GiB; and of one that has their marks, 16 GiB.
+/// Frames of the node whose proportions are used, 64 GiB; and of the one whose marks are used, 16 GiB.
 pub(super) const NODE: u64 = 64 << 18;
 
 const MARKS: u64 = 16 << 18;
@@ -80,8 +80,9 @@ impl FioMap {
     }
 }
 
-/// What khugepaged makes of `min_free_kbytes` on a machine of so many nodes and frames: two pageblocks of each zone,
-/// and one for each pair of mobilities; a twentieth of memory at most.
+/// Returns khugepaged's `min_free_kbytes` of a machine.
+///
+/// It is two pageblocks of each zone, and one more for each pair of mobilities; at most a twentieth of memory.
 fn min_free_kbytes(nodes: u64, frames: u64) -> u64 {
     // DMA, DMA32 and Normal of the first node, Normal of others.
     4 * (PAGEBLOCK * (2 + nodes) * (2 + 3 * 3)).min(frames / 20)

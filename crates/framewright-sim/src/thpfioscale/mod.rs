@@ -1,40 +1,42 @@
-//! `thpfioscale`: files that fill memory and push each other out, and then a process that wants huge pages.
+//! `thpfioscale`: files fill memory and evict each other; then a process wants huge pages.
 //!
-//! The workload that Linux's fragmentation avoidance series was measured with (mmtests,
-//! `config-global-dhp__workload_thpfioscale`, November 2018). Four processes write files of 64 KiB, half as much again
-//! as there is memory, all files at once and page by page, so that what the file system and the page cache allocate
-//! lies mixed. Then four read them at random for as long as the writing took, and go on while a process touches half of
-//! three quarters of the first node, in huge pages if it gets them. What counts is how many requests were served from a
-//! free block of another mobility smaller than a pageblock; then how many huge pages were to be had, and how long a
-//! fault took.
+//! Linux's fragmentation avoidance series was measured with it (mmtests, `config-global-dhp__workload_thpfioscale`,
+//! November 2018). Four processes write files of 64 KiB, half as much again as there is memory. They write all files at
+//! once and page by page, so that allocations of the file system and the page cache lie mixed. Then four processes read
+//! the files at random for as long as the writing took. They go on while another process touches half of three quarters
+//! of the first node, in huge pages if it gets them.
 //!
-//! Unlike the workloads of `workload.rs` it has no window: it begins, goes through its phases and ends. What it needs
-//! of a kernel around the allocator it brings along:
+//! The main result is the number of requests that were served from a free block of another mobility smaller than a
+//! pageblock. The others are the number of huge pages that were allocated, and how long a fault took.
+//!
+//! Unlike the workloads of `workload/` it has no window: it begins, goes through its phases and ends. It models the
+//! parts of a kernel that it needs around the allocator:
 //!
 //! ```text
-//! roles.rs     who does what on which CPU: writers, readers, faults, background threads
-//! load.rs      what else the machine may do: compile (build.rs), serve files (network.rs)
+//! roles.rs     the roles of CPUs: writers, readers, faults, background threads
+//! load.rs      what the machine does: fio.rs, or compile (build.rs), or serve files (network.rs)
 //!   kernel.rs    how parts of a kernel get memory: files, objects, pages of processes
-//!     disk.rs      what is dirty, when it is written, who waits; and all else that happens on a machine
+//!     disk.rs      what is dirty, when it is written, and the rest of a machine's activity
 //!     reclaim.rs   what the allocator asks for: pages freed, pages moved (`host.rs`)
 //!       files.rs     files and their pages      slab.rs      kernel objects in slabs
 //!       lists.rs     frames and LRU lists       buffers.rs   blocks of the file system
 //!       costs.rs     what all of that takes
-//! outcome.rs   what is counted
+//! phases.rs    one run; observe.rs and outcome.rs say what it shows; options.rs has its options
 //! ```
 //!
 //! # Memory
 //!
-//! How large the machines of 2018 were is not written anywhere, but the percentages of huge pages that were printed
-//! have two decimals: no number of faults that a node of 16 GiB leads to has all five of one machine, few of one of 32
-//! GiB do, and any of one of 64 GiB. So a node has the proportions of one of 64 GiB with 3 GiB below the gap at 4 GiB:
-//! zone DMA is 1/4096 of the first node, all below the gap 3/64; each at least a pageblock. What does not grow with
-//! memory is a share of it, too ([`Marks`]): per-CPU lists, the log, what the kernel has from the start. But pageblocks
-//! cannot shrink, and compaction needs a few that are free: so the marks are four times that share, as on a node of 16
-//! GiB, with huge pages on, for which khugepaged raises `min_free_kbytes`; that grows with the number of zones, not
-//! with their size, and would be a twentieth of a machine of 1 GiB.
+//! The size of the machines of 2018 is not published, but the percentages of huge pages were printed with two decimals.
+//! No number of faults on a node of 16 GiB gives all five percentages of one machine; few numbers on a node of 32 GiB
+//! do, and any on a node of 64 GiB. So a node here has the proportions of one of 64 GiB with 3 GiB below the gap at 4
+//! GiB. Zone DMA is 1/4096 of the first node, and all memory below the gap is 3/64; each is at least a pageblock.
 //!
-//! # Not there
+//! What does not grow with memory is scaled, too ([`Marks`]): per-CPU lists, the log, and the memory that the kernel
+//! has from the start. But pageblocks cannot shrink, and compaction needs a few free ones. So the marks are four times
+//! that share, as on a node of 16 GiB with huge pages on. For huge pages khugepaged raises `min_free_kbytes`. That
+//! grows with the number of zones, not with their size, and would be a twentieth of a machine of 1 GiB.
+//!
+//! # Left out
 //!
 //! khugepaged; swap; memory groups; batches of pages on their way to the LRU lists; readahead (fio tells the kernel
 //! that it reads at random); the time that the log takes on the disk; files that are open only while they are used.

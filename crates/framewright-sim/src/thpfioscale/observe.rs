@@ -1,4 +1,4 @@
-//! Looks at the machine for the record: no CPU is charged for it.
+//! Observes the machine; no CPU is charged for it.
 
 use framewright::report::Source;
 use framewright::{FrameState, MigrateType, Pfn, Region};
@@ -13,12 +13,12 @@ use crate::model::{MS, Ps};
 use crate::report::LockReport;
 
 impl Kernel<'_> {
-    /// Free frames of the machine. Nobody is charged for looking.
+    /// Returns the machine's free frames.
     pub(super) fn free_frames(&self) -> u64 {
         between_steps(|| zones(self.pages.nodes()).map(|zone| self.pages.free_frames(zone)).sum())
     }
 
-    /// Notes how the machine is, now and then.
+    /// Takes a sample now and then.
     pub(super) fn sample(&self, ticks: u64) {
         let often = self.with(|memory| 1 + memory.tally.samples.len() as u64 / 100);
         if ticks.is_multiple_of(often) {
@@ -26,7 +26,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Notes how the machine is now.
+    /// Takes a sample now.
     fn note(&self, now: Ps) {
         let free = self.free_frames();
         self.with(|memory| {
@@ -46,7 +46,7 @@ impl Kernel<'_> {
         });
     }
 
-    /// What happened in a phase that just ended, now: no CPU runs.
+    /// Returns what happened in a phase that has just ended. No CPU runs.
     pub(super) fn phase(
         &self,
         name: &'static str,
@@ -68,7 +68,7 @@ impl Kernel<'_> {
         })
     }
 
-    /// All pageblocks.
+    /// Returns all pageblocks.
     fn blocks(&self, regions: &[Region]) -> Vec<Block> {
         let starts =
             regions.iter().flat_map(|region| (region.range.start.0..region.range.end.0).step_by(1 << PAGEBLOCK));
@@ -91,7 +91,7 @@ impl Kernel<'_> {
         self.with(|memory| memory.lists.page(memory.lists.frame(head.0)).used != Use::Other)
     }
 
-    /// Everything, when all is over.
+    /// Returns the result of the run.
     pub(super) fn outcome(&self, phases: Vec<Phase>, locks: Vec<LockReport>, work: (u64, u64)) -> FioOutcome {
         let moves = self.pages.events();
         self.with(|memory| FioOutcome {

@@ -1,4 +1,4 @@
-//! One run, from the memory map to what it shows.
+//! Runs the phases of one run, from the memory map to the result.
 
 use std::cell::{Cell, RefCell};
 
@@ -26,8 +26,9 @@ use crate::memory::arena::Arena;
 use crate::model::{Model, Ps, S};
 use crate::stage::{Descriptors, arena_for, boot, contexts};
 
-/// Frames that the kernel has from the start, unmovable and reclaimable, and as what part of memory at most: 10.8 MB
-/// and 13.5 MB of slabs were measured behind the boot of a machine of 1 GiB.
+/// Frames that the kernel has from the start, unmovable and reclaimable, and their largest share of memory.
+///
+/// 10.8 MB and 13.5 MB of slabs were measured after the boot of a machine of 1 GiB.
 const BOOT: [u64; 2] = [2_700, 3_380];
 
 const BOOT_SHARE: u64 = 64;
@@ -102,7 +103,7 @@ pub(super) fn kernel<'a>(
     kernel
 }
 
-/// One run's parts.
+/// The parts of one run.
 struct Run<'r, 'a> {
     kernel: &'r Kernel<'a>,
     cast: &'r Cast,
@@ -112,14 +113,15 @@ struct Run<'r, 'a> {
 }
 
 impl Run<'_, '_> {
-    /// All CPUs do their part of a phase.
+    /// Runs `body` on all CPUs.
     fn all(&self, simulation: &mut Simulation<'_>, body: impl Fn(usize)) -> Result<(), FioFailure> {
         simulation.run_hosted(body, self.kernel)?;
         self.kernel.trouble.get().map_or(Ok(()), |(error, request)| Err(FioFailure::Memory { request, error }))
     }
 
-    /// What the kernel has from the start: single pages of both kinds in turn, as slabs come to be while a machine
-    /// boots.
+    /// Allocates the memory that the kernel has from the start.
+    ///
+    /// The pages of both kinds alternate, as slabs do while a machine boots.
     fn boot(&self, simulation: &mut Simulation<'_>) -> Result<Vec<Pfn>, FioFailure> {
         let own = RefCell::new(Vec::new());
         let [unmovable, reclaimable] =
@@ -182,7 +184,7 @@ impl Run<'_, '_> {
         Ok(())
     }
 
-    /// Lets all CPUs come to the same time.
+    /// Brings all CPUs to one time.
     fn align(&self, simulation: &mut Simulation<'_>, time: Ps) -> Result<(), FioFailure> {
         self.all(simulation, |_| here::sleep_until(time))
     }

@@ -1,8 +1,8 @@
-//! Who does what, on which CPU.
+//! The roles of CPUs, and what each role does in a phase.
 //!
 //! | role | CPUs | does |
 //! |---|---|---|
-//! | writers, then readers | 4, spread over the nodes | page by page over all files in turn; then 16 pages of one file, in random order, and another file |
+//! | writers, then readers | 4, spread over the nodes | what the load says (`load.rs`) |
 //! | huge pages | ((CPUs / nodes) − 4) / 4 | a fault for each 2 MiB, and writes to all of it |
 //! | background reclaim and compaction | one each for each node | sleeps until it is woken |
 //! | writing to the disk, and all else | 1 | `disk.rs` |
@@ -22,10 +22,10 @@ use super::phase_state::{HUGE, JOBS, Stage, share};
 use crate::engine::here;
 use crate::engine::sim::Sim;
 use crate::model::{Model, Ps};
-/// Lines of 64 bytes of one.
+/// Lines of 64 bytes of a huge page.
 const HUGE_LINES: u64 = HUGE * 64;
 
-/// Which CPU has which role.
+/// The CPUs of each role.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Cast {
     pub(super) jobs: Vec<usize>,
@@ -36,7 +36,7 @@ pub(super) struct Cast {
 }
 
 impl Cast {
-    /// None if the machine has too few CPUs.
+    /// Assigns roles; returns `None` if the machine has too few CPUs.
     pub(super) fn of(model: &Model) -> Option<Cast> {
         let nodes = usize::from(model.topology.sockets);
         let mut free: Vec<Vec<usize>> = vec![Vec::new(); nodes];
@@ -56,7 +56,7 @@ impl Cast {
 }
 
 impl Kernel<'_> {
-    /// Everything at once: what a CPU does in the writing phase.
+    /// Runs a CPU in the writing phase.
     pub(super) fn write_phase(&self, cast: &Cast, stage: &Stage, flusher: &Flusher, cpu: usize) -> Option<()> {
         if let Some(job) = cast.jobs.iter().position(|&one| one == cpu) {
             let result = self.fill(job);
@@ -72,7 +72,7 @@ impl Kernel<'_> {
         self.background(cast, stage, cpu)
     }
 
-    /// The same in the phase in which files are read, and huge pages wanted after `warm`.
+    /// Runs a CPU in the reading phase; huge pages are wanted after `warm`.
     pub(super) fn read_phase(
         &self,
         (cast, options): (&Cast, &Thpfioscale),
@@ -130,7 +130,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// A thread's share of three quarters of the first node, of which it touches half.
+    /// Faults in one thread's share: half of three quarters of the first node, divided by the threads.
     fn fault_in(&self, options: &Thpfioscale, held: &Held, threads: usize) -> Option<()> {
         let steps = held.node_frames * 3 / 4 / threads as u64 / HUGE / 2;
         let request = Request::new(options.config.gfp() | __GFP_ZERO, 9);
@@ -168,7 +168,7 @@ impl Kernel<'_> {
         Some(())
     }
 
-    /// The process with the huge pages ends, and files are deleted.
+    /// Ends the process with the huge pages, and deletes files.
     pub(super) fn clean_up(&self, cast: &Cast, held: &Held, cpu: usize) -> Option<()> {
         if cpu == cast.huge[0] {
             let blocks = held.blocks.take();
@@ -187,7 +187,7 @@ impl Kernel<'_> {
     }
 }
 
-/// What the process with the huge pages has.
+/// Memory of the process with the huge pages.
 #[derive(Default)]
 pub(super) struct Held {
     /// Frames of the first node.

@@ -1,4 +1,4 @@
-//! What frees and moves memory, asked directly.
+//! Tests of reclaim and migration by direct calls.
 
 use framewright::error::Why;
 use framewright::machine::{Busy, Need};

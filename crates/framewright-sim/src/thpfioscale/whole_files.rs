@@ -8,18 +8,19 @@ use super::phase_state::JOBS;
 use crate::engine::here;
 use crate::model::{MS, Ps};
 
-/// Pages of the files of a source tree, as often as each other. The mean is 15 KiB, as in the 62,000 files and 850 MB
-/// of Linux 4.20.
+/// Pages of the files of a source tree, all sizes equally often.
+///
+/// The mean is 15 KiB, as in the 62,000 files and 850 MB of Linux 4.20.
 const SOURCES: [usize; 8] = [1, 1, 2, 2, 3, 4, 6, 11];
 
-/// Of five files of a tree that was built, the sources; the others are what is made of every third of them.
+/// Sources among five files of a built tree. The fifth is made of a source.
 const FIFTHS: u32 = 4;
 
-/// How long who finds a file in use waits before the next look.
+/// Time between two looks at a file that another CPU uses.
 const IN_USE: Ps = MS / 50;
 
 impl Load {
-    /// Files that have half as many pages again as the machine has frames.
+    /// Returns the number of files whose pages are 1.5 times the machine's frames.
     pub(super) fn files(self, frames: u64) -> u64 {
         let each = match self {
             Load::Files | Load::Network => PAGES as u64 * SOURCES.len() as u64,
@@ -29,16 +30,16 @@ impl Load {
         files / JOBS as u64 * JOBS as u64
     }
 
-    /// How many pages a file has.
+    /// Returns the pages of a file.
     fn pages(self, file: u32) -> usize {
-        // Files that follow each other differ.
+        // Neighbouring files differ.
         let lot = file.wrapping_mul(0x9e37_79b9) >> 29;
         if self == Load::Build { SOURCES[lot as usize] } else { PAGES }
     }
 }
 
 impl Kernel<'_> {
-    /// Files that are sources: the first. The others are made of them.
+    /// Returns the number of sources, which are the first files. The others are made of them.
     pub(super) fn sources(&self) -> u32 {
         self.files() as u32 / 5 * FIFTHS
     }
@@ -57,11 +58,12 @@ impl Kernel<'_> {
         Some(())
     }
 
-    /// Reads a file as a whole. What is not in memory comes from the disk in one go, and nobody else uses the file
-    /// meanwhile.
+    /// Reads a file as a whole.
+    ///
+    /// The pages that are not in memory come from the disk in one request. No other CPU uses the file meanwhile.
     pub(super) fn read_whole(&self, file: u32) -> Option<()> {
         while self.with(|memory| std::mem::replace(&mut memory.files.file(file).is_taken, true)) {
-            // Who has it may have given up.
+            // The CPU that uses the file may have given up.
             if !self.is_well() {
                 return None;
             }

@@ -1,11 +1,12 @@
-//! `aim7`: processes that live shortly, as in aim7's fork and exit loads.
+//! `aim7`: short-lived processes, as in aim7's fork and exit loads.
 //!
 //! A CPU runs one process after the other. A process allocates pages in bursts, between which it computes, and when it
 //! ends all of them are freed at once. Sizes and pauses are random around their means. Which loads aim7 was run with
-//! for the published table (zone-layout) is not known; the model is what the simulation of that table needed: order-0
-//! pages, batches from the zone, and memory that is of the CPU's node and stays with it, or is of any node
-//! ([`Aim7::elsewhere`]) and ends on any CPU ([`Aim7::moved`]), as where far more tasks than CPUs fork and a child goes
-//! to whichever CPU is idle. The defaults are assumed: 256 pages are the megabyte that aim7's load of pages allocates.
+//! for the published table (zone-layout) is not known. The model is what the simulation of that table needed: order-0
+//! pages, and batches from the zone. Memory is of the CPU's node and stays with it, or is of any node
+//! ([`Aim7::elsewhere`]) and ends on any CPU ([`Aim7::moved`]). The latter models far more tasks than CPUs, where a
+//! forked child goes to any idle CPU. The defaults are assumed: 256 pages are the megabyte that aim7's load of pages
+//! allocates.
 
 use std::cell::RefCell;
 use std::mem;
@@ -40,9 +41,9 @@ impl WorkloadKind for Aim7 {
     const UNIT: &'static str = "process";
 
     fn needs(&self, _: usize) -> Needs {
-        // Of the process that runs, and of one on its way to another CPU.
+        // Those of the running process, and of one that is moving to another CPU.
         let frames = 4 * u64::from(self.pages);
-        // Lives differ, so there are to be many.
+        // Lives differ, so the window must hold many.
         let length = Length::Time { warm_up: 10 * MS, window: 20 * MS, pass: 1 };
         Needs { frames, bytes: (0, 0), length }
     }
@@ -58,7 +59,7 @@ struct Lives {
     alloc: Stopwatch,
     free: Stopwatch,
     computing: Stopwatch,
-    /// Pages of processes that are on their way to the CPU that they end on, of at most as many as there are CPUs.
+    /// Pages of processes that are moving to another CPU; at most one process for each CPU.
     on_the_way: RefCell<Vec<Vec<Pfn>>>,
 }
 
@@ -102,7 +103,7 @@ impl Play for Lives {
 }
 
 impl Lives {
-    /// The pages of the process that ends on the running CPU when another has run there to its end.
+    /// Returns the pages of the process that ends on the running CPU now.
     fn ending(&self, floor: &Floor<'_>, held: Vec<Pfn>) -> Vec<Pfn> {
         if here::below(100) >= self.settings.moved {
             return held;

@@ -1,9 +1,9 @@
 //! `aim9`: a process whose heap shrinks and grows again, as in aim9's page_test and brk_test.
 //!
-//! A turn gives 16 pages back with one call and takes them again with 16, one page each. page_test writes to each page
-//! that it gets, so that it is allocated and filled with zeros; brk_test does not, so that no page is allocated at all.
-//! Both count the 17 calls: reports of aim9 show 1,700 and 17,000 operations a loop. What a call and a fault take
-//! besides the allocator is an option.
+//! A turn frees 16 pages with one call and allocates them again with 16 calls of one page each. page_test writes to
+//! each page, so it is allocated and zeroed; brk_test does not, so no page is allocated at all. Both count the 17
+//! calls: reports of aim9 show 1,700 and 17,000 operations a loop. Options set what a call and a fault take besides the
+//! allocator.
 
 use framewright::request::{__GFP_ZERO, GFP_HIGHUSER_MOVABLE};
 use framewright::{Order, Pfn, Request};
@@ -56,7 +56,7 @@ impl Play for Aim9 {
 }
 
 impl Aim9 {
-    /// Takes the pages again.
+    /// Grows the heap to its full size.
     fn grow(&self, floor: &Floor<'_>, heap: &mut Vec<Pfn>) -> Result<(), Trouble> {
         for _ in 0..PAGES {
             floor.work_about(self.call);

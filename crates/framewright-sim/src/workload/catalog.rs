@@ -1,4 +1,4 @@
-//! Every kind of workload under its name.
+//! Every kind of workload by its name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -18,28 +18,28 @@ use crate::settings::{Configurable, Setting, SpecError, read_all};
 
 macro_rules! workloads {
     ($($Kind:ident),+ $(,)?) => {
-        /// What CPUs do: one of the kinds, with its options.
+        /// A workload: one of the kinds, with its options.
         #[derive(Clone, PartialEq, Debug)]
         #[allow(missing_docs, reason = "each is described where its options are")]
         pub enum Workload { $( $Kind($Kind), )+ Ops(Ops) }
 
         impl Workload {
-            /// Names of all workloads.
+            /// Returns the names of all workloads.
             pub fn names() -> impl Iterator<Item = &'static str> {
                 [$( $Kind::NAME, )+ Ops::NAME].into_iter()
             }
 
-            /// What one operation is.
+            /// Returns what one operation is.
             pub fn unit(&self) -> &'static str {
                 match self { $( Workload::$Kind(_) => $Kind::UNIT, )+ Workload::Ops(_) => Ops::UNIT }
             }
 
-            /// Mean time between two interrupts of a CPU, for a workload that needs them.
+            /// Returns the mean time between two interrupts of a CPU, if the workload needs interrupts.
             pub(crate) fn interrupts(&self) -> Option<Ps> {
                 match self { $( Workload::$Kind(_) => $Kind::INTERRUPTS, )+ Workload::Ops(_) => None }
             }
 
-            /// The workload of a name, with its default options. A list of operations has none.
+            /// Returns a workload with its default options, by name. A list of operations has no default.
             fn named(name: &str) -> Option<Workload> {
                 match name {
                     $( $Kind::NAME => Some(Workload::$Kind($Kind::default())), )+
@@ -47,7 +47,7 @@ macro_rules! workloads {
                 }
             }
 
-            /// The same workload with other options.
+            /// Returns the workload with these options.
             fn with(&self, options: &str) -> Result<Workload, SpecError> {
                 match self {
                     $( Workload::$Kind(_) => read_all($Kind::NAME, options).map(Workload::$Kind), )+
@@ -87,13 +87,14 @@ macro_rules! workloads {
 }
 
 workloads! {
-    PageFault1, PageFaultMix, PageBench01, PageBench02, PageBench03, PageBench04, PageBench05, PageAlloc, ParallelFree, Aim7, Aim9, Netperf, Bulk, Repeat, Rand,
-    ProducerConsumer,
+    PageFault1, PageFaultMix, PageBench01, PageBench02, PageBench03, PageBench04, PageBench05, PageAlloc,
+    ParallelFree, Aim7, Aim9, Netperf, Bulk, Repeat, Rand, ProducerConsumer,
 }
 
 impl Workload {
-    /// A workload described in lines of at most 100 columns: what it models, what an operation is, and its options with
-    /// their defaults. None if there is no workload of this name.
+    /// Describes a workload: what it models, what an operation is, its options and their defaults.
+    ///
+    /// Returns `None` if there is no workload of this name.
     pub fn about(name: &str) -> Option<String> {
         if name == Ops::NAME {
             return Some(Ops::ABOUT.to_owned());

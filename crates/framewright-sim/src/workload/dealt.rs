@@ -1,8 +1,8 @@
 //! `rand` and `parallel-free`: all CPUs allocate, meet, and free at the same time.
 //!
-//! With `rand` the pages of all CPUs are shuffled and dealt out again, so that a CPU frees what others allocated:
-//! each puts its pages into the boxes of those who will free them, which are words of the machine, one box a page.
-//! With `parallel-free` each frees its own, as processes do that end together.
+//! With `rand` the pages of all CPUs are shuffled and dealt out again, so that a CPU frees what others allocated. Each
+//! CPU writes its pages into boxes of the CPUs that will free them; a box is a word of the machine and holds one page.
+//! With `parallel-free` each CPU frees its own pages, like processes that end together.
 
 use framewright::machine::{Ordering, Word};
 use framewright::request::GFP_HIGHUSER_MOVABLE;
@@ -73,7 +73,7 @@ impl WorkloadKind for ParallelFree {
     }
 }
 
-/// The numbers below `count` in random order.
+/// Returns the numbers below `count` in random order.
 fn shuffled(count: usize, seed: u64) -> Vec<u32> {
     let mut order: Vec<u32> = (0..count as u32).collect();
     Rng::new(seed).shuffle(&mut order);

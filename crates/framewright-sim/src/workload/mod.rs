@@ -1,11 +1,21 @@
 //! What CPUs of the simulated machine do with the allocator.
 //!
-//! A [`Workload`] is written `name:option=value,…` and prints as it parses; a [`Job`] is one run of it, from the
-//! memory map to the checks at the end, and [`run()`] gives its [`Report`].
+//! A [`Workload`] is written `name:option=value,…` and prints as it parses. A [`Job`] is one run of it, from the memory
+//! map to the checks at the end; [`run()`] gives its [`Outcome`].
 //!
-//! Every CPU does its part of the workload over and over. The run is measured in a window (`run.rs`), before which
-//! lists and caches come into their steady state; behind it CPUs go on until the last of them has left it, so that
-//! none is measured while others rest; then each frees what it holds. All that is random comes from the run's seed.
+//! Every CPU does its part of the workload over and over. The run is measured in a window (`run.rs`). Before it, lists
+//! and caches reach their steady state. After it, CPUs go on until the last of them has left it, so that none is
+//! measured while others rest. Then each frees what it holds. All that is random comes from the run's seed.
+//!
+//! This folder holds workloads with a window. What has phases instead is [`crate::thpfioscale`].
+//!
+//! | file | what for |
+//! |---|---|
+//! | `job.rs`, `catalog.rs` | one run; every workload by its name |
+//! | `page_fault.rs`, `page_bench.rs`, `ops.rs` and others | one kind of workload each |
+//! | `lru/` | the LRU lists of page faults |
+//! | `play.rs` | the traits of a workload |
+//! | `gate.rs`, `floor.rs`, `watch.rs`, `memory_map.rs` | what all CPUs of a run share |
 
 mod job;
 mod catalog;

@@ -1,15 +1,15 @@
 //! `ops:FILE`: any list of operations, on the memory that it describes.
 //!
-//! Without `run-on` every CPU plays the whole list, over and over, each with handles of its own. With `run-on` the
-//! list is divided: each CPU plays the operations that `run-on` gives it, in their order, and an operation on a
-//! handle waits until the CPU that is to make it has; all CPUs begin the next round together. What is still held at
-//! the end of a round is freed by who allocated it.
+//! Without `run-on` every CPU plays the whole list again and again, each with handles of its own. With `run-on` the
+//! list is divided: each CPU plays the operations that `run-on` gives it, in order. An operation on a handle waits
+//! until another CPU has made it. All CPUs begin the next round together. At the end of a round each CPU frees what it
+//! allocated and still holds.
 //!
-//! The list's memory, zones and sizes are the machine's; its CPUs are the simulated machine's first ones and lie where
-//! that has them; the mechanisms are the run's. A request that is not served is counted and the round goes on. What a
-//! list states after `->` or `#!` is not looked at: other CPUs are at work too. `validate` is what follows every run
-//! anyway. `local` and `trace` change nothing: every call is a plain one, and there are no tracepoints. Operations that
-//! need an oracle or a machine that fails on purpose are refused; the table is [`act`].
+//! Memory, zones and sizes are the list's. CPUs are the simulated machine's first ones, on their nodes there.
+//! Mechanisms are the run's. A request that is not served is counted and the round goes on. What a list states after
+//! `->` or `#!` is ignored, because other CPUs are at work too. `validate` follows every run anyway. `local` and
+//! `trace` change nothing: every call is a plain one, and there are no tracepoints. Operations that need an oracle or a
+//! machine that fails on purpose are refused; the table is [`act`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ use crate::memory::arena::Packing;
 use crate::report::{Figure, Report};
 use crate::settings::SpecError;
 
-/// Bytes that a file has at most.
+/// Most bytes of a file.
 const LONGEST: u64 = 16 << 20;
 
 /// A list of operations that CPUs can play.
@@ -40,7 +40,7 @@ pub struct Ops {
     list: Arc<OpList>,
 }
 
-/// What CPUs do with a list.
+/// A list as CPUs play it.
 #[derive(PartialEq, Debug)]
 struct OpList {
     acts: Vec<Step>,
@@ -80,7 +80,7 @@ impl Ops {
   played are alloc, bulk, free, split, drain and validate (which follows every run); others are refused
 ";
 
-    /// The list in a file.
+    /// Reads the list in a file.
     ///
     /// # Errors
     /// The file cannot be read, is no list of operations, or has operations that are not played here.
@@ -95,7 +95,7 @@ impl Ops {
         Ops::parse(path, &text)
     }
 
-    /// The list in a text, which is called `name`.
+    /// Reads the list in a text; errors call it `name`.
     ///
     /// # Errors
     /// It is no list of operations, or has operations that are not played here.
@@ -104,7 +104,7 @@ impl Ops {
         Ops::new(name, text.parse().map_err(wrong)?)
     }
 
-    /// A list that is called `name`.
+    /// Makes a list that is called `name`.
     ///
     /// # Errors
     /// It has operations that are not played here, or none.
@@ -114,23 +114,23 @@ impl Ops {
         Ok(Ops { path: name.to_owned(), scenario: Arc::new(scenario), list: Arc::new(list) })
     }
 
-    /// As it was called.
+    /// Returns the list's name.
     pub fn name(&self) -> &str {
         &self.path
     }
 
-    /// A text that [`Ops::parse`] reads as the same list.
+    /// Returns a text that [`Ops::parse`] reads back.
     pub fn text(&self) -> String {
         self.scenario.to_string()
     }
 
-    /// The machine's memory.
+    /// Returns the machine's memory.
     pub(crate) fn shape(&self) -> &Shape {
         &self.scenario.shape
     }
 
     pub(crate) fn needs(&self) -> Needs {
-        // Each flag in a line of its own.
+        // Each flag has a line of its own.
         let bytes = self.list.handles * 64;
         Needs { frames: 0, bytes: (bytes, 0), length: Length::of_rounds(self.list.acts.len()) }
     }
@@ -188,7 +188,7 @@ impl OpList {
     }
 }
 
-/// What becomes of an operation.
+/// What is done with an operation.
 enum Fate {
     Acts(Act),
     RunsOn(CpuId),
@@ -196,7 +196,7 @@ enum Fate {
     Refused,
 }
 
-/// What is played, and what is not.
+/// Returns what is done with an operation.
 fn act(op: &Op, slot: &mut dyn FnMut(Handle) -> usize) -> Fate {
     Fate::Acts(match *op {
         Op::Alloc { name, order, terms } => Act::Alloc { slot: slot(name), request: terms.request(order) },
@@ -211,7 +211,7 @@ fn act(op: &Op, slot: &mut dyn FnMut(Handle) -> usize) -> Fate {
     })
 }
 
-/// In which round a handle was made last, for who waits for it.
+/// The round in which a handle was made last, for CPUs that wait for it.
 #[repr(align(64))]
 struct Flag {
     round: SimWord<u32>,
@@ -222,12 +222,12 @@ type SlotBlocks = Vec<(Pfn, Order)>;
 
 struct Players<'a> {
     list: Arc<OpList>,
-    /// By CPU (or once, if the list is divided), and by handle.
+    /// By CPU (once, if the list is divided), and by handle.
     held: Vec<RefCell<Vec<SlotBlocks>>>,
     flags: &'a [Flag],
     frames: usize,
     barrier: Barrier<'a>,
-    /// Requests that were not served, of so many.
+    /// Requests that were not served, and all requests.
     refused: Cell<u64>,
     asked: Cell<u64>,
 }
@@ -236,7 +236,7 @@ impl Play for Players<'_> {
     fn play(&self, floor: &Floor<'_>, cpu: usize) -> Result<(), Trouble> {
         let mut round = 0;
         loop {
-            // With a list for all, all go round together.
+            // With a divided list, all CPUs begin a round together.
             let goes_on = if self.list.is_divided { self.barrier.meet(floor) } else { floor.goes_on() };
             if !goes_on {
                 return Ok(());
@@ -277,7 +277,7 @@ impl Players<'_> {
                 self.hold(cpu, slot, blocks, request.order, round);
             }
             Act::Bulk { slot, count, request } => {
-                // No more than there are frames, whatever the list says.
+                // At most as many as there are frames.
                 let mut blocks = vec![Pfn(0); (count as usize).min(self.frames)];
                 let served = floor.pages.alloc_bulk(&request, &mut blocks).unwrap_or(0);
                 blocks.truncate(served);
@@ -304,7 +304,7 @@ impl Players<'_> {
         blocks
     }
 
-    /// Gives a handle its meaning, and says so.
+    /// Gives blocks to a handle, and tells CPUs that wait for it.
     fn hold(&self, cpu: usize, slot: usize, blocks: Vec<Pfn>, order: Order, round: u32) {
         self.slots(cpu).borrow_mut()[slot].extend(blocks.into_iter().map(|pfn| (pfn, order)));
         if self.list.is_divided {
@@ -321,9 +321,9 @@ impl Players<'_> {
         }
     }
 
-    /// Splits the blocks that a handle holds and that are larger.
+    /// Splits the larger blocks of a handle.
     fn split(&self, floor: &Floor<'_>, cpu: usize, slot: usize, to: Order) -> Result<(), Trouble> {
-        // Nobody else finds them meanwhile.
+        // No other CPU finds them meanwhile.
         let blocks = std::mem::take(&mut self.slots(cpu).borrow_mut()[slot]);
         let mut parts = SlotBlocks::new();
         for (pfn, order) in blocks {
@@ -339,7 +339,7 @@ impl Players<'_> {
         Ok(())
     }
 
-    /// Frees what the CPU has made and nobody has freed.
+    /// Frees what the CPU has allocated and no CPU has freed.
     fn free_rest(&self, floor: &Floor<'_>, cpu: usize) -> Result<(), Trouble> {
         for step in self.list.acts.iter().filter(|step| self.is_for(cpu, step)) {
             if let Act::Alloc { slot, .. } | Act::Bulk { slot, .. } = step.act {
@@ -351,7 +351,7 @@ impl Players<'_> {
     }
 }
 
-/// Frees blocks: many of one order in bulk.
+/// Frees blocks; several of one order in bulk.
 fn free_all(floor: &Floor<'_>, blocks: &[(Pfn, Order)]) -> Result<(), Trouble> {
     for alike in blocks.chunk_by(|one, other| one.1 == other.1) {
         let order = alike[0].1;

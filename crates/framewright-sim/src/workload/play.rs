@@ -12,20 +12,20 @@ use crate::report::{Figure, Report};
 use crate::settings::Configurable;
 use crate::stage::Descriptors;
 
-/// What a workload wants of the machine.
+/// What a workload needs of the machine.
 pub(crate) struct Needs {
-    /// Frames that each CPU holds at most.
+    /// Most frames that each CPU holds.
     pub(crate) frames: u64,
     /// Bytes of shared memory besides the allocator's: in all, and for each frame of the machine.
     pub(crate) bytes: (usize, usize),
-    /// How long it takes, if nobody says otherwise.
+    /// Its default length.
     pub(crate) length: Length,
 }
 
-/// How long a workload is to be looked at.
+/// The length of a measured run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Length {
-    /// Warm-up and window; where that is wanted instead, so many times what a CPU does in one pass, in operations.
+    /// Warm-up and window as times; or, if asked for, as passes of this many operations.
     Time {
         /// Before the window.
         warm_up: Ps,
@@ -34,12 +34,12 @@ pub(crate) enum Length {
         /// Operations of a pass.
         pass: u64,
     },
-    /// So many rounds of every CPU, behind one to warm up.
+    /// This many rounds of every CPU, after one to warm up.
     Rounds(u32),
 }
 
 impl Length {
-    /// At least two rounds of so many operations, and some thousands of operations of each CPU.
+    /// Returns at least two rounds of `operations` operations, and about a thousand operations of each CPU.
     pub(crate) fn of_rounds(operations: usize) -> Length {
         Length::Rounds((OPERATIONS / operations.max(1)).max(2) as u32)
     }
@@ -48,7 +48,7 @@ impl Length {
 /// Operations of each CPU that are enough for an average.
 const OPERATIONS: usize = 1024;
 
-/// What a workload is set up on.
+/// The machine that a workload is set up on.
 pub(crate) struct Ground<'a> {
     pub(crate) arena: &'a Arena,
     pub(crate) model: &'a Model,
@@ -58,7 +58,7 @@ pub(crate) struct Ground<'a> {
     pub(crate) descriptors: Descriptors,
 }
 
-/// A kind of workload: its options are the implementor.
+/// A kind of workload; the implementor holds its options.
 pub(crate) trait WorkloadKind: Configurable {
     /// Name on the command line.
     const NAME: &'static str;
@@ -66,40 +66,41 @@ pub(crate) trait WorkloadKind: Configurable {
     const SUMMARY: &'static str;
     /// What one operation is.
     const UNIT: &'static str;
-    /// Mean time between two interrupts of a CPU if nobody says otherwise; none for a workload without.
+    /// Default mean time between two interrupts of a CPU; `None` for a workload without.
     const INTERRUPTS: Option<Ps> = None;
 
     fn needs(&self, cpus: usize) -> Needs;
 
-    /// Puts what CPUs share into the arena. Why it cannot, if so.
+    /// Places what CPUs share in the arena; returns why it cannot, if so.
     fn set_up<'a>(&self, ground: &Ground<'a>) -> Result<Box<dyn Play + 'a>, String>;
 }
 
-/// A workload in its place.
+/// A workload that is set up.
 pub(crate) trait Play {
-    /// Brings the allocator into the state that the workload would bring it into, before time begins.
+    /// Brings the allocator into the workload's state before time begins.
     fn prepare(&self, floor: &Floor<'_>, rng: &mut Rng) -> Result<(), Trouble> {
         let _ = (floor, rng);
         Ok(())
     }
 
-    /// What a CPU does until the run is over. It frees all that it holds.
+    /// Runs one CPU until the run is over. The CPU frees all that it holds.
     fn play(&self, floor: &Floor<'_>, cpu: usize) -> Result<(), Trouble>;
 
-    /// What an interrupt does, if interrupts come: it must not wait, so it may get no page.
+    /// Handles an interrupt. It must not wait, so it may get no page.
     fn interrupt(&self, floor: &Floor<'_>, cpu: usize) -> Result<(), Trouble> {
         let _ = cpu;
         floor.pages.alloc(&Request::page(GFP_ATOMIC)).map_or(Ok(()), |pfn| floor.free(pfn, Order(0)))
     }
 
-    /// Whether what the workload itself keeps is as it should be when CPUs have left these pages behind. What is wrong,
-    /// if not.
+    /// Checks the workload's own records after the run; `left` are the pages that CPUs left.
+    ///
+    /// Returns what is wrong, if anything.
     fn check(&self, left: &[Pfn]) -> Result<(), String> {
         let _ = left;
         Ok(())
     }
 
-    /// What the workload measures besides its operations.
+    /// Returns what the workload measures besides its operations.
     fn figures(&self, report: &Report) -> Vec<Figure> {
         let _ = report;
         Vec::new()

@@ -1,4 +1,4 @@
-//! Whether lists of pages in use are in order, outside of a run.
+//! Checks the LRU lists outside of a run.
 
 use framewright::Pfn;
 use framewright::machine::{Ordering, Word};
@@ -7,7 +7,9 @@ use framewright::smp_list::{self, Node};
 use super::lru_lists::{CpuCounts, IN_USE, Lru, LruPage, ON_LIST, Padded};
 
 impl Lru<'_> {
-    /// Whether lists have exactly these pages, each once, and all that is counted is so. What is wrong, if not.
+    /// Checks that the lists have exactly these pages, each once, and that all counts are right.
+    ///
+    /// Returns what is wrong, if anything.
     pub(crate) fn check(&self, pages: &[Pfn]) -> Result<(), String> {
         let mut found = Vec::new();
         for node in 0..self.lists.len() {
@@ -30,7 +32,9 @@ impl Lru<'_> {
         wrong.map_or(Ok(()), |pfn| Err(format!("{pfn} has the flags and references {:?}", words(self.page(pfn)))))
     }
 
-    /// The pages of a node's list, which is the same both ways, has as many pages as it says, and no other node's.
+    /// Returns the pages of a node's list.
+    ///
+    /// The list must be the same both ways, have as many pages as it says, and none of another node.
     fn checked_list(&self, node: usize) -> Result<Vec<Pfn>, String> {
         let head = Node(1 + node as u32);
         let along = |step: fn(&Self, Node) -> Node| {

@@ -1,4 +1,4 @@
-//! The lists themselves: what CPUs do to them, word by word.
+//! The LRU lists: what CPUs do to them, word by word.
 
 use framewright::machine::{LockEvent, LockKind, LockName, Machine, Ordering, Word};
 use framewright::queued::{Places, QueuedLock};
@@ -15,19 +15,24 @@ use crate::stage::Descriptors;
 use crate::workload::floor::{BATCH, Floor};
 use crate::workload::play::Ground;
 
-/// Pages that are put on a list in one go, as in Linux (`PAGEVEC_SIZE`).
+/// Pages that are added to a list at a time, as in Linux (`PAGEVEC_SIZE`).
 pub(crate) const PAGEVEC: usize = 15;
-/// Pages that are unmapped before the first of them comes off its list: as many pointers as a page has room for beside
-/// the batch's own words (`MAX_GATHER_BATCH`).
+/// Pages that are unmapped before the first comes off its list (`MAX_GATHER_BATCH`).
+///
+/// A page has room for this many pointers beside the batch's own words.
 pub(crate) const GATHER: usize = 506;
-/// Pages that a CPU counts before it tells: the most that Linux allows, and what it computes for a node of 32 GiB and
-/// 112 CPUs.
+/// Pages that a CPU counts before it adds them to the totals.
+///
+/// The most that Linux allows, and what it computes for a node of 32 GiB and 112 CPUs.
 const THRESHOLD: i64 = 125;
-/// Cycles to put a page on, besides atomics and words of the table above: some 155 instructions, four a cycle. A third
-/// of them keeps the four counts, a sixth finds the list by node and cgroup, the rest asks whether the page may be
-/// evicted, and which list it belongs to.
+/// Cycles to add a page, besides atomics and the words of the table: some 155 instructions, four a cycle.
+///
+/// A third of them keeps the four counts and a sixth finds the list by node and cgroup. The rest asks whether the page
+/// may be evicted, and which list it belongs to.
 const ADD: u32 = 39;
-/// The same to take it off: some 170, of which a third keeps counts, and a quarter asks what kind of page it is.
+/// Cycles to remove a page: some 170 instructions, four a cycle.
+///
+/// A third of them keeps counts and a quarter asks what kind of page it is.
 const REMOVE: u32 = 43;
 /// The flag of pages on a list, and the references that a page in use has.
 pub(super) const ON_LIST: u32 = 1;
@@ -36,11 +41,11 @@ pub(super) const IN_USE: u32 = 1;
 /// How the lists of pages in use are changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LruLists {
-    /// There are none.
+    /// There are no lists.
     Off,
-    /// By one CPU at a time.
+    /// One CPU at a time changes a list.
     Lock,
-    /// By any number at once.
+    /// Any number of CPUs at once change a list.
     Smp,
 }
 
@@ -49,11 +54,11 @@ impl Choice for LruLists {
         &[("off", LruLists::Off), ("lock", LruLists::Lock), ("on", LruLists::Lock), ("smp", LruLists::Smp)];
 }
 
-/// Something on a line of its own.
+/// A value on a line of its own.
 #[repr(C, align(64))]
 pub(super) struct Padded<T>(pub(super) T);
 
-/// What is said of a page besides the allocator's words.
+/// The words of a page besides the allocator's.
 #[repr(C)]
 pub(super) struct LruPage {
     pub(super) link: Link<Sim>,
@@ -66,15 +71,15 @@ pub(super) struct LruPage {
 pub(super) struct LruList {
     lock: Padded<QueuedLock<Sim>>,
     head: Padded<Link<Sim>>,
-    /// Pages put on, and put on as active.
+    /// Pages added, and pages added as active.
     recent: Padded<[SimWord<u64>; 2]>,
     pub(super) size: Padded<SimWord<u64>>,
 }
 
-/// A number of pages on lists as [`CpuCounts`] has it: of the node, and of the zone.
+/// Pages on lists: of the node, and of the zone.
 pub(super) type Totals = [Padded<SimWord<u64>>; 2];
 
-/// What a CPU has not told the totals of a node. Less than nothing if the highest bit is set.
+/// Pages that a CPU has not added to a node's totals yet, in two's complement.
 pub(super) struct CpuCounts(pub(super) [SimWord<u64>; 2]);
 
 impl Places<Sim> for [Padded<SimWord<u32>>] {
@@ -83,17 +88,17 @@ impl Places<Sim> for [Padded<SimWord<u32>>] {
     }
 }
 
-/// See the module's description.
+/// The LRU lists of all nodes.
 pub(crate) struct Lru<'a> {
     how: LruLists,
     pub(super) regions: Vec<Region>,
     pub(super) lists: &'a [LruList],
     pub(super) pages: &'a [LruPage],
-    /// Of each CPU, for each node.
+    /// Counts of each CPU, for each node.
     pub(super) counts: &'a [Padded<CpuCounts>],
-    /// Of each node, and of all.
+    /// Totals of each node, and of all nodes.
     pub(super) totals: &'a [Totals],
-    /// Where CPUs wait for locks.
+    /// Words on which CPUs wait for locks.
     places: &'a [Padded<SimWord<u32>>],
 }
 
@@ -115,7 +120,7 @@ fn number() -> SimWord<u64> {
     Word::new(0)
 }
 
-/// Adds to a word that nobody else changes meanwhile.
+/// Adds to a word that no other CPU changes meanwhile.
 pub(super) fn increase(word: &SimWord<u64>, by: i64) {
     word.store(word.load(Ordering::Relaxed).wrapping_add_signed(by), Ordering::Relaxed);
 }
@@ -124,7 +129,7 @@ impl<'a> Lru<'a> {
     /// Bytes of a frame's words.
     pub(crate) const FRAME_BYTES: usize = size_of::<LruPage>();
 
-    /// Empty lists; none if there are to be none.
+    /// Makes empty lists; `None` if there are to be none.
     pub(crate) fn new(ground: &Ground<'a>, how: LruLists) -> Option<Lru<'a>> {
         if how == LruLists::Off {
             return None;
@@ -172,14 +177,14 @@ impl<'a> Lru<'a> {
         self.regions.partition_point(|region| region.range.end <= pfn)
     }
 
-    /// A page that was just faulted in will be added.
+    /// Takes the references of a page that was just faulted in and will be added.
     pub(crate) fn hold(&self, pfn: Pfn) {
         let references = &self.page(pfn).references;
         references.store(IN_USE, Ordering::Relaxed);
         references.add(1, Ordering::Relaxed);
     }
 
-    /// Puts pages that are held on their nodes' lists.
+    /// Adds held pages to their nodes' lists.
     pub(crate) fn add(&self, floor: &Floor<'_>, pages: &[Pfn]) {
         for run in pages.chunk_by(|one, other| self.home(*one) == self.home(*other)) {
             match self.how {
@@ -213,7 +218,7 @@ impl<'a> Lru<'a> {
         let node = self.home(pages[0]);
         let list = &self.lists[node];
         pages.iter().for_each(|&pfn| self.mark(floor, pfn));
-        // The last to come is the first, as one by one.
+        // The last page becomes the first, as when adding one by one.
         pages.windows(2).for_each(|pair| smp_list::chain(self, self.node_of(pair[1]), self.node_of(pair[0])));
         let (first, last) = (self.node_of(pages[pages.len() - 1]), self.node_of(pages[0]));
         self.locked(node, || {
@@ -224,20 +229,20 @@ impl<'a> Lru<'a> {
         });
     }
 
-    /// All that is done to a page that is put on a list, but for the list.
+    /// Marks a page that is added to a list.
     fn mark(&self, floor: &Floor<'_>, pfn: Pfn) {
         floor.work(ADD);
         self.page(pfn).flags.swap(ON_LIST, Ordering::AcqRel);
-        // Who locks the page in memory sees the flag, or this CPU sees that it is locked.
+        // A CPU that locks the page in memory sees the flag, or this CPU sees that the page is locked.
         Sim.fence();
     }
 
-    /// Looks at pages that will soon be removed.
+    /// Reads the words of pages that will soon be removed.
     pub(crate) fn look_at(&self, pages: &[Pfn]) {
         pages.iter().for_each(|&pfn| _ = self.page(pfn).flags.load(Ordering::Relaxed));
     }
 
-    /// Takes pages off their nodes' lists.
+    /// Removes pages from their nodes' lists.
     pub(crate) fn remove(&self, floor: &Floor<'_>, pages: &[Pfn]) {
         let batches = pages.chunks(BATCH);
         for run in batches.flat_map(|batch| batch.chunk_by(|one, other| self.home(*one) == self.home(*other))) {
@@ -269,7 +274,9 @@ impl<'a> Lru<'a> {
         }
     }
 
-    /// The running CPU has put so many pages on a node's list, or taken them off. It alone has its counts.
+    /// Counts pages that the running CPU added to a node's list, or removed.
+    ///
+    /// No other CPU changes its counts.
     fn count(&self, node: usize, pages: i64) {
         let Padded(CpuCounts(own)) = &self.counts[here::cpu() * self.lists.len() + node];
         let all = &self.totals[self.lists.len()];
@@ -284,7 +291,7 @@ impl<'a> Lru<'a> {
         }
     }
 
-    /// Does `work` with a node's lock held: alone, or together with others who do such work.
+    /// Does `work` with a node's lock held: alone, or shared with others that change the list.
     fn locked(&self, node: usize, work: impl FnOnce()) {
         let (lock, name) = (&self.lists[node].lock.0, LockName { kind: LockKind::Lru, index: node as u32 });
         let _irq = Sim.irq_save();
@@ -305,7 +312,7 @@ impl<'a> Lru<'a> {
 }
 
 impl LruList {
-    /// What a core has under way at the same time.
+    /// Prefetches the lines that a core fetches at once.
     fn ask_for(&self) {
         prefetch(&self.recent.0);
         prefetch(&self.size.0);

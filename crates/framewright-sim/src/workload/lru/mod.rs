@@ -1,46 +1,45 @@
-//! The lists of pages in use, and their lock: what a page fault takes besides the allocator's.
+//! The LRU lists of pages in use, and their lock: what a page fault costs besides the allocator.
 //!
-//! Each node has a list of its pages. A process gathers the pages that it faults in, [`PAGEVEC`] at a time, and puts
-//! them on the list in one go; when it unmaps, they come off the list, up to [`BATCH`] in one go. The lists are the
-//! core's own ([`smp_list`]), of which they are the second user, and so is the lock ([`QueuedLock`]).
+//! Each node has a list of its pages. A process gathers the pages that it faults in and adds them to the list
+//! [`PAGEVEC`] at a time. When it unmaps, up to 32 come off the list at a time. The lists and the lock are the core's
+//! own (`smp_list.rs`, `queued.rs`).
 //!
-//! - [`LruLists::Lock`]: as in Linux, lists are changed page by page by who has the node's lock alone.
-//! - [`LruLists::Smp`]: by many CPUs at once, who share the lock against others (here there are none: nobody reclaims).
-//!   A batch is put on by one splice, and each page comes off by itself.
+//! - [`LruLists::Lock`]: as in Linux, a CPU holds the node's lock alone and changes the list page by page.
+//! - [`LruLists::Smp`]: many CPUs change the list at once and share the lock. A batch is added by one splice, and each
+//!   page comes off by itself. (Nothing takes the lock alone here, because nothing reclaims.)
 //!
 //! # What is touched
 //!
-//! The lines of Linux 4.18, with memory cgroups compiled in and all processes in one, as distributions have it:
+//! The lines of Linux 4.18, with memory cgroups compiled in and all processes in one, as in distributions:
 //!
 //! | line | touched |
 //! |---|---|
 //! | descriptor of the page (links, flags, references) | see below |
 //! | the node's lock | by all; alone on its line |
-//! | head of the list | by who adds |
-//! | statistics of reclaim: pages added, and added as active | by who adds |
+//! | head of the list | when adding |
+//! | statistics of reclaim: pages added, and added as active | when adding |
 //! | size of the list | by all |
-//! | what a CPU has counted, by node and by zone | by all; told when it is more than [`THRESHOLD`] |
-//! | totals of the node, the zone, all nodes, all zones | by who tells: four atomics, under the lock |
+//! | what a CPU has counted, by node and by zone | by all; added to the totals above a threshold |
+//! | totals of the node, the zone, all nodes, all zones | above the threshold: four atomics, under the lock |
 //!
-//! A batch has a reference to each of its pages until it is on the list, taken and given up outside of the lock. Under
-//! it, adding sets a flag of the page (an atomic, then a full barrier); removing gives up the last reference (an
-//! atomic) and clears the flag.
+//! A batch holds a reference to each of its pages until it is on the list; it takes and drops them outside of the lock.
+//! Under the lock, adding sets a flag of the page (an atomic, then a full barrier). Removing drops the last reference
+//! (an atomic) and clears the flag.
 //!
-//! In `smp` mode there is an atomic for each batch where in `lock` mode there is an addition for each page: the size,
-//! the statistics.
+//! For the size and the statistics, `smp` mode has an atomic for each batch where `lock` mode has an addition for each
+//! page.
 //!
-//! The head's, the statistics' and the size's lines are written one after the other, but none of them is an address for
-//! another, and all three fit into what a core looks ahead. So a core asks for them at once: here, it asks for each
+//! The lines of the head, the statistics and the size are written one after the other. None of them holds the address
+//! of another, and all three fit into a core's look-ahead. So a core fetches them at once: here, it prefetches each
 //! before it uses the first.
 //!
-//! Pages are looked at (for a place in swap) before they come off, [`GATHER`] at a time, so that their own lines have
-//! come by the time that the lock is held. Lines that are fetched under it are those of pages before and behind a
-//! batch, which others put on.
+//! Before pages come off, each is read (for a place in swap), [`GATHER`] at a time. So their own lines are cached when
+//! the lock is taken. The lines fetched under the lock are those of the neighbours of a batch, which other CPUs added.
 //!
 //! # Assumed
 //!
-//! What is executed for a page under the lock, besides atomics: [`ADD`] and [`REMOVE`]. They count what is done, not
-//! what was measured.
+//! The instructions for a page under the lock, besides atomics (`ADD` and `REMOVE`). They are counted from the source,
+//! not measured.
 
 mod check;
 mod lru_lists;
