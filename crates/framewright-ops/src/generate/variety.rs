@@ -41,11 +41,6 @@ pub(crate) fn mechanisms(rng: &mut Rng) -> Mechanisms {
         1..=3 => return rng.pick(PRESETS).1,
         _ => {}
     }
-    any_mechanisms(rng)
-}
-
-/// Draws any valid choice of each switch.
-pub fn any_mechanisms(rng: &mut Rng) -> Mechanisms {
     let mut mechanisms = Mechanisms::BASELINE;
     loop {
         for switch in Mechanisms::SWITCHES {

@@ -15,7 +15,6 @@ use framewright::{
 };
 use framewright_ops::machines::open_hole;
 use framewright_ops::rng::Rng;
-use framewright_ops::variety::any_mechanisms;
 use framewright_ops::{Handle, Op, Place, Shape, Terms};
 
 use super::case::{Case, Conditions, Segment, model};
@@ -169,7 +168,17 @@ fn mechanisms(rng: &mut Rng) -> Mechanisms {
         5 => zeroing,
         6 => eighth,
         7..=9 => rng.pick(PRESETS).1,
-        _ => any_mechanisms(rng),
+        // `set` refuses a choice such as "a number up to 100" and leaves the number, so each attempt starts from the
+        // baseline.
+        _ => loop {
+            let mut mixed = Mechanisms::BASELINE;
+            for switch in Mechanisms::SWITCHES {
+                let _ = mixed.set(switch, rng.pick::<&str>(Mechanisms::choices(switch)));
+            }
+            if mixed.conflict().is_none() {
+                break mixed;
+            }
+        },
     }
 }
 
