@@ -1,9 +1,9 @@
 //! Tells the crate which sources its results come from.
 //!
-//! Results of a run are a function of its specification and of this program. That they are of the same program is to be seen by
-//! its version, and a version changes once in many changes; so a digest of all the sources that take part goes with it: those
-//! of this crate, of the allocator and of the operations. Whoever builds from a registry, where the other crates lie
-//! elsewhere, has their published versions.
+//! The results of a run are a function of its specification and of this program. A version changes only once in many
+//! changes of the program, so it is joined by a digest of all sources that take part: those of this crate, of the
+//! allocator and of the operations. A build from a registry, where the other crates lie elsewhere, has their published
+//! versions.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ fn add(digest: &mut Digest, folder: &Path, prefix: &str) {
     }
 }
 
-/// FNV-1a: it has to tell versions of one program apart, and nobody forges them.
+/// FNV-1a: it only has to tell versions of one program apart.
 struct Digest(u64);
 
 impl Digest {

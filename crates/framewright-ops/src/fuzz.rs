@@ -1,8 +1,8 @@
-//! Generated scenarios, as many as there is time for.
+//! Runs generated scenarios on several threads, as many as there is time for.
 //!
-//! Scenario `n` of a run is that of seed `first + n`, so a run is the same list of scenarios on however many threads. Threads
-//! share nothing but the number of the next one. The failure that is told is the one of the lowest seed: a thread that
-//! finds one goes on only below it.
+//! Scenario `n` of a run is that of seed `first + n`, so the list of scenarios does not depend on the number of
+//! threads. Threads share only the number of the next scenario. The reported failure is that of the lowest seed: after
+//! a failure, threads go on only below it.
 
 use std::ops::RangeInclusive;
 use std::sync::Mutex;
@@ -11,31 +11,31 @@ use std::thread;
 
 use framewright::AllocError;
 
+use crate::generate::variety::is_preset;
 use crate::generate::{self, Limits};
-use crate::outcome::Outcome;
+use crate::language::outcome::Outcome;
+use crate::language::scenario::Scenario;
 use crate::run::{Checks, Failure, Report, run_with};
-use crate::scenario::Scenario;
-use crate::variety::is_preset;
 
 /// Which scenarios, and how they are checked.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Seed of the first.
     pub seed: u64,
-    /// How many at most; none for as many as `more` wants.
+    /// Most scenarios; `None` for as many as `more` wants.
     pub scenarios: Option<u64>,
     /// What they are like.
     pub limits: Limits,
-    /// Invariants and census are checked after every so many operations.
+    /// Operations between two checks of invariants and census.
     pub every: usize,
     /// Threads.
     pub threads: usize,
 }
 
-/// Up to how many CPUs each row of [`Tally::by_cpus`] counts.
+/// The CPUs of a machine that each row of [`Tally::by_cpus`] counts.
 pub const CPU_ROWS: [RangeInclusive<usize>; 5] = [1..=1, 2..=4, 5..=16, 17..=64, 65..=usize::MAX];
 
-/// What scenarios came to, in all.
+/// Counts over all scenarios.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// Scenarios that were run.
@@ -50,9 +50,9 @@ pub struct Tally {
     pub not_served: u64,
     /// Frees and splits that were refused.
     pub refused: u64,
-    /// Everything else that was done.
+    /// Other operations that were done.
     pub done: u64,
-    /// Operations on what was not held.
+    /// Operations on handles that were not held.
     pub skipped: u64,
     /// Points that were made to fail.
     pub faults: u64,
@@ -92,7 +92,7 @@ impl Tally {
         self.by_cpus[row.unwrap_or(0)] += report.outcomes.len() as u64;
     }
 
-    /// Both together.
+    /// Adds two tallies.
     fn plus(mut self, more: &Tally) -> Tally {
         for (sum, more) in self.numbers().into_iter().zip(more.to_owned().numbers()) {
             *sum += *more;
@@ -135,7 +135,7 @@ pub struct Found {
 struct Shared<'p> {
     plan: &'p Plan,
     more: &'p (dyn Fn(u64) -> bool + Sync),
-    judge: Judge<'p>,
+    runner: Runner<'p>,
     next: AtomicU64,
     /// Number of the lowest scenario that failed.
     lowest: AtomicU64,
@@ -143,7 +143,9 @@ struct Shared<'p> {
     found: Mutex<Option<(u64, Found)>>,
 }
 
-/// Runs scenarios until there were as many as the plan wants, or `more` says no. That hears how many operations were done, on any thread.
+/// Runs scenarios until the plan's number is reached or `more` returns false.
+///
+/// `more` hears how many operations all threads have done.
 ///
 /// # Errors
 /// The failure of the lowest seed; boxed, because it holds the whole case.
@@ -151,14 +153,14 @@ pub fn fuzz(plan: &Plan, more: &(dyn Fn(u64) -> bool + Sync)) -> Result<Tally, B
     fuzz_by(plan, more, &run_with)
 }
 
-/// What runs a scenario.
-type Judge<'p> = &'p (dyn Fn(&Scenario, Checks) -> Result<Report, Failure> + Sync);
+/// A function that runs a scenario.
+type Runner<'p> = &'p (dyn Fn(&Scenario, Checks) -> Result<Report, Failure> + Sync);
 
-fn fuzz_by(plan: &Plan, more: &(dyn Fn(u64) -> bool + Sync), judge: Judge<'_>) -> Result<Tally, Box<Found>> {
+fn fuzz_by(plan: &Plan, more: &(dyn Fn(u64) -> bool + Sync), runner: Runner<'_>) -> Result<Tally, Box<Found>> {
     let shared = Shared {
         plan,
         more,
-        judge,
+        runner,
         next: AtomicU64::new(0),
         lowest: AtomicU64::new(u64::MAX),
         operations: AtomicU64::new(0),
@@ -189,7 +191,7 @@ impl Shared<'_> {
             }
             let seed = self.plan.seed.wrapping_add(number);
             let scenario = generate::scenario_within(seed, &self.plan.limits);
-            match (self.judge)(&scenario, checks) {
+            match (self.runner)(&scenario, checks) {
                 Ok(report) => tally.count(&scenario, &report),
                 Err(failure) => self.note(number, Found { seed, scenario: scenario.clone(), failure }),
             }

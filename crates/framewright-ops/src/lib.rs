@@ -1,8 +1,8 @@
 //! One language for all testing of the page allocator.
 //!
-//! A test case is a [`Scenario`]: a machine ([`Shape`]) and a list of operations ([`Op`]) on it. It prints as text, one line an
-//! operation, and parses back, so that a unit case, a generated sequence, a workload and a failing run are the same
-//! thing: a file (extension `.ops`) that every tool can run.
+//! A test case is a [`Scenario`]: a machine ([`Shape`]) and a list of operations ([`Op`]) on it. It prints as text, one
+//! line an operation, and parses back, so that a unit case, a generated sequence, a workload and a failing run are the
+//! same thing: a file (extension `.ops`) that every tool can run.
 //!
 //! ```
 //! use framewright_ops::{Outcome, Scenario, run};
@@ -29,18 +29,18 @@
 //! run(&generated).unwrap();
 //! ```
 //!
-//! [`run()`] boots the machine, carries the operations out and judges each answer by a naive [`Oracle`], which keeps a
-//! record for every frame and knows nothing of lists and buddies. After each operation the allocator's own `validate` runs
-//! and its census is compared. A [`Failure`] names the operation and contains the case as text; [`shrink::shrink`] makes
-//! it small.
+//! [`run()`] boots the machine, carries the operations out and judges each answer by a naive [`Oracle`]. The oracle
+//! keeps a record for every frame and knows nothing of lists and buddies. After each operation the allocator's own
+//! `validate` runs and its census is compared. A [`Failure`] names the operation and contains the case as text;
+//! [`shrink::shrink`] makes it small.
 //!
 //! | module | what for |
 //! |---|---|
 //! | [`run`](mod@run) | a whole scenario, judged |
-//! | [`session`] | one operation after the other, with a look at the machine in between |
+//! | [`session`] | one operation at a time, with a look at the machine in between |
 //! | [`generate`], [`machines`], [`variety`] | scenarios and machines from a seed |
-//! | `strategy` | the same as a strategy of proptest (feature `proptest`) |
-//! | [`fuzz`] | generated scenarios for as long as one likes, on several threads |
+//! | `strategy` | scenarios as a strategy of proptest (feature `proptest`) |
+//! | [`fuzz`] | generated scenarios on several threads |
 //! | [`symptom`], [`shrink`] | small failing cases |
 //! | [`scenario`], [`shape`], [`op`], [`expected`], [`assertion`], [`row`] | the language |
 //! | [`oracle`], [`memory`] | what an allocator may answer |
@@ -52,36 +52,22 @@ pub mod fuzz;
 pub mod symptom;
 pub mod shrink;
 pub mod generate;
-pub mod machines;
-pub mod variety;
 pub mod rng;
 pub mod run;
 pub mod session;
-mod counters;
-mod hooks;
-mod give;
-mod player;
-mod judge;
-mod reach;
+mod play;
 pub mod oracle;
-pub mod memory;
-mod outcome;
-pub mod scenario;
-pub mod shape;
-mod parse;
-pub mod op;
-pub mod assertion;
-pub mod expected;
-pub mod row;
-mod words;
+mod language;
 
-pub use counters::Counter;
-pub use op::{Handle, OnMigrate, OnReclaim, Op, Place, Terms};
-pub use oracle::Oracle;
-pub use outcome::Outcome;
-pub use reach::lowest_mark;
-pub use row::Row;
+pub use generate::{machines, variety};
+pub use language::counter::Counter;
+pub use language::op::{Handle, OnMigrate, OnReclaim, Op, Place, Terms};
+pub use language::outcome::Outcome;
+pub use language::row::{Row, zones};
+pub use language::scenario::{ParseError, Scenario, Step};
+pub use language::shape::Shape;
+pub use language::{assertion, expected, op, row, scenario, shape};
+pub use oracle::reach::lowest_mark;
+pub use oracle::{Oracle, memory};
 pub use run::{Checks, Failure, Kind, Line, Report, follow, run, run_with};
-pub use scenario::{ParseError, Scenario, Step};
 pub use session::{Encounters, Session, Snapshot, with_session};
-pub use shape::Shape;

@@ -1,26 +1,26 @@
-//! Runs a scenario and says what is wrong.
+//! Runs a scenario and reports what is wrong.
 //!
-//! A run boots a machine, carries out the operations one by one, and after each (or each `n`-th) has the allocator check its
-//! invariants and compares its census with the oracle's. At the end everything is given back and every frame compared: no
-//! frame may be lost. A panic of the allocator is a failure like any other.
+//! A run boots a machine and carries out the operations one by one. After each, or each `n`-th, the allocator checks
+//! its invariants, and its census is compared with the oracle's. At the end everything is freed and every frame
+//! compared: no frame may be lost. A panic of the allocator is a failure like any other.
 //!
-//! [`run()`] stops at the first thing that is wrong. [`follow`] tells of each step, and goes on where only the list's own
-//! statement does not hold: an outcome after ` -> `, an `expect` or a `#!` line.
+//! [`run()`] stops at the first failure. [`follow`] reports each step, and goes on where only a statement of the list
+//! does not hold: an outcome after ` -> `, an `expect` or a `#!` line.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use framewright::FrameCounts;
 
-use crate::op::Op;
-use crate::outcome::{Outcome, Wrong};
-use crate::scenario::{Scenario, Step};
+use crate::language::op::Op;
+use crate::language::outcome::{Outcome, Wrong};
+use crate::language::scenario::{Scenario, Step};
 use crate::session::{Encounters, Session, with_session};
 
 /// How a run checks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Checks {
-    /// Invariants and census are checked after every so many operations; 0 for at the end only.
+    /// Operations between two checks of invariants and census; 0 for one at the end only.
     pub every: usize,
     /// Outcomes that the scenario expects are compared.
     pub expected: bool,
@@ -32,11 +32,11 @@ impl Default for Checks {
     }
 }
 
-/// Frames that all checks of a run together may look at, less than a second's work.
+/// Most frames that all checks of a run together read: less than a second's work.
 const LOOKS: u64 = 1 << 26;
 
 impl Checks {
-    /// Checks after every operation on a small machine, after every so many on a large one.
+    /// Returns checks after every operation on a small machine, and fewer on a large one.
     pub fn affordable(scenario: &Scenario) -> Checks {
         let frames = scenario.shape.frames();
         let looks = frames.saturating_mul(scenario.steps.len() as u64);
@@ -44,21 +44,21 @@ impl Checks {
     }
 }
 
-/// What a run did.
+/// The result of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
-    /// What came of each operation; of a check that does not hold, [`Outcome::Done`].
+    /// The outcome of each operation; [`Outcome::Done`] for a check that does not hold.
     pub outcomes: Vec<Outcome>,
     /// Where all frames were after the last operation.
     pub census: FrameCounts,
-    /// What callbacks and faults saw, before everything was given back.
+    /// What callbacks and faults saw, before everything was freed.
     pub encounters: Encounters,
     /// Blocks taken from another type's lists, whole pageblocks included.
     pub fallbacks: u64,
 }
 
 impl Report {
-    /// How many operations had an outcome such as this.
+    /// Returns the number of outcomes that `wanted` selects.
     pub fn count(&self, wanted: impl Fn(&Outcome) -> bool) -> usize {
         self.outcomes.iter().filter(|outcome| wanted(outcome)).count()
     }
@@ -71,37 +71,39 @@ pub struct Line<'r> {
     pub number: usize,
     /// The step.
     pub step: &'r Step,
-    /// What came of it; none of a check that does not hold.
+    /// Its outcome; `None` for a check that does not hold.
     pub outcome: Option<Outcome>,
-    /// What was found, if it is not what the list states.
+    /// What was found, if the list states otherwise.
     pub differs: Option<&'r str>,
 }
 
-/// What kind of thing went wrong.
+/// The kind of a failure.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// The machine cannot be booted.
     Boot,
     /// The allocator panicked.
     Panic,
-    /// The oracle calls an answer wrong.
+    /// The oracle rejects an answer.
     Answer,
     /// An invariant is violated, or the census or a counter differs from the oracle's.
     Check,
-    /// Something is not as the list states.
+    /// A statement of the list does not hold.
     Stated,
-    /// Something is wrong or missing after everything was given back.
+    /// Something is wrong or missing after everything was freed.
     Lost,
 }
 
-/// A run went wrong.
+/// A run that failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// Number of the operation, counted from 1; 0 for booting, and one more than there are for giving everything back.
+    /// Number of the operation, counted from 1.
+    ///
+    /// 0 is for booting, and one more than there are operations for freeing everything.
     pub step: usize,
     /// The operation, if it was one.
     pub op: Option<String>,
-    /// What kind of thing is wrong.
+    /// The kind of the failure.
     pub kind: Kind,
     /// What is wrong.
     pub wrong: String,
@@ -112,7 +114,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// What is wrong and where, without the case.
+    /// Returns what is wrong and where, without the case.
     pub fn summary(&self) -> String {
         match &self.op {
             Some(op) => format!("operation {}, `{op}`: {}", self.step, self.wrong),
@@ -133,7 +135,7 @@ impl std::error::Error for Failure {}
 /// Runs a scenario with every check after every operation.
 ///
 /// # Errors
-/// The first thing found wrong.
+/// The first failure.
 pub fn run(scenario: &Scenario) -> Result<Report, Failure> {
     run_with(scenario, Checks::default())
 }
@@ -141,7 +143,7 @@ pub fn run(scenario: &Scenario) -> Result<Report, Failure> {
 /// Runs a scenario.
 ///
 /// # Errors
-/// The first thing found wrong.
+/// The first failure.
 pub fn run_with(scenario: &Scenario, checks: Checks) -> Result<Report, Failure> {
     guarded(scenario, checks, &mut |line| match (line.differs, line.outcome) {
         (Some(_), Some(outcome)) => Err(format!("the outcome is: {outcome}")),
@@ -150,10 +152,10 @@ pub fn run_with(scenario: &Scenario, checks: Checks) -> Result<Report, Failure> 
     })
 }
 
-/// Runs a scenario and hands each step to `see`; goes on where something is not as the list states.
+/// Runs a scenario and shows each step to `see`; goes on where a statement does not hold.
 ///
 /// # Errors
-/// The first thing that the oracle or a check finds wrong.
+/// The first failure that the oracle or a check finds.
 pub fn follow(scenario: &Scenario, checks: Checks, see: &mut dyn FnMut(&Line<'_>)) -> Result<Report, Failure> {
     guarded(scenario, checks, &mut |line| {
         see(line);
@@ -161,10 +163,10 @@ pub fn follow(scenario: &Scenario, checks: Checks, see: &mut dyn FnMut(&Line<'_>
     })
 }
 
-/// What is done with a step; an error ends the run.
+/// A function that sees each step; its error ends the run.
 type See<'s> = &'s mut dyn FnMut(&Line<'_>) -> Result<(), Wrong>;
 
-/// Where a run is.
+/// The place of a run.
 struct At {
     step: usize,
     kind: Kind,
@@ -217,7 +219,7 @@ fn play(
     Ok(Report { outcomes, census, encounters, fallbacks })
 }
 
-/// Carries out one step and compares it with what the list states.
+/// Carries out one step and compares it with the list's statement.
 fn carry_out(
     session: &Session<'_>,
     (number, step): (usize, &Step),

@@ -1,7 +1,7 @@
-//! A machine to play operations on, one by one.
+//! A machine to play operations on, one at a time.
 //!
-//! What [`crate::run()`] does with a whole list, for tests that look at the machine in between. An operation that is
-//! answered wrongly is an error here too: the oracle listens all the time.
+//! It does what [`crate::run()`] does with a whole list, for tests that look at the machine in between. A wrong answer
+//! is an error here too, because the oracle judges every operation.
 
 use std::mem::ManuallyDrop;
 
@@ -12,25 +12,27 @@ use framewright::watermark::highatomic_limit;
 use framewright::{Allocator, CpuId, FrameCounts, FrameState, Layout, MigrateType, Pfn};
 use framewright_rt::{Solo, Storage};
 
-use crate::op::Op;
+use crate::language::op::Op;
+use crate::language::outcome::{Outcome, Wrong};
+use crate::language::row::{Row, zones};
+use crate::language::shape::Shape;
 use crate::oracle::Oracle;
-use crate::outcome::{Outcome, Wrong};
-use crate::player::Player;
-use crate::row::{Row, zones};
-use crate::shape::Shape;
+use crate::play::player::Player;
 
-/// A machine under way.
+/// A booted machine and its oracle.
 pub struct Session<'h> {
     player: &'h Player<'h>,
 }
 
-/// Bytes that the descriptors of a machine may take: those of 128 GiB in pages of 4 KiB. The oracle takes twice as much.
+/// Most bytes of a machine's descriptors: those of 128 GiB in pages of 4 KiB.
+///
+/// The oracle takes twice as much.
 const MOST_BYTES: usize = 1 << 30;
 
 /// Boots a machine and lets `body` play on it.
 ///
 /// # Errors
-/// The machine cannot be booted, or what `body` found wrong.
+/// The machine cannot be booted, or `body` failed.
 pub fn with_session<T>(shape: &Shape, body: impl FnOnce(&Session<'_>) -> Result<T, Wrong>) -> Result<T, Wrong> {
     let config = shape.config();
     let layout = Layout::of(&config).map_err(|error| error.to_string())?;
@@ -40,8 +42,8 @@ pub fn with_session<T>(shape: &Shape, body: impl FnOnce(&Session<'_>) -> Result<
     }
     let mut storage = Storage::new(&layout);
     let booted = Allocator::boot(Solo::new(&shape.cpus), &config, storage.parts());
-    // Neither is dropped, because the allocator's machine refers to the player and the player to the allocator; `unhook`
-    // drops what there is to drop.
+    // Neither is dropped, because the allocator's machine refers to the player and the player to the allocator.
+    // `unhook` drops what is on the heap.
     let pages = ManuallyDrop::new(booted.map_err(|error| error.to_string())?);
     let player = ManuallyDrop::new(Player::new(&pages, shape));
     player.hook();
@@ -50,7 +52,7 @@ pub fn with_session<T>(shape: &Shape, body: impl FnOnce(&Session<'_>) -> Result<
     result
 }
 
-/// What the callbacks and fault points saw so far.
+/// Counts of callbacks and fault points so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Encounters {
     /// How often each point of [`Fault::ALL`] was reached.
@@ -64,12 +66,12 @@ pub struct Encounters {
 }
 
 impl<'h> Session<'h> {
-    /// The allocator.
+    /// Returns the allocator.
     pub fn pages(&self) -> &'h Allocator<'h, Solo<'h>> {
         self.player.pages
     }
 
-    /// A copy of what the oracle knows.
+    /// Returns a copy of the oracle.
     pub fn oracle(&self) -> Oracle {
         self.player.oracle.borrow().clone()
     }
@@ -82,20 +84,20 @@ impl<'h> Session<'h> {
         self.player.perform(op)
     }
 
-    /// Frames that are neither held nor withheld, wherever they are.
+    /// Returns the frames that are neither held nor withheld.
     pub fn free_frames(&self) -> u64 {
         self.player.oracle.borrow().free_frames()
     }
 
-    /// Frames on a CPU's lists: of zones of its own node, and of others.
+    /// Returns the frames on a CPU's lists: of its own node's zones, and of others.
     pub fn cached(&self, cpu: CpuId) -> [u64; 2] {
         self.player.cached(cpu)
     }
 
-    /// Checks the invariants, the census, and the counters that tell of trouble.
+    /// Checks the invariants, the census, and the counters of errors.
     ///
     /// # Errors
-    /// The first thing found wrong.
+    /// The first failure.
     pub fn check(&self) -> Result<FrameCounts, Wrong> {
         let player = self.player;
         let census = player.pages.validate().map_err(|violation| violation.to_string())?;
@@ -165,10 +167,10 @@ impl<'h> Session<'h> {
         }
     }
 
-    /// Frees all that is held, brings back what was taken offline and drains: all memory must be free then.
+    /// Frees all that is held, brings memory online and drains; all memory must be free then.
     ///
     /// # Errors
-    /// Something was refused, or some memory is missing.
+    /// A call was refused, or some memory is missing.
     pub fn give_everything_back(&self) -> Result<FrameCounts, Wrong> {
         let player = self.player;
         let held = player.oracle.borrow().held();
@@ -184,7 +186,7 @@ impl<'h> Session<'h> {
         }
     }
 
-    /// What callbacks and faults saw.
+    /// Returns what callbacks and faults saw.
     pub fn encounters(&self) -> Encounters {
         let faults = self.player.faults.borrow();
         let hooks = self.player.hooks.borrow();
@@ -192,12 +194,12 @@ impl<'h> Session<'h> {
         Encounters { hits, fired, reclaims: hooks.reclaims, migrations: hooks.migrations }
     }
 
-    /// Every row of free blocks and per-CPU frames that is not all zeros.
+    /// Returns every row of free blocks and per-CPU frames that is not all zeros.
     pub fn rows(&self) -> Vec<Row> {
         Row::all(self.player.pages)
     }
 
-    /// All that can be seen of the allocator's state.
+    /// Returns all visible state of the allocator.
     pub fn snapshot(&self) -> Snapshot {
         let pages = self.player.pages;
         let oracle = self.player.oracle.borrow();
@@ -213,7 +215,7 @@ impl<'h> Session<'h> {
     }
 }
 
-/// All that can be seen of an allocator's state but its counters of failures.
+/// All visible state of an allocator, without its counters of failures.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Snapshot {
     zones: Vec<ZoneSnapshot>,
@@ -223,7 +225,7 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// Where another snapshot differs, in words; none if nowhere.
+    /// Returns the first difference in words; `None` if there is none.
     pub fn difference(&self, other: &Snapshot) -> Option<String> {
         let mut frames = self.frames.iter().zip(&other.frames);
         if let Some((before, after)) = frames.find(|(before, after)| before != after) {

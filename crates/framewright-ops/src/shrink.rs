@@ -1,21 +1,21 @@
 //! Makes a failing scenario small.
 //!
-//! Delta debugging: operations are left out, in large chunks first and then one by one; what is left gets simpler operands,
-//! and the machine fewer oddities; all of it again while anything still helps. Handles make that sound: an operation whose
-//! handle went with another does nothing. A [`Shrinker`] only proposes; whether a proposal still fails is the caller's to
-//! find out, so that a property test's own machinery can drive it as well as [`shrink`] does.
+//! Delta debugging: operations are dropped, in large chunks first and then one by one. The rest gets simpler operands,
+//! and the machine fewer special features. All of it is repeated while anything still helps. Handles make that sound:
+//! an operation whose handle is gone does nothing. A [`Shrinker`] only proposes, and the caller finds out whether a
+//! proposal still fails. So a property test's own machinery can drive it, as [`shrink`] does.
 
 use framewright::request::GFP_KERNEL;
 use framewright::{Gfp, Mechanisms, Order, PfnRange, Policy, Region};
 
-use crate::op::{Op, Terms};
-use crate::scenario::Scenario;
-use crate::shape::Shape;
+use crate::language::op::{Op, Terms};
+use crate::language::scenario::Scenario;
+use crate::language::shape::Shape;
 
 /// What is tried next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Cursor {
-    /// Leave out `chunk` steps from `at` on.
+    /// Drop `chunk` steps from `at` on.
     Drop { at: usize, chunk: usize },
     /// Make the operation at `at` simpler, in the `variant`-th way.
     Operands { at: usize, variant: usize },
@@ -35,7 +35,7 @@ pub struct Shrinker {
 }
 
 impl Shrinker {
-    /// To shrink a scenario that fails.
+    /// Makes a shrinker of a scenario that fails.
     pub fn new(scenario: Scenario) -> Shrinker {
         let cursor = Shrinker::first(&scenario);
         Shrinker { best: scenario, cursor, progress: false }
@@ -45,13 +45,14 @@ impl Shrinker {
         Cursor::Drop { at: 0, chunk: scenario.steps.len().div_ceil(2).max(1) }
     }
 
-    /// The smallest scenario known to fail.
+    /// Returns the smallest scenario known to fail.
     pub fn best(&self) -> &Scenario {
         &self.best
     }
 
-    /// A smaller scenario; none when nothing is left to try. To be followed by [`Shrinker::accept`] or
-    /// [`Shrinker::reject`], else it is proposed again.
+    /// Returns a smaller scenario; `None` when nothing is left to try.
+    ///
+    /// The caller then calls [`Shrinker::accept`] or [`Shrinker::reject`]; otherwise it is proposed again.
     pub fn propose(&mut self) -> Option<Scenario> {
         loop {
             if let Some(proposal) = self.candidate() {
@@ -63,7 +64,7 @@ impl Shrinker {
         }
     }
 
-    /// The proposal still fails: go on from there.
+    /// Accepts a proposal that still fails.
     pub fn accept(&mut self, proposal: Scenario) {
         self.best = proposal;
         self.progress = true;
@@ -73,7 +74,7 @@ impl Shrinker {
         }
     }
 
-    /// The proposal does not fail.
+    /// Rejects the proposal, which does not fail.
     pub fn reject(&mut self) {
         match &mut self.cursor {
             Cursor::Drop { at, chunk } => *at += *chunk,
@@ -104,7 +105,7 @@ impl Shrinker {
         }
     }
 
-    /// Goes on where there may be more proposals; false if nowhere.
+    /// Moves to the next proposals; returns false if there are none.
     fn advance(&mut self) -> bool {
         self.cursor = match self.cursor {
             Cursor::Drop { chunk, .. } if chunk > 1 => Cursor::Drop { at: 0, chunk: chunk / 2 },
@@ -123,7 +124,7 @@ impl Shrinker {
     }
 }
 
-/// The smallest scenario found for which `fails` still holds, after at most `tries` proposals.
+/// Returns the smallest scenario found for which `fails` holds, after at most `tries` proposals.
 pub fn shrink(scenario: Scenario, tries: usize, mut fails: impl FnMut(&Scenario) -> bool) -> Scenario {
     let mut shrinker = Shrinker::new(scenario);
     for _ in 0..tries {
@@ -136,7 +137,7 @@ pub fn shrink(scenario: Scenario, tries: usize, mut fails: impl FnMut(&Scenario)
     shrinker.best
 }
 
-/// Simpler requests.
+/// Returns simpler terms.
 fn simpler_terms(terms: Terms) -> Vec<Terms> {
     let mut simpler = Vec::new();
     if terms.policy != Policy::Local {
@@ -149,7 +150,7 @@ fn simpler_terms(terms: Terms) -> Vec<Terms> {
     simpler
 }
 
-/// The plainest flags, then all flags but one.
+/// Returns the plainest flags, then all flags but one.
 fn simpler_gfps(gfp: Gfp) -> Vec<Gfp> {
     if gfp == GFP_KERNEL {
         return Vec::new();
@@ -158,7 +159,7 @@ fn simpler_gfps(gfp: Gfp) -> Vec<Gfp> {
     [GFP_KERNEL].into_iter().chain(without.filter(|&fewer| fewer != GFP_KERNEL)).collect()
 }
 
-/// Order 0, then the order below.
+/// Returns order 0, then the order below.
 fn simpler_orders(order: Order) -> Vec<Order> {
     let mut orders: Vec<Order> = [Order(0), order.down()].into_iter().filter(|&simpler| simpler != order).collect();
     orders.dedup();
@@ -176,7 +177,7 @@ fn shorter(range: PfnRange) -> Vec<PfnRange> {
     lengths.map(|frames| PfnRange { end: range.start.add(frames), ..range }).collect()
 }
 
-/// The same operation with simpler operands, simplest first.
+/// Returns the operation with simpler operands, simplest first.
 fn simpler_ops(op: &Op) -> Vec<Op> {
     let mut simpler = Vec::new();
     match *op {
@@ -218,7 +219,7 @@ fn simpler_ops(op: &Op) -> Vec<Op> {
     simpler
 }
 
-/// The same machine with one oddity less, or less memory.
+/// Returns the machine with one special feature less, or with less memory.
 fn simpler_shapes(shape: &Shape) -> Vec<Shape> {
     let mut simpler = Vec::new();
     let mut push = |change: &dyn Fn(&mut Shape)| {
@@ -257,14 +258,14 @@ fn simpler_shapes(shape: &Shape) -> Vec<Shape> {
     simpler.into_iter().map(distances_that_fit).collect()
 }
 
-/// The lower half of a region, cut where a large block may end.
+/// Returns the lower half of a region, cut where a large block may end.
 fn half(region: Region) -> Region {
     let half = region.range.frames().div_ceil(2).next_power_of_two();
     let end = region.range.start.add(half).min(region.range.end);
     Region { range: PfnRange { end, ..region.range }, ..region }
 }
 
-/// With fewer nodes the table of distances must go.
+/// Removes the table of distances if it does not fit the nodes.
 fn distances_that_fit(mut shape: Shape) -> Shape {
     if shape.distances.len() != shape.nodes() * shape.nodes() {
         shape.distances.clear();

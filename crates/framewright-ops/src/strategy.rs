@@ -1,12 +1,12 @@
 //! Scenarios as values of a property test.
 //!
-//! What the test runner draws is a seed; shrinking is [`Shrinker`]'s, operation by operation, and knows nothing of seeds.
+//! The test runner draws a seed. [`Shrinker`] shrinks operation by operation and knows nothing of seeds.
 
 use proptest::strategy::{NewTree, Strategy, ValueTree};
 use proptest::test_runner::TestRunner;
 
 use crate::generate;
-use crate::scenario::Scenario;
+use crate::language::scenario::Scenario;
 use crate::shrink::Shrinker;
 
 /// Every scenario of [`generate::scenario`].
@@ -17,7 +17,7 @@ pub struct Scenarios;
 #[derive(Clone, Debug)]
 pub struct ScenarioTree {
     shrinker: Shrinker,
-    /// Proposed, and not yet known to fail or not.
+    /// The proposal of which it is not yet known whether it fails.
     proposal: Option<Scenario>,
 }
 

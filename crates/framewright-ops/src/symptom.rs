@@ -1,27 +1,28 @@
-//! Makes a failure small and keeps it the same failure.
+//! Makes a failing scenario small without changing its failure.
 //!
-//! A smaller list that fails otherwise explains nothing. Two failures are taken for the same if their [`Symptom`]s are:
-//! the kind, and the invariant, the first words of the message or the step that it is about. Of what a list states
-//! there is no oracle: `-> >=15000` fails on any machine that is small enough. There the step stays as it is, at least as
-//! many frames must be free before it as in the failure, and where the caller names mechanisms under which the list is right, the
-//! smaller one must be right under them too.
+//! A smaller list that fails in another way explains nothing. Two failures count as one if their [`Symptom`]s are
+//! equal: the kind, and the invariant, the first words of the message or the step.
+//!
+//! A statement of a list has no oracle: `-> >=15000` fails on any machine that is small enough. So the step stays as it
+//! is, and at least as many frames must be free before it as in the failure. If the caller names mechanisms under which
+//! the list is right, the smaller list must be right under them too.
 
 use framewright::Mechanisms;
 
+use crate::language::scenario::Scenario;
 use crate::run::{Checks, Failure, Kind, run_with};
-use crate::scenario::Scenario;
 use crate::shrink::Shrinker;
 
-/// By what a failure is known.
+/// The identity of a failure.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Symptom {
     kind: Kind,
-    /// The step itself, or what the message says first.
+    /// The step itself, or the first words of the message.
     subject: String,
 }
 
 impl Symptom {
-    /// Of a failure.
+    /// Returns the symptom of a failure.
     pub fn of(failure: &Failure) -> Symptom {
         let subject = match (failure.kind, &failure.op) {
             (Kind::Stated, Some(op)) => op.clone(),
@@ -31,26 +32,27 @@ impl Symptom {
     }
 }
 
-/// The first words of a message without its numbers.
+/// Returns the first words of a message, without numbers.
 fn gist(wrong: &str) -> String {
     let is_number = |word: &&str| word.starts_with(|c: char| c.is_ascii_digit());
     let words: Vec<&str> = wrong.split_whitespace().filter(|word| !is_number(word)).take(4).collect();
     words.join(" ")
 }
 
-/// How a failure is made small.
+/// How much is tried to make a failure small.
 #[derive(Clone, Copy, Debug)]
 pub struct Effort {
-    /// Smaller lists to try at most.
+    /// Most lists to try.
     pub tries: usize,
     /// Mechanisms under which the list is right.
     pub right_under: Option<Mechanisms>,
-    /// How the failure was found; every step is checked only if that is needed to see it.
+    /// How the failure was found. Every step is checked only if the failure needs that.
     pub checks: Checks,
 }
 
-/// The smallest list found that fails as `failure` does, after `effort`. `progress` hears how many operations are left and which share of the tries
-/// is done.
+/// Returns the smallest list found that fails as `failure` does, after `effort`.
+///
+/// `progress` hears how many operations are left and which share of the tries is done.
 pub fn shrink_failure(
     scenario: &Scenario,
     failure: &Failure,
@@ -85,14 +87,14 @@ pub fn shrink_failure(
     shrinker.best().clone()
 }
 
-/// Whether the list is right under these mechanisms.
+/// Returns whether the list is right under these mechanisms.
 pub fn is_right(scenario: &Scenario, mechanisms: Mechanisms, checks: Checks) -> bool {
     let mut other = scenario.clone();
     other.shape.mechanisms = mechanisms;
     run_with(&other, checks).is_ok()
 }
 
-/// The list without what comes after the failure; and that without what other steps state.
+/// Returns the list up to the failure, and that list without the statements of other steps.
 fn prepared(scenario: &Scenario, failure: &Failure) -> Vec<Scenario> {
     let mut cut = scenario.clone();
     cut.steps.truncate(failure.step);
@@ -123,7 +125,7 @@ mod tests {
         (small, failure, found)
     }
 
-    /// The step that fails stays as it is, and what keeps memory from it is not made up: neither less memory, nor more of it in use.
+    /// The failing step stays as it is, and no shortage is made up: neither less memory, nor more of it in use.
     #[test]
     fn statements_keep_their_sense() {
         let steps = "a1 = alloc order 1 GFP_KERNEL -> served\na2 = bulk 4 order 0 GFP_ATOMIC\nrun-on 1\n\
@@ -137,10 +139,11 @@ mod tests {
         assert!(found.free >= failure.free, "{} of {} frames are free\n{small}", found.free, failure.free);
     }
 
-    /// What no mechanisms could do is told from what others do.
+    /// A statement that other mechanisms satisfy is not confused with one that none does.
     #[test]
     fn a_list_stays_right_under_others() {
-        let steps = "a1 = bulk 4 order 0 GFP_KERNEL\na2 = alloc order 0 GFP_KERNEL\nfree a2\nrun-on 1\n#! vmstat compact_stall 0";
+        let steps = "a1 = bulk 4 order 0 GFP_KERNEL\na2 = alloc order 0 GFP_KERNEL\nfree a2\nrun-on 1\n\
+                     #! vmstat compact_stall 0";
         let mechanisms = Mechanisms::DEFAULT;
         let (small, ..) = small(steps, Some(mechanisms));
         assert_eq!(small.steps.len(), 1, "{small}");

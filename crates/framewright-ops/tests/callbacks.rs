@@ -29,7 +29,8 @@ fn report(text: &str) -> Report {
 #[test]
 fn reclaim_is_asked_a_bounded_number_of_times() {
     const OUT: &str = "out of memory: every allowed zone is at its watermark";
-    // What the callback does, the request, what comes of it, how often it is asked: at each priority, until that freed what is wanted.
+    // What the callback does, the request, what comes of it, how often it is asked: at each priority, until that freed
+    // what is wanted.
     let cases = [
         ("fail", "order 0 GFP_KERNEL", OUT, 13),
         ("lie", "order 0 GFP_KERNEL", OUT, 208),
@@ -78,7 +79,7 @@ fn requests_wait_rather_than_mix_mobilities() {
     // Whether the request waits, and whether the marks were raised.
     let cases = [
         ("order 0 GFP_HIGHUSER_MOVABLE", true),
-        // A part of an own pageblock is no mixing; and who is not movable, or may not wait, does not.
+        // A part of an own pageblock is no mixing; and a request that is not movable, or may not wait, does not wait.
         ("order 1 GFP_KERNEL", false),
         ("order 0 GFP_KERNEL|__GFP_RECLAIMABLE", false),
         ("order 0 GFP_ATOMIC|__GFP_MOVABLE", false),
@@ -99,7 +100,8 @@ fn requests_wait_rather_than_mix_mobilities() {
 
 #[test]
 fn background_reclaim_is_asked_a_bounded_number_of_times() {
-    // What the callback does, and how often it is asked: until memory is above the high mark; else at every priority, if it brings nothing.
+    // What the callback does, and how often it is asked: until memory is above the high mark; else at every priority,
+    // if it brings nothing.
     for (what, calls) in [("free 1", 1), ("fail", 12), ("lie", 12), ("drain", 12), ("nest", 1)] {
         let high = FULL.replace("marks 0 Normal 0 0 0", "marks 0 Normal 0 0 1");
         let text = format!("{high}\non-reclaim {what}\nbalance 0");
@@ -133,7 +135,8 @@ fn what_a_zone_keeps_from_requests_is_not_enough_for_background_reclaim() {
 
 #[test]
 fn migration_moves_or_does_not() {
-    // What the callback does, the frames wanted, what comes of it, the most that it may be asked: there is room for 8 frames.
+    // What the callback does, the frames wanted, what comes of it, the most that it may be asked: there is room for 8
+    // frames.
     let cases = [
         ("fail", "0x0..0x8", "frame 0x0 is in use and cannot be moved", 1),
         ("lie", "0x0..0x8", "frame 0x0 is in use and cannot be moved", 8 * 4),
@@ -152,7 +155,7 @@ fn migration_moves_or_does_not() {
         let migrations = report(&text).encounters.migrations;
         assert!((1..=calls).contains(&migrations), "{what} {range}: asked {migrations} times");
     }
-    // Where there is no place, nobody is asked.
+    // Without a free place, the callback is not called.
     let text = format!(
         "{FULL}\non-migrate move\na9 = alloc-range 0x0..0x8 GFP_KERNEL -> frame 0x0 is in use and cannot be moved"
     );

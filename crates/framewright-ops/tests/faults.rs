@@ -1,7 +1,7 @@
 //! "Fail the k-th", for every k: nothing is lost, whatever fails.
 //!
-//! Each script runs once undisturbed, which tells how often it reaches each fault point. Then it runs once for each point
-//! and each of these times, with that one failing: a whole request, a refill, a per-CPU list, the isolation of a
+//! Each script runs once undisturbed, which tells how often it reaches each fault point. Then it runs once for each
+//! point and each of these times, with that one failing: a whole request, a refill, a per-CPU list, the isolation of a
 //! pageblock. Every operation still has to be answered rightly, every invariant to hold after each. In the end all is
 //! given back, and every single frame can be allocated again.
 

@@ -277,7 +277,7 @@ fn statements_are_checked() {
     }
 }
 
-/// Texts that are wrong, behind one line that is right, and what is said of them.
+/// Wrong texts, each after one right line, and their errors.
 const WRONG: &[(&str, &str)] = &[
     ("alloc order 0 GFP_KERNEL", "line 2: `alloc` is no operation"),
     ("a1 = free a2", "line 2: `free` is no operation that allocates"),

@@ -1,7 +1,7 @@
 //! Wrong frees: refused, named, and nothing changed.
 //!
-//! *Nothing* is every frame's state, every pageblock's type, every list's length, every per-CPU count and every counter but the
-//! one of refused frees. A table of each kind of mistake, and random mistakes in random states.
+//! *Nothing* is every frame's state, every pageblock's type, every list's length, every per-CPU count and every counter
+//! but the one of refused frees. A table of each kind of mistake, and random mistakes in random states.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,9 @@
 //! Generated operations against the oracle, `validate` after each.
 //!
-//! 10,000 sequences of 50 to 100 operations on machines of all kinds. The same ones every time; `FRAMEWRIGHT_SEED=n` draws
-//! others, `FRAMEWRIGHT_CASES=n` so many. A failing sequence is shrunk and shown as the text of a `.ops` file. In four
-//! parts, because tests run in parallel and sequences do not depend on each other.
+//! 10,000 sequences of 50 to 100 operations on machines of all kinds. Each run has the same sequences;
+//! `FRAMEWRIGHT_SEED=n` draws others, and `FRAMEWRIGHT_CASES=n` sets their number. A failing sequence is shrunk and
+//! shown as the text of a `.ops` file. There are four parts, because tests run in parallel and sequences do not depend
+//! on each other.
 
 use std::collections::BTreeMap;
 

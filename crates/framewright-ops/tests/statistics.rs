@@ -1,4 +1,5 @@
-//! The statistics' mechanisms, one by one: when a CPU tells the zone, who sees what it keeps, and what goes to where when it stops.
+//! The statistics' mechanisms, one by one: when a CPU adds its counts to the zone, which reader sees them before, and
+//! where they go when it goes offline.
 
 use std::cell::Cell;
 
@@ -31,7 +32,7 @@ fn perform(session: &Session<'_>, lines: &str) {
     }
 }
 
-/// Allocates so many pages, on a node or wherever the CPU is.
+/// Allocates pages, on a node or on the CPU's own.
 fn allocate(session: &Session<'_>, pages: std::ops::Range<u32>, on: &str) {
     for name in pages {
         perform(session, &format!("a{name} = alloc order 0 GFP_KERNEL{on}"));
@@ -189,7 +190,7 @@ fn a_nodes_readers_see_what_cpus_keep_and_nothing_below_0() {
             (session.pages().node_counter(NodeId(2), 0), session.pages().node_counter(NodeId(0), 2)),
             (None, None)
         );
-        // Who goes leaves what it kept, and who counts on is heard.
+        // A CPU that goes offline adds its counts, and counts that it makes later still count.
         assert!(session.pages().needs_refresh(CpuId(1)));
         perform(session, "run-on 0\noffline-cpu 1");
         assert!(!session.pages().needs_refresh(CpuId(1)) && session.pages().needs_refresh(CpuId(0)));

@@ -1,8 +1,10 @@
 //! Runs `thpfioscale` with each of some sets of mechanisms and prints a line for each.
 //!
-//! `cargo run --release -p framewright-sim --example thpfioscale -- skylake-desktop mib=1024,config=madvise vanilla-4.20 boost,stall-order=4`
+//! `cargo run --release -p framewright-sim --example thpfioscale -- skylake-desktop mib=1024,config=madvise
+//! vanilla-4.20 boost,stall-order=4`
 //!
-//! `haswell-2x18/12` is that machine with 12 cores in each socket. With `SAMPLES` set, how the machine was is printed too, now and then.
+//! `haswell-2x18/12` is that machine with 12 cores in each socket. With `SAMPLES` set, how the machine was is printed
+//! too, now and then.
 
 use std::time::Instant;
 

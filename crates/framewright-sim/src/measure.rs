@@ -1,20 +1,15 @@
-//! From what was counted to a report.
-
-use std::collections::BTreeMap;
+//! Puts a report together from what was counted.
 
 use framewright::machine::{LockKind, LockName};
 
-use crate::counters::{Count, PLACES, Place};
-use crate::cpu::{Cpu, Mark, Spent, Times};
-use crate::locks::LockStats;
-use crate::model::Ps;
-use crate::report::{CpuReport, FieldReport, Figure, LineReport, LockReport, LockSpan, Report, SCHEMA, Traffic};
-use crate::run::Simulation;
+use crate::engine::cpu::{Cpu, Mark, Spent};
+use crate::engine::locks::LockStats;
+use crate::engine::run::Simulation;
+use crate::memory::counters::{Count, PLACES, Place};
+use crate::model::{Ps, ns};
+use crate::report::{CpuReport, FieldReport, Figure, LineReport, LockReport, LockSpan, Report, SCHEMA, Times, Traffic};
 
-/// Bytes of a counted place.
-const PLACE: usize = 4;
-
-/// What a report says of a run that the machine does not know.
+/// The parts of a report that the machine does not know.
 #[derive(Clone, Debug, Default)]
 pub struct About {
     /// Workload.
@@ -27,30 +22,7 @@ pub struct About {
     pub figures: Vec<Figure>,
 }
 
-/// Names of the words in regions with fields.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
-    /// By the offset in the arena at which they begin: bytes, what it is a part of, and name.
-    fields: BTreeMap<usize, (usize, String, String)>,
-}
-
-impl Names {
-    pub(crate) fn add(&mut self, offset: usize, bytes: usize, (part, field): (String, String)) {
-        self.fields.insert(offset, (bytes, part, field));
-    }
-
-    /// What lies in the four bytes at an offset: what it is a part of, and the names of its fields.
-    fn of(&self, offset: usize) -> Option<(&str, String)> {
-        let before = self.fields.range(..=offset).next_back().filter(|(at, (bytes, ..))| *at + bytes > offset);
-        let inside = self.fields.range(offset + 1..offset + PLACE);
-        let found: Vec<_> = before.into_iter().chain(inside).map(|(_, (_, part, field))| (part, field)).collect();
-        let (part, _) = found.first()?;
-        let names: Vec<&str> = found.iter().map(|(_, field)| field.as_str()).collect();
-        Some((part, names.join(", ")))
-    }
-}
-
-/// A kind of lock as data: the words of the core's name for it, in small letters.
+/// Returns a kind of lock as text: the core's name for it in lower case, with hyphens.
 fn kind(kind: LockKind) -> String {
     let name = format!("{kind:?}");
     name.char_indices().fold(String::new(), |mut text, (at, letter)| {
@@ -60,18 +32,8 @@ fn kind(kind: LockKind) -> String {
     })
 }
 
-fn ns(ps: Ps) -> f64 {
-    ps as f64 / 1000.0
-}
-
 impl Simulation<'_> {
-    /// Gives the word at this address a name: what it is a part of, and its own.
-    pub fn name_field(&mut self, address: usize, bytes: usize, part: &str, field: &str) {
-        let offset = address.wrapping_sub(self.world.base);
-        self.names.add(offset, bytes, (part.to_owned(), field.to_owned()));
-    }
-
-    /// What the runs so far have shown.
+    /// Returns what the runs so far have shown.
     pub fn report(&self, about: &About) -> Report {
         let per_cpu: Vec<CpuReport> =
             (0..).zip(&self.world.cpus).map(|(number, cpu)| cpu_report(number, cpu)).collect();
@@ -101,13 +63,13 @@ impl Simulation<'_> {
         }
     }
 
-    /// Length of the window, or of what there was of it.
+    /// Returns the length of the window, up to now if it is not over.
     fn window(&self) -> Ps {
         let (begin, end) = self.world.window;
         end.min(self.clock()).saturating_sub(begin)
     }
 
-    /// Takings of locks one by one, if they were kept.
+    /// Returns each acquisition of a lock, if they were kept.
     pub fn lock_spans(&self) -> &[LockSpan] {
         self.world.locks.spans.as_deref().unwrap_or_default()
     }
@@ -194,7 +156,7 @@ fn plus(a: Traffic, b: Traffic) -> Traffic {
     }
 }
 
-/// What a CPU did in its window: up to now if that is not over.
+/// Returns what a CPU did in its window, up to now if it is not over.
 fn span(cpu: &Cpu) -> Mark {
     let begin = cpu.marks[0].unwrap_or_default();
     let last = Mark { clock: cpu.now.clock, times: cpu.times, accesses: cpu.now.accesses };
@@ -208,9 +170,9 @@ fn span(cpu: &Cpu) -> Mark {
 
 fn cpu_report(number: usize, cpu: &Cpu) -> CpuReport {
     let span = span(cpu);
-    let times: &Times = &span.times;
+    let times = &span.times;
     let of = |what| ns(times.get(what));
-    let time = crate::report::Times {
+    let time = Times {
         instructions: of(Spent::Instructions),
         hits: ns(span.clock.saturating_sub(times.sum())),
         near: of(Spent::Near),

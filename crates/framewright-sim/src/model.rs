@@ -1,25 +1,39 @@
 //! A machine as the simulator computes with it: every number in picoseconds, lines or bytes per second.
 //!
-//! Where the numbers come from, and which of them are sourced, assumed or fitted, is said in the machine's file
-//! (`data/machines/*.toml`), which `machine.rs` reads into this.
+//! The machine's file (`data/machines/*.toml`) says where each number comes from: from a source, an assumption or a
+//! fit. `machine/` reads it into this.
 
 use framewright::machine::Step;
 
 /// Picoseconds.
 pub type Ps = u64;
 
-/// Everything that a run needs to know of a machine.
+/// A nanosecond.
+pub(crate) const NS: Ps = 1_000;
+/// A microsecond.
+pub(crate) const US: Ps = 1_000_000;
+/// A millisecond.
+pub(crate) const MS: Ps = 1_000_000_000;
+/// A second.
+pub(crate) const S: Ps = 1_000_000_000_000;
+
+/// A time in nanoseconds.
+pub(crate) fn ns(time: Ps) -> f64 {
+    time as f64 / 1000.0
+}
+
+/// The numbers of a machine that a run needs.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Model {
     /// Name of the machine, as on the command line.
     pub name: String,
     /// Sockets, cores and threads.
     pub topology: Topology,
-    /// How long it takes to get at a line, unloaded.
+    /// How long a line takes to arrive, unloaded.
     pub latency: Latencies,
-    /// What a core and a socket keep.
+    /// Lines that the caches of a core and a socket hold.
     pub capacity: Capacity,
-    /// How long a line serves one request before the next.
+    /// How long a line is busy with one request.
     pub occupancy: Occupancy,
     /// Stores that wait to become visible.
     pub stores: Stores,
@@ -27,14 +41,16 @@ pub struct Model {
     pub memory: Memory,
     /// Instructions.
     pub costs: Costs,
-    /// Lines are fetched in pairs of 128 bytes: who takes one invalidates both.
+    /// Whether lines move in pairs of 128 bytes: taking one invalidates both.
     pub pairs: bool,
-    /// How far ahead of the others a CPU may run while it touches nothing but lines that it holds.
+    /// How far a CPU may run ahead of others while it touches only lines that it holds.
     pub slack: Ps,
 }
 
-/// Sockets, cores and threads. CPUs are numbered as Linux does on these machines: the first threads of all cores, socket by
-/// socket, then the second threads in the same order. A node is a socket.
+/// Sockets, cores and threads.
+///
+/// CPUs are numbered as Linux does on these machines: the first threads of all cores, socket by socket, then the second
+/// threads in that order. A node is a socket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Topology {
     /// Sockets, each a memory node.
@@ -48,22 +64,22 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// CPUs that the machine has.
+    /// Returns the number of CPUs.
     pub fn cpus(&self) -> usize {
         usize::from(self.sockets) * usize::from(self.cores) * usize::from(self.threads)
     }
 
-    /// Core of a CPU, counted over all sockets.
+    /// Returns the core of a CPU, counted over all sockets.
     pub fn core_of(&self, cpu: usize) -> usize {
         cpu % (usize::from(self.sockets) * usize::from(self.cores))
     }
 
-    /// Socket of a CPU: its memory node.
+    /// Returns the socket of a CPU, which is its memory node.
     pub fn socket_of(&self, cpu: usize) -> usize {
         self.core_of(cpu) / usize::from(self.cores)
     }
 
-    /// Picoseconds of so many cycles.
+    /// Returns the picoseconds of `cycles` cycles.
     pub fn cycles(&self, cycles: f64) -> Ps {
         (cycles * 1e9 / self.khz as f64).round() as Ps
     }
@@ -76,7 +92,7 @@ pub struct Latencies {
     pub l1: Ps,
     /// Second-level cache.
     pub l2: Ps,
-    /// The socket's cache, nobody's own.
+    /// The socket's shared cache.
     pub llc: Ps,
     /// Another core's cache on this socket, clean.
     pub hit: Ps,
@@ -84,9 +100,9 @@ pub struct Latencies {
     pub hitm: Ps,
     /// A cache of another socket, clean.
     pub far_hit: Ps,
-    /// A core's cache of another socket, modified, of a line whose home is with who has it.
+    /// A core's cache of another socket, modified, of a line whose home is the owner's node.
     pub far_hitm_home_there: Ps,
-    /// The same, of a line whose home is with who asks (or with neither).
+    /// A core's cache of another socket, modified, of a line with any other home.
     pub far_hitm_home_here: Ps,
     /// The node's own memory.
     pub dram: Ps,
@@ -94,7 +110,7 @@ pub struct Latencies {
     pub far_dram: Ps,
 }
 
-/// Lines that caches keep.
+/// Lines that caches hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capacity {
     /// Of a core's first level.
@@ -108,9 +124,9 @@ pub struct Capacity {
 /// How long a line is busy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Occupancy {
-    /// For each of a burst of readers, of a clean line.
+    /// For each reader of a clean line.
     pub read: Ps,
-    /// For a transfer of ownership, in thousandths of that transfer's latency.
+    /// For a transfer of ownership, in thousandths of its latency.
     pub own_permille: u32,
 }
 
@@ -119,26 +135,26 @@ pub struct Occupancy {
 pub struct Stores {
     /// To issue one.
     pub issue: Ps,
-    /// How many that miss may be under way.
+    /// Most stores that miss and may be under way.
     pub in_flight: u8,
-    /// How many stores, of any kind, may wait for the first of them to become visible; none for any number.
+    /// Most stores of any kind that may wait for the first of them to become visible; `None` for no limit.
     pub buffer: Option<u8>,
 }
 
 /// A node's memory controller.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Memory {
-    /// To write zeros to a line when all cores of the node do: what the controller takes for one.
+    /// Zeroing a line when all cores of the node do it.
     pub zero_line: Ps,
-    /// To write zeros to a line when one core does.
+    /// Zeroing a line when one core does it.
     pub zero_line_alone: Ps,
-    /// To read a line when all cores of the node read.
+    /// Reading a line when all cores of the node read.
     pub read_line: Ps,
     /// Latency under load over latency at rest, in thousandths, at each share of the peak, in thousandths; ascending.
     pub loaded: Vec<(u32, u32)>,
-    /// What all latencies beyond the second level are multiplied by, in thousandths: loaded mesh, siblings, page walks.
+    /// Factor on all latencies beyond the second level, in thousandths: loaded mesh, siblings, page walks.
     pub load_permille: u32,
-    /// A line that comes from memory brings along the other one of its 128 bytes, if no cache has that.
+    /// Whether a line from memory brings along the other one of its 128 bytes, if no cache has that.
     pub beside: bool,
 }
 
@@ -147,24 +163,25 @@ pub struct Memory {
 pub struct Costs {
     /// By number of the step.
     pub steps: Vec<Ps>,
-    /// A load that the first-level cache serves, within code that has more to do: an out-of-order core does that meanwhile. At
-    /// most the latency, which is what it costs where nothing else can be done.
+    /// A load that the first-level cache serves, in code with other work that an out-of-order core does meanwhile.
+    ///
+    /// At most the latency, which it costs where nothing else can be done.
     pub hit: Ps,
     /// A locked read-modify-write on a line that the core owns, beyond the load.
     pub rmw: Ps,
     /// A full fence with nothing to wait for.
     pub fence: Ps,
-    /// The heavy half of an asymmetric fence, for who calls it, and for each CPU that it interrupts.
+    /// The heavy half of an asymmetric fence, for its caller and for each CPU that it interrupts.
     pub heavy_fence: (Ps, Ps),
     /// Pinning and unpinning, together.
     pub pin: Ps,
-    /// Interrupts off and on again, together. Of the first time under a pin, that pin's price is part.
+    /// Interrupts off and on again, together. The first time under a pin, the pin's price is part of it.
     pub irq_save: Ps,
-    /// What a free to a CPU's lists takes besides if interrupts are held off for it.
+    /// Added to a free to a CPU's lists with interrupts held off.
     pub masked_free: Ps,
     /// Entry into and return from an interrupt, together.
     pub interrupt: Ps,
-    /// From a wake-up to the woken running.
+    /// From a wake-up until the woken CPU runs.
     pub wake: Ps,
     /// One turn of a spinning loop: a `PAUSE`.
     pub pause: Ps,
@@ -173,7 +190,7 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Instructions of a step.
+    /// Returns the instructions' time of a step.
     pub fn step(&self, step: Step) -> Ps {
         self.steps.get(step as usize).copied().unwrap_or(0)
     }

@@ -36,9 +36,9 @@ pub struct Report {
     pub cycles_per_operation: f64,
     /// Figures of the workload's own.
     pub figures: Vec<Figure>,
-    /// Locks, the most waited-for first.
+    /// Locks, the one with the most waiting first.
     pub locks: Vec<LockReport>,
-    /// Cache lines, or whole arrays of them, the most fought-for first.
+    /// Cache lines, or whole arrays of them, the most contended first.
     pub lines: Vec<LineReport>,
     /// Each CPU.
     pub per_cpu: Vec<CpuReport>,
@@ -49,7 +49,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// A figure of the workload's own; none if it has none of that name.
+    /// Returns a figure of the workload's own, by its name.
     pub fn figure(&self, name: &str) -> Option<f64> {
         self.figures.iter().find(|figure| figure.name == name).map(|figure| figure.value)
     }
@@ -66,6 +66,13 @@ pub struct Figure {
     pub unit: String,
 }
 
+impl Figure {
+    /// Makes a figure of a workload's own.
+    pub(crate) fn new(name: &str, value: f64, unit: &str) -> Figure {
+        Figure { name: name.to_owned(), value, unit: unit.to_owned() }
+    }
+}
+
 /// How long something took, over many times.
 #[derive(Clone, Copy, PartialEq, Serialize, Debug, Default)]
 pub struct Distribution {
@@ -75,15 +82,17 @@ pub struct Distribution {
     pub total_ns: f64,
     /// Median.
     pub p50_ns: f64,
-    /// 99 of 100 took no longer.
+    /// 99th percentile.
     pub p99_ns: f64,
-    /// 999 of 1000 took no longer.
+    /// 99.9th percentile.
     pub p999_ns: f64,
     /// Longest.
     pub max_ns: f64,
 }
 
-/// One lock. A wait inside of another lock's is that one's.
+/// One lock.
+///
+/// A wait inside another lock's wait counts for the outer lock alone.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct LockReport {
     /// Name, as `zone lock, Node 0, zone Normal`.
@@ -92,11 +101,11 @@ pub struct LockReport {
     pub kind: String,
     /// Times it was taken.
     pub taken: u64,
-    /// Of them, how often somebody else had it.
+    /// Times that another CPU had it.
     pub contended: u64,
-    /// From wanting it to having it.
+    /// Time from the request to the acquisition.
     pub waiting: Distribution,
-    /// From having it to giving it up.
+    /// Time from the acquisition to the release.
     pub holding: Distribution,
     /// Share of all CPUs' time that was spent waiting for it, as `perf` shows a lock's slow path, in percent.
     pub contention_percent: f64,
@@ -111,7 +120,7 @@ pub struct LineReport {
     pub lines: u64,
     /// Sums over the fields.
     pub total: Traffic,
-    /// Fields, the most fought-for first.
+    /// Fields, the most contended first.
     pub fields: Vec<FieldReport>,
 }
 
@@ -129,9 +138,9 @@ pub struct FieldReport {
 pub struct Traffic {
     /// Loads that missed the core's caches.
     pub loads: u64,
-    /// Stores that did.
+    /// Stores that missed them.
     pub stores: u64,
-    /// Read-modify-writes that did.
+    /// Read-modify-writes that missed them.
     pub rmws: u64,
     /// Transfers from a core of the same socket.
     pub near: u64,
@@ -160,7 +169,7 @@ pub struct CpuReport {
     pub time: Times,
 }
 
-/// Nanoseconds by what they were spent for.
+/// Nanoseconds by what they were spent on.
 #[derive(Clone, Copy, PartialEq, Serialize, Debug, Default)]
 pub struct Times {
     /// Instructions.
@@ -173,7 +182,7 @@ pub struct Times {
     pub far: f64,
     /// Lines from memory.
     pub memory: f64,
-    /// Waiting for a line that others are served first.
+    /// Waiting for a line that serves other requests first.
     pub queued: f64,
     /// Waiting for a word to change: spinning.
     pub spinning: f64,
@@ -187,10 +196,10 @@ pub struct Times {
     pub interrupts: f64,
 }
 
-/// One taking of a lock, with the waiting before it.
+/// One acquisition of a lock, with the waiting before it.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct LockSpan {
-    /// Who took it.
+    /// The CPU that took it.
     pub cpu: usize,
     /// The CPU's node.
     pub node: usize,
@@ -198,8 +207,8 @@ pub struct LockSpan {
     pub lock: String,
     /// When the CPU asked for it, since the run began.
     pub wanted_ns: u64,
-    /// When it had it.
+    /// When it took the lock.
     pub taken_ns: u64,
-    /// When it gave it up.
+    /// When it released the lock.
     pub released_ns: u64,
 }

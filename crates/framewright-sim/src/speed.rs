@@ -1,13 +1,13 @@
-//! How fast the simulator is: accesses of simulated CPUs for each second of the host's CPU time, and the host's memory for each
-//! CPU.
+//! How fast the simulator is, and how much memory each simulated CPU takes.
 //!
 //! | row | what every CPU does | switches |
 //! |---|---|---|
 //! | `private` | reads and writes words of its own | none on one CPU; with a slack of 100 ns, few on more |
-//! | `mixed` | the same, and one access of 32 adds to a word that all share | at those |
+//! | `mixed` | as `private`, but one access of 32 adds to a word that all share | at those |
 //! | `contended` | adds to one word that all share | at every access |
 //!
-//! CPU time, not time by the clock: a simulation is one thread, and what others do on the host meanwhile says nothing about it.
+//! Speed is accesses of simulated CPUs for each second of the host's CPU time. CPU time is used rather than the clock,
+//! because a simulation is one thread and other processes of the host say nothing about it.
 
 use std::cell::Cell;
 use std::fmt;
@@ -16,11 +16,11 @@ use framewright::machine::{Ordering, Patience, Word};
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-use crate::arena::{Arena, Packing};
+use crate::engine::run::{Options, Schedule, SetupError, Simulation};
+use crate::engine::words::SimWord;
 use crate::machine::{self, MachineError};
+use crate::memory::arena::{Arena, Packing};
 use crate::model::Model;
-use crate::run::{Options, Schedule, SetupError, Simulation};
-use crate::words::SimWord;
 
 /// Version of the JSON.
 pub const SCHEMA: &str = "framewright-sim-speed/1";
@@ -28,7 +28,7 @@ pub const SCHEMA: &str = "framewright-sim-speed/1";
 const SLACK: u64 = 100_000;
 /// Words of a line.
 const LINE: usize = 8;
-/// Words that each CPU has of its own: more than its lines need, so that no two CPUs' are neighbours.
+/// Words of its own of each CPU: more than it uses, so that no two CPUs' lines are neighbours.
 const OWN: usize = 64 * LINE;
 /// Machine of the rows of up to 112 CPUs, and of those with more.
 const MACHINES: [&str; 2] = ["skylake-2x28", "generic:4x128x2"];
@@ -38,13 +38,13 @@ const MACHINES: [&str; 2] = ["skylake-2x28", "generic:4x128x2"];
 pub struct Speed {
     /// Version of this format.
     pub schema: &'static str,
-    /// Rounds that each number is the median of.
+    /// Rounds; each number is their median.
     pub rounds: usize,
     /// Accesses.
     pub rows: Vec<SpeedRow>,
     /// Memory.
     pub memory: MemoryRow,
-    /// What the project promises of these numbers.
+    /// The project's goals for these numbers.
     pub goals: Vec<SpeedGoal>,
 }
 
@@ -65,21 +65,21 @@ pub struct SpeedRow {
     pub max: f64,
 }
 
-/// What each CPU takes of the host's memory.
+/// Memory of the host that each CPU takes.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct MemoryRow {
     /// CPUs.
     pub cpus: usize,
-    /// Resident bytes for each of them, stack included; none where the host does not tell.
+    /// Resident bytes for each CPU, stack included; `None` where the host does not tell.
     pub bytes_per_cpu: Option<f64>,
 }
 
-/// One promise.
+/// One goal.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct SpeedGoal {
-    /// What is promised.
+    /// The goal in words.
     pub goal: &'static str,
-    /// What was measured; none if it could not be.
+    /// The measured value; `None` if there is none.
     pub measured: Option<f64>,
     /// Whether it holds.
     pub met: Option<bool>,
@@ -114,10 +114,11 @@ const PLAN: [(Pattern, usize, bool); 8] = [
     (Pattern::Contended, 1024, false),
 ];
 
-/// Measures everything in `rounds` interleaved rounds of about `accesses` accesses each. Tells `progress` the share done.
+/// Measures everything in `rounds` interleaved rounds of about `accesses` accesses each. Tells `progress` the share
+/// done.
 ///
 /// # Errors
-/// There is no memory for so many stacks.
+/// There is no memory for the stacks.
 pub fn measure((rounds, accesses): (usize, u64), mut progress: impl FnMut(f64)) -> Result<Speed, SpeedError> {
     let [small, large] = [machine::named(MACHINES[0])?.model(), machine::named(MACHINES[1])?.model()];
     let mut speeds = vec![Vec::with_capacity(rounds); PLAN.len()];
@@ -227,7 +228,7 @@ fn speed(model: &Model, (pattern, cpus, slack): (Pattern, usize, bool), accesses
         }
     };
     let start = cpu_time();
-    // Nobody waits here for anybody.
+    // No CPU waits for another here.
     let _ = simulation.run(body);
     Ok((each / 2 * 2 * cpus as u64) as f64 / (cpu_time() - start) / 1e6)
 }
@@ -242,7 +243,7 @@ fn cpu_time() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// Measures what each CPU takes of the host's memory while all of them run.
+/// Measures the host's memory of each CPU while all of them run.
 fn memory(model: &Model) -> Result<MemoryRow, SetupError> {
     let cpus = model.topology.cpus();
     let arena = Arena::new(1);
@@ -252,7 +253,7 @@ fn memory(model: &Model) -> Result<MemoryRow, SetupError> {
     let during = Cell::new(None);
     let body = |cpu: usize| {
         let _ = words[0].add(1, Ordering::Relaxed);
-        // Until all have begun, so that all stacks are there.
+        // Waits until all have begun, so that all stacks exist.
         let _ = words[0].wait_while(Patience::Turn, |value| value < cpus as u64);
         if cpu == 0 {
             during.set(resident());
@@ -263,7 +264,7 @@ fn memory(model: &Model) -> Result<MemoryRow, SetupError> {
     Ok(MemoryRow { cpus, bytes_per_cpu: more.map(|bytes| bytes as f64 / cpus as f64) })
 }
 
-/// Bytes of this process that are in memory.
+/// Returns the resident bytes of this process.
 fn resident() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -1,4 +1,4 @@
-//! An allocator in the memory of a simulated machine.
+//! Boots an allocator in the memory of a simulated machine.
 
 use framewright::machine::Word;
 use framewright::mechanisms::PcpProtection;
@@ -8,31 +8,32 @@ use framewright::{
     Run, Shard, Zone, ZoneDiffs,
 };
 
-use crate::arena::{Arena, Packing};
-use crate::sim::Sim;
+use crate::engine::sim::Sim;
+use crate::memory::arena::{Arena, Packing};
 
 /// How large a frame's descriptor is on the simulated machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Descriptors {
-    /// As it is here: state words, links and head bytes in arrays of their own, 17 bytes in all.
+    /// As on the host: state words, links and head bytes in arrays of their own, 17 bytes in all.
     #[default]
     Compact,
-    /// All that is known of a frame in a line of its own, as in Linux's `struct page`.
+    /// All descriptors of a frame in a line of their own, as in Linux's `struct page`.
     Line,
 }
 
 const FIELDS: (bool, Packing) = (true, Packing::Natural);
 const ARRAY: (bool, Packing) = (false, Packing::Natural);
 
-/// Nodes of the CPUs that an allocator is booted with for a machine with these: of each CPU a second time, for its interrupts, where
-/// there are any and the mechanisms give them lists of their own. Then the machine has to know
-/// ([`crate::run::Simulation::keep_interrupts_apart`]).
+/// Returns the nodes of the CPUs to boot an allocator with, and whether interrupts have CPUs of their own.
+///
+/// Where there are interrupts and the mechanisms give them lists of their own, each CPU is there a second time for its
+/// interrupts. The machine must be told ([`crate::run::Simulation::keep_interrupts_apart`]).
 pub(crate) fn contexts(cpus: &[NodeId], mechanisms: &Mechanisms, interrupts: bool) -> (Vec<NodeId>, bool) {
     let apart = interrupts && mechanisms.pcp_protection == PcpProtection::OwnLists;
     (cpus.repeat(if apart { 2 } else { 1 }), apart)
 }
 
-/// An arena that has room for an allocator of this configuration, and `more` bytes.
+/// Makes an arena with room for an allocator of this configuration and `more` bytes.
 ///
 /// # Errors
 /// The configuration is wrong.
@@ -42,7 +43,7 @@ pub fn arena_for(config: &Config<'_>, more: usize) -> Result<Arena, BootError> {
     Ok(Arena::new(layout.bytes::<Sim>() + size_of::<Allocator<'_, Sim>>() + 23 * Arena::bytes_of::<u8>(1) + more))
 }
 
-/// Boots an allocator whose words are all in the arena, each at home where its owner is.
+/// Boots an allocator whose words are all in the arena, each on its owner's node.
 ///
 /// # Errors
 /// The configuration is wrong.
@@ -79,7 +80,7 @@ pub fn boot<'a>(
         clusters: arena.place("clusters", ARRAY, layout.clusters, |_| Cluster::default()),
         owners: arena.place("owners", ARRAY, layout.owners, |_| Word::new(0)),
         owned: arena.place("owned", ARRAY, layout.owned, |_| Word::new(0)),
-        hints: arena.place("doors", ARRAY, layout.hints, |_| Word::new(0)),
+        hints: arena.place("hints", ARRAY, layout.hints, |_| Word::new(0)),
         diffs: arena.place("diffs", ARRAY, layout.diffs, |_| ZoneDiffs::default()),
         node_stats: arena.place("node stats", ARRAY, layout.node_stats, |_| NodeStat::default()),
         node_diffs: arena.place("node diffs", ARRAY, layout.node_diffs, |_| NodeDiffs::default()),
@@ -98,7 +99,7 @@ fn packing(descriptors: Descriptors, bytes: u32) -> Packing {
     }
 }
 
-/// Names every word, and puts it where its owner is.
+/// Names every word, and sets its node.
 fn name(arena: &Arena, allocator: &Allocator<'_, Sim>) {
     allocator.fields(&mut |field| {
         let bytes = field.size * field.count;

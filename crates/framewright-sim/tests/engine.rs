@@ -1,4 +1,4 @@
-//! What an access costs, who waits for whom, and what ends a wait.
+//! What an access costs, which CPU waits for another, and what ends a wait.
 
 use std::cell::{Cell, RefCell};
 
@@ -30,8 +30,9 @@ fn machine() -> Model {
     model
 }
 
-/// Runs `body` on so many CPUs over words of which each is a line of its own, the upper half of them at home on node 1. Fields
-/// are told apart.
+/// Runs `body` on `cpus` CPUs over words that are lines of their own, the upper half of them on node 1.
+///
+/// Fields are told apart.
 fn run(
     model: &Model,
     cpus: usize,
@@ -205,7 +206,7 @@ fn stores_wait_for_each_other_when_too_many_are_under_way() {
     run(&model, 1, body).unwrap();
 }
 
-/// One store waits for memory, and every other one of any kind behind it for that.
+/// One store waits for memory, and every later store waits for it.
 #[test]
 fn stores_wait_when_the_buffer_is_full() {
     let mut model = machine();

@@ -131,7 +131,7 @@ fn a_background_thread_that_is_awake_is_woken_once_more() {
             assert!(here::clock() < 10_000_000);
             Sim.sleep_until(waiter, 50_000);
             assert_eq!(here::clock(), 50_000_000);
-            // Who waits for memory looks before it sleeps.
+            // A CPU that waits for memory looks for it before it sleeps.
             Sim.wake(Waiter::Allocation(NodeId(0)));
             Sim.sleep_until(Waiter::Allocation(NodeId(0)), 60_000);
             assert_eq!(here::clock(), 60_000_000);

@@ -1,4 +1,4 @@
-//! Zone locks of each kind on a simulated machine: who comes first is served first.
+//! Zone locks of each kind on a simulated machine: the CPU that comes first is served first.
 
 use framewright::mechanisms::ZoneLock;
 use framewright::request::GFP_HIGHUSER_MOVABLE;
@@ -9,8 +9,7 @@ use framewright_sim::run::{Options, Schedule, Simulation, here};
 use framewright_sim::stage::{Descriptors, arena_for, boot};
 
 const CPUS: usize = 28;
-/// Who wants the lock within so many nanoseconds of another came at the same time: so long its line may be on its way when all
-/// ask for it.
+/// Nanoseconds within which two requests count as simultaneous: the line may be in transit for so long.
 const SAME_TIME: u64 = 28 * 110;
 
 /// How the lock of the one zone was taken while each CPU allocated 256 pages and freed them, over and over.
@@ -70,7 +69,7 @@ fn a_lock_is_held_by_one_cpu_at_a_time() {
         let mut spans = spans(kind);
         spans.sort_by_key(|span| span.taken_ns);
         for pair in spans.windows(2) {
-            // Whole nanoseconds; and who gives it up says so when it has.
+            // Times are whole nanoseconds; and a release is reported after it is done.
             assert!(pair[0].released_ns <= pair[1].taken_ns + 200, "{}: {pair:?}", kind.name());
         }
     }

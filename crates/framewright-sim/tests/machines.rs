@@ -48,8 +48,7 @@ fn every_number_says_where_it_comes_from() {
     }
 }
 
-/// The rows that a latency checker printed and the numbers of the model are the same: nobody may tune one of them
-/// alone.
+/// The rows that a latency checker printed equal the numbers of the model: neither may be tuned alone.
 #[test]
 fn published_rows_are_the_models_own() {
     for spec in built_in() {

@@ -1,4 +1,4 @@
-//! Interrupts of interrupts, and of whoever holds interrupts off: the machine's, and the allocator's calls for any context in them.
+//! NMIs on the simulated machine, and the allocator's calls for any context in them.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -45,7 +45,7 @@ fn an_nmi_comes_anywhere_is_on_no_cpu_and_lets_no_interrupt_in() {
             note(met_interrupt, interrupt);
             note(met_nmi, nmi);
             within(nmi, &|| {
-                // What it holds off and lets go again are not the interrupts of whom it met.
+                // It holds off and lets go interrupts of its own context, not of the one that it hit.
                 drop(Sim.irq_save());
                 changes();
                 drop(Sim.irq_save());
@@ -124,7 +124,7 @@ const ANYTHING: &[Kind] = &[];
 
 /// Bugs, under which mechanisms, and what shows of them.
 const PLANTS: [(&str, &str, &[Kind]); 11] = [
-    // Calls that wait, and change lists as if nobody were in the middle of that.
+    // Calls that wait, and change lists as if no other call were changing them.
     ("waiting-nmi", "baseline", ANYTHING),
     ("waiting-nmi", "baseline,pcp-protection=trylock", ANYTHING),
     ("waiting-nmi", "default", ANYTHING),

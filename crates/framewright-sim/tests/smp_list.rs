@@ -1,8 +1,8 @@
 //! Lists that many virtual CPUs change at once, in random schedules, with stores that are kept back and without.
 //!
-//! A CPU takes off nodes that it has won by an exchange on the node's flag, writes into their words what does most harm there, and
-//! later finds it unchanged, puts them on a list again, and sets the flag. That is how an allocator does it: the state
-//! word of a block is its flag.
+//! A CPU takes off nodes that it has won by an exchange on the node's flag, writes into their words what does most harm
+//! there, and later finds it unchanged, puts them on a list again, and sets the flag. That is how an allocator does it:
+//! the state word of a block is its flag.
 //!
 //! `LIST_OPERATIONS=10000000` in the environment makes it as many operations on each number of CPUs.
 
@@ -99,7 +99,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Runs so many operations and returns how many nodes were taken off.
+/// Runs operations and returns how many nodes were removed.
 fn run(cpus: usize, seed: u64, delays: bool, operations: usize) -> usize {
     let arena = Arena::new(1 << 20);
     let nodes = NODES_PER_CPU * cpus as u32;

@@ -51,8 +51,8 @@ fn cpus_that_stay_lose_nothing_above_holes() {
     }
 }
 
-/// Found here: the types of a large block's pageblocks were looked at before the lock was taken; a count was changed with
-/// interrupts on.
+/// Found here: the types of a large block's pageblocks were looked at before the lock was taken; a count was changed
+/// with interrupts on.
 #[test]
 fn what_was_found_before_stays_mended() {
     for (mechanisms, seed) in [("patch7", 3), ("patch8", 3), ("patch7", 8)] {

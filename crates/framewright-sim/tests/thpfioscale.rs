@@ -1,4 +1,5 @@
-//! The workload that fills memory with files and then wants huge pages: that it is what its seed says, and loses nothing.
+//! The workload that fills memory with files and then wants huge pages: that it is what its seed says, and loses
+//! nothing.
 
 use framewright::Mechanisms;
 use framewright_sim::machine::named;
@@ -68,7 +69,8 @@ fn nothing_is_lost_under_other_loads() {
     assert_eq!(outcome.phases[1].pages, 0);
 }
 
-/// Numbers that change with the allocator, the model or the engine: nothing else tells that simulated results are not what they were.
+/// Numbers that change with the allocator, the model or the engine: nothing else tells that simulated results are not
+/// what they were.
 #[test]
 fn what_comes_of_it() {
     let mut table = String::from("load     mechanisms    events  huge  base  kswapd scanned  moved  seconds\n");

@@ -183,7 +183,8 @@ fn huge_pages_and_small_ones_share_fragmented_memory() {
         let plenty = of(300, mechanisms);
         let (small, large) = (figure(&plenty, PageFaultMix::SMALL), figure(&plenty, PageFaultMix::HUGE));
         assert!((small + large - plenty.per_second).abs() < 1.0, "{small} and {large} of {}", plenty.per_second);
-        // All was in single pages, none of which lay between occupied ones; a window cuts off huge faults at either end.
+        // All was in single pages, none of which lay between occupied ones; a window cuts off huge faults at either
+        // end.
         assert_eq!(figure(&plenty, PageFaultMix::FALLBACKS), 0.0, "{mechanisms}");
         let huge = figure(&plenty, "huge faults") * 512.0;
         assert!((huge / large - 1.0).abs() < 0.05, "{huge} of {large}");
@@ -428,7 +429,7 @@ fn lists_that_are_on_are_under_their_lock() {
     assert_eq!("page-fault1:lru=on".parse::<Workload>().unwrap().to_string(), "page-fault1:lru=lock");
 }
 
-/// Whoever watches reads everything that there is, at times of his own.
+/// A watcher reads all visible state, at times of its own.
 #[test]
 fn a_watched_run_is_the_same_run() {
     for text in ["page-fault1:pages=200", "page-fault-mix:pages=512", "page-bench05:ring=16"] {

@@ -6,11 +6,11 @@ use crate::{Case, check};
 const BOOSTED: &str = "max-order 4\npageblock-order 3\nmemory 0x0..0x20 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
                        marks 0 Normal 1 2 12\npcp 0 Normal 1 1\nmechanisms nofragment=off,watermark-boost=15000\n";
 
-/// The same with three pageblocks.
+/// As above, with three pageblocks.
 const THREE: &str = "max-order 4\npageblock-order 3\nmemory 0x0..0x18 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
                      marks 0 Normal 1 2 12\npcp 0 Normal 1 1\nmechanisms nofragment=off,watermark-boost=15000\n";
 
-/// The same with a high mark of 0, as before marks are set.
+/// As above, with a high mark of 0, as before marks are set.
 const MARKLESS: &str = "max-order 4\npageblock-order 3\nmemory 0x0..0x20 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
                         marks 0 Normal 0 0 0\npcp 0 Normal 1 1\nmechanisms nofragment=off,watermark-boost=15000\n";
 

@@ -1,4 +1,4 @@
-//! What is moved for whom, and where to.
+//! Which blocks compaction moves, for which requests, and where to.
 
 use crate::{Case, check};
 
@@ -6,11 +6,11 @@ use crate::{Case, check};
 const EMPTIEST: &str = "max-order 4\npageblock-order 3\nmemory 0x0..0x20 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
                         marks 0 Normal 0 0 0\npcp 0 Normal 1 1\nmechanisms compaction=emptiest\n";
 
-/// The same, and mobilities are kept apart by force.
+/// As above, with enforced nofragment.
 const ENFORCED: &str = "max-order 4\npageblock-order 3\nmemory 0x0..0x20 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
                         marks 0 Normal 0 0 0\npcp 0 Normal 1 1\nmechanisms compaction=emptiest,nofragment=enforced\n";
 
-/// The same by two scanners.
+/// As above, with two scanners.
 const SCANNERS: &str = "max-order 4\npageblock-order 3\nmemory 0x0..0x20 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
                         marks 0 Normal 0 0 0\npcp 0 Normal 1 1\nmechanisms compaction=scanners\n";
 
@@ -20,7 +20,7 @@ const HOLES: &str = "a1 = alloc-at 0x0 order 4 GFP_HIGHUSER_MOVABLE\na2 = alloc-
                      raw-free-range 0x6 2\nraw-free-range 0xa 6\nraw-free-range 0x17 1\nraw-free-range 0x1d 3\n\
                      on-migrate move";
 
-/// The same with two frames more in use in the second and one less in the fourth.
+/// As above, with two frames more in use in the second and one less in the fourth.
 const FULLER: &str = "a1 = alloc-at 0x0 order 4 GFP_HIGHUSER_MOVABLE\na2 = alloc-at 0x10 order 3 GFP_HIGHUSER_MOVABLE\n\
                       a3 = alloc-at 0x18 order 3 GFP_HIGHUSER_MOVABLE\nsplit a1 order 0\nsplit a2 order 0\nsplit a3 order 0\n\
                       raw-free-range 0x5 3\nraw-free-range 0xd 3\nraw-free-range 0x17 1\nraw-free-range 0x1d 3\n\

@@ -10,7 +10,7 @@ const PAIRS: &str = "max-order 4\npageblock-order 3\nmemory 0x0..0x40 node 0\ncp
 const TWO: &str = "max-order 4\npageblock-order 3\nmemory 0x0..0x10 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
                    marks 0 Normal 0 0 0\npcp 0 Normal 1 1\nmechanisms nofragment=off\n";
 
-/// The same with claim and steal.
+/// Two pageblocks of 8 frames, with claim and steal.
 const TWO_CLAIM: &str = "max-order 4\npageblock-order 3\nmemory 0x0..0x10 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
                          marks 0 Normal 0 0 0\npcp 0 Normal 1 1\nmechanisms nofragment=off,fallback=claim-steal\n";
 
@@ -243,7 +243,7 @@ const ZONES: &str = "max-order 4\npageblock-order 3\nmemory 0x0..0x20 node 0\ncp
                      marks 0 DMA32 0 0 0\nmarks 0 Normal 0 0 0\nreserve 0 DMA32 0 0 0 0\n\
                      pcp 0 DMA32 1 1\npcp 0 Normal 1 1\n";
 
-/// The same without ALLOC_NOFRAGMENT.
+/// Zones as above, without ALLOC_NOFRAGMENT.
 const ZONES_MIXING: &str = "max-order 4\npageblock-order 3\nmemory 0x0..0x20 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x10\n\
                             marks 0 DMA32 0 0 0\nmarks 0 Normal 0 0 0\nreserve 0 DMA32 0 0 0 0\n\
                             pcp 0 DMA32 1 1\npcp 0 Normal 1 1\nmechanisms nofragment=off\n";

@@ -17,7 +17,7 @@ macro_rules! small {
     };
 }
 
-/// The same with per-CPU lists that take four pages at a time and keep up to eight, and pageblocks of 16.
+/// As above, with per-CPU lists that take four pages at a time and keep up to eight, and pageblocks of 16.
 macro_rules! lists {
     ($mechanisms:literal) => {
         concat!(

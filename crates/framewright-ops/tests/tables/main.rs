@@ -1,8 +1,9 @@
 //! What each operation does to the free lists, case by case.
 //!
 //! A [`Case`] is a machine, the operations that bring it into a state, that state, the operations under test with what
-//! must come of them, and the state afterwards. States are rows of `/proc/pagetypeinfo` (free blocks of one zone and type,
-//! by order from 0) and of per-CPU counts; a row that is not written is all zeros, so that nothing goes unnoticed.
+//! must come of them, and the state afterwards. States are rows of `/proc/pagetypeinfo` (free blocks of one zone and
+//! type, by order from 0) and of per-CPU counts; a row that is not written is all zeros, so that nothing goes
+//! unnoticed.
 
 mod boost;
 mod buddy;

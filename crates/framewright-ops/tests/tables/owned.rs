@@ -1,4 +1,4 @@
-//! Pageblocks that CPUs own: who gets what is freed in them, and how they go back.
+//! Pageblocks that CPUs own: where frees in them go, and how they are released.
 
 use framewright::Layout;
 use framewright_ops::Scenario;

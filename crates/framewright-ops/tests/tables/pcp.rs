@@ -105,7 +105,8 @@ const DRAIN: &[Case] = &[
         ops: "raw-free 0x0 order 0\nraw-free 0x2 order 0\nraw-free 0x4 order 0\nraw-free 0x6 order 0\n\
               raw-free 0x8 order 0\nraw-free 0xa order 0\nraw-free 0xc order 0\nraw-free 0xe order 0\n\
               raw-free 0x10 order 1\nexpect Node 0, zone Normal, cpu 0 count 10\nraw-free 0x12 order 1",
-        // Back are 0x0, from the first list looked at, and both blocks of the third one behind it, which may give three.
+        // Freed are 0x0, from the first list looked at, and both blocks of the third list after it, which may give
+        // three.
         after: "Node 0, zone Normal, type Movable 1 0 0 0 3\nNode 0, zone Normal, cpu 0 count 7",
     },
     Case {
@@ -154,7 +155,7 @@ fn lists_are_drained() {
     check(DRAIN);
 }
 
-/// The list of whom must not lose a block: a high of 58 frames with a batch of 1 lets one list grow while others drain.
+/// Lists that must not lose a block: a high of 58 frames with a batch of 1 lets one list grow while others drain.
 const UNEVEN: &str = "max-order 7\npageblock-order 5\nmemory 0x0..0x400 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
                       marks 0 Normal 0 0 0\npcp 0 Normal 1 58\n";
 
@@ -172,11 +173,13 @@ fn full_lists_lose_nothing() {
     check(OVERFLOW);
 }
 
-/// Lists that keep what is freed; the second pageblock is a contiguous reserve, the third one for atomic requests of high orders.
+/// Lists that keep what is freed; the second pageblock is a contiguous reserve, the third one for atomic requests of
+/// high orders.
 const RESERVES: &str = "max-order 4\npageblock-order 2\nmemory 0x0..0x40 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
                         marks 0 Normal 0 0 0\npcp 0 Normal 1 8\ncma 0x4..0x8\n";
 
-/// Linux put such pages on the list of the type that lists in use stand for, once it tried their lock and did not wait for it.
+/// Linux put such pages on the list of the type that lists in use stand for, once it tried their lock and did not wait
+/// for it.
 const IN_USE: &[Case] = &[
     Case {
         name: "a page of a contiguous reserve, freed while the lists are in use, goes back to the reserve",

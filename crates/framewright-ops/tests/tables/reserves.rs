@@ -1,4 +1,4 @@
-//! Who may use the last free memory, and what is kept for whom: watermarks, the lowmem reserve, CMA, high-atomic.
+//! Which requests may use the last free memory: watermarks, the lowmem reserve, CMA, high-atomic.
 
 use crate::{Case, SMALL, check};
 
@@ -118,7 +118,7 @@ fn low_memory_is_reserved() {
 const HALF_CMA: &str = "max-order 4\npageblock-order 2\nmemory 0x0..0x40 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
                         marks 0 Normal 0 0 0\npcp 0 Normal 1 1\ncma 0x20..0x40\n";
 
-/// With marks; CMA is not counted as free for those who cannot use it.
+/// With marks; CMA does not count as free for requests that cannot use it.
 const CMA_MARKS: &str = "max-order 4\npageblock-order 2\nmemory 0x0..0x40 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
                          marks 0 Normal 8 8 8\npcp 0 Normal 1 1\ncma 0x20..0x40\n";
 

@@ -8,8 +8,8 @@ use framewright_ops::session::with_session;
 
 use crate::{Case, check};
 
-/// Zone Normal of 1024 frames, an eighth of which one CPU may have on its lists; a batch of 4, and a high of 12 to begin with.
-/// The zone's high mark is what is said.
+/// Zone Normal of 1024 frames, an eighth of which one CPU may have on its lists; a batch of 4, and a high of 12 to
+/// begin with. The zone's high mark is what is said.
 macro_rules! lists {
     ($high:literal) => {
         concat!(

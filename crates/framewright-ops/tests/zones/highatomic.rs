@@ -20,8 +20,8 @@ fn highatomic(session: &Session<'_>) -> u64 {
     zones.filter_map(|zone| pages.zone(zone)).map(|zone| zone.blocks[MigrateType::HighAtomic.index()]).sum()
 }
 
-/// One gibibyte of which every pageblock has a block of order 3 free, 4,096 frames in all: between the low and the min mark. Then `bursts`
-/// requests of `order`, each followed by `after`.
+/// One gibibyte of which every pageblock has a block of order 3 free, 4,096 frames in all: between the low and the min
+/// mark. Then `bursts` requests of `order`, each followed by `after`.
 fn scattered(mechanisms: &str, order: u8, bursts: u32, after: &str) -> String {
     let mut text = format!(
         "max-order 10\npageblock-order 9\nmemory 0x100000..0x140000 node 0\ncpus 0 0\ndma-end 0x0\ndma32-end 0x0\n\
@@ -77,7 +77,8 @@ const SAMA5: &str = "max-order 14\npageblock-order 14\nmemory 0x20000..0x28000 n
                      a4 = alloc order 2 GFP_ATOMIC -> served\n#! highatomic=0\nfree a4\nfree a3\nfree a2\n\
                      a5 = bulk 15000 order 0 GFP_NOWAIT -> >=15000";
 
-/// 100 pageblocks of 32 frames, of which one may be in reserve, with marks so high that every request is served below the low mark.
+/// 100 pageblocks of 32 frames, of which one may be in reserve, with marks so high that every request is served below
+/// the low mark.
 const HUNDRED: &str = "max-order 6\npageblock-order 5\nmemory 0x0..0xc80 node 0\ncpus 0\ndma-end 0x0\ndma32-end 0x0\n\
                        marks 0 Normal 0 100000 100000\n";
 
@@ -220,7 +221,8 @@ fn idle_reserve_is_given_back() {
     play_all(cases);
 }
 
-/// Requests of orders that no per-CPU list keeps, held, until the zone has no more: the reserve grows to what the documents say, and no further.
+/// Requests of orders that no per-CPU list keeps, held, until the zone has no more: the reserve grows to what the
+/// documents say, and no further.
 #[test]
 fn reserve_grows_to_the_documented_limit_in_zones_of_any_size() {
     for pageblocks in (2..=4_096_u64).filter(|&n| n < 8 || n.is_power_of_two() || n % 97 == 3 || n % 1000 < 2) {
@@ -244,7 +246,7 @@ fn reserve_grows_to_the_documented_limit_in_zones_of_any_size() {
     }
 }
 
-/// What is free in reserve counts for those that may use it and for nobody else, whatever the marks.
+/// Free memory of the reserve counts only for requests that may use it, at any marks.
 #[test]
 fn free_memory_in_reserve_counts_for_those_that_may_use_it() {
     let served = |gfp, min: u64, reserved: u64| {

@@ -180,8 +180,8 @@ fn strict_requests_choose_among_the_nodes_that_could_serve_them() {
     play_all(STRICT.iter().map(|(name, machine, ops)| (*name, format!("{machine}{ops}"))));
 }
 
-/// On any machine, with any set and flags: while there is room, each node with memory of a usable kind has its turn, no other has one, and
-/// the counters say so. (The oracle compares node by node; this counts.)
+/// On any machine, with any set and flags: while there is room, each node with memory of a usable kind has its turn, no
+/// other has one, and the counters say so. (The oracle compares node by node; this counts.)
 #[test]
 fn turns_are_even_on_any_machine() {
     let mut shown = 0;
@@ -212,7 +212,8 @@ fn turns_are_even_on_any_machine() {
             }
             let turns = (0..NodeId::LIMIT).filter(|&node| room[node] != 0 && nodes.contains(NodeId(node as u8)));
             let counts: Vec<i64> = turns.clone().map(|node| by_node[node]).collect();
-            // Marks and reserves of a small node may send its turn elsewhere, and so may mobilities that are kept apart by force.
+            // Marks and reserves of a small node may send its turn elsewhere, and so may mobilities that are kept apart
+            // by force.
             let mixes = scenario.shape.mechanisms.nofragment != Nofragment::Enforced;
             if mixes && counts.len() > 1 && turns.clone().all(|node| room[node] > 160) {
                 let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());

@@ -9,7 +9,8 @@ use framewright_ops::{Outcome, machines};
 
 use crate::play_all;
 
-/// Zones that begin and end anywhere: node 0 in the middle of a pageblock that it has to itself, node 1 inside of the next, with a hole.
+/// Zones that begin and end anywhere: node 0 in the middle of a pageblock that it has to itself, node 1 inside of the
+/// next, with a hole.
 const ODD: &str = "max-order 6\npageblock-order 4\nmemory 0x5..0x6a node 0\nmemory 0x6a..0xf3 node 1\n\
                    reserved 0xf3..0xf5 node 1\nmemory 0xf9..0x13f node 1\ncpus 0 1\ndma-end 0x0\ndma32-end 0x0\n\
                    marks 0 Normal 0 0 0\nmarks 1 Normal 0 0 0\npcp 0 Normal 1 1\npcp 1 Normal 1 1\n";
@@ -122,7 +123,8 @@ fn errors_name_a_frame_of_the_range_and_the_reason() {
     play_all(cases);
 }
 
-/// On any machine with some frames in use here and there: what is refused the oracle finds nowhere, and what is found begins at any frame.
+/// On any machine with some frames in use here and there: what is refused the oracle finds nowhere, and what is found
+/// begins at any frame.
 #[test]
 fn runs_are_found_wherever_they_are() {
     let (mut inside, mut refused) = (0, 0);

@@ -1,17 +1,17 @@
-//! From the numbers of a machine's file to those that the simulator computes with.
+//! Converts the numbers of a machine's file into the simulator's own.
 
 use framewright::machine::Step;
 
 use super::origin::Unit;
 use super::schema::STEP_COSTS;
-use super::{Parameter, Spec};
+use super::spec::{Parameter, Spec};
 use crate::model::{Capacity, Costs, Latencies, Memory, Model, Occupancy, Ps, Stores, Topology};
 
 impl Spec {
-    /// The machine as the simulator computes with it.
+    /// Returns the machine as the simulator computes with it.
     ///
-    /// A machine of one socket has no latencies between sockets; the model then holds those within it. A curve that a
-    /// scaled point bends downwards is held level there.
+    /// A machine of one socket has no latencies between sockets; the model then holds those within the socket. A curve
+    /// that a scaled point bends downwards is level there.
     pub fn model(&self) -> Model {
         let numbers = Numbers { spec: self, topology: self.topology() };
         Model {
@@ -46,7 +46,7 @@ impl Spec {
         }
     }
 
-    /// A time of the machine in nanoseconds; none if it has none of this path.
+    /// Returns a time of the machine in nanoseconds, by its path.
     pub fn nanoseconds(&self, path: &str) -> Option<f64> {
         let parameter = self.parameter(path)?;
         match parameter.unit {
@@ -67,7 +67,7 @@ impl Spec {
     }
 }
 
-/// A machine's numbers by path. Those that a file must have are there: it was checked when it was read.
+/// A machine's numbers by path. Required numbers are there: the file was checked when it was read.
 struct Numbers<'a> {
     spec: &'a Spec,
     topology: Topology,
@@ -93,7 +93,7 @@ impl Numbers<'_> {
         }
     }
 
-    /// So many instructions: picoseconds are too coarse for one.
+    /// Returns the time of `count` instructions; picoseconds are too coarse for one.
     fn instructions(&self, count: u32) -> Ps {
         let scale =
             |parameter: &Parameter| Parameter { value: parameter.value * f64::from(count), ..parameter.clone() };

@@ -1,4 +1,4 @@
-//! What stands beside a number in a machine's file: its unit and where it comes from.
+//! The unit of a number in a machine's file, and its origin.
 
 use std::fmt;
 
@@ -8,22 +8,22 @@ use serde::Serialize;
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
-    /// It was measured, and read there.
+    /// It was measured, and read at this place.
     Source(String),
-    /// It was not, or only recalled; why one may think so.
+    /// It is assumed, for this reason.
     Assumed(String),
     /// It was chosen so that these rows of published tables come out.
     Fitted(String),
 }
 
 impl Basis {
-    /// The words that say which one it is, in a file.
+    /// The keys of the bases in a file.
     pub(super) const KEYS: [&'static str; 3] = ["source", "assumed", "fitted"];
 
-    /// The basis that a file gives under one of the keys.
+    /// Reads the basis that a file gives under one of the keys.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// The text is empty, or names no row of a table.
     pub(super) fn parse(key: &str, text: &str) -> Result<Basis, String> {
         if text.trim().is_empty() {
             return Err(format!("`{key}` is empty"));
@@ -44,7 +44,9 @@ impl Basis {
         }
     }
 
-    /// The rows of published tables, as `table/row`, that the number was fitted to and therefore cannot predict.
+    /// Returns the rows of published tables, as `table/row`, that the number was fitted to.
+    ///
+    /// It cannot predict them.
     pub fn rows(&self) -> impl Iterator<Item = &str> {
         let rows = match self {
             Basis::Fitted(rows) => Some(rows.split(',').map(str::trim)),
@@ -104,7 +106,7 @@ impl Unit {
         Unit::GbPerS,
     ];
 
-    /// The key that gives a number this unit.
+    /// Returns the key that gives a number this unit.
     pub fn key(self) -> &'static str {
         match self {
             Unit::Cycles => "cycles",
@@ -120,7 +122,7 @@ impl Unit {
         }
     }
 
-    /// The unit of a key.
+    /// Returns the unit of a key.
     pub(super) fn of(key: &str) -> Option<Unit> {
         Unit::ALL.into_iter().find(|unit| unit.key() == key)
     }

@@ -1,13 +1,15 @@
-//! Reads a machine's file, and says which key is wrong and why.
+//! Reads a machine's file; an error names the wrong key and the reason.
 
 use toml::{Table, Value};
 
+use super::built_in::MOST_CPUS;
+use super::error::MachineError;
 use super::origin::{Basis, Unit};
-use super::schema::{ENTRIES, Entry, Kind, Need, PUBLISHED};
-use super::{MOST_CPUS, MachineError, Parameter, Spec};
+use super::schema::{ENTRIES, Entry, Need, NumberKind, PUBLISHED};
+use super::spec::{Parameter, Spec};
 
 /// A key and what is wrong with it.
-type Wrong = (String, String);
+type BadEntry = (String, String);
 
 /// Reads a machine.
 pub(super) fn spec(file: &str, text: &str) -> Result<Spec, MachineError> {
@@ -20,7 +22,7 @@ pub(super) fn spec(file: &str, text: &str) -> Result<Spec, MachineError> {
     read(name, &table).map_err(|(key, what)| MachineError::Entry { file: file.to_owned(), key, what })
 }
 
-fn read(name: &str, table: &Table) -> Result<Spec, Wrong> {
+fn read(name: &str, table: &Table) -> Result<Spec, BadEntry> {
     let title = match table.get("title").map(Value::as_str) {
         Some(Some(title)) if !title.trim().is_empty() => title.to_owned(),
         Some(_) => return Err(("title".to_owned(), "is no text that says what the machine is".to_owned())),
@@ -42,8 +44,8 @@ fn read(name: &str, table: &Table) -> Result<Spec, Wrong> {
     Ok(spec)
 }
 
-/// Fails with the first key that means nothing.
-fn known_keys(table: &Table, prefix: &str) -> Result<(), Wrong> {
+/// Checks that every key has a meaning.
+fn known_keys(table: &Table, prefix: &str) -> Result<(), BadEntry> {
     for (key, value) in table {
         let path = if prefix.is_empty() { key.clone() } else { format!("{prefix}.{key}") };
         if path == "title" || ENTRIES.iter().any(|entry| entry.path == path) {
@@ -62,7 +64,7 @@ fn known_keys(table: &Table, prefix: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// The keys that a table may hold.
+/// Returns the keys that a table may hold.
 fn siblings(prefix: &str) -> Vec<&'static str> {
     let mut keys = if prefix.is_empty() { vec!["title"] } else { Vec::new() };
     for entry in ENTRIES.iter() {
@@ -86,8 +88,8 @@ fn find<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
     }
 }
 
-/// The numbers of an entry: one, or as many as a curve has points.
-fn numbers_of(entry: &Entry, value: &Value) -> Result<Vec<Parameter>, Wrong> {
+/// Returns the numbers of an entry: one, or one for each point of a curve.
+fn numbers_of(entry: &Entry, value: &Value) -> Result<Vec<Parameter>, BadEntry> {
     let Some(over) = entry.over else {
         let path = entry.path.clone();
         let ([number], basis) = measured(value, [entry.kind]).map_err(|what| (path.clone(), what))?;
@@ -108,8 +110,8 @@ fn numbers_of(entry: &Entry, value: &Value) -> Result<Vec<Parameter>, Wrong> {
     Ok(numbers)
 }
 
-/// Numbers of these kinds, each under the key of its unit, and their common basis.
-fn measured<const N: usize>(value: &Value, kinds: [Kind; N]) -> Result<([(f64, Unit); N], Basis), String> {
+/// Reads numbers of these kinds, each under the key of its unit, and their common basis.
+fn measured<const N: usize>(value: &Value, kinds: [NumberKind; N]) -> Result<([(f64, Unit); N], Basis), String> {
     let table = value.as_table().ok_or("is no table of a number, under the key of its unit, and its origin")?;
     let mut numbers: [Option<(f64, Unit)>; N] = [None; N];
     let mut basis = None;
@@ -122,7 +124,7 @@ fn measured<const N: usize>(value: &Value, kinds: [Kind; N]) -> Result<([(f64, U
             continue;
         }
         let unit = Unit::of(key);
-        let fits = |kind: &Kind| kind.units().iter().any(|(allowed, ..)| Some(*allowed) == unit);
+        let fits = |kind: &NumberKind| kind.units().iter().any(|(allowed, ..)| Some(*allowed) == unit);
         let (Some(unit), Some(place)) = (unit, kinds.iter().position(fits)) else {
             let wanted: Vec<_> = kinds.iter().map(|kind| wanted(*kind)).collect();
             let wrong = if unit.is_some() { "is the wrong unit" } else { "is unknown" };
@@ -144,11 +146,11 @@ fn measured<const N: usize>(value: &Value, kinds: [Kind; N]) -> Result<([(f64, U
     Ok((found, basis))
 }
 
-fn wanted(kind: Kind) -> String {
+fn wanted(kind: NumberKind) -> String {
     kind.units().iter().map(|(unit, ..)| unit.key()).collect::<Vec<_>>().join(" or ")
 }
 
-fn number(kind: Kind, unit: Unit, value: &Value) -> Result<f64, String> {
+fn number(kind: NumberKind, unit: Unit, value: &Value) -> Result<f64, String> {
     let key = unit.key();
     let number = match value {
         Value::Integer(number) => *number as f64,
@@ -166,8 +168,8 @@ fn number(kind: Kind, unit: Unit, value: &Value) -> Result<f64, String> {
     Ok(number)
 }
 
-/// Fails if the numbers, each of which may be, do not make a machine together.
-fn is_machine(spec: &Spec, table: &Table) -> Result<(), Wrong> {
+/// Checks that the numbers, each valid by itself, make a machine together.
+fn is_machine(spec: &Spec, table: &Table) -> Result<(), BadEntry> {
     let count = |path: &str| spec.parameter(path).map_or(0.0, |parameter| parameter.value);
     let sockets = count("topology.sockets");
     let cpus = sockets * count("topology.cores") * count("topology.threads");
@@ -194,8 +196,8 @@ fn is_machine(spec: &Spec, table: &Table) -> Result<(), Wrong> {
     ascends("capacity", "is smaller than", &levels.map(|(name, lines)| (name, lines.into())))
 }
 
-/// Fails with the first level that has less than the one before it.
-fn ascends(section: &str, is_less: &str, levels: &[(&str, u64)]) -> Result<(), Wrong> {
+/// Checks that no level has less than the one before it.
+fn ascends(section: &str, is_less: &str, levels: &[(&str, u64)]) -> Result<(), BadEntry> {
     for pair in levels.windows(2) {
         if let [(nearer, near), (farther, far)] = pair
             && near > far

@@ -1,4 +1,4 @@
-//! Which numbers a machine's file holds, in which units, and how large they may be.
+//! The numbers of a machine's file, their units and their bounds.
 
 use std::sync::LazyLock;
 
@@ -8,10 +8,10 @@ use super::origin::Unit;
 
 /// What kind of number an entry is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum NumberKind {
     /// How long something takes.
     Time,
-    /// How much a cache keeps.
+    /// How much a cache holds.
     Size,
     /// How many sockets the machine has.
     Sockets,
@@ -35,51 +35,54 @@ pub(super) enum Kind {
     Bandwidth,
 }
 
-impl Kind {
+impl NumberKind {
     /// Units in which it may be given, each with the smallest and the largest number that makes sense.
     pub(super) fn units(self) -> &'static [(Unit, f64, f64)] {
         const LINES: f64 = 4096.0 * 16384.0;
         match self {
-            Kind::Time => &[(Unit::Cycles, 0.0, 1e9), (Unit::Ns, 0.0, 1e9)],
-            Kind::Size => {
+            NumberKind::Time => &[(Unit::Cycles, 0.0, 1e9), (Unit::Ns, 0.0, 1e9)],
+            NumberKind::Size => {
                 &[(Unit::Lines, 1.0, LINES), (Unit::Kib, 1.0, LINES / 16.0), (Unit::Mib, 1.0, LINES / 16384.0)]
             }
-            Kind::Sockets => &[(Unit::Count, 1.0, 64.0)],
-            Kind::Cores => &[(Unit::Count, 1.0, 1024.0)],
-            Kind::Threads => &[(Unit::Count, 1.0, 8.0)],
-            Kind::Depth => &[(Unit::Count, 1.0, 64.0)],
-            Kind::Entries => &[(Unit::Count, 1.0, 255.0)],
-            Kind::Together => &[(Unit::Lines, 1.0, 2.0)],
-            Kind::Clock => &[(Unit::Ghz, 0.1, 10.0)],
-            Kind::Share => &[(Unit::Percent, 0.0, 100.0)],
-            Kind::Factor => &[(Unit::Ratio, 1.0, 100.0)],
-            Kind::Bandwidth => &[(Unit::GbPerS, 0.1, 1e4)],
+            NumberKind::Sockets => &[(Unit::Count, 1.0, 64.0)],
+            NumberKind::Cores => &[(Unit::Count, 1.0, 1024.0)],
+            NumberKind::Threads => &[(Unit::Count, 1.0, 8.0)],
+            NumberKind::Depth => &[(Unit::Count, 1.0, 64.0)],
+            NumberKind::Entries => &[(Unit::Count, 1.0, 255.0)],
+            NumberKind::Together => &[(Unit::Lines, 1.0, 2.0)],
+            NumberKind::Clock => &[(Unit::Ghz, 0.1, 10.0)],
+            NumberKind::Share => &[(Unit::Percent, 0.0, 100.0)],
+            NumberKind::Factor => &[(Unit::Ratio, 1.0, 100.0)],
+            NumberKind::Bandwidth => &[(Unit::GbPerS, 0.1, 1e4)],
         }
     }
 
     /// Whether only whole numbers make sense.
     pub(super) fn is_whole(self) -> bool {
-        !self.scales() || self == Kind::Depth
+        !self.scales() || self == NumberKind::Depth
     }
 
     /// Whether the number can be a little larger or smaller.
     pub(super) fn scales(self) -> bool {
-        !matches!(self, Kind::Sockets | Kind::Cores | Kind::Threads | Kind::Together | Kind::Entries)
+        !matches!(
+            self,
+            NumberKind::Sockets | NumberKind::Cores | NumberKind::Threads | NumberKind::Together | NumberKind::Entries
+        )
     }
 }
 
 /// Which machines give an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Need {
-    /// All.
+    /// All machines.
     Always,
-    /// All with several sockets, and no other.
+    /// All machines with several sockets, and no other.
     Sockets,
-    /// Those that say something else than follows from other numbers.
+    /// Machines that override what follows from other numbers.
     Chosen,
-    /// Those of which it was published.
+    /// Machines of which it was published.
     Published,
-    /// The same, with several sockets.
+    /// Machines with several sockets of which it was published.
     PublishedSockets,
 }
 
@@ -88,11 +91,11 @@ pub(super) enum Need {
 pub(super) struct Entry {
     /// Where it stands.
     pub(super) path: String,
-    /// What it is; of a curve, what its values are.
-    pub(super) kind: Kind,
-    /// Of a curve, what its values are given over.
-    pub(super) over: Option<Kind>,
-    /// Who gives it.
+    /// The kind of the number; of a curve, of its values.
+    pub(super) kind: NumberKind,
+    /// Of a curve, the kind of its argument.
+    pub(super) over: Option<NumberKind>,
+    /// Which machines give it.
     pub(super) need: Need,
 }
 
@@ -102,7 +105,9 @@ pub(super) static ENTRIES: LazyLock<Vec<Entry>> = LazyLock::new(|| {
     sections.into_iter().flatten().map(|(path, kind, over, need)| Entry { path, kind, over, need }).collect()
 });
 
-/// The entry that a number of this path belongs to: a point of a curve has a path of its own, below that of the curve.
+/// Returns the entry of a number's path.
+///
+/// A point of a curve has a path of its own, below that of the curve.
 pub(super) fn entry(path: &str) -> Option<&'static Entry> {
     let is = |entry: &&Entry| match entry.over {
         None => entry.path == path,
@@ -111,15 +116,15 @@ pub(super) fn entry(path: &str) -> Option<&'static Entry> {
     ENTRIES.iter().find(is)
 }
 
-/// Where in a file the number of this path stands, counted in entries.
+/// Returns the place of a path in a file, counted in entries.
 pub(super) fn place(path: &str) -> Option<usize> {
     let entry = entry(path)?;
     ENTRIES.iter().position(|other| other.path == entry.path)
 }
 
-/// The place of a time that is part of the model.
+/// Returns the place of a time that is part of the model.
 pub(super) fn time(path: &str) -> Option<usize> {
-    let is_time = entry(path).is_some_and(|entry| entry.kind == Kind::Time && entry.over.is_none());
+    let is_time = entry(path).is_some_and(|entry| entry.kind == NumberKind::Time && entry.over.is_none());
     let is_published = path.strip_prefix(PUBLISHED).is_some_and(|rest| rest.starts_with('.'));
     place(path).filter(|_| is_time && !is_published)
 }
@@ -127,27 +132,27 @@ pub(super) fn time(path: &str) -> Option<usize> {
 /// Where the steps' costs stand.
 pub(super) const STEP_COSTS: &str = "costs.steps.";
 
-type Row = (String, Kind, Option<Kind>, Need);
+type EntryRow = (String, NumberKind, Option<NumberKind>, Need);
 
-fn rows(section: &str, need: Need, kind: Kind, names: &[&str]) -> Vec<Row> {
+fn rows(section: &str, need: Need, kind: NumberKind, names: &[&str]) -> Vec<EntryRow> {
     names.iter().map(|name| (format!("{section}.{name}"), kind, None, need)).collect()
 }
 
 /// Latencies, from near to far; those between sockets have a need of their own.
-fn latencies(section: &str, need: Need, between_sockets: Need) -> Vec<Row> {
+fn latencies(section: &str, need: Need, between_sockets: Need) -> Vec<EntryRow> {
     [
-        rows(section, need, Kind::Time, &["l1", "l2", "llc", "hit", "hitm"]),
-        rows(section, between_sockets, Kind::Time, &["far_hit", "far_hitm_home_there", "far_hitm_home_here"]),
-        rows(section, need, Kind::Time, &["dram"]),
-        rows(section, between_sockets, Kind::Time, &["far_dram"]),
+        rows(section, need, NumberKind::Time, &["l1", "l2", "llc", "hit", "hitm"]),
+        rows(section, between_sockets, NumberKind::Time, &["far_hit", "far_hitm_home_there", "far_hitm_home_here"]),
+        rows(section, need, NumberKind::Time, &["dram"]),
+        rows(section, between_sockets, NumberKind::Time, &["far_dram"]),
     ]
     .concat()
 }
 
-/// What the machine is made of, and how fast its caches and memories are.
-fn machine() -> Vec<Row> {
-    use Kind::{Clock, Cores, Depth, Entries, Factor, Share, Size, Sockets, Threads, Time, Together};
+/// Parts of the machine, and the speed of its caches and memories.
+fn machine() -> Vec<EntryRow> {
     use Need::Always;
+    use NumberKind::{Clock, Cores, Depth, Entries, Factor, Share, Size, Sockets, Threads, Time, Together};
     [
         rows("topology", Always, Sockets, &["sockets"]),
         rows("topology", Always, Cores, &["cores"]),
@@ -170,7 +175,7 @@ fn machine() -> Vec<Row> {
 }
 
 /// Instructions, and how far a CPU may run ahead of the others.
-fn costs() -> Vec<Row> {
+fn costs() -> Vec<EntryRow> {
     const COSTS: [&str; 10] = [
         "instruction",
         "rmw",
@@ -183,23 +188,24 @@ fn costs() -> Vec<Row> {
         "wake",
         "pause",
     ];
-    let steps = Step::ALL.iter().map(|step| (format!("{STEP_COSTS}{}", step.name()), Kind::Time, None, Need::Chosen));
+    let steps =
+        Step::ALL.iter().map(|step| (format!("{STEP_COSTS}{}", step.name()), NumberKind::Time, None, Need::Chosen));
     [
-        rows("costs", Need::Always, Kind::Time, &COSTS),
-        rows("costs", Need::Always, Kind::Factor, &["sibling"]),
-        rows("costs", Need::Chosen, Kind::Time, &["hit", "masked_free"]),
+        rows("costs", Need::Always, NumberKind::Time, &COSTS),
+        rows("costs", Need::Always, NumberKind::Factor, &["sibling"]),
+        rows("costs", Need::Chosen, NumberKind::Time, &["hit", "masked_free"]),
         steps.collect(),
-        rows("run", Need::Always, Kind::Time, &["slack"]),
+        rows("run", Need::Always, NumberKind::Time, &["slack"]),
     ]
     .concat()
 }
 
 /// What a latency checker printed.
-fn published() -> Vec<Row> {
+fn published() -> Vec<EntryRow> {
     [
         latencies(PUBLISHED, Need::Published, Need::PublishedSockets),
-        rows(PUBLISHED, Need::Published, Kind::Bandwidth, &["peak"]),
-        vec![(format!("{PUBLISHED}.loaded"), Kind::Time, Some(Kind::Bandwidth), Need::Published)],
+        rows(PUBLISHED, Need::Published, NumberKind::Bandwidth, &["peak"]),
+        vec![(format!("{PUBLISHED}.loaded"), NumberKind::Time, Some(NumberKind::Bandwidth), Need::Published)],
     ]
     .concat()
 }

@@ -1,11 +1,11 @@
-//! A machine as the text of a file that reads back as the same machine.
+//! Writes a machine as the text of a file that reads back as an equal machine.
 
 use std::fmt;
 
 use super::origin::{Basis, Unit};
-use super::{Parameter, Spec};
+use super::spec::{Parameter, Spec};
 
-/// The text of a machine's file: [`super::parse`] makes the machine of it again.
+/// The text of a machine's file, for [`crate::machine::parse`] to read back.
 pub struct Written<'s>(pub &'s Spec);
 
 impl fmt::Display for Written<'_> {

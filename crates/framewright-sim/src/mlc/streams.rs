@@ -1,14 +1,15 @@
-//! Reading as much as one likes, from all cores.
+//! Reads from memory on all cores, at a given rate or as fast as possible.
 
 use std::cell::Cell;
 
 use framewright::machine::{Machine, Word};
 
-use super::{A_LINE_EACH, Link, MANY, MlcError, RELAXED, options, place_cycle};
-use crate::arena::Arena;
+use super::lines::{A_LINE_EACH, Link, MANY, MlcError, RELAXED, options, place_cycle};
+use crate::engine::here;
+use crate::engine::run::Simulation;
+use crate::engine::sim::Sim;
+use crate::memory::arena::Arena;
 use crate::model::{Model, Ps};
-use crate::run::{Simulation, here};
-use crate::sim::Sim;
 
 /// Time until a controller knows its load, and the time that is measured after it.
 const WARM_UP: Ps = 30_000_000;
@@ -18,21 +19,23 @@ const END: Ps = WARM_UP + MEASURED;
 /// Time between two steps of a chase under load: its own reads are not part of the load.
 const REST: Ps = 500_000;
 
-/// Lines for which a core has asked and that are not there yet: about as many as its second-level cache keeps track of.
+/// Lines that a core has asked for and that have not arrived: about as many as its second-level cache tracks.
 const AHEAD: usize = 48;
 
 /// Bytes of a line.
 const LINE: f64 = 64.0;
 
-/// Nanoseconds that CPU 0 waits for a line of its node while all cores but its own read so many 10^9 bytes a second
-/// together, and how many these did read. Nothing if there is no other core.
+/// Measures a chase by CPU 0 while all other cores read `rate` 10^9 bytes a second together.
+///
+/// Returns the nanoseconds that CPU 0 waits for a line of its node, and the rate that was reached. `None` if there is
+/// no other core.
 pub(super) fn loaded(model: &Model, rate: f64) -> Result<Option<(f64, f64)>, MlcError> {
     let topology = model.topology;
     let cpus = topology.cpus();
     if topology.cores < 2 {
         return Ok(None);
     }
-    // Each node has the same load; on that of CPU 0 fewer CPUs make it.
+    // All nodes have equal load; on the node of CPU 0 fewer CPUs make it.
     let every = |cpu: usize| {
         let cores = topology.cores - u16::from(topology.socket_of(cpu) == 0);
         let share = rate / f64::from(topology.sockets) / f64::from(cores * topology.threads);
@@ -69,7 +72,7 @@ pub(super) fn loaded(model: &Model, rate: f64) -> Result<Option<(f64, f64)>, Mlc
     Ok(Some((waited.get() as f64 / steps.get().max(1) as f64 / 1000.0, bandwidth(read.get()))))
 }
 
-/// How many 10^9 bytes a second all CPUs read together, each from its own node, as fast as they can.
+/// Returns the 10^9 bytes a second that all CPUs read together, each from its own node.
 pub(super) fn peak(model: &Model) -> Result<f64, MlcError> {
     let cpus = model.topology.cpus();
     // Twice a fair share: some are faster.
@@ -93,7 +96,7 @@ fn bandwidth(lines: u64) -> f64 {
     lines as f64 * LINE / (MEASURED as f64 / 1000.0)
 }
 
-/// So many lines for each CPU, on its node.
+/// Places `per_cpu` lines for each CPU, on its node.
 fn place_streams<'a>(arena: &'a Arena, model: &Model, per_cpu: usize) -> &'a [Link] {
     let topology = model.topology;
     let lines = arena.place("streams", A_LINE_EACH, topology.cpus() * per_cpu, |_| [Word::new(0), Word::new(0)]);
@@ -101,7 +104,7 @@ fn place_streams<'a>(arena: &'a Arena, model: &Model, per_cpu: usize) -> &'a [Li
     lines
 }
 
-/// A CPU that reads lines one after the other, each of which it has asked for ahead of time.
+/// A CPU that reads lines one after the other and prefetches each.
 struct Stream<'a> {
     lines: &'a [Link],
     /// Time from one to the next; at once if it is 0.

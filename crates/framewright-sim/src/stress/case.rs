@@ -1,5 +1,6 @@
-//! A case: a machine, conditions, and what each CPU does between the points at which all rest. It prints as text and
-//! parses back.
+//! A case: a machine, conditions, and what each CPU does between points of rest.
+//!
+//! It prints as text and parses back:
 //!
 //! ```text
 //! seed 7                                   # of the schedule
@@ -19,7 +20,8 @@
 //! validate                                 # until all rest, and everything is checked
 //! ```
 //!
-//! A CPU names what any other got: `free a0` on another CPU frees it if it is held at that moment, and else does nothing.
+//! A handle is known to all CPUs: `free a0` on another CPU frees it if it is held at that moment, and otherwise does
+//! nothing.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,42 +29,40 @@ use std::str::FromStr;
 use framewright::CpuId;
 use framewright_ops::{Op, Scenario, Shape};
 
-use crate::chance::Plant;
+use crate::engine::plant::Plant;
 use crate::machine::{self, MOST_CPUS};
-use crate::model::{Model, Ps};
+use crate::model::{Model, NS, Ps};
 
-/// Picoseconds of a nanosecond.
-const NS: Ps = 1000;
-/// How far interrupts may be apart, in nanoseconds: nearer ones would leave no time for anything else.
+/// Allowed mean time between interrupts, in nanoseconds: shorter ones would leave no time for other work.
 const INTERRUPTS: std::ops::RangeInclusive<u64> = 20_000..=1_000_000_000_000;
-/// The same of NMIs. They wait for nobody, so they always leave time.
+/// Allowed mean time between NMIs, in nanoseconds. NMIs never wait, so they always leave time.
 const NMIS: std::ops::RangeInclusive<u64> = 10..=1_000_000_000_000;
-/// Frames that a case's machine may have: everything is checked again and again.
+/// Most frames of a case's machine: all of them are checked at each point of rest.
 const MOST_FRAMES: u64 = 1 << 20;
 
-/// Under which conditions a case runs.
+/// The conditions that a case runs under.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Conditions {
     /// Seed of the schedule.
     pub seed: u64,
-    /// One in so many accesses lets another CPU go on.
+    /// Mean number of accesses between two switches.
     pub switch_in: u64,
     /// Mean time between two interrupts of a CPU, in picoseconds.
     pub interrupts: Option<Ps>,
-    /// The same of NMIs.
+    /// Mean time between two NMIs of a CPU, in picoseconds.
     pub nmis: Option<Ps>,
-    /// Whether stores are kept back.
+    /// Whether stores are delayed.
     pub delays: bool,
     /// Whether memory is a pool that CPUs keep full: single pages alone, and no request may fail while a frame is free.
     pub pool: bool,
-    /// A bug of the machine.
+    /// A planted bug of the machine.
     pub plant: Option<Plant>,
 }
 
-/// What each CPU does until all rest.
+/// What each CPU does until the next point of rest.
 pub type Segment = Vec<Vec<Op>>;
 
-/// See the module's description.
+/// A machine, conditions and operations.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Case {
     /// Conditions of the run.
@@ -73,7 +73,7 @@ pub struct Case {
     pub segments: Vec<Segment>,
 }
 
-/// A simulated machine with so many CPUs: two sockets where there are two.
+/// Returns a simulated machine with `cpus` CPUs, on two sockets if there are two or more.
 pub(crate) fn model(cpus: usize) -> Model {
     let sockets = cpus.clamp(1, 2);
     let name = format!("generic:{sockets}x{}x1", cpus.div_ceil(sockets).max(1));
@@ -81,12 +81,12 @@ pub(crate) fn model(cpus: usize) -> Model {
 }
 
 impl Case {
-    /// Operations of all CPUs.
+    /// Returns the number of operations of all CPUs.
     pub fn operations(&self) -> usize {
         self.segments.iter().flatten().map(Vec::len).sum()
     }
 
-    /// CPUs that do anything.
+    /// Returns the number of CPUs that do anything.
     pub fn busy_cpus(&self) -> usize {
         let is_busy = |&cpu: &usize| self.segments.iter().any(|segment| !segment[cpu].is_empty());
         (0..self.shape.cpus.len()).filter(is_busy).count()
@@ -153,7 +153,7 @@ impl FromStr for Case {
 }
 
 impl Conditions {
-    /// Reads a line. False if it is another's.
+    /// Reads a line; returns false if it is no condition.
     fn read(&mut self, line: &str) -> Result<bool, String> {
         let (key, value) = line.split_once(char::is_whitespace).map_or((line, ""), |(key, rest)| (key, rest.trim()));
         let number = || value.parse::<u64>().map_err(|_| format!("`{value}` is no number for `{key}`"));
@@ -171,7 +171,7 @@ impl Conditions {
     }
 }
 
-/// How far things are apart that come every so many nanoseconds.
+/// Returns a mean time in picoseconds, or the error if it is out of bounds.
 fn apart(what: &str, every: u64, may_be: std::ops::RangeInclusive<u64>) -> Result<Ps, String> {
     if may_be.contains(&every) {
         return Ok(every * NS);
@@ -179,7 +179,7 @@ fn apart(what: &str, every: u64, may_be: std::ops::RangeInclusive<u64>) -> Resul
     Err(format!("{what} must be {} to {} ns apart", may_be.start(), may_be.end()))
 }
 
-/// The lists of a scenario by segment and CPU.
+/// Returns the lists of a scenario by segment and CPU.
 fn segments(scenario: &Scenario) -> Result<Vec<Segment>, CaseError> {
     let cpus = scenario.shape.cpus.len();
     let mut segments = vec![vec![Vec::new(); cpus]];

@@ -1,8 +1,8 @@
 //! Makes cases from a seed.
 //!
-//! What is likely changes from segment to segment, and the machine, the mechanisms and the schedule from case to case: a
-//! mixture of everything reaches no corner. Each segment has a level of memory use that it steers for, from nearly nothing
-//! to more than there is. A CPU frees what it allocated itself or what another did around the same time.
+//! Weights change from segment to segment; the machine, the mechanisms and the schedule change from case to case. An
+//! even mixture of everything would reach no corner. Each segment steers for a level of memory use, from nearly nothing
+//! to more than there is. A CPU frees what it or another CPU allocated at about that time.
 
 use framewright::mechanisms::{Depot, Hardened, PRESETS};
 use framewright::request::{
@@ -17,9 +17,9 @@ use framewright_ops::machines::open_hole;
 use framewright_ops::rng::Rng;
 use framewright_ops::{Handle, Op, Place, Shape, Terms};
 
-use super::Settings;
 use super::case::{Case, Conditions, Segment, model};
 use super::pool;
+use super::stress_settings::Settings;
 
 /// Kinds of operations.
 #[derive(Clone, Copy)]
@@ -49,14 +49,14 @@ const KINDS: [(What, u32); 10] = [
     (What::Type, 4),
 ];
 
-/// What sets the generators of their own apart.
+/// Constants that give separate generators their own seeds.
 const STAYS: u64 = 0x5e47;
 const HOLES: u64 = 0x401e;
 
-/// How much of memory a segment uses, in percent.
+/// Levels of memory use of a segment, in percent.
 const LEVELS: [u64; 6] = [5, 20, 40, 60, 80, 110];
 
-/// The case that a seed stands for: `operations` in so many segments.
+/// Returns the case of a seed: `operations` operations in `segments` segments.
 pub(crate) fn case(settings: &Settings, operations: u64, segments: u64) -> Case {
     let mut rng = Rng::new(settings.seed);
     let mut shape = shape(&mut rng, settings.cpus);
@@ -101,13 +101,15 @@ pub(crate) fn case(settings: &Settings, operations: u64, segments: u64) -> Case 
     Case { conditions, shape, segments }
 }
 
-/// Interrupts where the user wants them for certain.
+/// Returns the interrupts' mean time, if the user demands interrupts.
 fn forced(settings: &Settings) -> Option<u64> {
     settings.interrupts.filter(|wanted| *wanted).map(|_| 1_000_000_000)
 }
 
-/// How far NMIs are apart, in picoseconds. On many CPUs they are farther apart: a request that fails looks at the lists of each CPU, and each CPU
-/// makes such requests. By a generator of their own, so that each seed's lists are the same with and without.
+/// Returns the mean time between NMIs, in picoseconds.
+///
+/// It is longer on many CPUs: a request that fails looks at the lists of each CPU, and each CPU makes such requests. A
+/// separate generator draws it, so that a seed's lists do not depend on NMIs.
 fn nmis(settings: &Settings) -> Option<u64> {
     let mut rng = Rng::new(!settings.seed);
     let (comes, cpus) = (rng.one_in(3), settings.cpus as u64);
@@ -115,7 +117,7 @@ fn nmis(settings: &Settings) -> Option<u64> {
     settings.nmis.unwrap_or(comes).then_some(every * (cpus * cpus / 128).max(1))
 }
 
-/// Tasks make some of the calls for any context too.
+/// Lets tasks make some of the calls for any context.
 fn call_from_any_context(seed: u64, segments: &mut [Segment]) {
     let mut rng = Rng::new(!seed);
     for op in segments.iter_mut().flatten().flatten().filter(|_| rng.one_in(8)) {
@@ -127,7 +129,9 @@ fn call_from_any_context(seed: u64, segments: &mut [Segment]) {
     }
 }
 
-/// CPUs make some of their calls through a `Local`: long stretches of some lists. By a generator of their own, as NMIs are.
+/// Lets CPUs make long stretches of some lists through a `Local`.
+///
+/// A separate generator draws them.
 fn stay_on_cpus(seed: u64, segments: &mut [Segment]) {
     let mut rng = Rng::new(seed ^ STAYS);
     for list in segments.iter_mut().flatten().filter(|list| !list.is_empty()) {
@@ -140,7 +144,7 @@ fn stay_on_cpus(seed: u64, segments: &mut [Segment]) {
     }
 }
 
-/// Opens holes of whole sections and of parts of them in half of all memory maps: anywhere, between zones and nodes too.
+/// Opens holes in half of all memory maps: of whole sections or parts, anywhere.
 fn open_holes(seed: u64, shape: &mut Shape) {
     let mut rng = Rng::new(seed ^ HOLES);
     let section = shape.geometry.max_order.frames();
@@ -164,10 +168,11 @@ fn mechanisms(rng: &mut Rng) -> Mechanisms {
         5 => zeroing,
         6 => eighth,
         7..=9 => rng.pick(PRESETS).1,
+        // `set` refuses a choice such as "a number up to 100" and leaves the number, so each attempt starts from the
+        // baseline.
         _ => loop {
             let mut mixed = Mechanisms::BASELINE;
             for switch in Mechanisms::SWITCHES {
-                // Names from the table itself are known.
                 let _ = mixed.set(switch, rng.pick::<&str>(Mechanisms::choices(switch)));
             }
             if mixed.conflict().is_none() {
@@ -177,7 +182,7 @@ fn mechanisms(rng: &mut Rng) -> Mechanisms {
     }
 }
 
-/// A machine so small that every corner is reached.
+/// Returns a machine so small that every corner is reached.
 fn shape(rng: &mut Rng, cpus: usize) -> Shape {
     let topology = model(cpus).topology;
     let nodes: Vec<NodeId> = (0..cpus).map(|cpu| NodeId(topology.socket_of(cpu) as u8)).collect();
@@ -222,7 +227,7 @@ struct Generator<'s> {
     rng: Rng,
     shape: &'s Shape,
     frames: u64,
-    /// What each CPU has allocated and nobody freed, if every request is served; with the frames.
+    /// Handles that each CPU has allocated and none freed, if every request is served; with the frames.
     held: Vec<Vec<(Handle, u64)>>,
     used: u64,
     next: u32,
@@ -323,7 +328,7 @@ impl Generator<'_> {
         Op::Alloc { name, order, terms: self.terms() }
     }
 
-    /// Flags: mostly such as do not wait, because waiting for memory that nobody reclaims is long and leads nowhere.
+    /// Draws flags, mostly without waiting: nothing reclaims memory here, so waiting is long and useless.
     fn gfp(&mut self) -> Gfp {
         let plenty = self.used * 10 < self.frames * 9;
         let base = match self.rng.below(16) {
@@ -353,7 +358,7 @@ impl Generator<'_> {
         terms
     }
 
-    /// A free of what this CPU has, or another: the newest, or any.
+    /// Draws a free of this CPU's handles or another's: the newest, or any.
     fn free(&mut self, cpu: usize) -> Option<Op> {
         let from = if self.rng.one_in(4) { self.cpu().index() } else { cpu };
         let count = self.held[from].len() as u64;

@@ -1,28 +1,28 @@
-//! CPUs that play operations on one allocator, and believe nothing.
+//! Plays operations on one allocator from many CPUs, and checks each answer.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 
 use framewright::report::Source;
 use framewright::{AllocError, Allocator, CpuId, FreeError, Local, Order, Pfn, PfnRange, Request};
-use framewright_ops::{Handle, Op, Place, Shape};
+use framewright_ops::{Handle, Op, Place, Shape, zones};
 
 use super::pool::Pool;
 use super::shadow::{Blocks, Shadow};
 use super::wrong::{Kind, Wrong};
-use crate::chance::publish;
-use crate::run::here;
-use crate::sim::Sim;
+use crate::engine::here;
+use crate::engine::sim::Sim;
+use crate::engine::store_buffer::publish;
 
-/// One CPU as the operations of its list see it; where it stays on its CPU, its `Local`.
+/// The `Local` of a CPU, while it stays pinned.
 type Seat<'p> = Option<Local<'p, 'p, Sim>>;
 
-/// How often something happened.
+/// Counts of what happened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Operations that did something.
     pub done: u64,
-    /// Operations whose handle had nothing, or whose CPU was not at rest.
+    /// Operations whose handle had no block, or whose CPU was not at rest.
     pub skipped: u64,
     /// Of these, calls through a `Local`.
     pub local: u64,
@@ -38,14 +38,14 @@ pub struct Counts {
     pub drains: u64,
     /// Interrupts that allocated or freed.
     pub interrupts: u64,
-    /// NMIs that did.
+    /// NMIs that allocated or freed.
     pub nmis: u64,
-    /// Requests of theirs that met a locked zone.
+    /// Requests of NMIs that found a zone locked.
     pub locked: u64,
 }
 
 impl Counts {
-    /// Both together.
+    /// Adds two counts.
     pub fn plus(self, other: Counts) -> Counts {
         Counts {
             done: self.done + other.done,
@@ -63,25 +63,27 @@ impl Counts {
     }
 }
 
-/// The CPUs' common state. It is never borrowed across a call of the allocator: others run meanwhile.
+/// The state that all CPUs share.
+///
+/// It is never borrowed across a call of the allocator, because other CPUs run meanwhile.
 pub(crate) struct Player<'p> {
     pub(super) pages: &'p Allocator<'p, Sim>,
     pub(super) shadow: RefCell<Shadow>,
-    /// Who has what of a pool, if the case is one.
+    /// The frames in use of a pool, if the case is one.
     pool: Option<RefCell<Pool>>,
-    /// What the interrupts of each CPU have.
+    /// Blocks of each CPU's interrupts and NMIs.
     pub(super) stashes: Vec<RefCell<Blocks>>,
-    /// What a CPU was told to free before it was there, and the CPU.
+    /// Handles that a CPU was to free before they had blocks, and the CPU.
     awaited: RefCell<HashMap<Handle, usize>>,
-    /// Of that, what is there by now, by CPU.
+    /// Of these, the handles that have blocks by now, by CPU.
     mailboxes: Vec<RefCell<Vec<Handle>>>,
-    /// CPUs that have nothing more to do until all rest.
+    /// CPUs that have nothing more to do until the point of rest.
     pub(super) resting: Vec<Cell<bool>>,
-    /// Somebody takes memory offline or brings it back: one at a time, or what came of it could not be told.
+    /// A CPU takes memory offline or brings it back: one at a time, or the outcome could not be judged.
     hotplug: Cell<bool>,
     wrong: RefCell<Option<Wrong>>,
     pub(crate) counts: Cell<Counts>,
-    /// NMIs make the calls of interrupts: a planted bug.
+    /// Whether NMIs make the calls of interrupts: a planted bug.
     pub(super) waits_in_nmi: bool,
     /// Free blocks by order right after boot, of all zones.
     at_boot: Vec<u64>,
@@ -115,14 +117,14 @@ impl<'p> Player<'p> {
         self.counts.set(counts);
     }
 
-    /// All CPUs begin.
+    /// Lets all CPUs begin.
     pub(crate) fn begin(&self) {
         self.resting.iter().for_each(|resting| resting.set(false));
     }
 
-    /// One CPU plays its list; it stops where anybody found something wrong.
+    /// Plays the list of one CPU; stops when any CPU has found something wrong.
     pub(crate) fn play(&self, cpu: usize, ops: &[Op]) {
-        // Lives here, so that it ends with the CPU however that ends.
+        // Declared here, so that it is dropped with the CPU however that ends.
         let (mut stays, mut seat) = (false, None);
         for op in ops {
             if self.is_wrong() {
@@ -158,7 +160,7 @@ impl<'p> Player<'p> {
         }
     }
 
-    /// Whoever was to free this before it was there is told.
+    /// Tells the CPU that was to free this handle before it had blocks.
     fn tell(&self, name: Handle) {
         let awaited = self.awaited.borrow_mut().remove(&name);
         if let Some(cpu) = awaited
@@ -172,17 +174,17 @@ impl<'p> Player<'p> {
         self.wrong.borrow().is_some()
     }
 
-    /// Notes what is wrong, if nothing was before.
+    /// Notes a finding, if it is the first.
     pub(crate) fn found(&self, wrong: Wrong) {
         self.wrong.borrow_mut().get_or_insert(wrong);
     }
 
-    /// What was found wrong first.
+    /// Returns the first finding.
     pub(crate) fn verdict(&self) -> Result<(), Wrong> {
         self.wrong.borrow().clone().map_or(Ok(()), Err)
     }
 
-    /// Carries an operation out. False if there was nothing to do.
+    /// Carries an operation out; returns false if there was nothing to do.
     fn perform(&self, (cpu, seat): (usize, &Seat<'p>), op: &Op) -> Result<bool, Wrong> {
         if op.defines().is_some_and(|handle| self.shadow.borrow().has(handle)) {
             return Ok(false);
@@ -228,7 +230,7 @@ impl<'p> Player<'p> {
         seat.as_ref().map_or_else(|| self.pages.free(pfn, order), |local| local.free(pfn, order))
     }
 
-    /// Operations that concern no block.
+    /// Carries out an operation that concerns no block.
     fn control(&self, op: &Op) -> bool {
         match *op {
             Op::DrainAll => self.pages.drain_all(),
@@ -281,7 +283,9 @@ impl<'p> Player<'p> {
         Ok(true)
     }
 
-    /// Takes what a handle has. If it comes from another CPU, that must have told this one somehow: its stores up to there are out.
+    /// Takes the blocks of a handle.
+    ///
+    /// If another CPU got them, it must have told this one somehow, so its stores up to now are visible.
     pub(super) fn take(&self, cpu: usize, handle: Handle) -> Option<Blocks> {
         let (from, blocks) = self.shadow.borrow_mut().take(handle)?;
         if from != cpu {
@@ -290,7 +294,7 @@ impl<'p> Player<'p> {
         Some(blocks)
     }
 
-    /// The same for a free, which is made up for when the handle has something.
+    /// Like [`Player::take`], for a free: it is made later if the handle has no blocks yet.
     fn take_or_await(&self, cpu: usize, handle: Handle) -> Option<Blocks> {
         let blocks = self.take(cpu, handle);
         if blocks.is_none() {
@@ -311,7 +315,7 @@ impl<'p> Player<'p> {
         Ok(true)
     }
 
-    /// Frees taken blocks: by the call that suits them.
+    /// Frees blocks that were taken out, by the call that suits them.
     pub(super) fn give_back(&self, seat: &Seat<'p>, blocks: &[(Pfn, Order)]) -> Result<(), Wrong> {
         let Some(&(first, order)) = blocks.first() else { return Ok(()) };
         for &(pfn, order) in blocks {
@@ -336,6 +340,27 @@ impl<'p> Player<'p> {
             let mut each = blocks.iter();
             each.try_for_each(|&(pfn, order)| self.pages.free(pfn, order)).map_err(|error| refused(error.to_string()))
         }
+    }
+
+    /// Frees a block of no handle by the call for any context.
+    pub(super) fn free_nolock(&self, cpu: usize, (pfn, order): (Pfn, Order)) -> Result<(), Wrong> {
+        self.shadow.borrow_mut().release(PfnRange::block(pfn, order));
+        match self.pages.free_nolock(pfn, order) {
+            Ok(()) => Ok(()),
+            // Nothing has changed.
+            Err(FreeError::Busy(_)) => self.stash(cpu, (pfn, order)),
+            Err(error) => Err(Wrong::free(format!("a right free was refused: {error}"))),
+        }
+    }
+
+    /// Puts a block into a CPU's stash, from which only its interrupts and NMIs free.
+    pub(super) fn stash(&self, cpu: usize, block: (Pfn, Order)) -> Result<(), Wrong> {
+        let owner = Handle(u32::MAX - cpu as u32);
+        let mut shadow = self.shadow.borrow_mut();
+        shadow.hold(cpu, owner, block)?;
+        let (_, blocks) = shadow.take(owner).unwrap_or_default();
+        self.stashes[cpu].borrow_mut().extend(blocks);
+        Ok(())
     }
 
     fn free_part(&self, cpu: usize, handle: Handle, skip: u64, frames: u64) -> Result<bool, Wrong> {
@@ -372,8 +397,9 @@ impl<'p> Player<'p> {
         wrong.map_or(Ok(true), Err)
     }
 
-    /// A free that must be refused: inside of a block that is held, by the wrong order, or of no memory. Others do not touch the
-    /// block meanwhile, so the answer is certain.
+    /// Makes a free that must be refused: inside a held block, of the wrong order, or of no memory.
+    ///
+    /// No other CPU touches the block meanwhile, so the answer is certain.
     fn free_wrongly(&self, (cpu, seat): (usize, &Seat<'p>), place: Place, order: Order) -> Result<bool, Wrong> {
         let (pfn, taken) = match place {
             Place::At(pfn) if self.shadow.borrow().is_memory(pfn) => return Ok(false),
@@ -429,7 +455,9 @@ impl<'p> Player<'p> {
         Err(Wrong { kind: Kind::Census, text })
     }
 
-    /// All CPUs rest: checks every invariant, and that everybody has what the allocator says is allocated.
+    /// Checks every invariant, and that the held blocks are those that the allocator says are allocated.
+    ///
+    /// Context: all CPUs rest.
     pub(crate) fn check(&self) -> Result<(), Wrong> {
         let violated = |violation: framewright::Violation| Wrong {
             kind: Kind::Invariant(violation.invariant),
@@ -449,7 +477,7 @@ impl<'p> Player<'p> {
         Ok(())
     }
 
-    /// All CPUs rest for good: everything is freed, and memory must be in one piece again.
+    /// Frees everything at the end; memory must be merged again.
     pub(crate) fn clear(&self) -> Result<(), Wrong> {
         let handles = self.shadow.borrow().handles();
         for handle in handles {
@@ -482,22 +510,19 @@ impl<'p> Player<'p> {
         Ok(())
     }
 
-    /// Brings everything online again.
+    /// Brings all memory online again.
     pub(crate) fn restore(&self, shape: &Shape) -> Result<(), Wrong> {
         let end = shape.regions.last().map_or(Pfn(0), |region| region.range.end);
         self.bring_online(PfnRange { start: Pfn(0), end }).map(drop)
     }
 }
 
-/// Free blocks by order, of all zones.
+/// Returns free blocks by order, of all zones.
 fn free_blocks(pages: &Allocator<'_, Sim>) -> Vec<u64> {
     let mut sum = vec![0; Order::COUNT];
-    for node in 0..pages.nodes() {
-        for kind in framewright::ZoneKind::ALL {
-            let zone = framewright::ZoneIdx::of(framewright::NodeId(node as u8), kind);
-            let free = pages.zone(zone).map(|zone| zone.free_by_order()).unwrap_or_default();
-            sum.iter_mut().zip(free).for_each(|(sum, blocks)| *sum += blocks);
-        }
+    for zone in zones(pages.nodes()) {
+        let free = pages.zone(zone).map(|zone| zone.free_by_order()).unwrap_or_default();
+        sum.iter_mut().zip(free).for_each(|(sum, blocks)| *sum += blocks);
     }
     sum
 }

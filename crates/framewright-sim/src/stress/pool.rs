@@ -1,22 +1,25 @@
-//! A pool that CPUs keep full, and whether a request may fail there.
+//! A pool that CPUs keep full, and whether a request may fail in it.
 //!
-//! In a case of this kind all requests are for single pages and nothing else disturbs memory: CPUs allocate, free what they or others got, and
-//! drain. The promise is then checked for each request that fails: *no request fails while frames that it may use under its watermark lie
-//! free*. Others go on meanwhile, so what is free is a matter of moments. The table here counts what others may have had at the worst moment
-//! of the call: a frame counts as used from before the call that asks for it until after the call that frees it, in every zone as long as it
-//! is not known in which. If even so a zone had a frame above the request's mark all the time, the request must not fail.
+//! In a case of this kind all requests are for single pages. CPUs allocate, free what any CPU got, and drain; nothing
+//! else disturbs memory. Each request that fails is then checked against the promise: *no request fails while frames
+//! that it may use under its watermark lie free*.
+//!
+//! Other CPUs go on meanwhile, so the number of free frames changes all the time. The table here bounds what others had
+//! at the worst moment of the call. A frame counts as used from before the call that asks for it until after the call
+//! that frees it. As long as its zone is not known, it counts in every zone. If a zone still had a frame above the
+//! request's mark all the time, the request must not fail.
 
 use framewright::machine::Machine;
 use framewright::report::Source;
 use framewright::request::{GFP_ATOMIC, GFP_HIGHUSER_MOVABLE, GFP_KERNEL, GFP_NOWAIT};
-use framewright::{Allocator, CpuId, NodeId, Order, Pfn, Request, ZoneIdx, ZoneKind};
+use framewright::{Allocator, CpuId, Order, Pfn, Request, ZoneIdx, ZoneKind};
 use framewright_ops::rng::Rng;
-use framewright_ops::{Handle, Op, Shape, Terms, lowest_mark};
+use framewright_ops::{Handle, Op, Shape, Terms, lowest_mark, zones};
 
 use super::case::Segment;
 use super::wrong::{Kind, Wrong};
 
-/// What a zone has, and who has it.
+/// A zone's frames and marks.
 struct Zone {
     idx: ZoneIdx,
     start: Pfn,
@@ -28,20 +31,19 @@ struct Zone {
     protection: [u64; ZoneKind::COUNT],
 }
 
-/// See the module's description.
+/// Bounds on the frames in use.
 pub(crate) struct Pool {
     zones: Vec<Zone>,
     /// Frames asked for in calls that have not ended.
     asked: u64,
-    /// For each CPU that has asked: frames that were used of each zone at the worst moment since.
+    /// For each CPU in a call: the most frames of each zone that were in use since it asked.
     worst: Vec<Option<Vec<u64>>>,
 }
 
 impl Pool {
-    /// Nothing is used. Zones without memory do not count.
+    /// Makes a pool of which nothing is used. Zones without memory do not count.
     pub(crate) fn new<M: Machine>(pages: &Allocator<'_, M>, cpus: usize) -> Pool {
-        let all = (0..pages.nodes()).flat_map(|node| ZoneKind::ALL.map(|kind| ZoneIdx::of(NodeId(node as u8), kind)));
-        let zones = all.filter_map(|idx| {
+        let zones = zones(pages.nodes()).filter_map(|idx| {
             let zone = pages.zone(idx).filter(|zone| zone.managed != 0)?;
             let (start, end) = (zone.start_pfn, zone.start_pfn.add(zone.spanned));
             let (managed, min, protection) = (zone.managed, zone.min, zone.protection);
@@ -58,14 +60,14 @@ impl Pool {
         }
     }
 
-    /// A CPU asks for pages.
+    /// Notes that a CPU asks for pages.
     pub(crate) fn ask(&mut self, cpu: usize, frames: u64) {
         self.asked += frames;
         self.worst[cpu] = Some(vec![0; self.zones.len()]);
         self.note();
     }
 
-    /// It got these.
+    /// Notes the pages that a CPU got, and checks whether the call may have failed.
     pub(crate) fn answer(&mut self, cpu: usize, (frames, request): (u64, &Request), got: &[Pfn]) -> Result<(), Wrong> {
         self.asked -= frames;
         for pfn in got {
@@ -78,14 +80,15 @@ impl Pool {
         let served = self.zones.iter().zip(worst).find(|(zone, worst)| {
             let highest = request.gfp.highest_zone();
             let keep = lowest_mark(zone.min, request.gfp) + zone.protection[highest.index()];
-            // Of what was asked for, what this call did not get was free at the worst moment too.
+            // The frames that this call did not get were free at the worst moment too.
             missing != 0 && zone.idx.kind() <= highest && zone.managed.saturating_sub(worst - missing) > keep
         });
         match served {
             None => Ok(()),
             Some((zone, _)) => {
                 let text = format!(
-                    "{missing} of {frames} pages were not served with {}, though {} on node {} had free frames all the time",
+                    "{missing} of {frames} pages were not served with {}, though {} on node {} had free frames all \
+                        the time",
                     request.gfp,
                     zone.idx.kind(),
                     zone.idx.node().0
@@ -95,7 +98,7 @@ impl Pool {
         }
     }
 
-    /// The free of these has ended.
+    /// Notes that a free of these blocks has ended.
     pub(crate) fn freed(&mut self, blocks: &[(Pfn, Order)]) {
         for (pfn, order) in blocks {
             if let Some(zone) = self.zone_mut(*pfn) {
@@ -109,14 +112,16 @@ impl Pool {
     }
 }
 
-/// A machine whose memory is a pool: zones that do not overlap, no memory that is lent or kept for movable requests.
+/// Makes a machine's memory a pool: no memory of CMA and no zone Movable.
 pub(crate) fn shape(mut shape: Shape) -> Shape {
     shape.movable.clear();
     shape.cma.clear();
     shape
 }
 
-/// What each CPU does: together they ask for a little more than there is, and free one page for each that they get.
+/// Returns what each CPU does in one segment.
+///
+/// Together the CPUs ask for a little more than there is, and free one page for each that they get.
 pub(crate) fn segment(rng: &mut Rng, (cpus, frames): (usize, u64), next: &mut u32, operations: u64) -> Segment {
     let flags = [GFP_NOWAIT, GFP_NOWAIT, GFP_ATOMIC, GFP_KERNEL, GFP_HIGHUSER_MOVABLE];
     let mut lists: Segment = vec![Vec::new(); cpus];
@@ -133,7 +138,7 @@ pub(crate) fn segment(rng: &mut Rng, (cpus, frames): (usize, u64), next: &mut u3
             0 if rng.one_in(8) => Op::DrainAll,
             0 => Op::DrainCpu(CpuId(rng.below(cpus as u64) as u16)),
             _ if is_full || rng.below(if number < operations / 2 { 8 } else { 2 }) == 0 => {
-                // One of the oldest, of its own or another CPU's.
+                // A page of this CPU or of another.
                 let owner = if rng.one_in(4) { rng.below(cpus as u64) as usize } else { cpu };
                 match held[owner].len() {
                     0 => Op::Refresh(CpuId(cpu as u16)),

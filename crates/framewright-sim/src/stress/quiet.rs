@@ -1,18 +1,18 @@
-//! Panics as findings, without their noise.
+//! Catches panics as findings, and keeps them off standard error.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
 use std::sync::Once;
 
 thread_local! {
-    /// How many calls of [`catch`] are under way.
+    /// Number of calls of [`catch`] under way.
     static DEPTH: Cell<u32> = const { Cell::new(0) };
     static TEXT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs `body`. If it panics, says with what and where.
+/// Runs `body`; returns the message and place of its panic as an error.
 ///
-/// A panic that another CPU's coroutine ends with when it is thrown away passes through.
+/// The panic that unwinds a dropped coroutine passes through.
 pub(crate) fn catch<T>(body: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

@@ -1,8 +1,8 @@
-//! Who has which frame, kept apart from the allocator.
+//! The owner of each frame, recorded apart from the allocator.
 //!
-//! The allocator's own records cannot show that they are wrong. This table is what the CPUs of a stress test believe: each
-//! frame has one owner, or none. A hand-out is noted when the call has returned and a free before the call, so that
-//! another CPU may get the frame at any time in between.
+//! The allocator's own records cannot show that they are wrong. In this table of the test each frame has one owner or
+//! none. An allocation is noted after the call returned, and a free before the call. So another CPU may get the frame
+//! at any time in between.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use framewright_ops::{Handle, Shape};
 
 use super::wrong::{Kind, Wrong};
 
-/// Blocks that belong together.
+/// Blocks of one handle.
 pub(crate) type Blocks = Vec<(Pfn, Order)>;
 
-/// Whose a frame is.
+/// The owner of a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Owner {
     Hole,
@@ -24,11 +24,11 @@ enum Owner {
     Withheld,
 }
 
-/// See the module's description.
+/// The owners of all frames.
 pub(crate) struct Shadow {
     /// By frame.
     owners: Vec<Owner>,
-    /// What is held and at rest, and the CPU that it comes from: who works on a handle has taken it out.
+    /// Held blocks, and the CPU that got them. A handle that a CPU works on is not here.
     held: BTreeMap<Handle, (usize, Blocks)>,
     present: u64,
     allocated: u64,
@@ -66,12 +66,12 @@ impl Shadow {
         frames.unwrap_or_default().fill(owner);
     }
 
-    /// Whether a frame is memory.
+    /// Returns whether a frame is memory.
     pub(crate) fn is_memory(&self, pfn: Pfn) -> bool {
         self.owners.get(pfn.0 as usize).is_some_and(|owner| *owner != Owner::Hole)
     }
 
-    /// Notes that a block was handed out.
+    /// Notes that a block was handed out; fails if a frame of it has an owner.
     pub(crate) fn hold(&mut self, cpu: usize, handle: Handle, (pfn, order): (Pfn, Order)) -> Result<(), Wrong> {
         self.keep(handle, &[(pfn, order)])?;
         let (from, blocks) = self.held.entry(handle).or_default();
@@ -80,7 +80,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// Notes whose the blocks are, which a caller has taken out or is about to put in.
+    /// Sets the owner of blocks; fails if a frame has one.
     fn keep(&mut self, handle: Handle, blocks: &[(Pfn, Order)]) -> Result<(), Wrong> {
         for &(pfn, order) in blocks {
             let block = PfnRange::block(pfn, order);
@@ -106,35 +106,39 @@ impl Shadow {
         range.blocks(self.max_order).try_for_each(|block| self.hold(cpu, handle, block))
     }
 
-    /// Takes all that a handle has, to work on it: nobody else will. Also says which CPU it comes from.
+    /// Takes the blocks of a handle out, and the CPU that got them.
+    ///
+    /// No other CPU can work on the handle meanwhile.
     pub(crate) fn take(&mut self, handle: Handle) -> Option<(usize, Blocks)> {
         self.held.remove(&handle)
     }
 
-    /// A handle that has something: the first from this number on.
+    /// Returns a handle with blocks: the first from this number on.
     pub(crate) fn any_from(&self, number: u32) -> Option<Handle> {
         self.held.range(Handle(number)..).next().or(self.held.first_key_value()).map(|(&handle, _)| handle)
     }
 
-    /// Whether a handle has anything.
+    /// Returns whether a handle has blocks.
     pub(crate) fn has(&self, handle: Handle) -> bool {
         self.held.contains_key(&handle)
     }
 
-    /// Puts back what was taken.
+    /// Puts blocks back that were taken out.
     pub(crate) fn put(&mut self, cpu: usize, handle: Handle, blocks: Blocks) {
         if !blocks.is_empty() {
             self.held.insert(handle, (cpu, blocks));
         }
     }
 
-    /// Notes that taken frames are about to be free.
+    /// Notes that frames that were taken out are about to be freed.
     pub(crate) fn release(&mut self, range: PfnRange) {
         self.mark(range, Owner::Nobody);
         self.allocated -= range.frames();
     }
 
-    /// Takes `part` out of taken blocks: it is about to be free. The rest lies in the largest blocks.
+    /// Removes `part`, which is about to be freed, from blocks that were taken out.
+    ///
+    /// Returns the rest in the largest blocks.
     pub(crate) fn cut(&mut self, blocks: Blocks, part: PfnRange) -> Blocks {
         self.release(part);
         let mut rest = Vec::with_capacity(blocks.len());
@@ -151,7 +155,7 @@ impl Shadow {
         rest
     }
 
-    /// Notes that a range is offline.
+    /// Notes that a range is offline; returns what is wrong if it was not free.
     pub(crate) fn withhold(&mut self, range: PfnRange) -> Option<Wrong> {
         let mut frames = range.start.0..range.end.0;
         let taken = frames.find(|&frame| self.owners.get(frame as usize) != Some(&Owner::Nobody));
@@ -163,7 +167,7 @@ impl Shadow {
         })
     }
 
-    /// Notes that the offline blocks that lie in a range are about to be free. Returns their frames.
+    /// Notes that the offline blocks in a range are about to be free; returns their frames.
     pub(crate) fn restore(&mut self, range: PfnRange) -> u64 {
         let (back, rest) = std::mem::take(&mut self.withheld)
             .into_iter()
@@ -174,17 +178,17 @@ impl Shadow {
         back.iter().map(|(_, order)| order.frames()).sum()
     }
 
-    /// Every handle that has something.
+    /// Returns every handle with blocks.
     pub(crate) fn handles(&self) -> Vec<Handle> {
         self.held.keys().copied().collect()
     }
 
-    /// Every block that is held.
+    /// Returns every held block.
     pub(crate) fn blocks(&self) -> impl Iterator<Item = (Pfn, Order)> {
         self.held.values().flat_map(|(_, blocks)| blocks).copied()
     }
 
-    /// Compares the allocator's account with this one. Nothing is taken out.
+    /// Compares the allocator's census with this table. No handle may be taken out.
     pub(crate) fn compare(&self, census: &FrameCounts) -> Result<(), Wrong> {
         let offline = self.withheld.iter().map(|(_, order)| order.frames()).sum();
         let rest = self.present - self.allocated - offline;
@@ -192,7 +196,7 @@ impl Shadow {
             ("present", self.present, census.present),
             ("allocated", self.allocated, census.allocated),
             ("offline", offline, census.offline),
-            // What NMIs freed may lie with its zone until somebody takes the lock.
+            // A block that an NMI freed may wait with its zone until the lock is next taken.
             ("free, on per-CPU lists or deferred", rest, census.free + census.pcp + census.in_flight),
             ("isolated", 0, census.isolated),
             ("quarantined", 0, census.quarantined),
@@ -200,7 +204,7 @@ impl Shadow {
         match rows.into_iter().find(|(_, ours, theirs)| ours != theirs) {
             None => Ok(()),
             Some((part, ours, theirs)) => {
-                Err(Wrong { kind: Kind::Census, text: format!("{theirs} frames are {part}, should be {ours}") })
+                Err(Wrong { kind: Kind::FrameCounts, text: format!("{theirs} frames are {part}, should be {ours}") })
             }
         }
     }

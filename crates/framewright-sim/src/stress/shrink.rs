@@ -1,24 +1,32 @@
 //! Makes a failing case small.
 //!
-//! Delta debugging: the segments behind the failure go first, then whole CPUs, then operations in chunks that become
-//! smaller and smaller; at last interrupts, NMIs and delays, if the failure does without. (A planted bug first comes as early as it can.) A case counts as failing if it goes
-//! wrong in the same way. Fewer operations make another schedule, so each attempt is made under a few seeds. How much is
-//! tried is bounded by the operations that it takes, so that the result is the same everywhere.
+//! Delta debugging, in this order:
+//!
+//! 1. drop the segments after the failure, then those before it;
+//! 2. let a planted bug show as early as it can;
+//! 3. drop whole CPUs;
+//! 4. drop operations, in chunks that become smaller;
+//! 5. drop interrupts, NMIs and delayed stores, if the failure shows without them.
+//!
+//! An attempt counts if it fails with the same kind of finding. Fewer operations make another schedule, so each attempt
+//! is made under a few seeds. The effort is bounded by operations, not by time, so that the result is the same on every
+//! host.
 
 use framewright_ops::Op;
 
 use super::case::{Case, Conditions, Segment};
+use super::play_case::{Stopped, play};
+use super::stress_failure::{StressError, StressFailure};
 use super::wrong::Kind;
-use super::{Failure, Stopped, StressError, play};
-use crate::chance::Plant;
+use crate::engine::plant::Plant;
 
-/// What an attempt costs besides its operations, in operations: a machine is booted.
+/// Cost of an attempt besides its operations, in operations: a machine is booted.
 const BOOT: u64 = 2_000;
-/// Seeds that an attempt is made under, if the case is small.
+/// Seeds of an attempt, if the case is small.
 const SEEDS: u64 = 8;
 
-/// An operation and where it stands.
-type Place = (usize, usize, Op);
+/// An operation, and its segment and CPU.
+type OpPlace = (usize, usize, Op);
 
 struct Shrinker<P> {
     best: Case,
@@ -28,7 +36,13 @@ struct Shrinker<P> {
     progress: P,
 }
 
-pub(crate) fn shrink(failure: &Failure, effort: u64, progress: impl FnMut(usize)) -> Result<Failure, StressError> {
+/// Makes a failing case small, by attempts of about `effort` operations in all.
+///
+/// `progress` hears how many operations the case still has.
+///
+/// # Errors
+/// As [`crate::stress::replay`], but for the failure itself.
+pub fn shrink(failure: &StressFailure, effort: u64, progress: impl FnMut(usize)) -> Result<StressFailure, StressError> {
     let stopped = Stopped { wrong: failure.wrong.clone(), rests: failure.rests };
     let (best, kind) = (failure.case.clone(), failure.wrong.kind);
     let mut shrinker = Shrinker { best, stopped, kind, left: effort, progress };
@@ -38,11 +52,11 @@ pub(crate) fn shrink(failure: &Failure, effort: u64, progress: impl FnMut(usize)
     shrinker.drop_operations()?;
     shrinker.simplify()?;
     let Shrinker { best, stopped: Stopped { wrong, rests }, .. } = shrinker;
-    Ok(Failure { wrong, rests, case: best, settings: failure.settings.clone() })
+    Ok(StressFailure { wrong, rests, case: best, settings: failure.settings.clone() })
 }
 
 impl<P: FnMut(usize)> Shrinker<P> {
-    /// Keeps a case if it fails in the same way.
+    /// Keeps a case if it fails with the same kind of finding.
     fn try_case(&mut self, mut case: Case) -> Result<bool, StressError> {
         let cost = case.operations() as u64 + BOOT;
         let seed = case.conditions.seed;
@@ -63,7 +77,7 @@ impl<P: FnMut(usize)> Shrinker<P> {
         Ok(false)
     }
 
-    /// Leaves out what comes behind the failure, and, from the front, what comes before.
+    /// Drops the segments after the failure, then those before it, from the front.
     fn cut_segments(&mut self) -> Result<(), StressError> {
         self.best.segments.truncate(self.stopped.rests + 1);
         let mut at = 0;
@@ -75,7 +89,7 @@ impl<P: FnMut(usize)> Shrinker<P> {
         Ok(())
     }
 
-    /// Lets a planted bug show as early as it can.
+    /// Makes the planted bug show as early as it can.
     fn hasten_plant(&mut self) -> Result<(), StressError> {
         let nth = |case: &mut Case| case.conditions.plant.as_mut().and_then(Plant::nth).copied();
         while let Some(now) = nth(&mut self.best) {
@@ -120,7 +134,7 @@ impl<P: FnMut(usize)> Shrinker<P> {
                 let case = with_places(&self.best, places);
                 at += if self.try_case(case)? { 0 } else { chunk };
             }
-            // Once more with single operations as long as that helps.
+            // Single operations are tried again as long as that helps.
             let helped = self.best.operations() < before;
             chunk = if chunk == 1 && helped { 1 } else { chunk / 2 };
             if self.left <= BOOT {
@@ -144,13 +158,13 @@ impl<P: FnMut(usize)> Shrinker<P> {
     }
 }
 
-fn places(case: &Case) -> Vec<Place> {
+fn places(case: &Case) -> Vec<OpPlace> {
     let lists = case.segments.iter().enumerate();
     let by_cpu = lists.flat_map(|(segment, lists)| lists.iter().enumerate().map(move |(cpu, ops)| (segment, cpu, ops)));
     by_cpu.flat_map(|(segment, cpu, ops)| ops.iter().map(move |op| (segment, cpu, op.clone()))).collect()
 }
 
-fn with_places(case: &Case, places: Vec<Place>) -> Case {
+fn with_places(case: &Case, places: Vec<OpPlace>) -> Case {
     let cpus = case.shape.cpus.len();
     let mut segments: Vec<Segment> = vec![vec![Vec::new(); cpus]; case.segments.len()];
     for (segment, cpu, op) in places {

@@ -1,17 +1,17 @@
-//! What can be wrong.
+//! The kinds of findings.
 
 use std::fmt;
 
-/// Kinds of findings. A case that is made smaller keeps its kind.
+/// The kind of a finding, which a case keeps when it is made smaller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A frame was handed out that is somebody's.
+    /// A frame was handed out that has an owner.
     HandOut,
-    /// A right free was refused, or a wrong one was not.
+    /// A right free was refused, or a wrong one succeeded.
     Free,
     /// `validate` found this invariant violated.
     Invariant(&'static str),
-    /// The census is not what the CPUs have.
+    /// The census differs from what the CPUs hold.
     Census,
     /// A drained list is not empty.
     Drain,
@@ -25,12 +25,12 @@ pub enum Kind {
     Panic,
 }
 
-/// Something is wrong.
+/// A finding.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Wrong {
-    /// What kind of thing.
+    /// Its kind.
     pub kind: Kind,
-    /// What it is, in a sentence.
+    /// A sentence that says what is wrong.
     pub text: String,
 }
 

@@ -1,9 +1,10 @@
-//! Metadata buffers: what XFS keeps in memory of its blocks on the disk.
+//! Metadata buffers: XFS's blocks of the disk in memory.
 //!
-//! Inodes lie on the disk in clusters of 32 ([`CLUSTER`]: inodes of 512 bytes in clusters of 16 KiB, as `mkfs.xfs` makes them since 2015). A cluster is read
-//! when an inode of it is, and wanted again when one that has changed is written back, after the log. Its buffer is four single pages that cannot move,
-//! but which a shrinker frees: when it meets a buffer that was not used since it was met twice (`XFS_INO_REF`). So there are as many of them as
-//! page cache and shrinkers let be, up to a hundredth of memory here, and they come and go as long as files are written and read.
+//! Inodes lie on the disk in clusters of 32 ([`CLUSTER`]: inodes of 512 bytes in clusters of 16 KiB, as `mkfs.xfs`
+//! makes them since 2015). A cluster is read when one of its inodes is, and used again when a changed inode is written
+//! back, after the log. Its buffer is four single pages that cannot move. A shrinker frees a buffer that was not used
+//! during its last two scans (`XFS_INO_REF`). So the number of buffers depends on page cache and shrinkers, up to a
+//! hundredth of memory here. They come and go as long as files are written and read.
 //!
 //! Left out: blocks of directories, of free space and of the log, which are far fewer.
 
@@ -13,14 +14,14 @@ use framewright::Pfn;
 
 use super::slab::Object;
 
-/// Files whose inodes are in one buffer.
+/// Files whose inodes share a buffer.
 const CLUSTER: u32 = 32;
 /// Pages of a buffer.
 pub(super) const PAGES: usize = 4;
-/// Times that a shrinker passes over a buffer that was used.
+/// Scans that a used buffer survives.
 const USED: u8 = 2;
 
-/// A buffer's pages, and what the kernel knows of it.
+/// A buffer's pages and its kernel object.
 pub(super) type Buffer = ([Pfn; PAGES], Object);
 
 #[derive(Clone, Default)]
@@ -29,10 +30,10 @@ struct Cluster {
     uses: u8,
 }
 
-/// See the module's description.
+/// All buffers.
 pub(super) struct Buffers {
     all: Vec<Cluster>,
-    /// Those in memory: a shrinker begins with the first.
+    /// Clusters in memory; a shrinker begins with the first.
     present: VecDeque<u32>,
 }
 
@@ -41,24 +42,24 @@ impl Buffers {
         Buffers { all: vec![Cluster::default(); files.div_ceil(CLUSTER as usize)], present: VecDeque::new() }
     }
 
-    /// The number of the cluster that a file's inode is in.
+    /// Returns the cluster of a file's inode.
     pub(super) fn of(file: u32) -> u32 {
         file / CLUSTER
     }
 
-    /// How many are in memory.
+    /// Returns the number of buffers in memory.
     pub(super) fn len(&self) -> u64 {
         self.present.len() as u64
     }
 
-    /// A cluster is used. Whether it is in memory.
+    /// Uses a cluster; returns whether it is in memory.
     pub(super) fn touch(&mut self, cluster: u32) -> bool {
         let of = &mut self.all[cluster as usize];
         of.uses = USED;
         of.buffer.is_some()
     }
 
-    /// A cluster is in memory from now on. The buffer itself, if another came first.
+    /// Adds a cluster's buffer; returns it if the cluster already has one.
     pub(super) fn insert(&mut self, cluster: u32, buffer: Buffer) -> Option<Buffer> {
         let of = &mut self.all[cluster as usize];
         if of.buffer.is_some() {
@@ -69,7 +70,7 @@ impl Buffers {
         None
     }
 
-    /// A shrinker looks at the buffer that it saw longest ago. The buffer, if it is to be freed.
+    /// Scans the buffer that was scanned longest ago; returns it if it is to be freed.
     pub(super) fn shrink(&mut self) -> Option<Buffer> {
         let cluster = self.present.pop_front()?;
         let of = &mut self.all[cluster as usize];
@@ -81,7 +82,7 @@ impl Buffers {
         None
     }
 
-    /// All of them: none is in memory any more.
+    /// Removes and returns all buffers.
     pub(super) fn empty(&mut self) -> Vec<Buffer> {
         self.present.clear();
         self.all.iter_mut().filter_map(|of| of.buffer.take()).collect()
@@ -91,14 +92,15 @@ impl Buffers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::thpfioscale::slab::{Caches, Kind, Slabs};
+    use crate::thpfioscale::options::Slabs;
+    use crate::thpfioscale::slab::{Caches, ObjectKind};
 
     #[test]
     fn a_buffer_goes_when_it_was_met_twice_since_it_was_used() {
         let mut caches = Caches::new(Slabs::Single, 1, 1);
-        caches.grow(Kind::Buffer, (0, 0), (8, 0));
+        caches.grow(ObjectKind::Buffer, (0, 0), (8, 0));
         let mut buffer =
-            |first| ([0_u64, 1, 2, 3].map(|page| Pfn(first + page)), caches.take(Kind::Buffer, (0, 0)).unwrap());
+            |first| ([0_u64, 1, 2, 3].map(|page| Pfn(first + page)), caches.take(ObjectKind::Buffer, (0, 0)).unwrap());
         let mut buffers = Buffers::new(65);
         assert_eq!(["a", "b", "c"].map(|_| buffers.shrink()), [None; 3]);
         assert_eq!([0, 31, 32, 64].map(Buffers::of), [0, 0, 1, 2]);

@@ -1,36 +1,40 @@
 //! A source tree is compiled: the load `build`.
 //!
-//! Each of four CPUs takes a source at random, and again. A compiler reads it and two hundred headers, which are those of a sixteenth of the tree and some
-//! of them far more often than others; then its memory grows page by page, with a page table for every 2 MiB; then it writes what it made, in the place
-//! of what was there; then it ends, and all of its memory is free at once. Four processes are there meanwhile: `make`'s shell, the driver,
-//! the compiler and the assembler.
+//! Each of four CPUs compiles one random source after the other. A compiler:
 //!
-//! So memory swings by as much as four compilers have, and almost all of it is movable; what is not, page tables and stacks, lives a fifth of a second.
+//! 1. reads the source and two hundred headers, which are a sixteenth of the tree and of very unequal popularity;
+//! 2. grows page by page, with a page table for every 2 MiB;
+//! 3. writes its result in the place of the old one;
+//! 4. ends, and all of its memory is freed at once.
 //!
-//! Left out: linking, and a compiler's program, which all share.
+//! Four processes exist meanwhile: `make`'s shell, the driver, the compiler and the assembler.
+//!
+//! So memory use swings by the memory of four compilers. Almost all of it is movable; page tables and stacks are not,
+//! and live a fifth of a second.
+//!
+//! Left out: linking, and the compiler's program text, which all share.
 
 use framewright::{Order, Pfn};
 use framewright_ops::rng::Rng;
 
-use super::costs::US;
 use super::kernel::Kernel;
-use super::roles::{HUGE, JOBS, Stage};
-use crate::model::Ps;
-use crate::run::here;
+use super::phase_state::{HUGE, JOBS, Stage};
+use crate::engine::here;
+use crate::model::{Ps, US};
 
-/// Pages of a compiler at most, and at least half of that: 40 MiB; on a small machine, this part of memory. Assumed.
+/// Most pages of a compiler, 40 MiB; it has at least half of that. On a small machine, this share of memory. Assumed.
 const COMPILER: u64 = 10_000;
 const COMPILER_SHARE: u64 = 32;
-/// How long it computes for each. Assumed: a fifth of a second for a source.
+/// Time that it computes for each page. Assumed: a fifth of a second for a source.
 const COMPUTE: Ps = 25 * US;
-/// Headers that a source includes, and every which file is one. Assumed.
+/// Headers that a source includes, and files for each header. Assumed.
 const HEADERS: usize = 200;
 const HEADER_EVERY: u32 = 16;
 /// Processes of one job of `make`.
 const PROCESSES: usize = 4;
 
 impl Kernel<'_> {
-    /// Compiles sources until it is to end.
+    /// Compiles sources until the end of the phase.
     pub(super) fn build(&self, job: usize, stage: &Stage, mut rng: Rng) -> Option<()> {
         let sources = self.sources();
         let all_made = self.files() as u32 - sources;
@@ -38,7 +42,7 @@ impl Kernel<'_> {
         while !stage.stops.get() && self.is_well() {
             let unit = rng.below(units) as u32 * JOBS as u32 + job as u32;
             let made = sources + unit;
-            // `make` would find that it is new.
+            // `make` would find that the result is new.
             if self.with(|memory| memory.files.file(made).is_busy()) {
                 here::sleep_until(here::clock() + COMPUTE);
                 continue;
@@ -54,7 +58,7 @@ impl Kernel<'_> {
         let headers = u64::from(self.sources() / HEADER_EVERY).max(1);
         for _ in 0..HEADERS {
             here::turn();
-            // The first ones most: the product of two lots.
+            // The first ones most: two draws make it so.
             let most = rng.below(headers) + 1;
             self.read_whole(rng.below(most) as u32 * HEADER_EVERY + 1)?;
         }

@@ -1,4 +1,4 @@
-//! A list through an array: each entry has the numbers of its neighbours.
+//! A doubly linked list in an array: each entry has the numbers of its neighbours.
 
 /// No entry.
 pub(super) const NIL: u32 = u32::MAX;
@@ -11,11 +11,11 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// Those of an entry on no list.
+    /// The neighbours of an entry on no list.
     pub(super) const NONE: Links = Links { prev: NIL, next: NIL };
 }
 
-/// What has neighbours.
+/// An entry of a list.
 pub(super) trait Linked {
     fn links(&mut self) -> &mut Links;
 }

@@ -1,36 +1,30 @@
-//! What things take that are not the allocator's: one table, in nanoseconds of a CPU or of the disk.
+//! Times of everything but the allocator, on a CPU or on the disk.
 //!
-//! One of them was measured for this project, the speed of the disk follows from how long the published run took, the others are assumed. Those two were put
-//! right when the published tables were known (`docs/lab/fragmentation.md`). Fragmentation depends on the order in which things happen more than on how long
-//! they take; latencies depend on these.
+//! One time was measured for this project. The speed of the disk follows from the length of the published run. The
+//! others are assumed. The first two were corrected when the published tables were known (`docs/fragmentation.md`).
+//! Fragmentation depends more on the order of events than on their times; latencies depend on the times.
 
-use crate::model::Ps;
-
-/// A nanosecond.
-pub(super) const NS: Ps = 1_000;
-/// A microsecond.
-pub(super) const US: Ps = 1_000_000;
-/// A millisecond.
-pub(super) const MS: Ps = 1_000_000_000;
-/// A second.
-pub(super) const S: Ps = 1_000_000_000_000;
+use crate::model::{NS, Ps, S, US};
 
 /// To copy a page of 4 KiB. Assumed: 10 GB/s, as one core writes (`data/machines/skylake-desktop.toml`).
 pub(super) const COPY: Ps = 400 * NS;
-/// A `write` or `read` of a page that is in the cache, besides the copy: entry, lookup, exit, and fio's own loop. Assumed.
+/// A `write` or `read` of a page that is in the cache, besides the copy: entry, lookup, exit, and fio's own loop.
+/// Assumed.
 pub(super) const CALL: Ps = 1_500 * NS;
 /// To create a file: directory, inode, transaction. Assumed.
 pub(super) const CREATE: Ps = 30 * US;
 /// To open a file that exists. Assumed.
 pub(super) const OPEN: Ps = 3 * US;
-/// To get an object from a slab or give it back. Assumed.
+/// To allocate or free an object of a slab. Assumed.
 pub(super) const OBJECT: Ps = 50 * NS;
-/// To look at a page of a list, isolate it and put it back or free it. Assumed.
+/// To scan a page of a list: isolate it, and put it back or free it. Assumed.
 pub(super) const SCAN: Ps = 100 * NS;
-/// To take a clean page out of the cache, besides looking at it and freeing it. Background reclaim of Linux 6.18 took 1.0 us of a CPU for each of 10.9
-/// million pages of one file that were read once (EPYC, virtual machine).
+/// To remove a clean page from the cache, besides scanning and freeing it.
+///
+/// Background reclaim of Linux 6.18 took 1.0 us of a CPU for each of 10.9 million pages of one file that were read once
+/// (EPYC, virtual machine).
 pub(super) const DROP: Ps = 800 * NS;
-/// To look at an object that a shrinker may free. Assumed.
+/// To scan an object that a shrinker may free. Assumed.
 pub(super) const SHRINK: Ps = 150 * NS;
 /// To move a page besides the copy: unmapping, and telling other CPUs. Assumed.
 pub(super) const MOVE: Ps = US;
@@ -41,18 +35,21 @@ pub(super) const SUBMIT: Ps = 5 * US;
 /// To format an inode into the log. Assumed.
 pub(super) const LOG: Ps = US;
 
-/// The disk, a SATA SSD of 2018: time until the first byte of a read, and bytes a second then. Assumed; the machines' disks are not named.
+/// The disk, a SATA SSD of 2018: latency and bytes a second of a read. Assumed: the machines' disks are not named.
 const READ_LATENCY: Ps = 100 * US;
 const READ: u64 = 500_000_000;
-/// Bytes a second, written. The published run on one socket took 16 minutes, and reading takes as long as writing: 96 GiB were written in less than eight.
+/// Bytes a second of a write.
+///
+/// The published run on one socket took 16 minutes, and reading takes as long as writing. So 96 GiB were written in
+/// less than eight.
 const WRITE: u64 = 230_000_000;
 
-/// How long it takes to read so many pages that lie together.
+/// Returns the time to read `pages` pages that lie together.
 pub(super) fn to_read(pages: u64) -> Ps {
     READ_LATENCY + pages * 4096 * (S / READ)
 }
 
-/// How long it takes to write so many pages.
+/// Returns the time to write `pages` pages.
 pub(super) fn to_write(pages: u64) -> Ps {
     pages * 4096 * (S / WRITE)
 }

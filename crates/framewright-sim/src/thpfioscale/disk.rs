@@ -1,11 +1,13 @@
-//! What is written, when, and who waits for it.
+//! Writeback: which pages are written, when, and which writers wait.
 //!
-//! One thread writes for all: from when a tenth of what could be dirty is, file by file in the order in which files were written to, what each has. For every file
-//! it makes a request to the disk and a transaction; when the disk is done it gives the requests back. Who writes pages waits as soon as three
-//! twentieths are dirty, as long as the disk takes for its share, and twice that above a fifth (Linux: `dirty_background_ratio` 10,
-//! `dirty_ratio` 20, and `balance_dirty_pages`, whose control loop this is not).
+//! One thread writes for all. It begins when a tenth of the memory that could be dirty is, and goes file by file, in
+//! the order in which files became dirty. For every file it makes a request to the disk and a transaction; when the
+//! disk is done it frees the requests. A writer waits as soon as three twentieths are dirty, as long as the disk takes
+//! for the writer's share, and twice that above a fifth. (Linux: `dirty_background_ratio` 10, `dirty_ratio` 20, and
+//! `balance_dirty_pages`, but not its control loop.)
 //!
-//! The same thread stands for whatever else runs on a machine: packets from the network in atomic pages, and small processes that come and go.
+//! The thread also stands for everything else that runs on a machine: network packets in atomic pages, and small
+//! processes that come and go.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -14,20 +16,24 @@ use framewright::request::{__GFP_COMP, __GFP_NOMEMALLOC, __GFP_NORETRY, __GFP_NO
 use framewright::{Order, Pfn, Request};
 
 use super::chain::NIL;
-use super::costs::{MS, S, SUBMIT, to_write};
+use super::costs::{SUBMIT, to_write};
 use super::files::PAGES;
-use super::kernel::{Kernel, Memory};
+use super::kernel::{Kernel, KernelMemory};
 use super::lists::{ACTIVE, DIRTY, RECLAIM, WRITEBACK};
-use super::slab::{Kind, Object};
-use crate::model::Ps;
-use crate::run::here;
+use super::slab::{Object, ObjectKind};
+use crate::engine::here;
+use crate::model::{MS, Ps, S};
 
-/// Pages that are written in one go: 1 MiB.
+/// Pages that are written at a time: 1 MiB.
 const BATCH: u64 = 256;
-/// How often the log is written at least (`xfs_log_worker`), or when it is full ([`super::Thpfioscale::log`]). Neither grows with memory.
+/// Longest time between two writes of the log (`xfs_log_worker`), which is also written when it is full.
+///
+/// Neither grows with memory ([`super::Thpfioscale::log`]).
 const CHECKPOINT: Ps = 30 * S;
-/// How often something else happens on the machine. Assumed: 8,000 packets a second, of which one in eight has eight pages, and which wait for a
-/// millisecond; a hundred processes a second of 20 pages of page tables and a stack of four, which live for 50.
+/// Time between two other events on the machine. Assumed:
+///
+/// - 8,000 packets a second, of which one in eight has eight pages; each waits for a millisecond;
+/// - a hundred processes a second, with 20 page tables and a stack of four pages; each lives for 50 ms.
 const TICK: Ps = MS;
 const PACKETS: usize = 8;
 const PROCESS_EVERY: u64 = 10;
@@ -40,7 +46,7 @@ struct Writing {
     request: Object,
 }
 
-/// See the module's description.
+/// The state of the writing thread.
 #[derive(Default)]
 pub(super) struct Flusher {
     ticks: Cell<u64>,
@@ -50,13 +56,13 @@ pub(super) struct Flusher {
     processes: RefCell<VecDeque<Vec<(Pfn, Order)>>>,
 }
 
-impl Memory {
-    /// Pages of which some may be dirty: those that are free, and those of files.
+impl KernelMemory {
+    /// Returns the pages that could be dirty: free ones, and those of files.
     pub(super) fn dirtyable(&self, free: u64) -> u64 {
         free + self.lists.listed()
     }
 
-    /// Takes the pages to be written of the next file.
+    /// Takes the dirty pages of the next file.
     fn next_to_write(&mut self) -> Option<(u32, Vec<u32>)> {
         let file = self.files.dirty.pop_front()?;
         let of = self.files.file(file);
@@ -75,7 +81,7 @@ impl Memory {
         Some((file, dirty))
     }
 
-    /// Pages have been written. Those that reclaim met meanwhile are the next that it will meet.
+    /// Notes that pages were written. Reclaim will next see those that it saw meanwhile.
     fn written(&mut self, file: u32, frames: &[u32]) {
         for &frame in frames {
             self.lists.clear(frame, WRITEBACK);
@@ -99,7 +105,7 @@ impl Kernel<'_> {
         self.with(|memory| (memory.dirty + memory.writeback, memory.dirtyable(free)))
     }
 
-    /// Who has written so many pages waits, if too much is dirty. `writers` do so at the same time.
+    /// Lets a writer of `pages` pages wait, if too much is dirty. `writers` write at once.
     pub(super) fn throttle(&self, pages: u64, writers: u64) {
         let (dirty, dirtyable) = self.dirty_and_limit();
         if dirty > dirtyable * 3 / 20 {
@@ -108,7 +114,9 @@ impl Kernel<'_> {
         }
     }
 
-    /// What the thread does until there is nothing more to do. `is_last` says when everything dirty is to be written, and then `ends`.
+    /// Runs the thread until `ends` and nothing is to be written.
+    ///
+    /// `is_last` says when all dirty pages are to be written.
     pub(super) fn flush(&self, flusher: &Flusher, is_last: &dyn Fn() -> bool, ends: &dyn Fn() -> bool) -> Option<()> {
         while self.is_well() {
             here::turn();
@@ -137,10 +145,10 @@ impl Kernel<'_> {
     fn write_some(&self, flusher: &Flusher) -> Option<()> {
         let (mut all, mut pages) = (Vec::new(), 0);
         while pages < BATCH {
-            let Some((file, frames)) = self.with(Memory::next_to_write) else { break };
+            let Some((file, frames)) = self.with(KernelMemory::next_to_write) else { break };
             here::work(SUBMIT);
             pages += frames.len() as u64;
-            let request = self.object(Kind::Bio)?;
+            let request = self.object(ObjectKind::Bio)?;
             self.log(file)?;
             all.push(Writing { file, frames, request });
         }
@@ -152,7 +160,7 @@ impl Kernel<'_> {
         Some(())
     }
 
-    /// Waits; other things happen meanwhile.
+    /// Waits, while other events happen.
     fn wait(&self, flusher: &Flusher, until: Ps) {
         loop {
             let next = flusher.next_tick.get().max(here::clock());
@@ -194,7 +202,7 @@ impl Flusher {
         process.into_iter().for_each(|blocks| kernel.free_blocks(blocks));
     }
 
-    /// Gives back what packets and processes have.
+    /// Frees the memory of packets and processes.
     fn end(&self, kernel: &Kernel<'_>) {
         kernel.free_blocks(self.packets.take());
         while !self.processes.borrow().is_empty() {

@@ -1,14 +1,18 @@
-//! Files: 64 KiB each, their pages in the cache, and the kernel's objects that a file is.
+//! Files of 64 KiB: their pages in the cache, and their kernel objects.
 //!
 //! | object | comes | goes |
 //! |---|---|---|
-//! | name, inode, log item, extents | with the file, or when it is opened again | when a shrinker finds the file closed, for the second time, and perhaps without pages ([`super::Shrinkers`]) |
-//! | node that finds its pages | with the second page in the cache | with the file, or when too many nodes find nothing but shadows |
-//! | copy for the log | with every transaction that finds none: when the file is created, each time it is written to or written back, and when it is read for the first time after that (`relatime`) | one with the file, one with the log's checkpoint |
+//! | name, inode, log item, extents | with the file, or at its next opening | when a shrinker frees the file |
+//! | page node | with the second page in the cache | with the file, or when too many nodes have only shadows |
+//! | copy for the log | with every transaction that finds none | one with the file, one with the log's checkpoint |
 //! | open file | when it is opened | when it is closed |
 //!
-//! A page that reclaim takes leaves its *shadow*: when that was. If it is read again while fewer pages were taken than are active, it becomes
-//! active at once (Linux: `workingset.c`).
+//! A shrinker frees a file that it finds closed for the second time, and perhaps only without pages
+//! ([`super::Shrinkers`]). A transaction changes the inode when the file is created, each time it is written to or
+//! written back, and when it is first read after that (`relatime`).
+//!
+//! A page that is reclaimed leaves a *shadow*: the time of its eviction, counted in evictions. If it is read again
+//! after fewer evictions than there are active pages, it becomes active at once (Linux: `workingset.c`).
 
 use std::collections::VecDeque;
 
@@ -18,11 +22,11 @@ use super::slab::Object;
 /// Pages of a file.
 pub(super) const PAGES: usize = 16;
 
-/// See the module's description.
+/// One file.
 #[derive(Clone, Debug)]
 pub(super) struct File {
     pub(super) pages: [u32; PAGES],
-    /// When a page was taken, plus one; 0 if it was not.
+    /// Time of each page's eviction, plus one; 0 if there was none.
     pub(super) shadows: [u32; PAGES],
     /// Pages in the cache.
     pub(super) cached: u8,
@@ -30,22 +34,22 @@ pub(super) struct File {
     pub(super) dirty: u8,
     /// Pages being read or written.
     pub(super) busy: u8,
-    /// It is among those that are to be written.
+    /// Whether it is in the queue of files to be written.
     pub(super) is_queued: bool,
-    /// It was not read since it was written: who reads it changes its time of access (`relatime`).
+    /// Whether it was not read since it was written: the next read changes its time of access (`relatime`).
     pub(super) is_unread: bool,
-    /// It was used since a shrinker last saw it.
+    /// Whether it was used since a shrinker last scanned it.
     pub(super) is_referenced: bool,
-    /// A shrinker may find it.
+    /// Whether it is in the shrinkers' queue.
     pub(super) is_listed: bool,
-    /// Somebody reads it as a whole, and others wait.
+    /// Whether a CPU reads it as a whole, and others wait.
     pub(super) is_taken: bool,
     pub(super) open: Option<Object>,
     pub(super) name: Option<Object>,
     /// Inode, log item, extents.
     pub(super) inode: Option<[Object; 3]>,
     pub(super) node: Option<Object>,
-    /// In the log, and kept for the next transaction.
+    /// Copies in the log, and kept for the next transaction.
     pub(super) logged: Option<Object>,
     pub(super) copy: Option<Object>,
 }
@@ -70,28 +74,28 @@ const NEW: File = File {
 };
 
 impl File {
-    /// Something of it is to be written, or being read or written.
+    /// Returns whether a part of it is dirty, or is being read or written.
     pub(super) fn is_busy(&self) -> bool {
         self.dirty != 0 || self.busy != 0 || self.logged.is_some()
     }
 }
 
-/// All files, and what is to be done with them.
+/// All files, and the queues that they are in.
 pub(super) struct Files {
     pub(super) all: Vec<File>,
-    /// Those with pages to be written, in the order in which they got them.
+    /// Files with dirty pages, in the order in which they got them.
     pub(super) dirty: VecDeque<u32>,
-    /// Those that were closed: shrinkers begin with the first.
+    /// Closed files; shrinkers begin with the first.
     pub(super) closed: VecDeque<u32>,
-    /// Files with a node that finds nothing but shadows, perhaps.
+    /// Files whose node may have only shadows.
     pub(super) shadowed: VecDeque<u32>,
-    /// How many nodes do.
+    /// Number of nodes with only shadows.
     pub(super) shadow_nodes: u64,
-    /// Those with a copy in the log.
+    /// Files with a copy in the log.
     pub(super) log: Vec<u32>,
-    /// Pages taken so far: the clock of shadows.
+    /// Pages evicted so far: the clock of shadows.
     pub(super) taken: u32,
-    /// Pages read again, and of these such as became active at once.
+    /// Pages read again, and those of them that became active at once.
     pub(super) refaults: [u64; 2],
 }
 
@@ -113,7 +117,9 @@ impl Files {
         &mut self.all[file as usize]
     }
 
-    /// A page comes into the cache. Whether it is to be active, with so many active pages there are.
+    /// Puts a page into the cache; returns whether it is to be active.
+    ///
+    /// `active` is the number of active pages.
     pub(super) fn insert(&mut self, file: u32, index: usize, frame: u32, active: u64) -> bool {
         let taken = self.taken;
         let of = self.file(file);
@@ -133,7 +139,7 @@ impl Files {
         is_soon
     }
 
-    /// A page leaves the cache, and a shadow if it was taken.
+    /// Removes a page from the cache; leaves a shadow if it was evicted.
     pub(super) fn remove(&mut self, file: u32, index: usize, leaves_shadow: bool) {
         let taken = self.taken;
         let of = self.file(file);

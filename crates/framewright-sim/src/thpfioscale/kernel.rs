@@ -1,7 +1,7 @@
-//! What of a kernel stands around the allocator: its memory model, and how parts of it get memory.
+//! The kernel around the allocator: its records, and how its parts get memory.
 //!
-//! All of it is data of the host: no virtual CPU is charged for looking at it, but for what `costs.rs` says. It is changed only between two points at which
-//! another CPU may run; nothing is borrowed across a call of the allocator, a sleep or a turn.
+//! All of it is data of the host: virtual CPUs are charged for it only as `costs.rs` says. It is changed only between
+//! two points at which another CPU may run. Nothing is borrowed across a call of the allocator, a sleep or a turn.
 
 use std::cell::{Cell, RefCell};
 
@@ -13,69 +13,70 @@ use framewright::{AllocError, Allocator, Order, Pfn, Request};
 
 use super::buffers::{self, Buffer, Buffers};
 use super::chain::NIL;
-use super::costs::{CREATE, LOG, MS, OBJECT, OPEN, to_read};
+use super::costs::{CREATE, LOG, OBJECT, OPEN, to_read};
 use super::files::Files;
 use super::lists::{ACTIVE, DIRTY, LOCKED, Lists, REFERENCED, Use};
-use super::load::Load;
+use super::options::{Load, Shrinkers};
 use super::outcome::Tally;
-use super::reclaim::Shrinkers;
-use super::slab::{Caches, Kind, Object};
-use crate::model::{Model, Ps};
-use crate::run::here;
-use crate::sim::Sim;
+use super::slab::{Caches, Object, ObjectKind};
+use crate::engine::here;
+use crate::engine::sim::Sim;
+use crate::model::{MS, Model, Ps};
 
-/// Pages of a file's cache: from any zone, and movable; the file system must not be called for them.
+/// Flags of page cache: any zone, movable, and without calls into the file system.
 pub(super) const GFP_CACHE: Gfp = Gfp(GFP_HIGHUSER_MOVABLE.0 & !__GFP_FS.0);
-/// How long a request that failed waits for the next try, and how often it tries before the run is given up. Linux tries as long as anything moves.
+/// Wait of a failed request before its next try, and tries before the run is given up.
+///
+/// Linux tries as long as there is progress.
 const PAUSE: Ps = 2 * MS;
 const TRIES: u32 = 2_000;
-/// Pages that are freed in one go when a process ends (`struct mmu_gather`).
+/// Pages that are freed at a time when a process ends (`struct mmu_gather`).
 const GATHER: usize = 506;
 /// Page tables of a process, besides those of the memory that it takes later. Assumed.
 const PROCESS_TABLES: usize = 20;
 
-/// What is known of frames, files and objects.
-pub(super) struct Memory {
+/// Records of frames, files and objects.
+pub(super) struct KernelMemory {
     pub(super) lists: Lists,
     pub(super) files: Files,
     pub(super) caches: Caches,
     pub(super) buffers: Buffers,
-    /// Pages to be written, and being written.
+    /// Dirty pages, and pages under writeback.
     pub(super) dirty: u64,
     pub(super) writeback: u64,
     /// Base pages of processes.
     pub(super) anon: Vec<u32>,
-    /// What shrinkers have not scanned of what they should have.
+    /// Objects that shrinkers still have to scan.
     pub(super) deferred: [u64; 3],
     pub(super) tally: Tally,
 }
 
-/// See the module's description.
+/// The kernel, as all CPUs share it.
 pub(super) struct Kernel<'a> {
     pub(super) pages: &'a Allocator<'a, Sim>,
     pub(super) model: &'a Model,
-    pub(super) memory: RefCell<Memory>,
+    pub(super) memory: RefCell<KernelMemory>,
     /// CPUs of background threads, which reclaim their own node only.
     pub(super) background: Vec<usize>,
-    /// Frames of the machine, and of the one whose proportions it has.
+    /// Frames of the machine, and of the machine whose proportions are used.
     pub(super) frames: u64,
     pub(super) like: u64,
-    /// Inodes with which the log is full.
+    /// Inodes that fill the log.
     pub(super) log: u64,
     pub(super) shrinkers: Shrinkers,
     pub(super) load: Load,
     pub(super) trouble: Cell<Option<(AllocError, Request)>>,
 }
 
-impl Memory {
-    /// A page of a file was read. It may have moved meanwhile, but not gone.
+impl KernelMemory {
+    /// Notes that a page of a file was read. It may have moved meanwhile, but was not freed.
     fn read(&mut self, file: u32, index: usize) {
         let frame = self.files.file(file).pages[index];
         self.lists.clear(frame, LOCKED);
         self.files.file(file).busy -= 1;
     }
 
-    /// A base page of a process is not used any more.
+    /// Forgets a base page of a process.
     fn forget_anon(&mut self, slot: u32) -> Pfn {
         let frame = std::mem::replace(&mut self.anon[slot as usize], NIL);
         self.lists.set_use(frame, Use::Other);
@@ -84,22 +85,24 @@ impl Memory {
 }
 
 impl Kernel<'_> {
-    /// Looks at the memory, or changes it; nobody else runs meanwhile.
-    pub(super) fn with<T>(&self, change: impl FnOnce(&mut Memory) -> T) -> T {
+    /// Reads or changes the records; no other CPU runs meanwhile.
+    pub(super) fn with<T>(&self, change: impl FnOnce(&mut KernelMemory) -> T) -> T {
         change(&mut self.memory.borrow_mut())
     }
 
-    /// What does not grow with memory, as it is on a machine of this size with the proportions of another.
+    /// Scales an amount that does not grow with memory to this machine's size.
     pub(super) fn scaled(&self, amount: u64) -> u64 {
         (u128::from(amount) * u128::from(self.frames) / u128::from(self.like)) as u64
     }
 
-    /// Whether to go on: no request failed for good.
+    /// Returns whether no request has failed for good.
     pub(super) fn is_well(&self) -> bool {
         self.trouble.get().is_none()
     }
 
-    /// A block that the caller cannot do without. It waits for one; none if there is none at all.
+    /// Allocates a block that the caller needs; waits for one.
+    ///
+    /// Returns `None` if there is none at all.
     pub(super) fn must_alloc(&self, request: &Request) -> Option<Pfn> {
         for _ in 0..TRIES {
             match self.pages.alloc(request) {
@@ -123,8 +126,8 @@ impl Kernel<'_> {
         blocks.into_iter().for_each(|(pfn, order)| self.free(pfn.0, order.0));
     }
 
-    /// An object of a kind; none if the run is to end.
-    pub(super) fn object(&self, kind: Kind) -> Option<Object> {
+    /// Allocates an object; returns `None` if the run is to end.
+    pub(super) fn object(&self, kind: ObjectKind) -> Option<Object> {
         let cpu = here::cpu();
         let place = (cpu, self.model.topology.socket_of(cpu));
         here::work(OBJECT);
@@ -134,7 +137,7 @@ impl Kernel<'_> {
             }
             let gfp = Gfp(kind.gfp().0 & !__GFP_FS.0);
             let order = self.with(|memory| memory.caches.order(kind));
-            // Several pages if they are there, with nobody woken for them; else one, whatever it takes.
+            // Several pages if there are some, without waking anything; else one, at any cost.
             let quick =
                 Gfp((gfp | __GFP_NOMEMALLOC | __GFP_NORETRY | __GFP_NOWARN).0 & !(__GFP_RECLAIM | __GFP_NOFAIL).0);
             let several = if order == 0 { None } else { self.pages.alloc(&Request::new(quick, order)).ok() };
@@ -153,23 +156,35 @@ impl Kernel<'_> {
         }
     }
 
-    /// Opens a file, which is created if there is none.
+    pub(super) fn files(&self) -> usize {
+        self.with(|memory| memory.files.all.len())
+    }
+
+    pub(super) fn done(&self) {
+        self.with(|memory| memory.tally.pages += 1);
+    }
+
+    /// Opens a file, or creates it if there is none.
     pub(super) fn open(&self, file: u32, creates: bool) -> Option<()> {
         here::work(if creates { CREATE } else { OPEN });
         let (has_name, has_inode) = self.with(|memory| {
             let of = memory.files.file(file);
             (of.name.is_some(), of.inode.is_some())
         });
-        let name = if has_name { None } else { Some(self.object(Kind::Dentry)?) };
+        let name = if has_name { None } else { Some(self.object(ObjectKind::Dentry)?) };
         let inode = if has_inode {
             None
         } else {
             if !self.cluster(file)? && !creates {
                 here::sleep_until(here::clock() + to_read(buffers::PAGES as u64));
             }
-            Some([self.object(Kind::Inode)?, self.object(Kind::LogItem)?, self.object(Kind::Extents)?])
+            Some([
+                self.object(ObjectKind::Inode)?,
+                self.object(ObjectKind::LogItem)?,
+                self.object(ObjectKind::Extents)?,
+            ])
         };
-        let open = self.object(Kind::Open)?;
+        let open = self.object(ObjectKind::Open)?;
         self.with(|memory| {
             let of = memory.files.file(file);
             of.name = name.or(of.name);
@@ -180,7 +195,7 @@ impl Kernel<'_> {
         if creates { self.log(file) } else { Some(()) }
     }
 
-    /// Closes a file: shrinkers may find it from now on.
+    /// Closes a file, which shrinkers may then free.
     pub(super) fn close(&self, file: u32) {
         let open = self.with(|memory| {
             let of = memory.files.file(file);
@@ -193,11 +208,13 @@ impl Kernel<'_> {
         open.into_iter().for_each(|object| self.give(object));
     }
 
-    /// A transaction changes a file's inode: a copy of it goes into the log, unless one is there. Another is made ready before that is known.
+    /// Logs a change of a file's inode.
+    ///
+    /// A copy of the inode goes into the log, unless one is there. Another copy is made ready before that is known.
     pub(super) fn log(&self, file: u32) -> Option<()> {
         here::work(LOG);
         let has_copy = self.with(|memory| memory.files.file(file).copy.is_some());
-        let copy = if has_copy { None } else { Some(self.object(Kind::Copy)?) };
+        let copy = if has_copy { None } else { Some(self.object(ObjectKind::Copy)?) };
         let spare = self.with(|memory| {
             let of = memory.files.file(file);
             let spare = if of.copy.is_some() { copy } else { std::mem::replace(&mut of.copy, copy).and(None) };
@@ -211,7 +228,7 @@ impl Kernel<'_> {
         Some(())
     }
 
-    /// The log is written: the copies in it are not needed any more. The files that were in it.
+    /// Writes the log and frees the copies in it; returns the files that were in it.
     pub(super) fn checkpoint(&self) -> Vec<u32> {
         let files = self.with(|memory| std::mem::take(&mut memory.files.log));
         for &file in &files {
@@ -221,13 +238,15 @@ impl Kernel<'_> {
         files
     }
 
-    /// A file's inode is read, or written back: the buffer that it lies in is used. Whether it was in memory.
+    /// Uses the buffer of a file's inode, which is read or written back.
+    ///
+    /// Returns whether it was in memory.
     pub(super) fn cluster(&self, file: u32) -> Option<bool> {
         let cluster = Buffers::of(file);
         if self.with(|memory| memory.buffers.touch(cluster)) {
             return Some(true);
         }
-        let object = self.object(Kind::Buffer)?;
+        let object = self.object(ObjectKind::Buffer)?;
         let mut pages = [Pfn(0); buffers::PAGES];
         for page in &mut pages {
             *page = self.must_alloc(&Request::page(Gfp(GFP_KERNEL.0 & !__GFP_FS.0)))?;
@@ -237,7 +256,7 @@ impl Kernel<'_> {
         Some(false)
     }
 
-    /// Lets go of all buffers: the files are deleted.
+    /// Frees all buffers, when the files are deleted.
     pub(super) fn free_buffers(&self) {
         self.with(|memory| memory.buffers.empty()).into_iter().for_each(|buffer| self.free_buffer(buffer));
     }
@@ -247,14 +266,14 @@ impl Kernel<'_> {
         self.give(object);
     }
 
-    /// Puts a new page into a file's cache, to be written (`dirty`) or to be read. Its frame.
+    /// Puts a new page into a file's cache, to be written (`dirty`) or read; returns its frame.
     pub(super) fn add_page(&self, file: u32, index: usize, dirty: bool) -> Option<u32> {
         let pfn = self.must_alloc(&Request::page(GFP_CACHE))?;
         let needs_node = self.with(|memory| {
             let of = memory.files.file(file);
             of.node.is_none() && (of.cached > 0 || index > 0)
         });
-        let node = if needs_node { Some(self.object(Kind::Node)?) } else { None };
+        let node = if needs_node { Some(self.object(ObjectKind::Node)?) } else { None };
         Some(self.with(|memory| {
             let frame = memory.lists.frame(pfn.0);
             let active: u64 = memory.lists.sizes(memory.lists.node(frame))[1];
@@ -280,16 +299,16 @@ impl Kernel<'_> {
         }))
     }
 
-    /// Reads pages of a file from the disk, which were put into its cache.
+    /// Reads pages, which are in a file's cache, from the disk.
     pub(super) fn fetch(&self, file: u32, indices: &[usize]) -> Option<()> {
-        let request = self.object(Kind::Bio)?;
+        let request = self.object(ObjectKind::Bio)?;
         here::sleep_until(here::clock() + to_read(indices.len() as u64));
         self.give(request);
         self.with(|memory| indices.iter().for_each(|&index| memory.read(file, index)));
         Some(())
     }
 
-    /// A base page of a process. None if the run is to end.
+    /// Allocates a base page of a process; returns `None` if the run is to end.
     pub(super) fn add_anon(&self) -> Option<u32> {
         let pfn = self.must_alloc(&Request::page(GFP_HIGHUSER_MOVABLE | __GFP_ZERO))?;
         Some(self.with(|memory| {
@@ -300,7 +319,14 @@ impl Kernel<'_> {
         }))
     }
 
-    /// Frees base pages of a process that ends.
+    pub(super) fn free_pages(&self, pages: &[Pfn]) {
+        if !pages.is_empty() {
+            let freed = self.pages.free_bulk(pages, Order(0));
+            assert!(freed.first.is_none(), "pages of the cache cannot be freed: {:?}", freed.first);
+        }
+    }
+
+    /// Frees the base pages of a process that ends.
     pub(super) fn free_anon(&self, slots: &[u32]) {
         for slots in slots.chunks(GATHER) {
             let pages: Vec<Pfn> = self.with(|memory| slots.iter().map(|&slot| memory.forget_anon(slot)).collect());
@@ -308,7 +334,7 @@ impl Kernel<'_> {
         }
     }
 
-    /// Whether a page of a file is in the cache. It is used then.
+    /// Uses a page of a file; returns whether it is in the cache.
     pub(super) fn touch(&self, file: u32, index: usize) -> bool {
         self.with(|memory| {
             let frame = memory.files.file(file).pages[index];
@@ -319,14 +345,14 @@ impl Kernel<'_> {
         })
     }
 
-    /// A process begins: a stack and page tables, as far as they are to be had.
+    /// Starts a process; returns its stack and page tables, as far as they could be allocated.
     pub(super) fn fork(&self) -> Vec<(Pfn, Order)> {
         let stack = self.pages.alloc(&Request::new(GFP_KERNEL, 2)).ok().map(|pfn| (pfn, Order(2)));
         let tables = (0..PROCESS_TABLES).filter_map(|_| self.pages.alloc(&Request::page(GFP_KERNEL)).ok());
         stack.into_iter().chain(tables.map(|pfn| (pfn, Order(0)))).collect()
     }
 
-    /// A page of the kernel's own, which cannot move. None if the run is to end.
+    /// Allocates an unmovable page of the kernel; returns `None` if the run is to end.
     pub(super) fn fixed_page(&self) -> Option<Pfn> {
         self.must_alloc(&Request::page(GFP_KERNEL | __GFP_ZERO))
     }

@@ -1,35 +1,36 @@
-//! Frames as the rest of a kernel knows them: what each is used for, and the LRU lists of the page cache.
+//! Frames as the kernel knows them: their uses, and the LRU lists of the page cache.
 //!
-//! Linux's lists of file pages: a node has an inactive and an active one; pages come to the head of the first, are taken from its tail, and go
-//! to the second when they are used again. Anonymous memory is on none here: there is no swap.
+//! A node has an inactive and an active list of file pages, as in Linux. Pages come to the head of the inactive list,
+//! are reclaimed from its tail, and go to the active list when they are used again. Anonymous memory is on no list,
+//! because there is no swap.
 
 use super::chain::{Chain, Linked, Links, NIL};
 
 /// What a frame is used for.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Use {
-    /// Nothing that is known here: it is free, on its way, or the head of something that cannot move.
+    /// Unknown: it is free, in transit, or part of something that cannot move.
     #[default]
     Other,
     /// A page of a file.
     File { file: u32, index: u8 },
-    /// Anonymous memory of a process: where the process has it.
+    /// Anonymous memory of a process, by its slot.
     Anon { slot: u32 },
     /// The first frame of a process's huge page.
     Huge,
 }
 
-/// The page was used since it was last looked at.
+/// The page was used since it was last scanned.
 pub(super) const REFERENCED: u8 = 1;
-/// It is on the active list.
+/// The page is on the active list.
 pub(super) const ACTIVE: u8 = 2;
-/// It has to be written.
+/// The page is dirty.
 pub(super) const DIRTY: u8 = 4;
-/// It is being written.
+/// The page is under writeback.
 pub(super) const WRITEBACK: u8 = 8;
-/// It is being read.
+/// The page is being read.
 pub(super) const LOCKED: u8 = 16;
-/// It is to be freed as soon as it was written (`PageReclaim`).
+/// The page is to be freed as soon as it is written (`PageReclaim`).
 pub(super) const RECLAIM: u8 = 32;
 
 #[derive(Clone, Copy, Debug)]
@@ -47,14 +48,14 @@ impl Linked for Page {
     }
 }
 
-/// See the module's description.
+/// All frames, and the LRU lists.
 pub(super) struct Lists {
     /// First frame number.
     first: u64,
-    /// First frame, from `first` on, of the second node and so on.
+    /// First frames of the nodes from the second on, counted from `first`.
     nodes: Vec<u32>,
     pages: Vec<Page>,
-    /// Of each node: inactive, active.
+    /// The inactive and the active list of each node.
     lists: Vec<[Chain; 2]>,
 }
 
@@ -97,35 +98,35 @@ impl Lists {
         self.pages[frame as usize].flags & flags != 0
     }
 
-    /// Pages on a node's inactive list, and on its active one.
+    /// Returns the lengths of a node's inactive and active lists.
     pub(super) fn sizes(&self, node: usize) -> [u64; 2] {
         self.lists[node].map(|list| list.len)
     }
 
-    /// Pages on all lists.
+    /// Returns the number of pages on all lists.
     pub(super) fn listed(&self) -> u64 {
         self.lists.iter().flatten().map(|list| list.len).sum()
     }
 
-    /// The page that a list would give next.
+    /// Returns the page at a list's tail.
     pub(super) fn last(&self, node: usize, active: bool) -> Option<u32> {
         let tail = self.lists[node][usize::from(active)].tail;
         (tail != NIL).then_some(tail)
     }
 
-    /// The list that a page is on, or is to be, by its flags; and all pages.
+    /// Returns the list that a page's flags name, and all pages.
     fn list_of(&mut self, frame: u32) -> (&mut Chain, &mut [Page]) {
         let (node, active) = (self.node(frame), self.has(frame, ACTIVE));
         (&mut self.lists[node][usize::from(active)], &mut self.pages)
     }
 
-    /// Puts a page at the head of the list that its flags say.
+    /// Puts a page at the head of the list that its flags name.
     pub(super) fn push(&mut self, frame: u32) {
         let (list, pages) = self.list_of(frame);
         list.push_first(pages, frame);
     }
 
-    /// Takes a page off its list.
+    /// Removes a page from its list.
     pub(super) fn remove(&mut self, frame: u32) {
         let (list, pages) = self.list_of(frame);
         list.remove(pages, frame);
@@ -139,14 +140,14 @@ impl Lists {
         self.push(frame);
     }
 
-    /// Moves a page to the tail of its list: it is the next to go.
+    /// Moves a page to the tail of its list, so that it is scanned next.
     pub(super) fn rotate(&mut self, frame: u32) {
         let (list, pages) = self.list_of(frame);
         list.remove(pages, frame);
         list.push_last(pages, frame);
     }
 
-    /// A page is used: the first time that is noted, the second time it becomes active.
+    /// Notes a use of a page; at the second it becomes active.
     pub(super) fn mark_accessed(&mut self, frame: u32) {
         if !self.has(frame, REFERENCED) {
             self.set(frame, REFERENCED);
@@ -156,13 +157,13 @@ impl Lists {
         }
     }
 
-    /// Takes a page off its list and forgets it.
+    /// Removes a page from its list and from the records.
     pub(super) fn forget(&mut self, frame: u32) {
         self.remove(frame);
         self.pages[frame as usize] = UNUSED;
     }
 
-    /// What is known of one frame is true of another from now on.
+    /// Moves the record of one frame to another.
     pub(super) fn transfer(&mut self, from: u32, to: u32) {
         let Page { used, flags, .. } = self.pages[from as usize];
         let is_listed = matches!(used, Use::File { .. });

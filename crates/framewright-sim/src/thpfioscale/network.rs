@@ -1,11 +1,13 @@
-//! Files are sent to clients that come and go: the load `network`.
+//! Files are sent to clients: the load `network`.
 //!
-//! Four CPUs serve. A client's request is an atomic page and the head of a buffer; then a file is read, one of the first rather than one of the last, and copied into
-//! blocks of eight pages if there are such, as a kernel sends (`SKB_FRAG_PAGE_ORDER`), else into single pages. They are free when the client has said that it has
-//! them: most are near, a tenth is far away.
+//! Four CPUs serve. A client's request takes an atomic page and the head of a buffer. Then a file is read; the first
+//! files are the most popular. It is copied into blocks of eight pages, as a kernel sends (`SKB_FRAG_PAGE_ORDER`), or
+//! into single pages if there are none. The blocks are freed when the client has acknowledged them: most clients are
+//! near, a tenth is far away.
 //!
-//! Clients stay connected, each with a socket. How many there are rises and falls, from a quarter to all and back, twice a second here, as it does over a day;
-//! it is chance whose socket goes. So memory that cannot move comes in tides, and what a tide leaves behind holds pageblocks.
+//! Clients stay connected, each with a socket. Their number rises and falls twice a second, from a quarter to all and
+//! back, as it does over a day. A random client leaves. So the amount of unmovable memory rises and falls, and the
+//! sockets that remain keep pageblocks occupied.
 //!
 //! Left out: what clients send, besides requests; pages that are sent without being copied.
 
@@ -17,34 +19,33 @@ use framewright::request::{
 use framewright::{Order, Pfn, Request};
 use framewright_ops::rng::Rng;
 
-use super::costs::{MS, S};
 use super::files::PAGES;
 use super::kernel::Kernel;
-use super::roles::{JOBS, Stage};
-use super::slab::{Kind, Object};
-use crate::model::Ps;
-use crate::run::here;
+use super::phase_state::{JOBS, Stage};
+use super::slab::{Object, ObjectKind};
+use crate::engine::here;
+use crate::model::{MS, Ps, S};
 
-/// How long the number of clients takes to rise and fall, and how many there are at most: one for each so many frames. Assumed.
+/// Time in which the number of clients rises and falls, and frames for each client at the peak. Assumed.
 const TIDE: Ps = S / 2;
 const FRAMES: u64 = 16;
 /// Clients that come or go between two requests.
 const COMERS: usize = 4;
 /// Order of a block that is sent.
 const BLOCK: u8 = 3;
-/// How long a near client takes to say that it has something, and one that is far away; and every which one that is. Assumed.
+/// Time until a near client and a far one acknowledge, and clients for each far one. Assumed.
 const NEAR: Ps = MS;
 const FAR: Ps = 100 * MS;
 const FAR_ONE_IN: u64 = 10;
 
-/// What is on its way to a client.
+/// Data on the way to a client.
 struct Sent {
     blocks: Vec<(Pfn, Order)>,
     heads: [Object; 2],
 }
 
 impl Kernel<'_> {
-    /// Serves clients until it is to end.
+    /// Serves clients until the end of the phase.
     pub(super) fn serve(&self, job: usize, stage: &Stage, mut rng: Rng) -> Option<()> {
         let most = (self.frames / FRAMES) as usize / JOBS;
         let mut clients = Vec::new();
@@ -67,11 +68,11 @@ impl Kernel<'_> {
         Some(())
     }
 
-    /// A few clients come while there are fewer than wanted, or go.
+    /// Connects a few clients if there are fewer than wanted, or disconnects some.
     fn come_and_go(&self, clients: &mut Vec<Object>, wanted: usize, rng: &mut Rng) -> Option<()> {
         for _ in 0..COMERS {
             if clients.len() < wanted {
-                clients.push(self.object(Kind::Socket)?);
+                clients.push(self.object(ObjectKind::Socket)?);
             } else if !clients.is_empty() {
                 let client = clients.swap_remove(rng.below(clients.len() as u64) as usize);
                 self.give(client);
@@ -83,8 +84,8 @@ impl Kernel<'_> {
     /// Takes a request and sends a file.
     fn answer(&self, job: usize, rng: &mut Rng) -> Option<Sent> {
         let packet = self.pages.alloc(&Request::page(GFP_ATOMIC)).ok();
-        let heads = [self.object(Kind::Head)?, self.object(Kind::Head)?];
-        // The first ones most, and each CPU has its own.
+        let heads = [self.object(ObjectKind::Head)?, self.object(ObjectKind::Head)?];
+        // The first ones most, and each CPU has files of its own.
         let files = self.files() as u64 / JOBS as u64;
         let most = rng.below(files) + 1;
         self.read_whole((rng.below(most) * JOBS as u64) as u32 + job as u32)?;
@@ -104,14 +105,14 @@ impl Kernel<'_> {
         Some(Sent { blocks, heads })
     }
 
-    /// A client has what was sent.
+    /// Frees what a client has acknowledged.
     fn has_come(&self, sent: Sent) {
         self.free_blocks(sent.blocks);
         sent.heads.into_iter().for_each(|head| self.give(head));
     }
 }
 
-/// How many clients there are to be now.
+/// Returns the number of clients that are wanted now.
 fn tide(now: Ps, most: usize) -> usize {
     let at = now % TIDE * 2;
     let height = if at < TIDE { at } else { 2 * TIDE - at };

@@ -1,21 +1,15 @@
-//! What a run shows.
+//! The results of a run, as data.
 
-use framewright::report::{Source, VmEvents};
-use framewright::units::{NodeId, ZoneIdx, ZoneKind};
-use framewright::{Counters, FrameState, MigrateType, Pfn, Region};
+use framewright::Counters;
+use framewright::report::VmEvents;
 use serde::Serialize;
 
-use super::costs::MS;
-use super::kernel::Kernel;
-use super::lists::Use;
-use crate::model::Ps;
 use crate::report::LockReport;
-use crate::run::here;
 
 /// Orders that a block of a free list can have.
 const ORDERS: usize = 11;
-/// Order of a pageblock: what falls back to less mixes mobilities.
-const PAGEBLOCK: usize = 9;
+/// Order of a pageblock: a fallback to a smaller block mixes mobilities.
+pub(super) const PAGEBLOCK: usize = 9;
 /// Mobilities that requests ask for: unmovable, movable, reclaimable.
 const TYPES: usize = 3;
 
@@ -24,16 +18,29 @@ const TYPES: usize = 3;
 pub struct Events {
     /// By what was asked for (unmovable, movable, reclaimable) and the order of the block that was found.
     pub by_order: [[u64; ORDERS]; TYPES],
-    /// Those that mix mobilities, by what was asked for and whose the block was.
+    /// Those that mix mobilities, by what was asked for and the block's type.
     pub from: [[u64; TYPES]; TYPES],
     /// Those after which the pageblock has the type that was asked for.
     pub claimed: u64,
 }
 
 impl Events {
-    /// Those that mix mobilities, by what was asked for.
+    /// Returns those that mix mobilities, by what was asked for.
     pub fn fragmenting(&self) -> [u64; TYPES] {
         self.by_order.map(|orders| orders[..PAGEBLOCK].iter().sum())
+    }
+
+    /// Returns the events since `before`.
+    pub(super) fn since(&self, before: &Events) -> Events {
+        let mut events = *self;
+        for (now, before) in events.by_order.iter_mut().flatten().zip(before.by_order.iter().flatten()) {
+            *now -= before;
+        }
+        for (now, before) in events.from.iter_mut().flatten().zip(before.from.iter().flatten()) {
+            *now -= before;
+        }
+        events.claimed -= before.claimed;
+        events
     }
 
     /// Those that mix mobilities.
@@ -45,15 +52,15 @@ impl Events {
 /// What one kind of reclaim did.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Debug)]
 pub struct Reclaim {
-    /// Calls of it.
+    /// Its calls.
     pub runs: u64,
-    /// Pages of the lists that were looked at.
+    /// Pages of the lists that were scanned.
     pub scanned: u64,
     /// Frames that were freed.
     pub freed: u64,
 }
 
-/// The machine at a moment.
+/// The machine at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Debug)]
 pub struct Sample {
     /// When, in virtual milliseconds.
@@ -62,22 +69,22 @@ pub struct Sample {
     pub events: u64,
     /// Free frames.
     pub free: u64,
-    /// Pages to be written or being written.
+    /// Dirty pages and pages under writeback.
     pub dirty: u64,
-    /// Pages of files on inactive and active lists.
+    /// Pages of files on inactive lists.
     pub inactive: u64,
-    /// As above.
+    /// Pages of files on active lists.
     pub active: u64,
     /// Frames of slabs that no shrinker frees.
     pub unmovable_slab: u64,
-    /// Frames of slabs that one does.
+    /// Frames of slabs that a shrinker frees.
     pub reclaimable_slab: u64,
 }
 
-/// A pageblock.
+/// One pageblock.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Debug)]
 pub struct Block {
-    /// Its type, by number ([`MigrateType::index`]).
+    /// Its type, by number ([`framewright::MigrateType::index`]).
     pub migratetype: u8,
     /// Frames that are free, on per-CPU lists too.
     pub free: u16,
@@ -87,14 +94,14 @@ pub struct Block {
     pub fixed: u16,
 }
 
-/// A part of a run.
+/// One phase of a run.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Phase {
-    /// Which.
+    /// Its name.
     pub name: &'static str,
     /// How long it took, in virtual seconds.
     pub seconds: f64,
-    /// Pages that were written or read in it, from the cache or not.
+    /// Pages that were written or read in it, whether cached or not.
     pub pages: u64,
     /// Events in it.
     pub events: Events,
@@ -102,10 +109,12 @@ pub struct Phase {
     pub faults: Faults,
     /// Pageblocks at its end, from the lowest.
     pub blocks: Vec<Block>,
-    /// Objects in use at its end, by kind: inodes, names, page nodes, log copies, log items, extents, open files, disk requests,
-    /// metadata buffers, sockets, heads of what is sent.
+    /// Objects in use at its end, by kind.
+    ///
+    /// Inodes, names, page nodes, log copies, log items, extents, open files, disk requests, metadata buffers, sockets,
+    /// heads of sent data.
     pub objects: Vec<u64>,
-    /// Frames of slabs at its end that no shrinker frees, and that one does.
+    /// Frames of slabs at its end: those that no shrinker frees, and the others.
     pub slab: [u64; 2],
 }
 
@@ -118,20 +127,20 @@ pub struct Faults {
     pub base: u64,
     /// Mean time of a huge fault, writing to all of it included, in microseconds.
     pub huge_us: f64,
-    /// The same for 512 base pages.
+    /// Mean time of 512 base pages, in microseconds.
     pub base_us: f64,
 }
 
 impl Faults {
-    /// How many got a huge page, in percent.
+    /// Returns the faults that got a huge page, in percent.
     pub fn percent(&self) -> f64 {
         self.huge as f64 * 100.0 / (self.huge + self.base).max(1) as f64
     }
 }
 
-/// See the module's description.
+/// The result of a run.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Outcome {
+pub struct FioOutcome {
     /// Writing, reading with faults, and what follows, of each round.
     pub phases: Vec<Phase>,
     /// Of all rounds.
@@ -140,29 +149,29 @@ pub struct Outcome {
     pub events: Events,
     /// Over time.
     pub samples: Vec<Sample>,
-    /// What background reclaim did, and requests themselves.
+    /// What background reclaim did.
     pub kswapd: Reclaim,
-    /// As above.
+    /// What requests reclaimed themselves.
     pub direct: Reclaim,
-    /// Objects that shrinkers looked at.
+    /// Objects that shrinkers scanned.
     pub shrunk: u64,
-    /// Pages read again after they had been taken, and of these such as became active at once.
+    /// Pages read again after their eviction, and those of them that became active at once.
     pub refaults: [u64; 2],
     /// Requests that failed and were made again.
     pub retries: u64,
     /// What the allocator's slow paths counted.
     pub counters: Counters,
-    /// What moved, and what compaction did.
+    /// Moved pages, and what compaction did.
     pub moves: VmEvents,
     /// Locks of the allocator.
     pub locks: Vec<LockReport>,
-    /// Accesses of virtual CPUs to shared memory, and switches between them: what a run costs its host.
+    /// Accesses of virtual CPUs to shared memory, a measure of the host's work.
     pub accesses: u64,
-    /// As above.
+    /// Switches between virtual CPUs.
     pub switches: u64,
 }
 
-/// What is counted while a run goes on.
+/// Counts of a run.
 #[derive(Clone, Default, Debug)]
 pub(super) struct Tally {
     pub(super) events: Events,
@@ -170,9 +179,9 @@ pub(super) struct Tally {
     pub(super) direct: Reclaim,
     pub(super) shrunk: u64,
     pub(super) retries: u64,
-    /// Pages that came to the disk.
+    /// Pages written to the disk.
     pub(super) written: u64,
-    /// Pages that writers and readers were done with.
+    /// Pages that were written or read.
     pub(super) pages: u64,
     pub(super) huge: (u64, u64),
     pub(super) base: (u64, u64),
@@ -191,130 +200,11 @@ impl Tally {
         }
     }
 
-    /// Those since `before`.
-    fn faults(&self, before: &Tally) -> Faults {
+    /// Returns the faults since `before`.
+    pub(super) fn faults(&self, before: &Tally) -> Faults {
         let since = |now: (u64, u64), before: (u64, u64)| (now.0 - before.0, now.1 - before.1);
         let [huge, base] = [since(self.huge, before.huge), since(self.base, before.base)];
         let mean = |(count, time): (u64, u64)| time as f64 / 1e6 / count.max(1) as f64;
         Faults { huge: huge.0, base: base.0, huge_us: mean(huge), base_us: mean(base) }
-    }
-}
-
-/// What happened between two moments.
-fn since(now: &Events, before: &Events) -> Events {
-    let mut events = *now;
-    for (now, before) in events.by_order.iter_mut().flatten().zip(before.by_order.iter().flatten()) {
-        *now -= before;
-    }
-    for (now, before) in events.from.iter_mut().flatten().zip(before.from.iter().flatten()) {
-        *now -= before;
-    }
-    events.claimed -= before.claimed;
-    events
-}
-
-impl Kernel<'_> {
-    /// Zones with memory.
-    fn zones(&self) -> impl Iterator<Item = ZoneIdx> + '_ {
-        (0..self.pages.nodes()).flat_map(|node| ZoneKind::ALL.map(|kind| ZoneIdx::of(NodeId(node as u8), kind)))
-    }
-
-    /// Free frames of the machine. Nobody is charged for looking.
-    pub(super) fn free_frames(&self) -> u64 {
-        crate::world::between_steps(|| self.zones().map(|zone| self.pages.free_frames(zone)).sum())
-    }
-
-    /// Notes how the machine is, now and then.
-    pub(super) fn sample(&self, ticks: u64) {
-        let often = self.with(|memory| 1 + memory.tally.samples.len() as u64 / 100);
-        if ticks.is_multiple_of(often) {
-            self.note(here::clock());
-        }
-    }
-
-    /// Notes how the machine is now.
-    fn note(&self, now: Ps) {
-        let free = self.free_frames();
-        self.with(|memory| {
-            let sizes = (0..self.pages.nodes()).map(|node| memory.lists.sizes(node));
-            let [inactive, active] = sizes.fold([0, 0], |all, one| [all[0] + one[0], all[1] + one[1]]);
-            let sample = Sample {
-                ms: now / MS,
-                events: memory.tally.events.total(),
-                free,
-                dirty: memory.dirty + memory.writeback,
-                inactive,
-                active,
-                unmovable_slab: memory.caches.frames[0],
-                reclaimable_slab: memory.caches.frames[1],
-            };
-            memory.tally.samples.push(sample);
-        });
-    }
-
-    /// What happened in a phase that just ended, now: no CPU runs.
-    pub(super) fn phase(
-        &self,
-        name: &'static str,
-        (now, seconds): (Ps, f64),
-        before: &Tally,
-        regions: &[Region],
-    ) -> Phase {
-        self.note(now);
-        let blocks = self.blocks(regions);
-        self.with(|memory| Phase {
-            name,
-            seconds,
-            pages: memory.tally.pages - before.pages,
-            events: since(&memory.tally.events, &before.events),
-            faults: memory.tally.faults(before),
-            blocks,
-            objects: memory.caches.objects.to_vec(),
-            slab: memory.caches.frames,
-        })
-    }
-
-    /// All pageblocks.
-    fn blocks(&self, regions: &[Region]) -> Vec<Block> {
-        let starts =
-            regions.iter().flat_map(|region| (region.range.start.0..region.range.end.0).step_by(1 << PAGEBLOCK));
-        let of = |start: u64| {
-            let migratetype = self.pages.pageblock_type(Pfn(start)).unwrap_or(MigrateType::Isolate);
-            let mut block = Block { migratetype: migratetype.index() as u8, ..Block::default() };
-            for pfn in start..start + (1 << PAGEBLOCK) {
-                match self.pages.state_of(Pfn(pfn)) {
-                    FrameState::Free(..) | FrameState::Pcp(..) => block.free += 1,
-                    FrameState::Allocated(head, _) if self.can_move(head) => block.movable += 1,
-                    _ => block.fixed += 1,
-                }
-            }
-            block
-        };
-        starts.map(of).collect()
-    }
-
-    fn can_move(&self, head: Pfn) -> bool {
-        self.with(|memory| memory.lists.page(memory.lists.frame(head.0)).used != Use::Other)
-    }
-
-    /// Everything, when all is over.
-    pub(super) fn outcome(&self, phases: Vec<Phase>, locks: Vec<LockReport>, work: (u64, u64)) -> Outcome {
-        let moves = self.pages.events();
-        self.with(|memory| Outcome {
-            phases,
-            faults: memory.tally.faults(&Tally::default()),
-            events: memory.tally.events,
-            samples: std::mem::take(&mut memory.tally.samples),
-            kswapd: memory.tally.kswapd,
-            direct: memory.tally.direct,
-            shrunk: memory.tally.shrunk,
-            refaults: memory.files.refaults,
-            retries: memory.tally.retries,
-            counters: self.pages.counters(),
-            moves,
-            locks,
-            accesses: work.0,
-            switches: work.1,
-        })
     }
 }

@@ -1,15 +1,17 @@
-//! What frees memory when the allocator asks, and what moves it: `vmscan.c` in small.
+//! Frees and moves memory when the allocator asks: a small `vmscan.c`.
 //!
-//! Of each node's inactive list one in two to the power of the priority is looked at, from the tail: what is clean is freed, what is to be written or
-//! being written goes to the active list and is freed when that is done; when the inactive list is short of the active one, as many pages go from that to
-//! it. Shrinkers are asked for twice the same share of their objects (`seeks` of 2), and scan them a thousand at a time. A gentle round
-//! asks no shrinker, and nothing is written for any; nor does a request from inside of the file system ask the file system's.
+//! A round scans one page in two to the power of the priority of each node's inactive list, from the tail. Clean pages
+//! are freed. Dirty pages and pages under writeback go to the active list and are freed when they are written. If the
+//! inactive list is too short, as many pages go from the active list to it. Shrinkers scan twice that share of their
+//! objects (`seeks` of 2), a thousand at a time. A gentle round asks no shrinker. A request from inside the file system
+//! does not ask the file system's shrinker. No round writes pages.
 //!
-//! Shrinkers of Linux 4.20 scan a batch at least ([`Shrinkers`]).
+//! Shrinkers of Linux 4.20 scan at least one batch ([`Shrinkers`]).
 //!
-//! Background reclaim looks at its node. A request looks at all nodes, its own first, and at as many pages as it wants at least; where it wants a block that
-//! only compaction can make, that is twice the block, as compaction needs room (`should_continue_reclaim`, `compact_gap`), or as many as a first round
-//! looks at, which it does not break off (`shrink_node_memcg`). It is content when it has as many.
+//! Background reclaim scans its own node. A request scans all nodes, its own first, until it has freed as many pages as
+//! it wants. For a block that only compaction can make, that is the larger of two numbers: twice the block, because
+//! compaction needs room (`should_continue_reclaim`, `compact_gap`), or what a first round scans, which is not broken
+//! off (`shrink_node_memcg`).
 
 use framewright::event::Event;
 use framewright::machine::{Busy, Need};
@@ -18,35 +20,27 @@ use framewright::{Order, Pfn};
 
 use super::buffers;
 use super::chain::NIL;
-use super::costs::{COPY, DROP, MOVE, MS, SCAN, SHRINK};
+use super::costs::{COPY, DROP, MOVE, SCAN, SHRINK};
 use super::files::PAGES;
-use super::kernel::{Kernel, Memory};
+use super::kernel::{Kernel, KernelMemory};
 use super::lists::{DIRTY, LOCKED, RECLAIM, REFERENCED, Use, WRITEBACK};
+use super::options::Shrinkers;
 use super::slab::Object;
-use crate::host::Host;
-use crate::run::here;
+use crate::engine::here;
+use crate::engine::host::Host;
+use crate::model::MS;
 
-/// Pages that are looked at in one go (`SWAP_CLUSTER_MAX`).
+/// Pages that are scanned at a time (`SWAP_CLUSTER_MAX`).
 const CLUSTER: u64 = 32;
 /// The first round's priority (`DEF_PRIORITY`).
 const PRIORITY: u32 = 12;
-/// Objects that a file system's shrinker scans in one go (its `batch`), unless it has fewer; and what it is asked for for a share of pages.
+/// Objects that a file system's shrinker scans at a time (its `batch`), and its objects for each share of pages.
 const BATCH: u64 = 1024;
 const PER_SHARE: u64 = 2;
-/// Buffers that theirs scans in one go, if there are so many (`SHRINK_BATCH`).
+/// Buffers that their shrinker scans at a time (`SHRINK_BATCH`).
 const BUFFERS: u64 = 128;
-/// How long who found nothing but pages being written waits for them.
+/// Wait of a round that found only pages under writeback.
 const WAIT: u64 = MS;
-
-/// How hard shrinkers are pressed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Shrinkers {
-    /// At least one batch of each cache's objects each time, and inodes with more than one page in memory are let be: Linux 4.19-rc5 to 5.0-rc6, and
-    /// 4.20-rc3 to 5.0-rc6 (commits 172b06c32b94 and a76cf1a474d7, both reverted).
-    Batch,
-    /// As large a part of the objects as of the pages, twice over: Linux before and after.
-    Share,
-}
 
 impl Host for Kernel<'_> {
     fn reclaim(&self, need: &Need) -> u64 {
@@ -99,8 +93,8 @@ impl Host for Kernel<'_> {
     }
 }
 
-impl Memory {
-    /// The contents of a frame are in another one from now on.
+impl KernelMemory {
+    /// Moves the contents of a frame to another.
     fn move_page(&mut self, from: u64, to: u64) -> Result<(), Busy> {
         let (from, to) = (self.lists.frame(from), self.lists.frame(to));
         match self.lists.page(from).used {
@@ -114,7 +108,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Takes a file's page out of the cache. It must be clean, and nobody's.
+    /// Removes a file's page from the cache. The page must be clean and unused.
     pub(super) fn drop_page(&mut self, frame: u32, leaves_shadow: bool) -> Option<Pfn> {
         let Use::File { file, index } = self.lists.page(frame).used else { return None };
         self.files.remove(file, usize::from(index), leaves_shadow);
@@ -122,7 +116,7 @@ impl Memory {
         Some(Pfn(self.lists.pfn(frame)))
     }
 
-    /// Moves pages from a node's active list to the inactive one, if that is short.
+    /// Moves pages from a node's active list to the inactive one, if that is too short.
     fn balance_lists(&mut self, node: usize, most: u64) -> u64 {
         let [inactive, active] = self.lists.sizes(node);
         // Linux: the square root of ten times the gigabytes.
@@ -140,7 +134,9 @@ impl Memory {
         count
     }
 
-    /// Looks at the next pages of a node's inactive list. Those that can be freed, how many were looked at, and how many are being written.
+    /// Scans the next pages of a node's inactive list.
+    ///
+    /// Returns the pages to free, the number scanned, and the number under writeback.
     fn look(&mut self, node: usize, count: u64) -> (Vec<Pfn>, u64, u64) {
         let (mut freed, mut scanned, mut written) = (Vec::new(), 0, 0);
         while scanned < count {
@@ -161,8 +157,9 @@ impl Memory {
 }
 
 impl Kernel<'_> {
-    /// Pages that a request reclaims for a block that only compaction can make. Blocks do not grow with memory: so this is as on the machine whose
-    /// proportions this one has.
+    /// Returns the pages that a request reclaims for a block that only compaction can make.
+    ///
+    /// Blocks do not grow with memory, so this is computed for the machine whose proportions are used.
     fn room(&self, node: usize, order: Order) -> u64 {
         if order.0 == 0 {
             return 0;
@@ -203,21 +200,14 @@ impl Kernel<'_> {
         freed
     }
 
-    pub(super) fn free_pages(&self, pages: &[Pfn]) {
-        if !pages.is_empty() {
-            let freed = self.pages.free_bulk(pages, Order(0));
-            assert!(freed.first.is_none(), "pages of the cache cannot be freed: {:?}", freed.first);
-        }
-    }
-
-    /// Asks the shrinkers for their share. Frames that came free with objects.
+    /// Runs the shrinkers; returns the frames that came free with objects.
     fn shrink_slab(&self, priority: u32, may_call_fs: bool) -> u64 {
         let before = self.frames_of_objects();
         let [files, nodes, buffers] = self.scans(priority, may_call_fs);
         here::work(SHRINK * (files + nodes + buffers));
         (0..files).for_each(|_| self.shrink_file());
         for _ in 0..nodes {
-            let node = self.with(Memory::next_shadow_node);
+            let node = self.with(KernelMemory::next_shadow_node);
             node.into_iter().for_each(|object| self.give(object));
         }
         for _ in 0..buffers {
@@ -227,17 +217,17 @@ impl Kernel<'_> {
         before.saturating_sub(self.frames_of_objects())
     }
 
-    /// Frames of slabs and buffers.
+    /// Returns the frames of slabs and buffers.
     fn frames_of_objects(&self) -> u64 {
         self.with(|memory| memory.caches.frames.iter().sum::<u64>() + memory.buffers.len() * buffers::PAGES as u64)
     }
 
-    /// How many closed files, nodes with nothing but shadows, and buffers are to be scanned now.
+    /// Returns how many closed files, nodes with only shadows, and buffers are to be scanned now.
     fn scans(&self, priority: u32, may_call_fs: bool) -> [u64; 3] {
         let batches = [BATCH, BUFFERS, BUFFERS].map(|batch| self.scaled(batch).max(1));
         self.with(|memory| {
             let limit = memory.lists.listed() >> 3;
-            // An inode is the shrinker's only when its name is gone: then it goes with that.
+            // An inode is freed with its name, so it has no shrinker of its own.
             let freeable = [
                 memory.files.closed.len() as u64,
                 memory.files.shadow_nodes.saturating_sub(limit),
@@ -259,7 +249,7 @@ impl Kernel<'_> {
         })
     }
 
-    /// Looks at the file that was closed longest ago: frees it if it was not used since the last look.
+    /// Scans the file that was closed longest ago; frees it if it was not used since the last scan.
     fn shrink_file(&self) {
         let unused = self.with(|memory| {
             let file = memory.files.closed.pop_front()?;
@@ -279,7 +269,7 @@ impl Kernel<'_> {
         unused.into_iter().for_each(|file| self.forget(file));
     }
 
-    /// Takes a file that is closed and clean out of memory, with all that belongs to it.
+    /// Frees a closed and clean file, with its pages and objects.
     pub(super) fn forget(&self, file: u32) {
         let (pages, objects) = self.with(|memory| memory.forget_file(file));
         self.free_pages(&pages);
@@ -287,8 +277,8 @@ impl Kernel<'_> {
     }
 }
 
-impl Memory {
-    /// What is to be freed of a file that is forgotten.
+impl KernelMemory {
+    /// Removes a file's pages and objects from the records; returns them for freeing.
     fn forget_file(&mut self, file: u32) -> (Vec<Pfn>, Vec<Object>) {
         let frames: [u32; PAGES] = self.files.file(file).pages;
         let pages: Vec<Pfn> =
@@ -304,7 +294,7 @@ impl Memory {
         (pages, objects.into_iter().chain(others.into_iter().flatten()).collect())
     }
 
-    /// The next node that finds nothing but shadows.
+    /// Takes the next node that has only shadows.
     fn next_shadow_node(&mut self) -> Option<Object> {
         while let Some(file) = self.files.shadowed.pop_front() {
             let of = self.files.file(file);

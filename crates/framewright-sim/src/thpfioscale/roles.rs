@@ -1,42 +1,31 @@
-//! Who does what, on which CPU.
+//! The roles of CPUs, and what each role does in a phase.
 //!
 //! | role | CPUs | does |
 //! |---|---|---|
-//! | writers, then readers | 4, spread over the nodes | page by page over all files in turn; then 16 pages of one file, in random order, and another file |
+//! | writers, then readers | 4, spread over the nodes | what the load says (`load.rs`) |
 //! | huge pages | ((CPUs / nodes) − 4) / 4 | a fault for each 2 MiB, and writes to all of it |
 //! | background reclaim and compaction | one each for each node | sleeps until it is woken |
 //! | writing to the disk, and all else | 1 | `disk.rs` |
-//!
-//! fio gives each page of a file once before it gives one again (its random map), so that 16 reads are a whole file.
-
-use std::cell::Cell;
 
 use framewright::machine::{Machine, Waiter};
-use framewright::request::{__GFP_DIRECT_RECLAIM, __GFP_NORETRY, __GFP_ZERO, GFP_TRANSHUGE, GFP_TRANSHUGE_LIGHT, Gfp};
+use framewright::request::__GFP_ZERO;
 use framewright::units::NodeId;
 use framewright::{Order, Pfn, Request};
 use framewright_ops::rng::Rng;
 
-use super::costs::{CALL, COPY, FAULT};
+use super::costs::FAULT;
 use super::disk::Flusher;
-use super::files::PAGES;
 use super::kernel::Kernel;
 use super::lists::Use;
-use super::{Config, Thpfioscale};
+use super::options::Thpfioscale;
+use super::phase_state::{HUGE, JOBS, Stage, share};
+use crate::engine::here;
+use crate::engine::sim::Sim;
 use crate::model::{Model, Ps};
-use crate::run::here;
-use crate::sim::Sim;
-
-/// fio's processes.
-pub(super) const JOBS: usize = 4;
-/// Pages that a writer writes between two looks at what is dirty (`ratelimit_pages`).
-const RATE: u64 = 32;
-/// Frames of a huge page.
-pub(super) const HUGE: u64 = 512;
-/// Lines of 64 bytes of one.
+/// Lines of 64 bytes of a huge page.
 const HUGE_LINES: u64 = HUGE * 64;
 
-/// Which CPU has which role.
+/// The CPUs of each role.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Cast {
     pub(super) jobs: Vec<usize>,
@@ -47,7 +36,7 @@ pub(super) struct Cast {
 }
 
 impl Cast {
-    /// None if the machine has too few CPUs.
+    /// Assigns roles; returns `None` if the machine has too few CPUs.
     pub(super) fn of(model: &Model) -> Option<Cast> {
         let nodes = usize::from(model.topology.sockets);
         let mut free: Vec<Vec<usize>> = vec![Vec::new(); nodes];
@@ -66,46 +55,8 @@ impl Cast {
     }
 }
 
-/// What the CPUs of a phase tell each other.
-#[derive(Default)]
-pub(super) struct Stage {
-    /// Those that have not done their part.
-    pub(super) working: Cell<usize>,
-    /// Readers are to end.
-    pub(super) stops: Cell<bool>,
-    /// Those that have not yet.
-    pub(super) reading: Cell<usize>,
-    /// When the last writer ended.
-    pub(super) ended: Cell<Ps>,
-    /// Background threads are to end.
-    pub(super) is_over: Cell<bool>,
-}
-
-impl Stage {
-    /// One has done its part. Whether it was the last.
-    fn leave(&self) -> bool {
-        self.working.set(self.working.get() - 1);
-        self.ended.set(self.ended.get().max(here::clock()));
-        self.working.get() == 0
-    }
-}
-
-/// Files of a job: from which, up to which.
-pub(super) fn share(files: usize, job: usize) -> std::ops::Range<u32> {
-    let each = (files / JOBS) as u32;
-    job as u32 * each..(job as u32 + 1) * each
-}
-
 impl Kernel<'_> {
-    pub(super) fn files(&self) -> usize {
-        self.with(|memory| memory.files.all.len())
-    }
-
-    pub(super) fn done(&self) {
-        self.with(|memory| memory.tally.pages += 1);
-    }
-
-    /// Everything at once: what a CPU does in the writing phase.
+    /// Runs a CPU in the writing phase.
     pub(super) fn write_phase(&self, cast: &Cast, stage: &Stage, flusher: &Flusher, cpu: usize) -> Option<()> {
         if let Some(job) = cast.jobs.iter().position(|&one| one == cpu) {
             let result = self.fill(job);
@@ -121,7 +72,7 @@ impl Kernel<'_> {
         self.background(cast, stage, cpu)
     }
 
-    /// The same in the phase in which files are read, and huge pages wanted after `warm`.
+    /// Runs a CPU in the reading phase; huge pages are wanted after `warm`.
     pub(super) fn read_phase(
         &self,
         (cast, options): (&Cast, &Thpfioscale),
@@ -179,63 +130,7 @@ impl Kernel<'_> {
         }
     }
 
-    pub(super) fn write(&self, job: usize) -> Option<()> {
-        let files = share(self.files(), job);
-        let mut written = 0;
-        for index in 0..PAGES {
-            for file in files.clone() {
-                here::turn();
-                if index == 0 {
-                    self.open(file, true)?;
-                } else {
-                    // It changes the file's times (`xfs_vn_update_time`): all files take turns, so two writes of one are a tick apart at least.
-                    self.log(file)?;
-                }
-                here::work(CALL + COPY);
-                self.add_page(file, index, true)?;
-                self.done();
-                written += 1;
-                if written % RATE == 0 {
-                    self.throttle(RATE, JOBS as u64);
-                }
-            }
-        }
-        files.for_each(|file| self.close(file));
-        Some(())
-    }
-
-    pub(super) fn read(&self, job: usize, stage: &Stage, mut rng: Rng) -> Option<()> {
-        let files = share(self.files(), job);
-        while !stage.stops.get() && self.is_well() && !files.is_empty() {
-            let file = files.start + rng.below(u64::from(files.end - files.start)) as u32;
-            if self.with(|memory| memory.files.file(file).open.is_none()) {
-                self.open(file, false)?;
-            }
-            if self.with(|memory| std::mem::take(&mut memory.files.file(file).is_unread)) {
-                self.log(file)?;
-            }
-            let mut order: [usize; PAGES] = std::array::from_fn(|index| index);
-            (1..PAGES).rev().for_each(|at| order.swap(at, rng.below(at as u64 + 1) as usize));
-            for index in order {
-                here::turn();
-                self.read_page(file, index)?;
-            }
-        }
-        files.for_each(|file| self.close(file));
-        Some(())
-    }
-
-    fn read_page(&self, file: u32, index: usize) -> Option<()> {
-        here::work(CALL + COPY);
-        if !self.touch(file, index) {
-            self.add_page(file, index, false)?;
-            self.fetch(file, &[index])?;
-        }
-        self.done();
-        Some(())
-    }
-
-    /// A thread's share of three quarters of the first node, of which it touches half.
+    /// Faults in one thread's share: half of three quarters of the first node, divided by the threads.
     fn fault_in(&self, options: &Thpfioscale, held: &Held, threads: usize) -> Option<()> {
         let steps = held.node_frames * 3 / 4 / threads as u64 / HUGE / 2;
         let request = Request::new(options.config.gfp() | __GFP_ZERO, 9);
@@ -273,7 +168,7 @@ impl Kernel<'_> {
         Some(())
     }
 
-    /// The process with the huge pages ends, and files are deleted.
+    /// Ends the process with the huge pages, and deletes files.
     pub(super) fn clean_up(&self, cast: &Cast, held: &Held, cpu: usize) -> Option<()> {
         if cpu == cast.huge[0] {
             let blocks = held.blocks.take();
@@ -292,7 +187,7 @@ impl Kernel<'_> {
     }
 }
 
-/// What the process with the huge pages has.
+/// Memory of the process with the huge pages.
 #[derive(Default)]
 pub(super) struct Held {
     /// Frames of the first node.
@@ -304,16 +199,5 @@ pub(super) struct Held {
 impl Held {
     pub(super) fn keep(&self, pfn: Pfn, order: Order) {
         self.blocks.borrow_mut().push((pfn, order));
-    }
-}
-
-impl Config {
-    /// Flags of a request for a huge page (Linux 4.20, `alloc_hugepage_direct_gfpmask`).
-    fn gfp(self) -> Gfp {
-        match self {
-            Config::Default => GFP_TRANSHUGE_LIGHT,
-            Config::Madvise => GFP_TRANSHUGE_LIGHT | __GFP_DIRECT_RECLAIM,
-            Config::Defrag => GFP_TRANSHUGE | __GFP_NORETRY,
-        }
     }
 }

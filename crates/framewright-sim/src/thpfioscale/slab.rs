@@ -1,43 +1,47 @@
-//! Slabs: pages full of kernel objects of one kind, which come free only when all of their objects are.
+//! Slabs: pages of kernel objects of one kind, which are freed only when all of their objects are.
 //!
-//! As SLUB does it: a CPU takes objects from a slab of its own; when that is full, from the first slab of its node that has some free; then it
-//! needs a new one. Sizes and orders are those of Linux 6.1 with SLUB, read off `/proc/slabinfo` while the same workload ran. Kernels of 2018
-//! often had SLAB, which takes single pages for objects of this size: [`Slabs::Single`].
+//! As in SLUB, a CPU takes objects from a slab of its own. When that is full, it takes the first slab of its node with
+//! a free object. If there is none, it needs a new slab. Sizes and orders are those of Linux 6.1 with SLUB, read off
+//! `/proc/slabinfo` while this workload ran. Kernels of 2018 often had SLAB, which takes single pages for objects of
+//! this size: [`Slabs::Single`].
 //!
 //! Left out: lists of partial slabs of each CPU, and merging of caches with objects of the same size.
 
 use framewright::request::{__GFP_RECLAIMABLE, GFP_KERNEL, Gfp};
 
 use super::chain::{Chain, Linked, Links, NIL};
+use super::options::Slabs;
 
 /// Kinds of objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub(super) enum ObjectKind {
     /// A file's inode (`xfs_inode`).
     Inode,
     /// Its name (`dentry`).
     Dentry,
-    /// What finds a file's pages, if it has more than one (`radix_tree_node`).
+    /// The index of a file's pages, if it has more than one (`radix_tree_node`).
     Node,
-    /// An inode's copy for the log (`kmalloc-1k`): one is kept, one more exists from a transaction to the log's next checkpoint.
+    /// An inode's copy for the log (`kmalloc-1k`).
+    ///
+    /// One is kept; one more exists from a transaction to the log's next checkpoint.
     Copy,
-    /// What the log knows of an inode (`xfs_ili`).
+    /// The log's record of an inode (`xfs_ili`).
     LogItem,
     /// A file's extents (`kmalloc-128`).
     Extents,
     /// An open file (`filp`).
     Open,
-    /// A request to the disk, with what is known of its completion (`bio`, `xfs_ioend`).
+    /// A request to the disk and its completion (`bio`, `xfs_ioend`).
     Bio,
-    /// What is known of a metadata buffer (`xfs_buf`).
+    /// The record of a metadata buffer (`xfs_buf`).
     Buffer,
     /// A client (`TCP`).
     Socket,
-    /// What is known of data on the way to one (`skbuff_head_cache`).
+    /// The head of data on the way to a client (`skbuff_head_cache`).
     Head,
 }
 
-/// How many kinds there are.
+/// Number of kinds.
 const KINDS: usize = 11;
 
 /// Objects of a page, the order of a slab, and whether a shrinker can free them.
@@ -58,16 +62,7 @@ const SIZES: [(u16, u8, bool); KINDS] = [
 /// Empty slabs that a cache keeps (`MIN_PARTIAL`).
 const KEPT: u64 = 5;
 
-/// How slabs get their pages.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Slabs {
-    /// Several at a time, or one if several are not to be had.
-    Slub,
-    /// One at a time.
-    Single,
-}
-
-/// An object: its slab, and its place there.
+/// An object: its slab, and its place in it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Object {
     slab: u32,
@@ -79,7 +74,7 @@ struct Slab {
     kind: u8,
     order: u8,
     node: u8,
-    /// A CPU takes objects from it.
+    /// Whether a CPU takes objects from it.
     taken: bool,
     partial: bool,
     objects: u16,
@@ -95,7 +90,7 @@ impl Linked for Slab {
     }
 }
 
-/// See the module's description.
+/// The caches of all kinds.
 pub(super) struct Caches {
     how: Slabs,
     slabs: Vec<Slab>,
@@ -112,7 +107,7 @@ pub(super) struct Caches {
     pub(super) objects: [u64; KINDS],
 }
 
-impl Kind {
+impl ObjectKind {
     pub(super) fn gfp(self) -> Gfp {
         if SIZES[self as usize].2 { GFP_KERNEL | __GFP_RECLAIMABLE } else { GFP_KERNEL }
     }
@@ -133,13 +128,13 @@ impl Caches {
         }
     }
 
-    /// The order of the kind's slabs, if they can be had.
-    pub(super) fn order(&self, kind: Kind) -> u8 {
+    /// Returns the preferred order of a kind's slabs.
+    pub(super) fn order(&self, kind: ObjectKind) -> u8 {
         if self.how == Slabs::Slub { SIZES[kind as usize].1 } else { 0 }
     }
 
-    /// Takes an object, if there is one without new memory.
-    pub(super) fn take(&mut self, kind: Kind, (cpu, node): (usize, usize)) -> Option<Object> {
+    /// Takes an object; returns `None` if that needs a new slab.
+    pub(super) fn take(&mut self, kind: ObjectKind, (cpu, node): (usize, usize)) -> Option<Object> {
         let place = kind as usize * self.cpus + cpu;
         let mut current = self.current[place];
         if current == NIL || self.is_full(current) {
@@ -160,8 +155,8 @@ impl Caches {
         Some(Object { slab: current, place: free })
     }
 
-    /// A new slab, which the CPU takes objects from.
-    pub(super) fn grow(&mut self, kind: Kind, (cpu, node): (usize, usize), (pfn, order): (u64, u8)) {
+    /// Adds a slab, from which the CPU then takes objects.
+    pub(super) fn grow(&mut self, kind: ObjectKind, (cpu, node): (usize, usize), (pfn, order): (u64, u8)) {
         let (each, _, reclaimable) = SIZES[kind as usize];
         let objects = (each << order).min(64);
         self.frames[usize::from(reclaimable)] += 1 << order;
@@ -188,7 +183,7 @@ impl Caches {
         self.put_down(before);
     }
 
-    /// Gives an object back. The slab's memory, if it is to be freed.
+    /// Frees an object; returns the slab's memory if it is to be freed.
     pub(super) fn give(&mut self, object: Object) -> Option<(u64, u8)> {
         let slab = &mut self.slabs[object.slab as usize];
         slab.map &= !(1 << object.place);
@@ -204,7 +199,7 @@ impl Caches {
         (used == 0 && self.partial[list].len > KEPT).then(|| self.release(object.slab))
     }
 
-    /// All slabs without objects, when nobody uses any: their memory.
+    /// Removes all empty slabs at the end; returns their memory.
     pub(super) fn empty(&mut self) -> Vec<(u64, u8)> {
         let current = self.current.clone();
         self.current.fill(NIL);
@@ -220,7 +215,7 @@ impl Caches {
         slab.used == slab.objects
     }
 
-    /// A CPU does not take objects from a slab any more.
+    /// Releases a slab that a CPU took objects from.
     fn put_down(&mut self, slab: u32) {
         if slab != NIL {
             self.slabs[slab as usize].taken = false;
@@ -250,7 +245,7 @@ impl Caches {
         self.partial[list].remove(&mut self.slabs, number);
     }
 
-    /// Number of the list for slabs of this one's kind and node.
+    /// Returns the number of the list for a slab's kind and node.
     fn list_of(&self, number: u32) -> usize {
         let Slab { kind, node, .. } = self.slabs[number as usize];
         usize::from(kind) * self.nodes + usize::from(node)
@@ -266,9 +261,9 @@ mod tests {
         let mut caches = Caches::new(Slabs::Slub, 1, 1);
         let mut taken = Vec::new();
         for slab in 0..20_u64 {
-            assert_eq!(caches.take(Kind::Inode, (0, 0)), None);
-            caches.grow(Kind::Inode, (0, 0), (slab * 4, 2));
-            taken.extend(std::iter::from_fn(|| caches.take(Kind::Inode, (0, 0))));
+            assert_eq!(caches.take(ObjectKind::Inode, (0, 0)), None);
+            caches.grow(ObjectKind::Inode, (0, 0), (slab * 4, 2));
+            taken.extend(std::iter::from_fn(|| caches.take(ObjectKind::Inode, (0, 0))));
         }
         assert_eq!((taken.len(), caches.frames), (320, [0, 80]));
         // One object of each slab is kept: nothing comes free.

@@ -1,21 +1,29 @@
-//! What frees and moves memory, asked directly.
+//! Tests of reclaim and migration by direct calls.
 
 use framewright::error::Why;
 use framewright::machine::{Busy, Need};
 use framewright::request::{GFP_KERNEL, GFP_NOFS};
-use framewright::{Order, Request};
+use framewright::{AllocError, Mechanisms, NodeId, Order, Pfn, Request};
 
 use super::files::PAGES;
 use super::kernel::GFP_CACHE;
+use super::kernel::Kernel;
 use super::lists::{LOCKED, WRITEBACK};
-use super::*;
-use crate::host::Host;
+use super::machine_memory::{FIRST, FioMap};
+use super::options::{Shrinkers, Thpfioscale};
+use super::phases::kernel;
+use super::roles::Cast;
+use crate::engine::host::Host;
+use crate::engine::run::{Options, Schedule, Simulation};
+use crate::model::Ps;
+use crate::stage::{Descriptors, arena_for, boot};
 
-/// Runs `body` on the first CPU of a small machine with two files: one whose pages are clean, and one whose pages are to be written. Both were closed.
+/// Runs `body` on the first CPU of a small machine with two files: one whose pages are clean, and one whose pages are
+/// to be written. Both were closed.
 fn with_files(shrinkers: Shrinkers, body: impl Fn(&Kernel<'_>)) {
     let model = crate::machine::named("skylake-desktop").unwrap().model();
     let options = Thpfioscale { mib: 64, shrinkers, ..Thpfioscale::default() };
-    let (cast, map) = (Cast::of(&model).unwrap(), Map::of(&model, &options));
+    let (cast, map) = (Cast::of(&model).unwrap(), FioMap::of(&model, &options));
     let nodes = vec![NodeId(0); model.topology.cpus()];
     let config = map.config(&nodes, Mechanisms::preset("boost").unwrap());
     let arena = arena_for(&config, 1 << 20).unwrap();
@@ -116,7 +124,8 @@ fn a_batch_of_a_few_objects_is_all_of_them_and_their_share_is_none() {
         assert!(kernel.with(|memory| memory.files.all[0].inode.is_none()));
     });
     with_files(Shrinkers::Batch, |kernel| {
-        // Both files are in one buffer: it is passed over twice. The file with pages in memory is let be, however often it is met.
+        // Both files are in one buffer: it is passed over twice. The file with pages in memory is let be, however often
+        // it is met.
         for buffers in [1, 1, 0, 0] {
             kernel.reclaim(&Need { gfp: GFP_KERNEL, ..gentle });
             assert_eq!(kernel.with(|memory| memory.buffers.len()), buffers);
@@ -146,7 +155,7 @@ fn place_and_free(kernel: &Kernel<'_>) -> Pfn {
 fn zones_and_marks_are_those_of_a_node_of_64_gib_unless_said() {
     let model = crate::machine::named("skylake-desktop").unwrap().model();
     let of = |text: &str| {
-        let map = Map::of(&model, &text.parse().unwrap());
+        let map = FioMap::of(&model, &text.parse().unwrap());
         [map.dma_end - FIRST, map.dma32_end - FIRST, map.min_free_kbytes]
     };
     assert_eq!(of("mib=1024"), [512, 12 << 10, of("mib=16384")[2] / 16]);

@@ -1,23 +1,24 @@
-//! What a workload leaves of memory when everything has been freed: free blocks by order, as in `/proc/buddyinfo`.
+//! Free blocks by order after a workload has freed everything, as in `/proc/buddyinfo`.
 //!
-//! It is looked at twice. First as the workload left it, which is what somebody reads off a machine that has just become
-//! idle: part of the memory lies in per-CPU lists and depots, block by block, and is not in `buddyinfo`. Then again
-//! after all of these were drained; from there on nothing merges by itself any more. Two free buddies that lie side by
-//! side then have lost their merge, for as long as nobody allocates and frees one of them.
+//! They are read twice. The first reading is that of a machine that has just become idle: part of the memory lies in
+//! per-CPU lists and depots, block by block, and is not in `buddyinfo`. The second comes after all of these were
+//! drained, when nothing merges by itself any more. Two free buddies that lie side by side have then lost their merge,
+//! until one of them is allocated and freed.
 
 use framewright::report::Source;
-use framewright::units::{CpuId, NodeId, Order, Pfn, ZoneIdx, ZoneKind};
+use framewright::units::{CpuId, Order, Pfn, ZoneIdx};
 use framewright::{Allocator, FrameState, Region};
+use framewright_ops::zones;
 use serde::Serialize;
 
-use crate::sim::Sim;
+use crate::engine::sim::Sim;
 
-/// See the module's description.
+/// Free memory after a workload.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
 pub struct Aftermath {
     /// Zones with memory, as the workload left them.
     pub left: Vec<FreeBlocks>,
-    /// The same, after per-CPU lists and depots were drained.
+    /// Zones with memory, after per-CPU lists and depots were drained.
     pub drained: Vec<FreeBlocks>,
     /// Pairs of free buddies that could be one block and are not, after draining.
     pub mergeable: u64,
@@ -35,16 +36,12 @@ pub struct FreeBlocks {
 }
 
 impl Aftermath {
-    /// Looks at an allocator whose frames are all free, and drains it.
+    /// Reads an allocator whose frames are all free, and drains it.
     pub(crate) fn of(pages: &Allocator<'_, Sim>, regions: &[Region]) -> Aftermath {
         let left = free_blocks(pages);
         pages.drain_all();
         Aftermath { left, drained: free_blocks(pages), mergeable: mergeable(pages, regions) }
     }
-}
-
-fn zones(pages: &Allocator<'_, Sim>) -> impl Iterator<Item = ZoneIdx> {
-    (0..pages.nodes()).flat_map(|node| ZoneKind::ALL.map(|kind| ZoneIdx::of(NodeId(node as u8), kind)))
 }
 
 fn free_blocks(pages: &Allocator<'_, Sim>) -> Vec<FreeBlocks> {
@@ -59,7 +56,7 @@ fn free_blocks(pages: &Allocator<'_, Sim>) -> Vec<FreeBlocks> {
             cached: listed + pages.depot_frames(zone) + pages.owned_frames(zone),
         })
     };
-    zones(pages).filter_map(of).collect()
+    zones(pages.nodes()).filter_map(of).collect()
 }
 
 /// Counts free blocks whose buddy is a free block of the same order and mobility.

@@ -1,12 +1,12 @@
-//! `aim7`: processes that live shortly, as in aim7's fork and exit loads.
+//! `aim7`: short-lived processes, as in aim7's fork and exit loads.
 //!
-//! A CPU runs one process after the other. A process allocates pages in bursts, between which it computes, and when
-//! it ends all of them are freed at once. Sizes and pauses are random around their means. Which loads aim7 was run
-//! with for the published table (zone-layout) is not known; the model is what the simulation of that
-//! table needed: order-0 pages, batches from the zone, and memory that is of the CPU's node and stays with it, or is
-//! of any node ([`Aim7::elsewhere`]) and ends on any CPU ([`Aim7::moved`]), as where far more tasks than CPUs fork and a
-//! child goes to whichever CPU is idle. The defaults are assumed: 256 pages are the megabyte that aim7's load of
-//! pages allocates.
+//! A CPU runs one process after the other. A process allocates pages in bursts, between which it computes, and when it
+//! ends all of them are freed at once. Sizes and pauses are random around their means. Which loads aim7 was run with
+//! for the published table (zone-layout) is not known. The model is what the simulation of that table needed: order-0
+//! pages, and batches from the zone. Memory is of the CPU's node and stays with it, or is of any node
+//! ([`Aim7::elsewhere`]) and ends on any CPU ([`Aim7::moved`]). The latter models far more tasks than CPUs, where a
+//! forked child goes to any idle CPU. The defaults are assumed: 256 pages are the megabyte that aim7's load of pages
+//! allocates.
 
 use std::cell::RefCell;
 use std::mem;
@@ -15,16 +15,13 @@ use framewright::request::GFP_HIGHUSER_MOVABLE;
 use framewright::units::NodeId;
 use framewright::{Order, Pfn, Request};
 
-use super::floor::{Floor, Trouble};
+use super::floor::{BATCH, Floor, Trouble};
 use super::gate::Stopwatch;
-use super::page_fault::MILLISECOND;
-use super::settings::settings;
-use super::{Ground, Kind, Length, Needs, Play};
+use super::play::{Ground, Length, Needs, Play, WorkloadKind};
+use crate::engine::here;
+use crate::model::MS;
 use crate::report::{Figure, Report};
-use crate::run::here;
-
-/// Pages that are freed in one go, as in Linux (`SWAP_CLUSTER_MAX`).
-const BATCH: usize = 32;
+use crate::settings::settings;
 
 settings! {
     /// Options of `aim7`.
@@ -37,17 +34,17 @@ settings! {
     }
 }
 
-impl Kind for Aim7 {
+impl WorkloadKind for Aim7 {
     const NAME: &'static str = "aim7";
     const SUMMARY: &'static str =
         "processes that allocate in bursts, compute in between, and free all when they end (aim7's fork and exit)";
     const UNIT: &'static str = "process";
 
     fn needs(&self, _: usize) -> Needs {
-        // Of the process that runs, and of one on its way to another CPU.
+        // Those of the running process, and of one that is moving to another CPU.
         let frames = 4 * u64::from(self.pages);
-        // Lives differ, so there are to be many.
-        let length = Length::Time { warm_up: 10 * MILLISECOND, window: 20 * MILLISECOND, pass: 1 };
+        // Lives differ, so the window must hold many.
+        let length = Length::Time { warm_up: 10 * MS, window: 20 * MS, pass: 1 };
         Needs { frames, bytes: (0, 0), length }
     }
 
@@ -62,7 +59,7 @@ struct Lives {
     alloc: Stopwatch,
     free: Stopwatch,
     computing: Stopwatch,
-    /// Pages of processes that are on their way to the CPU that they end on, of at most as many as there are CPUs.
+    /// Pages of processes that are moving to another CPU; at most one process for each CPU.
     on_the_way: RefCell<Vec<Vec<Pfn>>>,
 }
 
@@ -79,7 +76,7 @@ impl Play for Lives {
             let pages = 1 + here::below(2 * pages - 1) as usize;
             while held.len() < pages {
                 let end = pages.min(held.len() + burst as usize);
-                let request = self.request(floor);
+                let request = self.page_request(floor);
                 self.alloc.time(floor, end - held.len(), || {
                     (held.len()..end).try_for_each(|_| floor.alloc(&request).map(|pfn| held.push(pfn)))
                 })?;
@@ -106,7 +103,7 @@ impl Play for Lives {
 }
 
 impl Lives {
-    /// The pages of the process that ends on the running CPU when another has run there to its end.
+    /// Returns the pages of the process that ends on the running CPU now.
     fn ending(&self, floor: &Floor<'_>, held: Vec<Pfn>) -> Vec<Pfn> {
         if here::below(100) >= self.settings.moved {
             return held;
@@ -120,7 +117,7 @@ impl Lives {
         mem::replace(&mut on_the_way[drawn], held)
     }
 
-    fn request(&self, floor: &Floor<'_>) -> Request {
+    fn page_request(&self, floor: &Floor<'_>) -> Request {
         let request = Request::page(GFP_HIGHUSER_MOVABLE);
         if here::below(100) < self.settings.elsewhere {
             request.on(NodeId(here::below(u32::from(floor.model.topology.sockets)) as u8))

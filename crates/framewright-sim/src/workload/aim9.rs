@@ -1,16 +1,17 @@
 //! `aim9`: a process whose heap shrinks and grows again, as in aim9's page_test and brk_test.
 //!
-//! A turn gives 16 pages back with one call and takes them again with 16, one page each. page_test writes to each page that it gets,
-//! so that it is allocated and filled with zeros; brk_test does not, so that no page is allocated at all. Both count the 17 calls: reports of
-//! aim9 show 1,700 and 17,000 operations a loop. What a call and a fault take besides the allocator is an option.
+//! A turn frees 16 pages with one call and allocates them again with 16 calls of one page each. page_test writes to
+//! each page, so it is allocated and zeroed; brk_test does not, so no page is allocated at all. Both count the 17
+//! calls: reports of aim9 show 1,700 and 17,000 operations a loop. Options set what a call and a fault take besides the
+//! allocator.
 
 use framewright::request::{__GFP_ZERO, GFP_HIGHUSER_MOVABLE};
 use framewright::{Order, Pfn, Request};
 
 use super::floor::{Floor, Trouble};
-use super::settings::settings;
-use super::{Ground, Kind, Length, Needs, Play};
-use crate::run::here;
+use super::play::{Ground, Length, Needs, Play, WorkloadKind};
+use crate::engine::here;
+use crate::settings::settings;
 
 /// Pages that the heap shrinks by in a turn.
 const PAGES: usize = 16;
@@ -24,7 +25,7 @@ settings! {
     }
 }
 
-impl Kind for Aim9 {
+impl WorkloadKind for Aim9 {
     const NAME: &'static str = "aim9";
     const SUMMARY: &'static str =
         "each CPU's heap shrinks by 16 pages and grows again, page by page (aim9's page_test and brk_test)";
@@ -55,7 +56,7 @@ impl Play for Aim9 {
 }
 
 impl Aim9 {
-    /// Takes the pages again.
+    /// Grows the heap to its full size.
     fn grow(&self, floor: &Floor<'_>, heap: &mut Vec<Pfn>) -> Result<(), Trouble> {
         for _ in 0..PAGES {
             floor.work_about(self.call);

@@ -1,8 +1,8 @@
 //! `rand` and `parallel-free`: all CPUs allocate, meet, and free at the same time.
 //!
-//! With `rand` the pages of all CPUs are shuffled and dealt out again, so that a CPU frees what others allocated:
-//! each puts its pages into the boxes of those who will free them, which are words of the machine, one box a page.
-//! With `parallel-free` each frees its own, as processes do that end together.
+//! With `rand` the pages of all CPUs are shuffled and dealt out again, so that a CPU frees what others allocated. Each
+//! CPU writes its pages into boxes of the CPUs that will free them; a box is a word of the machine and holds one page.
+//! With `parallel-free` each CPU frees its own pages, like processes that end together.
 
 use framewright::machine::{Ordering, Word};
 use framewright::request::GFP_HIGHUSER_MOVABLE;
@@ -11,12 +11,12 @@ use framewright_ops::rng::Rng;
 
 use super::floor::{Floor, Trouble};
 use super::gate::{Barrier, Stopwatch};
-use super::job::FIRST;
-use super::settings::settings;
-use super::{Ground, Kind, Length, Needs, Play};
-use crate::arena::Packing;
+use super::memory_map::FIRST;
+use super::play::{Ground, Length, Needs, Play, WorkloadKind};
+use crate::engine::words::SimWord;
+use crate::memory::arena::Packing;
 use crate::report::{Figure, Report};
-use crate::words::SimWord;
+use crate::settings::settings;
 
 settings! {
     /// Options of `rand`.
@@ -33,7 +33,7 @@ settings! {
     }
 }
 
-impl Kind for Rand {
+impl WorkloadKind for Rand {
     const NAME: &'static str = "rand";
     const SUMMARY: &'static str =
         "CPUs allocate, shuffle all pages among them, and free what they are dealt (as LLFree's rand)";
@@ -56,7 +56,7 @@ impl Kind for Rand {
     }
 }
 
-impl Kind for ParallelFree {
+impl WorkloadKind for ParallelFree {
     const NAME: &'static str = "parallel-free";
     const SUMMARY: &'static str = "CPUs allocate, wait for each other, and free at the same time";
     const UNIT: &'static str = "page";
@@ -73,13 +73,10 @@ impl Kind for ParallelFree {
     }
 }
 
-/// The numbers below `count` in random order.
+/// Returns the numbers below `count` in random order.
 fn shuffled(count: usize, seed: u64) -> Vec<u32> {
-    let mut rng = Rng::new(seed);
     let mut order: Vec<u32> = (0..count as u32).collect();
-    for last in (1..count).rev() {
-        order.swap(last, rng.below(last as u64 + 1) as usize);
-    }
+    Rng::new(seed).shuffle(&mut order);
     order
 }
 

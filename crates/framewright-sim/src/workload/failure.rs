@@ -1,11 +1,11 @@
-//! What can be wrong with a run, said so that it can be run again.
+//! Why a run failed, with all that it takes to run it again.
 
 use framewright::{AllocError, BootError, FreeError, Pfn, Request, Violation};
 
-use crate::run::{Deadlock, SetupError};
-use crate::workload::floor::Trouble;
+use super::floor::Trouble;
+use crate::engine::run::{Deadlock, SetupError};
 
-/// A run that did not come to a good end.
+/// A run that failed.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 #[error("{workload} on {cpus} {}, seed {seed}: {cause}", if *.cpus == 1 { "CPU" } else { "CPUs" })]
 pub struct Failure {
@@ -15,15 +15,15 @@ pub struct Failure {
     pub cpus: usize,
     /// Seed of the run.
     pub seed: u64,
-    /// What is wrong.
+    /// The cause.
     #[source]
     pub cause: Cause,
 }
 
-/// What is wrong with a run.
+/// Why a run failed.
 #[derive(Clone, PartialEq, Debug, thiserror::Error)]
 pub enum Cause {
-    /// The machine cannot be had.
+    /// The machine cannot be set up.
     #[error(transparent)]
     Setup(#[from] SetupError),
     /// The allocator cannot be set up.
@@ -35,9 +35,9 @@ pub enum Cause {
     /// A request was not served.
     #[error("CPU {cpu} got no block of order {} of {frames} frames: {error}", .request.order)]
     NoMemory {
-        /// Who asked.
+        /// The CPU that asked.
         cpu: usize,
-        /// What for.
+        /// What it asked for.
         request: Request,
         /// The allocator's answer.
         error: AllocError,
@@ -47,7 +47,7 @@ pub enum Cause {
     /// A free was refused.
     #[error("CPU {cpu} was not let free {pfn}: {error}")]
     Free {
-        /// Who freed.
+        /// The CPU that freed.
         cpu: usize,
         /// The block, or the first of many.
         pfn: Pfn,
@@ -60,10 +60,10 @@ pub enum Cause {
     /// The allocator's records contradict each other.
     #[error(transparent)]
     Violation(#[from] Violation),
-    /// What the workload itself keeps of its pages is wrong.
+    /// The workload's own records are wrong.
     #[error("the workload's own lists: {0}")]
     Disorder(String),
-    /// Everything was freed, and some of it is not free.
+    /// Everything was freed, but frames count as allocated.
     #[error("everything was freed, but {0} frames count as allocated")]
     Lost(u64),
 }

@@ -1,4 +1,4 @@
-//! What all CPUs of a workload share: the allocator, the end, and what went wrong.
+//! What all CPUs of a run share: the allocator, the end of the window, and the first failure.
 
 use std::cell::{Cell, RefCell};
 
@@ -7,30 +7,33 @@ use framewright::units::NodeId;
 use framewright::{AllocError, Allocator, FreeError, Order, Pfn, Request};
 
 use super::watch::{self, Watch};
+use crate::engine::here;
+use crate::engine::sim::Sim;
+use crate::engine::world::between_steps;
 use crate::model::{Model, Ps};
-use crate::run::here;
-use crate::sim::Sim;
-use crate::world::between_steps;
+
+/// Pages that a process frees in one go, as in Linux (`SWAP_CLUSTER_MAX`).
+pub(super) const BATCH: usize = 32;
 
 /// How far a run is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Progress {
-    /// What has gone by of the warm-up and the window, in virtual time or in rounds.
+    /// What is done of the warm-up and the window, in virtual time or in rounds.
     pub done: u64,
-    /// All of it; a little more goes by until all CPUs have ended.
+    /// All of it. A little more follows until all CPUs have ended.
     pub total: u64,
 }
 
 /// Looks at an allocator.
 pub(crate) type Look<'a> = dyn FnMut(&dyn Source) + 'a;
 
-/// Who looks at a run.
+/// The observers of a run.
 pub(crate) struct Eyes<'a> {
-    /// Is told now and then how far it is.
+    /// Hears now and then how far the run is.
     pub(crate) progress: &'a mut dyn FnMut(Progress),
-    /// Looks at the allocator when the last CPU leaves the window.
+    /// Sees the allocator when the last CPU leaves the window.
     pub(crate) look: &'a mut Look<'a>,
-    /// Looks at it over and over.
+    /// Sees the allocator again and again.
     pub(crate) watch: Option<&'a mut Watch<'a>>,
 }
 
@@ -39,9 +42,9 @@ pub(crate) struct Eyes<'a> {
 pub(crate) enum End {
     /// At this time.
     At(Ps),
-    /// When every CPU has completed so many rounds. It begins when every CPU has completed one.
+    /// When every CPU has completed this many rounds. The window begins when every CPU has completed one.
     Rounds(u32),
-    /// When all CPUs together have completed so many operations. It begins when they have completed the first so many.
+    /// When all CPUs together have completed the second number of operations. The window begins at the first number.
     Operations(u64, u64),
 }
 
@@ -54,7 +57,7 @@ pub(crate) enum Trouble {
     Free { cpu: usize, pfn: Pfn, error: FreeError },
 }
 
-/// See the module's description.
+/// The shared state of a run.
 pub(crate) struct Floor<'a> {
     pub(crate) pages: &'a Allocator<'a, Sim>,
     pub(crate) model: &'a Model,
@@ -65,16 +68,16 @@ pub(crate) struct Floor<'a> {
     left: Cell<usize>,
     /// Rounds, or operations, that all CPUs together have completed, as far as they count.
     rounds: Cell<u64>,
-    /// Whether what CPUs hold at the end is freed by them, all at once.
+    /// Whether CPUs free what they hold at the end themselves, all at once.
     exits: bool,
-    /// When the window began.
+    /// Returns when the window began.
     begun: Cell<Ps>,
     trouble: Cell<Option<Trouble>>,
-    /// What CPUs held when the run was over, and what nobody held.
+    /// What CPUs held when the run was over, and pages that no CPU held.
     rest: RefCell<Vec<(Pfn, Order)>>,
     eyes: RefCell<Eyes<'a>>,
     told: Cell<u64>,
-    /// When there is somebody to look; never, if nobody watches.
+    /// Time of the watcher's next look; never, if there is none.
     next_look: Cell<Ps>,
 }
 
@@ -110,7 +113,7 @@ impl<'a> Floor<'a> {
         }
     }
 
-    /// The running CPU has completed an operation.
+    /// Counts an operation of the running CPU.
     pub(crate) fn done(&self) {
         here::done(1);
         let End::Operations(before, all) = self.end else { return };
@@ -123,8 +126,10 @@ impl<'a> Floor<'a> {
         }
     }
 
-    /// The running CPU has completed a round of so many operations. Workloads whose rounds have different parts say
-    /// nothing in between, or a window would count what ends in one part alone.
+    /// Counts a round of the running CPU, with its operations.
+    ///
+    /// A workload whose rounds have different parts counts whole rounds only. A window would otherwise count what ends
+    /// in one part alone.
     pub(crate) fn done_round(&self, operations: usize) {
         here::done(operations as u64);
         let End::Rounds(most) = self.end else { return };
@@ -154,8 +159,10 @@ impl<'a> Floor<'a> {
         self.rest.borrow_mut().extend(pages.iter().map(|&pfn| (pfn, Order(0))));
     }
 
-    /// Leaves blocks, to be freed `batch` at a time: to whoever comes behind the run if what follows is of no interest to it, or
-    /// else to the running CPU, while all others do the same.
+    /// Frees blocks at the end of a CPU's part, `batch` at a time.
+    ///
+    /// If the aftermath is wanted, the running CPU frees them while others do so too. Otherwise they are kept and freed
+    /// after the run.
     pub(crate) fn leave(&self, blocks: &[Pfn], order: Order, batch: usize) -> Result<(), Trouble> {
         if self.exits {
             return blocks.chunks(batch).try_for_each(|blocks| self.free_bulk(blocks, order));
@@ -164,23 +171,25 @@ impl<'a> Floor<'a> {
         Ok(())
     }
 
-    /// Whether CPUs free what they hold at the end themselves.
+    /// Returns whether CPUs free what they hold at the end themselves.
     pub(crate) fn exits(&self) -> bool {
         self.exits
     }
 
-    /// The blocks that CPUs have left.
+    /// Returns the blocks that CPUs have left.
     pub(crate) fn rest(&self) -> Vec<Pfn> {
         self.rest.borrow().iter().map(|&(pfn, _)| pfn).collect()
     }
 
-    /// Frees what CPUs have left, behind the run.
+    /// Frees what CPUs have left, after the run.
     pub(crate) fn free_rest(&self) -> Result<(), Trouble> {
         let rest = std::mem::take(&mut *self.rest.borrow_mut());
         rest.into_iter().try_for_each(|(pfn, order)| self.free(pfn, order))
     }
 
-    /// Whether the running CPU is to go on: some CPU is still measured, and nothing went wrong.
+    /// Returns whether the running CPU is to go on.
+    ///
+    /// It does while some CPU is still measured and nothing went wrong.
     pub(crate) fn goes_on(&self) -> bool {
         let has_left = &self.each[here::cpu()].has_left;
         if !has_left.get() && !here::goes_on() {
@@ -197,7 +206,7 @@ impl<'a> Floor<'a> {
         self.is_wanted()
     }
 
-    /// Whoever watches looks.
+    /// Calls the watcher.
     fn show(&self) {
         let mut eyes = self.eyes.borrow_mut();
         let Some(watch) = eyes.watch.as_mut() else { return };
@@ -208,17 +217,17 @@ impl<'a> Floor<'a> {
         self.next_look.set(next.unwrap_or(Ps::MAX));
     }
 
-    /// The same, of all CPUs, as far as they have said so.
+    /// Returns whether some CPU has not left the window, and nothing went wrong.
     pub(crate) fn is_wanted(&self) -> bool {
         self.left.get() < self.cpus && self.trouble.get().is_none()
     }
 
-    /// Whether the running CPU is in its window.
+    /// Returns whether the running CPU is in its window.
     pub(crate) fn is_measured(&self) -> bool {
         here::clock() >= self.begun.get() && here::goes_on()
     }
 
-    /// What went wrong first.
+    /// Returns what went wrong first.
     pub(crate) fn trouble(&self) -> Option<Trouble> {
         self.trouble.get()
     }
@@ -227,7 +236,7 @@ impl<'a> Floor<'a> {
         self.trouble.set(self.trouble.get().or(Some(trouble)));
     }
 
-    /// Says how far the run is, a hundred times in all.
+    /// Tells how far the run is, a hundred times in all.
     fn tell(&self) {
         let (done, total) = match self.end {
             End::At(end) => (here::clock().min(end), end),
@@ -245,11 +254,11 @@ impl<'a> Floor<'a> {
         self.pages.alloc(request).map_err(failed)
     }
 
-    /// Allocates as many blocks as `blocks` has room for.
+    /// Fills `blocks` with allocated blocks.
     pub(crate) fn alloc_bulk(&self, request: &Request, blocks: &mut [Pfn]) -> Result<(), Trouble> {
         let failed = |error| Trouble::Alloc { cpu: here::cpu(), request: *request, error };
         let served = self.pages.alloc_bulk(request, blocks).map_err(failed)?;
-        // Asked again for what is missing, the allocator says why.
+        // Asked for a missing block alone, the allocator gives the error.
         blocks.iter_mut().skip(served).try_for_each(|block| self.alloc(request).map(|pfn| *block = pfn))
     }
 
@@ -262,17 +271,17 @@ impl<'a> Floor<'a> {
         self.pages.free_bulk(blocks, order).first.map_or(Ok(()), |error| Err(refused(error)))
     }
 
-    /// Node of a CPU.
+    /// Returns the node of a CPU.
     pub(crate) fn node(&self, cpu: usize) -> NodeId {
         NodeId(self.model.topology.socket_of(cpu) as u8)
     }
 
-    /// Works for so many cycles.
+    /// Charges `cycles` cycles of work.
     pub(crate) fn work(&self, cycles: u32) {
         here::work(self.model.topology.cycles(f64::from(cycles)));
     }
 
-    /// Works for so many cycles, give or take a tenth.
+    /// Charges `cycles` cycles of work, give or take a tenth.
     pub(crate) fn work_about(&self, cycles: u32) {
         let most = cycles / 5;
         self.work(cycles - most / 2 + here::below(most + 1));

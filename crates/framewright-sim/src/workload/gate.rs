@@ -1,21 +1,21 @@
-//! Where CPUs meet, and how long parts of their work take.
+//! A barrier for all CPUs, and a stopwatch for parts of their work.
 
 use std::cell::Cell;
 
 use framewright::machine::{Ordering, Patience, Word};
 
 use super::floor::Floor;
-use crate::arena::{Arena, Packing};
+use crate::engine::here;
+use crate::engine::words::SimWord;
+use crate::memory::arena::{Arena, Packing};
 use crate::model::Ps;
 use crate::report::Figure;
-use crate::run::here;
-use crate::words::SimWord;
 
-/// A place where all CPUs meet: one word counts who has come, another how often all had.
+/// A barrier: one word counts the CPUs that have come, another the meetings.
 pub(crate) struct Barrier<'a> {
     count: &'a SimWord<u32>,
     times: &'a SimWord<u32>,
-    /// What the last who came decided.
+    /// What the last CPU to come decided.
     goes_on: Cell<bool>,
 }
 
@@ -31,7 +31,7 @@ impl<'a> Barrier<'a> {
         Barrier { count, times, goes_on: Cell::new(true) }
     }
 
-    /// Waits for all. Whether there is to be another round: the same answer for all.
+    /// Waits for all CPUs; returns whether there is another round, the same for all.
     pub(crate) fn meet(&self, floor: &Floor<'_>) -> bool {
         let (count, times) = (self.count, self.times);
         let before = times.load(Ordering::Acquire);
@@ -47,7 +47,7 @@ impl<'a> Barrier<'a> {
     }
 }
 
-/// How long a part of the work took, summed over CPUs.
+/// Time of a part of the work, summed over CPUs.
 #[derive(Default, Debug)]
 pub(crate) struct Stopwatch {
     time: Cell<Ps>,
@@ -55,7 +55,7 @@ pub(crate) struct Stopwatch {
 }
 
 impl Stopwatch {
-    /// Does `work`, which is `count` operations of a kind; it is timed if it begins in the window.
+    /// Does `work`, which is `count` operations; times it if it begins in the window.
     pub(crate) fn time<T>(&self, floor: &Floor<'_>, count: usize, work: impl FnOnce() -> T) -> T {
         let (began, is_measured) = (here::clock(), floor.is_measured());
         let result = work();
@@ -67,12 +67,12 @@ impl Stopwatch {
         result
     }
 
-    /// How long they took, all together.
+    /// Returns the time of all of them.
     pub(crate) fn all(&self) -> Ps {
         self.time.get()
     }
 
-    /// Nanoseconds for one, as a figure; none if there was none.
+    /// Returns nanoseconds for one as a figure; `None` if there was none.
     pub(crate) fn figure(&self, name: &str) -> Option<Figure> {
         let count = self.count.get();
         (count != 0).then(|| Figure::new(name, self.time.get() as f64 / 1000.0 / count as f64, "ns"))

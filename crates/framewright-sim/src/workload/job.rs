@@ -1,42 +1,42 @@
 //! One run of a workload, from the memory map to the report.
 //!
-//! The simulated machine has as much memory as the workload needs and a quarter more, all of it in zone Normal, on
-//! the node of each CPU: runs on more CPUs have more memory, and lists are as full as they would be on a large
-//! machine. What is said of memory stands in the report's figures.
+//! The simulated machine has as much memory as the workload needs and a quarter more. All of it is in zone Normal, on
+//! the nodes of the CPUs. So runs on more CPUs have more memory, and lists are as full as on a large machine. The
+//! report's figures say how much memory there is.
 //!
-//! When the last CPU has ended, everything was freed. The allocator is then checked, outside of virtual time; who wants to
-//! know what was left of memory finds it in [`Outcome::aftermath`].
+//! When the last CPU has ended, everything is freed and the allocator is checked, outside of virtual time.
+//! [`Outcome::aftermath`] has the free blocks that were left, if they were asked for.
 
 use framewright::mechanisms::{Depot, PRESETS};
 use framewright::report::Source;
 use framewright::units::{NodeId, ZoneIdx, ZoneKind};
 use framewright::watermark::PcpSize;
-use framewright::{Allocator, Config, Counters, FrameCounts, Mechanisms, Region};
-use framewright_ops::Shape;
+use framewright::{Config, Counters, FrameCounts, Mechanisms, Region};
 use framewright_ops::rng::Rng;
+use framewright_ops::{Shape, zones};
 use serde::Serialize;
 
+use super::aftermath::Aftermath;
+use super::catalog::Workload;
 use super::failure::{Cause, Failure};
 use super::floor::{End, Eyes, Floor, Progress};
+use super::memory_map::{FIRST, MemoryMap};
+use super::play::{Ground, Length, Needs, Play};
 use super::watch::Watch;
-use super::{Aftermath, Ground, Length, Needs, Play, Workload};
+use crate::engine::run::{Options, Schedule, SetupError, Simulation};
 use crate::measure::About;
 use crate::model::{Model, Ps};
 use crate::report::{Figure, LockSpan, Report};
-use crate::run::{Options, Schedule, SetupError, Simulation};
-use crate::sim::Sim;
 use crate::stage::{Descriptors, arena_for, boot, contexts};
-
-/// First frame of the machine: 4 GiB, from where on memory is zone Normal.
-pub(crate) const FIRST: u64 = 0x10_0000;
 /// Frames of the largest block: nodes begin and end with whole ones.
 const BLOCK: u64 = 1 << 10;
-/// Frames that a node has at least: 64 MiB.
+/// Least frames of a node: 64 MiB.
 const LEAST: u64 = 1 << 14;
-/// Per-CPU lists of the machines that the published tables are from: a batch of 63 frames, and six of them.
+/// Per-CPU lists of the published tables' machines: a batch of 63 frames, and six batches.
 pub const LARGE_MACHINE: PcpSize = PcpSize { batch: 63, high: 6 * 63 };
 
-/// What the rest of a kernel counts in each zone, in the order of Linux 4.13: the allocator's own counters lie around it.
+/// Counters of the rest of a kernel in each zone, in the order of Linux 4.13. The allocator's own counters lie around
+/// them.
 const ZONE_COUNTERS: &[&str] = &[
     "nr_zone_inactive_anon",
     "nr_zone_active_anon",
@@ -54,11 +54,11 @@ const ZONE_COUNTERS: &[&str] = &[
 /// What to run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
-    /// What CPUs do.
+    /// The workload.
     pub workload: Workload,
     /// The allocator's mechanisms.
     pub mechanisms: Mechanisms,
-    /// CPUs that take part: the first so many of the machine.
+    /// Number of CPUs that take part: the machine's first ones.
     pub cpus: usize,
     /// Seed of all that is random.
     pub seed: u64,
@@ -66,27 +66,31 @@ pub struct Job {
     pub schedule: Schedule,
     /// Virtual time before the window.
     pub warm_up: Ps,
-    /// Length of the window, which should have room for some rounds of every CPU; 0 for as many as are usual for the
-    /// workload, behind one that is not measured.
+    /// Length of the window, which should hold some rounds of every CPU.
+    ///
+    /// 0 for the workload's usual number of rounds, after one that is not measured.
     pub window: Ps,
     /// Warm-up and window in passes of all CPUs instead of times; for workloads whose window is a time.
     pub passes: Option<Passes>,
-    /// Whether to look at what is left of memory. CPUs then free what they hold at the end all at once.
+    /// Whether to read the free blocks at the end. CPUs then free what they hold all at once.
     pub aftermath: bool,
-    /// Frames of each node; none for what the workload needs.
+    /// Frames of each node; `None` for what the workload needs.
     pub memory: Option<u64>,
-    /// Size of the per-CPU lists; none for what the allocator computes from its memory.
+    /// Size of the per-CPU lists; `None` for what the allocator computes from its memory.
     pub lists: Option<PcpSize>,
     /// How large frames' descriptors are.
     pub descriptors: Descriptors,
-    /// Whether takings of locks are kept one by one.
+    /// Whether each acquisition of a lock is kept.
     pub trace: bool,
-    /// Mean time between two interrupts of a CPU, each of which does what the workload has for it: most allocate and free a page;
-    /// none for no interrupts.
+    /// Mean time between two interrupts of a CPU; `None` for no interrupts.
+    ///
+    /// Most workloads' interrupts allocate and free a page.
     pub interrupts: Option<Ps>,
 }
 
-/// How long a run is in passes: in one, each CPU does on average what it does in one turn of its workload.
+/// Length of a run in passes.
+///
+/// In a pass each CPU does on average one turn of its workload.
 #[derive(Clone, Copy, PartialEq, Serialize, Debug)]
 pub struct Passes {
     /// Before the window.
@@ -96,8 +100,10 @@ pub struct Passes {
 }
 
 impl Job {
-    /// A run with the times that are usual for the workload. The lists of the published tables' machines, where there
-    /// is no depot behind them; descriptors that are lines of their own, as in Linux.
+    /// Makes a job with the workload's usual times.
+    ///
+    /// Without a depot the lists have the size of the published tables' machines. Descriptors are lines of their own,
+    /// as in Linux.
     pub fn new(workload: Workload, mechanisms: Mechanisms, cpus: usize) -> Job {
         let (warm_up, window) = match workload.needs(cpus).length {
             Length::Time { warm_up, window, .. } => (warm_up, window),
@@ -125,7 +131,7 @@ impl Job {
 
     fn options(&self) -> Options {
         let Job { cpus, seed, schedule, trace, .. } = *self;
-        // Without a length of its own, the workload says when the window begins and ends.
+        // Without a length of the job's own, the workload begins and ends the window.
         let is_counted = self.window == 0 || self.passes.is_some();
         let (warm_up, window) = if is_counted { (Ps::MAX, Ps::MAX) } else { (self.warm_up, self.window) };
         Options { cpus, seed, schedule, warm_up, window, trace }
@@ -148,67 +154,53 @@ impl Job {
     }
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
     /// What was measured.
     pub report: Report,
-    /// Takings of locks one by one, if they were to be kept.
+    /// Each acquisition of a lock, if they were kept.
     pub spans: Vec<LockSpan>,
-    /// Where all frames were when everything had been freed.
+    /// Where all frames were after everything was freed.
     pub census: FrameCounts,
     /// What the allocator's slow paths counted, the warm-up included.
     pub counters: Counters,
-    /// What was left of memory, if that was to be looked at. `census` is from before the lists were drained.
+    /// Free blocks at the end, if they were asked for. `census` is from before the lists were drained.
     pub aftermath: Option<Aftermath>,
 }
 
-/// The memory and CPUs that an allocator is set up over.
-pub(crate) struct Map {
-    pub(crate) shape: Shape,
-    /// Frames of each node, where they have equally many.
-    pub(crate) each: Option<u64>,
+/// Returns the memory that a list of operations describes, or as much as the CPUs need on each node.
+fn memory_map(job: &Job, model: &Model, needs: &Needs) -> MemoryMap {
+    let topology = model.topology;
+    let cpus: Vec<NodeId> = (0..job.cpus).map(|cpu| NodeId(topology.socket_of(cpu) as u8)).collect();
+    if let Workload::Ops(ops) = &job.workload {
+        let shape = Shape { cpus, mechanisms: job.mechanisms, ..ops.shape().clone() };
+        return MemoryMap { shape, each: None };
+    }
+    let most = (0..topology.sockets).map(|node| cpus.iter().filter(|cpu| cpu.index() == usize::from(node)).count());
+    // All nodes have as much, so that one figure can say how much.
+    let most = most.max().unwrap_or(0) as u64;
+    let frames = job.memory.unwrap_or(LEAST + most * (needs.frames * 5 / 4 + 4 * BLOCK));
+    let frames = frames.max(1).next_multiple_of(BLOCK);
+    let region = |node| Region::usable(FIRST + node * frames, FIRST + (node + 1) * frames, node as u8);
+    let nodes = 0..u64::from(topology.sockets);
+    let regions: Vec<Region> = nodes.clone().map(region).collect();
+    let mut shape = Shape { mechanisms: job.mechanisms, ..Shape::new(&regions, &cpus) };
+    for node in nodes {
+        let zone = ZoneIdx::of(NodeId(node as u8), ZoneKind::Normal);
+        job.lists.iter().for_each(|&lists| shape.tuning_mut(zone).pcp = Some(lists));
+    }
+    MemoryMap { shape, each: Some(frames) }
 }
 
-impl Map {
-    /// What the workload's list describes, or as much memory on each node as its CPUs need.
-    fn of(job: &Job, model: &Model, needs: &Needs) -> Map {
-        let topology = model.topology;
-        let cpus: Vec<NodeId> = (0..job.cpus).map(|cpu| NodeId(topology.socket_of(cpu) as u8)).collect();
-        if let Workload::Ops(ops) = &job.workload {
-            let shape = Shape { cpus, mechanisms: job.mechanisms, ..ops.shape().clone() };
-            return Map { shape, each: None };
-        }
-        let most = (0..topology.sockets).map(|node| cpus.iter().filter(|cpu| cpu.index() == usize::from(node)).count());
-        // All nodes alike, so that a figure can say how much.
-        let most = most.max().unwrap_or(0) as u64;
-        let frames = job.memory.unwrap_or(LEAST + most * (needs.frames * 5 / 4 + 4 * BLOCK));
-        let frames = frames.max(1).next_multiple_of(BLOCK);
-        let region = |node| Region::usable(FIRST + node * frames, FIRST + (node + 1) * frames, node as u8);
-        let nodes = 0..u64::from(topology.sockets);
-        let regions: Vec<Region> = nodes.clone().map(region).collect();
-        let mut shape = Shape { mechanisms: job.mechanisms, ..Shape::new(&regions, &cpus) };
-        for node in nodes {
-            let zone = ZoneIdx::of(NodeId(node as u8), ZoneKind::Normal);
-            job.lists.iter().for_each(|&lists| shape.tuning_mut(zone).pcp = Some(lists));
-        }
-        Map { shape, each: Some(frames) }
-    }
-
-    /// Frames of all nodes.
-    pub(crate) fn frames(&self) -> u64 {
-        self.shape.frames()
-    }
-
-    /// Bytes of the workload's own.
-    fn bytes(&self, needs: &Needs) -> usize {
-        let (bytes, each) = needs.bytes;
-        // Some regions, each of which takes a little more than its bytes.
-        bytes + each * self.frames() as usize + (1 << 20)
-    }
+/// Returns the bytes of the workload's own.
+fn bytes(map: &MemoryMap, needs: &Needs) -> usize {
+    let (bytes, each) = needs.bytes;
+    // Some regions, each of which takes a little more than its bytes.
+    bytes + each * map.frames() as usize + (1 << 20)
 }
 
-/// Runs a job on a machine. `progress` is told now and then how far it is.
+/// Runs a job on a machine; `progress` hears now and then how far it is.
 ///
 /// # Errors
 /// The job makes no sense on this machine, a CPU got no memory, or the allocator did something wrong.
@@ -216,8 +208,10 @@ pub fn run(model: &Model, job: &Job, progress: &mut dyn FnMut(Progress)) -> Resu
     run_and_look(model, job, progress, &mut |_| {})
 }
 
-/// The same. `look` sees the allocator once, at the end of the window: at the moment at which the last CPU leaves it, while the
-/// others are in the middle of what they do. Looking takes no virtual time.
+/// Like [`run`]; `look` sees the allocator once, at the end of the window.
+///
+/// That is the moment at which the last CPU leaves the window, while the others are still at work. Looking takes no
+/// virtual time.
 ///
 /// # Errors
 /// As [`run`].
@@ -230,8 +224,9 @@ pub fn run_and_look(
     run_seen(model, job, Eyes { progress, look, watch: None })
 }
 
-/// The same. `watch` sees the allocator over and over, from the beginning on (`watch.rs`); the run is the same as without it, but for
-/// its end if `watch` has seen enough.
+/// Like [`run`]; `watch` sees the allocator again and again, from the beginning (`watch.rs`).
+///
+/// The run equals one without it, but for its end if `watch` has seen enough.
 ///
 /// # Errors
 /// As [`run`].
@@ -245,15 +240,15 @@ fn run_seen(model: &Model, job: &Job, eyes: Eyes<'_>) -> Result<Outcome, Failure
         return Err(job.failed(SetupError::Cpus { asked: job.cpus, has, machine: model.name.clone() }));
     }
     let needs = job.workload.needs(job.cpus);
-    let map = Map::of(job, model, &needs);
+    let map = memory_map(job, model, &needs);
     let (contexts, apart) = contexts(&map.shape.cpus, &job.mechanisms, job.interrupts.is_some());
     let config = Config { zone_counters: ZONE_COUNTERS, cpus: &contexts, ..map.shape.config() };
-    let arena = arena_for(&config, map.bytes(&needs)).map_err(|error| job.failed(Cause::Boot(error)))?;
+    let arena = arena_for(&config, bytes(&map, &needs)).map_err(|error| job.failed(Cause::Boot(error)))?;
     let pages = boot(&arena, &config, job.descriptors).map_err(|error| job.failed(Cause::Boot(error)))?;
     let Job { cpus, seed, descriptors, .. } = *job;
     let ground = Ground { arena: &arena, model, map: &map, cpus, seed, descriptors };
     let play = job.workload.set_up(&ground).map_err(|reason| job.failed(Cause::Unfit(reason)))?;
-    let free: u64 = (0..pages.nodes()).map(|node| free_frames(pages, node)).sum();
+    let free: u64 = zones(pages.nodes()).map(|zone| pages.free_frames(zone)).sum();
     let mut simulation = Simulation::new(model, &arena, &job.options()).map_err(|error| job.failed(error))?;
     simulation.keep_interrupts_apart(apart);
     let regions = &map.shape.regions;
@@ -287,13 +282,13 @@ fn run_seen(model: &Model, job: &Job, eyes: Eyes<'_>) -> Result<Outcome, Failure
     Ok(Outcome { report, spans, census, counters, aftermath })
 }
 
-/// All CPUs play; interrupts come if they are wanted.
+/// Runs all CPUs, with interrupts if the job has them.
 fn simulate(
     job: &Job,
     simulation: &mut Simulation<'_>,
     floor: &Floor<'_>,
     play: &dyn Play,
-) -> Result<(), crate::run::Deadlock> {
+) -> Result<(), crate::engine::run::Deadlock> {
     let body = |cpu| {
         if let Err(trouble) = play.play(floor, cpu) {
             floor.note(trouble);
@@ -305,10 +300,6 @@ fn simulate(
             floor.note(trouble);
         }
     })
-}
-
-fn free_frames(pages: &Allocator<'_, Sim>, node: usize) -> u64 {
-    ZoneKind::ALL.into_iter().map(|kind| pages.free_frames(ZoneIdx::of(NodeId(node as u8), kind))).sum()
 }
 
 fn about(job: &Job) -> About {

@@ -1,9 +1,10 @@
 //! `netperf`: a stream of packets on each CPU, as in netperf's TCP_STREAM.
 //!
-//! A network card fills the pages of a ring, the first first, and interrupts the CPU. The driver hands full pages on, as many as the
-//! stream's window lets the sender send, and allocates as many to refill the ring: in the interrupt. The task copies page after page to user
-//! space and frees it. A CPU that has none left halts until the next interrupt. So pages go all one way, from who must not be
-//! interrupted to who may be, and throughput is what a CPU has time for: no packet is lost, and no line is too slow.
+//! A network card fills the pages of a ring in order and interrupts the CPU. In the interrupt the driver passes full
+//! pages on, as many as the stream's window allows, and allocates as many to refill the ring. The task copies page
+//! after page to user space and frees it. A CPU without full pages halts until the next interrupt. So all pages go from
+//! an interrupt that allocates to a task that frees. Throughput is what a CPU has time for: no packet is lost, and the
+//! network is never the limit.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -12,19 +13,18 @@ use framewright::request::GFP_ATOMIC;
 use framewright::{Order, Pfn, Request};
 
 use super::floor::{Floor, Trouble};
-use super::page_fault::MILLISECOND;
-use super::settings::settings;
-use super::{Ground, Kind, Length, Needs, Play};
-use crate::model::Ps;
-use crate::run::here;
+use super::play::{Ground, Length, Needs, Play, WorkloadKind};
+use crate::engine::here;
+use crate::model::{MS, Ps};
+use crate::settings::settings;
 
 /// Mean time between two interrupts of a CPU: a card's moderation lets some pages fill.
 const EVERY: Ps = 20_000_000;
 /// How long a CPU without a full page halts where there are no interrupts.
 const HALT: Ps = 1_000_000;
-/// Lines that pass through a CPU's caches when a page is copied: it is read, and written elsewhere.
+/// Lines that pass through a CPU's caches when a page is read and written elsewhere.
 const COPIED: u32 = 2 * 64;
-/// Pages that a driver hands on in one go (of packets it is NAPI's budget).
+/// Most pages that a driver passes on in one interrupt (NAPI's budget, which counts packets).
 const BUDGET: usize = 64;
 
 settings! {
@@ -37,7 +37,7 @@ settings! {
     }
 }
 
-impl Kind for Netperf {
+impl WorkloadKind for Netperf {
     const NAME: &'static str = "netperf";
     const SUMMARY: &'static str =
         "each CPU receives packets: interrupts allocate their pages, the task frees them (netperf's TCP_STREAM)";
@@ -45,7 +45,7 @@ impl Kind for Netperf {
     const INTERRUPTS: Option<Ps> = Some(EVERY);
 
     fn needs(&self, _: usize) -> Needs {
-        let length = Length::Time { warm_up: 2 * MILLISECOND, window: 4 * MILLISECOND, pass: u64::from(self.window) };
+        let length = Length::Time { warm_up: 2 * MS, window: 4 * MS, pass: u64::from(self.window) };
         Needs { frames: u64::from(self.ring + self.window), bytes: (0, 0), length }
     }
 
@@ -55,7 +55,7 @@ impl Kind for Netperf {
     }
 }
 
-/// A stream for each CPU: full pages, the first first, and behind them those of the ring.
+/// A stream for each CPU: full pages in order, then those of the ring.
 struct Streams {
     settings: Netperf,
     streams: Vec<RefCell<VecDeque<Pfn>>>,
@@ -79,7 +79,7 @@ impl Play for Streams {
             floor.free(page, Order(0))?;
             floor.done();
         }
-        // Interrupts still come while other CPUs are measured, but bring nothing any more.
+        // Interrupts still come while other CPUs are measured, but allocate no more.
         let rest: Vec<Pfn> = stream.borrow_mut().drain(..).collect();
         rest.into_iter().try_for_each(|page| floor.free(page, Order(0)))
     }
@@ -99,7 +99,7 @@ impl Play for Streams {
 }
 
 impl Streams {
-    /// Pages of a CPU's stream that are full.
+    /// Returns the number of full pages of a CPU's stream.
     fn full(&self, cpu: usize) -> usize {
         self.streams[cpu].borrow().len().saturating_sub(self.settings.ring as usize)
     }

@@ -1,15 +1,15 @@
 //! `ops:FILE`: any list of operations, on the memory that it describes.
 //!
-//! Without `run-on` every CPU plays the whole list, over and over, each with handles of its own. With `run-on` the
-//! list is divided: each CPU plays the operations that `run-on` gives it, in their order, and an operation on a
-//! handle waits until the CPU that is to make it has; all CPUs begin the next round together. What is still held at
-//! the end of a round is freed by who allocated it.
+//! Without `run-on` every CPU plays the whole list again and again, each with handles of its own. With `run-on` the
+//! list is divided: each CPU plays the operations that `run-on` gives it, in order. An operation on a handle waits
+//! until another CPU has made it. All CPUs begin the next round together. At the end of a round each CPU frees what it
+//! allocated and still holds.
 //!
-//! The list's memory, zones and sizes are the machine's; its CPUs are the simulated machine's first ones and lie
-//! where that has them; the mechanisms are the run's. A request that is not served is counted and the round goes on.
-//! What a list states after `->` or `#!` is not looked at: other CPUs are at work too. `validate` is what follows every
-//! run anyway. `local` and `trace` change nothing: every call is a plain one, and there are no tracepoints. Operations that need an oracle
-//! or a machine that fails on purpose are refused; the table is [`act`].
+//! Memory, zones and sizes are the list's. CPUs are the simulated machine's first ones, on their nodes there.
+//! Mechanisms are the run's. A request that is not served is counted and the round goes on. What a list states after
+//! `->` or `#!` is ignored, because other CPUs are at work too. `validate` follows every run anyway. `local` and
+//! `trace` change nothing: every call is a plain one, and there are no tracepoints. Operations that need an oracle or a
+//! machine that fails on purpose are refused; the table is [`act`].
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -23,13 +23,13 @@ use framewright_ops::{Handle, Op, ParseError, Scenario, Shape};
 
 use super::floor::{Floor, Trouble};
 use super::gate::Barrier;
-use super::settings::SpecError;
-use super::{Ground, Length, Needs, Play};
-use crate::arena::Packing;
+use super::play::{Ground, Length, Needs, Play};
+use crate::engine::words::SimWord;
+use crate::memory::arena::Packing;
 use crate::report::{Figure, Report};
-use crate::words::SimWord;
+use crate::settings::SpecError;
 
-/// Bytes that a file has at most.
+/// Most bytes of a file.
 const LONGEST: u64 = 16 << 20;
 
 /// A list of operations that CPUs can play.
@@ -37,12 +37,12 @@ const LONGEST: u64 = 16 << 20;
 pub struct Ops {
     path: String,
     scenario: Arc<Scenario>,
-    list: Arc<List>,
+    list: Arc<OpList>,
 }
 
-/// What CPUs do with a list.
+/// A list as CPUs play it.
 #[derive(PartialEq, Debug)]
-struct List {
+struct OpList {
     acts: Vec<Step>,
     /// Handles, by their numbers in the list.
     handles: usize,
@@ -80,7 +80,7 @@ impl Ops {
   played are alloc, bulk, free, split, drain and validate (which follows every run); others are refused
 ";
 
-    /// The list in a file.
+    /// Reads the list in a file.
     ///
     /// # Errors
     /// The file cannot be read, is no list of operations, or has operations that are not played here.
@@ -95,7 +95,7 @@ impl Ops {
         Ops::parse(path, &text)
     }
 
-    /// The list in a text, which is called `name`.
+    /// Reads the list in a text; errors call it `name`.
     ///
     /// # Errors
     /// It is no list of operations, or has operations that are not played here.
@@ -104,33 +104,33 @@ impl Ops {
         Ops::new(name, text.parse().map_err(wrong)?)
     }
 
-    /// A list that is called `name`.
+    /// Makes a list that is called `name`.
     ///
     /// # Errors
     /// It has operations that are not played here, or none.
     pub fn new(name: &str, scenario: Scenario) -> Result<Ops, SpecError> {
         let wrong = |reason: String| SpecError::Ops { path: name.to_owned(), reason };
-        let list = List::of(&scenario).map_err(wrong)?;
+        let list = OpList::of(&scenario).map_err(wrong)?;
         Ok(Ops { path: name.to_owned(), scenario: Arc::new(scenario), list: Arc::new(list) })
     }
 
-    /// As it was called.
+    /// Returns the list's name.
     pub fn name(&self) -> &str {
         &self.path
     }
 
-    /// A text that [`Ops::parse`] reads as the same list.
+    /// Returns a text that [`Ops::parse`] reads back.
     pub fn text(&self) -> String {
         self.scenario.to_string()
     }
 
-    /// The machine's memory.
+    /// Returns the machine's memory.
     pub(crate) fn shape(&self) -> &Shape {
         &self.scenario.shape
     }
 
     pub(crate) fn needs(&self) -> Needs {
-        // Each flag in a line of its own.
+        // Each flag has a line of its own.
         let bytes = self.list.handles * 64;
         Needs { frames: 0, bytes: (bytes, 0), length: Length::of_rounds(self.list.acts.len()) }
     }
@@ -155,8 +155,8 @@ impl Ops {
     }
 }
 
-impl List {
-    fn of(scenario: &Scenario) -> Result<List, String> {
+impl OpList {
+    fn of(scenario: &Scenario) -> Result<OpList, String> {
         let mut slots: BTreeMap<Handle, usize> = BTreeMap::new();
         let mut acts = Vec::new();
         let (mut cpu, mut cpus, mut is_divided) = (CpuId(0), 1, false);
@@ -164,18 +164,18 @@ impl List {
             let next = slots.len();
             let mut slot = |handle| *slots.entry(handle).or_insert(next);
             match act(&step.op, &mut slot) {
-                Played::Acts(act) => {
+                Fate::Acts(act) => {
                     if let Act::DrainCpu(CpuId(named)) = act {
                         cpus = cpus.max(usize::from(named) + 1);
                     }
                     acts.push(Step { cpu, act });
                 }
-                Played::RunsOn(on) => {
+                Fate::RunsOn(on) => {
                     (cpu, is_divided) = (on, true);
                     cpus = cpus.max(on.index() + 1);
                 }
-                Played::Nothing => {}
-                Played::Refused => {
+                Fate::Nothing => {}
+                Fate::Refused => {
                     let op = &step.op;
                     return Err(format!("operation {number}, `{op}`, cannot be played on the simulated machine"));
                 }
@@ -184,50 +184,50 @@ impl List {
         if acts.is_empty() {
             return Err("there is no operation to play".to_owned());
         }
-        Ok(List { acts, handles: slots.len(), is_divided, cpus })
+        Ok(OpList { acts, handles: slots.len(), is_divided, cpus })
     }
 }
 
-/// What becomes of an operation.
-enum Played {
+/// What is done with an operation.
+enum Fate {
     Acts(Act),
     RunsOn(CpuId),
     Nothing,
     Refused,
 }
 
-/// What is played, and what is not.
-fn act(op: &Op, slot: &mut dyn FnMut(Handle) -> usize) -> Played {
-    Played::Acts(match *op {
+/// Returns what is done with an operation.
+fn act(op: &Op, slot: &mut dyn FnMut(Handle) -> usize) -> Fate {
+    Fate::Acts(match *op {
         Op::Alloc { name, order, terms } => Act::Alloc { slot: slot(name), request: terms.request(order) },
         Op::Bulk { name, count, order, terms } => Act::Bulk { slot: slot(name), count, request: terms.request(order) },
         Op::Free(handle) => Act::Free(slot(handle)),
         Op::Split { handle, to } => Act::Split { slot: slot(handle), to },
         Op::DrainAll => Act::DrainAll,
         Op::DrainCpu(cpu) => Act::DrainCpu(cpu),
-        Op::RunOn(cpu) => return Played::RunsOn(cpu),
-        Op::Validate | Op::Assert(_) | Op::Local(_) | Op::Trace(_) => return Played::Nothing,
-        _ => return Played::Refused,
+        Op::RunOn(cpu) => return Fate::RunsOn(cpu),
+        Op::Validate | Op::Assert(_) | Op::Local(_) | Op::Trace(_) => return Fate::Nothing,
+        _ => return Fate::Refused,
     })
 }
 
-/// In which round a handle was made last, for who waits for it.
+/// The round in which a handle was made last, for CPUs that wait for it.
 #[repr(align(64))]
 struct Flag {
     round: SimWord<u32>,
 }
 
 /// The blocks that a handle holds.
-type Blocks = Vec<(Pfn, Order)>;
+type SlotBlocks = Vec<(Pfn, Order)>;
 
 struct Players<'a> {
-    list: Arc<List>,
-    /// By CPU (or once, if the list is divided), and by handle.
-    held: Vec<RefCell<Vec<Blocks>>>,
+    list: Arc<OpList>,
+    /// By CPU (once, if the list is divided), and by handle.
+    held: Vec<RefCell<Vec<SlotBlocks>>>,
     flags: &'a [Flag],
     frames: usize,
     barrier: Barrier<'a>,
-    /// Requests that were not served, of so many.
+    /// Requests that were not served, and all requests.
     refused: Cell<u64>,
     asked: Cell<u64>,
 }
@@ -236,7 +236,7 @@ impl Play for Players<'_> {
     fn play(&self, floor: &Floor<'_>, cpu: usize) -> Result<(), Trouble> {
         let mut round = 0;
         loop {
-            // With a list for all, all go round together.
+            // With a divided list, all CPUs begin a round together.
             let goes_on = if self.list.is_divided { self.barrier.meet(floor) } else { floor.goes_on() };
             if !goes_on {
                 return Ok(());
@@ -266,7 +266,7 @@ impl Players<'_> {
         !self.list.is_divided || step.cpu.index() == cpu
     }
 
-    fn slots(&self, cpu: usize) -> &RefCell<Vec<Blocks>> {
+    fn slots(&self, cpu: usize) -> &RefCell<Vec<SlotBlocks>> {
         &self.held[if self.list.is_divided { 0 } else { cpu }]
     }
 
@@ -277,7 +277,7 @@ impl Players<'_> {
                 self.hold(cpu, slot, blocks, request.order, round);
             }
             Act::Bulk { slot, count, request } => {
-                // No more than there are frames, whatever the list says.
+                // At most as many as there are frames.
                 let mut blocks = vec![Pfn(0); (count as usize).min(self.frames)];
                 let served = floor.pages.alloc_bulk(&request, &mut blocks).unwrap_or(0);
                 blocks.truncate(served);
@@ -304,7 +304,7 @@ impl Players<'_> {
         blocks
     }
 
-    /// Gives a handle its meaning, and says so.
+    /// Gives blocks to a handle, and tells CPUs that wait for it.
     fn hold(&self, cpu: usize, slot: usize, blocks: Vec<Pfn>, order: Order, round: u32) {
         self.slots(cpu).borrow_mut()[slot].extend(blocks.into_iter().map(|pfn| (pfn, order)));
         if self.list.is_divided {
@@ -321,11 +321,11 @@ impl Players<'_> {
         }
     }
 
-    /// Splits the blocks that a handle holds and that are larger.
+    /// Splits the larger blocks of a handle.
     fn split(&self, floor: &Floor<'_>, cpu: usize, slot: usize, to: Order) -> Result<(), Trouble> {
-        // Nobody else finds them meanwhile.
+        // No other CPU finds them meanwhile.
         let blocks = std::mem::take(&mut self.slots(cpu).borrow_mut()[slot]);
-        let mut parts = Blocks::new();
+        let mut parts = SlotBlocks::new();
         for (pfn, order) in blocks {
             if order <= to {
                 parts.push((pfn, order));
@@ -339,7 +339,7 @@ impl Players<'_> {
         Ok(())
     }
 
-    /// Frees what the CPU has made and nobody has freed.
+    /// Frees what the CPU has allocated and no CPU has freed.
     fn free_rest(&self, floor: &Floor<'_>, cpu: usize) -> Result<(), Trouble> {
         for step in self.list.acts.iter().filter(|step| self.is_for(cpu, step)) {
             if let Act::Alloc { slot, .. } | Act::Bulk { slot, .. } = step.act {
@@ -351,7 +351,7 @@ impl Players<'_> {
     }
 }
 
-/// Frees blocks: many of one order in bulk.
+/// Frees blocks; several of one order in bulk.
 fn free_all(floor: &Floor<'_>, blocks: &[(Pfn, Order)]) -> Result<(), Trouble> {
     for alike in blocks.chunk_by(|one, other| one.1 == other.1) {
         let order = alike[0].1;

@@ -1,13 +1,14 @@
 //! `page-bench01` to `page-bench04`, `bulk` and `repeat`: a CPU allocates a number of blocks and frees them, by itself.
 //!
 //! `page-bench…` are loops of Jesper Dangaard Brouer's page_bench modules (prototype-kernel, `kernel/mm/bench`):
-//! nothing but requests that must not wait (`GFP_ATOMIC`) and frees. The modules run 01, 02 and 04 on one CPU:
-//! `--cpus 1` is that, and on more CPUs each does the same by itself. 03 is the loop of 01 on many CPUs that start
-//! together, as all CPUs of a run do, or within a while: counters of a machine that has run for long are not in step. What a whole
-//! kernel does besides may be added to it. For 05 see `pipe.rs`.
+//! nothing but requests that must not wait (`GFP_ATOMIC`) and frees. The modules run 01, 02 and 04 on one CPU, which is
+//! `--cpus 1`; with more CPUs, each does so by itself. 03 is the loop of 01 on many CPUs. They start together, as all
+//! CPUs of a run do, or within some time: on a machine that has run for long, CPUs' counters are not in step. A whole
+//! kernel's other work may be added to it. For 05 see `pipe.rs`.
 //!
-//! `pagealloc` is the loop of mmtests' micro-benchmark of that name: a batch of pages is allocated, then freed in the same order, and
-//! the two halves are timed apart. Until it was removed in 2025 it went round once more than it said, which is left out here.
+//! `pagealloc` is the loop of mmtests' micro-benchmark of that name: a batch of pages is allocated, then freed in the
+//! same order, and the two halves are timed apart. Until its removal in 2025 it made one turn more than it said; that
+//! turn is left out here.
 //!
 //! `bulk` and `repeat` have their names from LLFree's benchmarks; they ask for what user space gets
 //! (`GFP_HIGHUSER_MOVABLE`).
@@ -17,12 +18,12 @@ use framewright::{Gfp, Pfn, Request};
 
 use super::floor::{Floor, Trouble};
 use super::gate::Stopwatch;
-use super::settings::settings;
-use super::{Ground, Kind, Length, Needs, Play};
+use super::play::{Ground, Length, Needs, Play, WorkloadKind};
+use crate::engine::here;
 use crate::report::{Figure, Report};
-use crate::run::here;
+use crate::settings::settings;
 
-/// What the modules ask for.
+/// Returns the request of the modules.
 pub(crate) fn atomic(order: u32) -> Request {
     let compound = if order == 0 { Gfp::NONE } else { __GFP_COMP };
     Request::new(GFP_ATOMIC | __GFP_NORETRY | __GFP_NOWARN | compound, order as u8)
@@ -47,7 +48,8 @@ settings! {
     /// Options of `page-bench03`.
     PageBench03 {
         order: u32 = 0, 0..=10, "order of the block";
-        work: u32 = 0, 0..=1_000_000, "cycles that an allocation and a free take besides this allocator, give or take a tenth";
+        work: u32 = 0, 0..=1_000_000, "cycles that an allocation and a free take besides this allocator, give or take \
+            a tenth";
         spread: u32 = 0, 0..=1_000_000_000, "cycles over which the CPUs' starts are spread";
     }
 }
@@ -62,7 +64,8 @@ settings! {
 settings! {
     /// Options of `pagealloc`.
     PageAlloc {
-        batch: u32 = 64, 1..=32768, "pages that are allocated before the first is freed; the benchmark goes from 1 to 16384";
+        batch: u32 = 64, 1..=32768, "pages that are allocated before the first is freed; the benchmark goes from 1 to \
+            16384";
     }
 }
 
@@ -87,7 +90,7 @@ struct Shape {
     blocks: u32,
     request: Request,
     in_bulk: bool,
-    /// Cycles besides, for each block.
+    /// Cycles of other work for each block.
     work: u32,
     /// Cycles within which all CPUs have begun.
     spread: u32,
@@ -98,7 +101,7 @@ impl Shape {
         Shape { blocks, request, in_bulk: false, work: 0, spread: 0 }
     }
 
-    /// Times that it goes round before it says so: a single pair is too little to look at the clock for.
+    /// Returns the turns between two looks at the clock: a single pair is too short for one.
     fn loops(&self) -> usize {
         64 / (self.blocks as usize).min(64)
     }
@@ -121,7 +124,7 @@ macro_rules! loops {
             }
         }
 
-        impl Kind for $Kind {
+        impl WorkloadKind for $Kind {
             const NAME: &'static str = $name;
             const SUMMARY: &'static str = $summary;
             const UNIT: &'static str = "allocation and free";
@@ -156,7 +159,7 @@ loops! {
         |s| Shape::new(1, Request::new(GFP_HIGHUSER_MOVABLE, s.order as u8));
 }
 
-/// A loop in its place.
+/// A loop that is set up.
 struct Looping {
     shape: Shape,
     alloc: Stopwatch,

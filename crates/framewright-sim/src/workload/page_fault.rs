@@ -1,46 +1,44 @@
-//! `page-fault1`: processes that fault memory in and give it back, all at once.
+//! `page-fault1`: processes that fault memory in and unmap it again.
 //!
-//! Modelled on will-it-scale's `page_fault1_processes`: map anonymous memory, write to each page, unmap, over and
-//! over. Its mapping is 128 MiB; here a process has [`PageFault1::pages`] pages, as many as lists and caches need to
-//! be in their steady state.
+//! Modelled on will-it-scale's `page_fault1_processes`: map anonymous memory, write to each page, unmap, and repeat.
+//! Its mapping is 128 MiB. Here a process has [`PageFault1::pages`] pages, as many as bring lists and caches into their
+//! steady state.
 //!
-//! When time begins, processes are at different places of their rounds already, with the pages that they would have
-//! there. Before, all of them once had all of their memory at the same time, since they are started together: this memory,
-//! twice what is used at any time, goes round ever after. (In the zone-lock tables, no_merge leaves just as many single
-//! pages.) When the run is over, what they hold is freed outside of it: filling and emptying all of them at once would be
-//! another workload. Only who wants to see what they leave of memory ([`super::Job::aftermath`]) has them exit as they
-//! would be made to, all at once.
+//! When time begins, processes are at different places of their rounds, with the pages that they would have there.
+//! Before that, all of them once had all of their memory at the same time, because they are started together. This
+//! memory, twice what is used at any time, circulates from then on. (In the zone-lock tables, no_merge leaves just as
+//! many single pages.)
+//!
+//! What processes hold at the end is freed outside of the run: filling and emptying all of them at once would be
+//! another workload. Only with [`super::Job::aftermath`] do all of them exit at once.
 //!
 //! # What a fault costs
 //!
-//! The tables of the zone lock (`patch1`) say that one of 112 CPUs takes 12.15 µs a fault and spins for 77 % of it:
-//! 2.8 µs are left. Zeroing the page takes at least 0.33 µs of them, the allocator's own work about 0.37 µs. The
-//! rest, 2.1 µs with the core's other thread running and 1.16 µs without, is entry, page table, accounting and exit
-//! of the fault and the same page's share of unmapping: 2,900 cycles of 2.5 GHz. How they are divided between the two
+//! The tables of the zone lock (`patch1`) say that one of 112 CPUs takes 12.15 µs a fault and spins for 77 % of it: 2.8
+//! µs are left. Zeroing the page takes at least 0.33 µs of them, the allocator's own work about 0.37 µs. The rest is
+//! 2.1 µs with the core's other thread running and 1.16 µs without: 2,900 cycles of 2.5 GHz. It is entry, page table,
+//! accounting and exit of the fault, and the page's share of unmapping. The split between the two
 //! ([`PageFault1::work`], [`PageFault1::unmap`]) is assumed.
 
 use std::cell::RefCell;
 
 use framewright::machine::Machine;
 use framewright::request::GFP_HIGHUSER_MOVABLE;
-use framewright::units::{CpuId, NodeId, ZoneIdx, ZoneKind};
+use framewright::units::CpuId;
 use framewright::{Order, Pfn, Request};
 use framewright_ops::rng::Rng;
+use framewright_ops::zones;
 
-use super::floor::{Floor, Trouble};
+use super::floor::{BATCH, Floor, Trouble};
 use super::lru::{GATHER, Lru, LruLists, PAGEVEC};
-use super::settings::settings;
-use super::{Ground, Kind, Length, Needs, Play};
-use crate::model::Ps;
+use super::play::{Ground, Length, Needs, Play, WorkloadKind};
+use crate::engine::sim::Sim;
+use crate::model::MS;
 use crate::report::{Figure, Report};
-use crate::sim::Sim;
+use crate::settings::settings;
 
-/// Pages that unmapping frees in one go, as in Linux (`SWAP_CLUSTER_MAX`).
-pub(super) const BATCH: usize = 32;
-/// Pages that processes were given, and gave back, in turn before the run begins: a batch of the published tables' kernel.
+/// Pages that processes allocate or free in turn before the run: a batch of the published tables' kernel.
 pub(super) const GIVEN: usize = 63;
-/// A millisecond.
-pub(super) const MILLISECOND: Ps = 1_000_000_000;
 
 settings! {
     /// Options of `page-fault1`.
@@ -54,17 +52,17 @@ settings! {
     }
 }
 
-impl Kind for PageFault1 {
+impl WorkloadKind for PageFault1 {
     const NAME: &'static str = "page-fault1";
     const SUMMARY: &'static str =
         "processes that fault in anonymous memory page by page and unmap it (will-it-scale page_fault1)";
     const UNIT: &'static str = "fault";
 
     fn needs(&self, cpus: usize) -> Needs {
-        // The fewer CPUs there are to average over, the more rounds.
-        let window = if cpus < 16 { 160 * MILLISECOND } else { 60 * MILLISECOND };
+        // With fewer CPUs to average over, more rounds are needed.
+        let window = if cpus < 16 { 160 * MS } else { 60 * MS };
         let bytes = (0, if self.lru == LruLists::Off { 0 } else { Lru::FRAME_BYTES });
-        let length = Length::Time { warm_up: 40 * MILLISECOND, window, pass: u64::from(self.pages) };
+        let length = Length::Time { warm_up: 40 * MS, window, pass: u64::from(self.pages) };
         Needs { frames: u64::from(self.pages), bytes, length }
     }
 
@@ -85,7 +83,7 @@ struct Processes<'a> {
 #[derive(Clone, Default, Debug)]
 struct Begin {
     held: Vec<Pfn>,
-    /// It is unmapping, not faulting in.
+    /// Whether it is unmapping, not faulting in.
     unmaps: bool,
 }
 
@@ -96,7 +94,7 @@ impl Play for Processes<'_> {
         let aim = |&(share, _): &(f64, bool)| (share * f64::from(self.settings.pages)) as usize;
         let aims: Vec<usize> = places.iter().map(aim).collect();
         let mut held = vec![Vec::new(); aims.len()];
-        // All begin at once, and for once have all of their memory.
+        // All processes begin at once, and once have all of their memory.
         grow(floor, &mut held, |_| pages)?;
         shrink(floor, &mut held, |cpu| if places[cpu].1 { aims[cpu] } else { 0 })?;
         grow(floor, &mut held, |cpu| aims[cpu])?;
@@ -156,17 +154,15 @@ impl Play for Processes<'_> {
     }
 }
 
-/// Empties per-CPU lists and depots: all that was done so far went through those of one CPU. What did not merge as it was freed is
-/// left as it is.
+/// Empties per-CPU lists and depots, because all calls so far went through those of one CPU.
+///
+/// What did not merge when it was freed stays as it is.
 pub(super) fn settle(floor: &Floor<'_>) {
     (0..floor.cpus).for_each(|cpu| _ = floor.pages.drain_cpu(CpuId(cpu as u16)));
-    for node in 0..floor.pages.nodes() {
-        let zone = |kind| ZoneIdx::of(NodeId(node as u8), kind);
-        ZoneKind::ALL.into_iter().for_each(|kind| _ = floor.pages.drain_depot(zone(kind)));
-    }
+    zones(floor.pages.nodes()).for_each(|zone| _ = floor.pages.drain_depot(zone));
 }
 
-/// Gives processes pages in turn until each has as many as `aim` says.
+/// Allocates pages for processes in turn until each has as many as `aim` says.
 fn grow(floor: &Floor<'_>, held: &mut [Vec<Pfn>], aim: impl Fn(usize) -> usize) -> Result<(), Trouble> {
     let most = (0..held.len()).map(&aim).max().unwrap_or(0);
     for round in 1..=most.div_ceil(GIVEN) {
@@ -180,7 +176,7 @@ fn grow(floor: &Floor<'_>, held: &mut [Vec<Pfn>], aim: impl Fn(usize) -> usize) 
     Ok(())
 }
 
-/// Takes pages from processes in turn, the first first, until each has no more than `aim` says.
+/// Frees pages of processes in turn, the oldest first, until each has no more than `aim` says.
 fn shrink(floor: &Floor<'_>, held: &mut [Vec<Pfn>], aim: impl Fn(usize) -> usize) -> Result<(), Trouble> {
     loop {
         let mut is_done = true;
@@ -197,9 +193,10 @@ fn shrink(floor: &Floor<'_>, held: &mut [Vec<Pfn>], aim: impl Fn(usize) -> usize
     }
 }
 
-/// Where in its round each CPU's process is: the share of its pages that it has, and whether it is unmapping. The
-/// processes of a node are spread evenly over a round, in random order, since a share of them that faults by chance
-/// would last.
+/// Returns each process's place in its round: the share of its pages, and whether it is unmapping.
+///
+/// The processes of a node are spread evenly over a round, in random order. A share of them that faulted by chance
+/// would persist.
 pub(super) fn places(floor: &Floor<'_>, rng: &mut Rng) -> Vec<(f64, bool)> {
     let mut places = vec![(0.0, false); floor.cpus];
     for node in 0..floor.model.topology.sockets {
@@ -216,7 +213,7 @@ pub(super) fn places(floor: &Floor<'_>, rng: &mut Rng) -> Vec<(f64, bool)> {
 }
 
 impl Processes<'_> {
-    /// Faults in what the process has not yet, unless the run is over.
+    /// Faults in the pages that the process lacks, until the run is over.
     fn fault_in(&self, floor: &Floor<'_>, held: &mut Vec<Pfn>) -> Result<(), Trouble> {
         let request = Request::page(GFP_HIGHUSER_MOVABLE);
         let mut added = held.len();
@@ -238,7 +235,7 @@ impl Processes<'_> {
         Ok(())
     }
 
-    /// Unmaps what the process has, the first first, unless the run is over.
+    /// Unmaps the pages of the process, the oldest first, until the run is over.
     fn unmap(&self, floor: &Floor<'_>, held: &mut Vec<Pfn>) -> Result<(), Trouble> {
         let most = if self.lru.is_some() { GATHER } else { BATCH };
         let mut freed = 0;

@@ -1,33 +1,33 @@
-//! `page-fault-mix`: half of the processes fault in small pages, half huge ones, in memory that was fragmented before.
+//! `page-fault-mix`: half of the processes fault in small pages, half huge ones, in fragmented memory.
 //!
 //! Modelled on the run that the series of no_merge and cluster_alloc published in 2018: 56 tasks of will-it-scale's
-//! page_fault1 with 4 KiB pages beside 56 with transparent huge pages, "after deliberate fragmentation". What was done to
-//! memory is not said, nor how much of it was left, so both are assumed here. Processes are those of `page-fault1`; on
-//! every other CPU they fault in 2 MiB at a time.
+//! page_fault1 with 4 KiB pages beside 56 with transparent huge pages, "after deliberate fragmentation". How memory was
+//! fragmented and how much of it was left is not published, so both are assumed here. Processes are those of
+//! `page-fault1`; on every other CPU they fault in 2 MiB at a time.
 //!
 //! # What is counted
 //!
-//! The benchmark counts the pages of 4 KiB that it writes to, whatever lies behind them: a huge fault counts 512. The
-//! published scores can mean nothing else. Both parts together are 12.06 million a second for the first kernel, 0.3 % less than
-//! the fastest kernel faults in small pages, where memory bandwidth is the limit.
+//! The benchmark counts the pages of 4 KiB that it writes to, of either size: a huge fault counts 512. The published
+//! scores can mean nothing else. Both parts together are 12.06 million a second for the first kernel. That is 0.3 %
+//! less than the fastest kernel faults in small pages, where memory bandwidth is the limit.
 //!
 //! # Memory
 //!
-//! Each node is filled with small pages. Then as many are freed, in random order, as [`PageFaultMix::free`] says: [`HOLES`]
-//! percent of them are every other page of some pageblocks, which no merge ever makes large; the others are all pages of
-//! other pageblocks, each a huge page for a kernel that merges. What is not freed stays occupied until the run is
-//! over. With enough for what processes have on average and some more, a pageblock that small pages have been in is
-//! wanted as a huge page soon, and huge pages that were freed are broken up again.
+//! Each node is filled with small pages. Then as many are freed, in random order, as [`PageFaultMix::free`] says.
+//! [`HOLES`] percent of them are every other page of some pageblocks, which no merge ever makes large. The others are
+//! all pages of other pageblocks, each a huge page for a kernel that merges. The rest stays occupied until the run is
+//! over. Free memory is a little more than what processes have on average. So a pageblock of small pages is soon wanted
+//! as a huge page, and freed huge pages are split again.
 //!
 //! # A huge fault
 //!
-//! As in Linux 4.19 with `defrag=madvise`, and for memory about which nothing was advised: one attempt on the process's own node
-//! that may not wait (`GFP_TRANSHUGE_LIGHT`, `__GFP_THISNODE`). If it fails, the 512 pages are faulted in one by one, without
-//! another attempt. A huge page is zeroed page by page, as `clear_huge_page` does it: cores share the memory controller, and none
-//! waits for the 2 MiB of another. The fault itself takes as many cycles as a small one; the page table that Linux puts
-//! aside for it, and the writes to pages that lie in caches by then, cost nothing here.
+//! As in Linux 4.19 with `defrag=madvise`, and for memory about which nothing was advised: one attempt on the process's
+//! own node that may not wait (`GFP_TRANSHUGE_LIGHT`, `__GFP_THISNODE`). If it fails, the 512 pages are faulted in one
+//! by one, without another attempt. A huge page is zeroed page by page, as in `clear_huge_page`: cores share the memory
+//! controller, and none waits for the 2 MiB of another. The fault itself takes as many cycles as a small one. The page
+//! table that Linux sets aside for it costs nothing here, nor do writes to pages that are in caches by then.
 //!
-//! A process that gets no small page gives back what it has and begins again, where Linux would reclaim.
+//! A process that gets no small page frees what it has and begins again, where Linux would reclaim.
 
 use std::cell::{Cell, RefCell};
 
@@ -37,20 +37,21 @@ use framewright::units::NodeId;
 use framewright::{AllocError, Order, Pfn, Request};
 use framewright_ops::rng::Rng;
 
-use super::floor::{Floor, Trouble};
+use super::floor::{BATCH, Floor, Trouble};
 use super::gate::Stopwatch;
-use super::page_fault::{BATCH, GIVEN, MILLISECOND, places, settle};
-use super::settings::settings;
-use super::{Ground, Kind, Length, Needs, Play};
+use super::page_fault::{GIVEN, places, settle};
+use super::play::{Ground, Length, Needs, Play, WorkloadKind};
+use crate::engine::here;
+use crate::engine::sim::Sim;
+use crate::model::MS;
 use crate::report::{CpuReport, Figure, Report};
-use crate::run::here;
-use crate::sim::Sim;
+use crate::settings::settings;
 
 /// A huge page: 2 MiB, as large as a pageblock.
 const HUGE: Order = Order(9);
 /// Percent of the free memory that are single pages between occupied ones.
 const HOLES: u64 = 20;
-/// How often in a row a process that has nothing asks for its first page: others may have all for a while, but not for ever.
+/// Most attempts in a row for a process's first page: others may hold all memory for a while, but not for ever.
 const PATIENCE: u32 = 10_000;
 
 settings! {
@@ -78,46 +79,46 @@ impl PageFaultMix {
     }
 }
 
-impl Kind for PageFaultMix {
+impl WorkloadKind for PageFaultMix {
     const NAME: &'static str = "page-fault-mix";
     const SUMMARY: &'static str =
         "page-fault1 with small pages on even CPUs, with huge pages on odd ones, in fragmented memory";
     const UNIT: &'static str = "page";
 
     fn needs(&self, cpus: usize) -> Needs {
-        let window = if cpus < 16 { 160 * MILLISECOND } else { 60 * MILLISECOND };
-        let length = Length::Time { warm_up: 40 * MILLISECOND, window, pass: u64::from(self.pages) };
+        let window = if cpus < 16 { 160 * MS } else { 60 * MS };
+        let length = Length::Time { warm_up: 40 * MS, window, pass: u64::from(self.pages) };
         let frames = u64::from(self.pages) * u64::from(self.free.max(100)) / 100;
         Needs { frames, bytes: (0, 0), length }
     }
 
     fn set_up<'a>(&self, _: &Ground<'a>) -> Result<Box<dyn Play + 'a>, String> {
-        Ok(Box::new(Mix { settings: *self, begin: RefCell::default(), counts: Counts::default() }))
+        Ok(Box::new(Mix { settings: *self, begin: RefCell::default(), counts: FaultCounts::default() }))
     }
 }
 
 struct Mix {
     settings: PageFaultMix,
-    /// What each process has when time begins, and whether it is unmapping.
+    /// Each process when time begins, and whether it is unmapping.
     begin: RefCell<Vec<(Process, bool)>>,
-    counts: Counts,
+    counts: FaultCounts,
 }
 
-/// What is counted in the window.
+/// Counts of the window.
 #[derive(Default)]
-struct Counts {
+struct FaultCounts {
     huge: Cell<u64>,
     fallbacks: Cell<u64>,
     cut_short: Cell<u64>,
     attempts: Stopwatch,
 }
 
-/// A process: what it has, the first first.
+/// A process and its blocks, the oldest first.
 #[derive(Default)]
 struct Process {
     is_huge: bool,
     held: Vec<(Pfn, Order)>,
-    /// Pages of 4 KiB that these are.
+    /// Their pages of 4 KiB.
     pages: u32,
 }
 
@@ -136,7 +137,7 @@ impl Play for Mix {
         for (cpu, &(_, unmaps)) in places.iter().enumerate() {
             begin.push((Process { is_huge: PageFaultMix::is_huge(cpu), ..Process::default() }, unmaps));
         }
-        // In turns, as they would have come to it.
+        // Processes allocate in turn, as they would have in a run.
         let aim = |cpu: usize| (places[cpu].0 * f64::from(self.settings.pages)) as u32;
         let mut is_done = false;
         while !std::mem::replace(&mut is_done, true) {
@@ -180,7 +181,7 @@ impl Play for Mix {
             let cpus = report.per_cpu.iter().filter(move |cpu: &&CpuReport| PageFaultMix::is_huge(cpu.cpu) == is_huge);
             cpus.map(|cpu| cpu.operations as f64).sum::<f64>() / seconds
         };
-        let Counts { huge, fallbacks, cut_short, attempts } = &self.counts;
+        let FaultCounts { huge, fallbacks, cut_short, attempts } = &self.counts;
         let tried = huge.get() + fallbacks.get();
         let mut figures = vec![
             Figure::new(PageFaultMix::SMALL, of(false), "/s"),
@@ -195,15 +196,17 @@ impl Play for Mix {
     }
 }
 
-/// Fills a node with small pages and frees so many of them. The others are kept until the run is over.
+/// Fills a node with small pages and frees `free` of them.
+///
+/// The others are kept until the run is over.
 fn fragment(floor: &Floor<'_>, node: NodeId, free: u64, rng: &mut Rng) -> Result<(), Trouble> {
     let gfp = GFP_HIGHUSER_MOVABLE | __GFP_THISNODE | __GFP_NORETRY;
     let request = Request::page(gfp).on(node);
     let mut all: Vec<Pfn> = std::iter::from_fn(|| floor.pages.alloc(&request).ok()).collect();
     all.sort_unstable();
     let mut blocks: Vec<&[Pfn]> = all.chunk_by(|a, b| a.0 >> HUGE.0 == b.0 >> HUGE.0).collect();
-    shuffle(&mut blocks, rng);
-    // Pageblocks of which a few pages could not be had come last.
+    rng.shuffle(&mut blocks);
+    // Pageblocks with pages that could not be allocated come last.
     blocks.sort_by_key(|block| block.len() as u64 != HUGE.frames());
     let holes = free * HOLES / 100;
     let whole = (free - holes).div_ceil(HUGE.frames()) as usize;
@@ -215,19 +218,13 @@ fn fragment(floor: &Floor<'_>, node: NodeId, free: u64, rng: &mut Rng) -> Result
         freed.append(&mut one);
         kept.append(&mut other);
     }
-    shuffle(&mut freed, rng);
+    rng.shuffle(&mut freed);
     floor.keep(&kept);
     freed.into_iter().try_for_each(|pfn| floor.free(pfn, Order(0)))
 }
 
-fn shuffle<T>(all: &mut [T], rng: &mut Rng) {
-    for last in (1..all.len()).rev() {
-        all.swap(last, rng.below(last as u64 + 1) as usize);
-    }
-}
-
 impl Process {
-    /// A huge page, if there is one and the process is where it could have one, or a small one.
+    /// Allocates a huge page, if the process is where it could have one, or else a small one.
     fn grow(&mut self, floor: &Floor<'_>, node: NodeId) -> Result<(), AllocError> {
         if self.wants_huge() && self.grow_by(floor, &huge_page(node)).is_ok() {
             return Ok(());
@@ -235,7 +232,7 @@ impl Process {
         self.grow_by(floor, &Request::page(GFP_HIGHUSER_MOVABLE).on(node)).map(drop)
     }
 
-    /// Whether its next fault is the first in its 2 MiB.
+    /// Returns whether the next fault is the first in its 2 MiB.
     fn wants_huge(&self) -> bool {
         self.is_huge && u64::from(self.pages).is_multiple_of(HUGE.frames())
     }
@@ -247,19 +244,21 @@ impl Process {
         Ok(pfn)
     }
 
-    /// What it has, in runs of blocks of one order.
+    /// Returns the blocks in runs of one order.
     fn runs(&self) -> impl Iterator<Item = &[(Pfn, Order)]> {
         self.held.chunk_by(|(_, one), (_, other)| one == other)
     }
 }
 
-/// What a huge fault asks for.
+/// Returns the request of a huge fault.
 fn huge_page(node: NodeId) -> Request {
     Request { order: HUGE, ..Request::page(GFP_TRANSHUGE_LIGHT | __GFP_THISNODE).on(node) }
 }
 
 impl Mix {
-    /// Faults in what the process has not yet, unless the run is over. Why it got no page, if so.
+    /// Faults in the pages that the process lacks, until the run is over.
+    ///
+    /// Fails if it gets no page.
     fn fault_in(&self, floor: &Floor<'_>, process: &mut Process, node: NodeId) -> Result<(), Trouble> {
         let small = Request::page(GFP_HIGHUSER_MOVABLE);
         let count = |count: &Cell<u64>| count.set(count.get() + u64::from(floor.is_measured()));
@@ -282,19 +281,19 @@ impl Mix {
         Ok(())
     }
 
-    /// Whether a huge page was to be had.
+    /// Faults in a huge page; returns whether there was one.
     fn fault_huge(&self, floor: &Floor<'_>, process: &mut Process, request: &Request) -> bool {
         let attempt = self.counts.attempts.time(floor, 1, || process.grow_by(floor, request));
         let Ok(pfn) = attempt else { return false };
         for page in 0..request.order.frames() {
             Sim.zero(Pfn(pfn.0 + page), Order(0));
         }
-        // The benchmark counts when it writes, which is when all have been zeroed.
+        // The benchmark counts its writes, which come after all pages are zeroed.
         (0..request.order.frames()).for_each(|_| floor.done());
         true
     }
 
-    /// Unmaps what the process has, the first first, unless the run is over.
+    /// Unmaps the blocks of the process, the oldest first, until the run is over.
     fn unmap(&self, floor: &Floor<'_>, process: &mut Process) -> Result<(), Trouble> {
         let mut freed = 0;
         for run in process.runs() {

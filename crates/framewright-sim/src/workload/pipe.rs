@@ -1,9 +1,9 @@
 //! `producer-consumer` and `page-bench05`: one CPU of a pair allocates, a ring carries, the other frees.
 //!
-//! The ring is what the kernel's `ptr_ring` is between one producer and one consumer: an array of words, each empty
-//! or a page. Its two ends are private to the sides, so what moves between the CPUs is the array's lines and the
-//! pages' own data. A side that finds the ring full or empty waits for that word. The consumer begins when half of
-//! the ring is filled, so that the sides are far apart, as in the module; who is faster catches up later.
+//! The ring is what the kernel's `ptr_ring` is between one producer and one consumer: an array of words, each empty or
+//! a page. Its two ends are private to the sides, so what moves between the CPUs is the array's lines and the pages'
+//! own data. A side that finds the ring full or empty waits for that word. The consumer begins when half of the ring is
+//! filled, so that the sides are far apart, as in the module; the faster side catches up later.
 //!
 //! A CPU without a partner fills its ring and empties it by turns.
 
@@ -12,15 +12,15 @@ use framewright::request::GFP_HIGHUSER_MOVABLE;
 use framewright::{Pfn, Request};
 
 use super::floor::{Floor, Trouble};
-use super::job::FIRST;
+use super::memory_map::FIRST;
 use super::page_bench::atomic;
-use super::settings::settings;
-use super::{Ground, Kind, Length, Needs, Play};
-use crate::arena::Packing;
+use super::play::{Ground, Length, Needs, Play, WorkloadKind};
+use crate::engine::words::SimWord;
+use crate::memory::arena::Packing;
 use crate::model::Topology;
-use crate::words::SimWord;
+use crate::settings::settings;
 
-/// No page; and no page any more.
+/// No page yet, and the end of the stream.
 const EMPTY: u32 = 0;
 const CLOSED: u32 = u32::MAX;
 
@@ -41,7 +41,7 @@ settings! {
     }
 }
 
-impl Kind for PageBench05 {
+impl WorkloadKind for PageBench05 {
     const NAME: &'static str = "page-bench05";
     const SUMMARY: &'static str =
         "even CPUs allocate, odd ones free what comes through a ring (page_bench05_cross_cpu)";
@@ -56,7 +56,7 @@ impl Kind for PageBench05 {
     }
 }
 
-impl Kind for ProducerConsumer {
+impl WorkloadKind for ProducerConsumer {
     const NAME: &'static str = "producer-consumer";
     const SUMMARY: &'static str = "one CPU of each pair allocates pages, the other frees what comes through a ring";
     const UNIT: &'static str = "page";
@@ -72,13 +72,13 @@ impl Kind for ProducerConsumer {
 }
 
 fn needs(ring: u32, frames: u64, cpus: usize) -> Needs {
-    // All producers may be on one node, and an end of a ring may hold a block besides.
+    // All producers may be on one node, and each end of a ring may hold one block more.
     let frames = (u64::from(ring) + 1) * frames;
     let bytes = cpus * (ring as usize * size_of::<u32>()).next_multiple_of(128);
     Needs { frames, bytes: (bytes, 0), length: Length::of_rounds(ring as usize) }
 }
 
-/// Who a CPU is.
+/// The role of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Role {
     Produces,
@@ -89,7 +89,7 @@ enum Role {
 struct Pipes<'a> {
     request: Request,
     work: u32,
-    /// Of each CPU: what it is, and its ring.
+    /// The role and the ring of each CPU.
     ends: Vec<(Role, usize)>,
     ring: usize,
     /// Words from one ring to the next: rings share no line, nor a pair of lines.
@@ -97,7 +97,9 @@ struct Pipes<'a> {
     words: &'a [SimWord<u32>],
 }
 
-/// What each CPU is: neighbours are pairs, or CPUs of different sockets are.
+/// Returns the role and ring of each CPU.
+///
+/// Pairs are neighbours, or CPUs of different sockets.
 fn ends(topology: Topology, cpus: usize, far: bool) -> Vec<(Role, usize)> {
     let mut order: Vec<usize> = (0..cpus).collect();
     let pairs = cpus / 2;
@@ -128,7 +130,7 @@ impl<'a> Pipes<'a> {
         Pipes { request, work, ends, ring, stride, words }
     }
 
-    /// The word that is the `at`-th to be used of a ring.
+    /// Returns the `at`-th word of a ring, counted round and round.
     fn word(&self, pipe: usize, at: usize) -> &SimWord<u32> {
         &self.words[pipe * self.stride + at % self.ring]
     }
@@ -141,7 +143,7 @@ impl<'a> Pipes<'a> {
         Ok(())
     }
 
-    /// Takes a block from the ring and frees it. False if there will be none any more.
+    /// Takes a block from the ring and frees it; returns false at the end of the stream.
     fn consume(&self, floor: &Floor<'_>, word: &SimWord<u32>) -> Result<bool, Trouble> {
         let value = word.wait_while(Patience::Turn, |value| value == EMPTY).unwrap_or(CLOSED);
         word.store(EMPTY, Ordering::Release);

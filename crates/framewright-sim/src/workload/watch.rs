@@ -1,16 +1,16 @@
-//! Looking at a run while it goes on.
+//! Watches a run while it goes on.
 //!
-//! Who watches is called between two steps of the machine, when the first CPU has come as far as the time that was asked for and
-//! begins something new. Looking takes no virtual time and changes nothing, so a watched run is the same run. It says
-//! each time when to look again, or that it has seen enough; then the window ends.
+//! The watcher is called between two steps of the machine, when the first CPU that begins an operation has reached the
+//! time that was asked for. Looking takes no virtual time and changes nothing, so a watched run equals an unwatched
+//! one. Each time the watcher says when to look again, or that it has seen enough; then the window ends.
 
 use framewright::{Allocator, Counters};
 
+use crate::engine::sim::Sim;
+use crate::engine::world::{between_steps, with};
 use crate::model::Ps;
-use crate::sim::Sim;
-use crate::world::{between_steps, with};
 
-/// What is seen.
+/// A moment of a run.
 pub struct Moment<'m> {
     /// Virtual time of the CPU that is there first, in picoseconds.
     pub clock: Ps,
@@ -29,19 +29,19 @@ pub struct LockCount {
     pub name: String,
     /// Times it was taken.
     pub taken: u64,
-    /// Of them, how often somebody else had it.
+    /// Times that another CPU had it.
     pub contended: u64,
-    /// How long all CPUs waited that found it taken, in picoseconds.
+    /// Time that CPUs waited that found it taken, in picoseconds.
     pub waited: Ps,
 }
 
-/// Looks, and says at which virtual time it wants to look again; none if it has seen enough.
+/// Looks at a moment; returns the virtual time of the next look, or `None` if it has seen enough.
 pub type Watch<'w> = dyn FnMut(&Moment<'_>) -> Option<Ps> + 'w;
 
-/// The running CPU has come so far; what `watch` wants.
+/// Calls `watch` for the running CPU; returns the time of the next look.
 pub(super) fn look(watch: &mut Watch<'_>, pages: &Allocator<'_, Sim>, clock: Ps) -> Option<Ps> {
     let locks = with(|world| {
-        let count = |(name, stats): (&framewright::machine::LockName, &crate::locks::LockStats)| LockCount {
+        let count = |(name, stats): (&framewright::machine::LockName, &crate::engine::locks::LockStats)| LockCount {
             name: name.to_string(),
             taken: stats.taken(),
             contended: stats.contended,

@@ -1,13 +1,15 @@
-//! Whether lists of pages in use are in order, outside of a run.
+//! Checks the LRU lists outside of a run.
 
 use framewright::Pfn;
 use framewright::machine::{Ordering, Word};
 use framewright::smp_list::{self, Node};
 
-use super::{Counts, IN_USE, Line, Lru, ON_LIST, Page};
+use super::lru_lists::{CpuCounts, IN_USE, Lru, LruPage, ON_LIST, Padded};
 
 impl Lru<'_> {
-    /// Whether lists have exactly these pages, each once, and all that is counted is so. What is wrong, if not.
+    /// Checks that the lists have exactly these pages, each once, and that all counts are right.
+    ///
+    /// Returns what is wrong, if anything.
     pub(crate) fn check(&self, pages: &[Pfn]) -> Result<(), String> {
         let mut found = Vec::new();
         for node in 0..self.lists.len() {
@@ -25,12 +27,14 @@ impl Lru<'_> {
         if let Some(free) = found.iter().find(|pfn| wanted.binary_search(pfn).is_err()) {
             return Err(format!("{free} is on a list and not in use"));
         }
-        let words = |page: &Page| (page.flags.load(Ordering::Relaxed), page.references.load(Ordering::Relaxed));
+        let words = |page: &LruPage| (page.flags.load(Ordering::Relaxed), page.references.load(Ordering::Relaxed));
         let wrong = wanted.into_iter().find(|&pfn| words(self.page(pfn)) != (ON_LIST, IN_USE));
         wrong.map_or(Ok(()), |pfn| Err(format!("{pfn} has the flags and references {:?}", words(self.page(pfn)))))
     }
 
-    /// The pages of a node's list, which is the same both ways, has as many pages as it says, and no other node's.
+    /// Returns the pages of a node's list.
+    ///
+    /// The list must be the same both ways, have as many pages as it says, and none of another node.
     fn checked_list(&self, node: usize) -> Result<Vec<Pfn>, String> {
         let head = Node(1 + node as u32);
         let along = |step: fn(&Self, Node) -> Node| {
@@ -50,7 +54,7 @@ impl Lru<'_> {
         }
         let nodes = self.lists.len();
         let counted = [0, 1].map(|which| {
-            let own = self.counts.iter().skip(node).step_by(nodes).map(|Line(Counts(own))| &own[which]);
+            let own = self.counts.iter().skip(node).step_by(nodes).map(|Padded(CpuCounts(own))| &own[which]);
             let words = own.chain([&self.totals[node][which].0]);
             words.fold(0, |sum, word| word.load(Ordering::Relaxed).wrapping_add(sum))
         });
@@ -69,18 +73,18 @@ mod tests {
     use framewright::units::NodeId;
     use framewright_ops::Shape;
 
-    use super::super::{LruLists, increase};
+    use super::super::lru_lists::{LruLists, increase};
     use super::*;
     use crate::machine;
     use crate::stage::{Descriptors, arena_for, boot};
-    use crate::workload::Ground;
     use crate::workload::floor::{End, Eyes, Floor};
-    use crate::workload::job::Map;
+    use crate::workload::memory_map::MemoryMap;
+    use crate::workload::play::Ground;
 
     /// Two nodes of a hundred frames each.
     fn with_lists(how: LruLists, test: impl FnOnce(&Lru<'_>, &Floor<'_>)) {
         let regions = [Region::usable(1000, 1100, 0), Region::usable(1100, 1200, 1)];
-        let map = Map { shape: Shape::new(&regions, &[NodeId(0), NodeId(1)]), each: None };
+        let map = MemoryMap { shape: Shape::new(&regions, &[NodeId(0), NodeId(1)]), each: None };
         let model = machine::named("skylake-2x28").unwrap().model();
         let config = map.shape.config();
         let arena = arena_for(&config, 1 << 20).unwrap();
