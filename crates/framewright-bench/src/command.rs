@@ -9,11 +9,16 @@ use clap::{Args, ValueEnum};
 use framewright::Mechanisms;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::contender::{Entry, Role};
 use crate::crew::{allowed_cpus, can_pin};
+use crate::entry::{Entry, Role};
+use crate::formats::Foreign;
+use crate::goals::judge;
+use crate::machine::MachineFacts;
 use crate::measure::{Plan, measure};
 use crate::report::{Report, SCHEMA};
-use crate::{Foreign, MachineFacts, Shape, Table, judge, storm};
+use crate::storm::{self, StormPlan};
+use crate::table::Table;
+use crate::workload::Shape;
 
 /// Form of the output.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -139,7 +144,7 @@ impl Options {
         }
         let cell = Duration::from_millis(if self.quick { 70 } else { 200 });
         let bar = Bar::new()?;
-        let plan = storm::Plan { mechanisms, threads, rounds: self.rounds_or(15), cell };
+        let plan = StormPlan { mechanisms, threads, rounds: self.rounds_or(15), cell };
         let report = storm::measure(&plan, |share| bar.show(storm::NAME, share))?;
         drop(bar);
         match self.format {

@@ -17,7 +17,8 @@ use std::fmt::{self, Write as _};
 use framewright_table::{Table, cells};
 
 use crate::cell::Sample;
-use crate::report::{Report, Row};
+use crate::report::Report;
+use crate::row::Row;
 use crate::workload::Shape;
 
 /// A form of the field.

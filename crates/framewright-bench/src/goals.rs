@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::contender::Role;
-use crate::report::{Row, threads_text};
+use crate::entry::Role;
+use crate::row::{Row, threads_text};
 
 /// One promise, of one of the project's own rows.
 #[derive(Clone, PartialEq, Debug, Serialize)]

@@ -5,53 +5,45 @@
 //! each workload and each limit is and how to read the result; the modules below say how each is done.
 #![deny(unsafe_code)]
 
-mod cell;
 pub mod command;
-mod contender;
-mod crew;
-mod formats;
-mod goals;
-mod limits;
-mod machine;
-mod measure;
-mod own;
-pub mod path;
-mod peers;
-mod report;
-mod ring;
-mod shuffle;
-mod signals;
 mod smoke;
-pub mod stats;
+pub mod path;
 mod storm;
-mod system;
-mod table;
 pub mod time_bench;
-pub mod tsc;
+mod table;
+mod formats;
+mod report;
+mod goals;
+mod measure;
+mod row;
+mod contenders;
+mod entry;
+mod cell;
 mod work;
+mod ring;
+mod contender;
 mod workload;
+mod machine;
+mod crew;
+mod shuffle;
+pub mod stats;
+mod signals;
+pub mod tsc;
 
 pub use cell::{Cells, Held, Job, Sample};
-pub use contender::{Contender, Entry, FRAME_BYTES, Handle, Role, Setup, Work};
+pub use contender::{Contender, FRAME_BYTES, Handle, Setup, Work};
+pub use contenders::contenders;
+pub use contenders::system::resident;
 pub use crew::{Crew, allowed_cpus};
+pub use entry::{Entry, Role};
 pub use formats::Foreign;
 pub use goals::{Goal, Sense, judge};
 pub use machine::MachineFacts;
 pub use measure::{Plan, Progress, Results, measure};
-pub use report::{Failure, Report, Row, SCHEMA};
+pub use report::{Report, SCHEMA};
+pub use row::{Failure, Row};
 pub use smoke::smoke;
 pub use storm::{Storm, StormReport, StormRow};
-pub use system::resident;
 pub use table::Table;
 pub use work::Trouble;
 pub use workload::Shape;
-
-/// The contenders of this crate, the project's own first.
-pub fn contenders() -> Vec<Entry> {
-    [own::ENTRIES, limits::ENTRIES, ring::ENTRIES, peers::ENTRIES, system::ENTRIES].concat()
-}
-
-/// A lock that a panic elsewhere does not take along.
-pub(crate) fn lock<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}

@@ -12,9 +12,10 @@
 //! A contender that fails is out of that workload and named in the report; the others go on.
 
 use crate::cell::{Cells, Held, Job, Sample};
-use crate::contender::{Entry, Role, Setup};
+use crate::contender::Setup;
 use crate::crew::{Crew, allowed_cpus};
-use crate::report::{Failure, Row, threads_text};
+use crate::entry::{Entry, Role};
+use crate::row::{Failure, Row, threads_text};
 use crate::stats::{median, paired_ratio, range};
 use crate::work::Trouble;
 use crate::workload::{AGED_BATCH, Shape};
@@ -91,7 +92,7 @@ struct Seat {
 
 /// What is known of a seat while it is measured.
 #[derive(Default)]
-struct Record {
+struct Attempts {
     units: usize,
     /// One unit takes far longer than a cell shall.
     slow: bool,
@@ -119,7 +120,7 @@ fn measure_shape(plan: &Plan, shape: Shape, progress: &mut dyn FnMut(f64), resul
     let most = seats.iter().map(|seat| seat.threads).max().unwrap_or(0);
     let records = std::thread::scope(|scope| {
         let crew = Crew::new(scope, most, &cpus);
-        let mut records: Vec<Record> = seats.iter().map(|_| Record::default()).collect();
+        let mut records: Vec<Attempts> = seats.iter().map(|_| Attempts::default()).collect();
         for (seat, record) in seats.iter().zip(&mut records) {
             record.trouble = prepare(plan, shape, seat, record, &crew).err();
         }
@@ -188,7 +189,7 @@ fn prepare<'env>(
     plan: &Plan,
     shape: Shape,
     seat: &'env Seat,
-    record: &mut Record,
+    record: &mut Attempts,
     crew: &Crew<'env>,
 ) -> Result<(), Trouble> {
     // The limit of producer and consumer waits for what was not given back.
@@ -223,7 +224,7 @@ fn run_once<'env>(
     plan: &Plan,
     shape: Shape,
     seat: &'env Seat,
-    (record, round): (&mut Record, usize),
+    (record, round): (&mut Attempts, usize),
     crew: &Crew<'env>,
 ) {
     if record.trouble.is_some() || record.slow && !round.is_multiple_of(SLOW_EVERY) {
@@ -237,7 +238,7 @@ fn run_once<'env>(
 }
 
 /// Rows and failures of a workload.
-fn conclude(shape: Shape, seats: &[Seat], records: &[Record], results: &mut Results) {
+fn conclude(shape: Shape, seats: &[Seat], records: &[Attempts], results: &mut Results) {
     for (seat, record) in seats.iter().zip(records) {
         if let Some(trouble) = &record.trouble {
             results.failures.push(failure(shape, seat.entry.name, seat.threads, trouble));

@@ -2,9 +2,9 @@
 
 use framewright::Mechanisms;
 
-use crate::contender::Entry;
+use crate::entry::Entry;
 use crate::measure::{Plan, measure};
-use crate::report::threads_text;
+use crate::row::threads_text;
 use crate::workload::Shape;
 
 /// Frames for a short run: 512 MiB, enough for two threads that each hold the largest batch.

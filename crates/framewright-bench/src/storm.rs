@@ -26,9 +26,10 @@ use framewright_table::{Table, cells};
 use serde::Serialize;
 
 use crate::contender::Setup;
-use crate::own::{Booted, boot};
+use crate::contenders::own::{Booted, boot};
+use crate::crew::allowed_cpus;
+use crate::machine::MachineFacts;
 use crate::stats::{median, paired_ratio, range};
-use crate::{MachineFacts, allowed_cpus};
 
 /// Name of the workload.
 pub(crate) const NAME: &str = "storm";
@@ -132,7 +133,7 @@ impl StormReport {
 
 impl fmt::Display for StormReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let threads = crate::report::threads_text(self.threads);
+        let threads = crate::row::threads_text(self.threads);
         writeln!(f, "repeat on {threads}, {} signals a second asked for, {} rounds", self.signals_asked, self.rounds)?;
         let mut table = Table::new("<>");
         let heads = ["M pages/s", "min-max", "signals/s", "deferred"];
@@ -263,7 +264,7 @@ fn repeat(pages: &Booted<'_>, over: &AtomicBool) -> anyhow::Result<u64> {
 }
 
 /// How a storm is measured.
-pub(crate) struct Plan {
+pub(crate) struct StormPlan {
     pub(crate) mechanisms: Mechanisms,
     pub(crate) threads: usize,
     pub(crate) rounds: usize,
@@ -274,7 +275,7 @@ pub(crate) struct Plan {
 ///
 /// # Errors
 /// The allocator cannot be set up, signals cannot be had, or something was lost.
-pub(crate) fn measure(plan: &Plan, mut show: impl FnMut(f64)) -> anyhow::Result<StormReport> {
+pub(crate) fn measure(plan: &StormPlan, mut show: impl FnMut(f64)) -> anyhow::Result<StormReport> {
     let machine = MachineFacts::gather();
     let threads = plan.threads;
     let cpus = allowed_cpus().len();
@@ -337,7 +338,7 @@ mod tests {
     #[test]
     fn a_short_storm_loses_nothing() {
         let cell = Duration::from_millis(20);
-        let plan = Plan { mechanisms: Mechanisms::DEFAULT, threads: 2, rounds: 2, cell };
+        let plan = StormPlan { mechanisms: Mechanisms::DEFAULT, threads: 2, rounds: 2, cell };
         let report = measure(&plan, |_| ()).unwrap();
         assert_eq!((report.rows.len(), report.failed), (3, 0));
         assert!(report.rows.iter().all(|row| row.pages_per_second > 0.0), "{report}");

@@ -8,9 +8,10 @@ use std::fmt;
 
 use framewright_table::{Table as Sheet, cells};
 
-use crate::contender::Role;
+use crate::entry::Role;
 use crate::goals::Goal;
-use crate::report::{Report, Row, threads_text};
+use crate::report::Report;
+use crate::row::{Row, threads_text};
 use crate::workload::Shape;
 
 /// Prints a report as text.

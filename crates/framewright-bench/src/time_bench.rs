@@ -28,8 +28,8 @@ use framewright_rt::{Native, NativeWord};
 use serde::Serialize;
 
 use crate::contender::{Handle, Setup};
+use crate::contenders::own::{Owned, PlainHandle, boot};
 use crate::crew::{Crew, allowed_cpus};
-use crate::own::{Owned, PlainHandle, boot};
 use crate::stats::{median, paired_ratio, range};
 use crate::{signals, tsc};
 
@@ -75,7 +75,7 @@ pub struct ProtectionPair {
 }
 
 /// Something to be done again and again, as often as the argument says.
-struct Row<'a> {
+struct Repeated<'a> {
     name: &'static str,
     published: Option<&'static str>,
     work: Box<dyn FnMut(u64) + 'a>,
@@ -144,7 +144,7 @@ pub fn protection_pairs(presets: &[&'static str], rounds: usize) -> Result<Vec<P
         }
     }
     let taken = alone(|| {
-        let mut rows: Vec<Row<'_>> =
+        let mut rows: Vec<Repeated<'_>> =
             variants.iter().map(|(_, name, allocator)| row(name, None, page(allocator))).collect();
         in_rounds(&mut rows, rounds)
     });
@@ -177,7 +177,7 @@ fn booted(mechanisms: Mechanisms) -> Result<Owned, String> {
 }
 
 /// Runs every row once in each round.
-fn in_rounds(rows: &mut [Row<'_>], rounds: usize) -> Vec<Taken> {
+fn in_rounds(rows: &mut [Repeated<'_>], rounds: usize) -> Vec<Taken> {
     let loops: Vec<u64> = rows.iter_mut().map(|row| fitting(&mut row.work)).collect();
     let mut taken: Vec<Taken> = rows.iter().map(|_| Taken::default()).collect();
     for round in 0..rounds.max(1) {
@@ -215,14 +215,18 @@ fn timed(work: &mut dyn FnMut(u64), loops: u64) -> (Option<f64>, f64) {
 }
 
 /// A row that does `once` as often as it is told, with a barrier for the compiler behind each.
-fn row<'a>(name: &'static str, published: impl Into<Option<&'static str>>, mut once: impl FnMut() + 'a) -> Row<'a> {
+fn row<'a>(
+    name: &'static str,
+    published: impl Into<Option<&'static str>>,
+    mut once: impl FnMut() + 'a,
+) -> Repeated<'a> {
     let work = move |loops| {
         for _ in 0..loops {
             once();
             black_box(());
         }
     };
-    Row { name, published: published.into(), work: Box::new(work) }
+    Repeated { name, published: published.into(), work: Box::new(work) }
 }
 
 /// What the rows work on.
@@ -234,7 +238,7 @@ struct Subjects {
     allocator: Owned,
 }
 
-fn rows(subjects: &Subjects) -> Vec<Row<'_>> {
+fn rows(subjects: &Subjects) -> Vec<Repeated<'_>> {
     let Subjects { leased, per_cpu, lock, allocator } = subjects;
     let locked = || lock.release(&lock.take(&NoPlaces), &NoPlaces);
     let through: fn() = black_box(called);

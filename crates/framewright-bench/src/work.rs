@@ -6,11 +6,11 @@
 //! batches of [`SPLIT_FROM`] pages and more, whose reading costs are then taken off.
 
 use std::sync::Arc;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::contender::{Handle, Work};
 use crate::crew::Gate;
+use crate::machine::clock_cost;
 use crate::ring::{Ring, Side};
 
 /// Smallest batch whose allocation and free are also told apart: below, reading the clock costs more than what it times.
@@ -57,12 +57,6 @@ pub(crate) struct Timed {
 }
 
 pub(crate) type Outcome<T> = Result<T, Trouble>;
-
-/// What reading the clock adds to a duration.
-pub(crate) fn clock_cost() -> Duration {
-    static COST: OnceLock<Duration> = OnceLock::new();
-    *COST.get_or_init(|| (0..1000).map(|_| Instant::now().elapsed()).min().unwrap_or_default())
-}
 
 #[inline]
 fn take<const ORDER: u8, H: Handle>(handle: &mut H, held: usize) -> Outcome<u64> {

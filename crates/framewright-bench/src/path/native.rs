@@ -10,9 +10,9 @@ use framewright::{Allocator, Config, Layout, NodeId, Region};
 use framewright_rt::{Native, Storage};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::allowed_cpus;
-
-use super::{FRAMES, Path, START, Watch, Work, mean};
+use super::catalogue::{FRAMES, Path, PathWork, START};
+use super::rounds::{Watch, mean};
+use crate::crew::allowed_cpus;
 
 /// The clock of this machine.
 struct Clock(Instant);
@@ -61,8 +61,8 @@ fn in_turns(paths: &[Path], rounds: usize, progress: &mut dyn FnMut(f64)) -> Res
     for round in 0..rounds {
         for ((path, allocator), found) in paths.iter().zip(&allocators).zip(&mut found) {
             let parts = match path.work {
-                Work::Batch { .. } => path.round(allocator, &clock),
-                Work::Fallback { .. } => path.round(&boot(path, &mut storage(path)?)?, &clock),
+                PathWork::Batch { .. } => path.round(allocator, &clock),
+                PathWork::Fallback { .. } => path.round(&boot(path, &mut storage(path)?)?, &clock),
             };
             found.push(parts.ok_or_else(|| failed(path, &"the allocator did not serve it"))?);
         }

@@ -7,7 +7,8 @@ use buddy_system_allocator::LockedFrameAllocator;
 use spin::Mutex;
 
 use crate::cell::Cells;
-use crate::contender::{Contender, Entry, Handle, Setup, Work};
+use crate::contender::{Contender, Handle, Setup, Work};
+use crate::entry::Entry;
 
 /// The peers in pure Rust.
 pub(crate) const ENTRIES: &[Entry] = &[

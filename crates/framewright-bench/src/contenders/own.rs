@@ -13,7 +13,8 @@ use framewright_rt::{Native, Storage};
 use self_cell::{MutBorrow, self_cell};
 
 use crate::cell::Cells;
-use crate::contender::{Contender, Entry, Handle, Role, Setup, Work};
+use crate::contender::{Contender, Handle, Setup, Work};
+use crate::entry::{Entry, Role};
 
 /// The ways to run and to call it.
 pub(crate) const ENTRIES: &[Entry] = &[

@@ -15,7 +15,8 @@ use std::ptr::{null_mut, with_exposed_provenance_mut};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::cell::Cells;
-use crate::contender::{Contender, Entry, FRAME_BYTES, Handle, Role, Setup, Work};
+use crate::contender::{Contender, FRAME_BYTES, Handle, Setup, Work};
+use crate::entry::{Entry, Role};
 
 /// What the system offers.
 pub(crate) const ENTRIES: &[Entry] = &[
