@@ -2,15 +2,15 @@
 //! the `framewright` command is made of.
 #![forbid(unsafe_code)]
 
-pub mod calibrate;
-pub mod compare;
 #[cfg(test)]
 mod errors;
-pub mod experiments;
 pub mod html;
-pub mod mechanisms;
-pub mod record;
-pub mod reproduce;
-pub mod sim;
-pub mod sweep;
+pub mod experiments;
+pub mod calibrate;
 pub mod top;
+pub mod sweep;
+pub mod compare;
+pub mod reproduce;
+pub mod record;
+pub mod sim;
+pub mod mechanisms;

@@ -10,7 +10,8 @@ use framewright_lab::compare::tables::{Lkp, Mmtests};
 use framewright_lab::compare::text::Text;
 use framewright_lab::compare::{By, Choice, Comparison, Side};
 
-use super::{Violated, note, print, printable};
+use super::ended::Violated;
+use super::output::{note, print, printable};
 
 /// Compare results: what changed from one file to the next, by how much, and whether that may be chance.
 ///

@@ -3,7 +3,8 @@
 use clap::Args;
 use framewright_lab::record::doctor::{Check, Findings, Report, examine};
 
-use super::{Format, Violated, print};
+use super::ended::Violated;
+use super::output::{Format, print};
 
 /// Tell whether this machine can be recorded, and what to do where it cannot.
 ///

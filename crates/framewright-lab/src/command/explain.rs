@@ -5,8 +5,9 @@ use framewright_trace::explain::{Answer, ExplainError, Kind, Overview, list, why
 use serde::Serialize;
 
 use super::advice::advised;
+use super::output::{Format, print, printable};
 use super::recording::{Recording, with_progress};
-use super::{Format, mechanisms, print, printable};
+use framewright_lab::mechanisms;
 
 /// The two kinds of [`Kind`], as `--only` calls them.
 #[derive(Clone, Copy, ValueEnum)]

@@ -3,7 +3,7 @@
 use clap::Args;
 use framewright_lab::mechanisms::catalogue::Catalogue;
 
-use super::{Format, print};
+use super::output::{Format, print};
 
 /// List all presets and switches of mechanisms, and say what each choice does.
 #[derive(Args)]

@@ -8,12 +8,12 @@ use std::io;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::Man as Page;
 use clap_mangen::roff::{Roff, roman};
 
-use super::{file, print};
-use crate::Cli;
+use super::file;
+use super::output::print;
 
 /// Write manual pages, one for each command.
 #[derive(Args)]
@@ -29,8 +29,9 @@ pub(crate) struct Man {
 }
 
 impl Man {
-    pub(crate) fn run(&self) -> anyhow::Result<()> {
-        let mut command = Cli::command().disable_help_subcommand(true);
+    /// Writes the pages of `program` and of all of its commands.
+    pub(crate) fn run(&self, program: Command) -> anyhow::Result<()> {
+        let mut command = program.disable_help_subcommand(true);
         command.build();
         let mut all = Vec::new();
         pages(&command, "framewright".to_owned(), &mut all)?;

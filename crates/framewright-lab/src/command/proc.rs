@@ -15,7 +15,7 @@ use framewright_rt::export::{fetch, fetch_nodes, online};
 use framewright_sim::workload::run_and_look;
 use framewright_trace::output::{self, Access};
 
-use super::print;
+use super::output::print;
 use super::runs::Runs;
 
 /// Print what Linux has in /proc about its allocator, of a simulated run or of a live process.

@@ -11,7 +11,8 @@ use framewright_trace::record::Kind;
 use framewright_trace::replay::counted;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::{Ended, note, quoted};
+use super::ended::Ended;
+use super::output::{note, quoted};
 
 /// Record what this machine's kernel is asked for page frames: while a command runs, for some time, or until Ctrl-C.
 ///

@@ -7,7 +7,7 @@ use clap::Args;
 use framewright_trace::replay::ReplayOptions;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::Reading;
+use super::reading::Reading;
 
 /// The trace that is replayed if none is named, in the project's folder.
 const SHIPPED: &str = "data/traces/linux-6.1-thpfioscale-1g.fwt";

@@ -6,8 +6,9 @@ use framewright::Mechanisms;
 use framewright_trace::replay::{Column, Report, Table, replay};
 
 use super::advice::advised;
+use super::output::{Format, print};
 use super::recording::{Recording, with_progress};
-use super::{Format, mechanisms, print};
+use framewright_lab::mechanisms;
 
 /// Replay a kernel's trace: what Linux did beside what we do with the same requests.
 #[derive(Args)]

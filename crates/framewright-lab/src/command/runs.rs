@@ -7,7 +7,8 @@ use framewright_sim::machine::{self, Spec};
 use framewright_sim::run::Schedule;
 use framewright_sim::workload::{Job, SpecError, Workload};
 
-use super::{mechanisms, quoted};
+use super::output::quoted;
+use framewright_lab::mechanisms;
 
 /// Machine, workload, and what is varied.
 #[derive(Args)]

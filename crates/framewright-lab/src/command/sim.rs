@@ -16,8 +16,10 @@ use framewright_sim::report::{LockSpan, Report, SCHEMA};
 use framewright_sim::workload::{self, Workload};
 use serde::Serialize;
 
+use super::output::{Format, print, quoted};
 use super::runs::Runs;
-use super::{Format, file, folder, mechanisms, print, quoted};
+use super::{file, folder};
+use framewright_lab::mechanisms;
 
 /// Run a workload on a simulated machine with shared caches: how it scales, which locks and lines it fights for.
 #[derive(Args)]

@@ -12,7 +12,10 @@ use framewright_sim::chance::Plant;
 use framewright_sim::machine::MOST_CPUS;
 use framewright_sim::stress::{self, Case, Failure, Settings, StressError, Summary};
 
-use super::{Violated, file, mechanisms, print};
+use super::ended::Violated;
+use super::file;
+use super::output::print;
+use framewright_lab::mechanisms;
 
 /// How large a file with a case may be, in bytes.
 const CASE_LIMIT: u64 = 1 << 28;

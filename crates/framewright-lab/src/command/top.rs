@@ -9,7 +9,7 @@ use framewright_lab::top::terminal::{self, tell};
 use framewright_lab::top::{Clock, Feed, Kernel, Simulation, Socket, Theme, Told, Top as State, draw, frame};
 use framewright_sim::workload::Job;
 
-use super::print;
+use super::output::print;
 use super::runs::Runs;
 
 /// Samples of a simulated run before its only frame, unless said otherwise.

@@ -11,13 +11,14 @@
 //! the trace is held while pages are spooled (`room.rs`); if it cannot be written all the same, they stay in `spool/`.
 
 pub mod doctor;
-mod room;
+mod write;
 pub mod spool;
+mod room;
 pub mod state;
 pub mod tracefs;
-mod offspring;
 pub mod workload;
-mod write;
+mod offspring;
+mod error;
 
 use std::fs;
 use std::io;
@@ -26,11 +27,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use framewright_trace::error::{Reason, TraceError};
+use framewright_trace::error::TraceError;
 use framewright_trace::output::{self, Access};
 use framewright_trace::raw::{Decoder, Format, Mobilities, PageLayout, RawFault};
 use framewright_trace::record::Quality;
 use framewright_trace::state::{InitialState, StateFile};
+
+pub use self::error::RecordError;
 
 use self::doctor::Findings;
 use self::spool::Spool;
@@ -85,77 +88,6 @@ pub enum Step {
     Running(u64, u64),
     /// The trace is written: events so far.
     Writing(u64),
-}
-
-/// What can go wrong with a recording.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RecordError {
-    /// The machine cannot be recorded.
-    #[error("this machine cannot be recorded as it is:\n  {}", .0.join("\n  "))]
-    NotReady(Vec<String>),
-    /// There is something in the folder.
-    #[error("{0} is there and not empty; name another folder, or remove it")]
-    Exists(String),
-    /// The folder is empty, but not the user's own.
-    #[error("{0} is somebody else's, or a link; name a folder that is not there, or one of your own")]
-    NotOwn(String),
-    /// Something could not be done to a file.
-    #[error("cannot {doing} {path}: {error}")]
-    File {
-        /// What.
-        doing: &'static str,
-        /// The file.
-        path: String,
-        /// Why.
-        error: io::Error,
-    },
-    /// The command could not be started.
-    #[error("cannot run {program}: {error}; name a program that the shell finds, or its path")]
-    Command {
-        /// The program.
-        program: String,
-        /// Why.
-        error: io::Error,
-    },
-    /// What the kernel says cannot be read.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// There is no room for the trace.
-    #[error("the disk of {0} has no room for a longer trace; make some, or name a folder on another disk with -o")]
-    Full(String),
-    /// The pages could not be made a trace, but they are still there.
-    #[error("{error}; the pages as the kernel had them are in {spool}: {}", remedy(error))]
-    Kept {
-        /// Why.
-        error: Box<RecordError>,
-        /// Where they are.
-        spool: String,
-    },
-}
-
-impl RecordError {
-    pub(crate) fn at(doing: &'static str, path: &Path, error: io::Error) -> RecordError {
-        RecordError::File { doing, path: path.display().to_string(), error }
-    }
-}
-
-/// What to do about pages that were kept because of this.
-fn remedy(error: &RecordError) -> &'static str {
-    let error = match error {
-        RecordError::File { error, .. } => Some(error),
-        RecordError::Trace(error) => match error.reason() {
-            Reason::Io(error) => Some(error),
-            _ => None,
-        },
-        _ => None,
-    };
-    match error.map(io::Error::kind) {
-        Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
-            "nothing reads them so; remove them, and record again on a disk with more room"
-        }
-        _ => "please report it with them",
-    }
 }
 
 /// Records. `tell` hears how far it is.

@@ -21,7 +21,7 @@ use flate2::write::GzEncoder;
 use framewright_trace::output::{self, Access};
 use framewright_trace::raw::{Lost, PageLayout};
 
-use super::RecordError;
+use super::error::RecordError;
 use super::room::Room;
 
 /// How long a reader sleeps when it has read everything. A CPU that does nothing but fault fills about 1 MiB in that time.

@@ -25,7 +25,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::RecordError;
+use super::error::RecordError;
 
 /// Frames whose flags are read at once, and so have one time: a multiple of the largest block.
 const FRAMES: u64 = 1 << 15;

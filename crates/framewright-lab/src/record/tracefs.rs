@@ -13,7 +13,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
 
-use super::RecordError;
+use super::error::RecordError;
 
 /// What the names of our instances start with; the number of the process follows.
 const NAME: &str = "framewright-";

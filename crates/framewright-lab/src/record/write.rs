@@ -16,7 +16,7 @@ use framewright_trace::raw::{Decoder, PageLayout, RawReader};
 use framewright_trace::record::{Quality, Record};
 use framewright_trace::state::InitialState;
 
-use super::RecordError;
+use super::error::RecordError;
 use super::spool::Packed;
 use super::state::{Events, TimedFlags};
 

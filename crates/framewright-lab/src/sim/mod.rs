@@ -6,14 +6,14 @@
 //! [`html`](crate::html). What all of these say in the same way, how a number is written and where a CPU's time went, is
 //! in [`figures`] and [`cpu_time`].
 
-pub mod figures;
-pub mod cpu_time;
-pub mod curve;
-pub mod pool;
 pub mod sweep;
-pub mod run;
 pub mod sensitivity;
+pub mod curve;
+pub mod run;
+pub mod cpu_time;
 pub mod timeline;
+pub mod pool;
+pub mod figures;
 
 pub use curve::Curve;
 pub use run::Run;

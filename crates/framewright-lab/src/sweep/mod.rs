@@ -16,8 +16,8 @@
 //! - [`merge`]: lines of any number of files, in the plan's order; what is missing, foreign, or not equal;
 //! - [`table`], [`csv`]: the same for people and for spreadsheets;
 //! - [`part`]: which cells are this process' own, by its options or by what Slurm, Kubernetes and GNU parallel tell it;
-//! - [`results`]: the file that a process appends to, and what is left of it when the process is killed;
 //! - [`run`]: cells on all CPUs of a host;
+//! - [`results`]: the file that a process appends to, and what is left of it when the process is killed;
 //! - [`plan`]: the plan as a file;
 //! - [`cell`], [`digest`]: one run, and how it is known again.
 
@@ -25,8 +25,8 @@ pub mod merge;
 pub mod table;
 pub mod csv;
 pub mod part;
-pub mod results;
 pub mod run;
+pub mod results;
 pub mod plan;
 pub mod cell;
 pub mod digest;

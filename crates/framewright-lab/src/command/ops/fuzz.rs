@@ -15,7 +15,9 @@ use framewright_ops::symptom::Effort;
 use framewright_ops::{Checks, variety};
 
 use super::shrink::{MARK, small, told, write};
-use crate::command::{Violated, file, print};
+use crate::command::ended::Violated;
+use crate::command::file;
+use crate::command::output::print;
 
 /// Smaller lists that are tried for a failure.
 const TRIES: usize = 20_000;

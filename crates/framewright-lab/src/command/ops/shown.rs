@@ -9,7 +9,7 @@ use framewright_ops::{Checks, Op, Outcome, Scenario, follow};
 use framewright_table::{Table, cells};
 use serde::{Serialize, Serializer};
 
-use crate::command::printable;
+use crate::command::output::printable;
 
 /// Version of the JSON.
 const SCHEMA: &str = "framewright-ops/1";

@@ -10,8 +10,10 @@ use framewright_ops::run::Kind;
 use framewright_ops::symptom::{Effort, is_right, shrink_failure};
 use framewright_ops::{Failure, Scenario, run_with};
 
-use super::{checks, name, read};
-use crate::command::{file, mechanisms, note, print};
+use super::list::{checks, name, read};
+use crate::command::file;
+use crate::command::output::{note, print};
+use framewright_lab::mechanisms;
 
 /// By what a list that was written here is known.
 pub(super) const MARK: &str = "# framewright ops: ";

@@ -12,8 +12,9 @@ use framewright_lab::sweep::plan::Plan;
 use framewright_lab::sweep::results::{Content, Outcome};
 use framewright_lab::sweep::table::Table;
 
+use super::super::ended::Violated;
 use super::super::file::replace;
-use super::super::{Violated, note, print};
+use super::super::output::{note, print};
 
 /// Put the results of all processes together, in the plan's order.
 ///

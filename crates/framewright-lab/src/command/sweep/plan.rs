@@ -11,8 +11,8 @@ use framewright_sim::run::Schedule;
 use framewright_sim::workload::Job;
 
 use super::super::file::{check, replace};
+use super::super::output::{print, quoted};
 use super::super::runs::{MACHINE, Runs, seconds, warm_up};
-use super::super::{print, quoted};
 
 /// Write down every cell, with all that its result depends on.
 ///

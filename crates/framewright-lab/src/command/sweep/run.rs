@@ -18,7 +18,8 @@ use framewright_lab::sweep::results::{Content, Line, Outcome, Store};
 use framewright_lab::sweep::run;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::super::{Violated, note, print, quoted};
+use super::super::ended::Violated;
+use super::super::output::{note, print, quoted};
 
 /// Run cells of a plan that have no result yet, and append a line for each.
 ///

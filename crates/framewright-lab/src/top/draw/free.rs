@@ -6,8 +6,8 @@
 use framewright::pfn::MigrateType;
 use ratatui::text::{Line, Span};
 
-use super::memory;
 use super::pane::Pane;
+use super::units::memory;
 use crate::sim::figures::{count, share};
 use crate::top::map::Kind;
 use crate::top::sample::Zone;

@@ -4,7 +4,7 @@ use ratatui::text::{Line, Span};
 
 use super::pane::{Pane, wrapped};
 use super::theme::Theme;
-use super::time;
+use super::units::time;
 use crate::top::state::{Clock, Top};
 
 /// Keys, and what they do. The first ones are the last to go when there is no room.

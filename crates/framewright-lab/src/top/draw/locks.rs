@@ -1,7 +1,6 @@
 //! Who waited for which lock between the last two samples.
 
 use super::pane::Pane;
-use super::waiting;
 use crate::sim::figures::{count, duration, fitted, percent, share};
 use crate::top::state::Top;
 
@@ -16,7 +15,7 @@ pub(super) fn title(_: &Top) -> String {
 pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
     let Some(sample) = top.sample() else { return };
     if let Err(reason) = &sample.locks {
-        return waiting(pane, reason);
+        return pane.waiting(reason);
     }
     let Some(between) = top.between() else { return };
     let is_wide = pane.width() >= 24 + NUMBERS + DETAILS;

@@ -4,14 +4,15 @@
 //! sentence that says so. Drawing depends on the state, the theme and the size, and on nothing else: the same for a terminal, for
 //! `--once` and for a test.
 
-mod theme;
-mod pane;
+mod help;
 mod free;
 mod map;
 mod locks;
 mod pcp;
 mod events;
-mod help;
+mod pane;
+mod theme;
+mod units;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -20,16 +21,15 @@ use ratatui::text::{Line, Span};
 
 use self::pane::Pane;
 pub use self::theme::Theme;
+use self::units::{memory, time};
 use super::sample::EVENTS;
 use super::state::{Clock, Panel, Top};
-use crate::sim::figures::{duration, fitted, share, significant};
+use crate::sim::figures::{fitted, share};
 
 /// Columns and rows below which nothing is shown.
 pub const LEAST: (u16, u16) = (40, 10);
 /// Columns and rows from which on all panels are shown.
 const ALL: (u16, u16) = (78, 20);
-/// Bytes of a page: what every source here has.
-const PAGE: f64 = 4096.0;
 /// Rows of the head.
 const HEAD: usize = 3;
 
@@ -152,35 +152,4 @@ fn panel(pane: &mut Pane<'_>, top: &Top, panel: Panel) {
         Panel::Pcp => pcp::draw(&mut inside, top),
         Panel::Events => events::draw(&mut inside, top),
     }
-}
-
-/// Why a panel has nothing to show.
-fn waiting(pane: &mut Pane<'_>, reason: &str) {
-    let quiet = pane.theme.quiet();
-    let mut row = 0;
-    for paragraph in reason.lines() {
-        row += pane.words(row, paragraph, quiet);
-    }
-}
-
-/// Frames as bytes.
-fn memory(frames: u64) -> String {
-    bytes(frames as f64 * PAGE)
-}
-
-fn bytes(bytes: f64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let unit = units.iter().scan(bytes, |left, unit| {
-        let now = *left;
-        *left /= 1024.0;
-        Some((now, unit))
-    });
-    let fits = |&(value, _): &(f64, &&str)| value < 1023.5;
-    let (value, unit) = unit.clone().find(fits).or_else(|| unit.clone().last()).unwrap_or((bytes, &"B"));
-    format!("{} {unit}", significant(value, if value < 100.0 { 2 } else { 3 }))
-}
-
-/// A number of seconds in its unit, without zeros that say nothing.
-fn time(seconds: f64) -> String {
-    duration(seconds * 1e9).replace(".00 ", " ").replace(".0 ", " ")
 }

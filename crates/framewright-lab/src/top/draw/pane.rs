@@ -66,6 +66,15 @@ impl<'b> Pane<'b> {
         lines.len()
     }
 
+    /// Writes why a panel has nothing to show.
+    pub(crate) fn waiting(&mut self, reason: &str) {
+        let quiet = self.theme.quiet();
+        let mut row = 0;
+        for paragraph in reason.lines() {
+            row += self.words(row, paragraph, quiet);
+        }
+    }
+
     /// Its title, over a line; what is below that.
     pub(crate) fn titled(&mut self, title: &str, has_focus: bool) -> Pane<'_> {
         let (width, rule, theme) = (self.width(), self.theme.rule(), self.theme);

@@ -3,8 +3,8 @@
 use framewright_trace::proc::PageSet;
 use ratatui::text::{Line, Span};
 
-use super::memory;
 use super::pane::Pane;
+use super::units::memory;
 use crate::sim::figures::share;
 use crate::top::state::Top;
 

@@ -1,0 +1,18 @@
+//! How a command ends that neither succeeds nor fails with a message.
+
+use std::io;
+
+/// A check found something wrong, and has said so.
+#[derive(Debug, thiserror::Error)]
+#[error("something is wrong")]
+pub(crate) struct Violated;
+
+/// A program that was run for the user ended with this code, and so do we.
+#[derive(Debug, thiserror::Error)]
+#[error("the command ended with code {0}")]
+pub(crate) struct Ended(pub(crate) u8);
+
+/// Whether the reader of the output closed it.
+pub(crate) fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
