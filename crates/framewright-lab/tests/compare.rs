@@ -5,7 +5,7 @@ mod sim_samples;
 use framewright_lab::compare::comparison::CompareError;
 use framewright_lab::compare::lines::{go, page_bench, will_it_scale};
 use framewright_lab::compare::read::documents;
-use framewright_lab::compare::table::Verdict;
+use framewright_lab::compare::table::Difference;
 use framewright_lab::compare::tables::{Lkp, Mmtests};
 use framewright_lab::compare::text::Text;
 use framewright_lab::compare::{By, Choice, Comparison, Side};
@@ -179,7 +179,10 @@ fn a_file_with_two_sets_of_mechanisms_has_two_columns() {
     let names: Vec<&str> = comparison.columns.iter().map(|column| column.name.as_str()).collect();
     assert_eq!((comparison.by, names), (By::Mechanisms, vec!["baseline", "default"]));
     let against = comparison.tables[0].rows[0].cells[1].as_ref().unwrap().against.unwrap();
-    assert!((against.delta_percent.unwrap() - 50.0).abs() < 1e-9 && against.verdict == Verdict::Better, "{against:?}");
+    assert!(
+        (against.delta_percent.unwrap() - 50.0).abs() < 1e-9 && against.verdict == Difference::Better,
+        "{against:?}"
+    );
     // As files, mechanisms are a part of the rows' names.
     let by_file = compared(&[side("both.json", &document)], Choice { by: Some(By::File), ..Choice::default() });
     let rows: Vec<&str> = by_file.tables[0].rows.iter().map(|row| row.name.as_str()).collect();

@@ -1,7 +1,7 @@
 //! `framewright doctor`: what this machine lacks to be recorded.
 
 use clap::Args;
-use framewright_lab::record::doctor::{Check, Findings, Report, examine};
+use framewright_lab::record::doctor::{DoctorCheck, Findings, Report, examine};
 
 use super::ended::Violated;
 use super::output::{Format, print};
@@ -25,7 +25,7 @@ pub(crate) struct Doctor {
 
 impl Doctor {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        let checks: Vec<Check> = examine(&Findings::gather());
+        let checks: Vec<DoctorCheck> = examine(&Findings::gather());
         let report = Report::new(checks);
         match self.format {
             Format::Text => print(&report.to_string())?,

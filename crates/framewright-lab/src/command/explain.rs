@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::advice::advised;
 use super::output::{Format, print, printable};
-use super::recording::{Recording, with_progress};
+use super::recording::{TraceArgs, with_progress};
 use framewright_lab::mechanisms;
 
 /// The two kinds of [`Kind`], as `--only` calls them.
@@ -55,7 +55,7 @@ pub(crate) struct Explain {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(flatten)]
-    recording: Recording,
+    recording: TraceArgs,
 }
 
 /// Passes over the trace: the survey, one run or two, and the look at who made the requests.

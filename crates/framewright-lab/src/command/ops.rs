@@ -17,7 +17,7 @@ use super::ended::Violated;
 use super::output::{Format, print};
 use framewright_lab::mechanisms;
 use list::{checks, is_input, name, read};
-use shown::Run;
+use shown::ListRun;
 
 /// Run lists of operations, and compare what comes of each step with what the list states.
 ///
@@ -44,7 +44,7 @@ docs/ops.md has the language, word by word."
 )]
 pub(crate) struct Ops {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<OpsCommand>,
     /// Lists of operations; - is standard input.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
@@ -63,7 +63,7 @@ pub(crate) struct Ops {
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum OpsCommand {
     Shrink(shrink::Shrink),
     Fuzz(fuzz::Fuzz),
 }
@@ -72,8 +72,8 @@ impl Ops {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         match &self.command {
             None => self.run_lists(),
-            Some(Command::Shrink(shrink)) => shrink.run(),
-            Some(Command::Fuzz(fuzz)) => fuzz.run(),
+            Some(OpsCommand::Shrink(shrink)) => shrink.run(),
+            Some(OpsCommand::Fuzz(fuzz)) => fuzz.run(),
         }
     }
 
@@ -98,10 +98,10 @@ impl Ops {
         } else if runs.len() > 1 {
             print(&shown::table(&runs))?;
         }
-        if runs.iter().all(Run::is_as_stated) { Ok(()) } else { Err(Violated.into()) }
+        if runs.iter().all(ListRun::is_as_stated) { Ok(()) } else { Err(Violated.into()) }
     }
 
-    fn run_list(&self, name: &str, list: &Scenario) -> anyhow::Result<Run> {
+    fn run_list(&self, name: &str, list: &Scenario) -> anyhow::Result<ListRun> {
         let run = shown::run(name, list, checks(list, self.check_every), self.quiet);
         if let Some(wrong) = run.wrong.as_ref().filter(|wrong| wrong.kind == Kind::Boot) {
             bail!("{name}: the machine cannot be booted: {}", wrong.what);

@@ -16,7 +16,7 @@ pub(crate) struct Reading {
     vmemmap: Option<u64>,
     /// How the kernel numbers mobilities, where the trace does not tell.
     #[arg(long, value_enum, value_name = "KERNEL")]
-    migratetypes: Option<Kernel>,
+    migratetypes: Option<NumberingAge>,
     /// Version of the kernel, for flags printed as numbers (gfp_flags=0x820) where the trace does not tell it, as 4.19.
     #[arg(long, value_name = "VERSION")]
     kernel: Option<KernelVersion>,
@@ -24,7 +24,7 @@ pub(crate) struct Reading {
 
 /// Numbering of mobilities by the kernel's age.
 #[derive(Clone, Copy, ValueEnum)]
-enum Kernel {
+enum NumberingAge {
     /// Linux 4.4 and later: 1 is movable, 2 reclaimable.
     #[value(name = "since-4.4")]
     Since4_4,
@@ -36,8 +36,8 @@ enum Kernel {
 impl Reading {
     pub(crate) fn options(&self) -> TextOptions {
         let numbering = self.migratetypes.map(|kernel| match kernel {
-            Kernel::Since4_4 => Numbering::MovableFirst,
-            Kernel::Before4_4 => Numbering::ReclaimableFirst,
+            NumberingAge::Since4_4 => Numbering::MovableFirst,
+            NumberingAge::Before4_4 => Numbering::ReclaimableFirst,
         });
         TextOptions {
             lenient: self.lenient,

@@ -14,7 +14,7 @@ const SHIPPED: &str = "data/traces/linux-6.1-thpfioscale-1g.fwt";
 
 /// A trace, and how it is read.
 #[derive(Args)]
-pub(crate) struct Recording {
+pub(crate) struct TraceArgs {
     /// The trace: a directory with trace.txt and files of /proc, or a text or compact file [default: the project's own].
     trace: Option<PathBuf>,
     /// Memory that the tables for a recorded machine may take, in MiB.
@@ -24,7 +24,7 @@ pub(crate) struct Recording {
     reading: Reading,
 }
 
-impl Recording {
+impl TraceArgs {
     /// Where it is.
     pub(crate) fn path(&self) -> anyhow::Result<PathBuf> {
         let path = self.trace.clone().unwrap_or_else(shipped);

@@ -7,7 +7,7 @@ use framewright_trace::replay::{Column, Report, Table, replay};
 
 use super::advice::advised;
 use super::output::{Format, print};
-use super::recording::{Recording, with_progress};
+use super::recording::{TraceArgs, with_progress};
 use framewright_lab::mechanisms;
 
 /// Replay a kernel's trace: what Linux did beside what we do with the same requests.
@@ -27,7 +27,7 @@ pub(crate) struct Replay {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(flatten)]
-    recording: Recording,
+    recording: TraceArgs,
 }
 
 impl Replay {

@@ -12,7 +12,7 @@ use framewright_lab::mechanisms;
 
 /// Machine, workload, and what is varied.
 #[derive(Args)]
-pub(super) struct Runs {
+pub(super) struct RunArgs {
     /// Machine: a name, generic:SOCKETSxCORESxTHREADS, or a TOML file of your own [default: skylake-2x28; of mlc, all].
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub(super) machine: Option<String>,
@@ -44,7 +44,7 @@ pub(super) const MACHINE: &str = "skylake-2x28";
 /// The workload if none is named.
 const WORKLOAD: &str = "page-fault1";
 
-impl Runs {
+impl RunArgs {
     fn machine_name(&self) -> &str {
         self.machine.as_deref().unwrap_or(MACHINE)
     }
@@ -56,7 +56,7 @@ impl Runs {
 
     /// Whether anything was said of a run.
     pub(super) fn are_meant(&self) -> bool {
-        let Runs { machine, workload, mechanisms, cpus, seconds, warm_up, seed: _, schedule: _ } = self;
+        let RunArgs { machine, workload, mechanisms, cpus, seconds, warm_up, seed: _, schedule: _ } = self;
         let said = [machine.is_some(), workload.is_some(), seconds.is_some(), warm_up.is_some()];
         said.contains(&true) || !mechanisms.is_empty() || !cpus.is_empty()
     }

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use clap::Args;
 use framewright_lab::top::terminal::{self, tell};
-use framewright_lab::top::{Clock, Feed, Kernel, Simulation, Socket, Theme, Told, Top as State, draw, frame};
+use framewright_lab::top::{Clock, Feed, Kernel, Screen, Simulation, Socket, Theme, Told, draw, frame};
 use framewright_sim::workload::Job;
 
 use super::output::print;
-use super::runs::Runs;
+use super::runs::RunArgs;
 
 /// Samples of a simulated run before its only frame, unless said otherwise.
 const FRAMES: f64 = 10.0;
@@ -51,12 +51,12 @@ pub(crate) struct Top {
     #[arg(long, value_name = "WIDTHxHEIGHT", requires = "once", value_parser = size)]
     size: Option<(u16, u16)>,
     #[command(flatten, next_help_heading = "Of a simulated run")]
-    runs: Runs,
+    runs: RunArgs,
 }
 
 /// What there is to show, before it begins.
 struct Show {
-    state: State,
+    state: Screen,
     feed: Feed,
 }
 
@@ -91,7 +91,7 @@ impl Top {
     fn kernel(&self) -> anyhow::Result<Show> {
         let every = self.every(Clock::Wall, 1.0)?;
         let mut kernel = Kernel::at("/proc");
-        let state = State::new(kernel.about()?, every);
+        let state = Screen::new(kernel.about()?, every);
         // One frame is to show all of it, however long that takes.
         let is_whole = self.once;
         let feed = Feed::watch(every, move |at, every| kernel.look(at, if is_whole { WHOLE } else { every }));
@@ -101,7 +101,7 @@ impl Top {
     fn process(&self, path: &Path) -> anyhow::Result<Show> {
         let every = self.every(Clock::Wall, 1.0)?;
         let socket = Socket::at(path);
-        let state = State::new(socket.about()?, every);
+        let state = Screen::new(socket.about()?, every);
         Ok(Show { state, feed: Feed::watch(every, move |at, _| socket.look(at)) })
     }
 
@@ -121,7 +121,7 @@ impl Top {
         let warm_up = if self.runs.warm_up.is_some() { usual.warm_up } else { 0 };
         let until = self.until.or(self.once.then_some(every * FRAMES));
         let simulation = Simulation { model: machine.model().clone(), job: Job { window, warm_up, ..usual }, until };
-        let state = State::new(simulation.about(), every);
+        let state = Screen::new(simulation.about(), every);
         Ok(Show { state, feed: simulation.start(every) })
     }
 

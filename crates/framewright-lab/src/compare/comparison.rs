@@ -8,7 +8,7 @@ use super::place::{Placed, Side};
 use super::points::{Better, Point, points, remarks};
 use super::read::{Kind, ReadError};
 use super::statistics::{can_differ, least_count};
-use super::table::{Against, By, Column, Fact, Row, Table, Verdict};
+use super::table::{Against, By, Column, Difference, Fact, FigureRow, UnitTable};
 use crate::sim::figures::counted;
 
 /// What is to be shown.
@@ -74,7 +74,7 @@ pub struct Comparison {
     /// What to know before one believes the numbers.
     pub warnings: Vec<String>,
     /// A table for each unit.
-    pub tables: Vec<Table>,
+    pub tables: Vec<UnitTable>,
 }
 
 /// Version of the JSON.
@@ -143,7 +143,7 @@ impl Comparison {
     pub fn worse_by(&self, percent: f64) -> Vec<String> {
         let mut worse = Vec::new();
         for (row, column, against) in self.differences() {
-            let Against { delta_percent, verdict: Verdict::Worse, .. } = against else { continue };
+            let Against { delta_percent, verdict: Difference::Worse, .. } = against else { continue };
             if delta_percent.is_none_or(|delta| delta.abs() > percent) {
                 let delta = delta_percent.map_or("from nothing".to_owned(), |delta| format!("{delta:+.2} %"));
                 worse.push(format!("{} ({}): {delta} in {}", row.name, row.metric, column.name));
@@ -152,7 +152,7 @@ impl Comparison {
         worse
     }
 
-    fn differences(&self) -> impl Iterator<Item = (&Row, &Column, Against)> {
+    fn differences(&self) -> impl Iterator<Item = (&FigureRow, &Column, Against)> {
         let rows = self.tables.iter().flat_map(|table| &table.rows);
         rows.flat_map(|row| {
             let cells = row.cells.iter().zip(&self.columns);
@@ -180,12 +180,12 @@ fn usual(sides: &[Side], all: &[(usize, Point)]) -> By {
 }
 
 /// Leaves the rows that have `only` in their name, in their figure's or in its unit.
-fn keep(tables: &mut Vec<Table>, only: Option<&str>) -> Result<(), CompareError> {
+fn keep(tables: &mut Vec<UnitTable>, only: Option<&str>) -> Result<(), CompareError> {
     let Some(only) = only else { return Ok(()) };
     let rows = || tables.iter().flat_map(|table| &table.rows);
     let [names, figures] =
         [rows().map(|row| row.name.clone()).collect(), rows().map(|row| row.metric.clone()).collect()];
-    let wanted = |row: &Row| [&row.name, &row.label, &row.metric].iter().any(|name| name.contains(only));
+    let wanted = |row: &FigureRow| [&row.name, &row.label, &row.metric].iter().any(|name| name.contains(only));
     for table in tables.iter_mut().filter(|table| !table.unit.contains(only)) {
         table.rows.retain(wanted);
     }

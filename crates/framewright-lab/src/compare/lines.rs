@@ -18,7 +18,7 @@ use framewright_sim::machine;
 use super::comparison::Comparison;
 use super::points::{ASLEEP, Better, CYCLES, THROUGHPUT, TIME};
 use super::read::Kind;
-use super::table::{Row, Table};
+use super::table::{FigureRow, UnitTable};
 
 /// Why a form does not apply.
 #[derive(Debug, thiserror::Error)]
@@ -69,7 +69,7 @@ pub fn go(comparison: &Comparison) -> String {
 }
 
 /// A benchmark's name: no blanks, CPUs behind the last dash.
-fn go_name(kind: Kind, table: &Table, row: &Row) -> String {
+fn go_name(kind: Kind, table: &UnitTable, row: &FigureRow) -> String {
     let one_metric = table.rows.iter().all(|other| other.metric == row.metric);
     let metric = if one_metric { String::new() } else { format!("/metric={}", word(&row.metric)) };
     let (name, cpus) = match row.cpus {
@@ -100,7 +100,7 @@ pub fn will_it_scale(comparison: &Comparison) -> Result<String, FormError> {
         return Err(FormError::NotSimulated(comparison.kind.command()));
     }
     let rows = || comparison.tables.iter().flat_map(|table| &table.rows);
-    let mut curves: Vec<(usize, String, Vec<&Row>)> = Vec::new();
+    let mut curves: Vec<(usize, String, Vec<&FigureRow>)> = Vec::new();
     for column in 0..comparison.columns.len() {
         for row in rows().filter(|row| row.metric == THROUGHPUT && row.cells[column].is_some()) {
             let name = curve_name(row);
@@ -117,7 +117,7 @@ pub fn will_it_scale(comparison: &Comparison) -> Result<String, FormError> {
             let _ = writeln!(text, "# {}: {name}", comparison.columns[*column].name);
         }
         text += "tasks,processes,processes_idle,threads,threads_idle,linear\n0,0,100,0,100,0\n";
-        let done = |row: &Row| row.cells[*column].as_ref().map_or(0.0, |cell| cell.median);
+        let done = |row: &FigureRow| row.cells[*column].as_ref().map_or(0.0, |cell| cell.median);
         let single = points.first().map_or(0.0, |row| done(row) / row.cpus.unwrap_or(1) as f64);
         for row in points.iter() {
             let tasks = row.cpus.unwrap_or(1);
@@ -140,7 +140,7 @@ fn curves_are_many(comparison: &Comparison, number: usize, text: &mut String) ->
 }
 
 /// What is the same for all numbers of CPUs.
-fn curve_name(row: &Row) -> String {
+fn curve_name(row: &FigureRow) -> String {
     let cpus = row.cpus.map_or(String::new(), |cpus| format!("-{cpus}"));
     row.name.strip_suffix(&cpus).unwrap_or(&row.name).to_owned()
 }
@@ -165,7 +165,7 @@ pub fn page_bench(comparison: &Comparison) -> Result<String, FormError> {
         }
         for row in rows().filter(|row| row.metric == CYCLES) {
             let time = rows().find(|other| other.metric == TIME && other.name == row.name);
-            let median = |row: &Row| row.cells[number].as_ref().map(|cell| cell.median);
+            let median = |row: &FigureRow| row.cells[number].as_ref().map(|cell| cell.median);
             let Some((cycles, ns)) = median(row).zip(time.and_then(median)) else { continue };
             if let Some(line) = page_bench_line(comparison.kind, row, cycles as u64, ns) {
                 lines += 1;
@@ -183,7 +183,7 @@ pub fn page_bench(comparison: &Comparison) -> Result<String, FormError> {
 }
 
 /// A line, if the modules have a test for it.
-fn page_bench_line(kind: Kind, row: &Row, cycles: u64, ns: f64) -> Option<String> {
+fn page_bench_line(kind: Kind, row: &FigureRow, cycles: u64, ns: f64) -> Option<String> {
     let name = word(&curve_name(row)).replace('/', "_");
     let cpus = row.cpus.unwrap_or(1);
     let (step, together) = match kind {

@@ -10,7 +10,7 @@
 
 use super::points::{Metric, Point, Subject};
 use super::read::Document;
-use super::table::{Against, By, Cell, Column, Fact, Row, Table};
+use super::table::{Against, By, Column, Fact, FigureRow, SampleCell, UnitTable};
 
 /// An argument: files whose runs are one sample.
 pub struct Side {
@@ -44,17 +44,17 @@ struct Gathered {
     cpus: Option<usize>,
     metric: Metric,
     /// For each column its points.
-    cells: Vec<Vec<Measured>>,
+    cells: Vec<Vec<CellPoint>>,
 }
 
 /// A point in its cell: seed, setting and values.
-type Measured = (Option<u64>, String, Vec<f64>);
+type CellPoint = (Option<u64>, String, Vec<f64>);
 
 /// A fact about runs: its name, and how it is read off.
-type Reading = (&'static str, fn(&Subject) -> &str);
+type FactReader = (&'static str, fn(&Subject) -> &str);
 
 /// What may vary besides workload and CPUs.
-const FACTS: [Reading; 3] = [
+const FACTS: [FactReader; 3] = [
     ("mechanisms", |subject| &subject.mechanisms),
     ("allocator", |subject| &subject.allocator),
     ("machine", |subject| &subject.machine),
@@ -185,7 +185,7 @@ impl Placed {
     }
 
     /// The tables, one for each unit, in the order in which units came up.
-    pub fn tables(&self) -> Vec<Table> {
+    pub fn tables(&self) -> Vec<UnitTable> {
         let mut tables: Vec<(String, Vec<&Gathered>)> = Vec::new();
         for row in &self.rows {
             match tables.iter_mut().find(|(unit, _)| *unit == row.metric.unit) {
@@ -193,10 +193,10 @@ impl Placed {
                 None => tables.push((row.metric.unit.clone(), vec![row])),
             }
         }
-        tables.into_iter().map(|(unit, rows)| Table { unit, rows: self.rows_of(&rows) }).collect()
+        tables.into_iter().map(|(unit, rows)| UnitTable { unit, rows: self.rows_of(&rows) }).collect()
     }
 
-    fn rows_of(&self, rows: &[&Gathered]) -> Vec<Row> {
+    fn rows_of(&self, rows: &[&Gathered]) -> Vec<FigureRow> {
         let one_name = rows.iter().all(|row| row.name == rows[0].name);
         let one_metric = rows.iter().all(|row| row.metric.name == rows[0].metric.name);
         let label = |row: &Gathered| match (one_name, one_metric) {
@@ -205,10 +205,10 @@ impl Placed {
             _ => format!("{}: {}", row.name, row.metric.name),
         };
         let finished = |row: &&Gathered| {
-            let sample = |points: &Vec<Measured>| {
-                Cell::new(points.iter().flat_map(|(.., values)| values.iter().copied()).collect())
+            let sample = |points: &Vec<CellPoint>| {
+                SampleCell::new(points.iter().flat_map(|(.., values)| values.iter().copied()).collect())
             };
-            let mut cells: Vec<Option<Cell>> = row.cells.iter().map(sample).collect();
+            let mut cells: Vec<Option<SampleCell>> = row.cells.iter().map(sample).collect();
             let Metric { name: metric, better, exact, .. } = row.metric.clone();
             if let Some((Some(base), others)) = cells.split_first_mut() {
                 for cell in others.iter_mut().flatten() {
@@ -216,7 +216,7 @@ impl Placed {
                 }
             }
             let (name, workload, machine) = (row.name.clone(), row.workload.clone(), row.machine.clone());
-            Row { label: label(row), name, workload, machine, cpus: row.cpus, metric, better, exact, cells }
+            FigureRow { label: label(row), name, workload, machine, cpus: row.cpus, metric, better, exact, cells }
         };
         rows.iter().map(finished).collect()
     }

@@ -89,8 +89,8 @@ pub struct Point {
 pub fn points(document: &Document) -> Result<Vec<Point>, ReadError> {
     let mut all = match document.kind {
         Kind::Sim => match document.parse::<Several>()?.runs {
-            Some(runs) => runs.into_iter().flat_map(Run::points).collect(),
-            None => document.parse::<Run>()?.points(),
+            Some(runs) => runs.into_iter().flat_map(SimRun::points).collect(),
+            None => document.parse::<SimRun>()?.points(),
         },
         Kind::Bench => document.parse::<Benchmark>()?.points(),
         Kind::Reproduce => experiment(&document.parse::<Value>()?),
@@ -120,11 +120,11 @@ fn few_words(switches: &str) -> String {
 /// Runs of `framewright sim`; one run alone is a document of its own.
 #[derive(Deserialize)]
 struct Several {
-    runs: Option<Vec<Run>>,
+    runs: Option<Vec<SimRun>>,
 }
 
 #[derive(Deserialize)]
-struct Run {
+struct SimRun {
     machine: String,
     workload: String,
     mechanisms: String,
@@ -136,13 +136,13 @@ struct Run {
     unit: String,
     per_second: Option<f64>,
     cycles_per_operation: Option<f64>,
-    figures: Vec<Figure>,
+    figures: Vec<SimFigure>,
     locks: Vec<Lock>,
     per_cpu: Vec<Cpu>,
 }
 
 #[derive(Deserialize)]
-struct Figure {
+struct SimFigure {
     name: String,
     value: Option<f64>,
     unit: String,
@@ -172,7 +172,7 @@ pub const TIME: &str = "time";
 /// Name of the share of time that CPUs slept.
 pub const ASLEEP: &str = "asleep";
 
-impl Run {
+impl SimRun {
     fn points(self) -> Vec<Point> {
         let milliseconds = |nanoseconds: u64| nanoseconds as f64 / 1e6;
         let (window, warm_up) = (milliseconds(self.window_ns), milliseconds(self.warm_up_ns));
@@ -218,7 +218,7 @@ struct Benchmark {
     rounds: usize,
     cell_ms: u64,
     frames: usize,
-    rows: Vec<Row>,
+    rows: Vec<BenchRow>,
 }
 
 #[derive(Deserialize)]
@@ -230,7 +230,7 @@ struct Facts {
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct BenchRow {
     workload: String,
     threads: usize,
     allocator: String,
@@ -241,19 +241,19 @@ struct Row {
     free_ns: Option<f64>,
     /// Not in files of before there was something to compare them.
     #[serde(default)]
-    samples: Vec<Sample>,
+    samples: Vec<BenchRound>,
 }
 
 #[derive(Deserialize)]
-struct Sample {
+struct BenchRound {
     total: Option<f64>,
     alloc: Option<f64>,
     free: Option<f64>,
 }
 
-impl Row {
+impl BenchRow {
     /// One of the figures of each round; of files without rounds its median.
-    fn rounds(&self, of: fn(&Sample) -> Option<f64>, median: Option<f64>) -> Vec<f64> {
+    fn rounds(&self, of: fn(&BenchRound) -> Option<f64>, median: Option<f64>) -> Vec<f64> {
         if self.samples.is_empty() {
             median.into_iter().collect()
         } else {
@@ -272,7 +272,7 @@ impl Benchmark {
         let machine = format!("{cpu}, {cpus} CPUs, {kernel}");
         let setting = format!("{} ms a round, {} frames", self.cell_ms, self.frames);
         let mechanisms = few_words(&self.mechanisms);
-        let of = |row: &Row| {
+        let of = |row: &BenchRow| {
             let subject = Subject {
                 name: row.workload.clone(),
                 cpus: Some(row.threads),
@@ -297,11 +297,11 @@ impl Benchmark {
     }
 
     /// A row against its limit, within each round; where rounds cannot be paired, the median that the file has.
-    fn ratios(&self, row: &Row) -> Vec<f64> {
-        let is_limit = |other: &&Row| {
+    fn ratios(&self, row: &BenchRow) -> Vec<f64> {
+        let is_limit = |other: &&BenchRow| {
             (&other.workload, other.threads, &other.allocator) == (&row.workload, row.threads, &row.limit)
         };
-        let limit = self.rows.iter().find(is_limit).map(Row::total).unwrap_or_default();
+        let limit = self.rows.iter().find(is_limit).map(BenchRow::total).unwrap_or_default();
         let total = row.total();
         if limit.len() != self.rounds || total.len() != self.rounds {
             return row.ratio_to_limit.into_iter().collect();
@@ -314,18 +314,18 @@ impl Benchmark {
 #[derive(Deserialize)]
 struct Replayed {
     trace: String,
-    machine: Recorded,
-    columns: Vec<Column>,
+    machine: ReplayedMachine,
+    columns: Vec<ReplayedColumn>,
 }
 
 #[derive(Deserialize)]
-struct Recorded {
+struct ReplayedMachine {
     cpus: usize,
     frames: u64,
 }
 
 #[derive(Deserialize)]
-struct Column {
+struct ReplayedColumn {
     mechanisms: String,
     #[serde(flatten)]
     figures: Value,
@@ -334,7 +334,7 @@ struct Column {
 impl Replayed {
     fn points(self) -> Vec<Point> {
         let name = self.trace.rsplit('/').next().unwrap_or(&self.trace).to_owned();
-        let Recorded { cpus, frames } = self.machine;
+        let ReplayedMachine { cpus, frames } = self.machine;
         let counts: [(&str, &str, Better); 8] = [
             ("huge faults served", "/order9_faults_served", Better::Higher),
             ("served where Linux failed", "/served_where_linux_failed", Better::Higher),
@@ -345,7 +345,7 @@ impl Replayed {
             ("fallbacks, fragmenting", "/extfrag_fragmenting", Better::Lower),
             ("most huge pages held", "/peak_blocks_held", Better::Higher),
         ];
-        let of = |column: &Column| {
+        let of = |column: &ReplayedColumn| {
             let subject = Subject {
                 name: name.clone(),
                 mechanisms: few_words(&column.mechanisms),
@@ -366,24 +366,24 @@ impl Replayed {
 }
 
 /// A list of an experiment's rows: where it is, what tells its rows apart, and their figures.
-struct Table {
+struct RowList {
     rows: &'static str,
     keys: &'static [&'static str],
     figures: &'static [(&'static str, &'static str, &'static str, Better)],
 }
 
 /// Lists of each experiment, as far as figures of ours are in them; what was published is the same in every file.
-fn tables(experiment: &str) -> &'static [Table] {
+fn tables(experiment: &str) -> &'static [RowList] {
     const WAITING: (&str, &str, &str, Better) =
         ("waiting for the zone lock", "% of CPU time", "/simulated/zone_lock_contention_percent", Better::Lower);
     match experiment {
         "zone-lock" => &[
-            Table {
+            RowList {
                 rows: "/rows",
                 keys: &["name"],
                 figures: &[("faults", "fault/s", "/simulated/performance", Better::Higher), WAITING],
             },
-            Table {
+            RowList {
                 rows: "/mix",
                 keys: &["name"],
                 figures: &[
@@ -392,7 +392,7 @@ fn tables(experiment: &str) -> &'static [Table] {
                 ],
             },
         ],
-        "zone-layout" => &[Table {
+        "zone-layout" => &[RowList {
             rows: "/variants",
             keys: &["name"],
             figures: &[
@@ -400,7 +400,7 @@ fn tables(experiment: &str) -> &'static [Table] {
                 ("waiting for the zone lock", "% of CPU time", "/zone_lock_contention_percent", Better::Lower),
             ],
         }],
-        "numa-stats" => &[Table {
+        "numa-stats" => &[RowList {
             rows: "/rows",
             keys: &["threshold"],
             figures: &[
@@ -408,7 +408,7 @@ fn tables(experiment: &str) -> &'static [Table] {
                 ("cycles of a pair", "cycles", "/simulated/cycles", Better::Lower),
             ],
         }],
-        "irq-safe" => &[Table {
+        "irq-safe" => &[RowList {
             rows: "/rows",
             keys: &["operation", "batch"],
             figures: &[
@@ -416,7 +416,7 @@ fn tables(experiment: &str) -> &'static [Table] {
                 ("irqsafe", "cycles/page", "/simulated/irqsafe", Better::Lower),
             ],
         }],
-        "fragmentation" => &[Table {
+        "fragmentation" => &[RowList {
             rows: "/rows",
             keys: &["config", "kernel"],
             figures: &[

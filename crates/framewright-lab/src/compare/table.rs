@@ -1,7 +1,7 @@
 //! Rows and columns, and how a cell stands to the base's.
 //!
 //! Rows of a table share a unit, not a direction: more huge pages served and fewer pages moved stand in one table of
-//! counts. The verdict on a difference is therefore the row's. It is [`Verdict::Unclear`] wherever chance may explain
+//! counts. The verdict on a difference is therefore the row's. It is [`Difference::Unclear`] wherever chance may explain
 //! it, however large it is; where there is no chance, as in a replay, every difference is one.
 
 use serde::Serialize;
@@ -52,16 +52,16 @@ pub struct Column {
 
 /// Rows of one unit.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Table {
+pub struct UnitTable {
     /// The unit.
     pub unit: String,
     /// The rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<FigureRow>,
 }
 
 /// One figure of one thing.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Row {
+pub struct FigureRow {
     /// What it is called among the rows of its table.
     pub label: String,
     /// What it is of, CPUs included.
@@ -79,12 +79,12 @@ pub struct Row {
     /// Whether there is no chance in it.
     pub exact: bool,
     /// A cell for each column; none where nothing was run.
-    pub cells: Vec<Option<Cell>>,
+    pub cells: Vec<Option<SampleCell>>,
 }
 
 /// A sample, and how it stands to the base.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Cell {
+pub struct SampleCell {
     /// What was measured.
     pub values: Vec<f64>,
     /// Its middle.
@@ -107,13 +107,13 @@ pub struct Against {
     /// Probability of such a difference by chance; none where there is no chance.
     pub p: Option<f64>,
     /// What that says.
-    pub verdict: Verdict,
+    pub verdict: Difference,
 }
 
 /// What a difference says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum Difference {
     /// It got better.
     Better,
     /// It got worse.
@@ -126,7 +126,7 @@ pub enum Verdict {
     Unclear,
 }
 
-impl Cell {
+impl SampleCell {
     /// Of a sample; none of an empty one.
     pub fn new(values: Vec<f64>) -> Option<Self> {
         let Summary { median, interval, mean, deviation } = Summary::of(&values)?;
@@ -141,18 +141,18 @@ impl Cell {
 
 impl Against {
     /// Of two cells of a row.
-    pub fn new(base: &Cell, cell: &Cell, better: Better, exact: bool) -> Self {
+    pub fn new(base: &SampleCell, cell: &SampleCell, better: Better, exact: bool) -> Self {
         let (from, to) = (base.median, cell.median);
         let delta_percent =
             if from == to { Some(0.0) } else { Some((to / from - 1.0) * 100.0).filter(|delta| delta.is_finite()) };
         let p = if exact { None } else { u_test(&base.values, &cell.values) };
         let verdict = match (p, better) {
-            (None, _) if from == to => Verdict::Same,
-            (Some(p), _) if p > ALPHA || from == to => Verdict::Unclear,
-            (_, Better::Neither) => Verdict::Differs,
-            (_, Better::Higher) if to > from => Verdict::Better,
-            (_, Better::Lower) if to < from => Verdict::Better,
-            _ => Verdict::Worse,
+            (None, _) if from == to => Difference::Same,
+            (Some(p), _) if p > ALPHA || from == to => Difference::Unclear,
+            (_, Better::Neither) => Difference::Differs,
+            (_, Better::Higher) if to > from => Difference::Better,
+            (_, Better::Lower) if to < from => Difference::Better,
+            _ => Difference::Worse,
         };
         Self { delta_percent, p, verdict }
     }

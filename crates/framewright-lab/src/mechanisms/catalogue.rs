@@ -43,7 +43,7 @@ const ORIGINS: &[(&str, &str)] = &[
 
 /// A choice of a switch.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
-pub struct Choice {
+pub struct SwitchChoice {
     /// Its name.
     pub name: String,
     /// What it does.
@@ -60,7 +60,7 @@ pub struct Switch {
     /// What it is.
     pub about: String,
     /// Its choices, the baseline's first; none where it is a number.
-    pub choices: Vec<Choice>,
+    pub choices: Vec<SwitchChoice>,
     /// What it may be, where it is a number.
     pub number: Vec<String>,
     /// What the default chooses.
@@ -130,7 +130,7 @@ fn switch(about: &About) -> Switch {
         Some(choice.to_owned())
     });
     let default = default.unwrap_or_default();
-    let choice = |&(name, about): &(&str, &str)| Choice {
+    let choice = |&(name, about): &(&str, &str)| SwitchChoice {
         name: name.to_owned(),
         about: plain(about),
         is_default: name == default,
@@ -168,7 +168,7 @@ impl fmt::Display for Catalogue {
         for Switch { name, about, choices, number, default } in &self.switches {
             writeln!(f)?;
             wrapped(f, &format!("  {name}: {about}"), 6)?;
-            for Choice { name, about, is_default } in choices {
+            for SwitchChoice { name, about, is_default } in choices {
                 let mark = if *is_default { '*' } else { '-' };
                 wrapped(f, &format!("    {mark} {name}: {about}"), 10)?;
             }

@@ -117,7 +117,7 @@ fn ready(found: &Findings) -> Result<PathBuf, RecordError> {
     match &found.tracefs {
         Some(tracefs) if doctor::would_work(&checks) => Ok(tracefs.clone()),
         _ => {
-            let lacking = checks.iter().filter(|check| check.verdict == doctor::Verdict::Missing);
+            let lacking = checks.iter().filter(|check| check.verdict == doctor::CheckVerdict::Missing);
             let lacking = lacking.map(|check| format!("{}: {}\n    -> {}", check.name, check.found, check.remedy));
             Err(RecordError::NotReady(lacking.collect()))
         }

@@ -29,7 +29,7 @@ const NAP: Duration = Duration::from_millis(25);
 
 /// How far recording is.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct SpoolProgress {
     /// Events that were read.
     pub events: AtomicU64,
     /// Events that were lost so far.
@@ -58,7 +58,7 @@ pub type Spooled = (Vec<Packed>, Option<RecordError>);
 pub struct Spool {
     folder: PathBuf,
     readers: Vec<(u16, JoinHandle<io::Result<()>>)>,
-    progress: Arc<Progress>,
+    progress: Arc<SpoolProgress>,
     /// Until the end.
     room: Option<Room>,
     /// There is no room for a longer trace.
@@ -78,7 +78,7 @@ impl Spool {
     ) -> Result<Spool, RecordError> {
         output::create_folder(folder, Access::Private, false)
             .map_err(|error| RecordError::at("make", folder, error))?;
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(SpoolProgress::default());
         let room = Room::take(&folder.join("room")).map_err(|_| full(folder))?;
         let mut spool =
             Spool { folder: folder.to_owned(), readers: Vec::new(), progress, room: Some(room), is_full: false };
@@ -100,7 +100,7 @@ impl Spool {
     }
 
     /// How far it is.
-    pub fn progress(&self) -> &Progress {
+    pub fn progress(&self) -> &SpoolProgress {
         &self.progress
     }
 
@@ -158,7 +158,7 @@ struct Reader {
 }
 
 impl Reader {
-    fn run(mut self, packed: File, progress: Arc<Progress>) -> io::Result<()> {
+    fn run(mut self, packed: File, progress: Arc<SpoolProgress>) -> io::Result<()> {
         let packed = BufWriter::with_capacity(256 << 10, Counted { file: packed, progress: progress.clone() });
         let mut out = GzEncoder::new(packed, Compression::fast());
         let read = self.copy(&mut out, &progress);
@@ -174,7 +174,7 @@ impl Reader {
     }
 
     /// Copies page after page until it is to stop.
-    fn copy(&mut self, out: &mut impl Write, progress: &Progress) -> io::Result<()> {
+    fn copy(&mut self, out: &mut impl Write, progress: &SpoolProgress) -> io::Result<()> {
         loop {
             // Looked at first: what was recorded before it was set is read below.
             let last = progress.stop.load(Ordering::Relaxed);
@@ -206,7 +206,7 @@ impl Reader {
     }
 
     /// Counts the events of a page. What is wrong with one is told when it is decoded.
-    fn count(&self, length: usize, progress: &Progress) {
+    fn count(&self, length: usize, progress: &SpoolProgress) {
         let Ok(page) = self.layout.open(&self.page[..length]) else { return };
         let lost = page.lost().map_or(0, |Lost(events)| events.unwrap_or(1));
         let events = page.filter(Result::is_ok).count();
@@ -218,7 +218,7 @@ impl Reader {
 /// A file whose bytes are counted.
 struct Counted {
     file: File,
-    progress: Arc<Progress>,
+    progress: Arc<SpoolProgress>,
 }
 
 impl Write for Counted {

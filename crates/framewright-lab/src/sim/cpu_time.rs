@@ -12,14 +12,14 @@ use super::figures::share;
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct CpuTime {
     /// Whose time.
-    pub columns: Vec<Column>,
+    pub columns: Vec<TimeColumn>,
     /// What for; only what somebody spent time on.
-    pub rows: Vec<Row>,
+    pub rows: Vec<TimeRow>,
 }
 
 /// A CPU, or all.
 #[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct Column {
+pub struct TimeColumn {
     /// `all CPUs`, or the CPU and why it is here.
     pub name: String,
     /// Operations that it completed.
@@ -28,7 +28,7 @@ pub struct Column {
 
 /// What time was spent for.
 #[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct Row {
+pub struct TimeRow {
     /// Name, as `instructions`.
     pub name: &'static str,
     /// Percent of the column's time.
@@ -43,17 +43,18 @@ impl CpuTime {
         if whole[0] <= 0.0 {
             return None;
         }
-        let columns = groups
-            .iter()
-            .map(|(name, cpus)| Column { name: name.clone(), operations: cpus.iter().map(|cpu| cpu.operations).sum() });
+        let columns = groups.iter().map(|(name, cpus)| TimeColumn {
+            name: name.clone(),
+            operations: cpus.iter().map(|cpu| cpu.operations).sum(),
+        });
         let percent = |part: usize| {
             let of = |((_, cpus), &whole): (&(String, Vec<&CpuReport>), &f64)| {
                 share(cpus.iter().map(|cpu| parts(cpu)[part]).sum(), whole)
             };
             groups.iter().zip(&whole).map(of).collect()
         };
-        let rows = NAMES.iter().enumerate().map(|(part, &name)| Row { name, percent: percent(part) });
-        let mut rows: Vec<Row> = rows.filter(|row| row.percent.iter().any(|&percent| percent > 0.0)).collect();
+        let rows = NAMES.iter().enumerate().map(|(part, &name)| TimeRow { name, percent: percent(part) });
+        let mut rows: Vec<TimeRow> = rows.filter(|row| row.percent.iter().any(|&percent| percent > 0.0)).collect();
         rows.sort_by(|a, b| b.percent[0].total_cmp(&a.percent[0]));
         Some(Self { columns: columns.collect(), rows })
     }

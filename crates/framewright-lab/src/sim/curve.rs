@@ -8,9 +8,9 @@ use framewright_table::{Table, cells};
 use super::figures::{change, fitted, grouped, percent, plural, ratio};
 
 /// Prints a table with a row for each run, grouped by mechanisms.
-pub struct Curve<'r>(pub &'r [Report]);
+pub struct CurveText<'r>(pub &'r [Report]);
 
-impl fmt::Display for Curve<'_> {
+impl fmt::Display for CurveText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(first) = self.0.first() else { return Ok(()) };
         writeln!(f, "{} on {}, by number of CPUs", first.workload, first.machine)?;

@@ -1,6 +1,6 @@
 //! What simulated runs found, for people and for other tools.
 //!
-//! [`Run`] prints one run in at most 100 columns and [`Curve`] several beside each other; [`Sensitivity`] says how far a
+//! [`RunText`] prints one run in at most 100 columns and [`CurveText`] several beside each other; [`Sensitivity`] says how far a
 //! result moves with each number of the machine model; [`timeline::write()`] draws the waits for locks for Perfetto. For
 //! programs there is the [`Report`](framewright_sim::report::Report) itself as JSON, and for a browser
 //! [`html`](crate::html). What all of these say in the same way, how a number is written and where a CPU's time went, is
@@ -15,6 +15,6 @@ pub mod timeline;
 pub mod pool;
 pub mod figures;
 
-pub use curve::Curve;
-pub use run::Run;
+pub use curve::CurveText;
+pub use run::RunText;
 pub use sensitivity::Sensitivity;

@@ -13,7 +13,7 @@ use super::cpu_time::CpuTime;
 use super::figures::{count, duration, fitted, grouped, percent, plural, share, short, significant};
 
 /// Prints a run for a terminal.
-pub struct Run<'r>(pub &'r Report);
+pub struct RunText<'r>(pub &'r Report);
 
 /// Columns that there are.
 const WIDTH: usize = 100;
@@ -24,7 +24,7 @@ const SHOWN: (usize, usize, usize) = (8, 10, 6);
 /// Lines and fields that cost less than this many percent of all are not.
 const SMALL: f64 = 0.5;
 
-impl fmt::Display for Run<'_> {
+impl fmt::Display for RunText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let report = self.0;
         head(f, report)?;

@@ -11,7 +11,7 @@ use super::sensitivity::{Effect, Sensitivity};
 use super::{figures, pool};
 
 /// What to run.
-pub struct Sweep<'a> {
+pub struct RunSweep<'a> {
     /// The machine.
     pub machine: &'a Spec,
     /// Sets of mechanisms.
@@ -24,7 +24,7 @@ pub struct Sweep<'a> {
 
 /// What came of it.
 #[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct Findings {
+pub struct SweepFindings {
     /// Runs, by mechanisms and then by CPUs, in the order in which they were asked for.
     pub runs: Vec<Report>,
     /// How the throughput of each depends on the machine's numbers.
@@ -47,7 +47,7 @@ pub struct Job<'a> {
 /// How much a number is changed, down and up.
 const FACTORS: [f64; 2] = [0.9, 1.1];
 
-impl Sweep<'_> {
+impl RunSweep<'_> {
     /// Runs all with `simulate`, on as many threads as there are CPUs. `repeat` says how a run is made again alone, and
     /// `progress` is told how many of how many runs are done.
     ///
@@ -58,7 +58,7 @@ impl Sweep<'_> {
         simulate: impl Fn(&Job<'_>) -> anyhow::Result<Report> + Sync,
         repeat: impl Fn(&Job<'_>) -> String + Sync,
         progress: &mut dyn FnMut(usize, usize),
-    ) -> anyhow::Result<Findings> {
+    ) -> anyhow::Result<SweepFindings> {
         let parameters: Vec<&str> = self.machine.parameters().filter(|p| p.scales()).map(|p| p.path.as_str()).collect();
         let variants = if self.sensitivity { 1 + parameters.len() * FACTORS.len() } else { 1 };
         let bases = self.mechanisms.len() * self.cpus.len();
@@ -81,7 +81,7 @@ impl Sweep<'_> {
         let mut runs = pool::run(total, job, &mut |done| progress(done, total))?;
         let changed = runs.split_off(bases.min(runs.len()));
         let sensitivities = if self.sensitivity { self.sensitivities(&runs, &parameters, &changed) } else { vec![] };
-        Ok(Findings { runs, sensitivities })
+        Ok(SweepFindings { runs, sensitivities })
     }
 
     /// From the runs with numbers changed, for each parameter and factor all the runs: of the throughput of each run, and of its

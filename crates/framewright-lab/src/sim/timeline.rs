@@ -12,7 +12,7 @@ use serde::Serialize;
 
 /// An event, with the names that the format gives them. Times are microseconds.
 #[derive(Serialize)]
-struct Event<'a> {
+struct TimelineEvent<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     cat: Option<&'static str>,
@@ -43,7 +43,7 @@ enum Args {
 pub fn write(spans: &[LockSpan], out: &mut impl Write) -> io::Result<()> {
     write!(out, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
     let mut first = true;
-    let mut emit = |out: &mut dyn Write, event: &Event<'_>| {
+    let mut emit = |out: &mut dyn Write, event: &TimelineEvent<'_>| {
         let comma = if std::mem::take(&mut first) { "\n" } else { ",\n" };
         write!(out, "{comma}{}", serde_json::to_string(event)?)
     };
@@ -68,14 +68,14 @@ pub fn write(spans: &[LockSpan], out: &mut impl Write) -> io::Result<()> {
 }
 
 /// A metadata event.
-fn about(what: &'static str, (pid, tid): (usize, Option<usize>), args: Args) -> Event<'static> {
-    Event { name: what, cat: None, ph: "M", ts: None, dur: None, pid, tid, args: Some(args) }
+fn about(what: &'static str, (pid, tid): (usize, Option<usize>), args: Args) -> TimelineEvent<'static> {
+    TimelineEvent { name: what, cat: None, ph: "M", ts: None, dur: None, pid, tid, args: Some(args) }
 }
 
 /// What `span`'s CPU did from one time to another.
-fn complete<'a>(span: &LockSpan, name: &'a str, cat: &'static str, (from, to): (u64, u64)) -> Event<'a> {
+fn complete<'a>(span: &LockSpan, name: &'a str, cat: &'static str, (from, to): (u64, u64)) -> TimelineEvent<'a> {
     let microseconds = |nanoseconds: u64| nanoseconds as f64 / 1000.0;
-    Event {
+    TimelineEvent {
         name,
         cat: Some(cat),
         ph: "X",

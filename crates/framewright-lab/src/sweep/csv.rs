@@ -5,7 +5,7 @@
 
 use std::fmt::Display;
 
-use super::results::{Figure, Line, Outcome};
+use super::results::{Figure, Outcome, ResultLine};
 
 /// Columns that every sweep has.
 const COLUMNS: [&str; 20] = [
@@ -32,7 +32,7 @@ const COLUMNS: [&str; 20] = [
 ];
 
 /// The table, with its head.
-pub fn csv(lines: &[Line]) -> String {
+pub fn csv(lines: &[ResultLine]) -> String {
     let figures = figures(lines);
     let mut text = String::new();
     let named =
@@ -60,7 +60,7 @@ pub fn csv(lines: &[Line]) -> String {
 }
 
 /// The columns of what came of a cell.
-fn came(line: &Line) -> [String; 10] {
+fn came(line: &ResultLine) -> [String; 10] {
     match &line.outcome {
         Outcome::Result(found) => [
             found.warm_up_ns.to_string(),
@@ -83,7 +83,7 @@ fn came(line: &Line) -> [String; 10] {
 }
 
 /// Names and units of all figures, in the order in which they first appear.
-fn figures(lines: &[Line]) -> Vec<(String, String)> {
+fn figures(lines: &[ResultLine]) -> Vec<(String, String)> {
     let mut figures: Vec<(String, String)> = Vec::new();
     for figure in lines.iter().flat_map(figures_of) {
         if !figures.iter().any(|(name, unit)| *name == figure.name && *unit == figure.unit) {
@@ -93,14 +93,14 @@ fn figures(lines: &[Line]) -> Vec<(String, String)> {
     figures
 }
 
-fn figures_of(line: &Line) -> &[Figure] {
+fn figures_of(line: &ResultLine) -> &[Figure] {
     match &line.outcome {
         Outcome::Result(found) => &found.figures,
         Outcome::Failure(_) => &[],
     }
 }
 
-fn value(line: &Line, (name, unit): &(String, String)) -> Option<f64> {
+fn value(line: &ResultLine, (name, unit): &(String, String)) -> Option<f64> {
     figures_of(line).iter().find(|figure| figure.name == *name && figure.unit == *unit)?.value
 }
 

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use super::cell::Cell;
 use super::digest::Digest;
-use super::plan::Plan;
-use super::results::{Content, Line, Outcome};
+use super::plan::SweepPlan;
+use super::results::{Outcome, ResultLine, ResultsContent};
 
 /// Version of the merged JSON.
 pub const SCHEMA: &str = "framewright-sweep/1";
@@ -20,7 +20,7 @@ pub const SCHEMA: &str = "framewright-sweep/1";
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Merged {
     /// One for each cell, by their place in the plan; without what differs from one host to another.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ResultLine>,
     /// Cells that came out in more than one way.
     pub differing: Vec<Differing>,
     /// Cells of the plan that nobody ran, by index; of a plan that was given.
@@ -55,16 +55,16 @@ pub struct Foreign {
 
 /// The JSON form.
 #[derive(Serialize)]
-struct Document<'m> {
+struct MergedDocument<'m> {
     schema: &'static str,
     /// Indices of cells that nobody ran.
     missing: Vec<usize>,
-    cells: &'m [Line],
+    cells: &'m [ResultLine],
 }
 
 /// A cell while files are read.
 struct Entry<'c> {
-    line: &'c Line,
+    line: &'c ResultLine,
     file: &'c str,
     number: usize,
     index: usize,
@@ -73,7 +73,7 @@ struct Entry<'c> {
 
 impl Merged {
     /// From what is in files; of a plan, if there is one.
-    pub fn of(contents: &[Content], plan: Option<&Plan>) -> Merged {
+    pub fn of(contents: &[ResultsContent], plan: Option<&SweepPlan>) -> Merged {
         let places = plan.map(|plan| {
             let place = |(index, (hash, _)): (usize, &(Digest, Cell))| (hash.clone(), index);
             plan.cells.iter().enumerate().map(place).collect::<HashMap<_, _>>()
@@ -105,7 +105,7 @@ impl Merged {
             merged.missing = missing.map(|(index, (_, cell))| (index, cell.clone())).collect();
         }
         let equal = entries.into_values().filter(|entry| !entry.differs);
-        let lines = equal.map(|entry| Line { index: entry.index, seconds: None, ..entry.line.clone() });
+        let lines = equal.map(|entry| ResultLine { index: entry.index, seconds: None, ..entry.line.clone() });
         merged.lines = lines.collect();
         merged.lines.sort_by(|a, b| (a.index, &a.hash).cmp(&(b.index, &b.hash)));
         merged
@@ -122,7 +122,7 @@ impl Merged {
             (Outcome::Result(_), Outcome::Result(_)) => {
                 known.differs = true;
                 let place = |entry: &Entry<'_>| {
-                    let line = Line { seconds: None, ..entry.line.clone() };
+                    let line = ResultLine { seconds: None, ..entry.line.clone() };
                     (entry.file.to_owned(), entry.number, line.text().unwrap_or_default())
                 };
                 self.differing.push(Differing { cell: known.line.cell.clone(), places: [place(known), place(&entry)] });
@@ -148,7 +148,7 @@ impl Merged {
     }
 
     /// Cells that failed.
-    pub fn failed(&self) -> impl Iterator<Item = &Line> {
+    pub fn failed(&self) -> impl Iterator<Item = &ResultLine> {
         self.lines.iter().filter(|line| !line.is_result())
     }
 
@@ -172,7 +172,7 @@ impl Merged {
     /// # Errors
     /// None that results could cause.
     pub fn jsonl(&self) -> anyhow::Result<String> {
-        self.lines.iter().map(Line::text).collect()
+        self.lines.iter().map(ResultLine::text).collect()
     }
 
     /// One document.
@@ -181,7 +181,7 @@ impl Merged {
     /// None that results could cause.
     pub fn json(&self) -> anyhow::Result<String> {
         let missing = self.missing.iter().map(|(index, _)| *index).collect();
-        let document = Document { schema: SCHEMA, missing, cells: &self.lines };
+        let document = MergedDocument { schema: SCHEMA, missing, cells: &self.lines };
         Ok(serde_json::to_string_pretty(&document)? + "\n")
     }
 }

@@ -17,7 +17,7 @@ use std::fmt;
 
 use anyhow::{Context, bail};
 
-use super::plan::Plan;
+use super::plan::SweepPlan;
 
 /// Cells of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -55,7 +55,7 @@ impl Part {
     ///
     /// # Errors
     /// The plan has no cell of that index.
-    pub fn cells(self, plan: &Plan) -> anyhow::Result<Vec<usize>> {
+    pub fn cells(self, plan: &SweepPlan) -> anyhow::Result<Vec<usize>> {
         let all = plan.cells.len();
         match self {
             Part::Cell(index) if index < all => Ok(vec![index]),

@@ -30,7 +30,7 @@ const LONGEST: u64 = 1 << 30;
 
 /// What came of a cell.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Line {
+pub struct ResultLine {
     /// Version of this format.
     pub schema: String,
     /// Place of the cell in the plan.
@@ -109,11 +109,11 @@ pub struct Failure {
     pub again: String,
 }
 
-impl Line {
+impl ResultLine {
     /// What came of a cell, wherever it ran.
-    pub fn new(index: usize, (hash, cell): (&Digest, &Cell), version: &str, outcome: Outcome) -> Line {
+    pub fn new(index: usize, (hash, cell): (&Digest, &Cell), version: &str, outcome: Outcome) -> ResultLine {
         let (schema, version) = (SCHEMA.to_owned(), version.to_owned());
-        Line { schema, index, hash: hash.clone(), version, cell: cell.clone(), outcome, seconds: None }
+        ResultLine { schema, index, hash: hash.clone(), version, cell: cell.clone(), outcome, seconds: None }
     }
 
     /// The line as files have it, with its end.
@@ -129,11 +129,11 @@ impl Line {
         matches!(self.outcome, Outcome::Result(_))
     }
 
-    fn parse(text: &str) -> anyhow::Result<Line> {
+    fn parse(text: &str) -> anyhow::Result<ResultLine> {
         if text.starts_with(PLAN) {
             bail!("is a plan, no result of one: `framewright sweep run` runs it, and merge takes it as --plan FILE");
         }
-        let line: Line = serde_json::from_str(text)
+        let line: ResultLine = serde_json::from_str(text)
             .context("is no result of a sweep; remove the line, and its cell is run again")?;
         if line.schema != SCHEMA {
             bail!("is {:?}, and a result that this program reads is {SCHEMA:?}", line.schema);
@@ -147,31 +147,31 @@ impl Line {
 
 /// What a file of results holds.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub struct Content {
+pub struct ResultsContent {
     /// The file.
     pub name: String,
     /// Results, each with the number of its line.
-    pub lines: Vec<(usize, Line)>,
+    pub lines: Vec<(usize, ResultLine)>,
     /// Bytes up to the end of the last line.
     pub whole: usize,
     /// Bytes behind it, of a line that was not written to its end.
     pub torn: usize,
 }
 
-impl Content {
+impl ResultsContent {
     /// Reads what is in a file that errors call `name`. A last line without an end has to begin as ours do: what is dropped may
     /// not be somebody else's.
     ///
     /// # Errors
     /// Which line is no result, and why.
-    pub fn parse(name: &str, bytes: &[u8]) -> anyhow::Result<Content> {
+    pub fn parse(name: &str, bytes: &[u8]) -> anyhow::Result<ResultsContent> {
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-        let mut content = Content { name: name.to_owned(), whole, torn: bytes.len() - whole, lines: Vec::new() };
+        let mut content = ResultsContent { name: name.to_owned(), whole, torn: bytes.len() - whole, lines: Vec::new() };
         for (number, line) in (1..).zip(bytes[..whole].split(|byte| *byte == b'\n')) {
             if line.is_empty() {
                 continue;
             }
-            let line = std::str::from_utf8(line).context("is no text").and_then(Line::parse);
+            let line = std::str::from_utf8(line).context("is no text").and_then(ResultLine::parse);
             content.lines.push((number, line.with_context(|| format!("{name}:{number}"))?));
         }
         let (tail, start) = (&bytes[whole..], format!("{{\"schema\":\"{KIND}"));
@@ -185,10 +185,10 @@ impl Content {
     ///
     /// # Errors
     /// It cannot be read; or which line is no result, and why.
-    pub fn read(path: &Path) -> anyhow::Result<Content> {
+    pub fn read(path: &Path) -> anyhow::Result<ResultsContent> {
         let name = path.display().to_string();
         let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
-        Content::parse(&name, &bytes(&file, &name)?)
+        ResultsContent::parse(&name, &bytes(&file, &name)?)
     }
 }
 
@@ -204,7 +204,7 @@ impl Store {
     ///
     /// # Errors
     /// It cannot be written, or holds something else, or somebody else has it.
-    pub fn open(path: &Path) -> anyhow::Result<(Store, Content)> {
+    pub fn open(path: &Path) -> anyhow::Result<(Store, ResultsContent)> {
         let name = path.display().to_string();
         // Appended to where it is, so no other file must be put in its place.
         let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
@@ -219,7 +219,7 @@ impl Store {
             ),
             Err(error) => bail!("{name} cannot be locked ({error}): name a file on a local file system with -o"),
         }
-        let content = Content::parse(&name, &bytes(&file, &name)?)?;
+        let content = ResultsContent::parse(&name, &bytes(&file, &name)?)?;
         if content.torn > 0 {
             file.set_len(content.whole as u64).with_context(|| format!("cannot write {name}"))?;
         }
@@ -230,7 +230,7 @@ impl Store {
     ///
     /// # Errors
     /// It cannot be written; the file then ends with the line before.
-    pub fn append(&mut self, line: &Line) -> anyhow::Result<()> {
+    pub fn append(&mut self, line: &ResultLine) -> anyhow::Result<()> {
         let text = line.text()?;
         let before = self.file.metadata().map(|metadata| metadata.len());
         self.file.write_all(text.as_bytes()).with_context(|| {

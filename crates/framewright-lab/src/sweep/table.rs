@@ -7,15 +7,15 @@
 
 use std::fmt;
 
-use framewright_table::Table as Sheet;
+use framewright_table::Table;
 
-use super::results::{Found, Line, Outcome};
+use super::results::{Found, Outcome, ResultLine};
 use crate::compare::names::Short;
 use crate::reproduce::estimate::Estimate;
 use crate::sim::figures::{change, plural, significant};
 
 /// Prints the tables.
-pub struct Table<'l>(pub &'l [Line]);
+pub struct SweepTable<'l>(pub &'l [ResultLine]);
 
 /// Widths of a name and of a column.
 const WIDTHS: (usize, usize) = (24, 19);
@@ -23,15 +23,15 @@ const WIDTHS: (usize, usize) = (24, 19);
 const COLUMNS: usize = 4;
 
 /// Results of one workload on one machine by one version.
-struct Group<'l> {
-    line: &'l Line,
-    results: Vec<(&'l Line, &'l Found)>,
+struct CellGroup<'l> {
+    line: &'l ResultLine,
+    results: Vec<(&'l ResultLine, &'l Found)>,
 }
 
 /// What some mechanisms get done on so many CPUs: each seed, with operations per second.
 type Rates = Vec<(u64, f64)>;
 
-impl fmt::Display for Table<'_> {
+impl fmt::Display for SweepTable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let groups = groups(self.0);
         let one_version = groups.iter().all(|group| group.line.version == groups[0].line.version);
@@ -45,28 +45,28 @@ impl fmt::Display for Table<'_> {
     }
 }
 
-fn groups(lines: &[Line]) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+fn groups(lines: &[ResultLine]) -> Vec<CellGroup<'_>> {
+    let mut groups: Vec<CellGroup<'_>> = Vec::new();
     for line in lines {
         let Outcome::Result(found) = &line.outcome else { continue };
         let known = groups.iter_mut().find(|group| alike(group.line, line));
         match known {
             Some(group) => group.results.push((line, found)),
-            None => groups.push(Group { line, results: vec![(line, found)] }),
+            None => groups.push(CellGroup { line, results: vec![(line, found)] }),
         }
     }
     groups
 }
 
 /// Whether two results differ in mechanisms, CPUs and seed at most.
-fn alike(one: &Line, other: &Line) -> bool {
+fn alike(one: &ResultLine, other: &ResultLine) -> bool {
     let (a, b) = (&one.cell, &other.cell);
     let lengths = (a.warm_up_ps, a.window_ps, &a.schedule) == (b.warm_up_ps, b.window_ps, &b.schedule);
     let contents = (&a.machine, &a.model, &a.workload, &a.list) == (&b.machine, &b.model, &b.workload, &b.list);
     one.version == other.version && lengths && contents
 }
 
-impl Group<'_> {
+impl CellGroup<'_> {
     fn print(&self, f: &mut fmt::Formatter<'_>, says_version: bool) -> fmt::Result {
         let (cell, unit) = (&self.line.cell, plural(&self.results[0].1.unit));
         let seeds = distinct(self.results.iter().map(|(line, _)| line.cell.seed)).len();
@@ -90,7 +90,7 @@ impl Group<'_> {
         cpus.sort_unstable();
         let names = Short::of(mechanisms.iter().copied(), WIDTHS.0 - 1);
         for columns in cpus.chunks(COLUMNS) {
-            let mut table = Sheet::new("<>");
+            let mut table = Table::new("<>");
             let heads = columns.iter().map(|cpus| format!("{cpus:>width$}", width = WIDTHS.1));
             table.row(std::iter::once(label("CPUs")).chain(heads).collect());
             for name in &mechanisms {
@@ -103,7 +103,7 @@ impl Group<'_> {
     }
 
     /// The rows of a set of mechanisms, of so many seeds as a rule; of all but the first, also how they compare.
-    fn rows(&self, table: &mut Sheet, shown: &str, (first, name): (&str, &str), (columns, seeds): (&[usize], usize)) {
+    fn rows(&self, table: &mut Table, shown: &str, (first, name): (&str, &str), (columns, seeds): (&[usize], usize)) {
         let rates: Vec<Rates> = columns.iter().map(|cpus| self.rates(name, *cpus)).collect();
         let cell = |text: String| format!("{text:>width$}", width = WIDTHS.1);
         let means = rates.iter().map(|rates| {
@@ -126,8 +126,8 @@ impl Group<'_> {
     }
 
     fn rates(&self, mechanisms: &str, cpus: usize) -> Rates {
-        let is_it = |(line, _): &&(&Line, &Found)| line.cell.mechanisms == mechanisms && line.cell.cpus == cpus;
-        let of = |(line, found): &(&Line, &Found)| Some((line.cell.seed, found.per_second?));
+        let is_it = |(line, _): &&(&ResultLine, &Found)| line.cell.mechanisms == mechanisms && line.cell.cpus == cpus;
+        let of = |(line, found): &(&ResultLine, &Found)| Some((line.cell.seed, found.per_second?));
         self.results.iter().filter(is_it).filter_map(of).collect()
     }
 }

@@ -21,7 +21,7 @@ use framewright::pfn::PfnRange;
 use super::map::{Block, Map, block_of_flags};
 use super::sample::{Known, Sample, Texts};
 use super::state::{About, Clock};
-use super::sweep::{Sweep, pageblocks};
+use super::sweep::{PageblockSweep, pageblocks};
 use crate::sim::figures::counted;
 
 /// Why there are no locks.
@@ -109,12 +109,12 @@ impl Kernel {
 /// The frames' flags.
 struct Flags {
     file: io::Result<File>,
-    sweep: Sweep,
+    sweep: PageblockSweep,
 }
 
 impl Flags {
     fn open(path: &Path) -> Flags {
-        Flags { file: File::open(path), sweep: Sweep::default() }
+        Flags { file: File::open(path), sweep: PageblockSweep::default() }
     }
 
     /// The pageblocks, some of them read anew.

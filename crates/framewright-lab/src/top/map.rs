@@ -13,7 +13,7 @@ use framewright_trace::proc::flag;
 
 /// What a pageblock is, or holds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Kind {
+pub enum BlockKind {
     /// What cannot move.
     Unmovable,
     /// What can.
@@ -36,61 +36,61 @@ pub enum Kind {
     Unread,
 }
 
-impl Kind {
+impl BlockKind {
     /// All that a pageblock can turn out to be.
-    pub const ALL: [Kind; 9] = [
-        Kind::Movable,
-        Kind::Unmovable,
-        Kind::Reclaimable,
-        Kind::Mixed,
-        Kind::HighAtomic,
-        Kind::Cma,
-        Kind::Isolate,
-        Kind::Other,
-        Kind::Away,
+    pub const ALL: [BlockKind; 9] = [
+        BlockKind::Movable,
+        BlockKind::Unmovable,
+        BlockKind::Reclaimable,
+        BlockKind::Mixed,
+        BlockKind::HighAtomic,
+        BlockKind::Cma,
+        BlockKind::Isolate,
+        BlockKind::Other,
+        BlockKind::Away,
     ];
 
     /// Of a pageblock's type.
-    pub const fn of(migratetype: MigrateType) -> Kind {
+    pub const fn of(migratetype: MigrateType) -> BlockKind {
         match migratetype {
-            MigrateType::Unmovable => Kind::Unmovable,
-            MigrateType::Movable => Kind::Movable,
-            MigrateType::Reclaimable => Kind::Reclaimable,
-            MigrateType::HighAtomic => Kind::HighAtomic,
-            MigrateType::Cma => Kind::Cma,
-            MigrateType::Isolate => Kind::Isolate,
+            MigrateType::Unmovable => BlockKind::Unmovable,
+            MigrateType::Movable => BlockKind::Movable,
+            MigrateType::Reclaimable => BlockKind::Reclaimable,
+            MigrateType::HighAtomic => BlockKind::HighAtomic,
+            MigrateType::Cma => BlockKind::Cma,
+            MigrateType::Isolate => BlockKind::Isolate,
         }
     }
 
     /// Its letter, where most is in use.
     pub const fn letter(self) -> char {
         match self {
-            Kind::Unmovable => 'U',
-            Kind::Movable => 'M',
-            Kind::Reclaimable => 'R',
-            Kind::HighAtomic => 'H',
-            Kind::Cma => 'C',
-            Kind::Isolate => 'I',
-            Kind::Mixed => 'X',
-            Kind::Other => '?',
-            Kind::Away => '-',
-            Kind::Unread => ' ',
+            BlockKind::Unmovable => 'U',
+            BlockKind::Movable => 'M',
+            BlockKind::Reclaimable => 'R',
+            BlockKind::HighAtomic => 'H',
+            BlockKind::Cma => 'C',
+            BlockKind::Isolate => 'I',
+            BlockKind::Mixed => 'X',
+            BlockKind::Other => '?',
+            BlockKind::Away => '-',
+            BlockKind::Unread => ' ',
         }
     }
 
     /// What the letter stands for, and the same in short.
     pub const fn name(self) -> (&'static str, &'static str) {
         match self {
-            Kind::Unmovable => ("unmovable", "unmov"),
-            Kind::Movable => ("movable", "mov"),
-            Kind::Reclaimable => ("reclaimable", "recl"),
-            Kind::HighAtomic => ("highatomic", "high"),
-            Kind::Cma => ("CMA", "CMA"),
-            Kind::Isolate => ("isolated", "isol"),
-            Kind::Mixed => ("mixed", "mixed"),
-            Kind::Other => ("not told", "untold"),
-            Kind::Away => ("not managed", "away"),
-            Kind::Unread => ("not read yet", "unread"),
+            BlockKind::Unmovable => ("unmovable", "unmov"),
+            BlockKind::Movable => ("movable", "mov"),
+            BlockKind::Reclaimable => ("reclaimable", "recl"),
+            BlockKind::HighAtomic => ("highatomic", "high"),
+            BlockKind::Cma => ("CMA", "CMA"),
+            BlockKind::Isolate => ("isolated", "isol"),
+            BlockKind::Mixed => ("mixed", "mixed"),
+            BlockKind::Other => ("not told", "untold"),
+            BlockKind::Away => ("not managed", "away"),
+            BlockKind::Unread => ("not read yet", "unread"),
         }
     }
 }
@@ -101,7 +101,7 @@ pub struct Block {
     /// Its zone, by the place among the sample's; none for what no zone has.
     pub zone: Option<u16>,
     /// What it is or holds.
-    pub kind: Kind,
+    pub kind: BlockKind,
     /// Frames that are there.
     pub frames: u32,
     /// Of them, those in use: neither on a buddy list nor out of the allocator's hands.
@@ -123,11 +123,11 @@ pub struct Map {
 
 /// What stands at one place of the picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cell {
+pub struct MapCell {
     /// Its letter, or a dot.
     pub letter: char,
     /// What most of it is; none if all of it is free.
-    pub kind: Option<Kind>,
+    pub kind: Option<BlockKind>,
 }
 
 impl Map {
@@ -138,7 +138,7 @@ impl Map {
 
     /// Pageblocks that were looked at, in percent of all.
     pub fn percent_read(&self) -> f64 {
-        let read = self.blocks.iter().filter(|block| block.kind != Kind::Unread).count();
+        let read = self.blocks.iter().filter(|block| block.kind != BlockKind::Unread).count();
         if self.blocks.is_empty() { 100.0 } else { read as f64 * 100.0 / self.blocks.len() as f64 }
     }
 }
@@ -149,32 +149,32 @@ pub fn scale(blocks: usize, room: usize) -> usize {
 }
 
 /// The cells, each of `scale` pageblocks.
-pub fn cells(blocks: &[Block], scale: usize) -> Vec<Cell> {
-    blocks.chunks(scale.max(1)).map(Cell::of).collect()
+pub fn cells(blocks: &[Block], scale: usize) -> Vec<MapCell> {
+    blocks.chunks(scale.max(1)).map(MapCell::of).collect()
 }
 
-impl Cell {
-    fn of(blocks: &[Block]) -> Cell {
+impl MapCell {
+    fn of(blocks: &[Block]) -> MapCell {
         let frames: u64 = blocks.iter().map(|block| u64::from(block.frames)).sum();
         let used: u64 = blocks.iter().map(|block| u64::from(block.used)).sum();
-        if blocks.iter().all(|block| block.kind == Kind::Unread) {
-            return Cell { letter: Kind::Unread.letter(), kind: Some(Kind::Unread) };
+        if blocks.iter().all(|block| block.kind == BlockKind::Unread) {
+            return MapCell { letter: BlockKind::Unread.letter(), kind: Some(BlockKind::Unread) };
         }
         if frames == 0 {
-            return Cell { letter: Kind::Away.letter(), kind: Some(Kind::Away) };
+            return MapCell { letter: BlockKind::Away.letter(), kind: Some(BlockKind::Away) };
         }
-        let weight = |kind: Kind| {
+        let weight = |kind: BlockKind| {
             let of_kind = blocks.iter().filter(|block| block.kind == kind);
-            of_kind.map(|block| u64::from(if kind == Kind::Away { block.frames } else { block.used })).sum::<u64>()
+            of_kind.map(|block| u64::from(if kind == BlockKind::Away { block.frames } else { block.used })).sum::<u64>()
         };
         // The first of those that have most: the order of `ALL` is turned round for `max_by_key`, which takes the last.
-        let most = Kind::ALL.into_iter().rev().max_by_key(|&kind| weight(kind)).unwrap_or(Kind::Away);
+        let most = BlockKind::ALL.into_iter().rev().max_by_key(|&kind| weight(kind)).unwrap_or(BlockKind::Away);
         if weight(most) == 0 {
-            return Cell { letter: '.', kind: None };
+            return MapCell { letter: '.', kind: None };
         }
-        let is_full = 2 * used >= frames || most == Kind::Away;
+        let is_full = 2 * used >= frames || most == BlockKind::Away;
         let letter = if is_full { most.letter() } else { most.letter().to_ascii_lowercase() };
-        Cell { letter, kind: Some(most) }
+        MapCell { letter, kind: Some(most) }
     }
 }
 
@@ -212,11 +212,11 @@ pub fn block_of_flags(flags: impl Iterator<Item = u64>) -> Block {
     flags.for_each(|flags| held.note(flags));
     let used = held.frames - held.free;
     let kind = match (held.movable, held.unmovable) {
-        _ if held.frames == 0 => Kind::Away,
-        (0, 0) => Kind::Other,
-        (0, _) => Kind::Unmovable,
-        (_, 0) => Kind::Movable,
-        _ => Kind::Mixed,
+        _ if held.frames == 0 => BlockKind::Away,
+        (0, 0) => BlockKind::Other,
+        (0, _) => BlockKind::Unmovable,
+        (_, 0) => BlockKind::Movable,
+        _ => BlockKind::Mixed,
     };
     Block { zone: None, kind, frames: held.frames, used }
 }

@@ -1,7 +1,7 @@
 //! `framewright top`: the allocator of a simulated machine, of a live process, or of this machine's kernel, on a terminal.
 //!
 //! ```text
-//! kernel, socket, simulation ──feed──▶ Sample ──▶ Top (what is on the screen) ──draw──▶ terminal, or a frame of text
+//! kernel, socket, simulation ──feed──▶ Sample ──▶ Screen ──draw──▶ terminal, or a frame of text
 //!                                                  ▲ keys
 //! ```
 //!
@@ -26,4 +26,4 @@ pub use kernel::Kernel;
 pub use sample::Sample;
 pub use simulation::Simulation;
 pub use socket::Socket;
-pub use state::{About, Asked, Clock, Key, Top};
+pub use state::{About, Asked, Clock, Key, Screen};

@@ -17,10 +17,10 @@ use framewright_sim::workload::{Job, run_watched};
 use framewright_trace::error::TraceError;
 
 use super::feed::{Feed, Orders, Told};
-use super::map::{Block, Kind, Map};
+use super::map::{Block, BlockKind, Map};
 use super::sample::{LockCount, Sample, Texts};
 use super::state::{About, Clock};
-use super::sweep::{Sweep, pageblocks};
+use super::sweep::{PageblockSweep, pageblocks};
 use crate::mechanisms;
 
 /// Frames that are walked at a look.
@@ -65,7 +65,7 @@ impl Simulation {
     fn run(self, orders: &Orders) -> Result<(), String> {
         let endless = self.job.window == 0;
         let job = Job { window: if endless { u64::MAX / 4 } else { self.job.window }, ..self.job };
-        let (mut sweep, mut until, mut wrong) = (Sweep::default(), self.until, None);
+        let (mut sweep, mut until, mut wrong) = (PageblockSweep::default(), self.until, None);
         let mut watch = |moment: &Moment<'_>| {
             let at = moment.clock as f64 / SECOND;
             let sample = look(moment, at, &mut sweep).map_err(|error| wrong = Some(error.to_string())).ok()?;
@@ -87,7 +87,7 @@ impl Simulation {
 }
 
 /// How it is.
-fn look(moment: &Moment<'_>, at: f64, sweep: &mut Sweep) -> Result<Sample, TraceError> {
+fn look(moment: &Moment<'_>, at: f64, sweep: &mut PageblockSweep) -> Result<Sample, TraceError> {
     // A file of all nodes has a text, whatever the nodes.
     let text = |file: ReportFile| file.text(moment.pages).unwrap_or_default();
     let texts = Texts {
@@ -132,6 +132,6 @@ fn walk(moment: &Moment<'_>, range: PfnRange) -> Block {
         used += if is_used { run as u32 } else { 0 };
         at += run;
     }
-    let kind = moment.pages.pageblock_type(range.start).map_or(Kind::Away, Kind::of);
+    let kind = moment.pages.pageblock_type(range.start).map_or(BlockKind::Away, BlockKind::of);
     Block { zone: None, kind, frames, used }
 }

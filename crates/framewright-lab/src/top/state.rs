@@ -4,7 +4,7 @@
 
 use std::collections::VecDeque;
 
-use super::map::Kind;
+use super::map::BlockKind;
 use super::sample::{Between, EVENTS, Sample, Zone};
 
 /// Samples whose rates are kept for the small curves: as many as the widest screen has columns for.
@@ -120,7 +120,7 @@ pub enum Asked {
 }
 
 /// See the module's description.
-pub struct Top {
+pub struct Screen {
     /// Where the samples come from.
     pub about: About,
     /// Seconds between samples.
@@ -148,10 +148,10 @@ pub struct Top {
     history: [VecDeque<f64>; EVENTS.len()],
 }
 
-impl Top {
+impl Screen {
     /// Before the first sample.
-    pub fn new(about: About, every: f64) -> Top {
-        Top {
+    pub fn new(about: About, every: f64) -> Screen {
+        Screen {
             about,
             every,
             is_paused: false,
@@ -216,10 +216,10 @@ impl Top {
     }
 
     /// Kinds of pageblock that there are, in the order of the legend.
-    pub fn kinds(&self) -> Vec<Kind> {
+    pub fn kinds(&self) -> Vec<BlockKind> {
         let map = self.last.as_ref().and_then(|sample| sample.map.as_ref().ok());
-        let there = |kind: &Kind| map.is_some_and(|map| map.blocks.iter().any(|block| block.kind == *kind));
-        Kind::ALL.into_iter().filter(there).collect()
+        let there = |kind: &BlockKind| map.is_some_and(|map| map.blocks.iter().any(|block| block.kind == *kind));
+        BlockKind::ALL.into_iter().filter(there).collect()
     }
 
     /// A key was pressed.

@@ -24,7 +24,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::draw::{Theme, draw};
 use super::feed::{Feed, Told};
-use super::state::{Asked, Clock, Key, Top};
+use super::state::{Asked, Clock, Key, Screen};
 
 /// How often the source and the signals are looked for.
 const TICK: Duration = Duration::from_millis(100);
@@ -35,7 +35,7 @@ const SPEED: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// The terminal cannot be read or written.
-pub fn run(top: &mut Top, feed: &Feed, theme: Theme) -> io::Result<()> {
+pub fn run(top: &mut Screen, feed: &Feed, theme: Theme) -> io::Result<()> {
     let ends = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
         signal_hook::flag::register(signal, ends.clone())?;
@@ -55,7 +55,7 @@ pub fn run(top: &mut Top, feed: &Feed, theme: Theme) -> io::Result<()> {
 
 fn loop_on(
     terminal: &mut ratatui::DefaultTerminal,
-    (top, feed): (&mut Top, &Feed),
+    (top, feed): (&mut Screen, &Feed),
     theme: Theme,
     (keys, ends): (&Keys, &AtomicBool),
 ) -> io::Result<()> {
@@ -148,7 +148,7 @@ impl Keys {
 }
 
 /// Takes what the source said; whether that was anything.
-fn hear(top: &mut Top, feed: &Feed) -> bool {
+fn hear(top: &mut Screen, feed: &Feed) -> bool {
     let Some(heard) = feed.heard() else {
         top.ended.get_or_insert_with(|| "the source is gone".to_owned());
         return true;
@@ -159,7 +159,7 @@ fn hear(top: &mut Top, feed: &Feed) -> bool {
 }
 
 /// The state takes what a source said.
-pub fn tell(top: &mut Top, told: Told) {
+pub fn tell(top: &mut Screen, told: Told) {
     match told {
         Told::Sample(sample) => top.take(*sample),
         Told::Rests => top.is_paused = true,
@@ -174,7 +174,7 @@ struct Speed {
 }
 
 impl Speed {
-    fn note(&mut self, top: &mut Top) {
+    fn note(&mut self, top: &mut Screen) {
         let (Clock::Simulated, Some(at)) = (top.about.clock, top.sample().map(|sample| sample.at)) else { return };
         let passed = self.since.elapsed();
         if passed >= SPEED {

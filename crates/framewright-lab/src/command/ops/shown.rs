@@ -47,7 +47,7 @@ pub(super) struct Wrong {
 
 /// One list under one set of mechanisms.
 #[derive(Serialize)]
-pub(super) struct Run {
+pub(super) struct ListRun {
     file: String,
     mechanisms: String,
     cpus: usize,
@@ -71,10 +71,10 @@ pub(super) struct Run {
 
 /// All runs of a command.
 #[derive(Serialize)]
-struct Document<'r> {
+struct ListsDocument<'r> {
     schema: &'static str,
     is_as_stated: bool,
-    runs: &'r [Run],
+    runs: &'r [ListRun],
 }
 
 fn kind_name<S: Serializer>(kind: &Kind, serializer: S) -> Result<S::Ok, S::Error> {
@@ -106,9 +106,9 @@ fn words(line: &Line<'_>) -> String {
 }
 
 /// Runs a list.
-pub(super) fn run(file: &str, list: &Scenario, checks: Checks, quiet: bool) -> Run {
+pub(super) fn run(file: &str, list: &Scenario, checks: Checks, quiet: bool) -> ListRun {
     let shape = &list.shape;
-    let mut run = Run {
+    let mut run = ListRun {
         file: file.to_owned(),
         mechanisms: label(&shape.mechanisms),
         cpus: shape.cpus.len(),
@@ -134,7 +134,7 @@ pub(super) fn run(file: &str, list: &Scenario, checks: Checks, quiet: bool) -> R
     run
 }
 
-impl Run {
+impl ListRun {
     fn note(&mut self, line: &Line<'_>, quiet: bool) {
         let stated = line.step.expected.is_some() || matches!(line.step.op, Op::Expect(_) | Op::Assert(_));
         let differs = line.differs.is_some();
@@ -170,7 +170,7 @@ impl Run {
 
     /// A line of what the run is, one of each step, and the sums.
     pub(super) fn text(&self) -> String {
-        let Run { file, mechanisms, frames, .. } = self;
+        let ListRun { file, mechanisms, frames, .. } = self;
         let mut text = format!("{file}: {}, {frames} frames, mechanisms {mechanisms}\n", counted(self.cpus, "CPU"));
         let digits = self.operations.to_string().len();
         let widest = self.steps.iter().map(|shown| shown.step.chars().count()).max().unwrap_or(0).min(WIDEST);
@@ -190,7 +190,7 @@ impl Run {
     }
 
     fn sums(&self) -> String {
-        let Run { served, failed, skipped, .. } = self;
+        let ListRun { served, failed, skipped, .. } = self;
         let operations = counted(self.operations, "operation");
         let statements = match (self.statements, self.differing) {
             (0, _) => "nothing is stated".to_owned(),
@@ -209,11 +209,11 @@ impl Run {
 }
 
 /// A row for each run.
-pub(super) fn table(runs: &[Run]) -> String {
+pub(super) fn table(runs: &[ListRun]) -> String {
     let mut table = Table::new("<<>><");
     table.row(cells!["list  ", "mechanisms", "  operations", "  statements", "  verdict"]);
     for run in runs {
-        let Run { file, mechanisms, operations, statements, .. } = run;
+        let ListRun { file, mechanisms, operations, statements, .. } = run;
         let verdict = run.verdict();
         table.row(cells!["{file}  ", "{mechanisms}", "  {operations}", "  {statements}", "  {verdict}"]);
     }
@@ -221,8 +221,8 @@ pub(super) fn table(runs: &[Run]) -> String {
 }
 
 /// All runs for programs.
-pub(super) fn json(runs: &[Run]) -> anyhow::Result<String> {
-    let document = Document { schema: SCHEMA, is_as_stated: runs.iter().all(Run::is_as_stated), runs };
+pub(super) fn json(runs: &[ListRun]) -> anyhow::Result<String> {
+    let document = ListsDocument { schema: SCHEMA, is_as_stated: runs.iter().all(ListRun::is_as_stated), runs };
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 

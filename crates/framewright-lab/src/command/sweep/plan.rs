@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use clap::Args;
 use framewright_lab::sim::figures::counted;
-use framewright_lab::sweep::plan::{MOST_CELLS, Plan, SCHEMA};
+use framewright_lab::sweep::plan::{MOST_CELLS, SCHEMA, SweepPlan};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::run::Schedule;
 use framewright_sim::workload::Job;
 
 use super::super::file::{check, replace};
 use super::super::output::{print, quoted};
-use super::super::runs::{MACHINE, Runs, seconds, warm_up};
+use super::super::runs::{MACHINE, RunArgs, seconds, warm_up};
 
 /// Write down every cell, with all that its result depends on.
 ///
@@ -77,7 +77,7 @@ impl Planning {
                 }
             }
         }
-        let plan = Plan::new(&self.command(&machines, &workloads), &cells)?;
+        let plan = SweepPlan::new(&self.command(&machines, &workloads), &cells)?;
         let text = plan.text()?;
         if self.out == Path::new("-") {
             return print(&text);
@@ -88,8 +88,8 @@ impl Planning {
     }
 
     /// The arguments of one machine and workload.
-    fn runs(&self, machine: &str, workload: &str) -> Runs {
-        Runs {
+    fn runs(&self, machine: &str, workload: &str) -> RunArgs {
+        RunArgs {
             machine: Some(machine.to_owned()),
             workload: Some(workload.to_owned()),
             mechanisms: self.mechanisms.clone(),
@@ -136,7 +136,7 @@ impl Planning {
         words.join(" ")
     }
 
-    fn summary(&self, plan: &Plan, machines: &[String], workloads: &[String], seeds: usize) -> String {
+    fn summary(&self, plan: &SweepPlan, machines: &[String], workloads: &[String], seeds: usize) -> String {
         let (out, sets) = (quoted(&self.out.display().to_string()), self.mechanisms.len().max(1));
         let cpus = match self.cpus.len() {
             0 => "all CPUs".to_owned(),

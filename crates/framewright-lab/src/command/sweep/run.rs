@@ -13,8 +13,8 @@ use framewright_bench::command::Bar;
 use framewright_lab::sim::figures::counted;
 use framewright_lab::sweep::digest::Digest;
 use framewright_lab::sweep::part::{ALL, Part};
-use framewright_lab::sweep::plan::Plan;
-use framewright_lab::sweep::results::{Content, Line, Outcome, Store};
+use framewright_lab::sweep::plan::SweepPlan;
+use framewright_lab::sweep::results::{Outcome, ResultLine, ResultsContent, Store};
 use framewright_lab::sweep::run;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
@@ -70,12 +70,12 @@ impl Running {
         for signal in [SIGINT, SIGTERM] {
             signal_hook::flag::register(signal, stopped.clone()).context("cannot watch for signals")?;
         }
-        let plan = Plan::read(&self.plan)?;
+        let plan = SweepPlan::read(&self.plan)?;
         let (part, told) = self.part()?;
         let own = part.cells(&plan)?;
         let path = self.out.clone().unwrap_or_else(|| results(&self.plan, part));
         let (sink, content) = if path == Path::new("-") {
-            (Sink::Output, Content::default())
+            (Sink::Output, ResultsContent::default())
         } else {
             let (store, content) = Store::open(&path)?;
             (Sink::File(store), content)
@@ -115,13 +115,13 @@ impl Running {
     }
 
     /// Runs cells, and says how many failed.
-    fn cells(&self, plan: &Plan, left: &[usize], (sink, stopped): (Sink, &AtomicBool)) -> anyhow::Result<usize> {
+    fn cells(&self, plan: &SweepPlan, left: &[usize], (sink, stopped): (Sink, &AtomicBool)) -> anyhow::Result<usize> {
         let usual = || thread::available_parallelism().map_or(1, NonZero::get);
         let threads = self.jobs.map_or_else(usual, usize::from);
         let (sink, failed) = (Mutex::new(sink), AtomicUsize::new(0));
         let plan_name = quoted(&self.plan.display().to_string());
         let again = |index: usize| format!("framewright sweep run {plan_name} --index {index} -o -");
-        let record = |line: &Line| {
+        let record = |line: &ResultLine| {
             if let Outcome::Failure(failure) = &line.outcome {
                 failed.fetch_add(1, Ordering::Relaxed);
                 note(&format!("cell {} failed: {}\n  again: {}", line.index, failure.error, failure.again));

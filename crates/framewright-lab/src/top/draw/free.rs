@@ -9,14 +9,14 @@ use ratatui::text::{Line, Span};
 use super::pane::Pane;
 use super::units::memory;
 use crate::sim::figures::{count, share};
-use crate::top::map::Kind;
+use crate::top::map::BlockKind;
 use crate::top::sample::Zone;
-use crate::top::state::Top;
+use crate::top::state::Screen;
 
 /// Columns and rows of a card with eleven orders.
 const CARD: (usize, usize) = (38, 13);
 
-pub(super) fn title(top: &Top) -> String {
+pub(super) fn title(top: &Screen) -> String {
     format!("Free pages: {}", top.shown().title_of_view())
 }
 
@@ -27,7 +27,7 @@ impl Zone {
     }
 }
 
-pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
+pub(super) fn draw(pane: &mut Pane<'_>, top: &Screen) {
     let Some(sample) = top.sample() else { return };
     let columns = (pane.width() / CARD.0).max(1);
     let rows = (pane.height() / CARD.1).max(1);
@@ -64,7 +64,7 @@ fn card(pane: &mut Pane<'_>, zone: &Zone, scroll: usize) {
         let of_all = share(frames as f64, all as f64) / 100.0;
         match zone.types.as_ref().and_then(|types| types.get(order)) {
             Some(types) => letters(pane, types, of_all, width).for_each(|span| line.push_span(span)),
-            None => line.push_span(Span::styled(pane.theme.bar(of_all, width), pane.theme.kind(Kind::Movable))),
+            None => line.push_span(Span::styled(pane.theme.bar(of_all, width), pane.theme.kind(BlockKind::Movable))),
         }
         pane.line(row, &line);
     }
@@ -92,7 +92,7 @@ fn letters<'t>(
         let begin = (before as f64 / whole.max(1) as f64 * length as f64).round() as usize;
         before += blocks;
         let end = (before as f64 / whole.max(1) as f64 * length as f64).round() as usize;
-        let kind = Kind::of(migratetype);
+        let kind = BlockKind::of(migratetype);
         let text = kind.letter().to_string().repeat(end - begin);
         (!text.is_empty()).then(|| Span::styled(text, theme.kind(kind)))
     })

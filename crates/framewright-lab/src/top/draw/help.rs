@@ -5,7 +5,7 @@ use ratatui::text::{Line, Span};
 use super::pane::{Pane, wrapped};
 use super::theme::Theme;
 use super::units::time;
-use crate::top::state::{Clock, Top};
+use crate::top::state::{Clock, Screen};
 
 /// Keys, and what they do. The first ones are the last to go when there is no room.
 const KEYS: [(&str, &str); 9] = [
@@ -30,7 +30,7 @@ const PANELS: [&str; 5] = [
 ];
 
 /// The foot.
-pub(super) fn keys(pane: &mut Pane<'_>, top: &Top) {
+pub(super) fn keys(pane: &mut Pane<'_>, top: &Screen) {
     let every = format!("every {}", time(top.every));
     let pause = if top.is_paused { "go on" } else { "pause" };
     let items = [
@@ -58,7 +58,7 @@ pub(super) fn keys(pane: &mut Pane<'_>, top: &Top) {
 /// Columns of the keys, where there are so many.
 const NAMES: usize = 18;
 
-pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
+pub(super) fn draw(pane: &mut Pane<'_>, top: &Screen) {
     let lines = lines(pane.width(), pane.theme, top);
     let rows = pane.height().saturating_sub(1);
     let most = lines.len().saturating_sub(rows);
@@ -69,7 +69,7 @@ pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
 }
 
 /// All of it, as wide as there is room for.
-fn lines(width: usize, theme: Theme, top: &Top) -> Vec<Line<'static>> {
+fn lines(width: usize, theme: Theme, top: &Screen) -> Vec<Line<'static>> {
     let clock = match top.about.clock {
         Clock::Wall => "Numbers are the source's own; docs/top.md says where each is from.",
         Clock::Simulated => "Times are simulated ones; docs/top.md says where each number is from.",

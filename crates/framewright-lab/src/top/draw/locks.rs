@@ -2,17 +2,17 @@
 
 use super::pane::Pane;
 use crate::sim::figures::{count, duration, fitted, percent, share};
-use crate::top::state::Top;
+use crate::top::state::Screen;
 
 /// Columns behind the name, without and with the details.
 const NUMBERS: usize = 12;
 const DETAILS: usize = 20;
 
-pub(super) fn title(_: &Top) -> String {
+pub(super) fn title(_: &Screen) -> String {
     "Locks".to_owned()
 }
 
-pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
+pub(super) fn draw(pane: &mut Pane<'_>, top: &Screen) {
     let Some(sample) = top.sample() else { return };
     if let Err(reason) = &sample.locks {
         return pane.waiting(reason);

@@ -5,9 +5,9 @@ use ratatui::text::{Line, Span};
 use super::pane::Pane;
 use super::units::{PAGE, bytes};
 use crate::top::map::{cells, scale};
-use crate::top::state::Top;
+use crate::top::state::Screen;
 
-pub(super) fn title(top: &Top) -> String {
+pub(super) fn title(top: &Screen) -> String {
     let map = top.sample().and_then(|sample| sample.map.as_ref().ok());
     match map {
         Some(map) if map.by_content => "Pageblocks by content".to_owned(),
@@ -16,7 +16,7 @@ pub(super) fn title(top: &Top) -> String {
     }
 }
 
-pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
+pub(super) fn draw(pane: &mut Pane<'_>, top: &Screen) {
     let Some(sample) = top.sample() else { return };
     let map = match &sample.map {
         Ok(map) => map,

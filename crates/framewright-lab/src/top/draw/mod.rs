@@ -23,7 +23,7 @@ use self::pane::Pane;
 pub use self::theme::Theme;
 use self::units::{memory, time};
 use super::sample::EVENTS;
-use super::state::{Clock, Panel, Top};
+use super::state::{Clock, Panel, Screen};
 use crate::sim::figures::{fitted, share};
 
 /// Columns and rows below which nothing is shown.
@@ -34,7 +34,7 @@ const ALL: (u16, u16) = (78, 20);
 const HEAD: usize = 3;
 
 /// Draws all of it.
-pub fn draw(top: &Top, theme: Theme, buffer: &mut Buffer) {
+pub fn draw(top: &Screen, theme: Theme, buffer: &mut Buffer) {
     let area = *buffer.area();
     let mut pane = Pane::new(buffer, area, theme);
     if area.width < LEAST.0 || area.height < LEAST.1 {
@@ -61,7 +61,7 @@ pub fn draw(top: &Top, theme: Theme, buffer: &mut Buffer) {
 }
 
 /// A frame as text, as wide and high as asked for.
-pub fn frame(top: &Top, theme: Theme, (width, height): (u16, u16)) -> String {
+pub fn frame(top: &Screen, theme: Theme, (width, height): (u16, u16)) -> String {
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     draw(top, theme, &mut buffer);
     let rows = buffer.content().chunks(usize::from(width.max(1)));
@@ -73,7 +73,7 @@ pub fn frame(top: &Top, theme: Theme, (width, height): (u16, u16)) -> String {
 }
 
 /// What is looked at, how, and how much memory is free.
-fn head(pane: &mut Pane<'_>, top: &Top) {
+fn head(pane: &mut Pane<'_>, top: &Screen) {
     let theme = pane.theme;
     let right = state(top);
     let room = pane.width().saturating_sub(right.chars().count() + 2);
@@ -99,7 +99,7 @@ fn head(pane: &mut Pane<'_>, top: &Top) {
 }
 
 /// What the source does: rests, or how fast it is.
-fn state(top: &Top) -> String {
+fn state(top: &Screen) -> String {
     let at = top.sample().map_or(0.0, |sample| sample.at);
     let at = match top.about.clock {
         Clock::Wall => String::new(),
@@ -114,7 +114,7 @@ fn state(top: &Top) -> String {
 }
 
 /// All panels, each in its place.
-fn panels(pane: &mut Pane<'_>, top: &Top) {
+fn panels(pane: &mut Pane<'_>, top: &Screen) {
     let (width, height) = (pane.width(), pane.height());
     // Eleven orders, the marks and a title; what is more goes to the pageblocks, once all events have a row.
     let upper = height.saturating_sub(EVENTS.len() + 1).max(13);
@@ -133,7 +133,7 @@ fn panels(pane: &mut Pane<'_>, top: &Top) {
     }
 }
 
-fn panel(pane: &mut Pane<'_>, top: &Top, panel: Panel) {
+fn panel(pane: &mut Pane<'_>, top: &Screen, panel: Panel) {
     let name = match panel {
         Panel::Free => free::title(top),
         Panel::Map => map::title(top),

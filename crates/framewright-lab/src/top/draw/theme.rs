@@ -5,7 +5,7 @@
 
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::top::map::Kind;
+use crate::top::map::BlockKind;
 
 /// See the module's description.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,14 +61,14 @@ impl Theme {
     }
 
     /// A kind of pageblock.
-    pub(crate) fn kind(self, kind: Kind) -> Style {
+    pub(crate) fn kind(self, kind: BlockKind) -> Style {
         self.coloured(match kind {
-            Kind::Movable => Color::Green,
-            Kind::Unmovable => Color::Red,
-            Kind::Reclaimable => Color::Blue,
-            Kind::Mixed => Color::Magenta,
-            Kind::HighAtomic | Kind::Cma | Kind::Isolate => Color::Cyan,
-            Kind::Other | Kind::Away | Kind::Unread => Color::DarkGray,
+            BlockKind::Movable => Color::Green,
+            BlockKind::Unmovable => Color::Red,
+            BlockKind::Reclaimable => Color::Blue,
+            BlockKind::Mixed => Color::Magenta,
+            BlockKind::HighAtomic | BlockKind::Cma | BlockKind::Isolate => Color::Cyan,
+            BlockKind::Other | BlockKind::Away | BlockKind::Unread => Color::DarkGray,
         })
     }
 
