@@ -52,8 +52,8 @@ pub trait Cells: Sync {
     /// What the contender did wrong.
     fn run<'env>(&'env self, crew: &Crew<'env>, job: &Job) -> Outcome<Sample>;
 
-    /// Allocates `blocks` blocks on each thread at once, checks that no frame is in two of them, and frees each block on the
-    /// next thread.
+    /// Allocates `blocks` blocks on each thread at once, checks that no frame is in two of them, and frees each block
+    /// on the next thread.
     ///
     /// # Errors
     /// What the contender did wrong.

@@ -11,7 +11,8 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use crate::crew::{allowed_cpus, can_pin};
 use crate::entry::{Entry, Role};
-use crate::formats::Foreign;
+use crate::foreign::Foreign;
+use crate::formats;
 use crate::goals::judge;
 use crate::machine::MachineFacts;
 use crate::measure::{Plan, measure};
@@ -98,8 +99,8 @@ impl Options {
     /// `--mechanisms` names.
     ///
     /// # Errors
-    /// A name that does not exist; output that cannot be written; and, behind the report, a contender that failed. That an
-    /// allocator is slow is no error.
+    /// A name that does not exist; output that cannot be written; and, behind the report, a contender that failed. That
+    /// an allocator is slow is no error.
     pub fn run(&self, parse: Parse, entries: &[Entry], out: &mut impl Write) -> anyhow::Result<()> {
         let mechanisms = self.mechanisms.as_deref().map_or(Ok(Mechanisms::DEFAULT), parse)?;
         let has_storm = self.workload.iter().any(|name| is_storm(name));
@@ -116,7 +117,7 @@ impl Options {
         let absent = leave_out_absent(&mut plan);
         let report = report(&plan, absent)?;
         let text = match (self.format, self.format.foreign()) {
-            (_, Some(foreign)) => foreign.print(&report),
+            (_, Some(foreign)) => formats::print(foreign, &report),
             (Format::Json, _) => serde_json::to_string_pretty(&report)? + "\n",
             _ => Table { report: &report, bold: bold() }.to_string(),
         };

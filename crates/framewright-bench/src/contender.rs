@@ -1,11 +1,11 @@
 //! What is measured: an allocator of blocks behind two calls.
 //!
-//! A [`Contender`] is shared by all threads; a thread *attaches* to it for a stretch of work and gets a [`Handle`], which holds
-//! what the allocator keeps per thread (a stack, a pinned CPU, nothing). A stretch of work is a [`Work`], generic over
-//! the handle, so that every loop is compiled for each contender and nothing is called through a pointer. In
-//! exchange every `alloc` and `free` of a handle must be `#[inline(never)]`: each operation of each contender is then
-//! one real call with one argument, which is what a program that embeds an allocator gets at least. Without that rule the
-//! compiler would melt the simple contenders into the loop and compare loops.
+//! A [`Contender`] is shared by all threads; a thread *attaches* to it for a stretch of work and gets a [`Handle`],
+//! which holds what the allocator keeps per thread (a stack, a pinned CPU, nothing). A stretch of work is a [`Work`],
+//! generic over the handle, so that every loop is compiled for each contender and nothing is called through a pointer.
+//! In exchange every `alloc` and `free` of a handle must be `#[inline(never)]`: each operation of each contender is
+//! then one real call with one argument, which is what a program that embeds an allocator gets at least. Without that
+//! rule the compiler would melt the simple contenders into the loop and compare loops.
 //!
 //! Blocks are numbers: a frame number, or an address in frames. A block of order `k` is `1 << k` frames of 4 KiB.
 

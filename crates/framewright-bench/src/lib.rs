@@ -1,8 +1,8 @@
 //! Page-frame allocators measured side by side, with the limit of what a call can cost.
 //!
 //! Nanoseconds depend on the machine and on what else runs there, so the number that counts is a ratio: each contender
-//! against a *limit*, the least that could do the same, taken within each of many rounds. `docs/benchmarks.md` says what
-//! each workload and each limit is and how to read the result; the modules below say how each is done.
+//! against a *limit*, the least that could do the same, taken within each of many rounds. `docs/benchmarks.md` says
+//! what each workload and each limit is and how to read the result; the modules below say how each is done.
 #![deny(unsafe_code)]
 
 pub mod command;
@@ -11,11 +11,12 @@ pub mod path;
 mod storm;
 pub mod time_bench;
 mod table;
-mod formats;
+pub mod formats;
 mod report;
 mod goals;
 mod measure;
 mod row;
+pub mod foreign;
 mod contenders;
 mod entry;
 mod cell;
@@ -36,7 +37,7 @@ pub use contenders::contenders;
 pub use contenders::system::resident;
 pub use crew::{Crew, allowed_cpus};
 pub use entry::{Entry, Role};
-pub use formats::Foreign;
+pub use foreign::Foreign;
 pub use goals::{Goal, Sense, judge};
 pub use machine::MachineFacts;
 pub use measure::{Plan, Progress, Results, measure};

@@ -1,13 +1,15 @@
 //! The method: who runs when, for how long, how often.
 //!
-//! Workload by workload: each contender is set up afresh for each number of threads (a pool that other work has shuffled would
-//! be another measurement), checked once to hand out no frame twice, and tried with more and more work until a try
-//! takes long enough to tell how much work fills a cell. Then come the rounds. In each, every contender runs once at each
-//! number of threads, and each round starts one contender further on, so that nobody always runs after the same
-//! neighbour. What a contender costs is the median of its rounds; its ratio to the limit is taken within each round first.
+//! Workload by workload: each contender is set up afresh for each number of threads (a pool that other work has
+//! shuffled would be another measurement), checked once to hand out no frame twice, and tried with more and more work
+//! until a try takes long enough to tell how much work fills a cell. Then come the rounds. In each, every contender
+//! runs once at each number of threads, and each round starts one contender further on, so that nobody always runs
+//! after the same neighbour. What a contender costs is the median of its rounds; its ratio to the limit is taken within
+//! each round first.
 //!
-//! Some need much longer for the least amount of work than a cell shall take (a batch of mapped pages): they sit out two of three
-//! rounds, so that a run stays a matter of minutes. Their ratios are taken to the rounds that they were in.
+//! Some need much longer for the least amount of work than a cell shall take (a batch of mapped pages): they sit out
+//! two of three rounds, so that a run stays a matter of minutes. Their ratios are taken to the rounds that they were
+//! in.
 //!
 //! A contender that fails is out of that workload and named in the report; the others go on.
 

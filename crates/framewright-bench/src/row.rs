@@ -18,8 +18,8 @@ pub struct Row {
     pub allocator: String,
     /// What it is for.
     pub role: Role,
-    /// Median over rounds: nanoseconds of a thread's time for allocation and free of one page (one block for orders above 0;
-    /// for producer and consumer, time passed from page to page).
+    /// Median over rounds: nanoseconds of a thread's time for allocation and free of one page (one block for orders
+    /// above 0; for producer and consumer, time passed from page to page).
     pub ns_per_page: f64,
     /// Smallest of the rounds.
     pub min: f64,

@@ -1,12 +1,14 @@
 //! `--workload storm`: what signal handlers that allocate cost the threads that they interrupt.
 //!
-//! Threads allocate a page and free it, again and again, while timers send the process so many signals a second, shared out
-//! among the threads. In each round that is measured three times, in turn: without signals, with handlers that do nothing, and with
-//! handlers that allocate a page and free it. The storm itself costs what the kernel takes for a signal; what is asked here is
-//! what the handlers' calls take on top, so the number that counts is the ratio of the last to the second, within a round.
+//! Threads allocate a page and free it, again and again, while timers send the process so many signals a second, shared
+//! out among the threads. In each round that is measured three times, in turn: without signals, with handlers that do
+//! nothing, and with handlers that allocate a page and free it. The storm itself costs what the kernel takes for a
+//! signal; what is asked here is what the handlers' calls take on top, so the number that counts is the ratio of the
+//! last to the second, within a round.
 //!
-//! Signals come from a timer for each thread, which the kernel delivers to that thread and no other: a helper thread that sent them would
-//! need a CPU of its own. A timer that finds its last signal still pending sends none, so the rate is counted, not assumed.
+//! Signals come from a timer for each thread, which the kernel delivers to that thread and no other: a helper thread
+//! that sent them would need a CPU of its own. A timer that finds its last signal still pending sends none, so the rate
+//! is counted, not assumed.
 #![allow(
     unsafe_code,
     reason = "timers, and a handler that finds its allocator by address; each block says why it is sound"
@@ -39,7 +41,8 @@ const SCHEMA: &str = "framewright-bench-storm/1";
 const RATE: u64 = 10_000;
 /// The least that the ratio shall be.
 const GOAL: f64 = 0.95;
-/// The share of the signals asked for that has to come, and of one storm's that the other's has to be, for the ratio to say anything.
+/// The share of the signals asked for that has to come, and of one storm's that the other's has to be, for the ratio to
+/// say anything.
 const ENOUGH: f64 = 0.9;
 /// Frames of the allocator: 64 MiB.
 const FRAMES: usize = 1 << 14;
@@ -135,17 +138,12 @@ impl fmt::Display for StormReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let threads = crate::row::threads_text(self.threads);
         writeln!(f, "repeat on {threads}, {} signals a second asked for, {} rounds", self.signals_asked, self.rounds)?;
-        let mut table = Table::new("<>");
-        let heads = ["M pages/s", "min-max", "signals/s", "deferred"];
-        let row = |name: &str, [pages, span, signals, deferred]: [&str; 4]| {
-            cells!["{name:<24}", "{pages:>13}", "{span:>26}", "{signals:>11}", "{deferred:>10}"]
-        };
-        table.row(row("", heads));
+        let mut table = Table::new("<24>13>26>11>10");
+        table.row(cells!["", "M pages/s", "min-max", "signals/s", "deferred"]);
         for found in &self.rows {
-            let span = format!("{:.2}-{:.2}", found.min / 1e6, found.max / 1e6);
-            let (pages, signals) = (found.pages_per_second / 1e6, found.signals_per_second);
-            let (pages, signals) = (format!("{pages:.2}"), format!("{signals:.0}"));
-            table.row(row(found.handlers.name(), [&pages, &span, &signals, &found.deferred.to_string()]));
+            let [pages, min, max] = [found.pages_per_second, found.min, found.max].map(|rate| rate / 1e6);
+            let (name, signals, deferred) = (found.handlers.name(), found.signals_per_second, found.deferred);
+            table.row(cells!["{name}", "{pages:.2}", "{min:.2}-{max:.2}", "{signals:.0}", "{deferred}"]);
         }
         write!(f, "{table}")?;
         let (percent, verdict) = (self.ratio * 100.0, self.verdict());
@@ -179,7 +177,8 @@ impl Timer {
     fn start(signal: i32, every: Duration) -> std::io::Result<Timer> {
         let every = libc::timespec { tv_sec: 0, tv_nsec: every.as_nanos() as libc::c_long };
         let times = libc::itimerspec { it_interval: every, it_value: every };
-        // SAFETY: zeros are a valid event, whose fields that the kernel reads are set; both calls write where they are told to.
+        // SAFETY: zeros are a valid event, whose fields that the kernel reads are set; both calls write where they are
+        // told to.
         unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;

@@ -1,9 +1,10 @@
-//! What this machine's primitives cost: the rows of the kernel's `time_bench_sample`, by what stands for each in a process.
+//! What this machine's primitives cost: the rows of the kernel's `time_bench_sample`, by what stands for each in a
+//! process.
 //!
-//! The figures that explained why the per-CPU lists should not hold interrupts off (2017) are a table of such costs: a pair that
-//! saves and restores interrupts 38 cycles, one that holds preemption off 11, the difference what a page would be cheaper by.
-//! A process has neither; what a row stands for is in its name, and some published rows have two here: what our seam asks
-//! for ([`framewright::Machine`]) and what a program that does mask its signals pays.
+//! The figures that explained why the per-CPU lists should not hold interrupts off (2017) are a table of such costs: a
+//! pair that saves and restores interrupts 38 cycles, one that holds preemption off 11, the difference what a page
+//! would be cheaper by. A process has neither; what a row stands for is in its name, and some published rows have two
+//! here: what our seam asks for ([`framewright::Machine`]) and what a program that does mask its signals pays.
 //!
 //! | published | here |
 //! |---|---|
@@ -14,8 +15,8 @@
 //! | `page_alloc_put` | a page of this allocator, allocated and freed |
 //!
 //! No counterparts: disabling interrupts without saving (the four rows around it) and the lower halves (`local_BH_*`).
-//! As there, the loop is not taken off. Each row runs some tenths of a millisecond in each round, one after the other, and its
-//! number is the median of the rounds.
+//! As there, the loop is not taken off. Each row runs some tenths of a millisecond in each round, one after the other,
+//! and its number is the median of the rounds.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -120,8 +121,8 @@ pub fn time_bench(rounds: usize) -> Vec<Primitive> {
     })
 }
 
-/// Measures a page, allocated and freed by plain calls on one pinned thread, as `page_bench02` does: with each protection of
-/// the per-CPU lists, in each of these presets.
+/// Measures a page, allocated and freed by plain calls on one pinned thread, as `page_bench02` does: with each
+/// protection of the per-CPU lists, in each of these presets.
 ///
 /// A process has nothing to mask: `interrupts-off` pays for its way through the code, not for masking. And
 /// the front serves with `own-lists` alone; the others go the long way.

@@ -1,8 +1,8 @@
 //! The timed loops, one for each kind of work.
 //!
-//! Each is generic over the handle and the order, so that every contender gets a loop of its own with two direct calls in it. The
-//! sum of all block numbers is returned, so that no allocation is unused. A loop reads the clock once before and
-//! once after; only the separate pass that tells allocation from free in batches reads it within, and only for
+//! Each is generic over the handle and the order, so that every contender gets a loop of its own with two direct calls
+//! in it. The sum of all block numbers is returned, so that no allocation is unused. A loop reads the clock once before
+//! and once after; only the separate pass that tells allocation from free in batches reads it within, and only for
 //! batches of [`SPLIT_FROM`] pages and more, whose reading costs are then taken off.
 
 use std::sync::Arc;
@@ -13,7 +13,8 @@ use crate::crew::Gate;
 use crate::machine::clock_cost;
 use crate::ring::{Ring, Side};
 
-/// Smallest batch whose allocation and free are also told apart: below, reading the clock costs more than what it times.
+/// Smallest batch whose allocation and free are also told apart: below, reading the clock costs more than what it
+/// times.
 pub(crate) const SPLIT_FROM: usize = 64;
 /// Batches of as many pages are timed in two parts from the start: reading the clock is lost in them.
 const ALWAYS_SPLIT_FROM: usize = 4096;

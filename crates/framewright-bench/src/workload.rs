@@ -108,8 +108,9 @@ impl Shape {
         }
     }
 
-    /// The contender that the ratio is taken to: without a check where blocks stay with their thread, with a state byte where
-    /// every allocator that checks must touch memory that is cold or another core's, two rings where blocks go in a circle.
+    /// The contender that the ratio is taken to: without a check where blocks stay with their thread, with a state byte
+    /// where every allocator that checks must touch memory that is cold or another core's, two rings where blocks go in
+    /// a circle.
     pub fn limit(self) -> &'static str {
         match self {
             Shape::Repeat { .. } | Shape::Batch { .. } => "stack-call",
@@ -139,6 +140,11 @@ impl Shape {
             Shape::ProducerConsumer => vec![2],
             _ => wanted.to_vec(),
         }
+    }
+
+    /// The workload of this name; no family.
+    pub fn parse(name: &str) -> Option<Shape> {
+        Shape::all().into_iter().find(|shape| shape.to_string() == name)
     }
 
     /// The workloads that a name stands for: one, or a family.

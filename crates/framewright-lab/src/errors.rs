@@ -1,6 +1,6 @@
-//! Every error of the laboratory, one of each kind, as it reads in full. What a command line, a file or a kernel can provoke
-//! is seen in the tests of the commands as well, with what the command advises; here are those too that need a broken kernel,
-//! or a bug.
+//! Every error of the laboratory, one of each kind, as it reads in full. What a command line, a file or a kernel can
+//! provoke is seen in the tests of the commands as well, with what the command advises; here are those too that need a
+//! broken kernel, or a bug.
 //!
 //! A new kind of error does not compile before it has a row.
 

@@ -1,6 +1,7 @@
 //! Every command's help has examples, and the parser takes each of them.
 //!
-//! An example is a line that is indented by two and starts with the program's name; what it does stands below it, further in.
+//! An example is a line that is indented by two and starts with the program's name; what it does stands below it,
+//! further in.
 
 use clap::{Command, CommandFactory, Parser};
 

@@ -1,5 +1,5 @@
-//! The laboratory around the allocator: what records a kernel's trace, what shows the runs of the simulated machine, and what
-//! the `framewright` command is made of.
+//! The laboratory around the allocator: what records a kernel's trace, what shows the runs of the simulated machine,
+//! and what the `framewright` command is made of.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

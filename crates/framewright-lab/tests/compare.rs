@@ -270,7 +270,8 @@ proptest! {
         prop_assert!(text.lines().all(known), "{text}");
     }
 
-    /// will-it-scale's CSV is a table of numbers whose first line of data is that of no tasks, and holds what was measured.
+    /// will-it-scale's CSV is a table of numbers whose first line of data is that of no tasks, and holds what was
+    /// measured.
     #[test]
     fn csv_of_will_it_scale_reads_back(cpus in prop::collection::btree_set(1..=112_usize, 1..8)) {
         let comparison = compared(&[side("a.json", &six_seeds(&cpus.iter().copied().collect::<Vec<_>>(), 1.0))], Choice { all: true, ..Choice::default() });

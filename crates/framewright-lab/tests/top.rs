@@ -62,7 +62,8 @@ fn linux(folder: &Path, more: u64) -> Kernel {
     Kernel::at(folder)
 }
 
-/// Seconds between two looks of which the share for pageblocks is enough to read them all, however slow this machine is.
+/// Seconds between two looks of which the share for pageblocks is enough to read them all, however slow this machine
+/// is.
 const LONG: f64 = 1e5;
 
 /// A session on the 6.1, some samples old.

@@ -7,7 +7,8 @@ use framewright::{Allocator, Local, Machine, Order, Pfn, Request};
 
 /// Pages of a batch.
 pub(crate) const PAGES: usize = 64;
-/// Batches that are counted. All take the same, for nothing comes from a depot or the zone: a CPU's own lists hold as many.
+/// Batches that are counted. All take the same, for nothing comes from a depot or the zone: a CPU's own lists hold as
+/// many.
 pub(crate) const BATCHES: usize = 8;
 /// Batches before, after which nothing comes from the zone any more.
 const WARM: usize = 50;
@@ -43,7 +44,8 @@ fn between_marks(work: impl FnOnce()) {
     mark();
 }
 
-/// Tells who traces this process that a counted region begins or ends. Nobody else cares: the signal is ignored by default.
+/// Tells who traces this process that a counted region begins or ends. Nobody else cares: the signal is ignored by
+/// default.
 fn mark() {
     let this = rustix::process::getpid();
     let _ = rustix::process::kill_process(this, rustix::process::Signal::URG);

@@ -5,10 +5,10 @@
 //! | `stack-call` | an array stack of 32-bit block numbers for each thread: a bound check, a load, a store of the length |
 //! | `stack-state` | the same, with one byte of state for each block, which is checked and set, plainly |
 //!
-//! Neither is an allocator: a thread whose stack is empty gets nothing, however much the others have. An allocator that checks
-//! what is freed cannot be below `stack-state`; where threads free each other's blocks the byte's cache line was last
-//! written by another core, so there it is the fair limit. Cheaper still would be a stack inlined into its caller, which
-//! no program that calls an allocator in another crate has.
+//! Neither is an allocator: a thread whose stack is empty gets nothing, however much the others have. An allocator that
+//! checks what is freed cannot be below `stack-state`; where threads free each other's blocks the byte's cache line was
+//! last written by another core, so there it is the fair limit. Cheaper still would be a stack inlined into its caller,
+//! which no program that calls an allocator in another crate has.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -45,8 +45,8 @@ pub(crate) const ENTRIES: &[Entry] = &[
     },
 ];
 
-/// An array stack of block numbers, on cache lines of its own (two, because processors fetch them in pairs): one thread's length
-/// beside another's would cost five times the stack.
+/// An array stack of block numbers, on cache lines of its own (two, because processors fetch them in pairs): one
+/// thread's length beside another's would cost five times the stack.
 #[repr(align(128))]
 struct Stack {
     blocks: Box<[u32]>,

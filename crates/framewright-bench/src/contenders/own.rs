@@ -1,9 +1,9 @@
 //! The project's own allocator.
 //!
-//! Each row is the same allocator over one region of simulated frames (only descriptors exist, no memory behind them), run or
-//! called in a different way: threads that have a CPU of the allocator to themselves, or share those of the processors. The
-//! request is a constant, as it is in a program that embeds it, so the compiler may specialise the call for it, but not
-//! inline it: [`crate::contender`].
+//! Each row is the same allocator over one region of simulated frames (only descriptors exist, no memory behind them),
+//! run or called in a different way: threads that have a CPU of the allocator to themselves, or share those of the
+//! processors. The request is a constant, as it is in a program that embeds it, so the compiler may specialise the call
+//! for it, but not inline it: [`crate::contender`].
 
 use framewright::mechanisms::Hardened;
 use framewright::pfn::{NodeId, Order, Pfn};

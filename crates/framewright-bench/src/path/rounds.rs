@@ -5,6 +5,7 @@ use framewright::request::{GFP_HIGHUSER_MOVABLE, GFP_KERNEL};
 use framewright::{Allocator, Local, Order, Pfn, Request};
 
 use super::catalogue::{FRAMES, Path, PathWork, Through};
+use crate::stats;
 
 /// Tells the time.
 pub trait Watch {
@@ -51,8 +52,8 @@ fn alloc_unmovable<M: Machine>(allocator: &Allocator<'_, M>) -> Option<u64> {
 }
 
 impl Path {
-    /// One round in parts: of each, nanoseconds of one allocation, with its free where the path has one. None if the allocator had
-    /// no block or refused one.
+    /// One round in parts: of each, nanoseconds of one allocation, with its free where the path has one. None if the
+    /// allocator had no block or refused one.
     pub fn round<M: Machine>(&self, allocator: &Allocator<'_, M>, watch: &impl Watch) -> Option<Vec<f64>> {
         match self.work {
             PathWork::Batch { order: 0, blocks } => self.batches::<M, 0>(allocator, watch, blocks),
@@ -159,7 +160,7 @@ impl Parts {
     }
 }
 
-/// The mean.
+/// The arithmetic mean; 0 of nothing.
 pub fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len().max(1) as f64
+    stats::mean(values).unwrap_or_default()
 }

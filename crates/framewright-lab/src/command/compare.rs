@@ -49,8 +49,8 @@ pub(crate) struct Compare {
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = CompareForm::Text)]
     format: CompareForm,
-    /// End with exit code 1 if something got worse by more than this, in percent, and not by chance; with 2 if there are too
-    /// few runs to tell.
+    /// End with exit code 1 if something got worse by more than this, in percent, and not by chance; with 2 if there
+    /// are too few runs to tell.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_over: Option<f64>,
 }

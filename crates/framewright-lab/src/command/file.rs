@@ -1,8 +1,8 @@
 //! Files that a command writes: looked at before the work, and written as a whole ([`framewright_trace::output`]).
 //!
-//! A path that is a symbolic link is refused, so that nobody who can write to a folder has a command overwrite another file, as
-//! root perhaps. Pipes and terminals are written to as they are, and the links to them that the system has in `/dev` and `/proc` are followed:
-//! `/dev/stdout` is one. Block devices are not written to.
+//! A path that is a symbolic link is refused, so that nobody who can write to a folder has a command overwrite another
+//! file, as root perhaps. Pipes and terminals are written to as they are, and the links to them that the system has in
+//! `/dev` and `/proc` are followed: `/dev/stdout` is one. Block devices are not written to.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -12,8 +12,8 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use framewright_trace::output::{self, Access, NewFile};
 
-/// Makes sure that a file can be written, and that one that is there is ours, which has `mark` in it: found out before the runs, not
-/// behind them.
+/// Makes sure that a file can be written, and that one that is there is ours, which has `mark` in it: found out before
+/// the runs, not behind them.
 pub(crate) fn check(path: &Path, mark: &str) -> anyhow::Result<()> {
     let name = path.display();
     if is_special(path) {
@@ -31,7 +31,8 @@ pub(crate) fn check(path: &Path, mark: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes a file so that it is there with all of the text, or as it was. What is no file, as a pipe, has no name to lose.
+/// Writes a file so that it is there with all of the text, or as it was. What is no file, as a pipe, has no name to
+/// lose.
 pub(crate) fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
     write(path, |out| out.write_all(text.as_bytes()))
 }
@@ -49,7 +50,8 @@ pub(crate) fn write(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Resul
     written().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Whether there is something that is neither a file nor a folder, or a link of the system's to what is open, as `/dev/stdout` is.
+/// Whether there is something that is neither a file nor a folder, or a link of the system's to what is open, as
+/// `/dev/stdout` is.
 fn is_special(path: &Path) -> bool {
     let known = fs::symlink_metadata(path);
     is_systems_link(path) || known.is_ok_and(|known| !known.is_file() && !known.is_dir() && !known.is_symlink())

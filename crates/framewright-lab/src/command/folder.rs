@@ -14,7 +14,8 @@ const GENERATOR: &str = "<meta name=\"generator\" content=\"framewright ";
 /// What a document of ours says of itself.
 const SCHEMA: &str = "\"schema\": \"framewright-";
 
-/// Makes the folder, if none of the files that are to be written is somebody else's: found out before the runs, not behind them.
+/// Makes the folder, if none of the files that are to be written is somebody else's: found out before the runs, not
+/// behind them.
 pub(crate) fn prepare(folder: &Path, names: &[&str]) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}; name another", folder.display()))?;
     names.iter().try_for_each(|name| file::check(&folder.join(name), mark(name)))

@@ -21,9 +21,9 @@ use shown::ListRun;
 
 /// Run lists of operations, and compare what comes of each step with what the list states.
 ///
-/// A list (.ops) describes a machine and says what is done on it, a line for each step. One thread plays all CPUs. An oracle judges every answer,
-/// every invariant is checked after each step, and at the end no frame may be missing. Ends with status 1 if a step is not as the list
-/// states or anything is wrong, and with 2 if a list cannot be read.
+/// A list (.ops) describes a machine and says what is done on it, a line for each step. One thread plays all CPUs. An
+/// oracle judges every answer, every invariant is checked after each step, and at the end no frame may be missing. Ends
+/// with status 1 if a step is not as the list states or anything is wrong, and with 2 if a list cannot be read.
 #[derive(Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -48,10 +48,12 @@ pub(crate) struct Ops {
     /// Lists of operations; - is standard input.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Presets and switches instead of the list's, as `baseline,fallback=claim-steal`, or a TOML file; repeat for more runs.
+    /// Presets and switches instead of the list's, as `baseline,fallback=claim-steal`, or a TOML file; repeat for more
+    /// runs.
     #[arg(long, short, value_name = "LIST|FILE.toml")]
     mechanisms: Vec<String>,
-    /// Check invariants and the census after every N steps; 0 at the end only [default: as often as takes about a second].
+    /// Check invariants and the census after every N steps; 0 at the end only [default: as often as takes about a
+    /// second].
     #[arg(long, value_name = "N")]
     check_every: Option<usize>,
     /// Print only steps that are not as stated, and the sums.

@@ -14,8 +14,8 @@ pub(crate) enum Format {
     Json,
 }
 
-/// Writes all of the output at once, text or JSON. Every command's output goes through here, but for shells' scripts and the
-/// benchmark's lines as they come, which quote no file.
+/// Writes all of the output at once, text or JSON. Every command's output goes through here, but for shells' scripts
+/// and the benchmark's lines as they come, which quote no file.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     print_as_it_is(&plain(text))
 }
@@ -27,8 +27,9 @@ pub(crate) fn print_as_it_is(text: &str) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-/// An output without control characters but the ends of lines and tabs: names in it may be somebody else's, out of a file or from a peer, and
-/// a terminal would obey them. They are escaped as JSON escapes them, so that a document stays one.
+/// An output without control characters but the ends of lines and tabs: names in it may be somebody else's, out of a
+/// file or from a peer, and a terminal would obey them. They are escaped as JSON escapes them, so that a document stays
+/// one.
 fn plain(text: &str) -> Cow<'_, str> {
     let is_obeyed = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     if !text.contains(is_obeyed) {

@@ -20,8 +20,8 @@ use super::runs::RunArgs;
 
 /// Print what Linux has in /proc about its allocator, of a simulated run or of a live process.
 ///
-/// A simulated run is seen at the end of its window, while its CPUs are at work. A live process is one that has exported its arena
-/// (`Arena::export`) to a socket.
+/// A simulated run is seen at the end of its window, while its CPUs are at work. A live process is one that has
+/// exported its arena (`Arena::export`) to a socket.
 #[derive(Args)]
 #[command(
     args_conflicts_with_subcommands = true,

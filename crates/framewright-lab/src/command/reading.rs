@@ -11,7 +11,8 @@ pub(crate) struct Reading {
     /// Count malformed lines and go on, instead of stopping at the first.
     #[arg(long)]
     lenient: bool,
-    /// Address of frame 0's page descriptor, for page moves recorded under address randomisation, as 0xffffea0000000000.
+    /// Address of frame 0's page descriptor, for page moves recorded under address randomisation, as
+    /// 0xffffea0000000000.
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     vmemmap: Option<u64>,
     /// How the kernel numbers mobilities, where the trace does not tell.

@@ -31,8 +31,8 @@ pub(crate) struct Record {
     /// The folder to make [default: recording, or recording-2 and so on if that is there].
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Seconds to record at most; a command that still runs then is ended by SIGTERM, 5 s later by SIGKILL, and the exit
-    /// code is 0.
+    /// Seconds to record at most; a command that still runs then is ended by SIGTERM, 5 s later by SIGKILL, and the
+    /// exit code is 0.
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<Duration>,
     /// Memory for the events of each CPU until they are read, in KiB [default: 16384, less on small machines].

@@ -15,7 +15,8 @@ const SHIPPED: &str = "data/traces/linux-6.1-thpfioscale-1g.fwt";
 /// A trace, and how it is read.
 #[derive(Args)]
 pub(crate) struct TraceArgs {
-    /// The trace: a directory with trace.txt and files of /proc, or a text or compact file [default: the project's own].
+    /// The trace: a directory with trace.txt and files of /proc, or a text or compact file [default: the project's
+    /// own].
     trace: Option<PathBuf>,
     /// Memory that the tables for a recorded machine may take, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 4096, value_parser = clap::value_parser!(u64).range(1..1 << 40))]

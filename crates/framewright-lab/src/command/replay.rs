@@ -20,7 +20,8 @@ use framewright_lab::mechanisms;
   framewright replay trace.txt.gz --format json
       a trace of perf or ftrace, and all that was counted, for programs")]
 pub(crate) struct Replay {
-    /// Presets and switches to replay under, as `baseline,fallback=claim-steal`, or a TOML file; repeat for more columns.
+    /// Presets and switches to replay under, as `baseline,fallback=claim-steal`, or a TOML file; repeat for more
+    /// columns.
     #[arg(long, short, value_name = "LIST|FILE.toml")]
     mechanisms: Vec<String>,
     /// Form of the output.

@@ -1,4 +1,5 @@
-//! Which runs of a workload on a simulated machine are meant: the arguments that `framewright sim`, `framewright proc` and `framewright sweep` share.
+//! Which runs of a workload on a simulated machine are meant: the arguments that `framewright sim`, `framewright proc`
+//! and `framewright sweep` share.
 
 use anyhow::{anyhow, bail};
 use clap::Args;
@@ -16,7 +17,8 @@ pub(super) struct RunArgs {
     /// Machine: a name, generic:SOCKETSxCORESxTHREADS, or a TOML file of your own [default: skylake-2x28; of mlc, all].
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub(super) machine: Option<String>,
-    /// What the CPUs do, as `page-fault1` or `page-fault1:lru=smp`; or mlc, which checks the machine's latencies [default: page-fault1].
+    /// What the CPUs do, as `page-fault1` or `page-fault1:lru=smp`; or mlc, which checks the machine's latencies
+    /// [default: page-fault1].
     #[arg(long, value_name = "NAME[:OPTIONS]")]
     pub(super) workload: Option<String>,
     /// Preset and switches, as `baseline,fallback=claim-steal`, or a TOML file; sim takes several [default: default].
@@ -34,7 +36,8 @@ pub(super) struct RunArgs {
     /// Virtual time before that [default: the workload's].
     #[arg(long, value_name = "SECONDS", value_parser = warm_up)]
     pub(super) warm_up: Option<f64>,
-    /// Which CPU runs next: `time`, the one with the least clock; `random` or random:N, by lot, switching in one of N accesses.
+    /// Which CPU runs next: `time`, the one with the least clock; `random` or random:N, by lot, switching in one of N
+    /// accesses.
     #[arg(long, value_name = "WHICH", default_value = "time")]
     pub(super) schedule: Schedule,
 }
@@ -65,7 +68,8 @@ impl RunArgs {
         Ok(machine::load(self.machine_name())?)
     }
 
-    /// The workload; `page_fault1`, as will-it-scale writes it, is `page-fault1`. `more` are names that the command has besides.
+    /// The workload; `page_fault1`, as will-it-scale writes it, is `page-fault1`. `more` are names that the command has
+    /// besides.
     pub(super) fn workload(&self, more: &[&str]) -> anyhow::Result<Workload> {
         let text = self.workload_name();
         let (name, options) = text.split_at(text.find(':').unwrap_or(text.len()));

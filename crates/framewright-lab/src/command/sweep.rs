@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 
 /// Plan hundreds of simulated runs, share them among hosts, and merge the results.
 ///
-/// The runs, which are called cells, are every one of some mechanisms with every one of some workloads, machines, numbers of CPUs
-/// and seeds.
+/// The runs, which are called cells, are every one of some mechanisms with every one of some workloads, machines,
+/// numbers of CPUs and seeds.
 #[derive(Args)]
 #[command(after_help = "Examples:
   framewright sweep plan -m baseline -m default --cpus 1,8,28 --seeds 1-5

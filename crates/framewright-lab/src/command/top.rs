@@ -17,8 +17,8 @@ const FRAMES: f64 = 10.0;
 
 /// Look at a page allocator at work: of this machine's kernel, of a live process, or of a simulated machine.
 ///
-/// Free pages by order and zone, the pageblocks, waits for locks, per-CPU lists, and events a second. Without arguments it is the
-/// kernel of this machine; as root, with its pageblocks.
+/// Free pages by order and zone, the pageblocks, waits for locks, per-CPU lists, and events a second. Without arguments
+/// it is the kernel of this machine; as root, with its pageblocks.
 #[derive(Args)]
 #[command(after_help = "Examples:
   framewright top
@@ -38,10 +38,12 @@ pub(crate) struct Top {
     /// Show the process that shows its arena at this socket.
     #[arg(long, value_name = "SOCKET", conflicts_with_all = ["machine", "workload", "mechanisms", "cpus", "seed", "seconds", "warm_up", "schedule", "until"])]
     from: Option<PathBuf>,
-    /// Time between two samples, in seconds; of a simulated run, in seconds of simulated time [default: 1; simulated 0.001].
+    /// Time between two samples, in seconds; of a simulated run, in seconds of simulated time [default: 1; simulated
+    /// 0.001].
     #[arg(long, value_name = "SECONDS")]
     every: Option<f64>,
-    /// Pause a simulated run when its time is this, in seconds; with --once, the frame's time [default with --once: 10 samples].
+    /// Pause a simulated run when its time is this, in seconds; with --once, the frame's time [default with --once: 10
+    /// samples].
     #[arg(long, value_name = "SECONDS")]
     until: Option<f64>,
     /// Print one frame as text, and end.

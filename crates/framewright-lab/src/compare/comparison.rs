@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use framewright_table::figures::counted;
 use serde::Serialize;
 
 use super::place::{Placed, Side};
@@ -9,7 +10,6 @@ use super::points::{Better, Point, points, remarks};
 use super::read::{Kind, ReadError};
 use super::statistics::{can_differ, least_count};
 use super::table::{Against, By, Column, Difference, Fact, FigureRow, UnitTable};
-use crate::sim::figures::counted;
 
 /// What is to be shown.
 #[derive(Clone, Copy, Debug, Default)]

@@ -12,6 +12,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use framewright_bench::foreign::{per_element, step, sum_of_cpus};
 use framewright_bench::{Foreign, Shape};
 use framewright_sim::machine;
 
@@ -188,12 +189,8 @@ fn page_bench_line(kind: Kind, row: &FigureRow, cycles: u64, ns: f64) -> Option<
     let cpus = row.cpus.unwrap_or(1);
     let (step, together) = match kind {
         Kind::Bench => {
-            let shape = Shape::all().into_iter().find(|shape| shape.to_string() == row.workload)?;
-            let step = match shape {
-                Shape::Repeat { order } => usize::from(order),
-                other => other.unit(),
-            };
-            Foreign::PageBench.refusal(shape).is_none().then_some((step, false))?
+            let shape = Shape::parse(&row.workload)?;
+            Foreign::PageBench.refusal(shape).is_none().then_some((step(shape), false))?
         }
         Kind::Sim => {
             let (test, options) = row.workload.split_once(':').unwrap_or((&row.workload, ""));
@@ -211,8 +208,6 @@ fn page_bench_line(kind: Kind, row: &FigureRow, cycles: u64, ns: f64) -> Option<
         }
         _ => return None,
     };
-    let thousandths = (ns * 1000.0) as u64;
-    let (whole, rest) = (thousandths / 1000, thousandths % 1000);
     if together {
         let (pages, bytes) = (1_u64 << step.min(20), 4096_u64 << step.min(20));
         return Some(format!(
@@ -221,7 +216,7 @@ fn page_bench_line(kind: Kind, row: &FigureRow, cycles: u64, ns: f64) -> Option<
         ));
     }
     if cpus > 1 {
-        return Some(format!("Sum Type:{name} Average: {cycles} cycles(tsc) CPUs:{cpus} step:{step}"));
+        return Some(sum_of_cpus(&name, cycles, cpus, step));
     }
-    Some(format!("Type:{name} Per elem: {cycles} cycles(tsc) {whole}.{rest:03} ns (step:{step})"))
+    Some(format!("Type:{name} Per elem: {}", per_element(cycles, (ns * 1000.0) as u64, step)))
 }

@@ -2,7 +2,8 @@
 //!
 //! Files are the JSON of `sim`, `bench`, `reproduce` and `replay`. In call order:
 //!
-//! - [`text`] for people, [`tables`] as mmtests and the 0-day robot print them, [`lines`] for benchstat, will-it-scale's readers and page_bench's;
+//! - [`text`] for people, [`tables`] as mmtests and the 0-day robot print them, [`lines`] for benchstat,
+//!   will-it-scale's readers and page_bench's;
 //! - [`names`]: those that are too long for a column;
 //! - [`comparison`]: which files belong together, what is shown, what got worse;
 //! - [`place`]: points into rows and columns, and what differs besides;

@@ -1,5 +1,5 @@
-//! Names that are too long for their column. They differ at their ends as a rule, in a file's name or in the last of many
-//! options, so what is cut off is the front; and whoever prints them lists them in full.
+//! Names that are too long for their column. They differ at their ends as a rule, in a file's name or in the last of
+//! many options, so what is cut off is the front; and whoever prints them lists them in full.
 
 /// Names that were cut: in full, and as they are printed.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]

@@ -43,7 +43,7 @@ impl Summary {
         sorted.sort_unstable_by(f64::total_cmp);
         let median = framewright_bench::stats::median(&sorted)?;
         let count = sorted.len();
-        let mean = sorted.iter().sum::<f64>() / count as f64;
+        let mean = framewright_bench::stats::mean(&sorted)?;
         let squares: f64 = sorted.iter().map(|value| (value - mean).powi(2)).sum();
         let deviation = if count > 1 { (squares / (count - 1) as f64).sqrt() } else { 0.0 };
         let interval = median_ranks(count).map(|(low, high)| (sorted[low - 1], sorted[high - 1]));
@@ -110,7 +110,8 @@ pub fn u_test(a: &[f64], b: &[f64]) -> Option<f64> {
     Some(if exact { ranked.exact(a.len()) } else { ranked.normal(a.len(), b.len()) })
 }
 
-/// Whether a difference between samples of so many measurements would be believed if they were as far apart as they can be.
+/// Whether a difference between samples of so many measurements would be believed if they were as far apart as they can
+/// be.
 pub fn can_differ(a: usize, b: usize) -> bool {
     let deals = |a: usize, b: usize| (0..a).map(|i| (a + b - i) as f64 / (i + 1) as f64).product::<f64>();
     2.0 / deals(a.min(b), a.max(b)) <= ALPHA

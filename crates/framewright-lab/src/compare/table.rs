@@ -1,8 +1,8 @@
 //! Rows and columns, and how a cell stands to the base's.
 //!
 //! Rows of a table share a unit, not a direction: more huge pages served and fewer pages moved stand in one table of
-//! counts. The verdict on a difference is therefore the row's. It is [`Difference::Unclear`] wherever chance may explain
-//! it, however large it is; where there is no chance, as in a replay, every difference is one.
+//! counts. The verdict on a difference is therefore the row's. It is [`Difference::Unclear`] wherever chance may
+//! explain it, however large it is; where there is no chance, as in a replay, every difference is one.
 
 use serde::Serialize;
 

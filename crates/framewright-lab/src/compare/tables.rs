@@ -10,6 +10,8 @@
 
 use std::fmt::{self, Write as _};
 
+use framewright_bench::foreign;
+
 use super::comparison::Comparison;
 use super::points::Better;
 use super::table::{Difference, FigureRow, SampleCell};
@@ -102,11 +104,11 @@ fn mmtests_cell(row: &FigureRow, (title, read): MmtestsStatistic, cell: &Option<
     if sure && matches!(title, "Hmean" | "Amean") {
         return format!("{value:.2} *{better:7.2}%*");
     }
-    format!("{value:.2} ({better:7.2}%)")
+    foreign::mmtests_cell(value, better)
 }
 
-/// By how many percent a number is better than the base's. No share of nothing is a number: a change from 0 is told as mmtests'
-/// `pdiff` and `pndiff` tell it, by 100 if more is better and by -99 if less is.
+/// By how many percent a number is better than the base's. No share of nothing is a number: a change from 0 is told as
+/// mmtests' `pdiff` and `pndiff` tell it, by 100 if more is better and by -99 if less is.
 fn better_by((base, value): (f64, f64), less_is_better: bool) -> f64 {
     if value == base {
         return 0.0;

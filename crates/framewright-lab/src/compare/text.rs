@@ -1,17 +1,18 @@
 //! A comparison for people, in the style of Go's `benchstat`: a median with its interval for each column, and against
 //! the first how much it changed and how sure that is.
 //!
-//! `~` stands where chance may explain the difference. Numbers have four digits and a prefix, counts all of theirs. Long names are
-//! cut, and stand below in full.
+//! `~` stands where chance may explain the difference. Numbers have four digits and a prefix, counts all of theirs.
+//! Long names are cut, and stand below in full.
 
 use std::fmt;
+
+use framewright_table::figures::{grouped, significant};
 
 use super::comparison::Comparison;
 use super::names::Short;
 use super::statistics::{least_count, least_for_interval};
 use super::table::{Against, Difference, FigureRow, SampleCell, UnitTable};
 use crate::compare::points::Better;
-use crate::sim::figures::{grouped, significant};
 
 /// Columns that a name may take.
 const NAME: usize = 44;

@@ -5,9 +5,11 @@ use std::fmt;
 use anyhow::bail;
 use framewright::Mechanisms;
 use framewright::mechanisms::{About, PRESETS};
+use framewright_table::wrapped;
 use serde::Serialize;
 
-use crate::reproduce::text::wrapped;
+/// Columns of a line.
+const WIDTH: usize = 100;
 
 /// Version of the JSON form.
 pub const SCHEMA: u32 = 1;
@@ -156,9 +158,9 @@ impl fmt::Display for Catalogue {
             writeln!(f, "Presets, and what each chooses other than baseline\n")?;
         }
         for Preset { name, about, unlike_baseline } in &self.presets {
-            wrapped(f, &format!("  {name}: {about}"), 6)?;
+            write!(f, "{}", wrapped(&format!("  {name}: {about}"), ' ', WIDTH, 6))?;
             if !unlike_baseline.is_empty() {
-                wrapped(f, &format!("      {}", unlike_baseline.join(", ")), 6)?;
+                write!(f, "{}", wrapped(&format!("      {}", unlike_baseline.join(", ")), ' ', WIDTH, 6))?;
             }
         }
         if !self.switches.is_empty() {
@@ -167,13 +169,17 @@ impl fmt::Display for Catalogue {
         }
         for Switch { name, about, choices, number, default } in &self.switches {
             writeln!(f)?;
-            wrapped(f, &format!("  {name}: {about}"), 6)?;
+            write!(f, "{}", wrapped(&format!("  {name}: {about}"), ' ', WIDTH, 6))?;
             for SwitchChoice { name, about, is_default } in choices {
                 let mark = if *is_default { '*' } else { '-' };
-                wrapped(f, &format!("    {mark} {name}: {about}"), 10)?;
+                write!(f, "{}", wrapped(&format!("    {mark} {name}: {about}"), ' ', WIDTH, 10))?;
             }
             if !number.is_empty() {
-                wrapped(f, &format!("    * {default}; it may be {}", number.join(" or ")), 10)?;
+                write!(
+                    f,
+                    "{}",
+                    wrapped(&format!("    * {default}; it may be {}", number.join(" or ")), ' ', WIDTH, 10)
+                )?;
             }
         }
         Ok(())

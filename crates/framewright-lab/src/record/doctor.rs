@@ -1,13 +1,14 @@
 //! Whether this machine can be recorded, and what to do where it cannot.
 //!
 //! [`Findings`] is what was found, as plain data, so that any machine can be told about; [`Findings::gather`] looks at
-//! this one. [`examine`] turns it into [`DoctorCheck`]s in the order in which they are best mended: without root nothing
-//! below can even be seen.
+//! this one. [`examine`] turns it into [`DoctorCheck`]s in the order in which they are best mended: without root
+//! nothing below can even be seen.
 
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use framewright_table::ranges;
 use serde::Serialize;
 
 use super::tracefs::{self, EVENTS, Wanted};
@@ -129,12 +130,8 @@ impl Findings {
 
 /// How many numbers a list as `0-3,8` has.
 fn counted(list: &str) -> Option<usize> {
-    let count = |range: &str| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
-        Some(last.checked_sub(first)? as usize + 1)
-    };
-    list.split(',').map(count).sum()
+    let all = ranges::<u32>(list).filter(|all| all.iter().all(|range| !range.is_empty()))?;
+    (!all.is_empty()).then(|| all.into_iter().map(Iterator::count).sum())
 }
 
 /// Whether the first bytes of a file can be read; that it can be opened says little in `/proc`.

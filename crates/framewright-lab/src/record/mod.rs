@@ -6,9 +6,10 @@
 //! kernel said at the end. What this machine can do of that, and how to mend it, is `doctor.rs`.
 //!
 //! Whatever happens, the instance is removed: when the recorder returns, fails or is interrupted. Only SIGKILL leaves
-//! it behind; then the next recording removes it. Nothing that was recorded is thrown away. What can be refused is asked
-//! before the workload starts; what goes wrong from then on cuts the recording short, or is told beside it. Room for
-//! the trace is held while pages are spooled (`room.rs`); if it cannot be written all the same, they stay in `spool/`.
+//! it behind; then the next recording removes it. Nothing that was recorded is thrown away. What can be refused is
+//! asked before the workload starts; what goes wrong from then on cuts the recording short, or is told beside it. Room
+//! for the trace is held while pages are spooled (`room.rs`); if it cannot be written all the same, they stay in
+//! `spool/`.
 
 pub mod doctor;
 mod write;
@@ -124,8 +125,8 @@ fn ready(found: &Findings) -> Result<PathBuf, RecordError> {
     }
 }
 
-/// Makes a folder, or takes an empty one of the user's own; whether it was made. Nobody else reads what is in it, for it is what root may
-/// see of the kernel; nor writes there, who could put a link where a file is to be.
+/// Makes a folder, or takes an empty one of the user's own; whether it was made. Nobody else reads what is in it, for
+/// it is what root may see of the kernel; nor writes there, who could put a link where a file is to be.
 fn make_folder(folder: &Path) -> Result<bool, RecordError> {
     match fs::read_dir(folder) {
         Ok(entries) => match entries.count() {

@@ -4,8 +4,8 @@
 //! to wake it, and so does not answer each event of its own with another one. What it writes needs page frames too.
 //! Those are requests like any other's; they grow with the rest by the few hundredths that packed pages take.
 //!
-//! A reader that cannot go on waits for the end and closes its file as well as it can; the others read what there is. What all of
-//! them have up to the last page of that file is a trace without a gap.
+//! A reader that cannot go on waits for the end and closes its file as well as it can; the others read what there is.
+//! What all of them have up to the last page of that file is a trace without a gap.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -24,7 +24,8 @@ use framewright_trace::raw::{Lost, PageLayout};
 use super::error::RecordError;
 use super::room::Room;
 
-/// How long a reader sleeps when it has read everything. A CPU that does nothing but fault fills about 1 MiB in that time.
+/// How long a reader sleeps when it has read everything. A CPU that does nothing but fault fills about 1 MiB in that
+/// time.
 const NAP: Duration = Duration::from_millis(25);
 
 /// How far recording is.

@@ -138,8 +138,8 @@ impl TimedFlags {
         let mut timed = TimedFlags::default();
         let mut bytes = Vec::new();
         loop {
-            // Before it is read: an event from in between is then the newer of the two, and right whether the flags have
-            // it or not.
+            // Before it is read: an event from in between is then the newer of the two, and right whether the flags
+            // have it or not.
             let time = clock();
             bytes.clear();
             let failed = |error| RecordError::at("read", Path::new("/proc/kpageflags"), error);

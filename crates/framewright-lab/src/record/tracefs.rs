@@ -66,7 +66,8 @@ pub fn left_over(tracefs: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Probes whose process is no more, as events, while we have none ourselves. They outlive the instances in which they were switched on.
+/// Probes whose process is no more, as events, while we have none ourselves. They outlive the instances in which they
+/// were switched on.
 pub fn left_over_probes(tracefs: &Path) -> Vec<String> {
     let probes = fs::read_to_string(tracefs.join(PROBES)).unwrap_or_default();
     let events = probes.lines().filter_map(|line| line.strip_prefix("p:")?.split(' ').next());

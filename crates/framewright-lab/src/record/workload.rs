@@ -120,8 +120,8 @@ impl Workload {
         Ok(Workload(Some(Command::new(program).args(arguments).spawn()?)))
     }
 
-    /// Waits until the command ends, the time is over or somebody interrupts; `look` is called meanwhile, and ends it by
-    /// false. If the time is over or `look` ended it, the command still runs.
+    /// Waits until the command ends, the time is over or somebody interrupts; `look` is called meanwhile, and ends it
+    /// by false. If the time is over or `look` ended it, the command still runs.
     ///
     /// # Errors
     /// The command cannot be waited for.
@@ -167,8 +167,8 @@ impl Workload {
         }
     }
 
-    /// Ends a command that still runs, and what it started: by SIGTERM, and by SIGKILL if not all have ended after `patience` or
-    /// somebody interrupts. Whether SIGKILL was needed.
+    /// Ends a command that still runs, and what it started: by SIGTERM, and by SIGKILL if not all have ended after
+    /// `patience` or somebody interrupts. Whether SIGKILL was needed.
     ///
     /// # Errors
     /// The command cannot be waited for.

@@ -1,12 +1,11 @@
 //! Where CPU time went: of all CPUs together, and of those that got the least, the median and the most done.
 //!
-//! The three are whole CPUs, not the extremes of each row, so that every column adds up. A CPU's time is what it did from its first to
-//! its last operation of the window, which is not quite the window.
+//! The three are whole CPUs, not the extremes of each row, so that every column adds up. A CPU's time is what it did
+//! from its first to its last operation of the window, which is not quite the window.
 
 use framewright_sim::report::{CpuReport, Report, Times};
+use framewright_table::figures::share;
 use serde::Serialize;
-
-use super::figures::share;
 
 /// Shares of CPU time.
 #[derive(Clone, PartialEq, Serialize, Debug)]

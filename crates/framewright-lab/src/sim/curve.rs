@@ -3,9 +3,8 @@
 use std::fmt;
 
 use framewright_sim::report::Report;
+use framewright_table::figures::{change, fitted, grouped, percent, plural, ratio};
 use framewright_table::{Table, cells};
-
-use super::figures::{change, fitted, grouped, percent, plural, ratio};
 
 /// Prints a table with a row for each run, grouped by mechanisms.
 pub struct CurveText<'r>(pub &'r [Report]);
@@ -18,22 +17,11 @@ impl fmt::Display for CurveText<'_> {
         for (mechanisms, runs) in &groups {
             writeln!(f, "\n{}", fitted(&format!("mechanisms {mechanisms}"), 100))?;
             let unit = fitted(&plural(&first.unit), 20);
-            let mut table = Table::new(">>>>><");
-            let mut row = |cells: [String; 6]| {
-                let [cpus, rate, scaling, cycles, waiting, lock] = cells;
-                table.row(cells![
-                    "{cpus:>6}",
-                    "{rate:>22}",
-                    "{scaling:>10}",
-                    "{cycles:>15}",
-                    "{waiting:>13}",
-                    "  {lock}"
-                ]);
-            };
+            let mut table = Table::new(">6>22>10>15>13<");
             let rate = format!("{unit}/s");
-            row(["CPUs", &rate, "scaling", "cycles for one", "waiting", "most waited-for lock"].map(str::to_owned));
+            table.row(cells!["CPUs", "{rate}", "scaling", "cycles for one", "waiting", "most waited-for lock"]);
             for run in runs {
-                row([
+                table.row(vec![
                     run.cpus.to_string(),
                     grouped(run.per_second),
                     format!("x {}", ratio(scaling(runs, run))),
@@ -55,12 +43,12 @@ fn gains(f: &mut fmt::Formatter<'_>, groups: &[(&str, Vec<&Report>)]) -> fmt::Re
         return Ok(());
     }
     writeln!(f, "\n{}", fitted(&format!("against {first}"), 100))?;
-    let mut table = Table::new(">><");
-    table.row(cells!["{:>6}" = "CPUs", "{:>22}" = "change"]);
+    let mut table = Table::new(">6>22<");
+    table.row(cells!["CPUs", "change"]);
     for (mechanisms, runs) in others {
         for run in runs {
             let change = against_first(groups, run).unwrap_or_else(|| "not run".to_owned());
-            table.row(cells!["{:>6}" = run.cpus, "{change:>22}", "  {}" = fitted(mechanisms, 70)]);
+            table.row(cells!["{}" = run.cpus, "{change}", "{}" = fitted(mechanisms, 70)]);
         }
     }
     write!(f, "{table}")

@@ -1,10 +1,10 @@
 //! What simulated runs found, for people and for other tools.
 //!
-//! [`RunText`] prints one run in at most 100 columns and [`CurveText`] several beside each other; [`Sensitivity`] says how far a
-//! result moves with each number of the machine model; [`timeline::write()`] draws the waits for locks for Perfetto. For
-//! programs there is the [`Report`](framewright_sim::report::Report) itself as JSON, and for a browser
-//! [`html`](crate::html). What all of these say in the same way, how a number is written and where a CPU's time went, is
-//! in [`figures`] and [`cpu_time`].
+//! [`RunText`] prints one run in at most 100 columns and [`CurveText`] several beside each other; [`Sensitivity`] says
+//! how far a result moves with each number of the machine model; [`timeline::write()`] draws the waits for locks for
+//! Perfetto. For programs there is the [`Report`](framewright_sim::report::Report) itself as JSON, and for a browser
+//! [`html`](crate::html). What all of these say in the same way, how a number is written and where a CPU's time went,
+//! is in [`framewright_table::figures`] and [`cpu_time`].
 
 pub mod sweep;
 pub mod sensitivity;
@@ -13,8 +13,8 @@ pub mod run;
 pub mod cpu_time;
 pub mod timeline;
 pub mod pool;
-pub mod figures;
 
 pub use curve::CurveText;
+pub use framewright_table::figures;
 pub use run::RunText;
 pub use sensitivity::Sensitivity;

@@ -1,7 +1,7 @@
 //! Jobs on as many threads as the host has CPUs, or on so many, with their results in order.
 //!
-//! Runs of the simulated machine know nothing of each other, so a curve or a sensitivity takes a fraction of the time on two
-//! CPUs, and which of them ran what shows nowhere.
+//! Runs of the simulated machine know nothing of each other, so a curve or a sensitivity takes a fraction of the time
+//! on two CPUs, and which of them ran what shows nowhere.
 
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,9 +41,9 @@ impl Drop for Turn {
     }
 }
 
-/// Calls `job` with each number below `jobs`, the largest first, since the last jobs are by custom the longest. `progress` is told
-/// how many are done, again and again while they run. Several who call it at once share the CPUs: no more jobs run than there
-/// are CPUs. A job must not call it in turn.
+/// Calls `job` with each number below `jobs`, the largest first, since the last jobs are by custom the longest.
+/// `progress` is told how many are done, again and again while they run. Several who call it at once share the CPUs: no
+/// more jobs run than there are CPUs. A job must not call it in turn.
 ///
 /// # Errors
 /// That of the first job that failed; jobs that had not begun are left out then.
@@ -113,7 +113,8 @@ pub fn on<T: Send, E: Send>(
     all.into_iter().flatten().collect()
 }
 
-/// What `simulate` returns; if it panics, as a run does that finds the allocator broken, an error with the panic's words.
+/// What `simulate` returns; if it panics, as a run does that finds the allocator broken, an error with the panic's
+/// words.
 ///
 /// # Errors
 /// The panic, or the error of `simulate`.

@@ -1,14 +1,15 @@
-//! A workload on a machine, for each number of CPUs and each set of mechanisms; and, if asked for, each of these again with every
-//! number of the machine a tenth smaller and a tenth larger.
+//! A workload on a machine, for each number of CPUs and each set of mechanisms; and, if asked for, each of these again
+//! with every number of the machine a tenth smaller and a tenth larger.
 
 use anyhow::anyhow;
 use framewright::Mechanisms;
 use framewright_sim::machine::Spec;
 use framewright_sim::report::Report;
+use framewright_table::figures;
 use serde::Serialize;
 
+use super::pool;
 use super::sensitivity::{Effect, Sensitivity};
-use super::{figures, pool};
 
 /// What to run.
 pub struct RunSweep<'a> {
@@ -84,8 +85,9 @@ impl RunSweep<'_> {
         Ok(SweepFindings { runs, sensitivities })
     }
 
-    /// From the runs with numbers changed, for each parameter and factor all the runs: of the throughput of each run, and of its
-    /// ratio to the run with the first mechanisms on as many CPUs. A number that is wrong is so for both, so the ratio moves less.
+    /// From the runs with numbers changed, for each parameter and factor all the runs: of the throughput of each run,
+    /// and of its ratio to the run with the first mechanisms on as many CPUs. A number that is wrong is so for both, so
+    /// the ratio moves less.
     fn sensitivities(&self, runs: &[Report], parameters: &[&str], changed: &[Report]) -> Vec<Sensitivity> {
         let table = |result: &str, base: usize, value: &dyn Fn(&[Report]) -> f64| {
             let variant = |number: usize| value(&changed[number * runs.len()..][..runs.len()]);

@@ -1,8 +1,8 @@
 //! Waits for locks on a time line, for `ui.perfetto.dev` and `chrome://tracing`.
 //!
-//! The format is Chrome's trace events as JSON: a node is a process, a CPU one of its threads, and each taking of a lock is a
-//! complete event for the wait, if there was one, and one for the time that the lock was held. Events are written one a line
-//! as they come, so that a trace needs no memory of its own size.
+//! The format is Chrome's trace events as JSON: a node is a process, a CPU one of its threads, and each taking of a
+//! lock is a complete event for the wait, if there was one, and one for the time that the lock was held. Events are
+//! written one a line as they come, so that a trace needs no memory of its own size.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};

@@ -1,14 +1,15 @@
 //! One run of a sweep: all that its result depends on, as data.
 //!
-//! A cell names nothing that could mean something else on another host: a machine and a list of operations stand there with
-//! a digest of their content, mechanisms with all switches, lengths in picoseconds. Its hash is the digest of the line
+//! A cell names nothing that could mean something else on another host: a machine and a list of operations stand there
+//! with a digest of their content, mechanisms with all switches, lengths in picoseconds. Its hash is the digest of the
+//! line
 //!
 //! ```text
 //! framewright-sweep-cell/1 VERSION {"machine":…,"model":…,…,"window_ps":…}
 //! ```
 //!
-//! where the version is that of the simulator's and the allocator's sources (`framewright_sim::VERSION`) and the rest is the
-//! cell's JSON as plans and results have it. A change of either, however small, is another hash.
+//! where the version is that of the simulator's and the allocator's sources (`framewright_sim::VERSION`) and the rest
+//! is the cell's JSON as plans and results have it. A change of either, however small, is another hash.
 
 use anyhow::{Context, anyhow, bail};
 use framewright::Mechanisms;
@@ -51,7 +52,8 @@ pub struct Cell {
 }
 
 impl Cell {
-    /// Of a run on a machine, by name and content. What [`Job::new`] chooses by itself and a cell has no field for has to be as it chose.
+    /// Of a run on a machine, by name and content. What [`Job::new`] chooses by itself and a cell has no field for has
+    /// to be as it chose.
     pub fn of(machine: &str, model: &Digest, job: &Job) -> Cell {
         let list = match &job.workload {
             Workload::Ops(ops) => Some(Digest::of(&ops.text())),

@@ -32,12 +32,15 @@ const COLUMNS: [&str; 20] = [
 ];
 
 /// The table, with its head.
-pub fn csv(lines: &[ResultLine]) -> String {
+///
+/// # Errors
+/// None that a table of text could cause.
+pub fn csv(lines: &[ResultLine]) -> anyhow::Result<String> {
     let figures = figures(lines);
-    let mut text = String::new();
+    let mut table = ::csv::Writer::from_writer(Vec::new());
     let named =
         figures.iter().map(|(name, unit)| if unit.is_empty() { name.clone() } else { format!("{name} ({unit})") });
-    row(&mut text, COLUMNS.into_iter().map(str::to_owned).chain(named));
+    table.write_record(COLUMNS.into_iter().map(str::to_owned).chain(named))?;
     for line in lines {
         let cell = &line.cell;
         let known = [
@@ -54,9 +57,9 @@ pub fn csv(lines: &[ResultLine]) -> String {
         ];
         let came = came(line);
         let value = |figure: &(String, String)| text_of(value(line, figure));
-        row(&mut text, known.into_iter().chain(came).chain(figures.iter().map(value)));
+        table.write_record(known.into_iter().chain(came).chain(figures.iter().map(value)))?;
     }
-    text
+    Ok(String::from_utf8(table.into_inner()?)?)
 }
 
 /// The columns of what came of a cell.
@@ -106,18 +109,4 @@ fn value(line: &ResultLine, (name, unit): &(String, String)) -> Option<f64> {
 
 fn text_of(value: Option<impl Display>) -> String {
     value.map_or(String::new(), |value| value.to_string())
-}
-
-fn row(text: &mut String, fields: impl Iterator<Item = String>) {
-    for (number, field) in fields.enumerate() {
-        if number > 0 {
-            text.push(',');
-        }
-        if field.contains([',', '"', '\n', '\r']) {
-            text.push_str(&format!("\"{}\"", field.replace('"', "\"\"")));
-        } else {
-            text.push_str(&field);
-        }
-    }
-    text.push('\n');
 }

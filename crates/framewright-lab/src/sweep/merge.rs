@@ -1,8 +1,9 @@
 //! Results of any number of processes as one list, in the plan's order, whoever ran what and when.
 //!
-//! A result is a function of its cell, so what was run twice has to be equal in every number. What is not is kept out of the
-//! list and reported with both of its places: then a host computes wrongly, or the program is not as deterministic as it
-//! says. A result takes the place of a failure of the same cell, since a host may fail where another does not.
+//! A result is a function of its cell, so what was run twice has to be equal in every number. What is not is kept out
+//! of the list and reported with both of its places: then a host computes wrongly, or the program is not as
+//! deterministic as it says. A result takes the place of a failure of the same cell, since a host may fail where
+//! another does not.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 //! Which cells of a plan a process runs: those that its options name, or those that its scheduler tells it.
 //!
-//! Shard K of N gets every N-th cell in the order of their hashes, from the K-th on. Hashes know nothing of what is dear and
-//! what is cheap, so no shard gets all the large machines, as it would by counting through a product.
+//! Shard K of N gets every N-th cell in the order of their hashes, from the K-th on. Hashes know nothing of what is
+//! dear and what is cheap, so no shard gets all the large machines, as it would by counting through a product.
 //!
 //! | scheduler | variables | shard |
 //! |---|---|---|
@@ -10,8 +10,8 @@
 //! | Kubernetes, an indexed Job | `JOB_COMPLETION_INDEX` | INDEX + 1 of `--of N` |
 //! | GNU parallel | `PARALLEL_SEQ` | SEQ of `--of N` |
 //!
-//! GNU parallel's slot is no shard: jobs follow each other in it. The script of a Slurm batch job has a process number too,
-//! 0, and no process beside it: `SLURM_STEP_ID` says whether there are others.
+//! GNU parallel's slot is no shard: jobs follow each other in it. The script of a Slurm batch job has a process number
+//! too, 0, and no process beside it: `SLURM_STEP_ID` says whether there are others.
 
 use std::fmt;
 
@@ -70,8 +70,8 @@ impl Part {
         }
     }
 
-    /// What the scheduler says, and in which words; none where there is no scheduler. `of` is the number of shards where it
-    /// does not tell.
+    /// What the scheduler says, and in which words; none where there is no scheduler. `of` is the number of shards
+    /// where it does not tell.
     ///
     /// # Errors
     /// A variable that is no number, one that does not fit the others, or two schedulers.

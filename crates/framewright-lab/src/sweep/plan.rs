@@ -1,8 +1,8 @@
 //! A plan as a file: a line that says what holds for all cells, and then a line for each.
 //!
-//! The first line holds the machines and the lists of operations with their whole content, as texts that the program wrote.
-//! Whoever reads a plan makes sure that it is whole, and that each cell is what its hash says it is: what a plan was made by
-//! another version for is not run by this one, since nobody would know the results again.
+//! The first line holds the machines and the lists of operations with their whole content, as texts that the program
+//! wrote. Whoever reads a plan makes sure that it is whole, and that each cell is what its hash says it is: what a plan
+//! was made by another version for is not run by this one, since nobody would know the results again.
 //!
 //! Lines are JSON, at most [`MOST_CELLS`] of them, in a file of at most 256 MiB.
 

@@ -1,9 +1,9 @@
 //! The file that a process appends to, a line of JSON for each cell that is done, and what others read in it.
 //!
-//! A line stands for itself: it has the cell with its hash and the version of the program, so files may be joined and cut
-//! between lines. It is written in one piece when its cell is done. A process that is killed meanwhile leaves a last line
-//! without its end: whoever opens the file to go on drops that, and the cell is run again. One process at a time has the
-//! file, by a lock that goes when the process does.
+//! A line stands for itself: it has the cell with its hash and the version of the program, so files may be joined and
+//! cut between lines. It is written in one piece when its cell is done. A process that is killed meanwhile leaves a
+//! last line without its end: whoever opens the file to go on drops that, and the cell is run again. One process at a
+//! time has the file, by a lock that goes when the process does.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -44,8 +44,8 @@ pub struct ResultLine {
     /// What came of it.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// How long that took on the host that ran it. The only thing here that differs from one time to the next, so merged
-    /// results have it not.
+    /// How long that took on the host that ran it. The only thing here that differs from one time to the next, so
+    /// merged results have it not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
 }
@@ -159,8 +159,8 @@ pub struct ResultsContent {
 }
 
 impl ResultsContent {
-    /// Reads what is in a file that errors call `name`. A last line without an end has to begin as ours do: what is dropped may
-    /// not be somebody else's.
+    /// Reads what is in a file that errors call `name`. A last line without an end has to begin as ours do: what is
+    /// dropped may not be somebody else's.
     ///
     /// # Errors
     /// Which line is no result, and why.
@@ -200,7 +200,8 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a file, or makes it; with what is in it. A last line that was not written to its end is dropped from the file.
+    /// Opens a file, or makes it; with what is in it. A last line that was not written to its end is dropped from the
+    /// file.
     ///
     /// # Errors
     /// It cannot be written, or holds something else, or somebody else has it.

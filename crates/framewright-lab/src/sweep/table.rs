@@ -1,24 +1,24 @@
 //! Merged results for people: what each set of mechanisms gets done on so many CPUs, and how sure that is.
 //!
-//! A table for each workload on each machine, mechanisms by CPUs. A number is the mean over the seeds, with how far the mean
-//! over all seeds may be off, 95 times of 100, in percent of it; below it stands by how much it is above or below the first
-//! mechanisms' on as many CPUs, over the seeds that both have. `n=` says of how many seeds a number is where that is not all.
-//! Columns that do not fit a line of 100 go on below, and so do names that were cut.
+//! A table for each workload on each machine, mechanisms by CPUs. A number is the mean over the seeds, with how far the
+//! mean over all seeds may be off, 95 times of 100, in percent of it; below it stands by how much it is above or below
+//! the first mechanisms' on as many CPUs, over the seeds that both have. `n=` says of how many seeds a number is where
+//! that is not all. Columns that do not fit a line of 100 go on below, and so do names that were cut.
 
-use std::fmt;
+use std::{fmt, iter};
 
 use framewright_table::Table;
+use framewright_table::figures::{change, plural, significant};
 
 use super::results::{Found, Outcome, ResultLine};
 use crate::compare::names::Short;
 use crate::reproduce::estimate::Estimate;
-use crate::sim::figures::{change, plural, significant};
 
 /// Prints the tables.
 pub struct SweepTable<'l>(pub &'l [ResultLine]);
 
-/// Widths of a name and of a column.
-const WIDTHS: (usize, usize) = (24, 19);
+/// Width of a name.
+const NAME: usize = 24;
 /// Columns of a line.
 const COLUMNS: usize = 4;
 
@@ -88,11 +88,11 @@ impl CellGroup<'_> {
         let mechanisms = distinct(self.results.iter().map(|(line, _)| line.cell.mechanisms.as_str()));
         let mut cpus = distinct(self.results.iter().map(|(line, _)| line.cell.cpus));
         cpus.sort_unstable();
-        let names = Short::of(mechanisms.iter().copied(), WIDTHS.0 - 1);
+        let names = Short::of(mechanisms.iter().copied(), NAME - 1);
         for columns in cpus.chunks(COLUMNS) {
-            let mut table = Table::new("<>");
-            let heads = columns.iter().map(|cpus| format!("{cpus:>width$}", width = WIDTHS.1));
-            table.row(std::iter::once(label("CPUs")).chain(heads).collect());
+            let mut table = Table::new("<24>19");
+            let heads = columns.iter().map(ToString::to_string);
+            table.row(iter::once("CPUs".to_owned()).chain(heads).collect());
             for name in &mechanisms {
                 self.rows(&mut table, names.shown(name), (mechanisms[0], name), (columns, seeds));
             }
@@ -105,18 +105,17 @@ impl CellGroup<'_> {
     /// The rows of a set of mechanisms, of so many seeds as a rule; of all but the first, also how they compare.
     fn rows(&self, table: &mut Table, shown: &str, (first, name): (&str, &str), (columns, seeds): (&[usize], usize)) {
         let rates: Vec<Rates> = columns.iter().map(|cpus| self.rates(name, *cpus)).collect();
-        let cell = |text: String| format!("{text:>width$}", width = WIDTHS.1);
         let means = rates.iter().map(|rates| {
             let mean = Estimate::of(rates.iter().map(|(_, rate)| *rate));
-            cell(mean.as_ref().map_or("-".to_owned(), |mean| in_words(mean) + &of_fewer(rates.len(), seeds)))
+            mean.as_ref().map_or("-".to_owned(), |mean| in_words(mean) + &of_fewer(rates.len(), seeds))
         });
-        table.row(std::iter::once(label(shown)).chain(means).collect());
+        table.row(iter::once(shown.to_owned()).chain(means).collect());
         if name == first {
             return;
         }
         let compared = columns.iter().zip(&rates);
-        let changes = compared.map(|(cpus, rates)| cell(difference(&self.rates(first, *cpus), rates, seeds)));
-        table.row(std::iter::once(label("")).chain(changes).collect());
+        let changes = compared.map(|(cpus, rates)| difference(&self.rates(first, *cpus), rates, seeds));
+        table.row(iter::once(String::new()).chain(changes).collect());
     }
 
     /// Whether each number that there is is of so many seeds.
@@ -132,12 +131,8 @@ impl CellGroup<'_> {
     }
 }
 
-/// A cell of the first column.
-fn label(text: &str) -> String {
-    format!("{text:<width$}", width = WIDTHS.0)
-}
-
-/// By how much others are above or below the first mechanisms, over the seeds that both have: another seed is another run.
+/// By how much others are above or below the first mechanisms, over the seeds that both have: another seed is another
+/// run.
 fn difference(first: &Rates, others: &Rates, seeds: usize) -> String {
     if first.is_empty() || others.is_empty() {
         return String::new();

@@ -1,8 +1,8 @@
 //! A source at work on a thread of its own, and how it is told to rest or to hurry.
 //!
-//! The screen must answer keys while a source reads a million flags, waits for a socket, or simulates. So a source sends its
-//! samples, and looks at its [`Orders`] between them. At most sixteen samples wait to be drawn; a source that is faster is held up,
-//! which is what makes a simulated one run no further than what was seen.
+//! The screen must answer keys while a source reads a million flags, waits for a socket, or simulates. So a source
+//! sends its samples, and looks at its [`Orders`] between them. At most sixteen samples wait to be drawn; a source that
+//! is faster is held up, which is what makes a simulated one run no further than what was seen.
 
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -103,8 +103,8 @@ impl Feed {
         Feed { wishes, told }
     }
 
-    /// Runs a source that is looked at again and again, with the wall's clock. `look` is given the seconds since the first time, and those until
-    /// the next.
+    /// Runs a source that is looked at again and again, with the wall's clock. `look` is given the seconds since the
+    /// first time, and those until the next.
     pub fn watch<E: std::fmt::Display>(
         every: f64,
         mut look: impl FnMut(f64, f64) -> Result<Sample, E> + Send + 'static,

@@ -1,13 +1,14 @@
 //! This machine's own kernel, by its files in `/proc`.
 //!
-//! `zoneinfo`, `buddyinfo` and `vmstat` are for everybody, and a read of all three takes a fraction of a millisecond. `pagetypeinfo` is
-//! root's, and takes the zone locks while it counts; `kpageflags`, root's too, has eight bytes a frame, of which the kernel makes some
-//! ten million a second. That is two thirds of a second for 24 GiB: too much for every look. So a part of the pageblocks is read at each look, for
-//! at most two percent of the time in between, and the panel says how old the oldest part is. To begin with, until all were read once, a
-//! look takes a quarter of a second for that: what is on the screen first is not to wait for what takes longest.
+//! `zoneinfo`, `buddyinfo` and `vmstat` are for everybody, and a read of all three takes a fraction of a millisecond.
+//! `pagetypeinfo` is root's, and takes the zone locks while it counts; `kpageflags`, root's too, has eight bytes a
+//! frame, of which the kernel makes some ten million a second. That is two thirds of a second for 24 GiB: too much for
+//! every look. So a part of the pageblocks is read at each look, for at most two percent of the time in between, and
+//! the panel says how old the oldest part is. To begin with, until all were read once, a look takes a quarter of a
+//! second for that: what is on the screen first is not to wait for what takes longest.
 //!
-//! Who waits for which lock, a kernel tells in no file of `/proc`; how often a request fell back to another mobility neither. The
-//! panel says what would tell.
+//! Who waits for which lock, a kernel tells in no file of `/proc`; how often a request fell back to another mobility
+//! neither. The panel says what would tell.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,12 +18,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use framewright::pfn::PfnRange;
+use framewright_table::figures::counted;
 
 use super::map::{Block, Map, block_of_flags};
 use super::sample::{Known, Sample, Texts};
 use super::state::{About, Clock};
 use super::sweep::{PageblockSweep, pageblocks};
-use crate::sim::figures::counted;
 
 /// Why there are no locks.
 const LOCKS: &str = "The kernel does not count waits in /proc.\nWhat does: perf lock contention -ab sleep 10";
@@ -80,8 +81,8 @@ impl Kernel {
         })
     }
 
-    /// How it is now, `at` seconds of its clock. What is read of the pageblocks depends on how long it will be until the
-    /// next look.
+    /// How it is now, `at` seconds of its clock. What is read of the pageblocks depends on how long it will be until
+    /// the next look.
     ///
     /// # Errors
     /// A file that everybody can read cannot be read, or is malformed.

@@ -1,9 +1,10 @@
 //! A picture of memory in letters: a pageblock or several a cell, in the order of addresses.
 //!
-//! A letter says what is in a cell, a capital that at least half of it is in use, a dot that all of it is free. So the picture means
-//! the same without colours. Where the source knows a pageblock's type (an allocator of ours), that is the letter; a kernel
-//! tells only what each frame holds (`/proc/kpageflags`), so there the letter is what a pageblock was found to hold, and what
-//! cannot move among what can is *mixed*: those are the pageblocks that huge pages cannot have.
+//! A letter says what is in a cell, a capital that at least half of it is in use, a dot that all of it is free. So the
+//! picture means the same without colours. Where the source knows a pageblock's type (an allocator of ours), that is
+//! the letter; a kernel tells only what each frame holds (`/proc/kpageflags`), so there the letter is what a pageblock
+//! was found to hold, and what cannot move among what can is *mixed*: those are the pageblocks that huge pages cannot
+//! have.
 //!
 //! A cell of several pageblocks has the look of most of its used frames.
 
@@ -205,8 +206,9 @@ impl Held {
 
 /// A pageblock of a kernel, by the flags of its frames.
 ///
-/// Movable is what is on a list for reclaim, or mapped; unmovable are slab and page tables. Other frames in use may belong to a driver, be
-/// on their way to such a list, or lie in a CPU's list: they say nothing beside those that have a flag.
+/// Movable is what is on a list for reclaim, or mapped; unmovable are slab and page tables. Other frames in use may
+/// belong to a driver, be on their way to such a list, or lie in a CPU's list: they say nothing beside those that have
+/// a flag.
 pub fn block_of_flags(flags: impl Iterator<Item = u64>) -> Block {
     let mut held = Held::default();
     flags.for_each(|flags| held.note(flags));

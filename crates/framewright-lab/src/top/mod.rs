@@ -1,13 +1,14 @@
-//! `framewright top`: the allocator of a simulated machine, of a live process, or of this machine's kernel, on a terminal.
+//! `framewright top`: the allocator of a simulated machine, of a live process, or of this machine's kernel, on a
+//! terminal.
 //!
 //! ```text
 //! kernel, socket, simulation ──feed──▶ Sample ──▶ Screen ──draw──▶ terminal, or a frame of text
 //!                                                  ▲ keys
 //! ```
 //!
-//! A source works on a thread of its own and sends samples; the state takes samples and keys, and is drawn. Neither knows the
-//! other, or a clock: a test plays recorded samples and keys, and compares frames. What every panel means, with its units
-//! and where its numbers are from, is in `docs/top.md`.
+//! A source works on a thread of its own and sends samples; the state takes samples and keys, and is drawn. Neither
+//! knows the other, or a clock: a test plays recorded samples and keys, and compares frames. What every panel means,
+//! with its units and where its numbers are from, is in `docs/top.md`.
 
 pub mod terminal;
 pub mod kernel;

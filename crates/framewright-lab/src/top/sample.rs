@@ -1,11 +1,12 @@
 //! What a source said at one moment, and what happened between two moments.
 //!
-//! All three kinds of source show Linux's files (`zoneinfo`, `buddyinfo`, `pagetypeinfo`, `vmstat`): the kernel has them, a process
-//! with an exported arena answers with them, and the simulated machine's allocator prints them. So there is one way to a
-//! [`Sample`]: [`Texts`], read by the parsers that a replay uses. What those files do not tell stands beside them, or the reason why
-//! it is not known ([`Known`]).
+//! All three kinds of source show Linux's files (`zoneinfo`, `buddyinfo`, `pagetypeinfo`, `vmstat`): the kernel has
+//! them, a process with an exported arena answers with them, and the simulated machine's allocator prints them. So
+//! there is one way to a [`Sample`]: [`Texts`], read by the parsers that a replay uses. What those files do not tell
+//! stands beside them, or the reason why it is not known ([`Known`]).
 //!
-//! Sizes are frames. Time is the source's own: seconds since it was first looked at, on the wall's clock or on the simulated one.
+//! Sizes are frames. Time is the source's own: seconds since it was first looked at, on the wall's clock or on the
+//! simulated one.
 
 use std::sync::Arc;
 
@@ -148,7 +149,8 @@ pub struct Event {
     counters: &'static [&'static str],
 }
 
-/// What is shown of what happens, the most telling first. The first two are pages, the others events unless they say pages.
+/// What is shown of what happens, the most telling first. The first two are pages, the others events unless they say
+/// pages.
 pub const EVENTS: [Event; 15] = [
     Event {
         name: "pages allocated",

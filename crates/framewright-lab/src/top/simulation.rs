@@ -1,8 +1,8 @@
 //! A workload on a simulated machine, seen while it goes on.
 //!
-//! It runs for as long as somebody looks. A sample is taken every so much *simulated* time, in the middle of what the CPUs do, and the run
-//! waits while samples wait to be drawn: so a frame is the same on every machine, and pausing stops simulated time too. Everything is
-//! counted from the beginning; there is no warm-up unless one is asked for.
+//! It runs for as long as somebody looks. A sample is taken every so much *simulated* time, in the middle of what the
+//! CPUs do, and the run waits while samples wait to be drawn: so a frame is the same on every machine, and pausing
+//! stops simulated time too. Everything is counted from the beginning; there is no warm-up unless one is asked for.
 //!
 //! The pageblocks are walked a part at each look, of so many frames, which does not depend on how fast this machine is.
 

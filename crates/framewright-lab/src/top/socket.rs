@@ -1,7 +1,7 @@
 //! A live process that shows its arena at a socket (`Arena::export`): the files that `framewright proc --from` reads.
 //!
-//! A look is five questions, each a connection of its own; the process answers without a lock. What the files of Linux do not have,
-//! the socket does not have either: the panels of pageblocks and locks say so.
+//! A look is five questions, each a connection of its own; the process answers without a lock. What the files of Linux
+//! do not have, the socket does not have either: the panels of pageblocks and locks say so.
 
 use std::path::{Path, PathBuf};
 

@@ -26,9 +26,9 @@ struct SweepPart {
 }
 
 impl PageblockSweep {
-    /// The pageblocks of the sample's zones. As many parts are read as it takes until `is_enough`, which is told how many frames were
-    /// read, and whether the next part has been read before; one part at least. `read` gives the pageblocks of a range, which begins or ends in
-    /// the middle of one where a zone does.
+    /// The pageblocks of the sample's zones. As many parts are read as it takes until `is_enough`, which is told how
+    /// many frames were read, and whether the next part has been read before; one part at least. `read` gives the
+    /// pageblocks of a range, which begins or ends in the middle of one where a zone does.
     ///
     /// # Errors
     /// Those of `read`.

@@ -1,12 +1,13 @@
 //! The loop on a terminal: keys and samples in, frames out, and the terminal as it was at the end.
 //!
-//! The terminal is put back whatever ends the loop: a key, an error, a panic (the hook of [`ratatui::try_init`]), and the signals that ask a
-//! program to end, which are noted and looked for ten times a second. Ctrl-C is a key here, since the terminal is in raw mode. A
-//! terminal that goes away (a window closed, a line lost) ends it as well. Keys are read by a thread of their own, since the reader tries a
-//! terminal that is gone for ever, and the loop looks whether it is there.
+//! The terminal is put back whatever ends the loop: a key, an error, a panic (the hook of [`ratatui::try_init`]), and
+//! the signals that ask a program to end, which are noted and looked for ten times a second. Ctrl-C is a key here,
+//! since the terminal is in raw mode. A terminal that goes away (a window closed, a line lost) ends it as well. Keys
+//! are read by a thread of their own, since the reader tries a terminal that is gone for ever, and the loop looks
+//! whether it is there.
 //!
-//! A frame is drawn when something changed, at most ten times a second; ratatui sends only the cells that differ, which is
-//! what makes it usable over a slow line.
+//! A frame is drawn when something changed, at most ten times a second; ratatui sends only the cells that differ, which
+//! is what makes it usable over a slow line.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};

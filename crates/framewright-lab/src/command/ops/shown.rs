@@ -3,9 +3,9 @@
 use std::fmt::Write;
 
 use framewright_lab::mechanisms::label;
-use framewright_lab::sim::figures::counted;
 use framewright_ops::run::{Kind, Line};
 use framewright_ops::{Checks, Op, Outcome, Scenario, follow};
+use framewright_table::figures::counted;
 use framewright_table::{Table, cells};
 use serde::{Serialize, Serializer};
 

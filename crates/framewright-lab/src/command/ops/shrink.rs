@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use clap::Args;
 use framewright_bench::command::Bar;
-use framewright_lab::sim::figures::counted;
 use framewright_ops::run::Kind;
 use framewright_ops::symptom::{Effort, is_right, shrink_failure};
 use framewright_ops::{Failure, Scenario, run_with};
+use framewright_table::figures::counted;
 
 use super::list::{checks, name, read};
 use crate::command::file;
@@ -20,9 +20,9 @@ pub(super) const MARK: &str = "# framewright ops: ";
 
 /// Find the smallest list that fails as this one does.
 ///
-/// Steps are left out, then the machine and the operands made simpler, for as long as the first thing that is wrong stays the same: its kind, and the
-/// invariant or the step. Where it is only that something is not as stated, the step stays as it is, and as much memory must be free
-/// before it as in the list.
+/// Steps are left out, then the machine and the operands made simpler, for as long as the first thing that is wrong
+/// stays the same: its kind, and the invariant or the step. Where it is only that something is not as stated, the step
+/// stays as it is, and as much memory must be free before it as in the list.
 #[derive(Args)]
 #[command(after_help = "Examples:
   framewright ops shrink list.ops
@@ -44,7 +44,8 @@ pub(super) struct Shrink {
     /// Smaller lists to try at most.
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     tries: usize,
-    /// Check invariants and the census after every N steps; 0 at the end only [default: as often as takes about a second].
+    /// Check invariants and the census after every N steps; 0 at the end only [default: as often as takes about a
+    /// second].
     #[arg(long, value_name = "N")]
     check_every: Option<usize>,
 }

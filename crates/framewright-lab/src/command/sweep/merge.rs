@@ -5,12 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use framewright_lab::sim::figures::counted;
 use framewright_lab::sweep::csv::csv;
 use framewright_lab::sweep::merge::Merged;
 use framewright_lab::sweep::plan::SweepPlan;
 use framewright_lab::sweep::results::{Outcome, ResultsContent};
 use framewright_lab::sweep::table::SweepTable;
+use framewright_table::figures::counted;
 
 use super::super::ended::Violated;
 use super::super::file::replace;
@@ -18,9 +18,9 @@ use super::super::output::{note, print};
 
 /// Put the results of all processes together, in the plan's order.
 ///
-/// The output depends on the results only, not on who ran which cell when. Cells that were run more than once have to have come
-/// out equal. Ends with status 1 if some did not, if one failed, or if one of the plan is missing; what there is is
-/// written anyway.
+/// The output depends on the results only, not on who ran which cell when. Cells that were run more than once have to
+/// have come out equal. Ends with status 1 if some did not, if one failed, or if one of the plan is missing; what there
+/// is is written anyway.
 #[derive(Args)]
 #[command(after_help = "Examples:
   framewright sweep merge plan.results*.jsonl --plan plan.jsonl
@@ -69,7 +69,7 @@ impl Merging {
             MergeForm::Text => SweepTable(&merged.lines).to_string(),
             MergeForm::Jsonl => merged.jsonl()?,
             MergeForm::Json => merged.json()?,
-            MergeForm::Csv => csv(&merged.lines),
+            MergeForm::Csv => csv(&merged.lines)?,
         };
         match &self.out {
             Some(path) => replace(path, &text)?,

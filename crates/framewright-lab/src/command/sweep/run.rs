@@ -10,12 +10,12 @@ use std::{env, process, thread};
 use anyhow::Context;
 use clap::Args;
 use framewright_bench::command::Bar;
-use framewright_lab::sim::figures::counted;
 use framewright_lab::sweep::digest::Digest;
 use framewright_lab::sweep::part::{ALL, Part};
 use framewright_lab::sweep::plan::SweepPlan;
 use framewright_lab::sweep::results::{Outcome, ResultLine, ResultsContent, Store};
 use framewright_lab::sweep::run;
+use framewright_table::figures::counted;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
 use super::super::ended::Violated;
@@ -23,10 +23,10 @@ use super::super::output::{note, print, quoted};
 
 /// Run cells of a plan that have no result yet, and append a line for each.
 ///
-/// Without --index and --shard, the process' part of the plan is what its scheduler says, and all of it where there is none:
-/// SLURM_ARRAY_TASK_ID and SLURM_PROCID; with --of, JOB_COMPLETION_INDEX (Kubernetes) and PARALLEL_SEQ (GNU parallel). A process
-/// that is killed loses the cells that were running; the same command again runs those and what is left. Ends with status 1
-/// if a cell failed.
+/// Without --index and --shard, the process' part of the plan is what its scheduler says, and all of it where there is
+/// none: SLURM_ARRAY_TASK_ID and SLURM_PROCID; with --of, JOB_COMPLETION_INDEX (Kubernetes) and PARALLEL_SEQ (GNU
+/// parallel). A process that is killed loses the cells that were running; the same command again runs those and what is
+/// left. Ends with status 1 if a cell failed.
 #[derive(Args)]
 #[command(after_help = "Examples:
   framewright sweep run plan.jsonl

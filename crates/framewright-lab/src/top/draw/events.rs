@@ -1,9 +1,9 @@
 //! What happens in a second, and how that was over the last samples.
 
+use framewright_table::figures::{count, fitted};
 use ratatui::text::{Line, Span};
 
 use super::pane::Pane;
-use crate::sim::figures::{count, fitted};
 use crate::top::sample::EVENTS;
 use crate::top::state::{Clock, Screen};
 

@@ -1,14 +1,14 @@
 //! Free pages by order and zone: a card for each zone that there is room for, a row for each order.
 //!
-//! A row has the number of free blocks, the memory in them, and a bar that is as long as their share of the zone's free memory.
-//! Where the source tells mobilities apart, the bar is made of their letters.
+//! A row has the number of free blocks, the memory in them, and a bar that is as long as their share of the zone's free
+//! memory. Where the source tells mobilities apart, the bar is made of their letters.
 
 use framewright::pfn::MigrateType;
+use framewright_table::figures::{count, share};
 use ratatui::text::{Line, Span};
 
 use super::pane::Pane;
 use super::units::memory;
-use crate::sim::figures::{count, share};
 use crate::top::map::BlockKind;
 use crate::top::sample::Zone;
 use crate::top::state::Screen;

@@ -1,7 +1,8 @@
 //! Who waited for which lock between the last two samples.
 
+use framewright_table::figures::{count, duration, fitted, percent, share};
+
 use super::pane::Pane;
-use crate::sim::figures::{count, duration, fitted, percent, share};
 use crate::top::state::Screen;
 
 /// Columns behind the name, without and with the details.
@@ -45,7 +46,8 @@ fn whole_percent(value: f64) -> String {
     if value > 0.0 && value < 1.0 { "<1".to_owned() } else { format!("{value:.0}") }
 }
 
-/// A lock's name in fewer words: `zone lock, Node 0, zone Normal` is `N0 Normal`, `depot shard 7 lock, Node 1` is `depot 7 N1`.
+/// A lock's name in fewer words: `zone lock, Node 0, zone Normal` is `N0 Normal`, `depot shard 7 lock, Node 1` is
+/// `depot 7 N1`.
 fn short(name: &str) -> String {
     let name = name.replace("depot shard ", "depot ").replace(" lock, ", ", ").replace(", Node ", " N");
     let name = name.replace(", zone ", " ");

@@ -1,8 +1,8 @@
 //! The screen: three lines of what is looked at, five panels, a line of keys.
 //!
-//! From 78 columns and 20 rows on all panels are there, below that the focused one alone, and below 40 columns and 10 rows a
-//! sentence that says so. Drawing depends on the state, the theme and the size, and on nothing else: the same for a terminal, for
-//! `--once` and for a test.
+//! From 78 columns and 20 rows on all panels are there, below that the focused one alone, and below 40 columns and 10
+//! rows a sentence that says so. Drawing depends on the state, the theme and the size, and on nothing else: the same
+//! for a terminal, for `--once` and for a test.
 
 mod help;
 mod free;
@@ -14,6 +14,7 @@ mod pane;
 mod theme;
 mod units;
 
+use framewright_table::figures::{fitted, share};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -24,7 +25,6 @@ pub use self::theme::Theme;
 use self::units::{memory, time};
 use super::sample::EVENTS;
 use super::state::{Clock, Panel, Screen};
-use crate::sim::figures::{fitted, share};
 
 /// Columns and rows below which nothing is shown.
 pub const LEAST: (u16, u16) = (40, 10);

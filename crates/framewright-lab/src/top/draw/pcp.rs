@@ -1,11 +1,11 @@
 //! How full the per-CPU lists are: a row for each CPU, or a letter's height if there are more than rows.
 
+use framewright_table::figures::share;
 use framewright_trace::proc::PageSet;
 use ratatui::text::{Line, Span};
 
 use super::pane::Pane;
 use super::units::memory;
-use crate::sim::figures::share;
 use crate::top::state::Screen;
 
 /// Columns of a row of its own.

@@ -1,7 +1,7 @@
 //! What the screen is drawn with: sixteen colours at most, or none, and characters that the terminal has.
 //!
-//! Colours only repeat what letters, bars and brackets say, so nothing is lost without them. `NO_COLOR` in the environment
-//! takes them away (no-color.org), and a locale that is not UTF-8 takes blocks and lines.
+//! Colours only repeat what letters, bars and brackets say, so nothing is lost without them. `NO_COLOR` in the
+//! environment takes them away (no-color.org), and a locale that is not UTF-8 takes blocks and lines.
 
 use ratatui::style::{Color, Modifier, Style};
 

@@ -1,6 +1,6 @@
 //! Memory and time as the panels write them.
 
-use crate::sim::figures::{duration, significant};
+use framewright_table::figures::{duration, significant};
 
 /// Bytes of a page: what every source here has.
 pub(super) const PAGE: f64 = 4096.0;

@@ -1,7 +1,7 @@
 //! How numbers are written: as many digits as mean something, and a unit that needs no counting of zeros.
 //!
-//! A result of a model is good for three digits. Headline numbers keep all of theirs, grouped, since people compare them with
-//! published tables.
+//! A result of a model is good for three digits. Headline numbers keep all of theirs, grouped, since people compare
+//! them with published tables.
 
 /// `value` with `digits` significant digits, without an exponent.
 pub fn significant(value: f64, digits: usize) -> String {
@@ -118,8 +118,8 @@ pub fn fitted(text: &str, width: usize) -> String {
     short
 }
 
-/// Three digits of `value` in the largest of `units`, each a thousand times the one before, that leaves at least one before
-/// the point.
+/// Three digits of `value` in the largest of `units`, each a thousand times the one before, that leaves at least one
+/// before the point.
 fn scaled(value: f64, units: &[&str]) -> String {
     let mut value = value;
     let mut unit = 0;
