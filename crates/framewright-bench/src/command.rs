@@ -90,7 +90,7 @@ impl Options {
         self.format
     }
 
-    /// How many rounds, where that is left open `rounds` or with `--quick` a third of them.
+    /// The number of rounds; without `--rounds` it is `rounds`, or a third of that with `--quick`.
     pub fn rounds_or(&self, rounds: usize) -> usize {
         self.rounds.map_or(if self.quick { rounds.div_ceil(3) } else { rounds }, usize::from)
     }
@@ -99,8 +99,8 @@ impl Options {
     /// `--mechanisms` names.
     ///
     /// # Errors
-    /// A name that does not exist; output that cannot be written; and, behind the report, a contender that failed. That
-    /// an allocator is slow is no error.
+    /// A name that does not exist; output that cannot be written; and, after the report, a contender that failed. A
+    /// slow allocator is no error.
     pub fn run(&self, parse: Parse, entries: &[Entry], out: &mut impl Write) -> anyhow::Result<()> {
         let mechanisms = self.mechanisms.as_deref().map_or(Ok(Mechanisms::DEFAULT), parse)?;
         let has_storm = self.workload.iter().any(|name| is_storm(name));
@@ -124,7 +124,7 @@ impl Options {
         out.write_all(text.as_bytes())?;
         out.flush()?;
         if self.format.foreign().is_some() {
-            // These forms have no place for them; nobody has to listen.
+            // These forms have no place for notes. A closed error stream is no error.
             report.notes.iter().for_each(|note| _ = writeln!(io::stderr(), "note: {note}"));
         }
         if let Some(failure) = report.failures.first() {
@@ -214,7 +214,7 @@ impl Options {
         Ok(all.into_iter().filter(|shape| wanted.contains(shape)).collect())
     }
 
-    /// Those chosen, and the limits of the workloads.
+    /// The chosen contenders, and the limits of the workloads.
     fn entries(&self, entries: &[Entry], shapes: &[Shape]) -> anyhow::Result<Vec<Entry>> {
         if let Some(name) = self.allocator.iter().find(|name| !entries.iter().any(|entry| entry.name == name.trim())) {
             let names: Vec<_> = entries.iter().map(|entry| entry.name).collect();
@@ -233,7 +233,7 @@ fn is_storm(name: &str) -> bool {
     name.trim() == storm::NAME
 }
 
-/// Whether the output is for eyes that want it.
+/// Whether own rows are printed in bold.
 fn bold() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
@@ -315,7 +315,7 @@ impl Bar {
         Ok(Bar { bar, start: Instant::now() })
     }
 
-    /// What is done now, and which share of all is behind.
+    /// Shows the current work, and the share of all work that is done.
     pub fn show(&self, what: &str, share: f64) {
         if self.bar.is_hidden() && self.start.elapsed() >= PATIENCE {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());

@@ -1,4 +1,4 @@
-//! What is measured: an allocator of blocks behind two calls.
+//! The interface of a contender: an allocator of blocks with two calls.
 //!
 //! A [`Contender`] is shared by all threads; a thread *attaches* to it for a stretch of work and gets a [`Handle`],
 //! which holds what the allocator keeps per thread (a stack, a pinned CPU, nothing). A stretch of work is a [`Work`],
@@ -37,7 +37,7 @@ pub trait Contender: Sync {
     fn attach<W: Work>(&self, thread: usize, work: W) -> W::Out;
 }
 
-/// What a contender is set up for.
+/// The conditions that a contender is set up for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setup {
     /// Threads that will attach, numbered from 0.

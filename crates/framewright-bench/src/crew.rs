@@ -2,7 +2,7 @@
 //!
 //! A [`Crew`] is a set of threads that live as long as the contenders of a workload, each pinned to a CPU of its own as
 //! far as there are that many, so that what an allocator keeps per thread is kept from round to round. Work is handed
-//! to them as closures; a [`Gate`] lets all start at the same instant.
+//! to them as closures; a [`Gate`] starts all of them at one instant.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};

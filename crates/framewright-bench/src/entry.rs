@@ -7,7 +7,7 @@ use crate::cell::Cells;
 use crate::contender::Setup;
 use crate::workload::Shape;
 
-/// What a contender is for.
+/// The role of a contender in a comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -17,7 +17,7 @@ pub enum Role {
     Variant,
     /// The least that a call could cost; no allocator.
     Limit,
-    /// What one would use instead.
+    /// Another allocator, to compare with.
     Peer,
 }
 
@@ -26,9 +26,9 @@ pub enum Role {
 pub struct Entry {
     /// Its name on the command line and in results.
     pub name: &'static str,
-    /// What it is, for the list of contenders.
+    /// Its description, for the list of contenders.
     pub about: &'static str,
-    /// What it is for.
+    /// Its role.
     pub role: Role,
     /// Whether it takes part in a workload.
     pub suits: fn(Shape) -> bool,

@@ -4,8 +4,8 @@
 //!
 //! | form | as printed by | a line is | of which workloads |
 //! |---|---|---|---|
-//! | `page_bench` | the kernel modules `page_bench*` on `time_bench` (Brouer) | all rounds of a contender, or one of its threads | `repeat`, `order`, batches, `aged` |
-//! | `mmtests` | `compare-kernels` of mmtests on its `pagealloc` benchmark | a batch size, contenders side by side | `batch-N` |
+//! | `page_bench` | kernel modules `page_bench*` on `time_bench` | a contender or thread | those of one CPU's time |
+//! | `mmtests` | `compare-kernels` of mmtests on `pagealloc` | a batch size, contenders side by side | `batch-N` |
 //! | `benchstat` | Go's `testing` package | a round of a contender, for `benchstat` to do the statistics of | all |
 //!
 //! A form is not bent to fit: a workload that it cannot show is refused by name ([`Foreign::refusal`]).
@@ -50,7 +50,7 @@ pub fn step(shape: Shape) -> usize {
     }
 }
 
-/// What `time_bench` says of one element: cycles, and thousandths of a nanosecond.
+/// Cycles and nanoseconds of one element, as `time_bench` writes them. `thousandths` are of a nanosecond.
 pub fn per_element(cycles: u64, thousandths: u64, step: usize) -> String {
     format!("{cycles} cycles(tsc) {}.{:03} ns (step:{step})", thousandths / 1000, thousandths % 1000)
 }

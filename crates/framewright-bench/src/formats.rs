@@ -35,7 +35,7 @@ fn shape(row: &Row, form: Foreign) -> Option<Shape> {
     Shape::parse(&row.workload).filter(|&shape| form.refusal(shape).is_none())
 }
 
-/// One measurement of `time_bench`: so many blocks in so many nanoseconds.
+/// One measurement of `time_bench`.
 struct Record {
     blocks: u64,
     ns: u64,
@@ -141,7 +141,7 @@ fn mmtests_table(rows: &[(&Row, usize)], text: &mut String) -> fmt::Result {
     write!(text, "{table}")
 }
 
-/// A mean, and by how many percent it is lower than the first column's: what is faster is positive.
+/// A mean, and by how many percent it is lower than the first column's: faster is positive.
 fn cell(value: f64, base: Option<f64>) -> String {
     match base.filter(|base| *base > 0.0) {
         Some(base) => mmtests_cell(value, (base - value) / base * 100.0),

@@ -1,8 +1,9 @@
 //! Page-frame allocators measured side by side, with the limit of what a call can cost.
 //!
 //! Nanoseconds depend on the machine and on what else runs there, so the number that counts is a ratio: each contender
-//! against a *limit*, the least that could do the same, taken within each of many rounds. `docs/benchmarks.md` says
-//! what each workload and each limit is and how to read the result; the modules below say how each is done.
+//! against a *limit*, the least that could do the same, taken within each of many rounds. `docs/benchmarks.md`
+//! describes the workloads and the limits, and how to read the result. The modules stand in call order: each uses only
+//! modules below it.
 #![deny(unsafe_code)]
 
 pub mod command;

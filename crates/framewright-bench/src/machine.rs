@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::crew::allowed_cpus;
 use crate::tsc::cycles;
 
-/// What was measured on.
+/// The machine of a measurement.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct MachineFacts {
     /// Model of the processor, as the kernel calls it.
@@ -20,9 +20,9 @@ pub struct MachineFacts {
     pub kernel: String,
     /// The compiler that this program was built with, if known.
     pub rustc: Option<String>,
-    /// What times were taken with.
+    /// The clock of the measurements.
     pub clock: String,
-    /// What one reading of the clock costs, in nanoseconds.
+    /// The cost of one reading of the clock, in nanoseconds.
     pub clock_ns: f64,
     /// Cycles of the time-stamp counter in a nanosecond; none where there is no such counter.
     pub tsc_ghz: Option<f64>,
@@ -53,7 +53,7 @@ impl MachineFacts {
     }
 }
 
-/// What reading the clock adds to a duration.
+/// The time that reading the clock adds to a duration.
 pub(crate) fn clock_cost() -> Duration {
     static COST: OnceLock<Duration> = OnceLock::new();
     *COST.get_or_init(|| (0..1000).map(|_| Instant::now().elapsed()).min().unwrap_or_default())

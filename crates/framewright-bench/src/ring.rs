@@ -3,7 +3,7 @@
 //! A [`Ring`] has one producer and one consumer. Each keeps a copy of the other's position, and publishes its own only
 //! once in [`PUBLISH`] steps, so that the lines with positions rarely move between cores. Publishing each step costs
 //! five times as much, all of it line transfers, and hides what is to be measured. A thread that waits spins, and
-//! yields now and then, because the other side may not be running. Nobody waits forever: a ring holds back far fewer
+//! yields now and then, because the other side may not be running. No thread waits forever: a ring holds back far fewer
 //! unpublished slots than it has, so one side can always go on.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! What one contender did at one workload and number of threads.
+//! One row of the results: a contender at a workload and a number of threads.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub struct Row {
     pub threads: usize,
     /// The contender.
     pub allocator: String,
-    /// What it is for.
+    /// Its role.
     pub role: Role,
     /// Median over rounds: nanoseconds of a thread's time for allocation and free of one page (one block for orders
     /// above 0; for producer and consumer, time passed from page to page).
@@ -25,13 +25,13 @@ pub struct Row {
     pub min: f64,
     /// Largest of the rounds.
     pub max: f64,
-    /// Median over rounds of the ratio to the limit in the same round.
+    /// Median over rounds of the ratio to the limit within a round.
     pub ratio_to_limit: Option<f64>,
     /// The contender that the ratio is taken to.
     pub limit: String,
-    /// Of `ns_per_page`, what allocation took, where it was told apart.
+    /// The part of `ns_per_page` that allocation took, where it was told apart.
     pub alloc_ns: Option<f64>,
-    /// Of `ns_per_page`, what the free took.
+    /// The part of `ns_per_page` that the free took.
     pub free_ns: Option<f64>,
     /// Throughput against one thread, paired by rounds; none for one thread.
     pub scaling: Option<f64>,
@@ -39,11 +39,11 @@ pub struct Row {
     pub rounds: usize,
     /// Blocks allocated and freed in each round, by all threads.
     pub blocks: u64,
-    /// What was measured in each of its rounds, for whoever does statistics of their own.
+    /// The measurements of each round, for other statistics.
     pub samples: Vec<Sample>,
 }
 
-/// A contender that did not do what it should.
+/// A contender that failed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Failure {
     /// The workload.
@@ -52,7 +52,7 @@ pub struct Failure {
     pub threads: usize,
     /// The contender.
     pub allocator: String,
-    /// What it did.
+    /// The reason.
     pub reason: String,
 }
 

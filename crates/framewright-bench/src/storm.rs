@@ -1,10 +1,10 @@
-//! `--workload storm`: what signal handlers that allocate cost the threads that they interrupt.
+//! `--workload storm`: the cost of signal handlers that allocate, for the threads that they interrupt.
 //!
-//! Threads allocate a page and free it, again and again, while timers send the process so many signals a second, shared
-//! out among the threads. In each round that is measured three times, in turn: without signals, with handlers that do
-//! nothing, and with handlers that allocate a page and free it. The storm itself costs what the kernel takes for a
-//! signal; what is asked here is what the handlers' calls take on top, so the number that counts is the ratio of the
-//! last to the second, within a round.
+//! Threads allocate a page and free it, again and again, while timers send the process a fixed number of signals a
+//! second, shared out among the threads. Each round measures three times, in turn: without signals, with handlers that
+//! do nothing, and with handlers that allocate a page and free it. The kernel's own work for a signal is in the second
+//! and in the third. The handlers' calls are the difference, so the number that counts is the ratio of the third to the
+//! second, within a round.
 //!
 //! Signals come from a timer for each thread, which the kernel delivers to that thread and no other: a helper thread
 //! that sent them would need a CPU of its own. A timer that finds its last signal still pending sends none, so the rate
@@ -49,7 +49,7 @@ const FRAMES: usize = 1 << 14;
 /// Pairs between two looks at whether the time is over.
 const STRIDE: u64 = 256;
 
-/// What handlers do.
+/// The work of the handlers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Storm {
@@ -73,7 +73,7 @@ impl Storm {
     }
 }
 
-/// What was measured under one storm.
+/// The measurement under one storm.
 #[derive(Clone, Debug, Serialize)]
 pub struct StormRow {
     /// The storm.
@@ -90,7 +90,7 @@ pub struct StormRow {
     pub deferred: u64,
 }
 
-/// Everything that a run found out.
+/// The complete result of a storm.
 #[derive(Clone, Debug, Serialize)]
 pub struct StormReport {
     /// Name and version of this form.
@@ -163,7 +163,7 @@ static FAILED: AtomicU64 = AtomicU64::new(0);
 
 fn on_signal(_: &Signal) {
     let target = TARGET.load(SeqCst);
-    // SAFETY: `run_cell` keeps the allocator there until all who could get a signal have ended.
+    // SAFETY: `run_cell` keeps the allocator there until all threads that could get a signal have ended.
     let Some(pages) = (unsafe { target.as_ref() }) else { return };
     let freed = pages.alloc(const { &Request::new(GFP_ATOMIC, 0) }).map(|page| pages.free(page, Order(0)));
     let count = if matches!(freed, Ok(Ok(()))) { &HANDLED } else { &FAILED };
@@ -204,7 +204,7 @@ impl Drop for Timer {
     }
 }
 
-/// What one measurement found.
+/// One measurement.
 #[derive(Clone, Copy)]
 struct Cell {
     pages: f64,
@@ -221,7 +221,7 @@ fn run_cell(pages: &Booted<'_>, storm: Storm, threads: usize, length: Duration) 
     let (over, barrier) = (AtomicBool::new(false), Barrier::new(threads + 1));
     let every = Duration::from_nanos(1_000_000_000 * threads as u64 / RATE);
     let work = || {
-        // What a thread does first, it does once.
+        // A thread's first call does work that later calls do not.
         let warm = repeat(pages, &AtomicBool::new(true));
         let timer = (storm != Storm::None).then(|| Timer::start(signal, every)).transpose();
         barrier.wait();

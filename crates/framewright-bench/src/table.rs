@@ -2,7 +2,7 @@
 //!
 //! A workload is a table of contenders, the limit first, the project's own next; the sizes of a batch are columns of
 //! one table. Own rows are marked, and bold on a terminal. Spreads that have no room here are in the JSON form. The
-//! promises come last, since they are what one scrolls back from.
+//! promises come last, because a reader scrolls back from there.
 
 use std::fmt;
 
@@ -17,7 +17,7 @@ use crate::workload::Shape;
 
 /// Prints a report as text.
 pub struct Table<'a> {
-    /// What to print.
+    /// The report.
     pub report: &'a Report,
     /// Whether to print own rows in bold.
     pub bold: bool,

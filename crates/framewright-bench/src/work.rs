@@ -2,8 +2,8 @@
 //!
 //! Each is generic over the handle and the order, so that every contender gets a loop of its own with two direct calls
 //! in it. The sum of all block numbers is returned, so that no allocation is unused. A loop reads the clock once before
-//! and once after; only the separate pass that tells allocation from free in batches reads it within, and only for
-//! batches of [`SPLIT_FROM`] pages and more, whose reading costs are then taken off.
+//! and once after; only the separate pass that tells allocation from free reads it inside. That pass exists for batches
+//! of [`SPLIT_FROM`] pages and more, and the cost of reading is subtracted.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,15 +13,15 @@ use crate::crew::Gate;
 use crate::machine::clock_cost;
 use crate::ring::{Ring, Side};
 
-/// Smallest batch whose allocation and free are also told apart: below, reading the clock costs more than what it
-/// times.
+/// Smallest batch whose allocation and free are also told apart: below, reading the clock costs more than the work that
+/// it times.
 pub(crate) const SPLIT_FROM: usize = 64;
 /// Batches of as many pages are timed in two parts from the start: reading the clock is lost in them.
 const ALWAYS_SPLIT_FROM: usize = 4096;
 /// In a ring: nothing more will come. No address and no frame is as high.
 const END: u64 = u64::MAX;
 
-/// Why a contender could not do its work.
+/// The reason why a contender could not do its work.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Trouble {
     /// It had no block left.
@@ -47,7 +47,7 @@ pub enum Trouble {
     Setup(String),
 }
 
-/// What one thread measured.
+/// One thread's measurement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timed {
     /// Of everything.
@@ -187,7 +187,7 @@ impl<const ORDER: u8> Work for Empty<ORDER> {
     type Out = Outcome<Duration>;
 
     fn run<H: Handle>(self, handle: &mut H) -> Outcome<Duration> {
-        // The numbers come from the thread that shuffled; what is measured is not the way from its cache.
+        // The numbers come from the thread that shuffled; their way out of its cache is not to be measured.
         let blocks = self.blocks.clone();
         self.gate.wait();
         let start = Instant::now();

@@ -1,5 +1,7 @@
-//! The laboratory around the allocator: what records a kernel's trace, what shows the runs of the simulated machine,
-//! and what the `framewright` command is made of.
+//! The laboratory around the allocator: the library of the `framewright` command.
+//!
+//! It records a kernel's trace, sweeps the simulated machine, reproduces published tables, compares results and shows
+//! them. The modules stand in call order: each uses only modules below it.
 #![forbid(unsafe_code)]
 
 #[cfg(test)]

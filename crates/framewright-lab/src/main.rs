@@ -67,7 +67,7 @@ fn main() -> ExitCode {
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read our output has seen enough.
+        // The reader of the output closed it, and has seen enough.
         Err(error) if command::ended::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) if error.is::<command::ended::Violated>() => ExitCode::FAILURE,
         Err(error) if error.is::<command::ended::Ended>() => {

@@ -61,7 +61,7 @@ fn failure(plan: &SweepPlan, index: usize, error: &str) -> ResultLine {
 
 /// A file of results.
 fn file(name: &str, lines: &[ResultLine]) -> ResultsContent {
-    let text: String = lines.iter().map(|line| line.text().unwrap()).collect();
+    let text: String = lines.iter().map(|line| line.json().unwrap()).collect();
     ResultsContent::parse(name, text.as_bytes()).unwrap()
 }
 
@@ -77,10 +77,10 @@ fn a_plan_reads_back() {
         }
     }
     let plan = SweepPlan::new("command", &runs).unwrap();
-    let text = plan.text().unwrap();
+    let text = plan.jsonl().unwrap();
     let again = SweepPlan::parse("plan", &text).unwrap();
     assert_eq!(again, plan);
-    assert_eq!(again.text().unwrap(), text);
+    assert_eq!(again.jsonl().unwrap(), text);
     for ((machine, job), (_, cell)) in runs.iter().zip(&again.cells) {
         assert_eq!((again.machine(cell).unwrap(), again.job(cell).unwrap()), (*machine, job.clone()));
     }
@@ -94,7 +94,7 @@ fn told(error: &anyhow::Error) -> String {
 
 #[test]
 fn what_is_no_plan_is_named() {
-    let text = plan(3).text().unwrap();
+    let text = plan(3).jsonl().unwrap();
     let lines: Vec<&str> = text.lines().collect();
     let joined = |lines: &[&str]| lines.join("\n") + "\n";
     let later = lines[1].replace("\"index\":0", "\"index\":3") + "\n";
@@ -137,7 +137,7 @@ fn what_cannot_be_told_apart_is_named() {
 /// With hashes that are right: cells that no plan of ours has.
 #[test]
 fn what_cannot_be_run_is_named() {
-    let text = plan(1).text().unwrap();
+    let text = plan(1).jsonl().unwrap();
     let (head, _) = text.split_once('\n').unwrap();
     let change = |change: &dyn Fn(&mut Cell)| {
         let mut cell = plan(1).cells[0].1.clone();
@@ -210,7 +210,7 @@ fn foreign_results_are_left_out() {
 
 #[test]
 fn what_is_no_result_is_named() {
-    let text = result(&plan(1), 0, 5.0).text().unwrap();
+    let text = result(&plan(1), 0, 5.0).json().unwrap();
     let cases = [
         text.replace("\"cpus\":4", "\"cpus\":2"),
         text.replace("sweep-result/1", "sweep-result/9"),
@@ -279,7 +279,7 @@ proptest! {
 
     #[test]
     fn broken_plans_are_refused(at in any::<Index>(), byte in any::<u8>(), cut in any::<bool>()) {
-        let text = plan(2).text().unwrap();
+        let text = plan(2).jsonl().unwrap();
         let mut bytes = text.clone().into_bytes();
         let at = at.index(bytes.len());
         if cut { bytes.truncate(at) } else { bytes[at] = byte }
@@ -293,7 +293,7 @@ proptest! {
     #[test]
     fn broken_results_lose_no_whole_line(at in any::<Index>(), byte in any::<u8>(), cut in any::<bool>()) {
         let plan = plan(3);
-        let text: String = (0..3).map(|index| result(&plan, index, 1.0).text().unwrap()).collect();
+        let text: String = (0..3).map(|index| result(&plan, index, 1.0).json().unwrap()).collect();
         let mut bytes = text.into_bytes();
         let at = at.index(bytes.len());
         if cut { bytes.truncate(at) } else { bytes[at] = byte }

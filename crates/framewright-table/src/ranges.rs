@@ -24,7 +24,7 @@ mod tests {
             ("0-3,8\n", Some(vec![0..=3, 8..=8])),
             ("8", Some(vec![8..=8])),
             ("", Some(Vec::new())),
-            ("3-1", Some(vec![3..=1])),
+            ("3-1", Some(vec![RangeInclusive::new(3, 1)])),
             ("a", None),
             ("1-", None),
             ("1,70000", None),

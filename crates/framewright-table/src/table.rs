@@ -1,7 +1,7 @@
 //! Tables of text for a terminal, whose columns never touch.
 //!
 //! A column is as wide as its widest cell and a gap of at least [`GAP`] blank, and at least as wide as the table asks
-//! for or its cells are padded. So a table looks the same from run to run as long as its numbers are of the usual size,
+//! for or its cells are padded. So a table keeps its look from run to run as long as its numbers are of the usual size,
 //! and grows where they are not:
 //!
 //! ```
@@ -45,7 +45,7 @@ pub struct Table {
     rows: Vec<Row>,
 }
 
-/// What is asked of a column.
+/// The demands on a column.
 #[derive(Clone, Copy, Debug, Default)]
 struct Column {
     /// Whether cells end at its right end; otherwise they start at its left end.
@@ -56,13 +56,13 @@ struct Column {
 
 #[derive(Clone, Debug)]
 enum Row {
-    /// What is printed before and after the cells, such as a terminal's codes, and the cells.
+    /// Texts before and after the cells, such as a terminal's codes; and the cells.
     Cells([&'static str; 2], Vec<String>),
     Text(String),
 }
 
 impl Table {
-    /// A table without rows, whose columns are as `columns` has them, from left to right.
+    /// A table without rows, with these columns, from left to right.
     ///
     /// `<` is a column whose cells start at its left end, `>` one whose cells end at its right end. A number after the
     /// sign is the column's least width. The last one holds for all further columns.

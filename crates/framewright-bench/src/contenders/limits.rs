@@ -2,8 +2,8 @@
 //!
 //! | contender | what it does |
 //! |---|---|
-//! | `stack-call` | an array stack of 32-bit block numbers for each thread: a bound check, a load, a store of the length |
-//! | `stack-state` | the same, with one byte of state for each block, which is checked and set, plainly |
+//! | `stack-call` | an array stack of block numbers for each thread: a bound check, a load, a store of the length |
+//! | `stack-state` | `stack-call` with one byte of state for each block, which is checked and set, plainly |
 //!
 //! Neither is an allocator: a thread whose stack is empty gets nothing, however much the others have. An allocator that
 //! checks what is freed cannot be below `stack-state`; where threads free each other's blocks the byte's cache line was
@@ -18,7 +18,7 @@ use crate::contender::{Contender, Handle, Setup, Work};
 use crate::entry::{Entry, Role};
 use crate::workload::Shape;
 
-/// Stacks are of one thread: what one thread frees, only that thread can allocate.
+/// A stack belongs to one thread: only that thread can allocate the blocks that it frees.
 fn suits(shape: Shape) -> bool {
     !matches!(shape, Shape::ProducerConsumer)
 }

@@ -1,6 +1,6 @@
 //! Page-frame allocators from crates.io, in pure Rust.
 //!
-//! They have one lock around everything, as kernels use them; both are given the same frames as everybody else.
+//! They have one lock around everything, as kernels use them; both get the frames that all contenders get.
 
 use bitmap_allocator::{BitAlloc, BitAlloc1M, BitAlloc16M};
 use buddy_system_allocator::LockedFrameAllocator;

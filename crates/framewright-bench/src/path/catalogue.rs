@@ -14,19 +14,19 @@ pub enum Through {
     Plain,
 }
 
-/// What is done.
+/// The work of a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PathWork {
-    /// So many blocks of an order are allocated and then freed, the last first.
+    /// `blocks` blocks of an order are allocated and then freed, the last first.
     Batch {
         /// Order of the blocks.
         order: u8,
         /// How many.
         blocks: usize,
     },
-    /// Unmovable pages are allocated where all memory is movable, and one page in so many of it is free.
+    /// Unmovable pages are allocated where all memory is movable and one page in `share` is free.
     Fallback {
-        /// One page in so many.
+        /// One page in this many is free.
         share: usize,
     },
 }
@@ -38,7 +38,7 @@ pub struct Path {
     pub name: &'static str,
     /// How the allocator is called.
     pub through: Through,
-    /// What is done.
+    /// The work of a path.
     pub work: PathWork,
     /// The allocator's mechanisms.
     pub mechanisms: Mechanisms,

@@ -1,9 +1,8 @@
-//! The paths that are measured: the very same code on this machine and on the simulated one.
+//! The paths that `framewright calibrate` measures: one code for this machine and for the simulated one.
 //!
-//! Each is one loop over calls of the allocator, generic over the machine and over who tells the time. A call is a
-//! function that the compiler may specialise for its constant request but not melt into the loop, as in
-//! `framewright bench`; on the simulated machine what the loop itself takes is charged as so many instructions
-//! ([`Watch::called`]).
+//! Each is one loop over calls of the allocator, generic over the machine and over the clock. A call is a function that
+//! the compiler may specialise for its constant request but not melt into the loop, as in `framewright bench`; on the
+//! simulated machine the loop itself is charged as a number of instructions ([`Watch::called`]).
 
 mod native;
 mod rounds;

@@ -1,7 +1,7 @@
 //! The paths on this machine, by one thread on one CPU.
 //!
-//! Paths take turns, and each round is timed in short parts: what else the machine does meanwhile falls on some of the
-//! rounds of each part, and the lower quartile leaves those out.
+//! Paths take turns, and each round is timed in short parts: other work of the machine falls on some rounds of each
+//! part, and the lower quartile leaves those out.
 
 use std::fmt::Display;
 use std::time::Instant;
@@ -26,10 +26,10 @@ impl Watch for Clock {
     fn called(&self) {}
 }
 
-/// An allocator's CPUs: the thread's, and the one that is shared by who finds no other.
+/// An allocator's CPUs: the thread's, and the shared one for threads that find no other.
 const CPUS: [NodeId; 2] = [NodeId(0); 2];
 
-/// Nanoseconds of each path, from so many rounds; on a thread of its own, which stays on one CPU.
+/// Measures each path on a thread of its own, which stays on one CPU; returns nanoseconds.
 ///
 /// # Errors
 /// Which path could not be measured, and why.

@@ -120,7 +120,8 @@ fn batches(
 
 /// Unmovable pages out of movable memory. The allocator must be fresh.
 fn fall_back<M: Machine>(allocator: &Allocator<'_, M>, watch: &impl Watch, share: usize) -> Option<Vec<f64>> {
-    // What unmovable pages need besides comes into the caches. The pageblocks are taken back below: they are all free.
+    // This brings into the caches whatever else unmovable pages need. The pageblocks are taken back below: they are all
+    // free.
     let early: Vec<u64> = (0..FALLBACKS).map_while(|_| alloc_unmovable(allocator)).collect();
     let mut all_freed = early.iter().all(|&pfn| free::<M, 0>(allocator, pfn));
     allocator.drain_all();

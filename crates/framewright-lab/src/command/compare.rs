@@ -98,7 +98,7 @@ impl Compare {
             // These forms have no place for them.
             comparison.warnings.iter().for_each(|warning| note(&format!("warning: {warning}")));
         }
-        // Names in the files are somebody else's.
+        // Names in the files are foreign text.
         print(&if self.format == CompareForm::Text { printable(&text) + "\n" } else { text })?;
         self.verdict(&comparison)
     }

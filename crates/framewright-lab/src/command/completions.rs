@@ -1,4 +1,4 @@
-//! `framewright completions`: what a shell needs to complete the command, from the very definitions that parse it.
+//! `framewright completions`: a shell's script that completes the command, from the definitions that parse it.
 
 use clap::{Args, Command};
 use clap_complete::{Shell, generate};

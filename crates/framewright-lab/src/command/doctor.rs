@@ -1,4 +1,4 @@
-//! `framewright doctor`: what this machine lacks to be recorded.
+//! `framewright doctor`: whether this machine can be recorded, and how to mend it.
 
 use clap::Args;
 use framewright_lab::record::doctor::{DoctorCheck, Findings, Report, examine};

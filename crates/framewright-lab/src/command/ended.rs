@@ -1,13 +1,13 @@
-//! How a command ends that neither succeeds nor fails with a message.
+//! Two ways for a command to end without a message, and the one that is no failure at all.
 
 use std::io;
 
-/// A check found something wrong, and has said so.
+/// A check failed, and has printed its message.
 #[derive(Debug, thiserror::Error)]
 #[error("something is wrong")]
 pub(crate) struct Violated;
 
-/// A program that was run for the user ended with this code, and so do we.
+/// A program that was run for the user ended with this code; the command ends with it too.
 #[derive(Debug, thiserror::Error)]
 #[error("the command ended with code {0}")]
 pub(crate) struct Ended(pub(crate) u8);

@@ -1,4 +1,4 @@
-//! `framewright mechanisms`: what there is to choose from.
+//! `framewright mechanisms`: the presets and switches with their choices.
 
 use clap::Args;
 use framewright_lab::mechanisms::catalogue::Catalogue;

@@ -1,7 +1,7 @@
 //! `framewright man`: a manual page for each command, from the very definitions that parse it.
 //!
-//! clap_mangen would fill the lines of examples into a paragraph, so they are put into sections of their own:
-//! EXAMPLES as it stands in the help, and NOTES for what else stands behind the options.
+//! clap_mangen would fill the lines of examples into a paragraph, so they are put into sections of their own: EXAMPLES
+//! as in the help, and NOTES for the other text after the options.
 
 use std::fs;
 use std::io;

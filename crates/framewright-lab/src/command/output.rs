@@ -1,4 +1,4 @@
-//! Where a command's output and its messages go, and what is done to text that somebody else wrote.
+//! The output and the messages of a command, with control characters of foreign text made visible.
 
 use std::borrow::Cow;
 use std::io::{self, Write};
@@ -20,16 +20,17 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     print_as_it_is(&plain(text))
 }
 
-/// The same for what a program reads that takes control characters for what they are.
+/// Like [`print`], with control characters as they are, for a program that reads them.
 pub(crate) fn print_as_it_is(text: &str) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
 }
 
-/// An output without control characters but the ends of lines and tabs: names in it may be somebody else's, out of a
-/// file or from a peer, and a terminal would obey them. They are escaped as JSON escapes them, so that a document stays
-/// one.
+/// Escapes all control characters of an output but the ends of lines and tabs.
+///
+/// Names in it may come from a file or a peer, and a terminal would obey control characters in them. They are escaped
+/// as JSON escapes them, so that a document stays one.
 fn plain(text: &str) -> Cow<'_, str> {
     let is_obeyed = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
     if !text.contains(is_obeyed) {
@@ -46,12 +47,12 @@ fn plain(text: &str) -> Cow<'_, str> {
     Cow::Owned(text.chars().fold(String::with_capacity(text.len()), escape))
 }
 
-/// Says something on the error stream; nobody has to listen, and a terminal that is gone is no reason to stop.
+/// Writes a message to the error stream. Failures are ignored: a terminal that is gone is no reason to stop.
 pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr(), "{}", printable(text));
 }
 
-/// A message for a terminal: what it quotes may be somebody else's, so control characters are escaped.
+/// A message for a terminal, with control characters escaped, because it may quote foreign text.
 pub(crate) fn printable(message: &str) -> String {
     message.trim_end().chars().fold(String::new(), |mut text, c| {
         if c.is_control() && c != '\n' {
@@ -83,7 +84,7 @@ mod tests {
         let all: String = (0..0x100_u32).filter_map(char::from_u32).collect();
         assert!(!plain(&all).contains(|c: char| c.is_control() && c != '\n' && c != '\t'));
         assert_eq!(plain("a\u{1b}]0;b\u{7}\rc\u{9b}d\u{7f}"), "a\\u001b]0;b\\u0007\\u000dc\\u009bd\\u007f");
-        // A document says the same afterwards.
+        // A document keeps its meaning.
         let name = "zo\u{9b}1mne\u{7f}".to_owned();
         let document = serde_json::to_string(&name).unwrap();
         assert_eq!(serde_json::from_str::<String>(&plain(&document)).unwrap(), name);

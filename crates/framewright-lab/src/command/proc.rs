@@ -145,7 +145,7 @@ impl Proc {
 }
 
 impl Name {
-    /// What is meant, of a node or of the machine.
+    /// The text of a node or of the machine.
     fn wanted(self, node: Option<NodeId>) -> WantedTexts {
         let file = match (self, node) {
             (Name::Buddyinfo, _) => ReportFile::BuddyInfo,
@@ -172,7 +172,7 @@ impl Whose {
         files.into_iter().map(|file| Ok((file, fetch(socket, file)?))).collect()
     }
 
-    /// The same at the end of a simulated run's window.
+    /// The texts at the end of a simulated run's window.
     fn simulated(&self, wanted: &WantedTexts) -> anyhow::Result<ProcTexts> {
         let machine = self.runs.machine()?;
         let workload = self.runs.workload(&[])?;
@@ -233,7 +233,7 @@ impl Tree {
     }
 }
 
-/// Puts a file in its place in one step: whoever reads sees the old one or the new one.
+/// Puts a file in its place in one step: a reader sees the old one or the new one.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;

@@ -67,7 +67,7 @@ impl Record {
             RecordError::File { .. } => anyhow!("{error}; framewright doctor looks at all that a recording needs"),
             _ => error.into(),
         })?;
-        // What the command printed is its own; ours goes beside it.
+        // The command has standard output for itself; our messages go to the error stream.
         note(&summary(&recording, &self.command, &folder));
         match recording.end.code() {
             0 => Ok(()),
@@ -86,7 +86,7 @@ fn told(step: Step) -> String {
     }
 }
 
-/// What was recorded, and what to do with it.
+/// Describes the recording, and the next commands for it.
 fn summary(recording: &Recording, command: &[String], folder: &Path) -> String {
     let Recording { quality, end, elapsed, bytes, no_moves, warnings } = recording;
     let command = command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");

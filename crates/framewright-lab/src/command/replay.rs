@@ -1,4 +1,4 @@
-//! `framewright replay`: what would have happened under our mechanisms.
+//! `framewright replay`: a recorded trace under our mechanisms.
 
 use anyhow::bail;
 use clap::Args;

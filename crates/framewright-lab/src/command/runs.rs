@@ -42,9 +42,9 @@ pub(super) struct RunArgs {
     pub(super) schedule: Schedule,
 }
 
-/// The machine if none is named.
+/// The default machine.
 pub(super) const MACHINE: &str = "skylake-2x28";
-/// The workload if none is named.
+/// The default workload.
 const WORKLOAD: &str = "page-fault1";
 
 impl RunArgs {
@@ -93,7 +93,7 @@ impl RunArgs {
         }
     }
 
-    /// The command that makes the same runs, whatever the defaults are.
+    /// The command that repeats these runs, whatever the defaults are.
     pub(super) fn command(&self, sets: &[Mechanisms], cpus: &[usize]) -> String {
         let cpus: Vec<String> = cpus.iter().map(ToString::to_string).collect();
         let mut words = vec!["framewright sim --machine".to_owned(), quoted(self.machine_name())];

@@ -72,7 +72,7 @@ struct SimDocument<'a> {
     findings: &'a SweepFindings,
 }
 
-/// What came of one run.
+/// The result of one run.
 struct Ran {
     report: Report,
     spans: Vec<LockSpan>,
@@ -168,7 +168,7 @@ impl Sim {
         Ok(Ran { report: Report { mechanisms, ..outcome.report }, spans: outcome.spans })
     }
 
-    /// What the command says besides.
+    /// The notes of the command.
     fn outputs(&self) -> String {
         let sensitivity = if self.sensitivity { " --sensitivity" } else { "" };
         let json = if self.format == Format::Json { " --format json" } else { "" };
@@ -178,7 +178,7 @@ impl Sim {
         format!("{sensitivity}{json}{}", files.map(file).collect::<String>())
     }
 
-    /// Finds out before the runs what would only fail behind them.
+    /// Checks before the runs what would fail only after them.
     fn check_outputs(&self, runs: usize) -> anyhow::Result<()> {
         if let Some(path) = &self.trace_out {
             if runs != 1 || self.sensitivity {

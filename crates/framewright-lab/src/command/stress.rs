@@ -187,7 +187,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// A number, with k or M behind it for thousands or millions.
+/// Reads a number; k or M after it stand for thousands or millions.
 fn count(text: &str) -> Result<u64, String> {
     let (digits, unit) = match text.strip_suffix(['k', 'M']) {
         Some(digits) => (digits, if text.ends_with('k') { 1_000 } else { 1_000_000 }),

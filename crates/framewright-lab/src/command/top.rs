@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use clap::Args;
 use framewright_lab::top::terminal::{self, tell};
-use framewright_lab::top::{Clock, Feed, Kernel, Screen, Simulation, Socket, Theme, Told, draw, frame};
+use framewright_lab::top::{Feed, Kernel, Screen, Simulation, Socket, Theme, TimeBase, Told, draw, frame};
 use framewright_sim::workload::Job;
 
 use super::output::print;
@@ -56,7 +56,7 @@ pub(crate) struct Top {
     runs: RunArgs,
 }
 
-/// What there is to show, before it begins.
+/// The screen and its source, before the loop starts.
 struct Show {
     state: Screen,
     feed: Feed,
@@ -91,7 +91,7 @@ impl Top {
     }
 
     fn kernel(&self) -> anyhow::Result<Show> {
-        let every = self.every(Clock::Wall, 1.0)?;
+        let every = self.every(TimeBase::Wall, 1.0)?;
         let mut kernel = Kernel::at("/proc");
         let state = Screen::new(kernel.about()?, every);
         // One frame is to show all of it, however long that takes.
@@ -101,14 +101,14 @@ impl Top {
     }
 
     fn process(&self, path: &Path) -> anyhow::Result<Show> {
-        let every = self.every(Clock::Wall, 1.0)?;
+        let every = self.every(TimeBase::Wall, 1.0)?;
         let socket = Socket::at(path);
         let state = Screen::new(socket.about()?, every);
         Ok(Show { state, feed: Feed::watch(every, move |at, _| socket.look(at)) })
     }
 
     fn simulated(&self) -> anyhow::Result<Show> {
-        let every = self.every(Clock::Simulated, 0.001)?;
+        let every = self.every(TimeBase::Simulated, 0.001)?;
         let machine = self.runs.machine()?;
         let workload = self.runs.workload(&[])?;
         let (&[mechanisms], &[cpus]) = (&*self.runs.mechanisms()?, &*self.runs.cpus(&machine)?) else {
@@ -118,7 +118,7 @@ impl Top {
             bail!("--until {until}: has to be a nanosecond at least and an hour at most");
         }
         let usual = self.runs.job(&workload, mechanisms, cpus);
-        // What the workload's table is measured over is nothing to somebody who looks: it goes on.
+        // The workload's window does not matter here: the run goes on.
         let window = if self.runs.seconds.is_some() { usual.window } else { 0 };
         let warm_up = if self.runs.warm_up.is_some() { usual.warm_up } else { 0 };
         let until = self.until.or(self.once.then_some(every * FRAMES));
@@ -127,11 +127,11 @@ impl Top {
         Ok(Show { state, feed: simulation.start(every) })
     }
 
-    fn every(&self, clock: Clock, usual: f64) -> anyhow::Result<f64> {
+    fn every(&self, clock: TimeBase, usual: f64) -> anyhow::Result<f64> {
         let every = self.every.unwrap_or(usual);
         let (least, most) = clock.bounds();
         if !(least..=most).contains(&every) {
-            let of = if clock == Clock::Wall { "" } else { " of simulated time" };
+            let of = if clock == TimeBase::Wall { "" } else { " of simulated time" };
             bail!("--every {every}: has to be from {least} to {most} seconds{of}");
         }
         Ok(every)
@@ -139,7 +139,7 @@ impl Top {
 
     /// One frame, of as many samples as it takes to know what happens.
     fn print_once(&self, mut show: Show) -> anyhow::Result<()> {
-        let is_simulated = show.state.about.clock == Clock::Simulated;
+        let is_simulated = show.state.about.clock == TimeBase::Simulated;
         while if is_simulated { !show.state.is_paused } else { show.state.between().is_none() } {
             match show.feed.next() {
                 Some(Told::Ended(reason, true)) => bail!("{reason}"),

@@ -1,4 +1,4 @@
-//! Files beside each other: which belong together, what is shown of them, and what got worse.
+//! Files beside each other: those that belong together, the choice of rows, and rows that got worse.
 
 use std::collections::BTreeSet;
 
@@ -6,19 +6,19 @@ use framewright_table::figures::counted;
 use serde::Serialize;
 
 use super::place::{Placed, Side};
-use super::points::{Better, Point, points, remarks};
+use super::points::{Better, FigurePoint, points, remarks};
 use super::read::{Kind, ReadError};
 use super::statistics::{can_differ, least_count};
 use super::table::{Against, By, Column, Difference, Fact, FigureRow, UnitTable};
 
-/// What is to be shown.
+/// The choice of rows and columns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice<'c> {
-    /// What makes a column; if not said, files, or of one file its sets of mechanisms.
+    /// The kind of a column; by default files, or of one file its sets of mechanisms.
     pub by: Option<By>,
     /// Whether figures are shown that are usually left out.
     pub all: bool,
-    /// What a row's name, or its figure's, must contain.
+    /// Text that a row's name, or its figure's, must contain.
     pub only: Option<&'c str>,
 }
 
@@ -65,13 +65,13 @@ pub struct Comparison {
     pub schema: &'static str,
     /// Whose files.
     pub kind: Kind,
-    /// What makes a column.
+    /// The kind of a column.
     pub by: By,
-    /// What holds for all columns.
+    /// The facts about all columns.
     pub common: Vec<Fact>,
     /// The columns, the base first.
     pub columns: Vec<Column>,
-    /// What to know before one believes the numbers.
+    /// Warnings about the numbers.
     pub warnings: Vec<String>,
     /// A table for each unit.
     pub tables: Vec<UnitTable>,
@@ -139,7 +139,7 @@ impl Comparison {
         Ok(())
     }
 
-    /// Rows that are worse by more than so many percent, and not by chance.
+    /// Rows that are worse by more than `percent` percent, and not by chance.
     pub fn worse_by(&self, percent: f64) -> Vec<String> {
         let mut worse = Vec::new();
         for (row, column, against) in self.differences() {
@@ -173,8 +173,8 @@ fn one_kind(sides: &[Side]) -> Result<Kind, CompareError> {
     }
 }
 
-/// What makes a column if nobody says: files; of one alone its sets of mechanisms.
-fn usual(sides: &[Side], all: &[(usize, Point)]) -> By {
+/// The default kind of a column: files; of one file alone its sets of mechanisms.
+fn usual(sides: &[Side], all: &[(usize, FigurePoint)]) -> By {
     let sets: BTreeSet<&str> = all.iter().map(|(_, point)| point.subject.mechanisms.as_str()).collect();
     if sides.len() == 1 && sets.len() > 1 { By::Mechanisms } else { By::File }
 }

@@ -1,13 +1,13 @@
-//! What other tools read: Go's benchmark lines, will-it-scale's CSV, lines of page_bench.
+//! Forms that other tools read: Go's benchmark lines, will-it-scale's CSV, lines of page_bench.
 //!
-//! | form | what a line is | of which files |
+//! | form | a line is | of which files |
 //! |---|---|---|
 //! | Go | a measurement; `benchstat -col side` does the statistics itself | all |
 //! | will-it-scale | a number of tasks, with work done a second and idle time in percent | `sim` with several CPUs |
-//! | page_bench | median cycles and nanoseconds of a block | `sim` of `page-bench01` to `05`; `bench` of `repeat`, `order`, batches, `aged` |
+//! | page_bench | median cycles and nanoseconds of a block | `sim` of `page-bench0N`; `bench`, if it has a line |
 //!
-//! A form that has no place for what the files hold is refused by name, with those that have. Of several columns each
-//! is a block of its own under its name.
+//! A form that has no place for the files' content is refused by name, and the error names the forms that have. Each of
+//! several columns is a block of its own under its name.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -69,7 +69,7 @@ pub fn go(comparison: &Comparison) -> String {
     text
 }
 
-/// A benchmark's name: no blanks, CPUs behind the last dash.
+/// A benchmark's name: no blanks, CPUs after the last dash.
 fn go_name(kind: Kind, table: &UnitTable, row: &FigureRow) -> String {
     let one_metric = table.rows.iter().all(|other| other.metric == row.metric);
     let metric = if one_metric { String::new() } else { format!("/metric={}", word(&row.metric)) };
@@ -91,8 +91,8 @@ fn word(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join("_")
 }
 
-/// CSV as `runtest.py` prints it, by number of tasks. What the simulator runs are processes; threads were not run,
-/// and read 0, as there.
+/// CSV as `runtest.py` prints it, by number of tasks. The simulator runs processes; threads were not run, and read 0,
+/// as there.
 ///
 /// # Errors
 /// Files that are not of the simulator.
@@ -140,7 +140,7 @@ fn curves_are_many(comparison: &Comparison, number: usize, text: &mut String) ->
     comparison.columns.len() > 1 || workloads.collect::<std::collections::BTreeSet<_>>().len() > 1
 }
 
-/// What is the same for all numbers of CPUs.
+/// The part of a row's name without its number of CPUs.
 fn curve_name(row: &FigureRow) -> String {
     let cpus = row.cpus.map_or(String::new(), |cpus| format!("-{cpus}"));
     row.name.strip_suffix(&cpus).unwrap_or(&row.name).to_owned()

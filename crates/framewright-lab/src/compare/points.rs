@@ -1,9 +1,8 @@
-//! What a document says, as points: one figure of one run, with all that it depends on.
+//! The content of a document as points: one figure of one run, with all that it depends on.
 //!
-//! A figure of a deterministic run is one number for a seed; one of `framewright bench` is a number for each round.
-//! Directions are part of a figure: more faults a second are better, more nanoseconds a page are worse, and of a
-//! figure without one nobody says what is better. Documents are read by the fields that are needed, so that a later
-//! version may add others.
+//! A figure of a deterministic run is one number for a seed; one of `framewright bench` is a number for each round. A
+//! direction is part of a figure: more faults a second are better, more nanoseconds a page are worse, and some figures
+//! have no direction. Only the needed fields of a document are read, so that a later version may add others.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -23,7 +22,7 @@ pub enum Better {
     Neither,
 }
 
-/// What is measured.
+/// A measured quantity.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Metric {
     /// Its name, as `waiting for locks`.
@@ -52,7 +51,7 @@ impl Metric {
     }
 }
 
-/// What a run was of. What is empty plays no part in its kind.
+/// The subject of a run. An empty field plays no part in its kind.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Subject {
     /// Workload, or row of an experiment, or trace.
@@ -73,8 +72,8 @@ pub struct Subject {
 
 /// One figure of one run.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Point {
-    /// Of what.
+pub struct FigurePoint {
+    /// Its subject.
     pub subject: Subject,
     /// Which figure.
     pub metric: Metric,
@@ -86,7 +85,7 @@ pub struct Point {
 ///
 /// # Errors
 /// A document that does not hold what its schema promises.
-pub fn points(document: &Document) -> Result<Vec<Point>, ReadError> {
+pub fn points(document: &Document) -> Result<Vec<FigurePoint>, ReadError> {
     let mut all = match document.kind {
         Kind::Sim => match document.parse::<Several>()?.runs {
             Some(runs) => runs.into_iter().flat_map(SimRun::points).collect(),
@@ -101,7 +100,7 @@ pub fn points(document: &Document) -> Result<Vec<Point>, ReadError> {
     Ok(all)
 }
 
-/// What a document says that its numbers should be read with.
+/// The notes of a document, to read with its numbers.
 pub fn remarks(document: &Document) -> Vec<String> {
     #[derive(Deserialize)]
     struct Noted {
@@ -173,7 +172,7 @@ pub const TIME: &str = "time";
 pub const ASLEEP: &str = "asleep";
 
 impl SimRun {
-    fn points(self) -> Vec<Point> {
+    fn points(self) -> Vec<FigurePoint> {
         let milliseconds = |nanoseconds: u64| nanoseconds as f64 / 1e6;
         let (window, warm_up) = (milliseconds(self.window_ns), milliseconds(self.warm_up_ns));
         let subject = Subject {
@@ -203,14 +202,15 @@ impl SimRun {
     }
 }
 
-/// Points with one value each; what is no number is left out.
-fn of_one_run(subject: &Subject, found: impl IntoIterator<Item = (Metric, Option<f64>)>) -> Vec<Point> {
-    let point =
-        |(metric, value): (Metric, Option<f64>)| Some(Point { subject: subject.clone(), metric, values: vec![value?] });
+/// Points with one value each; a missing value gives no point.
+fn of_one_run(subject: &Subject, found: impl IntoIterator<Item = (Metric, Option<f64>)>) -> Vec<FigurePoint> {
+    let point = |(metric, value): (Metric, Option<f64>)| {
+        Some(FigurePoint { subject: subject.clone(), metric, values: vec![value?] })
+    };
     found.into_iter().filter_map(point).collect()
 }
 
-/// What `framewright bench` found.
+/// The document of `framewright bench`.
 #[derive(Deserialize)]
 struct Benchmark {
     machine: Facts,
@@ -267,7 +267,7 @@ impl BenchRow {
 }
 
 impl Benchmark {
-    fn points(self) -> Vec<Point> {
+    fn points(self) -> Vec<FigurePoint> {
         let Facts { cpu, cpus, kernel, tsc_ghz } = &self.machine;
         let machine = format!("{cpu}, {cpus} CPUs, {kernel}");
         let setting = format!("{} ms a round, {} frames", self.cell_ms, self.frames);
@@ -291,7 +291,7 @@ impl Benchmark {
                 (Metric::more("free", "ns/page", Better::Lower), row.rounds(|sample| sample.free, row.free_ns)),
                 (Metric::more(CYCLES, "cycles/page", Better::Lower), cycles),
             ];
-            found.map(|(metric, values)| Point { subject: subject.clone(), metric, values })
+            found.map(|(metric, values)| FigurePoint { subject: subject.clone(), metric, values })
         };
         self.rows.iter().flat_map(of).collect()
     }
@@ -310,7 +310,7 @@ impl Benchmark {
     }
 }
 
-/// What `framewright replay` found.
+/// The document of `framewright replay`.
 #[derive(Deserialize)]
 struct Replayed {
     trace: String,
@@ -332,7 +332,7 @@ struct ReplayedColumn {
 }
 
 impl Replayed {
-    fn points(self) -> Vec<Point> {
+    fn points(self) -> Vec<FigurePoint> {
         let name = self.trace.rsplit('/').next().unwrap_or(&self.trace).to_owned();
         let ReplayedMachine { cpus, frames } = self.machine;
         let counts: [(&str, &str, Better); 8] = [
@@ -365,14 +365,14 @@ impl Replayed {
     }
 }
 
-/// A list of an experiment's rows: where it is, what tells its rows apart, and their figures.
+/// A list of an experiment's rows: its place, the keys that tell its rows apart, and their figures.
 struct RowList {
     rows: &'static str,
     keys: &'static [&'static str],
     figures: &'static [(&'static str, &'static str, &'static str, Better)],
 }
 
-/// Lists of each experiment, as far as figures of ours are in them; what was published is the same in every file.
+/// Lists of each experiment, as far as they have figures of ours; published figures are equal in all files.
 fn tables(experiment: &str) -> &'static [RowList] {
     const WAITING: (&str, &str, &str, Better) =
         ("waiting for the zone lock", "% of CPU time", "/simulated/zone_lock_contention_percent", Better::Lower);
@@ -429,8 +429,8 @@ fn tables(experiment: &str) -> &'static [RowList] {
     }
 }
 
-/// What `framewright reproduce` found of an experiment.
-fn experiment(document: &Value) -> Vec<Point> {
+/// The points of a document of `framewright reproduce`.
+fn experiment(document: &Value) -> Vec<FigurePoint> {
     let word = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let name = word("experiment");
     let quick = if word("command").contains(" --quick") { "quick" } else { "full length" };

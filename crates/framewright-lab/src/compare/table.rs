@@ -1,15 +1,15 @@
-//! Rows and columns, and how a cell stands to the base's.
+//! Rows and columns, and a cell's difference to the base's.
 //!
 //! Rows of a table share a unit, not a direction: more huge pages served and fewer pages moved stand in one table of
-//! counts. The verdict on a difference is therefore the row's. It is [`Difference::Unclear`] wherever chance may
-//! explain it, however large it is; where there is no chance, as in a replay, every difference is one.
+//! counts. So the verdict on a difference is the row's. It is [`Difference::Unclear`] wherever chance may explain the
+//! difference, however large it is. Without chance, as in a replay, every difference is one.
 
 use serde::Serialize;
 
 use super::points::Better;
 use super::statistics::{ALPHA, Summary, u_test};
 
-/// What makes a column.
+/// The kind of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
@@ -32,10 +32,10 @@ impl By {
     }
 }
 
-/// Something that is the same in all that it is told of.
+/// A constant fact.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Fact {
-    /// What.
+    /// Its name.
     pub name: &'static str,
     /// Its value.
     pub value: String,
@@ -46,7 +46,7 @@ pub struct Fact {
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// What tells it from others.
+    /// The facts that tell it from others.
     pub facts: Vec<Fact>,
 }
 
@@ -62,9 +62,9 @@ pub struct UnitTable {
 /// One figure of one thing.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FigureRow {
-    /// What it is called among the rows of its table.
+    /// Its name among the rows of its table.
     pub label: String,
-    /// What it is of, CPUs included.
+    /// Its subject, CPUs included.
     pub name: String,
     /// The workload, as its file has it.
     pub workload: String,
@@ -85,7 +85,7 @@ pub struct FigureRow {
 /// A sample, and how it stands to the base.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct SampleCell {
-    /// What was measured.
+    /// The measurements.
     pub values: Vec<f64>,
     /// Its middle.
     pub median: f64,
@@ -106,11 +106,11 @@ pub struct Against {
     pub delta_percent: Option<f64>,
     /// Probability of such a difference by chance; none where there is no chance.
     pub p: Option<f64>,
-    /// What that says.
+    /// The verdict.
     pub verdict: Difference,
 }
 
-/// What a difference says.
+/// The verdict on a difference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Difference {
@@ -118,9 +118,9 @@ pub enum Difference {
     Better,
     /// It got worse.
     Worse,
-    /// It differs, and nobody says which is better.
+    /// It differs, and neither is better.
     Differs,
-    /// Both are the same number, without chance.
+    /// Both are one number, without chance.
     Same,
     /// It may be chance.
     Unclear,
@@ -133,7 +133,7 @@ impl SampleCell {
         Some(Self { values, median, interval, mean, deviation, against: None })
     }
 
-    /// The same numbers, to compute with.
+    /// The numbers, to compute with.
     pub fn summary(&self) -> Summary {
         Summary { median: self.median, interval: self.interval, mean: self.mean, deviation: self.deviation }
     }

@@ -1,12 +1,12 @@
 //! A comparison as the kernel's own testers print one: the tables of mmtests, and those of the 0-day robot (LKP).
 //!
-//! mmtests: a row for each statistic and figure. Rates have harmonic means, everything else arithmetic ones; in
-//! parentheses stands by how many percent it got better, so that a rate that grows and a time that shrinks are both
-//! positive. Stars instead of parentheses mark what is not chance. Counts without chance are rows of `Ops`.
+//! mmtests: a row for each statistic and figure. Rates have harmonic means, everything else arithmetic ones. The number
+//! in parentheses is the improvement in percent, so that a rate that grows and a time that shrinks are both positive.
+//! Stars instead of parentheses mark differences that chance does not explain. Counts without chance are rows of `Ops`.
 //!
 //! LKP: the base's mean, the change in percent of it (of shares in percent: in points), the other mean; each with its
-//! standard deviation in percent if that is 2 or more. Both formats are of other projects; here they are written anew
-//! from published tables.
+//! standard deviation in percent if that is 2 or more. Both formats belong to other projects; this code follows
+//! published tables.
 
 use std::fmt::{self, Write as _};
 
@@ -65,7 +65,7 @@ impl fmt::Display for Mmtests<'_> {
     }
 }
 
-/// What is told of a row.
+/// The statistics of a row.
 fn statistics(row: &FigureRow) -> &'static [MmtestsStatistic] {
     const MEAN: fn(&SampleCell) -> f64 = |cell| cell.mean;
     const REST: [MmtestsStatistic; 3] = [
@@ -118,7 +118,7 @@ fn better_by((base, value): (f64, f64), less_is_better: bool) -> f64 {
     if less_is_better { less } else { more }
 }
 
-/// A kernel's name in two rows, broken behind its release: `4.20.0-rc3` and `vanilla`.
+/// A kernel's name in two rows, broken after its release: `4.20.0-rc3` and `vanilla`.
 fn two_rows(name: &str) -> (&str, &str) {
     let candidate = name.find("-rc").map_or(0, |at| at + 1);
     match name[candidate..].find('-') {
@@ -170,7 +170,7 @@ impl fmt::Display for Lkp<'_> {
     }
 }
 
-/// Whether a unit is a share in percent, whose changes are told in points.
+/// Whether a unit is a share in percent; changes of a share are told in points.
 fn is_share(unit: &str) -> bool {
     unit.starts_with('%')
 }
@@ -215,7 +215,7 @@ fn lkp_number(value: f64) -> String {
     }
 }
 
-/// `workload.CPUs.figure`, with a percent sign behind that of a share.
+/// `workload.CPUs.figure`, with a percent sign after that of a share.
 fn lkp_name(row: &FigureRow, unit: &str) -> String {
     let figure = one_word(&row.metric);
     let unit = if is_share(unit) { "%".to_owned() } else { format!("_{}", one_word(&unit.replace('/', "_per_"))) };

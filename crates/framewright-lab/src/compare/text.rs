@@ -1,5 +1,5 @@
-//! A comparison for people, in the style of Go's `benchstat`: a median with its interval for each column, and against
-//! the first how much it changed and how sure that is.
+//! A comparison for people, in the style of Go's `benchstat`: a median with its interval for each column, and the
+//! change against the first column with its probability.
 //!
 //! `~` stands where chance may explain the difference. Numbers have four digits and a prefix, counts all of theirs.
 //! Long names are cut, and stand below in full.
@@ -16,7 +16,7 @@ use crate::compare::points::Better;
 
 /// Columns that a name may take.
 const NAME: usize = 44;
-/// The same of a side's name.
+/// Columns that a side's name may take.
 const SIDE: usize = 24;
 
 /// Prints a comparison.

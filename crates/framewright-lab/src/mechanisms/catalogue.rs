@@ -1,4 +1,4 @@
-//! All switches and presets, and what each does: for who has to choose.
+//! All switches and presets with their descriptions, for a user who has to choose.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ const WIDTH: usize = 100;
 /// Version of the JSON form.
 pub const SCHEMA: u32 = 1;
 
-/// What a preset is the kernel of, or for.
+/// Each preset, with the kernel or the purpose that it stands for.
 const ORIGINS: &[(&str, &str)] = &[
     ("default", "what we believe best"),
     ("baseline", "Linux before the published mechanisms, nearest to 6.1, with a simple lock"),
@@ -48,7 +48,7 @@ const ORIGINS: &[(&str, &str)] = &[
 pub struct SwitchChoice {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its description.
     pub about: String,
     /// Whether it is the default's.
     pub is_default: bool,
@@ -59,13 +59,13 @@ pub struct SwitchChoice {
 pub struct Switch {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its description.
     pub about: String,
     /// Its choices, the baseline's first; none where it is a number.
     pub choices: Vec<SwitchChoice>,
-    /// What it may be, where it is a number.
+    /// Its possible values, where it is a number.
     pub number: Vec<String>,
-    /// What the default chooses.
+    /// The default's choice.
     pub default: String,
 }
 
@@ -74,9 +74,9 @@ pub struct Switch {
 pub struct Preset {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its description.
     pub about: String,
-    /// What it chooses other than the baseline, as `switch=choice`.
+    /// Its choices that differ from the baseline's, as `switch=choice`.
     pub unlike_baseline: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// What has one of these names; everything if there are none.
+    /// The entries with one of these names; all entries if there are no names.
     ///
     /// # Errors
     /// The name that neither a preset nor a switch has.
@@ -110,7 +110,7 @@ impl Catalogue {
     }
 }
 
-/// What `mechanisms` choose, as `switch=choice`, in the order of [`Mechanisms::SWITCHES`].
+/// The choices of `mechanisms`, as `switch=choice`, in the order of [`Mechanisms::SWITCHES`].
 fn chosen(mechanisms: &Mechanisms) -> Vec<String> {
     mechanisms.to_string().split(',').map(str::to_owned).collect()
 }

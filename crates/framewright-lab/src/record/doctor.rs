@@ -1,8 +1,8 @@
-//! Whether this machine can be recorded, and what to do where it cannot.
+//! Whether this machine can be recorded, and how to mend it where it cannot.
 //!
-//! [`Findings`] is what was found, as plain data, so that any machine can be told about; [`Findings::gather`] looks at
-//! this one. [`examine`] turns it into [`DoctorCheck`]s in the order in which they are best mended: without root
-//! nothing below can even be seen.
+//! [`Findings`] holds the facts as plain data, so that a test can describe any machine; [`Findings::gather`] looks at
+//! this one. [`examine`] turns them into [`DoctorCheck`]s, in the order in which they are best mended: without root,
+//! the later ones cannot be examined at all.
 
 use std::fmt;
 use std::fs;
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::tracefs::{self, EVENTS, Wanted};
 
-/// What was found out about a machine. What cannot be seen is none.
+/// The facts about a machine. A fact that cannot be seen is `None`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Findings {
     /// Version of the kernel.
@@ -40,7 +40,7 @@ pub struct Findings {
     pub readable: Vec<&'static str>,
     /// How the kernel is locked down, if it says so.
     pub lockdown: Option<String>,
-    /// Who may use perf, by `kernel.perf_event_paranoid`.
+    /// `kernel.perf_event_paranoid`, which limits the users of perf.
     pub perf: Option<String>,
     /// When huge pages are used.
     pub huge_pages: Option<String>,
@@ -58,9 +58,9 @@ const STATE: [(&str, &str); 4] = [
     ("/proc/kpageflags", "what is in use at the start is guessed"),
 ];
 
-/// What helps where the kernel hides its events from everybody.
+/// Advice for a kernel that hides its events from all users.
 const TRACING: &str = "needs a kernel with CONFIG_TRACING=y that is not locked down";
-/// What helps where it hides something from users.
+/// Advice for a kernel that hides something from ordinary users.
 const ROOT_ALONE: &str = "is for root alone: run the command with sudo";
 
 /// How a check came out.
@@ -80,13 +80,13 @@ pub enum CheckVerdict {
 /// One thing that was looked at.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct DoctorCheck {
-    /// What was looked at.
+    /// The subject.
     pub name: String,
     /// How it came out.
     pub verdict: CheckVerdict,
-    /// What was found.
+    /// The finding.
     pub found: String,
-    /// What to do about it; empty if nothing is to be done.
+    /// The remedy; empty if none is needed.
     pub remedy: String,
 }
 
@@ -128,7 +128,7 @@ impl Findings {
     }
 }
 
-/// How many numbers a list as `0-3,8` has.
+/// The number of numbers in a list as `0-3,8`.
 fn counted(list: &str) -> Option<usize> {
     let all = ranges::<u32>(list).filter(|all| all.iter().all(|range| !range.is_empty()))?;
     (!all.is_empty()).then(|| all.into_iter().map(Iterator::count).sum())
@@ -145,7 +145,7 @@ pub fn would_work(checks: &[DoctorCheck]) -> bool {
     checks.iter().all(|check| check.verdict != CheckVerdict::Missing)
 }
 
-/// What is to be said of a machine.
+/// The checks of a machine.
 pub fn examine(found: &Findings) -> Vec<DoctorCheck> {
     let mut checks = Vec::new();
     let mut add = |name: &str, verdict, found: String, remedy: &str| {
@@ -218,7 +218,7 @@ fn state(found: &Findings, add: &mut impl FnMut(&str, CheckVerdict, String, &str
     }
 }
 
-/// What is neither good nor bad, and what others left behind.
+/// Facts that are neither good nor bad, and leftovers of others.
 fn settings(found: &Findings, add: &mut impl FnMut(&str, CheckVerdict, String, &str)) {
     let known =
         [("lockdown", &found.lockdown), ("perf_event_paranoid", &found.perf), ("huge pages", &found.huge_pages)];
@@ -253,12 +253,12 @@ pub struct Report {
     pub schema_version: u32,
     /// Whether recording would work.
     pub would_work: bool,
-    /// What was looked at.
+    /// The subject.
     pub checks: Vec<DoctorCheck>,
 }
 
 impl Report {
-    /// What follows from these checks.
+    /// The conclusion from these checks.
     pub fn new(checks: Vec<DoctorCheck>) -> Report {
         Report { schema_version: 1, would_work: would_work(&checks), checks }
     }

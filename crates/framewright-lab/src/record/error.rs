@@ -1,11 +1,11 @@
-//! What can go wrong with a recording, and what then becomes of what was recorded.
+//! Errors of a recording; each says what becomes of the recorded pages.
 
 use std::io;
 use std::path::Path;
 
 use framewright_trace::error::{Reason, TraceError};
 
-/// What can go wrong with a recording.
+/// An error of a recording.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -21,7 +21,7 @@ pub enum RecordError {
     /// Something could not be done to a file.
     #[error("cannot {doing} {path}: {error}")]
     File {
-        /// What.
+        /// The operation.
         doing: &'static str,
         /// The file.
         path: String,
@@ -36,7 +36,7 @@ pub enum RecordError {
         /// Why.
         error: io::Error,
     },
-    /// What the kernel says cannot be read.
+    /// A text of the kernel cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// There is no room for the trace.
@@ -58,7 +58,7 @@ impl RecordError {
     }
 }
 
-/// What to do about pages that were kept because of this.
+/// Advice about pages that were kept because of this error.
 fn remedy(error: &RecordError) -> &'static str {
     let error = match error {
         RecordError::File { error, .. } => Some(error),

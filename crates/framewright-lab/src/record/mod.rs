@@ -1,15 +1,15 @@
-//! A recording of this machine's own kernel: every request for page frames that it gets, and what was there before.
+//! A recording of this machine's own kernel: every request for page frames, and the state of memory before them.
 //!
-//! Five steps. An instance of tracefs is set up (`tracefs.rs`) and its buffers are read from then on (`spool.rs`); the
-//! state of memory is read (`state.rs`); the workload runs (`workload.rs`); the state is read again; and pages and
-//! states become a folder that `framewright replay` takes as it is (`write.rs`): `trace.fwt`, and in `after/` what the
-//! kernel said at the end. What this machine can do of that, and how to mend it, is `doctor.rs`.
+//! There are five steps. An instance of tracefs is set up (`tracefs.rs`), and its buffers are read from then on
+//! (`spool.rs`). The state of memory is read (`state.rs`). The workload runs (`workload.rs`). The state is read again.
+//! At last, pages and states become a folder that `framewright replay` takes as it is (`write.rs`): `trace.fwt`, and in
+//! `after/` the kernel's files at the end. `doctor.rs` says how much of that this machine can do, and how to mend the
+//! rest.
 //!
-//! Whatever happens, the instance is removed: when the recorder returns, fails or is interrupted. Only SIGKILL leaves
-//! it behind; then the next recording removes it. Nothing that was recorded is thrown away. What can be refused is
-//! asked before the workload starts; what goes wrong from then on cuts the recording short, or is told beside it. Room
-//! for the trace is held while pages are spooled (`room.rs`); if it cannot be written all the same, they stay in
-//! `spool/`.
+//! The instance is removed when the recorder returns, fails or is interrupted. Only SIGKILL leaves it; the next
+//! recording removes it then. No recorded event is thrown away. Everything that can be refused is checked before the
+//! workload starts. A later failure cuts the recording short, or is told beside it. Room for the trace is reserved
+//! while pages are spooled (`room.rs`). If the trace cannot be written all the same, the pages stay in `spool/`.
 
 pub mod doctor;
 mod write;
@@ -48,12 +48,12 @@ pub const TRACE: &str = "trace.fwt";
 /// Name of the folder with the pages while they are no trace.
 const SPOOL: &str = "spool";
 
-/// What to record.
+/// The settings of a recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// The folder, which must not exist or be empty.
     pub folder: PathBuf,
-    /// The command to run; nothing to record until the time is over or somebody interrupts.
+    /// The command to run; nothing to record until the time is over or a signal arrives.
     pub command: Vec<String>,
     /// How long at most.
     pub duration: Option<Duration>,
@@ -63,7 +63,7 @@ pub struct Options {
     pub inner: bool,
 }
 
-/// What was recorded.
+/// The result of a recording.
 #[derive(Clone, Debug)]
 pub struct Recording {
     /// Events and losses.
@@ -76,7 +76,7 @@ pub struct Recording {
     pub bytes: u64,
     /// Why page moves were not recorded; nothing if they were.
     pub no_moves: String,
-    /// What went wrong on the way, and did not keep it from being a recording.
+    /// Faults on the way that the recording survived.
     pub warnings: Vec<String>,
 }
 
@@ -125,8 +125,9 @@ fn ready(found: &Findings) -> Result<PathBuf, RecordError> {
     }
 }
 
-/// Makes a folder, or takes an empty one of the user's own; whether it was made. Nobody else reads what is in it, for
-/// it is what root may see of the kernel; nor writes there, who could put a link where a file is to be.
+/// Makes a folder, or takes an empty one of the user's own; returns whether it was made. Only its owner may read it,
+/// because it holds data that the kernel shows to root alone. Only its owner may write there, so that no other user
+/// puts a link in a file's place.
 fn make_folder(folder: &Path) -> Result<bool, RecordError> {
     match fs::read_dir(folder) {
         Ok(entries) => match entries.count() {
@@ -152,7 +153,7 @@ fn own(folder: &Path) -> Result<(), RecordError> {
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(fail)
 }
 
-/// Gives a recording that was made through `sudo` to the user who called it, with whose rights it will be read.
+/// Gives a recording that was made through `sudo` to the user that called it, so that this user can read it.
 fn give_to_caller(folder: &Path) -> io::Result<()> {
     let id = |name| std::env::var(name).ok().and_then(|id| id.parse::<u32>().ok());
     let (Some(user), Some(group)) = (id("SUDO_UID"), id("SUDO_GID")) else { return Ok(()) };
@@ -191,7 +192,7 @@ fn record_into(options: &Options, tracefs: &Path, tell: &mut dyn FnMut(Step)) ->
     Ok(Recording { quality, end, elapsed, bytes, no_moves, warnings })
 }
 
-/// What reads these events.
+/// The decoder of these events.
 fn decoder(formats: &[Format]) -> Result<Decoder, RecordError> {
     let state = state::texts()?;
     let mobilities = state.text(StateFile::PageTypeInfo).map(Mobilities::parse).transpose().map_err(described)?;
@@ -208,7 +209,7 @@ fn keep(options: &Options, recorded: Recorded, tell: &mut dyn FnMut(Step)) -> Re
     Ok(written)
 }
 
-/// What is known when the workload has ended.
+/// The state of a recording when the workload has ended.
 struct Played {
     state: InitialState,
     flags: Option<TimedFlags>,
@@ -250,7 +251,7 @@ fn play(
     let waited = workload.wait(options.duration, interrupts, &mut look);
     let stopped = instance.switch(false);
     let (elapsed, after) = (begin.elapsed(), state::texts());
-    // What is over is over for the command, too, but is no part of the recording.
+    // The command ends as well, but its end is no part of the recording.
     let ended = workload.end(PATIENCE, interrupts, &mut look);
     let deaf = matches!(ended, Ok(true)).then(|| "the command did not end by SIGTERM, so SIGKILL ended it".to_owned());
     let mut warnings: Vec<String> = stopped.err().map(|error| error.to_string()).into_iter().chain(deaf).collect();

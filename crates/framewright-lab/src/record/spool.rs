@@ -1,11 +1,11 @@
-//! The buffers' pages on their way to the disk, a thread and a file for each CPU.
+//! The buffers' pages on their way to the disk, with a thread and a file for each CPU.
 //!
-//! A reader takes every page that there is, packs it and goes to sleep: it never waits in the kernel, which would have
-//! to wake it, and so does not answer each event of its own with another one. What it writes needs page frames too.
-//! Those are requests like any other's; they grow with the rest by the few hundredths that packed pages take.
+//! A reader takes every page that there is, packs it and goes to sleep. It never waits in the kernel: the kernel would
+//! have to wake it, and each event of its own would cause another. Its writes need page frames too. Those are requests
+//! like any other; they add the few hundredths that packed pages take.
 //!
-//! A reader that cannot go on waits for the end and closes its file as well as it can; the others read what there is.
-//! What all of them have up to the last page of that file is a trace without a gap.
+//! A reader that cannot go on waits for the end and closes its file as well as it can, while the others go on. Up to
+//! the last page of that file, all files together are a trace without a gap.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -52,7 +52,7 @@ pub struct Packed {
     pub is_cut: bool,
 }
 
-/// What was read, and what went wrong with it first.
+/// The bytes read, and the first error.
 pub type Spooled = (Vec<Packed>, Option<RecordError>);
 
 /// Readers at work.
@@ -165,7 +165,7 @@ impl Reader {
         let read = self.copy(&mut out, &progress);
         if read.is_err() {
             progress.failed.store(true, Ordering::Relaxed);
-            // What is packed and not written yet has room when the recording ends.
+            // Packed bytes that are not written yet have room when the recording ends.
             while !progress.stop.load(Ordering::Acquire) {
                 thread::park_timeout(NAP);
             }
@@ -177,7 +177,7 @@ impl Reader {
     /// Copies page after page until it is to stop.
     fn copy(&mut self, out: &mut impl Write, progress: &SpoolProgress) -> io::Result<()> {
         loop {
-            // Looked at first: what was recorded before it was set is read below.
+            // Read first: events that were recorded before it was set are read below.
             let last = progress.stop.load(Ordering::Relaxed);
             while let Some(length) = self.read()? {
                 self.count(length, progress);
@@ -206,7 +206,7 @@ impl Reader {
         }
     }
 
-    /// Counts the events of a page. What is wrong with one is told when it is decoded.
+    /// Counts the events of a page. A fault of an event is told when it is decoded.
     fn count(&self, length: usize, progress: &SpoolProgress) {
         let Ok(page) = self.layout.open(&self.page[..length]) else { return };
         let lost = page.lost().map_or(0, |Lost(events)| events.unwrap_or(1));
@@ -240,12 +240,12 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// What a kernel says of pages of 4 KiB.
+    /// A kernel's description of pages of 4 KiB.
     pub(in crate::record) const HEADER_PAGE: &str = "field: u64 timestamp; offset:0; size:8; signed:0;
 field: local_t commit; offset:8; size:8; signed:1;
 field: char data; offset:16; size:4080; signed:0;";
 
-    /// What stands for an instance: the first CPU's pages cannot be read.
+    /// A replacement for an instance: the first CPU's pages cannot be read.
     #[test]
     fn every_reader_is_joined_whatever_the_first_says() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
-//! Where CPU time went: of all CPUs together, and of those that got the least, the median and the most done.
+//! Shares of CPU time: of all CPUs together, and of the CPUs with the least, the median and the most operations.
 //!
-//! The three are whole CPUs, not the extremes of each row, so that every column adds up. A CPU's time is what it did
-//! from its first to its last operation of the window, which is not quite the window.
+//! The three are whole CPUs, not the extremes of each row, so that every column adds up. A CPU's time runs from its
+//! first to its last operation of the window, which is not quite the window.
 
 use framewright_sim::report::{CpuReport, Report, Times};
 use framewright_table::figures::share;
@@ -12,7 +12,7 @@ use serde::Serialize;
 pub struct CpuTime {
     /// Whose time.
     pub columns: Vec<TimeColumn>,
-    /// What for; only what somebody spent time on.
+    /// The uses of time; only those with any.
     pub rows: Vec<TimeRow>,
 }
 
@@ -25,7 +25,7 @@ pub struct TimeColumn {
     pub operations: u64,
 }
 
-/// What time was spent for.
+/// One use of time.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct TimeRow {
     /// Name, as `instructions`.

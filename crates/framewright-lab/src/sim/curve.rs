@@ -36,7 +36,7 @@ impl fmt::Display for CurveText<'_> {
     }
 }
 
-/// What each set of mechanisms changes against the first, where both ran on as many CPUs.
+/// The change of each set of mechanisms against the first, where both ran on equally many CPUs.
 fn gains(f: &mut fmt::Formatter<'_>, groups: &[(&str, Vec<&Report>)]) -> fmt::Result {
     let Some(((first, _), others)) = groups.split_first() else { return Ok(()) };
     if others.is_empty() {
@@ -69,7 +69,7 @@ pub fn by_mechanisms(runs: &[Report]) -> Vec<(&str, Vec<&Report>)> {
     groups
 }
 
-/// How many times the work of the group's smallest run a run did.
+/// A run's throughput as a multiple of the group's smallest run.
 pub fn scaling(group: &[&Report], run: &Report) -> f64 {
     match group.first() {
         Some(least) if least.per_second > 0.0 => run.per_second / least.per_second,
@@ -88,7 +88,7 @@ pub fn worst_lock(run: &Report) -> Option<&str> {
     waited_for.max_by(|a, b| a.contention_percent.total_cmp(&b.contention_percent)).map(|lock| lock.name.as_str())
 }
 
-/// What mechanisms change at equal CPUs: throughput against the first group's, if it ran on so many.
+/// The change of throughput against the first group's run on equally many CPUs; none without one.
 pub fn against_first(groups: &[(&str, Vec<&Report>)], run: &Report) -> Option<String> {
     let (mechanisms, first) = groups.first()?;
     let same = first.iter().find(|other| other.cpus == run.cpus)?;

@@ -1,10 +1,9 @@
-//! What simulated runs found, for people and for other tools.
+//! Results of simulated runs, for people and for other tools.
 //!
-//! [`RunText`] prints one run in at most 100 columns and [`CurveText`] several beside each other; [`Sensitivity`] says
-//! how far a result moves with each number of the machine model; [`timeline::write()`] draws the waits for locks for
-//! Perfetto. For programs there is the [`Report`](framewright_sim::report::Report) itself as JSON, and for a browser
-//! [`html`](crate::html). What all of these say in the same way, how a number is written and where a CPU's time went,
-//! is in [`framewright_table::figures`] and [`cpu_time`].
+//! [`RunText`] prints one run in at most 100 columns and [`CurveText`] several beside each other. [`Sensitivity`] says
+//! how far a result moves with each number of the machine model. [`timeline::write()`] draws the waits for locks for
+//! Perfetto. Programs read the [`Report`](framewright_sim::report::Report) itself as JSON, and a browser shows
+//! [`html`](crate::html). All of these write numbers by [`framewright_table::figures`] and share [`cpu_time`].
 
 pub mod sweep;
 pub mod sensitivity;

@@ -1,8 +1,8 @@
-//! One run as text, in at most 100 columns: what it was, how fast, and why.
+//! One run as text, in at most 100 columns: its settings, its speed, and the reasons for it.
 //!
-//! The reasons come in the order in which one asks: the locks that were waited for, the cache lines that were fought
-//! for, by field name as `perf c2c` shows them by offset, and where CPU time went. What is all zero is left out, and of
-//! many rows the first are shown; the JSON form has all.
+//! The reasons come in the order in which a reader asks: the locks that CPUs waited for; the cache lines that they
+//! fought for, by field name as `perf c2c` shows them by offset; and the shares of CPU time. Rows of zeros are left
+//! out, and of many rows the first are shown; the JSON form has all.
 
 use std::fmt;
 
@@ -143,7 +143,7 @@ fn lines(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
         let lines = if line.lines > 1 { format!(" ({} lines)", count(line.lines)) } else { String::new() };
         let name = fitted(&line.name, NAMES.1 - 2 - lines.chars().count()) + &lines;
         table.row(traffic(&format!("  {name}"), &line.total, whole));
-        // An array's only field would be the same row again.
+        // An array's only field would repeat the row.
         let fields = line.fields.iter().filter(|field| dear(&field.traffic) && field.name != line.name);
         for field in fields.take(SHOWN.2) {
             table.row(traffic(&format!("    {}", fitted(&field.name, NAMES.1 - 4)), &field.traffic, whole));
@@ -187,7 +187,7 @@ fn cpu_time(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     write!(f, "\n{text}")
 }
 
-/// What is left out.
+/// Says how many are left out.
 fn more(left: usize, what: &str) -> String {
     if left == 1 { format!("and 1 {what} more") } else { format!("and {left} {what}s more") }
 }

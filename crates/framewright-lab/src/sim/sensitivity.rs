@@ -1,8 +1,8 @@
-//! How far a result moves when the numbers that it rests on are a little off.
+//! The movement of a result when the numbers that it rests on are a little off.
 //!
 //! Every parameter of the machine model is made a tenth smaller and a tenth larger, one at a time, and the run is made
-//! again. The band is what the result can be if one number, whichever it is, is wrong by that much. For two sets of
-//! mechanisms the result is their ratio: a band with 1 in it says that the model cannot tell them apart.
+//! again. The band is the range of the result if any single number is wrong by that much. For two sets of mechanisms
+//! the result is their ratio: a band that includes 1 says that the model cannot tell them apart.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub struct Sensitivity {
     pub rows: Vec<Effect>,
 }
 
-/// What one parameter does to the result.
+/// The effect of one parameter on the result.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Effect {
     /// Parameter, as `latency.hitm`.

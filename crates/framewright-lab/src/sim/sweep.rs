@@ -1,5 +1,6 @@
-//! A workload on a machine, for each number of CPUs and each set of mechanisms; and, if asked for, each of these again
-//! with every number of the machine a tenth smaller and a tenth larger.
+//! A workload on a machine, for each number of CPUs and each set of mechanisms.
+//!
+//! On request each run is made again with every number of the machine a tenth smaller and a tenth larger.
 
 use anyhow::anyhow;
 use framewright::Mechanisms;
@@ -11,7 +12,7 @@ use serde::Serialize;
 use super::pool;
 use super::sensitivity::{Effect, Sensitivity};
 
-/// What to run.
+/// The runs to make.
 pub struct RunSweep<'a> {
     /// The machine.
     pub machine: &'a Spec,
@@ -23,7 +24,7 @@ pub struct RunSweep<'a> {
     pub sensitivity: bool,
 }
 
-/// What came of it.
+/// The results.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct SweepFindings {
     /// Runs, by mechanisms and then by CPUs, in the order in which they were asked for.
@@ -72,7 +73,7 @@ impl RunSweep<'_> {
             };
             let (mechanisms, cpus) = (&self.mechanisms[base / self.cpus.len()], self.cpus[base % self.cpus.len()]);
             let job = Job { machine, change, mechanisms, cpus };
-            // A run that finds the allocator broken panics; whoever sees it needs to know which run that was.
+            // A run that finds the allocator broken panics; the message has to name the run.
             pool::caught(|| simulate(&job)).map_err(|error| match job.change {
                 None => anyhow!("{error:#}\nThe run again: {}", repeat(&job)),
                 Some((path, factor)) => anyhow!("{error:#}\nThe run again, with {path} x {factor}: {}", repeat(&job)),

@@ -28,7 +28,7 @@ struct TimelineEvent<'a> {
     args: Option<Args>,
 }
 
-/// What a name event says, or what it sorts by.
+/// The argument of a name event or of a sort event.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Args {
@@ -72,7 +72,7 @@ fn about(what: &'static str, (pid, tid): (usize, Option<usize>), args: Args) -> 
     TimelineEvent { name: what, cat: None, ph: "M", ts: None, dur: None, pid, tid, args: Some(args) }
 }
 
-/// What `span`'s CPU did from one time to another.
+/// An event for one span of a CPU's time.
 fn complete<'a>(span: &LockSpan, name: &'a str, cat: &'static str, (from, to): (u64, u64)) -> TimelineEvent<'a> {
     let microseconds = |nanoseconds: u64| nanoseconds as f64 / 1000.0;
     TimelineEvent {

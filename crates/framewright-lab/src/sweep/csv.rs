@@ -1,7 +1,7 @@
 //! Merged results for spreadsheets and data frames: a row for each cell, as RFC 4180 has it but for the ends of lines.
 //!
 //! Columns are the cell's fields, the result's, and then the figures of the workloads, each with its unit in its name.
-//! What a row has not is empty.
+//! A value that a row does not have is empty.
 
 use std::fmt::Display;
 

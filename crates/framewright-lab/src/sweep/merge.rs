@@ -1,9 +1,9 @@
-//! Results of any number of processes as one list, in the plan's order, whoever ran what and when.
+//! Results of any number of processes as one list, in the plan's order.
 //!
-//! A result is a function of its cell, so what was run twice has to be equal in every number. What is not is kept out
-//! of the list and reported with both of its places: then a host computes wrongly, or the program is not as
-//! deterministic as it says. A result takes the place of a failure of the same cell, since a host may fail where
-//! another does not.
+//! A result is a function of its cell, so two results of a cell have to be equal in every number. Unequal ones are kept
+//! out of the list and reported with both of their places: a host computes wrongly, or the program is less
+//! deterministic than it says. A result replaces a failure of its cell, because one host may fail where another does
+//! not.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub struct Merged {
     pub lines: Vec<ResultLine>,
     /// Cells that came out in more than one way.
     pub differing: Vec<Differing>,
-    /// Cells of the plan that nobody ran, by index; of a plan that was given.
+    /// Cells of the given plan that were not run, by index.
     pub missing: Vec<(usize, Cell)>,
     /// Results that are not of the plan, or that another version made, and how many.
     pub foreign: Vec<Foreign>,
@@ -58,7 +58,7 @@ pub struct Foreign {
 #[derive(Serialize)]
 struct MergedDocument<'m> {
     schema: &'static str,
-    /// Indices of cells that nobody ran.
+    /// Indices of cells that were not run.
     missing: Vec<usize>,
     cells: &'m [ResultLine],
 }
@@ -124,14 +124,14 @@ impl Merged {
                 known.differs = true;
                 let place = |entry: &Entry<'_>| {
                     let line = ResultLine { seconds: None, ..entry.line.clone() };
-                    (entry.file.to_owned(), entry.number, line.text().unwrap_or_default())
+                    (entry.file.to_owned(), entry.number, line.json().unwrap_or_default())
                 };
                 self.differing.push(Differing { cell: known.line.cell.clone(), places: [place(known), place(&entry)] });
                 false
             }
             (Outcome::Failure(_), Outcome::Result(_)) => true,
             (Outcome::Result(_), Outcome::Failure(_)) => false,
-            // Whichever stands first in the alphabet: not the one whose file was named first.
+            // The first by the alphabet, so that the order of the files does not matter.
             (Outcome::Failure(one), Outcome::Failure(other)) => other < one,
         };
         if takes_its_place {
@@ -173,7 +173,7 @@ impl Merged {
     /// # Errors
     /// None that results could cause.
     pub fn jsonl(&self) -> anyhow::Result<String> {
-        self.lines.iter().map(ResultLine::text).collect()
+        self.lines.iter().map(ResultLine::json).collect()
     }
 
     /// One document.

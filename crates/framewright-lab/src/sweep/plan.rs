@@ -1,8 +1,8 @@
-//! A plan as a file: a line that says what holds for all cells, and then a line for each.
+//! A plan as a file: a line about all cells, and then a line for each.
 //!
 //! The first line holds the machines and the lists of operations with their whole content, as texts that the program
-//! wrote. Whoever reads a plan makes sure that it is whole, and that each cell is what its hash says it is: what a plan
-//! was made by another version for is not run by this one, since nobody would know the results again.
+//! wrote. A reader checks that the plan is complete, and that each cell has its hash. This version does not run the
+//! plan of another one, because the results could not be assigned to its cells.
 //!
 //! Lines are JSON, at most [`MOST_CELLS`] of them, in a file of at most 256 MiB.
 
@@ -30,7 +30,7 @@ const LONGEST: u64 = 256 << 20;
 /// A plan.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SweepPlan {
-    /// What holds for all cells.
+    /// The facts about all cells.
     pub head: PlanHead,
     /// The cells, each with its hash.
     pub cells: Vec<(Digest, Cell)>,
@@ -92,7 +92,7 @@ impl SweepPlan {
     /// A plan of runs, in their order, that `command` makes again.
     ///
     /// # Errors
-    /// There are none, too many, two that are the same, or two machines or lists of one name.
+    /// There are none, too many, two equal ones, or two machines or lists of one name.
     pub fn new(command: &str, runs: &[(&Spec, Job)]) -> anyhow::Result<SweepPlan> {
         let (mut machines, mut lists): (Vec<PlanMachine>, Vec<List>) = (Vec::new(), Vec::new());
         let mut cells = Vec::new();
@@ -124,7 +124,7 @@ impl SweepPlan {
             version: VERSION.to_owned(),
             command: command.to_owned(),
             cells: cells.len(),
-            machines: machines.iter().map(|machine| named(&machine.spec.name, machine.text())).collect(),
+            machines: machines.iter().map(|machine| named(&machine.spec.name, machine.written())).collect(),
             lists: lists.iter().map(|list| named(list.ops.name(), list.ops.text())).collect(),
         };
         Ok(SweepPlan { head, cells, machines, lists })
@@ -134,7 +134,7 @@ impl SweepPlan {
     ///
     /// # Errors
     /// None that a plan could cause.
-    pub fn text(&self) -> anyhow::Result<String> {
+    pub fn jsonl(&self) -> anyhow::Result<String> {
         let mut text = serde_json::to_string(&self.head)? + "\n";
         for (index, (hash, cell)) in self.cells.iter().enumerate() {
             text += &serde_json::to_string(&PlanRow { index, hash: hash.clone(), cell: cell.clone() })?;
@@ -227,7 +227,7 @@ impl SweepPlan {
     /// The run of a cell.
     ///
     /// # Errors
-    /// What the cell says that no program of this version would.
+    /// The first statement of the cell that this version would not write.
     pub fn job(&self, cell: &Cell) -> anyhow::Result<Job> {
         let has = self.place(cell)?.cpus;
         if cell.cpus == 0 || cell.cpus > has {
@@ -236,7 +236,7 @@ impl SweepPlan {
         let list = cell.list.as_ref().map(|digest| self.lists.iter().find(|list| list.digest == *digest));
         let workload = match list {
             Some(list) => Workload::Ops(list.context("its list of operations is not in the first line")?.ops.clone()),
-            // A plan brings its lists; what lies in files here is none of its business.
+            // A plan includes its lists; it does not read files of this host.
             None if cell.workload.starts_with("ops:") => bail!("a list of operations has to come with its digest"),
             None => cell.workload.parse()?,
         };
@@ -250,7 +250,7 @@ impl PlanMachine {
         PlanMachine { spec, digest, cpus }
     }
 
-    fn text(&self) -> String {
+    fn written(&self) -> String {
         Written(&self.spec).to_string()
     }
 }
@@ -263,7 +263,7 @@ impl List {
 }
 
 fn head(line: &str) -> anyhow::Result<PlanHead> {
-    /// What all versions have.
+    /// The fields that all versions have.
     #[derive(Deserialize)]
     struct Any {
         schema: String,

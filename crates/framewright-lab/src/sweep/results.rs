@@ -1,9 +1,9 @@
-//! The file that a process appends to, a line of JSON for each cell that is done, and what others read in it.
+//! The file that a process appends to: a line of JSON for each cell that is done.
 //!
 //! A line stands for itself: it has the cell with its hash and the version of the program, so files may be joined and
-//! cut between lines. It is written in one piece when its cell is done. A process that is killed meanwhile leaves a
-//! last line without its end: whoever opens the file to go on drops that, and the cell is run again. One process at a
-//! time has the file, by a lock that goes when the process does.
+//! cut between lines. A line is written in one piece when its cell is done. A killed process may leave a last line
+//! without its end; the process that continues the file drops it, and the cell is run again. A lock, which ends with
+//! its process, lets one process at a time have the file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -21,27 +21,27 @@ use super::digest::Digest;
 
 /// Version of this format.
 pub const SCHEMA: &str = "framewright-sweep-result/1";
-/// What its versions have in common, with which every line begins.
+/// The start of every line, common to all versions of the form.
 const KIND: &str = "framewright-sweep-result/";
 /// With which a plan begins.
 const PLAN: &str = "{\"schema\":\"framewright-sweep-plan/";
 /// Bytes of a file at most.
 const LONGEST: u64 = 1 << 30;
 
-/// What came of a cell.
+/// The result of a cell.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct ResultLine {
     /// Version of this format.
     pub schema: String,
     /// Place of the cell in the plan.
     pub index: usize,
-    /// What it is known by.
+    /// Its digest.
     pub hash: Digest,
     /// Version of the program that ran it.
     pub version: String,
     /// The cell.
     pub cell: Cell,
-    /// What came of it.
+    /// Its outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
     /// How long that took on the host that ran it. The only thing here that differs from one time to the next, so
@@ -60,10 +60,10 @@ pub enum Outcome {
     Failure(Failure),
 }
 
-/// What a run found. Numbers that do not exist, as cycles for each of no operations, are null.
+/// The results of a run. Numbers that do not exist, as cycles for each of no operations, are null.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Found {
-    /// What one operation is.
+    /// The unit of an operation.
     pub unit: String,
     /// Operations that ended in the window.
     pub operations: u64,
@@ -92,7 +92,7 @@ pub struct Found {
 /// A figure of the workload's own.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Figure {
-    /// What it is.
+    /// Its name.
     pub name: String,
     /// Its value.
     pub value: Option<f64>,
@@ -103,14 +103,14 @@ pub struct Figure {
 /// Why there is no result.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
 pub struct Failure {
-    /// What went wrong.
+    /// The message.
     pub error: String,
     /// The command that runs the cell again.
     pub again: String,
 }
 
 impl ResultLine {
-    /// What came of a cell, wherever it ran.
+    /// The outcome of a cell.
     pub fn new(index: usize, (hash, cell): (&Digest, &Cell), version: &str, outcome: Outcome) -> ResultLine {
         let (schema, version) = (SCHEMA.to_owned(), version.to_owned());
         ResultLine { schema, index, hash: hash.clone(), version, cell: cell.clone(), outcome, seconds: None }
@@ -120,7 +120,7 @@ impl ResultLine {
     ///
     /// # Errors
     /// None that a line could cause.
-    pub fn text(&self) -> anyhow::Result<String> {
+    pub fn json(&self) -> anyhow::Result<String> {
         Ok(serde_json::to_string(self)? + "\n")
     }
 
@@ -145,7 +145,7 @@ impl ResultLine {
     }
 }
 
-/// What a file of results holds.
+/// The content of a file of results.
 #[derive(Clone, PartialEq, Default, Debug)]
 pub struct ResultsContent {
     /// The file.
@@ -154,13 +154,13 @@ pub struct ResultsContent {
     pub lines: Vec<(usize, ResultLine)>,
     /// Bytes up to the end of the last line.
     pub whole: usize,
-    /// Bytes behind it, of a line that was not written to its end.
+    /// Bytes after it, of a line that was not written to its end.
     pub torn: usize,
 }
 
 impl ResultsContent {
-    /// Reads what is in a file that errors call `name`. A last line without an end has to begin as ours do: what is
-    /// dropped may not be somebody else's.
+    /// Reads the content of a file that errors call `name`. A last line without an end must begin as our lines do, so
+    /// that no foreign data is dropped.
     ///
     /// # Errors
     /// Which line is no result, and why.
@@ -204,7 +204,7 @@ impl Store {
     /// file.
     ///
     /// # Errors
-    /// It cannot be written, or holds something else, or somebody else has it.
+    /// The file cannot be written, holds something else, or is in use by another process.
     pub fn open(path: &Path) -> anyhow::Result<(Store, ResultsContent)> {
         let name = path.display().to_string();
         // Appended to where it is, so no other file must be put in its place.
@@ -232,7 +232,7 @@ impl Store {
     /// # Errors
     /// It cannot be written; the file then ends with the line before.
     pub fn append(&mut self, line: &ResultLine) -> anyhow::Result<()> {
-        let text = line.text()?;
+        let text = line.json()?;
         let before = self.file.metadata().map(|metadata| metadata.len());
         self.file.write_all(text.as_bytes()).with_context(|| {
             let _ = before.and_then(|length| self.file.set_len(length));

@@ -1,7 +1,7 @@
 //! Cells of a plan on the CPUs of a host, in the plan's order.
 //!
-//! A cell that fails is a result too: it says with what, and how to have it again, and the others go on. What ends a
-//! run is only that its results cannot be kept.
+//! A cell that fails is a result too: it holds the message and the command that repeats the failure, and the other
+//! cells go on. A run ends early only if its results cannot be kept.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -17,11 +17,11 @@ use super::plan::SweepPlan;
 use super::results::{Failure, Figure, Found, Outcome, ResultLine};
 use crate::sim::{curve, pool};
 
-/// What is told while cells run: how many are done, and which share of all the work of them and of the others is.
+/// A report while cells run: the number of finished cells, and their share of all the work.
 pub type SweepProgress<'p> = &'p mut dyn FnMut(usize, f64);
 
-/// Runs cells of a plan, by their indices, on so many threads. Each is given to `record` as soon as it is done; `again`
-/// is the command that runs one of them again.
+/// Runs cells of a plan, by their indices, on `threads` threads. Each is given to `record` as soon as it is done;
+/// `again` is the command that runs one of them again.
 ///
 /// # Errors
 /// That of `record`, which ends the run.

@@ -1,9 +1,9 @@
-//! Merged results for people: what each set of mechanisms gets done on so many CPUs, and how sure that is.
+//! Merged results for people: the throughput of each set of mechanisms by number of CPUs, and its uncertainty.
 //!
-//! A table for each workload on each machine, mechanisms by CPUs. A number is the mean over the seeds, with how far the
-//! mean over all seeds may be off, 95 times of 100, in percent of it; below it stands by how much it is above or below
-//! the first mechanisms' on as many CPUs, over the seeds that both have. `n=` says of how many seeds a number is where
-//! that is not all. Columns that do not fit a line of 100 go on below, and so do names that were cut.
+//! There is a table for each workload on each machine, mechanisms by CPUs. A number is the mean over the seeds. The
+//! percent after it say how far the mean over all seeds may be off, 95 times of 100. Below it stands the difference to
+//! the first mechanisms on as many CPUs, over the seeds that both have. `n=` marks a number of fewer seeds than the
+//! others. Columns that do not fit a line of 100 go on below, and so do names that were cut.
 
 use std::{fmt, iter};
 
@@ -28,7 +28,7 @@ struct CellGroup<'l> {
     results: Vec<(&'l ResultLine, &'l Found)>,
 }
 
-/// What some mechanisms get done on so many CPUs: each seed, with operations per second.
+/// Operations per second by seed, of a set of mechanisms on a number of CPUs.
 type Rates = Vec<(u64, f64)>;
 
 impl fmt::Display for SweepTable<'_> {
@@ -102,7 +102,7 @@ impl CellGroup<'_> {
         if legend.is_empty() { Ok(()) } else { write!(f, "\n{legend}") }
     }
 
-    /// The rows of a set of mechanisms, of so many seeds as a rule; of all but the first, also how they compare.
+    /// The rows of a set of mechanisms, usually of `seeds` seeds; for all but the first with a comparison.
     fn rows(&self, table: &mut Table, shown: &str, (first, name): (&str, &str), (columns, seeds): (&[usize], usize)) {
         let rates: Vec<Rates> = columns.iter().map(|cpus| self.rates(name, *cpus)).collect();
         let means = rates.iter().map(|rates| {
@@ -118,7 +118,7 @@ impl CellGroup<'_> {
         table.row(iter::once(String::new()).chain(changes).collect());
     }
 
-    /// Whether each number that there is is of so many seeds.
+    /// Whether each number is of `seeds` seeds.
     fn has_all(&self, seeds: usize) -> bool {
         let cells = distinct(self.results.iter().map(|(line, _)| (line.cell.mechanisms.as_str(), line.cell.cpus)));
         cells.iter().all(|(mechanisms, cpus)| [0, seeds].contains(&self.rates(mechanisms, *cpus).len()))

@@ -1,25 +1,25 @@
-//! A picture of memory in letters: a pageblock or several a cell, in the order of addresses.
+//! A picture of memory in letters: a cell for one pageblock or several, in the order of addresses.
 //!
-//! A letter says what is in a cell, a capital that at least half of it is in use, a dot that all of it is free. So the
-//! picture means the same without colours. Where the source knows a pageblock's type (an allocator of ours), that is
-//! the letter; a kernel tells only what each frame holds (`/proc/kpageflags`), so there the letter is what a pageblock
-//! was found to hold, and what cannot move among what can is *mixed*: those are the pageblocks that huge pages cannot
-//! have.
+//! A letter says what a cell holds; a capital says that at least half of it is in use; a dot says that all of it is
+//! free. So the picture keeps its meaning without colours. Where the source knows a pageblock's type (an allocator of
+//! ours), the letter is that type. A kernel tells only the use of each frame (`/proc/kpageflags`), so there the letter
+//! is the use that was found. Unmovable frames among movable ones make a pageblock *mixed*: huge pages cannot have such
+//! a pageblock.
 //!
-//! A cell of several pageblocks has the look of most of its used frames.
+//! A cell of several pageblocks looks as most of its used frames do.
 
 use framewright::pfn::MigrateType;
 
 use framewright_trace::proc::flag;
 
-/// What a pageblock is, or holds.
+/// The type of a pageblock, or of its content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum BlockKind {
-    /// What cannot move.
+    /// Unmovable.
     Unmovable,
-    /// What can.
+    /// Movable.
     Movable,
-    /// What can be given up.
+    /// Reclaimable.
     Reclaimable,
     /// Kept for requests that must not wait.
     HighAtomic,
@@ -27,9 +27,9 @@ pub enum BlockKind {
     Cma,
     /// Set apart from allocation.
     Isolate,
-    /// What cannot move beside what can.
+    /// Unmovable beside movable content.
     Mixed,
-    /// In use, and nobody says for what.
+    /// In use, for an unknown purpose.
     Other,
     /// Not the allocator's: reserved, or not there.
     Away,
@@ -79,7 +79,7 @@ impl BlockKind {
         }
     }
 
-    /// What the letter stands for, and the same in short.
+    /// The letter's meaning, and a short form of it.
     pub const fn name(self) -> (&'static str, &'static str) {
         match self {
             BlockKind::Unmovable => ("unmovable", "unmov"),
@@ -101,7 +101,7 @@ impl BlockKind {
 pub struct Block {
     /// Its zone, by the place among the sample's; none for what no zone has.
     pub zone: Option<u16>,
-    /// What it is or holds.
+    /// Its type, or that of its content.
     pub kind: BlockKind,
     /// Frames that are there.
     pub frames: u32,
@@ -116,18 +116,18 @@ pub struct Map {
     pub pageblock: u64,
     /// The pageblocks.
     pub blocks: Vec<Block>,
-    /// What the letters are: a pageblock's type, or what was found in it.
+    /// The meaning of the letters: a pageblock's type, or the use that was found in it.
     pub by_content: bool,
     /// How old the oldest part of it is, in seconds.
     pub age: f64,
 }
 
-/// What stands at one place of the picture.
+/// One place of the picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MapCell {
     /// Its letter, or a dot.
     pub letter: char,
-    /// What most of it is; none if all of it is free.
+    /// The use of most of it; none if all of it is free.
     pub kind: Option<BlockKind>,
 }
 
@@ -144,7 +144,7 @@ impl Map {
     }
 }
 
-/// How many pageblocks go into a cell, so that all fit into so many: a power of two.
+/// The number of pageblocks in a cell, so that all fit into the cells: a power of two.
 pub fn scale(blocks: usize, room: usize) -> usize {
     blocks.div_ceil(room.max(1)).max(1).next_power_of_two()
 }
@@ -179,7 +179,7 @@ impl MapCell {
     }
 }
 
-/// What a frame holds, of what can be told from its flags.
+/// The use of a frame, as far as its flags tell.
 #[derive(Clone, Copy, Default, Debug)]
 struct Held {
     frames: u32,

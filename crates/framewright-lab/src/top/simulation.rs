@@ -1,10 +1,10 @@
-//! A workload on a simulated machine, seen while it goes on.
+//! A workload on a simulated machine, shown while it runs.
 //!
-//! It runs for as long as somebody looks. A sample is taken every so much *simulated* time, in the middle of what the
-//! CPUs do, and the run waits while samples wait to be drawn: so a frame is the same on every machine, and pausing
-//! stops simulated time too. Everything is counted from the beginning; there is no warm-up unless one is asked for.
+//! The run lasts as long as the screen is open. A sample is taken at fixed intervals of *simulated* time, between two
+//! steps of the CPUs. The run waits while samples wait to be drawn, so a frame is equal on every machine, and pausing
+//! stops simulated time too. Counting starts at the beginning; there is no warm-up unless one is asked for.
 //!
-//! The pageblocks are walked a part at each look, of so many frames, which does not depend on how fast this machine is.
+//! Each sample walks one part of the pageblocks. The size of the part does not depend on the speed of this machine.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use framewright_trace::error::TraceError;
 use super::feed::{Feed, Orders, Told};
 use super::map::{Block, BlockKind, Map};
 use super::sample::{LockCount, Sample, Texts};
-use super::state::{About, Clock};
+use super::state::{About, TimeBase};
 use super::sweep::{PageblockSweep, pageblocks};
 use crate::mechanisms;
 
@@ -28,18 +28,18 @@ const WALKED: u64 = 1 << 17;
 /// Picoseconds of a second.
 const SECOND: f64 = 1e12;
 
-/// See the module's description.
+/// A workload on a simulated machine, as a source.
 pub struct Simulation {
     /// The machine.
     pub model: Model,
-    /// What its CPUs do. A window of 0 is one that never ends.
+    /// The work of its CPUs. A window of 0 never ends.
     pub job: Job,
     /// Simulated time in seconds at which it is to rest, once.
     pub until: Option<f64>,
 }
 
 impl Simulation {
-    /// What it is.
+    /// Its description, for the head of the screen.
     pub fn about(&self) -> About {
         let Job { workload, cpus, seed, mechanisms: set, .. } = &self.job;
         About {
@@ -47,11 +47,11 @@ impl Simulation {
             machine: format!("{cpus} CPUs, seed {seed}"),
             cpus: *cpus,
             mechanisms: format!("mechanisms {}", mechanisms::label(set)),
-            clock: Clock::Simulated,
+            clock: TimeBase::Simulated,
         }
     }
 
-    /// Runs it on a thread, with a sample every so many seconds of simulated time.
+    /// Runs it on a thread, with a sample every `every` seconds of simulated time.
     pub fn start(self, every: f64) -> Feed {
         Feed::start(every, move |orders| {
             let end = match self.run(orders) {

@@ -1,4 +1,4 @@
-//! Pageblocks that are read a part at a time, for sources where reading all of them takes longer than a look may.
+//! Pageblocks that are read one part at a time, for sources where reading all of them takes longer than a sample may.
 
 use framewright::pfn::PfnRange;
 
@@ -8,7 +8,7 @@ use super::sample::Sample;
 /// Pageblocks of a part.
 const PART: u64 = 64;
 
-/// What is known of all pageblocks, each part since it was read last.
+/// All pageblocks, each part as of its last reading.
 #[derive(Default)]
 pub struct PageblockSweep {
     parts: Vec<SweepPart>,
@@ -58,7 +58,7 @@ impl PageblockSweep {
         Ok(Map { pageblock, blocks, by_content: false, age: sample.at - oldest })
     }
 
-    /// Makes the parts those of the sample's zones; what was read is kept if they are the same.
+    /// Makes the parts those of the sample's zones; readings are kept if the parts stay equal.
     fn fit(&mut self, sample: &Sample, pageblock: u64) {
         let of = |(zone, range): (u16, PfnRange)| {
             let (first, end) = (range.start.0 / pageblock * pageblock, range.end.0);

@@ -1,4 +1,4 @@
-//! What came of a list, as text, as a row of a table and as JSON.
+//! The outcome of a list, as text, as a row of a table and as JSON.
 
 use std::fmt::Write;
 
@@ -16,14 +16,14 @@ const SCHEMA: &str = "framewright-ops/1";
 /// How wide the column of operations may get.
 const WIDEST: usize = 64;
 
-/// What came of a step.
+/// The outcome of a step.
 #[derive(Serialize)]
 struct Shown {
     /// Its number in the list, counted from 1.
     number: usize,
     /// Its line.
     step: String,
-    /// What came of it, in words.
+    /// The outcome in words.
     outcome: String,
     /// Whether the list states what must come of it.
     stated: bool,
@@ -38,10 +38,10 @@ pub(super) struct Wrong {
     step: usize,
     /// Its line, if it is one.
     operation: Option<String>,
-    /// What kind of thing.
+    /// The kind of failure.
     #[serde(serialize_with = "kind_name")]
     pub(super) kind: Kind,
-    /// What is wrong.
+    /// The message.
     pub(super) what: String,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct ListRun {
     mechanisms: String,
     cpus: usize,
     frames: u64,
-    /// Invariants were checked after every so many steps; 0: at the end only.
+    /// Steps from one check of the invariants to the next; 0: at the end only.
     check_every: usize,
     operations: usize,
     /// Operations that were carried out.
@@ -92,7 +92,7 @@ fn kind_word(kind: Kind) -> &'static str {
     }
 }
 
-/// What came of a step, in words.
+/// The outcome of a step, in words.
 fn words(line: &Line<'_>) -> String {
     let checks = matches!(line.step.op, Op::Expect(_) | Op::Assert(_) | Op::Validate);
     match line.outcome {

@@ -15,7 +15,7 @@ use crate::command::file;
 use crate::command::output::{note, print};
 use framewright_lab::mechanisms;
 
-/// By what a list that was written here is known.
+/// The mark of a list that was written here.
 pub(super) const MARK: &str = "# framewright ops: ";
 
 /// Find the smallest list that fails as this one does.
@@ -92,12 +92,12 @@ pub(super) fn small(list: &Scenario, failure: &Failure, effort: &Effort) -> anyh
     Ok(shrink_failure(list, failure, effort, &mut |left, share| bar.show(&counted(left, "operation"), share)))
 }
 
-/// What is wrong with a list, of which it is known that something is.
+/// The first failure of a list that is known to fail.
 fn wrong(list: &Scenario) -> String {
     run_with(list, checks(list, None)).err().map_or_else(String::new, |failure| failure.summary().replace('\n', " "))
 }
 
-/// How small it became.
+/// Says how small the list became.
 pub(super) fn told(list: &Scenario, small: &Scenario) -> String {
     let operations = counted(small.steps.len(), "operation");
     format!("{operations} of {} are left: {}", list.steps.len(), wrong(small))
@@ -108,7 +108,7 @@ pub(super) fn text(small: &Scenario) -> String {
     format!("{MARK}{}\n{small}", wrong(small))
 }
 
-/// What is written about a failure of a seed.
+/// Writes the small list of a failure.
 pub(super) fn write(path: &Path, small: &Scenario) -> anyhow::Result<()> {
     file::replace(path, &text(small))
 }

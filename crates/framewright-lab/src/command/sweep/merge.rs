@@ -91,7 +91,7 @@ impl Merging {
         Ok(())
     }
 
-    /// What there is to say besides.
+    /// The notes of a merge.
     fn remarks(&self, merged: &Merged) -> String {
         let mut text = format!("{} of {}", counted(merged.lines.len(), "cell"), counted(self.results.len(), "file"));
         if merged.repeated > 0 {

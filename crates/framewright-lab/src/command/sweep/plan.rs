@@ -82,7 +82,7 @@ impl Planning {
             }
         }
         let plan = SweepPlan::new(&self.command(&machines, &workloads), &cells)?;
-        let text = plan.text()?;
+        let text = plan.jsonl()?;
         if self.out == Path::new("-") {
             return print(&text);
         }

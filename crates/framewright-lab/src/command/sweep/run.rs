@@ -128,14 +128,14 @@ impl Running {
             }
             match &mut *sink.lock().unwrap_or_else(PoisonError::into_inner) {
                 Sink::File(store) => store.append(line),
-                Sink::Output => print(&line.text()?),
+                Sink::Output => print(&line.json()?),
             }
         };
         let bar = Bar::new()?;
         run::run(plan, (left, threads), again, record, &mut |done, share| {
             bar.show(&format!("{done} of {}", counted(left.len(), "cell")), share);
             if stopped.load(Ordering::Relaxed) {
-                // With the file in hand nobody else is writing a line.
+                // The lock keeps other processes from writing to the file.
                 let _held = sink.lock().unwrap_or_else(PoisonError::into_inner);
                 note(&format!(
                     "stopped with {done} of {} done; the same command again goes on from there",
@@ -148,7 +148,7 @@ impl Running {
     }
 }
 
-/// The file that a part's results go to unless somebody says otherwise.
+/// The default file for a part's results.
 fn results(plan: &Path, part: Part) -> PathBuf {
     let suffix = match part {
         Part::Cell(index) => format!("results-cell-{index}.jsonl"),

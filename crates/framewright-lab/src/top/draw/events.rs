@@ -1,11 +1,11 @@
-//! What happens in a second, and how that was over the last samples.
+//! Events per second, now and over the last samples.
 
 use framewright_table::figures::{count, fitted};
 use ratatui::text::{Line, Span};
 
 use super::pane::Pane;
 use crate::top::sample::EVENTS;
-use crate::top::state::{Clock, Screen};
+use crate::top::state::{Screen, TimeBase};
 
 /// Columns of the name and of the number.
 const NAME: usize = 16;
@@ -13,8 +13,8 @@ const NUMBER: usize = 7;
 
 pub(super) fn title(top: &Screen) -> String {
     match top.about.clock {
-        Clock::Wall => "Events a second".to_owned(),
-        Clock::Simulated => "Events a simulated second".to_owned(),
+        TimeBase::Wall => "Events a second".to_owned(),
+        TimeBase::Simulated => "Events a simulated second".to_owned(),
     }
 }
 

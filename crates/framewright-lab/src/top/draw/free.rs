@@ -1,7 +1,7 @@
-//! Free pages by order and zone: a card for each zone that there is room for, a row for each order.
+//! Free pages by order and zone: a block of rows for each zone that fits, with a row for each order.
 //!
-//! A row has the number of free blocks, the memory in them, and a bar that is as long as their share of the zone's free
-//! memory. Where the source tells mobilities apart, the bar is made of their letters.
+//! A row has the number of free blocks, the memory in them, and a bar as long as their share of the zone's free memory.
+//! Where the source tells mobilities apart, the bar is made of their letters.
 
 use framewright::pfn::MigrateType;
 use framewright_table::figures::{count, share};
@@ -86,7 +86,7 @@ fn letters<'t>(
     let whole: u64 = types.iter().sum();
     let length = if of_all > 0.0 { (of_all * width as f64).round().max(1.0) as usize } else { 0 };
     let mut before = 0;
-    // What is left behind the rounding goes to the next, so that the letters add up to the length.
+    // The rounding error goes to the next letter, so that the letters add up to the length.
     MigrateType::ALL.into_iter().filter_map(move |migratetype| {
         let blocks = types[migratetype.index()];
         let begin = (before as f64 / whole.max(1) as f64 * length as f64).round() as usize;

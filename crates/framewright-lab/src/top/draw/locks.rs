@@ -1,11 +1,11 @@
-//! Who waited for which lock between the last two samples.
+//! Waits for each lock between the last two samples.
 
 use framewright_table::figures::{count, duration, fitted, percent, share};
 
 use super::pane::Pane;
 use crate::top::state::Screen;
 
-/// Columns behind the name, without and with the details.
+/// Columns after the name, without and with the details.
 const NUMBERS: usize = 12;
 const DETAILS: usize = 20;
 

@@ -1,4 +1,4 @@
-//! The pageblocks, in the order of addresses, as many a letter as it takes to show all.
+//! The pageblocks in the order of addresses; a letter stands for as many as are needed to show all.
 
 use ratatui::text::{Line, Span};
 

@@ -1,8 +1,8 @@
-//! The screen: three lines of what is looked at, five panels, a line of keys.
+//! The screen: three lines about the source, five panels, a line of keys.
 //!
-//! From 78 columns and 20 rows on all panels are there, below that the focused one alone, and below 40 columns and 10
-//! rows a sentence that says so. Drawing depends on the state, the theme and the size, and on nothing else: the same
-//! for a terminal, for `--once` and for a test.
+//! From 78 columns and 20 rows on, all panels are shown; below that, only the focused one; below 40 columns and 10
+//! rows, a sentence that says so. Drawing depends on the state, the theme and the size alone, so a terminal, `--once`
+//! and a test get equal frames.
 
 mod help;
 mod free;
@@ -24,7 +24,7 @@ use self::pane::Pane;
 pub use self::theme::Theme;
 use self::units::{memory, time};
 use super::sample::EVENTS;
-use super::state::{Clock, Panel, Screen};
+use super::state::{Panel, Screen, TimeBase};
 
 /// Columns and rows below which nothing is shown.
 pub const LEAST: (u16, u16) = (40, 10);
@@ -72,7 +72,7 @@ pub fn frame(top: &Screen, theme: Theme, (width, height): (u16, u16)) -> String 
     rows.map(row).collect()
 }
 
-/// What is looked at, how, and how much memory is free.
+/// The source, its state, and the share of free memory.
 fn head(pane: &mut Pane<'_>, top: &Screen) {
     let theme = pane.theme;
     let right = state(top);
@@ -98,12 +98,12 @@ fn head(pane: &mut Pane<'_>, top: &Screen) {
     }
 }
 
-/// What the source does: rests, or how fast it is.
+/// The state of the source: paused, ended, or its speed.
 fn state(top: &Screen) -> String {
     let at = top.sample().map_or(0.0, |sample| sample.at);
     let at = match top.about.clock {
-        Clock::Wall => String::new(),
-        Clock::Simulated => format!("at {}, ", time(at)),
+        TimeBase::Wall => String::new(),
+        TimeBase::Simulated => format!("at {}, ", time(at)),
     };
     let speed = top.speed.map(|speed| format!("{} a second, ", time(speed))).unwrap_or_default();
     match () {
@@ -116,7 +116,7 @@ fn state(top: &Screen) -> String {
 /// All panels, each in its place.
 fn panels(pane: &mut Pane<'_>, top: &Screen) {
     let (width, height) = (pane.width(), pane.height());
-    // Eleven orders, the marks and a title; what is more goes to the pageblocks, once all events have a row.
+    // Eleven orders, the marks and a title; further rows go to the pageblocks, once all events have one.
     let upper = height.saturating_sub(EVENTS.len() + 1).max(13);
     let (left, right) = (width / 2, width - width / 2 - 1);
     panel(&mut pane.part((0, 0), (left, upper)), top, Panel::Free);

@@ -2,7 +2,7 @@
 
 use framewright_table::figures::{duration, significant};
 
-/// Bytes of a page: what every source here has.
+/// Bytes of a page, which all sources share.
 pub(super) const PAGE: f64 = 4096.0;
 
 /// Frames as bytes.
