@@ -1,4 +1,4 @@
-//! One contender at one workload: a cell of the table, once.
+//! One measurement of one contender at one workload: a cell of the table.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::shuffle::Shuffle;
 use crate::work::{Batch, Empty, Fill, Outcome, Pass, Repeat, Timed, Trouble};
 use crate::workload::{AGED_BATCH, ORDERS, Shape};
 
-/// What is to be done in a cell.
+/// The work of one cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Job {
     /// The workload.
@@ -25,7 +25,9 @@ pub struct Job {
     pub seed: u64,
 }
 
-/// What a cell cost, in nanoseconds of a thread's time for each block; for producer and consumer, of time passed.
+/// The cost of a cell, in nanoseconds for each block.
+///
+/// It is a thread's time; for producer and consumer it is elapsed time.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Sample {
     /// Allocation and free.
@@ -34,9 +36,9 @@ pub struct Sample {
     pub alloc: Option<f64>,
     /// Free alone.
     pub free: Option<f64>,
-    /// The same as `total` of each thread, where each had a time of its own.
+    /// `total` of each thread, where each thread was timed.
     pub each: Vec<f64>,
-    /// A sum over all that was allocated, so that nothing was in vain.
+    /// A sum over all blocks, so that the compiler removes no allocation.
     #[serde(skip)]
     pub checksum: u64,
 }
@@ -44,31 +46,31 @@ pub struct Sample {
 /// Blocks that a thread keeps allocated while a pool is used.
 pub type Held = Vec<Vec<u64>>;
 
-/// A contender whose type is forgotten: everything that can be done with one.
+/// A contender with its type erased, and all operations on it.
 pub trait Cells: Sync {
     /// Does the job and takes the time.
     ///
     /// # Errors
-    /// What the contender did wrong.
+    /// The contender's fault.
     fn run<'env>(&'env self, crew: &Crew<'env>, job: &Job) -> Outcome<Sample>;
 
-    /// Allocates `blocks` blocks on each thread at once, checks that no frame is in two of them, and frees each block on the
-    /// next thread.
+    /// Allocates `blocks` blocks on each thread at once, checks that no frame is in two of them, and frees each block
+    /// on the next thread.
     ///
     /// # Errors
-    /// What the contender did wrong.
+    /// The contender's fault.
     fn check<'env>(&'env self, crew: &Crew<'env>, job: &Job, blocks: usize) -> Outcome<()>;
 
     /// Allocates `blocks` blocks on each thread, and frees all but an eighth in random order; returns those kept.
     ///
     /// # Errors
-    /// What the contender did wrong.
+    /// The contender's fault.
     fn age<'env>(&'env self, crew: &Crew<'env>, job: &Job, blocks: usize) -> Outcome<Held>;
 
-    /// Frees what aging kept.
+    /// Frees the blocks that `age` kept.
     ///
     /// # Errors
-    /// What the contender did wrong.
+    /// The contender's fault.
     fn release<'env>(&'env self, crew: &Crew<'env>, held: Held) -> Outcome<()>;
 }
 
@@ -184,7 +186,7 @@ fn shuffled<'env, C: Contender>(contender: &'env C, crew: &Crew<'env>, job: &Job
     Ok(Sample { total: alloc + free, alloc: Some(alloc), free: Some(free), checksum, ..Sample::default() })
 }
 
-/// Allocates on all threads; what each got, and the time that all of them took together.
+/// Allocates on all threads; returns each thread's blocks and the sum of their times.
 fn fill<'env, const ORDER: u8, C: Contender>(
     contender: &'env C,
     crew: &Crew<'env>,
@@ -197,7 +199,7 @@ fn fill<'env, const ORDER: u8, C: Contender>(
     Ok((filled.into_iter().map(|filled| filled.0).collect(), elapsed))
 }
 
-/// Frees on each thread what it was dealt; the time that all of them took together.
+/// Frees on each thread the blocks dealt to it; returns the sum of the times.
 fn empty<'env, const ORDER: u8, C: Contender>(
     contender: &'env C,
     crew: &Crew<'env>,

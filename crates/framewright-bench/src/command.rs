@@ -9,11 +9,17 @@ use clap::{Args, ValueEnum};
 use framewright::Mechanisms;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::contender::{Entry, Role};
 use crate::crew::{allowed_cpus, can_pin};
+use crate::entry::{Entry, Role};
+use crate::foreign::Foreign;
+use crate::formats;
+use crate::goals::judge;
+use crate::machine::MachineFacts;
 use crate::measure::{Plan, measure};
 use crate::report::{Report, SCHEMA};
-use crate::{Foreign, MachineFacts, Shape, Table, judge, storm};
+use crate::storm::{self, StormPlan};
+use crate::table::Table;
+use crate::workload::Shape;
 
 /// Form of the output.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -84,7 +90,7 @@ impl Options {
         self.format
     }
 
-    /// How many rounds, where that is left open `rounds` or with `--quick` a third of them.
+    /// The number of rounds; without `--rounds` it is `rounds`, or a third of that with `--quick`.
     pub fn rounds_or(&self, rounds: usize) -> usize {
         self.rounds.map_or(if self.quick { rounds.div_ceil(3) } else { rounds }, usize::from)
     }
@@ -93,8 +99,8 @@ impl Options {
     /// `--mechanisms` names.
     ///
     /// # Errors
-    /// A name that does not exist; output that cannot be written; and, behind the report, a contender that failed. That an
-    /// allocator is slow is no error.
+    /// A name that does not exist; output that cannot be written; and, after the report, a contender that failed. A
+    /// slow allocator is no error.
     pub fn run(&self, parse: Parse, entries: &[Entry], out: &mut impl Write) -> anyhow::Result<()> {
         let mechanisms = self.mechanisms.as_deref().map_or(Ok(Mechanisms::DEFAULT), parse)?;
         let has_storm = self.workload.iter().any(|name| is_storm(name));
@@ -111,14 +117,14 @@ impl Options {
         let absent = leave_out_absent(&mut plan);
         let report = report(&plan, absent)?;
         let text = match (self.format, self.format.foreign()) {
-            (_, Some(foreign)) => foreign.print(&report),
+            (_, Some(foreign)) => formats::print(foreign, &report),
             (Format::Json, _) => serde_json::to_string_pretty(&report)? + "\n",
             _ => Table { report: &report, bold: bold() }.to_string(),
         };
         out.write_all(text.as_bytes())?;
         out.flush()?;
         if self.format.foreign().is_some() {
-            // These forms have no place for them; nobody has to listen.
+            // These forms have no place for notes. A closed error stream is no error.
             report.notes.iter().for_each(|note| _ = writeln!(io::stderr(), "note: {note}"));
         }
         if let Some(failure) = report.failures.first() {
@@ -139,7 +145,7 @@ impl Options {
         }
         let cell = Duration::from_millis(if self.quick { 70 } else { 200 });
         let bar = Bar::new()?;
-        let plan = storm::Plan { mechanisms, threads, rounds: self.rounds_or(15), cell };
+        let plan = StormPlan { mechanisms, threads, rounds: self.rounds_or(15), cell };
         let report = storm::measure(&plan, |share| bar.show(storm::NAME, share))?;
         drop(bar);
         match self.format {
@@ -208,7 +214,7 @@ impl Options {
         Ok(all.into_iter().filter(|shape| wanted.contains(shape)).collect())
     }
 
-    /// Those chosen, and the limits of the workloads.
+    /// The chosen contenders, and the limits of the workloads.
     fn entries(&self, entries: &[Entry], shapes: &[Shape]) -> anyhow::Result<Vec<Entry>> {
         if let Some(name) = self.allocator.iter().find(|name| !entries.iter().any(|entry| entry.name == name.trim())) {
             let names: Vec<_> = entries.iter().map(|entry| entry.name).collect();
@@ -227,7 +233,7 @@ fn is_storm(name: &str) -> bool {
     name.trim() == storm::NAME
 }
 
-/// Whether the output is for eyes that want it.
+/// Whether own rows are printed in bold.
 fn bold() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
@@ -309,7 +315,7 @@ impl Bar {
         Ok(Bar { bar, start: Instant::now() })
     }
 
-    /// What is done now, and which share of all is behind.
+    /// Shows the current work, and the share of all work that is done.
     pub fn show(&self, what: &str, share: f64) {
         if self.bar.is_hidden() && self.start.elapsed() >= PATIENCE {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());

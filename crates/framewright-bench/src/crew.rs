@@ -1,8 +1,8 @@
 //! Threads to measure on.
 //!
-//! A [`Crew`] is a set of threads that live as long as the contenders of a workload, each pinned to a CPU of its own as far as
-//! there are that many, so that what an allocator keeps per thread is kept from round to round. Work is handed to them as
-//! closures; a [`Gate`] lets all start at the same instant.
+//! A [`Crew`] is a set of threads that live as long as the contenders of a workload, each pinned to a CPU of its own as
+//! far as there are that many, so that what an allocator keeps per thread is kept from round to round. Work is handed
+//! to them as closures; a [`Gate`] starts all of them at one instant.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, mpsc};
@@ -10,11 +10,11 @@ use std::thread::Scope;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-type Job<'env> = Box<dyn FnOnce() + Send + 'env>;
+type Task<'env> = Box<dyn FnOnce() + Send + 'env>;
 
 /// Threads that do what they are told, for as long as a scope lasts.
 pub struct Crew<'env> {
-    jobs: Vec<mpsc::Sender<Job<'env>>>,
+    jobs: Vec<mpsc::Sender<Task<'env>>>,
 }
 
 impl<'env> Crew<'env> {
@@ -24,7 +24,7 @@ impl<'env> Crew<'env> {
         'env: 'scope,
     {
         let jobs = (0..threads).map(|thread| {
-            let (sender, receiver) = mpsc::channel::<Job<'env>>();
+            let (sender, receiver) = mpsc::channel::<Task<'env>>();
             let cpu = cpus.get(thread % cpus.len().max(1)).copied();
             scope.spawn(move || {
                 if let Some(cpu) = cpu {

@@ -1,14 +1,14 @@
-//! What the project promises of its own rows, and whether it holds.
+//! The project's promises about its own rows, and their verdicts.
 
 use serde::Serialize;
 
-use crate::contender::Role;
-use crate::report::{Row, threads_text};
+use crate::entry::Role;
+use crate::row::{Row, threads_text};
 
 /// One promise, of one of the project's own rows.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Goal {
-    /// What is promised.
+    /// The promise.
     pub goal: String,
     /// The contender that it is judged by.
     pub allocator: String,
@@ -65,7 +65,7 @@ impl Sense {
     }
 }
 
-/// A promise before it is judged: which rows, what number of them.
+/// A promise: the rows it is about, and the number that it judges.
 struct Promise {
     goal: &'static str,
     bound: f64,
@@ -74,7 +74,7 @@ struct Promise {
     number: fn(&Row, &[Row]) -> Option<f64>,
 }
 
-/// Batches as large as the promise about them speaks of.
+/// Whether a row is of a batch that the promise covers.
 fn large_batch(row: &Row) -> bool {
     let size = row.workload.strip_prefix("batch-").and_then(|rest| rest.trim_end_matches("-fifo").parse().ok());
     size.is_some_and(|pages: usize| pages >= 16)
@@ -84,7 +84,7 @@ fn ratio(row: &Row, _: &[Row]) -> Option<f64> {
     row.ratio_to_limit
 }
 
-/// What a row costs against the cheapest peer at the same.
+/// A row's cost against the cheapest peer at that workload and number of threads.
 fn to_best_peer(row: &Row, rows: &[Row]) -> Option<f64> {
     let peers = rows
         .iter()

@@ -1,13 +1,15 @@
 //! Facts about the machine, without which a number in nanoseconds means nothing.
 
 use std::fs;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::work::clock_cost;
+use crate::crew::allowed_cpus;
+use crate::tsc::cycles;
 
-/// What was measured on.
+/// The machine of a measurement.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct MachineFacts {
     /// Model of the processor, as the kernel calls it.
@@ -18,9 +20,9 @@ pub struct MachineFacts {
     pub kernel: String,
     /// The compiler that this program was built with, if known.
     pub rustc: Option<String>,
-    /// What times were taken with.
+    /// The clock of the measurements.
     pub clock: String,
-    /// What one reading of the clock costs, in nanoseconds.
+    /// The cost of one reading of the clock, in nanoseconds.
     pub clock_ns: f64,
     /// Cycles of the time-stamp counter in a nanosecond; none where there is no such counter.
     pub tsc_ghz: Option<f64>,
@@ -38,7 +40,7 @@ impl MachineFacts {
         let uname = rustix::system::uname();
         MachineFacts {
             cpu: cpu_model().unwrap_or_else(|| std::env::consts::ARCH.to_owned()),
-            cpus: crate::crew::allowed_cpus().len(),
+            cpus: allowed_cpus().len(),
             kernel: format!("{} {}", uname.sysname().to_string_lossy(), uname.release().to_string_lossy()),
             rustc: option_env!("FRAMEWRIGHT_RUSTC").map(str::to_owned),
             clock: "CLOCK_MONOTONIC".to_owned(),
@@ -51,13 +53,19 @@ impl MachineFacts {
     }
 }
 
+/// The time that reading the clock adds to a duration.
+pub(crate) fn clock_cost() -> Duration {
+    static COST: OnceLock<Duration> = OnceLock::new();
+    *COST.get_or_init(|| (0..1000).map(|_| Instant::now().elapsed()).min().unwrap_or_default())
+}
+
 /// Counted against the clock for 20 ms, which is good to some parts in a million.
 fn tsc_ghz() -> Option<f64> {
-    let (start, from) = (Instant::now(), crate::tsc::cycles()?);
+    let (start, from) = (Instant::now(), cycles()?);
     while start.elapsed() < Duration::from_millis(20) {
         std::hint::spin_loop();
     }
-    let (elapsed, to) = (start.elapsed(), crate::tsc::cycles()?);
+    let (elapsed, to) = (start.elapsed(), cycles()?);
     let ghz = to.wrapping_sub(from) as f64 / elapsed.as_nanos() as f64;
     Some((ghz * 1e6).round() / 1e6)
 }

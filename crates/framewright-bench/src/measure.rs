@@ -1,20 +1,22 @@
-//! The method: who runs when, for how long, how often.
+//! The method: the order, the length and the number of the measurements.
 //!
-//! Workload by workload: each contender is set up afresh for each number of threads (a pool that other work has shuffled would
-//! be another measurement), checked once to hand out no frame twice, and tried with more and more work until a try
-//! takes long enough to tell how much work fills a cell. Then come the rounds. In each, every contender runs once at each
-//! number of threads, and each round starts one contender further on, so that nobody always runs after the same
-//! neighbour. What a contender costs is the median of its rounds; its ratio to the limit is taken within each round first.
+//! Workload by workload: each contender is set up afresh for each number of threads (a pool that other work has
+//! shuffled would be another measurement), checked once to hand out no frame twice, and tried with more and more work
+//! until a try takes long enough to tell how much work fills a cell. Then come the rounds. In each, every contender
+//! runs once at each number of threads, and each round starts one contender further on, so that no contender always
+//! runs after one neighbour. A contender's cost is the median of its rounds. Its ratio to the limit is taken within
+//! each round, before the median.
 //!
-//! Some need much longer for the least amount of work than a cell shall take (a batch of mapped pages): they sit out two of three
-//! rounds, so that a run stays a matter of minutes. Their ratios are taken to the rounds that they were in.
+//! Some contenders need much longer than a cell for the least amount of work (a batch of mapped pages). They sit out
+//! two of three rounds, so that a run takes minutes. Their ratios use the rounds that they took part in.
 //!
 //! A contender that fails is out of that workload and named in the report; the others go on.
 
 use crate::cell::{Cells, Held, Job, Sample};
-use crate::contender::{Entry, Role, Setup};
+use crate::contender::Setup;
 use crate::crew::{Crew, allowed_cpus};
-use crate::report::{Failure, Row, threads_text};
+use crate::entry::{Entry, Role};
+use crate::row::{Failure, Row, threads_text};
 use crate::stats::{median, paired_ratio, range};
 use crate::work::Trouble;
 use crate::workload::{AGED_BATCH, Shape};
@@ -25,13 +27,13 @@ const FRAMES: usize = 1 << 20;
 const TRY_NS: f64 = 1e6;
 /// Blocks that each thread allocates in the check before.
 const CHECKED: usize = 1024;
-/// `rand` shuffles between allocation and free, which nobody counts, so its cells may be longer by this factor.
+/// `rand` shuffles between allocation and free, which is not timed, so its cells may be longer by this factor.
 const RAND_CELLS: f64 = 8.0;
-/// A contender whose cell takes longer by this factor than it should is in one of [`SLOW_EVERY`] rounds.
+/// A contender is slow if one unit takes this many cells; it runs in one of [`SLOW_EVERY`] rounds.
 const SLOW: f64 = 10.0;
 const SLOW_EVERY: usize = 3;
 
-/// What to measure, and how thoroughly.
+/// The workloads, contenders and rounds of a run.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The workloads.
@@ -69,7 +71,7 @@ pub struct Progress {
     pub done: f64,
 }
 
-/// What was measured.
+/// The results of a run.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Results {
     /// By workload, number of threads and contender, in the plan's order.
@@ -89,9 +91,9 @@ struct Seat {
     share: usize,
 }
 
-/// What is known of a seat while it is measured.
+/// The measurements of one seat so far.
 #[derive(Default)]
-struct Record {
+struct Attempts {
     units: usize,
     /// One unit takes far longer than a cell shall.
     slow: bool,
@@ -119,7 +121,7 @@ fn measure_shape(plan: &Plan, shape: Shape, progress: &mut dyn FnMut(f64), resul
     let most = seats.iter().map(|seat| seat.threads).max().unwrap_or(0);
     let records = std::thread::scope(|scope| {
         let crew = Crew::new(scope, most, &cpus);
-        let mut records: Vec<Record> = seats.iter().map(|_| Record::default()).collect();
+        let mut records: Vec<Attempts> = seats.iter().map(|_| Attempts::default()).collect();
         for (seat, record) in seats.iter().zip(&mut records) {
             record.trouble = prepare(plan, shape, seat, record, &crew).err();
         }
@@ -188,7 +190,7 @@ fn prepare<'env>(
     plan: &Plan,
     shape: Shape,
     seat: &'env Seat,
-    record: &mut Record,
+    record: &mut Attempts,
     crew: &Crew<'env>,
 ) -> Result<(), Trouble> {
     // The limit of producer and consumer waits for what was not given back.
@@ -210,7 +212,8 @@ fn prepare<'env>(
             record.units = (fitting as usize).clamp(1, most);
             record.slow = fitting < 1.0 / SLOW;
             if shape.accumulates() && record.units > units {
-                // Who keeps what was freed in the order of its free is shuffled by the first full round only.
+                // A contender that keeps freed blocks in the order of the frees is shuffled only by its first full
+                // round.
                 seat.cells.run(crew, &job(plan, shape, seat, record.units))?;
             }
             return Ok(());
@@ -223,7 +226,7 @@ fn run_once<'env>(
     plan: &Plan,
     shape: Shape,
     seat: &'env Seat,
-    (record, round): (&mut Record, usize),
+    (record, round): (&mut Attempts, usize),
     crew: &Crew<'env>,
 ) {
     if record.trouble.is_some() || record.slow && !round.is_multiple_of(SLOW_EVERY) {
@@ -237,7 +240,7 @@ fn run_once<'env>(
 }
 
 /// Rows and failures of a workload.
-fn conclude(shape: Shape, seats: &[Seat], records: &[Record], results: &mut Results) {
+fn conclude(shape: Shape, seats: &[Seat], records: &[Attempts], results: &mut Results) {
     for (seat, record) in seats.iter().zip(records) {
         if let Some(trouble) = &record.trouble {
             results.failures.push(failure(shape, seat.entry.name, seat.threads, trouble));
@@ -276,7 +279,7 @@ fn conclude(shape: Shape, seats: &[Seat], records: &[Record], results: &mut Resu
     }
 }
 
-/// To picoseconds, and to thousandths of a ratio: what lies behind is noise.
+/// To picoseconds, and to thousandths of a ratio: further digits are noise.
 fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

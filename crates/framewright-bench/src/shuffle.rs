@@ -1,6 +1,6 @@
 //! Dealing blocks to threads at random.
 
-/// A small pseudo-random generator (xorshift64*), for the same shuffles with the same seed everywhere.
+/// A small pseudo-random generator (xorshift64*), so that a seed gives one shuffle on every machine.
 pub(crate) struct Shuffle(u64);
 
 impl Shuffle {
@@ -20,7 +20,7 @@ impl Shuffle {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
     }
 
-    /// The same blocks in random order, the same number of them for each thread as before.
+    /// Returns the blocks in random order; each thread has as many as before.
     pub(crate) fn deal(&mut self, filled: Vec<Vec<u64>>) -> Vec<Vec<u64>> {
         let mut all: Vec<u64> = filled.concat();
         for i in (1..all.len()).rev() {

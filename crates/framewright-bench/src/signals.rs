@@ -9,8 +9,8 @@ use std::ptr::null_mut;
 pub(crate) fn masked(work: impl FnOnce()) {
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
     let mut before = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the first set is filled before it is read, the second by the call that saves the mask there; the mask is the
-    // calling thread's.
+    // SAFETY: the first set is filled before it is read, the second by the call that saves the mask there; the mask is
+    // the calling thread's.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr());

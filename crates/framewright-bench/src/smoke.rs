@@ -2,9 +2,9 @@
 
 use framewright::Mechanisms;
 
-use crate::contender::Entry;
+use crate::entry::Entry;
 use crate::measure::{Plan, measure};
-use crate::report::threads_text;
+use crate::row::threads_text;
 use crate::workload::Shape;
 
 /// Frames for a short run: 512 MiB, enough for two threads that each hold the largest batch.
@@ -13,9 +13,9 @@ const FRAMES: usize = 1 << 17;
 /// Larger batches take the system seconds, and show nothing that this one does not.
 const LARGEST_BATCH: usize = 1024;
 
-/// Runs each contender through each workload that it suits, on one thread and on `threads`, with next to no work; says what
-/// went wrong: a frame handed out twice, memory that ran out, a free that was refused, a row that is missing or has no time.
-/// Contenders that this machine does not have are left out. The times mean nothing.
+/// Runs each contender through each workload that it suits, on one thread and on `threads`, with next to no work;
+/// returns the failures: a frame handed out twice, memory that ran out, a free that was refused, a row that is missing
+/// or has no time. Contenders that this machine does not have are left out. The times mean nothing.
 pub fn smoke(entries: &[Entry], threads: usize) -> Vec<String> {
     let entries: Vec<Entry> = entries.iter().copied().filter(|entry| (entry.available)().is_ok()).collect();
     let plan = Plan {

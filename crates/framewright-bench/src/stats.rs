@@ -1,7 +1,8 @@
 //! Numbers out of rounds.
 //!
-//! A shared machine is slow for seconds at a time, so means and single runs say little. Every contender runs once in each round,
-//! and what is compared is compared within a round: the median of those ratios moves far less than the ratio of medians.
+//! A shared machine is slow for seconds at a time, so means and single runs say little. Every contender runs once in
+//! each round, and what is compared is compared within a round: the median of those ratios moves far less than the
+//! ratio of medians.
 
 /// The middle of some numbers, the mean of the middle two if there are two; none if there is none.
 pub fn median(values: &[f64]) -> Option<f64> {
@@ -10,6 +11,11 @@ pub fn median(values: &[f64]) -> Option<f64> {
     let middle = sorted.len() / 2;
     let upper = *sorted.get(middle)?;
     Some(if sorted.len() % 2 == 1 { upper } else { f64::midpoint(sorted[middle - 1], upper) })
+}
+
+/// The arithmetic mean; none if there is no number.
+pub fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 /// The smallest and the largest; none if there is none.

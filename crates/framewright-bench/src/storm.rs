@@ -1,12 +1,14 @@
-//! `--workload storm`: what signal handlers that allocate cost the threads that they interrupt.
+//! `--workload storm`: the cost of signal handlers that allocate, for the threads that they interrupt.
 //!
-//! Threads allocate a page and free it, again and again, while timers send the process so many signals a second, shared out
-//! among the threads. In each round that is measured three times, in turn: without signals, with handlers that do nothing, and with
-//! handlers that allocate a page and free it. The storm itself costs what the kernel takes for a signal; what is asked here is
-//! what the handlers' calls take on top, so the number that counts is the ratio of the last to the second, within a round.
+//! Threads allocate a page and free it, again and again, while timers send the process a fixed number of signals a
+//! second, shared out among the threads. Each round measures three times, in turn: without signals, with handlers that
+//! do nothing, and with handlers that allocate a page and free it. The kernel's own work for a signal is in the second
+//! and in the third. The handlers' calls are the difference, so the number that counts is the ratio of the third to the
+//! second, within a round.
 //!
-//! Signals come from a timer for each thread, which the kernel delivers to that thread and no other: a helper thread that sent them would
-//! need a CPU of its own. A timer that finds its last signal still pending sends none, so the rate is counted, not assumed.
+//! Signals come from a timer for each thread, which the kernel delivers to that thread and no other: a helper thread
+//! that sent them would need a CPU of its own. A timer that finds its last signal still pending sends none, so the rate
+//! is counted, not assumed.
 #![allow(
     unsafe_code,
     reason = "timers, and a handler that finds its allocator by address; each block says why it is sound"
@@ -26,9 +28,10 @@ use framewright_table::{Table, cells};
 use serde::Serialize;
 
 use crate::contender::Setup;
-use crate::own::{Booted, boot};
+use crate::contenders::own::{Booted, boot};
+use crate::crew::allowed_cpus;
+use crate::machine::MachineFacts;
 use crate::stats::{median, paired_ratio, range};
-use crate::{MachineFacts, allowed_cpus};
 
 /// Name of the workload.
 pub(crate) const NAME: &str = "storm";
@@ -38,14 +41,15 @@ const SCHEMA: &str = "framewright-bench-storm/1";
 const RATE: u64 = 10_000;
 /// The least that the ratio shall be.
 const GOAL: f64 = 0.95;
-/// The share of the signals asked for that has to come, and of one storm's that the other's has to be, for the ratio to say anything.
+/// The share of the signals asked for that has to come, and of one storm's that the other's has to be, for the ratio to
+/// say anything.
 const ENOUGH: f64 = 0.9;
 /// Frames of the allocator: 64 MiB.
 const FRAMES: usize = 1 << 14;
 /// Pairs between two looks at whether the time is over.
 const STRIDE: u64 = 256;
 
-/// What handlers do.
+/// The work of the handlers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Storm {
@@ -69,7 +73,7 @@ impl Storm {
     }
 }
 
-/// What was measured under one storm.
+/// The measurement under one storm.
 #[derive(Clone, Debug, Serialize)]
 pub struct StormRow {
     /// The storm.
@@ -86,7 +90,7 @@ pub struct StormRow {
     pub deferred: u64,
 }
 
-/// Everything that a run found out.
+/// The complete result of a storm.
 #[derive(Clone, Debug, Serialize)]
 pub struct StormReport {
     /// Name and version of this form.
@@ -132,19 +136,14 @@ impl StormReport {
 
 impl fmt::Display for StormReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let threads = crate::report::threads_text(self.threads);
+        let threads = crate::row::threads_text(self.threads);
         writeln!(f, "repeat on {threads}, {} signals a second asked for, {} rounds", self.signals_asked, self.rounds)?;
-        let mut table = Table::new("<>");
-        let heads = ["M pages/s", "min-max", "signals/s", "deferred"];
-        let row = |name: &str, [pages, span, signals, deferred]: [&str; 4]| {
-            cells!["{name:<24}", "{pages:>13}", "{span:>26}", "{signals:>11}", "{deferred:>10}"]
-        };
-        table.row(row("", heads));
+        let mut table = Table::new("<24>13>26>11>10");
+        table.row(cells!["", "M pages/s", "min-max", "signals/s", "deferred"]);
         for found in &self.rows {
-            let span = format!("{:.2}-{:.2}", found.min / 1e6, found.max / 1e6);
-            let (pages, signals) = (found.pages_per_second / 1e6, found.signals_per_second);
-            let (pages, signals) = (format!("{pages:.2}"), format!("{signals:.0}"));
-            table.row(row(found.handlers.name(), [&pages, &span, &signals, &found.deferred.to_string()]));
+            let [pages, min, max] = [found.pages_per_second, found.min, found.max].map(|rate| rate / 1e6);
+            let (name, signals, deferred) = (found.handlers.name(), found.signals_per_second, found.deferred);
+            table.row(cells!["{name}", "{pages:.2}", "{min:.2}-{max:.2}", "{signals:.0}", "{deferred}"]);
         }
         write!(f, "{table}")?;
         let (percent, verdict) = (self.ratio * 100.0, self.verdict());
@@ -164,7 +163,7 @@ static FAILED: AtomicU64 = AtomicU64::new(0);
 
 fn on_signal(_: &Signal) {
     let target = TARGET.load(SeqCst);
-    // SAFETY: `run_cell` keeps the allocator there until all who could get a signal have ended.
+    // SAFETY: `run_cell` keeps the allocator there until all threads that could get a signal have ended.
     let Some(pages) = (unsafe { target.as_ref() }) else { return };
     let freed = pages.alloc(const { &Request::new(GFP_ATOMIC, 0) }).map(|page| pages.free(page, Order(0)));
     let count = if matches!(freed, Ok(Ok(()))) { &HANDLED } else { &FAILED };
@@ -178,7 +177,8 @@ impl Timer {
     fn start(signal: i32, every: Duration) -> std::io::Result<Timer> {
         let every = libc::timespec { tv_sec: 0, tv_nsec: every.as_nanos() as libc::c_long };
         let times = libc::itimerspec { it_interval: every, it_value: every };
-        // SAFETY: zeros are a valid event, whose fields that the kernel reads are set; both calls write where they are told to.
+        // SAFETY: zeros are a valid event, whose fields that the kernel reads are set; both calls write where they are
+        // told to.
         unsafe {
             let mut event: libc::sigevent = std::mem::zeroed();
             event.sigev_notify = libc::SIGEV_THREAD_ID;
@@ -204,7 +204,7 @@ impl Drop for Timer {
     }
 }
 
-/// What one measurement found.
+/// One measurement.
 #[derive(Clone, Copy)]
 struct Cell {
     pages: f64,
@@ -221,7 +221,7 @@ fn run_cell(pages: &Booted<'_>, storm: Storm, threads: usize, length: Duration) 
     let (over, barrier) = (AtomicBool::new(false), Barrier::new(threads + 1));
     let every = Duration::from_nanos(1_000_000_000 * threads as u64 / RATE);
     let work = || {
-        // What a thread does first, it does once.
+        // A thread's first call does work that later calls do not.
         let warm = repeat(pages, &AtomicBool::new(true));
         let timer = (storm != Storm::None).then(|| Timer::start(signal, every)).transpose();
         barrier.wait();
@@ -263,7 +263,7 @@ fn repeat(pages: &Booted<'_>, over: &AtomicBool) -> anyhow::Result<u64> {
 }
 
 /// How a storm is measured.
-pub(crate) struct Plan {
+pub(crate) struct StormPlan {
     pub(crate) mechanisms: Mechanisms,
     pub(crate) threads: usize,
     pub(crate) rounds: usize,
@@ -274,7 +274,7 @@ pub(crate) struct Plan {
 ///
 /// # Errors
 /// The allocator cannot be set up, signals cannot be had, or something was lost.
-pub(crate) fn measure(plan: &Plan, mut show: impl FnMut(f64)) -> anyhow::Result<StormReport> {
+pub(crate) fn measure(plan: &StormPlan, mut show: impl FnMut(f64)) -> anyhow::Result<StormReport> {
     let machine = MachineFacts::gather();
     let threads = plan.threads;
     let cpus = allowed_cpus().len();
@@ -337,7 +337,7 @@ mod tests {
     #[test]
     fn a_short_storm_loses_nothing() {
         let cell = Duration::from_millis(20);
-        let plan = Plan { mechanisms: Mechanisms::DEFAULT, threads: 2, rounds: 2, cell };
+        let plan = StormPlan { mechanisms: Mechanisms::DEFAULT, threads: 2, rounds: 2, cell };
         let report = measure(&plan, |_| ()).unwrap();
         assert_eq!((report.rows.len(), report.failed), (3, 0));
         assert!(report.rows.iter().all(|row| row.pages_per_second > 0.0), "{report}");

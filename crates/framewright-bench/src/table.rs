@@ -1,30 +1,27 @@
 //! The results for people, in at most 100 columns.
 //!
-//! A workload is a table of contenders, the limit first, the project's own next; the sizes of a batch are columns of one
-//! table. Own rows are marked, and bold on a terminal. Spreads that have no room here are in the JSON form. The promises come
-//! last, since they are what one scrolls back from.
+//! A workload is a table of contenders, the limit first, the project's own next; the sizes of a batch are columns of
+//! one table. Own rows are marked, and bold on a terminal. Spreads that have no room here are in the JSON form. The
+//! promises come last, because a reader scrolls back from there.
 
 use std::fmt;
 
-use framewright_table::{Table as Sheet, cells};
+use framewright_table::figures::grouped;
+use framewright_table::{Table as Sheet, cells, wrapped};
 
-use crate::contender::Role;
+use crate::entry::Role;
 use crate::goals::Goal;
-use crate::report::{Report, Row, threads_text};
+use crate::report::Report;
+use crate::row::{Row, threads_text};
 use crate::workload::Shape;
 
 /// Prints a report as text.
 pub struct Table<'a> {
-    /// What to print.
+    /// The report.
     pub report: &'a Report,
     /// Whether to print own rows in bold.
     pub bold: bool,
 }
-
-/// Columns for marker and name.
-const NAME: usize = 25;
-/// Columns for a number, with the blank before.
-const NUMBER: usize = 8;
 
 /// Workloads that stand in one table.
 struct Group {
@@ -71,9 +68,7 @@ impl Table<'_> {
                 None => String::new(),
             }
         )?;
-        for line in wrapped(&format!("mechanisms {mechanisms}"), ',', 96) {
-            writeln!(f, "{line}")?;
-        }
+        write!(f, "{}", wrapped(&format!("mechanisms {mechanisms}"), ',', 96, 2))?;
         writeln!(
             f,
             "nanoseconds of a thread for each page: median of {rounds} rounds of about {cell_ms} ms, min-max,"
@@ -134,24 +129,26 @@ impl Table<'_> {
         let rows: Vec<&Row> = contenders.iter().filter_map(|(name, _)| self.row(shape, threads, name)).collect();
         let split = rows.iter().any(|row| row.alloc_ns.is_some());
         let scaled = rows.iter().any(|row| row.scaling.is_some());
-        let mut table = Sheet::new("<>");
-        let mut head = cells!["{:NAME$}" = "", "{:>NUMBER$}" = "ns", "{:>22}" = "min-max", "{:>10}" = "x limit"];
+        let mut head = cells!["", "ns", "min-max", "x limit"];
+        let mut columns = "<25>8>22>10".to_owned();
         if split {
-            head.extend(cells!["{:>10}" = "alloc", "{:>NUMBER$}" = "free"]);
+            head.extend(cells!["alloc", "free"]);
+            columns += ">10>8";
         }
         if scaled {
-            head.extend(cells!["{:>17}" = "x one thread"]);
+            head.extend(cells!["x one thread"]);
+            columns += ">17";
         }
+        let mut table = Sheet::new(&columns);
         table.row(head);
         for row in rows {
             let range = format!("{}-{}", number(row.min), number(row.max));
-            let ratio = optional(row.ratio_to_limit);
-            let mut cells = cells!["{:>NUMBER$}" = number(row.ns_per_page), "{range:>22}", "{ratio:>10}"];
+            let mut cells = vec![number(row.ns_per_page), range, optional(row.ratio_to_limit)];
             if split {
-                cells.extend(cells!["{:>10}" = optional(row.alloc_ns), "{:>NUMBER$}" = optional(row.free_ns)]);
+                cells.extend([row.alloc_ns, row.free_ns].map(optional));
             }
             if scaled {
-                cells.extend(cells!["{:>17}" = optional(row.scaling)]);
+                cells.push(optional(row.scaling));
             }
             self.line(&mut table, &row.allocator, row.role, cells);
         }
@@ -160,15 +157,15 @@ impl Table<'_> {
 
     /// Several sizes of one workload: medians, and ratios of own rows.
     fn matrix(&self, f: &mut fmt::Formatter<'_>, shapes: &[Shape], threads: usize) -> fmt::Result {
-        let mut table = Sheet::new("<>");
-        let sizes = shapes.iter().map(|shape| format!("{:>NUMBER$}", shape.unit()));
-        table.row(cells!["{:>NAME$}" = "N ="].into_iter().chain(sizes).collect());
+        let mut table = Sheet::new("<25>8");
+        let sizes = shapes.iter().map(|shape| shape.unit().to_string());
+        table.row(cells!["{:>25}" = "N ="].into_iter().chain(sizes).collect());
         for (name, role) in self.contenders(shapes, threads) {
             let rows = || shapes.iter().map(|&shape| self.row(shape, threads, name));
-            let numbers = rows().map(|row| format!("{:>NUMBER$}", optional(row.map(|row| row.ns_per_page))));
+            let numbers = rows().map(|row| optional(row.map(|row| row.ns_per_page)));
             self.line(&mut table, name, role, numbers.collect());
             if matches!(role, Role::Own | Role::Variant) {
-                let ratios = rows().map(|row| format!("{:>NUMBER$}", optional(row.and_then(|row| row.ratio_to_limit))));
+                let ratios = rows().map(|row| optional(row.and_then(|row| row.ratio_to_limit)));
                 self.line(&mut table, "  x limit", role, ratios.collect());
             }
         }
@@ -179,8 +176,7 @@ impl Table<'_> {
         let own = role == Role::Own;
         let around = if own && self.bold { ["\x1b[1m", "\x1b[0m"] } else { ["", ""] };
         let marker = if own { '>' } else { ' ' };
-        let width = NAME - 2;
-        table.row_within(around, cells!["{marker} {name:width$}"].into_iter().chain(numbers).collect());
+        table.row_within(around, cells!["{marker} {name}"].into_iter().chain(numbers).collect());
     }
 
     fn goals(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -193,9 +189,8 @@ impl Table<'_> {
             }
             done.push(name);
             let own: Vec<&Goal> = goals.iter().filter(|goal| goal.allocator == name).collect();
-            let mut table = Sheet::new("<>><<");
-            let heading = format!("Goals of {name}");
-            table.row(cells!["{heading:45}", "{:>8}" = "wanted", "{:>10}" = "measured", "  worst at"]);
+            let mut table = Sheet::new("<45>8>10<31<");
+            table.row(cells!["Goals of {name}", "wanted", "measured", "worst at"]);
             for goal in &own {
                 let wanted = format!("{} {}", goal.sense.sign(), goal.bound);
                 let verdict = match goal.met {
@@ -205,7 +200,7 @@ impl Table<'_> {
                 };
                 let worst = goal.worst.as_deref().unwrap_or("not measured");
                 let measured = optional(goal.measured);
-                table.row(cells!["  {:43}" = goal.goal, "{wanted:>8}", "{measured:>10}", "  {worst:29}", "{verdict}"]);
+                table.row(cells!["  {}" = goal.goal, "{wanted}", "{measured}", "{worst}", "{verdict}"]);
             }
             write!(f, "\n{table}")?;
             let judged = own.iter().filter(|goal| goal.met.is_some()).count();
@@ -225,30 +220,8 @@ fn number(value: f64) -> String {
     match value {
         ..9.995 => format!("{value:.2}"),
         ..99.95 => format!("{value:.1}"),
-        _ => {
-            let digits = format!("{value:.0}");
-            let mut text = String::new();
-            for (i, digit) in digits.chars().enumerate() {
-                if i > 0 && (digits.len() - i).is_multiple_of(3) {
-                    text.push(',');
-                }
-                text.push(digit);
-            }
-            text
-        }
+        _ => grouped(value),
     }
-}
-
-/// Lines of at most `width` columns, broken behind `separator`.
-fn wrapped(text: &str, separator: char, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for part in text.split_inclusive(separator) {
-        match lines.last_mut() {
-            Some(line) if line.len() + part.len() <= width => line.push_str(part),
-            _ => lines.push(format!("  {part}")),
-        }
-    }
-    lines
 }
 
 #[cfg(test)]
@@ -271,11 +244,5 @@ mod tests {
         for (value, text) in cases {
             assert_eq!(number(value), text);
         }
-    }
-
-    #[test]
-    fn long_lines_are_broken() {
-        assert_eq!(wrapped("a=1,b=2,c=3", ',', 8), ["a=1,b=2,", "  c=3"]);
-        assert_eq!(wrapped("", ',', 8), [""]);
     }
 }

@@ -1,21 +1,22 @@
-//! What this machine's primitives cost: the rows of the kernel's `time_bench_sample`, by what stands for each in a process.
+//! The cost of this machine's primitives: the rows of the kernel's `time_bench_sample`, and their counterparts in a
+//! process.
 //!
-//! The figures that explained why the per-CPU lists should not hold interrupts off (2017) are a table of such costs: a pair that
-//! saves and restores interrupts 38 cycles, one that holds preemption off 11, the difference what a page would be cheaper by.
-//! A process has neither; what a row stands for is in its name, and some published rows have two here: what our seam asks
-//! for ([`framewright::Machine`]) and what a program that does mask its signals pays.
+//! The figures that explained why the per-CPU lists should not hold interrupts off (2017) are a table of such costs: a
+//! pair that saves and restores interrupts 38 cycles, one that holds preemption off 11, the difference what a page
+//! would be cheaper by. A process has neither. A row's name says what it measures. Some published rows have two
+//! counterparts: the call of our seam ([`framewright::Machine`]), and the cost for a program that masks its signals.
 //!
 //! | published | here |
 //! |---|---|
-//! | `spin_lock_unlock` | the queued lock of the core, nobody else at it |
-//! | `spin_lock_unlock_irqsave` | the same inside of the seam's `irq_save`, and inside of a masked section |
+//! | `spin_lock_unlock` | the queued lock of the core, without contention |
+//! | `spin_lock_unlock_irqsave` | the queued lock inside of the seam's `irq_save`, and inside of a masked section |
 //! | `local_irq_save_restore` | the seam's `irq_save`, free in a process; `pthread_sigmask` twice |
 //! | `preempt_disable_enable` | a pin of the seam, leased or by restartable sequences |
 //! | `page_alloc_put` | a page of this allocator, allocated and freed |
 //!
 //! No counterparts: disabling interrupts without saving (the four rows around it) and the lower halves (`local_BH_*`).
-//! As there, the loop is not taken off. Each row runs some tenths of a millisecond in each round, one after the other, and its
-//! number is the median of the rounds.
+//! As there, the loop is not taken off. Each row runs some tenths of a millisecond in each round, one after the other,
+//! and its number is the median of the rounds.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -28,8 +29,8 @@ use framewright_rt::{Native, NativeWord};
 use serde::Serialize;
 
 use crate::contender::{Handle, Setup};
+use crate::contenders::own::{Owned, PlainHandle, boot};
 use crate::crew::{Crew, allowed_cpus};
-use crate::own::{Owned, PlainHandle, boot};
 use crate::stats::{median, paired_ratio, range};
 use crate::{signals, tsc};
 
@@ -38,10 +39,10 @@ const STRETCH: f64 = 5e5;
 /// Frames of the allocator that pages come from: 64 MiB.
 const FRAMES: usize = 1 << 14;
 
-/// What one primitive costs.
+/// The cost of one primitive.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Primitive {
-    /// What was done.
+    /// Its name.
     pub name: &'static str,
     /// The row of the published table that it stands for.
     pub published_name: Option<&'static str>,
@@ -55,7 +56,7 @@ pub struct Primitive {
     pub ns_max: f64,
 }
 
-/// What a page costs, allocated and freed, with one protection of the per-CPU lists.
+/// The cost of a page, allocated and freed, with one protection of the per-CPU lists.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct ProtectionPair {
     /// The preset that the protection was set in.
@@ -70,18 +71,18 @@ pub struct ProtectionPair {
     pub ns_min: f64,
     /// Of the slowest round.
     pub ns_max: f64,
-    /// To `interrupts-off` of the same preset: median of the ratios within rounds.
+    /// Ratio to `interrupts-off` of that preset: median of the ratios within rounds.
     pub ratio: f64,
 }
 
 /// Something to be done again and again, as often as the argument says.
-struct Row<'a> {
+struct Repeated<'a> {
     name: &'static str,
     published: Option<&'static str>,
     work: Box<dyn FnMut(u64) + 'a>,
 }
 
-/// What a row took in each round, for one time.
+/// The cost of one execution, by round.
 #[derive(Default)]
 struct Taken {
     cycles: Vec<f64>,
@@ -120,8 +121,8 @@ pub fn time_bench(rounds: usize) -> Vec<Primitive> {
     })
 }
 
-/// Measures a page, allocated and freed by plain calls on one pinned thread, as `page_bench02` does: with each protection of
-/// the per-CPU lists, in each of these presets.
+/// Measures a page, allocated and freed by plain calls on one pinned thread, as `page_bench02` does: with each
+/// protection of the per-CPU lists, in each of these presets.
 ///
 /// A process has nothing to mask: `interrupts-off` pays for its way through the code, not for masking. And
 /// the front serves with `own-lists` alone; the others go the long way.
@@ -144,7 +145,7 @@ pub fn protection_pairs(presets: &[&'static str], rounds: usize) -> Result<Vec<P
         }
     }
     let taken = alone(|| {
-        let mut rows: Vec<Row<'_>> =
+        let mut rows: Vec<Repeated<'_>> =
             variants.iter().map(|(_, name, allocator)| row(name, None, page(allocator))).collect();
         in_rounds(&mut rows, rounds)
     });
@@ -177,12 +178,12 @@ fn booted(mechanisms: Mechanisms) -> Result<Owned, String> {
 }
 
 /// Runs every row once in each round.
-fn in_rounds(rows: &mut [Row<'_>], rounds: usize) -> Vec<Taken> {
+fn in_rounds(rows: &mut [Repeated<'_>], rounds: usize) -> Vec<Taken> {
     let loops: Vec<u64> = rows.iter_mut().map(|row| fitting(&mut row.work)).collect();
     let mut taken: Vec<Taken> = rows.iter().map(|_| Taken::default()).collect();
     for round in 0..rounds.max(1) {
         for i in 0..rows.len() {
-            // Nobody always runs behind the same neighbour.
+            // No row always runs after one neighbour.
             let turn = (i + round) % rows.len();
             let (cycles, ns) = timed(&mut rows[turn].work, loops[turn]);
             taken[turn].cycles.extend(cycles);
@@ -214,18 +215,22 @@ fn timed(work: &mut dyn FnMut(u64), loops: u64) -> (Option<f64>, f64) {
     (cycles.map(|cycles| cycles / loops as f64), ns / loops as f64)
 }
 
-/// A row that does `once` as often as it is told, with a barrier for the compiler behind each.
-fn row<'a>(name: &'static str, published: impl Into<Option<&'static str>>, mut once: impl FnMut() + 'a) -> Row<'a> {
+/// A row that does `once` as often as it is told, with a barrier for the compiler after each.
+fn row<'a>(
+    name: &'static str,
+    published: impl Into<Option<&'static str>>,
+    mut once: impl FnMut() + 'a,
+) -> Repeated<'a> {
     let work = move |loops| {
         for _ in 0..loops {
             once();
             black_box(());
         }
     };
-    Row { name, published: published.into(), work: Box::new(work) }
+    Repeated { name, published: published.into(), work: Box::new(work) }
 }
 
-/// What the rows work on.
+/// The objects that the rows work on.
 struct Subjects {
     leased: Native,
     /// None where there are no restartable sequences.
@@ -234,7 +239,7 @@ struct Subjects {
     allocator: Owned,
 }
 
-fn rows(subjects: &Subjects) -> Vec<Row<'_>> {
+fn rows(subjects: &Subjects) -> Vec<Repeated<'_>> {
     let Subjects { leased, per_cpu, lock, allocator } = subjects;
     let locked = || lock.release(&lock.take(&NoPlaces), &NoPlaces);
     let through: fn() = black_box(called);
@@ -281,7 +286,7 @@ fn called() {
     black_box(());
 }
 
-/// Nobody waits.
+/// A lock's wait slots that are never used: the lock has no waiter here.
 struct NoPlaces;
 
 impl WaitSlots<Native> for NoPlaces {

@@ -1,26 +1,27 @@
 //! The timed loops, one for each kind of work.
 //!
-//! Each is generic over the handle and the order, so that every contender gets a loop of its own with two direct calls in it. The
-//! sum of all block numbers is returned, so that no allocation is unused. A loop reads the clock once before and
-//! once after; only the separate pass that tells allocation from free in batches reads it within, and only for
-//! batches of [`SPLIT_FROM`] pages and more, whose reading costs are then taken off.
+//! Each is generic over the handle and the order, so that every contender gets a loop of its own with two direct calls
+//! in it. The sum of all block numbers is returned, so that no allocation is unused. A loop reads the clock once before
+//! and once after; only the separate pass that tells allocation from free reads it inside. That pass exists for batches
+//! of [`SPLIT_FROM`] pages and more, and the cost of reading is subtracted.
 
 use std::sync::Arc;
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use crate::contender::{Handle, Work};
 use crate::crew::Gate;
+use crate::machine::clock_cost;
 use crate::ring::{Ring, Side};
 
-/// Smallest batch whose allocation and free are also told apart: below, reading the clock costs more than what it times.
+/// Smallest batch whose allocation and free are also told apart: below, reading the clock costs more than the work that
+/// it times.
 pub(crate) const SPLIT_FROM: usize = 64;
 /// Batches of as many pages are timed in two parts from the start: reading the clock is lost in them.
 const ALWAYS_SPLIT_FROM: usize = 4096;
 /// In a ring: nothing more will come. No address and no frame is as high.
 const END: u64 = u64::MAX;
 
-/// Why a contender could not do its work.
+/// The reason why a contender could not do its work.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Trouble {
     /// It had no block left.
@@ -46,7 +47,7 @@ pub enum Trouble {
     Setup(String),
 }
 
-/// What one thread measured.
+/// One thread's measurement.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Timed {
     /// Of everything.
@@ -57,12 +58,6 @@ pub(crate) struct Timed {
 }
 
 pub(crate) type Outcome<T> = Result<T, Trouble>;
-
-/// What reading the clock adds to a duration.
-pub(crate) fn clock_cost() -> Duration {
-    static COST: OnceLock<Duration> = OnceLock::new();
-    *COST.get_or_init(|| (0..1000).map(|_| Instant::now().elapsed()).min().unwrap_or_default())
-}
 
 #[inline]
 fn take<const ORDER: u8, H: Handle>(handle: &mut H, held: usize) -> Outcome<u64> {
@@ -192,7 +187,7 @@ impl<const ORDER: u8> Work for Empty<ORDER> {
     type Out = Outcome<Duration>;
 
     fn run<H: Handle>(self, handle: &mut H) -> Outcome<Duration> {
-        // The numbers come from the thread that shuffled; what is measured is not the way from its cache.
+        // The numbers come from the thread that shuffled; their way out of its cache is not to be measured.
         let blocks = self.blocks.clone();
         self.gate.wait();
         let start = Instant::now();

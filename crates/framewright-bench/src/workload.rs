@@ -1,16 +1,16 @@
-//! What is asked of every contender.
+//! The workloads: one unit of each, its name, its limit, and the thread counts that it makes sense for.
 //!
 //! | workload | one unit of it | a page's cost is |
 //! |---|---|---|
 //! | `repeat` | allocate one page, free it | allocation and free |
-//! | `batch-N` | allocate N pages, free them, the last first | the same |
-//! | `batch-N-fifo` | allocate N pages, free them in the order of allocation | the same |
-//! | `order-3`, `order-9` | allocate one block of that order, free it | the same, of a block |
-//! | `rand` | threads fill the pool; all pages are shuffled; threads free what they are dealt | the same |
+//! | `batch-N` | allocate N pages, free them, the last first | allocation and free |
+//! | `batch-N-fifo` | allocate N pages, free them in the order of allocation | allocation and free |
+//! | `order-3`, `order-9` | allocate one block of that order, free it | allocation and free of a block |
+//! | `rand` | threads fill the pool; all pages are shuffled; threads free what they are dealt | allocation and free |
 //! | `producer-consumer` | one thread allocates, a ring carries, another frees | time between two pages |
 //! | `aged` | `batch-16384`, after pages were freed in random order and an eighth is kept | allocation and free |
 //!
-//! Each workload has one limit, the cheapest contender that could do the same: see [`Shape::limit`].
+//! Each workload has one limit: the cheapest contender that could do the work ([`Shape::limit`]).
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub(crate) const ORDERS: [u8; 2] = [3, 9];
 /// Batch of the aged pool.
 pub(crate) const AGED_BATCH: usize = 16384;
 
-/// What is done with blocks.
+/// A workload: how blocks are allocated and freed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Shape {
     /// One block of an order, again and again.
@@ -73,7 +73,7 @@ impl Shape {
         }
     }
 
-    /// What is done, in a few words.
+    /// Describes the workload in a few words.
     pub fn about(self) -> String {
         match self {
             Shape::Repeat { order: 0 } => "allocate one page, free it".to_owned(),
@@ -108,8 +108,9 @@ impl Shape {
         }
     }
 
-    /// The contender that the ratio is taken to: without a check where blocks stay with their thread, with a state byte where
-    /// every allocator that checks must touch memory that is cold or another core's, two rings where blocks go in a circle.
+    /// The contender that the ratio is taken to: without a check where blocks stay with their thread, with a state byte
+    /// where every allocator that checks must touch memory that is cold or another core's, two rings where blocks go in
+    /// a circle.
     pub fn limit(self) -> &'static str {
         match self {
             Shape::Repeat { .. } | Shape::Batch { .. } => "stack-call",
@@ -127,7 +128,7 @@ impl Shape {
         }
     }
 
-    /// Whether a unit's blocks are all allocated at the same time, together with those of the units before it.
+    /// Whether a unit's blocks stay allocated until all units are done.
     pub fn accumulates(self) -> bool {
         self == Shape::Rand
     }
@@ -139,6 +140,11 @@ impl Shape {
             Shape::ProducerConsumer => vec![2],
             _ => wanted.to_vec(),
         }
+    }
+
+    /// The workload of this name; no family.
+    pub fn parse(name: &str) -> Option<Shape> {
+        Shape::all().into_iter().find(|shape| shape.to_string() == name)
     }
 
     /// The workloads that a name stands for: one, or a family.

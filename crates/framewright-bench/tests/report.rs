@@ -1,6 +1,7 @@
 //! What people and programs get to see, from results that are made up. Nothing is measured here.
 
 use framewright::Mechanisms;
+use framewright_bench::formats::print;
 use framewright_bench::{
     Failure, Foreign, MachineFacts, Report, Role, Row, SCHEMA, Sample, Shape, Table, contenders, judge,
 };
@@ -135,12 +136,12 @@ fn forms_of_the_field() {
         report.rows.retain(|row| matches!(row.allocator.as_str(), "framewright" | "stack-call" | "mmap"));
         // One that failed at one size.
         report.rows.retain(|row| (row.allocator.as_str(), row.workload.as_str()) != ("mmap", "batch-16384"));
-        let text = form.print(&report).replace(std::env::consts::OS, "(system)");
+        let text = print(form, &report).replace(std::env::consts::OS, "(system)");
         insta::assert_snapshot!(name, text.replace("amd64", "(architecture)").replace("arm64", "(architecture)"));
     }
     let mut nothing = report(&[], &[1]);
     nothing.machine.tsc_ghz = None;
-    assert_eq!(Foreign::PageBench.print(&nothing) + &Foreign::Mmtests.print(&nothing), "");
+    assert_eq!(print(Foreign::PageBench, &nothing) + &print(Foreign::Mmtests, &nothing), "");
 }
 
 #[test]
@@ -149,7 +150,7 @@ fn without_a_counter_cycles_read_0() {
     report.machine.tsc_ghz = None;
     report.rows.retain(|row| row.allocator == "framewright");
     assert_eq!(
-        Foreign::PageBench.print(&report),
+        print(Foreign::PageBench, &report),
         "Type:framewright_repeat Per elem: 0 cycles(tsc) 3.020 ns (step:0) - (measurement period time:0.000009060 sec \
          time_interval:9060) - (invoke count:3000 tsc_interval:0)\n"
     );

@@ -1,6 +1,7 @@
-//! Every error of the laboratory, one of each kind, as it reads in full. What a command line, a file or a kernel can provoke
-//! is seen in the tests of the commands as well, with what the command advises; here are those too that need a broken kernel,
-//! or a bug.
+//! Every error of the laboratory, one of each kind, as it reads in full.
+//!
+//! The commands' tests show the errors that a command line, a file or a kernel can cause, with the command's advice.
+//! This file has the others too, which need a broken kernel or a bug.
 //!
 //! A new kind of error does not compile before it has a row.
 
@@ -49,7 +50,7 @@ macro_rules! every {
     }};
 }
 
-/// What a file said.
+/// An excerpt of a file.
 fn quoted(text: &str) -> Excerpt {
     Excerpt::new(text.as_bytes())
 }

@@ -1,6 +1,7 @@
 //! Every command's help has examples, and the parser takes each of them.
 //!
-//! An example is a line that is indented by two and starts with the program's name; what it does stands below it, further in.
+//! An example is a line that is indented by two and starts with the program's name. The line below it, further
+//! indented, describes it.
 
 use clap::{Command, CommandFactory, Parser};
 
@@ -9,7 +10,7 @@ use crate::Cli;
 /// How many examples a command has at least.
 const LEAST: usize = 2;
 
-/// A command, and all that are below it, by their full names; what clap adds is no command of ours.
+/// Collects a command's subcommands, by their full names; without those that clap adds.
 fn commands(command: &Command, name: &str, found: &mut Vec<(String, Command)>) {
     for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
         let name = format!("{name} {}", below.get_name());
@@ -18,7 +19,7 @@ fn commands(command: &Command, name: &str, found: &mut Vec<(String, Command)>) {
     }
 }
 
-/// The lines behind "Examples:", up to the first that is not indented.
+/// The lines after "Examples:", up to the first that is not indented.
 fn examples(command: &Command) -> Option<Vec<String>> {
     let help = command.get_after_long_help().or(command.get_after_help())?.to_string();
     let lines = help.lines().skip_while(|line| *line != "Examples:").skip(1);
@@ -26,7 +27,7 @@ fn examples(command: &Command) -> Option<Vec<String>> {
     (!lines.is_empty()).then_some(lines)
 }
 
-/// What a shell would hand over: without redirections, and up to a pipe.
+/// The arguments that a shell would pass: without redirections, up to a pipe.
 fn words(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut all = shlex::split(line)?.into_iter();
@@ -40,7 +41,7 @@ fn words(line: &str) -> Option<Vec<String>> {
     Some(words)
 }
 
-/// What is wrong with a command's examples.
+/// The faults of a command's examples.
 fn wrong(name: &str, command: &Command) -> Vec<String> {
     let Some(lines) = examples(command) else { return vec![format!("{name}: its help has no \"Examples:\"")] };
     let is_command = |line: &str| line.starts_with("  framewright ");

@@ -1,16 +1,18 @@
-//! The laboratory around the allocator: what records a kernel's trace, what shows the runs of the simulated machine, and what
-//! the `framewright` command is made of.
+//! The laboratory around the allocator: the library of the `framewright` command.
+//!
+//! It records a kernel's trace, sweeps the simulated machine, reproduces published tables, compares results and shows
+//! them. The modules stand in call order: each uses only modules below it.
 #![forbid(unsafe_code)]
 
-pub mod calibrate;
-pub mod compare;
 #[cfg(test)]
 mod errors;
-pub mod experiments;
 pub mod html;
-pub mod mechanisms;
-pub mod record;
-pub mod reproduce;
-pub mod sim;
-pub mod sweep;
+pub mod experiments;
+pub mod calibrate;
 pub mod top;
+pub mod sweep;
+pub mod compare;
+pub mod reproduce;
+pub mod record;
+pub mod sim;
+pub mod mechanisms;

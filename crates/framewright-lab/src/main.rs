@@ -1,12 +1,12 @@
 //! The `framewright` command.
 
-mod command;
 #[cfg(test)]
 mod examples;
+mod command;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 
 /// The laboratory of the Framewright page allocator.
 #[derive(Parser)]
@@ -62,19 +62,19 @@ fn main() -> ExitCode {
         Command::Mechanisms(list) => list.run(),
         Command::Proc(proc) => proc.run(),
         Command::Top(top) => top.run(),
-        Command::Completions(completions) => completions.run(),
-        Command::Man(man) => man.run(),
+        Command::Completions(completions) => completions.run(Cli::command()),
+        Command::Man(man) => man.run(Cli::command()),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        // Whoever read our output has seen enough.
-        Err(error) if command::is_closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) if error.is::<command::Violated>() => ExitCode::FAILURE,
-        Err(error) if error.is::<command::Ended>() => {
-            error.downcast_ref::<command::Ended>().map_or(ExitCode::FAILURE, |ended| ExitCode::from(ended.0))
+        // The reader of the output closed it, and has seen enough.
+        Err(error) if command::ended::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if error.is::<command::ended::Violated>() => ExitCode::FAILURE,
+        Err(error) if error.is::<command::ended::Ended>() => {
+            error.downcast_ref::<command::ended::Ended>().map_or(ExitCode::FAILURE, |ended| ExitCode::from(ended.0))
         }
         Err(error) => {
-            command::note(&format!("error: {error:#}"));
+            command::output::note(&format!("error: {error:#}"));
             ExitCode::from(2)
         }
     }

@@ -1,4 +1,5 @@
-//! Every error that a user can see: it names what is wrong and where, the exit code is 2, and nothing is printed as a result.
+//! Every error that a user can see: it names what is wrong and where, the exit code is 2, and nothing is printed as a
+//! result.
 
 mod cli_command;
 mod replay_synthetic;

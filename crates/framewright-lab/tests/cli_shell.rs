@@ -1,4 +1,5 @@
-//! What shells and `man` are given: made for every command, and read by those who are to read it, where they are installed.
+//! What shells and `man` are given: made for every command, and read by those who are to read it, where they are
+//! installed.
 
 mod cli_command;
 mod replay_synthetic;

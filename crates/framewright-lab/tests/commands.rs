@@ -1,8 +1,9 @@
-//! Every command's help, every form of its output, and an error of it are in a snapshot; a new command fails here until they are.
+//! Every command's help, every form of its output, and an error of it are in a snapshot; a new command fails here until
+//! they are.
 //!
-//! The commands are those that the help lists, and where an argument chooses a table, a file or a shell, each of these. A row says
-//! where an output is kept: here, where it is made by running the command, or by a test that has more to say about it. Numbers
-//! that the machine or the policy of the day decides are not the matter here, and stand as #.
+//! The commands are those that the help lists, and where an argument chooses a table, a file or a shell, each of these.
+//! A row says where an output is kept: here, where it is made by running the command, or by a test that has more to say
+//! about it. Numbers that the machine or the policy of the day decides are not the matter here, and stand as #.
 
 mod cli_command;
 mod replay_synthetic;

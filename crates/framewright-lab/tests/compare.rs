@@ -5,7 +5,7 @@ mod sim_samples;
 use framewright_lab::compare::comparison::CompareError;
 use framewright_lab::compare::lines::{go, page_bench, will_it_scale};
 use framewright_lab::compare::read::documents;
-use framewright_lab::compare::table::Verdict;
+use framewright_lab::compare::table::Difference;
 use framewright_lab::compare::tables::{Lkp, Mmtests};
 use framewright_lab::compare::text::Text;
 use framewright_lab::compare::{By, Choice, Comparison, Side};
@@ -179,7 +179,10 @@ fn a_file_with_two_sets_of_mechanisms_has_two_columns() {
     let names: Vec<&str> = comparison.columns.iter().map(|column| column.name.as_str()).collect();
     assert_eq!((comparison.by, names), (By::Mechanisms, vec!["baseline", "default"]));
     let against = comparison.tables[0].rows[0].cells[1].as_ref().unwrap().against.unwrap();
-    assert!((against.delta_percent.unwrap() - 50.0).abs() < 1e-9 && against.verdict == Verdict::Better, "{against:?}");
+    assert!(
+        (against.delta_percent.unwrap() - 50.0).abs() < 1e-9 && against.verdict == Difference::Better,
+        "{against:?}"
+    );
     // As files, mechanisms are a part of the rows' names.
     let by_file = compared(&[side("both.json", &document)], Choice { by: Some(By::File), ..Choice::default() });
     let rows: Vec<&str> = by_file.tables[0].rows.iter().map(|row| row.name.as_str()).collect();
@@ -267,7 +270,8 @@ proptest! {
         prop_assert!(text.lines().all(known), "{text}");
     }
 
-    /// will-it-scale's CSV is a table of numbers whose first line of data is that of no tasks, and holds what was measured.
+    /// will-it-scale's CSV is a table of numbers whose first line of data is that of no tasks, and holds what was
+    /// measured.
     #[test]
     fn csv_of_will_it_scale_reads_back(cpus in prop::collection::btree_set(1..=112_usize, 1..8)) {
         let comparison = compared(&[side("a.json", &six_seeds(&cpus.iter().copied().collect::<Vec<_>>(), 1.0))], Choice { all: true, ..Choice::default() });

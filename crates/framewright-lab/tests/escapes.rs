@@ -1,4 +1,5 @@
-//! What a file or a peer calls things is shown, and not obeyed by a terminal: no control character of theirs is in any output.
+//! What a file or a peer calls things is shown, and not obeyed by a terminal: no control character of theirs is in any
+//! output.
 
 mod cli_command;
 mod replay_synthetic;

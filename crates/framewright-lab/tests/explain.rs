@@ -1,4 +1,5 @@
-//! Why a replay went as it did: the list, the explanations and every error, as a user sees them; and that they agree with the replay.
+//! Why a replay went as it did: the list, the explanations and every error, as a user sees them; and that they agree
+//! with the replay.
 
 mod cli_command;
 mod replay_synthetic;
@@ -12,8 +13,8 @@ use framewright_trace::explain::{ExplainError, Explanation, IncidentKind as Kind
 use framewright_trace::replay::ReplayOptions;
 use replay_synthetic::{FIRST, KERNEL, MOVABLE, SECOND, START, Synthetic, project};
 
-/// Eight pageblocks. A page of the kernel's takes two of them over; huge pages use up the rest, and at last the second of the two. Then two faults
-/// fail, until the kernel's page is freed.
+/// Eight pageblocks. A page of the kernel's takes two of them over; huge pages use up the rest, and at last the second
+/// of the two. Then two faults fail, until the kernel's page is freed.
 fn recording(folder: &Path) {
     let mut trace = Synthetic::new();
     trace.run(7, 1).alloc(START, 0, KERNEL).run(100, 0).alloc(START + 0x200, 0, MOVABLE);

@@ -1,7 +1,8 @@
 //! Every message that a command can end with is in a snapshot.
 //!
-//! The messages are the texts in the sources that become errors; of each, the longest part without a number or name has to stand
-//! in a snapshot. Enumerations of errors have tests of their own, which do not compile without a sample of each kind.
+//! The messages are the texts in the sources that become errors; of each, the longest part without a number or name has
+//! to stand in a snapshot. Enumerations of errors have tests of their own, which do not compile without a sample of
+//! each kind.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,5 @@
-//! Whatever a command writes: nothing is written through a symbolic link, and nothing that is not its own is touched on the way.
+//! Whatever a command writes: nothing is written through a symbolic link, and nothing that is not its own is touched on
+//! the way.
 
 mod cli_command;
 mod replay_synthetic;
@@ -12,7 +13,8 @@ use cli_command::{framewright, run, text};
 const PRECIOUS: &str = "precious";
 const SHORT: &str = "--machine generic:1x2x1 --cpus 1 --seconds 0.0002 --warm-up 0";
 
-/// Commands that write a file at OUT, and what they are told if it cannot be. PLAN is a sweep's plan, and RESULTS its results.
+/// Commands that write a file at OUT, and what they are told if it cannot be. PLAN is a sweep's plan, and RESULTS its
+/// results.
 const WRITERS: [&str; 8] = [
     "sim SHORT --workload page-bench01 --trace-out OUT",
     "sim SHORT --workload page-bench01 --report DIR/index.html",

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use cli_command::{framewright, run, text, transcript};
-use framewright_lab::record::doctor::{Findings, Report, Verdict, examine};
+use framewright_lab::record::doctor::{CheckVerdict, Findings, Report, examine};
 use framewright_lab::record::tracefs::EVENTS;
 use framewright_trace::Trace;
 use framewright_trace::record::Kind;
@@ -168,7 +168,7 @@ fn free_memory_at_the_end_is_compared() {
 /// Whether this machine lets itself be recorded; says so loudly if not.
 fn can_record() -> bool {
     let found = Findings::gather();
-    let missing = examine(&found).into_iter().find(|check| check.verdict == Verdict::Missing);
+    let missing = examine(&found).into_iter().find(|check| check.verdict == CheckVerdict::Missing);
     if let Some(check) = missing {
         eprintln!("SKIPPED: no recording of this machine: {}: {}; {}", check.name, check.found, check.remedy);
         return false;

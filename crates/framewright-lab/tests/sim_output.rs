@@ -3,7 +3,7 @@
 mod sim_samples;
 
 use framewright_lab::sim::sensitivity::Effect;
-use framewright_lab::sim::{Curve, Run, Sensitivity, timeline};
+use framewright_lab::sim::{CurveText, RunText, Sensitivity, timeline};
 use framewright_sim::machine::Basis;
 use framewright_sim::report::{CpuReport, Report, Times};
 use proptest::prelude::*;
@@ -12,12 +12,12 @@ use sim_samples::{narrow, run, sensitivity, spans};
 
 #[test]
 fn a_run_on_many_cpus() {
-    insta::assert_snapshot!(narrow(&Run(&run(112)).to_string()));
+    insta::assert_snapshot!(narrow(&RunText(&run(112)).to_string()));
 }
 
 #[test]
 fn a_run_on_one_cpu_has_no_contention_to_show() {
-    insta::assert_snapshot!(narrow(&Run(&run(1)).to_string()));
+    insta::assert_snapshot!(narrow(&RunText(&run(1)).to_string()));
 }
 
 #[test]
@@ -27,7 +27,7 @@ fn runs_by_number_of_cpus() {
         let per_second = run(cpus).per_second * 1.3;
         Report { mechanisms: "no_merge".to_owned(), per_second, locks: vec![], ..run(cpus) }
     }));
-    insta::assert_snapshot!(narrow(&Curve(&runs).to_string()));
+    insta::assert_snapshot!(narrow(&CurveText(&runs).to_string()));
 }
 
 #[test]
@@ -92,8 +92,8 @@ proptest! {
         report.lines[0].name = name;
         report.operations = count;
         report.per_cpu[0] = CpuReport { time: Times { queued: numbers[3], ..Times::default() }, ..report.per_cpu[0].clone() };
-        let text = Run(&report).to_string();
+        let text = RunText(&report).to_string();
         prop_assert!(text.contains("page faults per second"));
-        prop_assert!(!Curve(&[report]).to_string().is_empty());
+        prop_assert!(!CurveText(&[report]).to_string().is_empty());
     }
 }

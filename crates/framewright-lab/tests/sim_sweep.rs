@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use framewright::Mechanisms;
 use framewright_lab::mechanisms;
-use framewright_lab::sim::sweep::{Job, Sweep};
+use framewright_lab::sim::sweep::{Job, RunSweep};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::report::Report;
 use sim_samples::run;
@@ -31,7 +31,7 @@ fn again(job: &Job<'_>) -> String {
 fn runs_come_by_mechanisms_and_cpus() {
     let sets = [Mechanisms::BASELINE, mechanisms::parse("mixing").unwrap()];
     let machine = machine();
-    let sweep = Sweep { machine: &machine, mechanisms: &sets, cpus: &[4, 1], sensitivity: false };
+    let sweep = RunSweep { machine: &machine, mechanisms: &sets, cpus: &[4, 1], sensitivity: false };
     let mut told = (0, 0);
     let findings = sweep.run(|job| Ok(simulate(job)), again, &mut |done, total| told = (done, total)).unwrap();
     let runs: Vec<_> = findings.runs.iter().map(|run| (run.mechanisms.as_str(), run.cpus)).collect();
@@ -44,7 +44,7 @@ fn runs_come_by_mechanisms_and_cpus() {
 fn every_number_is_changed_both_ways() {
     let machine = machine();
     let scaling = machine.parameters().filter(|parameter| parameter.scales()).count();
-    let sweep = Sweep { machine: &machine, mechanisms: &[Mechanisms::BASELINE], cpus: &[1, 8], sensitivity: true };
+    let sweep = RunSweep { machine: &machine, mechanisms: &[Mechanisms::BASELINE], cpus: &[1, 8], sensitivity: true };
     let made = AtomicUsize::new(0);
     let count = |job: &Job<'_>| {
         made.fetch_add(1, Ordering::Relaxed);
@@ -68,7 +68,7 @@ fn every_number_is_changed_both_ways() {
 fn a_ratio_moves_less_than_its_parts() {
     let machine = machine();
     let sets = [Mechanisms::BASELINE, mechanisms::parse("mixing").unwrap()];
-    let sweep = Sweep { machine: &machine, mechanisms: &sets, cpus: &[2, 8], sensitivity: true };
+    let sweep = RunSweep { machine: &machine, mechanisms: &sets, cpus: &[2, 8], sensitivity: true };
     let twice = |job: &Job<'_>| {
         let run = simulate(job);
         let factor = if *job.mechanisms == sets[0] { 1.0 } else { 2.0 };
@@ -85,12 +85,12 @@ fn a_ratio_moves_less_than_its_parts() {
 #[test]
 fn errors_and_panics_end_it() {
     let machine = machine();
-    let sweep = Sweep { machine: &machine, mechanisms: &[Mechanisms::BASELINE], cpus: &[1], sensitivity: false };
+    let sweep = RunSweep { machine: &machine, mechanisms: &[Mechanisms::BASELINE], cpus: &[1], sensitivity: false };
     let error = sweep.run(|_| anyhow::bail!("no memory"), again, &mut |_, _| {}).unwrap_err();
     assert_eq!(error.to_string(), "no memory\nThe run again: baseline on 1");
     let error = sweep.run(|job| panic!("{} CPU lost a page", job.cpus), again, &mut |_, _| {}).unwrap_err();
     assert_eq!(error.to_string(), "the run ended with: 1 CPU lost a page\nThe run again: baseline on 1");
-    let sweep = Sweep { sensitivity: true, ..sweep };
+    let sweep = RunSweep { sensitivity: true, ..sweep };
     let fails = |job: &Job<'_>| match job.change {
         Some(("latency.hitm", _)) => anyhow::bail!("lost a page"),
         _ => Ok(simulate(job)),

@@ -1,5 +1,5 @@
-//! Sweeps as users run them: whoever runs which cells, in how many pieces, and however often it is killed, the merged results
-//! are the same bytes; and what is wrong is named.
+//! Sweeps as users run them: whoever runs which cells, in how many pieces, and however often it is killed, the merged
+//! results are the same bytes; and what is wrong is named.
 
 mod cli_command;
 mod replay_synthetic;
@@ -113,8 +113,8 @@ fn whoever_runs_what_the_results_are_the_same_bytes() {
     }
 }
 
-/// Killed in the middle, three times, and each time with a line that was being written. One cell at a time, each long enough for
-/// some of 48 to be left whenever a look at the file finds 24.
+/// Killed in the middle, three times, and each time with a line that was being written. One cell at a time, each long
+/// enough for some of 48 to be left whenever a look at the file finds 24.
 #[test]
 fn what_was_killed_goes_on() {
     let long = PLAN.replace("--seeds 1-2", "--seeds 1-6").replace("--seconds 0.001", "--seconds 0.002");

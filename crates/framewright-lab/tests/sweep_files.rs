@@ -6,9 +6,9 @@ use framewright_lab::sweep::csv::csv;
 use framewright_lab::sweep::digest::Digest;
 use framewright_lab::sweep::merge::Merged;
 use framewright_lab::sweep::part::Part;
-use framewright_lab::sweep::plan::Plan;
-use framewright_lab::sweep::results::{Content, Failure, Figure, Found, Line, Outcome};
-use framewright_lab::sweep::table::Table;
+use framewright_lab::sweep::plan::SweepPlan;
+use framewright_lab::sweep::results::{Failure, Figure, Found, Outcome, ResultLine, ResultsContent};
+use framewright_lab::sweep::table::SweepTable;
 use framewright_sim::VERSION;
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::workload::{Job, Ops, Workload};
@@ -20,11 +20,11 @@ const LIST: &str = "max-order 4\npageblock-order 2\nmemory 0x0..0x40 node 0\ncpu
                     a1 = alloc order 0 GFP_KERNEL\nfree a1\n";
 
 /// A plan of so many seeds.
-fn plan(cells: u64) -> Plan {
+fn plan(cells: u64) -> SweepPlan {
     let machine = machine::named("generic:2x2x1").unwrap();
     let job = Job::new("page-fault1".parse().unwrap(), Mechanisms::DEFAULT, 4);
     let runs: Vec<_> = (1..=cells).map(|seed| (&machine, Job { seed, ..job.clone() })).collect();
-    Plan::new("framewright sweep plan …", &runs).unwrap()
+    SweepPlan::new("framewright sweep plan …", &runs).unwrap()
 }
 
 /// What a cell might have come out as.
@@ -46,23 +46,23 @@ fn found(cell: &Cell, per_second: f64) -> Found {
     }
 }
 
-fn line(plan: &Plan, index: usize, outcome: Outcome) -> Line {
+fn line(plan: &SweepPlan, index: usize, outcome: Outcome) -> ResultLine {
     let (hash, cell) = &plan.cells[index];
-    Line { seconds: Some(0.5), ..Line::new(index, (hash, cell), VERSION, outcome) }
+    ResultLine { seconds: Some(0.5), ..ResultLine::new(index, (hash, cell), VERSION, outcome) }
 }
 
-fn result(plan: &Plan, index: usize, per_second: f64) -> Line {
+fn result(plan: &SweepPlan, index: usize, per_second: f64) -> ResultLine {
     line(plan, index, Outcome::Result(found(&plan.cells[index].1, per_second)))
 }
 
-fn failure(plan: &Plan, index: usize, error: &str) -> Line {
+fn failure(plan: &SweepPlan, index: usize, error: &str) -> ResultLine {
     line(plan, index, Outcome::Failure(Failure { error: error.to_owned(), again: "again".to_owned() }))
 }
 
 /// A file of results.
-fn file(name: &str, lines: &[Line]) -> Content {
-    let text: String = lines.iter().map(|line| line.text().unwrap()).collect();
-    Content::parse(name, text.as_bytes()).unwrap()
+fn file(name: &str, lines: &[ResultLine]) -> ResultsContent {
+    let text: String = lines.iter().map(|line| line.json().unwrap()).collect();
+    ResultsContent::parse(name, text.as_bytes()).unwrap()
 }
 
 #[test]
@@ -76,11 +76,11 @@ fn a_plan_reads_back() {
             runs.push((machine, Job { seed: u64::MAX, ..Job::new(workload, Mechanisms::BASELINE, 1) }));
         }
     }
-    let plan = Plan::new("command", &runs).unwrap();
-    let text = plan.text().unwrap();
-    let again = Plan::parse("plan", &text).unwrap();
+    let plan = SweepPlan::new("command", &runs).unwrap();
+    let text = plan.jsonl().unwrap();
+    let again = SweepPlan::parse("plan", &text).unwrap();
     assert_eq!(again, plan);
-    assert_eq!(again.text().unwrap(), text);
+    assert_eq!(again.jsonl().unwrap(), text);
     for ((machine, job), (_, cell)) in runs.iter().zip(&again.cells) {
         assert_eq!((again.machine(cell).unwrap(), again.job(cell).unwrap()), (*machine, job.clone()));
     }
@@ -94,7 +94,7 @@ fn told(error: &anyhow::Error) -> String {
 
 #[test]
 fn what_is_no_plan_is_named() {
-    let text = plan(3).text().unwrap();
+    let text = plan(3).jsonl().unwrap();
     let lines: Vec<&str> = text.lines().collect();
     let joined = |lines: &[&str]| lines.join("\n") + "\n";
     let later = lines[1].replace("\"index\":0", "\"index\":3") + "\n";
@@ -115,7 +115,7 @@ fn what_is_no_plan_is_named() {
         &text.replace("\"seed\":2", "\"sede\":2"),
         &text[..text.len() - 9],
     ];
-    let errors = cases.map(|text| told(&Plan::parse("p", text).unwrap_err()));
+    let errors = cases.map(|text| told(&SweepPlan::parse("p", text).unwrap_err()));
     insta::assert_snapshot!(errors.concat().replace(VERSION, "VERSION"));
 }
 
@@ -127,7 +127,7 @@ fn what_cannot_be_told_apart_is_named() {
     let job = Job::new("page-fault1".parse().unwrap(), Mechanisms::DEFAULT, 4);
     let listed = |list: &str| Job { workload: Workload::Ops(Ops::parse("ops", list).unwrap()), ..job.clone() };
     let longer = LIST.to_owned() + "a2 = alloc order 0 GFP_KERNEL\nfree a2\n";
-    let error = |runs: &[(&Spec, Job)]| format!("{:#}\n", Plan::new("c", runs).unwrap_err());
+    let error = |runs: &[(&Spec, Job)]| format!("{:#}\n", SweepPlan::new("c", runs).unwrap_err());
     let errors = error(&[(&machine, job.clone()), (&slower, job.clone())])
         + &error(&[(&machine, listed(LIST)), (&machine, listed(&longer))])
         + &error(&[(&machine, job.clone()), (&machine, job)]);
@@ -137,14 +137,14 @@ fn what_cannot_be_told_apart_is_named() {
 /// With hashes that are right: cells that no plan of ours has.
 #[test]
 fn what_cannot_be_run_is_named() {
-    let text = plan(1).text().unwrap();
+    let text = plan(1).jsonl().unwrap();
     let (head, _) = text.split_once('\n').unwrap();
     let change = |change: &dyn Fn(&mut Cell)| {
         let mut cell = plan(1).cells[0].1.clone();
         change(&mut cell);
         let (hash, cell) = (cell.hash(VERSION).unwrap(), serde_json::to_string(&cell).unwrap());
         let text = format!("{head}\n{{\"index\":0,\"hash\":\"{hash}\",\"cell\":{cell}}}\n");
-        format!("{:#}", Plan::parse("p", &text).unwrap_err())
+        format!("{:#}", SweepPlan::parse("p", &text).unwrap_err())
     };
     let errors = [
         change(&|cell| cell.cpus = 5),
@@ -210,7 +210,7 @@ fn foreign_results_are_left_out() {
 
 #[test]
 fn what_is_no_result_is_named() {
-    let text = result(&plan(1), 0, 5.0).text().unwrap();
+    let text = result(&plan(1), 0, 5.0).json().unwrap();
     let cases = [
         text.replace("\"cpus\":4", "\"cpus\":2"),
         text.replace("sweep-result/1", "sweep-result/9"),
@@ -218,13 +218,13 @@ fn what_is_no_result_is_named() {
         format!("{text}\n{}", text.replace('}', "")),
         "\u{1b}[2J\n".to_owned(),
     ];
-    let errors = cases.map(|text| told(&Content::parse("r", text.as_bytes()).unwrap_err()));
+    let errors = cases.map(|text| told(&ResultsContent::parse("r", text.as_bytes()).unwrap_err()));
     insta::assert_snapshot!(errors.concat());
     for diary in ["Dear diary", "{\"schema\":\"framewright-sim/1\""] {
-        let error = Content::parse("r", diary.as_bytes()).unwrap_err().to_string();
+        let error = ResultsContent::parse("r", diary.as_bytes()).unwrap_err().to_string();
         assert_eq!(error, "r: its last line has no end, and does not begin as a result of a sweep");
     }
-    assert_eq!(Content::parse("r", b"\xff\xfe\n").unwrap_err().to_string(), "r:1");
+    assert_eq!(ResultsContent::parse("r", b"\xff\xfe\n").unwrap_err().to_string(), "r:1");
 }
 
 #[test]
@@ -237,9 +237,9 @@ fn tables_and_rows() {
             runs.push((&machine, Job { seed, ..job }));
         }
     }
-    let plan = Plan::new("command", &runs).unwrap();
+    let plan = SweepPlan::new("command", &runs).unwrap();
     let rate = |index: usize| 1e5 * (1.0 + index as f64) * (1.0 + index as f64);
-    let mut lines: Vec<Line> = (0..plan.cells.len()).map(|index| result(&plan, index, rate(index))).collect();
+    let mut lines: Vec<ResultLine> = (0..plan.cells.len()).map(|index| result(&plan, index, rate(index))).collect();
     lines[9] = failure(&plan, 9, "out of \"memory\",\nall of it");
     lines.remove(11);
     let merged = Merged::of(&[file("a", &lines)], Some(&plan));
@@ -252,12 +252,13 @@ fn tables_and_rows() {
     };
     let long = |end: &str| format!("a set of mechanisms with many a switch, {end}");
     let others = [other_seed(0, 1, &long("on")), other_seed(0, 1, &long("off")), other_seed(0, 3, &long("off"))];
-    insta::assert_snapshot!("table", Table(&merged.lines).to_string() + "\n" + &Table(&others).to_string());
+    insta::assert_snapshot!("table", SweepTable(&merged.lines).to_string() + "\n" + &SweepTable(&others).to_string());
     let known = |index: usize| (plan.cells[index].0.to_string(), format!("HASH-OF-{index}"));
-    let rows =
-        [known(8), known(9)].iter().fold(csv(&merged.lines[8..10]), |rows, (hash, name)| rows.replace(hash, name));
+    let rows = [known(8), known(9)]
+        .iter()
+        .fold(csv(&merged.lines[8..10]).unwrap(), |rows, (hash, name)| rows.replace(hash, name));
     insta::assert_snapshot!("csv", rows.replace(VERSION, "VERSION"));
-    assert_eq!(Table(&[]).to_string(), "");
+    assert_eq!(SweepTable(&[]).to_string(), "");
 }
 
 proptest! {
@@ -278,12 +279,12 @@ proptest! {
 
     #[test]
     fn broken_plans_are_refused(at in any::<Index>(), byte in any::<u8>(), cut in any::<bool>()) {
-        let text = plan(2).text().unwrap();
+        let text = plan(2).jsonl().unwrap();
         let mut bytes = text.clone().into_bytes();
         let at = at.index(bytes.len());
         if cut { bytes.truncate(at) } else { bytes[at] = byte }
         // What can be read is whole: another byte is only where nothing follows from it.
-        if let Ok(plan) = Plan::parse("p", &String::from_utf8_lossy(&bytes)) {
+        if let Ok(plan) = SweepPlan::parse("p", &String::from_utf8_lossy(&bytes)) {
             prop_assert_eq!(plan.cells.len(), 2);
             prop_assert!(plan.cells.iter().all(|(hash, cell)| cell.hash(VERSION).unwrap() == *hash));
         }
@@ -292,11 +293,11 @@ proptest! {
     #[test]
     fn broken_results_lose_no_whole_line(at in any::<Index>(), byte in any::<u8>(), cut in any::<bool>()) {
         let plan = plan(3);
-        let text: String = (0..3).map(|index| result(&plan, index, 1.0).text().unwrap()).collect();
+        let text: String = (0..3).map(|index| result(&plan, index, 1.0).json().unwrap()).collect();
         let mut bytes = text.into_bytes();
         let at = at.index(bytes.len());
         if cut { bytes.truncate(at) } else { bytes[at] = byte }
-        match Content::parse("r", &bytes) {
+        match ResultsContent::parse("r", &bytes) {
             Ok(content) if cut => {
                 prop_assert_eq!(content.lines.len(), bytes.iter().filter(|byte| **byte == b'\n').count());
                 prop_assert_eq!(content.whole + content.torn, bytes.len());

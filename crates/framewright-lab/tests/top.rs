@@ -14,9 +14,9 @@ use cli_command::{run, text, transcript};
 use framewright::Request;
 use framewright::request::GFP_USER;
 use framewright::units::PfnRange;
-use framewright_lab::top::map::{Block, Kind, cells};
-use framewright_lab::top::sweep::{Sweep, pageblocks};
-use framewright_lab::top::{Asked, Kernel, Key, Socket, Theme, Top, frame};
+use framewright_lab::top::map::{Block, BlockKind, cells};
+use framewright_lab::top::sweep::{PageblockSweep, pageblocks};
+use framewright_lab::top::{Asked, Kernel, Key, Screen, Socket, Theme, frame};
 use framewright_rt::{Arena, Placement};
 use framewright_trace::proc::ZoneInfo;
 use replay_synthetic::project;
@@ -62,13 +62,14 @@ fn linux(folder: &Path, more: u64) -> Kernel {
     Kernel::at(folder)
 }
 
-/// Seconds between two looks of which the share for pageblocks is enough to read them all, however slow this machine is.
+/// Seconds between two looks of which the share for pageblocks is enough to read them all, however slow this machine
+/// is.
 const LONG: f64 = 1e5;
 
 /// A session on the 6.1, some samples old.
-fn session(folder: &Path) -> Top {
+fn session(folder: &Path) -> Screen {
     let mut kernel = linux(folder, 0);
-    let mut top = Top::new(kernel.about().unwrap(), 1.0);
+    let mut top = Screen::new(kernel.about().unwrap(), 1.0);
     top.take(kernel.look(0.0, LONG).unwrap());
     for (at, more) in [(1.0, 5_000), (2.0, 5_600), (3.0, 25_600)] {
         linux(folder, more);
@@ -159,9 +160,9 @@ fn keys_can_be_read_where_they_do_not_fit() {
 fn pageblocks_are_read_a_part_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let sample = linux(folder.path(), 0).look(0.0, LONG).unwrap();
-    let block = |part: PfnRange| Block { zone: None, kind: Kind::Movable, frames: part.frames() as u32, used: 1 };
+    let block = |part: PfnRange| Block { zone: None, kind: BlockKind::Movable, frames: part.frames() as u32, used: 1 };
     let read = |range| Ok::<_, ()>(pageblocks(range, 512).map(block).collect());
-    let mut sweep = Sweep::default();
+    let mut sweep = PageblockSweep::default();
     let mut look = || sweep.look(&sample, read, |_, _| true).unwrap();
     let mut looks = vec![look()];
     while looks.last().unwrap().percent_read() < 100.0 {
@@ -172,7 +173,7 @@ fn pageblocks_are_read_a_part_at_a_time() {
     let all: Vec<usize> = looks.iter().map(|map| map.blocks.len()).collect();
     assert!(all.iter().all(|&count| count == all[0]), "what has not been read has its place");
     let unread = cells(&looks[0].blocks, 1).iter().filter(|cell| cell.letter == ' ').count();
-    assert_eq!(unread, looks[0].blocks.iter().filter(|block| block.kind == Kind::Unread).count());
+    assert_eq!(unread, looks[0].blocks.iter().filter(|block| block.kind == BlockKind::Unread).count());
     // What has been read once is known, however little is read at a look.
     assert_eq!(look().percent_read(), 100.0);
 }
@@ -285,7 +286,7 @@ fn a_live_process_is_shown_until_it_is_gone() {
     let path = folder.path().join("pool.sock");
     let export = arena.export(&path).unwrap();
     let socket = Socket::at(&path);
-    let mut top = Top::new(socket.about().unwrap(), 1.0);
+    let mut top = Screen::new(socket.about().unwrap(), 1.0);
     top.take(socket.look(0.0).unwrap());
     top.take(socket.look(1.0).unwrap());
     let place = folder.path().display().to_string();

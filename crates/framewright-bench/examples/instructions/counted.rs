@@ -1,4 +1,4 @@
-//! What is counted.
+//! The work that is counted.
 
 use std::hint::black_box;
 
@@ -7,7 +7,8 @@ use framewright::{Allocator, Local, Machine, Order, Pfn, Request};
 
 /// Pages of a batch.
 pub(crate) const PAGES: usize = 64;
-/// Batches that are counted. All take the same, for nothing comes from a depot or the zone: a CPU's own lists hold as many.
+/// Batches that are counted. All take equally many instructions, because nothing comes from a depot or the zone: a
+/// CPU's own lists hold a batch.
 pub(crate) const BATCHES: usize = 8;
 /// Batches before, after which nothing comes from the zone any more.
 const WARM: usize = 50;
@@ -22,7 +23,7 @@ pub(crate) trait Calls {
     fn repeat(&self, pages: &mut [Pfn]);
 }
 
-/// Does all the work, with a mark before and behind whatever is counted.
+/// Does all the work, with a mark before and after each counted region.
 pub(crate) fn all(calls: &impl Calls) {
     let mut pages = [Pfn(0); PAGES];
     for _ in 0..WARM {
@@ -43,7 +44,7 @@ fn between_marks(work: impl FnOnce()) {
     mark();
 }
 
-/// Tells who traces this process that a counted region begins or ends. Nobody else cares: the signal is ignored by default.
+/// Tells a tracer of this process that a counted region begins or ends. Without a tracer the signal is ignored.
 fn mark() {
     let this = rustix::process::getpid();
     let _ = rustix::process::kill_process(this, rustix::process::Signal::URG);
@@ -69,13 +70,13 @@ fn counted_repeat(calls: &impl Calls, pages: &mut [Pfn]) {
     calls.repeat(pages);
 }
 
-/// What all of them ask for.
+/// The request of all calls.
 const PAGE: Request = Request::new(GFP_KERNEL, 0);
 
 /// `Allocator::alloc` and `Allocator::free`.
 pub(crate) struct Pages<'l, 'a, M: Machine>(pub(crate) &'l Allocator<'a, M>);
 
-/// The same through `Allocator::local`.
+/// `Local::alloc` and `Local::free`.
 pub(crate) struct Through<'l, 'a, M: Machine>(pub(crate) Local<'l, 'a, M>);
 
 /// The calls, and the loops around them.

@@ -1,28 +1,29 @@
 //! Instructions of an allocation and of a free: a program to be counted, and one that counts it.
 //!
-//! Instructions do not depend on the machine's clock, its load or its neighbours, so they can be held against a number in
-//! a check (`ci/instructions.sh`), and against those of Linux, which were counted in the same way (442 for an allocation and 259
-//! for a free, of order 0, 64 at a time).
+//! Instructions do not depend on the machine's clock, its load or its neighbours, so they can be held against a number
+//! in a check (`ci/instructions.sh`), and against those of Linux, which were counted in this way too (442 for an
+//! allocation and 259 for a free, of order 0, 64 at a time).
 //!
-//! Variants `-above` do the same on a machine that has memory below 3 GiB, a hole, and from 4 GiB on the memory that is used: what a
-//! PC has. Their numbers must be those without the hole.
+//! Variants `-above` run on a machine as a PC is: memory below 3 GiB, a hole, and from 4 GiB on the memory that is
+//! used. Their numbers must be those without the hole.
 //!
-//! `run VARIANT` does the work: it boots an allocator as a program does that embeds it, warms it up, and then, eight times,
-//! allocates 64 pages and frees them, the last first, and allocates and frees one page 64 times. Each page is one call that is
-//! not inlined, and the loop around the calls counts too, as it does in Linux's numbers. What is counted is what `counted_alloc`,
-//! `counted_free` and `counted_repeat` do; nothing of the benchmark is in there.
+//! `run VARIANT` does the work: it boots an allocator as a program does that embeds it, warms it up, and then, eight
+//! times, allocates 64 pages and frees them, the last first, and allocates and frees one page 64 times. Each page is
+//! one call that is not inlined, and the loop around the calls counts too, as it does in Linux's numbers. Only
+//! `counted_alloc`, `counted_free` and `counted_repeat` are counted; no other code of the benchmark is in them.
 //!
 //! Two ways to count, which must agree:
 //!
-//! - `step` runs the same program under `ptrace`, and has the processor stop behind each instruction of a counted function. It is
-//!   the processor that runs here, and the kernel that a program has, so this is the path that programs go.
-//! - Callgrind, with `--toggle-collect=*counted_alloc*`, counts `run`. It emulates the processor and passes system calls on; where it
-//!   lacked one, another path might be taken. So `run` prints how threads come to CPUs, whether the asymmetric fence is there, and
-//!   what the allocator counted itself; and `steps` how often each step of the core was made, by the same work on a machine
-//!   that counts them. The two ways must say the same.
+//! - `step` runs this program under `ptrace`, and has the processor stop after each instruction of a counted function.
+//!   It is the processor that runs here, and the kernel that a program has, so this is the path that programs go.
+//! - Callgrind, with `--toggle-collect=*counted_alloc*`, counts `run`. It emulates the processor and passes system
+//!   calls on; where it lacked one, another path might be taken. So `run` prints how threads come to CPUs, whether the
+//!   asymmetric fence is there, and what the allocator counted itself; and `steps` how often each step of the core was
+//!   made, by the same work on a machine that counts them. The two ways must agree.
 //!
-//! Every variant's threads lease their CPUs. Those that follow the processors can be counted in neither way: an emulated kernel has
-//! no restartable sequences, and the real one restarts a sequence whenever a step stops it in the middle.
+//! Every variant's threads lease their CPUs. Those that follow the processors can be counted in neither way: an
+//! emulated kernel has no restartable sequences, and the real one restarts a sequence whenever a step stops it in the
+//! middle.
 
 mod counted;
 #[cfg(target_os = "linux")]
@@ -37,8 +38,8 @@ use framewright::{Allocator, Config, Layout, Machine, Mechanisms, NodeId, Region
 use framewright_rt::{Native, Storage};
 use steps::Counting;
 
-/// Ways to call the allocator: plain calls, calls through `Allocator::local`, and 64 pages in one call. And the same of memory that lies
-/// above a hole.
+/// Ways to call the allocator: plain calls, calls through `Allocator::local`, and 64 pages in one call. Each also with
+/// memory above a hole.
 const VARIANTS: [&str; 6] = ["plain", "local", "bulk", "plain-above", "local-above", "bulk-above"];
 /// Frames of the allocator: 1 GiB, where zone Normal begins.
 const FIRST: u64 = 0x10_0000;
@@ -93,14 +94,14 @@ fn run(variant: &str) -> Result<(), String> {
     })
 }
 
-/// Does the same work on a machine that counts steps, and says which were made.
+/// Does this work on a machine that counts steps, and prints the counts.
 fn steps(variant: &str) -> Result<(), String> {
     let machine = machine();
     let nodes = machine.nodes().to_vec();
     work(variant, Counting::new(machine), &nodes, |machine| format!("steps{machine}"))
 }
 
-/// A CPU for this thread, one for nobody, and the one that is shared.
+/// A CPU for this thread, an unused one, and the shared one.
 fn machine() -> Native {
     Native::new(&[NodeId(0); 3])
 }

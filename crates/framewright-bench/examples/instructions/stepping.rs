@@ -1,8 +1,9 @@
 //! Counting by single steps.
 //!
-//! The program runs itself again as a child that it traces. The child says by a signal where a counted region begins and where it
-//! ends; between the two it is let go for one instruction at a time, and all the rest at full speed. A system call counts as the
-//! one instruction that it is. What the signals themselves take is counted too, and is the same for each region.
+//! The program runs itself again as a child that it traces. The child says by a signal where a counted region begins
+//! and where it ends; between the two it is let go for one instruction at a time, and all the rest at full speed. A
+//! system call counts as the one instruction that it is. The signals' own instructions are counted too; their number is
+//! equal for all regions.
 #![allow(unsafe_code, reason = "ptrace has no safe wrapper among our dependencies; each block says why it is sound")]
 
 use std::io;

@@ -1,7 +1,7 @@
 //! The paths on this machine, by one thread on one CPU.
 //!
-//! Paths take turns, and each round is timed in short parts: what else the machine does meanwhile falls on some of the
-//! rounds of each part, and the lower quartile leaves those out.
+//! Paths take turns, and each round is timed in short parts: other work of the machine falls on some rounds of each
+//! part, and the lower quartile leaves those out.
 
 use std::fmt::Display;
 use std::time::Instant;
@@ -10,9 +10,9 @@ use framewright::{Allocator, Config, Layout, NodeId, Region};
 use framewright_rt::{Native, Storage};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-use crate::allowed_cpus;
-
-use super::{FRAMES, Path, START, Watch, Work, mean};
+use super::catalogue::{FRAMES, Path, PathWork, START};
+use super::rounds::{Watch, mean};
+use crate::crew::allowed_cpus;
 
 /// The clock of this machine.
 struct Clock(Instant);
@@ -26,10 +26,10 @@ impl Watch for Clock {
     fn called(&self) {}
 }
 
-/// An allocator's CPUs: the thread's, and the one that is shared by who finds no other.
+/// An allocator's CPUs: the thread's, and the shared one for threads that find no other.
 const CPUS: [NodeId; 2] = [NodeId(0); 2];
 
-/// Nanoseconds of each path, from so many rounds; on a thread of its own, which stays on one CPU.
+/// Measures each path on a thread of its own, which stays on one CPU; returns nanoseconds.
 ///
 /// # Errors
 /// Which path could not be measured, and why.
@@ -61,8 +61,8 @@ fn in_turns(paths: &[Path], rounds: usize, progress: &mut dyn FnMut(f64)) -> Res
     for round in 0..rounds {
         for ((path, allocator), found) in paths.iter().zip(&allocators).zip(&mut found) {
             let parts = match path.work {
-                Work::Batch { .. } => path.round(allocator, &clock),
-                Work::Fallback { .. } => path.round(&boot(path, &mut storage(path)?)?, &clock),
+                PathWork::Batch { .. } => path.round(allocator, &clock),
+                PathWork::Fallback { .. } => path.round(&boot(path, &mut storage(path)?)?, &clock),
             };
             found.push(parts.ok_or_else(|| failed(path, &"the allocator did not serve it"))?);
         }

@@ -1,7 +1,7 @@
-//! What to do next about a trace that cannot be read or replayed.
+//! Advice about a trace that cannot be read or replayed.
 //!
-//! The library says what is wrong, in words that hold for every program; here is added which option of this command
-//! helps, or what to record again.
+//! The library's messages hold for every program. This file adds the option of this command that helps, or the file to
+//! record again.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use framewright_trace::proc::ProcFault;
 use framewright_trace::replay::{ReplayError, ZoneFault};
 use framewright_trace::text::LineFault;
 
-/// A replay's error, and what helps.
+/// A replay's error with advice.
 pub(crate) fn advised(error: ReplayError) -> anyhow::Error {
     let advice = match &error {
         ReplayError::Trace(fault) => of_trace(fault.reason()),
@@ -31,7 +31,7 @@ pub(crate) fn advised(error: ReplayError) -> anyhow::Error {
     with(error.into(), advice)
 }
 
-/// What helps with a zone. Its file was changed or cut, or is right and beyond a limit of ours.
+/// Advice about a zone. Its file was changed or cut, or is right and beyond a limit of ours.
 fn of_zone(fault: &ZoneFault) -> &'static str {
     match fault {
         ZoneFault::NoStart | ZoneFault::Above | ZoneFault::Twice | ZoneFault::Overlap { .. } => {
@@ -41,7 +41,7 @@ fn of_zone(fault: &ZoneFault) -> &'static str {
     }
 }
 
-/// A trace's error, and what helps.
+/// A trace's error with advice.
 pub(crate) fn advised_trace(error: TraceError) -> anyhow::Error {
     let advice = of_trace(error.reason());
     with(error.into(), advice)

@@ -8,7 +8,8 @@ use framewright_bench::command::{Bar, Format, Options};
 use framewright_bench::contenders;
 use framewright_sim::speed;
 
-use super::{mechanisms, print};
+use super::output::print;
+use framewright_lab::mechanisms;
 
 /// Accesses of one row and round of the simulator's speed.
 const ACCESSES: u64 = 48_000_000;

@@ -8,7 +8,8 @@ use framewright_bench::command::Bar;
 use framewright_lab::calibrate::calibrate;
 use framewright_sim::machine::{self, Written};
 
-use super::{Format, file, print};
+use super::file;
+use super::output::{Format, print};
 
 /// Rounds, and rounds of a quick calibration.
 const ROUNDS: (usize, usize) = (100, 20);

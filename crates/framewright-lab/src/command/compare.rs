@@ -10,7 +10,8 @@ use framewright_lab::compare::tables::{Lkp, Mmtests};
 use framewright_lab::compare::text::Text;
 use framewright_lab::compare::{By, Choice, Comparison, Side};
 
-use super::{Violated, note, print, printable};
+use super::ended::Violated;
+use super::output::{note, print, printable};
 
 /// Compare results: what changed from one file to the next, by how much, and whether that may be chance.
 ///
@@ -46,17 +47,17 @@ pub(crate) struct Compare {
     #[arg(long)]
     all: bool,
     /// Form of the output.
-    #[arg(long, value_enum, default_value_t = Form::Text)]
-    format: Form,
-    /// End with exit code 1 if something got worse by more than this, in percent, and not by chance; with 2 if there are too
-    /// few runs to tell.
+    #[arg(long, value_enum, default_value_t = CompareForm::Text)]
+    format: CompareForm,
+    /// End with exit code 1 if something got worse by more than this, in percent, and not by chance; with 2 if there
+    /// are too few runs to tell.
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     fail_over: Option<f64>,
 }
 
 /// Form of the output.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum CompareForm {
     /// For people, in the style of benchstat.
     Text,
     /// For programs.
@@ -81,24 +82,24 @@ impl Compare {
             bail!("{}: two columns have this name; give each its own, as NAME=FILE", sides[twice].name);
         }
         // These two put together figures that are not shown otherwise.
-        let all = self.all || matches!(self.format, Form::WillItScale | Form::PageBench);
+        let all = self.all || matches!(self.format, CompareForm::WillItScale | CompareForm::PageBench);
         let choice = Choice { by: self.by, all, only: self.only.as_deref() };
         let comparison = Comparison::new(&sides, choice)?;
         let text = match self.format {
-            Form::Text => Text(&comparison).to_string(),
-            Form::Json => serde_json::to_string_pretty(&comparison)? + "\n",
-            Form::Mmtests => Mmtests(&comparison).to_string(),
-            Form::Lkp => Lkp(&comparison).to_string(),
-            Form::Benchstat => go(&comparison),
-            Form::WillItScale => will_it_scale(&comparison)?,
-            Form::PageBench => page_bench(&comparison)?,
+            CompareForm::Text => Text(&comparison).to_string(),
+            CompareForm::Json => serde_json::to_string_pretty(&comparison)? + "\n",
+            CompareForm::Mmtests => Mmtests(&comparison).to_string(),
+            CompareForm::Lkp => Lkp(&comparison).to_string(),
+            CompareForm::Benchstat => go(&comparison),
+            CompareForm::WillItScale => will_it_scale(&comparison)?,
+            CompareForm::PageBench => page_bench(&comparison)?,
         };
-        if !matches!(self.format, Form::Text | Form::Json) {
+        if !matches!(self.format, CompareForm::Text | CompareForm::Json) {
             // These forms have no place for them.
             comparison.warnings.iter().for_each(|warning| note(&format!("warning: {warning}")));
         }
-        // Names in the files are somebody else's.
-        print(&if self.format == Form::Text { printable(&text) + "\n" } else { text })?;
+        // Names in the files are foreign text.
+        print(&if self.format == CompareForm::Text { printable(&text) + "\n" } else { text })?;
         self.verdict(&comparison)
     }
 

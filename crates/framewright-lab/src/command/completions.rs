@@ -1,10 +1,9 @@
-//! `framewright completions`: what a shell needs to complete the command, from the very definitions that parse it.
+//! `framewright completions`: a shell's script that completes the command, from the definitions that parse it.
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::{Shell, generate};
 
-use super::print_as_it_is;
-use crate::Cli;
+use super::output::print_as_it_is;
 
 /// Print what makes a shell complete this command's arguments.
 #[derive(Args)]
@@ -22,9 +21,10 @@ pub(crate) struct Completions {
 }
 
 impl Completions {
-    pub(crate) fn run(&self) -> anyhow::Result<()> {
+    /// Prints the script for `program`.
+    pub(crate) fn run(&self, mut program: Command) -> anyhow::Result<()> {
         let mut script = Vec::new();
-        generate(self.shell, &mut Cli::command(), "framewright", &mut script);
+        generate(self.shell, &mut program, "framewright", &mut script);
         print_as_it_is(&String::from_utf8(script)?)
     }
 }

@@ -6,7 +6,8 @@ use anyhow::bail;
 use clap::Args;
 
 use super::advice::advised_trace;
-use super::{Reading, print};
+use super::output::print;
+use super::reading::Reading;
 
 /// Write a trace in compact form: one file with events and initial state, a fiftieth of the text's size.
 #[derive(Args)]

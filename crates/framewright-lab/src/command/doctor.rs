@@ -1,9 +1,10 @@
-//! `framewright doctor`: what this machine lacks to be recorded.
+//! `framewright doctor`: whether this machine can be recorded, and how to mend it.
 
 use clap::Args;
-use framewright_lab::record::doctor::{Check, Findings, Report, examine};
+use framewright_lab::record::doctor::{DoctorCheck, Findings, Report, examine};
 
-use super::{Format, Violated, print};
+use super::ended::Violated;
+use super::output::{Format, print};
 
 /// Tell whether this machine can be recorded, and what to do where it cannot.
 ///
@@ -24,7 +25,7 @@ pub(crate) struct Doctor {
 
 impl Doctor {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        let checks: Vec<Check> = examine(&Findings::gather());
+        let checks: Vec<DoctorCheck> = examine(&Findings::gather());
         let report = Report::new(checks);
         match self.format {
             Format::Text => print(&report.to_string())?,

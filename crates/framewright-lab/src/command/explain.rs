@@ -5,8 +5,9 @@ use framewright_trace::explain::{Answer, ExplainError, IncidentKind as Kind, Ove
 use serde::Serialize;
 
 use super::advice::advised;
-use super::recording::{Recording, with_progress};
-use super::{Format, mechanisms, print, printable};
+use super::output::{Format, print, printable};
+use super::recording::{TraceArgs, with_progress};
+use framewright_lab::mechanisms;
 
 /// The two kinds of [`Kind`], as `--only` calls them.
 #[derive(Clone, Copy, ValueEnum)]
@@ -54,7 +55,7 @@ pub(crate) struct Explain {
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(flatten)]
-    recording: Recording,
+    recording: TraceArgs,
 }
 
 /// Passes over the trace: the survey, one run or two, and the look at who made the requests.
@@ -69,7 +70,7 @@ impl Explain {
                 let run = |progress: &mut dyn FnMut(usize, u64)| list(&path, &options, mechanisms, progress);
                 let listing = with_progress(PASSES, run)?.map_err(advised)?;
                 let overview = Overview { listing: &listing, only: self.only.map(Kind::from), limit: self.limit };
-                self.show(&listing, &overview.to_string())
+                self.print_either(&listing, &overview.to_string())
             }
             Some(number) => {
                 let run = |progress: &mut dyn FnMut(usize, u64)| why(&path, &options, mechanisms, number, progress);
@@ -77,13 +78,13 @@ impl Explain {
                     ExplainError::Replay(error) => advised(error),
                     error => error.into(),
                 })?;
-                self.show(&explanation, &Answer(&explanation).to_string())
+                self.print_either(&explanation, &Answer(&explanation).to_string())
             }
         }
     }
 
     /// Prints the one or the other. The names of tasks are the trace's.
-    fn show(&self, data: &impl Serialize, text: &str) -> anyhow::Result<()> {
+    fn print_either(&self, data: &impl Serialize, text: &str) -> anyhow::Result<()> {
         match self.format {
             Format::Text => print(&(printable(text) + "\n")),
             Format::Json => print(&(serde_json::to_string_pretty(data)? + "\n")),

@@ -1,8 +1,8 @@
 //! Files that a command writes: looked at before the work, and written as a whole ([`framewright_trace::output`]).
 //!
-//! A path that is a symbolic link is refused, so that nobody who can write to a folder has a command overwrite another file, as
-//! root perhaps. Pipes and terminals are written to as they are, and the links to them that the system has in `/dev` and `/proc` are followed:
-//! `/dev/stdout` is one. Block devices are not written to.
+//! A path that is a symbolic link is refused. Otherwise a user that can write to a folder could make a command of
+//! another user, as root, overwrite any file. Pipes and terminals are written to as they are, and the links to them
+//! that the system has in `/dev` and `/proc` are followed: `/dev/stdout` is one. Block devices are not written to.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -12,8 +12,8 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use framewright_trace::output::{self, Access, NewFile};
 
-/// Makes sure that a file can be written, and that one that is there is ours, which has `mark` in it: found out before the runs, not
-/// behind them.
+/// Checks that a file can be written, and that an existing one is ours, which has `mark` in it. Called before the runs,
+/// so that no run is in vain.
 pub(crate) fn check(path: &Path, mark: &str) -> anyhow::Result<()> {
     let name = path.display();
     if is_special(path) {
@@ -31,12 +31,12 @@ pub(crate) fn check(path: &Path, mark: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes a file so that it is there with all of the text, or as it was. What is no file, as a pipe, has no name to lose.
+/// Writes a file so that it has all of the text, or stays as it was. A pipe or a terminal is written to directly.
 pub(crate) fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
     write(path, |out| out.write_all(text.as_bytes()))
 }
 
-/// The same for what `write` puts out piece by piece.
+/// Like [`replace`], for an output that `write` produces piece by piece.
 pub(crate) fn write(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
     let written = || {
         if is_special(path) {
@@ -49,13 +49,14 @@ pub(crate) fn write(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Resul
     written().with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Whether there is something that is neither a file nor a folder, or a link of the system's to what is open, as `/dev/stdout` is.
+/// Whether there is something that is neither a file nor a folder, or a link of the system's to what is open, as
+/// `/dev/stdout` is.
 fn is_special(path: &Path) -> bool {
     let known = fs::symlink_metadata(path);
     is_systems_link(path) || known.is_ok_and(|known| !known.is_file() && !known.is_dir() && !known.is_symlink())
 }
 
-/// A link in a folder of the system's, in which nobody else makes any.
+/// Whether a path is a link in a folder of the system's, in which users make none.
 fn is_systems_link(path: &Path) -> bool {
     let is_systems = ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder))
         && !path.starts_with("/dev/shm")
@@ -92,7 +93,7 @@ mod tests {
         check(&path, "mark").unwrap();
         replace(&path, "another").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "another");
-        // What is no text is somebody else's too.
+        // A file that is no text is foreign too.
         for foreign in [b"\xff\xfe a page".as_slice(), b"another"] {
             fs::write(&path, foreign).unwrap();
             assert!(check(&path, "mark").unwrap_err().to_string().contains("would be overwritten"));

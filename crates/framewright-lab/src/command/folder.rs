@@ -1,4 +1,4 @@
-//! The folder of a report: pages for a browser, and the same as JSON.
+//! The folder of a report: pages for a browser, and their data as JSON.
 
 use std::fs;
 use std::path::Path;
@@ -9,12 +9,12 @@ use super::file;
 
 /// The name of the page that is opened first.
 pub(crate) const PAGE: &str = "index.html";
-/// What a page of ours says of who made it.
+/// The mark of a page of ours.
 const GENERATOR: &str = "<meta name=\"generator\" content=\"framewright ";
-/// What a document of ours says of itself.
+/// The mark of a document of ours.
 const SCHEMA: &str = "\"schema\": \"framewright-";
 
-/// Makes the folder, if none of the files that are to be written is somebody else's: found out before the runs, not behind them.
+/// Makes the folder, if no file that is to be written is foreign. Called before the runs, so that no run is in vain.
 pub(crate) fn prepare(folder: &Path, names: &[&str]) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}; name another", folder.display()))?;
     names.iter().try_for_each(|name| file::check(&folder.join(name), mark(name)))
@@ -25,7 +25,7 @@ pub(crate) fn write(folder: &Path, files: &[(&str, &str)]) -> anyhow::Result<()>
     files.iter().try_for_each(|(name, content)| file::replace(&folder.join(name), content))
 }
 
-/// By what a file with this name is known as ours.
+/// The mark by which a file with this name is known as ours.
 fn mark(name: &str) -> &'static str {
     if name.ends_with(".json") { SCHEMA } else { GENERATOR }
 }

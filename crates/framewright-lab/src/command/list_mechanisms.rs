@@ -1,9 +1,9 @@
-//! `framewright mechanisms`: what there is to choose from.
+//! `framewright mechanisms`: the presets and switches with their choices.
 
 use clap::Args;
 use framewright_lab::mechanisms::catalogue::Catalogue;
 
-use super::{Format, print};
+use super::output::{Format, print};
 
 /// List all presets and switches of mechanisms, and say what each choice does.
 #[derive(Args)]

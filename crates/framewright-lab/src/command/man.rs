@@ -1,19 +1,19 @@
 //! `framewright man`: a manual page for each command, from the very definitions that parse it.
 //!
-//! clap_mangen would fill the lines of examples into a paragraph, so they are put into sections of their own:
-//! EXAMPLES as it stands in the help, and NOTES for what else stands behind the options.
+//! clap_mangen would fill the lines of examples into a paragraph, so they are put into sections of their own: EXAMPLES
+//! as in the help, and NOTES for the other text after the options.
 
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_mangen::Man as Page;
 use clap_mangen::roff::{Roff, roman};
 
-use super::{file, print};
-use crate::Cli;
+use super::file;
+use super::output::print;
 
 /// Write manual pages, one for each command.
 #[derive(Args)]
@@ -29,8 +29,9 @@ pub(crate) struct Man {
 }
 
 impl Man {
-    pub(crate) fn run(&self) -> anyhow::Result<()> {
-        let mut command = Cli::command().disable_help_subcommand(true);
+    /// Writes the pages of `program` and of all of its commands.
+    pub(crate) fn run(&self, program: Command) -> anyhow::Result<()> {
+        let mut command = program.disable_help_subcommand(true);
         command.build();
         let mut all = Vec::new();
         pages(&command, "framewright".to_owned(), &mut all)?;

@@ -1,30 +1,29 @@
 //! `framewright ops`: lists of operations, run one step after the other and judged.
 
 mod fuzz;
-mod shown;
 mod shrink;
+mod shown;
+mod list;
 
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::bail;
 use clap::{Args, Subcommand};
 use framewright::Mechanisms;
+use framewright_ops::Scenario;
 use framewright_ops::run::Kind;
-use framewright_ops::{Checks, Scenario};
 
-use super::{Format, Violated, mechanisms, print, printable};
-use shown::Run;
-
-/// How large a list may be, in bytes.
-const LIST_LIMIT: u64 = 1 << 28;
+use super::ended::Violated;
+use super::output::{Format, print};
+use framewright_lab::mechanisms;
+use list::{checks, is_input, name, read};
+use shown::ListRun;
 
 /// Run lists of operations, and compare what comes of each step with what the list states.
 ///
-/// A list (.ops) describes a machine and says what is done on it, a line for each step. One thread plays all CPUs. An oracle judges every answer,
-/// every invariant is checked after each step, and at the end no frame may be missing. Ends with status 1 if a step is not as the list
-/// states or anything is wrong, and with 2 if a list cannot be read.
+/// A list (.ops) describes a machine and says what is done on it, a line for each step. One thread plays all CPUs. An
+/// oracle judges every answer, every invariant is checked after each step, and at the end no frame may be missing. Ends
+/// with status 1 if a step is not as the list states or anything is wrong, and with 2 if a list cannot be read.
 #[derive(Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -45,14 +44,16 @@ docs/ops.md has the language, word by word."
 )]
 pub(crate) struct Ops {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<OpsCommand>,
     /// Lists of operations; - is standard input.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Presets and switches instead of the list's, as `baseline,fallback=claim-steal`, or a TOML file; repeat for more runs.
+    /// Presets and switches instead of the list's, as `baseline,fallback=claim-steal`, or a TOML file; repeat for more
+    /// runs.
     #[arg(long, short, value_name = "LIST|FILE.toml")]
     mechanisms: Vec<String>,
-    /// Check invariants and the census after every N steps; 0 at the end only [default: as often as takes about a second].
+    /// Check invariants and the census after every N steps; 0 at the end only [default: as often as takes about a
+    /// second].
     #[arg(long, value_name = "N")]
     check_every: Option<usize>,
     /// Print only steps that are not as stated, and the sums.
@@ -64,7 +65,7 @@ pub(crate) struct Ops {
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum OpsCommand {
     Shrink(shrink::Shrink),
     Fuzz(fuzz::Fuzz),
 }
@@ -73,8 +74,8 @@ impl Ops {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         match &self.command {
             None => self.run_lists(),
-            Some(Command::Shrink(shrink)) => shrink.run(),
-            Some(Command::Fuzz(fuzz)) => fuzz.run(),
+            Some(OpsCommand::Shrink(shrink)) => shrink.run(),
+            Some(OpsCommand::Fuzz(fuzz)) => fuzz.run(),
         }
     }
 
@@ -99,10 +100,10 @@ impl Ops {
         } else if runs.len() > 1 {
             print(&shown::table(&runs))?;
         }
-        if runs.iter().all(Run::is_as_stated) { Ok(()) } else { Err(Violated.into()) }
+        if runs.iter().all(ListRun::is_as_stated) { Ok(()) } else { Err(Violated.into()) }
     }
 
-    fn run_list(&self, name: &str, list: &Scenario) -> anyhow::Result<Run> {
+    fn run_list(&self, name: &str, list: &Scenario) -> anyhow::Result<ListRun> {
         let run = shown::run(name, list, checks(list, self.check_every), self.quiet);
         if let Some(wrong) = run.wrong.as_ref().filter(|wrong| wrong.kind == Kind::Boot) {
             bail!("{name}: the machine cannot be booted: {}", wrong.what);
@@ -112,38 +113,4 @@ impl Ops {
         }
         Ok(run)
     }
-}
-
-/// How often a run checks.
-fn checks(list: &Scenario, every: Option<usize>) -> Checks {
-    let affordable = Checks::affordable(list);
-    Checks { every: every.unwrap_or(affordable.every), ..affordable }
-}
-
-fn is_input(file: &Path) -> bool {
-    file.as_os_str() == "-"
-}
-
-/// A file's name as it is shown.
-fn name(file: &Path) -> String {
-    if is_input(file) { "standard input".to_owned() } else { printable(&file.display().to_string()) }
-}
-
-/// Reads a list.
-fn read(file: &Path) -> anyhow::Result<Scenario> {
-    let name = name(file);
-    let cannot = || format!("cannot read {name}");
-    let mut bytes = Vec::new();
-    let source: Box<dyn Read> =
-        if is_input(file) { Box::new(io::stdin().lock()) } else { Box::new(File::open(file).with_context(cannot)?) };
-    source.take(LIST_LIMIT + 1).read_to_end(&mut bytes).with_context(cannot)?;
-    if bytes.len() as u64 > LIST_LIMIT {
-        bail!("{name} is larger than {LIST_LIMIT} bytes; name a list of operations");
-    }
-    let text = String::from_utf8(bytes).map_err(|error| {
-        let line =
-            1 + error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|&&byte| byte == b'\n').count();
-        anyhow!("{name}: line {line}: is no text; name a list of operations")
-    })?;
-    text.parse().map_err(|error: framewright_ops::ParseError| anyhow!("{name}: {error}"))
 }

@@ -15,13 +15,13 @@ use framewright_rt::export::{fetch, fetch_nodes, online};
 use framewright_sim::workload::run_and_look;
 use framewright_trace::output::{self, Access};
 
-use super::print;
-use super::runs::Runs;
+use super::output::print;
+use super::runs::RunArgs;
 
 /// Print what Linux has in /proc about its allocator, of a simulated run or of a live process.
 ///
-/// A simulated run is seen at the end of its window, while its CPUs are at work. A live process is one that has exported its arena
-/// (`Arena::export`) to a socket.
+/// A simulated run is seen at the end of its window, while its CPUs are at work. A live process is one that has
+/// exported its arena (`Arena::export`) to a socket.
 #[derive(Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -40,7 +40,7 @@ docs/stats.md says what each line means."
 )]
 pub(crate) struct Proc {
     #[command(subcommand)]
-    tree: Option<Command>,
+    tree: Option<ProcCommand>,
     /// Which file.
     #[arg(value_enum, required = true)]
     file: Option<Name>,
@@ -52,7 +52,7 @@ pub(crate) struct Proc {
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum ProcCommand {
     Tree(Tree),
 }
 
@@ -105,21 +105,21 @@ struct Whose {
     #[arg(long, value_name = "SOCKET", conflicts_with_all = ["machine", "workload", "mechanisms", "cpus", "seed", "seconds", "warm_up", "schedule"])]
     from: Option<PathBuf>,
     #[command(flatten, next_help_heading = "Of a simulated run")]
-    runs: Runs,
+    runs: RunArgs,
 }
 
 /// Files with what they say.
-type Texts = Vec<(ReportFile, String)>;
+type ProcTexts = Vec<(ReportFile, String)>;
 
 /// Which files are to be read.
-struct Wanted {
+struct WantedTexts {
     /// These.
     files: Vec<ReportFile>,
     /// And these of every node that there is.
     of_each_node: Option<fn(NodeId) -> Vec<ReportFile>>,
 }
 
-impl Wanted {
+impl WantedTexts {
     fn on(&self, nodes: &[NodeId]) -> Vec<ReportFile> {
         let of_nodes = self.of_each_node.iter().flat_map(|of_node| nodes.iter().flat_map(|&node| of_node(node)));
         self.files.iter().copied().chain(of_nodes).collect()
@@ -128,7 +128,7 @@ impl Wanted {
 
 impl Proc {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
-        if let Some(Command::Tree(tree)) = &self.tree {
+        if let Some(ProcCommand::Tree(tree)) = &self.tree {
             return tree.run();
         }
         let name = self.file.context("which file?")?;
@@ -145,8 +145,8 @@ impl Proc {
 }
 
 impl Name {
-    /// What is meant, of a node or of the machine.
-    fn wanted(self, node: Option<NodeId>) -> Wanted {
+    /// The text of a node or of the machine.
+    fn wanted(self, node: Option<NodeId>) -> WantedTexts {
         let file = match (self, node) {
             (Name::Buddyinfo, _) => ReportFile::BuddyInfo,
             (Name::Zoneinfo, _) => ReportFile::ZoneInfo,
@@ -157,23 +157,23 @@ impl Name {
             (Name::Vmstat, Some(node)) => ReportFile::NodeVmStat(node),
             (Name::Numastat, Some(node)) => ReportFile::NumaStat(node),
             (Name::Numastat, None) => {
-                return Wanted { files: Vec::new(), of_each_node: Some(|node| vec![ReportFile::NumaStat(node)]) };
+                return WantedTexts { files: Vec::new(), of_each_node: Some(|node| vec![ReportFile::NumaStat(node)]) };
             }
         };
-        Wanted { files: vec![file], of_each_node: None }
+        WantedTexts { files: vec![file], of_each_node: None }
     }
 }
 
 impl Whose {
-    fn texts(&self, wanted: &Wanted) -> anyhow::Result<Texts> {
+    fn texts(&self, wanted: &WantedTexts) -> anyhow::Result<ProcTexts> {
         let Some(socket) = &self.from else { return self.simulated(wanted) };
         let nodes = wanted.of_each_node.map(|_| fetch_nodes(socket)).transpose()?;
         let files = wanted.on(&nodes.unwrap_or_default());
         files.into_iter().map(|file| Ok((file, fetch(socket, file)?))).collect()
     }
 
-    /// The same at the end of a simulated run's window.
-    fn simulated(&self, wanted: &Wanted) -> anyhow::Result<Texts> {
+    /// The texts at the end of a simulated run's window.
+    fn simulated(&self, wanted: &WantedTexts) -> anyhow::Result<ProcTexts> {
         let machine = self.runs.machine()?;
         let workload = self.runs.workload(&[])?;
         let (&[mechanisms], &[cpus]) = (&*self.runs.mechanisms()?, &*self.runs.cpus(&machine)?) else {
@@ -190,7 +190,7 @@ impl Whose {
     }
 }
 
-fn texts_of(source: &dyn Source, wanted: &Wanted) -> anyhow::Result<Texts> {
+fn texts_of(source: &dyn Source, wanted: &WantedTexts) -> anyhow::Result<ProcTexts> {
     let nodes = online(source);
     let text = |file: ReportFile| {
         let numbers: Vec<String> = nodes.iter().map(|node| node.0.to_string()).collect();
@@ -203,7 +203,7 @@ fn texts_of(source: &dyn Source, wanted: &Wanted) -> anyhow::Result<Texts> {
 impl Tree {
     fn run(&self) -> anyhow::Result<()> {
         let of_each_node: fn(NodeId) -> Vec<ReportFile> = |node| ReportFile::of_node(node).to_vec();
-        let all = Wanted { files: ReportFile::OF_ALL.to_vec(), of_each_node: Some(of_each_node) };
+        let all = WantedTexts { files: ReportFile::OF_ALL.to_vec(), of_each_node: Some(of_each_node) };
         if self.every.is_some() && self.whose.from.is_none() {
             bail!(
                 "--every is for a live process, named by --from SOCKET: a simulated run is over when its files are written"
@@ -225,7 +225,7 @@ impl Tree {
         }
     }
 
-    fn write(&self, texts: &Texts) -> anyhow::Result<()> {
+    fn write(&self, texts: &ProcTexts) -> anyhow::Result<()> {
         texts.iter().try_for_each(|(file, text)| {
             let path = self.folder.join(file.path());
             replace(&path, text).with_context(|| format!("cannot write {}", path.display()))
@@ -233,7 +233,7 @@ impl Tree {
     }
 }
 
-/// Puts a file in its place in one step: whoever reads sees the old one or the new one.
+/// Puts a file in its place in one step: a reader sees the old one or the new one.
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;

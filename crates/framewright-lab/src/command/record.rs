@@ -11,7 +11,8 @@ use framewright_trace::record::Kind;
 use framewright_trace::replay::counted;
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::{Ended, note, quoted};
+use super::ended::Ended;
+use super::output::{note, quoted};
 
 /// Record what this machine's kernel is asked for page frames: while a command runs, for some time, or until Ctrl-C.
 ///
@@ -30,8 +31,8 @@ pub(crate) struct Record {
     /// The folder to make [default: recording, or recording-2 and so on if that is there].
     #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// Seconds to record at most; a command that still runs then is ended by SIGTERM, 5 s later by SIGKILL, and the exit
-    /// code is 0.
+    /// Seconds to record at most; a command that still runs then is ended by SIGTERM, 5 s later by SIGKILL, and the
+    /// exit code is 0.
     #[arg(long, value_name = "S", value_parser = seconds)]
     duration: Option<Duration>,
     /// Memory for the events of each CPU until they are read, in KiB [default: 16384, less on small machines].
@@ -66,7 +67,7 @@ impl Record {
             RecordError::File { .. } => anyhow!("{error}; framewright doctor looks at all that a recording needs"),
             _ => error.into(),
         })?;
-        // What the command printed is its own; ours goes beside it.
+        // The command has standard output for itself; our messages go to the error stream.
         note(&summary(&recording, &self.command, &folder));
         match recording.end.code() {
             0 => Ok(()),
@@ -85,7 +86,7 @@ fn told(step: Step) -> String {
     }
 }
 
-/// What was recorded, and what to do with it.
+/// Describes the recording, and the next commands for it.
 fn summary(recording: &Recording, command: &[String], folder: &Path) -> String {
     let Recording { quality, end, elapsed, bytes, no_moves, warnings } = recording;
     let command = command.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ");

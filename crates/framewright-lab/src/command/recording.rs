@@ -7,15 +7,16 @@ use clap::Args;
 use framewright_trace::replay::ReplayOptions;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use super::Reading;
+use super::reading::Reading;
 
 /// The trace that is replayed if none is named, in the project's folder.
 const SHIPPED: &str = "data/traces/linux-6.1-thpfioscale-1g.fwt";
 
 /// A trace, and how it is read.
 #[derive(Args)]
-pub(crate) struct Recording {
-    /// The trace: a directory with trace.txt and files of /proc, or a text or compact file [default: the project's own].
+pub(crate) struct TraceArgs {
+    /// The trace: a directory with trace.txt and files of /proc, or a text or compact file [default: the project's
+    /// own].
     trace: Option<PathBuf>,
     /// Memory that the tables for a recorded machine may take, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 4096, value_parser = clap::value_parser!(u64).range(1..1 << 40))]
@@ -24,7 +25,7 @@ pub(crate) struct Recording {
     reading: Reading,
 }
 
-impl Recording {
+impl TraceArgs {
     /// Where it is.
     pub(crate) fn path(&self) -> anyhow::Result<PathBuf> {
         let path = self.trace.clone().unwrap_or_else(shipped);

@@ -1,4 +1,4 @@
-//! `framewright replay`: what would have happened under our mechanisms.
+//! `framewright replay`: a recorded trace under our mechanisms.
 
 use anyhow::bail;
 use clap::Args;
@@ -6,8 +6,9 @@ use framewright::Mechanisms;
 use framewright_trace::replay::{Column, Report, Table, replay};
 
 use super::advice::advised;
-use super::recording::{Recording, with_progress};
-use super::{Format, mechanisms, print};
+use super::output::{Format, print};
+use super::recording::{TraceArgs, with_progress};
+use framewright_lab::mechanisms;
 
 /// Replay a kernel's trace: what Linux did beside what we do with the same requests.
 #[derive(Args)]
@@ -19,14 +20,15 @@ use super::{Format, mechanisms, print};
   framewright replay trace.txt.gz --format json
       a trace of perf or ftrace, and all that was counted, for programs")]
 pub(crate) struct Replay {
-    /// Presets and switches to replay under, as `baseline,fallback=claim-steal`, or a TOML file; repeat for more columns.
+    /// Presets and switches to replay under, as `baseline,fallback=claim-steal`, or a TOML file; repeat for more
+    /// columns.
     #[arg(long, short, value_name = "LIST|FILE.toml")]
     mechanisms: Vec<String>,
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     #[command(flatten)]
-    recording: Recording,
+    recording: TraceArgs,
 }
 
 impl Replay {

@@ -9,7 +9,9 @@ use framewright_lab::experiments::{All, Ask, Experiment, Made, all};
 use framewright_lab::html::{beside_overview, overview_page};
 use framewright_lab::reproduce::check::all_hold;
 
-use super::{Format, Violated, file, folder, print, quoted};
+use super::ended::Violated;
+use super::output::{Format, print, quoted};
+use super::{file, folder};
 
 /// Where a command without arguments writes its pages.
 const REPORT: &str = "report";

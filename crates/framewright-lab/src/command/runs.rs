@@ -1,4 +1,5 @@
-//! Which runs of a workload on a simulated machine are meant: the arguments that `framewright sim`, `framewright proc` and `framewright sweep` share.
+//! Which runs of a workload on a simulated machine are meant: the arguments that `framewright sim`, `framewright proc`
+//! and `framewright sweep` share.
 
 use anyhow::{anyhow, bail};
 use clap::Args;
@@ -7,15 +8,17 @@ use framewright_sim::machine::{self, Spec};
 use framewright_sim::run::Schedule;
 use framewright_sim::workload::{Job, SpecError, Workload};
 
-use super::{mechanisms, quoted};
+use super::output::quoted;
+use framewright_lab::mechanisms;
 
 /// Machine, workload, and what is varied.
 #[derive(Args)]
-pub(super) struct Runs {
+pub(super) struct RunArgs {
     /// Machine: a name, generic:SOCKETSxCORESxTHREADS, or a TOML file of your own [default: skylake-2x28; of mlc, all].
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub(super) machine: Option<String>,
-    /// What the CPUs do, as `page-fault1` or `page-fault1:lru=smp`; or mlc, which checks the machine's latencies [default: page-fault1].
+    /// What the CPUs do, as `page-fault1` or `page-fault1:lru=smp`; or mlc, which checks the machine's latencies
+    /// [default: page-fault1].
     #[arg(long, value_name = "NAME[:OPTIONS]")]
     pub(super) workload: Option<String>,
     /// Preset and switches, as `baseline,fallback=claim-steal`, or a TOML file; sim takes several [default: default].
@@ -33,17 +36,18 @@ pub(super) struct Runs {
     /// Virtual time before that [default: the workload's].
     #[arg(long, value_name = "SECONDS", value_parser = warm_up)]
     pub(super) warm_up: Option<f64>,
-    /// Which CPU runs next: `time`, the one with the least clock; `random` or random:N, by lot, switching in one of N accesses.
+    /// Which CPU runs next: `time`, the one with the least clock; `random` or random:N, by lot, switching in one of N
+    /// accesses.
     #[arg(long, value_name = "WHICH", default_value = "time")]
     pub(super) schedule: Schedule,
 }
 
-/// The machine if none is named.
+/// The default machine.
 pub(super) const MACHINE: &str = "skylake-2x28";
-/// The workload if none is named.
+/// The default workload.
 const WORKLOAD: &str = "page-fault1";
 
-impl Runs {
+impl RunArgs {
     fn machine_name(&self) -> &str {
         self.machine.as_deref().unwrap_or(MACHINE)
     }
@@ -55,7 +59,7 @@ impl Runs {
 
     /// Whether anything was said of a run.
     pub(super) fn are_meant(&self) -> bool {
-        let Runs { machine, workload, mechanisms, cpus, seconds, warm_up, seed: _, schedule: _ } = self;
+        let RunArgs { machine, workload, mechanisms, cpus, seconds, warm_up, seed: _, schedule: _ } = self;
         let said = [machine.is_some(), workload.is_some(), seconds.is_some(), warm_up.is_some()];
         said.contains(&true) || !mechanisms.is_empty() || !cpus.is_empty()
     }
@@ -64,7 +68,8 @@ impl Runs {
         Ok(machine::load(self.machine_name())?)
     }
 
-    /// The workload; `page_fault1`, as will-it-scale writes it, is `page-fault1`. `more` are names that the command has besides.
+    /// The workload; `page_fault1`, as will-it-scale writes it, is `page-fault1`. `more` are names that the command has
+    /// besides.
     pub(super) fn workload(&self, more: &[&str]) -> anyhow::Result<Workload> {
         let text = self.workload_name();
         let (name, options) = text.split_at(text.find(':').unwrap_or(text.len()));
@@ -88,7 +93,7 @@ impl Runs {
         }
     }
 
-    /// The command that makes the same runs, whatever the defaults are.
+    /// The command that repeats these runs, whatever the defaults are.
     pub(super) fn command(&self, sets: &[Mechanisms], cpus: &[usize]) -> String {
         let cpus: Vec<String> = cpus.iter().map(ToString::to_string).collect();
         let mut words = vec!["framewright sim --machine".to_owned(), quoted(self.machine_name())];

@@ -8,16 +8,18 @@ use anyhow::{Context, bail};
 use clap::Args;
 use framewright_bench::command::Bar;
 use framewright_lab::html::Page;
-use framewright_lab::sim::sweep::{Findings, Job, Sweep};
-use framewright_lab::sim::{Curve, Run, pool, timeline};
+use framewright_lab::sim::sweep::{Job, RunSweep, SweepFindings};
+use framewright_lab::sim::{CurveText, RunText, pool, timeline};
 use framewright_sim::machine::{self, Parameter, Spec};
 use framewright_sim::mlc;
 use framewright_sim::report::{LockSpan, Report, SCHEMA};
 use framewright_sim::workload::{self, Workload};
 use serde::Serialize;
 
-use super::runs::Runs;
-use super::{Format, file, folder, mechanisms, print, quoted};
+use super::output::{Format, print, quoted};
+use super::runs::RunArgs;
+use super::{file, folder};
+use framewright_lab::mechanisms;
 
 /// Run a workload on a simulated machine with shared caches: how it scales, which locks and lines it fights for.
 #[derive(Args)]
@@ -39,7 +41,7 @@ pub(crate) struct Sim {
     #[arg(long)]
     list: bool,
     #[command(flatten)]
-    runs: Runs,
+    runs: RunArgs,
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
@@ -61,16 +63,16 @@ const CHECKER: &str = "mlc";
 
 /// The JSON of several runs.
 #[derive(Serialize)]
-struct Document<'a> {
+struct SimDocument<'a> {
     /// Version of this format.
     schema: &'static str,
     /// The command that prints it.
     command: &'a str,
     #[serde(flatten)]
-    findings: &'a Findings,
+    findings: &'a SweepFindings,
 }
 
-/// What came of one run.
+/// The result of one run.
 struct Ran {
     report: Report,
     spans: Vec<LockSpan>,
@@ -89,7 +91,7 @@ impl Sim {
         let sets = self.runs.mechanisms()?;
         let cpus = self.runs.cpus(&machine)?;
         self.check_outputs(sets.len() * cpus.len())?;
-        let sweep = Sweep { machine: &machine, mechanisms: &sets, cpus: &cpus, sensitivity: self.sensitivity };
+        let sweep = RunSweep { machine: &machine, mechanisms: &sets, cpus: &cpus, sensitivity: self.sensitivity };
         let (findings, spans) = self.sweep(&sweep, &workload)?;
         let command = self.runs.command(&sets, &cpus) + &self.outputs();
         let json = json(&command, &findings)?;
@@ -107,7 +109,7 @@ impl Sim {
     }
 
     /// All runs, with a progress bar, and the takings of locks of the last.
-    fn sweep(&self, sweep: &Sweep<'_>, workload: &Workload) -> anyhow::Result<(Findings, Vec<LockSpan>)> {
+    fn sweep(&self, sweep: &RunSweep<'_>, workload: &Workload) -> anyhow::Result<(SweepFindings, Vec<LockSpan>)> {
         let bar = Bar::new()?;
         let (thousandths, spans) = (AtomicU64::new(0), Mutex::new(Vec::new()));
         let simulate = |job: &Job<'_>| {
@@ -166,7 +168,7 @@ impl Sim {
         Ok(Ran { report: Report { mechanisms, ..outcome.report }, spans: outcome.spans })
     }
 
-    /// What the command says besides.
+    /// The notes of the command.
     fn outputs(&self) -> String {
         let sensitivity = if self.sensitivity { " --sensitivity" } else { "" };
         let json = if self.format == Format::Json { " --format json" } else { "" };
@@ -176,7 +178,7 @@ impl Sim {
         format!("{sensitivity}{json}{}", files.map(file).collect::<String>())
     }
 
-    /// Finds out before the runs what would only fail behind them.
+    /// Checks before the runs what would fail only after them.
     fn check_outputs(&self, runs: usize) -> anyhow::Result<()> {
         if let Some(path) = &self.trace_out {
             if runs != 1 || self.sensitivity {
@@ -193,27 +195,27 @@ impl Sim {
     }
 }
 
-fn text(findings: &Findings) -> String {
-    let mut parts: Vec<String> = findings.runs.iter().map(|run| Run(run).to_string()).collect();
+fn text(findings: &SweepFindings) -> String {
+    let mut parts: Vec<String> = findings.runs.iter().map(|run| RunText(run).to_string()).collect();
     if findings.runs.len() > 1 {
-        parts.push(Curve(&findings.runs).to_string());
+        parts.push(CurveText(&findings.runs).to_string());
     }
     parts.extend(findings.sensitivities.iter().map(ToString::to_string));
     parts.join("\n\n")
 }
 
 /// A report, or an object of several.
-fn json(command: &str, findings: &Findings) -> anyhow::Result<String> {
+fn json(command: &str, findings: &SweepFindings) -> anyhow::Result<String> {
     let text = match (findings.runs.as_slice(), findings.sensitivities.is_empty()) {
         ([run], true) => serde_json::to_string_pretty(run),
-        _ => serde_json::to_string_pretty(&Document { schema: SCHEMA, command, findings }),
+        _ => serde_json::to_string_pretty(&SimDocument { schema: SCHEMA, command, findings }),
     };
     Ok(text? + "\n")
 }
 
-fn page(command: &str, findings: &Findings, machine: &Spec) -> anyhow::Result<String> {
+fn page(command: &str, findings: &SweepFindings, machine: &Spec) -> anyhow::Result<String> {
     let parameters: Vec<&Parameter> = machine.parameters().collect();
-    let Findings { runs, sensitivities } = findings;
+    let SweepFindings { runs, sensitivities } = findings;
     Page { command, runs, parameters: &parameters, sensitivities }.render().context("the page")
 }
 

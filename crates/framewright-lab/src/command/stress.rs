@@ -12,15 +12,18 @@ use framewright_sim::chance::Plant;
 use framewright_sim::machine::MOST_CPUS;
 use framewright_sim::stress::{self, Case, Failure, Settings, StressError, Summary};
 
-use super::{Violated, file, mechanisms, print};
+use super::ended::Violated;
+use super::file;
+use super::output::print;
+use framewright_lab::mechanisms;
 
 /// How large a file with a case may be, in bytes.
 const CASE_LIMIT: u64 = 1 << 28;
 
 /// Let many simulated CPUs do everything at once, by lot, and check that nothing is lost.
 ///
-/// Unlike `framewright sim --schedule random`, which runs a workload by lot, this plays random operations and checks every
-/// invariant whenever all CPUs rest. Ends with status 1 if something is wrong.
+/// Unlike `framewright sim --schedule random`, which runs a workload by lot, this plays random operations and checks
+/// every invariant whenever all CPUs rest. Ends with status 1 if something is wrong.
 #[derive(Args)]
 #[command(after_help = "Examples:
   framewright stress
@@ -72,9 +75,9 @@ pub(crate) struct Stress {
     /// Operations that the attempts to make a failure small may take in all.
     #[arg(long, value_name = "N", default_value = "3M", value_parser = count, conflicts_with = "replay")]
     effort: u64,
-    /// Do wrong: lost-store:FIELD:N loses the N-th store to words of that name (as in reports of `sim`), torn-rmw:FIELD:N tears
-    /// their read-modify-writes from the N-th on, blind-cas:FIELD:N lets their compare-and-swaps succeed whatever the words hold,
-    /// no-heavy-fence is what it says; so are shared-interrupts and waiting-nmi.
+    /// Do wrong: lost-store:FIELD:N loses the N-th store to words of that name (as in reports of `sim`),
+    /// torn-rmw:FIELD:N tears their read-modify-writes from the N-th on, blind-cas:FIELD:N lets their compare-and-swaps
+    /// succeed whatever the words hold, no-heavy-fence is what it says; so are shared-interrupts and waiting-nmi.
     #[arg(long, value_name = "BUG", help_heading = "Trying the check itself")]
     plant: Option<Plant>,
 }
@@ -184,7 +187,7 @@ fn read(path: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// A number, with k or M behind it for thousands or millions.
+/// Reads a number; k or M after it stand for thousands or millions.
 fn count(text: &str) -> Result<u64, String> {
     let (digits, unit) = match text.strip_suffix(['k', 'M']) {
         Some(digits) => (digits, if text.ends_with('k') { 1_000 } else { 1_000_000 }),

@@ -8,8 +8,8 @@ use clap::{Args, Subcommand};
 
 /// Plan hundreds of simulated runs, share them among hosts, and merge the results.
 ///
-/// The runs, which are called cells, are every one of some mechanisms with every one of some workloads, machines, numbers of CPUs
-/// and seeds.
+/// The runs, which are called cells, are every one of some mechanisms with every one of some workloads, machines,
+/// numbers of CPUs and seeds.
 #[derive(Args)]
 #[command(after_help = "Examples:
   framewright sweep plan -m baseline -m default --cpus 1,8,28 --seeds 1-5
@@ -24,11 +24,11 @@ use clap::{Args, Subcommand};
 docs/sweep.md has the formats, and recipes for Slurm, GNU parallel, Kubernetes and Ray.")]
 pub(crate) struct Sweep {
     #[command(subcommand)]
-    step: Step,
+    step: SweepStep,
 }
 
 #[derive(Subcommand)]
-enum Step {
+enum SweepStep {
     Plan(plan::Planning),
     Run(run::Running),
     Merge(merge::Merging),
@@ -37,9 +37,9 @@ enum Step {
 impl Sweep {
     pub(crate) fn run(&self) -> anyhow::Result<()> {
         match &self.step {
-            Step::Plan(plan) => plan.run(),
-            Step::Run(run) => run.run(),
-            Step::Merge(merge) => merge.run(),
+            SweepStep::Plan(plan) => plan.run(),
+            SweepStep::Run(run) => run.run(),
+            SweepStep::Merge(merge) => merge.run(),
         }
     }
 }

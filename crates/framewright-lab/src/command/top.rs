@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use clap::Args;
 use framewright_lab::top::terminal::{self, tell};
-use framewright_lab::top::{Clock, Feed, Kernel, Simulation, Socket, Theme, Told, Top as State, draw, frame};
+use framewright_lab::top::{Feed, Kernel, Screen, Simulation, Socket, Theme, TimeBase, Told, draw, frame};
 use framewright_sim::workload::Job;
 
-use super::print;
-use super::runs::Runs;
+use super::output::print;
+use super::runs::RunArgs;
 
 /// Samples of a simulated run before its only frame, unless said otherwise.
 const FRAMES: f64 = 10.0;
 
 /// Look at a page allocator at work: of this machine's kernel, of a live process, or of a simulated machine.
 ///
-/// Free pages by order and zone, the pageblocks, waits for locks, per-CPU lists, and events a second. Without arguments it is the
-/// kernel of this machine; as root, with its pageblocks.
+/// Free pages by order and zone, the pageblocks, waits for locks, per-CPU lists, and events a second. Without arguments
+/// it is the kernel of this machine; as root, with its pageblocks.
 #[derive(Args)]
 #[command(after_help = "Examples:
   framewright top
@@ -38,10 +38,12 @@ pub(crate) struct Top {
     /// Show the process that shows its arena at this socket.
     #[arg(long, value_name = "SOCKET", conflicts_with_all = ["machine", "workload", "mechanisms", "cpus", "seed", "seconds", "warm_up", "schedule", "until"])]
     from: Option<PathBuf>,
-    /// Time between two samples, in seconds; of a simulated run, in seconds of simulated time [default: 1; simulated 0.001].
+    /// Time between two samples, in seconds; of a simulated run, in seconds of simulated time [default: 1; simulated
+    /// 0.001].
     #[arg(long, value_name = "SECONDS")]
     every: Option<f64>,
-    /// Pause a simulated run when its time is this, in seconds; with --once, the frame's time [default with --once: 10 samples].
+    /// Pause a simulated run when its time is this, in seconds; with --once, the frame's time [default with --once: 10
+    /// samples].
     #[arg(long, value_name = "SECONDS")]
     until: Option<f64>,
     /// Print one frame as text, and end.
@@ -51,12 +53,12 @@ pub(crate) struct Top {
     #[arg(long, value_name = "WIDTHxHEIGHT", requires = "once", value_parser = size)]
     size: Option<(u16, u16)>,
     #[command(flatten, next_help_heading = "Of a simulated run")]
-    runs: Runs,
+    runs: RunArgs,
 }
 
-/// What there is to show, before it begins.
+/// The screen and its source, before the loop starts.
 struct Show {
-    state: State,
+    state: Screen,
     feed: Feed,
 }
 
@@ -89,9 +91,9 @@ impl Top {
     }
 
     fn kernel(&self) -> anyhow::Result<Show> {
-        let every = self.every(Clock::Wall, 1.0)?;
+        let every = self.every(TimeBase::Wall, 1.0)?;
         let mut kernel = Kernel::at("/proc");
-        let state = State::new(kernel.about()?, every);
+        let state = Screen::new(kernel.about()?, every);
         // One frame is to show all of it, however long that takes.
         let is_whole = self.once;
         let feed = Feed::watch(every, move |at, every| kernel.look(at, if is_whole { WHOLE } else { every }));
@@ -99,14 +101,14 @@ impl Top {
     }
 
     fn process(&self, path: &Path) -> anyhow::Result<Show> {
-        let every = self.every(Clock::Wall, 1.0)?;
+        let every = self.every(TimeBase::Wall, 1.0)?;
         let socket = Socket::at(path);
-        let state = State::new(socket.about()?, every);
+        let state = Screen::new(socket.about()?, every);
         Ok(Show { state, feed: Feed::watch(every, move |at, _| socket.look(at)) })
     }
 
     fn simulated(&self) -> anyhow::Result<Show> {
-        let every = self.every(Clock::Simulated, 0.001)?;
+        let every = self.every(TimeBase::Simulated, 0.001)?;
         let machine = self.runs.machine()?;
         let workload = self.runs.workload(&[])?;
         let (&[mechanisms], &[cpus]) = (&*self.runs.mechanisms()?, &*self.runs.cpus(&machine)?) else {
@@ -116,20 +118,20 @@ impl Top {
             bail!("--until {until}: has to be a nanosecond at least and an hour at most");
         }
         let usual = self.runs.job(&workload, mechanisms, cpus);
-        // What the workload's table is measured over is nothing to somebody who looks: it goes on.
+        // The workload's window does not matter here: the run goes on.
         let window = if self.runs.seconds.is_some() { usual.window } else { 0 };
         let warm_up = if self.runs.warm_up.is_some() { usual.warm_up } else { 0 };
         let until = self.until.or(self.once.then_some(every * FRAMES));
         let simulation = Simulation { model: machine.model().clone(), job: Job { window, warm_up, ..usual }, until };
-        let state = State::new(simulation.about(), every);
+        let state = Screen::new(simulation.about(), every);
         Ok(Show { state, feed: simulation.start(every) })
     }
 
-    fn every(&self, clock: Clock, usual: f64) -> anyhow::Result<f64> {
+    fn every(&self, clock: TimeBase, usual: f64) -> anyhow::Result<f64> {
         let every = self.every.unwrap_or(usual);
         let (least, most) = clock.bounds();
         if !(least..=most).contains(&every) {
-            let of = if clock == Clock::Wall { "" } else { " of simulated time" };
+            let of = if clock == TimeBase::Wall { "" } else { " of simulated time" };
             bail!("--every {every}: has to be from {least} to {most} seconds{of}");
         }
         Ok(every)
@@ -137,7 +139,7 @@ impl Top {
 
     /// One frame, of as many samples as it takes to know what happens.
     fn print_once(&self, mut show: Show) -> anyhow::Result<()> {
-        let is_simulated = show.state.about.clock == Clock::Simulated;
+        let is_simulated = show.state.about.clock == TimeBase::Simulated;
         while if is_simulated { !show.state.is_paused } else { show.state.between().is_none() } {
             match show.feed.next() {
                 Some(Told::Ended(reason, true)) => bail!("{reason}"),

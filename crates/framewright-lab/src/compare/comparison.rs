@@ -1,24 +1,24 @@
-//! Files beside each other: which belong together, what is shown of them, and what got worse.
+//! Files beside each other: those that belong together, the choice of rows, and rows that got worse.
 
 use std::collections::BTreeSet;
 
+use framewright_table::figures::counted;
 use serde::Serialize;
 
 use super::place::{Placed, Side};
-use super::points::{Better, Point, points, remarks};
+use super::points::{Better, FigurePoint, points, remarks};
 use super::read::{Kind, ReadError};
 use super::statistics::{can_differ, least_count};
-use super::table::{Against, By, Column, Fact, Row, Table, Verdict};
-use crate::sim::figures::counted;
+use super::table::{Against, By, Column, Difference, Fact, FigureRow, UnitTable};
 
-/// What is to be shown.
+/// The choice of rows and columns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Choice<'c> {
-    /// What makes a column; if not said, files, or of one file its sets of mechanisms.
+    /// The kind of a column; by default files, or of one file its sets of mechanisms.
     pub by: Option<By>,
     /// Whether figures are shown that are usually left out.
     pub all: bool,
-    /// What a row's name, or its figure's, must contain.
+    /// Text that a row's name, or its figure's, must contain.
     pub only: Option<&'c str>,
 }
 
@@ -65,16 +65,16 @@ pub struct Comparison {
     pub schema: &'static str,
     /// Whose files.
     pub kind: Kind,
-    /// What makes a column.
+    /// The kind of a column.
     pub by: By,
-    /// What holds for all columns.
+    /// The facts about all columns.
     pub common: Vec<Fact>,
     /// The columns, the base first.
     pub columns: Vec<Column>,
-    /// What to know before one believes the numbers.
+    /// Warnings about the numbers.
     pub warnings: Vec<String>,
     /// A table for each unit.
-    pub tables: Vec<Table>,
+    pub tables: Vec<UnitTable>,
 }
 
 /// Version of the JSON.
@@ -139,11 +139,11 @@ impl Comparison {
         Ok(())
     }
 
-    /// Rows that are worse by more than so many percent, and not by chance.
+    /// Rows that are worse by more than `percent` percent, and not by chance.
     pub fn worse_by(&self, percent: f64) -> Vec<String> {
         let mut worse = Vec::new();
         for (row, column, against) in self.differences() {
-            let Against { delta_percent, verdict: Verdict::Worse, .. } = against else { continue };
+            let Against { delta_percent, verdict: Difference::Worse, .. } = against else { continue };
             if delta_percent.is_none_or(|delta| delta.abs() > percent) {
                 let delta = delta_percent.map_or("from nothing".to_owned(), |delta| format!("{delta:+.2} %"));
                 worse.push(format!("{} ({}): {delta} in {}", row.name, row.metric, column.name));
@@ -152,7 +152,7 @@ impl Comparison {
         worse
     }
 
-    fn differences(&self) -> impl Iterator<Item = (&Row, &Column, Against)> {
+    fn differences(&self) -> impl Iterator<Item = (&FigureRow, &Column, Against)> {
         let rows = self.tables.iter().flat_map(|table| &table.rows);
         rows.flat_map(|row| {
             let cells = row.cells.iter().zip(&self.columns);
@@ -173,19 +173,19 @@ fn one_kind(sides: &[Side]) -> Result<Kind, CompareError> {
     }
 }
 
-/// What makes a column if nobody says: files; of one alone its sets of mechanisms.
-fn usual(sides: &[Side], all: &[(usize, Point)]) -> By {
+/// The default kind of a column: files; of one file alone its sets of mechanisms.
+fn usual(sides: &[Side], all: &[(usize, FigurePoint)]) -> By {
     let sets: BTreeSet<&str> = all.iter().map(|(_, point)| point.subject.mechanisms.as_str()).collect();
     if sides.len() == 1 && sets.len() > 1 { By::Mechanisms } else { By::File }
 }
 
 /// Leaves the rows that have `only` in their name, in their figure's or in its unit.
-fn keep(tables: &mut Vec<Table>, only: Option<&str>) -> Result<(), CompareError> {
+fn keep(tables: &mut Vec<UnitTable>, only: Option<&str>) -> Result<(), CompareError> {
     let Some(only) = only else { return Ok(()) };
     let rows = || tables.iter().flat_map(|table| &table.rows);
     let [names, figures] =
         [rows().map(|row| row.name.clone()).collect(), rows().map(|row| row.metric.clone()).collect()];
-    let wanted = |row: &Row| [&row.name, &row.label, &row.metric].iter().any(|name| name.contains(only));
+    let wanted = |row: &FigureRow| [&row.name, &row.label, &row.metric].iter().any(|name| name.contains(only));
     for table in tables.iter_mut().filter(|table| !table.unit.contains(only)) {
         table.rows.retain(wanted);
     }

@@ -1,24 +1,25 @@
-//! What other tools read: Go's benchmark lines, will-it-scale's CSV, lines of page_bench.
+//! Forms that other tools read: Go's benchmark lines, will-it-scale's CSV, lines of page_bench.
 //!
-//! | form | what a line is | of which files |
+//! | form | a line is | of which files |
 //! |---|---|---|
 //! | Go | a measurement; `benchstat -col side` does the statistics itself | all |
 //! | will-it-scale | a number of tasks, with work done a second and idle time in percent | `sim` with several CPUs |
-//! | page_bench | median cycles and nanoseconds of a block | `sim` of `page-bench01` to `05`; `bench` of `repeat`, `order`, batches, `aged` |
+//! | page_bench | median cycles and nanoseconds of a block | `sim` of `page-bench0N`; `bench`, if it has a line |
 //!
-//! A form that has no place for what the files hold is refused by name, with those that have. Of several columns each
-//! is a block of its own under its name.
+//! A form that has no place for the files' content is refused by name, and the error names the forms that have. Each of
+//! several columns is a block of its own under its name.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use framewright_bench::foreign::{per_element, step, sum_of_cpus};
 use framewright_bench::{Foreign, Shape};
 use framewright_sim::machine;
 
 use super::comparison::Comparison;
 use super::points::{ASLEEP, Better, CYCLES, THROUGHPUT, TIME};
 use super::read::Kind;
-use super::table::{Row, Table};
+use super::table::{FigureRow, UnitTable};
 
 /// Why a form does not apply.
 #[derive(Debug, thiserror::Error)]
@@ -68,8 +69,8 @@ pub fn go(comparison: &Comparison) -> String {
     text
 }
 
-/// A benchmark's name: no blanks, CPUs behind the last dash.
-fn go_name(kind: Kind, table: &Table, row: &Row) -> String {
+/// A benchmark's name: no blanks, CPUs after the last dash.
+fn go_name(kind: Kind, table: &UnitTable, row: &FigureRow) -> String {
     let one_metric = table.rows.iter().all(|other| other.metric == row.metric);
     let metric = if one_metric { String::new() } else { format!("/metric={}", word(&row.metric)) };
     let (name, cpus) = match row.cpus {
@@ -90,8 +91,8 @@ fn word(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join("_")
 }
 
-/// CSV as `runtest.py` prints it, by number of tasks. What the simulator runs are processes; threads were not run,
-/// and read 0, as there.
+/// CSV as `runtest.py` prints it, by number of tasks. The simulator runs processes; threads were not run, and read 0,
+/// as there.
 ///
 /// # Errors
 /// Files that are not of the simulator.
@@ -100,7 +101,7 @@ pub fn will_it_scale(comparison: &Comparison) -> Result<String, FormError> {
         return Err(FormError::NotSimulated(comparison.kind.command()));
     }
     let rows = || comparison.tables.iter().flat_map(|table| &table.rows);
-    let mut curves: Vec<(usize, String, Vec<&Row>)> = Vec::new();
+    let mut curves: Vec<(usize, String, Vec<&FigureRow>)> = Vec::new();
     for column in 0..comparison.columns.len() {
         for row in rows().filter(|row| row.metric == THROUGHPUT && row.cells[column].is_some()) {
             let name = curve_name(row);
@@ -117,7 +118,7 @@ pub fn will_it_scale(comparison: &Comparison) -> Result<String, FormError> {
             let _ = writeln!(text, "# {}: {name}", comparison.columns[*column].name);
         }
         text += "tasks,processes,processes_idle,threads,threads_idle,linear\n0,0,100,0,100,0\n";
-        let done = |row: &Row| row.cells[*column].as_ref().map_or(0.0, |cell| cell.median);
+        let done = |row: &FigureRow| row.cells[*column].as_ref().map_or(0.0, |cell| cell.median);
         let single = points.first().map_or(0.0, |row| done(row) / row.cpus.unwrap_or(1) as f64);
         for row in points.iter() {
             let tasks = row.cpus.unwrap_or(1);
@@ -139,8 +140,8 @@ fn curves_are_many(comparison: &Comparison, number: usize, text: &mut String) ->
     comparison.columns.len() > 1 || workloads.collect::<std::collections::BTreeSet<_>>().len() > 1
 }
 
-/// What is the same for all numbers of CPUs.
-fn curve_name(row: &Row) -> String {
+/// The part of a row's name without its number of CPUs.
+fn curve_name(row: &FigureRow) -> String {
     let cpus = row.cpus.map_or(String::new(), |cpus| format!("-{cpus}"));
     row.name.strip_suffix(&cpus).unwrap_or(&row.name).to_owned()
 }
@@ -165,7 +166,7 @@ pub fn page_bench(comparison: &Comparison) -> Result<String, FormError> {
         }
         for row in rows().filter(|row| row.metric == CYCLES) {
             let time = rows().find(|other| other.metric == TIME && other.name == row.name);
-            let median = |row: &Row| row.cells[number].as_ref().map(|cell| cell.median);
+            let median = |row: &FigureRow| row.cells[number].as_ref().map(|cell| cell.median);
             let Some((cycles, ns)) = median(row).zip(time.and_then(median)) else { continue };
             if let Some(line) = page_bench_line(comparison.kind, row, cycles as u64, ns) {
                 lines += 1;
@@ -183,17 +184,13 @@ pub fn page_bench(comparison: &Comparison) -> Result<String, FormError> {
 }
 
 /// A line, if the modules have a test for it.
-fn page_bench_line(kind: Kind, row: &Row, cycles: u64, ns: f64) -> Option<String> {
+fn page_bench_line(kind: Kind, row: &FigureRow, cycles: u64, ns: f64) -> Option<String> {
     let name = word(&curve_name(row)).replace('/', "_");
     let cpus = row.cpus.unwrap_or(1);
     let (step, together) = match kind {
         Kind::Bench => {
-            let shape = Shape::all().into_iter().find(|shape| shape.to_string() == row.workload)?;
-            let step = match shape {
-                Shape::Repeat { order } => usize::from(order),
-                other => other.unit(),
-            };
-            Foreign::PageBench.refusal(shape).is_none().then_some((step, false))?
+            let shape = Shape::parse(&row.workload)?;
+            Foreign::PageBench.refusal(shape).is_none().then_some((step(shape), false))?
         }
         Kind::Sim => {
             let (test, options) = row.workload.split_once(':').unwrap_or((&row.workload, ""));
@@ -211,8 +208,6 @@ fn page_bench_line(kind: Kind, row: &Row, cycles: u64, ns: f64) -> Option<String
         }
         _ => return None,
     };
-    let thousandths = (ns * 1000.0) as u64;
-    let (whole, rest) = (thousandths / 1000, thousandths % 1000);
     if together {
         let (pages, bytes) = (1_u64 << step.min(20), 4096_u64 << step.min(20));
         return Some(format!(
@@ -221,7 +216,7 @@ fn page_bench_line(kind: Kind, row: &Row, cycles: u64, ns: f64) -> Option<String
         ));
     }
     if cpus > 1 {
-        return Some(format!("Sum Type:{name} Average: {cycles} cycles(tsc) CPUs:{cpus} step:{step}"));
+        return Some(sum_of_cpus(&name, cycles, cpus, step));
     }
-    Some(format!("Type:{name} Per elem: {cycles} cycles(tsc) {whole}.{rest:03} ns (step:{step})"))
+    Some(format!("Type:{name} Per elem: {}", per_element(cycles, (ns * 1000.0) as u64, step)))
 }

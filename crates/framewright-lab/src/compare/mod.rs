@@ -1,12 +1,13 @@
-//! Results beside each other: what changed from one file to the next, by how much, and whether that may be chance.
+//! Results beside each other: changes from one file to the next, their size, and whether chance may explain them.
 //!
 //! Files are the JSON of `sim`, `bench`, `reproduce` and `replay`. In call order:
 //!
-//! - [`text`] for people, [`tables`] as mmtests and the 0-day robot print them, [`lines`] for benchstat, will-it-scale's readers and page_bench's;
-//! - [`names`]: those that are too long for a column;
-//! - [`comparison`]: which files belong together, what is shown, what got worse;
-//! - [`place`]: points into rows and columns, and what differs besides;
-//! - [`table`]: rows, cells, and how a cell stands to the base's;
+//! - [`text`] for people, [`tables`] as mmtests and the 0-day robot print them, [`lines`] for benchstat,
+//!   will-it-scale's readers and page_bench's;
+//! - [`names`]: names that are too long for a column;
+//! - [`comparison`]: files that belong together, the choice of rows, rows that got worse;
+//! - [`place`]: points into rows and columns, and the differences beside the compared one;
+//! - [`table`]: rows, cells, and a cell's difference to the base's;
 //! - [`statistics`]: medians with intervals, and the U test;
 //! - [`points`]: the figures in a document, each with all that it depends on;
 //! - [`read`]: a file's documents.

@@ -1,12 +1,14 @@
-//! Names that are too long for their column. They differ at their ends as a rule, in a file's name or in the last of many
-//! options, so what is cut off is the front; and whoever prints them lists them in full.
+//! Names that are too long for their column.
+//!
+//! They usually differ at their ends, in a file's name or in the last of many options, so the front is cut off. A table
+//! with cut names lists them in full below.
 
 /// Names that were cut: in full, and as they are printed.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Short(Vec<(String, String)>);
 
 impl Short {
-    /// Of names that are to be told apart in so many characters. Those whose ends are the same get numbers.
+    /// Cuts names to `width` characters. Names with equal ends get numbers.
     pub fn of<'n>(names: impl Iterator<Item = &'n str>, width: usize) -> Self {
         let mut long: Vec<&str> = Vec::new();
         for name in names.filter(|name| name.chars().count() > width) {
@@ -24,7 +26,7 @@ impl Short {
         Self(long.iter().enumerate().map(shown).collect())
     }
 
-    /// What is printed of a name.
+    /// The printed form of a name.
     pub fn shown<'n>(&'n self, name: &'n str) -> &'n str {
         self.0.iter().find(|(full, _)| full == name).map_or(name, |(_, short)| short)
     }

@@ -1,22 +1,22 @@
-//! Points into rows and columns: what stands beside what, and what differs besides.
+//! Points into rows and columns, and the differences beside the compared one.
 //!
-//! A column is a file (or several together), a set of mechanisms, or a contender. Whatever else varies inside of a
-//! column becomes part of its rows' names; what is the same in a column is told of it, and what is the same
-//! everywhere is told once. Two cells of a row are therefore runs of the same thing, and points that fall into one
-//! cell are its sample. The first column is the base.
+//! A column is a file (or several together), a set of mechanisms, or a contender. Any other fact that varies inside of
+//! a column becomes part of its rows' names. A fact that is constant in a column is told of the column, and a fact that
+//! is constant everywhere is told once. So two cells of a row are runs of one thing, and the points of one cell are its
+//! sample. The first column is the base.
 //!
-//! A run without chance in it (of the simulator, for a seed) counts once however often it is given: two copies of a
-//! number are no two measurements.
+//! A run without chance (of the simulator, for a seed) counts once however often it is given: two copies of a number
+//! are no two measurements.
 
-use super::points::{Metric, Point, Subject};
+use super::points::{FigurePoint, Metric, Subject};
 use super::read::Document;
-use super::table::{Against, By, Cell, Column, Fact, Row, Table};
+use super::table::{Against, By, Column, Fact, FigureRow, SampleCell, UnitTable};
 
 /// An argument: files whose runs are one sample.
 pub struct Side {
-    /// What its column is called.
+    /// The name of its column.
     pub name: String,
-    /// What is in the files.
+    /// The documents in the files.
     pub documents: Vec<Document>,
 }
 
@@ -25,13 +25,13 @@ pub struct Placed {
     by: By,
     /// Which facts vary inside of a column, and so belong into names.
     varying: Vec<&'static str>,
-    /// What holds for all columns.
+    /// The facts about all columns.
     pub common: Vec<Fact>,
     /// The columns.
     pub columns: Vec<Column>,
-    /// What to know before one believes the numbers.
+    /// Warnings about the numbers.
     pub warnings: Vec<String>,
-    /// What each column is known by: two arguments may have the same name.
+    /// The key of each column: two arguments may have one name.
     keys: Vec<String>,
     rows: Vec<Gathered>,
 }
@@ -44,17 +44,17 @@ struct Gathered {
     cpus: Option<usize>,
     metric: Metric,
     /// For each column its points.
-    cells: Vec<Vec<Measured>>,
+    cells: Vec<Vec<CellPoint>>,
 }
 
 /// A point in its cell: seed, setting and values.
-type Measured = (Option<u64>, String, Vec<f64>);
+type CellPoint = (Option<u64>, String, Vec<f64>);
 
 /// A fact about runs: its name, and how it is read off.
-type Reading = (&'static str, fn(&Subject) -> &str);
+type FactReader = (&'static str, fn(&Subject) -> &str);
 
-/// What may vary besides workload and CPUs.
-const FACTS: [Reading; 3] = [
+/// The facts that may vary besides workload and CPUs.
+const FACTS: [FactReader; 3] = [
     ("mechanisms", |subject| &subject.mechanisms),
     ("allocator", |subject| &subject.allocator),
     ("machine", |subject| &subject.machine),
@@ -62,7 +62,7 @@ const FACTS: [Reading; 3] = [
 
 impl Placed {
     /// Finds the columns of all points, each of which is given with the number of its side.
-    pub fn new(sides: &[Side], by: By, all: &[(usize, Point)]) -> Self {
+    pub fn new(sides: &[Side], by: By, all: &[(usize, FigurePoint)]) -> Self {
         let mut keys: Vec<String> = Vec::new();
         for (side, point) in all {
             let key = key(by, *side, &point.subject);
@@ -70,10 +70,10 @@ impl Placed {
                 keys.push(key);
             }
         }
-        let of_column = |column: &String| -> Vec<&(usize, Point)> {
+        let of_column = |column: &String| -> Vec<&(usize, FigurePoint)> {
             all.iter().filter(|(side, point)| key(by, *side, &point.subject) == *column).collect()
         };
-        let groups: Vec<Vec<&(usize, Point)>> = keys.iter().map(of_column).collect();
+        let groups: Vec<Vec<&(usize, FigurePoint)>> = keys.iter().map(of_column).collect();
         let varies = |read: fn(&Subject) -> &str| groups.iter().any(|group| distinct(group, read).len() > 1);
         let varying = FACTS.iter().filter(|(_, read)| varies(*read)).map(|(name, _)| *name).collect();
         let (common, columns, warnings, rows) = Default::default();
@@ -82,9 +82,9 @@ impl Placed {
         placed
     }
 
-    /// What is told of columns, and of all.
-    fn tell(&mut self, sides: &[Side], groups: &[Vec<&(usize, Point)>]) {
-        let facts_of = |group: &Vec<&(usize, Point)>| -> Vec<Fact> {
+    /// Fills the facts about columns, and about all of them.
+    fn tell(&mut self, sides: &[Side], groups: &[Vec<&(usize, FigurePoint)>]) {
+        let facts_of = |group: &Vec<&(usize, FigurePoint)>| -> Vec<Fact> {
             let told = |name: &&str| !self.varying.contains(name) && *name != self.by.fact();
             let constant = FACTS.iter().filter(|(name, _)| told(name)).filter_map(|(name, read)| {
                 let value = distinct(group, *read).first().map(|value| (*value).to_owned())?;
@@ -99,7 +99,7 @@ impl Placed {
         let everywhere = |fact: &&Fact| facts.iter().all(|facts| facts.contains(fact));
         self.common = facts.first().into_iter().flatten().filter(everywhere).cloned().collect();
         let own = |facts: Vec<Fact>| facts.into_iter().filter(|fact| !self.common.contains(fact)).collect();
-        let name = |group: &[&(usize, Point)]| match (self.by, group.first()) {
+        let name = |group: &[&(usize, FigurePoint)]| match (self.by, group.first()) {
             (By::File, Some((side, _))) => sides.get(*side).map_or(String::new(), |side| side.name.clone()),
             (_, Some((side, point))) => key(self.by, *side, &point.subject),
             (_, None) => String::new(),
@@ -116,7 +116,7 @@ impl Placed {
     }
 
     /// Puts all points into their cells.
-    pub fn fill(&mut self, all: &[(usize, Point)]) {
+    pub fn fill(&mut self, all: &[(usize, FigurePoint)]) {
         for (side, point) in all {
             let key = key(self.by, *side, &point.subject);
             let Some(column) = self.keys.iter().position(|known| *known == key) else { continue };
@@ -175,7 +175,8 @@ impl Placed {
         }
     }
 
-    /// What a row is called: the workload, what varies in a column, and CPUs behind a dash, as Go and will-it-scale do.
+    /// A row's name: the workload, the facts that vary in a column, and CPUs after a dash, as Go and will-it-scale
+    /// write it.
     fn row_name(&self, subject: &Subject) -> String {
         let varying = FACTS.iter().filter(|(name, _)| self.varying.contains(name) && *name != self.by.fact());
         let parts = varying.map(|(_, read)| read(subject)).filter(|part| !part.is_empty());
@@ -185,7 +186,7 @@ impl Placed {
     }
 
     /// The tables, one for each unit, in the order in which units came up.
-    pub fn tables(&self) -> Vec<Table> {
+    pub fn tables(&self) -> Vec<UnitTable> {
         let mut tables: Vec<(String, Vec<&Gathered>)> = Vec::new();
         for row in &self.rows {
             match tables.iter_mut().find(|(unit, _)| *unit == row.metric.unit) {
@@ -193,10 +194,10 @@ impl Placed {
                 None => tables.push((row.metric.unit.clone(), vec![row])),
             }
         }
-        tables.into_iter().map(|(unit, rows)| Table { unit, rows: self.rows_of(&rows) }).collect()
+        tables.into_iter().map(|(unit, rows)| UnitTable { unit, rows: self.rows_of(&rows) }).collect()
     }
 
-    fn rows_of(&self, rows: &[&Gathered]) -> Vec<Row> {
+    fn rows_of(&self, rows: &[&Gathered]) -> Vec<FigureRow> {
         let one_name = rows.iter().all(|row| row.name == rows[0].name);
         let one_metric = rows.iter().all(|row| row.metric.name == rows[0].metric.name);
         let label = |row: &Gathered| match (one_name, one_metric) {
@@ -205,10 +206,10 @@ impl Placed {
             _ => format!("{}: {}", row.name, row.metric.name),
         };
         let finished = |row: &&Gathered| {
-            let sample = |points: &Vec<Measured>| {
-                Cell::new(points.iter().flat_map(|(.., values)| values.iter().copied()).collect())
+            let sample = |points: &Vec<CellPoint>| {
+                SampleCell::new(points.iter().flat_map(|(.., values)| values.iter().copied()).collect())
             };
-            let mut cells: Vec<Option<Cell>> = row.cells.iter().map(sample).collect();
+            let mut cells: Vec<Option<SampleCell>> = row.cells.iter().map(sample).collect();
             let Metric { name: metric, better, exact, .. } = row.metric.clone();
             if let Some((Some(base), others)) = cells.split_first_mut() {
                 for cell in others.iter_mut().flatten() {
@@ -216,7 +217,7 @@ impl Placed {
                 }
             }
             let (name, workload, machine) = (row.name.clone(), row.workload.clone(), row.machine.clone());
-            Row { label: label(row), name, workload, machine, cpus: row.cpus, metric, better, exact, cells }
+            FigureRow { label: label(row), name, workload, machine, cpus: row.cpus, metric, better, exact, cells }
         };
         rows.iter().map(finished).collect()
     }
@@ -232,7 +233,7 @@ fn key(by: By, side: usize, subject: &Subject) -> String {
 }
 
 /// Values of a fact in a column, in the order in which they came up.
-fn distinct<'p>(group: &[&'p (usize, Point)], read: fn(&Subject) -> &str) -> Vec<&'p str> {
+fn distinct<'p>(group: &[&'p (usize, FigurePoint)], read: fn(&Subject) -> &str) -> Vec<&'p str> {
     let mut found = Vec::new();
     for (_, point) in group {
         let value = read(&point.subject);
@@ -244,7 +245,7 @@ fn distinct<'p>(group: &[&'p (usize, Point)], read: fn(&Subject) -> &str) -> Vec
 }
 
 /// Seeds of a column, as `1-6` or `1,4`.
-fn seeds(group: &[&(usize, Point)]) -> Option<String> {
+fn seeds(group: &[&(usize, FigurePoint)]) -> Option<String> {
     let mut seeds: Vec<u64> = group.iter().filter_map(|(_, point)| point.subject.seed).collect();
     seeds.sort_unstable();
     seeds.dedup();
@@ -257,7 +258,7 @@ fn seeds(group: &[&(usize, Point)]) -> Option<String> {
 }
 
 /// Arguments that a column is from.
-fn files(sides: &[Side], group: &[&(usize, Point)]) -> String {
+fn files(sides: &[Side], group: &[&(usize, FigurePoint)]) -> String {
     let from = |number: &usize| group.iter().any(|(side, _)| side == number);
     let names: Vec<&str> = (0..sides.len()).filter(from).map(|number| sides[number].name.as_str()).collect();
     names.join(" and ")

@@ -1,9 +1,8 @@
-//! What a document says, as points: one figure of one run, with all that it depends on.
+//! The content of a document as points: one figure of one run, with all that it depends on.
 //!
-//! A figure of a deterministic run is one number for a seed; one of `framewright bench` is a number for each round.
-//! Directions are part of a figure: more faults a second are better, more nanoseconds a page are worse, and of a
-//! figure without one nobody says what is better. Documents are read by the fields that are needed, so that a later
-//! version may add others.
+//! A figure of a deterministic run is one number for a seed; one of `framewright bench` is a number for each round. A
+//! direction is part of a figure: more faults a second are better, more nanoseconds a page are worse, and some figures
+//! have no direction. Only the needed fields of a document are read, so that a later version may add others.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -23,7 +22,7 @@ pub enum Better {
     Neither,
 }
 
-/// What is measured.
+/// A measured quantity.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Metric {
     /// Its name, as `waiting for locks`.
@@ -52,7 +51,7 @@ impl Metric {
     }
 }
 
-/// What a run was of. What is empty plays no part in its kind.
+/// The subject of a run. An empty field plays no part in its kind.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Subject {
     /// Workload, or row of an experiment, or trace.
@@ -73,8 +72,8 @@ pub struct Subject {
 
 /// One figure of one run.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Point {
-    /// Of what.
+pub struct FigurePoint {
+    /// Its subject.
     pub subject: Subject,
     /// Which figure.
     pub metric: Metric,
@@ -86,11 +85,11 @@ pub struct Point {
 ///
 /// # Errors
 /// A document that does not hold what its schema promises.
-pub fn points(document: &Document) -> Result<Vec<Point>, ReadError> {
+pub fn points(document: &Document) -> Result<Vec<FigurePoint>, ReadError> {
     let mut all = match document.kind {
         Kind::Sim => match document.parse::<Several>()?.runs {
-            Some(runs) => runs.into_iter().flat_map(Run::points).collect(),
-            None => document.parse::<Run>()?.points(),
+            Some(runs) => runs.into_iter().flat_map(SimRun::points).collect(),
+            None => document.parse::<SimRun>()?.points(),
         },
         Kind::Bench => document.parse::<Benchmark>()?.points(),
         Kind::Reproduce => experiment(&document.parse::<Value>()?),
@@ -101,7 +100,7 @@ pub fn points(document: &Document) -> Result<Vec<Point>, ReadError> {
     Ok(all)
 }
 
-/// What a document says that its numbers should be read with.
+/// The notes of a document, to read with its numbers.
 pub fn remarks(document: &Document) -> Vec<String> {
     #[derive(Deserialize)]
     struct Noted {
@@ -120,11 +119,11 @@ fn few_words(switches: &str) -> String {
 /// Runs of `framewright sim`; one run alone is a document of its own.
 #[derive(Deserialize)]
 struct Several {
-    runs: Option<Vec<Run>>,
+    runs: Option<Vec<SimRun>>,
 }
 
 #[derive(Deserialize)]
-struct Run {
+struct SimRun {
     machine: String,
     workload: String,
     mechanisms: String,
@@ -136,13 +135,13 @@ struct Run {
     unit: String,
     per_second: Option<f64>,
     cycles_per_operation: Option<f64>,
-    figures: Vec<Figure>,
+    figures: Vec<SimFigure>,
     locks: Vec<Lock>,
     per_cpu: Vec<Cpu>,
 }
 
 #[derive(Deserialize)]
-struct Figure {
+struct SimFigure {
     name: String,
     value: Option<f64>,
     unit: String,
@@ -172,8 +171,8 @@ pub const TIME: &str = "time";
 /// Name of the share of time that CPUs slept.
 pub const ASLEEP: &str = "asleep";
 
-impl Run {
-    fn points(self) -> Vec<Point> {
+impl SimRun {
+    fn points(self) -> Vec<FigurePoint> {
         let milliseconds = |nanoseconds: u64| nanoseconds as f64 / 1e6;
         let (window, warm_up) = (milliseconds(self.window_ns), milliseconds(self.warm_up_ns));
         let subject = Subject {
@@ -203,14 +202,15 @@ impl Run {
     }
 }
 
-/// Points with one value each; what is no number is left out.
-fn of_one_run(subject: &Subject, found: impl IntoIterator<Item = (Metric, Option<f64>)>) -> Vec<Point> {
-    let point =
-        |(metric, value): (Metric, Option<f64>)| Some(Point { subject: subject.clone(), metric, values: vec![value?] });
+/// Points with one value each; a missing value gives no point.
+fn of_one_run(subject: &Subject, found: impl IntoIterator<Item = (Metric, Option<f64>)>) -> Vec<FigurePoint> {
+    let point = |(metric, value): (Metric, Option<f64>)| {
+        Some(FigurePoint { subject: subject.clone(), metric, values: vec![value?] })
+    };
     found.into_iter().filter_map(point).collect()
 }
 
-/// What `framewright bench` found.
+/// The document of `framewright bench`.
 #[derive(Deserialize)]
 struct Benchmark {
     machine: Facts,
@@ -218,7 +218,7 @@ struct Benchmark {
     rounds: usize,
     cell_ms: u64,
     frames: usize,
-    rows: Vec<Row>,
+    rows: Vec<BenchRow>,
 }
 
 #[derive(Deserialize)]
@@ -230,7 +230,7 @@ struct Facts {
 }
 
 #[derive(Deserialize)]
-struct Row {
+struct BenchRow {
     workload: String,
     threads: usize,
     allocator: String,
@@ -241,19 +241,19 @@ struct Row {
     free_ns: Option<f64>,
     /// Not in files of before there was something to compare them.
     #[serde(default)]
-    samples: Vec<Sample>,
+    samples: Vec<BenchRound>,
 }
 
 #[derive(Deserialize)]
-struct Sample {
+struct BenchRound {
     total: Option<f64>,
     alloc: Option<f64>,
     free: Option<f64>,
 }
 
-impl Row {
+impl BenchRow {
     /// One of the figures of each round; of files without rounds its median.
-    fn rounds(&self, of: fn(&Sample) -> Option<f64>, median: Option<f64>) -> Vec<f64> {
+    fn rounds(&self, of: fn(&BenchRound) -> Option<f64>, median: Option<f64>) -> Vec<f64> {
         if self.samples.is_empty() {
             median.into_iter().collect()
         } else {
@@ -267,12 +267,12 @@ impl Row {
 }
 
 impl Benchmark {
-    fn points(self) -> Vec<Point> {
+    fn points(self) -> Vec<FigurePoint> {
         let Facts { cpu, cpus, kernel, tsc_ghz } = &self.machine;
         let machine = format!("{cpu}, {cpus} CPUs, {kernel}");
         let setting = format!("{} ms a round, {} frames", self.cell_ms, self.frames);
         let mechanisms = few_words(&self.mechanisms);
-        let of = |row: &Row| {
+        let of = |row: &BenchRow| {
             let subject = Subject {
                 name: row.workload.clone(),
                 cpus: Some(row.threads),
@@ -291,17 +291,17 @@ impl Benchmark {
                 (Metric::more("free", "ns/page", Better::Lower), row.rounds(|sample| sample.free, row.free_ns)),
                 (Metric::more(CYCLES, "cycles/page", Better::Lower), cycles),
             ];
-            found.map(|(metric, values)| Point { subject: subject.clone(), metric, values })
+            found.map(|(metric, values)| FigurePoint { subject: subject.clone(), metric, values })
         };
         self.rows.iter().flat_map(of).collect()
     }
 
     /// A row against its limit, within each round; where rounds cannot be paired, the median that the file has.
-    fn ratios(&self, row: &Row) -> Vec<f64> {
-        let is_limit = |other: &&Row| {
+    fn ratios(&self, row: &BenchRow) -> Vec<f64> {
+        let is_limit = |other: &&BenchRow| {
             (&other.workload, other.threads, &other.allocator) == (&row.workload, row.threads, &row.limit)
         };
-        let limit = self.rows.iter().find(is_limit).map(Row::total).unwrap_or_default();
+        let limit = self.rows.iter().find(is_limit).map(BenchRow::total).unwrap_or_default();
         let total = row.total();
         if limit.len() != self.rounds || total.len() != self.rounds {
             return row.ratio_to_limit.into_iter().collect();
@@ -310,31 +310,31 @@ impl Benchmark {
     }
 }
 
-/// What `framewright replay` found.
+/// The document of `framewright replay`.
 #[derive(Deserialize)]
 struct Replayed {
     trace: String,
-    machine: Recorded,
-    columns: Vec<Column>,
+    machine: ReplayedMachine,
+    columns: Vec<ReplayedColumn>,
 }
 
 #[derive(Deserialize)]
-struct Recorded {
+struct ReplayedMachine {
     cpus: usize,
     frames: u64,
 }
 
 #[derive(Deserialize)]
-struct Column {
+struct ReplayedColumn {
     mechanisms: String,
     #[serde(flatten)]
     figures: Value,
 }
 
 impl Replayed {
-    fn points(self) -> Vec<Point> {
+    fn points(self) -> Vec<FigurePoint> {
         let name = self.trace.rsplit('/').next().unwrap_or(&self.trace).to_owned();
-        let Recorded { cpus, frames } = self.machine;
+        let ReplayedMachine { cpus, frames } = self.machine;
         let counts: [(&str, &str, Better); 8] = [
             ("huge faults served", "/order9_faults_served", Better::Higher),
             ("served where Linux failed", "/served_where_linux_failed", Better::Higher),
@@ -345,7 +345,7 @@ impl Replayed {
             ("fallbacks, fragmenting", "/extfrag_fragmenting", Better::Lower),
             ("most huge pages held", "/peak_blocks_held", Better::Higher),
         ];
-        let of = |column: &Column| {
+        let of = |column: &ReplayedColumn| {
             let subject = Subject {
                 name: name.clone(),
                 mechanisms: few_words(&column.mechanisms),
@@ -365,25 +365,25 @@ impl Replayed {
     }
 }
 
-/// A list of an experiment's rows: where it is, what tells its rows apart, and their figures.
-struct Table {
+/// A list of an experiment's rows: its place, the keys that tell its rows apart, and their figures.
+struct RowList {
     rows: &'static str,
     keys: &'static [&'static str],
     figures: &'static [(&'static str, &'static str, &'static str, Better)],
 }
 
-/// Lists of each experiment, as far as figures of ours are in them; what was published is the same in every file.
-fn tables(experiment: &str) -> &'static [Table] {
+/// Lists of each experiment, as far as they have figures of ours; published figures are equal in all files.
+fn tables(experiment: &str) -> &'static [RowList] {
     const WAITING: (&str, &str, &str, Better) =
         ("waiting for the zone lock", "% of CPU time", "/simulated/zone_lock_contention_percent", Better::Lower);
     match experiment {
         "zone-lock" => &[
-            Table {
+            RowList {
                 rows: "/rows",
                 keys: &["name"],
                 figures: &[("faults", "fault/s", "/simulated/performance", Better::Higher), WAITING],
             },
-            Table {
+            RowList {
                 rows: "/mix",
                 keys: &["name"],
                 figures: &[
@@ -392,7 +392,7 @@ fn tables(experiment: &str) -> &'static [Table] {
                 ],
             },
         ],
-        "zone-layout" => &[Table {
+        "zone-layout" => &[RowList {
             rows: "/variants",
             keys: &["name"],
             figures: &[
@@ -400,7 +400,7 @@ fn tables(experiment: &str) -> &'static [Table] {
                 ("waiting for the zone lock", "% of CPU time", "/zone_lock_contention_percent", Better::Lower),
             ],
         }],
-        "numa-stats" => &[Table {
+        "numa-stats" => &[RowList {
             rows: "/rows",
             keys: &["threshold"],
             figures: &[
@@ -408,7 +408,7 @@ fn tables(experiment: &str) -> &'static [Table] {
                 ("cycles of a pair", "cycles", "/simulated/cycles", Better::Lower),
             ],
         }],
-        "irq-safe" => &[Table {
+        "irq-safe" => &[RowList {
             rows: "/rows",
             keys: &["operation", "batch"],
             figures: &[
@@ -416,7 +416,7 @@ fn tables(experiment: &str) -> &'static [Table] {
                 ("irqsafe", "cycles/page", "/simulated/irqsafe", Better::Lower),
             ],
         }],
-        "fragmentation" => &[Table {
+        "fragmentation" => &[RowList {
             rows: "/rows",
             keys: &["config", "kernel"],
             figures: &[
@@ -429,8 +429,8 @@ fn tables(experiment: &str) -> &'static [Table] {
     }
 }
 
-/// What `framewright reproduce` found of an experiment.
-fn experiment(document: &Value) -> Vec<Point> {
+/// The points of a document of `framewright reproduce`.
+fn experiment(document: &Value) -> Vec<FigurePoint> {
     let word = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
     let name = word("experiment");
     let quick = if word("command").contains(" --quick") { "quick" } else { "full length" };

@@ -1,7 +1,7 @@
 //! From a file to the documents in it: JSON that the commands print, one after the other as `>>` leaves them.
 //!
-//! Of each document only its kind is found out here, by its `schema`. What it holds is for [`points`](super::points)
-//! to say. A file that is something else is refused with its line and with the commands that would make one.
+//! Only the kind of a document is found out here, by its `schema`; [`points`](super::points) reads its content. Any
+//! other file is refused with the line, and with the commands that would make one.
 
 use std::fs::File;
 use std::io::Read;
@@ -47,7 +47,7 @@ impl Kind {
     }
 }
 
-/// What can be wrong with a file.
+/// A fault of a file.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The file cannot be read.
@@ -77,7 +77,7 @@ pub enum ReadError {
         file: String,
         /// Line, from 1 on.
         line: usize,
-        /// What the parser says.
+        /// The parser's message.
         reason: String,
     },
     /// It is JSON of something else.
@@ -87,7 +87,7 @@ pub enum ReadError {
         file: String,
         /// Line at which it begins, from 1 on.
         line: usize,
-        /// What it is.
+        /// Its real content.
         what: String,
     },
     /// It has the right schema, but not what belongs to it.
@@ -99,12 +99,12 @@ pub enum ReadError {
         line: usize,
         /// Which command prints its kind.
         command: &'static str,
-        /// What is missing or wrong.
+        /// The missing or wrong field.
         reason: String,
     },
 }
 
-/// Who makes files to compare.
+/// The commands that make files to compare.
 const MAKERS: &str = "files to compare are what framewright sim, bench, reproduce and replay print with --format json";
 
 /// One document of a file.
@@ -113,13 +113,13 @@ pub struct Document {
     pub file: String,
     /// Line at which it begins, from 1 on.
     pub line: usize,
-    /// Who prints it.
+    /// The command that prints it.
     pub kind: Kind,
     /// Its text.
     text: String,
 }
 
-/// What every document has, or has not.
+/// The fields that tell the kinds of documents apart.
 #[derive(Deserialize)]
 struct Probe {
     schema: Option<serde_json::Value>,
@@ -130,7 +130,7 @@ struct Probe {
 }
 
 impl Document {
-    /// What it holds.
+    /// Its content.
     ///
     /// # Errors
     /// [`ReadError::Shape`] if it does not.
@@ -207,7 +207,7 @@ fn kind(text: &str) -> Result<Kind, String> {
     }
 }
 
-/// What the parser says, without the line, which is told apart.
+/// The parser's message without the line, which is printed elsewhere.
 fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or(&text).to_owned()

@@ -1,29 +1,28 @@
-//! What a handful of measurements says: a median with its interval, and whether two samples are from the same
-//! population.
+//! Statistics of a few measurements: a median with its interval, and a test whether two samples differ.
 //!
-//! Nothing is assumed of how measurements are distributed: times of programs have long tails. The middle is the
-//! median; its interval goes from one measurement to another, chosen by the binomial distribution so that it holds
-//! the population's median 95 times of 100 or more often. Of fewer than six measurements no interval is as sure as
-//! that. Two samples are compared by the U test of Mann and Whitney, which looks at ranks alone. Both are what Go's
-//! `benchstat` does, so that the numbers can be held against its.
+//! Nothing is assumed about the distribution of measurements: times of programs have long tails. The middle is the
+//! median. Its interval goes from one measurement to another, chosen by the binomial distribution so that it holds the
+//! population's median at least 95 times of 100. Fewer than six measurements give no such interval. The U test of Mann
+//! and Whitney, which looks at ranks alone, compares two samples. Go's `benchstat` does both too, so that the numbers
+//! can be compared with its.
 //!
 //! For up to [`EXACT`] measurements a side ([`EXACT_TIED`] if some are equal), the U test's probability is exact: all
-//! ways to deal the ranks to both sides are counted. Beyond, the normal distribution takes over, corrected for ties
-//! and continuity. A t-test was rejected, since it believes in a normal distribution, and so was a paired test:
+//! ways to deal the ranks to both sides are counted. For more, the normal distribution is used, corrected for ties and
+//! continuity. A t-test was rejected, because it assumes a normal distribution. A paired test was rejected, because
 //! rounds and seeds of two files are not pairs.
 
 use std::cmp::Ordering;
 
 /// Measurements of each side for which the U test is exact, if no two are equal.
 pub const EXACT: usize = 50;
-/// The same if some are equal.
+/// That limit if some are equal.
 pub const EXACT_TIED: usize = 25;
-/// How sure an interval is.
+/// The confidence of an interval.
 pub const CONFIDENCE: f64 = 0.95;
-/// The probability from which on down a difference is believed.
+/// The probability at or below which a difference is believed.
 pub const ALPHA: f64 = 0.05;
 
-/// What a sample says.
+/// A sample, summed up.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Summary {
     /// Its middle.
@@ -43,7 +42,7 @@ impl Summary {
         sorted.sort_unstable_by(f64::total_cmp);
         let median = framewright_bench::stats::median(&sorted)?;
         let count = sorted.len();
-        let mean = sorted.iter().sum::<f64>() / count as f64;
+        let mean = framewright_bench::stats::mean(&sorted)?;
         let squares: f64 = sorted.iter().map(|value| (value - mean).powi(2)).sum();
         let deviation = if count > 1 { (squares / (count - 1) as f64).sqrt() } else { 0.0 };
         let interval = median_ranks(count).map(|(low, high)| (sorted[low - 1], sorted[high - 1]));
@@ -110,7 +109,8 @@ pub fn u_test(a: &[f64], b: &[f64]) -> Option<f64> {
     Some(if exact { ranked.exact(a.len()) } else { ranked.normal(a.len(), b.len()) })
 }
 
-/// Whether a difference between samples of so many measurements would be believed if they were as far apart as they can be.
+/// Whether a difference between samples of `a` and of `b` measurements would be believed if they were as far apart as
+/// they can be.
 pub fn can_differ(a: usize, b: usize) -> bool {
     let deals = |a: usize, b: usize| (0..a).map(|i| (a + b - i) as f64 / (i + 1) as f64).product::<f64>();
     2.0 / deals(a.min(b), a.max(b)) <= ALPHA

@@ -1,15 +1,15 @@
-//! Rows and columns, and how a cell stands to the base's.
+//! Rows and columns, and a cell's difference to the base's.
 //!
 //! Rows of a table share a unit, not a direction: more huge pages served and fewer pages moved stand in one table of
-//! counts. The verdict on a difference is therefore the row's. It is [`Verdict::Unclear`] wherever chance may explain
-//! it, however large it is; where there is no chance, as in a replay, every difference is one.
+//! counts. So the verdict on a difference is the row's. It is [`Difference::Unclear`] wherever chance may explain the
+//! difference, however large it is. Without chance, as in a replay, every difference is one.
 
 use serde::Serialize;
 
 use super::points::Better;
 use super::statistics::{ALPHA, Summary, u_test};
 
-/// What makes a column.
+/// The kind of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
@@ -32,10 +32,10 @@ impl By {
     }
 }
 
-/// Something that is the same in all that it is told of.
+/// A constant fact.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Fact {
-    /// What.
+    /// Its name.
     pub name: &'static str,
     /// Its value.
     pub value: String,
@@ -46,25 +46,25 @@ pub struct Fact {
 pub struct Column {
     /// Its name.
     pub name: String,
-    /// What tells it from others.
+    /// The facts that tell it from others.
     pub facts: Vec<Fact>,
 }
 
 /// Rows of one unit.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Table {
+pub struct UnitTable {
     /// The unit.
     pub unit: String,
     /// The rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<FigureRow>,
 }
 
 /// One figure of one thing.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Row {
-    /// What it is called among the rows of its table.
+pub struct FigureRow {
+    /// Its name among the rows of its table.
     pub label: String,
-    /// What it is of, CPUs included.
+    /// Its subject, CPUs included.
     pub name: String,
     /// The workload, as its file has it.
     pub workload: String,
@@ -79,13 +79,13 @@ pub struct Row {
     /// Whether there is no chance in it.
     pub exact: bool,
     /// A cell for each column; none where nothing was run.
-    pub cells: Vec<Option<Cell>>,
+    pub cells: Vec<Option<SampleCell>>,
 }
 
 /// A sample, and how it stands to the base.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct Cell {
-    /// What was measured.
+pub struct SampleCell {
+    /// The measurements.
     pub values: Vec<f64>,
     /// Its middle.
     pub median: f64,
@@ -106,34 +106,34 @@ pub struct Against {
     pub delta_percent: Option<f64>,
     /// Probability of such a difference by chance; none where there is no chance.
     pub p: Option<f64>,
-    /// What that says.
-    pub verdict: Verdict,
+    /// The verdict.
+    pub verdict: Difference,
 }
 
-/// What a difference says.
+/// The verdict on a difference.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum Difference {
     /// It got better.
     Better,
     /// It got worse.
     Worse,
-    /// It differs, and nobody says which is better.
+    /// It differs, and neither is better.
     Differs,
-    /// Both are the same number, without chance.
+    /// Both are one number, without chance.
     Same,
     /// It may be chance.
     Unclear,
 }
 
-impl Cell {
+impl SampleCell {
     /// Of a sample; none of an empty one.
     pub fn new(values: Vec<f64>) -> Option<Self> {
         let Summary { median, interval, mean, deviation } = Summary::of(&values)?;
         Some(Self { values, median, interval, mean, deviation, against: None })
     }
 
-    /// The same numbers, to compute with.
+    /// The numbers, to compute with.
     pub fn summary(&self) -> Summary {
         Summary { median: self.median, interval: self.interval, mean: self.mean, deviation: self.deviation }
     }
@@ -141,18 +141,18 @@ impl Cell {
 
 impl Against {
     /// Of two cells of a row.
-    pub fn new(base: &Cell, cell: &Cell, better: Better, exact: bool) -> Self {
+    pub fn new(base: &SampleCell, cell: &SampleCell, better: Better, exact: bool) -> Self {
         let (from, to) = (base.median, cell.median);
         let delta_percent =
             if from == to { Some(0.0) } else { Some((to / from - 1.0) * 100.0).filter(|delta| delta.is_finite()) };
         let p = if exact { None } else { u_test(&base.values, &cell.values) };
         let verdict = match (p, better) {
-            (None, _) if from == to => Verdict::Same,
-            (Some(p), _) if p > ALPHA || from == to => Verdict::Unclear,
-            (_, Better::Neither) => Verdict::Differs,
-            (_, Better::Higher) if to > from => Verdict::Better,
-            (_, Better::Lower) if to < from => Verdict::Better,
-            _ => Verdict::Worse,
+            (None, _) if from == to => Difference::Same,
+            (Some(p), _) if p > ALPHA || from == to => Difference::Unclear,
+            (_, Better::Neither) => Difference::Differs,
+            (_, Better::Higher) if to > from => Difference::Better,
+            (_, Better::Lower) if to < from => Difference::Better,
+            _ => Difference::Worse,
         };
         Self { delta_percent, p, verdict }
     }

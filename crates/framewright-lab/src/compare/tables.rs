@@ -1,25 +1,27 @@
 //! A comparison as the kernel's own testers print one: the tables of mmtests, and those of the 0-day robot (LKP).
 //!
-//! mmtests: a row for each statistic and figure. Rates have harmonic means, everything else arithmetic ones; in
-//! parentheses stands by how many percent it got better, so that a rate that grows and a time that shrinks are both
-//! positive. Stars instead of parentheses mark what is not chance. Counts without chance are rows of `Ops`.
+//! mmtests: a row for each statistic and figure. Rates have harmonic means, everything else arithmetic ones. The number
+//! in parentheses is the improvement in percent, so that a rate that grows and a time that shrinks are both positive.
+//! Stars instead of parentheses mark differences that chance does not explain. Counts without chance are rows of `Ops`.
 //!
 //! LKP: the base's mean, the change in percent of it (of shares in percent: in points), the other mean; each with its
-//! standard deviation in percent if that is 2 or more. Both formats are of other projects; here they are written anew
-//! from published tables.
+//! standard deviation in percent if that is 2 or more. Both formats belong to other projects; this code follows
+//! published tables.
 
 use std::fmt::{self, Write as _};
 
+use framewright_bench::foreign;
+
 use super::comparison::Comparison;
 use super::points::Better;
-use super::table::{Cell, Row, Verdict};
+use super::table::{Difference, FigureRow, SampleCell};
 
 /// Least columns of a name, and of a side.
 const NAME: usize = 24;
 const SIDE: usize = 28;
 
 /// A statistic of mmtests: its name, and how it is read off.
-type Statistic = (&'static str, fn(&Cell) -> f64);
+type MmtestsStatistic = (&'static str, fn(&SampleCell) -> f64);
 
 /// As `compare-kernels.sh` of mmtests.
 pub struct Mmtests<'c>(pub &'c Comparison);
@@ -29,7 +31,7 @@ impl fmt::Display for Mmtests<'_> {
         let rows = self.0.tables.iter().flat_map(|table| &table.rows);
         let name = rows.map(|row| row.label.chars().count() + 12).max().unwrap_or(0).max(NAME);
         let heads = self.0.columns.iter().map(|column| column.name.chars().count());
-        let of_row = |row: &Row| {
+        let of_row = |row: &FigureRow| {
             let all = statistics(row).iter();
             let cells = all.flat_map(|statistic| row.cells.iter().map(|cell| mmtests_cell(row, *statistic, cell)));
             cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
@@ -63,10 +65,10 @@ impl fmt::Display for Mmtests<'_> {
     }
 }
 
-/// What is told of a row.
-fn statistics(row: &Row) -> &'static [Statistic] {
-    const MEAN: fn(&Cell) -> f64 = |cell| cell.mean;
-    const REST: [Statistic; 3] = [
+/// The statistics of a row.
+fn statistics(row: &FigureRow) -> &'static [MmtestsStatistic] {
+    const MEAN: fn(&SampleCell) -> f64 = |cell| cell.mean;
+    const REST: [MmtestsStatistic; 3] = [
         ("Stddev", |cell| cell.deviation),
         ("CoeffVar", |cell| cell.summary().variation_percent()),
         ("Max", |cell| cell.values.iter().copied().fold(f64::MIN, f64::max)),
@@ -79,7 +81,7 @@ fn statistics(row: &Row) -> &'static [Statistic] {
 }
 
 /// The harmonic mean, which is that of rates; of numbers not above zero the arithmetic one.
-fn harmonic(cell: &Cell) -> f64 {
+fn harmonic(cell: &SampleCell) -> f64 {
     if cell.values.iter().any(|&value| value <= 0.0) {
         return cell.mean;
     }
@@ -87,7 +89,7 @@ fn harmonic(cell: &Cell) -> f64 {
 }
 
 /// A statistic, and by how much it is better than the base's.
-fn mmtests_cell(row: &Row, (title, read): Statistic, cell: &Option<Cell>) -> String {
+fn mmtests_cell(row: &FigureRow, (title, read): MmtestsStatistic, cell: &Option<SampleCell>) -> String {
     let Some(cell) = cell else { return "-".to_owned() };
     let value = read(cell);
     let Some(base) = row.cells.first().and_then(Option::as_ref).map(read) else { return format!("{value:.2}") };
@@ -97,16 +99,16 @@ fn mmtests_cell(row: &Row, (title, read): Statistic, cell: &Option<Cell>) -> Str
     let better = if better.abs() >= 0.005 { better } else { 0.0 };
     let sure = matches!(
         cell.against.map(|against| against.verdict),
-        Some(Verdict::Better | Verdict::Worse | Verdict::Differs)
+        Some(Difference::Better | Difference::Worse | Difference::Differs)
     );
     if sure && matches!(title, "Hmean" | "Amean") {
         return format!("{value:.2} *{better:7.2}%*");
     }
-    format!("{value:.2} ({better:7.2}%)")
+    foreign::mmtests_cell(value, better)
 }
 
-/// By how many percent a number is better than the base's. No share of nothing is a number: a change from 0 is told as mmtests'
-/// `pdiff` and `pndiff` tell it, by 100 if more is better and by -99 if less is.
+/// By how many percent a number is better than the base's. No share of nothing is a number: a change from 0 is told as
+/// mmtests' `pdiff` and `pndiff` tell it, by 100 if more is better and by -99 if less is.
 fn better_by((base, value): (f64, f64), less_is_better: bool) -> f64 {
     if value == base {
         return 0.0;
@@ -116,7 +118,7 @@ fn better_by((base, value): (f64, f64), less_is_better: bool) -> f64 {
     if less_is_better { less } else { more }
 }
 
-/// A kernel's name in two rows, broken behind its release: `4.20.0-rc3` and `vanilla`.
+/// A kernel's name in two rows, broken after its release: `4.20.0-rc3` and `vanilla`.
 fn two_rows(name: &str) -> (&str, &str) {
     let candidate = name.find("-rc").map_or(0, |at| at + 1);
     match name[candidate..].find('-') {
@@ -168,13 +170,13 @@ impl fmt::Display for Lkp<'_> {
     }
 }
 
-/// Whether a unit is a share in percent, whose changes are told in points.
+/// Whether a unit is a share in percent; changes of a share are told in points.
 fn is_share(unit: &str) -> bool {
     unit.starts_with('%')
 }
 
-fn lkp_row(row: &Row, unit: &str) -> String {
-    let value = |cell: &Option<Cell>, width: usize| match cell {
+fn lkp_row(row: &FigureRow, unit: &str) -> String {
+    let value = |cell: &Option<SampleCell>, width: usize| match cell {
         None => format!("  {:>1$}      ", "-", width - 2),
         Some(cell) => {
             let spread = cell.summary().variation_percent();
@@ -213,8 +215,8 @@ fn lkp_number(value: f64) -> String {
     }
 }
 
-/// `workload.CPUs.figure`, with a percent sign behind that of a share.
-fn lkp_name(row: &Row, unit: &str) -> String {
+/// `workload.CPUs.figure`, with a percent sign after that of a share.
+fn lkp_name(row: &FigureRow, unit: &str) -> String {
     let figure = one_word(&row.metric);
     let unit = if is_share(unit) { "%".to_owned() } else { format!("_{}", one_word(&unit.replace('/', "_per_"))) };
     format!("{}.{figure}{unit}", one_word(&row.name))

@@ -1,21 +1,22 @@
-//! A comparison for people, in the style of Go's `benchstat`: a median with its interval for each column, and against
-//! the first how much it changed and how sure that is.
+//! A comparison for people, in the style of Go's `benchstat`: a median with its interval for each column, and the
+//! change against the first column with its probability.
 //!
-//! `~` stands where chance may explain the difference. Numbers have four digits and a prefix, counts all of theirs. Long names are
-//! cut, and stand below in full.
+//! `~` stands where chance may explain the difference. Numbers have four digits and a prefix, counts all of theirs.
+//! Long names are cut, and stand below in full.
 
 use std::fmt;
+
+use framewright_table::figures::{grouped, significant};
 
 use super::comparison::Comparison;
 use super::names::Short;
 use super::statistics::{least_count, least_for_interval};
-use super::table::{Against, Cell, Row, Table, Verdict};
+use super::table::{Against, Difference, FigureRow, SampleCell, UnitTable};
 use crate::compare::points::Better;
-use crate::sim::figures::{grouped, significant};
 
 /// Columns that a name may take.
 const NAME: usize = 44;
-/// The same of a side's name.
+/// Columns that a side's name may take.
 const SIDE: usize = 24;
 
 /// Prints a comparison.
@@ -52,7 +53,7 @@ impl fmt::Display for Text<'_> {
 }
 
 impl Text<'_> {
-    fn table(&self, f: &mut fmt::Formatter<'_>, table: &Table, (labels, sides): (&Short, &Short)) -> fmt::Result {
+    fn table(&self, f: &mut fmt::Formatter<'_>, table: &UnitTable, (labels, sides): (&Short, &Short)) -> fmt::Result {
         let columns = &self.0.columns;
         let mut lines = vec![vec![heading(table)]];
         lines[0].extend(columns.iter().map(|column| sides.shown(&column.name).to_owned()));
@@ -96,8 +97,8 @@ impl Text<'_> {
         if cells().any(|cell| cell.interval.is_none()) {
             writeln!(f, "\n± ∞: an interval of 95 % needs {} measurements or more", least_for_interval())?;
         }
-        let few = |row: &Row| {
-            let count = |cell: &Option<Cell>| cell.as_ref().is_some_and(|cell| cell.values.len() < least_count());
+        let few = |row: &FigureRow| {
+            let count = |cell: &Option<SampleCell>| cell.as_ref().is_some_and(|cell| cell.values.len() < least_count());
             row.cells.iter().skip(1).flatten().any(|cell| cell.against.is_some()) && row.cells.iter().any(count)
         };
         if rows().any(few) {
@@ -113,7 +114,7 @@ impl Text<'_> {
 }
 
 /// The unit, and which way is better if all rows agree on it.
-fn heading(table: &Table) -> String {
+fn heading(table: &UnitTable) -> String {
     let better = table.rows.first().map_or(Better::Neither, |row| row.better);
     let agreed = table.rows.iter().all(|row| row.better == better);
     match better {
@@ -124,7 +125,7 @@ fn heading(table: &Table) -> String {
 }
 
 /// A median and its interval.
-fn middle(row: &Row, cell: &Cell) -> String {
+fn middle(row: &FigureRow, cell: &SampleCell) -> String {
     if row.exact {
         let is_small_count = cell.median.fract() == 0.0 && cell.median.abs() < 100.0;
         return if is_small_count { format!("{:.0}", cell.median) } else { grouped(cell.median) };
@@ -138,20 +139,20 @@ fn middle(row: &Row, cell: &Cell) -> String {
 }
 
 /// Against the base: by how much, how sure, and what that means.
-fn change(row: &Row, cell: &Cell) -> String {
+fn change(row: &FigureRow, cell: &SampleCell) -> String {
     let Some(against) = cell.against else { return String::new() };
     let Against { delta_percent, p, verdict } = against;
     let delta = match verdict {
-        Verdict::Unclear => "~".to_owned(),
-        Verdict::Same => "=".to_owned(),
+        Difference::Unclear => "~".to_owned(),
+        Difference::Same => "=".to_owned(),
         _ => delta_percent.map_or("from 0".to_owned(), |delta| percent(1.0 + delta / 100.0)),
     };
     let base = row.cells.first().and_then(Option::as_ref).map_or(0, |base| base.values.len());
     let counts = if base == cell.values.len() { base.to_string() } else { format!("{base}+{}", cell.values.len()) };
     let sure = p.map_or("(exact)".to_owned(), |p| format!("(p={p:.3} n={counts})"));
     let word = match verdict {
-        Verdict::Better => " better",
-        Verdict::Worse => " worse",
+        Difference::Better => " better",
+        Difference::Worse => " worse",
         _ => "",
     };
     format!("{delta:>8} {sure}{word}")
@@ -164,7 +165,7 @@ fn percent(ratio: f64) -> String {
 
 /// Of each column the geometric mean of its medians, and of their ratios to the base's where both have a row. None at
 /// all if that would say nothing: of one row, of counts, of different figures, or where one is not above zero.
-pub fn geomeans(table: &Table, columns: usize) -> Vec<Option<(f64, Option<f64>)>> {
+pub fn geomeans(table: &UnitTable, columns: usize) -> Vec<Option<(f64, Option<f64>)>> {
     let alike = table.rows.iter().all(|row| row.metric == table.rows[0].metric && !row.exact);
     let positive = table.rows.iter().flat_map(|row| row.cells.iter().flatten()).all(|cell| cell.median > 0.0);
     if table.rows.len() < 2 || !alike || !positive {
@@ -174,10 +175,10 @@ pub fn geomeans(table: &Table, columns: usize) -> Vec<Option<(f64, Option<f64>)>
         let logarithms: f64 = values.iter().map(|value| value.ln()).sum();
         (!values.is_empty()).then(|| (logarithms / values.len() as f64).exp())
     };
-    let median = |row: &Row, column: usize| row.cells[column].as_ref().map(|cell| cell.median);
+    let median = |row: &FigureRow, column: usize| row.cells[column].as_ref().map(|cell| cell.median);
     let of = |column: usize| {
         let own = mean(table.rows.iter().filter_map(|row| median(row, column)).collect())?;
-        let ratio = |row: &Row| Some(median(row, column)? / median(row, 0)?);
+        let ratio = |row: &FigureRow| Some(median(row, column)? / median(row, 0)?);
         let ratio = (column > 0).then(|| mean(table.rows.iter().filter_map(ratio).collect())).flatten();
         Some((own, ratio))
     };

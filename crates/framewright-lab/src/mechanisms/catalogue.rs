@@ -1,18 +1,20 @@
-//! All switches and presets, and what each does: for who has to choose.
+//! All switches and presets with their descriptions, for a user who has to choose.
 
 use std::fmt;
 
 use anyhow::bail;
 use framewright::Mechanisms;
 use framewright::mechanisms::{About, PRESETS};
+use framewright_table::wrapped;
 use serde::Serialize;
 
-use crate::reproduce::text::wrapped;
+/// Columns of a line.
+const WIDTH: usize = 100;
 
 /// Version of the JSON form.
 pub const SCHEMA: u32 = 1;
 
-/// What a preset is the kernel of, or for.
+/// Each preset, with the kernel or the purpose that it stands for.
 const ORIGINS: &[(&str, &str)] = &[
     ("default", "what we believe best"),
     ("baseline", "Linux before the published mechanisms, nearest to 6.1, with a simple lock"),
@@ -43,10 +45,10 @@ const ORIGINS: &[(&str, &str)] = &[
 
 /// A choice of a switch.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
-pub struct Choice {
+pub struct SwitchChoice {
     /// Its name.
     pub name: String,
-    /// What it does.
+    /// Its description.
     pub about: String,
     /// Whether it is the default's.
     pub is_default: bool,
@@ -57,13 +59,13 @@ pub struct Choice {
 pub struct Switch {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its description.
     pub about: String,
     /// Its choices, the baseline's first; none where it is a number.
-    pub choices: Vec<Choice>,
-    /// What it may be, where it is a number.
+    pub choices: Vec<SwitchChoice>,
+    /// Its possible values, where it is a number.
     pub number: Vec<String>,
-    /// What the default chooses.
+    /// The default's choice.
     pub default: String,
 }
 
@@ -72,9 +74,9 @@ pub struct Switch {
 pub struct Preset {
     /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its description.
     pub about: String,
-    /// What it chooses other than the baseline, as `switch=choice`.
+    /// Its choices that differ from the baseline's, as `switch=choice`.
     pub unlike_baseline: Vec<String>,
 }
 
@@ -90,7 +92,7 @@ pub struct Catalogue {
 }
 
 impl Catalogue {
-    /// What has one of these names; everything if there are none.
+    /// The entries with one of these names; all entries if there are no names.
     ///
     /// # Errors
     /// The name that neither a preset nor a switch has.
@@ -108,7 +110,7 @@ impl Catalogue {
     }
 }
 
-/// What `mechanisms` choose, as `switch=choice`, in the order of [`Mechanisms::SWITCHES`].
+/// The choices of `mechanisms`, as `switch=choice`, in the order of [`Mechanisms::SWITCHES`].
 fn chosen(mechanisms: &Mechanisms) -> Vec<String> {
     mechanisms.to_string().split(',').map(str::to_owned).collect()
 }
@@ -130,7 +132,7 @@ fn switch(about: &About) -> Switch {
         Some(choice.to_owned())
     });
     let default = default.unwrap_or_default();
-    let choice = |&(name, about): &(&str, &str)| Choice {
+    let choice = |&(name, about): &(&str, &str)| SwitchChoice {
         name: name.to_owned(),
         about: plain(about),
         is_default: name == default,
@@ -156,9 +158,9 @@ impl fmt::Display for Catalogue {
             writeln!(f, "Presets, and what each chooses other than baseline\n")?;
         }
         for Preset { name, about, unlike_baseline } in &self.presets {
-            wrapped(f, &format!("  {name}: {about}"), 6)?;
+            write!(f, "{}", wrapped(&format!("  {name}: {about}"), ' ', WIDTH, 6))?;
             if !unlike_baseline.is_empty() {
-                wrapped(f, &format!("      {}", unlike_baseline.join(", ")), 6)?;
+                write!(f, "{}", wrapped(&format!("      {}", unlike_baseline.join(", ")), ' ', WIDTH, 6))?;
             }
         }
         if !self.switches.is_empty() {
@@ -167,13 +169,17 @@ impl fmt::Display for Catalogue {
         }
         for Switch { name, about, choices, number, default } in &self.switches {
             writeln!(f)?;
-            wrapped(f, &format!("  {name}: {about}"), 6)?;
-            for Choice { name, about, is_default } in choices {
+            write!(f, "{}", wrapped(&format!("  {name}: {about}"), ' ', WIDTH, 6))?;
+            for SwitchChoice { name, about, is_default } in choices {
                 let mark = if *is_default { '*' } else { '-' };
-                wrapped(f, &format!("    {mark} {name}: {about}"), 10)?;
+                write!(f, "{}", wrapped(&format!("    {mark} {name}: {about}"), ' ', WIDTH, 10))?;
             }
             if !number.is_empty() {
-                wrapped(f, &format!("    * {default}; it may be {}", number.join(" or ")), 10)?;
+                write!(
+                    f,
+                    "{}",
+                    wrapped(&format!("    * {default}; it may be {}", number.join(" or ")), ' ', WIDTH, 10)
+                )?;
             }
         }
         Ok(())

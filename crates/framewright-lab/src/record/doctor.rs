@@ -1,18 +1,19 @@
-//! Whether this machine can be recorded, and what to do where it cannot.
+//! Whether this machine can be recorded, and how to mend it where it cannot.
 //!
-//! [`Findings`] is what was found, as plain data, so that any machine can be told about; [`Findings::gather`] looks at
-//! this one. [`examine`] turns it into [`Check`]s in the order in which they are best mended: without root nothing
-//! below can even be seen.
+//! [`Findings`] holds the facts as plain data, so that a test can describe any machine; [`Findings::gather`] looks at
+//! this one. [`examine`] turns them into [`DoctorCheck`]s, in the order in which they are best mended: without root,
+//! the later ones cannot be examined at all.
 
 use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use framewright_table::ranges;
 use serde::Serialize;
 
 use super::tracefs::{self, EVENTS, Wanted};
 
-/// What was found out about a machine. What cannot be seen is none.
+/// The facts about a machine. A fact that cannot be seen is `None`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Findings {
     /// Version of the kernel.
@@ -39,7 +40,7 @@ pub struct Findings {
     pub readable: Vec<&'static str>,
     /// How the kernel is locked down, if it says so.
     pub lockdown: Option<String>,
-    /// Who may use perf, by `kernel.perf_event_paranoid`.
+    /// `kernel.perf_event_paranoid`, which limits the users of perf.
     pub perf: Option<String>,
     /// When huge pages are used.
     pub huge_pages: Option<String>,
@@ -57,15 +58,15 @@ const STATE: [(&str, &str); 4] = [
     ("/proc/kpageflags", "what is in use at the start is guessed"),
 ];
 
-/// What helps where the kernel hides its events from everybody.
+/// Advice for a kernel that hides its events from all users.
 const TRACING: &str = "needs a kernel with CONFIG_TRACING=y that is not locked down";
-/// What helps where it hides something from users.
+/// Advice for a kernel that hides something from ordinary users.
 const ROOT_ALONE: &str = "is for root alone: run the command with sudo";
 
 /// How a check came out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Verdict {
+pub enum CheckVerdict {
     /// As it should be.
     Ok,
     /// Not there; recording works, but tells less.
@@ -78,14 +79,14 @@ pub enum Verdict {
 
 /// One thing that was looked at.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Check {
-    /// What was looked at.
+pub struct DoctorCheck {
+    /// The subject.
     pub name: String,
     /// How it came out.
-    pub verdict: Verdict,
-    /// What was found.
+    pub verdict: CheckVerdict,
+    /// The finding.
     pub found: String,
-    /// What to do about it; empty if nothing is to be done.
+    /// The remedy; empty if none is needed.
     pub remedy: String,
 }
 
@@ -127,14 +128,10 @@ impl Findings {
     }
 }
 
-/// How many numbers a list as `0-3,8` has.
+/// The number of numbers in a list as `0-3,8`.
 fn counted(list: &str) -> Option<usize> {
-    let count = |range: &str| {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
-        Some(last.checked_sub(first)? as usize + 1)
-    };
-    list.split(',').map(count).sum()
+    let all = ranges::<u32>(list).filter(|all| all.iter().all(|range| !range.is_empty()))?;
+    (!all.is_empty()).then(|| all.into_iter().map(Iterator::count).sum())
 }
 
 /// Whether the first bytes of a file can be read; that it can be opened says little in `/proc`.
@@ -144,20 +141,20 @@ fn can_read(path: &str) -> bool {
 }
 
 /// Whether recording would work.
-pub fn would_work(checks: &[Check]) -> bool {
-    checks.iter().all(|check| check.verdict != Verdict::Missing)
+pub fn would_work(checks: &[DoctorCheck]) -> bool {
+    checks.iter().all(|check| check.verdict != CheckVerdict::Missing)
 }
 
-/// What is to be said of a machine.
-pub fn examine(found: &Findings) -> Vec<Check> {
+/// The checks of a machine.
+pub fn examine(found: &Findings) -> Vec<DoctorCheck> {
     let mut checks = Vec::new();
     let mut add = |name: &str, verdict, found: String, remedy: &str| {
-        let remedy = if verdict == Verdict::Ok { "" } else { remedy };
-        checks.push(Check { name: name.to_owned(), verdict, found, remedy: remedy.to_owned() });
+        let remedy = if verdict == CheckVerdict::Ok { "" } else { remedy };
+        checks.push(DoctorCheck { name: name.to_owned(), verdict, found, remedy: remedy.to_owned() });
     };
-    let or_missing = |ok| if ok { Verdict::Ok } else { Verdict::Missing };
+    let or_missing = |ok| if ok { CheckVerdict::Ok } else { CheckVerdict::Missing };
     let memory = format!("{}.{} GiB", found.memory_kib >> 20, (found.memory_kib >> 10 & 1023) * 10 / 1024);
-    add("machine", Verdict::Info, format!("Linux {}, {} CPUs, {memory}", found.kernel, found.cpus), "");
+    add("machine", CheckVerdict::Info, format!("Linux {}, {} CPUs, {memory}", found.kernel, found.cpus), "");
     let root = match (found.uid, found.may_administer) {
         (0, true) => "yes".to_owned(),
         (0, false) => "user 0, but without CAP_SYS_ADMIN, as in a container".to_owned(),
@@ -178,14 +175,14 @@ pub fn examine(found: &Findings) -> Vec<Check> {
         add("clock mono", or_missing(found.mono_clock), there(found.mono_clock), remedy);
         for (event, &is_there) in EVENTS.iter().zip(events) {
             let verdict = match (is_there, event.without) {
-                (true, _) => Verdict::Ok,
-                (false, "") => Verdict::Missing,
-                (false, _) => Verdict::Without,
+                (true, _) => CheckVerdict::Ok,
+                (false, "") => CheckVerdict::Missing,
+                (false, _) => CheckVerdict::Without,
             };
             let lost = if is_there { "there".to_owned() } else { lost("not in this kernel", event.without) };
             add(&event.name.replace('/', ":"), verdict, lost, "needs a kernel with CONFIG_EVENT_TRACING=y");
         }
-        let verdict = if found.no_probe.is_empty() { Verdict::Ok } else { Verdict::Without };
+        let verdict = if found.no_probe.is_empty() { CheckVerdict::Ok } else { CheckVerdict::Without };
         let probe = if found.no_probe.is_empty() {
             "there".to_owned()
         } else {
@@ -195,7 +192,7 @@ pub fn examine(found: &Findings) -> Vec<Check> {
     } else if found.tracefs.is_some() {
         // A kernel that is locked down shows an empty folder.
         let remedy = if found.may_administer { TRACING } else { ROOT_ALONE };
-        add("events", Verdict::Missing, "cannot be seen".to_owned(), remedy);
+        add("events", CheckVerdict::Missing, "cannot be seen".to_owned(), remedy);
     }
     state(found, &mut add);
     settings(found, &mut add);
@@ -203,13 +200,13 @@ pub fn examine(found: &Findings) -> Vec<Check> {
 }
 
 /// The files of the state.
-fn state(found: &Findings, add: &mut impl FnMut(&str, Verdict, String, &str)) {
+fn state(found: &Findings, add: &mut impl FnMut(&str, CheckVerdict, String, &str)) {
     for (path, without) in STATE {
         let readable = found.readable.contains(&path);
         let verdict = match (readable, without) {
-            (true, _) => Verdict::Ok,
-            (false, "") => Verdict::Missing,
-            (false, _) => Verdict::Without,
+            (true, _) => CheckVerdict::Ok,
+            (false, "") => CheckVerdict::Missing,
+            (false, _) => CheckVerdict::Without,
         };
         let what = if readable { "readable".to_owned() } else { lost("not readable", without) };
         let remedy = match path {
@@ -221,23 +218,23 @@ fn state(found: &Findings, add: &mut impl FnMut(&str, Verdict, String, &str)) {
     }
 }
 
-/// What is neither good nor bad, and what others left behind.
-fn settings(found: &Findings, add: &mut impl FnMut(&str, Verdict, String, &str)) {
+/// Facts that are neither good nor bad, and leftovers of others.
+fn settings(found: &Findings, add: &mut impl FnMut(&str, CheckVerdict, String, &str)) {
     let known =
         [("lockdown", &found.lockdown), ("perf_event_paranoid", &found.perf), ("huge pages", &found.huge_pages)];
     for (name, value) in known {
         if let Some(value) = value {
-            add(name, Verdict::Info, value.clone(), "");
+            add(name, CheckVerdict::Info, value.clone(), "");
         }
     }
     for path in &found.left_over {
         let remedy = format!("sudo rmdir {}", path.display());
-        add("left over", Verdict::Without, "a recorder died and left its instance behind".to_owned(), &remedy);
+        add("left over", CheckVerdict::Without, "a recorder died and left its instance behind".to_owned(), &remedy);
     }
     let place = found.tracefs.as_deref().unwrap_or(Path::new("")).join(tracefs::PROBES);
     for event in &found.left_probes {
         let remedy = format!("echo -:{event} | sudo tee -a {}", place.display());
-        add("left over", Verdict::Without, "a recorder died and left its probe behind".to_owned(), &remedy);
+        add("left over", CheckVerdict::Without, "a recorder died and left its probe behind".to_owned(), &remedy);
     }
 }
 
@@ -256,25 +253,25 @@ pub struct Report {
     pub schema_version: u32,
     /// Whether recording would work.
     pub would_work: bool,
-    /// What was looked at.
-    pub checks: Vec<Check>,
+    /// The subject.
+    pub checks: Vec<DoctorCheck>,
 }
 
 impl Report {
-    /// What follows from these checks.
-    pub fn new(checks: Vec<Check>) -> Report {
+    /// The conclusion from these checks.
+    pub fn new(checks: Vec<DoctorCheck>) -> Report {
         Report { schema_version: 1, would_work: would_work(&checks), checks }
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for Check { name, verdict, found, remedy } in &self.checks {
+        for DoctorCheck { name, verdict, found, remedy } in &self.checks {
             let verdict = match verdict {
-                Verdict::Ok => "ok",
-                Verdict::Without => "without",
-                Verdict::Missing => "MISSING",
-                Verdict::Info => "",
+                CheckVerdict::Ok => "ok",
+                CheckVerdict::Without => "without",
+                CheckVerdict::Missing => "MISSING",
+                CheckVerdict::Info => "",
             };
             writeln!(f, "{verdict:<8} {name:<26} {found}")?;
             if !remedy.is_empty() {
@@ -282,7 +279,7 @@ impl fmt::Display for Report {
             }
         }
         let lacking = |verdict| self.checks.iter().filter(|check| check.verdict == verdict).count();
-        match (lacking(Verdict::Missing), lacking(Verdict::Without)) {
+        match (lacking(CheckVerdict::Missing), lacking(CheckVerdict::Without)) {
             (0, 0) => writeln!(f, "\nframewright record works here, with everything that it can tell."),
             (0, _) => writeln!(f, "\nframewright record works here; what it cannot tell is said above."),
             _ => {

@@ -1,23 +1,25 @@
-//! A recording of this machine's own kernel: every request for page frames that it gets, and what was there before.
+//! A recording of this machine's own kernel: every request for page frames, and the state of memory before them.
 //!
-//! Five steps. An instance of tracefs is set up (`tracefs.rs`) and its buffers are read from then on (`spool.rs`); the
-//! state of memory is read (`state.rs`); the workload runs (`workload.rs`); the state is read again; and pages and
-//! states become a folder that `framewright replay` takes as it is (`write.rs`): `trace.fwt`, and in `after/` what the
-//! kernel said at the end. What this machine can do of that, and how to mend it, is `doctor.rs`.
+//! There are five steps. An instance of tracefs is set up (`tracefs.rs`), and its buffers are read from then on
+//! (`spool.rs`). The state of memory is read (`state.rs`). The workload runs (`workload.rs`). The state is read again.
+//! At last, pages and states become a folder that `framewright replay` takes as it is (`write.rs`): `trace.fwt`, and in
+//! `after/` the kernel's files at the end. `doctor.rs` says how much of that this machine can do, and how to mend the
+//! rest.
 //!
-//! Whatever happens, the instance is removed: when the recorder returns, fails or is interrupted. Only SIGKILL leaves
-//! it behind; then the next recording removes it. Nothing that was recorded is thrown away. What can be refused is asked
-//! before the workload starts; what goes wrong from then on cuts the recording short, or is told beside it. Room for
-//! the trace is held while pages are spooled (`room.rs`); if it cannot be written all the same, they stay in `spool/`.
+//! The instance is removed when the recorder returns, fails or is interrupted. Only SIGKILL leaves it; the next
+//! recording removes it then. No recorded event is thrown away. Everything that can be refused is checked before the
+//! workload starts. A later failure cuts the recording short, or is told beside it. Room for the trace is reserved
+//! while pages are spooled (`room.rs`). If the trace cannot be written all the same, the pages stay in `spool/`.
 
 pub mod doctor;
-mod room;
+mod write;
 pub mod spool;
+mod room;
 pub mod state;
 pub mod tracefs;
-mod offspring;
 pub mod workload;
-mod write;
+mod offspring;
+mod error;
 
 use std::fs;
 use std::io;
@@ -26,11 +28,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use framewright_trace::error::{Reason, TraceError};
+use framewright_trace::error::TraceError;
 use framewright_trace::output::{self, Access};
 use framewright_trace::record::Quality;
 use framewright_trace::ring_buffer::{Decoder, Format, Mobilities, PageLayout, RawFault};
 use framewright_trace::state::{InitialState, StateFile};
+
+pub use self::error::RecordError;
 
 use self::doctor::Findings;
 use self::spool::Spool;
@@ -44,12 +48,12 @@ pub const TRACE: &str = "trace.fwt";
 /// Name of the folder with the pages while they are no trace.
 const SPOOL: &str = "spool";
 
-/// What to record.
+/// The settings of a recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// The folder, which must not exist or be empty.
     pub folder: PathBuf,
-    /// The command to run; nothing to record until the time is over or somebody interrupts.
+    /// The command to run; nothing to record until the time is over or a signal arrives.
     pub command: Vec<String>,
     /// How long at most.
     pub duration: Option<Duration>,
@@ -59,7 +63,7 @@ pub struct Options {
     pub inner: bool,
 }
 
-/// What was recorded.
+/// The result of a recording.
 #[derive(Clone, Debug)]
 pub struct Recording {
     /// Events and losses.
@@ -72,7 +76,7 @@ pub struct Recording {
     pub bytes: u64,
     /// Why page moves were not recorded; nothing if they were.
     pub no_moves: String,
-    /// What went wrong on the way, and did not keep it from being a recording.
+    /// Faults on the way that the recording survived.
     pub warnings: Vec<String>,
 }
 
@@ -85,77 +89,6 @@ pub enum Step {
     Running(u64, u64),
     /// The trace is written: events so far.
     Writing(u64),
-}
-
-/// What can go wrong with a recording.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum RecordError {
-    /// The machine cannot be recorded.
-    #[error("this machine cannot be recorded as it is:\n  {}", .0.join("\n  "))]
-    NotReady(Vec<String>),
-    /// There is something in the folder.
-    #[error("{0} is there and not empty; name another folder, or remove it")]
-    Exists(String),
-    /// The folder is empty, but not the user's own.
-    #[error("{0} is somebody else's, or a link; name a folder that is not there, or one of your own")]
-    NotOwn(String),
-    /// Something could not be done to a file.
-    #[error("cannot {doing} {path}: {error}")]
-    File {
-        /// What.
-        doing: &'static str,
-        /// The file.
-        path: String,
-        /// Why.
-        error: io::Error,
-    },
-    /// The command could not be started.
-    #[error("cannot run {program}: {error}; name a program that the shell finds, or its path")]
-    Command {
-        /// The program.
-        program: String,
-        /// Why.
-        error: io::Error,
-    },
-    /// What the kernel says cannot be read.
-    #[error(transparent)]
-    Trace(#[from] TraceError),
-    /// There is no room for the trace.
-    #[error("the disk of {0} has no room for a longer trace; make some, or name a folder on another disk with -o")]
-    Full(String),
-    /// The pages could not be made a trace, but they are still there.
-    #[error("{error}; the pages as the kernel had them are in {spool}: {}", remedy(error))]
-    Kept {
-        /// Why.
-        error: Box<RecordError>,
-        /// Where they are.
-        spool: String,
-    },
-}
-
-impl RecordError {
-    pub(crate) fn at(doing: &'static str, path: &Path, error: io::Error) -> RecordError {
-        RecordError::File { doing, path: path.display().to_string(), error }
-    }
-}
-
-/// What to do about pages that were kept because of this.
-fn remedy(error: &RecordError) -> &'static str {
-    let error = match error {
-        RecordError::File { error, .. } => Some(error),
-        RecordError::Trace(error) => match error.reason() {
-            Reason::Io(error) => Some(error),
-            _ => None,
-        },
-        _ => None,
-    };
-    match error.map(io::Error::kind) {
-        Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
-            "nothing reads them so; remove them, and record again on a disk with more room"
-        }
-        _ => "please report it with them",
-    }
 }
 
 /// Records. `tell` hears how far it is.
@@ -185,15 +118,16 @@ fn ready(found: &Findings) -> Result<PathBuf, RecordError> {
     match &found.tracefs {
         Some(tracefs) if doctor::would_work(&checks) => Ok(tracefs.clone()),
         _ => {
-            let lacking = checks.iter().filter(|check| check.verdict == doctor::Verdict::Missing);
+            let lacking = checks.iter().filter(|check| check.verdict == doctor::CheckVerdict::Missing);
             let lacking = lacking.map(|check| format!("{}: {}\n    -> {}", check.name, check.found, check.remedy));
             Err(RecordError::NotReady(lacking.collect()))
         }
     }
 }
 
-/// Makes a folder, or takes an empty one of the user's own; whether it was made. Nobody else reads what is in it, for it is what root may
-/// see of the kernel; nor writes there, who could put a link where a file is to be.
+/// Makes a folder, or takes an empty one of the user's own; returns whether it was made. Only its owner may read it,
+/// because it holds data that the kernel shows to root alone. Only its owner may write there, so that no other user
+/// puts a link in a file's place.
 fn make_folder(folder: &Path) -> Result<bool, RecordError> {
     match fs::read_dir(folder) {
         Ok(entries) => match entries.count() {
@@ -219,7 +153,7 @@ fn own(folder: &Path) -> Result<(), RecordError> {
     fs::set_permissions(folder, fs::Permissions::from_mode(0o700)).map_err(fail)
 }
 
-/// Gives a recording that was made through `sudo` to the user who called it, with whose rights it will be read.
+/// Gives a recording that was made through `sudo` to the user that called it, so that this user can read it.
 fn give_to_caller(folder: &Path) -> io::Result<()> {
     let id = |name| std::env::var(name).ok().and_then(|id| id.parse::<u32>().ok());
     let (Some(user), Some(group)) = (id("SUDO_UID"), id("SUDO_GID")) else { return Ok(()) };
@@ -258,7 +192,7 @@ fn record_into(options: &Options, tracefs: &Path, tell: &mut dyn FnMut(Step)) ->
     Ok(Recording { quality, end, elapsed, bytes, no_moves, warnings })
 }
 
-/// What reads these events.
+/// The decoder of these events.
 fn decoder(formats: &[Format]) -> Result<Decoder, RecordError> {
     let state = state::texts()?;
     let mobilities = state.text(StateFile::PageTypeInfo).map(Mobilities::parse).transpose().map_err(described)?;
@@ -275,7 +209,7 @@ fn keep(options: &Options, recorded: Recorded, tell: &mut dyn FnMut(Step)) -> Re
     Ok(written)
 }
 
-/// What is known when the workload has ended.
+/// The state of a recording when the workload has ended.
 struct Played {
     state: InitialState,
     flags: Option<TimedFlags>,
@@ -317,7 +251,7 @@ fn play(
     let waited = workload.wait(options.duration, interrupts, &mut look);
     let stopped = instance.switch(false);
     let (elapsed, after) = (begin.elapsed(), state::texts());
-    // What is over is over for the command, too, but is no part of the recording.
+    // The command ends as well, but its end is no part of the recording.
     let ended = workload.end(PATIENCE, interrupts, &mut look);
     let deaf = matches!(ended, Ok(true)).then(|| "the command did not end by SIGTERM, so SIGKILL ended it".to_owned());
     let mut warnings: Vec<String> = stopped.err().map(|error| error.to_string()).into_iter().chain(deaf).collect();

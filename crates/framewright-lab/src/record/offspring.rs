@@ -1,9 +1,10 @@
-//! The processes that a command has started and that are still below it.
+//! The processes that a command has started and that are still its descendants.
 //!
-//! A shell that is asked to end leaves its pipeline behind, and the pipeline would go on when the time is over. A group of its own for
-//! the command would name all of them at once, but take the terminal's keys away from it. So they are looked up in `/proc`, before
-//! anybody is asked to end: the children of a process that has ended belong to somebody else. A process is known by its number and by
-//! when it was started, since numbers are used again. Who made itself a daemon is not below the command any more, and left alone.
+//! A shell that is asked to end leaves its pipeline running, and the pipeline would go on after the time is over. A
+//! process group of its own for the command would name all of them at once, but it would take the terminal's keys away
+//! from it. So they are looked up in `/proc` before any of them is asked to end: the children of a process that has
+//! ended get another parent. A process is known by its number and its start time, because numbers are used again. A
+//! process that made itself a daemon is no descendant any more, and is left alone.
 
 use std::fs;
 
@@ -20,7 +21,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Of the text of `/proc/PID/stat`; a name may have anything in it, so what counts stands behind its last parenthesis.
+    /// Of the text of `/proc/PID/stat`; a name may contain any character, so the fields are read after its last
+    /// parenthesis.
     fn parse(stat: &str) -> Option<Process> {
         let (head, tail) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = tail.split_whitespace().collect();

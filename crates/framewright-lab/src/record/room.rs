@@ -1,11 +1,11 @@
-//! Room on the disk for the trace, held by a file of its own while the spool grows.
+//! Room on the disk for the trace, reserved by a file of its own while the spool grows.
 //!
-//! A trace is written when the disk may be full, of the spool itself to begin with. So as much as it will need is taken
-//! from the start and given back just before it is written; when no more can be taken, the recording ends while all of
-//! it can still be kept. A trace was 0.41 of its spool with 750,000 events of a busy machine; what was there before the
-//! first event is not in the spool, and was under 1 MiB for 24 GiB of memory.
+//! The disk may be full when the trace is written, of the spool itself to begin with. So as much room as the trace will
+//! need is taken from the start and given back just before it is written. When no more can be taken, the recording ends
+//! while all of it can still be kept. A trace was 0.41 of its spool with 750,000 events of a busy machine. The state
+//! before the first event is not in the spool; it was under 1 MiB for 24 GiB of memory.
 //!
-//! Rejected: to ask how much is free, which the readers, the workload and everybody else take meanwhile.
+//! Rejected: asking how much is free, because the readers, the workload and all other programs take room meanwhile.
 
 use std::fs::{self, File};
 use std::io;
@@ -37,7 +37,7 @@ impl Room {
         Ok(room)
     }
 
-    /// Holds enough for the trace of a spool of so many bytes.
+    /// Reserves enough for the trace of a spool of this many bytes.
     ///
     /// # Errors
     /// There is not that much.

@@ -1,11 +1,11 @@
-//! The buffers' pages on their way to the disk, a thread and a file for each CPU.
+//! The buffers' pages on their way to the disk, with a thread and a file for each CPU.
 //!
-//! A reader takes every page that there is, packs it and goes to sleep: it never waits in the kernel, which would have
-//! to wake it, and so does not answer each event of its own with another one. What it writes needs page frames too.
-//! Those are requests like any other's; they grow with the rest by the few hundredths that packed pages take.
+//! A reader takes every page that there is, packs it and goes to sleep. It never waits in the kernel: the kernel would
+//! have to wake it, and each event of its own would cause another. Its writes need page frames too. Those are requests
+//! like any other; they add the few hundredths that packed pages take.
 //!
-//! A reader that cannot go on waits for the end and closes its file as well as it can; the others read what there is. What all of
-//! them have up to the last page of that file is a trace without a gap.
+//! A reader that cannot go on waits for the end and closes its file as well as it can, while the others go on. Up to
+//! the last page of that file, all files together are a trace without a gap.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
@@ -21,15 +21,16 @@ use flate2::write::GzEncoder;
 use framewright_trace::output::{self, Access};
 use framewright_trace::ring_buffer::{Lost, PageLayout};
 
-use super::RecordError;
+use super::error::RecordError;
 use super::room::Room;
 
-/// How long a reader sleeps when it has read everything. A CPU that does nothing but fault fills about 1 MiB in that time.
+/// How long a reader sleeps when it has read everything. A CPU that does nothing but fault fills about 1 MiB in that
+/// time.
 const NAP: Duration = Duration::from_millis(25);
 
 /// How far recording is.
 #[derive(Debug, Default)]
-pub struct Progress {
+pub struct SpoolProgress {
     /// Events that were read.
     pub events: AtomicU64,
     /// Events that were lost so far.
@@ -51,14 +52,14 @@ pub struct Packed {
     pub is_cut: bool,
 }
 
-/// What was read, and what went wrong with it first.
+/// The bytes read, and the first error.
 pub type Spooled = (Vec<Packed>, Option<RecordError>);
 
 /// Readers at work.
 pub struct Spool {
     folder: PathBuf,
     readers: Vec<(u16, JoinHandle<io::Result<()>>)>,
-    progress: Arc<Progress>,
+    progress: Arc<SpoolProgress>,
     /// Until the end.
     room: Option<Room>,
     /// There is no room for a longer trace.
@@ -78,7 +79,7 @@ impl Spool {
     ) -> Result<Spool, RecordError> {
         output::create_folder(folder, Access::Private, false)
             .map_err(|error| RecordError::at("make", folder, error))?;
-        let progress = Arc::new(Progress::default());
+        let progress = Arc::new(SpoolProgress::default());
         let room = Room::take(&folder.join("room")).map_err(|_| full(folder))?;
         let mut spool =
             Spool { folder: folder.to_owned(), readers: Vec::new(), progress, room: Some(room), is_full: false };
@@ -100,7 +101,7 @@ impl Spool {
     }
 
     /// How far it is.
-    pub fn progress(&self) -> &Progress {
+    pub fn progress(&self) -> &SpoolProgress {
         &self.progress
     }
 
@@ -158,13 +159,13 @@ struct Reader {
 }
 
 impl Reader {
-    fn run(mut self, packed: File, progress: Arc<Progress>) -> io::Result<()> {
+    fn run(mut self, packed: File, progress: Arc<SpoolProgress>) -> io::Result<()> {
         let packed = BufWriter::with_capacity(256 << 10, Counted { file: packed, progress: progress.clone() });
         let mut out = GzEncoder::new(packed, Compression::fast());
         let read = self.copy(&mut out, &progress);
         if read.is_err() {
             progress.failed.store(true, Ordering::Relaxed);
-            // What is packed and not written yet has room when the recording ends.
+            // Packed bytes that are not written yet have room when the recording ends.
             while !progress.stop.load(Ordering::Acquire) {
                 thread::park_timeout(NAP);
             }
@@ -174,9 +175,9 @@ impl Reader {
     }
 
     /// Copies page after page until it is to stop.
-    fn copy(&mut self, out: &mut impl Write, progress: &Progress) -> io::Result<()> {
+    fn copy(&mut self, out: &mut impl Write, progress: &SpoolProgress) -> io::Result<()> {
         loop {
-            // Looked at first: what was recorded before it was set is read below.
+            // Read first: events that were recorded before it was set are read below.
             let last = progress.stop.load(Ordering::Relaxed);
             while let Some(length) = self.read()? {
                 self.count(length, progress);
@@ -205,8 +206,8 @@ impl Reader {
         }
     }
 
-    /// Counts the events of a page. What is wrong with one is told when it is decoded.
-    fn count(&self, length: usize, progress: &Progress) {
+    /// Counts the events of a page. A fault of an event is told when it is decoded.
+    fn count(&self, length: usize, progress: &SpoolProgress) {
         let Ok(page) = self.layout.open(&self.page[..length]) else { return };
         let lost = page.lost().map_or(0, |Lost(events)| events.unwrap_or(1));
         let events = page.filter(Result::is_ok).count();
@@ -218,7 +219,7 @@ impl Reader {
 /// A file whose bytes are counted.
 struct Counted {
     file: File,
-    progress: Arc<Progress>,
+    progress: Arc<SpoolProgress>,
 }
 
 impl Write for Counted {
@@ -239,12 +240,12 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// What a kernel says of pages of 4 KiB.
+    /// A kernel's description of pages of 4 KiB.
     pub(in crate::record) const HEADER_PAGE: &str = "field: u64 timestamp; offset:0; size:8; signed:0;
 field: local_t commit; offset:8; size:8; signed:1;
 field: char data; offset:16; size:4080; signed:0;";
 
-    /// What stands for an instance: the first CPU's pages cannot be read.
+    /// A replacement for an instance: the first CPU's pages cannot be read.
     #[test]
     fn every_reader_is_joined_whatever_the_first_says() {
         let folder = tempfile::tempdir().unwrap();

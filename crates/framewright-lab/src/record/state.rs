@@ -1,15 +1,15 @@
 //! The state of memory at the moment from which events count.
 //!
-//! The files of `/proc` take their time, the flags of all frames more than all the others, and the machine does not
-//! wait. So events are recorded from before the first file is read until after the last; the moment is then, and what
-//! the files said earlier is brought up to it: the last event of a frame before the moment says what it is, and its
-//! flags do where it has none. An event that is older than the flags may be one whose counterpart no tracepoint tells;
-//! flags that name a use or say that the frame is free win over it.
+//! Reading the files of `/proc` takes time, most of all the flags of all frames, and the machine does not wait. So
+//! events are recorded from before the first file is read until after the last one. The moment is after the last one,
+//! and the earlier files are brought up to it: a frame's last event before the moment says its state, and its flags do
+//! where there is no event. An event that is older than the flags may have a counterpart that no tracepoint tells;
+//! flags that name a use, or say that the frame is free, win over such an event.
 //!
-//! Flags cannot show that a frame is on a per-CPU list, where it is free: only an event that put it there can. After
-//! hours of work there are hundreds of MiB on them. So each CPU's lists are emptied and filled again before the flags
-//! are read, by a file in memory with as many pages ([`turn_over`]); what is left out are the lists of the kernel's own
-//! mobilities and of larger blocks.
+//! Flags do not show that a frame is on a per-CPU list, where it is free: only the event that put it there does. After
+//! hours of work such lists hold hundreds of MiB. So each CPU's lists are emptied and filled again before the flags are
+//! read, by a file in memory with as many pages ([`turn_over`]). The lists of the kernel's own mobilities and of larger
+//! blocks are left out.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
@@ -25,7 +25,7 @@ use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, memfd_create};
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-use super::RecordError;
+use super::error::RecordError;
 
 /// Frames whose flags are read at once, and so have one time: a multiple of the largest block.
 const FRAMES: u64 = 1 << 15;
@@ -81,7 +81,7 @@ pub fn turn_over(zones: &ZoneInfo) {
     }
 }
 
-/// Takes so many pages on a CPU, which the calling thread stays on, and gives them back.
+/// Allocates `pages` pages on a CPU, which the calling thread stays on, and frees them.
 fn take_on(cpu: usize, pages: u64) -> rustix::io::Result<()> {
     if cpu >= CpuSet::MAX_CPU || pages == 0 {
         return Ok(());
@@ -117,7 +117,7 @@ pub fn tasks() -> Vec<(u32, Vec<u8>)> {
 #[derive(Debug, Default)]
 pub struct TimedFlags {
     flags: KPageFlags,
-    /// When the first, second, ... so many frames were read.
+    /// The times at which the first, second, ... frames were read.
     times: Vec<u64>,
 }
 
@@ -138,8 +138,8 @@ impl TimedFlags {
         let mut timed = TimedFlags::default();
         let mut bytes = Vec::new();
         loop {
-            // Before it is read: an event from in between is then the newer of the two, and right whether the flags have
-            // it or not.
+            // Before it is read: an event from in between is then the newer of the two, and right whether the flags
+            // have it or not.
             let time = clock();
             bytes.clear();
             let failed = |error| RecordError::at("read", Path::new("/proc/kpageflags"), error);

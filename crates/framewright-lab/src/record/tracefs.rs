@@ -1,11 +1,11 @@
-//! An instance of tracefs of our own: a buffer and switches that nobody else uses, and that are gone with us.
+//! An instance of tracefs of our own: a buffer and switches that no other program uses, and that end with this one.
 //!
-//! Everything is a file that takes a word. The instance is named by our process, so that one whose recorder was killed
-//! can be told from one at work; it is removed when it is dropped, however the recording ended. One that has our own
-//! number is left over too: in a container every recorder may be process 1.
+//! Each setting is a file that takes a word. The instance is named by our process, so that a leftover of a killed
+//! recorder can be told from an instance in use. It is removed when it is dropped, however the recording ended. An
+//! instance with our own number is a leftover too: in a container every recorder may be process 1.
 //!
 //! *Page moves* have no tracepoint that says which pages, so a kprobe sits on the function that hands a page's identity
-//! over. Its arguments are addresses of page descriptors, in a table whose start is randomised at boot; the probe reads
+//! over. Its arguments are addresses of page descriptors, in a table whose start is randomised at boot. The probe reads
 //! the start from the kernel's own variable along with them (`@vmemmap_base`).
 
 use std::fs;
@@ -13,11 +13,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process;
 
-use super::RecordError;
+use super::error::RecordError;
 
-/// What the names of our instances start with; the number of the process follows.
+/// Prefix of our instances' names; the number of the process follows.
 const NAME: &str = "framewright-";
-/// What the groups of our probes start with; the number of the process follows.
+/// Prefix of our probes' groups; the number of the process follows.
 const GROUP: &str = "framewright_";
 /// The name of our probes in their groups.
 const PROBE: &str = "page_migrate";
@@ -29,7 +29,7 @@ pub(super) const PROBES: &str = "kprobe_events";
 pub struct Wanted {
     /// Its group and name.
     pub name: &'static str,
-    /// What is lost without it; nothing if it cannot be done without.
+    /// The loss without it; empty if it is required.
     pub without: &'static str,
 }
 
@@ -54,7 +54,7 @@ pub fn find(mounts: &str) -> Option<PathBuf> {
     mounted.next().map(|(place, _)| PathBuf::from(place.replace("\\040", " ")))
 }
 
-/// Instances whose process is no more, while we have none ourselves.
+/// Instances whose process has ended. Called while this process has none.
 pub fn left_over(tracefs: &Path) -> Vec<PathBuf> {
     let Ok(instances) = fs::read_dir(tracefs.join("instances")) else { return Vec::new() };
     let dead = |path: &PathBuf| {
@@ -66,7 +66,8 @@ pub fn left_over(tracefs: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Probes whose process is no more, as events, while we have none ourselves. They outlive the instances in which they were switched on.
+/// Probes whose process has ended, as events. Called while this process has none. They outlive the instances in which
+/// they were switched on.
 pub fn left_over_probes(tracefs: &Path) -> Vec<String> {
     let probes = fs::read_to_string(tracefs.join(PROBES)).unwrap_or_default();
     let events = probes.lines().filter_map(|line| line.strip_prefix("p:")?.split(' ').next());
@@ -83,7 +84,7 @@ fn is_dead(pid: &str) -> bool {
     pid.parse().is_ok_and(gone)
 }
 
-/// The definition of a probe for page moves, behind its name.
+/// The definition of a probe for page moves, after its name.
 ///
 /// # Errors
 /// Why there can be none.
@@ -95,7 +96,7 @@ pub fn probe(tracefs: &Path) -> Result<String, &'static str> {
     definition(&String::from_utf8_lossy(&symbols), cfg!(target_arch = "x86_64"))
 }
 
-/// The same, from the text of `/proc/kallsyms`.
+/// The definition of a probe for page moves, from the text of `/proc/kallsyms`.
 fn definition(symbols: &str, x86_64: bool) -> Result<String, &'static str> {
     if !x86_64 {
         return Err("where page descriptors are is only known for x86-64");
@@ -129,7 +130,7 @@ impl Instance {
         for left in left_over(tracefs) {
             match fs::remove_dir(&left) {
                 Err(error) if left == path => return Err(RecordError::at("remove", &path, error)),
-                // Somebody may be looking at it still.
+                // Another program may still be reading it.
                 _ => {}
             }
         }
@@ -212,7 +213,7 @@ impl Instance {
         stats.map(|(_, folder)| lost_in(&fs::read_to_string(folder.join("stats")).unwrap_or_default())).sum()
     }
 
-    /// What a file of the instance says; `events/header_page` is one of them.
+    /// The text of a file of the instance, as `events/header_page`.
     ///
     /// # Errors
     /// It cannot be read.
@@ -226,7 +227,8 @@ impl Instance {
         fs::write(&path, text).map_err(|error| RecordError::at("write to", &path, error))
     }
 
-    /// Removes it and its probe. Whoever reads its buffers must have closed them. Returns what could not be removed.
+    /// Removes it and its probe. All readers of its buffers must have closed them. Returns the files that could not be
+    /// removed.
     pub fn remove(mut self) -> Vec<RecordError> {
         self.clear()
     }
@@ -256,12 +258,12 @@ impl Instance {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // Nobody is left to be told; `framewright doctor` names what stays behind.
+        // There is no caller left to tell; `framewright doctor` names the leftovers.
         let _ = self.clear();
     }
 }
 
-/// What a file says. `header_page` answers the first call only, so that must not ask for a few bytes to begin with.
+/// The text of a file. `header_page` answers the first call only, so that call must not ask for only a few bytes.
 fn read_at_once(path: &Path) -> io::Result<String> {
     let mut file = fs::File::open(path)?;
     let mut text = Vec::new();
@@ -274,7 +276,7 @@ fn read_at_once(path: &Path) -> io::Result<String> {
     }
 }
 
-/// Writes behind what is there: to write over it would remove everybody's probes.
+/// Appends: overwriting would remove the probes of all programs.
 fn append(path: &Path, line: &str) -> io::Result<()> {
     io::Write::write_all(&mut fs::OpenOptions::new().append(true).open(path)?, line.as_bytes())
 }

@@ -1,11 +1,12 @@
-//! What is recorded: a command, or the machine for a while; and how both come to their end.
+//! The recorded workload: a command, or the machine for a while; and how either ends.
 //!
-//! Ctrl-C and Ctrl-\ at a terminal reach the command as well as us, so it is left to the command to end; if it has not
-//! after a moment, it was not told, and is told by us. SIGTERM and SIGHUP are handed on at once. A signal that we were
-//! started to ignore, as by `nohup`, stays ignored. The recording is kept however it ended.
+//! Ctrl-C and Ctrl-\ at a terminal reach the command as well as this program, so the command may end by itself. If it
+//! has not after a moment, the signal did not reach it, and this program passes it on. SIGTERM and SIGHUP are passed on
+//! at once. A signal that this program was started to ignore, as by `nohup`, stays ignored. The recording is kept
+//! however it ended.
 //!
-//! When the time is over the command is no longer of interest: events end there ([`Workload::wait`]), and then it is
-//! ended with all that it started, by SIGKILL if need be ([`Workload::end`]).
+//! When the time is over, recording stops ([`Workload::wait`]). Then the command is ended with all processes that it
+//! started, by SIGKILL if need be ([`Workload::end`]).
 
 use std::fs;
 use std::io;
@@ -26,8 +27,8 @@ use super::offspring::{self, Process};
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a command has to end by itself when it was interrupted.
 const GRACE: Duration = Duration::from_millis(500);
-/// How long a command has to end by SIGTERM when the time is over: what most service managers give is 5 to 90 s, and
-/// here nothing is waited for but its end.
+/// How long a command has to end by SIGTERM when the time is over: most service managers give 5 to 90 s, and here
+/// nothing is waited for but its end.
 pub const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The signals that ask a program to end, noted instead of obeyed.
@@ -120,7 +121,7 @@ impl Workload {
         Ok(Workload(Some(Command::new(program).args(arguments).spawn()?)))
     }
 
-    /// Waits until the command ends, the time is over or somebody interrupts; `look` is called meanwhile, and ends it by
+    /// Waits until the command ends, the time is over or a signal arrives; `look` is called meanwhile, and ends it by
     /// false. If the time is over or `look` ended it, the command still runs.
     ///
     /// # Errors
@@ -133,7 +134,7 @@ impl Workload {
     ) -> io::Result<End> {
         let begin = Instant::now();
         let mut is_interrupted = false;
-        // What the command may have been told without us, and since when.
+        // A signal that the command may have received without us, and its time.
         let mut untold: Option<(Signal, Instant)> = None;
         loop {
             let goes_on = look();
@@ -149,7 +150,7 @@ impl Workload {
                 if is_from_terminal && !is_interrupted {
                     untold = Some((signal, Instant::now()));
                 } else {
-                    // Who asks again means it.
+                    // A second signal is passed on at once.
                     self.send(signal);
                 }
                 is_interrupted = true;
@@ -167,8 +168,8 @@ impl Workload {
         }
     }
 
-    /// Ends a command that still runs, and what it started: by SIGTERM, and by SIGKILL if not all have ended after `patience` or
-    /// somebody interrupts. Whether SIGKILL was needed.
+    /// Ends a command that still runs, and what it started: by SIGTERM, and by SIGKILL if not all have ended after
+    /// `patience` or a signal arrives. Returns whether SIGKILL was needed.
     ///
     /// # Errors
     /// The command cannot be waited for.
@@ -307,7 +308,7 @@ mod tests {
         let table = [
             ("", all.clone()),
             ("SigBlk:\tffff\nSigIgn:\t0000000000000000\n", all),
-            // What nohup ignores, and what a shell does for its background.
+            // The signals that nohup ignores, and those that a shell ignores for background jobs.
             ("SigIgn:\t0000000000000001\n", vec![SIGINT, SIGQUIT, SIGTERM]),
             ("SigIgn:\t0000000000001006\nSigCgt:\tffff\n", vec![SIGHUP, SIGTERM]),
         ];

@@ -1,6 +1,6 @@
-//! The recording as it stays: spooled pages become a compact trace, with the state before it.
+//! The final form of a recording: spooled pages become a compact trace, with the state before it.
 //!
-//! Where a CPU's pages are cut, the trace ends: what other CPUs did later makes no sense without it.
+//! The trace ends where one CPU's pages end: later events of other CPUs make no sense without that CPU's.
 
 use std::io::{self, BufWriter, Read};
 use std::path::Path;
@@ -16,7 +16,7 @@ use framewright_trace::record::{Quality, Record};
 use framewright_trace::ring_buffer::{Decoder, PageLayout, RawReader};
 use framewright_trace::state::InitialState;
 
-use super::RecordError;
+use super::error::RecordError;
 use super::spool::Packed;
 use super::state::{Events, TimedFlags};
 
@@ -77,7 +77,7 @@ pub(super) fn write(
         next = read(&mut reader, &is_over)?;
     }
     let lost_by_pages = reader.quality().lost_events;
-    // What was read before the start is no part of the trace, but what was lost then may be missed in it.
+    // Events before the start are no part of the trace, but events lost then may be missed in it.
     quality = Quality { by_kind: quality.by_kind, failed_allocs: quality.failed_allocs, ..reader.quality().clone() };
     if lost > lost_by_pages && !is_cut {
         // Pages that never came do not say what was on them.
@@ -170,7 +170,7 @@ field:unsigned int order; offset:16; size:4; signed:0;";
         // Bytes that are missing of the second CPU's file; times of the trace, nothing if there is none.
         let table: [(Option<usize>, Option<&[u64]>); 4] = [
             (None, Some(&[10, 20, 30, 40, 50, 60, 70])),
-            // The last page that is whole may have been needed to know that there is none behind it.
+            // The last whole page may have been needed to know that no page follows.
             (Some(100), Some(&[10, 20, 30])),
             (Some(0), Some(&[10, 20, 30, 40, 50])),
             (Some(usize::MAX), None),
@@ -196,7 +196,7 @@ field:unsigned int order; offset:16; size:4; signed:0;";
                     let found: Vec<u64> = Trace::open(&path).unwrap().map(|record| record.unwrap().time).collect();
                     assert_eq!(found, times, "{missing:?}");
                     assert_eq!(bytes, fs::metadata(&path).unwrap().len());
-                    // What was lost behind the end is not lost.
+                    // Events lost after the end do not count as lost.
                     assert_eq!(quality.lost_events, if missing.is_some() { 0 } else { 3 });
                 }
                 (Err(RecordError::Full(_)), None) => assert!(!path.exists()),

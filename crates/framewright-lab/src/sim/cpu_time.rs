@@ -1,34 +1,33 @@
-//! Where CPU time went: of all CPUs together, and of those that got the least, the median and the most done.
+//! Shares of CPU time: of all CPUs together, and of the CPUs with the least, the median and the most operations.
 //!
-//! The three are whole CPUs, not the extremes of each row, so that every column adds up. A CPU's time is what it did from its first to
-//! its last operation of the window, which is not quite the window.
+//! The three are whole CPUs, not the extremes of each row, so that every column adds up. A CPU's time runs from its
+//! first to its last operation of the window, which is not quite the window.
 
 use framewright_sim::report::{CpuReport, Report, Times};
+use framewright_table::figures::share;
 use serde::Serialize;
-
-use super::figures::share;
 
 /// Shares of CPU time.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct CpuTime {
     /// Whose time.
-    pub columns: Vec<Column>,
-    /// What for; only what somebody spent time on.
-    pub rows: Vec<Row>,
+    pub columns: Vec<TimeColumn>,
+    /// The uses of time; only those with any.
+    pub rows: Vec<TimeRow>,
 }
 
 /// A CPU, or all.
 #[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct Column {
+pub struct TimeColumn {
     /// `all CPUs`, or the CPU and why it is here.
     pub name: String,
     /// Operations that it completed.
     pub operations: u64,
 }
 
-/// What time was spent for.
+/// One use of time.
 #[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct Row {
+pub struct TimeRow {
     /// Name, as `instructions`.
     pub name: &'static str,
     /// Percent of the column's time.
@@ -43,17 +42,18 @@ impl CpuTime {
         if whole[0] <= 0.0 {
             return None;
         }
-        let columns = groups
-            .iter()
-            .map(|(name, cpus)| Column { name: name.clone(), operations: cpus.iter().map(|cpu| cpu.operations).sum() });
+        let columns = groups.iter().map(|(name, cpus)| TimeColumn {
+            name: name.clone(),
+            operations: cpus.iter().map(|cpu| cpu.operations).sum(),
+        });
         let percent = |part: usize| {
             let of = |((_, cpus), &whole): (&(String, Vec<&CpuReport>), &f64)| {
                 share(cpus.iter().map(|cpu| parts(cpu)[part]).sum(), whole)
             };
             groups.iter().zip(&whole).map(of).collect()
         };
-        let rows = NAMES.iter().enumerate().map(|(part, &name)| Row { name, percent: percent(part) });
-        let mut rows: Vec<Row> = rows.filter(|row| row.percent.iter().any(|&percent| percent > 0.0)).collect();
+        let rows = NAMES.iter().enumerate().map(|(part, &name)| TimeRow { name, percent: percent(part) });
+        let mut rows: Vec<TimeRow> = rows.filter(|row| row.percent.iter().any(|&percent| percent > 0.0)).collect();
         rows.sort_by(|a, b| b.percent[0].total_cmp(&a.percent[0]));
         Some(Self { columns: columns.collect(), rows })
     }

@@ -3,14 +3,13 @@
 use std::fmt;
 
 use framewright_sim::report::Report;
+use framewright_table::figures::{change, fitted, grouped, percent, plural, ratio};
 use framewright_table::{Table, cells};
 
-use super::figures::{change, fitted, grouped, percent, plural, ratio};
-
 /// Prints a table with a row for each run, grouped by mechanisms.
-pub struct Curve<'r>(pub &'r [Report]);
+pub struct CurveText<'r>(pub &'r [Report]);
 
-impl fmt::Display for Curve<'_> {
+impl fmt::Display for CurveText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(first) = self.0.first() else { return Ok(()) };
         writeln!(f, "{} on {}, by number of CPUs", first.workload, first.machine)?;
@@ -18,22 +17,11 @@ impl fmt::Display for Curve<'_> {
         for (mechanisms, runs) in &groups {
             writeln!(f, "\n{}", fitted(&format!("mechanisms {mechanisms}"), 100))?;
             let unit = fitted(&plural(&first.unit), 20);
-            let mut table = Table::new(">>>>><");
-            let mut row = |cells: [String; 6]| {
-                let [cpus, rate, scaling, cycles, waiting, lock] = cells;
-                table.row(cells![
-                    "{cpus:>6}",
-                    "{rate:>22}",
-                    "{scaling:>10}",
-                    "{cycles:>15}",
-                    "{waiting:>13}",
-                    "  {lock}"
-                ]);
-            };
+            let mut table = Table::new(">6>22>10>15>13<");
             let rate = format!("{unit}/s");
-            row(["CPUs", &rate, "scaling", "cycles for one", "waiting", "most waited-for lock"].map(str::to_owned));
+            table.row(cells!["CPUs", "{rate}", "scaling", "cycles for one", "waiting", "most waited-for lock"]);
             for run in runs {
-                row([
+                table.row(vec![
                     run.cpus.to_string(),
                     grouped(run.per_second),
                     format!("x {}", ratio(scaling(runs, run))),
@@ -48,19 +36,19 @@ impl fmt::Display for Curve<'_> {
     }
 }
 
-/// What each set of mechanisms changes against the first, where both ran on as many CPUs.
+/// The change of each set of mechanisms against the first, where both ran on equally many CPUs.
 fn gains(f: &mut fmt::Formatter<'_>, groups: &[(&str, Vec<&Report>)]) -> fmt::Result {
     let Some(((first, _), others)) = groups.split_first() else { return Ok(()) };
     if others.is_empty() {
         return Ok(());
     }
     writeln!(f, "\n{}", fitted(&format!("against {first}"), 100))?;
-    let mut table = Table::new(">><");
-    table.row(cells!["{:>6}" = "CPUs", "{:>22}" = "change"]);
+    let mut table = Table::new(">6>22<");
+    table.row(cells!["CPUs", "change"]);
     for (mechanisms, runs) in others {
         for run in runs {
             let change = against_first(groups, run).unwrap_or_else(|| "not run".to_owned());
-            table.row(cells!["{:>6}" = run.cpus, "{change:>22}", "  {}" = fitted(mechanisms, 70)]);
+            table.row(cells!["{}" = run.cpus, "{change}", "{}" = fitted(mechanisms, 70)]);
         }
     }
     write!(f, "{table}")
@@ -81,7 +69,7 @@ pub fn by_mechanisms(runs: &[Report]) -> Vec<(&str, Vec<&Report>)> {
     groups
 }
 
-/// How many times the work of the group's smallest run a run did.
+/// A run's throughput as a multiple of the group's smallest run.
 pub fn scaling(group: &[&Report], run: &Report) -> f64 {
     match group.first() {
         Some(least) if least.per_second > 0.0 => run.per_second / least.per_second,
@@ -100,7 +88,7 @@ pub fn worst_lock(run: &Report) -> Option<&str> {
     waited_for.max_by(|a, b| a.contention_percent.total_cmp(&b.contention_percent)).map(|lock| lock.name.as_str())
 }
 
-/// What mechanisms change at equal CPUs: throughput against the first group's, if it ran on so many.
+/// The change of throughput against the first group's run on equally many CPUs; none without one.
 pub fn against_first(groups: &[(&str, Vec<&Report>)], run: &Report) -> Option<String> {
     let (mechanisms, first) = groups.first()?;
     let same = first.iter().find(|other| other.cpus == run.cpus)?;

@@ -1,20 +1,19 @@
-//! What simulated runs found, for people and for other tools.
+//! Results of simulated runs, for people and for other tools.
 //!
-//! [`Run`] prints one run in at most 100 columns and [`Curve`] several beside each other; [`Sensitivity`] says how far a
-//! result moves with each number of the machine model; [`timeline::write()`] draws the waits for locks for Perfetto. For
-//! programs there is the [`Report`](framewright_sim::report::Report) itself as JSON, and for a browser
-//! [`html`](crate::html). What all of these say in the same way, how a number is written and where a CPU's time went, is
-//! in [`figures`] and [`cpu_time`].
+//! [`RunText`] prints one run in at most 100 columns and [`CurveText`] several beside each other. [`Sensitivity`] says
+//! how far a result moves with each number of the machine model. [`timeline::write()`] draws the waits for locks for
+//! Perfetto. Programs read the [`Report`](framewright_sim::report::Report) itself as JSON, and a browser shows
+//! [`html`](crate::html). All of these write numbers by [`framewright_table::figures`] and share [`cpu_time`].
 
-pub mod figures;
-pub mod cpu_time;
-pub mod curve;
-pub mod pool;
 pub mod sweep;
-pub mod run;
 pub mod sensitivity;
+pub mod curve;
+pub mod run;
+pub mod cpu_time;
 pub mod timeline;
+pub mod pool;
 
-pub use curve::Curve;
-pub use run::Run;
+pub use curve::CurveText;
+pub use framewright_table::figures;
+pub use run::RunText;
 pub use sensitivity::Sensitivity;

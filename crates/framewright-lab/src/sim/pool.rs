@@ -1,7 +1,7 @@
-//! Jobs on as many threads as the host has CPUs, or on so many, with their results in order.
+//! Jobs on the host's CPUs, or on a given number of threads, with their results in order.
 //!
-//! Runs of the simulated machine know nothing of each other, so a curve or a sensitivity takes a fraction of the time on two
-//! CPUs, and which of them ran what shows nowhere.
+//! Runs of the simulated machine are independent, so a curve or a sensitivity takes half the time on two CPUs. No
+//! result depends on the thread that ran it.
 
 use std::num::NonZero;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,10 +13,10 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 
-/// How often whoever waits is told that things go on.
+/// Interval between two reports of progress.
 const TICK: Duration = Duration::from_millis(100);
 
-/// Jobs of [`run`] under way, of all who called it; those who cannot begin wait.
+/// Jobs of [`run`] under way, of all callers; further jobs wait.
 static UNDER_WAY: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
 
 /// A job's leave to run; the next one begins when it is dropped.
@@ -41,9 +41,9 @@ impl Drop for Turn {
     }
 }
 
-/// Calls `job` with each number below `jobs`, the largest first, since the last jobs are by custom the longest. `progress` is told
-/// how many are done, again and again while they run. Several who call it at once share the CPUs: no more jobs run than there
-/// are CPUs. A job must not call it in turn.
+/// Calls `job` with each number below `jobs`, the largest first, since the last jobs are by custom the longest.
+/// `progress` hears the number of finished jobs, repeatedly while they run. Concurrent callers share the CPUs: no more
+/// jobs run than there are CPUs. A job must not call it in turn.
 ///
 /// # Errors
 /// That of the first job that failed; jobs that had not begun are left out then.
@@ -63,13 +63,13 @@ pub fn run<T: Send, E: Send>(
     on(cpus, jobs, in_turn, progress)
 }
 
-/// The same on so many threads, whatever else runs.
+/// Like [`run`], on `threads` threads, whatever else runs.
 ///
 /// # Errors
-/// The same.
+/// As of [`run`].
 ///
 /// # Panics
-/// The same.
+/// As of [`run`].
 pub fn on<T: Send, E: Send>(
     threads: usize,
     jobs: usize,
@@ -90,7 +90,7 @@ pub fn on<T: Send, E: Send>(
                     let Ok(left) = taken else { return };
                     let result = job(left - 1);
                     failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                    // Nobody stops listening before all are done.
+                    // The receiver stays until all are done.
                     let _ = sender.send((left - 1, result));
                 }
             });
@@ -113,7 +113,8 @@ pub fn on<T: Send, E: Send>(
     all.into_iter().flatten().collect()
 }
 
-/// What `simulate` returns; if it panics, as a run does that finds the allocator broken, an error with the panic's words.
+/// The result of `simulate`; if it panics, as a run does that finds the allocator broken, an error with the panic's
+/// words.
 ///
 /// # Errors
 /// The panic, or the error of `simulate`.

@@ -1,30 +1,30 @@
-//! One run as text, in at most 100 columns: what it was, how fast, and why.
+//! One run as text, in at most 100 columns: its settings, its speed, and the reasons for it.
 //!
-//! The reasons come in the order in which one asks: the locks that were waited for, the cache lines that were fought for, by
-//! field name as `perf c2c` shows them by offset, and where CPU time went. What is all zero is left out, and of many rows the
-//! first are shown; the JSON form has all.
+//! The reasons come in the order in which a reader asks: the locks that CPUs waited for; the cache lines that they
+//! fought for, by field name as `perf c2c` shows them by offset; and the shares of CPU time. Rows of zeros are left
+//! out, and of many rows the first are shown; the JSON form has all.
 
 use std::fmt;
 
 use framewright_sim::report::{LineReport, LockReport, Report, Traffic};
-use framewright_table::{Table, cells};
+use framewright_table::figures::{count, duration, fitted, grouped, percent, plural, share, short, significant};
+use framewright_table::{Table, cells, wrapped};
 
 use super::cpu_time::CpuTime;
-use super::figures::{count, duration, fitted, grouped, percent, plural, share, short, significant};
 
 /// Prints a run for a terminal.
-pub struct Run<'r>(pub &'r Report);
+pub struct RunText<'r>(pub &'r Report);
 
 /// Columns that there are.
 const WIDTH: usize = 100;
-/// Columns for the name of a lock, of a line or field, and of what time was spent for.
-const NAMES: (usize, usize, usize) = (32, 36, 28);
+/// Columns for the name of a lock, and of a line or field.
+const NAMES: (usize, usize) = (32, 36);
 /// Locks, lines, and fields of a line that are shown at most.
 const SHOWN: (usize, usize, usize) = (8, 10, 6);
 /// Lines and fields that cost less than this many percent of all are not.
 const SMALL: f64 = 0.5;
 
-impl fmt::Display for Run<'_> {
+impl fmt::Display for RunText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let report = self.0;
         head(f, report)?;
@@ -39,7 +39,7 @@ fn head(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     let Report { machine, workload, mechanisms, cpus, seed, schedule, .. } = report;
     let cpus = if *cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
     writeln!(f, "{workload} on {machine}, {cpus}, seed {seed}, {schedule} schedule")?;
-    wrapped(f, &format!("mechanisms {mechanisms}"))?;
+    write!(f, "{}", wrapped(&format!("mechanisms {mechanisms}"), ',', WIDTH, 2))?;
     writeln!(
         f,
         "{} of virtual time after {} of warm-up, {} accesses, {} switches in all",
@@ -70,9 +70,9 @@ fn speed(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
         report.figures.iter().map(|figure| (figure.name.clone(), figure_value(figure.value), figure.unit.as_str())),
     );
     let widest = rows.iter().map(|(_, value, _)| value.chars().count()).max().unwrap_or(0).max(16);
-    let mut table = Table::new("<<");
+    let mut table = Table::new("<40<");
     for (name, value, unit) in rows {
-        table.row(cells!["  {:<38}" = fitted(&name, 38), "{value:>widest$} {unit}"]);
+        table.row(cells!["  {}" = fitted(&name, 38), "{value:>widest$} {unit}"]);
     }
     write!(f, "\n{table}")
 }
@@ -87,11 +87,8 @@ fn locks(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     if used.is_empty() {
         return Ok(());
     }
-    let mut table = Table::new("<>>><>");
-    let mut heads = vec![format!("{:<name$}", "Locks", name = NAMES.0)];
-    heads.extend(cells!["{:>8}" = "taken", "{:>11}" = "contended", "{:>9}" = "of time", "{:8}" = ""]);
-    heads.extend(["p50", "p99", "p99.9", "max"].map(|name| format!("{name:>8}")));
-    table.row(heads);
+    let mut table = Table::new("<32>8>11>9<8>8");
+    table.row(cells!["Locks", "taken", "contended", "of time", "", "p50", "p99", "p99.9", "max"]);
     used.iter().take(SHOWN.0).for_each(|lock| lock_rows(&mut table, lock));
     write!(f, "\n{table}")?;
     match used.len().saturating_sub(SHOWN.0) {
@@ -104,15 +101,14 @@ fn locks(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
 fn lock_rows(table: &mut Table, lock: &LockReport) {
     let contended = percent(share(lock.contended as f64, lock.taken as f64)) + " %";
     let of_time = percent(lock.contention_percent) + " %";
-    let name = format!("  {}", fitted(&lock.name, NAMES.0 - 2));
-    let mut head = vec![format!("{name:<width$}", width = NAMES.0)];
-    head.extend(cells!["{:>8}" = count(lock.taken), "{contended:>11}", "{of_time:>9}"]);
+    let name = fitted(&lock.name, NAMES.0 - 2);
+    let mut head = cells!["  {name}", "{}" = count(lock.taken), "{contended}", "{of_time}"];
     let times = [("waited", &lock.waiting), ("held", &lock.holding)];
     for (what, times) in times.into_iter().filter(|(_, times)| times.count != 0 && times.max_ns > 0.0) {
         let times = [times.p50_ns, times.p99_ns, times.p999_ns, times.max_ns].map(duration);
         let mut row = if head.is_empty() { vec![String::new(); 4] } else { std::mem::take(&mut head) };
-        row.push(format!("  {what:<6}"));
-        row.extend(times.map(|time| format!("{time:>8}")));
+        row.push(what.to_owned());
+        row.extend(times);
         table.row(row);
     }
     if !head.is_empty() {
@@ -127,7 +123,7 @@ fn lines(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     if hot.is_empty() {
         return Ok(());
     }
-    let mut table = Table::new("<>");
+    let mut table = Table::new("<36>7");
     table.text(format!(
         "{:<name$}{:>8}{:^23}{:^20}{:>13}",
         "",
@@ -138,8 +134,8 @@ fn lines(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
         name = NAMES.1
     ));
     let heads = ["loads", "stores", "rmws", "near", "far", "memory", "queued", "moving"];
-    let mut row = vec![format!("{:<1$}", "Hottest cache lines, by field", NAMES.1), format!("{:>7}", "of cost")];
-    row.extend(heads.map(|head| format!("{head:>7}")));
+    let mut row = cells!["Hottest cache lines, by field", "of cost"];
+    row.extend(heads.map(str::to_owned));
     table.row(row);
     let dear = |traffic: &Traffic| share(cost(traffic), whole) >= SMALL;
     let shown: Vec<&&LineReport> = hot.iter().filter(|line| dear(&line.total)).take(SHOWN.1).collect();
@@ -147,7 +143,7 @@ fn lines(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
         let lines = if line.lines > 1 { format!(" ({} lines)", count(line.lines)) } else { String::new() };
         let name = fitted(&line.name, NAMES.1 - 2 - lines.chars().count()) + &lines;
         table.row(traffic(&format!("  {name}"), &line.total, whole));
-        // An array's only field would be the same row again.
+        // An array's only field would repeat the row.
         let fields = line.fields.iter().filter(|field| dear(&field.traffic) && field.name != line.name);
         for field in fields.take(SHOWN.2) {
             table.row(traffic(&format!("    {}", fitted(&field.name, NAMES.1 - 4)), &field.traffic, whole));
@@ -155,20 +151,17 @@ fn lines(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     }
     let rest = whole - shown.iter().map(|line| cost(&line.total)).sum::<f64>();
     if hot.len() > shown.len() {
-        let left = more(hot.len() - shown.len(), "line");
-        let left = format!("  {left:<width$}", width = NAMES.1 - 2);
-        table.row(vec![left, format!("{:>7}", percent(share(rest, whole)))]);
+        table.row(cells!["  {}" = more(hot.len() - shown.len(), "line"), "{}" = percent(share(rest, whole))]);
     }
     write!(f, "\n{table}")
 }
 
 fn traffic(name: &str, traffic: &Traffic, whole: f64) -> Vec<String> {
     let Traffic { loads, stores, rmws, near, far, memory, queued_ns, moving_ns } = *traffic;
-    let mut row =
-        vec![format!("{name:<width$}", width = NAMES.1), format!("{:>7}", percent(share(cost(traffic), whole)))];
-    row.extend([loads, stores, rmws, near, far, memory].map(|value| format!("{:>7}", count(value))));
+    let mut row = vec![name.to_owned(), percent(share(cost(traffic), whole))];
+    row.extend([loads, stores, rmws, near, far, memory].map(count));
     let per_miss = |nanoseconds: f64| short(nanoseconds / accesses(traffic) as f64);
-    row.extend([queued_ns, moving_ns].map(|time| format!("{:>7}", per_miss(time))));
+    row.extend([queued_ns, moving_ns].map(per_miss));
     row
 }
 
@@ -184,11 +177,8 @@ pub(crate) fn cost(traffic: &Traffic) -> f64 {
 
 fn cpu_time(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     let Some(table) = CpuTime::of(report) else { return Ok(()) };
-    let mut text = Table::new("<>");
-    let mut row = |name: &str, cells: Vec<String>| {
-        let cells = cells.into_iter().map(|cell| format!("{cell:>17}"));
-        text.row(std::iter::once(format!("{name:<width$}", width = NAMES.2)).chain(cells).collect());
-    };
+    let mut text = Table::new("<28>17");
+    let mut row = |name: &str, cells: Vec<String>| text.row([vec![name.to_owned()], cells].concat());
     row("Where CPU time went, percent", table.columns.iter().map(|column| column.name.to_string()).collect());
     for part in &table.rows {
         row(&format!("  {}", part.name), part.percent.iter().map(|&value| percent(value)).collect());
@@ -197,22 +187,7 @@ fn cpu_time(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     write!(f, "\n{text}")
 }
 
-/// What is left out.
+/// Says how many are left out.
 fn more(left: usize, what: &str) -> String {
     if left == 1 { format!("and 1 {what} more") } else { format!("and {left} {what}s more") }
-}
-
-/// `text` broken behind commas, what follows indented.
-fn wrapped(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
-    let mut column = 0;
-    for part in text.split_inclusive(',') {
-        let width = part.chars().count();
-        if column + width > WIDTH && column > 0 {
-            write!(f, "\n  ")?;
-            column = 2;
-        }
-        write!(f, "{part}")?;
-        column += width;
-    }
-    writeln!(f)
 }

@@ -1,16 +1,15 @@
-//! How far a result moves when the numbers that it rests on are a little off.
+//! The movement of a result when the numbers that it rests on are a little off.
 //!
-//! Every parameter of the machine model is made a tenth smaller and a tenth larger, one at a time, and the run is made again.
-//! The band is what the result can be if one number, whichever it is, is wrong by that much. For two sets of mechanisms the result
-//! is their ratio: a band with 1 in it says that the model cannot tell them apart.
+//! Every parameter of the machine model is made a tenth smaller and a tenth larger, one at a time, and the run is made
+//! again. The band is the range of the result if any single number is wrong by that much. For two sets of mechanisms
+//! the result is their ratio: a band that includes 1 says that the model cannot tell them apart.
 
 use std::fmt;
 
 use framewright_sim::machine::Basis;
+use framewright_table::figures::{change, fitted, grouped};
 use framewright_table::{Table, cells};
 use serde::Serialize;
-
-use super::figures::{change, fitted, grouped};
 
 /// A result under every parameter ± 10 %.
 #[derive(Clone, PartialEq, Serialize, Debug)]
@@ -29,7 +28,7 @@ pub struct Sensitivity {
     pub rows: Vec<Effect>,
 }
 
-/// What one parameter does to the result.
+/// The effect of one parameter on the result.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Effect {
     /// Parameter, as `latency.hitm`.
@@ -74,7 +73,7 @@ impl fmt::Display for Sensitivity {
         let cpus = if *cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
         writeln!(f, "On {cpus}, {result}, by parameter of the machine model")?;
         writeln!(f, "{}", fitted(&format!("mechanisms {mechanisms}"), 100))?;
-        let mut table = Table::new("<<>");
+        let mut table = Table::new("<34<9>18>10>18>10");
         let (less, more) = ("10 % less of it", "10 % more of it");
         table.text(format!("{:<34}{:<9}{less:>28}{more:>28}", "parameter", "basis"));
         let (moving, still): (Vec<_>, Vec<_>) = self.rows.iter().partition(|row| self.matters(row));
@@ -83,7 +82,7 @@ impl fmt::Display for Sensitivity {
             let [less, more] = [row.lower, row.higher].map(|value| change(*base, value));
             let name = fitted(&row.parameter, 31);
             let basis = in_words(&row.basis).0;
-            table.row(cells!["  {name:<32}", "{basis:<9}", "{lower:>18}", "{less:>10}", "{higher:>18}", "{more:>10}"]);
+            table.row(cells!["  {name}", "{basis}", "{lower}", "{less}", "{higher}", "{more}"]);
         }
         write!(f, "{table}")?;
         if !still.is_empty() {

@@ -1,17 +1,19 @@
-//! A workload on a machine, for each number of CPUs and each set of mechanisms; and, if asked for, each of these again with every
-//! number of the machine a tenth smaller and a tenth larger.
+//! A workload on a machine, for each number of CPUs and each set of mechanisms.
+//!
+//! On request each run is made again with every number of the machine a tenth smaller and a tenth larger.
 
 use anyhow::anyhow;
 use framewright::Mechanisms;
 use framewright_sim::machine::Spec;
 use framewright_sim::report::Report;
+use framewright_table::figures;
 use serde::Serialize;
 
+use super::pool;
 use super::sensitivity::{Effect, Sensitivity};
-use super::{figures, pool};
 
-/// What to run.
-pub struct Sweep<'a> {
+/// The runs to make.
+pub struct RunSweep<'a> {
     /// The machine.
     pub machine: &'a Spec,
     /// Sets of mechanisms.
@@ -22,9 +24,9 @@ pub struct Sweep<'a> {
     pub sensitivity: bool,
 }
 
-/// What came of it.
+/// The results.
 #[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct Findings {
+pub struct SweepFindings {
     /// Runs, by mechanisms and then by CPUs, in the order in which they were asked for.
     pub runs: Vec<Report>,
     /// How the throughput of each depends on the machine's numbers.
@@ -47,7 +49,7 @@ pub struct Job<'a> {
 /// How much a number is changed, down and up.
 const FACTORS: [f64; 2] = [0.9, 1.1];
 
-impl Sweep<'_> {
+impl RunSweep<'_> {
     /// Runs all with `simulate`, on as many threads as there are CPUs. `repeat` says how a run is made again alone, and
     /// `progress` is told how many of how many runs are done.
     ///
@@ -58,7 +60,7 @@ impl Sweep<'_> {
         simulate: impl Fn(&Job<'_>) -> anyhow::Result<Report> + Sync,
         repeat: impl Fn(&Job<'_>) -> String + Sync,
         progress: &mut dyn FnMut(usize, usize),
-    ) -> anyhow::Result<Findings> {
+    ) -> anyhow::Result<SweepFindings> {
         let parameters: Vec<&str> = self.machine.parameters().filter(|p| p.scales()).map(|p| p.path.as_str()).collect();
         let variants = if self.sensitivity { 1 + parameters.len() * FACTORS.len() } else { 1 };
         let bases = self.mechanisms.len() * self.cpus.len();
@@ -71,7 +73,7 @@ impl Sweep<'_> {
             };
             let (mechanisms, cpus) = (&self.mechanisms[base / self.cpus.len()], self.cpus[base % self.cpus.len()]);
             let job = Job { machine, change, mechanisms, cpus };
-            // A run that finds the allocator broken panics; whoever sees it needs to know which run that was.
+            // A run that finds the allocator broken panics; the message has to name the run.
             pool::caught(|| simulate(&job)).map_err(|error| match job.change {
                 None => anyhow!("{error:#}\nThe run again: {}", repeat(&job)),
                 Some((path, factor)) => anyhow!("{error:#}\nThe run again, with {path} x {factor}: {}", repeat(&job)),
@@ -81,11 +83,12 @@ impl Sweep<'_> {
         let mut runs = pool::run(total, job, &mut |done| progress(done, total))?;
         let changed = runs.split_off(bases.min(runs.len()));
         let sensitivities = if self.sensitivity { self.sensitivities(&runs, &parameters, &changed) } else { vec![] };
-        Ok(Findings { runs, sensitivities })
+        Ok(SweepFindings { runs, sensitivities })
     }
 
-    /// From the runs with numbers changed, for each parameter and factor all the runs: of the throughput of each run, and of its
-    /// ratio to the run with the first mechanisms on as many CPUs. A number that is wrong is so for both, so the ratio moves less.
+    /// From the runs with numbers changed, for each parameter and factor all the runs: of the throughput of each run,
+    /// and of its ratio to the run with the first mechanisms on as many CPUs. A number that is wrong is so for both, so
+    /// the ratio moves less.
     fn sensitivities(&self, runs: &[Report], parameters: &[&str], changed: &[Report]) -> Vec<Sensitivity> {
         let table = |result: &str, base: usize, value: &dyn Fn(&[Report]) -> f64| {
             let variant = |number: usize| value(&changed[number * runs.len()..][..runs.len()]);

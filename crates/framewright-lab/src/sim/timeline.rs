@@ -1,8 +1,8 @@
 //! Waits for locks on a time line, for `ui.perfetto.dev` and `chrome://tracing`.
 //!
-//! The format is Chrome's trace events as JSON: a node is a process, a CPU one of its threads, and each taking of a lock is a
-//! complete event for the wait, if there was one, and one for the time that the lock was held. Events are written one a line
-//! as they come, so that a trace needs no memory of its own size.
+//! The format is Chrome's trace events as JSON: a node is a process, a CPU one of its threads, and each taking of a
+//! lock is a complete event for the wait, if there was one, and one for the time that the lock was held. Events are
+//! written one a line as they come, so that a trace needs no memory of its own size.
 
 use std::collections::BTreeSet;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use serde::Serialize;
 
 /// An event, with the names that the format gives them. Times are microseconds.
 #[derive(Serialize)]
-struct Event<'a> {
+struct TimelineEvent<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     cat: Option<&'static str>,
@@ -28,7 +28,7 @@ struct Event<'a> {
     args: Option<Args>,
 }
 
-/// What a name event says, or what it sorts by.
+/// The argument of a name event or of a sort event.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Args {
@@ -43,7 +43,7 @@ enum Args {
 pub fn write(spans: &[LockSpan], out: &mut impl Write) -> io::Result<()> {
     write!(out, "{{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
     let mut first = true;
-    let mut emit = |out: &mut dyn Write, event: &Event<'_>| {
+    let mut emit = |out: &mut dyn Write, event: &TimelineEvent<'_>| {
         let comma = if std::mem::take(&mut first) { "\n" } else { ",\n" };
         write!(out, "{comma}{}", serde_json::to_string(event)?)
     };
@@ -68,14 +68,14 @@ pub fn write(spans: &[LockSpan], out: &mut impl Write) -> io::Result<()> {
 }
 
 /// A metadata event.
-fn about(what: &'static str, (pid, tid): (usize, Option<usize>), args: Args) -> Event<'static> {
-    Event { name: what, cat: None, ph: "M", ts: None, dur: None, pid, tid, args: Some(args) }
+fn about(what: &'static str, (pid, tid): (usize, Option<usize>), args: Args) -> TimelineEvent<'static> {
+    TimelineEvent { name: what, cat: None, ph: "M", ts: None, dur: None, pid, tid, args: Some(args) }
 }
 
-/// What `span`'s CPU did from one time to another.
-fn complete<'a>(span: &LockSpan, name: &'a str, cat: &'static str, (from, to): (u64, u64)) -> Event<'a> {
+/// An event for one span of a CPU's time.
+fn complete<'a>(span: &LockSpan, name: &'a str, cat: &'static str, (from, to): (u64, u64)) -> TimelineEvent<'a> {
     let microseconds = |nanoseconds: u64| nanoseconds as f64 / 1000.0;
-    Event {
+    TimelineEvent {
         name,
         cat: Some(cat),
         ph: "X",

@@ -1,14 +1,15 @@
 //! One run of a sweep: all that its result depends on, as data.
 //!
-//! A cell names nothing that could mean something else on another host: a machine and a list of operations stand there with
-//! a digest of their content, mechanisms with all switches, lengths in picoseconds. Its hash is the digest of the line
+//! A cell names nothing that could mean something else on another host. It has a machine and a list of operations with
+//! a digest of their content, mechanisms with all switches, and lengths in picoseconds. Its hash is the digest of the
+//! line
 //!
 //! ```text
 //! framewright-sweep-cell/1 VERSION {"machine":…,"model":…,…,"window_ps":…}
 //! ```
 //!
-//! where the version is that of the simulator's and the allocator's sources (`framewright_sim::VERSION`) and the rest is the
-//! cell's JSON as plans and results have it. A change of either, however small, is another hash.
+//! where the version is that of the simulator's and the allocator's sources (`framewright_sim::VERSION`) and the rest
+//! is the cell's JSON as plans and results have it. Any change of either gives another hash.
 
 use anyhow::{Context, anyhow, bail};
 use framewright::Mechanisms;
@@ -46,12 +47,13 @@ pub struct Cell {
     pub schedule: String,
     /// Virtual time before the measured window, in picoseconds.
     pub warm_up_ps: u64,
-    /// The measured window, in picoseconds; 0 for as many rounds as are usual for the workload, behind one to warm up.
+    /// The measured window, in picoseconds; 0 for the workload's usual number of rounds, after one to warm up.
     pub window_ps: u64,
 }
 
 impl Cell {
-    /// Of a run on a machine, by name and content. What [`Job::new`] chooses by itself and a cell has no field for has to be as it chose.
+    /// Of a run on a machine, by name and content. Settings that [`Job::new`] chooses and that a cell has no field for
+    /// must be as it chose them.
     pub fn of(machine: &str, model: &Digest, job: &Job) -> Cell {
         let list = match &job.workload {
             Workload::Ops(ops) => Some(Digest::of(&ops.text())),
@@ -83,7 +85,7 @@ impl Cell {
     /// The run, of a workload that was read from the cell's text or from its list.
     ///
     /// # Errors
-    /// What the cell says that no program of this version would.
+    /// The first statement of the cell that this version would not write.
     pub fn job(&self, workload: Workload) -> anyhow::Result<Job> {
         let switches = Mechanisms::parse(&self.switches);
         let mechanisms = switches.map_err(|(part, _)| anyhow!("{part:?} is no switch of this version"))?;

@@ -1,11 +1,11 @@
 //! Merged results for spreadsheets and data frames: a row for each cell, as RFC 4180 has it but for the ends of lines.
 //!
 //! Columns are the cell's fields, the result's, and then the figures of the workloads, each with its unit in its name.
-//! What a row has not is empty.
+//! A value that a row does not have is empty.
 
 use std::fmt::Display;
 
-use super::results::{Figure, Line, Outcome};
+use super::results::{Figure, Outcome, ResultLine};
 
 /// Columns that every sweep has.
 const COLUMNS: [&str; 20] = [
@@ -32,12 +32,15 @@ const COLUMNS: [&str; 20] = [
 ];
 
 /// The table, with its head.
-pub fn csv(lines: &[Line]) -> String {
+///
+/// # Errors
+/// None that a table of text could cause.
+pub fn csv(lines: &[ResultLine]) -> anyhow::Result<String> {
     let figures = figures(lines);
-    let mut text = String::new();
+    let mut table = ::csv::Writer::from_writer(Vec::new());
     let named =
         figures.iter().map(|(name, unit)| if unit.is_empty() { name.clone() } else { format!("{name} ({unit})") });
-    row(&mut text, COLUMNS.into_iter().map(str::to_owned).chain(named));
+    table.write_record(COLUMNS.into_iter().map(str::to_owned).chain(named))?;
     for line in lines {
         let cell = &line.cell;
         let known = [
@@ -54,13 +57,13 @@ pub fn csv(lines: &[Line]) -> String {
         ];
         let came = came(line);
         let value = |figure: &(String, String)| text_of(value(line, figure));
-        row(&mut text, known.into_iter().chain(came).chain(figures.iter().map(value)));
+        table.write_record(known.into_iter().chain(came).chain(figures.iter().map(value)))?;
     }
-    text
+    Ok(String::from_utf8(table.into_inner()?)?)
 }
 
 /// The columns of what came of a cell.
-fn came(line: &Line) -> [String; 10] {
+fn came(line: &ResultLine) -> [String; 10] {
     match &line.outcome {
         Outcome::Result(found) => [
             found.warm_up_ns.to_string(),
@@ -83,7 +86,7 @@ fn came(line: &Line) -> [String; 10] {
 }
 
 /// Names and units of all figures, in the order in which they first appear.
-fn figures(lines: &[Line]) -> Vec<(String, String)> {
+fn figures(lines: &[ResultLine]) -> Vec<(String, String)> {
     let mut figures: Vec<(String, String)> = Vec::new();
     for figure in lines.iter().flat_map(figures_of) {
         if !figures.iter().any(|(name, unit)| *name == figure.name && *unit == figure.unit) {
@@ -93,31 +96,17 @@ fn figures(lines: &[Line]) -> Vec<(String, String)> {
     figures
 }
 
-fn figures_of(line: &Line) -> &[Figure] {
+fn figures_of(line: &ResultLine) -> &[Figure] {
     match &line.outcome {
         Outcome::Result(found) => &found.figures,
         Outcome::Failure(_) => &[],
     }
 }
 
-fn value(line: &Line, (name, unit): &(String, String)) -> Option<f64> {
+fn value(line: &ResultLine, (name, unit): &(String, String)) -> Option<f64> {
     figures_of(line).iter().find(|figure| figure.name == *name && figure.unit == *unit)?.value
 }
 
 fn text_of(value: Option<impl Display>) -> String {
     value.map_or(String::new(), |value| value.to_string())
-}
-
-fn row(text: &mut String, fields: impl Iterator<Item = String>) {
-    for (number, field) in fields.enumerate() {
-        if number > 0 {
-            text.push(',');
-        }
-        if field.contains([',', '"', '\n', '\r']) {
-            text.push_str(&format!("\"{}\"", field.replace('"', "\"\"")));
-        } else {
-            text.push_str(&field);
-        }
-    }
-    text.push('\n');
 }

@@ -1,11 +1,11 @@
-//! Content, known by 128 bits of its SHA-256.
+//! 128 bits of the SHA-256 of a content, as its identity.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
-/// The first half of a SHA-256, as 32 hexadecimal digits: enough that no two contents that anybody meets have the same.
+/// The first half of a SHA-256, as 32 hexadecimal digits: long enough that two contents never meet with equal digests.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Debug)]
 #[serde(transparent)]
 pub struct Digest(String);

@@ -1,8 +1,9 @@
-//! Results of any number of processes as one list, in the plan's order, whoever ran what and when.
+//! Results of any number of processes as one list, in the plan's order.
 //!
-//! A result is a function of its cell, so what was run twice has to be equal in every number. What is not is kept out of the
-//! list and reported with both of its places: then a host computes wrongly, or the program is not as deterministic as it
-//! says. A result takes the place of a failure of the same cell, since a host may fail where another does not.
+//! A result is a function of its cell, so two results of a cell have to be equal in every number. Unequal ones are kept
+//! out of the list and reported with both of their places: a host computes wrongly, or the program is less
+//! deterministic than it says. A result replaces a failure of its cell, because one host may fail where another does
+//! not.
 
 use std::collections::HashMap;
 
@@ -10,8 +11,8 @@ use serde::Serialize;
 
 use super::cell::Cell;
 use super::digest::Digest;
-use super::plan::Plan;
-use super::results::{Content, Line, Outcome};
+use super::plan::SweepPlan;
+use super::results::{Outcome, ResultLine, ResultsContent};
 
 /// Version of the merged JSON.
 pub const SCHEMA: &str = "framewright-sweep/1";
@@ -20,10 +21,10 @@ pub const SCHEMA: &str = "framewright-sweep/1";
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Merged {
     /// One for each cell, by their place in the plan; without what differs from one host to another.
-    pub lines: Vec<Line>,
+    pub lines: Vec<ResultLine>,
     /// Cells that came out in more than one way.
     pub differing: Vec<Differing>,
-    /// Cells of the plan that nobody ran, by index; of a plan that was given.
+    /// Cells of the given plan that were not run, by index.
     pub missing: Vec<(usize, Cell)>,
     /// Results that are not of the plan, or that another version made, and how many.
     pub foreign: Vec<Foreign>,
@@ -55,16 +56,16 @@ pub struct Foreign {
 
 /// The JSON form.
 #[derive(Serialize)]
-struct Document<'m> {
+struct MergedDocument<'m> {
     schema: &'static str,
-    /// Indices of cells that nobody ran.
+    /// Indices of cells that were not run.
     missing: Vec<usize>,
-    cells: &'m [Line],
+    cells: &'m [ResultLine],
 }
 
 /// A cell while files are read.
 struct Entry<'c> {
-    line: &'c Line,
+    line: &'c ResultLine,
     file: &'c str,
     number: usize,
     index: usize,
@@ -73,7 +74,7 @@ struct Entry<'c> {
 
 impl Merged {
     /// From what is in files; of a plan, if there is one.
-    pub fn of(contents: &[Content], plan: Option<&Plan>) -> Merged {
+    pub fn of(contents: &[ResultsContent], plan: Option<&SweepPlan>) -> Merged {
         let places = plan.map(|plan| {
             let place = |(index, (hash, _)): (usize, &(Digest, Cell))| (hash.clone(), index);
             plan.cells.iter().enumerate().map(place).collect::<HashMap<_, _>>()
@@ -105,7 +106,7 @@ impl Merged {
             merged.missing = missing.map(|(index, (_, cell))| (index, cell.clone())).collect();
         }
         let equal = entries.into_values().filter(|entry| !entry.differs);
-        let lines = equal.map(|entry| Line { index: entry.index, seconds: None, ..entry.line.clone() });
+        let lines = equal.map(|entry| ResultLine { index: entry.index, seconds: None, ..entry.line.clone() });
         merged.lines = lines.collect();
         merged.lines.sort_by(|a, b| (a.index, &a.hash).cmp(&(b.index, &b.hash)));
         merged
@@ -122,15 +123,15 @@ impl Merged {
             (Outcome::Result(_), Outcome::Result(_)) => {
                 known.differs = true;
                 let place = |entry: &Entry<'_>| {
-                    let line = Line { seconds: None, ..entry.line.clone() };
-                    (entry.file.to_owned(), entry.number, line.text().unwrap_or_default())
+                    let line = ResultLine { seconds: None, ..entry.line.clone() };
+                    (entry.file.to_owned(), entry.number, line.json().unwrap_or_default())
                 };
                 self.differing.push(Differing { cell: known.line.cell.clone(), places: [place(known), place(&entry)] });
                 false
             }
             (Outcome::Failure(_), Outcome::Result(_)) => true,
             (Outcome::Result(_), Outcome::Failure(_)) => false,
-            // Whichever stands first in the alphabet: not the one whose file was named first.
+            // The first by the alphabet, so that the order of the files does not matter.
             (Outcome::Failure(one), Outcome::Failure(other)) => other < one,
         };
         if takes_its_place {
@@ -148,7 +149,7 @@ impl Merged {
     }
 
     /// Cells that failed.
-    pub fn failed(&self) -> impl Iterator<Item = &Line> {
+    pub fn failed(&self) -> impl Iterator<Item = &ResultLine> {
         self.lines.iter().filter(|line| !line.is_result())
     }
 
@@ -172,7 +173,7 @@ impl Merged {
     /// # Errors
     /// None that results could cause.
     pub fn jsonl(&self) -> anyhow::Result<String> {
-        self.lines.iter().map(Line::text).collect()
+        self.lines.iter().map(ResultLine::json).collect()
     }
 
     /// One document.
@@ -181,7 +182,7 @@ impl Merged {
     /// None that results could cause.
     pub fn json(&self) -> anyhow::Result<String> {
         let missing = self.missing.iter().map(|(index, _)| *index).collect();
-        let document = Document { schema: SCHEMA, missing, cells: &self.lines };
+        let document = MergedDocument { schema: SCHEMA, missing, cells: &self.lines };
         Ok(serde_json::to_string_pretty(&document)? + "\n")
     }
 }

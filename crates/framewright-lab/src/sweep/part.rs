@@ -1,30 +1,30 @@
-//! Which cells of a plan a process runs: those that its options name, or those that its scheduler tells it.
+//! The cells of a plan that a process runs: its options name them, or its scheduler does.
 //!
-//! Shard K of N gets every N-th cell in the order of their hashes, from the K-th on. Hashes know nothing of what is dear and
-//! what is cheap, so no shard gets all the large machines, as it would by counting through a product.
+//! Shard K of N gets every N-th cell in the order of their hashes, from the K-th on. Hashes are independent of a cell's
+//! run time, so no shard gets all the large machines, as it would by counting through a product.
 //!
 //! | scheduler | variables | shard |
 //! |---|---|---|
-//! | Slurm, an array | `SLURM_ARRAY_TASK_ID`, `_MIN`, `_STEP`, `_COUNT` | (ID − MIN) / STEP + 1 of COUNT; with `--of N`, ID + 1 of N |
-//! | Slurm, `srun` | `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS` or `SLURM_NTASKS` | PROCID + 1 of NTASKS, in each task of an array |
-//! | Kubernetes, an indexed Job | `JOB_COMPLETION_INDEX` | INDEX + 1 of `--of N` |
-//! | GNU parallel | `PARALLEL_SEQ` | SEQ of `--of N` |
+//! | Slurm, an array | `SLURM_ARRAY_TASK_ID`, `_MIN`, `_STEP`, `_COUNT` | (ID−MIN)/STEP + 1 of COUNT, or ID + 1 of N |
+//! | Slurm, `srun` | `SLURM_PROCID`, `SLURM_STEP_NUM_TASKS` or `SLURM_NTASKS` | PROCID + 1 of NTASKS |
+//! | Kubernetes, an indexed Job | `JOB_COMPLETION_INDEX` | INDEX + 1 of N |
+//! | GNU parallel | `PARALLEL_SEQ` | SEQ of N |
 //!
-//! GNU parallel's slot is no shard: jobs follow each other in it. The script of a Slurm batch job has a process number too,
-//! 0, and no process beside it: `SLURM_STEP_ID` says whether there are others.
+//! N is that of `--of N`. GNU parallel's slot is no shard: jobs follow each other in it. The script of a Slurm batch
+//! job has a process number too, 0, and no process beside it: `SLURM_STEP_ID` says whether there are others.
 
 use std::fmt;
 
 use anyhow::{Context, bail};
 
-use super::plan::Plan;
+use super::plan::SweepPlan;
 
 /// Cells of a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
     /// One, by its index.
     Cell(usize),
-    /// One of so many parts, counted from 1.
+    /// One of a number of parts, counted from 1.
     Shard {
         /// Which.
         shard: usize,
@@ -55,7 +55,7 @@ impl Part {
     ///
     /// # Errors
     /// The plan has no cell of that index.
-    pub fn cells(self, plan: &Plan) -> anyhow::Result<Vec<usize>> {
+    pub fn cells(self, plan: &SweepPlan) -> anyhow::Result<Vec<usize>> {
         let all = plan.cells.len();
         match self {
             Part::Cell(index) if index < all => Ok(vec![index]),
@@ -70,8 +70,8 @@ impl Part {
         }
     }
 
-    /// What the scheduler says, and in which words; none where there is no scheduler. `of` is the number of shards where it
-    /// does not tell.
+    /// The shard by the scheduler's variables, and their names; none without a scheduler. `of` is the number of shards
+    /// where it does not tell.
     ///
     /// # Errors
     /// A variable that is no number, one that does not fit the others, or two schedulers.
@@ -184,7 +184,7 @@ fn array(variables: Variables<'_>, of: Option<usize>) -> anyhow::Result<Option<(
 mod tests {
     use super::*;
 
-    /// What `framewright sweep run` would take, or its error.
+    /// The shard that `framewright sweep run` would take, or its error.
     fn told(variables: &str, of: Option<usize>) -> String {
         let lookup = |name: &str| {
             let mut known = variables.split_whitespace().filter_map(|word| word.split_once('='));
@@ -208,7 +208,7 @@ mod tests {
             (array, Some(8), "shard 6 of 8 (SLURM_ARRAY_TASK_ID=5)"),
             (step, None, "shard 2 of 3 (SLURM_PROCID=1 of 3)"),
             ("SLURM_PROCID=0 SLURM_NTASKS=2", None, "shard 1 of 2 (SLURM_PROCID=0 of 2)"),
-            // The script of a batch job, which nobody else runs beside it.
+            // The script of a batch job, which runs alone.
             ("SLURM_JOB_ID=9 SLURM_PROCID=0 SLURM_NTASKS=8", None, "-"),
             ("SLURM_PROCID=0 SLURM_NTASKS=1", None, "-"),
             (&both, None, "shard 8 of 12 (SLURM_ARRAY_TASK_ID=5 and SLURM_PROCID=1 of 3)"),

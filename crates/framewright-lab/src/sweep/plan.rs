@@ -1,8 +1,8 @@
-//! A plan as a file: a line that says what holds for all cells, and then a line for each.
+//! A plan as a file: a line about all cells, and then a line for each.
 //!
-//! The first line holds the machines and the lists of operations with their whole content, as texts that the program wrote.
-//! Whoever reads a plan makes sure that it is whole, and that each cell is what its hash says it is: what a plan was made by
-//! another version for is not run by this one, since nobody would know the results again.
+//! The first line holds the machines and the lists of operations with their whole content, as texts that the program
+//! wrote. A reader checks that the plan is complete, and that each cell has its hash. This version does not run the
+//! plan of another one, because the results could not be assigned to its cells.
 //!
 //! Lines are JSON, at most [`MOST_CELLS`] of them, in a file of at most 256 MiB.
 
@@ -29,18 +29,18 @@ const LONGEST: u64 = 256 << 20;
 
 /// A plan.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Plan {
-    /// What holds for all cells.
-    pub head: Head,
+pub struct SweepPlan {
+    /// The facts about all cells.
+    pub head: PlanHead,
     /// The cells, each with its hash.
     pub cells: Vec<(Digest, Cell)>,
-    machines: Vec<Machine>,
+    machines: Vec<PlanMachine>,
     lists: Vec<List>,
 }
 
 /// A machine that cells name.
 #[derive(Clone, PartialEq, Debug)]
-struct Machine {
+struct PlanMachine {
     spec: Spec,
     digest: Digest,
     cpus: usize,
@@ -55,7 +55,7 @@ struct List {
 
 /// The first line.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Head {
+pub struct PlanHead {
     /// Version of this format.
     pub schema: String,
     /// Version of the program that the cells are for.
@@ -65,15 +65,15 @@ pub struct Head {
     /// How many cells there are.
     pub cells: usize,
     /// Machines, each as the text of its file.
-    pub machines: Vec<Content>,
+    pub machines: Vec<NamedText>,
     /// Lists of operations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub lists: Vec<Content>,
+    pub lists: Vec<NamedText>,
 }
 
 /// Something that cells name, as it was when the plan was made.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Content {
+pub struct NamedText {
     /// Its name.
     pub name: String,
     /// All of it.
@@ -82,24 +82,24 @@ pub struct Content {
 
 /// A line for a cell.
 #[derive(Serialize, Deserialize)]
-struct Row {
+struct PlanRow {
     index: usize,
     hash: Digest,
     cell: Cell,
 }
 
-impl Plan {
+impl SweepPlan {
     /// A plan of runs, in their order, that `command` makes again.
     ///
     /// # Errors
-    /// There are none, too many, two that are the same, or two machines or lists of one name.
-    pub fn new(command: &str, runs: &[(&Spec, Job)]) -> anyhow::Result<Plan> {
-        let (mut machines, mut lists): (Vec<Machine>, Vec<List>) = (Vec::new(), Vec::new());
+    /// There are none, too many, two equal ones, or two machines or lists of one name.
+    pub fn new(command: &str, runs: &[(&Spec, Job)]) -> anyhow::Result<SweepPlan> {
+        let (mut machines, mut lists): (Vec<PlanMachine>, Vec<List>) = (Vec::new(), Vec::new());
         let mut cells = Vec::new();
         for (spec, job) in runs {
             let at = machines.iter().position(|known| known.spec.name == spec.name).unwrap_or(machines.len());
             if at == machines.len() {
-                machines.push(Machine::new((*spec).clone()));
+                machines.push(PlanMachine::new((*spec).clone()));
             } else if machines[at].spec != **spec {
                 bail!("two machines are called {}: give one of the files another name", spec.name);
             }
@@ -118,26 +118,26 @@ impl Plan {
         if let Some((_, twice)) = cells.iter().find(|(hash, _)| !seen.insert(hash)) {
             bail!("two cells are the same: {}", twice.described());
         }
-        let named = |name: &str, text: String| Content { name: name.to_owned(), text };
-        let head = Head {
+        let named = |name: &str, text: String| NamedText { name: name.to_owned(), text };
+        let head = PlanHead {
             schema: SCHEMA.to_owned(),
             version: VERSION.to_owned(),
             command: command.to_owned(),
             cells: cells.len(),
-            machines: machines.iter().map(|machine| named(&machine.spec.name, machine.text())).collect(),
+            machines: machines.iter().map(|machine| named(&machine.spec.name, machine.written())).collect(),
             lists: lists.iter().map(|list| named(list.ops.name(), list.ops.text())).collect(),
         };
-        Ok(Plan { head, cells, machines, lists })
+        Ok(SweepPlan { head, cells, machines, lists })
     }
 
     /// The file's text.
     ///
     /// # Errors
     /// None that a plan could cause.
-    pub fn text(&self) -> anyhow::Result<String> {
+    pub fn jsonl(&self) -> anyhow::Result<String> {
         let mut text = serde_json::to_string(&self.head)? + "\n";
         for (index, (hash, cell)) in self.cells.iter().enumerate() {
-            text += &serde_json::to_string(&Row { index, hash: hash.clone(), cell: cell.clone() })?;
+            text += &serde_json::to_string(&PlanRow { index, hash: hash.clone(), cell: cell.clone() })?;
             text.push('\n');
         }
         Ok(text)
@@ -147,7 +147,7 @@ impl Plan {
     ///
     /// # Errors
     /// It cannot be read, or is no plan; which line, and why.
-    pub fn read(path: &Path) -> anyhow::Result<Plan> {
+    pub fn read(path: &Path) -> anyhow::Result<SweepPlan> {
         let name = path.display().to_string();
         let mut text = String::new();
         let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
@@ -155,14 +155,14 @@ impl Plan {
         if text.len() as u64 > LONGEST {
             bail!("{name} is larger than {} MiB", LONGEST >> 20);
         }
-        Plan::parse(&name, &text)
+        SweepPlan::parse(&name, &text)
     }
 
     /// Reads the text of a file that errors call `name`.
     ///
     /// # Errors
     /// It is no plan; which line, and why.
-    pub fn parse(name: &str, text: &str) -> anyhow::Result<Plan> {
+    pub fn parse(name: &str, text: &str) -> anyhow::Result<SweepPlan> {
         let mut lines = (1..).zip(text.lines());
         let Some((_, first)) = lines.next() else {
             bail!("{name} is empty, and no plan; framewright sweep plan writes one")
@@ -172,13 +172,13 @@ impl Plan {
         let machines = head
             .machines
             .iter()
-            .map(|machine| Ok(Machine::new(machine::parse(&format!("{}.toml", machine.name), &machine.text)?)));
-        let machines: anyhow::Result<Vec<Machine>> = machines.collect();
+            .map(|machine| Ok(PlanMachine::new(machine::parse(&format!("{}.toml", machine.name), &machine.text)?)));
+        let machines: anyhow::Result<Vec<PlanMachine>> = machines.collect();
         let lists = head.lists.iter().map(|list| Ok(List::new(Ops::parse(&list.name, &list.text)?)));
         let lists: anyhow::Result<Vec<List>> = lists.collect();
         let machines = machines.with_context(|| format!("{name}:1"))?;
         let lists = lists.with_context(|| format!("{name}:1"))?;
-        let mut plan = Plan { head, cells: Vec::new(), machines, lists };
+        let mut plan = SweepPlan { head, cells: Vec::new(), machines, lists };
         let mut seen = HashSet::new();
         for (number, line) in lines {
             let row = plan.row(line).with_context(|| format!("{name}:{number}"))?;
@@ -199,7 +199,7 @@ impl Plan {
 
     /// Reads a line with the next cell.
     fn row(&self, line: &str) -> anyhow::Result<(Digest, Cell)> {
-        let Row { index, hash, cell } = serde_json::from_str(line).context("is no cell")?;
+        let PlanRow { index, hash, cell } = serde_json::from_str(line).context("is no cell")?;
         if index != self.cells.len() {
             bail!("is cell {index}, and cell {} was to come", self.cells.len());
         }
@@ -218,8 +218,8 @@ impl Plan {
         Ok(&self.place(cell)?.spec)
     }
 
-    fn place(&self, cell: &Cell) -> anyhow::Result<&Machine> {
-        let is_it = |machine: &&Machine| machine.spec.name == cell.machine && machine.digest == cell.model;
+    fn place(&self, cell: &Cell) -> anyhow::Result<&PlanMachine> {
+        let is_it = |machine: &&PlanMachine| machine.spec.name == cell.machine && machine.digest == cell.model;
         let machine = self.machines.iter().find(is_it);
         machine.with_context(|| format!("machine {:?} with this content is not in the first line", cell.machine))
     }
@@ -227,7 +227,7 @@ impl Plan {
     /// The run of a cell.
     ///
     /// # Errors
-    /// What the cell says that no program of this version would.
+    /// The first statement of the cell that this version would not write.
     pub fn job(&self, cell: &Cell) -> anyhow::Result<Job> {
         let has = self.place(cell)?.cpus;
         if cell.cpus == 0 || cell.cpus > has {
@@ -236,7 +236,7 @@ impl Plan {
         let list = cell.list.as_ref().map(|digest| self.lists.iter().find(|list| list.digest == *digest));
         let workload = match list {
             Some(list) => Workload::Ops(list.context("its list of operations is not in the first line")?.ops.clone()),
-            // A plan brings its lists; what lies in files here is none of its business.
+            // A plan includes its lists; it does not read files of this host.
             None if cell.workload.starts_with("ops:") => bail!("a list of operations has to come with its digest"),
             None => cell.workload.parse()?,
         };
@@ -244,13 +244,13 @@ impl Plan {
     }
 }
 
-impl Machine {
-    fn new(spec: Spec) -> Machine {
+impl PlanMachine {
+    fn new(spec: Spec) -> PlanMachine {
         let (digest, cpus) = (Digest::of(&Written(&spec).to_string()), spec.model().topology.cpus());
-        Machine { spec, digest, cpus }
+        PlanMachine { spec, digest, cpus }
     }
 
-    fn text(&self) -> String {
+    fn written(&self) -> String {
         Written(&self.spec).to_string()
     }
 }
@@ -262,8 +262,8 @@ impl List {
     }
 }
 
-fn head(line: &str) -> anyhow::Result<Head> {
-    /// What all versions have.
+fn head(line: &str) -> anyhow::Result<PlanHead> {
+    /// The fields that all versions have.
     #[derive(Deserialize)]
     struct Any {
         schema: String,
@@ -272,7 +272,7 @@ fn head(line: &str) -> anyhow::Result<Head> {
     if schema != SCHEMA {
         bail!("is {schema:?}, and a plan of this program is {SCHEMA:?}");
     }
-    let head: Head = serde_json::from_str(line).context("is not the first line of a plan")?;
+    let head: PlanHead = serde_json::from_str(line).context("is not the first line of a plan")?;
     if head.version != VERSION {
         bail!("was planned by version {:?}, and this is {VERSION}; plan it again: {}", head.version, head.command);
     }

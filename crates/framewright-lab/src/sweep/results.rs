@@ -1,9 +1,9 @@
-//! The file that a process appends to, a line of JSON for each cell that is done, and what others read in it.
+//! The file that a process appends to: a line of JSON for each cell that is done.
 //!
-//! A line stands for itself: it has the cell with its hash and the version of the program, so files may be joined and cut
-//! between lines. It is written in one piece when its cell is done. A process that is killed meanwhile leaves a last line
-//! without its end: whoever opens the file to go on drops that, and the cell is run again. One process at a time has the
-//! file, by a lock that goes when the process does.
+//! A line stands for itself: it has the cell with its hash and the version of the program, so files may be joined and
+//! cut between lines. A line is written in one piece when its cell is done. A killed process may leave a last line
+//! without its end; the process that continues the file drops it, and the cell is run again. A lock, which ends with
+//! its process, lets one process at a time have the file.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -21,31 +21,31 @@ use super::digest::Digest;
 
 /// Version of this format.
 pub const SCHEMA: &str = "framewright-sweep-result/1";
-/// What its versions have in common, with which every line begins.
+/// The start of every line, common to all versions of the form.
 const KIND: &str = "framewright-sweep-result/";
 /// With which a plan begins.
 const PLAN: &str = "{\"schema\":\"framewright-sweep-plan/";
 /// Bytes of a file at most.
 const LONGEST: u64 = 1 << 30;
 
-/// What came of a cell.
+/// The result of a cell.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Line {
+pub struct ResultLine {
     /// Version of this format.
     pub schema: String,
     /// Place of the cell in the plan.
     pub index: usize,
-    /// What it is known by.
+    /// Its digest.
     pub hash: Digest,
     /// Version of the program that ran it.
     pub version: String,
     /// The cell.
     pub cell: Cell,
-    /// What came of it.
+    /// Its outcome.
     #[serde(flatten)]
     pub outcome: Outcome,
-    /// How long that took on the host that ran it. The only thing here that differs from one time to the next, so merged
-    /// results have it not.
+    /// How long that took on the host that ran it. The only thing here that differs from one time to the next, so
+    /// merged results have it not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
 }
@@ -60,10 +60,10 @@ pub enum Outcome {
     Failure(Failure),
 }
 
-/// What a run found. Numbers that do not exist, as cycles for each of no operations, are null.
+/// The results of a run. Numbers that do not exist, as cycles for each of no operations, are null.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Found {
-    /// What one operation is.
+    /// The unit of an operation.
     pub unit: String,
     /// Operations that ended in the window.
     pub operations: u64,
@@ -92,7 +92,7 @@ pub struct Found {
 /// A figure of the workload's own.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Figure {
-    /// What it is.
+    /// Its name.
     pub name: String,
     /// Its value.
     pub value: Option<f64>,
@@ -103,24 +103,24 @@ pub struct Figure {
 /// Why there is no result.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, Debug)]
 pub struct Failure {
-    /// What went wrong.
+    /// The message.
     pub error: String,
     /// The command that runs the cell again.
     pub again: String,
 }
 
-impl Line {
-    /// What came of a cell, wherever it ran.
-    pub fn new(index: usize, (hash, cell): (&Digest, &Cell), version: &str, outcome: Outcome) -> Line {
+impl ResultLine {
+    /// The outcome of a cell.
+    pub fn new(index: usize, (hash, cell): (&Digest, &Cell), version: &str, outcome: Outcome) -> ResultLine {
         let (schema, version) = (SCHEMA.to_owned(), version.to_owned());
-        Line { schema, index, hash: hash.clone(), version, cell: cell.clone(), outcome, seconds: None }
+        ResultLine { schema, index, hash: hash.clone(), version, cell: cell.clone(), outcome, seconds: None }
     }
 
     /// The line as files have it, with its end.
     ///
     /// # Errors
     /// None that a line could cause.
-    pub fn text(&self) -> anyhow::Result<String> {
+    pub fn json(&self) -> anyhow::Result<String> {
         Ok(serde_json::to_string(self)? + "\n")
     }
 
@@ -129,11 +129,11 @@ impl Line {
         matches!(self.outcome, Outcome::Result(_))
     }
 
-    fn parse(text: &str) -> anyhow::Result<Line> {
+    fn parse(text: &str) -> anyhow::Result<ResultLine> {
         if text.starts_with(PLAN) {
             bail!("is a plan, no result of one: `framewright sweep run` runs it, and merge takes it as --plan FILE");
         }
-        let line: Line = serde_json::from_str(text)
+        let line: ResultLine = serde_json::from_str(text)
             .context("is no result of a sweep; remove the line, and its cell is run again")?;
         if line.schema != SCHEMA {
             bail!("is {:?}, and a result that this program reads is {SCHEMA:?}", line.schema);
@@ -145,33 +145,33 @@ impl Line {
     }
 }
 
-/// What a file of results holds.
+/// The content of a file of results.
 #[derive(Clone, PartialEq, Default, Debug)]
-pub struct Content {
+pub struct ResultsContent {
     /// The file.
     pub name: String,
     /// Results, each with the number of its line.
-    pub lines: Vec<(usize, Line)>,
+    pub lines: Vec<(usize, ResultLine)>,
     /// Bytes up to the end of the last line.
     pub whole: usize,
-    /// Bytes behind it, of a line that was not written to its end.
+    /// Bytes after it, of a line that was not written to its end.
     pub torn: usize,
 }
 
-impl Content {
-    /// Reads what is in a file that errors call `name`. A last line without an end has to begin as ours do: what is dropped may
-    /// not be somebody else's.
+impl ResultsContent {
+    /// Reads the content of a file that errors call `name`. A last line without an end must begin as our lines do, so
+    /// that no foreign data is dropped.
     ///
     /// # Errors
     /// Which line is no result, and why.
-    pub fn parse(name: &str, bytes: &[u8]) -> anyhow::Result<Content> {
+    pub fn parse(name: &str, bytes: &[u8]) -> anyhow::Result<ResultsContent> {
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
-        let mut content = Content { name: name.to_owned(), whole, torn: bytes.len() - whole, lines: Vec::new() };
+        let mut content = ResultsContent { name: name.to_owned(), whole, torn: bytes.len() - whole, lines: Vec::new() };
         for (number, line) in (1..).zip(bytes[..whole].split(|byte| *byte == b'\n')) {
             if line.is_empty() {
                 continue;
             }
-            let line = std::str::from_utf8(line).context("is no text").and_then(Line::parse);
+            let line = std::str::from_utf8(line).context("is no text").and_then(ResultLine::parse);
             content.lines.push((number, line.with_context(|| format!("{name}:{number}"))?));
         }
         let (tail, start) = (&bytes[whole..], format!("{{\"schema\":\"{KIND}"));
@@ -185,10 +185,10 @@ impl Content {
     ///
     /// # Errors
     /// It cannot be read; or which line is no result, and why.
-    pub fn read(path: &Path) -> anyhow::Result<Content> {
+    pub fn read(path: &Path) -> anyhow::Result<ResultsContent> {
         let name = path.display().to_string();
         let file = File::open(path).with_context(|| format!("cannot read {name}"))?;
-        Content::parse(&name, &bytes(&file, &name)?)
+        ResultsContent::parse(&name, &bytes(&file, &name)?)
     }
 }
 
@@ -200,11 +200,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens a file, or makes it; with what is in it. A last line that was not written to its end is dropped from the file.
+    /// Opens a file, or makes it; with what is in it. A last line that was not written to its end is dropped from the
+    /// file.
     ///
     /// # Errors
-    /// It cannot be written, or holds something else, or somebody else has it.
-    pub fn open(path: &Path) -> anyhow::Result<(Store, Content)> {
+    /// The file cannot be written, holds something else, or is in use by another process.
+    pub fn open(path: &Path) -> anyhow::Result<(Store, ResultsContent)> {
         let name = path.display().to_string();
         // Appended to where it is, so no other file must be put in its place.
         let nofollow = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
@@ -219,7 +220,7 @@ impl Store {
             ),
             Err(error) => bail!("{name} cannot be locked ({error}): name a file on a local file system with -o"),
         }
-        let content = Content::parse(&name, &bytes(&file, &name)?)?;
+        let content = ResultsContent::parse(&name, &bytes(&file, &name)?)?;
         if content.torn > 0 {
             file.set_len(content.whole as u64).with_context(|| format!("cannot write {name}"))?;
         }
@@ -230,8 +231,8 @@ impl Store {
     ///
     /// # Errors
     /// It cannot be written; the file then ends with the line before.
-    pub fn append(&mut self, line: &Line) -> anyhow::Result<()> {
-        let text = line.text()?;
+    pub fn append(&mut self, line: &ResultLine) -> anyhow::Result<()> {
+        let text = line.json()?;
         let before = self.file.metadata().map(|metadata| metadata.len());
         self.file.write_all(text.as_bytes()).with_context(|| {
             let _ = before.and_then(|length| self.file.set_len(length));

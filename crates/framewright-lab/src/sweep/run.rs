@@ -1,7 +1,7 @@
 //! Cells of a plan on the CPUs of a host, in the plan's order.
 //!
-//! A cell that fails is a result too: it says with what, and how to have it again, and the others go on. What ends a run is
-//! only that its results cannot be kept.
+//! A cell that fails is a result too: it holds the message and the command that repeats the failure, and the other
+//! cells go on. A run ends early only if its results cannot be kept.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
@@ -13,15 +13,15 @@ use framewright_sim::workload;
 
 use super::cell::Cell;
 use super::digest::Digest;
-use super::plan::Plan;
-use super::results::{Failure, Figure, Found, Line, Outcome};
+use super::plan::SweepPlan;
+use super::results::{Failure, Figure, Found, Outcome, ResultLine};
 use crate::sim::{curve, pool};
 
-/// What is told while cells run: how many are done, and which share of all the work of them and of the others is.
-pub type Progress<'p> = &'p mut dyn FnMut(usize, f64);
+/// A report while cells run: the number of finished cells, and their share of all the work.
+pub type SweepProgress<'p> = &'p mut dyn FnMut(usize, f64);
 
-/// Runs cells of a plan, by their indices, on so many threads. Each is given to `record` as soon as it is done; `again` is
-/// the command that runs one of them again.
+/// Runs cells of a plan, by their indices, on `threads` threads. Each is given to `record` as soon as it is done;
+/// `again` is the command that runs one of them again.
 ///
 /// # Errors
 /// That of `record`, which ends the run.
@@ -29,11 +29,11 @@ pub type Progress<'p> = &'p mut dyn FnMut(usize, f64);
 /// # Panics
 /// An index that the plan does not have.
 pub fn run(
-    plan: &Plan,
+    plan: &SweepPlan,
     (indices, threads): (&[usize], usize),
     again: impl Fn(usize) -> String + Sync,
-    record: impl Fn(&Line) -> anyhow::Result<()> + Sync,
-    progress: Progress<'_>,
+    record: impl Fn(&ResultLine) -> anyhow::Result<()> + Sync,
+    progress: SweepProgress<'_>,
 ) -> anyhow::Result<()> {
     let thousandths = AtomicU64::new(0);
     let one = |number: usize| {
@@ -53,7 +53,7 @@ pub fn run(
             Err(error) => Outcome::Failure(Failure { error: format!("{error:#}"), again: again(index) }),
         };
         let seconds = (began.elapsed().as_secs_f64() * 1000.0).round() / 1000.0;
-        record(&Line { seconds: Some(seconds), ..Line::new(index, (hash, cell), VERSION, outcome) })
+        record(&ResultLine { seconds: Some(seconds), ..ResultLine::new(index, (hash, cell), VERSION, outcome) })
     };
     let all = indices.len() as f64 * 1000.0;
     pool::on(threads, indices.len(), one, &mut |done| {
@@ -63,7 +63,7 @@ pub fn run(
 }
 
 /// One cell; `advance` is told which share of it is done.
-fn simulate(plan: &Plan, cell: &Cell, advance: &mut dyn FnMut(f64)) -> anyhow::Result<Found> {
+fn simulate(plan: &SweepPlan, cell: &Cell, advance: &mut dyn FnMut(f64)) -> anyhow::Result<Found> {
     let job = plan.job(cell)?;
     let outcome = workload::run(&plan.machine(cell)?.model(), &job, &mut |progress| {
         advance((progress.done as f64 / progress.total.max(1) as f64).min(1.0));

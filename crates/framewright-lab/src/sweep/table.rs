@@ -1,37 +1,37 @@
-//! Merged results for people: what each set of mechanisms gets done on so many CPUs, and how sure that is.
+//! Merged results for people: the throughput of each set of mechanisms by number of CPUs, and its uncertainty.
 //!
-//! A table for each workload on each machine, mechanisms by CPUs. A number is the mean over the seeds, with how far the mean
-//! over all seeds may be off, 95 times of 100, in percent of it; below it stands by how much it is above or below the first
-//! mechanisms' on as many CPUs, over the seeds that both have. `n=` says of how many seeds a number is where that is not all.
-//! Columns that do not fit a line of 100 go on below, and so do names that were cut.
+//! There is a table for each workload on each machine, mechanisms by CPUs. A number is the mean over the seeds. The
+//! percent after it say how far the mean over all seeds may be off, 95 times of 100. Below it stands the difference to
+//! the first mechanisms on as many CPUs, over the seeds that both have. `n=` marks a number of fewer seeds than the
+//! others. Columns that do not fit a line of 100 go on below, and so do names that were cut.
 
-use std::fmt;
+use std::{fmt, iter};
 
-use framewright_table::Table as Sheet;
+use framewright_table::Table;
+use framewright_table::figures::{change, plural, significant};
 
-use super::results::{Found, Line, Outcome};
+use super::results::{Found, Outcome, ResultLine};
 use crate::compare::names::Short;
 use crate::reproduce::estimate::Estimate;
-use crate::sim::figures::{change, plural, significant};
 
 /// Prints the tables.
-pub struct Table<'l>(pub &'l [Line]);
+pub struct SweepTable<'l>(pub &'l [ResultLine]);
 
-/// Widths of a name and of a column.
-const WIDTHS: (usize, usize) = (24, 19);
+/// Width of a name.
+const NAME: usize = 24;
 /// Columns of a line.
 const COLUMNS: usize = 4;
 
 /// Results of one workload on one machine by one version.
-struct Group<'l> {
-    line: &'l Line,
-    results: Vec<(&'l Line, &'l Found)>,
+struct CellGroup<'l> {
+    line: &'l ResultLine,
+    results: Vec<(&'l ResultLine, &'l Found)>,
 }
 
-/// What some mechanisms get done on so many CPUs: each seed, with operations per second.
+/// Operations per second by seed, of a set of mechanisms on a number of CPUs.
 type Rates = Vec<(u64, f64)>;
 
-impl fmt::Display for Table<'_> {
+impl fmt::Display for SweepTable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let groups = groups(self.0);
         let one_version = groups.iter().all(|group| group.line.version == groups[0].line.version);
@@ -45,28 +45,28 @@ impl fmt::Display for Table<'_> {
     }
 }
 
-fn groups(lines: &[Line]) -> Vec<Group<'_>> {
-    let mut groups: Vec<Group<'_>> = Vec::new();
+fn groups(lines: &[ResultLine]) -> Vec<CellGroup<'_>> {
+    let mut groups: Vec<CellGroup<'_>> = Vec::new();
     for line in lines {
         let Outcome::Result(found) = &line.outcome else { continue };
         let known = groups.iter_mut().find(|group| alike(group.line, line));
         match known {
             Some(group) => group.results.push((line, found)),
-            None => groups.push(Group { line, results: vec![(line, found)] }),
+            None => groups.push(CellGroup { line, results: vec![(line, found)] }),
         }
     }
     groups
 }
 
 /// Whether two results differ in mechanisms, CPUs and seed at most.
-fn alike(one: &Line, other: &Line) -> bool {
+fn alike(one: &ResultLine, other: &ResultLine) -> bool {
     let (a, b) = (&one.cell, &other.cell);
     let lengths = (a.warm_up_ps, a.window_ps, &a.schedule) == (b.warm_up_ps, b.window_ps, &b.schedule);
     let contents = (&a.machine, &a.model, &a.workload, &a.list) == (&b.machine, &b.model, &b.workload, &b.list);
     one.version == other.version && lengths && contents
 }
 
-impl Group<'_> {
+impl CellGroup<'_> {
     fn print(&self, f: &mut fmt::Formatter<'_>, says_version: bool) -> fmt::Result {
         let (cell, unit) = (&self.line.cell, plural(&self.results[0].1.unit));
         let seeds = distinct(self.results.iter().map(|(line, _)| line.cell.seed)).len();
@@ -88,11 +88,11 @@ impl Group<'_> {
         let mechanisms = distinct(self.results.iter().map(|(line, _)| line.cell.mechanisms.as_str()));
         let mut cpus = distinct(self.results.iter().map(|(line, _)| line.cell.cpus));
         cpus.sort_unstable();
-        let names = Short::of(mechanisms.iter().copied(), WIDTHS.0 - 1);
+        let names = Short::of(mechanisms.iter().copied(), NAME - 1);
         for columns in cpus.chunks(COLUMNS) {
-            let mut table = Sheet::new("<>");
-            let heads = columns.iter().map(|cpus| format!("{cpus:>width$}", width = WIDTHS.1));
-            table.row(std::iter::once(label("CPUs")).chain(heads).collect());
+            let mut table = Table::new("<24>19");
+            let heads = columns.iter().map(ToString::to_string);
+            table.row(iter::once("CPUs".to_owned()).chain(heads).collect());
             for name in &mechanisms {
                 self.rows(&mut table, names.shown(name), (mechanisms[0], name), (columns, seeds));
             }
@@ -102,42 +102,37 @@ impl Group<'_> {
         if legend.is_empty() { Ok(()) } else { write!(f, "\n{legend}") }
     }
 
-    /// The rows of a set of mechanisms, of so many seeds as a rule; of all but the first, also how they compare.
-    fn rows(&self, table: &mut Sheet, shown: &str, (first, name): (&str, &str), (columns, seeds): (&[usize], usize)) {
+    /// The rows of a set of mechanisms, usually of `seeds` seeds; for all but the first with a comparison.
+    fn rows(&self, table: &mut Table, shown: &str, (first, name): (&str, &str), (columns, seeds): (&[usize], usize)) {
         let rates: Vec<Rates> = columns.iter().map(|cpus| self.rates(name, *cpus)).collect();
-        let cell = |text: String| format!("{text:>width$}", width = WIDTHS.1);
         let means = rates.iter().map(|rates| {
             let mean = Estimate::of(rates.iter().map(|(_, rate)| *rate));
-            cell(mean.as_ref().map_or("-".to_owned(), |mean| in_words(mean) + &of_fewer(rates.len(), seeds)))
+            mean.as_ref().map_or("-".to_owned(), |mean| in_words(mean) + &of_fewer(rates.len(), seeds))
         });
-        table.row(std::iter::once(label(shown)).chain(means).collect());
+        table.row(iter::once(shown.to_owned()).chain(means).collect());
         if name == first {
             return;
         }
         let compared = columns.iter().zip(&rates);
-        let changes = compared.map(|(cpus, rates)| cell(difference(&self.rates(first, *cpus), rates, seeds)));
-        table.row(std::iter::once(label("")).chain(changes).collect());
+        let changes = compared.map(|(cpus, rates)| difference(&self.rates(first, *cpus), rates, seeds));
+        table.row(iter::once(String::new()).chain(changes).collect());
     }
 
-    /// Whether each number that there is is of so many seeds.
+    /// Whether each number is of `seeds` seeds.
     fn has_all(&self, seeds: usize) -> bool {
         let cells = distinct(self.results.iter().map(|(line, _)| (line.cell.mechanisms.as_str(), line.cell.cpus)));
         cells.iter().all(|(mechanisms, cpus)| [0, seeds].contains(&self.rates(mechanisms, *cpus).len()))
     }
 
     fn rates(&self, mechanisms: &str, cpus: usize) -> Rates {
-        let is_it = |(line, _): &&(&Line, &Found)| line.cell.mechanisms == mechanisms && line.cell.cpus == cpus;
-        let of = |(line, found): &(&Line, &Found)| Some((line.cell.seed, found.per_second?));
+        let is_it = |(line, _): &&(&ResultLine, &Found)| line.cell.mechanisms == mechanisms && line.cell.cpus == cpus;
+        let of = |(line, found): &(&ResultLine, &Found)| Some((line.cell.seed, found.per_second?));
         self.results.iter().filter(is_it).filter_map(of).collect()
     }
 }
 
-/// A cell of the first column.
-fn label(text: &str) -> String {
-    format!("{text:<width$}", width = WIDTHS.0)
-}
-
-/// By how much others are above or below the first mechanisms, over the seeds that both have: another seed is another run.
+/// By how much others are above or below the first mechanisms, over the seeds that both have: another seed is another
+/// run.
 fn difference(first: &Rates, others: &Rates, seeds: usize) -> String {
     if first.is_empty() || others.is_empty() {
         return String::new();

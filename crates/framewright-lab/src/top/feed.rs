@@ -1,8 +1,8 @@
-//! A source at work on a thread of its own, and how it is told to rest or to hurry.
+//! A source on a thread of its own, and the orders that pause it or change its interval.
 //!
-//! The screen must answer keys while a source reads a million flags, waits for a socket, or simulates. So a source sends its
-//! samples, and looks at its [`Orders`] between them. At most sixteen samples wait to be drawn; a source that is faster is held up,
-//! which is what makes a simulated one run no further than what was seen.
+//! The screen must answer keys while a source reads a million flags, waits for a socket, or simulates. So a source
+//! sends its samples, and reads its [`Orders`] between them. At most sixteen samples wait to be drawn. A faster source
+//! blocks then, so a simulated run never gets far ahead of the screen.
 
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use super::sample::Sample;
 /// Samples that wait to be drawn.
 const WAITING: usize = 16;
 
-/// What a source says.
+/// A message of a source.
 pub enum Told {
     /// How it is.
     Sample(Box<Sample>),
@@ -24,7 +24,7 @@ pub enum Told {
     Ended(String, bool),
 }
 
-/// What a source is to do.
+/// The requests to a source.
 #[derive(Clone, Copy, Debug)]
 struct Wishes {
     every: f64,
@@ -55,7 +55,7 @@ impl Orders {
         self.wishes().every
     }
 
-    /// Says something; false if nobody listens any more.
+    /// Sends a message; false if the screen is gone.
     pub fn tell(&self, told: Told) -> bool {
         self.told.send(told).is_ok() && !self.wishes().has_ended
     }
@@ -72,7 +72,7 @@ impl Orders {
         !wishes.unwrap_or_else(PoisonError::into_inner).has_ended
     }
 
-    /// Waits until it is time for the sample behind one that was taken at `last`; false if it is to end.
+    /// Waits until the next sample after one at `last` is due; false if the source has to end.
     fn wait(&self, last: Instant) -> bool {
         let mut wishes = self.wishes();
         loop {
@@ -83,7 +83,7 @@ impl Orders {
             if left.is_zero() && !wishes.is_paused {
                 return true;
             }
-            // Whoever rests looks again when its wishes change.
+            // A paused source wakes when its orders change.
             let patience = if wishes.is_paused { Duration::from_secs(3600) } else { left };
             let waited = self.wishes.1.wait_timeout(wishes, patience).unwrap_or_else(PoisonError::into_inner);
             wishes = waited.0;
@@ -92,19 +92,19 @@ impl Orders {
 }
 
 impl Feed {
-    /// Runs a source on a thread, with a sample every so many seconds to begin with.
+    /// Runs a source on a thread, with a sample every `every` seconds at first.
     pub fn start(every: f64, source: impl FnOnce(&Orders) + Send + 'static) -> Feed {
         let wishes = Wishes { every, is_paused: false, has_ended: false };
         let wishes = Arc::new((Mutex::new(wishes), Condvar::new()));
         let (tell, told) = sync_channel(WAITING);
         let orders = Orders { wishes: wishes.clone(), told: tell };
-        // It ends when the screen does: nobody waits for it, for a simulation may be long in the middle of something.
+        // It ends when the screen does. It is not joined, because a simulation may take long to reach its next check.
         thread::spawn(move || source(&orders));
         Feed { wishes, told }
     }
 
-    /// Runs a source that is looked at again and again, with the wall's clock. `look` is given the seconds since the first time, and those until
-    /// the next.
+    /// Runs a source that is looked at again and again, with the wall's clock. `look` is given the seconds since the
+    /// first time, and those until the next.
     pub fn watch<E: std::fmt::Display>(
         every: f64,
         mut look: impl FnMut(f64, f64) -> Result<Sample, E> + Send + 'static,
@@ -125,7 +125,7 @@ impl Feed {
         })
     }
 
-    /// What was said since, if anything; none if nothing more will be.
+    /// All messages since the last call; none once the source has ended and all are read.
     pub fn heard(&self) -> Option<Vec<Told>> {
         let mut heard = Vec::new();
         loop {
@@ -138,7 +138,7 @@ impl Feed {
         }
     }
 
-    /// What is said next, however long it takes; none if nothing more will be.
+    /// Waits for the next message; none once the source has ended.
     pub fn next(&self) -> Option<Told> {
         self.told.recv().ok()
     }

@@ -1,13 +1,14 @@
 //! This machine's own kernel, by its files in `/proc`.
 //!
-//! `zoneinfo`, `buddyinfo` and `vmstat` are for everybody, and a read of all three takes a fraction of a millisecond. `pagetypeinfo` is
-//! root's, and takes the zone locks while it counts; `kpageflags`, root's too, has eight bytes a frame, of which the kernel makes some
-//! ten million a second. That is two thirds of a second for 24 GiB: too much for every look. So a part of the pageblocks is read at each look, for
-//! at most two percent of the time in between, and the panel says how old the oldest part is. To begin with, until all were read once, a
-//! look takes a quarter of a second for that: what is on the screen first is not to wait for what takes longest.
+//! Every user may read `zoneinfo`, `buddyinfo` and `vmstat`; reading all three takes a fraction of a millisecond. Only
+//! root may read `pagetypeinfo`, and the kernel takes the zone locks while it counts. `kpageflags`, root's too, has
+//! eight bytes a frame, and the kernel produces about ten million of them a second. That is two thirds of a second for
+//! 24 GiB: too much for every sample. So each sample reads a part of the pageblocks, for at most two percent of the
+//! time in between, and the panel says how old the oldest part is. Until all were read once, a sample takes a quarter
+//! of a second for them, so that the other panels need not wait for the slowest one.
 //!
-//! Who waits for which lock, a kernel tells in no file of `/proc`; how often a request fell back to another mobility neither. The
-//! panel says what would tell.
+//! No file of `/proc` tells waits for locks, or how often a request fell back to another mobility. The panel names the
+//! tools that do.
 
 use std::fs::{self, File};
 use std::io;
@@ -17,12 +18,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use framewright::units::PfnRange;
+use framewright_table::figures::counted;
 
 use super::map::{Block, Map, block_of_flags};
 use super::sample::{Known, Sample, Texts};
-use super::state::{About, Clock};
-use super::sweep::{Sweep, pageblocks};
-use crate::sim::figures::counted;
+use super::state::{About, TimeBase};
+use super::sweep::{PageblockSweep, pageblocks};
 
 /// Why there are no locks.
 const LOCKS: &str = "The kernel does not count waits in /proc.\nWhat does: perf lock contention -ab sleep 10";
@@ -48,7 +49,7 @@ pub enum KernelError {
     Malformed(#[from] framewright_trace::error::TraceError),
 }
 
-/// See the module's description.
+/// This machine's kernel, as a source.
 pub struct Kernel {
     proc: PathBuf,
     flags: Flags,
@@ -62,7 +63,7 @@ impl Kernel {
         Kernel { proc, flags }
     }
 
-    /// What it is. Needs a sample for the number of CPUs.
+    /// Its description, for the head of the screen. Needs a sample for the number of CPUs.
     ///
     /// # Errors
     /// As [`Kernel::look`].
@@ -76,11 +77,11 @@ impl Kernel {
             machine: format!("{}, {}", counted(cpus, "CPU"), counted(nodes as usize, "node")),
             cpus,
             mechanisms: "Linux's own mechanisms; the files of /proc".to_owned(),
-            clock: Clock::Wall,
+            clock: TimeBase::Wall,
         })
     }
 
-    /// How it is now, `at` seconds of its clock. What is read of the pageblocks depends on how long it will be until the
+    /// How it is now, `at` seconds of its clock. The number of pageblocks that are read depends on the time until the
     /// next look.
     ///
     /// # Errors
@@ -109,15 +110,15 @@ impl Kernel {
 /// The frames' flags.
 struct Flags {
     file: io::Result<File>,
-    sweep: Sweep,
+    sweep: PageblockSweep,
 }
 
 impl Flags {
     fn open(path: &Path) -> Flags {
-        Flags { file: File::open(path), sweep: Sweep::default() }
+        Flags { file: File::open(path), sweep: PageblockSweep::default() }
     }
 
-    /// The pageblocks, some of them read anew.
+    /// The pageblocks, some of them just read.
     fn look(&mut self, sample: &Sample, budget: Duration) -> Known<Arc<Map>> {
         let pageblock = 1_u64 << sample.pageblock.0;
         let file = self.file.as_ref().map_err(unreadable)?;

@@ -1,24 +1,25 @@
-//! A picture of memory in letters: a pageblock or several a cell, in the order of addresses.
+//! A picture of memory in letters: a cell for one pageblock or several, in the order of addresses.
 //!
-//! A letter says what is in a cell, a capital that at least half of it is in use, a dot that all of it is free. So the picture means
-//! the same without colours. Where the source knows a pageblock's type (an allocator of ours), that is the letter; a kernel
-//! tells only what each frame holds (`/proc/kpageflags`), so there the letter is what a pageblock was found to hold, and what
-//! cannot move among what can is *mixed*: those are the pageblocks that huge pages cannot have.
+//! A letter says what a cell holds; a capital says that at least half of it is in use; a dot says that all of it is
+//! free. So the picture keeps its meaning without colours. Where the source knows a pageblock's type (an allocator of
+//! ours), the letter is that type. A kernel tells only the use of each frame (`/proc/kpageflags`), so there the letter
+//! is the use that was found. Unmovable frames among movable ones make a pageblock *mixed*: huge pages cannot have such
+//! a pageblock.
 //!
-//! A cell of several pageblocks has the look of most of its used frames.
+//! A cell of several pageblocks looks as most of its used frames do.
 
 use framewright::units::MigrateType;
 
 use framewright_trace::proc::flag;
 
-/// What a pageblock is, or holds.
+/// The type of a pageblock, or of its content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Kind {
-    /// What cannot move.
+pub enum BlockKind {
+    /// Unmovable.
     Unmovable,
-    /// What can.
+    /// Movable.
     Movable,
-    /// What can be given up.
+    /// Reclaimable.
     Reclaimable,
     /// Kept for requests that must not wait.
     HighAtomic,
@@ -26,9 +27,9 @@ pub enum Kind {
     Cma,
     /// Set apart from allocation.
     Isolate,
-    /// What cannot move beside what can.
+    /// Unmovable beside movable content.
     Mixed,
-    /// In use, and nobody says for what.
+    /// In use, for an unknown purpose.
     Other,
     /// Not the allocator's: reserved, or not there.
     Away,
@@ -36,61 +37,61 @@ pub enum Kind {
     Unread,
 }
 
-impl Kind {
+impl BlockKind {
     /// All that a pageblock can turn out to be.
-    pub const ALL: [Kind; 9] = [
-        Kind::Movable,
-        Kind::Unmovable,
-        Kind::Reclaimable,
-        Kind::Mixed,
-        Kind::HighAtomic,
-        Kind::Cma,
-        Kind::Isolate,
-        Kind::Other,
-        Kind::Away,
+    pub const ALL: [BlockKind; 9] = [
+        BlockKind::Movable,
+        BlockKind::Unmovable,
+        BlockKind::Reclaimable,
+        BlockKind::Mixed,
+        BlockKind::HighAtomic,
+        BlockKind::Cma,
+        BlockKind::Isolate,
+        BlockKind::Other,
+        BlockKind::Away,
     ];
 
     /// Of a pageblock's type.
-    pub const fn of(migratetype: MigrateType) -> Kind {
+    pub const fn of(migratetype: MigrateType) -> BlockKind {
         match migratetype {
-            MigrateType::Unmovable => Kind::Unmovable,
-            MigrateType::Movable => Kind::Movable,
-            MigrateType::Reclaimable => Kind::Reclaimable,
-            MigrateType::HighAtomic => Kind::HighAtomic,
-            MigrateType::Cma => Kind::Cma,
-            MigrateType::Isolate => Kind::Isolate,
+            MigrateType::Unmovable => BlockKind::Unmovable,
+            MigrateType::Movable => BlockKind::Movable,
+            MigrateType::Reclaimable => BlockKind::Reclaimable,
+            MigrateType::HighAtomic => BlockKind::HighAtomic,
+            MigrateType::Cma => BlockKind::Cma,
+            MigrateType::Isolate => BlockKind::Isolate,
         }
     }
 
     /// Its letter, where most is in use.
     pub const fn letter(self) -> char {
         match self {
-            Kind::Unmovable => 'U',
-            Kind::Movable => 'M',
-            Kind::Reclaimable => 'R',
-            Kind::HighAtomic => 'H',
-            Kind::Cma => 'C',
-            Kind::Isolate => 'I',
-            Kind::Mixed => 'X',
-            Kind::Other => '?',
-            Kind::Away => '-',
-            Kind::Unread => ' ',
+            BlockKind::Unmovable => 'U',
+            BlockKind::Movable => 'M',
+            BlockKind::Reclaimable => 'R',
+            BlockKind::HighAtomic => 'H',
+            BlockKind::Cma => 'C',
+            BlockKind::Isolate => 'I',
+            BlockKind::Mixed => 'X',
+            BlockKind::Other => '?',
+            BlockKind::Away => '-',
+            BlockKind::Unread => ' ',
         }
     }
 
-    /// What the letter stands for, and the same in short.
+    /// The letter's meaning, and a short form of it.
     pub const fn name(self) -> (&'static str, &'static str) {
         match self {
-            Kind::Unmovable => ("unmovable", "unmov"),
-            Kind::Movable => ("movable", "mov"),
-            Kind::Reclaimable => ("reclaimable", "recl"),
-            Kind::HighAtomic => ("highatomic", "high"),
-            Kind::Cma => ("CMA", "CMA"),
-            Kind::Isolate => ("isolated", "isol"),
-            Kind::Mixed => ("mixed", "mixed"),
-            Kind::Other => ("not told", "untold"),
-            Kind::Away => ("not managed", "away"),
-            Kind::Unread => ("not read yet", "unread"),
+            BlockKind::Unmovable => ("unmovable", "unmov"),
+            BlockKind::Movable => ("movable", "mov"),
+            BlockKind::Reclaimable => ("reclaimable", "recl"),
+            BlockKind::HighAtomic => ("highatomic", "high"),
+            BlockKind::Cma => ("CMA", "CMA"),
+            BlockKind::Isolate => ("isolated", "isol"),
+            BlockKind::Mixed => ("mixed", "mixed"),
+            BlockKind::Other => ("not told", "untold"),
+            BlockKind::Away => ("not managed", "away"),
+            BlockKind::Unread => ("not read yet", "unread"),
         }
     }
 }
@@ -100,8 +101,8 @@ impl Kind {
 pub struct Block {
     /// Its zone, by the place among the sample's; none for what no zone has.
     pub zone: Option<u16>,
-    /// What it is or holds.
-    pub kind: Kind,
+    /// Its type, or that of its content.
+    pub kind: BlockKind,
     /// Frames that are there.
     pub frames: u32,
     /// Of them, those in use: neither on a buddy list nor out of the allocator's hands.
@@ -115,19 +116,19 @@ pub struct Map {
     pub pageblock: u64,
     /// The pageblocks.
     pub blocks: Vec<Block>,
-    /// What the letters are: a pageblock's type, or what was found in it.
+    /// The meaning of the letters: a pageblock's type, or the use that was found in it.
     pub by_content: bool,
     /// How old the oldest part of it is, in seconds.
     pub age: f64,
 }
 
-/// What stands at one place of the picture.
+/// One place of the picture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cell {
+pub struct MapCell {
     /// Its letter, or a dot.
     pub letter: char,
-    /// What most of it is; none if all of it is free.
-    pub kind: Option<Kind>,
+    /// The use of most of it; none if all of it is free.
+    pub kind: Option<BlockKind>,
 }
 
 impl Map {
@@ -138,47 +139,47 @@ impl Map {
 
     /// Pageblocks that were looked at, in percent of all.
     pub fn percent_read(&self) -> f64 {
-        let read = self.blocks.iter().filter(|block| block.kind != Kind::Unread).count();
+        let read = self.blocks.iter().filter(|block| block.kind != BlockKind::Unread).count();
         if self.blocks.is_empty() { 100.0 } else { read as f64 * 100.0 / self.blocks.len() as f64 }
     }
 }
 
-/// How many pageblocks go into a cell, so that all fit into so many: a power of two.
+/// The number of pageblocks in a cell, so that all fit into the cells: a power of two.
 pub fn scale(blocks: usize, room: usize) -> usize {
     blocks.div_ceil(room.max(1)).max(1).next_power_of_two()
 }
 
 /// The cells, each of `scale` pageblocks.
-pub fn cells(blocks: &[Block], scale: usize) -> Vec<Cell> {
-    blocks.chunks(scale.max(1)).map(Cell::of).collect()
+pub fn cells(blocks: &[Block], scale: usize) -> Vec<MapCell> {
+    blocks.chunks(scale.max(1)).map(MapCell::of).collect()
 }
 
-impl Cell {
-    fn of(blocks: &[Block]) -> Cell {
+impl MapCell {
+    fn of(blocks: &[Block]) -> MapCell {
         let frames: u64 = blocks.iter().map(|block| u64::from(block.frames)).sum();
         let used: u64 = blocks.iter().map(|block| u64::from(block.used)).sum();
-        if blocks.iter().all(|block| block.kind == Kind::Unread) {
-            return Cell { letter: Kind::Unread.letter(), kind: Some(Kind::Unread) };
+        if blocks.iter().all(|block| block.kind == BlockKind::Unread) {
+            return MapCell { letter: BlockKind::Unread.letter(), kind: Some(BlockKind::Unread) };
         }
         if frames == 0 {
-            return Cell { letter: Kind::Away.letter(), kind: Some(Kind::Away) };
+            return MapCell { letter: BlockKind::Away.letter(), kind: Some(BlockKind::Away) };
         }
-        let weight = |kind: Kind| {
+        let weight = |kind: BlockKind| {
             let of_kind = blocks.iter().filter(|block| block.kind == kind);
-            of_kind.map(|block| u64::from(if kind == Kind::Away { block.frames } else { block.used })).sum::<u64>()
+            of_kind.map(|block| u64::from(if kind == BlockKind::Away { block.frames } else { block.used })).sum::<u64>()
         };
         // The first of those that have most: the order of `ALL` is turned round for `max_by_key`, which takes the last.
-        let most = Kind::ALL.into_iter().rev().max_by_key(|&kind| weight(kind)).unwrap_or(Kind::Away);
+        let most = BlockKind::ALL.into_iter().rev().max_by_key(|&kind| weight(kind)).unwrap_or(BlockKind::Away);
         if weight(most) == 0 {
-            return Cell { letter: '.', kind: None };
+            return MapCell { letter: '.', kind: None };
         }
-        let is_full = 2 * used >= frames || most == Kind::Away;
+        let is_full = 2 * used >= frames || most == BlockKind::Away;
         let letter = if is_full { most.letter() } else { most.letter().to_ascii_lowercase() };
-        Cell { letter, kind: Some(most) }
+        MapCell { letter, kind: Some(most) }
     }
 }
 
-/// What a frame holds, of what can be told from its flags.
+/// The use of a frame, as far as its flags tell.
 #[derive(Clone, Copy, Default, Debug)]
 struct Held {
     frames: u32,
@@ -205,18 +206,19 @@ impl Held {
 
 /// A pageblock of a kernel, by the flags of its frames.
 ///
-/// Movable is what is on a list for reclaim, or mapped; unmovable are slab and page tables. Other frames in use may belong to a driver, be
-/// on their way to such a list, or lie in a CPU's list: they say nothing beside those that have a flag.
+/// Movable is what is on a list for reclaim, or mapped; unmovable are slab and page tables. Other frames in use may
+/// belong to a driver, be on their way to such a list, or lie in a CPU's list: they say nothing beside those that have
+/// a flag.
 pub fn block_of_flags(flags: impl Iterator<Item = u64>) -> Block {
     let mut held = Held::default();
     flags.for_each(|flags| held.note(flags));
     let used = held.frames - held.free;
     let kind = match (held.movable, held.unmovable) {
-        _ if held.frames == 0 => Kind::Away,
-        (0, 0) => Kind::Other,
-        (0, _) => Kind::Unmovable,
-        (_, 0) => Kind::Movable,
-        _ => Kind::Mixed,
+        _ if held.frames == 0 => BlockKind::Away,
+        (0, 0) => BlockKind::Other,
+        (0, _) => BlockKind::Unmovable,
+        (_, 0) => BlockKind::Movable,
+        _ => BlockKind::Mixed,
     };
     Block { zone: None, kind, frames: held.frames, used }
 }

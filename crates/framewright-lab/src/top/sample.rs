@@ -1,11 +1,12 @@
-//! What a source said at one moment, and what happened between two moments.
+//! The state of a source at one moment, and the events between two moments.
 //!
-//! All three kinds of source show Linux's files (`zoneinfo`, `buddyinfo`, `pagetypeinfo`, `vmstat`): the kernel has them, a process
-//! with an exported arena answers with them, and the simulated machine's allocator prints them. So there is one way to a
-//! [`Sample`]: [`Texts`], read by the parsers that a replay uses. What those files do not tell stands beside them, or the reason why
-//! it is not known ([`Known`]).
+//! All three kinds of source show Linux's files (`zoneinfo`, `buddyinfo`, `pagetypeinfo`, `vmstat`): the kernel has
+//! them, a process with an exported arena answers with them, and the simulated machine's allocator prints them. So
+//! there is one way to a [`Sample`]: [`Texts`], read by the parsers that a replay uses. Facts that are in none of those
+//! files are passed beside them, or the reason why they are not known ([`Known`]).
 //!
-//! Sizes are frames. Time is the source's own: seconds since it was first looked at, on the wall's clock or on the simulated one.
+//! Sizes are frames. Time is the source's own: seconds since its first sample, on the wall's clock or on the simulated
+//! one.
 
 use std::sync::Arc;
 
@@ -34,7 +35,7 @@ pub struct Texts {
     pub vmstat: String,
 }
 
-/// See the module's description.
+/// The state of a source at one moment.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// When, in seconds of the source's clock.
@@ -123,14 +124,14 @@ impl Zone {
     }
 }
 
-/// What was counted of one lock since the source began.
+/// Counts of one lock since the source began.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LockCount {
     /// Its name, as `zone lock, Node 0, zone Normal`.
     pub name: String,
     /// Times it was taken.
     pub taken: u64,
-    /// Of them, how often somebody else had it.
+    /// Acquisitions that found it taken.
     pub contended: u64,
     /// How long all CPUs waited for it, in seconds.
     pub waited: f64,
@@ -142,13 +143,13 @@ pub type Counts = [Option<u64>; EVENTS.len()];
 /// A row of the panel of events.
 #[derive(Debug)]
 pub struct Event {
-    /// What is counted.
+    /// Its name on the screen.
     pub name: &'static str,
-    /// The counters of `vmstat` whose sum it is.
+    /// The counters of `vmstat` that it is the sum of.
     counters: &'static [&'static str],
 }
 
-/// What is shown of what happens, the most telling first. The first two are pages, the others events unless they say pages.
+/// The events on the screen, the most telling first. The first two are pages, the others events unless they say pages.
 pub const EVENTS: [Event; 15] = [
     Event {
         name: "pages allocated",
@@ -239,12 +240,12 @@ fn by_order(types: &PageTypeInfo, zone: &ZoneState, orders: usize) -> Vec<[u64; 
     table
 }
 
-/// What happened between two samples.
+/// The events between two samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Between {
     /// Seconds of the source's clock.
     pub seconds: f64,
-    /// Events in a second, by the row of [`EVENTS`]; none where the source does not count, or began to count anew.
+    /// Events in a second, by the row of [`EVENTS`]; none where the source does not count, or restarted its count.
     pub rates: [Option<f64>; EVENTS.len()],
     /// Locks that were taken in between, the most waited-for first.
     pub locks: Vec<LockCount>,

@@ -1,10 +1,10 @@
-//! A workload on a simulated machine, seen while it goes on.
+//! A workload on a simulated machine, shown while it runs.
 //!
-//! It runs for as long as somebody looks. A sample is taken every so much *simulated* time, in the middle of what the CPUs do, and the run
-//! waits while samples wait to be drawn: so a frame is the same on every machine, and pausing stops simulated time too. Everything is
-//! counted from the beginning; there is no warm-up unless one is asked for.
+//! The run lasts as long as the screen is open. A sample is taken at fixed intervals of *simulated* time, between two
+//! steps of the CPUs. The run waits while samples wait to be drawn, so a frame is equal on every machine, and pausing
+//! stops simulated time too. Counting starts at the beginning; there is no warm-up unless one is asked for.
 //!
-//! The pageblocks are walked a part at each look, of so many frames, which does not depend on how fast this machine is.
+//! Each sample walks one part of the pageblocks. The size of the part does not depend on the speed of this machine.
 
 use std::sync::Arc;
 
@@ -17,10 +17,10 @@ use framewright_sim::workload::{Job, run_watched};
 use framewright_trace::error::TraceError;
 
 use super::feed::{Feed, Orders, Told};
-use super::map::{Block, Kind, Map};
+use super::map::{Block, BlockKind, Map};
 use super::sample::{LockCount, Sample, Texts};
-use super::state::{About, Clock};
-use super::sweep::{Sweep, pageblocks};
+use super::state::{About, TimeBase};
+use super::sweep::{PageblockSweep, pageblocks};
 use crate::mechanisms;
 
 /// Frames that are walked at a look.
@@ -28,18 +28,18 @@ const WALKED: u64 = 1 << 17;
 /// Picoseconds of a second.
 const SECOND: f64 = 1e12;
 
-/// See the module's description.
+/// A workload on a simulated machine, as a source.
 pub struct Simulation {
     /// The machine.
     pub model: Model,
-    /// What its CPUs do. A window of 0 is one that never ends.
+    /// The work of its CPUs. A window of 0 never ends.
     pub job: Job,
     /// Simulated time in seconds at which it is to rest, once.
     pub until: Option<f64>,
 }
 
 impl Simulation {
-    /// What it is.
+    /// Its description, for the head of the screen.
     pub fn about(&self) -> About {
         let Job { workload, cpus, seed, mechanisms: set, .. } = &self.job;
         About {
@@ -47,11 +47,11 @@ impl Simulation {
             machine: format!("{cpus} CPUs, seed {seed}"),
             cpus: *cpus,
             mechanisms: format!("mechanisms {}", mechanisms::label(set)),
-            clock: Clock::Simulated,
+            clock: TimeBase::Simulated,
         }
     }
 
-    /// Runs it on a thread, with a sample every so many seconds of simulated time.
+    /// Runs it on a thread, with a sample every `every` seconds of simulated time.
     pub fn start(self, every: f64) -> Feed {
         Feed::start(every, move |orders| {
             let end = match self.run(orders) {
@@ -65,7 +65,7 @@ impl Simulation {
     fn run(self, orders: &Orders) -> Result<(), String> {
         let endless = self.job.window == 0;
         let job = Job { window: if endless { u64::MAX / 4 } else { self.job.window }, ..self.job };
-        let (mut sweep, mut until, mut wrong) = (Sweep::default(), self.until, None);
+        let (mut sweep, mut until, mut wrong) = (PageblockSweep::default(), self.until, None);
         let mut watch = |moment: &Moment<'_>| {
             let at = moment.clock as f64 / SECOND;
             let sample = look(moment, at, &mut sweep).map_err(|error| wrong = Some(error.to_string())).ok()?;
@@ -87,7 +87,7 @@ impl Simulation {
 }
 
 /// How it is.
-fn look(moment: &Moment<'_>, at: f64, sweep: &mut Sweep) -> Result<Sample, TraceError> {
+fn look(moment: &Moment<'_>, at: f64, sweep: &mut PageblockSweep) -> Result<Sample, TraceError> {
     // A file of all nodes has a text, whatever the nodes.
     let text = |file: ReportFile| file.text(moment.pages).unwrap_or_default();
     let texts = Texts {
@@ -132,6 +132,6 @@ fn walk(moment: &Moment<'_>, range: PfnRange) -> Block {
         used += if is_used { run as u32 } else { 0 };
         at += run;
     }
-    let kind = moment.pages.pageblock_type(range.start).map_or(Kind::Away, Kind::of);
+    let kind = moment.pages.pageblock_type(range.start).map_or(BlockKind::Away, BlockKind::of);
     Block { zone: None, kind, frames, used }
 }

@@ -1,7 +1,7 @@
 //! A live process that shows its arena at a socket (`Arena::export`): the files that `framewright proc --from` reads.
 //!
-//! A look is five questions, each a connection of its own; the process answers without a lock. What the files of Linux do not have,
-//! the socket does not have either: the panels of pageblocks and locks say so.
+//! A sample is five requests, each on a connection of its own; the process answers without a lock. The socket has only
+//! files that Linux has too, so the panels of pageblocks and locks say that their data is missing.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use framewright_rt::export::{FetchError, fetch};
 use framewright_trace::error::TraceError;
 
 use super::sample::{Sample, Texts};
-use super::state::{About, Clock};
+use super::state::{About, TimeBase};
 
 /// Why there are no locks.
 const LOCKS: &str = "Not exported: a process does not count waits for its locks.\nWhat does: the same on a simulated machine, top --workload";
@@ -20,26 +20,26 @@ const MAP: &str = "Not exported: the socket's files count pageblocks and do not 
 /// The process cannot be looked at.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// Nobody answers, or not with this file.
+    /// No process answers, or not with this file.
     #[error(transparent)]
     Fetch(#[from] FetchError),
-    /// What it answers is malformed.
+    /// The answer is malformed.
     #[error(transparent)]
     Malformed(#[from] TraceError),
 }
 
-/// See the module's description.
+/// A process with an exported arena, as a source.
 pub struct Socket {
     path: PathBuf,
 }
 
 impl Socket {
-    /// The process behind this socket.
+    /// The process at this socket.
     pub fn at(path: impl AsRef<Path>) -> Socket {
         Socket { path: path.as_ref().to_owned() }
     }
 
-    /// What it is.
+    /// Its description, for the head of the screen.
     ///
     /// # Errors
     /// As [`Socket::look`].
@@ -53,14 +53,14 @@ impl Socket {
             machine: format!("{cpus} CPUs, {} nodes", nodes.len()),
             cpus,
             mechanisms: "mechanisms: not exported".to_owned(),
-            clock: Clock::Wall,
+            clock: TimeBase::Wall,
         })
     }
 
     /// How it is now, `at` seconds of its clock.
     ///
     /// # Errors
-    /// Nobody answers at the socket, or not as an exported arena does.
+    /// No process answers at the socket, or not as an exported arena does.
     pub fn look(&self, at: f64) -> Result<Sample, SocketError> {
         let text = |file| fetch(&self.path, file);
         let texts = Texts {

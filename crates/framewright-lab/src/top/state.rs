@@ -1,10 +1,10 @@
-//! What is on the screen, as a value: keys and samples go in, and what the source should do comes out.
+//! The state of the screen as a value: keys and samples go in, requests to the source come out.
 //!
-//! Nothing here reads a clock, a terminal or a file, so a test plays a session by hand.
+//! Nothing here reads a clock, a terminal or a file, so a test can play a session.
 
 use std::collections::VecDeque;
 
-use super::map::Kind;
+use super::map::BlockKind;
 use super::sample::{Between, EVENTS, Sample, Zone};
 
 /// Samples whose rates are kept for the small curves: as many as the widest screen has columns for.
@@ -13,7 +13,7 @@ const HISTORY: usize = 512;
 /// Where the samples come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct About {
-    /// What is looked at: `kernel 6.1.0`, a socket, or a workload.
+    /// The source: `kernel 6.1.0`, a socket, or a workload.
     pub source: String,
     /// On what.
     pub machine: String,
@@ -22,24 +22,24 @@ pub struct About {
     /// Mechanisms of the allocator, or what is known instead.
     pub mechanisms: String,
     /// Whose seconds the samples' times are.
-    pub clock: Clock,
+    pub clock: TimeBase,
 }
 
 /// A source's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Clock {
+pub enum TimeBase {
     /// The one on the wall.
     Wall,
     /// A simulated machine's.
     Simulated,
 }
 
-impl Clock {
+impl TimeBase {
     /// The shortest and the longest time between two samples, in seconds.
     pub const fn bounds(self) -> (f64, f64) {
         match self {
-            Clock::Wall => (0.1, 60.0),
-            Clock::Simulated => (1e-5, 1.0),
+            TimeBase::Wall => (0.1, 60.0),
+            TimeBase::Simulated => (1e-5, 1.0),
         }
     }
 
@@ -48,7 +48,7 @@ impl Clock {
         let decades = -5..=1;
         let steps = decades.flat_map(|decade| [1.0, 2.0, 5.0].map(|digit| digit * 10_f64.powi(decade)));
         let (least, most) = self.bounds();
-        // A hair's breadth: the same step computed twice may differ in its last bit.
+        // A small tolerance: a step computed twice may differ in its last bit.
         let mut steps = steps.filter(|&step| (least..=most * 1.001).contains(&step));
         let next =
             if up { steps.find(|&step| step > every * 1.001) } else { steps.rfind(|&step| step < every * 0.999) };
@@ -67,7 +67,7 @@ pub enum Panel {
     Locks,
     /// Per-CPU lists.
     Pcp,
-    /// What happens.
+    /// The panel of events.
     Events,
 }
 
@@ -81,7 +81,7 @@ impl Panel {
     }
 }
 
-/// What a user wants.
+/// A key's meaning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Key {
     /// To leave.
@@ -102,11 +102,11 @@ pub enum Key {
     Zone(bool),
     /// Further down in a list that does not fit, or up.
     Scroll(bool),
-    /// What keys there are.
+    /// The list of keys.
     Help,
 }
 
-/// What a key asks of whoever runs the source.
+/// A key's request to the thread that runs the source.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Asked {
     /// Nothing.
@@ -115,12 +115,12 @@ pub enum Asked {
     Quit,
     /// To stop, or to go on.
     Pause(bool),
-    /// A sample every so many seconds of the source's clock.
+    /// Seconds of the source's clock from one sample to the next.
     Every(f64),
 }
 
-/// See the module's description.
-pub struct Top {
+/// The state of the screen.
+pub struct Screen {
     /// Where the samples come from.
     pub about: About,
     /// Seconds between samples.
@@ -137,7 +137,7 @@ pub struct Top {
     pub shows_help: bool,
     /// First row that is shown of the focused panel.
     pub scroll: usize,
-    /// The same of the list of keys.
+    /// First row that is shown of the list of keys.
     pub help_scroll: usize,
     /// How many seconds of its clock the source manages in one on the wall, where those differ.
     pub speed: Option<f64>,
@@ -148,10 +148,10 @@ pub struct Top {
     history: [VecDeque<f64>; EVENTS.len()],
 }
 
-impl Top {
+impl Screen {
     /// Before the first sample.
-    pub fn new(about: About, every: f64) -> Top {
-        Top {
+    pub fn new(about: About, every: f64) -> Screen {
+        Screen {
             about,
             every,
             is_paused: false,
@@ -174,7 +174,7 @@ impl Top {
         self.last.as_ref()
     }
 
-    /// What happened since the one before.
+    /// The events since the sample before.
     pub fn between(&self) -> Option<&Between> {
         self.between.as_ref()
     }
@@ -216,10 +216,10 @@ impl Top {
     }
 
     /// Kinds of pageblock that there are, in the order of the legend.
-    pub fn kinds(&self) -> Vec<Kind> {
+    pub fn kinds(&self) -> Vec<BlockKind> {
         let map = self.last.as_ref().and_then(|sample| sample.map.as_ref().ok());
-        let there = |kind: &Kind| map.is_some_and(|map| map.blocks.iter().any(|block| block.kind == *kind));
-        Kind::ALL.into_iter().filter(there).collect()
+        let there = |kind: &BlockKind| map.is_some_and(|map| map.blocks.iter().any(|block| block.kind == *kind));
+        BlockKind::ALL.into_iter().filter(there).collect()
     }
 
     /// A key was pressed.

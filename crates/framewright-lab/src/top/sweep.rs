@@ -1,23 +1,23 @@
-//! Pageblocks that are read a part at a time, for sources where reading all of them takes longer than a look may.
+//! Pageblocks that are read one part at a time, for sources where reading all of them takes longer than a sample may.
 
 use framewright::units::PfnRange;
 
-use super::map::{Block, Kind, Map};
+use super::map::{Block, BlockKind, Map};
 use super::sample::Sample;
 
 /// Pageblocks of a part.
 const PART: u64 = 64;
 
-/// What is known of all pageblocks, each part since it was read last.
+/// All pageblocks, each part as of its last reading.
 #[derive(Default)]
-pub struct Sweep {
-    parts: Vec<Part>,
+pub struct PageblockSweep {
+    parts: Vec<SweepPart>,
     /// The part that is to be read next.
     next: usize,
 }
 
 /// Some pageblocks of a zone.
-struct Part {
+struct SweepPart {
     zone: u16,
     range: PfnRange,
     /// When it was read; none if not yet.
@@ -25,10 +25,10 @@ struct Part {
     blocks: Vec<Block>,
 }
 
-impl Sweep {
-    /// The pageblocks of the sample's zones. As many parts are read as it takes until `is_enough`, which is told how many frames were
-    /// read, and whether the next part has been read before; one part at least. `read` gives the pageblocks of a range, which begins or ends in
-    /// the middle of one where a zone does.
+impl PageblockSweep {
+    /// The pageblocks of the sample's zones. As many parts are read as it takes until `is_enough`, which is told how
+    /// many frames were read, and whether the next part has been read before; one part at least. `read` gives the
+    /// pageblocks of a range, which begins or ends in the middle of one where a zone does.
     ///
     /// # Errors
     /// Those of `read`.
@@ -58,19 +58,19 @@ impl Sweep {
         Ok(Map { pageblock, blocks, by_content: false, age: sample.at - oldest })
     }
 
-    /// Makes the parts those of the sample's zones; what was read is kept if they are the same.
+    /// Makes the parts those of the sample's zones; readings are kept if the parts stay equal.
     fn fit(&mut self, sample: &Sample, pageblock: u64) {
         let of = |(zone, range): (u16, PfnRange)| {
             let (first, end) = (range.start.0 / pageblock * pageblock, range.end.0);
             (first..end).step_by((PART * pageblock) as usize).map(move |start| {
                 let range = PfnRange::new(start.max(range.start.0), (start + PART * pageblock).min(end));
-                let unread = Block { zone: Some(zone), kind: Kind::Unread, frames: 0, used: 0 };
-                Part { zone, range, read: None, blocks: pageblocks(range, pageblock).map(|_| unread).collect() }
+                let unread = Block { zone: Some(zone), kind: BlockKind::Unread, frames: 0, used: 0 };
+                SweepPart { zone, range, read: None, blocks: pageblocks(range, pageblock).map(|_| unread).collect() }
             })
         };
         let zones = (0..).zip(sample.zones.iter().map(|zone| zone.range));
-        let parts: Vec<Part> = zones.flat_map(of).collect();
-        let same = |(a, b): (&Part, &Part)| (a.zone, a.range) == (b.zone, b.range);
+        let parts: Vec<SweepPart> = zones.flat_map(of).collect();
+        let same = |(a, b): (&SweepPart, &SweepPart)| (a.zone, a.range) == (b.zone, b.range);
         if parts.len() != self.parts.len() || !parts.iter().zip(&self.parts).all(same) {
             self.parts = parts;
         }

@@ -1,12 +1,13 @@
-//! The loop on a terminal: keys and samples in, frames out, and the terminal as it was at the end.
+//! The loop on a terminal: keys and samples in, frames out, and the terminal restored at the end.
 //!
-//! The terminal is put back whatever ends the loop: a key, an error, a panic (the hook of [`ratatui::try_init`]), and the signals that ask a
-//! program to end, which are noted and looked for ten times a second. Ctrl-C is a key here, since the terminal is in raw mode. A
-//! terminal that goes away (a window closed, a line lost) ends it as well. Keys are read by a thread of their own, since the reader tries a
-//! terminal that is gone for ever, and the loop looks whether it is there.
+//! The terminal is restored whatever ends the loop: a key, an error, a panic (the hook of [`ratatui::try_init`]), or a
+//! signal that asks the program to end. Signals are noted and looked for ten times a second. Ctrl-C is a key here,
+//! because the terminal is in raw mode. A terminal that disappears (a window closed, a line lost) ends the loop as
+//! well. A separate thread reads the keys: the reader retries a terminal that is gone for ever, while the loop checks
+//! that it still exists.
 //!
-//! A frame is drawn when something changed, at most ten times a second; ratatui sends only the cells that differ, which is
-//! what makes it usable over a slow line.
+//! A frame is drawn when something changed, at most ten times a second. ratatui sends only the cells that differ, so a
+//! slow line is enough.
 
 use std::fs::File;
 use std::io::{self, IsTerminal};
@@ -24,18 +25,18 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::draw::{Theme, draw};
 use super::feed::{Feed, Told};
-use super::state::{Asked, Clock, Key, Top};
+use super::state::{Asked, Key, Screen, TimeBase};
 
 /// How often the source and the signals are looked for.
 const TICK: Duration = Duration::from_millis(100);
 /// Over how long the speed of a simulated clock is measured.
 const SPEED: Duration = Duration::from_secs(1);
 
-/// Shows it until somebody leaves.
+/// Shows the screen until the user leaves.
 ///
 /// # Errors
 /// The terminal cannot be read or written.
-pub fn run(top: &mut Top, feed: &Feed, theme: Theme) -> io::Result<()> {
+pub fn run(top: &mut Screen, feed: &Feed, theme: Theme) -> io::Result<()> {
     let ends = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM] {
         signal_hook::flag::register(signal, ends.clone())?;
@@ -45,7 +46,7 @@ pub fn run(top: &mut Top, feed: &Feed, theme: Theme) -> io::Result<()> {
     let keys = Keys::read_from(source);
     let shown = loop_on(&mut terminal, (top, feed), theme, (&keys, &ends));
     if !keys.is_there()? {
-        // There is nothing to put back, and nobody to hear that it could not be.
+        // There is nothing to restore, and no terminal for a message about it.
         std::mem::forget(terminal);
         return Ok(());
     }
@@ -55,7 +56,7 @@ pub fn run(top: &mut Top, feed: &Feed, theme: Theme) -> io::Result<()> {
 
 fn loop_on(
     terminal: &mut ratatui::DefaultTerminal,
-    (top, feed): (&mut Top, &Feed),
+    (top, feed): (&mut Screen, &Feed),
     theme: Theme,
     (keys, ends): (&Keys, &AtomicBool),
 ) -> io::Result<()> {
@@ -87,7 +88,7 @@ fn loop_on(
                 break;
             }
         }
-        // What is paused stays as it was seen.
+        // A paused screen stays as it is.
         if !top.is_paused && top.ended.is_none() {
             is_changed |= hear(top, feed);
             speed.note(top);
@@ -108,7 +109,7 @@ struct Keys {
     events: Receiver<io::Result<Event>>,
 }
 
-/// What came of waiting for one.
+/// The result of waiting for a key.
 enum Came {
     /// A key, or another size.
     Event(Event),
@@ -139,7 +140,7 @@ impl Keys {
     fn is_there(&self) -> io::Result<bool> {
         let mut terminal = [PollFd::new(&self.terminal, PollFlags::empty())];
         match poll(&mut terminal, Some(&Timespec::default())) {
-            // A signal: whoever waits looks what it was.
+            // A signal: the caller checks which one.
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
@@ -148,7 +149,7 @@ impl Keys {
 }
 
 /// Takes what the source said; whether that was anything.
-fn hear(top: &mut Top, feed: &Feed) -> bool {
+fn hear(top: &mut Screen, feed: &Feed) -> bool {
     let Some(heard) = feed.heard() else {
         top.ended.get_or_insert_with(|| "the source is gone".to_owned());
         return true;
@@ -159,7 +160,7 @@ fn hear(top: &mut Top, feed: &Feed) -> bool {
 }
 
 /// The state takes what a source said.
-pub fn tell(top: &mut Top, told: Told) {
+pub fn tell(top: &mut Screen, told: Told) {
     match told {
         Told::Sample(sample) => top.take(*sample),
         Told::Rests => top.is_paused = true,
@@ -174,8 +175,8 @@ struct Speed {
 }
 
 impl Speed {
-    fn note(&mut self, top: &mut Top) {
-        let (Clock::Simulated, Some(at)) = (top.about.clock, top.sample().map(|sample| sample.at)) else { return };
+    fn note(&mut self, top: &mut Screen) {
+        let (TimeBase::Simulated, Some(at)) = (top.about.clock, top.sample().map(|sample| sample.at)) else { return };
         let passed = self.since.elapsed();
         if passed >= SPEED {
             top.speed = Some((at - self.at) / passed.as_secs_f64());
@@ -184,7 +185,7 @@ impl Speed {
     }
 }
 
-/// What a key means; nothing if it means nothing here.
+/// A key's meaning; none if it has none here.
 fn key_of(key: KeyEvent) -> Option<Key> {
     let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
     Some(match key.code {

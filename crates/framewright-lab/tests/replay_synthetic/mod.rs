@@ -1,7 +1,7 @@
 //! Small machines and traces, written as the files that a recording leaves.
 //!
-//! The machine has zones as a test names them, by default one of 4,096 frames from 0x1000 on: eight pageblocks. All of it is
-//! free except for what a test says. Times rise by a microsecond from event to event.
+//! The machine has zones as a test names them, by default one of 4,096 frames from 0x1000 on: eight pageblocks. All of
+//! it is free except for what a test says. Times rise by a microsecond from event to event.
 #![allow(dead_code, reason = "every test binary uses its own part")]
 
 use std::fmt::Write;
@@ -160,7 +160,8 @@ impl Synthetic {
         ))
     }
 
-    /// The kernel empties the pageblock at `pfn` but for the page in it, which goes to `to`, and it has a free huge page.
+    /// The kernel empties the pageblock at `pfn` but for the page in it, which goes to `to`, and it has a free huge
+    /// page.
     pub(crate) fn compacted(&mut self, page: u64, to: u64) -> &mut Self {
         self.moved(page, to).free(page, 0)
     }

@@ -1,6 +1,5 @@
 //! `framewright ops fuzz`: generated lists, judged by the oracle.
 
-use std::fmt::Write;
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::thread;
@@ -8,22 +7,25 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use framewright_bench::command::Bar;
-use framewright_lab::sim::figures::grouped;
 use framewright_ops::fuzz::{CPU_ROWS, Found, Plan, Tally, fuzz};
 use framewright_ops::generate::Limits;
 use framewright_ops::symptom::Effort;
 use framewright_ops::{Checks, variety};
+use framewright_table::figures::grouped;
+use framewright_table::{Table, cells, range};
 
 use super::shrink::{MARK, small, told, write};
-use crate::command::{Violated, file, print};
+use crate::command::ended::Violated;
+use crate::command::file;
+use crate::command::output::print;
 
 /// Smaller lists that are tried for a failure.
 const TRIES: usize = 20_000;
 
 /// Run generated lists until something is wrong: any machine, any mechanisms, each list of a seed.
 ///
-/// With --scenarios, what is printed depends on the arguments alone. A list that fails is made small and written to a file that is named after its
-/// seed; the command ends with status 1 then.
+/// With --scenarios, what is printed depends on the arguments alone. A list that fails is made small and written to a
+/// file that is named after its seed; the command ends with status 1 then.
 #[derive(Args)]
 #[command(after_help = "Examples:
   framewright ops fuzz --seconds 60
@@ -97,7 +99,7 @@ impl Fuzz {
     fn passed(&self, tally: &Tally, took: Duration) -> String {
         let number = |number: u64| grouped(number as f64);
         let last = self.seed.wrapping_add(tally.scenarios.saturating_sub(1));
-        let mut text = format!(
+        let text = format!(
             "nothing wrong: {} operations in {} lists, seeds {} to {last}; {} lists under presets\n\n",
             number(tally.operations),
             number(tally.scenarios),
@@ -116,8 +118,9 @@ impl Fuzz {
             ("calls of migration", tally.migrations),
             ("fallbacks to another mobility", tally.fallbacks),
         ];
+        let mut table = Table::new("<32>15");
         for (what, count) in rows {
-            writeln!(text, "{what:<32} {:>14}", number(count)).expect("a string takes all");
+            table.row(cells!["{what}", "{}" = number(count)]);
         }
         for (row, operations) in CPU_ROWS.iter().zip(tally.by_cpus) {
             let what = match (*row.start(), *row.end()) {
@@ -126,15 +129,14 @@ impl Fuzz {
                 (least, most) => format!("operations on {least} to {most} CPUs"),
             };
             if operations != 0 {
-                writeln!(text, "{what:<32} {:>14}", number(operations)).expect("a string takes all");
+                table.row(cells!["{what}", "{}" = number(operations)]);
             }
         }
         if self.scenarios.is_none() {
             let rate = tally.operations as f64 / took.as_secs_f64().max(1e-9);
-            writeln!(text, "{:<32} {:>14}", "operations per second", grouped(rate.round()))
-                .expect("a string takes all");
+            table.row(cells!["operations per second", "{}" = grouped(rate.round())]);
         }
-        text
+        text + &table.to_string()
     }
 
     fn failed(&self, found: &Found) -> anyhow::Result<()> {
@@ -165,8 +167,6 @@ impl Fuzz {
 /// A number of CPUs, or from one to another.
 fn cpus(text: &str) -> Result<RangeInclusive<u16>, String> {
     const MOST: u16 = 1024;
-    let (least, most) = text.split_once('-').unwrap_or((text, text));
-    let range = least.parse().ok().zip(most.parse().ok()).map(|(least, most)| least..=most);
     let fits = |range: &RangeInclusive<u16>| !range.is_empty() && *range.start() >= 1 && *range.end() <= MOST;
-    range.filter(fits).ok_or_else(|| format!("is no number of CPUs from 1 to {MOST}, and no range as 16-64"))
+    range(text).filter(fits).ok_or_else(|| format!("is no number of CPUs from 1 to {MOST}, and no range as 16-64"))
 }

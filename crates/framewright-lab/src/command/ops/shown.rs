@@ -1,29 +1,29 @@
-//! What came of a list, as text, as a row of a table and as JSON.
+//! The outcome of a list, as text, as a row of a table and as JSON.
 
 use std::fmt::Write;
 
 use framewright_lab::mechanisms::label;
-use framewright_lab::sim::figures::counted;
 use framewright_ops::run::{Kind, Line};
 use framewright_ops::{Checks, Op, Outcome, Scenario, follow};
+use framewright_table::figures::counted;
 use framewright_table::{Table, cells};
 use serde::{Serialize, Serializer};
 
-use crate::command::printable;
+use crate::command::output::printable;
 
 /// Version of the JSON.
 const SCHEMA: &str = "framewright-ops/1";
 /// How wide the column of operations may get.
 const WIDEST: usize = 64;
 
-/// What came of a step.
+/// The outcome of a step.
 #[derive(Serialize)]
 struct Shown {
     /// Its number in the list, counted from 1.
     number: usize,
     /// Its line.
     step: String,
-    /// What came of it, in words.
+    /// The outcome in words.
     outcome: String,
     /// Whether the list states what must come of it.
     stated: bool,
@@ -38,21 +38,21 @@ pub(super) struct Wrong {
     step: usize,
     /// Its line, if it is one.
     operation: Option<String>,
-    /// What kind of thing.
+    /// The kind of failure.
     #[serde(serialize_with = "kind_name")]
     pub(super) kind: Kind,
-    /// What is wrong.
+    /// The message.
     pub(super) what: String,
 }
 
 /// One list under one set of mechanisms.
 #[derive(Serialize)]
-pub(super) struct Run {
+pub(super) struct ListRun {
     file: String,
     mechanisms: String,
     cpus: usize,
     frames: u64,
-    /// Invariants were checked after every so many steps; 0: at the end only.
+    /// Steps from one check of the invariants to the next; 0: at the end only.
     check_every: usize,
     operations: usize,
     /// Operations that were carried out.
@@ -71,10 +71,10 @@ pub(super) struct Run {
 
 /// All runs of a command.
 #[derive(Serialize)]
-struct Document<'r> {
+struct ListsDocument<'r> {
     schema: &'static str,
     is_as_stated: bool,
-    runs: &'r [Run],
+    runs: &'r [ListRun],
 }
 
 fn kind_name<S: Serializer>(kind: &Kind, serializer: S) -> Result<S::Ok, S::Error> {
@@ -92,7 +92,7 @@ fn kind_word(kind: Kind) -> &'static str {
     }
 }
 
-/// What came of a step, in words.
+/// The outcome of a step, in words.
 fn words(line: &Line<'_>) -> String {
     let checks = matches!(line.step.op, Op::Expect(_) | Op::Assert(_) | Op::Validate);
     match line.outcome {
@@ -106,9 +106,9 @@ fn words(line: &Line<'_>) -> String {
 }
 
 /// Runs a list.
-pub(super) fn run(file: &str, list: &Scenario, checks: Checks, quiet: bool) -> Run {
+pub(super) fn run(file: &str, list: &Scenario, checks: Checks, quiet: bool) -> ListRun {
     let shape = &list.shape;
-    let mut run = Run {
+    let mut run = ListRun {
         file: file.to_owned(),
         mechanisms: label(&shape.mechanisms),
         cpus: shape.cpus.len(),
@@ -134,7 +134,7 @@ pub(super) fn run(file: &str, list: &Scenario, checks: Checks, quiet: bool) -> R
     run
 }
 
-impl Run {
+impl ListRun {
     fn note(&mut self, line: &Line<'_>, quiet: bool) {
         let stated = line.step.expected.is_some() || matches!(line.step.op, Op::Expect(_) | Op::Assert(_));
         let differs = line.differs.is_some();
@@ -170,7 +170,7 @@ impl Run {
 
     /// A line of what the run is, one of each step, and the sums.
     pub(super) fn text(&self) -> String {
-        let Run { file, mechanisms, frames, .. } = self;
+        let ListRun { file, mechanisms, frames, .. } = self;
         let mut text = format!("{file}: {}, {frames} frames, mechanisms {mechanisms}\n", counted(self.cpus, "CPU"));
         let digits = self.operations.to_string().len();
         let widest = self.steps.iter().map(|shown| shown.step.chars().count()).max().unwrap_or(0).min(WIDEST);
@@ -190,7 +190,7 @@ impl Run {
     }
 
     fn sums(&self) -> String {
-        let Run { served, failed, skipped, .. } = self;
+        let ListRun { served, failed, skipped, .. } = self;
         let operations = counted(self.operations, "operation");
         let statements = match (self.statements, self.differing) {
             (0, _) => "nothing is stated".to_owned(),
@@ -209,11 +209,11 @@ impl Run {
 }
 
 /// A row for each run.
-pub(super) fn table(runs: &[Run]) -> String {
+pub(super) fn table(runs: &[ListRun]) -> String {
     let mut table = Table::new("<<>><");
     table.row(cells!["list  ", "mechanisms", "  operations", "  statements", "  verdict"]);
     for run in runs {
-        let Run { file, mechanisms, operations, statements, .. } = run;
+        let ListRun { file, mechanisms, operations, statements, .. } = run;
         let verdict = run.verdict();
         table.row(cells!["{file}  ", "{mechanisms}", "  {operations}", "  {statements}", "  {verdict}"]);
     }
@@ -221,8 +221,8 @@ pub(super) fn table(runs: &[Run]) -> String {
 }
 
 /// All runs for programs.
-pub(super) fn json(runs: &[Run]) -> anyhow::Result<String> {
-    let document = Document { schema: SCHEMA, is_as_stated: runs.iter().all(Run::is_as_stated), runs };
+pub(super) fn json(runs: &[ListRun]) -> anyhow::Result<String> {
+    let document = ListsDocument { schema: SCHEMA, is_as_stated: runs.iter().all(ListRun::is_as_stated), runs };
     Ok(serde_json::to_string_pretty(&document)? + "\n")
 }
 

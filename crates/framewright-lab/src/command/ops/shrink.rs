@@ -5,22 +5,24 @@ use std::path::{Path, PathBuf};
 use anyhow::bail;
 use clap::Args;
 use framewright_bench::command::Bar;
-use framewright_lab::sim::figures::counted;
 use framewright_ops::run::Kind;
 use framewright_ops::symptom::{Effort, is_right, shrink_failure};
 use framewright_ops::{Failure, Scenario, run_with};
+use framewright_table::figures::counted;
 
-use super::{checks, name, read};
-use crate::command::{file, mechanisms, note, print};
+use super::list::{checks, name, read};
+use crate::command::file;
+use crate::command::output::{note, print};
+use framewright_lab::mechanisms;
 
-/// By what a list that was written here is known.
+/// The mark of a list that was written here.
 pub(super) const MARK: &str = "# framewright ops: ";
 
 /// Find the smallest list that fails as this one does.
 ///
-/// Steps are left out, then the machine and the operands made simpler, for as long as the first thing that is wrong stays the same: its kind, and the
-/// invariant or the step. Where it is only that something is not as stated, the step stays as it is, and as much memory must be free
-/// before it as in the list.
+/// Steps are left out, then the machine and the operands made simpler, for as long as the first thing that is wrong
+/// stays the same: its kind, and the invariant or the step. Where it is only that something is not as stated, the step
+/// stays as it is, and as much memory must be free before it as in the list.
 #[derive(Args)]
 #[command(after_help = "Examples:
   framewright ops shrink list.ops
@@ -42,7 +44,8 @@ pub(super) struct Shrink {
     /// Smaller lists to try at most.
     #[arg(long, value_name = "N", default_value_t = 20_000)]
     tries: usize,
-    /// Check invariants and the census after every N steps; 0 at the end only [default: as often as takes about a second].
+    /// Check invariants and the census after every N steps; 0 at the end only [default: as often as takes about a
+    /// second].
     #[arg(long, value_name = "N")]
     check_every: Option<usize>,
 }
@@ -89,12 +92,12 @@ pub(super) fn small(list: &Scenario, failure: &Failure, effort: &Effort) -> anyh
     Ok(shrink_failure(list, failure, effort, &mut |left, share| bar.show(&counted(left, "operation"), share)))
 }
 
-/// What is wrong with a list, of which it is known that something is.
+/// The first failure of a list that is known to fail.
 fn wrong(list: &Scenario) -> String {
     run_with(list, checks(list, None)).err().map_or_else(String::new, |failure| failure.summary().replace('\n', " "))
 }
 
-/// How small it became.
+/// Says how small the list became.
 pub(super) fn told(list: &Scenario, small: &Scenario) -> String {
     let operations = counted(small.steps.len(), "operation");
     format!("{operations} of {} are left: {}", list.steps.len(), wrong(small))
@@ -105,7 +108,7 @@ pub(super) fn text(small: &Scenario) -> String {
     format!("{MARK}{}\n{small}", wrong(small))
 }
 
-/// What is written about a failure of a seed.
+/// Writes the small list of a failure.
 pub(super) fn write(path: &Path, small: &Scenario) -> anyhow::Result<()> {
     file::replace(path, &text(small))
 }

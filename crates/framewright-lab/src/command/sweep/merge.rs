@@ -5,21 +5,22 @@ use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::{Args, ValueEnum};
-use framewright_lab::sim::figures::counted;
 use framewright_lab::sweep::csv::csv;
 use framewright_lab::sweep::merge::Merged;
-use framewright_lab::sweep::plan::Plan;
-use framewright_lab::sweep::results::{Content, Outcome};
-use framewright_lab::sweep::table::Table;
+use framewright_lab::sweep::plan::SweepPlan;
+use framewright_lab::sweep::results::{Outcome, ResultsContent};
+use framewright_lab::sweep::table::SweepTable;
+use framewright_table::figures::counted;
 
+use super::super::ended::Violated;
 use super::super::file::replace;
-use super::super::{Violated, note, print};
+use super::super::output::{note, print};
 
 /// Put the results of all processes together, in the plan's order.
 ///
-/// The output depends on the results only, not on who ran which cell when. Cells that were run more than once have to have come
-/// out equal. Ends with status 1 if some did not, if one failed, or if one of the plan is missing; what there is is
-/// written anyway.
+/// The output depends on the results only, not on who ran which cell when. Cells that were run more than once have to
+/// have come out equal. Ends with status 1 if some did not, if one failed, or if one of the plan is missing; what there
+/// is is written anyway.
 #[derive(Args)]
 #[command(after_help = "Examples:
   framewright sweep merge plan.results*.jsonl --plan plan.jsonl
@@ -37,13 +38,13 @@ pub(super) struct Merging {
     #[arg(long, short, value_name = "OUT")]
     out: Option<PathBuf>,
     /// Form of the output.
-    #[arg(long, value_enum, default_value_t = Form::Text)]
-    format: Form,
+    #[arg(long, value_enum, default_value_t = MergeForm::Text)]
+    format: MergeForm,
 }
 
 /// Form of the output.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Form {
+enum MergeForm {
     /// Tables for people: throughput by mechanisms and CPUs, with its spread over seeds.
     Text,
     /// A line of JSON for each cell, as in the results.
@@ -60,14 +61,15 @@ const SHOWN: usize = 10;
 impl Merging {
     pub(super) fn run(&self) -> anyhow::Result<()> {
         self.check_output()?;
-        let plan = self.plan.as_deref().map(Plan::read).transpose()?;
-        let contents: Vec<Content> = self.results.iter().map(|path| Content::read(path)).collect::<Result<_, _>>()?;
+        let plan = self.plan.as_deref().map(SweepPlan::read).transpose()?;
+        let contents: Vec<ResultsContent> =
+            self.results.iter().map(|path| ResultsContent::read(path)).collect::<Result<_, _>>()?;
         let merged = Merged::of(&contents, plan.as_ref());
         let text = match self.format {
-            Form::Text => Table(&merged.lines).to_string(),
-            Form::Jsonl => merged.jsonl()?,
-            Form::Json => merged.json()?,
-            Form::Csv => csv(&merged.lines),
+            MergeForm::Text => SweepTable(&merged.lines).to_string(),
+            MergeForm::Jsonl => merged.jsonl()?,
+            MergeForm::Json => merged.json()?,
+            MergeForm::Csv => csv(&merged.lines)?,
         };
         match &self.out {
             Some(path) => replace(path, &text)?,
@@ -89,7 +91,7 @@ impl Merging {
         Ok(())
     }
 
-    /// What there is to say besides.
+    /// The notes of a merge.
     fn remarks(&self, merged: &Merged) -> String {
         let mut text = format!("{} of {}", counted(merged.lines.len(), "cell"), counted(self.results.len(), "file"));
         if merged.repeated > 0 {

@@ -1,24 +1,26 @@
 //! `framewright sweep plan`: which cells there are.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
 use clap::Args;
-use framewright_lab::sim::figures::counted;
-use framewright_lab::sweep::plan::{MOST_CELLS, Plan, SCHEMA};
+use framewright_lab::sweep::plan::{MOST_CELLS, SCHEMA, SweepPlan};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::run::Schedule;
 use framewright_sim::workload::Job;
+use framewright_table::figures::counted;
+use framewright_table::range;
 
 use super::super::file::{check, replace};
-use super::super::runs::{MACHINE, Runs, seconds, warm_up};
-use super::super::{print, quoted};
+use super::super::output::{print, quoted};
+use super::super::runs::{MACHINE, RunArgs, seconds, warm_up};
 
 /// Write down every cell, with all that its result depends on.
 ///
-/// Options that name several things, by commas or by being repeated, are multiplied: two workloads, three sets of mechanisms,
-/// four numbers of CPUs and five seeds are 120 cells. Machines and lists of operations are copied into the plan, so hosts that
-/// run it need the plan and this program only.
+/// Options that name several things, by commas or by being repeated, are multiplied: two workloads, three sets of
+/// mechanisms, four numbers of CPUs and five seeds are 120 cells. Machines and lists of operations are copied into the
+/// plan, so hosts that run it need the plan and this program only.
 #[derive(Args)]
 #[command(after_help = "Examples:
   framewright sweep plan -m baseline -m default --cpus 1,8,28,56 --seeds 1-5
@@ -26,7 +28,8 @@ use super::super::{print, quoted};
   framewright sweep plan --machine generic:2x4x1 --workload page-fault1 --workload bulk --cpus 8 --seconds 0.01 -o small.jsonl
       two short ones; framewright sim --list has the machines and workloads that there are")]
 pub(super) struct Planning {
-    /// Machine: a name, generic:SOCKETSxCORESxTHREADS, or a TOML file of your own; repeat for more [default: skylake-2x28].
+    /// Machine: a name, generic:SOCKETSxCORESxTHREADS, or a TOML file of your own; repeat for more [default:
+    /// skylake-2x28].
     #[arg(long, value_name = "NAME|FILE.toml")]
     machine: Vec<String>,
     /// What the CPUs do, as `page-fault1` or `page-fault1:lru=smp`; repeat for more [default: page-fault1].
@@ -39,7 +42,7 @@ pub(super) struct Planning {
     #[arg(long, value_delimiter = ',', value_name = "LIST", value_parser = clap::value_parser!(u16).range(1..=machine::MOST_CPUS as i64))]
     cpus: Vec<u16>,
     /// Seeds, separated by commas; 1-5 is all from 1 to 5.
-    #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "1", value_parser = range)]
+    #[arg(long, value_delimiter = ',', value_name = "LIST", default_value = "1", value_parser = seeds)]
     seeds: Vec<(u64, u64)>,
     /// Virtual time that is measured [default: the workload's].
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
@@ -47,7 +50,8 @@ pub(super) struct Planning {
     /// Virtual time before that [default: the workload's].
     #[arg(long, value_name = "SECONDS", value_parser = warm_up)]
     warm_up: Option<f64>,
-    /// Which CPU runs next: `time`, the one with the least clock; `random` or random:N, by lot, switching in one of N accesses.
+    /// Which CPU runs next: `time`, the one with the least clock; `random` or random:N, by lot, switching in one of N
+    /// accesses.
     #[arg(long, value_name = "WHICH", default_value = "time")]
     schedule: Schedule,
     /// Where the plan goes; - is the standard output.
@@ -77,8 +81,8 @@ impl Planning {
                 }
             }
         }
-        let plan = Plan::new(&self.command(&machines, &workloads), &cells)?;
-        let text = plan.text()?;
+        let plan = SweepPlan::new(&self.command(&machines, &workloads), &cells)?;
+        let text = plan.jsonl()?;
         if self.out == Path::new("-") {
             return print(&text);
         }
@@ -88,8 +92,8 @@ impl Planning {
     }
 
     /// The arguments of one machine and workload.
-    fn runs(&self, machine: &str, workload: &str) -> Runs {
-        Runs {
+    fn runs(&self, machine: &str, workload: &str) -> RunArgs {
+        RunArgs {
             machine: Some(machine.to_owned()),
             workload: Some(workload.to_owned()),
             mechanisms: self.mechanisms.clone(),
@@ -136,7 +140,7 @@ impl Planning {
         words.join(" ")
     }
 
-    fn summary(&self, plan: &Plan, machines: &[String], workloads: &[String], seeds: usize) -> String {
+    fn summary(&self, plan: &SweepPlan, machines: &[String], workloads: &[String], seeds: usize) -> String {
         let (out, sets) = (quoted(&self.out.display().to_string()), self.mechanisms.len().max(1));
         let cpus = match self.cpus.len() {
             0 => "all CPUs".to_owned(),
@@ -159,12 +163,11 @@ fn or(values: &[String], usual: &str) -> Vec<String> {
 }
 
 /// A seed, or all from one to another.
-fn range(text: &str) -> Result<(u64, u64), String> {
-    let (first, last) = text.split_once('-').unwrap_or((text, text));
-    match (first.parse(), last.parse()) {
-        (Ok(first), Ok(last)) if first <= last => Ok((first, last)),
-        (Ok(_), Ok(_)) => Err("ends before it begins".to_owned()),
-        _ => Err("is no seed and no range, as 7 or 1-5".to_owned()),
+fn seeds(text: &str) -> Result<(u64, u64), String> {
+    match range(text).map(RangeInclusive::into_inner) {
+        Some((first, last)) if first <= last => Ok((first, last)),
+        Some(_) => Err("ends before it begins".to_owned()),
+        None => Err("is no seed and no range, as 7 or 1-5".to_owned()),
     }
 }
 

@@ -10,22 +10,23 @@ use std::{env, process, thread};
 use anyhow::Context;
 use clap::Args;
 use framewright_bench::command::Bar;
-use framewright_lab::sim::figures::counted;
 use framewright_lab::sweep::digest::Digest;
 use framewright_lab::sweep::part::{ALL, Part};
-use framewright_lab::sweep::plan::Plan;
-use framewright_lab::sweep::results::{Content, Line, Outcome, Store};
+use framewright_lab::sweep::plan::SweepPlan;
+use framewright_lab::sweep::results::{Outcome, ResultLine, ResultsContent, Store};
 use framewright_lab::sweep::run;
+use framewright_table::figures::counted;
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use super::super::{Violated, note, print, quoted};
+use super::super::ended::Violated;
+use super::super::output::{note, print, quoted};
 
 /// Run cells of a plan that have no result yet, and append a line for each.
 ///
-/// Without --index and --shard, the process' part of the plan is what its scheduler says, and all of it where there is none:
-/// SLURM_ARRAY_TASK_ID and SLURM_PROCID; with --of, JOB_COMPLETION_INDEX (Kubernetes) and PARALLEL_SEQ (GNU parallel). A process
-/// that is killed loses the cells that were running; the same command again runs those and what is left. Ends with status 1
-/// if a cell failed.
+/// Without --index and --shard, the process' part of the plan is what its scheduler says, and all of it where there is
+/// none: SLURM_ARRAY_TASK_ID and SLURM_PROCID; with --of, JOB_COMPLETION_INDEX (Kubernetes) and PARALLEL_SEQ (GNU
+/// parallel). A process that is killed loses the cells that were running; the same command again runs those and what is
+/// left. Ends with status 1 if a cell failed.
 #[derive(Args)]
 #[command(after_help = "Examples:
   framewright sweep run plan.jsonl
@@ -69,12 +70,12 @@ impl Running {
         for signal in [SIGINT, SIGTERM] {
             signal_hook::flag::register(signal, stopped.clone()).context("cannot watch for signals")?;
         }
-        let plan = Plan::read(&self.plan)?;
+        let plan = SweepPlan::read(&self.plan)?;
         let (part, told) = self.part()?;
         let own = part.cells(&plan)?;
         let path = self.out.clone().unwrap_or_else(|| results(&self.plan, part));
         let (sink, content) = if path == Path::new("-") {
-            (Sink::Output, Content::default())
+            (Sink::Output, ResultsContent::default())
         } else {
             let (store, content) = Store::open(&path)?;
             (Sink::File(store), content)
@@ -114,27 +115,27 @@ impl Running {
     }
 
     /// Runs cells, and says how many failed.
-    fn cells(&self, plan: &Plan, left: &[usize], (sink, stopped): (Sink, &AtomicBool)) -> anyhow::Result<usize> {
+    fn cells(&self, plan: &SweepPlan, left: &[usize], (sink, stopped): (Sink, &AtomicBool)) -> anyhow::Result<usize> {
         let usual = || thread::available_parallelism().map_or(1, NonZero::get);
         let threads = self.jobs.map_or_else(usual, usize::from);
         let (sink, failed) = (Mutex::new(sink), AtomicUsize::new(0));
         let plan_name = quoted(&self.plan.display().to_string());
         let again = |index: usize| format!("framewright sweep run {plan_name} --index {index} -o -");
-        let record = |line: &Line| {
+        let record = |line: &ResultLine| {
             if let Outcome::Failure(failure) = &line.outcome {
                 failed.fetch_add(1, Ordering::Relaxed);
                 note(&format!("cell {} failed: {}\n  again: {}", line.index, failure.error, failure.again));
             }
             match &mut *sink.lock().unwrap_or_else(PoisonError::into_inner) {
                 Sink::File(store) => store.append(line),
-                Sink::Output => print(&line.text()?),
+                Sink::Output => print(&line.json()?),
             }
         };
         let bar = Bar::new()?;
         run::run(plan, (left, threads), again, record, &mut |done, share| {
             bar.show(&format!("{done} of {}", counted(left.len(), "cell")), share);
             if stopped.load(Ordering::Relaxed) {
-                // With the file in hand nobody else is writing a line.
+                // The lock keeps other processes from writing to the file.
                 let _held = sink.lock().unwrap_or_else(PoisonError::into_inner);
                 note(&format!(
                     "stopped with {done} of {} done; the same command again goes on from there",
@@ -147,7 +148,7 @@ impl Running {
     }
 }
 
-/// The file that a part's results go to unless somebody says otherwise.
+/// The default file for a part's results.
 fn results(plan: &Path, part: Part) -> PathBuf {
     let suffix = match part {
         Part::Cell(index) => format!("results-cell-{index}.jsonl"),

@@ -1,24 +1,24 @@
-//! What happens in a second, and how that was over the last samples.
+//! Events per second, now and over the last samples.
 
+use framewright_table::figures::{count, fitted};
 use ratatui::text::{Line, Span};
 
 use super::pane::Pane;
-use crate::sim::figures::{count, fitted};
 use crate::top::sample::EVENTS;
-use crate::top::state::{Clock, Top};
+use crate::top::state::{Screen, TimeBase};
 
 /// Columns of the name and of the number.
 const NAME: usize = 16;
 const NUMBER: usize = 7;
 
-pub(super) fn title(top: &Top) -> String {
+pub(super) fn title(top: &Screen) -> String {
     match top.about.clock {
-        Clock::Wall => "Events a second".to_owned(),
-        Clock::Simulated => "Events a simulated second".to_owned(),
+        TimeBase::Wall => "Events a second".to_owned(),
+        TimeBase::Simulated => "Events a simulated second".to_owned(),
     }
 }
 
-pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
+pub(super) fn draw(pane: &mut Pane<'_>, top: &Screen) {
     let Some(sample) = top.sample() else { return };
     let counted = |&row: &usize| sample.counts[row].is_some();
     let rows: Vec<usize> = (0..EVENTS.len()).filter(counted).collect();
@@ -39,7 +39,7 @@ fn told(rate: f64) -> String {
 }
 
 /// The newest at the right, as high as they are beside the highest of them.
-fn curve(pane: &Pane<'_>, top: &Top, row: usize, width: usize) -> String {
+fn curve(pane: &Pane<'_>, top: &Screen, row: usize, width: usize) -> String {
     let mut newest: Vec<f64> = top.history(row).rev().take(width).collect();
     newest.reverse();
     let most = newest.iter().copied().fold(0.0, f64::max);

@@ -1,22 +1,22 @@
-//! Free pages by order and zone: a card for each zone that there is room for, a row for each order.
+//! Free pages by order and zone: a block of rows for each zone that fits, with a row for each order.
 //!
-//! A row has the number of free blocks, the memory in them, and a bar that is as long as their share of the zone's free memory.
+//! A row has the number of free blocks, the memory in them, and a bar as long as their share of the zone's free memory.
 //! Where the source tells mobilities apart, the bar is made of their letters.
 
 use framewright::units::MigrateType;
+use framewright_table::figures::{count, share};
 use ratatui::text::{Line, Span};
 
-use super::memory;
 use super::pane::Pane;
-use crate::sim::figures::{count, share};
-use crate::top::map::Kind;
+use super::units::memory;
+use crate::top::map::BlockKind;
 use crate::top::sample::Zone;
-use crate::top::state::Top;
+use crate::top::state::Screen;
 
 /// Columns and rows of a card with eleven orders.
 const CARD: (usize, usize) = (38, 13);
 
-pub(super) fn title(top: &Top) -> String {
+pub(super) fn title(top: &Screen) -> String {
     format!("Free pages: {}", top.shown().title_of_view())
 }
 
@@ -27,7 +27,7 @@ impl Zone {
     }
 }
 
-pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
+pub(super) fn draw(pane: &mut Pane<'_>, top: &Screen) {
     let Some(sample) = top.sample() else { return };
     let columns = (pane.width() / CARD.0).max(1);
     let rows = (pane.height() / CARD.1).max(1);
@@ -64,7 +64,7 @@ fn card(pane: &mut Pane<'_>, zone: &Zone, scroll: usize) {
         let of_all = share(frames as f64, all as f64) / 100.0;
         match zone.types.as_ref().and_then(|types| types.get(order)) {
             Some(types) => letters(pane, types, of_all, width).for_each(|span| line.push_span(span)),
-            None => line.push_span(Span::styled(pane.theme.bar(of_all, width), pane.theme.kind(Kind::Movable))),
+            None => line.push_span(Span::styled(pane.theme.bar(of_all, width), pane.theme.kind(BlockKind::Movable))),
         }
         pane.line(row, &line);
     }
@@ -86,13 +86,13 @@ fn letters<'t>(
     let whole: u64 = types.iter().sum();
     let length = if of_all > 0.0 { (of_all * width as f64).round().max(1.0) as usize } else { 0 };
     let mut before = 0;
-    // What is left behind the rounding goes to the next, so that the letters add up to the length.
+    // The rounding error goes to the next letter, so that the letters add up to the length.
     MigrateType::ALL.into_iter().filter_map(move |migratetype| {
         let blocks = types[migratetype.index()];
         let begin = (before as f64 / whole.max(1) as f64 * length as f64).round() as usize;
         before += blocks;
         let end = (before as f64 / whole.max(1) as f64 * length as f64).round() as usize;
-        let kind = Kind::of(migratetype);
+        let kind = BlockKind::of(migratetype);
         let text = kind.letter().to_string().repeat(end - begin);
         (!text.is_empty()).then(|| Span::styled(text, theme.kind(kind)))
     })

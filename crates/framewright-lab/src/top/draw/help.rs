@@ -1,11 +1,11 @@
-//! Which keys there are: a line at the foot, and all of them with what the panels mean.
+//! The keys: a line at the foot, and the full list with the meanings of the panels.
 
 use ratatui::text::{Line, Span};
 
 use super::pane::{Pane, wrapped};
 use super::theme::Theme;
-use super::time;
-use crate::top::state::{Clock, Top};
+use super::units::time;
+use crate::top::state::{Screen, TimeBase};
 
 /// Keys, and what they do. The first ones are the last to go when there is no room.
 const KEYS: [(&str, &str); 9] = [
@@ -20,7 +20,7 @@ const KEYS: [(&str, &str); 9] = [
     ("?, h", "this"),
 ];
 
-/// What the panels show.
+/// The meanings of the panels.
 const PANELS: [&str; 5] = [
     "1 free blocks by order; the bar is their share of the free memory, its letters their mobility",
     "2 pageblocks from the lowest address; a capital is half in use, a dot is free",
@@ -30,7 +30,7 @@ const PANELS: [&str; 5] = [
 ];
 
 /// The foot.
-pub(super) fn keys(pane: &mut Pane<'_>, top: &Top) {
+pub(super) fn keys(pane: &mut Pane<'_>, top: &Screen) {
     let every = format!("every {}", time(top.every));
     let pause = if top.is_paused { "go on" } else { "pause" };
     let items = [
@@ -55,10 +55,10 @@ pub(super) fn keys(pane: &mut Pane<'_>, top: &Top) {
     pane.line(0, &line);
 }
 
-/// Columns of the keys, where there are so many.
+/// Columns of the keys, where the screen is wide enough.
 const NAMES: usize = 18;
 
-pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
+pub(super) fn draw(pane: &mut Pane<'_>, top: &Screen) {
     let lines = lines(pane.width(), pane.theme, top);
     let rows = pane.height().saturating_sub(1);
     let most = lines.len().saturating_sub(rows);
@@ -69,10 +69,10 @@ pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
 }
 
 /// All of it, as wide as there is room for.
-fn lines(width: usize, theme: Theme, top: &Top) -> Vec<Line<'static>> {
+fn lines(width: usize, theme: Theme, top: &Screen) -> Vec<Line<'static>> {
     let clock = match top.about.clock {
-        Clock::Wall => "Numbers are the source's own; docs/top.md says where each is from.",
-        Clock::Simulated => "Times are simulated ones; docs/top.md says where each number is from.",
+        TimeBase::Wall => "Numbers are the source's own; docs/top.md says where each is from.",
+        TimeBase::Simulated => "Times are simulated ones; docs/top.md says where each number is from.",
     };
     let mut lines = Vec::new();
     for (key, does) in KEYS {

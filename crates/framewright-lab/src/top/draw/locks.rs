@@ -1,22 +1,22 @@
-//! Who waited for which lock between the last two samples.
+//! Waits for each lock between the last two samples.
+
+use framewright_table::figures::{count, duration, fitted, percent, share};
 
 use super::pane::Pane;
-use super::waiting;
-use crate::sim::figures::{count, duration, fitted, percent, share};
-use crate::top::state::Top;
+use crate::top::state::Screen;
 
-/// Columns behind the name, without and with the details.
+/// Columns after the name, without and with the details.
 const NUMBERS: usize = 12;
 const DETAILS: usize = 20;
 
-pub(super) fn title(_: &Top) -> String {
+pub(super) fn title(_: &Screen) -> String {
     "Locks".to_owned()
 }
 
-pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
+pub(super) fn draw(pane: &mut Pane<'_>, top: &Screen) {
     let Some(sample) = top.sample() else { return };
     if let Err(reason) = &sample.locks {
-        return waiting(pane, reason);
+        return pane.waiting(reason);
     }
     let Some(between) = top.between() else { return };
     let is_wide = pane.width() >= 24 + NUMBERS + DETAILS;
@@ -46,7 +46,8 @@ fn whole_percent(value: f64) -> String {
     if value > 0.0 && value < 1.0 { "<1".to_owned() } else { format!("{value:.0}") }
 }
 
-/// A lock's name in fewer words: `zone lock, Node 0, zone Normal` is `N0 Normal`, `depot shard 7 lock, Node 1` is `depot 7 N1`.
+/// A lock's name in fewer words: `zone lock, Node 0, zone Normal` is `N0 Normal`, `depot shard 7 lock, Node 1` is
+/// `depot 7 N1`.
 fn short(name: &str) -> String {
     let name = name.replace("depot shard ", "depot ").replace(" lock, ", ", ").replace(", Node ", " N");
     let name = name.replace(", zone ", " ");

@@ -1,13 +1,13 @@
-//! The pageblocks, in the order of addresses, as many a letter as it takes to show all.
+//! The pageblocks in the order of addresses; a letter stands for as many as are needed to show all.
 
 use ratatui::text::{Line, Span};
 
 use super::pane::Pane;
-use super::{bytes, waiting};
+use super::units::{PAGE, bytes};
 use crate::top::map::{cells, scale};
-use crate::top::state::Top;
+use crate::top::state::Screen;
 
-pub(super) fn title(top: &Top) -> String {
+pub(super) fn title(top: &Screen) -> String {
     let map = top.sample().and_then(|sample| sample.map.as_ref().ok());
     match map {
         Some(map) if map.by_content => "Pageblocks by content".to_owned(),
@@ -16,11 +16,11 @@ pub(super) fn title(top: &Top) -> String {
     }
 }
 
-pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
+pub(super) fn draw(pane: &mut Pane<'_>, top: &Screen) {
     let Some(sample) = top.sample() else { return };
     let map = match &sample.map {
         Ok(map) => map,
-        Err(reason) => return waiting(pane, reason),
+        Err(reason) => return pane.waiting(reason),
     };
     let blocks = map.of_zone(top.zone().map(|zone| zone as u16));
     let legend = 2.min(pane.height().saturating_sub(1));
@@ -49,7 +49,7 @@ pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
         _ if map.age >= 1.5 => format!(", {:.0} s old", map.age),
         _ => String::new(),
     };
-    let size = bytes(scale as f64 * map.pageblock as f64 * super::PAGE);
+    let size = bytes(scale as f64 * map.pageblock as f64 * PAGE);
     let quiet = pane.theme.quiet();
     pane.text(rows + 1, format!("{size} a letter{state}, CAPITAL: half in use"), quiet);
 }

@@ -1,18 +1,20 @@
-//! The screen: three lines of what is looked at, five panels, a line of keys.
+//! The screen: three lines about the source, five panels, a line of keys.
 //!
-//! From 78 columns and 20 rows on all panels are there, below that the focused one alone, and below 40 columns and 10 rows a
-//! sentence that says so. Drawing depends on the state, the theme and the size, and on nothing else: the same for a terminal, for
-//! `--once` and for a test.
+//! From 78 columns and 20 rows on, all panels are shown; below that, only the focused one; below 40 columns and 10
+//! rows, a sentence that says so. Drawing depends on the state, the theme and the size alone, so a terminal, `--once`
+//! and a test get equal frames.
 
-mod theme;
-mod pane;
+mod help;
 mod free;
 mod map;
 mod locks;
 mod pcp;
 mod events;
-mod help;
+mod pane;
+mod theme;
+mod units;
 
+use framewright_table::figures::{fitted, share};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use ratatui::style::Style;
@@ -20,21 +22,19 @@ use ratatui::text::{Line, Span};
 
 use self::pane::Pane;
 pub use self::theme::Theme;
+use self::units::{memory, time};
 use super::sample::EVENTS;
-use super::state::{Clock, Panel, Top};
-use crate::sim::figures::{duration, fitted, share, significant};
+use super::state::{Panel, Screen, TimeBase};
 
 /// Columns and rows below which nothing is shown.
 pub const LEAST: (u16, u16) = (40, 10);
 /// Columns and rows from which on all panels are shown.
 const ALL: (u16, u16) = (78, 20);
-/// Bytes of a page: what every source here has.
-const PAGE: f64 = 4096.0;
 /// Rows of the head.
 const HEAD: usize = 3;
 
 /// Draws all of it.
-pub fn draw(top: &Top, theme: Theme, buffer: &mut Buffer) {
+pub fn draw(top: &Screen, theme: Theme, buffer: &mut Buffer) {
     let area = *buffer.area();
     let mut pane = Pane::new(buffer, area, theme);
     if area.width < LEAST.0 || area.height < LEAST.1 {
@@ -61,7 +61,7 @@ pub fn draw(top: &Top, theme: Theme, buffer: &mut Buffer) {
 }
 
 /// A frame as text, as wide and high as asked for.
-pub fn frame(top: &Top, theme: Theme, (width, height): (u16, u16)) -> String {
+pub fn frame(top: &Screen, theme: Theme, (width, height): (u16, u16)) -> String {
     let mut buffer = Buffer::empty(Rect::new(0, 0, width, height));
     draw(top, theme, &mut buffer);
     let rows = buffer.content().chunks(usize::from(width.max(1)));
@@ -72,8 +72,8 @@ pub fn frame(top: &Top, theme: Theme, (width, height): (u16, u16)) -> String {
     rows.map(row).collect()
 }
 
-/// What is looked at, how, and how much memory is free.
-fn head(pane: &mut Pane<'_>, top: &Top) {
+/// The source, its state, and the share of free memory.
+fn head(pane: &mut Pane<'_>, top: &Screen) {
     let theme = pane.theme;
     let right = state(top);
     let room = pane.width().saturating_sub(right.chars().count() + 2);
@@ -98,12 +98,12 @@ fn head(pane: &mut Pane<'_>, top: &Top) {
     }
 }
 
-/// What the source does: rests, or how fast it is.
-fn state(top: &Top) -> String {
+/// The state of the source: paused, ended, or its speed.
+fn state(top: &Screen) -> String {
     let at = top.sample().map_or(0.0, |sample| sample.at);
     let at = match top.about.clock {
-        Clock::Wall => String::new(),
-        Clock::Simulated => format!("at {}, ", time(at)),
+        TimeBase::Wall => String::new(),
+        TimeBase::Simulated => format!("at {}, ", time(at)),
     };
     let speed = top.speed.map(|speed| format!("{} a second, ", time(speed))).unwrap_or_default();
     match () {
@@ -114,9 +114,9 @@ fn state(top: &Top) -> String {
 }
 
 /// All panels, each in its place.
-fn panels(pane: &mut Pane<'_>, top: &Top) {
+fn panels(pane: &mut Pane<'_>, top: &Screen) {
     let (width, height) = (pane.width(), pane.height());
-    // Eleven orders, the marks and a title; what is more goes to the pageblocks, once all events have a row.
+    // Eleven orders, the marks and a title; further rows go to the pageblocks, once all events have one.
     let upper = height.saturating_sub(EVENTS.len() + 1).max(13);
     let (left, right) = (width / 2, width - width / 2 - 1);
     panel(&mut pane.part((0, 0), (left, upper)), top, Panel::Free);
@@ -133,7 +133,7 @@ fn panels(pane: &mut Pane<'_>, top: &Top) {
     }
 }
 
-fn panel(pane: &mut Pane<'_>, top: &Top, panel: Panel) {
+fn panel(pane: &mut Pane<'_>, top: &Screen, panel: Panel) {
     let name = match panel {
         Panel::Free => free::title(top),
         Panel::Map => map::title(top),
@@ -152,35 +152,4 @@ fn panel(pane: &mut Pane<'_>, top: &Top, panel: Panel) {
         Panel::Pcp => pcp::draw(&mut inside, top),
         Panel::Events => events::draw(&mut inside, top),
     }
-}
-
-/// Why a panel has nothing to show.
-fn waiting(pane: &mut Pane<'_>, reason: &str) {
-    let quiet = pane.theme.quiet();
-    let mut row = 0;
-    for paragraph in reason.lines() {
-        row += pane.words(row, paragraph, quiet);
-    }
-}
-
-/// Frames as bytes.
-fn memory(frames: u64) -> String {
-    bytes(frames as f64 * PAGE)
-}
-
-fn bytes(bytes: f64) -> String {
-    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let unit = units.iter().scan(bytes, |left, unit| {
-        let now = *left;
-        *left /= 1024.0;
-        Some((now, unit))
-    });
-    let fits = |&(value, _): &(f64, &&str)| value < 1023.5;
-    let (value, unit) = unit.clone().find(fits).or_else(|| unit.clone().last()).unwrap_or((bytes, &"B"));
-    format!("{} {unit}", significant(value, if value < 100.0 { 2 } else { 3 }))
-}
-
-/// A number of seconds in its unit, without zeros that say nothing.
-fn time(seconds: f64) -> String {
-    duration(seconds * 1e9).replace(".00 ", " ").replace(".0 ", " ")
 }

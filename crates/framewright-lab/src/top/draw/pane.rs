@@ -1,4 +1,4 @@
-//! A rectangle of the screen, and what is written there: lines that are cut off where it ends.
+//! A rectangle of the screen, and the lines that are written to it. Lines are cut at its edge.
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
@@ -7,7 +7,7 @@ use ratatui::text::{Line, Span};
 
 use super::theme::Theme;
 
-/// See the module's description.
+/// A rectangle of the screen to draw on.
 pub(crate) struct Pane<'b> {
     buffer: &'b mut Buffer,
     area: Rect,
@@ -28,7 +28,7 @@ impl<'b> Pane<'b> {
         usize::from(self.area.height)
     }
 
-    /// A part of it: so many columns and rows from its corner on.
+    /// A part of it: from the corner `(x, y)` on, `width` columns and `height` rows.
     pub(crate) fn part(&mut self, (x, y): (usize, usize), (width, height): (usize, usize)) -> Pane<'_> {
         let clip = |value: usize| u16::try_from(value).unwrap_or(u16::MAX);
         let part = Rect {
@@ -59,14 +59,23 @@ impl<'b> Pane<'b> {
         self.part((self.width() - width, row), (width, 1)).text(0, text, style);
     }
 
-    /// Writes words, as many a row as there is room for, from `row` on; how many rows that were.
+    /// Writes words from `row` on, as many a row as there is room for; returns the number of rows.
     pub(crate) fn words(&mut self, row: usize, text: &str, style: Style) -> usize {
         let lines = wrapped(text, self.width());
         lines.iter().enumerate().for_each(|(at, line)| self.text(row + at, line.clone(), style));
         lines.len()
     }
 
-    /// Its title, over a line; what is below that.
+    /// Writes why a panel has nothing to show.
+    pub(crate) fn waiting(&mut self, reason: &str) {
+        let quiet = self.theme.quiet();
+        let mut row = 0;
+        for paragraph in reason.lines() {
+            row += self.words(row, paragraph, quiet);
+        }
+    }
+
+    /// Writes the title and a line; returns the part below.
     pub(crate) fn titled(&mut self, title: &str, has_focus: bool) -> Pane<'_> {
         let (width, rule, theme) = (self.width(), self.theme.rule(), self.theme);
         let title: String = title.chars().take(width).collect();
@@ -77,7 +86,7 @@ impl<'b> Pane<'b> {
     }
 }
 
-/// Words in lines of at most so many characters; a longer word has a line of its own.
+/// Breaks words into lines of at most `width` characters; a longer word has a line of its own.
 pub(crate) fn wrapped(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,21 +1,21 @@
 //! How full the per-CPU lists are: a row for each CPU, or a letter's height if there are more than rows.
 
+use framewright_table::figures::share;
 use framewright_trace::proc::PageSet;
 use ratatui::text::{Line, Span};
 
-use super::memory;
 use super::pane::Pane;
-use crate::sim::figures::share;
-use crate::top::state::Top;
+use super::units::memory;
+use crate::top::state::Screen;
 
 /// Columns of a row of its own.
 const ROW: usize = 26;
 
-pub(super) fn title(_: &Top) -> String {
+pub(super) fn title(_: &Screen) -> String {
     "Per-CPU lists".to_owned()
 }
 
-pub(super) fn draw(pane: &mut Pane<'_>, top: &Top) {
+pub(super) fn draw(pane: &mut Pane<'_>, top: &Screen) {
     let zone = top.shown();
     let sets = &zone.pcps;
     let columns = (pane.width() / ROW).max(1);

@@ -1,13 +1,14 @@
-//! What the screen is drawn with: sixteen colours at most, or none, and characters that the terminal has.
+//! Colours and characters of the screen: at most sixteen colours, or none, and characters that the terminal has.
 //!
-//! Colours only repeat what letters, bars and brackets say, so nothing is lost without them. `NO_COLOR` in the environment
-//! takes them away (no-color.org), and a locale that is not UTF-8 takes blocks and lines.
+//! Colours only repeat what letters, bars and brackets say, so nothing is lost without them. `NO_COLOR` in the
+//! environment switches colours off (no-color.org). A locale other than UTF-8 switches off the characters for blocks
+//! and lines.
 
 use ratatui::style::{Color, Modifier, Style};
 
-use crate::top::map::Kind;
+use crate::top::map::BlockKind;
 
-/// See the module's description.
+/// The colours and the characters of the screen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Theme {
     /// Whether there are colours.
@@ -18,7 +19,7 @@ pub struct Theme {
 
 /// Heights of a small curve, the lowest first.
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-/// The same in ASCII.
+/// ASCII characters instead of blocks and lines.
 const PLAIN: [char; 9] = [' ', '_', '.', ':', '-', '=', '+', '*', '#'];
 
 impl Theme {
@@ -35,17 +36,17 @@ impl Theme {
         if self.has_colours { Style::new().fg(colour) } else { Style::new() }
     }
 
-    /// What matters less.
+    /// For text that matters less.
     pub(crate) fn quiet(self) -> Style {
         if self.has_colours { Style::new().fg(Color::DarkGray) } else { Style::new() }
     }
 
-    /// What matters most.
+    /// For text that matters most.
     pub(crate) fn strong(self) -> Style {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// What is wrong, or stands still.
+    /// For errors, and for a source that stands still.
     pub(crate) fn warning(self) -> Style {
         self.coloured(Color::Yellow).add_modifier(Modifier::BOLD)
     }
@@ -61,14 +62,14 @@ impl Theme {
     }
 
     /// A kind of pageblock.
-    pub(crate) fn kind(self, kind: Kind) -> Style {
+    pub(crate) fn kind(self, kind: BlockKind) -> Style {
         self.coloured(match kind {
-            Kind::Movable => Color::Green,
-            Kind::Unmovable => Color::Red,
-            Kind::Reclaimable => Color::Blue,
-            Kind::Mixed => Color::Magenta,
-            Kind::HighAtomic | Kind::Cma | Kind::Isolate => Color::Cyan,
-            Kind::Other | Kind::Away | Kind::Unread => Color::DarkGray,
+            BlockKind::Movable => Color::Green,
+            BlockKind::Unmovable => Color::Red,
+            BlockKind::Reclaimable => Color::Blue,
+            BlockKind::Mixed => Color::Magenta,
+            BlockKind::HighAtomic | BlockKind::Cma | BlockKind::Isolate => Color::Cyan,
+            BlockKind::Other | BlockKind::Away | BlockKind::Unread => Color::DarkGray,
         })
     }
 
@@ -77,11 +78,11 @@ impl Theme {
         self.coloured(if share >= 0.9 { Color::Yellow } else { Color::Green })
     }
 
-    /// A bar of so many columns, filled to this share.
+    /// A bar of `width` columns, filled to this share.
     pub(crate) fn bar(self, share: f64, columns: usize) -> String {
         let share = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
         let eighths = (share * columns as f64 * 8.0).round() as usize;
-        // What is not nothing does not look like it.
+        // A share above zero shows at least one character.
         let eighths = if share > 0.0 { eighths.max(1) } else { 0 };
         let (full, rest) = if self.has_blocks { (eighths / 8, eighths % 8) } else { (eighths.div_ceil(8), 0) };
         let parts = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
@@ -97,7 +98,7 @@ impl Theme {
         steps[if share > 0.0 { ((share * 8.0).round() as usize).clamp(1, 8) } else { 0 }]
     }
 
-    /// What a title's line is made of.
+    /// The character of a title's line.
     pub(crate) fn rule(self) -> &'static str {
         if self.has_blocks { "─" } else { "-" }
     }

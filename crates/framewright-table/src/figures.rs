@@ -1,7 +1,7 @@
 //! How numbers are written: as many digits as mean something, and a unit that needs no counting of zeros.
 //!
-//! A result of a model is good for three digits. Headline numbers keep all of theirs, grouped, since people compare them with
-//! published tables.
+//! A result of a model is good for three digits. Headline numbers keep all of theirs, grouped, since people compare
+//! them with published tables.
 
 /// `value` with `digits` significant digits, without an exponent.
 pub fn significant(value: f64, digits: usize) -> String {
@@ -50,12 +50,12 @@ pub fn percent(value: f64) -> String {
     format!("{:.1}", if value.abs() < 0.05 { 0.0 } else { value })
 }
 
-/// How much larger `to` is than `from`, in percent.
+/// The change from `from` to `to`, in percent of `from`.
 pub fn change_percent(from: f64, to: f64) -> f64 {
     (to / from - 1.0) * 100.0
 }
 
-/// The same; none if that is no number, as where there was nothing before.
+/// Like [`change_percent`]; `None` if the result is no number, as for a change from 0.
 pub fn change_if_any(from: f64, to: f64) -> Option<f64> {
     Some(change_percent(from, to)).filter(|change| change.is_finite())
 }
@@ -93,7 +93,7 @@ pub fn grouped(value: f64) -> String {
     grouped + rest
 }
 
-/// `part` of `whole` in percent; of nothing it is none.
+/// `part` of `whole` in percent; 0 if `whole` is 0.
 pub fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole * 100.0 } else { 0.0 }
 }
@@ -103,12 +103,12 @@ pub fn plural(unit: &str) -> String {
     if unit.ends_with('s') { unit.to_owned() } else { format!("{unit}s") }
 }
 
-/// So many of a unit.
+/// A number with its unit, in the singular or plural.
 pub fn counted(number: usize, unit: &str) -> String {
     if number == 1 { format!("1 {unit}") } else { format!("{number} {}", plural(unit)) }
 }
 
-/// `text` in no more than `width` characters; what is cut off is marked.
+/// `text` in no more than `width` characters; a cut is marked with an ellipsis.
 pub fn fitted(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -118,8 +118,8 @@ pub fn fitted(text: &str, width: usize) -> String {
     short
 }
 
-/// Three digits of `value` in the largest of `units`, each a thousand times the one before, that leaves at least one before
-/// the point.
+/// Three digits of `value` in the largest of `units`, each a thousand times the one before, that leaves at least one
+/// before the point.
 fn scaled(value: f64, units: &[&str]) -> String {
     let mut value = value;
     let mut unit = 0;

@@ -1,13 +1,13 @@
-//! What the operating system and its C library offer.
+//! Contenders of the operating system and its C library.
 //!
 //! | contender | what it does |
 //! |---|---|
-//! | `glibc` | `aligned_alloc` and `free`; the page itself stays untouched, but the library's header before it does not |
+//! | `glibc` | `aligned_alloc` and `free`; only the library's header before the page is touched |
 //! | `mmap` | `mmap` and `munmap` of untouched memory: the address range alone |
-//! | `mmap+populate` | the same with `MAP_POPULATE`: with memory behind it, zeroed |
+//! | `mmap+populate` | `mmap` with `MAP_POPULATE`: zeroed memory |
 //!
 //! All of them hand out addresses that programs can use at once, which costs them more than handing out a number; only
-//! `mmap+populate` has memory behind it when it returns. Nothing here reads or writes what was allocated.
+//! `mmap+populate` has memory for them when it returns. Nothing here reads or writes the memory.
 #![allow(unsafe_code, reason = "allocation through C and system calls; each block says why it is sound")]
 
 use std::ptr::{null_mut, with_exposed_provenance_mut};
@@ -15,9 +15,10 @@ use std::ptr::{null_mut, with_exposed_provenance_mut};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 
 use crate::cell::Cells;
-use crate::contender::{Contender, Entry, FRAME_BYTES, Handle, Role, Setup, Work};
+use crate::contender::{Contender, FRAME_BYTES, Handle, Setup, Work};
+use crate::entry::{Entry, Role};
 
-/// What the system offers.
+/// The contenders of the system.
 pub(crate) const ENTRIES: &[Entry] = &[
     Entry {
         name: if cfg!(target_env = "gnu") { "glibc" } else { "libc" },
@@ -81,7 +82,7 @@ impl Handle for CLibraryHandle {
 
     #[inline(never)]
     fn free<const ORDER: u8>(&mut self, block: u64) -> bool {
-        // SAFETY: a block is what `alloc` returned, and each workload frees it once; nobody dereferences it.
+        // SAFETY: a block is what `alloc` returned, and each workload frees it once; no code dereferences it.
         unsafe { libc::free(address_of(block)) };
         true
     }
@@ -112,7 +113,7 @@ impl Handle for MapHandle {
 
     #[inline(never)]
     fn free<const ORDER: u8>(&mut self, block: u64) -> bool {
-        // SAFETY: exactly what `alloc` mapped, of the same size, once; nobody has a reference into it.
+        // SAFETY: exactly what `alloc` mapped, with that size, once; there is no reference into it.
         unsafe { munmap(address_of(block), FRAME_BYTES << ORDER) }.is_ok()
     }
 }

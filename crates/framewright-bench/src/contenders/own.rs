@@ -1,9 +1,9 @@
 //! The project's own allocator.
 //!
-//! Each row is the same allocator over one region of simulated frames (only descriptors exist, no memory behind them), run or
-//! called in a different way: threads that have a CPU of the allocator to themselves, or share those of the processors. The
-//! request is a constant, as it is in a program that embeds it, so the compiler may specialise the call for it, but not
-//! inline it: [`crate::contender`].
+//! Each row is this allocator over one region of simulated frames (descriptors without memory), run or called in a
+//! different way: threads that have a CPU of the allocator to themselves, or share those of the processors. The request
+//! is a constant, as it is in a program that embeds it, so the compiler may specialise the call for it, but not inline
+//! it: [`crate::contender`].
 
 use framewright::mechanisms::Hardened;
 use framewright::request::GFP_KERNEL;
@@ -13,7 +13,8 @@ use framewright_rt::{Native, Storage};
 use self_cell::{MutBorrow, self_cell};
 
 use crate::cell::Cells;
-use crate::contender::{Contender, Entry, Handle, Role, Setup, Work};
+use crate::contender::{Contender, Handle, Setup, Work};
+use crate::entry::{Entry, Role};
 
 /// The ways to run and to call it.
 pub(crate) const ENTRIES: &[Entry] = &[
@@ -48,10 +49,10 @@ pub(crate) const ENTRIES: &[Entry] = &[
     },
 ];
 
-/// What the rows have in common.
+/// The common part of the rows.
 const OWN: Entry = Entry { role: Role::Own, ..Entry::peer("", "", |_| Err(String::new())) };
 
-/// One CPU for each thread, one for the thread that sets up, and the one that is shared by who finds no other.
+/// One CPU for each thread, one for the thread that sets up, and the shared one for threads that find no other.
 fn leased(setup: &Setup) -> Native {
     Native::new(&vec![NodeId(0); setup.cpus.max(setup.threads) + 2])
 }
@@ -107,7 +108,7 @@ impl Contender for Plain {
     }
 }
 
-/// The same calls through `Allocator::local`.
+/// `Local::alloc` and `Local::free`.
 struct ThroughLocal(Owned);
 
 struct LocalHandle<'h, 'a>(Local<'h, 'a, Native>);

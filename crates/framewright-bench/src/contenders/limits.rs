@@ -2,22 +2,23 @@
 //!
 //! | contender | what it does |
 //! |---|---|
-//! | `stack-call` | an array stack of 32-bit block numbers for each thread: a bound check, a load, a store of the length |
-//! | `stack-state` | the same, with one byte of state for each block, which is checked and set, plainly |
+//! | `stack-call` | an array stack of block numbers for each thread: a bound check, a load, a store of the length |
+//! | `stack-state` | `stack-call` with one byte of state for each block, which is checked and set, plainly |
 //!
-//! Neither is an allocator: a thread whose stack is empty gets nothing, however much the others have. An allocator that checks
-//! what is freed cannot be below `stack-state`; where threads free each other's blocks the byte's cache line was last
-//! written by another core, so there it is the fair limit. Cheaper still would be a stack inlined into its caller, which
-//! no program that calls an allocator in another crate has.
+//! Neither is an allocator: a thread whose stack is empty gets nothing, however much the others have. An allocator that
+//! checks what is freed cannot be below `stack-state`; where threads free each other's blocks the byte's cache line was
+//! last written by another core, so there it is the fair limit. Cheaper still would be a stack inlined into its caller,
+//! which no program that calls an allocator in another crate has.
 
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::cell::Cells;
-use crate::contender::{Contender, Entry, Handle, Role, Setup, Work};
+use crate::contender::{Contender, Handle, Setup, Work};
+use crate::entry::{Entry, Role};
 use crate::workload::Shape;
 
-/// Stacks are of one thread: what one thread frees, only that thread can allocate.
+/// A stack belongs to one thread: only that thread can allocate the blocks that it frees.
 fn suits(shape: Shape) -> bool {
     !matches!(shape, Shape::ProducerConsumer)
 }
@@ -44,8 +45,8 @@ pub(crate) const ENTRIES: &[Entry] = &[
     },
 ];
 
-/// An array stack of block numbers, on cache lines of its own (two, because processors fetch them in pairs): one thread's length
-/// beside another's would cost five times the stack.
+/// An array stack of block numbers, on cache lines of its own (two, because processors fetch them in pairs): one
+/// thread's length beside another's would cost five times the stack.
 #[repr(align(128))]
 struct Stack {
     blocks: Box<[u32]>,
@@ -101,11 +102,16 @@ impl Stacks {
     fn new(setup: &Setup) -> Stacks {
         Stacks((0..setup.threads).map(|thread| Mutex::new(Stack::new(setup, thread))).collect())
     }
+
+    /// The stack of a thread, also after a panic of another user.
+    fn lock(&self, thread: usize) -> MutexGuard<'_, Stack> {
+        self.0[thread].lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Contender for Stacks {
     fn attach<W: Work>(&self, thread: usize, work: W) -> W::Out {
-        work.run(&mut *crate::lock(&self.0[thread]))
+        work.run(&mut *self.lock(thread))
     }
 }
 
@@ -161,7 +167,7 @@ impl Handle for CheckedStack<'_> {
 
 impl Contender for CheckedStacks {
     fn attach<W: Work>(&self, thread: usize, work: W) -> W::Out {
-        let mut stack = crate::lock(&self.stacks.0[thread]);
+        let mut stack = self.stacks.lock(thread);
         work.run(&mut CheckedStack { stack: &mut stack, states: &self.states })
     }
 }

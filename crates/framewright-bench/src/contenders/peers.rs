@@ -1,13 +1,14 @@
 //! Page-frame allocators from crates.io, in pure Rust.
 //!
-//! They have one lock around everything, as kernels use them; both are given the same frames as everybody else.
+//! They have one lock around everything, as kernels use them; both get the frames that all contenders get.
 
 use bitmap_allocator::{BitAlloc, BitAlloc1M, BitAlloc16M};
 use buddy_system_allocator::LockedFrameAllocator;
 use spin::Mutex;
 
 use crate::cell::Cells;
-use crate::contender::{Contender, Entry, Handle, Setup, Work};
+use crate::contender::{Contender, Handle, Setup, Work};
+use crate::entry::Entry;
 
 /// The peers in pure Rust.
 pub(crate) const ENTRIES: &[Entry] = &[
