@@ -29,6 +29,7 @@ mod local;
 mod movable_page;
 mod trim;
 pub mod pages;
+#[expect(clippy::module_inception, reason = "the file of the type that the folder is about")]
 mod arena;
 mod reclaim;
 mod at_rest;
