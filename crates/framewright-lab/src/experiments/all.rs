@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::band::Bands;
 use super::experiment::{Ask, Experiment, Made};
-use super::headline::{Headline, Row, Verdict};
 use crate::reproduce::fitted;
+use crate::reproduce::headline::{Headline, Row, Verdict};
 use crate::reproduce::runs::Change;
 use crate::reproduce::text::{Wrapped, wrapped};
 use crate::reproduce::variation::FACTORS;
@@ -61,7 +61,7 @@ impl All {
                 );
             }
         }
-        let within = |made: &Made| made.headline.clone().with(&made.checks).within(&bands, was_recorded(seed));
+        let within = |made: &Made| bands.within(made.headline.clone().with(&made.checks), was_recorded(seed));
         let experiments = made.iter().map(within).collect();
         Ok(Self { schema: SCHEMA, command: command.to_owned(), quick, seed, experiments })
     }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use super::headline::Headline;
+use crate::reproduce::headline::{Headline, Verdict};
 use crate::reproduce::variation::Band;
 
 /// The recorded file.
@@ -41,6 +41,22 @@ impl Bands {
     /// The band of a row; none if nothing was recorded of it.
     pub fn of(&self, experiment: &str, row: &str) -> Option<Band> {
         self.0.get(experiment)?.get(row).copied().map(Band)
+    }
+
+    /// A headline with its rows' bands; of runs whose seed was not recorded, nothing is said to have left one.
+    pub fn within(&self, mut headline: Headline, was_recorded: bool) -> Headline {
+        for row in &mut headline.rows {
+            row.band = self.of(headline.experiment, &row.name);
+            let Some(band) = row.band else { continue };
+            row.verdict = match row.verdict {
+                _ if was_recorded && !band.holds(row.ours) => Verdict::LeftBand,
+                Verdict::SameWay | Verdict::Differs if row.published.is_some_and(|theirs| band.holds(theirs)) => {
+                    Verdict::InBand
+                }
+                verdict => verdict,
+            };
+        }
+        headline
     }
 
     /// Figures that have no band, and bands that have no figure.
@@ -74,7 +90,7 @@ impl Bands {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::headline::{Gain, Row};
+    use crate::reproduce::headline::{Gain, Row};
 
     #[test]
     fn a_band_holds_what_it_was_widened_for() {

@@ -57,13 +57,17 @@ pub fn weight(runs: &[Run<'_>]) -> u64 {
     runs.iter().map(|run| run.weight).sum()
 }
 
-/// Runs all of them; what came of each is in their order. `progress` is told their weight as it gets done.
+/// Runs all of them, each on its machine; what came of each is in their order. `progress` is told their weight as it gets done.
 ///
 /// # Errors
 /// The first run that failed, and which it was.
-pub fn all(machine: &Spec, runs: &[Run<'_>], progress: &mut dyn FnMut(u64)) -> anyhow::Result<Vec<Outcome>> {
-    let named: Vec<(String, u64)> = runs.iter().map(|run| (run.described(), run.weight)).collect();
-    each(&named, |number, advance| runs[number].simulate(machine, advance), progress)
+pub fn all(runs: &[(&Spec, &Run<'_>)], progress: &mut dyn FnMut(u64)) -> anyhow::Result<Vec<Outcome>> {
+    let named: Vec<(String, u64)> = runs.iter().map(|(_, run)| (run.described(), run.weight)).collect();
+    let simulate = |number: usize, advance: &mut dyn FnMut(f64)| {
+        let (machine, run) = runs[number];
+        run.simulate(machine, advance)
+    };
+    each(&named, simulate, progress)
 }
 
 /// Runs things that have a name and a weight; what came of each is in their order. `simulate` is given the number of one and tells how much of it is done, as

@@ -152,16 +152,17 @@ pub fn vary<S>(
     machine: &Spec,
     most: usize,
     table: impl Fn(Change<'_>, Round) -> anyhow::Result<Vec<Run<'_>>>,
-    shown: impl Fn(&[Outcome]) -> S,
+    shown: impl Fn(&[(String, Outcome)]) -> S,
     points: impl Fn(&S, &S) -> f64,
     progress: &mut dyn FnMut(u64),
 ) -> anyhow::Result<Variations<S>> {
     let mut before = 0;
     let mut sample = |changes: &[Change<'_>], round: Round| {
         let tables = changes.iter().map(|&change| table(change, round)).collect::<anyhow::Result<Vec<_>>>()?;
-        let all = tables.concat();
-        let mut outcomes = runs::all(machine, &all, &mut |now| progress(before + now))?.into_iter();
-        before += runs::weight(&all);
+        let all: Vec<(&Spec, &Run<'_>)> = tables.iter().flatten().map(|run| (machine, run)).collect();
+        let outcomes = runs::all(&all, &mut |now| progress(before + now))?;
+        let mut outcomes = all.iter().map(|(_, run)| run.name.clone()).zip(outcomes);
+        before += tables.iter().map(|table| runs::weight(table)).sum::<u64>();
         let of = |table: &Vec<Run<'_>>| shown(&outcomes.by_ref().take(table.len()).collect::<Vec<_>>());
         anyhow::Ok(tables.iter().map(of).collect::<Vec<S>>())
     };

@@ -2,12 +2,14 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
+use framewright::{Census, Counters};
 use framewright_lab::sim::Sensitivity;
 use framewright_lab::sim::sensitivity::Effect;
 use framewright_sim::machine::Basis;
 use framewright_sim::report::{
     CpuReport, Distribution, FieldReport, Figure, LineReport, LockReport, LockSpan, Report, SCHEMA, Times, Traffic,
 };
+use framewright_sim::workload::Outcome;
 
 /// A page fault run on so many CPUs: linear up to 28, flat from there on.
 pub(crate) fn run(cpus: usize) -> Report {
@@ -38,6 +40,11 @@ pub(crate) fn run(cpus: usize) -> Report {
         accesses: 3_456_789 * cpus as u64,
         switches: 12_345 * (cpus as u64 - 1),
     }
+}
+
+/// What came of a run that left nothing but its report.
+pub(crate) fn reported(report: Report) -> Outcome {
+    Outcome { report, spans: Vec::new(), census: Census::default(), counters: Counters::default(), aftermath: None }
 }
 
 /// Percent of CPU time.

@@ -5,14 +5,13 @@ use framewright_sim::machine::Spec;
 use framewright_sim::thpfioscale::{Config, Load, Marks, Outcome, Shrinkers, Slabs, Thpfioscale, run};
 use serde::Serialize;
 
-use super::emulated;
-use super::published::{KERNELS, Published};
+use super::published::{EMULATED, KERNELS, Published, REAL};
 use crate::reproduce::runs::{Progress, each};
 
+/// Name of the experiment, and of the table that machines' numbers are fitted to.
+pub const NAME: &str = "fragmentation";
 /// Our own mechanisms, which nobody published.
 pub const OURS: &str = "default";
-/// Mechanisms of the kernel that was run under emulation.
-pub const REAL: &str = "linux-6.1";
 /// The configuration in which mechanisms are taken apart, rounds are repeated and pictures are taken.
 pub const CLOSER: &str = "skylake-madvise";
 /// Kernels that are run for several rounds.
@@ -241,7 +240,7 @@ impl Setting {
     /// What it is, in words, if it was not published.
     pub fn title(&self) -> &'static str {
         match self.load {
-            _ if self.emulated => emulated::TITLE,
+            _ if self.emulated => EMULATED,
             Load::Files => "not published; direct compaction at each fault",
             Load::Build => "not published; a source tree is compiled, MADV_HUGEPAGE",
             Load::Network => "not published; files are sent to clients that come and go, MADV_HUGEPAGE",

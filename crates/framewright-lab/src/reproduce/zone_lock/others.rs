@@ -9,54 +9,14 @@
 //! Processes have the simulator's usual 16 MiB, and nodes as much memory as they need.
 
 use framewright_sim::report::Report;
-use framewright_sim::workload::{PageFaultMix, ParallelFree, ProducerConsumer, Workload};
+use framewright_sim::workload::PageFaultMix;
 use serde::Serialize;
 
-use super::plan::{Kernel, Lengths, OURS, Plan, Runs};
-use super::published::{MixRow as TheirMix, Published};
+use super::plan::{Kernel, Load, OURS, Other, Plan};
+use super::published::MixRow as TheirMix;
+use crate::reproduce::plan::Runs;
 use crate::reproduce::why::{self, ZONE, hold_p999, waiting};
 use crate::sim::figures::{duration, percent, share};
-
-/// A workload besides the table's.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Other {
-    /// Small and huge pages.
-    Mix,
-    /// Producers and consumers that are neighbours.
-    Pipe,
-    /// Producers and consumers on different sockets.
-    FarPipe,
-    /// All at once.
-    ParallelFree,
-}
-
-impl Other {
-    /// Each of them.
-    pub const ALL: [Other; 4] = [Other::Mix, Other::Pipe, Other::FarPipe, Other::ParallelFree];
-
-    /// The workload as the simulator has it.
-    pub fn workload(self, lengths: &Lengths) -> Workload {
-        let pipe = |far| Workload::ProducerConsumer(ProducerConsumer { far, ..ProducerConsumer::default() });
-        match self {
-            Other::Mix => Workload::PageFaultMix(PageFaultMix::default()),
-            Other::Pipe => pipe(false),
-            Other::FarPipe => pipe(true),
-            Other::ParallelFree => {
-                Workload::ParallelFree(ParallelFree { pages: lengths.freed_at_once, ..ParallelFree::default() })
-            }
-        }
-    }
-
-    /// What it is, in a few words.
-    pub fn title(self) -> &'static str {
-        match self {
-            Other::Mix => "small and huge pages",
-            Other::Pipe => "producer/consumer, neighbours",
-            Other::FarPipe => "producer/consumer, other socket",
-            Other::ParallelFree => "parallel free of all pages",
-        }
-    }
-}
 
 /// A kernel under [`Other::Mix`].
 #[derive(Clone, PartialEq, Serialize, Debug)]
@@ -156,8 +116,8 @@ impl Parts {
 }
 
 /// All presets under [`Other::Mix`], and what was published of them.
-pub(super) fn mix(published: &Published, plan: &Plan<'_>, runs: &Runs) -> Vec<MixRow> {
-    let reports = reports(plan, runs, Other::Mix);
+pub(super) fn mix(plan: &Plan<'_>, runs: &Runs) -> Vec<MixRow> {
+    let (published, reports) = (plan.published, reports(plan, runs, Other::Mix));
     let first = published.mix.first();
     let theirs = |row: &TheirMix| Parts::of([row.small, row.huge], first.map(|first| [first.small, first.huge]));
     let first = first.and_then(|first| reports.iter().find(|(kernel, _)| kernel.name == first.name));
@@ -204,10 +164,8 @@ pub(super) fn elsewhere(plan: &Plan<'_>, runs: &Runs) -> Vec<Elsewhere> {
 
 /// Presets with their runs of a workload.
 fn reports<'r>(plan: &'r Plan<'_>, runs: &'r Runs, other: Other) -> Vec<(&'r Kernel, Option<&'r Report>)> {
-    let number = Other::ALL.iter().position(|one| *one == other);
-    let reports = number.and_then(|number| runs.others.get(number)).map_or(&[][..], Vec::as_slice);
-    let report = |preset: usize| reports.get(preset).and_then(Option::as_ref);
-    plan.presets.iter().enumerate().map(|(preset, kernel)| (kernel, report(preset))).collect()
+    let report = |kernel: &Kernel| Some(&plan.outcome(runs, &kernel.name, Load::Other(other))?.report);
+    plan.presets.iter().map(|kernel| (kernel, report(kernel))).collect()
 }
 
 fn switches(kernel: &Kernel) -> String {
