@@ -6,11 +6,11 @@ use framewright_bench::time_bench::{Primitive, ProtectionPair};
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
+use framewright_lab::reproduce::found::Found;
 use framewright_lab::reproduce::irq_safe::plan::{ITERATIONS, LOST, MODES, Native};
 use framewright_lab::reproduce::irq_safe::published::{Operation, Test};
-use framewright_lab::reproduce::irq_safe::{Found, Lengths, Plan, Published};
+use framewright_lab::reproduce::irq_safe::{self, Lengths, Plan, Published};
 use framewright_lab::reproduce::plan::{Figures, Plan as _, Runs};
-use framewright_lab::reproduce::reproduction::Reproduction;
 use framewright_lab::reproduce::variation::{Reach, Variations, Varied};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::report::{Figure, Report};
@@ -107,7 +107,7 @@ fn found(off: Off) -> (Found, Spec) {
     let published = Published::built_in().unwrap();
     let [machine, desktop] = ["haswell-2x18", "skylake-desktop"].map(|name| machine::named(name).unwrap());
     let plan = Plan { machine: &machine, desktop: &desktop, published: &published, seed: 1, lengths: Lengths::FULL };
-    let found = Found::new(&plan, (&runs(&plan, &published, off), &native()), COMMAND).unwrap();
+    let found = irq_safe::found(&plan, (&runs(&plan, &published, off), &native()), COMMAND).unwrap();
     (found, machine.clone())
 }
 

@@ -5,9 +5,9 @@ mod sim_samples;
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
-use framewright_lab::reproduce::numa_stats::{Found, Lengths, Plan, Published};
+use framewright_lab::reproduce::found::Found;
+use framewright_lab::reproduce::numa_stats::{self, Lengths, Plan, Published};
 use framewright_lab::reproduce::plan::{Plan as _, Runs};
-use framewright_lab::reproduce::reproduction::Reproduction;
 use framewright_lab::reproduce::variation::{Reach, Variations, Varied};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::report::Report;
@@ -39,7 +39,7 @@ fn runs(plan: &Plan<'_>, published: &Published, percent: impl Fn(&str) -> f64) -
 fn found(percent: impl Fn(&str) -> f64) -> (Found, Spec) {
     let (published, machine) = (Published::built_in().unwrap(), machine::named("broadwell-2x22").unwrap());
     let plan = Plan::new(&machine, &published, 1, Lengths::FULL).unwrap();
-    let found = Found::new(&plan, &runs(&plan, &published, percent), COMMAND).unwrap();
+    let found = numa_stats::found(&plan, &runs(&plan, &published, percent), COMMAND).unwrap();
     (found, machine)
 }
 
@@ -86,6 +86,15 @@ fn what_is_off_fails() {
         let check = found.checks.iter().find(|check| check.name.starts_with(name)).unwrap();
         assert_eq!(check.passed, Some(false), "{check}");
     }
+}
+
+#[test]
+fn what_was_not_run_is_not_seen() {
+    let (published, machine) = (Published::built_in().unwrap(), machine::named("broadwell-2x22").unwrap());
+    let plan = Plan::new(&machine, &published, 1, Lengths::FULL).unwrap();
+    let mut runs = runs(&plan, &published, nearly);
+    runs.sets.remove("beside");
+    assert_eq!(numa_stats::found(&plan, &runs, COMMAND).unwrap().checks.pop().unwrap().passed, None);
 }
 
 #[test]

@@ -6,11 +6,11 @@ use framewright::Mechanisms;
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
+use framewright_lab::reproduce::found::Found;
 use framewright_lab::reproduce::plan::{Figures, Outcomes, Plan as _, Runs, TABLE};
-use framewright_lab::reproduce::reproduction::Reproduction;
-use framewright_lab::reproduce::variation::{Reach, Variations, Varied, Varying};
+use framewright_lab::reproduce::variation::{Band, Reach, Variations, Varied, Varying};
 use framewright_lab::reproduce::zone_lock::plan::Figure as Of;
-use framewright_lab::reproduce::zone_lock::{Found, Kernel, Lengths, Other, Plan, Published, Scale};
+use framewright_lab::reproduce::zone_lock::{self, Kernel, Lengths, Other, Plan, Published, Scale};
 use framewright_sim::machine::{self, Basis, Spec};
 use framewright_sim::report::{Figure, Report};
 use framewright_sim::workload::aftermath::FreeBlocks;
@@ -149,7 +149,7 @@ fn found_of(planned: impl Fn(&mut Plan<'_>), change: impl Fn(&mut Runs)) -> (Fou
     planned(&mut plan);
     change(&mut runs);
     runs.figures = plan.figures(runs.of(TABLE));
-    (Found::new(&plan, &runs, COMMAND), machine.clone())
+    (zone_lock::found(&plan, &runs, COMMAND), machine.clone())
 }
 
 fn found(change: impl Fn(&mut Runs)) -> (Found, Spec) {
@@ -251,7 +251,7 @@ fn three_numbers_fitted_are_one_too_many() {
     let verdict_of = |path: &str, rows: &str| {
         let machine = fitted().with_time(path, (9.0, Basis::Fitted(rows.to_owned()))).unwrap();
         let plan = plan(&published, &machine);
-        let found = Found::new(&plan, &runs(&plan, &published), COMMAND);
+        let found = zone_lock::found(&plan, &runs(&plan, &published), COMMAND);
         verdict(&found, "at most two numbers fitted")
     };
     assert_eq!(verdict_of("costs.steps.list-add", "numa-stats/32, zone-lock/patch1"), Some(true));
@@ -291,8 +291,9 @@ fn a_small_plan_in_full() {
     plan.with_lru.truncate(1);
     plan.presets.truncate(2);
     let (mut told, mut most) = (0, 0);
-    let found =
-        |plan: &Plan<'_>, progress: &mut dyn FnMut(u64, u64)| Found::new(plan, &plan.run(progress).unwrap(), COMMAND);
+    let found = |plan: &Plan<'_>, progress: &mut dyn FnMut(u64, u64)| {
+        zone_lock::found(plan, &plan.run(progress).unwrap(), COMMAND)
+    };
     let first = found(&plan, &mut |done, total| {
         assert!(told <= done && done <= total, "{done} of {total}, after {told}");
         (told, most) = (done, total);
@@ -301,26 +302,31 @@ fn a_small_plan_in_full() {
     assert!(told * 10 > most * 9, "{told} of {most}");
     let json = |found: &Found| serde_json::to_value(found).unwrap();
     assert_eq!(json(&found(&plan, &mut |_, _| {})), json(&first));
-    assert!(first.rows[1].simulated.is_none());
-    for row in [&first.rows[0], &first.rows[2]] {
-        let ours = row.simulated.as_ref().unwrap();
-        let band = ours.band.unwrap();
-        assert!(band.change_percent.holds(ours.figures.change_percent.unwrap()));
-        assert!(ours.figures.performance > 1e5 && ours.buddyinfo.len() == 1 && !ours.why.is_empty(), "{row:?}");
+    let first = json(&first);
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    let count = |value: &serde_json::Value| value.as_array().unwrap().len();
+    assert!(first["rows"][1]["simulated"].is_null());
+    for row in [&first["rows"][0], &first["rows"][2]] {
+        let ours = &row["simulated"];
+        let band = [0, 1].map(|end| number(&ours["band"]["change_percent"][end]));
+        assert!(Band(band).holds(number(&ours["change_percent"])), "{row}");
+        assert!(number(&ours["performance"]) > 1e5 && count(&ours["buddyinfo"]) == 1, "{row}");
+        assert!(!ours["why"].as_str().unwrap().is_empty(), "{row}");
     }
     // One as the other: they have the same mechanisms.
-    assert_eq!(first.rows[2].simulated.as_ref().unwrap().figures.change_percent, Some(0.0));
-    assert_eq!(first.varied.as_ref().unwrap().chosen.len(), 8);
-    let points: Vec<usize> = first.curves[1].points.iter().map(|point| point.0).collect();
-    assert_eq!((first.curves.len(), points), (2, vec![1, 2]));
-    assert!(first.with_lru[0].simulated.is_some());
-    let parts = first.mix[1].simulated.as_ref().unwrap().parts;
-    assert!(parts.small_performance > 1e4 && parts.huge_performance > 1e4, "{parts:?}");
+    assert_eq!(number(&first["rows"][2]["simulated"]["change_percent"]), 0.0);
+    assert_eq!(count(&first["varied"]["chosen"]), 8);
+    let points: Vec<f64> =
+        first["curves"][1]["points"].as_array().unwrap().iter().map(|point| number(&point[0])).collect();
+    assert_eq!((count(&first["curves"]), points), (2, vec![1.0, 2.0]));
+    assert!(first["with_lru"][0]["simulated"].is_object());
+    let parts = &first["mix"][1]["simulated"];
+    assert!(number(&parts["small_performance"]) > 1e4 && number(&parts["huge_performance"]) > 1e4, "{parts}");
     // One as the other here too.
-    assert_eq!(parts.geometric_mean_percent, Some(100.0));
-    let counts: Vec<usize> = first.other_workloads.iter().map(|other| other.rows.len()).collect();
-    assert_eq!(counts, [2, 2, 2]);
-    assert!(first.other_workloads.iter().all(|other| other.rows[1].performance > 1e5));
+    assert_eq!(number(&parts["geometric_mean_percent"]), 100.0);
+    let others = first["other_workloads"].as_array().unwrap();
+    assert_eq!(others.iter().map(|other| count(&other["rows"])).collect::<Vec<_>>(), [2, 2, 2]);
+    assert!(others.iter().all(|other| number(&other["rows"][1]["performance"]) > 1e5));
 }
 
 /// Every preset once, those of the table first and ours last; none that differs only in where it looks when lists are empty, or in what

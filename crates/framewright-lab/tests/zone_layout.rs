@@ -5,11 +5,11 @@ mod sim_samples;
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
 use framewright_lab::reproduce::check::all_hold;
+use framewright_lab::reproduce::found::Found;
 use framewright_lab::reproduce::plan::{Figures, Plan as _, Runs, TABLE};
-use framewright_lab::reproduce::reproduction::Reproduction;
-use framewright_lab::reproduce::variation::{Reach, Round, Variations, Varied, Varying};
+use framewright_lab::reproduce::variation::{Band, Reach, Round, Variations, Varied, Varying};
 use framewright_lab::reproduce::zone_layout::plan::MEMORY;
-use framewright_lab::reproduce::zone_layout::{Found, Lengths, Plan, Published, plan};
+use framewright_lab::reproduce::zone_layout::{self, Lengths, Plan, Published, plan};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::report::{Figure, Report};
 use framewright_sim::workload::{Aim7, Passes};
@@ -82,7 +82,7 @@ fn found(change: impl Fn(&Plan<'_>, &mut Runs)) -> (Found, Spec) {
     let plan = plan(&published, &machine);
     let mut runs = runs(&plan);
     change(&plan, &mut runs);
-    (Found::new(&plan, &runs, COMMAND), machine.clone())
+    (zone_layout::found(&plan, &runs, COMMAND), machine.clone())
 }
 
 fn verdict(found: &Found, name: &str) -> Option<bool> {
@@ -118,10 +118,10 @@ fn the_same_as_json() {
 
 #[test]
 fn rows_of_the_fitted_direction_are_flagged() {
-    let (found, _) = found(|_, _| {});
-    for row in &found.rows {
-        assert_eq!(row.fitted, row.name.starts_with("separate -> beside"), "{}", row.name);
-        assert_eq!(row.simulated.is_none(), row.why_not.is_some(), "{}", row.name);
+    let json = serde_json::to_value(found(|_, _| {}).0).unwrap();
+    for row in json["rows"].as_array().unwrap() {
+        assert_eq!(row["fitted"], row["name"].as_str().unwrap().starts_with("separate -> beside"), "{row}");
+        assert_eq!(row["simulated"].is_null(), row["why_not"].is_string(), "{row}");
     }
 }
 
@@ -171,7 +171,7 @@ fn a_small_plan_in_full() {
     let workload = Aim7 { pages: 300, ..plan::workload() };
     let plan = Plan { workload, cpus: vec![1, 2], lengths, ..plan(&published, &machine) };
     let (mut told, mut most) = (0, 0);
-    let run = |progress: &mut dyn FnMut(u64, u64)| Found::new(&plan, &plan.run(progress).unwrap(), COMMAND);
+    let run = |progress: &mut dyn FnMut(u64, u64)| zone_layout::found(&plan, &plan.run(progress).unwrap(), COMMAND);
     let first = run(&mut |done, total| {
         assert!(told <= done && done <= total, "{done} of {total}, after {told}");
         (told, most) = (done, total);
@@ -179,11 +179,17 @@ fn a_small_plan_in_full() {
     assert!(told * 10 > most * 9, "{told} of {most}");
     let json = |found: &Found| serde_json::to_value(found).unwrap();
     assert_eq!(json(&run(&mut |_, _| {})), json(&first));
-    assert_eq!(first.memory.len(), MEMORY.len());
-    assert_eq!((first.variants.len(), first.varied.as_ref().unwrap().chosen.len()), (6, 8));
-    assert!(first.variants.iter().all(|one| one.points.len() == 2 && one.performance > 1e3), "{:?}", first.variants);
-    for row in first.rows.iter().filter(|row| row.why_not.is_none()) {
-        assert!(row.band.unwrap().holds(row.simulated.unwrap().change_percent), "{row:?}");
+    let first = json(&first);
+    let list = |name: &str| first[name].as_array().unwrap().clone();
+    assert_eq!(list("memory").len(), MEMORY.len());
+    assert_eq!((list("variants").len(), first["varied"]["chosen"].as_array().unwrap().len()), (6, 8));
+    let is_whole = |one: &serde_json::Value| {
+        one["points"].as_array().unwrap().len() == 2 && one["performance"].as_f64().unwrap() > 1e3
+    };
+    assert!(list("variants").iter().all(is_whole), "{first}");
+    for row in list("rows").iter().filter(|row| row["why_not"].is_null()) {
+        let band = [0, 1].map(|end| row["band"][end].as_f64().unwrap());
+        assert!(Band(band).holds(row["simulated"]["change_percent"].as_f64().unwrap()), "{row}");
     }
 }
 

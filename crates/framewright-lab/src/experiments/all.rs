@@ -153,8 +153,8 @@ impl fmt::Display for All {
     }
 }
 
-/// Runs the experiments side by side, but first what measures the host, alone. `progress` is told the first that is not done, and
-/// the share of all that is behind.
+/// Runs the experiments side by side, but first what measures the host, alone. `progress` is told the first that is not
+/// done, and the share of all that is done.
 ///
 /// # Errors
 /// The first run that failed, and which it was.
@@ -192,8 +192,8 @@ pub fn run(
     Ok(made.into_iter().flatten().collect())
 }
 
-/// Records the bands of quick runs: see [`super::band`]. `progress` is told which experiment it is, and the share of its runs that
-/// are behind.
+/// Records the bands of quick runs: see [`super::band`]. `progress` is told which experiment it is, and the share of
+/// its runs that are done.
 ///
 /// # Errors
 /// The first run that failed, and which it was.

@@ -5,9 +5,9 @@ use clap::ValueEnum;
 use framewright_sim::machine::{self, Spec};
 
 use crate::reproduce::check::Check;
+use crate::reproduce::found::Found;
 use crate::reproduce::headline::Headline;
 use crate::reproduce::plan::Plan as _;
-use crate::reproduce::reproduction::Reproduction;
 use crate::reproduce::runs::{Change, Progress};
 use crate::reproduce::{fragmentation, irq_safe, numa_stats, zone_layout, zone_lock};
 
@@ -49,9 +49,9 @@ pub struct Made {
     pub experiment: Experiment,
     /// For a terminal of 100 columns.
     pub text: String,
-    /// The same as JSON.
+    /// As JSON.
     pub json: String,
-    /// The same as a page for a browser, if that was asked for.
+    /// As a page for a browser, if that was asked for.
     pub page: Option<String>,
     /// The figures to look at first, without bands.
     pub headline: Headline,
@@ -129,20 +129,20 @@ impl Experiment {
         Ok(change.map_or(Ok(machine.clone()), |(path, factor)| machine.scaled(path, factor))?)
     }
 
-    fn of(self, found: &impl Reproduction, ask: &Ask<'_>, machines: &[&Spec]) -> anyhow::Result<Made> {
+    fn of(self, found: &Found, ask: &Ask<'_>, machines: &[&Spec]) -> anyhow::Result<Made> {
         Ok(Made {
             experiment: self,
             text: found.text(),
             json: serde_json::to_string_pretty(found)? + "\n",
             page: ask.page.then(|| found.page(machines)).transpose()?,
-            headline: found.headline(),
-            checks: found.common().checks.to_vec(),
+            headline: found.headline.clone(),
+            checks: found.checks.clone(),
         })
     }
 }
 
 fn zone_lock(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
-    use zone_lock::{Found, Kernel, Lengths, Plan, Published, Scale, plan};
+    use zone_lock::{Kernel, Lengths, Plan, Published, Scale, plan};
     let (published, machine) = (&Published::built_in()?, &Experiment::ZoneLock.spec(ask.change)?);
     let curve = if ask.quick { &plan::FEW[..] } else { &plan::CURVE };
     let with_lru = published.lru.iter().map(|row| row.name.clone());
@@ -158,47 +158,47 @@ fn zone_lock(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Re
         scale: Scale::of(published),
         lengths: if ask.quick { Lengths::QUICK } else { Lengths::FULL },
     };
-    let found = Found::new(&plan, &plan.run(progress)?, command);
+    let found = zone_lock::found(&plan, &plan.run(progress)?, command);
     Experiment::ZoneLock.of(&found, ask, &[machine])
 }
 
 fn zone_layout(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
-    use zone_layout::{Found, Lengths, Plan, Published, plan};
+    use zone_layout::{Lengths, Plan, Published, plan};
     let (published, machine) = (&Published::built_in()?, &Experiment::ZoneLayout.spec(ask.change)?);
     let lengths = if ask.quick { Lengths::QUICK } else { Lengths::FULL };
     let cpus = if ask.quick { plan::FEW.to_vec() } else { plan::CURVE.to_vec() };
     let plan = Plan { machine, published, workload: plan::workload(), cpus, seed: ask.seed, lengths };
-    let found = Found::new(&plan, &plan.run(progress)?, command);
+    let found = zone_layout::found(&plan, &plan.run(progress)?, command);
     Experiment::ZoneLayout.of(&found, ask, &[machine])
 }
 
 fn numa_stats(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
-    use numa_stats::{Found, Lengths, Plan, Published};
+    use numa_stats::{Lengths, Plan, Published};
     let (published, machine) = (Published::built_in()?, &Experiment::NumaStats.spec(ask.change)?);
     let lengths = if ask.quick { Lengths::QUICK } else { Lengths::FULL };
     let plan = Plan::new(machine, &published, ask.seed, lengths)?;
-    let found = Found::new(&plan, &plan.run(progress)?, command)?;
+    let found = numa_stats::found(&plan, &plan.run(progress)?, command)?;
     Experiment::NumaStats.of(&found, ask, &[machine])
 }
 
 fn irq_safe(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
-    use irq_safe::{Found, Lengths, Plan, Published};
+    use irq_safe::{Lengths, Plan, Published};
     let (published, machine) = (&Published::built_in()?, &Experiment::IrqSafe.spec(ask.change)?);
     let desktop = &machine::named("skylake-desktop")?;
     let lengths = if ask.quick { Lengths::QUICK } else { Lengths::FULL };
     let plan = Plan { machine, desktop, published, seed: ask.seed, lengths };
-    let found = Found::new(&plan, (&plan.run(progress)?, &plan.native()?), command)?;
+    let found = irq_safe::found(&plan, (&plan.run(progress)?, &plan.native()?), command)?;
     Experiment::IrqSafe.of(&found, ask, &[machine])
 }
 
 fn fragmentation(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
-    use fragmentation::{Found, Lengths, Plan, Published, plan};
+    use fragmentation::{Lengths, Plan, Published, plan};
     let (published, skylake) = (&Published::built_in()?, &Experiment::Fragmentation.spec(ask.change)?);
     let machines = [skylake, &machine::named(plan::MACHINES[1].name)?];
     let lengths = if ask.quick { Lengths::QUICK } else { Lengths::FULL };
     let (mib, seeds) = (ask.mib.unwrap_or(lengths.mib), ask.seeds.unwrap_or(lengths.seeds));
     let lengths = Lengths { mib, seeds, few: lengths.few.min(seeds), ..lengths };
     let plan = Plan { machines, published, seed: ask.seed, lengths };
-    let found = Found::new(&plan, &plan.run(progress)?, command);
+    let found = fragmentation::found(&plan, &plan.run(progress)?, command);
     Experiment::Fragmentation.of(&found, ask, &machines)
 }

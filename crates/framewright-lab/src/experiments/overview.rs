@@ -1,4 +1,5 @@
-//! The experiments at a glance as a page for a browser: each figure, theirs and ours on one scale, and where its own page is.
+//! The experiments at a glance as a page for a browser: each figure, theirs and ours on one scale, and where its own
+//! page is.
 
 use minijinja::value::Serde;
 use serde::Serialize;

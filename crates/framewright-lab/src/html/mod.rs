@@ -1,9 +1,9 @@
 //! Runs of the simulated machine as one page for a browser.
 //!
-//! The page is a single file without scripts that asks the network for nothing, follows the reader's light or dark setting, and says
-//! everything that its plots show in a table as well. What it contains comes from a template; the numbers are written by the
-//! functions that the text form uses, so that the two never differ. All templates extend `frame.html`, those of reproduced tables
-//! `reproduction.html`, which does.
+//! The page is a single file without scripts that asks the network for nothing, follows the reader's light or dark
+//! setting, and says everything that its plots show in a table as well. What it contains comes from a template; the
+//! numbers are written by the functions that the text form uses, so that the two never differ. All templates extend
+//! `frame.html`, those of reproduced tables `reproduction.html`, which does.
 
 pub(crate) mod plot;
 

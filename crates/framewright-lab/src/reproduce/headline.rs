@@ -1,4 +1,5 @@
-//! The few figures of an experiment that one looks at first: theirs, ours, how ours stand, and what our own mechanisms come to.
+//! The few figures of an experiment that one looks at first: theirs, ours, how ours stand, and what our own mechanisms
+//! come to.
 
 use serde::Serialize;
 
@@ -6,7 +7,7 @@ use super::check::{Check, points};
 use super::variation::Band;
 
 /// The figures.
-#[derive(Clone, PartialEq, Serialize, Debug)]
+#[derive(Clone, PartialEq, Default, Serialize, Debug)]
 pub struct Headline {
     /// Name of the experiment.
     pub experiment: &'static str,
@@ -94,13 +95,6 @@ impl Verdict {
     }
 }
 
-impl Gain {
-    /// What the two figures are of, and they in words.
-    pub fn new(what: &str, from_to: [String; 2]) -> Self {
-        Self { what: what.to_owned(), from_to }
-    }
-}
-
 impl Row {
     /// Theirs and ours, whether it is fitted, and whether ours is near enough.
     pub fn new(name: &str, unit: &'static str, [published, ours]: [f64; 2], fitted: bool, near: bool) -> Self {
@@ -126,7 +120,22 @@ impl Row {
 }
 
 impl Headline {
-    /// The same with the names of checks that fail.
+    /// Adds a figure: see [`Row::new`].
+    pub(super) fn row(&mut self, name: &str, unit: &'static str, both: [f64; 2], fitted: bool, near: bool) {
+        self.rows.push(Row::new(name, unit, both, fitted, near));
+    }
+
+    /// Adds a figure of our own mechanisms.
+    pub(super) fn row_of_default(&mut self, name: &str, unit: &'static str, ours: f64) {
+        self.rows.push(Row::of_default(name, unit, ours));
+    }
+
+    /// Says what the figures are of, what our own mechanisms change, and why, and at what price.
+    pub(super) fn tell(&mut self, what: String, (of, from_to): (&str, [String; 2]), ours: String) {
+        (self.what, self.gain, self.ours) = (what, Gain { what: of.to_owned(), from_to }, ours);
+    }
+
+    /// Adds the checks that fail.
     #[must_use]
     pub fn with(mut self, checks: &[Check]) -> Self {
         self.fails = checks.iter().filter(|check| check.passed == Some(false)).cloned().collect();

@@ -1,9 +1,9 @@
 //! `framewright reproduce`: published tables, made again on the simulated machine and set beside ours.
 //!
-//! An experiment has a file of published numbers (`data/published`), a plan of runs, and a list of checks: what has to hold
-//! before one may say that a table was reproduced. Three things are kept apart in all that is printed: rows to which a
-//! number of the machine was fitted, which say nothing about the model; rows that are predicted; and how far each of them
-//! moves when one of the machine's numbers is a tenth smaller or larger.
+//! An experiment has a file of published numbers (`data/published`), a plan of runs, and a list of checks: what has to
+//! hold before one may say that a table was reproduced. Three things are kept apart in all that is printed: rows to
+//! which a number of the machine was fitted, which say nothing about the model; rows that are predicted; and how far
+//! each of them moves when one of the machine's numbers is a tenth smaller or larger.
 //!
 //! # The shape that all have
 //!
@@ -11,11 +11,12 @@
 //! Published  the file's rows, checked                       published
 //!    Plan    sets of runs; those that are varied; figures   plan, runs, variation
 //!    Found   rows of theirs and ours, checks; it is the JSON  check, fitted, why
-//!    Show    tables, notes and plots, for text and page     show, reproduction
+//!    Show    tables, notes and plots, for text and page     show, found
 //!  Headline  the few figures to look at first               headline
 //! ```
 //!
-//! An experiment describes each of these once. Running, bands, the JSON's head, text and page are written by the modules at the right.
+//! An experiment describes each of these once. Running, bands, the JSON's head, text and page are written by the
+//! modules at the right.
 //!
 //! The experiments:
 //!
@@ -27,7 +28,7 @@
 //!
 //! What they share, each file using only those below it:
 //!
-//! - [`reproduction`]: what came of an experiment as text and as a page;
+//! - [`found`]: what came of an experiment as text, JSON and a page;
 //! - [`show`]: tables, notes and plots of both;
 //! - [`headline`]: the few figures to look at first;
 //! - [`head`]: what the JSON begins with;
@@ -46,7 +47,7 @@ pub mod zone_layout;
 pub mod numa_stats;
 pub mod irq_safe;
 pub mod fragmentation;
-pub mod reproduction;
+pub mod found;
 pub mod show;
 pub mod headline;
 pub mod head;

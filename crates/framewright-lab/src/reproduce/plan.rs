@@ -1,8 +1,8 @@
 //! The runs that an experiment consists of, as one plan, and what came of them by name.
 //!
-//! An experiment says which [`Set`]s of runs it has, which of them are run again with the machine's numbers changed, and which figures
-//! they show. [`Plan::run`] then runs everything on all CPUs of the host; a figure's band comes from the same figure of the runs
-//! with a number changed, so there is nothing to say of it.
+//! An experiment says which [`Set`]s of runs it has, which of them are run again with the machine's numbers changed,
+//! and which figures they show. [`Plan::run`] then runs everything on all CPUs of the host; a figure's band comes from
+//! the same figure of the runs with a number changed, so there is nothing to say of it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use framewright_sim::report::Report;
 use framewright_sim::workload::Outcome;
 
 use super::runs::{self, Change, Progress, Run};
-use super::variation::{self, Band, Round, Variations, vary};
+use super::variation::{self, Band, Round, Variations, Varied, vary};
 
 /// The set of runs that the published table is made again from.
 pub const TABLE: &str = "table";
@@ -40,7 +40,7 @@ pub struct Runs {
     pub sets: BTreeMap<&'static str, Vec<(String, Outcome)>>,
     /// What the table's runs show.
     pub figures: Figures,
-    /// The same with the machine's numbers changed, if that was asked for.
+    /// Those figures with the machine's numbers changed, if that was asked for.
     pub variations: Option<Variations<Figures>>,
 }
 
@@ -58,6 +58,11 @@ impl Runs {
     /// Its report.
     pub fn report(&self, set: &str, name: &str) -> Option<&Report> {
         self.outcome(set, name).map(|outcome| &outcome.report)
+    }
+
+    /// What was varied, if anything was.
+    pub fn varied(&self) -> Option<&Varied> {
+        self.variations.as_ref().map(|variations| &variations.varied)
     }
 
     /// How far a figure of the table moves; none without variations, and of a figure that is not varied.
@@ -80,7 +85,8 @@ pub trait Plan {
     /// A run cannot be as it was asked for.
     fn sets(&self) -> anyhow::Result<Vec<Set<'_>>>;
 
-    /// The runs that are varied, with a number of the machine changed and as long as they are in a round; none if nothing is to be varied.
+    /// The runs that are varied, with a number of the machine changed and as long as they are in a round; none if
+    /// nothing is to be varied.
     ///
     /// # Errors
     /// As [`Plan::sets`].

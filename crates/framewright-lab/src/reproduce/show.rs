@@ -1,9 +1,9 @@
 //! What a reproduction shows, described once for a terminal and for a page.
 //!
-//! An experiment says in which order its tables, notes and plots come, and where on the page each stands; [`Show`] writes both
-//! forms as it is told. A [`Grid`] is a table of both: its columns for a terminal, its heads for a page, and rows of [`Cell`]s,
-//! which differ between the two only where they say so. What an experiment passes as a page's caption, head or paragraph is HTML;
-//! cells are plain text and are escaped here.
+//! An experiment says in which order its tables, notes and plots come, and where on the page each stands; [`Show`]
+//! writes both forms as it is told. A [`Grid`] is a table of both: its columns for a terminal, its heads for a page,
+//! and rows of [`Cell`]s, which differ between the two only where they say so. What an experiment passes as a page's
+//! caption, head or paragraph is HTML; cells are plain text and are escaped here.
 
 use std::fmt::{Display, Write as _};
 
@@ -17,6 +17,7 @@ use super::check::Standing;
 use super::fitted::{self, Fitted};
 use super::text::Wrapped;
 use super::variation::{Band, Varied};
+use super::why;
 use crate::html::plot::Plot;
 use crate::sim::figures;
 
@@ -45,7 +46,7 @@ enum Piece {
 
 /// All that a reproduction shows but its checks, as text and as pieces of a page.
 #[derive(Default, Serialize)]
-pub struct Show<'a> {
+pub struct Show {
     #[serde(skip)]
     pub(super) title: String,
     pub(super) opening: String,
@@ -59,14 +60,17 @@ pub struct Show<'a> {
     #[serde(skip)]
     pub(super) tallies_checks: bool,
     #[serde(skip)]
-    pub(super) runs: Vec<(String, &'a Report)>,
+    pub(super) runs: Vec<(String, Report)>,
+    #[serde(skip)]
+    reasons: Vec<(String, String)>,
     parts: [Vec<Piece>; 3],
     #[serde(skip)]
     place: Place,
 }
 
-impl Show<'_> {
-    /// The first line for a terminal, the first paragraph of a page up to what differs, and what differs from the published runs.
+impl Show {
+    /// The first line for a terminal, the first paragraph of a page up to what differs, and what differs from the
+    /// published runs.
     pub fn open(&mut self, title: impl Into<String>, opening: impl Into<String>, ours: impl Into<String>) {
         (self.title, self.opening, self.ours) = (title.into(), opening.into(), ours.into());
     }
@@ -121,15 +125,23 @@ impl Show<'_> {
         self.parts[self.place as usize].push(Piece::Maps(Value::from(Serde(maps))));
     }
 
-    /// Reasons for a terminal below a heading: names, and why.
-    pub fn why<N: Display, R: Display>(&mut self, heading: &str, all: impl IntoIterator<Item = (N, R)>) {
-        let _ = writeln!(self.text, "\n{heading}");
-        all.into_iter().for_each(|(name, why)| self.note(&format!("  {name}: {why}"), 4));
+    /// A run that the page accounts for; the sentence that says why it is as it is.
+    pub fn run(&mut self, name: &str, report: &Report) -> String {
+        self.runs.push((name.to_owned(), report.clone()));
+        why::sentence(report)
     }
 
-    /// Reasons for a page.
-    pub fn why_on_page<N: Display, R: Display>(&mut self, all: impl IntoIterator<Item = (N, R)>) {
-        self.html(definitions(all));
+    /// A reason for [`Show::reasons`].
+    pub fn reason(&mut self, name: &str, why: &str) {
+        self.reasons.push((name.to_owned(), why.to_owned()));
+    }
+
+    /// All reasons so far: for a terminal below a heading, for a page without one.
+    pub fn reasons(&mut self, heading: &str) {
+        let all = std::mem::take(&mut self.reasons);
+        self.html(definitions(all.iter().map(|(name, why)| (name, why))));
+        self.line(format!("\n{heading}"));
+        all.iter().for_each(|(name, why)| self.note(&format!("  {name}: {why}"), 4));
     }
 
     /// Says for a terminal which rows are no evidence, if there are such.
@@ -183,8 +195,8 @@ pub struct Grid {
 }
 
 impl Grid {
-    /// A table for a terminal if there are columns: `<10 name|>18 cycles` are two, each with the side at which its cells begin,
-    /// its least width, and its head.
+    /// A table for a terminal if there are columns: `<10 name|>18 cycles` are two, each with the side at which its
+    /// cells begin, its least width, and its head.
     pub fn new(columns: &str) -> Self {
         let parts = columns.split('|').filter_map(|column| {
             let (shape, head) = column.split_once(' ').unwrap_or((column, ""));
@@ -212,9 +224,8 @@ impl Grid {
         self
     }
 
-    /// A table for a page as well. In `heads`, `Kernel|Change:theirs;ours` is a column and two with a head in common; a head that
-    /// begins with a point is of words, and
-    /// an empty one of pictures.
+    /// A table for a page as well. In `heads`, `Kernel|Change:theirs;ours` is a column and two with a head in common; a
+    /// head that begins with a point is of words, and an empty one of pictures.
     #[must_use]
     pub fn page(mut self, label: impl Into<String>, caption: impl Into<String>, heads: &str) -> Self {
         let named = |head: &str, rows: &str| match head.strip_prefix('.') {
@@ -338,7 +349,7 @@ impl Cell {
         self.judged(holds.map(|holds| if holds { Standing::Near } else { Standing::Off }))
     }
 
-    /// With the text cut to so many columns.
+    /// With the text cut to `columns` columns.
     #[must_use]
     pub fn cut(mut self, columns: usize) -> Self {
         self.text = self.text.map(|text| figures::fitted(&text, columns));

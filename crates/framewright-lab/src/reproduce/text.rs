@@ -7,7 +7,7 @@ pub const WIDTH: usize = 100;
 /// Heading above reasons that only the simulated machine has.
 pub const WHY: &str = "Why, from the simulated machine's own account";
 
-/// Writes `text` broken between words, what follows indented by so many columns.
+/// Writes `text` broken between words, with the following lines indented by `indent` columns.
 ///
 /// # Errors
 /// That of the formatter.

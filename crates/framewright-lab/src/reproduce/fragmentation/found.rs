@@ -1,179 +1,103 @@
-//! Theirs and ours as data, and what has to hold before one may say that the tables were reproduced.
+//! What came of it, table by table.
+
+use std::iter::once;
 
 use framewright_sim::thpfioscale::Outcome;
-use framewright_sim::thpfioscale::outcome::{Block, Sample};
+use framewright_sim::thpfioscale::outcome::Sample;
 use serde::Serialize;
 
-use super::measured::{Measured, reading, why};
+use super::checks::{Change, Rounds, Row, checks, is_fewer, is_huge};
+use super::map;
+use super::measured::{Measured, READING, reading, why};
 use super::plan::{
-    ABLATION, CLOSER, Lengths, MACHINES, NAME, OURS, Part, Plan, REPEATED, RESTATED, Runs, SETTINGS, Setting, kernels,
+    ABLATION, CLOSER, Lengths, MACHINES, NAME, OURS, Part, Plan, REPEATED, RESTATED, Runs, SETTINGS, Setting,
+    kernels as all_kernels,
 };
-use super::published::{Before, KERNELS, Published, Row as Theirs};
-use crate::reproduce::check::{Check, disordered, points};
+use super::published::{Before, Earlier, KERNELS};
+use crate::html::plot::{Axis, Over, Plot, Series};
+use crate::reproduce::check::points;
+use crate::reproduce::estimate::Estimate;
 use crate::reproduce::fitted::{Fitted, is_row, restated};
+use crate::reproduce::found::{Found, object};
 use crate::reproduce::head::Head;
-use crate::sim::figures::{change_if_any, percent, ratio};
+use crate::reproduce::show::{Cell, Grid, Place, cell, either, escaped, named, on_page};
+use crate::reproduce::text::Wrapped;
+use crate::sim::figures::{change_if_any, change_percent, count, counted, duration, grouped, percent, ratio};
 
-/// Points by which the first kernel's huge pages may be off.
-const HUGE: f64 = 15.0;
-/// Percent by which the first patch makes fallbacks of unmovable requests fewer, on one socket at least.
-const UNMOVABLE: f64 = 70.0;
-/// Percent by which patches 1 to 4, and 1 to 5, make events fewer at least.
-const FEWER: f64 = 90.0;
-/// The same of ours.
-const OURS_FEWER: f64 = 99.0;
-/// Percent of faults that ours serves with a huge page, at least, if a process asks.
-const OURS_HUGE: f64 = 95.0;
-/// Percent of the first round's huge pages that ours has in the last, at least.
-const KEPT: f64 = 98.0;
-/// How many times as much as in the first kernel background reclaim may look at under ours.
-const SCANNED: f64 = 1.5;
-/// The share of pages that readers get under ours, of those that they get under the first kernel, at least.
-const READ: f64 = 0.98;
-/// What configurations of one socket, and those in which a process asks for huge pages, have in their names.
-const ONE_SOCKET: &str = "skylake";
-const ASKED: &str = "madvise";
+/// A change of fragmentation is as published within this many points, as one of the zone lock's table is.
+const POINTS: f64 = 10.0;
+/// Points of a curve over time, about.
+const CURVE: u64 = 20;
 
-/// Theirs and ours.
-#[derive(Clone, Serialize, Debug)]
-pub struct Found {
-    #[serde(flatten)]
-    pub(super) head: Head,
-    pub(super) lengths: Lengths,
-    /// Machines of ours, each in its ways.
-    pub configs: Vec<Ours>,
-    /// Kernels on each.
-    pub rows: Vec<Row>,
-    /// What was chosen knowing rows, and which.
-    pub(super) fitted: Vec<Fitted>,
-    /// What each mechanism does alone, and together, in the configuration [`CLOSER`].
-    pub(super) ablation: Vec<Alone>,
-    /// What becomes of huge pages there.
-    pub(super) rounds: Vec<Rounds>,
-    /// What had to hold.
-    pub checks: Vec<Check>,
-    /// The configuration that pictures are of: [`CLOSER`], or the first that was run.
-    #[serde(skip)]
-    pub(super) pictured: &'static str,
-    /// The name of the second machine.
-    #[serde(skip)]
-    pub(super) other: String,
-    /// One run of each kernel there.
-    #[serde(skip)]
-    pub pictures: Vec<Picture>,
+/// What came of it, from what was published and what was run. `command` says how it is made again.
+pub fn found(plan: &Plan<'_>, runs: &Runs, command: &str) -> Found {
+    let (published, [first, second]) = (plan.published, plan.machines);
+    let head = Head::new(NAME, command, [&published.title, &published.source], (first, plan.seed));
+    let mut found = Found::new(head, restated(&RESTATED).collect(), None);
+    let Head { model, seed, .. } = &found.head;
+    found.show.open(
+        format!("files that push each other out, then huge pages; seeds from {seed} on"),
+        format!("<a href=\"#machine\">The machine models {model}</a> and {}, seeds from {seed} on. Ours: ", second.name),
+        "memory, files and log with the proportions of nodes of 64 GiB, marks of 16; two sockets with 24 CPUs each. Size of nodes and log, \
+         and one page a slab, are assumptions made knowing the tables; the disk is as fast as the published run's 16 minutes say. Counts \
+         of events are not comparable, what patches do to them is",
+    );
+    if plan.lengths != Lengths::FULL {
+        let [these, full] = [plan.lengths, Lengths::FULL].map(lengths);
+        found.show.note(&format!("not to be quoted: {these}; that takes {full}"), 2);
+    }
+    let was_run = |setting: &&Setting| !runs.of(Part::Table, setting.name, OURS).is_empty();
+    let ran: Vec<&Setting> = SETTINGS.iter().filter(was_run).collect();
+    let configs: Vec<Config> = ran.iter().map(|setting| config(plan, setting)).collect();
+    let rows: Vec<Row> = ran.iter().flat_map(|setting| rows(plan, runs, (setting, &found.fitted))).collect();
+    // The configuration that pictures are of.
+    let pictured =
+        ran.iter().find(|setting| setting.name == CLOSER).or(ran.first()).map_or(CLOSER, |setting| setting.name);
+    events(&configs, &rows, &mut found);
+    let rounds: Vec<Rounds> = REPEATED.iter().filter_map(|kernel| rounds_of(runs, kernel)).collect();
+    pictures(runs, &rounds, pictured, &mut found);
+    costs(&configs, &rows, &mut found);
+    found.json.put("lengths", plan.lengths);
+    headline(configs.first().map_or("", |config| config.name), &rows, &mut found);
+    found.json.put("configs", configs);
+    found.json.put("rows", rows.clone());
+    found.json.put("fitted", found.fitted.clone());
+    ablation(runs, pictured, &mut found);
+    by_round(&rounds, pictured, &mut found);
+    found.show.at(Place::Details);
+    found.show.heading("Why");
+    rows.iter().for_each(|row| found.show.reason(&format!("{}, {}", row.config, row.kernel), &row.why));
+    found.show.reasons("Why");
+    found.show.tallies_checks = true;
+    let checks = checks(&rows, &rounds, published);
+    found.json.put("rounds", rounds);
+    found.checked(checks)
 }
 
 /// A configuration.
-#[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct Ours {
-    pub(super) name: &'static str,
+#[derive(Serialize)]
+struct Config {
+    name: &'static str,
     /// The machine that it stands for, in words, or what it is if it was not published.
-    pub(super) title: String,
-    pub(super) model: String,
-    pub(super) cpus: usize,
+    title: String,
+    model: String,
+    cpus: usize,
     /// Its memory, in MiB.
-    pub(super) mib: u32,
-    /// Inodes in the log when it is written: on nodes of 64 GiB (assumed), fewer on smaller ones; as they were seen on the emulated machine.
-    pub(super) log: u32,
+    mib: u32,
+    /// Inodes in the log when it is written: on nodes of 64 GiB (assumed), fewer on smaller ones; as they were seen on
+    /// the emulated machine.
+    log: u32,
     /// How far postings of one kernel are apart, in points of huge pages; none if it was not published.
-    pub(super) noise_points: Option<f64>,
+    noise_points: Option<f64>,
     /// What was published of another kernel; none if nothing was.
-    pub(super) before: Option<Before>,
+    before: Option<Before>,
 }
 
-/// A kernel in a configuration.
-#[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct Row {
-    pub(super) config: &'static str,
-    /// Which kernel.
-    pub kernel: &'static str,
-    /// Whether something was chosen knowing this row.
-    pub(super) fitted: bool,
-    /// Theirs; none of what was not published.
-    pub(super) published: Option<Theirs>,
-    /// Ours.
-    pub simulated: Measured,
-    /// Changes of the number of events against the first kernel, in percent.
-    pub(super) change_percent: Change,
-    /// Who mixed what, in a sentence.
-    pub(super) why: String,
-}
-
-/// Changes against the first kernel, in percent. None of that kernel itself, and where it has nothing to change.
-#[derive(Clone, Copy, PartialEq, Serialize, Debug)]
-pub struct Change {
-    pub(super) published: Option<f64>,
-    /// Ours, of means.
-    pub simulated: Option<f64>,
-}
-
-/// Some mechanisms.
-#[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct Alone {
-    pub(super) mechanisms: &'static str,
-    pub(super) what: &'static str,
-    /// Ours.
-    pub simulated: Measured,
-}
-
-/// A kernel for several rounds, with one seed.
-#[derive(Clone, PartialEq, Serialize, Debug)]
-pub struct Rounds {
-    /// Which kernel.
-    pub kernel: &'static str,
-    /// Faults that got a huge page, by round, in percent.
-    pub(super) huge_percent: Vec<f64>,
-}
-
-/// What a run looks like.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Picture {
-    /// Which kernel.
-    pub kernel: &'static str,
-    /// Over time.
-    pub samples: Vec<Sample>,
-    /// Pageblocks at the end of each phase.
-    pub(super) blocks: Vec<(&'static str, Vec<Block>)>,
-}
-
-impl Found {
-    /// From what was published and what was run. `command` says how it is made again.
-    pub fn new(plan: &Plan<'_>, runs: &Runs, command: &str) -> Self {
-        let published = plan.published;
-        let ran: Vec<&Setting> =
-            SETTINGS.iter().filter(|setting| !runs.of(Part::Table, setting.name, OURS).is_empty()).collect();
-        let configs: Vec<Ours> = ran.iter().map(|setting| config(plan, setting)).collect();
-        let fitted: Vec<Fitted> = restated(&RESTATED).collect();
-        let rows: Vec<Row> = ran.iter().flat_map(|setting| rows(plan, runs, (setting, &fitted))).collect();
-        let pictured =
-            ran.iter().find(|setting| setting.name == CLOSER).or(ran.first()).map_or(CLOSER, |setting| setting.name);
-        let rounds: Vec<Rounds> = REPEATED.iter().filter_map(|kernel| rounds(runs, kernel)).collect();
-        Self {
-            head: Head::new(NAME, command, [&published.title, &published.source], (plan.machines[0], plan.seed)),
-            checks: checks(&rows, &rounds, published),
-            ablation: ablation(runs),
-            pictures: kernels().filter_map(|kernel| picture(runs, pictured, kernel)).collect(),
-            pictured,
-            other: plan.machines[1].name.clone(),
-            lengths: plan.lengths,
-            configs,
-            rows,
-            fitted,
-            rounds,
-        }
-    }
-
-    /// Rows of a configuration.
-    pub fn of<'r>(&'r self, config: &'r str) -> impl Iterator<Item = &'r Row> {
-        self.rows.iter().filter(move |row| row.config == config)
-    }
-}
-
-fn config(plan: &Plan<'_>, setting: &Setting) -> Ours {
+fn config(plan: &Plan<'_>, setting: &Setting) -> Config {
     let published = plan.published.configs.iter().find(|config| config.name == setting.name);
     let (machine, options) = (&MACHINES[setting.machine], plan.options(setting));
     let topology = plan.machines[setting.machine].model().topology;
-    Ours {
+    Config {
         name: setting.name,
         title: published.map_or(setting.title().to_owned(), |config| config.title.clone()),
         model: machine.name.to_owned(),
@@ -185,6 +109,7 @@ fn config(plan: &Plan<'_>, setting: &Setting) -> Ours {
     }
 }
 
+/// Rows of a configuration.
 fn rows(plan: &Plan<'_>, runs: &Runs, (setting, fitted): (&Setting, &[Fitted])) -> Vec<Row> {
     let config = setting.name;
     let theirs = |kernel| plan.published.row(config, kernel);
@@ -212,185 +137,281 @@ fn rows(plan: &Plan<'_>, runs: &Runs, (setting, fitted): (&Setting, &[Fitted])) 
     setting.kernels().filter_map(row).collect()
 }
 
-/// What was not run for its own sake is in the table.
-fn ablation(runs: &Runs) -> Vec<Alone> {
-    if !runs.0.iter().any(|(case, _)| case.part == Part::Ablation) {
-        return Vec::new();
-    }
-    let alone = |&(mechanisms, what): &(&'static str, &'static str)| {
-        let both = [Part::Ablation, Part::Table].map(|part| runs.of(part, CLOSER, mechanisms));
-        Some(Alone { mechanisms, what, simulated: Measured::of(&both.concat())? })
-    };
-    ABLATION.iter().filter_map(alone).collect()
+/// Rows of a configuration.
+fn of<'r>(rows: &'r [Row], config: &str) -> impl Iterator<Item = &'r Row> {
+    rows.iter().filter(move |row| row.config == config)
 }
 
-fn rounds(runs: &Runs, kernel: &'static str) -> Option<Rounds> {
+/// Events that mixed mobilities, and huge pages.
+fn events(configs: &[Config], rows: &[Row], found: &mut Found) {
+    let show = &mut found.show;
+    let all = kernels().map(|(name, what)| format!("<code>{name}</code>: {what}")).join("; ");
+    show.html(format!("<p>{all}.</p>\n"));
+    let heads = "Kernel|Events that mixed mobilities:theirs;change;ours;change|Huge pages, % of faults:theirs;ours";
+    for config in configs {
+        let (described, before) = (described(config), before(config));
+        let seeds = of(rows, config.name).map(|row| row.simulated.seeds).max().unwrap_or(0);
+        let quiet =
+            before.as_ref().map(|told| format!(" <span class=\"quiet\">not compared: {}</span>", escaped(told)));
+        let above = Wrapped(&format!("{described}, {}", counted(seeds, "seed")), 2).to_string();
+        let caption = escaped(&described) + &quiet.unwrap_or_default();
+        let mut table = Grid::new("<16|>8 events:|>9 theirs|>17 ours|>10|>23 huge %:       theirs|>16 ours ")
+            .above(above.trim_end())
+            .page(escaped(&described), caption, heads);
+        for row in of(rows, config.name) {
+            let theirs = row.published.as_ref();
+            let change = |change: Option<f64>| cell(change.map_or(String::new(), |by| format!("{} %", points(by))));
+            table.row(vec![
+                named(row.kernel, row.fitted).indented(),
+                cell(theirs.map_or(String::new(), |row| grouped(row.events))),
+                change(row.change_percent.published),
+                cell(whole(row.simulated.events)),
+                change(row.change_percent.simulated).holds(is_fewer(row)),
+                cell(theirs.map_or(String::new(), |row| percent(row.huge_percent))),
+                cell(tenths(row.simulated.huge_percent)).holds(is_huge(row)),
+            ]);
+        }
+        show.grid(&table);
+        if let Some(told) = before {
+            show.note(&format!("not compared: {told}"), 2);
+        }
+    }
+    let legend = kernels().map(|(name, what)| format!("{name}: {what}")).join("; ");
+    let mark = "! not as it had to be. ±: what the mean over all seeds may be off, 95 times of 100";
+    show.line("");
+    show.note(&format!("{mark}. {legend}"), 2);
+    show.fitted(&found.fitted);
+    let of = found.fitted.iter().map(|fit| format!("{} was chosen knowing {}", fit.parameter, fit.rows.join(" and ")));
+    show.evidence = Some(format!(
+        "<p class=\"quiet\">A fitted row says nothing about the model: {}. ±: what the mean over all seeds may be off, 95 times of \
+         100.</p>\n",
+        escaped(of.collect::<Vec<_>>().join(", "))
+    ));
+}
+
+/// What a kernel costs.
+fn costs(configs: &[Config], rows: &[Row], found: &mut Found) {
+    let show = &mut found.show;
+    show.at(Place::Details);
+    show.heading("What it costs");
+    let columns =
+        "<14|>7 theirs|>8 ours|>8 theirs|>8 ours|>7 theirs|>6 ours|>8 scanned|>8 pages/s|>9 p99.9|>9 max|>7 moved";
+    let heads = "Kernel|Base fault, µs:theirs;ours|Huge fault, µs:theirs;ours|Stalls:theirs;ours|kswapd<br>scanned|\
+                 Readers,<br>pages/s|Zone lock held:p99.9;max|Pages<br>moved";
+    let groups = format!(
+        "{:>14}{:>15}{:>16}{:>13}{:>8}{:>8}{:>18}{:>7}",
+        "", "base fault, µs", "huge fault, µs", "stalls", "kswapd", "readers", "zone lock held", "pages"
+    );
+    for config in configs {
+        let described = escaped(described(config));
+        let mut table = Grid::new(columns).above(format!("What it costs, {}\n{groups}", config.name)).page(
+            format!("What it costs, {described}"),
+            described,
+            heads,
+        );
+        of(rows, config.name).for_each(|row| table.row(costs_of(row)));
+        show.grid(&table);
+    }
+}
+
+/// Mechanisms alone and together. What was not run for its own sake is in the table.
+fn ablation(runs: &Runs, pictured: &str, found: &mut Found) {
+    let was_run = runs.0.iter().any(|(case, _)| case.part == Part::Ablation);
+    let heads = "Mechanisms|.What they are|Events|Huge pages, %|kswapd scanned|Pages moved";
+    let caption = format!("Mechanisms alone and together, {pictured}");
+    let columns = format!("<42 Each alone, {CLOSER}|>18 events|>15 huge %|>11 scanned|>11 moved");
+    let (mut table, mut json) = (Grid::new(&columns).page("Each alone", caption, heads), Vec::new());
+    for (mechanisms, what) in ABLATION.iter().filter(|_| was_run) {
+        let both = [Part::Ablation, Part::Table].map(|part| runs.of(part, CLOSER, mechanisms));
+        let Some(ours) = Measured::of(&both.concat()) else { continue };
+        table.row(vec![
+            on_page(mechanisms).code(),
+            cell(what).indented().with("class=\"name\""),
+            cell(whole(ours.events)),
+            cell(tenths(ours.huge_percent)),
+            amount(ours.kswapd_scanned),
+            amount(ours.moved),
+        ]);
+        json.push(object! { "mechanisms": *mechanisms, "what": *what, "simulated": ours });
+    }
+    if !json.is_empty() {
+        found.show.heading("Each alone");
+        found.show.grid(&table);
+    }
+    found.json.put("ablation", json);
+}
+
+/// Faults that got a huge page by round; none of a kernel that was not run for several.
+fn rounds_of(runs: &Runs, kernel: &'static str) -> Option<Rounds> {
     let outcome = *runs.of(Part::Rounds, CLOSER, kernel).first()?;
     Some(Rounds { kernel, huge_percent: reading(outcome).map(|phase| phase.faults.percent()).collect() })
 }
 
-/// One run of a kernel in a configuration.
-fn picture(runs: &Runs, config: &str, kernel: &'static str) -> Option<Picture> {
-    let outcome: &Outcome = runs.of(Part::Table, config, kernel).first().copied()?;
-    let blocks = outcome.phases.iter().map(|phase| (phase.name, phase.blocks.clone())).collect();
-    Some(Picture { kernel, samples: outcome.samples.clone(), blocks })
+fn by_round(all: &[Rounds], pictured: &str, found: &mut Found) {
+    let Some(first) = all.first() else { return };
+    let rounds = first.huge_percent.len();
+    let heads: String = (1..=rounds).map(|round| format!("|{round}")).collect();
+    let caption = format!(
+        "Huge pages by round <span class=\"quiet\">files written, read and deleted over and over, {pictured}, percent of faults</span>"
+    );
+    let mut table = Grid::new(&format!("<14{}", "|>5".repeat(rounds)))
+        .above(format!("Huge pages by round, {CLOSER}, percent"))
+        .page("Huge pages by round", caption, &format!("Kernel{heads}"));
+    for Rounds { kernel, huge_percent } in all {
+        let all = huge_percent.iter().map(|&huge| either(format!("{huge:.0}"), percent(huge)));
+        table.row(once(cell(kernel).indented()).chain(all).collect());
+    }
+    found.show.at(Place::Beside);
+    found.show.grid(&table);
 }
 
-/// Whether something holds in a configuration, and its numbers; none if that was not run.
-type Seen = Option<(bool, String)>;
-
-/// What is judged: rows, and the tables that they are of.
-struct Bench<'a> {
-    rows: &'a [Row],
-    published: &'a Published,
+/// Pictures of memory, and curves over time and by round, of one run of each kernel.
+fn pictures(runs: &Runs, rounds: &[Rounds], pictured: &str, found: &mut Found) {
+    let one = |kernel: &'static str| Some((kernel, *runs.of(Part::Table, pictured, kernel).first()?));
+    let all: Vec<(&str, &Outcome)> = all_kernels().filter_map(one).collect();
+    let end = all.iter().filter_map(|(_, outcome)| outcome.samples.last()).map(|sample| sample.ms).max().unwrap_or(0);
+    let step = (end / CURVE).next_multiple_of(100).max(100);
+    let series = |points: &dyn Fn(&str, &Outcome) -> Vec<(f64, f64)>| -> Vec<Series> {
+        all.iter().map(|(name, outcome)| Series { name: (*name).to_owned(), points: points(name, outcome) }).collect()
+    };
+    let events = series(&|_, outcome| curve(&outcome.samples, step));
+    let by_round = series(&|kernel, _| {
+        let rounds = rounds.iter().find(|rounds| rounds.kernel == kernel);
+        let all = rounds.map_or(&[][..], |rounds| &rounds.huge_percent).iter().enumerate();
+        all.map(|(i, percent)| ((i + 1) as f64, *percent)).collect()
+    });
+    let events = Plot::over("What mixed mobilities, so far", &Axis::powers("events"), &Over::SECONDS, &events);
+    let by_round = Plot::over("Huge pages by round", &Axis::percent("of faults"), &Over::ROUNDS, &by_round);
+    // Memory under the first kernel and ours, when huge pages were wanted and when all was over.
+    let shown = [KERNELS[0], OURS].map(|shown| all.iter().find(|(kernel, _)| *kernel == shown));
+    let moments = [(READING, "files in memory"), ("clean up", "files deleted")];
+    let map = |(kernel, outcome): (&str, &Outcome), (phase, words): (&str, &str)| {
+        let phase = outcome.phases.iter().find(|known| known.name == phase)?;
+        Some(map::Picture::new(format!("{kernel}, {words}"), &phase.blocks))
+    };
+    let maps = moments.iter().flat_map(|moment| shown.iter().flatten().filter_map(|one| map(**one, *moment)));
+    let maps: Vec<_> = maps.collect();
+    let show = &mut found.show;
+    show.at(Place::Beside);
+    show.heading("Where memory is");
+    show.html(format!(
+        "<p>One cell a pageblock, from the lowest address on, in {pictured}. The stronger its colour, the more of it is in use. When files \
+         are deleted, a movable pageblock with a dot is no huge page.</p>\n"
+    ));
+    show.maps(maps);
+    show.heading("Over time, and round by round");
+    let names = all.iter().map(|(kernel, _)| (*kernel).to_owned()).collect();
+    show.plots(names, 1, once(events).chain((!rounds.is_empty()).then_some(by_round)));
 }
 
-fn checks(rows: &[Row], rounds: &[Rounds], published: &Published) -> Vec<Check> {
-    let bench = Bench { rows, published };
-    let [first, lowzone, boost, stall] = KERNELS;
-    vec![
-        bench.check(&format!("{first}: huge pages within {HUGE} points of the published"), "", |config| {
-            let row = bench.row(config, first)?;
-            let (theirs, ours) = (row.published.as_ref()?.huge_percent, row.simulated.huge_percent.mean);
-            let detail = format!("{} %, published {} %", percent(ours), percent(theirs));
-            Some(((ours - theirs).abs() <= HUGE, detail))
-        }),
-        bench.check(&format!("{lowzone}: fewer events than {first}"), "", |config| bench.fewer(config, lowzone, 0.0)),
-        bench.one_socket_most(lowzone),
-        bench.check(&format!("{lowzone}: {UNMOVABLE} % fewer unmovable requests fall back"), ONE_SOCKET, |config| {
-            let [from, to] = [first, lowzone].map(|kernel| bench.row(config, kernel));
-            let [from, to] = [from?, to?].map(|row| row.simulated.events_by_type.unmovable.mean);
-            Some(fewer(change_if_any(from, to), UNMOVABLE, ""))
-        }),
-        bench.check(&format!("{boost}: {FEWER} % fewer events"), "", |config| bench.fewer(config, boost, FEWER)),
-        bench.check(&format!("{stall}: {FEWER} % fewer events"), "", |config| bench.fewer(config, stall, FEWER)),
-        bench.check("huge pages in the published order, where that is further apart than two postings", "", |config| {
-            bench.order(config)
-        }),
-        bench
-            .check(&format!("{OURS}: {OURS_FEWER} % fewer events"), "", |config| bench.fewer(config, OURS, OURS_FEWER)),
-        bench.check(&format!("{OURS}: {OURS_HUGE} % huge pages where they are asked for"), ASKED, |config| {
-            let huge = bench.row(config, OURS)?.simulated.huge_percent.mean;
-            Some((huge >= OURS_HUGE, format!("{} %", percent(huge))))
-        }),
-        kept(rounds),
-        bench.check(&format!("{OURS}: background reclaim looks at {SCANNED} times {first}'s or less"), "", |config| {
-            let scanned = bench.ratio(config, |row| row.simulated.kswapd_scanned.mean)?;
-            Some((scanned <= SCANNED, format!("{} times", ratio(scanned))))
-        }),
-        bench.check(&format!("{OURS}: readers get {READ} of {first}'s pages or more"), "", |config| {
-            let read = bench.ratio(config, |row| row.simulated.read_pages_per_s.mean)?;
-            Some((read >= READ, format!("{read:.3}")))
-        }),
+/// The last sample before each of the times, and before the end: most may happen after the last full step.
+fn curve(samples: &[Sample], step: u64) -> Vec<(f64, f64)> {
+    let end = samples.last().map_or(0, |sample| sample.ms).next_multiple_of(100);
+    let at = |ms: u64| {
+        let before = |sample: &&Sample| sample.ms <= ms;
+        let events = samples.iter().rev().find(before).map_or(0, |sample| sample.events);
+        (ms as f64 / 1e3, events as f64)
+    };
+    let times = (0..end).step_by(step as usize).chain([end]);
+    times.map(at).collect()
+}
+
+/// The figures of a configuration to look at first.
+fn headline(config: &str, rows: &[Row], found: &mut Found) {
+    let first = rows.first().map_or("", |row| row.kernel);
+    for row in of(rows, config) {
+        let (kernel, Some(ours)) = (row.kernel, row.change_percent.simulated) else { continue };
+        if kernel == OURS {
+            found.headline.row_of_default(kernel, "%", ours);
+        } else if let Some(theirs) = row.change_percent.published {
+            let near = is_fewer(row) == Some(true) && (ours - theirs).abs() <= POINTS;
+            found.headline.row(kernel, "%", [theirs, ours], row.fitted, near);
+        }
+    }
+    let of = |kernel: &str| of(rows, config).find(|row| row.kernel == kernel).map(|row| &row.simulated);
+    let both = [of(first), of(OURS)];
+    let events = both.map(|of| grouped(of.map_or(f64::NAN, |of| of.events.mean)));
+    let held = both.map(|of| ratio(of.map_or(f64::NAN, |of| of.zone_lock_held_max_us.mean)));
+    let told = format!(
+        "{} such requests ({first}: {}); the zone lock is held for {} µs at most ({})",
+        events[1], events[0], held[1], held[0]
+    );
+    let what = format!("requests that mix mobilities, {config}, against {first}");
+    found.headline.tell(what, ("requests that mix mobilities", events), told);
+}
+
+/// The kernels in words.
+fn kernels() -> [(&'static str, &'static str); 5] {
+    [
+        ("lowzone", "patch 1, a lower zone first"),
+        ("boost", "patches 1 to 4, with the watermark boost"),
+        ("stall", "all five, with stalls"),
+        ("linux-6.1", "its mechanisms, beside that kernel itself, with nothing scaled"),
+        ("default", "ours"),
     ]
 }
 
-/// Whether a row has as few events as its kernel has to; none of the kernel that others are held against, and of theirs where nothing was published.
-pub(super) fn is_fewer(row: &Row) -> Option<bool> {
-    let least = match row.kernel {
-        OURS => OURS_FEWER,
-        _ if row.published.is_none() => return None,
-        kernel if kernel == KERNELS[1] => 0.0,
-        _ => FEWER,
-    };
-    Some(is_less(row.change_percent.simulated?, least))
+/// How much is run, in words.
+fn lengths(Lengths { mib, settings, seeds, .. }: Lengths) -> String {
+    let settings = if settings == 1 { "one configuration".to_owned() } else { format!("{settings} configurations") };
+    format!("{settings}, {} MiB a socket, {}", grouped(f64::from(mib)), counted(seeds as usize, "seed"))
 }
 
-/// Whether a change in percent makes something fewer, and by so much at least.
-fn is_less(change: f64, least: f64) -> bool {
-    change < 0.0 && change <= -least
+/// A configuration's name, and what it is, theirs and ours.
+fn described(config: &Config) -> String {
+    format!(
+        "{}: {}; ours {} CPUs of {}, {} MiB",
+        config.name,
+        config.title,
+        config.cpus,
+        config.model,
+        grouped(f64::from(config.mib))
+    )
 }
 
-/// The same, and in words with what was published; there is no change where the first kernel has nothing.
-fn fewer(change: Option<f64>, least: f64, theirs: &str) -> (bool, String) {
-    match change {
-        Some(change) => (is_less(change, least), format!("{} %{theirs}", points(change))),
-        None => (false, format!("{} has none", KERNELS[0])),
-    }
+/// What was published of another kernel: events of the first, what patches changed, and huge pages of all.
+fn before(config: &Config) -> Option<String> {
+    let Before { name, rows, .. } = config.before.as_ref()?;
+    let (first, patched) = rows.split_first()?;
+    let change = |row: &Earlier| format!(" {} {} %", row.kernel, points(change_percent(first.events, row.events)));
+    let changes: Vec<String> = patched.iter().map(change).collect();
+    let huge: Vec<String> = rows.iter().filter_map(|row| row.huge_percent).map(percent).collect();
+    Some(format!("{name}: events {},{}; huge {} %", grouped(first.events), changes.join(","), huge.join(", ")))
 }
 
-/// Whether a row's huge pages are as many as its kernel has to have; none where nothing is asked of it, or it says nothing.
-pub(super) fn is_huge(row: &Row) -> Option<bool> {
-    let ours = row.simulated.huge_percent.mean;
-    match row.kernel {
-        OURS => row.config.contains(ASKED).then_some(ours >= OURS_HUGE),
-        _ if row.fitted => None,
-        kernel if kernel == KERNELS[0] => Some((ours - row.published.as_ref()?.huge_percent).abs() <= HUGE),
-        _ => None,
-    }
+/// What a row costs, in the order of the columns.
+fn costs_of(row: &Row) -> Vec<Cell> {
+    let (theirs, simulated) = (row.published.as_ref(), &row.simulated);
+    let us = |time: Option<f64>| time.filter(|time| *time != 0.0).map_or("-".to_owned(), |time| grouped(time.round()));
+    let ours = |time: Option<Estimate>| cell(us(time.map(|time| time.mean)));
+    let held = |time: Estimate| cell(duration(time.mean * 1e3));
+    vec![
+        cell(row.kernel).indented(),
+        cell(us(theirs.map(|row| row.fault_base_us))),
+        ours(simulated.fault_base_us),
+        cell(us(theirs.map(|row| row.fault_huge_us))),
+        ours(simulated.fault_huge_us),
+        cell(theirs.and_then(|row| row.stalls).map_or(String::new(), |stalls| count(stalls.count as u64))),
+        amount(simulated.stalls),
+        amount(simulated.kswapd_scanned),
+        cell(grouped(simulated.read_pages_per_s.mean)),
+        held(simulated.zone_lock_held_p999_us),
+        held(simulated.zone_lock_held_max_us),
+        amount(simulated.moved),
+    ]
 }
 
-impl Bench<'_> {
-    fn row(&self, config: &str, kernel: &str) -> Option<&Row> {
-        self.rows.iter().find(|row| row.config == config && row.kernel == kernel)
-    }
-
-    /// A check in each published configuration whose name has this in it. If it fails somewhere, it is told where; if not all were run, it is not seen.
-    fn check(&self, name: &str, within: &str, seen: impl Fn(&str) -> Seen) -> Check {
-        let names = self.published.configs.iter().map(|config| config.name.as_str());
-        let all: Vec<(&str, Seen)> =
-            names.filter(|config| config.contains(within)).map(|config| (config, seen(config))).collect();
-        let told = |holds: bool| {
-            let told = all.iter().filter_map(|(config, seen)| Some((config, seen.as_ref()?)));
-            let told = told.filter(move |(_, seen)| seen.0 == holds);
-            told.map(|(config, (_, detail))| format!("{config} {detail}")).collect::<Vec<_>>().join("; ")
-        };
-        let open: Vec<&str> = all.iter().filter(|(_, seen)| seen.is_none()).map(|(config, _)| *config).collect();
-        if all.iter().any(|(_, seen)| seen.as_ref().is_some_and(|seen| !seen.0)) {
-            Check::seen(name, false, told(false))
-        } else if open.is_empty() {
-            Check::seen(name, true, told(true))
-        } else {
-            let so_far = if open.len() == all.len() { String::new() } else { format!("; {}", told(true)) };
-            Check::unseen(name, format!("not run: {}{so_far}", open.join(", ")))
-        }
-    }
-
-    fn fewer(&self, config: &str, kernel: &str, least: f64) -> Seen {
-        let row = self.row(config, kernel)?;
-        let theirs = row.change_percent.published.map_or(String::new(), |change| format!(", published {change:.1} %"));
-        Some(fewer(row.change_percent.simulated, least, &theirs))
-    }
-
-    /// The first patch does most on one socket.
-    fn one_socket_most(&self, kernel: &str) -> Check {
-        let name = format!("{kernel}: fewer by more on one socket than on two");
-        let mut changes = [Vec::new(), Vec::new()];
-        for config in &self.published.configs {
-            let change = self.row(&config.name, kernel).and_then(|row| row.change_percent.simulated);
-            let Some(change) = change else { return Check::unseen(&name, format!("not run: {}", config.name)) };
-            changes[usize::from(!config.name.contains(ONE_SOCKET))].push(change);
-        }
-        let [one, two] = changes;
-        let holds = one.iter().all(|one| two.iter().all(|two| one < two));
-        let told =
-            |all: &[f64]| all.iter().map(|change| format!("{} %", points(*change))).collect::<Vec<_>>().join(", ");
-        Check::seen(&name, holds, format!("{} on one, {} on two", told(&one), told(&two)))
-    }
-
-    fn order(&self, config: &str) -> Seen {
-        let noise = self.published.noise(config);
-        let huge = |kernel| {
-            let row = self.row(config, kernel)?;
-            Some((kernel, [row.published.as_ref()?.huge_percent, row.simulated.huge_percent.mean]))
-        };
-        let all = KERNELS.iter().map(|kernel| huge(*kernel)).collect::<Option<Vec<_>>>()?;
-        let wrong = disordered(&all, |less, more| more - less > noise);
-        let detail = if wrong.is_empty() { format!("({noise:.1} points)") } else { wrong.join(", ") };
-        Some((wrong.is_empty(), detail))
-    }
-
-    /// Ours of the first kernel's.
-    fn ratio(&self, config: &str, value: fn(&Row) -> f64) -> Option<f64> {
-        Some(value(self.row(config, OURS)?) / value(self.row(config, KERNELS[0])?))
-    }
+fn amount(amount: Estimate) -> Cell {
+    cell(count(amount.mean.round() as u64))
 }
 
-fn kept(rounds: &[Rounds]) -> Check {
-    let name = format!("{OURS}: {KEPT} % of the first round's huge pages in the last");
-    let rounds = rounds.iter().find(|rounds| rounds.kernel == OURS).map(|rounds| &rounds.huge_percent[..]);
-    let Some([first, .., last]) = rounds else { return Check::unseen(&name, "a quick run has one round") };
-    let detail =
-        format!("{} % in the first, {} % in round {}", percent(*first), percent(*last), rounds.map_or(0, <[_]>::len));
-    Check::seen(&name, *last >= first * KEPT / 100.0, detail)
+/// A mean of counts.
+fn whole(value: Estimate) -> String {
+    let exact = |value: f64| if value < 999.5 { format!("{value:.0}") } else { grouped(value.round()) };
+    exact(value.mean) + &value.error().map_or(String::new(), |error| format!(" ±{}", exact(error)))
+}
+
+/// A mean of percentages.
+fn tenths(value: Estimate) -> String {
+    percent(value.mean) + &value.error().map_or(String::new(), |error| format!(" ±{error:.1}"))
 }

@@ -1,5 +1,6 @@
-//! A picture of memory: a cell for each pageblock, in the order of addresses, row by row. Its hue says the pageblock's type, its strength how much of it is in
-//! use, and a dot that something in a movable pageblock cannot move: it is the dots that keep huge pages away.
+//! A picture of memory: a cell for each pageblock, in the order of addresses, row by row. Its hue says the pageblock's
+//! type, its strength how much of it is in use, and a dot that something in a movable pageblock cannot move: it is the
+//! dots that keep huge pages away.
 //!
 //! Cells of one look are one path, so that a picture of some hundred pageblocks stays small.
 
@@ -80,7 +81,7 @@ impl Picture {
     }
 }
 
-/// The picture in words, for who cannot see it.
+/// The picture in words, for readers who cannot see it.
 fn described(blocks: &[Block]) -> String {
     let mut text = String::new();
     for (kind, name) in TYPES.into_iter().enumerate() {

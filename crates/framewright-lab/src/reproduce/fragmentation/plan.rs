@@ -16,7 +16,8 @@ pub const OURS: &str = "default";
 pub const CLOSER: &str = "skylake-madvise";
 /// Kernels that are run for several rounds.
 pub const REPEATED: [&str; 3] = [KERNELS[0], KERNELS[3], OURS];
-/// Mechanisms alone and together, and what each is: theirs, and ours. A stall waits for the boost, so there is none without.
+/// Mechanisms alone and together, and what each is: theirs, and ours. A stall waits for the boost, so there is none
+/// without.
 pub const ABLATION: [(&str, &str); 10] = [
     ("vanilla-4.20", "none"),
     ("lowzone", "lower zone first"),
@@ -30,7 +31,8 @@ pub const ABLATION: [(&str, &str); 10] = [
     (OURS, "ours: both, and our lists"),
 ];
 
-/// What the workload assumes was chosen knowing how these rows come out: a configuration and a kernel each (`docs/fragmentation.md`).
+/// What the workload assumes was chosen knowing how these rows come out: a configuration and a kernel each
+/// (`docs/fragmentation.md`).
 pub const RESTATED: [(&str, &str); 1] =
     [("the kernel around the allocator", "skylake-default vanilla-4.20, skylake-madvise vanilla-4.20")];
 
@@ -254,7 +256,8 @@ impl Setting {
     }
 }
 
-/// The emulated machine: managed memory, zones, `min_free_kbytes`, what the kernel holds after booting, slabs and log as they were seen there, nothing scaled.
+/// The emulated machine: managed memory, zones, `min_free_kbytes`, what the kernel holds after booting, slabs and log
+/// as they were seen there, nothing scaled.
 fn as_emulated(config: Config) -> Thpfioscale {
     let (marks, slabs, shrinkers) = (Marks::Own, Slabs::Slub, Shrinkers::Share);
     let seen = Thpfioscale { mib: 972, low: 224, min_free: 44_512, held: 2_800, log: 20_480, ..Thpfioscale::default() };

@@ -17,7 +17,8 @@ pub const EMULATED: &str = "a real Linux 6.1 on 4 CPUs that QEMU emulates, 1,024
 const EMULATED_CONFIGS: [(&str, &str); 2] = [("emulated-default", "default"), ("emulated-madvise", "madvhugepage")];
 /// Mechanisms of the kernel that was run under emulation.
 pub const REAL: &str = "linux-6.1";
-/// Kernels of the series, from the first: what it was measured against, and with so many of its patches. Names of presets.
+/// Kernels of the series, from the first: what it was measured against, and with more and more of its patches. Names of
+/// presets.
 pub const KERNELS: [&str; 4] = ["vanilla-4.20", "lowzone", "boost", "stall"];
 
 /// What was published.
@@ -36,9 +37,9 @@ pub struct Published {
     /// Each kernel on each of them.
     #[serde(rename = "row")]
     pub rows: Vec<Row>,
-    /// The same of an earlier version of the series.
+    /// Rows of an earlier version of the series.
     pub earlier: Vec<Earlier>,
-    /// The same of the first version, which was measured on another kernel: nothing is checked against it.
+    /// Rows of the first version, which was measured on another kernel: nothing is checked against it.
     pub before: Before,
     /// What a real kernel did, of which no table was published.
     #[serde(skip)]
@@ -75,7 +76,7 @@ pub struct Row {
     pub huge_percent: f64,
     /// Mean time of the others, in microseconds; 0 if there were none.
     pub fault_base_us: f64,
-    /// The same of those that did.
+    /// Mean time of those that did, in microseconds.
     pub fault_huge_us: f64,
     /// Requests that waited rather than mix mobilities, of kernels that do that.
     pub stalls: Option<Stalls>,
@@ -101,7 +102,7 @@ pub struct Stalls {
     pub count: f64,
     /// How long all together, in microseconds.
     pub us: f64,
-    /// In a run of so many minutes, where that was said.
+    /// Minutes of the run, where that was said.
     pub minutes: Option<f64>,
 }
 
@@ -155,7 +156,8 @@ impl Published {
         Before { rows: KERNELS.into_iter().filter_map(row).cloned().collect(), ..self.before.clone() }
     }
 
-    /// What two postings of the same kernel are apart at most, in points of faults that got a huge page. It is all that is known of how much chance is in one.
+    /// What two postings of the same kernel are apart at most, in points of faults that got a huge page. It is all that
+    /// is known of how much chance is in one.
     pub fn noise(&self, config: &str) -> f64 {
         let apart = self.earlier.iter().filter(|row| row.config == config).filter_map(|earlier| {
             Some((earlier.huge_percent? - self.row(config, &earlier.kernel)?.huge_percent).abs())

@@ -28,8 +28,8 @@ pub struct Mode {
 
 /// Linux until 2022, the change, Linux since, and ours.
 ///
-/// The kernels count as Linux >= 5.14 does. Counters of 4.10 would make them dearer for a reason that is ours alone: a CPU that comes to
-/// the zone without the lists tells it each event at once, while a CPU of 4.10 kept it.
+/// The kernels count as Linux >= 5.14 does. Counters of 4.10 would make them dearer for a reason that is ours alone: a
+/// CPU that comes to the zone without the lists tells it each event at once, while a CPU of 4.10 kept it.
 pub const MODES: [Mode; 4] = [
     Mode { name: "interrupts-off", mechanisms: "numa-base,numa-stat=events" },
     Mode { name: "preemption-off", mechanisms: "irqsafe,numa-stat=events" },
@@ -38,7 +38,8 @@ pub const MODES: [Mode; 4] = [
 ];
 /// Streams of packets, each on a CPU of its own.
 pub const STREAMS: usize = 8;
-/// Bytes of a stream that a page holds where a card fills pages: a packet of 1500 bytes carries 1448 and takes 24 lines, so 1536.
+/// Bytes of a stream that a page holds where a card fills pages: a packet of 1500 bytes carries 1448 and takes 24
+/// lines, so 1536.
 const PAGE: f64 = 4096.0 * 1448.0 / 1536.0;
 /// Iterations of a test of aim9.
 pub const ITERATIONS: u64 = 12;
@@ -46,8 +47,8 @@ pub const ITERATIONS: u64 = 12;
 const TICK: Ps = 250_000_000;
 /// Time in which the packets' pages come to lie as they do later, in picoseconds.
 const WARM_UP: Ps = 10 * MILLISECOND;
-/// Sets of runs besides the packets, which are the table whose bands are asked for. Each has every mode's runs one after another.
-/// This one: the batches.
+/// Sets of runs besides the packets, which are the table whose bands are asked for. Each has every mode's runs one
+/// after another. This one: the batches.
 pub const BATCHES: &str = "batches";
 /// Iterations of aim9's tests.
 pub const AIM9: &str = "aim9";
@@ -62,7 +63,8 @@ pub const RESTATED: [(&str, &str); 3] = [
     ("cycles of a fault", "page_test Hmean"),
     ("cycles of a page of packets", "4.10"),
 ];
-/// Cycles of a call that moves the end of the heap; of a fault; of a page of packets in the driver, and on its way to user space.
+/// Cycles of a call that moves the end of the heap; of a fault; of a page of packets in the driver, and on its way to
+/// user space.
 const CALL: u32 = 598;
 const FAULT: u32 = 1707;
 const PACKET: [u32; 2] = [3000, 5674];

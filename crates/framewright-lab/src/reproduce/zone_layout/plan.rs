@@ -33,8 +33,8 @@ pub(super) const REACH: &str = "beside -> separate";
 /// The set of runs with other memory of the tasks.
 pub const MEMORY_SET: &str = "memory";
 
-/// What tasks' memory may be: a name, percent of the bursts that go to any node ([`Aim7::elsewhere`]), and of the processes that end
-/// on any CPU ([`Aim7::moved`]). How it was is not known; the table is made with the last.
+/// What tasks' memory may be: a name, percent of the bursts that go to any node ([`Aim7::elsewhere`]), and of the
+/// processes that end on any CPU ([`Aim7::moved`]). How it was is not known; the table is made with the last.
 pub const MEMORY: [(&str, u32, u32); 4] = [
     ("of the CPU's node, freed there", 0, 0),
     ("of the CPU's node, freed on any CPU", 0, 100),
@@ -148,8 +148,9 @@ impl Published {
     }
 }
 
-/// The workload, with the last of [`MEMORY`]. By the published seconds a job is outside of the kernel for one part in 37 of its time where the
-/// lock is separate (658 s of 24,506 s). So much of it it computes with 7,000 cycles for 32 pages.
+/// The workload, with the last of [`MEMORY`]. By the published seconds a job is outside of the kernel for one part in
+/// 37 of its time where the lock is separate (658 s of 24,506 s). So much of it it computes with 7,000 cycles for 32
+/// pages.
 pub fn workload() -> Aim7 {
     with_memory(Aim7 { think: 7_000, ..Aim7::default() }, MEMORY[MEMORY.len() - 1])
 }
@@ -172,8 +173,8 @@ pub(super) const fn passes(warm_up: f64, window: f64) -> Passes {
 }
 
 impl Lengths {
-    /// What a result that is to be quoted takes. Until the waiters have gathered at one zone some twenty processes of each CPU
-    /// end; over as many more the change comes out within a point and a half, by three seeds.
+    /// What a result that is to be quoted takes. Until the waiters have gathered at one zone some twenty processes of
+    /// each CPU end; over as many more the change comes out within a point and a half, by three seeds.
     pub const FULL: Self = Self {
         table: passes(24.0, 48.0),
         varied: Some(Varying { screen: passes(12.0, 12.0), band: passes(24.0, 72.0) }),
@@ -294,8 +295,8 @@ impl plan::Plan for Plan<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::published::mistake;
     use super::*;
+    use crate::reproduce::published::mistake;
 
     #[test]
     fn the_table_is_read() {

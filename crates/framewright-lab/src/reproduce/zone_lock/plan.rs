@@ -29,7 +29,7 @@ const SMP_LRU: &str = "smp-lru";
 const CURVES: &str = "curves";
 /// Numbers of CPUs at which curves have a point.
 pub const CURVE: [usize; 6] = [1, 8, 28, 56, 84, 112];
-/// The same of a first look, with the table's own between them.
+/// As [`CURVE`], of a first look, with the table's own between them.
 pub const FEW: [usize; 2] = [1, 28];
 
 /// A kernel, and the preset that models it.
@@ -48,9 +48,9 @@ impl Kernel {
         names.map(Self::named).collect()
     }
 
-    /// These kernels, and before ours every other preset. Left out is one that differs from another only in where it looks when a list
-    /// is empty, as all that is allocated here is of one mobility, or in what it counts where, or in what interrupts may do: those are the
-    /// questions of `numa-stats` and `irq-safe`.
+    /// These kernels, and before ours every other preset. Left out is one that differs from another only in where it
+    /// looks when a list is empty, as all that is allocated here is of one mobility, or in what it counts where, or in
+    /// what interrupts may do: those are the questions of `numa-stats` and `irq-safe`.
     pub fn presets(published: &Published) -> Vec<Self> {
         let alike = |one: &Mechanisms, other: &Mechanisms| {
             let like_other = Mechanisms {
@@ -83,6 +83,11 @@ impl Kernel {
         all
     }
 
+    /// Its mechanisms, as a list of switches.
+    pub fn switches(&self) -> String {
+        self.mechanisms.map_or(String::new(), |mechanisms| mechanisms.to_string())
+    }
+
     fn named(name: &str) -> Self {
         Self { name: name.to_owned(), mechanisms: Mechanisms::preset(name) }
     }
@@ -91,7 +96,7 @@ impl Kernel {
 /// How much memory there is.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 pub struct Scale {
-    /// The published memory is so many times as large.
+    /// How many times as large the published memory is.
     pub fraction: u64,
     /// Pages of a process.
     pub process_pages: u32,
@@ -129,8 +134,8 @@ pub struct Lengths {
     pub varied: Option<Varying>,
 }
 
-/// Passes of page faults of both sizes over which both halves' shares come within half a percent of what they are in the long
-/// run, by two seeds.
+/// Passes of page faults of both sizes over which both halves' shares come within half a percent of what they are in
+/// the long run, by two seeds.
 pub(super) const STEADY: f64 = 10.0;
 
 const fn passes(warm_up: f64, window: f64) -> Passes {
