@@ -347,11 +347,12 @@ fn presets_that_are_compared() {
 
 #[test]
 fn other_workloads_are_judged() {
+    type Change = fn(&mut Runs);
     /// The report of a preset, by its number, under another workload.
     fn of(runs: &mut Runs, other: Other, preset: usize) -> &mut Report {
         &mut runs.sets.get_mut(other.title()).unwrap()[preset].1.report
     }
-    let cases: [(&str, fn(&mut Runs)); 5] = [
+    let cases: [(&str, Change); 5] = [
         ("default, small and huge pages: each part", |runs| of(runs, Other::Mix, 6).figures[1].value = 9.7e6),
         ("default, small and huge pages: each part", |runs| of(runs, Other::Mix, 6).figures[0].value = 1.9e6),
         ("default, small and huge pages: no preset", |runs| of(runs, Other::Mix, 3).figures[0].value = 9e6),

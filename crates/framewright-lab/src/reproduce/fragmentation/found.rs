@@ -265,13 +265,16 @@ fn by_round(all: &[Rounds], pictured: &str, found: &mut Found) {
     found.show.grid(&table);
 }
 
+/// The points of a kernel's curve.
+type Points<'p> = &'p dyn Fn(&str, &Outcome) -> Vec<(f64, f64)>;
+
 /// Pictures of memory, and curves over time and by round, of one run of each kernel.
 fn pictures(runs: &Runs, rounds: &[Rounds], pictured: &str, found: &mut Found) {
     let one = |kernel: &'static str| Some((kernel, *runs.of(Part::Table, pictured, kernel).first()?));
     let all: Vec<(&str, &Outcome)> = all_kernels().filter_map(one).collect();
     let end = all.iter().filter_map(|(_, outcome)| outcome.samples.last()).map(|sample| sample.ms).max().unwrap_or(0);
     let step = (end / CURVE).next_multiple_of(100).max(100);
-    let series = |points: &dyn Fn(&str, &Outcome) -> Vec<(f64, f64)>| -> Vec<Series> {
+    let series = |points: Points<'_>| -> Vec<Series> {
         all.iter().map(|(name, outcome)| Series { name: (*name).to_owned(), points: points(name, outcome) }).collect()
     };
     let events = series(&|_, outcome| curve(&outcome.samples, step));

@@ -99,16 +99,20 @@ fn both(both: Both) -> Cell {
     either(told("->"), told("→"))
 }
 
-/// The batches; whether enough of the savings are near enough.
-fn batches(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> anyhow::Result<Check> {
+/// Cycles of a page's allocation and of its free: by batch, in each mode.
+fn timed(plan: &Plan<'_>, runs: &Runs) -> anyhow::Result<Vec<(u32, Vec<[f64; 2]>)>> {
     let timed = |(batch, reports): (u32, [&Report; 4])| {
         let of = |(mode, report): (&Mode, &Report)| {
             plan.cycles(report).with_context(|| format!("batch {batch}, {}: not timed", mode.name))
         };
         anyhow::Ok((batch, MODES.iter().zip(reports).map(of).collect::<anyhow::Result<Vec<_>>>()?))
     };
-    let all = plan.published.batches().into_iter().zip(by_mode(runs, BATCHES));
-    let all = all.map(timed).collect::<anyhow::Result<Vec<_>>>()?;
+    plan.published.batches().into_iter().zip(by_mode(runs, BATCHES)).map(timed).collect()
+}
+
+/// The batches; whether enough of the savings are near enough.
+fn batches(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> anyhow::Result<Check> {
+    let all = timed(plan, runs)?;
     let caption = "Cycles a page, interrupts off → preemption off. Theirs did one page more than a batch is called; corrected is over as \
                    many as there were";
     let mut table = Grid::new("<14|>18 theirs, printed|>20 corrected|>20 ours|>18 saving:   theirs|>8 ours ")
@@ -341,6 +345,15 @@ fn rate(value: f64) -> String {
     if value < 10.0 { format!("{value:.2}") } else { grouped(value) }
 }
 
+/// A change in percent; a terminal shows none of nothing.
+fn changed(change: Option<f64>) -> Cell {
+    match change {
+        None => cell(""),
+        Some(0.0) => either("", format!("{:+.1}", 0.0)),
+        Some(change) => either(format!("{change:+.1} %"), format!("{change:+.1}")),
+    }
+}
+
 /// Packets; whether the change loses as much as it has to, and the other modes little.
 fn packets(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> anyhow::Result<Vec<Check>> {
     let reports = by_mode(runs, TABLE).next().context("the packets were not run")?;
@@ -355,11 +368,6 @@ fn packets(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> anyhow::Result<Ve
         let by = before.zip(theirs).map(|(one, other)| change_percent(one.mbit, other.mbit));
         let moved = (number == 1).then(|| runs.band(LOST)).flatten();
         let fitted = theirs.is_some_and(|row| is_row(&found.fitted, &row.kernel));
-        let changed = |change: Option<f64>| match change {
-            None => cell(""),
-            Some(0.0) => either("", format!("{:+.1}", 0.0)),
-            Some(change) => either(format!("{change:+.1} %"), format!("{change:+.1}")),
-        };
         let mechanisms = format!("<br><code>{}</code>", escaped(mode.mechanisms));
         table.row(vec![
             named(mode.name, fitted).around(["", &mechanisms]),

@@ -292,6 +292,14 @@ fn in_two_lines(title: &'static str) -> (&'static str, &'static str) {
     title.split_once(", ").or_else(|| title.split_once(" of ")).unwrap_or((title, ""))
 }
 
+/// Whether ours does as much as the best of the other presets.
+fn most(title: &str, both: Option<(&Report, &Report, &str)>) -> Check {
+    let name = format!("{OURS}, {title}: no preset does more");
+    let Some((ours, best, of)) = both else { return Check::unseen(&name, "not run") };
+    let [does, most] = [ours, best].map(|report| grouped(report.per_second));
+    Check::seen(&name, ours.per_second >= best.per_second, format!("{does} against {most} of {of}"))
+}
+
 /// The other workloads, under every preset; whether no preset does more than ours.
 pub(super) fn elsewhere(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> Vec<Check> {
     let workload = |other: Other| other.workload(&plan.lengths);
@@ -310,18 +318,8 @@ pub(super) fn elsewhere(plan: &Plan<'_>, runs: &Runs, found: &mut Found) -> Vec<
         let best = others.max_by(|a, b| a.1.per_second.total_cmp(&b.1.per_second));
         let told = ours.into_iter().chain(best).map(|(kernel, _, why)| format!("  {title}, {}: {why}", kernel.name));
         notes.extend(told);
-        let name = format!("{OURS}, {title}: no preset does more");
-        checks.push(ours.zip(best).map_or_else(
-            || Check::unseen(&name, "not run"),
-            |((_, ours, _), (kernel, best, _))| {
-                let [does, most] = [ours, best].map(|report| grouped(report.per_second));
-                Check::seen(
-                    &name,
-                    ours.per_second >= best.per_second,
-                    format!("{does} against {most} of {}", kernel.name),
-                )
-            },
-        ));
+        let both = ours.zip(best).map(|((_, ours, _), (kernel, best, _))| (*ours, *best, kernel.name.as_str()));
+        checks.push(most(title, both));
         let of = format!(" <span class=\"quiet\">{}, <code>{}</code></span>", escaped(title), escaped(&workload));
         folds.push(folded(&of, definitions(rows.iter().map(|(kernel, _, why)| (&kernel.name, why)))));
         columns.push(

@@ -303,8 +303,9 @@ pub(super) fn curves(plan: &Plan<'_>, runs: &Runs, found: &mut Found) {
 
 /// Shares of CPU time, for a page: of the zone lock, and of list operations where that was published.
 pub(super) fn shares(rows: &[Row<'_>], show: &mut Show) {
+    type Of = fn(&Figures) -> Option<f64>;
     let mut table = Grid::new("").page("Shares of CPU time", "Percent of CPU time", "Kernel|.In|theirs|ours|");
-    let figures: [(&str, fn(&Figures) -> Option<f64>); 2] = [
+    let figures: [(&str, Of); 2] = [
         ("zone lock", |figures| Some(figures.zone_lock_contention_percent)),
         ("smp_list_add", |figures| figures.smp_list_add_percent),
     ];
