@@ -6,11 +6,11 @@ use framewright::Counters;
 use framewright::report::VmEvents;
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
-use framewright_lab::html::fragmentation_page;
 use framewright_lab::reproduce::check::all_hold;
+use framewright_lab::reproduce::found::Found;
 use framewright_lab::reproduce::fragmentation::measured::READING;
 use framewright_lab::reproduce::fragmentation::plan::{CLOSER, MACHINES, SETTINGS, kernels};
-use framewright_lab::reproduce::fragmentation::{Case, Lengths, Part, Plan, Published, Reproduction, Runs};
+use framewright_lab::reproduce::fragmentation::{self, Case, Lengths, Part, Plan, Published, Runs};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::thpfioscale::Outcome;
 use framewright_sim::thpfioscale::outcome::{Block, Events, Faults, Phase, Reclaim, Sample};
@@ -91,7 +91,7 @@ fn good(config: &str, kernel: &str) -> Made {
 /// The longest plan's runs, with fewer seeds and less memory.
 const LENGTHS: Lengths = Lengths { mib: 128, settings: SETTINGS.len(), seeds: 2, few: 1, rounds: 3 };
 
-fn found(lengths: Lengths, made: impl Fn(&str, &str) -> Made) -> (Reproduction, [Spec; 2]) {
+fn found(lengths: Lengths, made: impl Fn(&str, &str) -> Made) -> (Found, [Spec; 2]) {
     let published = Published::built_in().unwrap();
     let machines = MACHINES.map(|machine| machine::named(machine.name).unwrap());
     let plan = Plan { machines: [&machines[0], &machines[1]], published: &published, seed: 1, lengths };
@@ -101,21 +101,21 @@ fn found(lengths: Lengths, made: impl Fn(&str, &str) -> Made) -> (Reproduction, 
         (case, outcome)
     };
     let runs = Runs(plan.cases().into_iter().map(of).collect());
-    let found = Reproduction::new(&plan, &runs, COMMAND);
+    let found = fragmentation::found(&plan, &runs, COMMAND);
     (found, machines)
 }
 
 #[test]
 fn tables_that_are_nearly_theirs() {
     let (found, _) = found(LENGTHS, good);
-    insta::assert_snapshot!(narrow(&found.to_string()));
+    insta::assert_snapshot!(narrow(&found.text()));
     assert!(all_hold(&found.checks), "{:#?}", found.checks);
 }
 
 #[test]
 fn a_quick_look_says_what_it_is() {
     let (found, _) = found(Lengths::QUICK, good);
-    insta::assert_snapshot!(narrow(&found.to_string()));
+    insta::assert_snapshot!(narrow(&found.text()));
     assert!(!all_hold(&found.checks) && found.checks.iter().all(|check| check.passed != Some(false)));
 }
 
@@ -169,7 +169,7 @@ fn what_is_off_fails() {
 #[test]
 fn the_page_has_both_sides_and_the_pictures() {
     let (found, [skylake, haswell]) = found(LENGTHS, good);
-    let page = fragmentation_page(&found, [&skylake, &haswell]).unwrap();
+    let page = found.page(&[&skylake, &haswell]).unwrap();
     asks_nobody(&page);
     is_closed(&page);
     for part in [
@@ -183,10 +183,11 @@ fn the_page_has_both_sides_and_the_pictures() {
     ] {
         assert!(page.contains(part), "{part}");
     }
-    for picture in &found.pictures {
-        let last = picture.samples.last().unwrap();
+    for kernel in kernels() {
+        let samples = outcome(good(CLOSER, kernel), 1, 1).samples;
+        let last = samples.last().unwrap();
         let told = format!("after 7.9 s: {} events", last.events);
-        assert!(last.ms == 7_900 && page.contains(&told), "{}: the curve stops before {told}", picture.kernel);
+        assert!(last.ms == 7_900 && page.contains(&told), "{kernel}: the curve stops before {told}");
     }
     assert_eq!(page.matches("class=\"word holds\"").count(), found.checks.len());
     assert_eq!(page.matches("id=\"map-").count(), 4 * 2, "a title and a description each");
@@ -201,10 +202,13 @@ fn a_small_run_is_made_again_to_the_byte() {
         let plan = Plan { machines: [&machines[0], &machines[1]], published: &published, seed: 3, lengths };
         let runs = plan.run(&mut |_, _| ()).unwrap();
         assert_eq!(runs.0.len(), 2 * kernels().count());
-        let found = Reproduction::new(&plan, &runs, COMMAND);
-        let ours = found.of(CLOSER).find(|row| row.kernel == "default").unwrap();
-        assert!(ours.simulated.huge_percent.mean > 0.0 && ours.simulated.read_pages_per_s.mean > 0.0);
-        narrow(&found.to_string());
+        let found = fragmentation::found(&plan, &runs, COMMAND);
+        let json = serde_json::to_value(&found).unwrap();
+        let mut rows = json["rows"].as_array().unwrap().iter();
+        let ours = rows.find(|row| row["config"] == CLOSER && row["kernel"] == "default").unwrap();
+        let mean = |figure: &str| ours["simulated"][figure]["mean"].as_f64().unwrap();
+        assert!(mean("huge_percent") > 0.0 && mean("read_pages_per_s") > 0.0);
+        narrow(&found.text());
         serde_json::to_string(&found).unwrap()
     };
     assert_eq!(json(), json());

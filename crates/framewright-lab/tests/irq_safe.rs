@@ -5,15 +5,16 @@ mod sim_samples;
 use framewright_bench::time_bench::{Primitive, ProtectionPair};
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
-use framewright_lab::html::irq_safe_page;
 use framewright_lab::reproduce::check::all_hold;
-use framewright_lab::reproduce::irq_safe::plan::{ITERATIONS, MODES, Native};
+use framewright_lab::reproduce::found::Found;
+use framewright_lab::reproduce::irq_safe::plan::{ITERATIONS, LOST, MODES, Native};
 use framewright_lab::reproduce::irq_safe::published::{Operation, Test};
-use framewright_lab::reproduce::irq_safe::{Lengths, Plan, Published, Reproduction, Runs};
+use framewright_lab::reproduce::irq_safe::{self, Lengths, Plan, Published};
+use framewright_lab::reproduce::plan::{Figures, Plan as _, Runs};
 use framewright_lab::reproduce::variation::{Reach, Variations, Varied};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::report::{Figure, Report};
-use sim_samples::{asks_nobody, is_closed, narrow, run};
+use sim_samples::{asks_nobody, is_closed, narrow, reported, run};
 
 const COMMAND: &str = "framewright reproduce irq-safe --seed 1";
 
@@ -32,23 +33,23 @@ fn batch([alloc, free]: [f64; 2]) -> Report {
 }
 
 /// Runs that save what was published, but for some percent of it.
-fn runs(published: &Published, off: Off) -> Runs {
+fn runs(plan: &Plan<'_>, published: &Published, off: Off) -> Runs {
     let saved = |operation: Operation, batch: u32| {
         let row = published.rows.iter().find(|row| row.operation == operation && row.batch == batch).unwrap();
         row.corrected().saving() * (1.0 + off(&operation.row(batch)) / 100.0)
     };
-    let batches = published.batches().into_iter().map(|number| {
+    let batches = published.batches().into_iter().flat_map(|number| {
         let [alloc, free] = [Operation::Alloc, Operation::Free].map(|operation| saved(operation, number));
         [[0.0, 0.0], [alloc, free], [10.0, 20.0], [200.0, 150.0]].map(|[a, f]| batch([240.0 - a, 190.0 - f]))
     });
     let pair = [380.0, 354.0 + off("pair"), 390.0, 61.0].map(|cycles| outcome(4e9 / cycles));
-    let aim9 = Test::ALL.map(|test| {
+    let tests = Test::ALL.into_iter().flat_map(|test| (0..ITERATIONS).map(move |number| (test, number)));
+    let aim9 = tests.flat_map(|(test, number)| {
         [0.0, 2.0, 1.0, 4.0].map(|gain: f64| {
             let gain = if test == Test::BrkTest { gain / 4.0 } else { gain };
             // What is off is off against the first mode.
             let off = if gain == 0.0 { 0.0 } else { off(test.name()) };
-            let rate = 650_000.0 * (1.0 + (gain + off) / 100.0);
-            (0..ITERATIONS).map(|number| outcome(rate + 100.0 * number as f64)).collect()
+            outcome(650_000.0 * (1.0 + (gain + off) / 100.0) + 100.0 * number as f64)
         })
     });
     let packets = MODES.map(|mode| {
@@ -59,19 +60,18 @@ fn runs(published: &Published, off: Off) -> Runs {
         };
         Report { cpus: 8, ..outcome(1_950_000.0 * (1.0 + (change + off(mode.name)) / 100.0)) }
     });
+    let sets = plan.sets().unwrap();
+    let names = sets.iter().flat_map(|set| set.runs.iter().map(|run| run.name.clone()));
+    let all = batches.chain(aim9).chain(packets).chain(pair).map(reported);
+    let mut runs = plan.found(&sets, names.zip(all));
+    let moved = |lost| Figures::from([(LOST.to_owned(), lost)]);
     let chosen = vec![Reach { parameter: "memory.load_factor".to_owned(), points: 1.5 }];
-    Runs {
-        batches: batches.collect(),
-        pair,
-        aim9,
-        packets,
-        variations: Some(Variations {
-            base: -18.0,
-            samples: vec![-16.5, -19.0],
-            varied: Varied { screened: 40, chosen, rest: 0.5 },
-        }),
-        native: native(),
-    }
+    runs.variations = Some(Variations {
+        base: moved(-18.0),
+        samples: vec![moved(-16.5), moved(-19.0)],
+        varied: Varied { screened: 40, chosen, rest: 0.5 },
+    });
+    runs
 }
 
 fn native() -> Native {
@@ -103,18 +103,18 @@ fn native() -> Native {
     }
 }
 
-fn found(off: Off) -> (Reproduction, Spec) {
+fn found(off: Off) -> (Found, Spec) {
     let published = Published::built_in().unwrap();
     let [machine, desktop] = ["haswell-2x18", "skylake-desktop"].map(|name| machine::named(name).unwrap());
-    let runs = runs(&published, off);
     let plan = Plan { machine: &machine, desktop: &desktop, published: &published, seed: 1, lengths: Lengths::FULL };
-    (Reproduction::new(&plan, &runs, COMMAND).unwrap(), machine.clone())
+    let found = irq_safe::found(&plan, (&runs(&plan, &published, off), &native()), COMMAND).unwrap();
+    (found, machine.clone())
 }
 
 #[test]
 fn tables_that_are_nearly_theirs() {
     let (found, _) = found(|row| if row.ends_with(" 256") { 30.0 } else { 0.0 });
-    insta::assert_snapshot!(narrow(&found.to_string()));
+    insta::assert_snapshot!(narrow(&found.text()));
     assert!(all_hold(&found.checks));
 }
 
@@ -154,7 +154,7 @@ fn what_is_off_fails() {
 #[test]
 fn the_page_has_theirs_and_ours_and_the_checks() {
     let (found, machine) = found(|_| 0.0);
-    let page = irq_safe_page(&found, &machine).unwrap();
+    let page = found.page(&[&machine]).unwrap();
     asks_nobody(&page);
     is_closed(&page);
     for part in ["287.1", "Saved by a free", "spin_lock_unlock_irqsave", "60,316", "page_test CoeffVar", "masked_free"]

@@ -4,14 +4,14 @@ mod sim_samples;
 
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
-use framewright_lab::html::numa_stats_page;
 use framewright_lab::reproduce::check::all_hold;
-use framewright_lab::reproduce::numa_stats::plan::BESIDE;
-use framewright_lab::reproduce::numa_stats::{Lengths, Plan, Published, Reproduction, Runs};
+use framewright_lab::reproduce::found::Found;
+use framewright_lab::reproduce::numa_stats::{self, Lengths, Plan, Published};
+use framewright_lab::reproduce::plan::{Plan as _, Runs};
 use framewright_lab::reproduce::variation::{Reach, Variations, Varied};
 use framewright_sim::machine::{self, Spec};
 use framewright_sim::report::Report;
-use sim_samples::{asks_nobody, is_closed, narrow, run};
+use sim_samples::{asks_nobody, is_closed, narrow, reported, run};
 
 const COMMAND: &str = "framewright reproduce numa-stats --seed 1";
 
@@ -21,27 +21,26 @@ fn outcome(cycles: f64) -> Report {
 }
 
 /// Runs that come out as published, but for some percent.
-fn runs(published: &Published, percent: impl Fn(&str) -> f64) -> Runs {
-    let cycles = |row: &str, cycles: f64| cycles * (1.0 + percent(row) / 100.0);
-    let table = published.rows.iter().map(|row| outcome(cycles(&row.threshold, row.figures.cycles)));
-    let moved = |by: f64| published.rows.iter().map(|row| (row.figures.cycles > 398.0).then_some(by)).collect();
+fn runs(plan: &Plan<'_>, published: &Published, percent: impl Fn(&str) -> f64) -> Runs {
+    let of = |row: &str| {
+        let theirs = published.rows.iter().find(|known| known.threshold == row).map_or(110.0, |row| row.figures.cycles);
+        (row.to_owned(), reported(outcome(theirs * (1.0 + percent(row) / 100.0))))
+    };
+    let sets = plan.sets().unwrap();
+    let mut runs = plan.found(&sets, sets.iter().flat_map(|set| set.runs.iter().map(|run| of(&run.name))));
+    // Rows of 399 cycles and more are varied.
+    let moved = |by: f64| runs.figures.keys().map(|row| (row.clone(), by)).collect();
     let chosen = vec![Reach { parameter: "occupancy.read".to_owned(), points: 5.5 }];
-    Runs {
-        table: table.collect(),
-        beside: BESIDE.iter().map(|name| outcome(cycles(name, 110.0))).collect(),
-        variations: Some(Variations {
-            base: moved(500.0),
-            samples: vec![moved(470.0), moved(540.0)],
-            varied: Varied { screened: 40, chosen, rest: 3.0 },
-        }),
-    }
+    let varied = Varied { screened: 40, chosen, rest: 3.0 };
+    runs.variations = Some(Variations { base: moved(500.0), samples: vec![moved(470.0), moved(540.0)], varied });
+    runs
 }
 
-fn found(percent: impl Fn(&str) -> f64) -> (Reproduction, Spec) {
+fn found(percent: impl Fn(&str) -> f64) -> (Found, Spec) {
     let (published, machine) = (Published::built_in().unwrap(), machine::named("broadwell-2x22").unwrap());
-    let runs = runs(&published, percent);
-    let plan = Plan { machine: &machine, published: &published, seed: 1, lengths: Lengths::FULL };
-    (Reproduction::new(&plan, &runs, COMMAND), machine.clone())
+    let plan = Plan::new(&machine, &published, 1, Lengths::FULL).unwrap();
+    let found = numa_stats::found(&plan, &runs(&plan, &published, percent), COMMAND).unwrap();
+    (found, machine)
 }
 
 /// A little off everywhere, as it really is.
@@ -56,7 +55,7 @@ fn nearly(row: &str) -> f64 {
 #[test]
 fn a_table_that_is_nearly_theirs() {
     let (found, _) = found(nearly);
-    insta::assert_snapshot!(narrow(&found.to_string()));
+    insta::assert_snapshot!(narrow(&found.text()));
     assert!(all_hold(&found.checks));
 }
 
@@ -90,9 +89,18 @@ fn what_is_off_fails() {
 }
 
 #[test]
+fn what_was_not_run_is_not_seen() {
+    let (published, machine) = (Published::built_in().unwrap(), machine::named("broadwell-2x22").unwrap());
+    let plan = Plan::new(&machine, &published, 1, Lengths::FULL).unwrap();
+    let mut runs = runs(&plan, &published, nearly);
+    runs.sets.remove("beside");
+    assert_eq!(numa_stats::found(&plan, &runs, COMMAND).unwrap().checks.pop().unwrap().passed, None);
+}
+
+#[test]
 fn the_page_has_both_columns_and_the_checks() {
     let (found, machine) = found(nearly);
-    let page = numa_stats_page(&found, &machine).unwrap();
+    let page = found.page(&[&machine]).unwrap();
     asks_nobody(&page);
     is_closed(&page);
     for part in

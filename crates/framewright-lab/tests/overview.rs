@@ -3,10 +3,10 @@
 mod sim_samples;
 
 use framewright_lab::experiments::band::Bands;
-use framewright_lab::experiments::headline::{Gain, Headline, Row, Verdict};
+use framewright_lab::experiments::overview::{beside_overview, overview_page};
 use framewright_lab::experiments::{All, Experiment, all};
-use framewright_lab::html::{beside_overview, overview_page};
 use framewright_lab::reproduce::check::Check;
+use framewright_lab::reproduce::headline::{Gain, Headline, Row, Verdict};
 use framewright_lab::reproduce::variation::Band;
 use sim_samples::{asks_nobody, is_closed, narrow};
 
@@ -43,12 +43,9 @@ fn bands() -> Bands {
 }
 
 fn sample(rows: Vec<Row>) -> All {
-    let held = headline(Experiment::ZoneLock, rows).within(&bands(), true);
-    let open = headline(
-        Experiment::NumaStats,
-        vec![Row::new("near", "%", [1.0, 1.5], false, true), Row::of_default("default", "%", 30.0)],
-    )
-    .within(&bands(), true);
+    let held = bands().within(headline(Experiment::ZoneLock, rows), true);
+    let rows = vec![Row::new("near", "%", [1.0, 1.5], false, true), Row::of_default("default", "%", 30.0)];
+    let open = bands().within(headline(Experiment::NumaStats, rows), true);
     let command = "framewright reproduce all --quick --seed 1".to_owned();
     All { schema: all::SCHEMA, command, quick: true, seed: 1, experiments: vec![held, open] }
 }
@@ -65,7 +62,7 @@ fn figures_stand_as_they_should() {
     let moved = Row::new("fitted", "%", [31.2, 40.0], true, false);
     assert!(!sample(vec![moved.clone()]).holds());
     // With a seed that no band was recorded with, nothing has left one.
-    let other = headline(Experiment::ZoneLock, vec![moved]).within(&bands(), false);
+    let other = bands().within(headline(Experiment::ZoneLock, vec![moved]), false);
     assert!(other.holds() && other.rows[0].band.is_some());
 }
 

@@ -2,19 +2,20 @@
 
 mod sim_samples;
 
-use framewright::{Counters, FrameCounts, Mechanisms};
+use framewright::Mechanisms;
 use framewright_lab::compare::points::points;
 use framewright_lab::compare::read::documents;
-use framewright_lab::html::zone_lock_page;
 use framewright_lab::reproduce::check::all_hold;
-use framewright_lab::reproduce::variation::{Reach, Varied, Varying};
-use framewright_lab::reproduce::zone_lock::plan::{Sample, Variations};
-use framewright_lab::reproduce::zone_lock::{Kernel, Lengths, Other, Plan, Published, Reproduction, Runs, Scale};
+use framewright_lab::reproduce::found::Found;
+use framewright_lab::reproduce::plan::{Figures, Outcomes, Plan as _, Runs, TABLE};
+use framewright_lab::reproduce::variation::{Band, Reach, Variations, Varied, Varying};
+use framewright_lab::reproduce::zone_lock::plan::Figure as Of;
+use framewright_lab::reproduce::zone_lock::{self, Kernel, Lengths, Other, Plan, Published, Scale};
 use framewright_sim::machine::{self, Basis, Spec};
 use framewright_sim::report::{Figure, Report};
 use framewright_sim::workload::aftermath::FreeBlocks;
 use framewright_sim::workload::{Aftermath, Outcome, PageFaultMix, Passes};
-use sim_samples::{asks_nobody, is_closed, narrow, run};
+use sim_samples::{asks_nobody, is_closed, narrow, reported, run};
 
 const COMMAND: &str = "framewright reproduce zone-lock --seed 1";
 
@@ -24,9 +25,10 @@ fn kernels(published: &Published) -> Vec<Kernel> {
     names.map(|name| Kernel { name, mechanisms: Some(Mechanisms::BASELINE) }).collect()
 }
 
-fn plan<'a>(published: &Published, machine: &'a Spec) -> Plan<'a> {
+fn plan<'a>(published: &'a Published, machine: &'a Spec) -> Plan<'a> {
     Plan {
         machine,
+        published,
         kernels: kernels(published),
         with_lru: published.lru.iter().map(|row| row.name.clone()).collect(),
         presets: kernels(published),
@@ -45,13 +47,7 @@ fn outcome(per_second: f64, zone_lock: f64, blocks: [u64; 11]) -> Outcome {
     report.locks[1].contention_percent = zone_lock / 2.0;
     let zone = |node| FreeBlocks { zone: format!("Node {node}, zone Normal"), blocks: blocks.to_vec(), cached: 8_000 };
     let left = vec![zone(0), zone(1)];
-    Outcome {
-        report,
-        spans: Vec::new(),
-        census: FrameCounts::default(),
-        counters: Counters::default(),
-        aftermath: Some(Aftermath { drained: left.clone(), left, mergeable: 0 }),
-    }
+    Outcome { aftermath: Some(Aftermath { drained: left.clone(), left, mergeable: 0 }), ..reported(report) }
 }
 
 /// Blocks of order 0 and 5, of about a million frames.
@@ -62,31 +58,43 @@ fn blocks(small: u64) -> [u64; 11] {
 }
 
 /// Runs that come out almost as published.
-fn runs(published: &Published) -> Runs {
+fn runs(plan: &Plan<'_>, published: &Published) -> Runs {
     let small = [60_000, 60_000, 250_000, 70_000, 260_000, 260_000];
-    let mut table: Vec<Option<Outcome>> = published
+    let mut table: Vec<Outcome> = published
         .rows
         .iter()
         .zip(small)
-        .map(|(row, small)| {
-            Some(outcome(row.performance * 1.01, row.zone_lock_contention_percent + 3.0, blocks(small)))
-        })
+        .map(|(row, small)| outcome(row.performance * 1.01, row.zone_lock_contention_percent + 3.0, blocks(small)))
         .collect();
-    if let Some(patch7) = &mut table[1] {
-        let mut lock = patch7.report.locks[0].clone();
-        (lock.name, lock.kind) = ("free list".to_owned(), "free-list".to_owned());
-        (lock.waiting.total_ns, lock.holding.total_ns) = (50e6 * 112.0 * 0.1, 50e6 * 112.0 * 0.2);
-        patch7.report.locks.push(lock);
-    }
+    let patch7 = &mut table[1].report;
+    let mut lock = patch7.locks[0].clone();
+    (lock.name, lock.kind) = ("free list".to_owned(), "free-list".to_owned());
+    (lock.waiting.total_ns, lock.holding.total_ns) = (50e6 * 112.0 * 0.1, 50e6 * 112.0 * 0.2);
+    patch7.locks.push(lock);
     let mut ours = outcome(12_300_000.0, 0.2, blocks(3_200));
     ours.report.locks.iter_mut().for_each(|lock| lock.holding.p999_ns = 9_000.0);
-    table.push(Some(ours));
-    let with_lru: Vec<_> = published.rows.iter().map(|_| Some(run(112))).chain([None]).collect();
-    let with_smp_lru = with_lru.clone();
-    let curves = table.iter().map(|_| vec![(1, 164_000.0)]).collect();
-    let others =
-        Other::ALL.iter().map(|&other| table.iter().enumerate().map(|(n, _)| Some(elsewhere(other, n))).collect());
-    Runs { with_lru, with_smp_lru, curves, others: others.collect(), variations: Some(variations(&table)), table }
+    table.push(ours);
+    let (sets, number) =
+        (plan.sets().unwrap(), |name: &str| plan.kernels.iter().position(|kernel| kernel.name == name));
+    let made = |set: &str, name: &str| {
+        let number = number(name.split(" on ").next().unwrap()).unwrap();
+        let other = Other::ALL.into_iter().find(|other| other.title() == set);
+        match other {
+            Some(other) => reported(elsewhere(other, number)),
+            None if set == TABLE => table[number].clone(),
+            None if name.ends_with(" on 1 CPUs") => reported(Report { per_second: 164_000.0, ..run(1) }),
+            None => reported(run(112)),
+        }
+    };
+    let all = sets.iter().flat_map(|set| set.runs.iter().map(|run| (run.name.clone(), made(set.name, &run.name))));
+    let mut runs = plan.found(&sets, all.collect::<Vec<_>>());
+    runs.variations = Some(variations(plan, runs.of(TABLE)));
+    runs
+}
+
+/// The table's run of this number.
+fn of_table(runs: &mut Runs, number: usize) -> &mut Outcome {
+    &mut runs.sets.get_mut(TABLE).unwrap()[number].1
 }
 
 /// The preset of this number under another workload: each does a tenth more than the one before, and ours, the seventh, most.
@@ -106,19 +114,21 @@ fn elsewhere(other: Other, number: usize) -> Report {
 }
 
 /// One number that matters, and what it did: a tenth of the speed, and five points of waiting.
-fn variations(table: &[Option<Outcome>]) -> Variations {
-    let base: Vec<Option<Sample>> =
-        table.iter().map(|outcome| outcome.as_ref().map(|outcome| Sample::of(&outcome.report))).collect();
+fn variations(plan: &Plan<'_>, table: &Outcomes) -> Variations<Figures> {
     let moved = |sign: f64| {
-        let of = |(number, sample): (usize, &Option<Sample>)| {
-            let (factor, sample) = (1.0 + sign * 0.02 * number as f64, (*sample)?);
-            let zone_lock = sample.zone_lock + sign * 5.0;
-            Some(Sample { per_second: sample.per_second * factor, zone_lock, ..sample })
-        };
-        base.iter().enumerate().map(of).collect()
+        let mut table = table.to_vec();
+        for (number, (_, outcome)) in table.iter_mut().enumerate() {
+            outcome.report.per_second *= 1.0 + sign * 0.02 * number as f64;
+        }
+        let mut figures = plan.figures(&table);
+        for kernel in &plan.kernels {
+            *figures.get_mut(&Of::ZoneLock.of(&kernel.name)).unwrap() += sign * 5.0;
+        }
+        figures
     };
     let chosen = vec![Reach { parameter: "latency.hitm".to_owned(), points: 7.0 }];
-    Variations { samples: vec![moved(-1.0), moved(1.0)], base, varied: Varied { screened: 45, chosen, rest: 0.4 } }
+    let varied = Varied { screened: 45, chosen, rest: 0.4 };
+    Variations { samples: vec![moved(-1.0), moved(1.0)], base: plan.figures(table), varied }
 }
 
 /// A machine of which two numbers were fitted, each to a row.
@@ -131,29 +141,36 @@ fn fitted() -> Spec {
     fit(machine, "costs.steps.list-add", 13.9, "patch1")
 }
 
-fn found(change: impl Fn(&mut Plan<'_>, &mut Runs)) -> (Reproduction, Spec) {
-    let published = Published::built_in().unwrap();
-    let machine = fitted();
-    let (mut plan, mut runs) = (plan(&published, &machine), runs(&published));
-    change(&mut plan, &mut runs);
-    (Reproduction::new(&published, &plan, &runs, COMMAND), machine.clone())
+/// What is found of runs that are not quite those, or planned in another way.
+fn found_of(planned: impl Fn(&mut Plan<'_>), change: impl Fn(&mut Runs)) -> (Found, Spec) {
+    let (published, machine) = (Published::built_in().unwrap(), fitted());
+    let mut plan = plan(&published, &machine);
+    let mut runs = runs(&plan, &published);
+    planned(&mut plan);
+    change(&mut runs);
+    runs.figures = plan.figures(runs.of(TABLE));
+    (zone_lock::found(&plan, &runs, COMMAND), machine.clone())
+}
+
+fn found(change: impl Fn(&mut Runs)) -> (Found, Spec) {
+    found_of(|_| {}, change)
 }
 
 /// A check by the start of its name.
-fn verdict(found: &Reproduction, name: &str) -> Option<bool> {
+fn verdict(found: &Found, name: &str) -> Option<bool> {
     found.checks.iter().find(|check| check.name.starts_with(name)).unwrap().passed
 }
 
 #[test]
 fn a_table_that_is_nearly_theirs() {
-    let (found, _) = found(|_, _| {});
-    insta::assert_snapshot!(narrow(&found.to_string()));
+    let (found, _) = found(|_| {});
+    insta::assert_snapshot!(narrow(&found.text()));
     assert!(all_hold(&found.checks));
 }
 
 #[test]
 fn the_same_as_json() {
-    let (found, _) = found(|_, runs| runs.table.iter_mut().skip(2).for_each(|row| *row = None));
+    let (found, _) = found(|runs| runs.sets.get_mut(TABLE).unwrap().truncate(2));
     let json = serde_json::to_string_pretty(&found).unwrap();
     let compared = points(&documents("found", &json).unwrap()[0]).unwrap();
     assert!(compared.len() >= 10, "{compared:?}");
@@ -163,14 +180,15 @@ fn the_same_as_json() {
 
 #[test]
 fn kernels_without_a_preset_are_named() {
-    let (found, _) = found(|plan, runs| {
-        for (kernel, outcome) in plan.kernels.iter_mut().zip(&mut runs.table).skip(1) {
-            (kernel.mechanisms, *outcome) = (None, None);
-        }
-        runs.variations = None;
+    let unbuilt = |plan: &mut Plan<'_>| {
+        plan.kernels.iter_mut().skip(1).for_each(|kernel| kernel.mechanisms = None);
         plan.lengths = Lengths::QUICK;
+    };
+    let (found, _) = found_of(unbuilt, |runs| {
+        runs.sets.get_mut(TABLE).unwrap().truncate(1);
+        runs.variations = None;
     });
-    insta::assert_snapshot!(narrow(&found.to_string()));
+    insta::assert_snapshot!(narrow(&found.text()));
     assert!(!all_hold(&found.checks));
     assert_eq!(verdict(&found, "rank order"), None);
     assert_eq!(verdict(&found, "default: no merge"), None);
@@ -194,12 +212,12 @@ fn what_is_off_fails() {
         ("default: zone lock held", 6, |ours| ours.report.locks[1].holding.p999_ns = 10_001.0),
     ];
     for (name, row, change) in cases {
-        assert_eq!(verdict(&found(|_, _| {}).0, name), Some(true), "{name}");
-        let (found, _) = found(|_, runs| change(runs.table[row].as_mut().unwrap()));
+        assert_eq!(verdict(&found(|_| {}).0, name), Some(true), "{name}");
+        let (found, _) = found(|runs| change(of_table(runs, row)));
         assert_eq!(verdict(&found, name), Some(false), "{name}");
     }
-    let (tidier, _) = found(|_, runs| {
-        runs.table[6].as_mut().unwrap().aftermath.as_mut().unwrap().drained[0].blocks[0] = 300_000;
+    let (tidier, _) = found(|runs| {
+        of_table(runs, 6).aftermath.as_mut().unwrap().drained[0].blocks[0] = 300_000;
     });
     assert_eq!(verdict(&tidier, "default: leaves"), Some(false), "drained, it is worse");
 }
@@ -207,21 +225,21 @@ fn what_is_off_fails() {
 /// A share of time that is off by more than 15 points stands if its band holds the published one.
 #[test]
 fn a_band_speaks_for_a_share_but_not_for_a_change() {
-    let (off, _) = found(|_, runs| runs.table[2].as_mut().unwrap().report.locks[0].contention_percent = 17.0);
+    let (off, _) = found(|runs| of_table(runs, 2).report.locks[0].contention_percent = 17.0);
     assert_eq!(verdict(&off, "time waiting"), Some(false), "51 in a band to 56");
-    let (held, _) = found(|_, runs| {
-        runs.table[2].as_mut().unwrap().report.locks[0].contention_percent = 17.0;
-        for samples in &mut runs.variations.as_mut().unwrap().samples {
-            samples[2].as_mut().unwrap().zone_lock += 20.0;
+    let (held, _) = found(|runs| {
+        of_table(runs, 2).report.locks[0].contention_percent = 17.0;
+        for sample in &mut runs.variations.as_mut().unwrap().samples {
+            *sample.get_mut(&Of::ZoneLock.of("patch8")).unwrap() += 20.0;
         }
     });
     assert_eq!(verdict(&held, "time waiting"), Some(true));
     let check = held.checks.iter().find(|check| check.name.starts_with("time waiting")).unwrap();
     assert!(check.detail.contains("patch8 -") && check.detail.contains("(in band)"), "{check}");
-    let (change, _) = found(|_, runs| {
-        runs.table[1].as_mut().unwrap().report.per_second *= 1.6;
-        for samples in &mut runs.variations.as_mut().unwrap().samples {
-            samples[1].as_mut().unwrap().per_second *= 0.2;
+    let (change, _) = found(|runs| {
+        of_table(runs, 1).report.per_second *= 1.6;
+        for sample in &mut runs.variations.as_mut().unwrap().samples {
+            *sample.get_mut(&Of::Change.of("patch7")).unwrap() -= 20.0;
         }
     });
     assert_eq!(verdict(&change, "rows not fitted"), Some(false));
@@ -232,7 +250,8 @@ fn three_numbers_fitted_are_one_too_many() {
     let published = Published::built_in().unwrap();
     let verdict_of = |path: &str, rows: &str| {
         let machine = fitted().with_time(path, (9.0, Basis::Fitted(rows.to_owned()))).unwrap();
-        let found = Reproduction::new(&published, &plan(&published, &machine), &runs(&published), COMMAND);
+        let plan = plan(&published, &machine);
+        let found = zone_lock::found(&plan, &runs(&plan, &published), COMMAND);
         verdict(&found, "at most two numbers fitted")
     };
     assert_eq!(verdict_of("costs.steps.list-add", "numa-stats/32, zone-lock/patch1"), Some(true));
@@ -273,7 +292,7 @@ fn a_small_plan_in_full() {
     plan.presets.truncate(2);
     let (mut told, mut most) = (0, 0);
     let found = |plan: &Plan<'_>, progress: &mut dyn FnMut(u64, u64)| {
-        Reproduction::new(&published, plan, &plan.run(progress).unwrap(), COMMAND)
+        zone_lock::found(plan, &plan.run(progress).unwrap(), COMMAND)
     };
     let first = found(&plan, &mut |done, total| {
         assert!(told <= done && done <= total, "{done} of {total}, after {told}");
@@ -281,28 +300,33 @@ fn a_small_plan_in_full() {
     });
     // The last to be done may not be told any more.
     assert!(told * 10 > most * 9, "{told} of {most}");
-    let json = |found: &Reproduction| serde_json::to_value(found).unwrap();
+    let json = |found: &Found| serde_json::to_value(found).unwrap();
     assert_eq!(json(&found(&plan, &mut |_, _| {})), json(&first));
-    assert!(first.rows[1].simulated.is_none());
-    for row in [&first.rows[0], &first.rows[2]] {
-        let ours = row.simulated.as_ref().unwrap();
-        let band = ours.band.unwrap();
-        assert!(band.change_percent.holds(ours.figures.change_percent.unwrap()));
-        assert!(ours.figures.performance > 1e5 && ours.buddyinfo.len() == 1 && !ours.why.is_empty(), "{row:?}");
+    let first = json(&first);
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    let count = |value: &serde_json::Value| value.as_array().unwrap().len();
+    assert!(first["rows"][1]["simulated"].is_null());
+    for row in [&first["rows"][0], &first["rows"][2]] {
+        let ours = &row["simulated"];
+        let band = [0, 1].map(|end| number(&ours["band"]["change_percent"][end]));
+        assert!(Band(band).holds(number(&ours["change_percent"])), "{row}");
+        assert!(number(&ours["performance"]) > 1e5 && count(&ours["buddyinfo"]) == 1, "{row}");
+        assert!(!ours["why"].as_str().unwrap().is_empty(), "{row}");
     }
     // One as the other: they have the same mechanisms.
-    assert_eq!(first.rows[2].simulated.as_ref().unwrap().figures.change_percent, Some(0.0));
-    assert_eq!(first.varied.as_ref().unwrap().chosen.len(), 8);
-    let points: Vec<usize> = first.curves[1].points.iter().map(|point| point.0).collect();
-    assert_eq!((first.curves.len(), points), (2, vec![1, 2]));
-    assert!(first.with_lru[0].simulated.is_some());
-    let parts = first.mix[1].simulated.as_ref().unwrap().parts;
-    assert!(parts.small_performance > 1e4 && parts.huge_performance > 1e4, "{parts:?}");
+    assert_eq!(number(&first["rows"][2]["simulated"]["change_percent"]), 0.0);
+    assert_eq!(count(&first["varied"]["chosen"]), 8);
+    let points: Vec<f64> =
+        first["curves"][1]["points"].as_array().unwrap().iter().map(|point| number(&point[0])).collect();
+    assert_eq!((count(&first["curves"]), points), (2, vec![1.0, 2.0]));
+    assert!(first["with_lru"][0]["simulated"].is_object());
+    let parts = &first["mix"][1]["simulated"];
+    assert!(number(&parts["small_performance"]) > 1e4 && number(&parts["huge_performance"]) > 1e4, "{parts}");
     // One as the other here too.
-    assert_eq!(parts.geometric_mean_percent, Some(100.0));
-    let counts: Vec<usize> = first.other_workloads.iter().map(|other| other.rows.len()).collect();
-    assert_eq!(counts, [2, 2, 2]);
-    assert!(first.other_workloads.iter().all(|other| other.rows[1].performance > 1e5));
+    assert_eq!(number(&parts["geometric_mean_percent"]), 100.0);
+    let others = first["other_workloads"].as_array().unwrap();
+    assert_eq!(others.iter().map(|other| count(&other["rows"])).collect::<Vec<_>>(), [2, 2, 2]);
+    assert!(others.iter().all(|other| number(&other["rows"][1]["performance"]) > 1e5));
 }
 
 /// Every preset once, those of the table first and ours last; none that differs only in where it looks when lists are empty, or in what
@@ -323,23 +347,23 @@ fn presets_that_are_compared() {
 
 #[test]
 fn other_workloads_are_judged() {
-    type Change = fn(&mut Vec<Vec<Option<Report>>>);
-    fn mix(others: &mut [Vec<Option<Report>>], preset: usize) -> &mut [Figure] {
-        &mut others[0][preset].as_mut().unwrap().figures
+    type Change = fn(&mut Runs);
+    /// The report of a preset, by its number, under another workload.
+    fn of(runs: &mut Runs, other: Other, preset: usize) -> &mut Report {
+        &mut runs.sets.get_mut(other.title()).unwrap()[preset].1.report
     }
     let cases: [(&str, Change); 5] = [
-        ("default, small and huge pages: each part", |others| mix(others, 6)[1].value = 9.7e6),
-        ("default, small and huge pages: each part", |others| mix(others, 6)[0].value = 1.9e6),
-        ("default, small and huge pages: no preset", |others| mix(others, 3)[0].value = 9e6),
-        ("default, producer/consumer, other socket", |others| others[2][6].as_mut().unwrap().per_second = 1e6),
-        ("default, parallel free", |others| others[3][0].as_mut().unwrap().per_second = 1e9),
+        ("default, small and huge pages: each part", |runs| of(runs, Other::Mix, 6).figures[1].value = 9.7e6),
+        ("default, small and huge pages: each part", |runs| of(runs, Other::Mix, 6).figures[0].value = 1.9e6),
+        ("default, small and huge pages: no preset", |runs| of(runs, Other::Mix, 3).figures[0].value = 9e6),
+        ("default, producer/consumer, other socket", |runs| of(runs, Other::FarPipe, 6).per_second = 1e6),
+        ("default, parallel free", |runs| of(runs, Other::ParallelFree, 0).per_second = 1e9),
     ];
     for (name, change) in cases {
-        assert_eq!(verdict(&found(|_, _| {}).0, name), Some(true), "{name}");
-        let (changed, _) = found(|_, runs| change(&mut runs.others));
-        assert_eq!(verdict(&changed, name), Some(false), "{name}");
+        assert_eq!(verdict(&found(|_| {}).0, name), Some(true), "{name}");
+        assert_eq!(verdict(&found(change).0, name), Some(false), "{name}");
     }
-    let (none, _) = found(|_, runs| runs.others.clear());
+    let (none, _) = found(|runs| Other::ALL.iter().for_each(|other| _ = runs.sets.remove(other.title())));
     assert_eq!(verdict(&none, "default, small and huge pages: each part"), None);
     assert_eq!(verdict(&none, "default, parallel free"), None);
 }
@@ -355,16 +379,11 @@ fn a_run_that_fails_is_named() {
     assert!(error.contains(" on 2 CPUs, pages on LRU lists") && error.contains("got no block"), "{error}");
 }
 
-fn page(found: &Reproduction, machine: &Spec) -> String {
-    zone_lock_page(found, machine).unwrap()
-}
-
 #[test]
 fn the_page_says_all_of_it_and_asks_nobody() {
-    let (found, machine) = found(|plan, runs| {
-        (plan.kernels[4].mechanisms, runs.table[4]) = (None, None);
-    });
-    let page = page(&found, &machine);
+    let unbuilt = |plan: &mut Plan<'_>| plan.kernels[4].mechanisms = None;
+    let (found, machine) = found_of(unbuilt, |runs| _ = runs.sets.get_mut(TABLE).unwrap().remove(4));
+    let page = found.page(&[&machine]).unwrap();
     asks_nobody(&page);
     is_closed(&page);
     for wanted in

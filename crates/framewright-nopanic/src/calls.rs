@@ -15,9 +15,9 @@ use framewright::error::{AllocError, BootError, FreeError};
 use framewright::event::{Event, TraceLine};
 use framewright::machine::{Busy, LockName, Machine, Ordering, Patience, Pinned, Step, Word};
 use framewright::mechanisms::{Mechanisms, Threshold, UnknownSwitch};
-use framewright::queued_lock::{Places, QueuedLock};
+use framewright::queued_lock::{QueuedLock, WaitSlots};
 use framewright::report::{
-    self, BuddyInfo, ExtfragIndex, NodeVmStat, NumaCounters, NumaStat, PageTypeInfo, Source, UnusableIndex, VmStat,
+    self, BuddyInfo, ExtfragIndex, NodeNumaStat, NodeVmStat, NumaCounters, PageTypeInfo, Source, UnusableIndex, VmStat,
     ZoneInfo, ZoneSnapshot,
 };
 use framewright::request::{Gfp, NodeSet, Policy, Request};
@@ -127,7 +127,7 @@ call! {
 /// Words at which waiters wait.
 pub struct Waits(&'static [U32]);
 
-impl Places<Board> for Waits {
+impl WaitSlots<Board> for Waits {
     fn place(&self, number: u16) -> Option<&U32> {
         self.0.get(usize::from(number))
     }
@@ -357,7 +357,7 @@ call! {
     }
 
     fn display_reports(sink: &'static mut Sink, pages: &'static Pages, node: NodeId) -> fmt::Result {
-        let (proc, node) = (VmStat(pages), NumaStat { source: pages, node });
+        let (proc, node) = (VmStat(pages), NodeNumaStat { source: pages, node });
         let (unusable, index) = (UnusableIndex(pages), ExtfragIndex(pages));
         write!(sink, "{}{}{}", BuddyInfo(pages), PageTypeInfo(pages), ZoneInfo(pages))
             .and_then(|()| write!(sink, "{proc}{node}{unusable}{index}"))

@@ -1,28 +1,28 @@
 //! What instructions cost on this machine, and whether that predicts what was not measured for it.
 //!
-//! The simulated machine adds up what a path takes: instructions, by the steps of the code, and its accesses to words. How
-//! many there are is known ([`framewright::machine::Step`], and the directory of lines); how long they take differs from
-//! machine to machine. A calibration measures two paths natively, both of them order 0 in batches of 64 pages, and finds
-//! two numbers from them. Then it measures other paths, simulates the same code with those numbers, and says how far off
-//! each one is.
+//! The simulated machine adds up what a path takes: instructions, by the steps of the code, and its accesses to words.
+//! How many there are is known ([`framewright::machine::Step`], and the directory of lines); how long they take differs
+//! from machine to machine. A calibration measures two paths natively, both of them order 0 in batches of 64 pages, and
+//! finds two numbers from them. Then it measures other paths, simulates the same code with those numbers, and says how
+//! far off each one is.
 //!
 //! # What is fitted, and why only that
 //!
 //! A core that works out of order is limited by the places in its pipeline while nothing is waited for: an instruction
-//! takes one, and so does a load that the first-level cache serves, or a store; its latency is hidden behind other work.
-//! So there is *one* time for all three (`costs.instruction`, `costs.hit`, `stores.issue`), which comes from the path
-//! through `Allocator::local`: some ninety of them and nothing else. The same path by plain calls has two pins more, and
-//! what it takes beyond its instructions is theirs (`costs.pin`).
+//! takes one, and so does a load that the first-level cache serves, or a store; its latency is hidden behind other
+//! work. So there is *one* time for all three (`costs.instruction`, `costs.hit`, `stores.issue`), which comes from the
+//! path through `Allocator::local`: some ninety of them and nothing else. The same path by plain calls has two pins
+//! more, and what it takes beyond its instructions is theirs (`costs.pin`).
 //!
 //! Everything else is what a program of a few lines measures by itself, and stays as the machine's file has it: atomic
 //! operations, fences, caches, memory. None of them occurs in the two paths.
 //!
 //! # What it cannot know
 //!
-//! Charged in order, nothing overlaps but what is hidden in those places. So a path with atomic operations comes out too
-//! slow, by some of their time, for in truth other work goes on meanwhile; and a path in which each instruction waits for
-//! the one before it comes out too fast. Where such a chain is known from the code, its step has a time of its own in the
-//! machine's file (`costs.steps`).
+//! Charged in order, nothing overlaps but what is hidden in those places. So a path with atomic operations comes out
+//! too slow, by some of their time, for in truth other work goes on meanwhile; and a path in which each instruction
+//! waits for the one before it comes out too fast. Where such a chain is known from the code, its step has a time of
+//! its own in the machine's file (`costs.steps`).
 
 mod simulated;
 
@@ -33,7 +33,7 @@ use framewright_sim::machine::{Basis, MachineError, Spec};
 use framewright_table::{Table, cells};
 use serde::Serialize;
 
-use crate::sim::figures::change_percent;
+use framewright_table::figures::change_percent;
 
 /// Version of the JSON form.
 pub const SCHEMA: u32 = 1;
@@ -42,9 +42,10 @@ pub const TOLERANCE: f64 = 20.0;
 /// What the numbers were fitted to, as a machine's file says it.
 pub const BASIS: &str = "calibrate/order 0 batch 64";
 
-/// Times per instruction between which the first path is simulated, in nanoseconds, to see how its time follows from that.
+/// Times per instruction between which the first path is simulated, in nanoseconds, to see how its time follows from
+/// that.
 const TRIED: (f64, f64) = (0.02, 0.2);
-/// The same for a pin.
+/// Times of a pin between which the second path is simulated, in nanoseconds.
 const TRIED_PINS: (f64, f64) = (0.0, 1.0);
 
 /// One path, natively and simulated.
@@ -54,7 +55,7 @@ pub struct Row {
     pub path: String,
     /// Nanoseconds of an allocation, with its free where the path has one, on this machine.
     pub native_ns: f64,
-    /// The same on the simulated machine.
+    /// Nanoseconds on the simulated machine.
     pub simulated_ns: f64,
     /// By how much longer that is, in percent.
     pub error_percent: f64,
@@ -140,7 +141,8 @@ pub fn names() -> Vec<String> {
     paths().iter().map(ToString::to_string).collect()
 }
 
-/// The numbers, and the predictions, from what each path took on this machine, in nanoseconds. The same from the same.
+/// The numbers, and the predictions, from what each path took on this machine, in nanoseconds. Equal times give equal
+/// numbers.
 ///
 /// # Errors
 /// As [`calibrate`].
@@ -202,7 +204,7 @@ fn solve(
     Ok((found * 1e4).round() / 1e4)
 }
 
-/// To thousandths: what lies behind is noise.
+/// To thousandths: further digits are noise.
 fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }

@@ -10,8 +10,8 @@ use framewright_sim::model::Ps;
 use framewright_sim::run::{Options, Schedule, Simulation, here};
 use framewright_sim::stage::{Descriptors, arena_for, boot};
 
-/// Instructions of a path's own loop for each call, as callgrind counts them of a loop whose calls do nothing: 21 for two,
-/// of which the steps count 5.
+/// Instructions of a path's own loop for each call, as callgrind counts them of a loop whose calls do nothing: 21 for
+/// two, of which the steps count 5.
 const LOOP: f64 = 8.0;
 
 /// The clock of the running CPU.

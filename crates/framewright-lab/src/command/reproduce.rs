@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use framewright_bench::command::Bar;
+use framewright_lab::experiments::overview::{beside_overview, overview_page};
 use framewright_lab::experiments::{All, Ask, Experiment, Made, all};
-use framewright_lab::html::{beside_overview, overview_page};
 use framewright_lab::reproduce::check::all_hold;
 
 use super::ended::Violated;

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::band::Bands;
 use super::experiment::{Ask, Experiment, Made};
-use super::headline::{Headline, Row, Verdict};
 use crate::reproduce::fitted;
+use crate::reproduce::headline::{Headline, Row, Verdict};
 use crate::reproduce::runs::Change;
 use crate::reproduce::text::{Wrapped, wrapped};
 use crate::reproduce::variation::FACTORS;
@@ -61,7 +61,7 @@ impl All {
                 );
             }
         }
-        let within = |made: &Made| made.headline.clone().with(&made.checks).within(&bands, was_recorded(seed));
+        let within = |made: &Made| bands.within(made.headline.clone().with(&made.checks), was_recorded(seed));
         let experiments = made.iter().map(within).collect();
         Ok(Self { schema: SCHEMA, command: command.to_owned(), quick, seed, experiments })
     }
@@ -153,8 +153,8 @@ impl fmt::Display for All {
     }
 }
 
-/// Runs the experiments side by side, but first what measures the host, alone. `progress` is told the first that is not done, and
-/// the share of all that is behind.
+/// Runs the experiments side by side, but first what measures the host, alone. `progress` is told the first that is not
+/// done, and the share of all that is done.
 ///
 /// # Errors
 /// The first run that failed, and which it was.
@@ -192,8 +192,8 @@ pub fn run(
     Ok(made.into_iter().flatten().collect())
 }
 
-/// Records the bands of quick runs: see [`super::band`]. `progress` is told which experiment it is, and the share of its runs that
-/// are behind.
+/// Records the bands of quick runs: see [`super::band`]. `progress` is told which experiment it is, and the share of
+/// its runs that are done.
 ///
 /// # Errors
 /// The first run that failed, and which it was.

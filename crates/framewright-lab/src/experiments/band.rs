@@ -1,17 +1,18 @@
 //! Where the figures of a quick run may lie.
 //!
-//! A quick run has no bands of its own, they would take an hour. So they were recorded once, and are data of the project
-//! (`data/reproduced/quick.toml`): the least and the most that each figure becomes with several seeds, and with each of the machine's
-//! fitted numbers a tenth smaller and larger. A figure that lies outside now means that the allocator or the model has changed
-//! what comes out by more than chance or a tenth of such a number does; then either the change is wrong, or the
-//! bands are recorded anew (`framewright reproduce all --quick --bands FILE`) and the change says so.
+//! A quick run has no bands of its own, they would take an hour. So they were recorded once, and are data of the
+//! project (`data/reproduced/quick.toml`): the least and the most that each figure becomes with several seeds, and with
+//! each of the machine's fitted numbers a tenth smaller and larger. A figure that lies outside now means that the
+//! allocator or the model has changed what comes out by more than chance or a tenth of such a number does; then either
+//! the change is wrong, or the bands are recorded anew (`framewright reproduce all --quick --bands FILE`) and the
+//! change says so.
 
 use std::collections::BTreeMap;
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use super::headline::Headline;
+use crate::reproduce::headline::{Headline, Verdict};
 use crate::reproduce::variation::Band;
 
 /// The recorded file.
@@ -41,6 +42,22 @@ impl Bands {
     /// The band of a row; none if nothing was recorded of it.
     pub fn of(&self, experiment: &str, row: &str) -> Option<Band> {
         self.0.get(experiment)?.get(row).copied().map(Band)
+    }
+
+    /// A headline with its rows' bands; of runs whose seed was not recorded, nothing is said to have left one.
+    pub fn within(&self, mut headline: Headline, was_recorded: bool) -> Headline {
+        for row in &mut headline.rows {
+            row.band = self.of(headline.experiment, &row.name);
+            let Some(band) = row.band else { continue };
+            row.verdict = match row.verdict {
+                _ if was_recorded && !band.holds(row.ours) => Verdict::LeftBand,
+                Verdict::SameWay | Verdict::Differs if row.published.is_some_and(|theirs| band.holds(theirs)) => {
+                    Verdict::InBand
+                }
+                verdict => verdict,
+            };
+        }
+        headline
     }
 
     /// Figures that have no band, and bands that have no figure.
@@ -74,7 +91,7 @@ impl Bands {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiments::headline::{Gain, Row};
+    use crate::reproduce::headline::{Gain, Row};
 
     #[test]
     fn a_band_holds_what_it_was_widened_for() {

@@ -3,15 +3,13 @@
 use anyhow::bail;
 use clap::ValueEnum;
 use framewright_sim::machine::{self, Spec};
-use serde::Serialize;
-use std::fmt;
 
-use super::headline::{self, Headline};
-use crate::html::{fragmentation_page, irq_safe_page, numa_stats_page, zone_layout_page, zone_lock_page};
 use crate::reproduce::check::Check;
+use crate::reproduce::found::Found;
+use crate::reproduce::headline::Headline;
+use crate::reproduce::plan::Plan as _;
 use crate::reproduce::runs::{Change, Progress};
-use crate::reproduce::zone_lock::{Kernel, Lengths, Plan, Published, Reproduction, Scale, plan};
-use crate::reproduce::{fragmentation, irq_safe, numa_stats, zone_layout};
+use crate::reproduce::{fragmentation, irq_safe, numa_stats, zone_layout, zone_lock};
 
 /// Published tables.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
@@ -51,9 +49,9 @@ pub struct Made {
     pub experiment: Experiment,
     /// For a terminal of 100 columns.
     pub text: String,
-    /// The same as JSON.
+    /// As JSON.
     pub json: String,
-    /// The same as a page for a browser, if that was asked for.
+    /// As a page for a browser, if that was asked for.
     pub page: Option<String>,
     /// The figures to look at first, without bands.
     pub headline: Headline,
@@ -131,90 +129,76 @@ impl Experiment {
         Ok(change.map_or(Ok(machine.clone()), |(path, factor)| machine.scaled(path, factor))?)
     }
 
-    fn made<F: fmt::Display + Serialize>(
-        self,
-        found: &F,
-        (headline, checks): (Headline, &[Check]),
-        page: Option<Result<String, minijinja::Error>>,
-    ) -> anyhow::Result<Made> {
+    fn of(self, found: &Found, ask: &Ask<'_>, machines: &[&Spec]) -> anyhow::Result<Made> {
         Ok(Made {
             experiment: self,
-            text: found.to_string(),
+            text: found.text(),
             json: serde_json::to_string_pretty(found)? + "\n",
-            page: page.transpose()?,
-            headline,
-            checks: checks.to_vec(),
+            page: ask.page.then(|| found.page(machines)).transpose()?,
+            headline: found.headline.clone(),
+            checks: found.checks.clone(),
         })
     }
 }
 
 fn zone_lock(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
-    let (published, machine) = (Published::built_in()?, Experiment::ZoneLock.spec(ask.change)?);
+    use zone_lock::{Kernel, Lengths, Plan, Published, Scale, plan};
+    let (published, machine) = (&Published::built_in()?, &Experiment::ZoneLock.spec(ask.change)?);
     let curve = if ask.quick { &plan::FEW[..] } else { &plan::CURVE };
     let with_lru = published.lru.iter().map(|row| row.name.clone());
     let plan = Plan {
-        machine: &machine,
-        kernels: Kernel::all(&published),
+        machine,
+        published,
+        kernels: Kernel::all(published),
         with_lru: with_lru.filter(|_| !ask.quick).collect(),
-        presets: if ask.quick { Vec::new() } else { Kernel::presets(&published) },
+        presets: if ask.quick { Vec::new() } else { Kernel::presets(published) },
         cpus: published.cpus,
         curve: if ask.page { curve.to_vec() } else { Vec::new() },
         seed: ask.seed,
-        scale: Scale::of(&published),
+        scale: Scale::of(published),
         lengths: if ask.quick { Lengths::QUICK } else { Lengths::FULL },
     };
-    let runs = plan.run(progress)?;
-    let found = Reproduction::new(&published, &plan, &runs, command);
-    let page = ask.page.then(|| zone_lock_page(&found, &machine));
-    Experiment::ZoneLock.made(&found, (headline::zone_lock(&found), &found.checks), page)
+    let found = zone_lock::found(&plan, &plan.run(progress)?, command);
+    Experiment::ZoneLock.of(&found, ask, &[machine])
 }
 
 fn zone_layout(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
-    use zone_layout::{Lengths, Plan, Published, Reproduction, plan};
-    let (published, machine) = (Published::built_in()?, Experiment::ZoneLayout.spec(ask.change)?);
+    use zone_layout::{Lengths, Plan, Published, plan};
+    let (published, machine) = (&Published::built_in()?, &Experiment::ZoneLayout.spec(ask.change)?);
     let lengths = if ask.quick { Lengths::QUICK } else { Lengths::FULL };
     let cpus = if ask.quick { plan::FEW.to_vec() } else { plan::CURVE.to_vec() };
-    let plan = Plan { machine: &machine, workload: plan::workload(), cpus, seed: ask.seed, lengths };
-    let runs = plan.run(progress)?;
-    let found = Reproduction::new(&published, &plan, &runs, command);
-    let page = ask.page.then(|| zone_layout_page(&found, &machine));
-    Experiment::ZoneLayout.made(&found, (headline::zone_layout(&found), &found.checks), page)
+    let plan = Plan { machine, published, workload: plan::workload(), cpus, seed: ask.seed, lengths };
+    let found = zone_layout::found(&plan, &plan.run(progress)?, command);
+    Experiment::ZoneLayout.of(&found, ask, &[machine])
 }
 
 fn numa_stats(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
-    use numa_stats::{Lengths, Plan, Published, Reproduction};
-    let (published, machine) = (Published::built_in()?, Experiment::NumaStats.spec(ask.change)?);
+    use numa_stats::{Lengths, Plan, Published};
+    let (published, machine) = (Published::built_in()?, &Experiment::NumaStats.spec(ask.change)?);
     let lengths = if ask.quick { Lengths::QUICK } else { Lengths::FULL };
-    let plan = Plan { machine: &machine, published: &published, seed: ask.seed, lengths };
-    let runs = plan.run(progress)?;
-    let found = Reproduction::new(&plan, &runs, command);
-    let page = ask.page.then(|| numa_stats_page(&found, &machine));
-    Experiment::NumaStats.made(&found, (headline::numa_stats(&found), &found.checks), page)
+    let plan = Plan::new(machine, &published, ask.seed, lengths)?;
+    let found = numa_stats::found(&plan, &plan.run(progress)?, command)?;
+    Experiment::NumaStats.of(&found, ask, &[machine])
 }
 
 fn irq_safe(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
-    use irq_safe::{Lengths, Plan, Published, Reproduction};
-    let (published, machine) = (Published::built_in()?, Experiment::IrqSafe.spec(ask.change)?);
-    let desktop = machine::named("skylake-desktop")?;
+    use irq_safe::{Lengths, Plan, Published};
+    let (published, machine) = (&Published::built_in()?, &Experiment::IrqSafe.spec(ask.change)?);
+    let desktop = &machine::named("skylake-desktop")?;
     let lengths = if ask.quick { Lengths::QUICK } else { Lengths::FULL };
-    let plan = Plan { machine: &machine, desktop: &desktop, published: &published, seed: ask.seed, lengths };
-    let runs = plan.run(progress)?;
-    let found = Reproduction::new(&plan, &runs, command)?;
-    let page = ask.page.then(|| irq_safe_page(&found, &machine));
-    Experiment::IrqSafe.made(&found, (headline::irq_safe(&found), &found.checks), page)
+    let plan = Plan { machine, desktop, published, seed: ask.seed, lengths };
+    let found = irq_safe::found(&plan, (&plan.run(progress)?, &plan.native()?), command)?;
+    Experiment::IrqSafe.of(&found, ask, &[machine])
 }
 
 fn fragmentation(ask: &Ask<'_>, command: &str, progress: Progress<'_>) -> anyhow::Result<Made> {
-    use fragmentation::{Lengths, Plan, Published, Reproduction, plan};
-    let (published, skylake) = (Published::built_in()?, Experiment::Fragmentation.spec(ask.change)?);
-    let haswell = machine::named(plan::MACHINES[1].name)?;
+    use fragmentation::{Lengths, Plan, Published, plan};
+    let (published, skylake) = (&Published::built_in()?, &Experiment::Fragmentation.spec(ask.change)?);
+    let machines = [skylake, &machine::named(plan::MACHINES[1].name)?];
     let lengths = if ask.quick { Lengths::QUICK } else { Lengths::FULL };
     let (mib, seeds) = (ask.mib.unwrap_or(lengths.mib), ask.seeds.unwrap_or(lengths.seeds));
     let lengths = Lengths { mib, seeds, few: lengths.few.min(seeds), ..lengths };
-    let machines = [&skylake, &haswell];
-    let plan = Plan { machines, published: &published, seed: ask.seed, lengths };
-    let runs = plan.run(progress)?;
-    let found = Reproduction::new(&plan, &runs, command);
-    let page = ask.page.then(|| fragmentation_page(&found, machines));
-    Experiment::Fragmentation.made(&found, (headline::fragmentation(&found), &found.checks), page)
+    let plan = Plan { machines, published, seed: ask.seed, lengths };
+    let found = fragmentation::found(&plan, &plan.run(progress)?, command);
+    Experiment::Fragmentation.of(&found, ask, &machines)
 }

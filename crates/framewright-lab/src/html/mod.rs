@@ -1,19 +1,11 @@
 //! Runs of the simulated machine as one page for a browser.
 //!
-//! The page is a single file without scripts that asks the network for nothing, follows the reader's light or dark setting, and says
-//! everything that its plots show in a table as well. What it contains comes from a template; the numbers are written by the
-//! functions that the text form uses, so that the two never differ. All templates extend `frame.html`, those of reproduced tables
-//! `reproduction.html`, which does.
+//! The page is a single file without scripts that asks the network for nothing, follows the reader's light or dark
+//! setting, and says everything that its plots show in a table as well. What it contains comes from a template; the
+//! numbers are written by the functions that the text form uses, so that the two never differ. All templates extend
+//! `frame.html`, those of reproduced tables `reproduction.html`, which does.
 
-mod blocks;
-mod fragmentation;
-mod irq_safe;
-mod numa_stats;
-mod overview;
-mod plot;
-mod reproduction;
-mod zone_layout;
-mod zone_lock;
+pub(crate) mod plot;
 
 use framewright_sim::machine::{Parameter, Unit};
 use framewright_sim::report::Report;
@@ -25,17 +17,10 @@ use serde::Serialize;
 use crate::sim::Sensitivity;
 use crate::sim::cpu_time::CpuTime;
 use crate::sim::curve::{against_first, by_mechanisms, contention, scaling, worst_lock};
-use crate::sim::figures;
 use crate::sim::run::{cost, figure_value};
 use crate::sim::sensitivity::{Effect, in_words};
+use framewright_table::figures;
 use plot::{Axis, Plot, Series};
-
-pub use fragmentation::fragmentation_page;
-pub use irq_safe::irq_safe_page;
-pub use numa_stats::numa_stats_page;
-pub use overview::{beside_overview, overview_page};
-pub use zone_layout::zone_layout_page;
-pub use zone_lock::zone_lock_page;
 
 /// What a page shows.
 pub struct Page<'a> {
@@ -51,7 +36,7 @@ pub struct Page<'a> {
 
 /// A run with what its tables need beyond the report.
 #[derive(Serialize)]
-struct Section<'a> {
+pub(crate) struct Section<'a> {
     report: &'a Report,
     anchor: String,
     waiting: f64,
@@ -90,7 +75,7 @@ struct Group<'a> {
 
 /// A number of the machine model, in words.
 #[derive(Serialize)]
-struct Row<'a> {
+pub(crate) struct Row<'a> {
     name: &'a str,
     value: String,
     kind: &'static str,
@@ -122,7 +107,7 @@ impl Page<'_> {
     }
 }
 
-fn environment() -> Result<Environment<'static>, minijinja::Error> {
+pub(crate) fn environment() -> Result<Environment<'static>, minijinja::Error> {
     let mut environment = Environment::new();
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
     let templates = [
@@ -131,11 +116,6 @@ fn environment() -> Result<Environment<'static>, minijinja::Error> {
         ("page.html", include_str!("page.html")),
         ("reproduction.html", include_str!("reproduction.html")),
         ("overview.html", include_str!("overview.html")),
-        ("zone_lock.html", include_str!("zone_lock.html")),
-        ("zone_layout.html", include_str!("zone_layout.html")),
-        ("irq_safe.html", include_str!("irq_safe.html")),
-        ("numa_stats.html", include_str!("numa_stats.html")),
-        ("fragmentation.html", include_str!("fragmentation.html")),
     ];
     for (name, template) in templates {
         environment.add_template(name, template)?;
@@ -177,7 +157,7 @@ impl<'a> Group<'a> {
 
 impl<'a> Section<'a> {
     /// A run by itself.
-    fn of(report: &'a Report) -> Self {
+    pub(crate) fn of(report: &'a Report) -> Self {
         Self {
             report,
             anchor: String::new(),
@@ -199,7 +179,8 @@ impl<'a> Moved<'a> {
 }
 
 impl<'a> Row<'a> {
-    fn of(parameter: &'a Parameter) -> Self {
+    /// A number in words.
+    pub(crate) fn of(parameter: &'a Parameter) -> Self {
         let amount = |value: f64, unit: Unit| {
             let number = value.to_string();
             match unit {

@@ -1,13 +1,13 @@
 //! Plots as coordinates: where lines, points and labels go. How they look is up to the page's template and style sheet.
 //!
-//! A plot is small and keeps its proportions, so that its labels stay as large as the text around it on a telephone too; wide pages
-//! put several beside each other. Both axes begin at zero: a curve that looks flat is flat.
+//! A plot is small and keeps its proportions, so that its labels stay as large as the text around it on a telephone
+//! too; wide pages put several beside each other. Both axes begin at zero: a curve that looks flat is flat.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::sim::figures;
+use framewright_table::figures;
 
 /// Size of a plot, in the units of its coordinates: about a pixel each.
 const SIZE: (f64, f64) = (380.0, 250.0);
@@ -198,7 +198,8 @@ impl Plot {
         }
     }
 
-    /// With the line that the first curve would follow if more CPUs did as well as its first point's, up to the area's edge.
+    /// With the line that the first curve would follow if more CPUs did as well as its first point's, up to the area's
+    /// edge.
     pub(crate) fn with_ideal(mut self) -> Self {
         let (left, top, right, bottom) = self.area;
         let first = self.curves.first().and_then(|curve| curve.points.first());
@@ -223,7 +224,7 @@ impl Curve {
     }
 }
 
-/// The plot in words, for who cannot see it.
+/// The plot in words, for readers who cannot see it.
 fn description(axis: &Axis, over: &Over, series: &[Series]) -> String {
     let mut text = String::new();
     for series in series {

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::variation::Band;
-use crate::sim::figures::change_percent;
+use framewright_table::figures::change_percent;
 
 /// One thing that had to hold.
 #[derive(Clone, PartialEq, Eq, Serialize, Debug)]
@@ -57,7 +57,7 @@ pub enum Standing {
 }
 
 impl Standing {
-    /// Of `ours` to `theirs`, where it may be so many points off.
+    /// Of `ours` to `theirs`, where it may be `points` off.
     pub fn of(theirs: f64, ours: f64, points: f64, band: Option<Band>) -> Self {
         if (ours - theirs).abs() <= points {
             Self::Near
@@ -68,7 +68,7 @@ impl Standing {
         }
     }
 
-    /// As a character behind the figure.
+    /// As a character after the figure.
     pub fn mark(standing: Option<Self>) -> &'static str {
         match standing {
             Some(Self::Off) => "!",
@@ -102,8 +102,8 @@ pub fn seen(name: &str, all: impl Iterator<Item = (Standing, String)>) -> Check 
     Check::seen(name, off.is_empty(), words.join(", "))
 }
 
-/// A check that rows come in the published order: of any two whose published figures are `tie` percent apart or more, the one with
-/// the larger has the larger of ours. `rows` are names and figures, theirs and ours.
+/// A check that rows come in the published order: of any two whose published figures are `tie` percent apart or more,
+/// the one with the larger has the larger of ours. `rows` are names and figures, theirs and ours.
 pub fn order(name: &str, tie: f64, rows: &[(&str, [f64; 2])]) -> Check {
     let wrong = disordered(rows, |less, more| change_percent(less, more) >= tie);
     let detail = if wrong.is_empty() { format!("every pair {tie} % apart or more") } else { wrong.join("; ") };

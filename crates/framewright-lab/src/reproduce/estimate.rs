@@ -1,15 +1,17 @@
 //! A mean over seeds, and how sure it is.
 //!
-//! Each seed is a run of its own, so what their mean would be over all seeds lies, 95 times of 100, within Student's *t* standard errors of it. That says how much chance
-//! there is in a number of the model's, and nothing about how right the model is.
+//! Each seed is a run of its own, so what their mean would be over all seeds lies, 95 times of 100, within Student's
+//! *t* standard errors of it. That says how much chance there is in a number of the model's, and nothing about how
+//! right the model is.
 
 use std::fmt;
 
 use serde::Serialize;
 
-use crate::sim::figures::grouped;
+use framewright_table::figures::grouped;
 
-/// Two-sided 95 % quantiles of Student's distribution, from one degree of freedom on; for more than these the last is taken, which is too wide.
+/// Two-sided 95 % quantiles of Student's distribution, from one degree of freedom on; for more than these the last is
+/// taken, which is too wide.
 const STUDENT: [f64; 15] =
     [12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131];
 

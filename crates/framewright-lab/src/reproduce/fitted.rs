@@ -31,7 +31,8 @@ pub fn to(table: &str, machine: &Spec) -> Vec<Fitted> {
     machine.parameters().map(of).filter(|fitted| !fitted.rows.is_empty()).collect()
 }
 
-/// Numbers that are no machine's and restate rows: what each is for, and the rows that it was set to, a comma between them.
+/// Numbers that are no machine's and restate rows: what each is for, and the rows that it was set to, a comma between
+/// them.
 pub fn restated(numbers: &[(&str, &str)]) -> impl Iterator<Item = Fitted> {
     numbers.iter().map(|(parameter, rows)| Fitted {
         parameter: (*parameter).to_owned(),
@@ -50,7 +51,7 @@ pub fn is_row(fitted: &[Fitted], row: &str) -> bool {
     fitted.iter().any(|fitted| fitted.rows.iter().any(|fitted| fitted == row))
 }
 
-/// A check by this name that no more than so many numbers were fitted, each to one row.
+/// A check by this name that at most `most` numbers were fitted, each to one row.
 pub fn at_most(most: usize, name: &str, fitted: &[Fitted]) -> Check {
     let detail = if fitted.is_empty() { "none".to_owned() } else { list(fitted) };
     let holds = fitted.len() <= most && fitted.iter().all(|fitted| fitted.rows.len() == 1);

@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 /// Reads a table that comes with the program: `file` is its name, and what is wrong with it a mistake in this project.
 ///
 /// # Errors
-/// What is wrong with it, behind the file's name.
+/// What is wrong with it, after the file's name.
 pub fn built_in<T>(file: &str, text: &str, check: impl Fn(&T) -> anyhow::Result<()>) -> anyhow::Result<T>
 where
     T: DeserializeOwned,
@@ -47,8 +47,8 @@ pub fn is_amount(what: &str, value: f64) -> anyhow::Result<()> {
     if value > 0.0 && value.is_finite() { Ok(()) } else { bail!("{what} is {value}") }
 }
 
-/// A change in percent, printed with one decimal, is what the whole numbers say from which it was computed before they were rounded.
-/// `row` names it.
+/// A change in percent, printed with one decimal, is what the whole numbers say from which it was computed before they
+/// were rounded. `row` names it.
 ///
 /// # Errors
 /// It is not.

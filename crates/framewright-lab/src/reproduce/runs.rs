@@ -13,7 +13,8 @@ use crate::sim::pool;
 /// Per-CPU lists of Linux before 4.19 on a large machine, in frames: a batch, and six of them.
 pub const LISTS: PcpSize = PcpSize { batch: 31, high: 6 * 31 };
 
-/// Which number of the machine is changed, by its path in the machine's file, and its factor; none for the machine as it is.
+/// Which number of the machine is changed, by its path in the machine's file, and its factor; none for the machine as
+/// it is.
 pub type Change<'p> = Option<(&'p str, f64)>;
 
 /// Called with how much of how much has been done.
@@ -57,17 +58,22 @@ pub fn weight(runs: &[Run<'_>]) -> u64 {
     runs.iter().map(|run| run.weight).sum()
 }
 
-/// Runs all of them; what came of each is in their order. `progress` is told their weight as it gets done.
+/// Runs all of them, each on its machine; what came of each is in their order. `progress` is told their weight as it
+/// gets done.
 ///
 /// # Errors
 /// The first run that failed, and which it was.
-pub fn all(machine: &Spec, runs: &[Run<'_>], progress: &mut dyn FnMut(u64)) -> anyhow::Result<Vec<Outcome>> {
-    let named: Vec<(String, u64)> = runs.iter().map(|run| (run.described(), run.weight)).collect();
-    each(&named, |number, advance| runs[number].simulate(machine, advance), progress)
+pub fn all(runs: &[(&Spec, &Run<'_>)], progress: &mut dyn FnMut(u64)) -> anyhow::Result<Vec<Outcome>> {
+    let named: Vec<(String, u64)> = runs.iter().map(|(_, run)| (run.described(), run.weight)).collect();
+    let simulate = |number: usize, advance: &mut dyn FnMut(f64)| {
+        let (machine, run) = runs[number];
+        run.simulate(machine, advance)
+    };
+    each(&named, simulate, progress)
 }
 
-/// Runs things that have a name and a weight; what came of each is in their order. `simulate` is given the number of one and tells how much of it is done, as
-/// a share; `progress` is told the weight of all that is.
+/// Runs things that have a name and a weight; what came of each is in their order. `simulate` is given the number of
+/// one and tells how much of it is done, as a share; `progress` is told the weight of all that is.
 ///
 /// # Errors
 /// The first that failed, and which it was.
@@ -85,7 +91,7 @@ pub fn each<T: Send>(
             done.fetch_add(now - told, Ordering::Relaxed);
             told = now;
         };
-        // A run that finds the allocator broken panics; whoever sees it needs to know which run that was.
+        // A run that finds the allocator broken panics; its message has to say which run that was.
         pool::caught(|| simulate(number, &mut advance)).map_err(|error| anyhow!("{name}: {error:#}"))
     };
     pool::run(named.len(), one, &mut |_| progress(done.load(Ordering::Relaxed)))

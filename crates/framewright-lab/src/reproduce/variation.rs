@@ -1,11 +1,12 @@
 //! How far results move when one of the machine's numbers is a tenth smaller or larger.
 //!
-//! All numbers both ways, in runs long enough to be believed, would take the better part of an hour. So there are two rounds: in the
-//! first each number is made a tenth larger in short runs, which shows what matters; in the second the few that matter most are
-//! varied both ways. What the others do is bounded by what the first round saw of them, and its largest is told.
+//! All numbers both ways, in runs long enough to be believed, would take the better part of an hour. So there are two
+//! rounds: in the first each number is made a tenth larger in short runs, which shows what matters; in the second the
+//! few that matter most are varied both ways. What the others do is bounded by what the first round saw of them, and
+//! its largest is told.
 //!
-//! Runs of a variation are shorter than those of the table. A band is therefore the table's result, moved by the differences that
-//! the shorter runs show among themselves.
+//! Runs of a variation are shorter than those of the table. A band is therefore the table's result, moved by the
+//! differences that the shorter runs show among themselves.
 
 use framewright_sim::machine::Spec;
 use framewright_sim::workload::{Outcome, Passes};
@@ -48,7 +49,7 @@ impl Band {
         Self([base + least, base + most])
     }
 
-    /// The same, of a share in percent, which has limits.
+    /// As the band of a share in percent, which has limits.
     #[must_use]
     pub fn of_a_share(self) -> Self {
         Self(self.0.map(|value| value.clamp(0.0, 100.0)))
@@ -97,8 +98,8 @@ pub enum Round {
     Band,
 }
 
-/// What runs show with one number of the machine changed: `S` is what the runs of a whole table show, as far as bands are
-/// wanted.
+/// What runs show with one number of the machine changed: `S` is what the runs of a whole table show, as far as bands
+/// are wanted.
 #[derive(Clone, Debug)]
 pub struct Variations<S> {
     /// What was varied.
@@ -110,8 +111,8 @@ pub struct Variations<S> {
 }
 
 impl<S> Variations<S> {
-    /// The band of a figure that is `base` in the table: moved by the differences of samples, as far as they have it; none if the
-    /// machine as it is has it not.
+    /// The band of a figure that is `base` in the table: moved by the differences of samples, as far as they have it;
+    /// none if the machine as it is has it not.
     pub fn band(&self, base: f64, of: impl Fn(&S) -> Option<f64>) -> Option<Band> {
         let still = of(&self.base)?;
         Some(Band::of(base, self.samples.iter().filter_map(|sample| Some(of(sample)? - still))))
@@ -142,9 +143,9 @@ pub fn weight(
     samples(machine, most).into_iter().map(of).sum()
 }
 
-/// Varies the machine's numbers in two rounds, in the second the `most` that matter. `table` has the runs of a sample, with a change
-/// and in the round's length, and `shown` is what they show; `points` is by how much two samples differ where they do most.
-/// `progress` is told the weight of what has been done.
+/// Varies the machine's numbers in two rounds, in the second the `most` that matter. `table` has the runs of a sample,
+/// with a change and in the round's length, and `shown` is what they show; `points` is by how much two samples differ
+/// where they do most. `progress` is told the weight of what has been done.
 ///
 /// # Errors
 /// That of `table`, or the first run that failed, and which it was.
@@ -152,16 +153,17 @@ pub fn vary<S>(
     machine: &Spec,
     most: usize,
     table: impl Fn(Change<'_>, Round) -> anyhow::Result<Vec<Run<'_>>>,
-    shown: impl Fn(&[Outcome]) -> S,
+    shown: impl Fn(&[(String, Outcome)]) -> S,
     points: impl Fn(&S, &S) -> f64,
     progress: &mut dyn FnMut(u64),
 ) -> anyhow::Result<Variations<S>> {
     let mut before = 0;
     let mut sample = |changes: &[Change<'_>], round: Round| {
         let tables = changes.iter().map(|&change| table(change, round)).collect::<anyhow::Result<Vec<_>>>()?;
-        let all = tables.concat();
-        let mut outcomes = runs::all(machine, &all, &mut |now| progress(before + now))?.into_iter();
-        before += runs::weight(&all);
+        let all: Vec<(&Spec, &Run<'_>)> = tables.iter().flatten().map(|run| (machine, run)).collect();
+        let outcomes = runs::all(&all, &mut |now| progress(before + now))?;
+        let mut outcomes = all.iter().map(|(_, run)| run.name.clone()).zip(outcomes);
+        before += tables.iter().map(|table| runs::weight(table)).sum::<u64>();
         let of = |table: &Vec<Run<'_>>| shown(&outcomes.by_ref().take(table.len()).collect::<Vec<_>>());
         anyhow::Ok(tables.iter().map(of).collect::<Vec<S>>())
     };

@@ -2,8 +2,8 @@
 
 use framewright_sim::report::{LockReport, Report};
 
-use crate::sim::figures::{duration, percent, share};
 use crate::sim::run::cost;
+use framewright_table::figures::{duration, percent, share};
 
 /// Kinds of locks, as reports name them.
 pub const ZONE: &str = "zone";

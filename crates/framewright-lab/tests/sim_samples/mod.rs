@@ -2,12 +2,14 @@
 
 #![allow(dead_code, reason = "each test program uses a part")]
 
+use framewright::{Counters, FrameCounts};
 use framewright_lab::sim::Sensitivity;
 use framewright_lab::sim::sensitivity::Effect;
 use framewright_sim::machine::Basis;
 use framewright_sim::report::{
     CpuReport, Distribution, FieldReport, Figure, LineReport, LockReport, LockSpan, Report, SCHEMA, Times, Traffic,
 };
+use framewright_sim::workload::Outcome;
 
 /// A page fault run on so many CPUs: linear up to 28, flat from there on.
 pub(crate) fn run(cpus: usize) -> Report {
@@ -37,6 +39,17 @@ pub(crate) fn run(cpus: usize) -> Report {
         per_cpu: (0..cpus).map(|cpu| cpu_report(cpu, cpus, waiting)).collect(),
         accesses: 3_456_789 * cpus as u64,
         switches: 12_345 * (cpus as u64 - 1),
+    }
+}
+
+/// What came of a run that left nothing but its report.
+pub(crate) fn reported(report: Report) -> Outcome {
+    Outcome {
+        report,
+        spans: Vec::new(),
+        census: FrameCounts::default(),
+        counters: Counters::default(),
+        aftermath: None,
     }
 }
 

@@ -85,7 +85,7 @@ pub enum Quantity {
     /// An event counter, by its position in a list of names.
     Event(usize),
     /// A part of the census, by its position in a list of names.
-    FrameCounts(usize),
+    Census(usize),
 }
 
 /// A statement about a number.
@@ -142,7 +142,7 @@ impl Quantity {
                 let found = pages.events().named().find(|(name, _)| *name == EVENTS[event]).map(|(_, count)| count);
                 found.ok_or_else(|| "these mechanisms keep no such counter".into())
             }
-            Quantity::FrameCounts(part) => {
+            Quantity::Census(part) => {
                 pages.validate().map(|census| CENSUS[part].1(&census)).map_err(|violation| violation.to_string())
             }
         }
@@ -173,7 +173,7 @@ impl fmt::Display for Quantity {
             Quantity::Pageblocks(MigrateType::HighAtomic, zone) => f.write_str("highatomic").and_then(|()| of(f, zone)),
             Quantity::Pageblocks(kind, zone) => write!(f, "pageblocks {kind}").and_then(|()| of(f, zone)),
             Quantity::Event(event) => write!(f, "vmstat {}", EVENTS[event]),
-            Quantity::FrameCounts(part) => f.write_str(CENSUS[part].0),
+            Quantity::Census(part) => f.write_str(CENSUS[part].0),
         }
     }
 }
@@ -219,7 +219,7 @@ fn quantity(words: &mut Words<'_>) -> Result<Quantity, Reason> {
             let census = CENSUS.iter().position(|(part, _)| *part == word);
             match (numa, census) {
                 (Some(counter), _) => Quantity::Numa(counter, words.zone()?),
-                (None, Some(part)) => Quantity::FrameCounts(part),
+                (None, Some(part)) => Quantity::Census(part),
                 (None, None) => {
                     let known: Vec<&str> = Quantity::kinds().collect();
                     return Err(format!("`{word}` is nothing to assert; there are {}", known.join(", ")));

@@ -204,7 +204,7 @@ impl Shadow {
         match rows.into_iter().find(|(_, ours, theirs)| ours != theirs) {
             None => Ok(()),
             Some((part, ours, theirs)) => {
-                Err(Wrong { kind: Kind::FrameCounts, text: format!("{theirs} frames are {part}, should be {ours}") })
+                Err(Wrong { kind: Kind::Census, text: format!("{theirs} frames are {part}, should be {ours}") })
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Times of everything but the allocator, on a CPU or on the disk.
 //!
 //! One time was measured for this project. The speed of the disk follows from the length of the published run. The
-//! others are assumed. The first two were corrected when the published tables were known (`docs/fragmentation.md`).
+//! others are assumed. The first two were corrected when the published tables were known (`docs/lab/fragmentation.md`).
 //! Fragmentation depends more on the order of events than on their times; latencies depend on the times.
 
 use crate::model::{NS, Ps, S, US};

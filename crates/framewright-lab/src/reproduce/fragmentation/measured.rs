@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::published::ByType;
 use crate::reproduce::estimate::Estimate;
-use crate::sim::figures::{duration, share};
+use framewright_table::figures::{duration, share};
 
 /// Names of the mobilities that requests ask for, by their number.
 pub const TYPES: [&str; 3] = ["unmovable", "movable", "reclaimable"];
@@ -29,7 +29,7 @@ pub struct Measured {
     pub huge_percent: Estimate,
     /// Mean time of the others, in microseconds; none if there were none.
     pub fault_base_us: Option<Estimate>,
-    /// The same of those that did.
+    /// Mean time of those that did, in microseconds; none if there were none.
     pub fault_huge_us: Option<Estimate>,
     /// Requests that waited rather than mix mobilities.
     pub stalls: Estimate,
@@ -103,7 +103,7 @@ fn mixed(phase: &Phase) -> usize {
     phase.blocks.iter().filter(|block| is_mixed(block)).count()
 }
 
-/// Who mixed what, in a sentence.
+/// Which requests took whose blocks, in a sentence.
 pub fn why(outcomes: &[&Outcome]) -> String {
     let count = outcomes.len().max(1) as f64;
     let mut parts = vec![mixers(outcomes)];

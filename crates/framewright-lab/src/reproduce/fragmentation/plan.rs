@@ -5,19 +5,19 @@ use framewright_sim::machine::Spec;
 use framewright_sim::thpfioscale::{Config, Load, Marks, Outcome, Shrinkers, Slabs, Thpfioscale, run};
 use serde::Serialize;
 
-use super::emulated;
-use super::published::{KERNELS, Published};
+use super::published::{EMULATED, KERNELS, Published, REAL};
 use crate::reproduce::runs::{Progress, each};
 
+/// Name of the experiment, and of the table that machines' numbers are fitted to.
+pub const NAME: &str = "fragmentation";
 /// Our own mechanisms, which nobody published.
 pub const OURS: &str = "default";
-/// Mechanisms of the kernel that was run under emulation.
-pub const REAL: &str = "linux-6.1";
 /// The configuration in which mechanisms are taken apart, rounds are repeated and pictures are taken.
 pub const CLOSER: &str = "skylake-madvise";
 /// Kernels that are run for several rounds.
 pub const REPEATED: [&str; 3] = [KERNELS[0], KERNELS[3], OURS];
-/// Mechanisms alone and together, and what each is: theirs, and ours. A stall waits for the boost, so there is none without.
+/// Mechanisms alone and together, and what each is: theirs, and ours. A stall waits for the boost, so there is none
+/// without.
 pub const ABLATION: [(&str, &str); 10] = [
     ("vanilla-4.20", "none"),
     ("lowzone", "lower zone first"),
@@ -31,7 +31,8 @@ pub const ABLATION: [(&str, &str); 10] = [
     (OURS, "ours: both, and our lists"),
 ];
 
-/// What the workload assumes was chosen knowing how these rows come out: a configuration and a kernel each (`docs/lab/fragmentation.md`).
+/// What the workload assumes was chosen knowing how these rows come out: a configuration and a kernel each
+/// (`docs/lab/fragmentation.md`).
 pub const RESTATED: [(&str, &str); 1] =
     [("the kernel around the allocator", "skylake-default vanilla-4.20, skylake-madvise vanilla-4.20")];
 
@@ -241,7 +242,7 @@ impl Setting {
     /// What it is, in words, if it was not published.
     pub fn title(&self) -> &'static str {
         match self.load {
-            _ if self.emulated => emulated::TITLE,
+            _ if self.emulated => EMULATED,
             Load::Files => "not published; direct compaction at each fault",
             Load::Build => "not published; a source tree is compiled, MADV_HUGEPAGE",
             Load::Network => "not published; files are sent to clients that come and go, MADV_HUGEPAGE",
@@ -255,7 +256,8 @@ impl Setting {
     }
 }
 
-/// The emulated machine: managed memory, zones, `min_free_kbytes`, what the kernel holds after booting, slabs and log as they were seen there, nothing scaled.
+/// The emulated machine: managed memory, zones, `min_free_kbytes`, what the kernel holds after booting, slabs and log
+/// as they were seen there, nothing scaled.
 fn as_emulated(config: Config) -> Thpfioscale {
     let (marks, slabs, shrinkers) = (Marks::Own, Slabs::Slub, Shrinkers::Share);
     let seen = Thpfioscale { mib: 972, low: 224, min_free: 44_512, held: 2_800, log: 20_480, ..Thpfioscale::default() };

@@ -1,15 +1,24 @@
-//! The published tables.
+//! The published tables, and what a real Linux 6.1 did with the same workload (`docs/lab/linux-vm.md`).
 
 use anyhow::{Context, ensure};
 use framewright::Mechanisms;
 use serde::{Deserialize, Serialize};
 
-use super::emulated;
+use crate::reproduce::estimate::Estimate;
 use crate::reproduce::published::{built_in, is_amount, names_differ};
 
 /// The file.
 const FILE: &str = include_str!("../../../../../data/published/fragmentation.toml");
-/// Kernels of the series, from the first: what it was measured against, and with so many of its patches. Names of presets.
+/// What a real kernel did in a machine of 1 GiB that QEMU emulates: three rounds for each configuration.
+const REAL_FILE: &str = include_str!("../../../../../data/published/linux-6.1-thpfioscale-1g.json");
+/// That machine, in words.
+pub const EMULATED: &str = "a real Linux 6.1 on 4 CPUs that QEMU emulates, 1,024 MiB, three boots";
+/// Our configurations of that machine, and what its rounds call them.
+const EMULATED_CONFIGS: [(&str, &str); 2] = [("emulated-default", "default"), ("emulated-madvise", "madvhugepage")];
+/// Mechanisms of the kernel that was run under emulation.
+pub const REAL: &str = "linux-6.1";
+/// Kernels of the series, from the first: what it was measured against, and with more and more of its patches. Names of
+/// presets.
 pub const KERNELS: [&str; 4] = ["vanilla-4.20", "lowzone", "boost", "stall"];
 
 /// What was published.
@@ -28,9 +37,9 @@ pub struct Published {
     /// Each kernel on each of them.
     #[serde(rename = "row")]
     pub rows: Vec<Row>,
-    /// The same of an earlier version of the series.
+    /// Rows of an earlier version of the series.
     pub earlier: Vec<Earlier>,
-    /// The same of the first version, which was measured on another kernel: nothing is checked against it.
+    /// Rows of the first version, which was measured on another kernel: nothing is checked against it.
     pub before: Before,
     /// What a real kernel did, of which no table was published.
     #[serde(skip)]
@@ -67,7 +76,7 @@ pub struct Row {
     pub huge_percent: f64,
     /// Mean time of the others, in microseconds; 0 if there were none.
     pub fault_base_us: f64,
-    /// The same of those that did.
+    /// Mean time of those that did, in microseconds.
     pub fault_huge_us: f64,
     /// Requests that waited rather than mix mobilities, of kernels that do that.
     pub stalls: Option<Stalls>,
@@ -93,7 +102,7 @@ pub struct Stalls {
     pub count: f64,
     /// How long all together, in microseconds.
     pub us: f64,
-    /// In a run of so many minutes, where that was said.
+    /// Minutes of the run, where that was said.
     pub minutes: Option<f64>,
 }
 
@@ -132,7 +141,8 @@ impl Published {
     /// What is wrong with them.
     pub fn built_in() -> anyhow::Result<Self> {
         let published = built_in("fragmentation.toml", FILE, Self::check)?;
-        Ok(Self { emulated: emulated::rows()?, ..published })
+        let emulated = emulated().context("data/published/linux-6.1-thpfioscale-1g.json")?;
+        Ok(Self { emulated, ..published })
     }
 
     /// A row, published or of a real kernel.
@@ -146,7 +156,8 @@ impl Published {
         Before { rows: KERNELS.into_iter().filter_map(row).cloned().collect(), ..self.before.clone() }
     }
 
-    /// What two postings of the same kernel are apart at most, in points of faults that got a huge page. It is all that is known of how much chance is in one.
+    /// What two postings of the same kernel are apart at most, in points of faults that got a huge page. It is all that
+    /// is known of how much chance is in one.
     pub fn noise(&self, config: &str) -> f64 {
         let apart = self.earlier.iter().filter(|row| row.config == config).filter_map(|earlier| {
             Some((earlier.huge_percent? - self.row(config, &earlier.kernel)?.huge_percent).abs())
@@ -210,6 +221,48 @@ fn is_percent(huge_percent: f64) -> anyhow::Result<()> {
     Ok(())
 }
 
+#[derive(Deserialize)]
+struct Measured {
+    rounds: Vec<Round>,
+}
+
+#[derive(Deserialize)]
+struct Round {
+    config: String,
+    fragmenting: f64,
+    by_type: ByType<f64>,
+    huge_percent: f64,
+    fault_base_us: f64,
+    fault_huge_us: f64,
+}
+
+/// A row of the real kernel for each configuration: means of its rounds.
+fn emulated() -> anyhow::Result<Vec<Row>> {
+    let measured: Measured = serde_json::from_str(REAL_FILE)?;
+    EMULATED_CONFIGS.iter().map(|(config, theirs)| row(&measured, config, theirs)).collect()
+}
+
+fn row(measured: &Measured, config: &str, theirs: &str) -> anyhow::Result<Row> {
+    let rounds: Vec<&Round> = measured.rounds.iter().filter(|round| round.config == theirs).collect();
+    ensure!(!rounds.is_empty(), "there is no round of {theirs}");
+    let mean =
+        |value: fn(&Round) -> f64| Estimate::of(rounds.iter().map(|round| value(round))).map_or(0.0, |all| all.mean);
+    Ok(Row {
+        config: config.to_owned(),
+        kernel: REAL.to_owned(),
+        events: mean(|round| round.fragmenting),
+        events_by_type: Some(ByType {
+            unmovable: mean(|round| round.by_type.unmovable),
+            movable: mean(|round| round.by_type.movable),
+            reclaimable: mean(|round| round.by_type.reclaimable),
+        }),
+        huge_percent: mean(|round| round.huge_percent),
+        fault_base_us: mean(|round| round.fault_base_us),
+        fault_huge_us: mean(|round| round.fault_huge_us),
+        stalls: None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -258,5 +311,12 @@ mod tests {
             assert_eq!(wrong(from, to), told);
         }
         assert!(wrong("threads = 1", "thread = 1").contains("unknown field"));
+    }
+
+    #[test]
+    fn rows_are_means_of_three_rounds() {
+        let told = |row: &Row| format!("{}: {:.1} events, {:.2} % huge", row.config, row.events, row.huge_percent);
+        let all: Vec<String> = emulated().unwrap().iter().map(told).collect();
+        assert_eq!(all, ["emulated-default: 17.3 events, 2.60 % huge", "emulated-madvise: 36.7 events, 21.87 % huge"]);
     }
 }

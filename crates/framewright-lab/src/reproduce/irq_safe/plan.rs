@@ -1,18 +1,21 @@
 //! What is run.
 
-use anyhow::Context;
 use framewright_bench::time_bench::{Primitive, ProtectionPair, protection_pairs, time_bench};
 use framewright_sim::machine::Spec;
 use framewright_sim::model::Ps;
 use framewright_sim::report::Report;
-use framewright_sim::workload::{Aim9, Job, Netperf, Outcome, PageAlloc, PageBench01, Workload};
+use framewright_sim::workload::{Aim9, Job, Netperf, PageAlloc, PageBench01, Workload};
 use serde::Serialize;
 
 use super::published::{Published, Test};
 use crate::mechanisms;
-use crate::reproduce::runs::{self, Change, LISTS, Progress, Run, clock};
-use crate::reproduce::variation::{self, Round, Variations, vary};
-use crate::sim::figures::change_percent;
+use crate::reproduce::plan::{self, Figures, Outcomes, Set, TABLE};
+use crate::reproduce::runs::{Change, LISTS, Run, clock};
+use crate::reproduce::variation::Round;
+use framewright_table::figures::change_percent;
+
+/// Name of the experiment, and of the table that machines' numbers are fitted to.
+pub const NAME: &str = "irq-safe";
 
 /// How per-CPU lists are kept from interrupts, and under which mechanisms that is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,8 +28,8 @@ pub struct Mode {
 
 /// Linux until 2022, the change, Linux since, and ours.
 ///
-/// The kernels count as Linux >= 5.14 does. Counters of 4.10 would make them dearer for a reason that is ours alone: who comes to the
-/// zone without the lists tells it each event at once, while a CPU of 4.10 kept it.
+/// The kernels count as Linux >= 5.14 does. Counters of 4.10 would make them dearer for a reason that is ours alone: a
+/// CPU that comes to the zone without the lists tells it each event at once, while a CPU of 4.10 kept it.
 pub const MODES: [Mode; 4] = [
     Mode { name: "interrupts-off", mechanisms: "numa-base,numa-stat=events" },
     Mode { name: "preemption-off", mechanisms: "irqsafe,numa-stat=events" },
@@ -35,7 +38,8 @@ pub const MODES: [Mode; 4] = [
 ];
 /// Streams of packets, each on a CPU of its own.
 pub const STREAMS: usize = 8;
-/// Bytes of a stream that a page holds where a card fills pages: a packet of 1500 bytes carries 1448 and takes 24 lines, so 1536.
+/// Bytes of a stream that a page holds where a card fills pages: a packet of 1500 bytes carries 1448 and takes 24
+/// lines, so 1536.
 const PAGE: f64 = 4096.0 * 1448.0 / 1536.0;
 /// Iterations of a test of aim9.
 pub const ITERATIONS: u64 = 12;
@@ -43,8 +47,15 @@ pub const ITERATIONS: u64 = 12;
 const TICK: Ps = 250_000_000;
 /// Time in which the packets' pages come to lie as they do later, in picoseconds.
 const WARM_UP: Ps = 10 * MILLISECOND;
-/// How many of the machine's numbers are varied both ways.
-const CHOSEN: usize = 6;
+/// Sets of runs besides the packets, which are the table whose bands are asked for. Each has every mode's runs one
+/// after another. This one: the batches.
+pub const BATCHES: &str = "batches";
+/// Iterations of aim9's tests.
+pub const AIM9: &str = "aim9";
+/// The pair.
+pub const PAIR_SET: &str = "pair";
+/// The change of the packets' throughput.
+pub const LOST: &str = "packets";
 
 /// Numbers that restate what is not the allocator's: what they are for, and to which row each was set.
 pub const RESTATED: [(&str, &str); 3] = [
@@ -52,7 +63,8 @@ pub const RESTATED: [(&str, &str); 3] = [
     ("cycles of a fault", "page_test Hmean"),
     ("cycles of a page of packets", "4.10"),
 ];
-/// Cycles of a call that moves the end of the heap; of a fault; of a page of packets in the driver, and on its way to user space.
+/// Cycles of a call that moves the end of the heap; of a fault; of a page of packets in the driver, and on its way to
+/// user space.
 const CALL: u32 = 598;
 const FAULT: u32 = 1707;
 const PACKET: [u32; 2] = [3000, 5674];
@@ -100,23 +112,6 @@ pub struct Plan<'a> {
     pub lengths: Lengths,
 }
 
-/// What came of it: of each mode, in the order of [`MODES`].
-#[derive(Clone, Debug)]
-pub struct Runs {
-    /// The batches.
-    pub batches: Vec<[Report; 4]>,
-    /// The pair.
-    pub pair: [Report; 4],
-    /// Tests of aim9, in the order of [`Test::ALL`]; of each iteration.
-    pub aim9: [[Vec<Report>; 4]; 2],
-    /// The packets.
-    pub packets: [Report; 4],
-    /// The change of the packets' throughput, with the machine's numbers varied, if they were.
-    pub variations: Option<Variations<f64>>,
-    /// What was measured here.
-    pub native: Native,
-}
-
 /// What was measured on the machine that this runs on.
 #[derive(Clone, PartialEq, Default, Serialize, Debug)]
 pub struct Native {
@@ -127,44 +122,11 @@ pub struct Native {
 }
 
 impl Plan<'_> {
-    /// Runs all of it.
+    /// Measures the parts and a pair on this machine.
     ///
     /// # Errors
-    /// The first run that failed, and which it was.
-    pub fn run(&self, progress: Progress<'_>) -> anyhow::Result<Runs> {
-        let batches = self.published.batches();
-        let jobs: Vec<Run<'_>> = [
-            batches.iter().map(|&batch| self.batch(batch)).collect::<anyhow::Result<Vec<_>>>()?.concat(),
-            self.aim9()?,
-            self.packets(self.lengths.packets, None)?,
-        ]
-        .concat();
-        let pair = self.pair()?;
-        let varied = || variation::weight(self.machine, CHOSEN, |change, round| self.varied(change, round));
-        let varied = if self.lengths.varied { varied()? } else { 0 };
-        let total = runs::weight(&jobs) + runs::weight(&pair) + varied;
-        let mut outcomes = runs::all(self.machine, &jobs, &mut |now| progress(now, total))?.into_iter();
-        let mut next = || of_modes(&mut outcomes);
-        let batches = batches.iter().map(|_| next()).collect::<anyhow::Result<Vec<_>>>()?;
-        let mut aim9 = Test::ALL.map(|_| [const { Vec::new() }; 4]);
-        for test in &mut aim9 {
-            for _ in 0..ITERATIONS {
-                test.iter_mut().zip(next()?).for_each(|(mode, report)| mode.push(report));
-            }
-        }
-        let packets = next()?;
-        let mut done = runs::weight(&jobs);
-        let outcomes = runs::all(self.desktop, &pair, &mut |now| progress(done + now, total))?;
-        done += runs::weight(&pair);
-        let pair = of_modes(&mut outcomes.into_iter())?;
-        let variations = match self.lengths.varied {
-            true => Some(self.vary(&mut |now| progress(done + now, total))?),
-            false => None,
-        };
-        Ok(Runs { batches, pair, aim9, packets, variations, native: self.native()? })
-    }
-
-    fn native(&self) -> anyhow::Result<Native> {
+    /// The allocator could not be set up.
+    pub fn native(&self) -> anyhow::Result<Native> {
         let rounds = self.lengths.rounds;
         let pairs = protection_pairs(&["baseline", "default"], rounds).map_err(anyhow::Error::msg)?;
         Ok(Native { time_bench: time_bench(rounds), pairs })
@@ -177,11 +139,6 @@ impl Plan<'_> {
         self.in_modes(&Workload::PageAlloc(PageAlloc { batch }), 1, |run| {
             (run.job.warm_up, run.job.window) = (window / 4, window);
         })
-    }
-
-    /// The pair in each mode.
-    fn pair(&self) -> anyhow::Result<Vec<Run<'static>>> {
-        self.in_modes(&Workload::PageBench01(PageBench01::default()), 1, |_| {})
     }
 
     /// Iterations of aim9's tests, each in all modes.
@@ -227,23 +184,43 @@ impl Plan<'_> {
         MODES.iter().map(of).collect()
     }
 
-    fn vary(&self, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Variations<f64>> {
-        let shown = |pair: &[Outcome]| lost(&pair[0].report, &pair[1].report);
-        let points = |still: &f64, moved: &f64| (moved - still).abs();
-        vary(self.machine, CHOSEN, |change, round| self.varied(change, round), shown, points, progress)
-    }
-
-    /// The packets in the first two modes.
-    fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Vec<Run<'p>>> {
-        let mut runs = self.packets(Lengths::VARIED[round as usize], change)?;
-        runs.truncate(2);
-        Ok(runs)
-    }
-
     /// Cycles of a page's allocation and of its free, of a report of a batch.
     pub fn cycles(&self, report: &Report) -> Option<[f64; 2]> {
         let clock = clock(self.machine);
         Some([report.figure("an allocation")?, report.figure("a free")?].map(|ns| ns * clock / 1e9))
+    }
+}
+
+impl plan::Plan for Plan<'_> {
+    const CHOSEN: usize = 6;
+
+    fn machine(&self) -> &Spec {
+        self.machine
+    }
+
+    fn sets(&self) -> anyhow::Result<Vec<Set<'_>>> {
+        let batches = self.published.batches().into_iter().map(|batch| self.batch(batch));
+        let of = |name, machine, runs| Set { name, machine, runs };
+        Ok(vec![
+            of(BATCHES, self.machine, batches.collect::<anyhow::Result<Vec<_>>>()?.concat()),
+            of(AIM9, self.machine, self.aim9()?),
+            of(TABLE, self.machine, self.packets(self.lengths.packets, None)?),
+            of(PAIR_SET, self.desktop, self.in_modes(&Workload::PageBench01(PageBench01::default()), 1, |_| {})?),
+        ])
+    }
+
+    /// The packets in the first two modes.
+    fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Option<Vec<Run<'p>>>> {
+        if !self.lengths.varied {
+            return Ok(None);
+        }
+        let packets = self.packets(Lengths::VARIED[round as usize], change)?;
+        Ok(Some(packets.into_iter().take(2).collect()))
+    }
+
+    fn figures(&self, table: &Outcomes) -> Figures {
+        let [(_, first), (_, second), ..] = table else { return Figures::new() };
+        Figures::from([(LOST.to_owned(), lost(&first.report, &second.report))])
     }
 }
 
@@ -255,10 +232,4 @@ pub fn lost(first: &Report, second: &Report) -> f64 {
 /// Megabits a second of the packets.
 pub fn mbit(report: &Report) -> f64 {
     report.per_second * PAGE * 8.0 / 1e6
-}
-
-/// The next run of each mode.
-fn of_modes(outcomes: &mut impl Iterator<Item = Outcome>) -> anyhow::Result<[Report; 4]> {
-    let four: Vec<Report> = outcomes.take(4).map(|outcome| outcome.report).collect();
-    four.try_into().ok().context("a run is missing")
 }

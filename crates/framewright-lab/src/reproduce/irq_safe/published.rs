@@ -4,7 +4,7 @@ use anyhow::ensure;
 use serde::{Deserialize, Serialize};
 
 use crate::reproduce::published::{built_in, is_amount, names_differ};
-use crate::sim::figures::change_percent;
+use framewright_table::figures::change_percent;
 
 /// The file.
 const FILE: &str = include_str!("../../../../../data/published/irq-safe.toml");

@@ -1,31 +1,40 @@
-//! What is run, and what comes of it.
+//! The published table, and what is run.
 
+use anyhow::Context;
 use framewright::Mechanisms;
 use framewright::mechanisms::{LockPlace, ZoneLock};
 use framewright_sim::machine::Spec;
 use framewright_sim::report::Report;
-use framewright_sim::workload::{Aim7, Job, Outcome, Passes, Workload};
-use serde::Serialize;
+use framewright_sim::workload::{Aim7, Job, Passes, Workload};
+use serde::{Deserialize, Serialize};
 
-use crate::reproduce::runs::{self, Change, LISTS, Progress, Run};
-use crate::reproduce::variation::{self, Round, Varying, vary};
-use crate::sim::figures::change_percent;
+use crate::reproduce::plan::{self, Figures, Outcomes, Set, TABLE};
+use crate::reproduce::published::{built_in, is_amount, is_change, names_differ};
+use crate::reproduce::runs::{Change as Changed, LISTS, Run};
+use crate::reproduce::variation::{Round, Varying};
+use framewright_table::figures::change_percent;
 
+/// Name of the experiment, and of the table that machines' numbers are fitted to.
+pub const NAME: &str = "zone-layout";
+/// The published table.
+pub(super) const FILE: &str = include_str!("../../../../../data/published/zone-layout.toml");
 /// Numbers of CPUs at which curves have a point; the last is the table's.
 pub const CURVE: [usize; 8] = [1, 2, 4, 8, 15, 30, 60, 120];
-/// The same of a first look.
+/// As [`CURVE`], of a first look.
 pub const FEW: [usize; 4] = [1, 4, 30, 120];
-/// Locks that are compared: theirs, and the one that waits apart.
-pub const LOCKS: [ZoneLock; 2] = [ZoneLock::Ticket, ZoneLock::Queued];
+/// Locks that are compared: theirs, and the one whose waiters wait apart.
+pub(super) const LOCKS: [ZoneLock; 2] = [ZoneLock::Ticket, ZoneLock::Queued];
 /// Places of the lock, those of the table first.
-pub const PLACES: [LockPlace; 3] = [LockPlace::BesideLists, LockPlace::BehindLists, LockPlace::OwnLine];
-/// How many of the machine's numbers are varied both ways.
-const CHOSEN: usize = 8;
+pub(super) const PLACES: [LockPlace; 3] = [LockPlace::BesideLists, LockPlace::BehindLists, LockPlace::OwnLine];
 /// How many times longer runs on few CPUs are at most.
-const LONGER: f64 = 20.0;
+pub(super) const LONGER: f64 = 20.0;
+/// The row by which the machine's numbers are chosen: the change of jobs from beside to behind.
+pub(super) const REACH: &str = "beside -> separate";
+/// The set of runs with other memory of the tasks.
+pub const MEMORY_SET: &str = "memory";
 
-/// What tasks' memory may be: a name, percent of the bursts that go to any node ([`Aim7::elsewhere`]), and of the processes that end
-/// on any CPU ([`Aim7::moved`]). How it was is not known; the table is made with the last.
+/// What tasks' memory may be: a name, percent of the bursts that go to any node ([`Aim7::elsewhere`]), and of the
+/// processes that end on any CPU ([`Aim7::moved`]). How it was is not known; the table is made with the last.
 pub const MEMORY: [(&str, u32, u32); 4] = [
     ("of the CPU's node, freed there", 0, 0),
     ("of the CPU's node, freed on any CPU", 0, 100),
@@ -33,11 +42,121 @@ pub const MEMORY: [(&str, u32, u32); 4] = [
     ("of any node, freed on any CPU", 100, 100),
 ];
 
-/// The workload, with the last of [`MEMORY`]. By the published seconds a job is outside of the kernel for one part in 37 of its time where the
-/// lock is separate (658 s of 24,506 s). So much of it it computes with 7,000 cycles for 32 pages.
+/// The published table.
+#[derive(Clone, PartialEq, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    pub(super) title: String,
+    pub(super) source: String,
+    #[serde(rename = "workload")]
+    _workload: String,
+    /// What was measured, each before and after a change of the lock's place.
+    #[serde(rename = "row")]
+    pub rows: Vec<Theirs>,
+}
+
+/// One measurement.
+#[derive(Clone, PartialEq, Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub struct Theirs {
+    /// Its name.
+    pub name: String,
+    pub(super) from: String,
+    pub(super) to: String,
+    pub(super) quantity: Quantity,
+    #[serde(flatten)]
+    pub(super) change: Change,
+}
+
+/// Something before and after the lock was moved.
+#[derive(Clone, Copy, PartialEq, Serialize, Deserialize, Debug)]
+pub struct Change {
+    pub(super) before: f64,
+    pub(super) after: f64,
+    /// In percent.
+    pub change_percent: f64,
+}
+
+/// What was measured.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Quantity {
+    /// Jobs per minute.
+    Jobs,
+    /// Seconds that all jobs took.
+    Elapsed,
+    /// Seconds of CPU time in the kernel.
+    System,
+    /// Seconds of CPU time outside of it.
+    User,
+    /// Context switches of tasks that wait.
+    VoluntarySwitches,
+    /// Context switches of tasks that could go on.
+    InvoluntarySwitches,
+}
+
+impl Quantity {
+    /// Why nothing of the kind comes out of the model; none if something does.
+    pub(super) fn unmodelled(self) -> Option<&'static str> {
+        match self {
+            Self::Jobs | Self::Elapsed | Self::System => None,
+            Self::User => Some("not modelled: what a job computes is given, and the same for both"),
+            Self::VoluntarySwitches | Self::InvoluntarySwitches => {
+                Some("not modelled: there is no scheduler, each CPU runs one process after the other")
+            }
+        }
+    }
+
+    /// The quantity of a run on so many CPUs, for a process; none if the model has nothing of the kind.
+    fn of(self, report: &Report) -> Option<f64> {
+        let jobs = report.per_second;
+        match self {
+            Self::Jobs => Some(jobs),
+            Self::Elapsed => Some(1.0 / jobs),
+            Self::System => Some(report.cpus as f64 * (1.0 - computing(report) / 100.0) / jobs),
+            Self::User | Self::VoluntarySwitches | Self::InvoluntarySwitches => None,
+        }
+    }
+}
+
+pub(super) fn computing(report: &Report) -> f64 {
+    report.figure(Aim7::COMPUTING).unwrap_or(f64::NAN)
+}
+
+impl Published {
+    /// The table that comes with the program.
+    ///
+    /// # Errors
+    /// The file is wrong, which is a mistake in this project.
+    pub fn built_in() -> anyhow::Result<Self> {
+        built_in("zone-layout.toml", FILE, Self::check)
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        names_differ(self.rows.iter().map(|row| row.name.as_str()))?;
+        for Theirs { name, from, to, change, .. } in &self.rows {
+            let Change { before, after, change_percent } = *change;
+            for place in [from, to] {
+                let known = PLACES[..2].iter().any(|known| known.name() == place);
+                known.then_some(()).with_context(|| format!("row {name}: no kernel had the lock at {place}"))?;
+            }
+            is_amount(&format!("row {name}: before"), before)?;
+            is_amount(&format!("row {name}: after"), after)?;
+            is_change(name, change_percent, (before, after))?;
+        }
+        Ok(())
+    }
+}
+
+/// The workload, with the last of [`MEMORY`]. By the published seconds a job is outside of the kernel for one part in
+/// 37 of its time where the lock is separate (658 s of 24,506 s). So much of it it computes with 7,000 cycles for 32
+/// pages.
 pub fn workload() -> Aim7 {
-    let (_, elsewhere, moved) = MEMORY[MEMORY.len() - 1];
-    Aim7 { think: 7_000, elsewhere, moved, ..Aim7::default() }
+    with_memory(Aim7 { think: 7_000, ..Aim7::default() }, MEMORY[MEMORY.len() - 1])
+}
+
+pub(super) fn with_memory(workload: Aim7, (_, elsewhere, moved): (&str, u32, u32)) -> Aim7 {
+    Aim7 { elsewhere, moved, ..workload }
 }
 
 /// How long runs are, in processes of each CPU; runs on few CPUs are longer.
@@ -49,13 +168,13 @@ pub struct Lengths {
     pub varied: Option<Varying>,
 }
 
-const fn passes(warm_up: f64, window: f64) -> Passes {
+pub(super) const fn passes(warm_up: f64, window: f64) -> Passes {
     Passes { warm_up, window }
 }
 
 impl Lengths {
-    /// What a result that is to be quoted takes. Until those who wait have gathered at one zone some twenty processes of each CPU
-    /// end; over as many more the change comes out within a point and a half, by three seeds.
+    /// What a result that is to be quoted takes. Until the waiters have gathered at one zone some twenty processes of
+    /// each CPU end; over as many more the change comes out within a point and a half, by three seeds.
     pub const FULL: Self = Self {
         table: passes(24.0, 48.0),
         varied: Some(Varying { screen: passes(12.0, 12.0), band: passes(24.0, 72.0) }),
@@ -69,7 +188,9 @@ impl Lengths {
 pub struct Plan<'a> {
     /// The machine.
     pub machine: &'a Spec,
-    /// What its CPUs do.
+    /// The table.
+    pub published: &'a Published,
+    /// What the machine's CPUs do.
     pub workload: Aim7,
     /// Numbers of CPUs for curves; the last is the table's.
     pub cpus: Vec<usize>,
@@ -80,161 +201,122 @@ pub struct Plan<'a> {
 }
 
 /// A lock and its place.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Variant {
-    /// The lock.
-    pub lock: ZoneLock,
-    /// Its place.
-    pub place: LockPlace,
+pub(super) type Variant = (ZoneLock, LockPlace);
+
+/// Each of them, by lock.
+pub(super) fn variants() -> impl Iterator<Item = Variant> {
+    LOCKS.into_iter().flat_map(|lock| PLACES.into_iter().map(move |place| (lock, place)))
 }
 
-impl Variant {
-    /// Each of them, by lock.
-    pub fn all() -> impl Iterator<Item = Self> {
-        LOCKS.into_iter().flat_map(|lock| PLACES.into_iter().map(move |place| Self { lock, place }))
-    }
-
-    /// In a word for each.
-    pub fn name(self) -> String {
-        format!("{}, {}", self.lock.name(), self.place.name())
-    }
-
-    /// The baseline with this lock at this place.
-    pub fn mechanisms(self) -> Mechanisms {
-        Mechanisms { zone_lock: self.lock, lock_place: self.place, ..Mechanisms::BASELINE }
-    }
+/// A lock and a place in a word for each.
+pub(super) fn variant_name(lock: &str, place: &str) -> String {
+    format!("{lock}, {place}")
 }
 
-/// What came of it.
-#[derive(Clone, Debug)]
-pub struct Runs {
-    /// Of each variant, by numbers of CPUs as the plan has them.
-    pub curves: Vec<(Variant, Vec<Report>)>,
-    /// Both places of the table, for each kind of [`MEMORY`], and the variations, if there were any.
-    pub varied: Option<(Vec<[Speed; 2]>, Variations)>,
+/// The baseline with this lock at this place.
+pub(super) fn mechanisms((zone_lock, lock_place): Variant) -> Mechanisms {
+    Mechanisms { zone_lock, lock_place, ..Mechanisms::BASELINE }
 }
 
-/// Runs with one number of the machine changed: of both places of the table, in the order of [`PLACES`].
-pub type Variations = variation::Variations<[Speed; 2]>;
-
-/// What a run shows.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Speed {
-    /// Processes per second.
-    pub jobs: f64,
-    /// Percent of CPU time in which processes compute.
-    pub computing: f64,
-}
-
-impl Speed {
-    /// Of a run.
-    pub fn of(report: &Report) -> Self {
-        Self { jobs: report.per_second, computing: report.figure(Aim7::COMPUTING).unwrap_or(f64::NAN) }
-    }
-
-    /// Seconds of CPU time for a process in which it does not compute, on so many CPUs.
-    pub fn system(&self, cpus: usize) -> f64 {
-        cpus as f64 * (1.0 - self.computing / 100.0) / self.jobs
-    }
+/// A variant's run on so many CPUs.
+pub(super) fn run_name(variant: &str, cpus: usize) -> String {
+    format!("{variant} on {cpus} CPUs")
 }
 
 impl Plan<'_> {
     /// CPUs of the table.
-    pub fn most(&self) -> usize {
+    pub(super) fn most(&self) -> usize {
         self.cpus.last().copied().unwrap_or(1)
     }
 
-    /// Runs all of it.
-    ///
-    /// # Errors
-    /// The first run that failed, and which it was.
-    pub fn run(&self, progress: Progress<'_>) -> anyhow::Result<Runs> {
-        let table = self.table();
-        let (done, total) = (runs::weight(&table), self.weight()?);
-        let outcomes = runs::all(self.machine, &table, &mut |now| progress(now, total))?;
-        let mut reports = outcomes.into_iter().map(|outcome| outcome.report);
-        let curves = Variant::all().map(|variant| (variant, reports.by_ref().take(self.cpus.len()).collect()));
-        let curves = curves.collect();
-        let varied = match self.lengths.varied {
-            Some(varying) => Some(self.vary(varying, &mut |now| progress(done + now, total))?),
-            None => None,
-        };
-        Ok(Runs { curves, varied })
-    }
-
-    fn table(&self) -> Vec<Run<'_>> {
-        let of = |variant| {
-            self.cpus.iter().map(move |&cpus| self.run_of((variant, self.workload), cpus, self.lengths.table, None))
-        };
-        Variant::all().flat_map(of).collect()
-    }
-
-    fn run_of<'p>(
-        &self,
-        (variant, workload): (Variant, Aim7),
-        cpus: usize,
-        length: Passes,
-        change: Change<'p>,
-    ) -> Run<'p> {
+    fn run_of<'p>(&self, (lock, place): Variant, cpus: usize, (workload, length): (Aim7, Passes)) -> Run<'p> {
         // So that as many processes end.
         let longer = (self.most() as f64 / cpus as f64).min(LONGER);
-        let Passes { warm_up, window } = length;
-        let length = passes(warm_up * longer, window * longer);
-        let mut job = Job::new(Workload::Aim7(workload), variant.mechanisms(), cpus);
+        let length = passes(length.warm_up * longer, length.window * longer);
+        let mut job = Job::new(Workload::Aim7(workload), mechanisms((lock, place)), cpus);
         (job.seed, job.lists, job.passes) = (self.seed, Some(LISTS), Some(length));
         let weight = (length.warm_up + length.window) * cpus as f64 * 1000.0;
-        Run { name: format!("{} on {cpus} CPUs", variant.name()), job, change, weight: weight as u64 }
+        let name = run_name(&variant_name(lock.name(), place.name()), cpus);
+        Run { name, job, change: None, weight: weight as u64 }
     }
 
     /// Both places of the table with its lock.
-    fn pair<'p>(&self, workload: Aim7, length: Passes, change: Change<'p>) -> [Run<'p>; 2] {
-        [PLACES[0], PLACES[1]]
-            .map(|place| self.run_of((Variant { lock: LOCKS[0], place }, workload), self.most(), length, change))
+    fn pair<'p>(&self, what: (Aim7, Passes)) -> [Run<'p>; 2] {
+        [PLACES[0], PLACES[1]].map(|place| self.run_of((LOCKS[0], place), self.most(), what))
     }
 
-    /// Of all that is run.
-    fn weight(&self) -> anyhow::Result<u64> {
-        let table = runs::weight(&self.table());
-        let Some(varying) = self.lengths.varied else { return Ok(table) };
-        let varied = variation::weight(self.machine, CHOSEN, |change, round| Ok(self.varied(varying, change, round)))?;
-        Ok(table + runs::weight(&self.memory(varying)) + varied)
-    }
-
-    /// Both places with each kind of memory.
-    fn memory(&self, varying: Varying) -> Vec<Run<'_>> {
-        MEMORY.map(|memory| self.pair(self.kept(memory), varying.band, None)).concat()
-    }
-
-    fn varied<'p>(&self, varying: Varying, change: Change<'p>, round: Round) -> Vec<Run<'p>> {
-        self.pair(self.workload, varying.of(round), change).to_vec()
-    }
-
-    /// Both places with each kind of memory; for the rest see the module `variation`.
-    fn vary(&self, varying: Varying, progress: &mut dyn FnMut(u64)) -> anyhow::Result<(Vec<[Speed; 2]>, Variations)> {
-        let both = |pair: &[Outcome]| [&pair[0], &pair[1]].map(|outcome| Speed::of(&outcome.report));
-        let memory = self.memory(varying);
-        let done = runs::weight(&memory);
-        let pairs = runs::all(self.machine, &memory, progress)?.chunks_exact(2).map(both).collect();
-        let progress = &mut |now| progress(done + now);
-        let variations = vary(
-            self.machine,
-            CHOSEN,
-            |change, round| Ok(self.varied(varying, change, round)),
-            both,
-            points,
-            progress,
-        )?;
-        Ok((pairs, variations))
-    }
-
-    /// The workload with another memory.
-    pub fn kept(&self, (_, elsewhere, moved): (&str, u32, u32)) -> Aim7 {
-        Aim7 { elsewhere, moved, ..self.workload }
+    /// Before and after a change of the lock's place, as a row has it.
+    pub(super) fn change(&self, row: &Theirs, table: &Outcomes) -> Option<Change> {
+        let at = |place: &str| {
+            let name = run_name(&variant_name(LOCKS[0].name(), place), self.most());
+            row.quantity.of(&table.iter().find(|(known, _)| *known == name)?.1.report)
+        };
+        let (before, after) = (at(&row.from)?, at(&row.to)?);
+        Some(Change { before, after, change_percent: change_percent(before, after) })
     }
 }
 
-/// By how many points the change of jobs differs where it does more: from beside to behind.
-fn points(base: &[Speed; 2], sample: &[Speed; 2]) -> f64 {
-    let gain = |[beside, behind]: &[Speed; 2]| change_percent(beside.jobs, behind.jobs);
-    (gain(sample) - gain(base)).abs()
+impl plan::Plan for Plan<'_> {
+    const CHOSEN: usize = 8;
+
+    fn machine(&self) -> &Spec {
+        self.machine
+    }
+
+    fn sets(&self) -> anyhow::Result<Vec<Set<'_>>> {
+        let table = |variant| {
+            self.cpus.iter().map(move |&cpus| self.run_of(variant, cpus, (self.workload, self.lengths.table)))
+        };
+        let memory =
+            |varying: Varying| MEMORY.map(|memory| self.pair((with_memory(self.workload, memory), varying.band)));
+        let memory = self.lengths.varied.map(memory).into_iter().flatten().flatten();
+        Ok(vec![
+            Set { name: TABLE, machine: self.machine, runs: variants().flat_map(table).collect() },
+            Set { name: MEMORY_SET, machine: self.machine, runs: memory.collect() },
+        ])
+    }
+
+    fn varied<'p>(&self, change: Changed<'p>, round: Round) -> anyhow::Result<Option<Vec<Run<'p>>>> {
+        let pair = |varying: Varying| self.pair((self.workload, varying.of(round))).map(|run| Run { change, ..run });
+        Ok(self.lengths.varied.map(|varying| pair(varying).to_vec()))
+    }
+
+    /// The change of each row.
+    fn figures(&self, table: &Outcomes) -> Figures {
+        let of = |row: &Theirs| Some((row.name.clone(), self.change(row, table)?.change_percent));
+        self.published.rows.iter().filter_map(of).collect()
+    }
+
+    fn reach(&self, still: &Figures, moved: &Figures) -> f64 {
+        let of = |figures: &Figures| figures.get(REACH).copied().unwrap_or(f64::NAN);
+        (of(moved) - of(still)).abs()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::published::mistake;
+
+    #[test]
+    fn the_table_is_read() {
+        let table = Published::built_in().unwrap();
+        let jobs = table.rows.iter().filter(|row| row.quantity == Quantity::Jobs);
+        let jobs: Vec<f64> = jobs.map(|row| row.change.change_percent).collect();
+        assert_eq!((table.rows.len(), jobs), (11, vec![-46.2, 94.3]));
+        assert!(table.rows.iter().all(|row| row.from != row.to));
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let wrong = |from, to| mistake(FILE, Published::check, (from, to));
+        assert_eq!(
+            wrong("change_percent = -46.2", "change_percent = 46.2"),
+            "row separate -> beside: change_percent is 46.2, its numbers say -46.2"
+        );
+        assert_eq!(wrong("before = 152288", "before = 0"), "row separate -> beside: before is 0");
+        assert!(wrong("\"behind-lists\"", "\"own-line\"").contains("own-line"));
+        let twice = wrong("name = \"beside -> separate\"", "name = \"separate -> beside\"");
+        assert_eq!(twice, "row separate -> beside is there twice");
+    }
 }

@@ -1,30 +1,35 @@
-//! What is run, and what comes of it.
+//! What is run.
 
 use framewright::Mechanisms;
 use framewright::mechanisms::PRESETS;
 use framewright_sim::machine::Spec;
-use framewright_sim::report::Report;
-use framewright_sim::workload::{Job, LARGE_MACHINE, LruLists, Outcome, PageFault1, Passes, Workload};
+use framewright_sim::workload::{
+    Job, LARGE_MACHINE, LruLists, Outcome, PageFault1, PageFaultMix, ParallelFree, Passes, ProducerConsumer, Workload,
+};
 use serde::Serialize;
 
-use super::others::Other;
 use super::published::Published;
-use crate::reproduce::runs::{self, Change, Progress, Run};
-use crate::reproduce::variation::{self, Round, Varying, vary};
+use crate::reproduce::plan::{self, Figures, Outcomes, Runs, Set, TABLE};
+use crate::reproduce::runs::{Change, Run};
+use crate::reproduce::variation::{Round, Varying};
 use crate::reproduce::why::{FREE_LIST, ZONE, inside, waiting};
-use crate::sim::figures::change_percent;
+use framewright_table::figures::change_percent;
 
+/// Name of the experiment, and of the table that machines' numbers are fitted to.
+pub const NAME: &str = "zone-lock";
 /// Our own kernel, which nobody published.
 pub const OURS: &str = "default";
 /// By how much smaller memory is than the published.
 const FRACTION: u64 = 4;
 /// Frames in a MiB.
 const FRAMES_OF_MIB: u64 = 256;
-/// How many of the machine's numbers are varied both ways.
-const CHOSEN: usize = 8;
+/// Sets of runs besides the table's: pages on LRU lists, on such that many CPUs change at once, and fewer CPUs.
+const LRU: &str = "lru";
+const SMP_LRU: &str = "smp-lru";
+const CURVES: &str = "curves";
 /// Numbers of CPUs at which curves have a point.
 pub const CURVE: [usize; 6] = [1, 8, 28, 56, 84, 112];
-/// The same of a first look, with the table's own between them.
+/// As [`CURVE`], of a first look, with the table's own between them.
 pub const FEW: [usize; 2] = [1, 28];
 
 /// A kernel, and the preset that models it.
@@ -43,9 +48,9 @@ impl Kernel {
         names.map(Self::named).collect()
     }
 
-    /// These kernels, and before ours every other preset. Left out is one that differs from another only in where it looks when a list
-    /// is empty, as all that is allocated here is of one mobility, or in what it counts where, or in what interrupts may do: those are the
-    /// questions of `numa-stats` and `irq-safe`.
+    /// These kernels, and before ours every other preset. Left out is one that differs from another only in where it
+    /// looks when a list is empty, as all that is allocated here is of one mobility, or in what it counts where, or in
+    /// what interrupts may do: those are the questions of `numa-stats` and `irq-safe`.
     pub fn presets(published: &Published) -> Vec<Self> {
         let alike = |one: &Mechanisms, other: &Mechanisms| {
             let like_other = Mechanisms {
@@ -78,6 +83,11 @@ impl Kernel {
         all
     }
 
+    /// Its mechanisms, as a list of switches.
+    pub fn switches(&self) -> String {
+        self.mechanisms.map_or(String::new(), |mechanisms| mechanisms.to_string())
+    }
+
     fn named(name: &str) -> Self {
         Self { name: name.to_owned(), mechanisms: Mechanisms::preset(name) }
     }
@@ -86,7 +96,7 @@ impl Kernel {
 /// How much memory there is.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 pub struct Scale {
-    /// The published memory is so many times as large.
+    /// How many times as large the published memory is.
     pub fraction: u64,
     /// Pages of a process.
     pub process_pages: u32,
@@ -124,8 +134,8 @@ pub struct Lengths {
     pub varied: Option<Varying>,
 }
 
-/// Passes of page faults of both sizes over which both halves' shares come within half a percent of what they are in the long
-/// run, by two seeds.
+/// Passes of page faults of both sizes over which both halves' shares come within half a percent of what they are in
+/// the long run, by two seeds.
 pub(super) const STEADY: f64 = 10.0;
 
 const fn passes(warm_up: f64, window: f64) -> Passes {
@@ -149,6 +159,8 @@ impl Lengths {
 pub struct Plan<'a> {
     /// The machine.
     pub machine: &'a Spec,
+    /// The table.
+    pub published: &'a Published,
     /// Kernels, the one that others are compared with first.
     pub kernels: Vec<Kernel>,
     /// Of them, by name, those that are also run with pages on LRU lists.
@@ -167,225 +179,191 @@ pub struct Plan<'a> {
     pub lengths: Lengths,
 }
 
-/// What came of it, by kernel in the order of the plan; none where there is no preset.
-#[derive(Clone, Debug)]
-pub struct Runs {
-    /// The table's runs.
-    pub table: Vec<Option<Outcome>>,
-    /// The runs with pages on LRU lists, of the kernels that the plan names.
-    pub with_lru: Vec<Option<Report>>,
-    /// The same, with lists that many CPUs change at once.
-    pub with_smp_lru: Vec<Option<Report>>,
-    /// The other workloads in their order, each with a run of each preset.
-    pub others: Vec<Vec<Option<Report>>>,
-    /// Operations per second by number of CPUs.
-    pub curves: Vec<Vec<(usize, f64)>>,
-    /// The variations, if there were any.
-    pub variations: Option<Variations>,
+/// A workload besides the table's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Other {
+    /// Small and huge pages.
+    Mix,
+    /// Producers and consumers that are neighbours.
+    Pipe,
+    /// Producers and consumers on different sockets.
+    FarPipe,
+    /// All at once.
+    ParallelFree,
 }
 
-/// Runs with one number of the machine changed, by kernel.
-pub type Variations = variation::Variations<Vec<Option<Sample>>>;
+impl Other {
+    /// Each of them.
+    pub const ALL: [Other; 4] = [Other::Mix, Other::Pipe, Other::FarPipe, Other::ParallelFree];
 
-/// What a run shows of a row.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Sample {
-    /// Operations per second.
-    pub per_second: f64,
-    /// Percent of CPU time spent waiting for the zone lock.
-    pub zone_lock: f64,
-    /// Percent of CPU time spent in concurrent list operations.
-    pub list_add: f64,
-}
+    /// The workload as the simulator has it.
+    pub fn workload(self, lengths: &Lengths) -> Workload {
+        let pipe = |far| Workload::ProducerConsumer(ProducerConsumer { far, ..ProducerConsumer::default() });
+        match self {
+            Other::Mix => Workload::PageFaultMix(PageFaultMix::default()),
+            Other::Pipe => pipe(false),
+            Other::FarPipe => pipe(true),
+            Other::ParallelFree => {
+                Workload::ParallelFree(ParallelFree { pages: lengths.freed_at_once, ..ParallelFree::default() })
+            }
+        }
+    }
 
-impl Sample {
-    /// Of a run.
-    pub fn of(report: &Report) -> Self {
-        Self { per_second: report.per_second, zone_lock: waiting(report, ZONE), list_add: inside(report, FREE_LIST) }
+    /// What it is, in a few words.
+    pub fn title(self) -> &'static str {
+        match self {
+            Other::Mix => "small and huge pages",
+            Other::Pipe => "producer/consumer, neighbours",
+            Other::FarPipe => "producer/consumer, other socket",
+            Other::ParallelFree => "parallel free of all pages",
+        }
     }
 }
 
 /// What the CPUs of a run do.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Load {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Load {
+    /// Page faults.
     Faults,
+    /// Page faults whose pages are on LRU lists.
     FaultsOnLru(LruLists),
+    /// Another workload.
     Other(Other),
-}
-
-/// One run.
-struct Work<'p> {
-    /// Its kernel: which of the plan's, or of its presets.
-    kernel: usize,
-    name: &'p str,
-    mechanisms: Mechanisms,
-    load: Load,
-    cpus: usize,
-    /// None where the workload says how long it is.
-    passes: Option<Passes>,
-    aftermath: bool,
-}
-
-impl Work<'_> {
-    /// How long it takes, beside others.
-    fn weight(&self) -> u64 {
-        let Passes { warm_up, window } = self.passes.unwrap_or(ROUNDS);
-        ((warm_up + window) * self.cpus as f64 * 1000.0) as u64
-    }
 }
 
 /// About what a workload takes that is counted in rounds.
 const ROUNDS: Passes = passes(0.2, 0.3);
 
+/// Figures of a kernel, by which its bands are asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Figure {
+    /// The change against the first kernel.
+    Change,
+    /// Percent of CPU time spent waiting for the zone lock.
+    ZoneLock,
+    /// Percent of CPU time spent in concurrent list operations.
+    ListAdd,
+}
+
+impl Figure {
+    /// A kernel's figure among those of all.
+    pub fn of(self, kernel: &str) -> String {
+        format!("{kernel}: {self:?}")
+    }
+}
+
 impl Plan<'_> {
-    /// Runs all of it on as many threads as there are CPUs.
-    ///
-    /// # Errors
-    /// The first run that failed, and which it was.
-    pub fn run(&self, progress: Progress<'_>) -> anyhow::Result<Runs> {
-        let (lists, total) = (self.base_work(), self.weight()?);
-        let [table, lru, smp_lru, curves, others] = &lists;
-        let all: Vec<Run<'_>> = lists.iter().flatten().map(|work| self.run_of(work, None)).collect();
-        let done = runs::weight(&all);
-        let mut outcomes = runs::all(self.machine, &all, &mut |now| progress(now, total))?.into_iter();
-        let mut take = |of: &[Work<'_>]| outcomes.by_ref().take(of.len()).collect::<Vec<Outcome>>();
-        let (at_table, at_lru, at_smp_lru) = (take(table), take(lru), take(smp_lru));
-        let (at_curves, at_others) = (take(curves), take(others));
-        let reports = |outcomes: Vec<Outcome>| outcomes.into_iter().map(|outcome| outcome.report).collect();
-        let variations = match self.lengths.varied {
-            Some(varying) => Some(self.vary(varying, &mut |now| progress(done + now, total))?),
-            None => None,
-        };
-        Ok(Runs {
-            table: self.by_kernel(table, at_table),
-            with_lru: self.by_kernel(lru, reports(at_lru)),
-            with_smp_lru: self.by_kernel(smp_lru, reports(at_smp_lru)),
-            curves: self.curves(curves, &at_curves),
-            others: self.others(others, &at_others),
-            variations,
-        })
-    }
-
-    /// The runs of the table, those with pages on LRU lists of either kind, those of the curves, and those of other workloads.
-    fn base_work(&self) -> [Vec<Work<'_>>; 5] {
-        let faults = |load| built(&self.kernels).map(move |kernel| self.work(kernel, load));
-        let curve = |kernel| self.curve.iter().map(move |&cpus| Work { cpus, ..self.work(kernel, Load::Faults) });
-        let on_lru = |lists| -> Vec<Work<'_>> {
-            faults(Load::FaultsOnLru(lists)).filter(|work| self.with_lru.iter().any(|name| name == work.name)).collect()
-        };
-        let others = |&other| built(&self.presets).map(move |kernel| self.work(kernel, Load::Other(other)));
-        [
-            faults(Load::Faults).map(|work| Work { aftermath: true, ..work }).collect(),
-            on_lru(LruLists::Lock),
-            on_lru(LruLists::Smp),
-            built(&self.kernels).flat_map(curve).filter(|work| work.cpus != self.cpus).collect(),
-            Other::ALL.iter().flat_map(others).collect(),
-        ]
-    }
-
-    /// A kernel's run of the usual length, with the machine as it is.
-    fn work<'p>(&self, (kernel, name, mechanisms): (usize, &'p str, Mechanisms), load: Load) -> Work<'p> {
-        let passes = match load {
-            Load::Other(Other::Mix) => Some(self.lengths.mix),
-            Load::Other(_) => None,
-            Load::Faults | Load::FaultsOnLru(_) => Some(self.lengths.table),
-        };
-        Work { kernel, name, mechanisms, load, cpus: self.cpus, passes, aftermath: false }
-    }
-
-    /// Of all that is run.
-    fn weight(&self) -> anyhow::Result<u64> {
-        let base: u64 = self.base_work().iter().flatten().map(Work::weight).sum();
-        let Some(varying) = self.lengths.varied else { return Ok(base) };
-        let varied = variation::weight(self.machine, CHOSEN, |change, round| Ok(self.varied(varying, change, round)))?;
-        Ok(base + varied)
-    }
-
-    /// See the module `variation`.
-    fn vary(&self, varying: Varying, progress: &mut dyn FnMut(u64)) -> anyhow::Result<Variations> {
-        let shown = |outcomes: &[Outcome]| {
-            let mut samples = outcomes.iter().map(|outcome| Sample::of(&outcome.report));
-            self.kernels.iter().map(|kernel| kernel.mechanisms.and_then(|_| samples.next())).collect()
-        };
-        let points = |base: &Vec<_>, sample: &Vec<_>| points(base, sample);
-        vary(self.machine, CHOSEN, |change, round| Ok(self.varied(varying, change, round)), shown, points, progress)
-    }
-
-    fn varied<'p>(&self, varying: Varying, change: Change<'p>, round: Round) -> Vec<Run<'p>> {
-        let passes = Some(varying.of(round));
-        let work = built(&self.kernels).map(|kernel| Work { passes, ..self.work(kernel, Load::Faults) });
-        work.map(|work| self.run_of(&work, change)).collect()
-    }
-
-    fn run_of<'p>(&self, work: &Work<'_>, change: Change<'p>) -> Run<'p> {
-        let lru = if let Load::FaultsOnLru(lists) = work.load { lists } else { LruLists::Off };
-        let faults = PageFault1 { pages: self.scale.process_pages, lru, ..PageFault1::default() };
-        let workload = match work.load {
-            Load::Faults | Load::FaultsOnLru(_) => Workload::PageFault1(faults),
-            Load::Other(other) => other.workload(&self.lengths),
-        };
-        let mut job = Job::new(workload, work.mechanisms, work.cpus);
-        job.seed = self.seed;
-        job.passes = work.passes;
-        // Other workloads have as much as they need.
-        job.memory = (!matches!(work.load, Load::Other(_))).then_some(self.scale.node_frames);
-        job.aftermath = work.aftermath;
-        Run { name: Self::described(work), job, change, weight: work.weight() }
-    }
-
-    /// A run in words, to know it by.
-    fn described(work: &Work<'_>) -> String {
-        let load = match work.load {
+    /// A kernel's run, by which it is known.
+    fn name(kernel: &str, cpus: usize, load: Load) -> String {
+        let load = match load {
             Load::Faults => String::new(),
             Load::FaultsOnLru(LruLists::Smp) => ", pages on LRU lists, smp".to_owned(),
             Load::FaultsOnLru(_) => ", pages on LRU lists".to_owned(),
             Load::Other(other) => format!(", {}", other.title()),
         };
-        format!("{} on {} CPUs{load}", work.name, work.cpus)
+        format!("{kernel} on {cpus} CPUs{load}")
     }
 
-    /// What was found of each kernel, at its place in the plan.
-    fn by_kernel<T>(&self, work: &[Work<'_>], found: Vec<T>) -> Vec<Option<T>> {
-        let mut all: Vec<Option<T>> = self.kernels.iter().map(|_| None).collect();
-        work.iter().zip(found).for_each(|(work, found)| all[work.kernel] = Some(found));
-        all
-    }
-
-    /// What the other workloads came to, each by preset.
-    fn others(&self, work: &[Work<'_>], outcomes: &[Outcome]) -> Vec<Vec<Option<Report>>> {
-        let of = |other| {
-            let mut all = vec![None; self.presets.len()];
-            let runs = work.iter().zip(outcomes).filter(|(work, _)| work.load == Load::Other(other));
-            runs.for_each(|(work, outcome)| all[work.kernel] = Some(outcome.report.clone()));
-            all
+    /// What came of a kernel's run on all CPUs; none if it was not run.
+    pub fn outcome<'r>(&self, runs: &'r Runs, kernel: &str, load: Load) -> Option<&'r Outcome> {
+        let set = match load {
+            Load::Faults => TABLE,
+            Load::FaultsOnLru(LruLists::Smp) => SMP_LRU,
+            Load::FaultsOnLru(_) => LRU,
+            Load::Other(other) => other.title(),
         };
-        Other::ALL.into_iter().map(of).collect()
+        runs.outcome(set, &Self::name(kernel, self.cpus, load))
     }
 
-    fn curves(&self, work: &[Work<'_>], outcomes: &[Outcome]) -> Vec<Vec<(usize, f64)>> {
-        let of = |kernel: usize| {
-            let runs = work.iter().zip(outcomes).filter(|(work, _)| work.kernel == kernel);
-            runs.map(|(work, outcome)| (work.cpus, outcome.report.per_second)).collect()
+    /// A kernel's operations per second by number of CPUs.
+    pub fn curve(&self, runs: &Runs, kernel: &str) -> Vec<(usize, f64)> {
+        let of = |set, cpus| Some((cpus, runs.report(set, &Self::name(kernel, cpus, Load::Faults))?.per_second));
+        let fewer = self.curve.iter().filter(|&&cpus| cpus != self.cpus).filter_map(|&cpus| of(CURVES, cpus));
+        let mut points: Vec<(usize, f64)> = fewer.chain(of(TABLE, self.cpus)).collect();
+        points.sort_by_key(|&(cpus, _)| cpus);
+        points
+    }
+
+    /// The run of a kernel, with the machine as it is; none if there is no preset of its name.
+    fn run_of<'p>(&self, kernel: &Kernel, cpus: usize, load: Load) -> Option<Run<'p>> {
+        let passes = match load {
+            Load::Other(Other::Mix) => Some(self.lengths.mix),
+            Load::Other(_) => None,
+            Load::Faults | Load::FaultsOnLru(_) => Some(self.lengths.table),
         };
-        (0..self.kernels.len()).map(of).collect()
+        let lru = if let Load::FaultsOnLru(lists) = load { lists } else { LruLists::Off };
+        let workload = match load {
+            Load::Other(other) => other.workload(&self.lengths),
+            _ => Workload::PageFault1(PageFault1 { pages: self.scale.process_pages, lru, ..PageFault1::default() }),
+        };
+        let mut job = Job::new(workload, kernel.mechanisms?, cpus);
+        (job.seed, job.passes) = (self.seed, passes);
+        // Other workloads have as much as they need.
+        job.memory = (!matches!(load, Load::Other(_))).then_some(self.scale.node_frames);
+        let weight = weight(passes.unwrap_or(ROUNDS), cpus);
+        Some(Run { name: Self::name(&kernel.name, cpus, load), job, change: None, weight })
     }
 }
 
-/// Kernels that there is a preset for: which, their names and their mechanisms.
-fn built(kernels: &[Kernel]) -> impl Iterator<Item = (usize, &str, Mechanisms)> {
-    kernels.iter().enumerate().filter_map(|(i, kernel)| Some((i, kernel.name.as_str(), kernel.mechanisms?)))
+fn weight(Passes { warm_up, window }: Passes, cpus: usize) -> u64 {
+    ((warm_up + window) * cpus as f64 * 1000.0) as u64
 }
 
-/// The most points by which anything of any kernel moved.
-fn points(base: &[Option<Sample>], samples: &[Option<Sample>]) -> f64 {
-    let (first, first_now) = (base.first().copied().flatten(), samples.first().copied().flatten());
-    let of = |(was, is): (&Option<Sample>, &Option<Sample>)| {
-        let (was, is) = was.as_ref().zip(is.as_ref())?;
-        let changes = first.zip(first_now).map_or(0.0, |(first, now)| {
-            change_percent(now.per_second, is.per_second) - change_percent(first.per_second, was.per_second)
+impl plan::Plan for Plan<'_> {
+    const CHOSEN: usize = 8;
+
+    fn machine(&self) -> &Spec {
+        self.machine
+    }
+
+    fn sets(&self) -> anyhow::Result<Vec<Set<'_>>> {
+        let of = |name, runs| Set { name, machine: self.machine, runs };
+        let table = self.kernels.iter().filter_map(|kernel| self.run_of(kernel, self.cpus, Load::Faults));
+        let table = table.map(|mut run| {
+            run.job.aftermath = true;
+            run
         });
-        let all = [changes, is.zone_lock - was.zone_lock, is.list_add - was.list_add];
-        Some(all.into_iter().map(f64::abs).fold(0.0, f64::max))
-    };
-    base.iter().zip(samples).filter_map(of).fold(0.0, f64::max)
+        let on_lru = |lists| {
+            let kernels = self.kernels.iter().filter(|kernel| self.with_lru.contains(&kernel.name));
+            kernels.filter_map(|kernel| self.run_of(kernel, self.cpus, Load::FaultsOnLru(lists))).collect()
+        };
+        let fewer = || self.curve.iter().filter(|&&cpus| cpus != self.cpus);
+        let curve = |kernel| fewer().filter_map(move |&cpus| self.run_of(kernel, cpus, Load::Faults));
+        let presets =
+            |other| self.presets.iter().filter_map(move |kernel| self.run_of(kernel, self.cpus, Load::Other(other)));
+        let mut sets = vec![
+            of(TABLE, table.collect()),
+            of(LRU, on_lru(LruLists::Lock)),
+            of(SMP_LRU, on_lru(LruLists::Smp)),
+            of(CURVES, self.kernels.iter().flat_map(curve).collect()),
+        ];
+        sets.extend(Other::ALL.into_iter().map(|other| of(other.title(), presets(other).collect())));
+        Ok(sets)
+    }
+
+    fn varied<'p>(&self, change: Change<'p>, round: Round) -> anyhow::Result<Option<Vec<Run<'p>>>> {
+        let Some(varying) = self.lengths.varied else { return Ok(None) };
+        let passes = varying.of(round);
+        let all = self.kernels.iter().filter_map(|kernel| self.run_of(kernel, self.cpus, Load::Faults));
+        let all = all.map(|mut run| {
+            run.job.passes = Some(passes);
+            Run { change, weight: weight(passes, self.cpus), ..run }
+        });
+        Ok(Some(all.collect()))
+    }
+
+    fn figures(&self, table: &Outcomes) -> Figures {
+        let report = |kernel: &Kernel| {
+            let name = Self::name(&kernel.name, self.cpus, Load::Faults);
+            table.iter().find(|(known, _)| *known == name).map(|(_, outcome)| &outcome.report)
+        };
+        let first = self.kernels.first().and_then(report).map(|report| report.per_second);
+        let mut figures = Figures::new();
+        for (kernel, report) in self.kernels.iter().filter_map(|kernel| Some((&kernel.name, report(kernel)?))) {
+            figures.extend(first.map(|first| (Figure::Change.of(kernel), change_percent(first, report.per_second))));
+            figures.insert(Figure::ZoneLock.of(kernel), waiting(report, ZONE));
+            figures.insert(Figure::ListAdd.of(kernel), inside(report, FREE_LIST));
+        }
+        figures
+    }
 }

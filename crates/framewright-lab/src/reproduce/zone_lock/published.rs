@@ -33,7 +33,7 @@ pub struct Published {
     /// Kernels, the first of them the one that others are compared with.
     #[serde(rename = "row")]
     pub rows: Vec<Row>,
-    /// The same with pages on LRU lists.
+    /// Kernels with pages on LRU lists.
     pub lru: Vec<LruRow>,
     /// Small and huge pages at once.
     pub mix: Vec<MixRow>,

@@ -1,7 +1,7 @@
 //! The LRU lists: what CPUs do to them, word by word.
 
 use framewright::machine::{LockEvent, LockKind, LockName, Machine, Ordering, Word};
-use framewright::queued_lock::{Places, QueuedLock};
+use framewright::queued_lock::{QueuedLock, WaitSlots};
 use framewright::smp_list::{self, Links, Node};
 use framewright::{Link, Pfn, Region};
 
@@ -82,7 +82,7 @@ pub(super) type Totals = [Padded<SimWord<u64>>; 2];
 /// Pages that a CPU has not added to a node's totals yet, in two's complement.
 pub(super) struct CpuCounts(pub(super) [SimWord<u64>; 2]);
 
-impl Places<Sim> for [Padded<SimWord<u32>>] {
+impl WaitSlots<Sim> for [Padded<SimWord<u32>>] {
     fn place(&self, number: u16) -> Option<&SimWord<u32>> {
         self.get(usize::from(number) % self.len()).map(|Padded(word)| word)
     }

@@ -1,18 +1,20 @@
-//! What has to hold before one may say that the tables were reproduced, and what our own kernel has to reach.
+//! Rows, theirs and ours, and what has to hold before one may say that the tables were reproduced.
 
+use serde::Serialize;
+
+use super::measured::Measured;
 use super::plan::OURS;
-use super::published::{KERNELS, Published};
-use super::result::{Rounds, Row};
+use super::published::{KERNELS, Published, Row as Theirs};
 use crate::reproduce::check::{Check, disordered, points};
-use crate::sim::figures::{change_if_any, percent, ratio};
+use framewright_table::figures::{change_if_any, percent, ratio};
 
 /// Points by which the first kernel's huge pages may be off.
-pub const HUGE: f64 = 15.0;
+const HUGE: f64 = 15.0;
 /// Percent by which the first patch makes fallbacks of unmovable requests fewer, on one socket at least.
 const UNMOVABLE: f64 = 70.0;
 /// Percent by which patches 1 to 4, and 1 to 5, make events fewer at least.
 const FEWER: f64 = 90.0;
-/// The same of ours.
+/// Percent by which ours makes events fewer at least.
 const OURS_FEWER: f64 = 99.0;
 /// Percent of faults that ours serves with a huge page, at least, if a process asks.
 const OURS_HUGE: f64 = 95.0;
@@ -26,6 +28,41 @@ const READ: f64 = 0.98;
 const ONE_SOCKET: &str = "skylake";
 const ASKED: &str = "madvise";
 
+/// A kernel in a configuration.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub(super) struct Row {
+    pub(super) config: &'static str,
+    /// Which kernel.
+    pub(super) kernel: &'static str,
+    /// Whether something was chosen knowing this row.
+    pub(super) fitted: bool,
+    /// Theirs; none of what was not published.
+    pub(super) published: Option<Theirs>,
+    /// Ours.
+    pub(super) simulated: Measured,
+    /// Changes of the number of events against the first kernel, in percent.
+    pub(super) change_percent: Change,
+    /// Which requests took whose blocks, in a sentence.
+    pub(super) why: String,
+}
+
+/// Changes against the first kernel, in percent. None of that kernel itself, and where it has nothing to change.
+#[derive(Clone, Copy, PartialEq, Serialize, Debug)]
+pub(super) struct Change {
+    pub(super) published: Option<f64>,
+    /// Ours, of means.
+    pub(super) simulated: Option<f64>,
+}
+
+/// A kernel for several rounds, with one seed.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub(super) struct Rounds {
+    /// Which kernel.
+    pub(super) kernel: &'static str,
+    /// Faults that got a huge page, by round, in percent.
+    pub(super) huge_percent: Vec<f64>,
+}
+
 /// Whether something holds in a configuration, and its numbers; none if that was not run.
 type Seen = Option<(bool, String)>;
 
@@ -35,8 +72,7 @@ struct Bench<'a> {
     published: &'a Published,
 }
 
-/// All checks.
-pub fn checks(rows: &[Row], rounds: &[Rounds], published: &Published) -> Vec<Check> {
+pub(super) fn checks(rows: &[Row], rounds: &[Rounds], published: &Published) -> Vec<Check> {
     let bench = Bench { rows, published };
     let [first, lowzone, boost, stall] = KERNELS;
     vec![
@@ -76,8 +112,9 @@ pub fn checks(rows: &[Row], rounds: &[Rounds], published: &Published) -> Vec<Che
     ]
 }
 
-/// Whether a row has as few events as its kernel has to; none of the kernel that others are held against, and of theirs where nothing was published.
-pub fn is_fewer(row: &Row) -> Option<bool> {
+/// Whether a row has as few events as its kernel has to; none of the kernel that others are held against, and of theirs
+/// where nothing was published.
+pub(super) fn is_fewer(row: &Row) -> Option<bool> {
     let least = match row.kernel {
         OURS => OURS_FEWER,
         _ if row.published.is_none() => return None,
@@ -92,7 +129,7 @@ fn is_less(change: f64, least: f64) -> bool {
     change < 0.0 && change <= -least
 }
 
-/// The same, and in words with what was published; there is no change where the first kernel has nothing.
+/// As [`is_less`], and in words with what was published; there is no change where the first kernel has nothing.
 fn fewer(change: Option<f64>, least: f64, theirs: &str) -> (bool, String) {
     match change {
         Some(change) => (is_less(change, least), format!("{} %{theirs}", points(change))),
@@ -100,8 +137,9 @@ fn fewer(change: Option<f64>, least: f64, theirs: &str) -> (bool, String) {
     }
 }
 
-/// Whether a row's huge pages are as many as its kernel has to have; none where nothing is asked of it, or it says nothing.
-pub fn is_huge(row: &Row) -> Option<bool> {
+/// Whether a row's huge pages are as many as its kernel has to have; none where nothing is asked of it, or it says
+/// nothing.
+pub(super) fn is_huge(row: &Row) -> Option<bool> {
     let ours = row.simulated.huge_percent.mean;
     match row.kernel {
         OURS => row.config.contains(ASKED).then_some(ours >= OURS_HUGE),
@@ -116,7 +154,8 @@ impl Bench<'_> {
         self.rows.iter().find(|row| row.config == config && row.kernel == kernel)
     }
 
-    /// A check in each published configuration whose name has this in it. If it fails somewhere, it is told where; if not all were run, it is not seen.
+    /// A check in each published configuration whose name has this in it. If it fails somewhere, it is told where; if
+    /// not all were run, it is not seen.
     fn check(&self, name: &str, within: &str, seen: impl Fn(&str) -> Seen) -> Check {
         let names = self.published.configs.iter().map(|config| config.name.as_str());
         let all: Vec<(&str, Seen)> =

@@ -1,5 +1,6 @@
-//! A picture of memory: a cell for each pageblock, in the order of addresses, row by row. Its hue says the pageblock's type, its strength how much of it is in
-//! use, and a dot that something in a movable pageblock cannot move: it is the dots that keep huge pages away.
+//! A picture of memory: a cell for each pageblock, in the order of addresses, row by row. Its hue says the pageblock's
+//! type, its strength how much of it is in use, and a dot that something in a movable pageblock cannot move: it is the
+//! dots that keep huge pages away.
 //!
 //! Cells of one look are one path, so that a picture of some hundred pageblocks stays small.
 
@@ -8,7 +9,7 @@ use std::fmt::Write as _;
 use framewright_sim::thpfioscale::outcome::Block;
 use serde::Serialize;
 
-use crate::reproduce::fragmentation::measured::{MOVABLE, TYPES, is_mixed};
+use super::measured::{MOVABLE, TYPES, is_mixed};
 
 /// Width of a picture, in the units of its coordinates.
 const WIDTH: f64 = 512.0;
@@ -23,7 +24,7 @@ const LOOKS: [usize; 4] = [1, 0, 2, 6];
 
 /// A picture in coordinates.
 #[derive(Serialize)]
-pub(crate) struct Picture {
+pub(super) struct Picture {
     title: String,
     /// What the dots are, in words.
     mixed: String,
@@ -52,7 +53,7 @@ struct Dot {
 
 impl Picture {
     /// Of all pageblocks, from the lowest.
-    pub(crate) fn new(title: String, blocks: &[Block]) -> Self {
+    pub(super) fn new(title: String, blocks: &[Block]) -> Self {
         // Twice as wide as high.
         let columns = (blocks.len() as f64 * 2.0).sqrt().log2().round().exp2().max(1.0) as usize;
         let (cell, rows) = (WIDTH / columns as f64, blocks.len().div_ceil(columns));
@@ -80,7 +81,7 @@ impl Picture {
     }
 }
 
-/// The picture in words, for who cannot see it.
+/// The picture in words, for readers who cannot see it.
 fn described(blocks: &[Block]) -> String {
     let mut text = String::new();
     for (kind, name) in TYPES.into_iter().enumerate() {

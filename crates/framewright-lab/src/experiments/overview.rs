@@ -1,12 +1,12 @@
-//! The experiments at a glance as a page for a browser: each figure, theirs and ours on one scale, and where its own page is.
+//! The experiments at a glance as a page for a browser: each figure, theirs and ours on one scale, and where its own
+//! page is.
 
 use minijinja::value::Serde;
 use serde::Serialize;
 
-use super::environment;
-use crate::experiments::All;
-use crate::experiments::all::band;
-use crate::experiments::headline::{Headline, Row};
+use super::all::{All, band};
+use crate::html::environment;
+use crate::reproduce::headline::{Headline, Row};
 
 /// Width of a figure's picture, in units of its own.
 const WIDTH: f64 = 240.0;

@@ -1,0 +1,150 @@
+//! What came of an experiment, and its three forms: text, JSON and a page.
+//!
+//! An experiment goes through what it ran once, table by table, and says of each what the JSON, the tables of [`Show`],
+//! the checks and the headline have of it. What all experiments have in common is written here: the head, theirs and
+//! ours, what had to hold, each run, and the numbers of the machine.
+
+use erased_serde::Serialize as AnyForm;
+use framewright_sim::machine::Spec;
+use minijinja::value::Serde;
+use serde::{Serialize, Serializer};
+
+use super::check::Check;
+use super::fitted::Fitted;
+use super::head::Head;
+use super::headline::Headline;
+use super::show::Show;
+use super::text::Wrapped;
+use super::variation::Varied;
+use crate::html::{Row, Section, environment};
+
+/// Values by name, in an order of their own: a part of the JSON.
+#[derive(Default)]
+pub struct Object(Vec<(&'static str, Box<dyn AnyForm + Send + Sync>)>);
+
+impl Object {
+    /// Adds a value.
+    pub fn put(&mut self, name: &'static str, value: impl Serialize + Send + Sync + 'static) {
+        self.0.push((name, Box::new(value)));
+    }
+}
+
+impl Serialize for Object {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
+
+/// An [`Object`] of these values.
+macro_rules! object {
+    ($($name:literal: $value:expr),* $(,)?) => {{
+        let mut object = $crate::reproduce::found::Object::default();
+        $(object.put($name, $value);)*
+        object
+    }};
+}
+pub(crate) use object;
+
+/// What came of an experiment.
+#[derive(Serialize)]
+pub struct Found {
+    #[serde(flatten)]
+    pub(super) head: Head,
+    /// The rest of the JSON.
+    #[serde(flatten)]
+    pub(super) json: Object,
+    #[serde(skip)]
+    pub(super) fitted: Vec<Fitted>,
+    #[serde(skip)]
+    pub(super) varied: Option<Varied>,
+    /// What had to hold.
+    #[serde(skip)]
+    pub checks: Vec<Check>,
+    #[serde(skip)]
+    pub(super) show: Show,
+    /// The few figures to look at first.
+    #[serde(skip)]
+    pub headline: Headline,
+}
+
+impl Found {
+    /// Nothing yet, of an experiment whose head this is.
+    pub fn new(head: Head, fitted: Vec<Fitted>, varied: Option<&Varied>) -> Self {
+        let (experiment, varied) = (head.experiment, varied.cloned());
+        Self {
+            head,
+            json: Object::default(),
+            fitted,
+            varied,
+            checks: Vec::new(),
+            show: Show::default(),
+            headline: Headline { experiment, ..Headline::default() },
+        }
+    }
+
+    /// Ends the JSON with what had to hold.
+    pub fn checked(mut self, checks: Vec<Check>) -> Self {
+        self.json.put("checks", checks.clone());
+        self.checks = checks;
+        self
+    }
+
+    /// For a terminal of 100 columns.
+    pub fn text(&self) -> String {
+        let Self { head, checks, show: Show { title, ours, text, tallies_checks, .. }, .. } = self;
+        let sides =
+            [format!("theirs: {}", head.title), format!("ours: {ours}")].map(|side| Wrapped(&side, 2).to_string());
+        let mut all = format!("{}: {title}\n{}{text}{}", head.experiment, sides.concat(), in_lines(checks));
+        if *tallies_checks {
+            all += &tally(checks);
+        }
+        all
+    }
+
+    /// As a page for a browser, of these machines.
+    ///
+    /// # Errors
+    /// The template does not fit the data, which is a mistake in this crate.
+    pub fn page(&self, machines: &[&Spec]) -> Result<String, minijinja::Error> {
+        let Self { head, fitted, varied, checks, show, .. } = self;
+        let page = Page {
+            found: Evidence { head, fitted, varied: varied.as_ref() },
+            show,
+            checks: checks.iter().map(|check| (check, check.word().to_lowercase())).collect(),
+            runs: show.runs.iter().map(|(name, report)| (name.as_str(), Section::of(report))).collect(),
+            machines: machines.iter().map(|spec| (&*spec.name, spec.parameters().map(Row::of).collect())).collect(),
+        };
+        environment()?.get_template("reproduction.html")?.render(Serde(page))
+    }
+}
+
+/// All that the template names.
+#[derive(Serialize)]
+struct Page<'a> {
+    found: Evidence<'a>,
+    show: &'a Show,
+    checks: Vec<(&'a Check, String)>,
+    runs: Vec<(&'a str, Section<'a>)>,
+    machines: Vec<(&'a str, Vec<Row<'a>>)>,
+}
+
+#[derive(Serialize)]
+struct Evidence<'a> {
+    #[serde(flatten)]
+    head: &'a Head,
+    fitted: &'a [Fitted],
+    varied: Option<&'a Varied>,
+}
+
+/// What had to hold, in lines.
+fn in_lines(checks: &[Check]) -> String {
+    let lines: String = checks.iter().map(|check| Wrapped(&format!("  {check}"), 10).to_string()).collect();
+    format!("\nChecks\n{lines}")
+}
+
+/// What the checks come to.
+fn tally(checks: &[Check]) -> String {
+    let count = |passed: Option<bool>| checks.iter().filter(|check| check.passed == passed).count();
+    let [held, failed, unseen] = [Some(true), Some(false), None].map(count);
+    format!("\n{held} of {} checks hold, {failed} fail, {unseen} could not be seen\n", checks.len())
+}

@@ -1,0 +1,149 @@
+//! The few figures of an experiment that one looks at first: theirs, ours, how ours stand, and what our own mechanisms
+//! come to.
+
+use serde::Serialize;
+
+use super::check::{Check, points};
+use super::variation::Band;
+
+/// The figures.
+#[derive(Clone, PartialEq, Default, Serialize, Debug)]
+pub struct Headline {
+    /// Name of the experiment.
+    pub experiment: &'static str,
+    /// What the figures are of.
+    pub what: String,
+    /// They; the last is of our own mechanisms, which nobody published.
+    pub rows: Vec<Row>,
+    /// What our own mechanisms change, in short: the first kernel's figure, and theirs.
+    pub gain: Gain,
+    /// Why, and at what price, in a sentence.
+    pub ours: String,
+    /// What had to hold in a full run, and does not in this one.
+    pub fails: Vec<Check>,
+}
+
+/// What our own mechanisms change.
+#[derive(Clone, PartialEq, Default, Serialize, Debug)]
+pub struct Gain {
+    /// What the two are of.
+    pub what: String,
+    /// With the first kernel's mechanisms, and with ours, in words.
+    pub from_to: [String; 2],
+}
+
+/// A figure.
+#[derive(Clone, PartialEq, Serialize, Debug)]
+pub struct Row {
+    /// What it is of.
+    pub name: String,
+    /// Its unit; `%` is a change.
+    pub unit: &'static str,
+    /// Theirs; none of what nobody published.
+    pub published: Option<f64>,
+    /// Ours.
+    pub ours: f64,
+    /// Where ours may lie; none if that was not recorded.
+    pub band: Option<Band>,
+    /// How ours stands.
+    pub verdict: Verdict,
+}
+
+/// How a figure of ours stands.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// A number was fitted so that it comes out: no evidence.
+    Fitted,
+    /// As near to theirs as the experiment asks.
+    AsPublished,
+    /// Not so near, but the band holds theirs.
+    InBand,
+    /// Neither, but it is less or more as theirs is.
+    SameWay,
+    /// None of these.
+    Differs,
+    /// Our own mechanisms: there is nothing to hold it against but what it was.
+    Default,
+    /// Ours is not where it was when bands were recorded.
+    LeftBand,
+}
+
+impl Verdict {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Fitted => "fitted",
+            Self::AsPublished => "as published",
+            Self::InBand => "in band",
+            Self::SameWay => "same way",
+            Self::Differs => "differs",
+            Self::Default => "our default",
+            Self::LeftBand => "LEFT ITS BAND",
+        }
+    }
+
+    /// As the style sheet of pages calls it.
+    pub fn class(self) -> &'static str {
+        match self {
+            Self::Fitted => "assumed",
+            Self::AsPublished => "holds",
+            Self::Default => "own",
+            Self::InBand | Self::SameWay | Self::Differs => "unseen",
+            Self::LeftBand => "fails",
+        }
+    }
+}
+
+impl Row {
+    /// Theirs and ours, whether it is fitted, and whether ours is near enough.
+    pub fn new(name: &str, unit: &'static str, [published, ours]: [f64; 2], fitted: bool, near: bool) -> Self {
+        let verdict = match (fitted, near) {
+            (true, _) => Verdict::Fitted,
+            (false, true) => Verdict::AsPublished,
+            (false, false) if unit == "%" && published * ours > 0.0 => Verdict::SameWay,
+            (false, false) => Verdict::Differs,
+        };
+        Self { name: name.to_owned(), unit, published: Some(published), ours, band: None, verdict }
+    }
+
+    /// Of our own mechanisms.
+    pub fn of_default(name: &str, unit: &'static str, ours: f64) -> Self {
+        Self { name: name.to_owned(), unit, published: None, ours, band: None, verdict: Verdict::Default }
+    }
+
+    /// A figure with its sign, if it is a change, and unit; a dash if there is none.
+    pub fn told(&self, value: Option<f64>) -> String {
+        let Some(value) = value else { return "-".to_owned() };
+        if self.unit == "%" { format!("{} %", points(value)) } else { format!("{value:.1} {}", self.unit) }
+    }
+}
+
+impl Headline {
+    /// Adds a figure: see [`Row::new`].
+    pub(super) fn row(&mut self, name: &str, unit: &'static str, both: [f64; 2], fitted: bool, near: bool) {
+        self.rows.push(Row::new(name, unit, both, fitted, near));
+    }
+
+    /// Adds a figure of our own mechanisms.
+    pub(super) fn row_of_default(&mut self, name: &str, unit: &'static str, ours: f64) {
+        self.rows.push(Row::of_default(name, unit, ours));
+    }
+
+    /// Says what the figures are of, what our own mechanisms change, and why, and at what price.
+    pub(super) fn tell(&mut self, what: String, (of, from_to): (&str, [String; 2]), ours: String) {
+        (self.what, self.gain, self.ours) = (what, Gain { what: of.to_owned(), from_to }, ours);
+    }
+
+    /// Adds the checks that fail.
+    #[must_use]
+    pub fn with(mut self, checks: &[Check]) -> Self {
+        self.fails = checks.iter().filter(|check| check.passed == Some(false)).cloned().collect();
+        self
+    }
+
+    /// Whether no figure has left its band.
+    pub fn holds(&self) -> bool {
+        self.rows.iter().all(|row| row.verdict != Verdict::LeftBand)
+    }
+}
