@@ -10,7 +10,8 @@ use framewright::machine::{Machine, Ordering, Word};
 
 use crate::device::{self, Device};
 use crate::interrupt::{self, Fences};
-use crate::loom_machine::{LoomMachine, run_on};
+use crate::loom_machine::LoomMachine;
+use crate::running::{begin, run_on, switching};
 use crate::session::{self, Plant};
 use crate::stage::Stage;
 
@@ -44,6 +45,8 @@ pub struct Model<S: 'static = Stage> {
 pub struct Outcome {
     /// Executions until the search was complete, or until the first failure.
     pub executions: u64,
+    /// Executions of the searches that were thrown away.
+    pub thrown_away: u64,
     /// Words that the threads share.
     pub words: usize,
     /// Wall-clock time, with the searches that were thrown away.
@@ -89,10 +92,14 @@ fn search<S>(model: &'static Model<S>, plant: Option<Plant>, is_quiet: bool) -> 
     session::with(|session| session.start(plant, (model.spins, model.threads.len())));
     QUIET.set(is_quiet);
     quiet_hook();
+    let mut thrown_away = 0;
     let failure = loop {
         let result = catch_unwind(AssertUnwindSafe(|| builder(model).check(move || execute(model))));
         RUN.with_borrow_mut(Option::take);
+        // An execution that failed left its device behind.
+        device::disarm();
         if session::with(|session| session.learned.get()) {
+            thrown_away += session::with(|session| session.executions.get());
             session::with(|session| session.restart());
             continue;
         }
@@ -101,6 +108,7 @@ fn search<S>(model: &'static Model<S>, plant: Option<Plant>, is_quiet: bool) -> 
     QUIET.set(false);
     session::with(|session| Outcome {
         executions: session.executions.get(),
+        thrown_away,
         words: session.words(),
         elapsed: began.elapsed(),
         failure,
@@ -133,7 +141,11 @@ fn execute<S>(model: &'static Model<S>) {
 
 fn spawn(body: impl FnOnce() + Send + 'static) {
     // The handle is not joined: the last thread to finish does what is left to do.
-    let handle = loom::thread::Builder::new().stack_size(STACK).spawn(body);
+    let thread = move || {
+        begin();
+        body();
+    };
+    let handle = switching(|| loom::thread::Builder::new().stack_size(STACK).spawn(thread));
     drop(handle.expect("loom's threads start"));
 }
 

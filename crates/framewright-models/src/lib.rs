@@ -46,6 +46,7 @@ pub mod published;
 #[path = "../../framewright/src/queued.rs"]
 #[allow(dead_code, unreachable_pub, reason = "the core uses the rest")]
 mod queued;
+mod running;
 pub mod session;
 pub mod stage;
 pub mod word;

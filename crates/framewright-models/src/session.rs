@@ -56,7 +56,6 @@ pub(crate) trait Share {
 /// See the module's description.
 #[derive(Default)]
 pub(crate) struct Session {
-    pub(crate) phase: Cell<Phase>,
     plant: Cell<Option<Plant>>,
     spins: Cell<bool>,
     /// Waits that only damage could make endless give up nevertheless.
@@ -75,6 +74,19 @@ const WAITS: [&str; 5] = ["lock.rs", "queued.rs", "smp_list.rs", "together.rs", 
 
 thread_local! {
     static SESSION: Session = Session::default();
+    // Every access to a word asks for these.
+    static PHASE: Cell<Phase> = const { Cell::new(Phase::Alone) };
+    static IS_PLANTED: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Which part of its execution the exploration is in.
+pub(crate) fn phase() -> Phase {
+    PHASE.get()
+}
+
+/// Whether a bug is planted.
+pub(crate) fn is_planted() -> bool {
+    IS_PLANTED.get()
 }
 
 /// The exploration that this thread runs.
@@ -87,6 +99,7 @@ impl Session {
     /// what is planted there in a lock must be one that waking does not hide.
     pub(crate) fn start(&self, plant: Option<Plant>, (spins, threads): (bool, usize)) {
         self.plant.set(plant);
+        IS_PLANTED.set(plant.is_some());
         let relaxes_wait = matches!(plant, Some(Plant::Relax(place)) if WAITS.contains(&place.file));
         self.spins.set(spins || (relaxes_wait && threads < 3));
         self.impatient.set(false);
@@ -109,7 +122,7 @@ impl Session {
 
     /// A new execution: words are made anew.
     pub(crate) fn execute(&self) {
-        self.phase.set(Phase::Alone);
+        PHASE.set(Phase::Alone);
         self.next.set(0);
         self.waiting.borrow_mut().clear();
     }
@@ -130,12 +143,12 @@ impl Session {
         for word in self.waiting.borrow_mut().drain(..) {
             word.share();
         }
-        self.phase.set(Phase::Together);
+        PHASE.set(Phase::Together);
     }
 
     /// The model's threads are done.
     pub(crate) fn finish(&self) {
-        self.phase.set(Phase::Alone);
+        PHASE.set(Phase::Alone);
     }
 
     /// A plain word turned out to be shared.
@@ -175,7 +188,7 @@ impl Session {
 
     fn is_met(&self, planted: Place, place: &Location<'_>) -> bool {
         let met = place.line() == planted.line
-            && self.phase.get() == Phase::Together
+            && PHASE.get() == Phase::Together
             && place.file().rsplit(['/', '\\']).next() == Some(planted.file);
         self.met.set(self.met.get() + u64::from(met));
         met

@@ -21,8 +21,9 @@ use loom::cell::UnsafeCell;
 use self_cell::MutBorrow;
 
 use crate::lock::TicketLock;
-use crate::loom_machine::{LoomMachine, run_on, running_cpu};
+use crate::loom_machine::LoomMachine;
 use crate::queued::QueuedLock;
+use crate::running::{run_on, running_cpu};
 use crate::word::CPUS;
 
 type TinyAllocator<'a> = Allocator<'a, LoomMachine>;
