@@ -28,10 +28,10 @@ pub(crate) enum Phase {
     Together,
 }
 
-/// A call in the core: file name without its folder, and line.
+/// A call in the core: file and line.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
 pub struct Place {
-    /// Such as `pcp.rs`.
+    /// Seen from the core's sources, such as `pcp.rs` or `report/counters.rs`.
     pub file: &'static str,
     /// Counted from 1.
     pub line: u32,
@@ -100,7 +100,7 @@ impl Session {
     pub(crate) fn start(&self, plant: Option<Plant>, (spins, threads): (bool, usize)) {
         self.plant.set(plant);
         IS_PLANTED.set(plant.is_some());
-        let relaxes_wait = matches!(plant, Some(Plant::Relax(place)) if WAITS.contains(&place.file));
+        let relaxes_wait = matches!(plant, Some(Plant::Relax(place)) if waits(place.file));
         self.spins.set(spins || (relaxes_wait && threads < 3));
         self.impatient.set(false);
         self.met.set(0);
@@ -187,10 +187,19 @@ impl Session {
     }
 
     fn is_met(&self, planted: Place, place: &Location<'_>) -> bool {
-        let met = place.line() == planted.line
-            && PHASE.get() == Phase::Together
-            && place.file().rsplit(['/', '\\']).next() == Some(planted.file);
+        let met =
+            place.line() == planted.line && PHASE.get() == Phase::Together && is_in_core(place.file(), planted.file);
         self.met.set(self.met.get() + u64::from(met));
         met
     }
+}
+
+/// Whether the path that the compiler knows a source by is that of this file of the core.
+fn is_in_core(path: &str, file: &str) -> bool {
+    path.replace('\\', "/").strip_suffix(file).is_some_and(|folder| folder.ends_with("/framewright/src/"))
+}
+
+/// Whether the waits in a file of the core sleep.
+fn waits(file: &str) -> bool {
+    file.rsplit('/').next().is_some_and(|name| WAITS.contains(&name))
 }

@@ -2,21 +2,35 @@
 //!
 //! Each control names a line of the core by its text, so that it moves with the code and fails if the line is gone.
 
+use std::fs;
+use std::path::Path;
+
 use framewright_models::explore::{Model, explore, explore_wrong};
 use framewright_models::models;
 use framewright_models::session::{Place, Plant};
 
+/// The sources below a folder: path seen from `root`, and text.
+fn sources(root: &Path, folder: &Path) -> Vec<(String, String)> {
+    let mut sources = Vec::new();
+    for entry in fs::read_dir(folder).expect("the core's sources") {
+        let path = entry.expect("the core's sources").path();
+        if path.is_dir() {
+            sources.extend(self::sources(root, &path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let file = path.strip_prefix(root).expect("below the root").display().to_string().replace('\\', "/");
+            sources.push((file, fs::read_to_string(&path).expect("a source of the core")));
+        }
+    }
+    sources
+}
+
 /// The call where `text` ends in the core's sources, which must have it once.
 fn place(text: &str) -> Place {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../framewright/src");
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../framewright/src"));
     let mut places = Vec::new();
-    for entry in std::fs::read_dir(folder).expect("the core's sources") {
-        let path = entry.expect("the core's sources").path();
-        if let Some(file) = path.file_name().and_then(|name| name.to_str()).filter(|name| name.ends_with(".rs")) {
-            let source = std::fs::read_to_string(&path).expect("a source of the core");
-            let ends = source.match_indices(text).map(|(at, _)| at + text.trim_end().len());
-            places.extend(ends.map(|end| (file.to_owned(), source[..end].lines().count() as u32)));
-        }
+    for (file, source) in sources(root, root) {
+        let ends = source.match_indices(text).map(|(at, _)| at + text.trim_end().len());
+        places.extend(ends.map(|end| (file.clone(), source[..end].lines().count() as u32)));
     }
     let [(file, line)] = &places[..] else { panic!("`{text}` is at {places:?}") };
     Place { file: file.clone().leak(), line: *line }
