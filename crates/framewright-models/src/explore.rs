@@ -45,7 +45,7 @@ pub struct Model<S: 'static = Stage> {
 pub struct Outcome {
     /// Executions until the search was complete, or until the first failure.
     pub executions: u64,
-    /// Executions of the searches that were thrown away.
+    /// Executions of the searches that were thrown away, and of the one that comes first to learn the words.
     pub thrown_away: u64,
     /// Words that the threads share.
     pub words: usize,
@@ -62,6 +62,8 @@ struct StartOver;
 
 /// Stack of a model's threads, in words of 8 bytes: a panic that prints a backtrace must fit.
 const STACK: usize = 1 << 15;
+/// Preemptions of the search that comes first, of a model that is searched with more.
+const SCOUT: usize = 1;
 /// Steps of one execution; more means that threads wait for each other for ever.
 const STEPS: usize = 20_000;
 
@@ -93,18 +95,28 @@ fn search<S>(model: &'static Model<S>, plant: Option<Plant>, is_quiet: bool) -> 
     QUIET.set(is_quiet);
     quiet_hook();
     let mut thrown_away = 0;
-    let failure = loop {
-        let result = catch_unwind(AssertUnwindSafe(|| builder(model).check(move || execute(model))));
-        RUN.with_borrow_mut(Option::take);
-        // An execution that failed left its device behind.
-        device::disarm();
-        if session::with(|session| session.learned.get()) {
-            thrown_away += session::with(|session| session.executions.get());
+    let mut failure = None;
+    // Most of the words that the threads share are met with one preemption. Met late, each throws a long search away.
+    let scout = Some(SCOUT).filter(|&scout| model.bound.is_none_or(|bound| bound > scout));
+    for bound in scout.map(Some).into_iter().chain([model.bound]) {
+        failure = loop {
             session::with(|session| session.restart());
-            continue;
+            let result = catch_unwind(AssertUnwindSafe(|| builder(model, bound).check(move || execute(model))));
+            RUN.with_borrow_mut(Option::take);
+            // An execution that failed left its device behind.
+            device::disarm();
+            let (has_learned, executions) = session::with(|session| (session.learned.get(), session.executions.get()));
+            if has_learned || bound != model.bound {
+                thrown_away += executions;
+            }
+            if !has_learned {
+                break result.err().map(|payload| text(payload.as_ref()));
+            }
+        };
+        if failure.is_some() {
+            break;
         }
-        break result.err().map(|payload| text(payload.as_ref()));
-    };
+    }
     QUIET.set(false);
     session::with(|session| Outcome {
         executions: session.executions.get(),
@@ -117,13 +129,13 @@ fn search<S>(model: &'static Model<S>, plant: Option<Plant>, is_quiet: bool) -> 
 }
 
 /// Everything that environment variables could change is set here.
-fn builder<S>(model: &Model<S>) -> loom::model::Builder {
+fn builder<S>(model: &Model<S>, bound: Option<usize>) -> loom::model::Builder {
     let mut builder = loom::model::Builder::new();
     builder.max_threads = model.threads.len() + 1 + usize::from(model.device.is_some());
     builder.max_branches = STEPS;
     builder.max_permutations = None;
     builder.max_duration = None;
-    builder.preemption_bound = model.bound;
+    builder.preemption_bound = bound;
     builder.checkpoint_file = None;
     builder.location = false;
     builder.log = false;
